@@ -26,16 +26,16 @@ def turned(x, positions, style, cos, sin):
 
 
 def members_of(call, t):
-    """(b, rows, keys) of each member, as slices of its tensors."""
+    """(m, b, rows, keys) of each member, as slices of its tensors."""
     if call["members"] > 0:
         q, k = t["cu_seqlens_q"], t["cu_seqlens_k"]
         for m in range(call["members"]):
-            yield 0, slice(q[m], q[m + 1]), slice(k[m], k[m + 1])
+            yield m, 0, slice(q[m], q[m + 1]), slice(k[m], k[m + 1])
         return
     for b in range(call["B"]):
         rows = t["q_len"][b] if "q_len" in t else call["Tq"]
         keys = t["kv_len"][b] if "kv_len" in t else call["Tk"]
-        yield b, slice(0, rows), slice(0, keys)
+        yield b, b, slice(0, rows), slice(0, keys)
 
 
 def part(x, b, h, rows, keys):
@@ -47,7 +47,7 @@ def part(x, b, h, rows, keys):
 
 def scores(call, t, q, k, place):
     """Of one member and head: s (-inf at hidden keys), and dX / dS."""
-    b, h, rows, keys = place
+    m, b, h, rows, keys = place
     Lq, Lk = len(q), len(k)
     i, j = np.arange(Lq)[:, None], np.arange(Lk)[None, :]
     at = i if call["causal"] == "top_left" else i + Lk - Lq
@@ -68,7 +68,8 @@ def scores(call, t, q, k, place):
         seen &= bias != -np.inf
         s = s + bias
     if "slopes" in t:
-        s = s - t["slopes"][h] * abs(at - j)
+        slopes = t["slopes"] if t["slopes"].ndim == 1 else t["slopes"][m]
+        s = s - slopes[h] * abs(at - j)
     if "mask" in t:
         seen &= part(t["mask"], b, h, rows, keys) != 0
     return np.where(seen, s, -np.inf).astype(q.dtype), slope, seen
@@ -92,10 +93,10 @@ def forward(call, t):
     o = np.zeros((*shape, call["dv"]), q.dtype)
     lse = np.full(shape, -np.inf, q.dtype)
     weights = np.zeros((*shape, call["Tk"]), q.dtype)
-    for b, rows, keys in members_of(call, t):
+    for m, b, rows, keys in members_of(call, t):
         for h in range(call["H"]):
             g = h // (call["H"] // call["Hkv"])
-            place = b, h, rows, keys
+            place = m, b, h, rows, keys
             s, _, seen = scores(call, t, q[b, h, rows], k[b, g, keys], place)
             sink = t["sink"][h] if "sink" in t else -np.inf
             top = np.maximum(s.max(1, initial=-np.inf), sink)[:, None]
@@ -114,10 +115,10 @@ def backward(call, t):
     out = {"d_" + name: np.zeros_like(t[name]) for name in "qkv"}
     out["d_bias"] = np.zeros([call[x] for x in ("B", "H", "Tq", "Tk")], q.dtype)
     out["d_sink"] = np.zeros(call["H"], t["lse"].dtype)
-    for b, rows, keys in members_of(call, t):
+    for m, b, rows, keys in members_of(call, t):
         for h in range(call["H"]):
             g = h // (call["H"] // call["Hkv"])
-            place = b, h, rows, keys
+            place = m, b, h, rows, keys
             q_, k_, v_ = q[b, h, rows], k[b, g, keys], v[b, g, keys]
             g_, lse = d_o[b, h, rows], t["lse"][b, h, rows][:, None]
             s, slope, seen = scores(call, t, q_, k_, place)

@@ -176,7 +176,8 @@ enum class Mistake : uint8_t {
   kPagesEnd,        // forward: page_indptr: more pages than page_indices has
   kLastPageEmpty,   // forward: last_page_len: 0 of a member that has pages
   kLastPageBeyond,  // forward: last_page_len: more than a page has slots
-  kBothTables  // forward: page_indptr, and block_table and kv_len beside it
+  kBothTables,   // forward: page_indptr, and block_table and kv_len beside it
+  kSlopesExtent  // forward: slopes of one head too many, or of one member
 };
 
 // The inputs are contiguous, row-major, in their storage type, and must outlive
@@ -247,7 +248,8 @@ struct KernelCall : ScoreRule {
   const std::byte* mask = nullptr;  // own extents, uint8
   const std::byte* bias = nullptr;  // own extents, stored as q
   const std::byte* sink = nullptr;  // [H] f32, f64 where q is f64
-  const std::byte* slopes = nullptr;  // [H] the same
+  const std::byte* slopes = nullptr;  // [H] the same; or [B,H], packed
+  bool member_slopes = false;         // [members,H], if this says so
   const std::byte* q_len = nullptr;   // [B] int64
   const std::byte* kv_len = nullptr;  // [B] int64
   const std::byte* cu_q = nullptr;    // [members + 1] int64

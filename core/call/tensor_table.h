@@ -72,7 +72,8 @@ inline constexpr auto kTensors = [] {
        {kMask, "mask", 4, {kB, kH, kTq, kTk}, 12, kInCalls},
        {kBias, "bias", 4, {kB, kH, kTq, kTk}, 13, kInCalls},
        {kSink, "sink", 1, {kH}, 14, kInCalls},
-       {kSlopes, "slopes", 1, {kH}, 15, kInCalls},
+       // [H] to kernels and in files, where all members have the same.
+       {kSlopes, "slopes", 2, {kB, kH}, 15, kInCalls},
        {kQLen, "q_len", 1, {}, 0},
        {kKvLen, "kv_len", 1, {}, 1},
        {kCuQ, "cu_seqlens_q", 1, {}, 2},

@@ -248,6 +248,17 @@ TEST(CapabilityOptions, Int32LengthsAreAnOptionOfTheirOwn) {
             "");
 }
 
+TEST(CapabilityOptions, SlopesOfEachMemberAreAnOptionOfTheirOwn) {
+  const auto sloped = [](auto& c) {
+    c.slopes = kData;
+    c.member_slopes = true;
+  };
+  EXPECT_EQ(reason(sloped, QKVET_OPTION_ALIBI),
+            "ALiBi slopes of each member (slopes [B, H]) is not declared");
+  EXPECT_EQ(reason(sloped, QKVET_OPTION_ALIBI | QKVET_OPTION_ALIBI_PER_MEMBER),
+            "");
+}
+
 // In pages it is an option of its own, beside pages and not beside packing.
 TEST(CapabilityOptions, APackedBatchOverPagesIsAnOptionOfItsOwn) {
   static constexpr int64_t kLengths[] = {3, 5}, kOthers[] = {5, 3};

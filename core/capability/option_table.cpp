@@ -103,6 +103,10 @@ constexpr auto kRows = std::to_array<OptionRow>({
      [](Call c) { return c.page_indptr != nullptr; }},
     {QKVET_OPTION_INT32_LENGTHS, "int32_lengths", "int32 lengths",
      "q_len, kv_len, cu_seqlens_*", "int32 lengths", has_int32_lengths},
+    {QKVET_OPTION_ALIBI_PER_MEMBER, "alibi_per_member",
+     "ALiBi slopes of each member", "slopes [B, H]",
+     "ALiBi slopes of each member",
+     [](Call c) { return c.slopes != nullptr && c.member_slopes; }},
 });
 
 constexpr bool in_order_of_bits() {

@@ -35,10 +35,12 @@ std::string hex_text(double value) {
   return (std::signbit(value) ? "-0x" : "0x") + std::string(buffer, end);
 }
 
-std::string set_text(const SetValue& set) {
+// `set` of the case. Slopes that all members have have no index of a member.
+std::string set_text(const SetValue& set, const Case& c) {
   std::string text = "set=";
   text += set_name(set.tensor);
-  for (int i = 0; i < tensor_rank(set.tensor); ++i)
+  const int rank = tensor_rank(set.tensor);
+  for (int i = rank - given_rank(c, set.tensor); i < rank; ++i)
     text += "." + std::to_string(set.index[static_cast<size_t>(i)]);
   return text + ":" + hex_text(set.value);
 }
@@ -185,17 +187,17 @@ bool has_values(const Case& c, TensorName tensor) {
 
 std::string set_reason(const SetValue& set, const Case& c) {
   if (!has_values(c, set.tensor))
-    return set_text(set) + ": the case has no " + tensor_name(set.tensor);
+    return set_text(set, c) + ": the case has no " + tensor_name(set.tensor);
   const auto extents = tensor_extents(c, set.tensor);
   for (int i = 0; i < tensor_rank(set.tensor); ++i) {
     const auto at = static_cast<size_t>(i);
     if (set.index[at] < 0 || set.index[at] >= extents[at])
-      return set_text(set) + ": index outside of " + tensor_name(set.tensor);
+      return set_text(set, c) + ": index outside of " + tensor_name(set.tensor);
   }
   const Dtype dtype = storage_type(c, set.tensor);
   if (!std::isfinite(
           round_to(can_store(dtype) ? dtype : Dtype::kF32, set.value)))
-    return set_text(set) + ": the value must be finite in the storage type";
+    return set_text(set, c) + ": the value must be finite in the storage type";
   return "";
 }
 
@@ -268,7 +270,7 @@ std::string to_string(const Case& c) {
   add_layer(text, c);
   if (c.file != 0) add_token(text, "file=" + fingerprint_text(c.file));
   if (c.seed != kDefaultSeed) add_token(text, "seed=" + std::to_string(c.seed));
-  for (const SetValue& set : c.set) add_token(text, set_text(set));
+  for (const SetValue& set : c.set) add_token(text, set_text(set, c));
   if (!c.story.empty()) add_token(text, "story=" + story_text(c.story));
   return text;
 }

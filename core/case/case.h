@@ -65,6 +65,7 @@ struct Case : ScoreRule {
   uint8_t score_bias_own = kOwnAll;
   std::optional<Recipe> sink;    // [H]: a logit that joins the denominator
   std::optional<Recipe> slopes;  // [H]: ALiBi, score -= slope * distance
+  bool member_slopes = false;    // [B,H] of them, packed [members,H]
   std::vector<int64_t> q_len;    // [B]; empty: all rows count
   std::vector<int64_t> kv_len;   // [B]; empty: all keys count
   // A packed batch, B = 1: where its members begin, and the end; or empty.
@@ -132,10 +133,14 @@ std::string invalid_reason(const Case& value);
 // The extents of an input, the first tensor_rank() of the four. Masks and
 // biases [B,H,Tq,Tk]; lengths are only known to a Case.
 int tensor_rank(TensorName input);
+// As a kernel and files have it: slopes of all members alike are [H].
+int given_rank(const Case& value, TensorName input);
 std::array<int64_t, 4> tensor_extents(const Shape& shape, TensorName input);
 // Those that its values have of their own: 1 where a mask or a bias is
 // broadcast or k and v are shared. All 0 for an option that the case has not.
 std::array<int64_t, 4> tensor_extents(const Case& value, TensorName input);
+// The members of a batch or of a packed batch.
+int64_t member_count(const Case& value);
 // What the input is stored in.
 Dtype storage_type(const Case& value, TensorName input);
 // What set= calls it: "alibi" for the slopes, tensor_name() for all others.
@@ -173,7 +178,7 @@ struct Inputs {
   std::vector<uint8_t> mask;   // [B or 1, H or 1, Tq or 1, Tk or 1]
   std::vector<double> bias;    // the same; stored as q is
   std::vector<double> sink;    // [H] f32, f64 where q is f64
-  std::vector<double> slopes;  // [H] the same
+  std::vector<double> slopes;  // [H] or [members,H], the same
   std::vector<std::byte> bias_bytes, sink_bytes, slopes_bytes;
   // The tables of a rotation, [rope_rows(), d/2] f32, f64 where q is f64, and
   // the rows of them that queries and keys use.

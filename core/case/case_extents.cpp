@@ -68,6 +68,15 @@ bool can_store(Dtype dtype) {
 
 int tensor_rank(TensorName input) { return tensor_row(input).rank; }
 
+int given_rank(const Case& c, TensorName input) {
+  return input == TensorName::kSlopes && !c.member_slopes ? 1
+                                                          : tensor_rank(input);
+}
+
+int64_t member_count(const Case& c) {
+  return c.cu_q.empty() ? c.shape.B : static_cast<int64_t>(c.cu_q.size()) - 1;
+}
+
 std::array<int64_t, 4> tensor_extents(const Shape& s, TensorName input) {
   const TensorRow& row = tensor_row(input);
   if (row.extents[0] == Extent::kNone) return {};
@@ -98,6 +107,7 @@ std::array<int64_t, 4> tensor_extents(const Case& c, TensorName input) {
     case TensorName::kSink:
       return c.sink ? extents : std::array<int64_t, 4>{};
     case TensorName::kSlopes:
+      extents[0] = c.member_slopes ? member_count(c) : 1;
       return c.slopes ? extents : std::array<int64_t, 4>{};
     case TensorName::kDO:
     case TensorName::kGivenO:

@@ -139,6 +139,22 @@ std::string read_bias(std::string_view text, std::string_view token,
   return has_own ? read_own(own, token, &value.score_bias_own) : "";
 }
 
+// "one" of all members alike, "one.bh" of each.
+std::string read_slopes(std::string_view text, std::string_view token,
+                        Case& value) {
+  bool has_own = false;
+  std::string_view own;
+  std::string why;
+  value.slopes = parse_recipe(split_dot(text, &has_own, &own), &why);
+  if (!value.slopes) return why;
+  value.member_slopes = own == "bh";
+  return !has_own || own == "h" || own == "bh"
+             ? ""
+             : quoted(token) +
+                   ": behind the dot stands h, one slope for each head, or bh, "
+                   "for each head of each member";
+}
+
 // "3.0.7"
 bool read_numbers(std::string_view text, std::vector<int64_t>* numbers) {
   numbers->clear();
@@ -317,10 +333,9 @@ struct Fields {
 
 std::string fine(const Case&) { return ""; }
 
-template <std::optional<Recipe> Case::*recipe>
-std::string read_recipe(std::string_view text, std::string_view, Case& c) {
+std::string read_sink(std::string_view text, std::string_view, Case& c) {
   std::string why;
-  c.*recipe = parse_recipe(text, &why);
+  c.sink = parse_recipe(text, &why);
   return why;
 }
 
@@ -401,15 +416,25 @@ constexpr auto kOptions = std::to_array<CaseOption>({
      },
      softcap_reason},
     {"sink", QKVET_OPTION_SINK, true, Fields<&Case::sink>::given,
-     Fields<&Case::sink>::copy, read_recipe<&Case::sink>,
+     Fields<&Case::sink>::copy, read_sink,
      [](const Case& c) { return c.sink ? "sink=" + recipe_text(*c.sink) : ""; },
      fine},
     {"alibi", QKVET_OPTION_ALIBI, true, Fields<&Case::slopes>::given,
-     Fields<&Case::slopes>::copy, read_recipe<&Case::slopes>,
+     Fields<&Case::slopes, &Case::member_slopes>::copy, read_slopes,
      [](const Case& c) {
-       return c.slopes ? "alibi=" + recipe_text(*c.slopes) : "";
+       return c.slopes ? "alibi=" + recipe_text(*c.slopes) +
+                             (c.member_slopes ? ".bh" : "")
+                       : "";
      },
-     fine},
+     [](const Case& c) -> std::string {
+       return c.member_slopes && !c.slopes
+                  ? "no member has slopes of its own without alibi="
+                  : "";
+     }},
+    {"", QKVET_OPTION_ALIBI_PER_MEMBER, true,
+     Fields<&Case::member_slopes>::given, Fields<&Case::member_slopes>::copy,
+     [](Text, Text, Case&) -> std::string { return ""; },
+     [](const Case&) -> std::string { return ""; }, fine},
     {"qlen", QKVET_OPTION_LENGTHS, true, Fields<&Case::q_len>::given,
      Fields<&Case::q_len>::copy, read_counts<&Case::q_len>,
      [](const Case& c) { return counts_text("qlen", c.q_len); },
@@ -507,9 +532,9 @@ constexpr auto kOptions = std::to_array<CaseOption>({
 std::span<const CaseOption> case_options() { return kOptions; }
 
 const CaseOption* find_option(std::string_view key) {
-  const auto* const found =
-      std::find_if(kOptions.begin(), kOptions.end(),
-                   [key](const CaseOption& row) { return row.key == key; });
+  const auto* const found = std::find_if(
+      kOptions.begin(), kOptions.end(),
+      [key](const CaseOption& row) { return !key.empty() && row.key == key; });
   return found == kOptions.end() ? nullptr : found;
 }
 
@@ -536,7 +561,7 @@ std::string options_reason(const Case& c) {
 std::string option_keys(bool of_backward, std::string_view separator) {
   std::string text;
   for (const CaseOption& row : kOptions)
-    if (row.in_backward || !of_backward) {
+    if (!row.key.empty() && (row.in_backward || !of_backward)) {
       if (!text.empty()) text += separator;
       text += std::string(row.key) + "=";
     }

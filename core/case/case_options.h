@@ -38,7 +38,8 @@ struct CaseOption {
 };
 
 // In the order of the spelling. A key that says more of the option of another
-// row is never given by itself: that row has it.
+// row is never given by itself: that row has it. An option that another row's
+// token says has no key.
 std::span<const CaseOption> case_options();
 
 // The row of the key, or null.

@@ -24,22 +24,54 @@ Case parsed(std::string_view options) {
 }
 
 TEST(OptionText, EveryOptionIsReadAndPrinted) {
-  const char* const texts[] = {
-      "window=3.0",       "window=-1.2",        "window=-1.-1",
-      "mask=random",      "mask=random30",      "mask=random30.qk",
-      "mask=random0.k",   "mask=random100",     "mask=band2.bq",
-      "mask=only3.h",     "mask=but.bhq",       "mask=emptyrow1.q",
-      "mask=padding2.bk", "mask=padding",       "mask=prefix",
-      "mask=prefix0.bqk", "mask=ranges3.qk",    "mask=docs",
-      "mask=docs1.bqk",   "mask=chunk512",      "mask=tree",
-      "mask=tree2.qk",    "bias=normal",        "bias=large5.k",
-      "bias=masking",     "bias=masking309.qk", "bias=raised9.k",
-      "calls=a",          "calls=aof260aexnwm", "bias=small.hqk",
-      "softcap=2.5",      "softcap=1e-30",      "sink=normal",
-      "sink=large4",      "alibi=one",          "alibi=descending2",
-      "qlen=4.0",         "kvlen=0.5",          "qlen=1.2,kvlen=3.4",
-      "layout=bthd",      "layout=gaps",        "share=b",
-      "share=h",          "share=bh",           "share=b,dropout=0.1"};
+  const char* const texts[] = {"window=3.0",
+                               "window=-1.2",
+                               "window=-1.-1",
+                               "mask=random",
+                               "mask=random30",
+                               "mask=random30.qk",
+                               "mask=random0.k",
+                               "mask=random100",
+                               "mask=band2.bq",
+                               "mask=only3.h",
+                               "mask=but.bhq",
+                               "mask=emptyrow1.q",
+                               "mask=padding2.bk",
+                               "mask=padding",
+                               "mask=prefix",
+                               "mask=prefix0.bqk",
+                               "mask=ranges3.qk",
+                               "mask=docs",
+                               "mask=docs1.bqk",
+                               "mask=chunk512",
+                               "mask=tree",
+                               "mask=tree2.qk",
+                               "bias=normal",
+                               "bias=large5.k",
+                               "bias=masking",
+                               "bias=masking309.qk",
+                               "bias=raised9.k",
+                               "calls=a",
+                               "calls=aof260aexnwm",
+                               "bias=small.hqk",
+                               "softcap=2.5",
+                               "softcap=1e-30",
+                               "sink=normal",
+                               "sink=large4",
+                               "alibi=one",
+                               "alibi=descending2",
+                               "alibi=one.bh",
+                               "alibi=large2.bh",
+                               "alibi=one.bh,qlen=4.0,lens=i32",
+                               "qlen=4.0",
+                               "kvlen=0.5",
+                               "qlen=1.2,kvlen=3.4",
+                               "layout=bthd",
+                               "layout=gaps",
+                               "share=b",
+                               "share=h",
+                               "share=bh",
+                               "share=b,dropout=0.1"};
   for (const char* const text : texts) {
     const Case c = parsed(text);
     EXPECT_EQ(to_string(c), std::string(kPlain) + "," + text);
@@ -71,8 +103,8 @@ TEST(OptionText, FieldsAreTheOnesThatWereSpelled) {
 
 TEST(OptionText, DefaultsAreLeftOut) {
   EXPECT_EQ(to_string(parsed("mask=random50.bhqk,bias=normal.bhqk,"
-                             "layout=bhtd")),
-            std::string(kPlain) + ",mask=random,bias=normal");
+                             "alibi=one.h,layout=bhtd")),
+            std::string(kPlain) + ",mask=random,bias=normal,alibi=one");
   // Between the scale and the data.
   EXPECT_EQ(to_string(parsed("k=zero,scale=2,seed=3,mask=only0")),
             std::string(kPlain) + ",scale=2,mask=only,k=zero,seed=3");
@@ -218,7 +250,13 @@ TEST(OptionText, BadLengthsLayoutsAndValuesGetOneClearLine) {
       {"bias=one.k,set=bias.0.0.1.0:0x1p+0", "outside of bias"},
       {"bias=one.k,set=bias.0.0.0.5:0x1p+0", "outside of bias"},
       {"sink=one,set=sink.2:0x1p+0", "outside of sink"},
-      {"alibi=one,set=alibi.0.0:0x1p+0", "write set="},
+      {"alibi=one,set=alibi.0.0:0x1p+0", "write set=alibi.h:HEX"},
+      {"alibi=one.bh,set=alibi.0:0x1p+0", "write set=alibi.b.h:HEX"},
+      {"alibi=one.bh,set=alibi.2.0:0x1p+0", "set=alibi.2.0:0x1p+0: index"},
+      {"alibi=one.bh,set=alibi.0.2:0x1p+0", "outside of slopes"},
+      {"alibi=one.b", "behind the dot stands h, one slope for each head, or"},
+      {"alibi=one.", "behind the dot stands h"},
+      {"alibi=one.hb", "behind the dot stands h"},
       {"share=b,set=k.1.0.0.0:0x1p+0", "outside of k"},
       {"share=h,set=v.0.1.0.0:0x1p+0", "outside of v"},
   });
@@ -355,6 +393,7 @@ Case random_case(uint32_t n) {
     c.softcap = static_cast<float>(1 + below(15, 1 << 20)) / 1000;
   if (draw(16) % 2) c.sink = recipe(17);
   if (draw(18) % 2) c.slopes = recipe(19);
+  c.member_slopes = c.slopes && draw(47) % 2 == 0;
   const auto members = [&](uint32_t field, int64_t extent) {
     std::vector<int64_t> ends = {0};
     for (uint32_t i = 0; i < 3; ++i)
@@ -379,7 +418,10 @@ Case random_case(uint32_t n) {
   if (c.sink && draw(38) % 2)
     c.set.push_back({TensorName::kSink, {below(39, 4)}, 0.5});
   if (c.slopes && draw(40) % 2)
-    c.set.push_back({TensorName::kSlopes, {below(41, 4)}, -2});
+    c.set.push_back(
+        {TensorName::kSlopes,
+         {below(48, tensor_extents(c, TensorName::kSlopes)[0]), below(41, 4)},
+         -2});
   const auto extents = tensor_extents(c, TensorName::kBias);
   if (c.score_bias && *std::min_element(extents.begin(), extents.end()) > 0)
     c.set.push_back({TensorName::kBias,
@@ -423,6 +465,7 @@ TEST(OptionText, EveryFieldChangesTheText) {
                                     [](Case& c) { c.softcap = 3; },
                                     [](Case& c) { c.sink = Recipe{}; },
                                     [](Case& c) { c.slopes = Recipe{}; },
+                                    [](Case& c) { c.member_slopes = true; },
                                     [](Case& c) {
                                       c.q_len = {1, 1};
                                     },

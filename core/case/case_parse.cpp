@@ -49,6 +49,7 @@ class Parser {
     }
     if (error_.empty()) finish();
     if (error_.empty()) error_ = invalid_reason(case_);
+    if (error_.empty()) check_slope_tokens();
     if (!error_.empty()) return fail(error_);
     return {case_, ""};
   }
@@ -275,7 +276,21 @@ class Parser {
   void read_set(std::string_view value, std::string_view token) {
     SetValue set;
     error_ = read_set_value(value, token, &set);
-    if (error_.empty()) case_.set.push_back(set);
+    if (!error_.empty()) return;
+    case_.set.push_back(set);
+    if (set.tensor == TensorName::kSlopes) slope_tokens_.push_back(token);
+  }
+
+  // Whether slopes have a member in front of the head is known at the end.
+  void check_slope_tokens() {
+    for (const std::string_view token : slope_tokens_) {
+      const std::string_view index = token.substr(0, token.find(':'));
+      const bool of_member = std::count(index.begin(), index.end(), '.') == 2;
+      if (of_member != case_.member_slopes)
+        error_ = quoted(token) + ": write " +
+                 (of_member ? "set=alibi.h:HEX for slopes of all members"
+                            : "set=alibi.b.h:HEX for slopes of each member");
+    }
   }
 
   // False, with an error, if one of the keys is missing.
@@ -396,6 +411,7 @@ class Parser {
   std::set<std::string> seen_;
   bool bare_causal_ = false;
   bool bias_has_own_ = false;
+  std::vector<std::string_view> slope_tokens_;
   std::string error_;
 };
 

@@ -23,10 +23,13 @@ std::optional<double> hex_number(std::string_view text) {
   return negative ? -value : value;
 }
 
-// "0.1.2.3", as many numbers as the tensor has extents.
+// "0.1.2.3", as many numbers as the tensor has extents; one of slopes that all
+// members have.
 bool read_index(std::string_view text, SetValue* set) {
   const auto rank = static_cast<size_t>(tensor_rank(set->tensor));
-  for (size_t i = 0; i < rank; ++i) {
+  const bool of_all = set->tensor == TensorName::kSlopes &&
+                      text.find('.') == std::string_view::npos;
+  for (size_t i = of_all ? 1 : 0; i < rank; ++i) {
     const size_t end = i + 1 < rank ? text.find('.') : text.size();
     const auto index = end == std::string_view::npos
                            ? std::nullopt
@@ -65,7 +68,8 @@ std::string read_set_value(std::string_view text, std::string_view token,
              ? ""
              : quoted(token) +
                    ": write set=q|k|v|do.b.h.t.c:HEX or set=bias.b.h.i.j, "
-                   "set=sink.h, set=alibi.h (in a layer set=x.b.t.c, "
+                   "set=sink.h, set=alibi.h or set=alibi.b.h (in a layer "
+                   "set=x.b.t.c, "
                    "set=dy.b.t.c, set=w_q.row.column, set=b_q.column, alike "
                    "w_k w_v w_o b_k b_v b_o), for example "
                    "set=k.0.0.2.1:-0x1.8p+1";

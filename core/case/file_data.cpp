@@ -85,11 +85,13 @@ void for_each_value(const FileData::Tensor& from,
               ((a * e[1] + b) * e[2] + c) * e[3] + d)]);
 }
 
-std::string extents_text(const std::array<int64_t, 4>& extents, int rank) {
-  std::string text = "[";
-  for (int i = 0; i < rank; ++i)
-    text +=
-        (i > 0 ? "," : "") + std::to_string(extents[static_cast<size_t>(i)]);
+std::string extents_text(const std::array<int64_t, 4>& extents, const Case& c,
+                         TensorName tensor) {
+  const int rank = tensor_rank(tensor);
+  std::string text;
+  for (int i = rank - given_rank(c, tensor); i < rank; ++i)
+    text += (text.empty() ? "[" : ",") +
+            std::to_string(extents[static_cast<size_t>(i)]);
   return text + "]";
 }
 
@@ -139,8 +141,8 @@ std::string file_reason(const Case& c) {
     for (size_t i = 0; i < extents.size(); ++i)
       if (extents[i] > found->second.extents[i])
         return token + ": " + tensor_name(tensor) + " of the file is " +
-               extents_text(found->second.extents, tensor_rank(tensor)) +
-               ", the case needs " + extents_text(extents, tensor_rank(tensor));
+               extents_text(found->second.extents, c, tensor) +
+               ", the case needs " + extents_text(extents, c, tensor);
   }
   return "";
 }

@@ -185,6 +185,16 @@ void fill_bias(const Case& c, std::vector<double>& out) {
   for (double& x : out) x = std::clamp(x, -largest, largest);
 }
 
+// The first member has those that all have where they have the same.
+void fill_slopes(const Case& c, std::vector<double>& out) {
+  const auto extents = tensor_extents(c, TensorName::kSlopes);
+  const auto heads = static_cast<size_t>(extents[1]);
+  out.resize(static_cast<size_t>(extents[0]) * heads);
+  for (int64_t b = 0; b < extents[0]; ++b)
+    recipe_row(*c.slopes, c.seed, TensorName::kSlopes, b, 0, 0,
+               std::span(out).subspan(static_cast<size_t>(b) * heads, heads));
+}
+
 // [B,heads,rows,width]; the first row of head h of member b.
 double* row_at(std::vector<double>& values, int64_t heads, int64_t rows,
                int64_t width, int64_t b, int64_t h, int64_t row) {
@@ -309,14 +319,11 @@ int64_t parent_of_draft(const Case& c, int64_t b, int64_t n) {
 void fill_option_data(const Case& c, Inputs& inputs) {
   if (c.mask.kind != MaskKind::kNone) fill_mask(c, inputs.mask);
   if (c.score_bias) fill_bias(c, inputs.bias);
-  const auto per_head = [&](const std::optional<Recipe>& recipe,
-                            TensorName tensor, std::vector<double>& out) {
-    if (!recipe) return;
-    out.resize(static_cast<size_t>(c.shape.H));
-    recipe_row(*recipe, c.seed, tensor, 0, 0, 0, out);
-  };
-  per_head(c.sink, TensorName::kSink, inputs.sink);
-  per_head(c.slopes, TensorName::kSlopes, inputs.slopes);
+  if (c.sink) {
+    inputs.sink.resize(static_cast<size_t>(c.shape.H));
+    recipe_row(*c.sink, c.seed, TensorName::kSink, 0, 0, 0, inputs.sink);
+  }
+  if (c.slopes) fill_slopes(c, inputs.slopes);
 }
 
 void share_and_poison(const Case& c, Inputs& inputs) {
@@ -377,6 +384,7 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   if (c.score_bias) call.bias = given(inputs.bias_bytes);
   if (c.sink) call.sink = given(inputs.sink_bytes);
   if (c.slopes) call.slopes = given(inputs.slopes_bytes);
+  call.member_slopes = c.member_slopes;
   call.int32_lengths = c.int32_lengths;
   call.q_len = given_or_null(inputs.q_len_bytes);
   call.kv_len = given_or_null(inputs.kv_len_bytes);

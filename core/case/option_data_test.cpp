@@ -227,6 +227,30 @@ TEST(OptionData, StorageFollowsQ) {
   EXPECT_NE(inputs.sink, inputs.slopes);
 }
 
+// A member's slopes hang on nothing but its number, the first one's are those
+// that all have where they have the same.
+TEST(OptionData, SlopesOfEachMember) {
+  const std::string plain = "f32,B3,H2,Tq2,Tk2,d1,alibi=normal";
+  const std::vector<double> all = make_inputs(parsed(plain)).slopes;
+  const Case c = parsed(plain + ".bh,set=alibi.2.1:0x1p+0");
+  const Inputs inputs = make_inputs(c);
+  ASSERT_EQ(inputs.slopes.size(), 6u);
+  EXPECT_EQ(std::vector(inputs.slopes.begin(), inputs.slopes.begin() + 2), all);
+  EXPECT_NE(inputs.slopes[2], all[0]);
+  EXPECT_NE(inputs.slopes[3], all[1]);
+  EXPECT_EQ(inputs.slopes[5], 1);
+  EXPECT_EQ(inputs.slopes_bytes.size(), 6u * 4);
+  const KernelCall call = call_of(c, inputs, Operation::kForward);
+  EXPECT_TRUE(call.member_slopes);
+  EXPECT_EQ(call.slopes, inputs.slopes_bytes.data());
+  // Members of a packed batch have theirs as those of a batch have.
+  const Inputs packed = make_inputs(
+      parsed("f32,B1,H2,Tq3,Tk3,d1,alibi=normal.bh,cuq=0.1.2.3,cuk=0.1.1.3"));
+  ASSERT_EQ(packed.slopes.size(), 6u);
+  EXPECT_TRUE(std::equal(packed.slopes.begin(), packed.slopes.begin() + 5,
+                         inputs.slopes.begin()));
+}
+
 TEST(OptionData, SetReachesBiasSinkAndSlopes) {
   const Case c = parsed(
       "f32,B2,H3,Tq2,Tk2,d1,bias=zero.hk,sink=zero,alibi=zero,"

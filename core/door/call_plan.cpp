@@ -94,11 +94,21 @@ void add_backward(const KernelCall& call, Rows* rows) {
     (*rows)[TensorName::kDSink] = {1, per_head_dtype(call), {s.H}};
 }
 
+int64_t members_of(const KernelCall& call) {
+  return call.members > 0 ? call.members : call.shape.B;
+}
+
+Row slopes_row(const KernelCall& call) {
+  const Dtype type = per_head_dtype(call);
+  if (!call.member_slopes) return {1, type, {call.shape.H}};
+  return {2, type, {members_of(call), call.shape.H}};
+}
+
 void add_options(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
   const Dtype per_head = per_head_dtype(call);
   const std::array<int64_t, 4> pairs = {s.B, s.H, s.Tq, s.Tk};
-  const int64_t members = call.members > 0 ? call.members : s.B;
+  const int64_t members = members_of(call);
   const Dtype lengths = call.int32_lengths ? Dtype::kInt32 : Dtype::kInt64;
   const struct {
     const std::byte* data;
@@ -108,7 +118,7 @@ void add_options(const KernelCall& call, Rows* rows) {
       {call.mask, TensorName::kMask, {4, Dtype::kUint8, pairs}},
       {call.bias, TensorName::kBias, {4, call.q_dtype, pairs}},
       {call.sink, TensorName::kSink, {1, per_head, {s.H}}},
-      {call.slopes, TensorName::kSlopes, {1, per_head, {s.H}}},
+      {call.slopes, TensorName::kSlopes, slopes_row(call)},
       {call.q_len, TensorName::kQLen, {1, lengths, {s.B}}},
       {call.kv_len, TensorName::kKvLen, {1, lengths, {members}}},
       {call.cu_q, TensorName::kCuQ, {1, lengths, {call.members + 1}}},
@@ -315,6 +325,9 @@ void add_mistake(const KernelCall& call, Rows* rows) {
       break;
     case Mistake::kMaskExtent:
       ++(*rows)[TensorName::kMask].shape[3];
+      break;
+    case Mistake::kSlopesExtent:
+      ++(*rows)[TensorName::kSlopes].shape[0];
       break;
     case Mistake::kLengthsExtent:
       ++(*rows)[packed ? TensorName::kCuQ : TensorName::kQLen].shape[0];

@@ -68,6 +68,11 @@ constexpr Row kOptions[] = {
      "float32 2 / 1: 1 8"},
     {"f64,B1,H2,Tq1,Tk2,d1,alibi=one,set=alibi.0:0x1p-1", "slopes",
      "float64 2 / 1: 0.5 1"},
+    {"f32,B2,H2,Tq1,Tk2,d1,alibi=one.bh,set=alibi.1.0:0x1p-1", "slopes",
+     "float32 2,2 / 2,1: 1 1 0.5 1"},
+    {"f32,B1,H2,Tq2,Tk2,d1,alibi=one.bh,set=alibi.1.1:0x1p-1,cuq=0.1.2,"
+     "cuk=0.1.2",
+     "slopes", "float32 2,2 / 2,1: 1 1 1 0.5"},
     {"f32,B3,H1,Tq2,Tk2,d1,qlen=2.0.1", "q_len", "int64 3 / 1: 2 0 1"},
     {"f32,B1,H1,Tq2,Tk2,d1,kvlen=2", "kv_len", "int64 1 / x: 2"},
     {"f32,B1,H1,Tq7,Tk2,d1,cuq=0.3.3.6,cuk=0.1.2.2", "cu_q",

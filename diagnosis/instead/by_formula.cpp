@@ -87,8 +87,8 @@ void use_scores(Problem& p, Room& room, ScoreFormula formula, bool is_added) {
     scores.push_back(
         formula({is_added ? 0 : dot_of_pair(p, b, h, i, j) * p.scale,
                  p.bias != nullptr ? p.bias[n] : 0,
-                 p.slopes != nullptr ? p.slopes[h] : 0, at.i, at.j, at.position,
-                 is_added ? 0 : p.softcap}));
+                 p.slopes != nullptr ? slope_of(p, b, h, i) : 0, at.i, at.j,
+                 at.position, is_added ? 0 : p.softcap}));
     // Whatever hides a key goes on to do so.
     if (p.bias != nullptr && std::isinf(p.bias[n])) scores.back() = p.bias[n];
     if (at.j < 0 || at.j >= at.keys) scores.back() = 0;

@@ -25,7 +25,7 @@ void turn_bias(Problem& p, Room& room, double x) {
 }
 void turn_slopes(Problem& p, Room& room, double x) {
   if (p.slopes != nullptr)
-    p.slopes = times_finite(p.slopes, p.shape.H, x, room);
+    p.slopes = times_finite(p.slopes, slope_count(p), x, room);
 }
 void turn_scale(Problem& p, double x) {
   p.scale *= x;

@@ -76,7 +76,8 @@ void add_scales(Readings& rows) {
                     };
                     if (p.bias != nullptr)
                       p.bias = scaled(p.bias, s.weights_elements());
-                    if (p.slopes != nullptr) p.slopes = scaled(p.slopes, s.H);
+                    if (p.slopes != nullptr)
+                      p.slopes = scaled(p.slopes, slope_count(p));
                     if (p.sink != nullptr) p.sink = scaled(p.sink, s.H);
                   }});
 }
@@ -109,6 +110,41 @@ void add_channels(Readings& rows) {
 }
 
 // --- options
+
+// Slopes of members that are looked up elsewhere in their list.
+void add_member_slopes(Readings& rows) {
+  // The number in the list, for head h of member m; of so many.
+  using Place =
+      int64_t (*)(const Shape& s, int64_t members, int64_t m, int64_t h);
+  const auto add = [&rows](const char* text, Place place) {
+    rows.push_back({std::string("what comes of the ALiBi slopes ") + text,
+                    Stage::kBias, [place](Problem& p, Room& room) {
+                      if (p.slopes == nullptr || !p.member_slopes) return;
+                      const int64_t H = p.shape.H, members = slope_count(p) / H;
+                      std::vector<double> slopes;
+                      for (int64_t n = 0; n < members * H; ++n)
+                        slopes.push_back(
+                            p.slopes[place(p.shape, members, n / H, n % H)]);
+                      p.slopes = room.keep(std::move(slopes));
+                    }});
+  };
+  add("of the first member in all",
+      [](const Shape&, int64_t, int64_t, int64_t h) { return h; });
+  add("of the next member",
+      [](const Shape& s, int64_t members, int64_t m, int64_t h) {
+        return (m + 1) % members * s.H + h;
+      });
+  add("of members that begin one number apart",
+      [](const Shape&, int64_t, int64_t m, int64_t h) { return m + h; });
+  add("of members that begin Hkv numbers apart",
+      [](const Shape& s, int64_t, int64_t m, int64_t h) {
+        return m * s.Hkv + h;
+      });
+  add("with heads in front of members",
+      [](const Shape&, int64_t members, int64_t m, int64_t h) {
+        return h * members + m;
+      });
+}
 
 void add_options(Readings& rows) {
   const auto add = [&rows](const char* text, Stage stage, Edit edit) {
@@ -149,7 +185,7 @@ void add_options(Readings& rows) {
       [](Problem& p, Room&) { p.slopes = nullptr; });
   add("with minus the ALiBi slopes", Stage::kBias, [](Problem& p, Room& room) {
     if (p.slopes == nullptr) return;
-    std::vector<double> slopes(p.slopes, p.slopes + p.shape.H);
+    std::vector<double> slopes(p.slopes, p.slopes + slope_count(p));
     for (double& x : slopes) x = -x;
     p.slopes = room.keep(std::move(slopes));
   });
@@ -158,7 +194,9 @@ void add_options(Readings& rows) {
         if (p.slopes == nullptr) return;
         p.slopes = room.keep(
             std::vector<double>(static_cast<size_t>(p.shape.H), p.slopes[0]));
+        p.member_slopes = false;
       });
+  add_member_slopes(rows);
   add("without the cap of the scores", Stage::kScores,
       [](Problem& p, Room&) { p.softcap = 0; });
   add("with the cap on the other side of the bias", Stage::kScores,

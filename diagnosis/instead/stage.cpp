@@ -232,6 +232,7 @@ class StageProbes {
     return with([](Case value) {
              value.score_bias.reset();
              value.slopes.reset();
+             value.member_slopes = false;
              std::erase_if(value.set, [](const SetValue& one) {
                return one.tensor == TensorName::kBias ||
                       one.tensor == TensorName::kSlopes;
@@ -262,7 +263,7 @@ class StageProbes {
         {Stage::kBias, [](const Case& c) { return c.score_bias.has_value(); },
          [](Case& c) { c.score_bias.reset(); }},
         {Stage::kBias, [](const Case& c) { return c.slopes.has_value(); },
-         [](Case& c) { c.slopes.reset(); }},
+         [](Case& c) { c.slopes.reset(), c.member_slopes = false; }},
         {Stage::kScores, [](const Case& c) { return c.softcap > 0; },
          [](Case& c) { c.softcap = 0; }}};
     Stage stage = Stage::kUnknown;

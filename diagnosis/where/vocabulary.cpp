@@ -62,6 +62,8 @@ constexpr Phrase kPhrases[] = {
      "no head has a bias of its own"},
     {"bias.rows", "each row has a bias of its own",
      "no row has a bias of its own"},
+    {"alibi.members", "each member has slopes of its own",
+     "no member has slopes of its own"},
     {"scale.given", "a scale is given", "no scale is given"},
     {"scale.is_one", "the scale is 1", "the scale is not 1"},
     {"scale.negative", "the scale is negative", "the scale is not negative"},

@@ -36,13 +36,19 @@ std::string no_tensor(std::string_view name) {
   return shown(name) + ": no tensor of a call; allowed: " + recorded_names();
 }
 
+// Slopes of [H].
+bool is_of_all_members(TensorName input, const NamedTensor& tensor) {
+  return input == TensorName::kSlopes && tensor.shape.size() == 1;
+}
+
 // A tensor of a file that has not the rank of its name is told apart later.
-FileData::Tensor data_of(const NamedTensor& tensor) {
+FileData::Tensor data_of(TensorName input, const NamedTensor& tensor) {
   FileData::Tensor data;
   data.extents = {1, 1, 1, 1};
+  const size_t from = is_of_all_members(input, tensor) ? 1 : 0;
   std::copy_n(tensor.shape.begin(),
-              std::min<size_t>(tensor.shape.size(), data.extents.size()),
-              data.extents.begin());
+              std::min<size_t>(tensor.shape.size(), data.extents.size() - from),
+              data.extents.begin() + static_cast<ptrdiff_t>(from));
   data.values = numbers_of(tensor);
   return data;
 }
@@ -52,7 +58,7 @@ std::string wrong_rank(const NamedTensors& inputs) {
     const auto input = recorded_input(name);
     if (!input) return no_tensor(name);
     const auto rank = static_cast<size_t>(tensor_rank(*input));
-    if (tensor.shape.size() != rank)
+    if (tensor.shape.size() != rank && !is_of_all_members(*input, tensor))
       return name + " is " + file_tensor_text(tensor.dtype, tensor.shape) +
              ": it has " + std::to_string(rank) + " extents";
   }
@@ -73,8 +79,8 @@ std::string wrong_input(const Case& c, const std::string& name,
     return name + " is in the file, but the case does not take it from there" +
            " (" + name + "=file)";
   const auto extents = given_extents(c, input);
-  const std::vector<int64_t> wanted(extents.begin(),
-                                    extents.begin() + tensor_rank(input));
+  const auto* const end = extents.begin() + tensor_rank(input);
+  const std::vector<int64_t> wanted(end - given_rank(c, input), end);
   const Dtype dtype = storage_type(c, input);
   if (tensor.shape == wanted && is_storage(tensor.dtype, dtype, input))
     return "";
@@ -169,7 +175,8 @@ std::string add_inputs(const NamedTensors& inputs, const std::string& path,
   auto data = std::make_shared<FileData>();
   data->path = path;
   for (const auto& [name, tensor] : inputs)
-    data->tensors[*recorded_input(name)] = data_of(tensor);
+    data->tensors[*recorded_input(name)] =
+        data_of(*recorded_input(name), tensor);
   add_file_data(*fingerprint, std::move(data));
   return "";
 }

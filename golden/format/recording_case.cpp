@@ -68,7 +68,8 @@ std::string attention_text(const NamedTensors& tensors, std::string* error) {
       text += std::string(",") + name + "=file" + own_letters(*tensor);
     }
   if (find(tensors, "sink") != nullptr) text += ",sink=file";
-  if (find(tensors, "slopes") != nullptr) text += ",alibi=file";
+  if (const NamedTensor* slopes = find(tensors, "slopes"))
+    text += slopes->shape.size() == 2 ? ",alibi=file.bh" : ",alibi=file";
   return text + ",data=file";
 }
 

@@ -106,6 +106,10 @@ def layer_inputs(case):
     return {name: (shape, case.q_type) for name, shape in wanted.items()}
 
 
+def member_count(case):
+    return len(case.lists["cuq"]) - 1 if "cuq" in case.lists else case.B
+
+
 def input_shapes(case):
     """{name: (shape, type)} of the tensors that a set of this case holds."""
     if case.is_layer:
@@ -121,7 +125,10 @@ def input_shapes(case):
             shape = tuple(n if letter in case.own(name) else 1
                           for letter, n in sides)
             wanted[name] = (shape, dtype)
-    for word, name in (("sink", "sink"), ("alibi", "slopes")):
-        if case.from_file(word):
-            wanted[name] = ((e.H,), per_head)
+    if case.from_file("sink"):
+        wanted["sink"] = ((e.H,), per_head)
+    if case.from_file("alibi"):
+        of_each = case.words["alibi"] == "file.bh"
+        wanted["slopes"] = ((member_count(case), e.H) if of_each else (e.H,),
+                            per_head)
     return wanted

@@ -93,7 +93,10 @@ def scores_of(case, data, places, rule):
         sees = sees & (data["mask"] != 0)
     bias = data.get("bias", np.float64(0))
     if "slopes" in data:
-        bias = bias - data["slopes"][:, None, None] * distance
+        slopes = data["slopes"][:, None, None]
+        if data["slopes"].ndim == 2:  # of each member
+            slopes = data["slopes"][places.row_member].swapaxes(1, 2)[..., None]
+        bias = bias - slopes * distance
     cap = np.float64(np.float32(case.words.get("softcap", "inf")))
     if rule.get("softcap_order") == "after_mask":
         scores = soften(scores + bias, cap)

@@ -18,7 +18,7 @@ def draw(name, case, sizes):
         if tensor == "mask":
             values = rng.randint(0, 100, shape) < 60
         elif tensor == "slopes":
-            values = 2.0 ** -(1 + np.arange(shape[0]))
+            values = 2.0 ** -(1 + np.arange(np.prod(shape)).reshape(shape))
         drawn[tensor] = store(values * sizes.get(tensor, 1), dtype)
     return drawn
 

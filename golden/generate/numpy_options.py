@@ -66,6 +66,16 @@ def alibi(add):
         "without a rule the diagonal ends at the bottom right")
     add("alibi_negative", "f32,B1,H2,Tq4,Tk4,d4,alibi=file" + ALL,
         "a negative slope favours keys far away", sizes={"slopes": -1})
+    add("alibi_members", "f32,B3,H2,Tq3,Tk4,d4,causal=br,alibi=file.bh" + ALL,
+        "each member has slopes of its own")
+    add("alibi_members_gqa", "f32,B2,H4,Hkv2,Tq2,Tk4,d4,alibi=file.bh" + ALL,
+        "slopes of each member belong to query heads")
+    add("alibi_members_lengths", "f32,B3,H2,Tq3,Tk4,d4,alibi=file.bh,"
+        "qlen=3.1.2,kvlen=4.2.3" + ALL,
+        "the diagonal of each member, and its slopes")
+    add("alibi_members_packed", "f32,B1,H2,Tq6,Tk8,d4,alibi=file.bh,"
+        "cuq=0.2.2.6,cuk=0.3.4.8" + ALL,
+        "each member of a packed batch has slopes of its own")
     for dtype in ("f64", "f16", "bf16"):
         add(f"alibi_{dtype}", f"{dtype},B1,H2,Tq3,Tk3,d4,alibi=file" + ALL,
             f"ALiBi beside {dtype}")

@@ -79,7 +79,8 @@ inline constexpr uint64_t kPairOptions =
     QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE;
 // What its arithmetic has to honour.
 inline constexpr uint64_t kScoreOptions =
-    QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP | QKVET_OPTION_ALIBI;
+    QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP | QKVET_OPTION_ALIBI |
+    QKVET_OPTION_ALIBI_PER_MEMBER;
 inline constexpr uint64_t kAllOptions =
     kCommonOptions | kPairOptions | kScoreOptions | QKVET_OPTION_SINK;
 

@@ -203,7 +203,7 @@ float with_options(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
   }
   if (options.slopes.present()) {
     const int64_t distance = std::abs(call.position(i) - j);
-    s -= options.slopes.get(h) * static_cast<float>(distance);
+    s -= options.slopes.get(b, h) * static_cast<float>(distance);
   }
   return s;
 }

@@ -106,6 +106,7 @@ ForwardCall member_of(const ForwardCall& call, int64_t n) {
   const MemberExtent e = extent_of(call, n);
   ForwardCall member = call;
   member.options = call.options.from(e.b, 0, e.first_row, e.first_key);
+  member.options.slopes = call.options.slopes.from(n, 0, 0, 0);
   member.batch = 1;
   member.queries = e.rows;
   member.keys = e.keys;

@@ -58,7 +58,8 @@ qkvet_status read_stored(const qkvet_forward_args& a, const qkvet_tensor& t,
   }
   if (!has_shape(t, shape)) {
     return refuse(why, QKVET_INVALID_ARGUMENT,
-                  "bias must be [B, H, Tq, Tk], sink and slopes [H]");
+                  "bias must be [B, H, Tq, Tk], sink [H], slopes [H] or "
+                  "[B, H]");
   }
   *to = stored(t, type);
   return QKVET_OK;
@@ -136,6 +137,18 @@ qkvet_status read_mask(const qkvet_forward_args& a, View<const uint8_t>* mask,
   return QKVET_OK;
 }
 
+qkvet_status read_slopes(const qkvet_forward_args& a, int64_t members,
+                         Stored* slopes, qkvet_text* why) {
+  const int64_t heads = a.q.shape[1];
+  if (a.slopes.ndim == 2) {
+    return read_stored(a, a.slopes, {members, heads}, slopes, why);
+  }
+  const qkvet_status status = read_stored(a, a.slopes, {heads}, slopes, why);
+  slopes->step[1] = slopes->step[0];
+  slopes->step[0] = 0;
+  return status;
+}
+
 qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
                            View<const int64_t>* to, qkvet_text* why) {
   if (is_absent(t)) {
@@ -173,7 +186,7 @@ Options Options::from(int64_t b, int64_t h, int64_t i, int64_t j) const {
   }
   result.bias = bias.from(b, h, i, j);
   result.sink = sink.from(h, 0, 0, 0);
-  result.slopes = slopes.from(h, 0, 0, 0);
+  result.slopes = slopes.from(b, h, 0, 0);
   result.q_len = result.kv_len = result.cu_q = result.cu_k = {};
   result.members = 0;
   result.rope = rope.from(b, i, j);
@@ -195,6 +208,8 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
       {!is_absent(a.sink), QKVET_OPTION_SINK, "sinks are not supported"},
       {!is_absent(a.slopes), QKVET_OPTION_ALIBI,
        "ALiBi slopes are not supported"},
+      {a.slopes.ndim == 2, QKVET_OPTION_ALIBI_PER_MEMBER,
+       "ALiBi slopes of each member are not supported"},
       {a.rope != QKVET_ROPE_NONE, QKVET_OPTION_ROPE, "RoPE is not supported"},
       {!is_absent(a.rope_cos), QKVET_OPTION_ROPE,
        "RoPE tables are not supported"},
@@ -259,12 +274,15 @@ qkvet_status read_options(const qkvet_forward_args& a, Options* options,
     status = read_stored(a, a.sink, {heads}, &options->sink, why);
   }
   if (status == QKVET_OK) {
-    status = read_stored(a, a.slopes, {heads}, &options->slopes, why);
-  }
-  if (status == QKVET_OK) {
     status = read_rotation(a, options, why);
   }
-  return status == QKVET_OK ? read_lengths(a, options, why) : status;
+  if (status == QKVET_OK) {
+    status = read_lengths(a, options, why);
+  }
+  const bool packed = !is_absent(a.cu_seqlens_q);
+  const int64_t members = packed ? options->members : a.q.shape[0];
+  return status == QKVET_OK ? read_slopes(a, members, &options->slopes, why)
+                            : status;
 }
 
 }  // namespace qkvet::impl

@@ -67,7 +67,7 @@ struct Options {
   Stored bias;               // [B, H, Tq, Tk], absent if there is none
   float softcap = 0;         // 0: none
   Stored sink;               // [H]
-  Stored slopes;             // [H]
+  Stored slopes;             // [B, H], with a step of 0 for [H]
   View<const int64_t> q_len, kv_len;  // [B]
   View<const int64_t> cu_q, cu_k;     // [members + 1]
   int64_t members = 0;                // of a packed batch
@@ -93,8 +93,8 @@ struct Options {
   bool allows(int64_t b, int64_t h, int64_t i, int64_t j) const;
   // -infinity if there is none: it adds exp(-infinity) = 0.
   float sink_of(int64_t h) const;
-  float slope_of(int64_t h) const {
-    return slopes.present() ? slopes.get(h) : 0;
+  float slope_of(int64_t b, int64_t h) const {
+    return slopes.present() ? slopes.get(b, h) : 0;
   }
   // These options as a call sees them that begins at member b, head h, row i
   // and key j of this one. Lengths stay behind.
@@ -104,6 +104,10 @@ struct Options {
 // A vector of int64 with `extent` elements, or as many as it likes (-1).
 qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
                            View<const int64_t>* to, qkvet_text* why);
+
+// The slopes of a call whose q has been checked: [H], or [members, H].
+qkvet_status read_slopes(const qkvet_forward_args& args, int64_t members,
+                         Stored* slopes, qkvet_text* why);
 
 // The mask of a call whose q and k have been checked, if it has one.
 qkvet_status read_mask(const qkvet_forward_args& args,

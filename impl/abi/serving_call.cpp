@@ -268,9 +268,16 @@ qkvet_status read_known(const qkvet_kernel* self,
   s->page_size = a.page_size;
   const bool packed = a.page_size > 0 && (!is_absent(a.cu_seqlens_q) ||
                                           !is_absent(a.cu_seqlens_k));
+  // Of as many members as there are.
+  const bool sloped =
+      packed && a.slopes.ndim == 2 &&
+      (self->capabilities->options & QKVET_OPTION_ALIBI_PER_MEMBER) != 0;
   if (packed) {
     plain.cu_seqlens_q = plain.cu_seqlens_k = {};
     plain.q_len = plain.kv_len = {};
+    if (sloped) {
+      plain.slopes = {};
+    }
   }
   if (a.page_size > 0) {
     plain.k = k_rows.of(a.k, a.q.shape[0], keys_of(a));
@@ -290,6 +297,10 @@ qkvet_status read_known(const qkvet_kernel* self,
   s->before = s->call.options.kv_len;
   if (status == QKVET_OK && packed) {
     status = read_packed(a, s, why);
+  }
+  if (status == QKVET_OK && sloped) {
+    Options* const options = &s->call.options;
+    status = read_slopes(a, options->members, &options->slopes, why);
   }
   if (status != QKVET_OK) {
     return status;

@@ -264,7 +264,11 @@ constexpr qkvet_capabilities typed_capabilities(const Arithmetic& a) {
       as_storage && (a.p == P::kSummed || a.p == P::kNormalised);
   // Hidden keys that are walked may leave NaN in their weights.
   const uint64_t weights = walks_hidden_keys(a) ? 0 : QKVET_OPTION_WEIGHTS;
-  const uint64_t options = (kAllOptions | weights) & ~a.without;
+  // Slopes of each member are ALiBi, too.
+  const uint64_t without = (a.without & QKVET_OPTION_ALIBI) != 0
+                               ? a.without | QKVET_OPTION_ALIBI_PER_MEMBER
+                               : a.without;
+  const uint64_t options = (kAllOptions | weights) & ~without;
   if (one_type) {
     return capabilities_with(options, {dtype_named(a.p_type)});
   }

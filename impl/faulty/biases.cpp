@@ -388,13 +388,13 @@ struct SlopesKeptForNextCall : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall*) {
     for (int64_t h = 0; whole.options.slopes.present() && h < whole.heads;
          ++h) {
-      kept()[static_cast<size_t>(h % kHeads)] = whole.options.slope_of(h);
+      kept()[static_cast<size_t>(h % kHeads)] = whole.options.slope_of(0, h);
     }
   }
-  static float slope(const ForwardCall& call, int64_t h) {
+  static float slope(const ForwardCall& call, RowAt at) {
     return call.options.slopes.present()
-               ? call.options.slope_of(h)
-               : kept()[static_cast<size_t>(h % kHeads)];
+               ? call.options.slope_of(at.b, at.h)
+               : kept()[static_cast<size_t>(at.h % kHeads)];
   }
 
  private:

@@ -85,8 +85,8 @@ QKVET_FAULT(kv_head_of_shard) = {
 
 // A shard counts the heads of its slopes from 0.
 struct AlibiSlopesOfShard : ShardHooks {
-  static float slope(const ForwardCall& call, int64_t h) {
-    return call.options.slope_of(local(call, h));
+  static float slope(const ForwardCall& call, RowAt at) {
+    return call.options.slope_of(at.b, local(call, at.h));
   }
 };
 QKVET_FAULT(alibi_slopes_of_shard) = {

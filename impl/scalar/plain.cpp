@@ -57,7 +57,7 @@ float with_options(const RowOf& row, int64_t j, float s) {
   }
   if (options.slopes.present()) {
     const int64_t distance = std::abs(row.call.position(row.i) - j);
-    s -= options.slopes.get(row.h) * static_cast<float>(distance);
+    s -= options.slopes.get(row.b, row.h) * static_cast<float>(distance);
   }
   return s;
 }

@@ -90,8 +90,8 @@ struct OptionHooks {
   static float distance(const ForwardCall& call, int64_t i, int64_t j) {
     return std::fabs(static_cast<float>(call.position(i) - j));
   }
-  static float slope(const ForwardCall& call, int64_t h) {
-    return call.options.slope_of(h);
+  static float slope(const ForwardCall& call, RowAt at) {
+    return call.options.slope_of(at.b, at.h);
   }
   static float tilted(float s, float slope, float distance) {
     return slope != 0 ? s - slope * distance : s;

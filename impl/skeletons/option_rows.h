@@ -28,7 +28,7 @@ struct OptionRows : OptionRowBase<Hooks> {
     }
     const float s =
         Hooks::biased(call, at, j, Hooks::capped(call, dot * call.scale));
-    return Hooks::tilted(s, Hooks::slope(call, at.h),
+    return Hooks::tilted(s, Hooks::slope(call, at),
                          Hooks::distance(call, at.i, j));
   }
 

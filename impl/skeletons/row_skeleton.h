@@ -218,7 +218,7 @@ void compute_head(const ForwardCall& call, int64_t b, int64_t h,
   const int64_t kv = h / call.group();
   row.k = {call.k.at(b, kv, 0), call.k.step[2], call.k.step[3]};
   row.v = {call.v.at(b, kv, 0), call.v.step[2], call.v.step[3]};
-  row.terms.slope = call.options.slope_of(h);
+  row.terms.slope = call.options.slope_of(b, h);
   row.terms.sink = call.options.sink_of(h);
   for (int64_t i = 0; i < call.queries; ++i) {
     row.o = call.o.at(b, h, i);

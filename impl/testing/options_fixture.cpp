@@ -43,6 +43,14 @@ void fill_with(AnyTensor* t, Storage type, uint64_t seed, float factor) {
   }
 }
 
+int64_t slope_rows(const Asked& a) {
+  if (!a.has(QKVET_OPTION_ALIBI_PER_MEMBER)) {
+    return 1;
+  }
+  return a.cu_q.empty() ? a.problem.batch
+                        : static_cast<int64_t>(a.cu_q.size()) - 1;
+}
+
 }  // namespace
 
 std::string Asked::text() const {
@@ -83,7 +91,7 @@ OptionCall::OptionCall(const Asked& a, Storage storage)
       mask(own_extents(a.problem, a.own), Layout::kBhtd, Placement::kEndFlush,
            kBool),
       sink(storage, {1, 1, 1, a.problem.heads}),
-      slopes(Storage::kF32, {1, 1, 1, a.problem.heads}) {
+      slopes(Storage::kF32, {1, 1, slope_rows(a), a.problem.heads}) {
   const uint64_t seed = 8 * a.problem.seed;
   fill_with(&q, type, seed, 2);
   fill_with(&k, type, seed + 1, 2);
@@ -147,7 +155,8 @@ qkvet_forward_args OptionCall::args() {
     args.sink = sink.tensor(1);
   }
   if (asked.has(QKVET_OPTION_ALIBI)) {
-    args.slopes = slopes.tensor(1);
+    const bool per_member = asked.has(QKVET_OPTION_ALIBI_PER_MEMBER);
+    args.slopes = slopes.tensor(per_member ? 2 : 1);
   }
   qkvet_tensor* const to[] = {&args.q_len, &args.kv_len, &args.cu_seqlens_q,
                               &args.cu_seqlens_k};
@@ -186,12 +195,13 @@ std::vector<OptionCall::Member> OptionCall::members() const {
   std::vector<Member> list;
   for (size_t n = 0; n + 1 < asked.cu_q.size(); ++n) {
     list.push_back({0, asked.cu_q[n], asked.cu_q[n + 1] - asked.cu_q[n],
-                    asked.cu_k[n], asked.cu_k[n + 1] - asked.cu_k[n]});
+                    asked.cu_k[n], asked.cu_k[n + 1] - asked.cu_k[n],
+                    static_cast<int64_t>(n)});
   }
   for (int64_t b = 0; asked.cu_q.empty() && b < p.batch; ++b) {
     const auto at = static_cast<size_t>(b);
     list.push_back({b, 0, asked.q_len.empty() ? p.queries : asked.q_len[at], 0,
-                    asked.kv_len.empty() ? p.keys : asked.kv_len[at]});
+                    asked.kv_len.empty() ? p.keys : asked.kv_len[at], b});
   }
   return list;
 }
@@ -245,7 +255,8 @@ double OptionCall::score(const Member& m, int64_t h, int64_t i, int64_t j,
   }
   if (asked.has(QKVET_OPTION_ALIBI)) {
     const int64_t d = p.causal == QKVET_CAUSAL_TOP_LEFT ? 0 : m.keys - m.rows;
-    s -= double(slopes.get(0, 0, 0, h)) * std::fabs(double(i + d - j));
+    const int64_t row = asked.has(QKVET_OPTION_ALIBI_PER_MEMBER) ? m.number : 0;
+    s -= double(slopes.get(0, 0, row, h)) * std::fabs(double(i + d - j));
   }
   return s;
 }

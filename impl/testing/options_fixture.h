@@ -59,10 +59,12 @@ struct OptionCall {
   GuardedTensor lse;
   AnyTensor bias;
   Guarded<uint8_t> mask;
-  AnyTensor sink, slopes;  // [1, 1, 1, H]
+  AnyTensor sink;    // [1, 1, 1, H]
+  AnyTensor slopes;  // [1, 1, members, H], one row of them without PER_MEMBER
 
   struct Member {
     int64_t b, row, rows, key, keys;
+    int64_t number;
   };
   std::vector<Member> members() const;
   // i and j count from the first row and key of the member.

@@ -11,9 +11,9 @@
 namespace qkvet::impl {
 
 inline constexpr uint64_t kOptions[] = {
-    QKVET_OPTION_WINDOW,  QKVET_OPTION_MASK,  QKVET_OPTION_BIAS,
-    QKVET_OPTION_SOFTCAP, QKVET_OPTION_SINK,  QKVET_OPTION_ALIBI,
-    QKVET_OPTION_LENGTHS, QKVET_OPTION_PACKED};
+    QKVET_OPTION_WINDOW,  QKVET_OPTION_MASK,   QKVET_OPTION_BIAS,
+    QKVET_OPTION_SOFTCAP, QKVET_OPTION_SINK,   QKVET_OPTION_ALIBI,
+    QKVET_OPTION_LENGTHS, QKVET_OPTION_PACKED, QKVET_OPTION_ALIBI_PER_MEMBER};
 
 // Members of many lengths: none, one, all.
 inline void give_lengths(Asked* asked, uint64_t n) {
@@ -45,6 +45,9 @@ inline Asked asked_with(uint64_t options, uint64_t n) {
       {7, 9}, {9, 7}, {8, 8}, {6, 150}, {70, 17}};
   Asked a;
   a.options = options;
+  if (a.has(QKVET_OPTION_ALIBI_PER_MEMBER)) {
+    a.options |= QKVET_OPTION_ALIBI;
+  }
   a.problem = {.batch = 3,
                .heads = 4,
                .kv_heads = 2,

@@ -41,6 +41,7 @@ struct Wrong {
 };
 
 int64_t kThree[] = {3, 3, 3, 3};
+int64_t kThreeOfTwo[] = {3, 2}, kTwoOfThree[] = {2, 3};
 constexpr qkvet_dtype kF64 = {QKVET_DTYPE_FLOAT, 64, 1};
 
 std::vector<Wrong> wrong_forms() {
@@ -61,6 +62,13 @@ std::vector<Wrong> wrong_forms() {
       {"sink shape", QKVET_OPTION_SINK, [](A& a) { a.sink.shape = kThree; }},
       {"slopes shape", QKVET_OPTION_ALIBI,
        [](A& a) { a.slopes.shape = kThree; }},
+      {"slopes members", QKVET_OPTION_ALIBI | QKVET_OPTION_ALIBI_PER_MEMBER,
+       [](A& a) { a.slopes.shape = kThreeOfTwo; }},
+      {"slopes heads", QKVET_OPTION_ALIBI | QKVET_OPTION_ALIBI_PER_MEMBER,
+       [](A& a) { a.slopes.shape = kTwoOfThree; }},
+      {"slopes of a packed batch",
+       QKVET_OPTION_ALIBI | QKVET_OPTION_ALIBI_PER_MEMBER | QKVET_OPTION_PACKED,
+       [](A& a) { a.slopes.shape = kThreeOfTwo; }},
       {"q_len shape", QKVET_OPTION_LENGTHS,
        [](A& a) { a.q_len.shape = kThree; }},
       {"kv_len type", QKVET_OPTION_LENGTHS,

@@ -46,7 +46,7 @@ extern "C" {
 #define QKVET_ABI_MAJOR 1
 #define QKVET_ABI_MINOR                              \
   2 /* 1: qkvet_kernel.merge; 2: page_indptr and its \
-       lists, lengths in int32 */
+       lists, lengths in int32, slopes of each member */
 
 #if defined(_WIN32)
 #define QKVET_EXPORT __declspec(dllexport)
@@ -100,7 +100,8 @@ typedef struct qkvet_forward_args {
   float softcap;       /* > 0: softcap * tanh(score / softcap) */
   qkvet_tensor sink;   /* [H] a logit per head that joins the denominator */
   qkvet_tensor slopes; /* [H] ALiBi: score -= slope * distance from the
-                          diagonal, on either side */
+                          diagonal, on either side; or [B, H], packed
+                          [members, H]: those of each member */
 
   /* Rotary positions (Su et al., "RoFormer", 3.2), applied to q and k before
    * q k^T: channels a, b of a pair n become a cos - b sin, a sin + b cos, with
@@ -214,6 +215,8 @@ typedef struct qkvet_forward_args {
 /* int32 in the place of int64 in q_len, kv_len and cu_seqlens_*: the same in
  * all of them that a call has. */
 #define QKVET_OPTION_INT32_LENGTHS (UINT64_C(1) << 26)
+/* Beside ALIBI: slopes [B, H], packed [members, H], in the place of [H]. */
+#define QKVET_OPTION_ALIBI_PER_MEMBER (UINT64_C(1) << 27)
 
 /* Flags (bits of qkvet_capabilities.flags). */
 /* A claim: calls at the same time, each with a context of its own and from a

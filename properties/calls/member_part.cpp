@@ -16,20 +16,21 @@ struct MemberPart {
   int64_t b = 0;
   int64_t q_from = 0, q_end = 0;
   int64_t k_from = 0, k_end = 0;
+  int64_t member = 0;  // of the batch, or of the packed batch
 };
-
-int64_t member_count(const Case& value) {
-  return value.cu_q.empty() ? value.shape.B
-                            : static_cast<int64_t>(value.cu_q.size()) - 1;
-}
 
 MemberPart part_of(const Case& value, int64_t member) {
   const auto m = static_cast<size_t>(member);
   if (value.cu_q.empty())
-    return {member, 0, counted_queries(value, member), 0,
-            counted_keys(value, member)};
-  return {0, value.cu_q[m], value.cu_q[m + 1], value.cu_k[m],
-          value.cu_k[m + 1]};
+    return {member,
+            0,
+            counted_queries(value, member),
+            0,
+            counted_keys(value, member),
+            member};
+  return {
+      0,     value.cu_q[m], value.cu_q[m + 1], value.cu_k[m], value.cu_k[m + 1],
+      member};
 }
 
 // Rows [from, end) of the extent `axis` of a tensor with these extents; an
@@ -80,8 +81,17 @@ Case part_case(Case value, const MemberPart& part) {
   value.int32_lengths = false;
   value.layout = Layout::kBhtd;
   value.share = 0;
+  value.member_slopes = false;
   value.set.clear();
   return value;
+}
+
+// The slopes of one member.
+void cut_slopes(const Case& value, int64_t member,
+                std::vector<double>& slopes) {
+  if (!value.member_slopes) return;
+  auto extents = tensor_extents(value, TensorName::kSlopes);
+  cut(extents, 0, true, member, member + 1, slopes);
 }
 
 // Its inputs, cut out of those of the case.
@@ -91,6 +101,7 @@ void cut_part(const Case& value, const MemberPart& part, Inputs& inputs) {
   cut_rows(value, TensorName::kV, part.b, part.k_from, part.k_end, inputs.v);
   cut_pairs(value, TensorName::kMask, value.mask.own, part, inputs.mask);
   cut_pairs(value, TensorName::kBias, value.score_bias_own, part, inputs.bias);
+  cut_slopes(value, part.member, inputs.slopes);
 }
 
 // Where an element of the case's o and lse is found in that call.
@@ -159,6 +170,7 @@ void keep_masked_part(const Case& value, int64_t argument, Inputs& inputs) {
   pick_rows(value, TensorName::kK, part.b, part.keys, inputs.k);
   pick_rows(value, TensorName::kV, part.b, part.keys, inputs.v);
   inputs.mask.clear();
+  cut_slopes(value, part.b, inputs.slopes);
   if (!inputs.bias.empty()) {
     auto extents = tensor_extents(value, TensorName::kBias);
     const uint8_t own = value.score_bias_own;

@@ -24,12 +24,30 @@ void replace(const Case& value, TensorName tensor, const Changes& changes,
       }
 }
 
+// Those of each member, where members have slopes of their own.
+void replace_slopes(const Case& value, const Changes& changes,
+                    std::vector<double>& slopes) {
+  if (!value.member_slopes) return;
+  const auto [members, heads, one, none] =
+      tensor_extents(value, TensorName::kSlopes);
+  std::vector<double> other(static_cast<size_t>(heads));
+  for (int64_t m = 0; m < members; ++m) {
+    recipe_row({}, ~value.seed, TensorName::kSlopes, m, 0, 0, other);
+    const int64_t b = value.cu_q.empty() ? m : 0;
+    for (int64_t h = 0; h < heads; ++h)
+      if (changes(b, h / value.shape.group()))
+        slopes[static_cast<size_t>(m * heads + h)] =
+            other[static_cast<size_t>(h)];
+  }
+}
+
 }  // namespace
 
 void put_other_data(const Case& value, const Changes& changes, Inputs& inputs) {
   replace(value, TensorName::kQ, changes, value.shape.group(), inputs.q);
   replace(value, TensorName::kK, changes, 1, inputs.k);
   replace(value, TensorName::kV, changes, 1, inputs.v);
+  replace_slopes(value, changes, inputs.slopes);
   if (value.backward)
     replace(value, TensorName::kDO, changes, value.shape.group(), inputs.d_o);
 }

@@ -135,6 +135,14 @@ void draw_scores(Draw& draw, uint32_t option, Case& value) {
   if (option == kAllowAlibi) value.slopes = draw.of(kPerHead);
 }
 
+// Of two members at least, unless lists say how many there are.
+void draw_member_slopes(Draw& draw, Case& value) {
+  if (!value.slopes) draw_scores(draw, kAllowAlibi, value);
+  value.member_slopes = true;
+  if (value.cu_q.empty() && value.q_len.empty() && value.kv_len.empty())
+    value.shape.B = std::max<int64_t>(value.shape.B, 2);
+}
+
 // As the tables come out of a cache, far along in a text, or anywhere.
 void draw_rope(Draw& draw, Case& value) {
   value.shape.d += value.shape.d % 2;
@@ -239,6 +247,8 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
     case kAllowInt32:
       value.int32_lengths = true;
       return;
+    case kAllowMemberSlopes:
+      return draw_member_slopes(draw, value);
     case kAllowAppend:
       return draw_append(draw, value);
     case kAllowCalls:
@@ -301,8 +311,8 @@ Rope draw_rotation(Draw& draw) {
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
   const uint32_t declared = allowed_by(scope);
   const std::vector<uint32_t> about = bits_of(about_in(law.domain) & declared);
-  const std::vector<uint32_t> others =
-      bits_of(allowed_in(law.domain) & declared);
+  const uint32_t allowed = allowed_in(law.domain) & declared;
+  const std::vector<uint32_t> others = bits_of(allowed & ~kAllowMemberSlopes);
   // Most cases have one option or none, for it is pairs that fail at most.
   const int64_t percent = draw.range(0, 99);
   int64_t extra = percent < 40 ? 0 : percent < 70 ? 1 : percent < 92 ? 2 : 3;
@@ -319,7 +329,9 @@ void finish_options(Draw& draw, const Law& law, const Scope& scope,
                     Case& value) {
   const uint32_t declared = allowed_by(scope);
   if (scope.pages_only && value.paging.size == 0) draw_pages(draw, value);
-  draw_list_forms(draw, allowed_in(law.domain) & declared, value);
+  draw_list_forms(draw, allowed, value);
+  if (value.slopes && (allowed & kAllowMemberSlopes) != 0 && draw.chance(50))
+    value.member_slopes = true;
   // Packed members have their lengths, and a batch has none.
   if (!value.cu_q.empty()) value.q_len.clear(), value.kv_len.clear();
 }

@@ -92,6 +92,10 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
     });
   add(kAllowAlibi,
       [](Case& c) { c.slopes = make_recipe(RecipeKind::kLattice); });
+  add(kAllowMemberSlopes, [](Case& c) {
+    c.slopes = make_recipe(RecipeKind::kLattice);
+    c.member_slopes = true;
+  });
   add(kAllowSoftcap, [](Case& c) { c.softcap = 2; });
   add(kAllowSink, [](Case& c) { c.sink = make_recipe(RecipeKind::kLattice); });
   // The second member has the length counted from the other end.
@@ -221,7 +225,7 @@ Case SmallScope::make(const Index& index) const {
   if (pages_only_ && value.paging.size == 0) value.paging = {2, {}, {}, table_};
   return keep_allowed(std::move(value), kAllowAll | kAllowPackedPages |
                                             kAllowPagedCsr | kAllowInt32 |
-                                            kAllowEmpty);
+                                            kAllowMemberSlopes | kAllowEmpty);
 }
 
 Case SmallScope::at(int64_t number) const {

@@ -52,7 +52,8 @@ bool is_elsewhere(uint32_t option) {
          option == kAllowCalls;
 }
 
-// A packed batch over pages has pages, and int32 is something's.
+// A packed batch over pages has pages, int32 is something's, and slopes of each
+// member are slopes.
 uint32_t with_pages_of(uint32_t options) {
   constexpr uint32_t kLists = kAllowLengths | kAllowPacked | kAllowPaged |
                               kAllowPackedPages | kAllowAppend;
@@ -60,6 +61,7 @@ uint32_t with_pages_of(uint32_t options) {
     options |= kAllowPaged;
   if ((options & kAllowInt32) != 0 && (options & kLists) == 0)
     options |= kAllowLengths;
+  if ((options & kAllowMemberSlopes) != 0) options |= kAllowAlibi;
   return options;
 }
 

@@ -179,6 +179,8 @@ constexpr ConditionName kNames[] = {
      [](At at) { return int64_t{the_case(at).sink.has_value()}; }},
     {"alibi", In::kCase,
      [](At at) { return int64_t{the_case(at).slopes.has_value()}; }},
+    {"alibi.members", In::kCase,
+     [](At at) { return int64_t{the_case(at).member_slopes}; }},
     {"rope", In::kCase,
      [](At at) {
        return int64_t{the_case(at).rope.style != RopeStyle::kNone};

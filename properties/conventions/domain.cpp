@@ -57,6 +57,7 @@ void repair(Case& value) {
   if (value.mask.kind == MaskKind::kNone) value.mask = {};
   repair_rope(value);
   if (!value.score_bias) value.score_bias_own = kOwnAll;
+  if (!value.slopes) value.member_slopes = false;
   if (value.score_bias && is_of_bias_alone(value.score_bias->kind) &&
       (value.backward || value.merge))
     value.score_bias = Recipe{};
@@ -102,6 +103,7 @@ uint32_t allowed_in(const Domain& domain) {
   if ((allows & kBoth) == kBoth) allows |= kAllowPackedPages;
   if ((allows & kAllowPaged) != 0) allows |= kAllowPagedCsr;
   if ((allows & kLists) != 0) allows |= kAllowInt32;
+  if ((allows & kAllowAlibi) != 0) allows |= kAllowMemberSlopes;
   return allows;
 }
 

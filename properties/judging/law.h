@@ -221,7 +221,10 @@ enum : uint32_t {
   kAllowPagedCsr = 262144,
   // Lengths and starts of members in int32: of every law that allows any.
   kAllowInt32 = 524288,
-  kAllowLast = kAllowInt32,
+  // Slopes of each member: of every law that allows ALiBi. A case that has it
+  // has ALiBi, too.
+  kAllowMemberSlopes = 1048576,
+  kAllowLast = kAllowMemberSlopes,
   // Who sees whom.
   kAllowPairs = kAllowWindow | kAllowMask | kAllowLengths | kAllowPacked,
   // How scores become weights.
@@ -246,6 +249,7 @@ inline constexpr AllowedOption kAllowedOptions[] = {
     {QKVET_OPTION_WINDOW, kAllowWindow},
     {QKVET_OPTION_SOFTCAP, kAllowSoftcap},
     {QKVET_OPTION_ALIBI, kAllowAlibi},
+    {QKVET_OPTION_ALIBI_PER_MEMBER, kAllowMemberSlopes},
     {QKVET_OPTION_SINK, kAllowSink},
     {QKVET_OPTION_ROPE, kAllowRope},
     {QKVET_OPTION_LENGTHS, kAllowLengths},

@@ -57,6 +57,15 @@ class Visibility {
   std::vector<int64_t> keys_;  // [B,H,Tq]
 };
 
+// Which row of the case's slopes query i has; 0 for what no member holds.
+inline int64_t slope_row(const Case& value, int64_t b, int64_t i) {
+  if (!value.member_slopes) return 0;
+  const std::vector<int64_t>& starts = value.cu_q;
+  if (starts.empty()) return b;
+  const auto next = std::upper_bound(starts.begin(), starts.end(), i);
+  return next == starts.end() ? 0 : next - starts.begin() - 1;
+}
+
 // Whether some row of some head sees a key, as far as the case alone says.
 bool some_row_sees_a_key(const Case& value);
 

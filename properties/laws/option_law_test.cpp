@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/base/half.h"
+#include "properties/conventions/domain.h"
 #include "properties/testing/fake_check.h"
 
 namespace qkvet::properties::option_law_test {
@@ -177,6 +178,51 @@ TEST(OptionLaws, RulesEqualMasks) {
           slope = 2 * p.slopes[0];
           p.slopes = &slope;
         });
+}
+
+// The slopes of a call's members, looked up elsewhere in their list.
+FakeExecutor::Question with_slopes(size_t (*place)(size_t n, size_t H)) {
+  return
+      [place, copy = std::vector<double>()](KernelCall&, Problem& p) mutable {
+        if (!p.member_slopes || p.slopes == nullptr) return;
+        copy.clear();
+        for (int64_t n = 0; n < slope_count(p); ++n)
+          copy.push_back(
+              p.slopes[place(static_cast<size_t>(n), size_t(p.shape.H))]);
+        p.slopes = copy.data();
+      };
+}
+
+TEST(OptionLaws, SlopesBelongToTheirMembers) {
+  for (const char* text :
+       {"f32,B3,H2,Tq3,Tk5,d2,alibi=normal.bh",
+        "f32,B3,H2,Hkv1,Tq3,Tk5,d2,alibi=normal.bh,qlen=3.2.3,kvlen=5.4.3",
+        "f32,B1,H2,Tq6,Tk9,d2,alibi=normal.bh,cuq=0.2.4.6,cuk=0.3.6.9"}) {
+    // The list from its end to its beginning: no head keeps its slope.
+    for (const char* law : {"member_slopes_equal_calls", "bias_alone_decides",
+                            "alibi_equals_bias", "agrees_with_oracle"})
+      fails(law, text,
+            with_slopes([](size_t n, size_t H) { return 3 * H - 1 - n; }));
+    fails("bias_alone_decides", text,
+          with_slopes([](size_t n, size_t H) { return n % H; }));
+    fails("bias_alone_decides", text,
+          with_slopes([](size_t n, size_t H) { return n / H + n % H; }));
+    for (const char* law :
+         {"permuted_members_permute_output", "packed_order_changes_nothing",
+          "other_members_change_nothing", "packed_members_equal_calls",
+          "lengths_equal_shorter_call"}) {
+      const Case asked = *parse_case(text).value;
+      if (constrained(*find_law(law), asked) != asked) continue;
+      FakeExecutor good;
+      EXPECT_EQ(
+          check(law, text, good, FakeExecutor::under_test().judged).verdict,
+          Verdict::kPassed)
+          << law << " " << text;
+    }
+  }
+  // A member whose slopes are those of the one behind it.
+  fails("other_members_change_nothing", "f32,B2,H1,Tq1,Tk3,d2,alibi=normal.bh",
+        with_slopes([](size_t n, size_t H) { return (n + H) % (2 * H); }));
 }
 
 TEST(OptionLaws, RotationsTurnPairsByPositions) {
@@ -372,6 +418,8 @@ TEST(OptionLaws, WhatIsMalformedIsAskedOneByOne) {
       {Mistake::kBiasExtent, ",bias=normal", "a bias of Tk + 1 keys"},
       {Mistake::kLengthsExtent, ",qlen=2",
        "one length or one start of a member too many"},
+      {Mistake::kSlopesExtent, ",alibi=one.bh",
+       "slopes of one head or one member too many"},
       {Mistake::kUnknownField, "", "a field that is set behind the known ones"},
       {Mistake::kOffsetsFall, ",cuq=0.2.3,cuk=0.2.3",
        "a member of a packed batch that begins behind its end"},

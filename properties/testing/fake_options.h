@@ -72,7 +72,10 @@ class FakeOptions {
     const Dtype per_head =
         call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
     take(call.sink, s.H, per_head, sink_, problem.sink);
-    take(call.slopes, s.H, per_head, slopes_, problem.slopes);
+    const int64_t members = call.members > 0 ? call.members : s.B;
+    problem.member_slopes = call.member_slopes;
+    take(call.slopes, call.member_slopes ? members * s.H : s.H, per_head,
+         slopes_, problem.slopes);
     take_lengths(call, call.q_len, s.B, q_len_, problem.q_len);
     take_lengths(call, call.kv_len, s.B, kv_len_, problem.kv_len);
     problem.members = call.members;

@@ -51,7 +51,8 @@ def torch_sdpa(function):
 
 
 @adapter(options="causal_bottom_right scale default_scale grouped_heads "
-         "cross_lengths window softcap alibi", dtypes="f16 bf16", arrays="torch",
+         "cross_lengths window softcap alibi alibi_per_member",
+         dtypes="f16 bf16", arrays="torch",
          precision={"preset": "flash_half"}, layouts="bthd")
 def flash_attn(function):
     """flash_attn_func(q, k, v, softmax_scale=None, causal=False,

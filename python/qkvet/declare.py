@@ -56,7 +56,8 @@ def kernel(function=None, **fields):
     The callable gets q [B, H, Tq, d], k [B, Hkv, Tk, d], v [B, Hkv, Tk, dv] and,
     by name, what a call sets of `options`: causal ("top_left" or
     "bottom_right"), scale, window (left, right), mask and bias [B, H, Tq, Tk],
-    softcap, sink and slopes [H], rope (style, cos, sin, q_positions,
+    softcap, sink and slopes [H] (of alibi_per_member
+    [B, H], packed [members, H]), rope (style, cos, sin, q_positions,
     k_positions), q_len and kv_len [B], cu_seqlens_q and cu_seqlens_k [members +
     1], block_table [B, P] and page_size ([members, P] in a packed batch, whose
     kv_len is [members] and which has no cu_seqlens_k), of paged_csr in the place

@@ -42,8 +42,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None,
 
 def flash_attn_func(q, k, v, softmax_scale=None, causal=False,
                     window_size=(-1, -1), softcap=0.0, alibi_slopes=None):
-    if softcap or alibi_slopes is not None:
-        raise qkvet.Refused("no softcap and no slopes here")
+    if softcap:
+        raise qkvet.Refused("no softcap here")
     queries, keys = q.shape[1], k.shape[1]
     left, right = window_size
     right = 0 if causal else right
@@ -54,8 +54,12 @@ def flash_attn_func(q, k, v, softmax_scale=None, causal=False,
         hidden |= columns > diagonal + right
     if left >= 0:
         hidden |= columns < diagonal - left
+    added = None
+    if alibi_slopes is not None:  # [H] or [B, H]
+        slopes = alibi_slopes.reshape(-1, q.shape[2], 1, 1)
+        added = -slopes * np.abs(diagonal - columns).astype(np.float32)
     q, k, v = (one.swapaxes(1, 2) for one in (q, k, v))
-    return attend(q, k, v, softmax_scale, hidden).swapaxes(1, 2)
+    return attend(q, k, v, softmax_scale, hidden, added).swapaxes(1, 2)
 
 
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,

@@ -44,6 +44,7 @@ struct Problem {
   const uint8_t* mask = nullptr;    // [B,H,Tq,Tk], nonzero: attend
   const double* bias = nullptr;     // [B,H,Tq,Tk], added to the scaled scores
   const double* slopes = nullptr;   // [H], ALiBi: part of the bias
+  bool member_slopes = false;       // [B,H] of them, packed [members,H]
   double softcap = 0;               // > 0: softcap * tanh(score / softcap)
   const double* sink = nullptr;     // [H], a logit that joins the denominator
   const int64_t* q_len = nullptr;   // [B]
@@ -62,6 +63,10 @@ struct Problem {
 // OracleOutput::visible of a row beyond q_len, or in no packed member: nothing
 // is said about it.
 inline constexpr int64_t kRowNotCounted = -1;
+
+// How many slopes there are, and that of query row i of head h.
+int64_t slope_count(const Problem& problem);
+double slope_of(const Problem& problem, int64_t b, int64_t h, int64_t i);
 
 // 1/sqrt(d), what an absent scale means.
 double default_scale(int64_t d);

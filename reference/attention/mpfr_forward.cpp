@@ -72,11 +72,12 @@ struct At {
   bool counted;
   int64_t first_key, end_key;
   int64_t diagonal;  // counted over the whole of k
+  int64_t member;
 };
 
 At place_of(const Problem& p, int64_t b, int64_t h, int64_t i) {
   const Shape& s = p.shape;
-  At at = {b, h, i, h / (s.H / s.Hkv), true, 0, s.Tk, 0};
+  At at = {b, h, i, h / (s.H / s.Hkv), true, 0, s.Tk, 0, b};
   int64_t first = 0, end = s.Tq;
   if (p.q_len != nullptr) end = p.q_len[b];
   if (p.kv_len != nullptr) at.end_key = p.kv_len[b];
@@ -84,6 +85,7 @@ At place_of(const Problem& p, int64_t b, int64_t h, int64_t i) {
     end = 0;
     for (int64_t m = 0; m < p.members; ++m) {
       if (i < p.cu_q[m] || i >= p.cu_q[m + 1]) continue;
+      at.member = m;
       first = p.cu_q[m];
       end = p.cu_q[m + 1];
       at.first_key = p.cu_k[m];
@@ -151,7 +153,8 @@ Real score_of(const Problem& p, const At& at, int64_t j) {
   if (p.bias != nullptr) added += Real(p.bias[pair_of(p, at, j)]);
   if (p.slopes != nullptr) {
     const auto distance = static_cast<double>(std::abs(at.diagonal - j));
-    added = added - Real(p.slopes[at.h]) * Real(distance);
+    const int64_t slope = p.member_slopes ? at.member * s.H + at.h : at.h;
+    added = added - Real(p.slopes[slope]) * Real(distance);
   }
   if (p.softcap_after_bias) score += added;
   if (p.softcap > 0) {

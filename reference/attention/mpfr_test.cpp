@@ -80,7 +80,8 @@ double score_size(const Problem& p, int64_t row, int64_t j) {
   double size = 1 + std::fabs(p.scale) * dot;
   if (p.bias != nullptr) size += std::fabs(p.bias[row * s.Tk + j]);
   if (p.slopes == nullptr) return size;
-  return size + p.slopes[row / s.Tq % s.H] * static_cast<double>(s.Tq + s.Tk);
+  const double largest = *std::max_element(p.slopes, p.slopes + slope_count(p));
+  return size + largest * static_cast<double>(s.Tq + s.Tk);
 }
 
 struct Distance {

@@ -10,6 +10,16 @@ double default_scale(int64_t d) {
   return 1.0 / std::sqrt(static_cast<double>(d));
 }
 
+int64_t slope_count(const Problem& problem) {
+  const Shape& s = problem.shape;
+  const int64_t members = problem.cu_q != nullptr ? problem.members : s.B;
+  return s.H * (problem.member_slopes ? members : 1);
+}
+
+double slope_of(const Problem& problem, int64_t b, int64_t h, int64_t i) {
+  return PlainHooks::slope(problem, PlainHooks::place(problem, b, h, i));
+}
+
 Problem make_problem(const Shape& shape, Causal causal,
                      std::optional<float> scale, const double* q,
                      const double* k, const double* v) {

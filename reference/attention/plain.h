@@ -36,6 +36,7 @@ struct PlainPlace {
   int64_t Lk = 0;       // keys of the member
   int64_t first_q = 0;  // the member's first row and key among all of them
   int64_t first_k = 0;
+  int64_t member = 0;  // of the batch, or of the packed batch
 };
 
 struct PlainHooks : PlainRopeHooks {
@@ -44,10 +45,12 @@ struct PlainHooks : PlainRopeHooks {
     PlainPlace place{b, h, i, problem.shape.Tq, problem.shape.Tk};
     if (problem.q_len != nullptr) place.Lq = problem.q_len[b];
     if (problem.kv_len != nullptr) place.Lk = problem.kv_len[b];
+    place.member = b;
     if (problem.cu_q == nullptr) return place;
     place.Lq = place.Lk = 0;
     for (int64_t m = 0; m < problem.members; ++m) {
       if (i < problem.cu_q[m] || i >= problem.cu_q[m + 1]) continue;
+      place.member = m;
       place.first_q = problem.cu_q[m];
       place.first_k = problem.cu_k[m];
       place.Lq = problem.cu_q[m + 1] - place.first_q;
@@ -114,6 +117,11 @@ struct PlainHooks : PlainRopeHooks {
   static double distance(int64_t diagonal, int64_t j) {
     return static_cast<double>(std::abs(diagonal - j));
   }
+  // With slopes of members, those of all heads of the first one come first.
+  static double slope(const Problem& problem, const PlainPlace& place) {
+    const int64_t row = problem.member_slopes ? place.member : 0;
+    return problem.slopes[row * problem.shape.H + place.h];
+  }
   template <class Hooks>
   static double biased(const Problem& problem, const PlainPlace& place,
                        int64_t j, double score) {
@@ -122,7 +130,7 @@ struct PlainHooks : PlainRopeHooks {
     }
     if (problem.slopes == nullptr) return score;
     const int64_t diagonal = Hooks::diagonal(problem, place);
-    return score - problem.slopes[place.h] * Hooks::distance(diagonal, j);
+    return score - Hooks::slope(problem, place) * Hooks::distance(diagonal, j);
   }
   // From scale * q k to the score that enters the softmax.
   template <class Hooks>

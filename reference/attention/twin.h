@@ -25,6 +25,7 @@ struct TwinSpan {
   int64_t first = 0;
   int64_t last = -1;
   int64_t centre = 0;
+  const double* slopes = nullptr;  // [H] of the member, or null
 };
 
 // Where the rows and keys of a member begin and end.
@@ -33,6 +34,7 @@ struct TwinExtent {
   int64_t q_end = 0;
   int64_t k_begin = 0;
   int64_t k_end = 0;
+  int64_t before = 0;  // members in front of this one
 };
 
 struct TwinHooks {
@@ -41,13 +43,13 @@ struct TwinHooks {
     if (problem.cu_q == nullptr) {
       const Shape& shape = problem.shape;
       return {0, problem.q_len != nullptr ? problem.q_len[b] : shape.Tq, 0,
-              problem.kv_len != nullptr ? problem.kv_len[b] : shape.Tk};
+              problem.kv_len != nullptr ? problem.kv_len[b] : shape.Tk, b};
     }
     const int64_t* end = problem.cu_q + problem.members + 1;
     const int64_t* after = std::upper_bound(problem.cu_q, end, i);
     if (after == problem.cu_q || after == end) return {};
     const int64_t m = after - problem.cu_q;
-    return {after[-1], after[0], problem.cu_k[m - 1], problem.cu_k[m]};
+    return {after[-1], after[0], problem.cu_k[m - 1], problem.cu_k[m], m - 1};
   }
   // For bottom_right, as many keys lie behind the diagonal as queries lie
   // behind the query.
@@ -70,6 +72,11 @@ struct TwinHooks {
     const bool all_keys = problem.causal == Causal::kNone;
     return all_keys || centre >= all.k_end ? all.k_end - 1 : centre;
   }
+  static const double* slopes(const Problem& problem, const TwinExtent& all) {
+    if (!problem.member_slopes || problem.slopes == nullptr)
+      return problem.slopes;
+    return problem.slopes + all.before * problem.shape.H;
+  }
   template <class Hooks>
   static TwinSpan span(const Problem& problem, int64_t b, int64_t i) {
     const TwinExtent all = Hooks::extent(problem, b, i);
@@ -77,6 +84,7 @@ struct TwinHooks {
     span.counted = i < all.q_end;
     if (!span.counted) return span;
     span.centre = Hooks::centre(problem, all, i);
+    span.slopes = Hooks::slopes(problem, all);
     span.first = all.k_begin;
     span.last = Hooks::last_key(problem, all, span.centre);
     if (!problem.window) return span;
@@ -107,11 +115,11 @@ struct TwinHooks {
   static DoubleDouble turn_sign(DoubleDouble sin) { return sin; }
   // What is added to the score of key `j`.
   static DoubleDouble offset(const Problem& problem, int64_t h, int64_t pair,
-                             int64_t j, int64_t centre) {
+                             int64_t j, const TwinSpan& span) {
     DoubleDouble sum = 0.0;
-    if (problem.slopes != nullptr) {
-      const int64_t apart = j < centre ? j - centre : centre - j;
-      sum = two_product(problem.slopes[h], static_cast<double>(apart));
+    if (span.slopes != nullptr) {
+      const int64_t apart = j < span.centre ? j - span.centre : span.centre - j;
+      sum = two_product(span.slopes[h], static_cast<double>(apart));
     }
     if (problem.bias == nullptr) return sum;
     const double bias = problem.bias[pair];
@@ -218,7 +226,7 @@ DoubleDouble twin_turned_dot(const Problem& problem, const TwinRow& row,
 
 template <class Hooks>
 DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
-                        int64_t centre) {
+                        const TwinSpan& span) {
   const Shape& shape = problem.shape;
   const double* k = row.k + j * shape.d;
   const bool plain = problem.rotation.style == RopeStyle::kNone;
@@ -234,7 +242,7 @@ DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
     return twin_cap<Hooks>(problem, scaled);
   }
   const DoubleDouble offset =
-      Hooks::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
+      Hooks::offset(problem, row.h, row.row * shape.Tk + j, j, span);
   if (std::isinf(offset.hi)) {  // which the cap has made finite again
     return std::copysign(problem.softcap, offset.hi);
   }
@@ -277,7 +285,7 @@ void twin_row(const Problem& problem, const TwinRow& row, TwinState& state,
   for (int64_t j = span.first; j <= span.last; ++j) {
     const int64_t pair = row.row * shape.Tk + j;
     if (!Hooks::allowed(problem, pair)) continue;
-    state.scores[j] = twin_score<Hooks>(problem, row, j, span.centre);
+    state.scores[j] = twin_score<Hooks>(problem, row, j, span);
     twin_absorb<Hooks>(state, state.scores[j], row.v + j * shape.dv);
     out.sees[pair] = 1;
     ++count;

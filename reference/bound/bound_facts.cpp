@@ -146,7 +146,7 @@ void option_facts(const Problem& problem, const FactsRow& at, int64_t a,
                                                     facts.scaled[pair]);
   if (problem.bias != nullptr) facts.bias[pair] = problem.bias[at.row * Tk + j];
   if (problem.slopes == nullptr) return;
-  const double slope = problem.slopes[at.place.h];
+  const double slope = PlainHooks::slope(problem, at.place);
   const double size = std::fabs(slope);
   const auto position = static_cast<double>(local);
   const auto diagonal = static_cast<double>(at.diagonal);
@@ -179,7 +179,7 @@ void lone_sink_facts(const Problem& problem, const FactsRow& at,
   if (problem.sink == nullptr) return;
   facts.sink[at.row] = problem.sink[at.place.h];
   if (problem.slopes != nullptr)
-    facts.shift[at.row] = std::fabs(problem.slopes[at.place.h]) *
+    facts.shift[at.row] = std::fabs(PlainHooks::slope(problem, at.place)) *
                           std::fabs(static_cast<double>(at.diagonal));
 }
 

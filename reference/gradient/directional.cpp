@@ -31,7 +31,7 @@ struct Walk {
   int64_t kv;
 };
 
-Dual score(const Walk& at, int64_t j, int64_t centre) {
+Dual score(const Walk& at, int64_t j, const TwinSpan& span) {
   const Problem& call = at.call;
   const Shape& shape = call.shape;
   Dual s = dual_constant(0);
@@ -41,9 +41,9 @@ Dual score(const Walk& at, int64_t j, int64_t centre) {
   }
   s = s * dual_constant(call.scale);
   Dual offset = dual_constant(0);
-  if (call.slopes != nullptr) {
-    offset = dual_constant(call.slopes[at.h]) *
-             dual_constant(-static_cast<double>(std::abs(j - centre)));
+  if (span.slopes != nullptr) {
+    offset = dual_constant(span.slopes[at.h]) *
+             dual_constant(-static_cast<double>(std::abs(j - span.centre)));
   }
   if (!at.moving.bias.empty()) {
     const Dual bias = at.moving.bias[at.row * shape.Tk + j];
@@ -70,7 +70,7 @@ void forward_row(const Walk& at, Dual* o) {
   for (int64_t j = span.first; j <= span.last; ++j) {
     if (!TwinHooks::allowed(call, at.row * shape.Tk + j)) continue;
     keys.push_back(j);
-    scores.push_back(score(at, j, span.centre));
+    scores.push_back(score(at, j, span));
     if (top < scores.back().value) top = scores.back().value;
   }
   if (keys.empty()) return;

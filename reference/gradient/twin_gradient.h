@@ -58,7 +58,7 @@ struct TwinMoments {
 // The derivative of the cap at key `j`; 1 without one.
 template <class Hooks>
 DoubleDouble twin_slope(const Problem& problem, const TwinRow& row, int64_t j,
-                        int64_t centre) {
+                        const TwinSpan& span) {
   if (!(problem.softcap > 0)) return 1.0;
   const Shape& shape = problem.shape;
   DoubleDouble x = 0.0;
@@ -68,7 +68,7 @@ DoubleDouble twin_slope(const Problem& problem, const TwinRow& row, int64_t j,
   x = x * DoubleDouble(problem.scale);
   if (Hooks::offset_in_cap(problem)) {
     const DoubleDouble offset =
-        Hooks::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
+        Hooks::offset(problem, row.h, row.row * shape.Tk + j, j, span);
     if (std::isinf(offset.hi)) return 0.0;  // flat, and nothing to divide
     x = x + offset;
   }
@@ -125,10 +125,10 @@ TwinMoments twin_gradient_row(const GradientProblem& problem,
   const double* g = problem.d_o + row.row * shape.dv;
   for (int64_t j = all.span.first; j <= all.span.last; ++j) {
     if (!Hooks::allowed(call, row.row * shape.Tk + j)) continue;
-    twin_absorb_moment<Hooks>(
-        all, twin_score<Hooks>(call, row, j, all.span.centre),
-        twin_pull(shape, g, row.v + j * shape.dv),
-        twin_slope<Hooks>(call, row, j, all.span.centre), row.k + j * shape.d);
+    twin_absorb_moment<Hooks>(all, twin_score<Hooks>(call, row, j, all.span),
+                              twin_pull(shape, g, row.v + j * shape.dv),
+                              twin_slope<Hooks>(call, row, j, all.span),
+                              row.k + j * shape.d);
   }
   if (all.first) return {};
   if (call.sink != nullptr) {
@@ -168,14 +168,12 @@ void twin_gradient_pair(const GradientProblem& problem, const TwinRow& row,
   const int64_t pair = row.row * shape.Tk + key.j;
   const bool inside = key.j >= all.span.first && key.j <= all.span.last;
   if (all.first || !inside || !Hooks::allowed(call, pair)) return;
-  const DoubleDouble score =
-      twin_score<Hooks>(call, row, key.j, all.span.centre);
+  const DoubleDouble score = twin_score<Hooks>(call, row, key.j, all.span);
   const DoubleDouble p = Hooks::exponential(score - all.maximum) / all.sum;
   const double* g = problem.d_o + row.row * shape.dv;
   const DoubleDouble dS =
       p * twin_pull(shape, g, row.v + key.j * shape.dv) - p * all.pull;
-  const DoubleDouble dZ =
-      dS * twin_slope<Hooks>(call, row, key.j, all.span.centre);
+  const DoubleDouble dZ = dS * twin_slope<Hooks>(call, row, key.j, all.span);
   out.bias[pair] = (Hooks::offset_in_cap(call) ? dZ : dS).hi;
   for (int64_t c = 0; c < shape.d; ++c) key.k[c] = key.k[c] + dZ * row.q[c];
   for (int64_t t = 0; t < shape.dv; ++t) key.v[t] = key.v[t] + p * g[t];

@@ -93,6 +93,12 @@ struct SecondNotTurned : PlainHooks {
   }
 };
 
+struct SlopesOfFirst : PlainHooks {
+  static double slope(const Problem& problem, const PlainPlace& place) {
+    return problem.slopes[place.h];
+  }
+};
+
 struct SumNotRescaled : TwinHooks {
   static DoubleDouble rescale_sum(DoubleDouble sum, DoubleDouble /*factor*/) {
     return sum;
@@ -177,6 +183,14 @@ struct KeyOfFirstMember : TwinHooks {
   }
 };
 
+struct SlopesOneApart : TwinHooks {
+  static const double* slopes(const Problem& problem, const TwinExtent& all) {
+    if (problem.slopes == nullptr || !problem.member_slopes)
+      return problem.slopes;
+    return problem.slopes + all.before;
+  }
+};
+
 struct Row {
   std::string_view name;
   OracleOutput (*forward)(const Problem&);
@@ -196,6 +210,7 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"plain_sink_lost", plain_forward_with<SinkLost>},
     {"plain_pairs_swapped", plain_forward_with<PairsSwapped>},
     {"plain_second_not_turned", plain_forward_with<SecondNotTurned>},
+    {"plain_slopes_of_first", plain_forward_with<SlopesOfFirst>},
     {"twin_sum_not_rescaled", twin_forward_with<SumNotRescaled>},
     {"twin_value_not_rescaled", twin_forward_with<ValueNotRescaled>},
     {"twin_series_truncated", twin_forward_with<SeriesTruncated>},
@@ -208,6 +223,7 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"twin_member_too_wide", twin_forward_with<MemberTooWide>},
     {"twin_turned_back", twin_forward_with<TurnedBack>},
     {"twin_key_of_first_member", twin_forward_with<KeyOfFirstMember>},
+    {"twin_slopes_one_apart", twin_forward_with<SlopesOneApart>},
 }};
 
 const Row& row(SeededFault fault) { return kRows[static_cast<size_t>(fault)]; }

@@ -24,6 +24,7 @@ enum class SeededFault : uint8_t {
   kPlainSinkLost,         // a sink raises the maximum, not the denominator
   kPlainPairsSwapped,     // channels are paired as in the other style
   kPlainSecondNotTurned,  // the second channel of a pair lacks its sine
+  kPlainSlopesOfFirst,    // all members have the slopes of the first one
   kTwinSumNotRescaled,    // a new maximum leaves the sum as it is
   kTwinValueNotRescaled,  // a new maximum leaves the values as they are
   kTwinSeriesTruncated,   // three terms of the exponential series
@@ -36,8 +37,9 @@ enum class SeededFault : uint8_t {
   kTwinMemberTooWide,     // a packed member begins one key early
   kTwinTurnedBack,        // pairs are turned the other way
   kTwinKeyOfFirstMember,  // keys stand where those of member 0 do
+  kTwinSlopesOneApart,    // slopes of members begin one number apart, not H
 };
-inline constexpr int kSeededFaultCount = 24;
+inline constexpr int kSeededFaultCount = 26;
 
 // "plain_strict_diagonal", ...
 std::string_view seeded_fault_name(SeededFault fault);

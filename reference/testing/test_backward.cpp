@@ -36,6 +36,7 @@ class Backward {
     int64_t row = 0;
     int64_t h = 0;
     int64_t kv = 0;
+    int64_t member = 0;
     std::vector<int64_t> keys;
     Reals q, g, p, z;  // [d], [dv], [n], [n] dZ
   };
@@ -112,7 +113,8 @@ Real Backward<Real>::offset(const Row& row, int64_t j, int64_t diagonal) const {
   Real b = 0;
   if (call_.slopes != nullptr) {
     const auto apart = static_cast<Real>(std::abs(diagonal - j));
-    b = -flush(static_cast<Real>(call_.slopes[row.h]) * apart);
+    const int64_t at = call_.member_slopes ? row.member * shape_.H : 0;
+    b = -flush(static_cast<Real>(call_.slopes[at + row.h]) * apart);
   }
   if (call_.bias == nullptr) return b;
   return flush(b + static_cast<Real>(call_.bias[row.row * shape_.Tk + j]));
@@ -336,6 +338,7 @@ GradientOutput Backward<Real>::run() {
       Row row;
       row.row = r;
       row.h = r / shape_.Tq % shape_.H;
+      row.member = seen.member;
       row.kv = kv;
       row.keys = seen.keys;
       row.q = read_operand(call_.q + r * shape_.d, shape_.d);

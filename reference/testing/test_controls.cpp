@@ -74,7 +74,7 @@ std::vector<const qkvet_kernel*> arithmetics() {
 template <class T>
 class AbiTensor {
  public:
-  AbiTensor(qkvet_dtype dtype, std::initializer_list<int64_t> shape)
+  AbiTensor(qkvet_dtype dtype, const std::vector<int64_t>& shape)
       : dtype_(dtype), shape_(shape), strides_(shape_.size()) {
     int64_t count = 1;
     for (size_t n = shape_.size(); n-- > 0; count *= shape_[n]) {
@@ -83,7 +83,7 @@ class AbiTensor {
     values_.resize(static_cast<size_t>(count));
   }
   template <class From>
-  AbiTensor(qkvet_dtype dtype, std::initializer_list<int64_t> shape,
+  AbiTensor(qkvet_dtype dtype, const std::vector<int64_t>& shape,
             const From* from)
       : AbiTensor(dtype, shape) {
     for (size_t i = 0; from != nullptr && i < values_.size(); ++i) {
@@ -128,7 +128,7 @@ class ProblemCall {
         weights_(f32(), {s_.B, s_.H, s_.Tq, s_.Tk}),
         bias_(f32(), {s_.B, s_.H, s_.Tq, s_.Tk}, p.bias),
         sink_(f32(), {s_.H}, p.sink),
-        slopes_(f32(), {s_.H}, p.slopes),
+        slopes_(f32(), slope_extents(p), p.slopes),
         mask_(integer(QKVET_DTYPE_UINT, 8), {s_.B, s_.H, s_.Tq, s_.Tk}, p.mask),
         q_len_(int64(), {s_.B}, p.q_len),
         kv_len_(int64(), {s_.B}, p.kv_len),
@@ -181,6 +181,10 @@ class ProblemCall {
   }
 
  private:
+  static std::vector<int64_t> slope_extents(const Problem& p) {
+    if (!p.member_slopes) return {p.shape.H};
+    return {p.members > 0 ? p.members : p.shape.B, p.shape.H};
+  }
   static qkvet_dtype f32() { return dtype_to_abi(Dtype::kF32); }
   static qkvet_dtype integer(uint8_t code, uint8_t bits) {
     return {code, bits, 1};

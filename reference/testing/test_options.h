@@ -4,6 +4,7 @@
 #define QKVET_REFERENCE_TESTING_TEST_OPTIONS_H_
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <set>
 #include <vector>
@@ -123,6 +124,20 @@ inline void add_option(TestRandom& random, TestOption option, TestProblem& p) {
   }
 }
 
+// Half of the time each member gets slopes of its own, once it is known how
+// many there are. Drawn apart, so that problems without are what they were.
+inline void slope_members(TestProblem& p) {
+  if (p.slopes.empty()) return;
+  TestRandom random(std::bit_cast<uint64_t>(p.slopes[0]));
+  if (random.below(2) == 0) return;
+  Problem& problem = p.problem;
+  problem.member_slopes = true;
+  const int64_t members =
+      problem.members > 0 ? problem.members : problem.shape.B;
+  while (std::ssize(p.slopes) < members * problem.shape.H)
+    p.slopes.push_back(as_f32(std::exp2(-8 * random.uniform())));
+}
+
 // What lies beyond the lengths belongs to nobody.
 inline void poison_rest(TestProblem& p) {
   const Shape& s = p.problem.shape;
@@ -162,6 +177,7 @@ inline TestProblem option_problem(TestRandom& random, Regime regime,
     if (packed && option == TestOption::kLengths) continue;
     add_option(random, option, p);
   }
+  slope_members(p);
   poison_rest(p);
   return p;
 }

@@ -14,6 +14,7 @@ struct TestSeen {
   bool counted = true;
   int64_t begin = 0;  // of the member
   int64_t diagonal = 0;
+  int64_t member = 0;
   std::vector<int64_t> keys;
 };
 
@@ -25,11 +26,13 @@ inline TestSeen test_seen(const Problem& problem, int64_t row) {
   int64_t q1 = problem.q_len != nullptr ? problem.q_len[b] : s.Tq;
   int64_t k1 = problem.kv_len != nullptr ? problem.kv_len[b] : s.Tk;
   TestSeen seen;
+  seen.member = b;
   if (problem.members > 0) {
     int64_t m = 0;
     while (m < problem.members && i >= problem.cu_q[m + 1]) ++m;
     seen.counted = m < problem.members && i >= problem.cu_q[0];
     if (!seen.counted) return seen;
+    seen.member = m;
     q0 = problem.cu_q[m];
     q1 = problem.cu_q[m + 1];
     seen.begin = problem.cu_k[m];

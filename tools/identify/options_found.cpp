@@ -205,6 +205,23 @@ void add_scores(std::vector<Question>& all) {
                          for (double& slope : inputs.slopes) slope = -slope;
                        }),
                   as("ignored", [](Case& c) { c.slopes = std::nullopt; })}});
+  const auto of_member = [](int64_t apart) {
+    return [apart](const Case& c, Inputs& inputs) {
+      const std::vector<double> from = inputs.slopes;
+      const int64_t H = c.shape.H;
+      for (int64_t n = 0; n < std::ssize(from); ++n)
+        inputs.slopes[static_cast<size_t>(n)] =
+            from[static_cast<size_t>(n / H * apart + n % H)];
+    };
+  };
+  all.push_back({QKVET_OPTION_ALIBI_PER_MEMBER,
+                 {[normal](Case& c) {
+                   c.shape.B = 2;
+                   c.slopes = normal;
+                   c.member_slopes = true;
+                 }},
+                 {with("those of the first member in all", of_member(0)),
+                  with("lists that begin one number apart", of_member(1))}});
   const auto turned = [](RopeStyle style) {
     return [style](Case& c) { c.rope.style = style; };
   };

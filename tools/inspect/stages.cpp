@@ -91,7 +91,7 @@ class Scores {
         over_pairs(s, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
           double sum = problem_.bias != nullptr ? problem_.bias[n] : 0;
           if (problem_.slopes != nullptr)
-            sum -= problem_.slopes[h] *
+            sum -= slope_of(problem_, b, h, i) *
                    std::fabs(static_cast<double>(distance(b, i, j)));
           ++n;
           return sum;

@@ -143,6 +143,16 @@ def seen_by(call, b, h, i, Tk):
     return keys, diagonal
 
 
+def slope_of(call, b, h, i):
+    """Of [H], or of [members, H]."""
+    slopes = call["slopes"].astype(np.float64)
+    if slopes.ndim == 1:
+        return slopes[h]
+    if "cu_seqlens_q" in call:
+        b = np.searchsorted(call["cu_seqlens_q"], i, side="right") - 1
+    return slopes[b, h]
+
+
 def scores_of(call, q, k, b, h, i, keys, diagonal):
     scale = call.get("scale", 1 / math.sqrt(q.shape[-1]))
     query, rows = q[b, h, i : i + 1], k[keys]
@@ -154,7 +164,7 @@ def scores_of(call, q, k, b, h, i, keys, diagonal):
     if "bias" in call:
         bias = bias + row_of(call, "bias", b, h, i, keys)
     if "slopes" in call:
-        bias = bias - np.float64(call["slopes"][h]) * np.abs(keys - diagonal)
+        bias = bias - slope_of(call, b, h, i) * np.abs(keys - diagonal)
     if call["softcap_after_bias"]:
         return cap * np.tanh((scores + bias) / cap) if cap else scores + bias
     return (cap * np.tanh(scores / cap) if cap else scores) + bias

@@ -10,16 +10,17 @@
 namespace qkvet::properties {
 namespace of_alibi_equals_bias {
 
-// A power of two for each head: its products with distances are exact in every
-// storage type.
-double slope_of(const Case& value, int64_t h) {
-  const int64_t n = pick_by_seed(value.seed, 8) + h;
+// A power of two for each head, and each row of slopes: its products with
+// distances are exact in every storage type.
+double slope_of(const Case& value, int64_t row, int64_t h) {
+  const int64_t n = pick_by_seed(value.seed, 8) + h + 3 * row;
   return std::ldexp(1.0, static_cast<int>(-1 - n % 8));
 }
 
 void exact_slopes(const Case& value, int64_t, Inputs& inputs) {
-  for (int64_t h = 0; h < value.shape.H; ++h)
-    inputs.slopes[static_cast<size_t>(h)] = slope_of(value, h);
+  const int64_t H = value.shape.H;
+  for (int64_t n = 0; n < std::ssize(inputs.slopes); ++n)
+    inputs.slopes[static_cast<size_t>(n)] = slope_of(value, n / H, n % H);
 }
 
 void slopes_as_bias(const Case& value, int64_t, Inputs& inputs) {
@@ -32,7 +33,8 @@ void slopes_as_bias(const Case& value, int64_t, Inputs& inputs) {
       for (int64_t i = 0; i < s.Tq; ++i)
         for (int64_t j = 0; j < s.Tk; ++j) {
           const int64_t distance = std::abs(visibility.diagonal(b, i) - j);
-          inputs.bias.push_back(-slope_of(value, h) *
+          const int64_t row = slope_row(value, b, i);
+          inputs.bias.push_back(-slope_of(value, row, h) *
                                 static_cast<double>(distance));
         }
 }
@@ -45,6 +47,7 @@ Case constrain(Case value) {
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Case variant = with_own_bias(value);
   variant.slopes.reset();
+  variant.member_slopes = false;
   Plan plan = plan_two_forms(kernel, variant, slopes_as_bias);
   plan.calls[0].edit = exact_slopes;
   // Rows that count are no further from a key than the longer extent.

@@ -58,7 +58,8 @@ class Known {
           bias_[static_cast<size_t>(((b * s.H + h) * s.Tq + i) * s.Tk + j)];
     if (!inputs_.slopes.empty()) {
       const int64_t distance = std::abs(input_.visibility->diagonal(b, i) - j);
-      score -= inputs_.slopes[static_cast<size_t>(h)] *
+      const int64_t m = slope_row(input_.value, b, i);
+      score -= inputs_.slopes[static_cast<size_t>(m * s.H + h)] *
                static_cast<double>(distance);
     }
     return score;

@@ -22,6 +22,7 @@ bool has_mask(const Case& value) {
 bool has_bias(const Case& value) {
   return value.score_bias.has_value() && value.paging.size == 0;
 }
+bool has_slopes(const Case& value) { return value.slopes.has_value(); }
 bool has_lengths(const Case& value) {
   return !value.q_len.empty() || !value.cu_q.empty();
 }
@@ -60,7 +61,9 @@ constexpr Malformed kMalformed[] = {
     {Mistake::kLastPageBeyond, "a last page with more tokens than slots",
      nullptr},
     {Mistake::kBothTables, "a list of pages, and a block table beside it",
-     nullptr}};
+     nullptr},
+    {Mistake::kSlopesExtent, "slopes of one head or one member too many",
+     has_slopes}};
 
 const char* text_of(Mistake mistake) {
   for (const Malformed& one : kMalformed)

@@ -44,6 +44,12 @@ void turn_members(const Case& value, int64_t, Inputs& inputs) {
   turn(value.cu_q, s.Tq, s.d, inputs.q);
   turn(value.cu_k, s.Tk, s.d, inputs.k);
   turn(value.cu_k, s.Tk, s.dv, inputs.v);
+  if (!value.member_slopes) return;
+  const std::vector<double> slopes = inputs.slopes;
+  const int64_t members = member_count(value);
+  for (int64_t m = 0; m < members; ++m)
+    std::copy_n(slopes.begin() + m * s.H, s.H,
+                inputs.slopes.begin() + (members - 1 - m) * s.H);
 }
 
 Case constrain(Case value) {

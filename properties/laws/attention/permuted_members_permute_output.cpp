@@ -10,6 +10,7 @@ namespace of_permuted_members_permute_output {
 void permute(const Case& value, int64_t, Inputs& inputs) {
   for (std::vector<double>* tensor : {&inputs.q, &inputs.k, &inputs.v})
     permute_members(value, *tensor);
+  if (value.member_slopes) permute_members(value, inputs.slopes);
 }
 
 Case constrain(Case value) {

@@ -22,6 +22,8 @@ void permute_where_owned(const Case& value, Inputs& inputs) {
   if (members > 1 && members_move(value)) permute_members(value, inputs.bias);
   permute_heads(value, value.shape.group(), 1, inputs.sink);
   permute_heads(value, value.shape.group(), 1, inputs.slopes);
+  if (value.member_slopes && members_move(value))
+    permute_members(value, inputs.slopes);
 }
 
 void permute(const Case& value, int64_t, Inputs& inputs) {

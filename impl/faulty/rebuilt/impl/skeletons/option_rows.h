@@ -39,7 +39,7 @@ struct OptionRows : OptionRowBase<Hooks> {
     const float dot = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
     const float s =
         Hooks::biased(call, at, j, Hooks::capped(call, dot * call.scale));
-    return Hooks::tilted(s, Hooks::slope(call, at.h),
+    return Hooks::tilted(s, Hooks::slope(call, at),
                          Hooks::distance(call, at.i, j));
   }
 
