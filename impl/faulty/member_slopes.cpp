@@ -5,6 +5,10 @@
 namespace qkvet::impl {
 namespace {
 
+struct Extents {
+  int64_t members, kv_heads;
+};
+
 // Where a fault looks for slopes in place of [b, h]; members that are cut out
 // of a call are told apart by their number in it.
 template <class Wrong>
@@ -12,7 +16,9 @@ struct MemberSlopeHooks : OptionHooks {
   static void member(const ForwardCall& whole, int64_t n, ForwardCall* member) {
     // Of the whole call, so that no row is left out on the way there.
     member->options.slopes = whole.options.slopes;
-    place() = whole.options.has_lengths() ? n : 0;
+    const Options& options = whole.options;
+    place() = options.has_lengths() ? n : 0;
+    all() = options.cu_q.data != nullptr ? options.members : whole.batch;
   }
   static float slope(const ForwardCall& call, RowAt at) {
     const Stored& slopes = call.options.slopes;
@@ -24,13 +30,17 @@ struct MemberSlopeHooks : OptionHooks {
       return slopes.get(0, at.h);
     }
     return load(slopes.type, slopes.data,
-                Wrong::index(call, place() + at.b, at.h));
+                Wrong::index({all(), call.kv_heads}, place() + at.b, at.h));
   }
 
  private:
   static int64_t& place() {
     thread_local int64_t member = 0;
     return member;
+  }
+  static int64_t& all() {
+    thread_local int64_t members = 0;
+    return members;
   }
 };
 
@@ -42,7 +52,7 @@ constexpr uint64_t kPackedSlopes =
 
 // The member is left out.
 struct FirstMember {
-  static int64_t index(const ForwardCall&, int64_t, int64_t h) { return h; }
+  static int64_t index(Extents, int64_t, int64_t h) { return h; }
 };
 QKVET_FAULT(alibi_slopes_of_first_member) = {
     .kernel = option_fault<MemberSlopeHooks<FirstMember>, kPackedSlopes>,
@@ -65,9 +75,7 @@ QKVET_FAULT(alibi_slopes_of_first_member) = {
 
 // The slopes of a member begin one number behind those of the one before.
 struct OneApart {
-  static int64_t index(const ForwardCall&, int64_t b, int64_t h) {
-    return b + h;
-  }
+  static int64_t index(Extents, int64_t b, int64_t h) { return b + h; }
 };
 QKVET_FAULT(alibi_slopes_of_members_one_apart) = {
     .kernel = option_fault<MemberSlopeHooks<OneApart>, kPackedSlopes>,
@@ -86,10 +94,8 @@ QKVET_FAULT(alibi_slopes_of_members_one_apart) = {
 
 // The table is taken for [H, B].
 struct HeadsFirst {
-  static int64_t index(const ForwardCall& call, int64_t b, int64_t h) {
-    const int64_t members =
-        call.options.members > 0 ? call.options.members : call.batch;
-    return h * members + b;
+  static int64_t index(Extents all, int64_t b, int64_t h) {
+    return h * all.members + b;
   }
 };
 QKVET_FAULT(alibi_slopes_of_members_heads_first) = {
@@ -111,8 +117,8 @@ QKVET_FAULT(alibi_slopes_of_members_heads_first) = {
 
 // Heads are counted by those of k and v.
 struct KvHeadsApart {
-  static int64_t index(const ForwardCall& call, int64_t b, int64_t h) {
-    return b * call.kv_heads + h;
+  static int64_t index(Extents all, int64_t b, int64_t h) {
+    return b * all.kv_heads + h;
   }
 };
 QKVET_FAULT(alibi_slopes_of_members_kv_heads_apart) = {
