@@ -57,7 +57,8 @@ TEST(Identify, FindsWhatThePlainKernelDeclares) {
   EXPECT_EQ(told.fields["options"],
             "causal_top_left causal_bottom_right scale default_scale lse "
             "weights grouped_heads value_width cross_lengths empty_extents "
-            "window mask bias softcap sink alibi rope lengths packed");
+            "window mask bias softcap sink alibi rope lengths packed "
+            "alibi_per_member");
   EXPECT_EQ(told.fields["dtypes"], "f32 f16 bf16");
   EXPECT_EQ(told.fields["layouts"], "bhtd bthd packed_qkv any_strides");
   const std::map<std::string, std::string> expected = {
@@ -169,6 +170,8 @@ TEST(Identify, SaysWhatAnOptionIsTakenFor) {
       {"window_from_top_left", "window", "counted from the top left"},
       {"bias_times_scale", "bias", "added before the scale"},
       {"alibi_sign", "alibi", "added, not taken off"},
+      {"alibi_slopes_of_first_member", "alibi_per_member",
+       "those of the first member in all"},
       {"sqrt_model_width", "default_scale", "scaled by 1/sqrt(H d)"}};
   for (const auto& row : rows) {
     Told told = identify_kernel(std::string("faulty/") + row.fault);
