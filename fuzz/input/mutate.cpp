@@ -29,7 +29,7 @@ std::vector<Piece> pieces_of(const Case& value) {
   pieces.insert(pieces.end(), subject.pieces.begin(), subject.pieces.end());
   if (subject.has_options)
     for (const CaseOption& option : case_options())
-      pieces.push_back(option.copy);
+      if (!option.key.empty()) pieces.push_back(option.copy);
   return pieces;
 }
 
