@@ -79,7 +79,8 @@ Case part_case(Case value, const MemberPart& part) {
   value.cu_q.clear();
   value.cu_k.clear();
   value.int32_lengths = false;
-  value.layout = Layout::kBhtd;
+  // Kernels that take nothing else take their parts so, too.
+  if (value.layout != Layout::kBthd) value.layout = Layout::kBhtd;
   value.share = 0;
   value.member_slopes = false;
   value.set.clear();
