@@ -327,7 +327,7 @@ void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
 
 void finish_options(Draw& draw, const Law& law, const Scope& scope,
                     Case& value) {
-  const uint32_t declared = allowed_by(scope);
+  const uint32_t allowed = allowed_in(law.domain) & allowed_by(scope);
   if (scope.pages_only && value.paging.size == 0) draw_pages(draw, value);
   draw_list_forms(draw, allowed, value);
   if (value.slopes && (allowed & kAllowMemberSlopes) != 0 && draw.chance(50))

@@ -34,7 +34,16 @@ bool is_moderate(const Recipe& recipe) {
   }
 }
 
+// A kernel may add the bias in front of the scale, and divide it by that: what
+// is near the end of f32 then overflows on one of the two sides.
+bool is_far_from_overflow(const Recipe& bias) {
+  return !is_of_bias_alone(bias.kind) ||
+         std::fabs(masking_number(bias)) < 0x1p40;
+}
+
 Case constrain(Case value) {
+  if (value.score_bias && !is_far_from_overflow(*value.score_bias))
+    value.score_bias = make_recipe(RecipeKind::kMaskingN);
   for (Recipe* recipe : {&value.q, &value.k})
     if (!is_moderate(*recipe)) *recipe = make_recipe(RecipeKind::kNormal);
   value = without_set_values(std::move(value), TensorName::kQ);
