@@ -417,11 +417,10 @@ Case random_case(uint32_t n) {
   if (c.layout != Layout::kPacked) c.share = static_cast<uint8_t>(below(37, 4));
   if (c.sink && draw(38) % 2)
     c.set.push_back({TensorName::kSink, {below(39, 4)}, 0.5});
-  if (c.slopes && draw(40) % 2)
+  const int64_t sets_of_slopes = tensor_extents(c, TensorName::kSlopes)[0];
+  if (c.slopes && sets_of_slopes > 0 && draw(40) % 2)
     c.set.push_back(
-        {TensorName::kSlopes,
-         {below(48, tensor_extents(c, TensorName::kSlopes)[0]), below(41, 4)},
-         -2});
+        {TensorName::kSlopes, {below(48, sets_of_slopes), below(41, 4)}, -2});
   const auto extents = tensor_extents(c, TensorName::kBias);
   if (c.score_bias && *std::min_element(extents.begin(), extents.end()) > 0)
     c.set.push_back({TensorName::kBias,
@@ -465,7 +464,10 @@ TEST(OptionText, EveryFieldChangesTheText) {
                                     [](Case& c) { c.softcap = 3; },
                                     [](Case& c) { c.sink = Recipe{}; },
                                     [](Case& c) { c.slopes = Recipe{}; },
-                                    [](Case& c) { c.member_slopes = true; },
+                                    [](Case& c) {
+                                      c.slopes = Recipe{};
+                                      c.member_slopes = true;
+                                    },
                                     [](Case& c) {
                                       c.q_len = {1, 1};
                                     },

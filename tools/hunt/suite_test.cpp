@@ -54,7 +54,7 @@ TEST(Plugins, ThatCannotBeJudgedAreOneLineAndTwo) {
        "this machine"},
       {"bad.so:refuse", "this config is not for me"},
       {"tables.so:nothing",
-       "has no forward(), no cache, no layer and no merge"},
+       "has no forward(), no cache, no layer, no merge and no plans"},
       {"tables.so:no_step", "its cache has no step()"},
       {"tables.so:no_layer_forward", "its layer has no forward()"},
   };
