@@ -170,7 +170,8 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
   if (keeps_law) owner = &planned;
   const size_t cell = cell_index(kernel, law_index(*owner));
   Tally& tally = lane.tallies[cell];
-  add_judgement(tally, number, work.value(), judgement, seconds);
+  add_judgement(tally, number, work.value(), judgement, seconds,
+                added_case(number) != nullptr);
   if (judgement.verdict != Verdict::kFailed) return;
   if (!has_failed_[cell].exchange(true)) ++failing_;
   const Candidate candidate{

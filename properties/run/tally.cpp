@@ -82,13 +82,13 @@ Elements& Elements::operator+=(const Elements& other) {
 }
 
 void add_judgement(Tally& tally, int64_t number, const Case& value,
-                   const Judgement& judgement, double seconds) {
+                   const Judgement& judgement, double seconds, bool added) {
   tally.seconds += seconds;
   tally.worst_ratio = std::max(tally.worst_ratio, judgement.worst_ratio);
   if (judgement.compared > 0) ++tally.checked;
   if (judgement.compared > 0 && judgement.worst_ratio != 0)
     ++tally.ratios[power_of(judgement.worst_ratio)];
-  if (!is_stress(value)) {
+  if (!is_stress(value) && !added) {
     const Elements one = {judgement.compared, judgement.vacuous,
                           judgement.both_nan};
     tally.elements += one;

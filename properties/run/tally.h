@@ -46,9 +46,12 @@ struct Tally {
   std::optional<Candidate> own;
 };
 
-// Counts one judgement of a case; stress data does not count towards vacuity.
+// Counts one judgement of a case. Stress data does not count towards vacuity,
+// nor does a case that was added for what is rare: how much of a law the bound
+// judges is said by its plan.
 void add_judgement(Tally& tally, int64_t number, const Case& value,
-                   const Judgement& judgement, double seconds);
+                   const Judgement& judgement, double seconds,
+                   bool added = false);
 
 // The one with the lower case number; `other` is empty behind it.
 void keep_first(std::optional<Candidate>& kept,

@@ -102,5 +102,22 @@ TEST(Trust, FewLongCasesDoNotDecideWhetherTheBoundSaysEnough) {
   EXPECT_EQ(verdict_of(0, 0, 3, 0), Verdict::kPassed);
 }
 
+// One case of the plan, and one that the bound says nothing for.
+Verdict verdict_with(bool added) {
+  Judgement right, open;
+  right.compared = 100;
+  open.compared = 1;
+  open.vacuous = 100;
+  Tally tally;
+  add_judgement(tally, 1, Case{}, right, 0);
+  add_judgement(tally, 2, Case{}, open, 0, added);
+  return cell_of(tally, {}, "").verdict;
+}
+
+TEST(Trust, AddedCasesDoNotDecideWhetherTheBoundSaysEnough) {
+  EXPECT_EQ(verdict_with(/*added=*/true), Verdict::kPassed);
+  EXPECT_EQ(verdict_with(/*added=*/false), Verdict::kMistrusted);
+}
+
 }  // namespace
 }  // namespace qkvet::properties::trust_test
