@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plainest arithmetic of a row, in two passes over its keys: scores and
-// their maximum; then exponentials, their sum and the weighted values. Every
-// sum is sequential and ascending, products are rounded, o is divided once at
-// the end: sequential_f32() of declare.h is its declaration.
+// The plainest arithmetic of a row with every option, in two passes over its
+// keys: scores and their maximum; then exponentials, their sum and the weighted
+// values. Every sum is sequential and ascending, with the sink first, products
+// are rounded, o is divided once at the end: sequential_f32() of declare.h is
+// its declaration.
 #ifndef QKVET_IMPL_SKELETONS_PLAIN_ROW_H_
 #define QKVET_IMPL_SKELETONS_PLAIN_ROW_H_
 
@@ -16,17 +17,18 @@ namespace qkvet::impl {
 
 struct PlainRow {
   static void row(const Row& row) {
-    float max = -std::numeric_limits<float>::infinity();
+    constexpr float kNone = -std::numeric_limits<float>::infinity();
+    float max = row.terms.sink;
     for (int64_t j = 0; j < row.keys; ++j) {
       const float* const k = row.k.row(j);
       float dot = 0;
       for (int64_t c = 0; c < row.width; ++c) {
         dot += row.q[c] * k[c * row.k.step];
       }
-      row.scores[j] = dot * row.scale;
+      row.scores[j] = row.score(dot * row.scale, j);
       max = std::fmax(max, row.scores[j]);
     }
-    float sum = 0;
+    float sum = row.terms.sink > kNone ? std::exp(row.terms.sink - max) : 0;
     for (int64_t c = 0; c < row.value_width; ++c) {
       row.acc[c] = 0;
     }

@@ -20,17 +20,15 @@
 #define QKVET_IMPL_SKELETONS_PLANNED_SKELETON_H_
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <new>
 #include <vector>
 
 #include "impl/abi/declare.h"
 #include "impl/abi/plan_call.h"
-#include "impl/skeletons/row_skeleton.h"
+#include "impl/skeletons/plain_row.h"
 #include "impl/skeletons/serving_skeleton.h"
 
 namespace qkvet::impl {
@@ -89,41 +87,6 @@ struct PlannedHooks {
   static void finish(const ServingCall&) {}
 };
 
-// The plainest arithmetic of a row with every option: scores and their maximum,
-// then exponentials, their sum and the weighted values, all sums ascending and
-// the sink first.
-struct PlannedRow {
-  static void row(const Row& row) {
-    constexpr float kNone = -std::numeric_limits<float>::infinity();
-    float max = row.terms.sink;
-    for (int64_t j = 0; j < row.keys; ++j) {
-      const float* const k = row.k.row(j);
-      float dot = 0;
-      for (int64_t c = 0; c < row.width; ++c) {
-        dot += row.q[c] * k[c * row.k.step];
-      }
-      row.scores[j] = row.score(dot * row.scale, j);
-      max = std::fmax(max, row.scores[j]);
-    }
-    float sum = row.terms.sink > kNone ? std::exp(row.terms.sink - max) : 0;
-    for (int64_t c = 0; c < row.value_width; ++c) {
-      row.acc[c] = 0;
-    }
-    for (int64_t j = 0; j < row.keys; ++j) {
-      const float* const v = row.v.row(j);
-      const float weight = std::exp(row.scores[j] - max);
-      sum += weight;
-      for (int64_t c = 0; c < row.value_width; ++c) {
-        row.acc[c] += weight * v[c * row.v.step];
-      }
-    }
-    for (int64_t c = 0; c < row.value_width; ++c) {
-      row.o[c * row.o_step] = row.acc[c] / sum;
-    }
-    row.write_lse(max + std::log(sum));
-  }
-};
-
 // Some rows of a call.
 inline ForwardCall rows_of(const ForwardCall& call, int64_t first,
                            int64_t rows) {
@@ -146,7 +109,7 @@ inline ForwardCall rows_of(const ForwardCall& call, int64_t first,
 
 template <class Hooks>
 struct PlannedKernel {
-  using Gather = ServingKernel<ServingHooks, compute_rows<PlannedRow>>;
+  using Gather = ServingKernel<ServingHooks, compute_rows<PlainRow>>;
 
   static PlannedWork* of(qkvet_plan* plan) {
     return reinterpret_cast<PlannedWork*>(plan);
@@ -220,21 +183,7 @@ struct PlannedKernel {
                                    qkvet_text* why) {
     ForwardCall part =
         rows_of(served_member(s, item.member), item.first, item.rows);
-    const int64_t bytes = part.keys * s.call.kv_heads *
-                          (s.call.width + s.call.value_width) *
-                          bytes_of(s.call.storage);
-    const std::unique_ptr<char[]> memory(
-        new (std::nothrow) char[static_cast<size_t>(bytes)]);
-    if (memory == nullptr) {
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to gather the pages");
-    }
-    if (s.call.storage == Storage::kF32) {
-      Gather::take(s, item.member, memory.get(), &part, &part.k, &part.v);
-    } else {
-      Gather::take(s, item.member, memory.get(), &part, &part.half.k,
-                   &part.half.v);
-    }
-    return compute_in_f32(part, compute_rows<PlannedRow>, why);
+    return Gather::compute_gathered(s, item.member, &part, why);
   }
 
   static qkvet_status run(const qkvet_kernel* self, qkvet_plan* plan,

@@ -75,17 +75,10 @@ struct ServingKernel {
     *v = {v_rows, {0, keys * value_width, value_width, 1}};
   }
 
-  static qkvet_status compute_member(const ServingCall& s, int64_t b,
-                                     qkvet_text* why) {
-    ForwardCall member = served_member(s, b);
-    const int64_t keys = Hooks::attended(s, b);
-    member.diagonal += member.top_left ? 0 : keys - member.keys;
-    member.keys = keys;
-    Hooks::member(s, b, &member);
-    if (member.queries == 0) {
-      return QKVET_OK;
-    }
-    const int64_t bytes = member.keys * s.call.kv_heads *
+  // Queries of member b, with its keys copied out of their pages.
+  static qkvet_status compute_gathered(const ServingCall& s, int64_t b,
+                                       ForwardCall* queries, qkvet_text* why) {
+    const int64_t bytes = queries->keys * s.call.kv_heads *
                           (s.call.width + s.call.value_width) *
                           bytes_of(s.call.storage);
     const std::unique_ptr<char[]> memory(
@@ -94,11 +87,22 @@ struct ServingKernel {
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to gather the pages");
     }
     if (s.call.storage == Storage::kF32) {
-      take(s, b, memory.get(), &member, &member.k, &member.v);
+      take(s, b, memory.get(), queries, &queries->k, &queries->v);
     } else {
-      take(s, b, memory.get(), &member, &member.half.k, &member.half.v);
+      take(s, b, memory.get(), queries, &queries->half.k, &queries->half.v);
     }
-    return compute_in_f32(member, kCompute, why);
+    return compute_in_f32(*queries, kCompute, why);
+  }
+
+  static qkvet_status compute_member(const ServingCall& s, int64_t b,
+                                     qkvet_text* why) {
+    ForwardCall member = served_member(s, b);
+    const int64_t keys = Hooks::attended(s, b);
+    member.diagonal += member.top_left ? 0 : keys - member.keys;
+    member.keys = keys;
+    Hooks::member(s, b, &member);
+    return member.queries == 0 ? QKVET_OK
+                               : compute_gathered(s, b, &member, why);
   }
 
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,

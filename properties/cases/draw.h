@@ -35,6 +35,9 @@ class Draw {
   std::function<uint64_t()> next_;
 };
 
+// What the scores of a case cost, about in products of two numbers.
+int64_t work_of(const Shape& s);
+
 // How large the extents of a case are; most are small.
 SizeClass draw_size(Draw& draw, SizeClass largest);
 // At most 300.

@@ -12,20 +12,10 @@ namespace {
 
 // As a case of many keys of a plan, and twice that for many rows and keys.
 constexpr int64_t kMostOfPair = int64_t{1} << 22;
-constexpr int64_t kWeightCost = 16;
 
+// The classes of extents are one, and behind it the sizes of cases.
 int64_t largest_extent(SizeClass size) {
-  switch (size) {
-    case SizeClass::kSmall:
-      return 24;
-    case SizeClass::kMedium:
-      return 80;
-    case SizeClass::kLarge:
-      return 300;
-    case SizeClass::kLong:
-      break;
-  }
-  return INT64_MAX;
+  return extents_of_class(1 + static_cast<size_t>(size)).second;
 }
 
 // A tile of keys or less beyond the last class.
@@ -35,23 +25,19 @@ int64_t draw_in_class(Draw& draw, size_t value) {
   return high == INT64_MAX ? draw.of(kLong) : draw.range(low, high);
 }
 
-int64_t pair_work(const Shape& s) {
-  return s.B * s.H * s.Tq * s.Tk * (s.d + s.dv + kWeightCost);
-}
-
 // Less of what was not asked for, until the case is no dearer than others.
 void keep_cheap(Shape& s) {
   constexpr int64_t kShortest = 301;
-  if (pair_work(s) > kMostOfPair) {
+  if (work_of(s) > kMostOfPair) {
     const int64_t group = s.group();
     s.Hkv = 1;
     s.H = std::min<int64_t>(group, 2);
   }
-  if (pair_work(s) > kMostOfPair) s.d = std::min(s.d, kVectorWidth);
-  if (pair_work(s) > kMostOfPair) s.dv = std::min(s.dv, s.d + 1);
-  if (pair_work(s) > kMostOfPair) s.B = std::min<int64_t>(s.B, 2);
+  if (work_of(s) > kMostOfPair) s.d = std::min(s.d, kVectorWidth);
+  if (work_of(s) > kMostOfPair) s.dv = std::min(s.dv, s.d + 1);
+  if (work_of(s) > kMostOfPair) s.B = std::min<int64_t>(s.B, 2);
   for (int64_t* extent : {&s.Tq, &s.Tk})
-    if (pair_work(s) > kMostOfPair) *extent = std::min(*extent, kShortest);
+    if (work_of(s) > kMostOfPair) *extent = std::min(*extent, kShortest);
 }
 
 void put_width(Draw& draw, size_t value, Shape& s) {

@@ -169,6 +169,10 @@ Shape draw_long_shape(Draw& draw, const Scope& scope, int64_t most_work) {
 
 }  // namespace
 
+int64_t work_of(const Shape& s) {
+  return s.B * s.H * s.Tq * s.Tk * (s.d + s.dv + kExponential);
+}
+
 SizeClass draw_size(Draw& draw, SizeClass largest) {
   const int64_t percent = draw.range(0, 99);
   const SizeClass drawn = percent < kPercentLong ? SizeClass::kLong

@@ -380,10 +380,8 @@ class Builder {
 }  // namespace
 
 int64_t cost_of(const Case& value) {
-  constexpr int64_t kExponential = 16;
   constexpr int64_t kBeside = int64_t{1} << 15;
-  const Shape& s = value.shape;
-  return kBeside + s.B * s.H * s.Tq * s.Tk * (s.d + s.dv + kExponential);
+  return kBeside + work_of(value.shape);
 }
 
 PairCases cases_for_pairs(const PairPlan& plan) {

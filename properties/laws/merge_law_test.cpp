@@ -7,6 +7,7 @@
 #include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
 #include "properties/run/runner.h"
+#include "properties/testing/family_kernel.h"
 
 namespace qkvet::properties::merge_law_test {
 namespace {
@@ -19,19 +20,8 @@ std::vector<const Law*> laws_of_merges() {
 }
 
 TEST(MergeLaws, ARightMergePassesThemAndComesNearToItsBound) {
-  const LibrarySpec library{QKVET_FAMILIES "/qkvet_scalar.so", ""};
-  const ExecutorFactory open = [&](size_t) { return open_in_process(library); };
-  const Opened opened = open(0);
-  ASSERT_NE(opened.executor, nullptr) << opened.error;
-  KernelUnderTest kernel;
-  for (const KernelInfo& info : opened.executor->kernels()) {
-    if (info.has_merge) break;
-    ++kernel.index;
-  }
-  const std::vector<KernelInfo>& all = opened.executor->kernels();
-  ASSERT_LT(static_cast<size_t>(kernel.index), all.size());
-  kernel.judged.info = all[static_cast<size_t>(kernel.index)];
-  kernel.judged.model = resolve_precision(kernel.judged.info.precision).model;
+  const auto [open, kernel] = family_kernel(
+      "qkvet_scalar.so", [](const KernelInfo& info) { return info.has_merge; });
   RunOptions options;
   options.laws = laws_of_merges();
   options.cases_per_law = 60;

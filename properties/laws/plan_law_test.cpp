@@ -6,6 +6,7 @@
 
 #include "properties/cases/generate.h"
 #include "properties/testing/fake_check.h"
+#include "properties/testing/family_kernel.h"
 
 namespace qkvet::properties::plan_law_test {
 namespace {
@@ -20,19 +21,9 @@ std::vector<const Law*> laws_of_plans() {
 }
 
 TEST(PlanLaws, AKernelThatHasNothingElsePassesThem) {
-  const LibrarySpec library{QKVET_FAMILIES "/qkvet_serving.so", ""};
-  const ExecutorFactory open = [&](size_t) { return open_in_process(library); };
-  const Opened opened = open(0);
-  ASSERT_NE(opened.executor, nullptr) << opened.error;
-  KernelUnderTest kernel;
-  for (const KernelInfo& info : opened.executor->kernels()) {
-    if (info.only_plans) break;
-    ++kernel.index;
-  }
-  const std::vector<KernelInfo>& all = opened.executor->kernels();
-  ASSERT_LT(static_cast<size_t>(kernel.index), all.size());
-  kernel.judged.info = all[static_cast<size_t>(kernel.index)];
-  kernel.judged.model = resolve_precision(kernel.judged.info.precision).model;
+  const auto [open, kernel] =
+      family_kernel("qkvet_serving.so",
+                    [](const KernelInfo& info) { return info.only_plans; });
   RunOptions options;
   options.laws = laws_of_plans();
   ASSERT_EQ(options.laws.size(), 5u);

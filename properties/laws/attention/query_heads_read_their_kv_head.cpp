@@ -100,7 +100,8 @@ extern constinit const Law query_heads_read_their_kv_head{
     "Query head h reads key/value head h / (H/Hkv), of its own member.",
     "o[b,h] = w (1 + kv), kv = h / (H/Hkv); w = e^(c g) / (e^(c g) + Tk "
     "- 1)",
-    "two key/value heads; nothing depends on positions; plain scores",
+    "two key/value heads, at most 128 keys; nothing depends on positions; "
+    "plain scores",
     "Each head has one key with a score, at a place of its own, whose "
     "value is the head's number; all else is 0.",
     "The dot product has one term and is exact; the bound of o covers "
