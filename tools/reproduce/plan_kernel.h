@@ -15,7 +15,7 @@ namespace qkvet::tools {
 struct PlanKernel {
   std::string name = "recorded/kernel";
   std::vector<std::string> options;  // words of plan_option_names()
-  std::vector<StorageTypes> dtypes = {Dtype::kF32};
+  std::vector<StorageTypes> dtypes = std::vector<StorageTypes>(1);  // all f32
   std::string dialect, precision;  // texts as declaration.h reads them
 };
 
