@@ -73,6 +73,7 @@ echo "== kernels against doubles, on seven times the shapes of ci/test.sh =="
 QKVET_TEST_FACTOR=7 build/release/bin/impl_test --gtest_brief=1
 
 echo "== samples of ci/test.sh, in full =="
+QKVET_TEST_FACTOR=7 build/release/bin/reference_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/diagnosis_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/tools_test --gtest_brief=1 \
   --gtest_filter='*ExplainAll*:*HillClimb*:*Kill*:*Sabotage*:*JudgeFaults*:*Emit*'

@@ -25,6 +25,10 @@ std::vector<T> sampled(const std::vector<T>& all, size_t share) {
   return some;
 }
 
+// How many of `all` random problems are looked at, where by day one in `share`
+// is.
+inline int taken(int all, int share) { return at_night() ? all : all / share; }
+
 }  // namespace qkvet
 
 #endif  // QKVET_CORE_BASE_AT_NIGHT_H_

@@ -4,6 +4,7 @@
 // kernels that are wrong.
 #include <gtest/gtest.h>
 
+#include "core/base/at_night.h"
 #include "reference/testing/test_problems.h"
 #include "reference/testing/test_ratios.h"
 
@@ -15,7 +16,7 @@ namespace {
 class BoundKernelsTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(BoundKernelsTest, StaysWithinTheBoundAndComesNearIt) {
-  constexpr int kProblems = 1020;
+  const int problems = taken(1020, 3);
   // With the declared model, random adversarial data reaches this much of it.
   constexpr double kNear = 0.3;
   const TestControl kernel = f32_controls()[GetParam()];
@@ -25,8 +26,7 @@ TEST_P(BoundKernelsTest, StaysWithinTheBoundAndComesNearIt) {
   Ratios all_generic;
   double several = 0;
   // What comes near is found by chance: it is looked for somewhat longer.
-  for (int i = 0; i < kProblems || (several <= kNear && i < 4 * kProblems);
-       ++i) {
+  for (int i = 0; i < problems || (several <= kNear && i < 4 * problems); ++i) {
     const auto regime = static_cast<Regime>(i % kRegimeCount);
     const Shape shape = random_shape(random, largest_extent(i));
     TestProblem p = random_problem(random, regime, shape);

@@ -3,6 +3,7 @@
 // and of the generic model, and come near it.
 #include <gtest/gtest.h>
 
+#include "core/base/at_night.h"
 #include "reference/testing/test_options.h"
 #include "reference/testing/test_ratios.h"
 
@@ -21,7 +22,7 @@ TestProblem stored_problem(TestRandom& random, Regime regime,
 class BoundOptionsTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(BoundOptionsTest, StaysWithinTheBoundAndComesNearIt) {
-  constexpr int kProblems = 2040;
+  const int problems = taken(2040, 3);
   constexpr double kNear = 0.25;
   const TestControl kernel = option_controls()[GetParam()];
   const PrecisionModel declared = declared_precision(kernel);
@@ -32,8 +33,7 @@ TEST_P(BoundOptionsTest, StaysWithinTheBoundAndComesNearIt) {
   Ratios all_generic;
   double several = 0;
   // What comes near is found by chance: it is looked for somewhat longer.
-  for (int i = 0; i < kProblems || (several <= kNear && i < 4 * kProblems);
-       ++i) {
+  for (int i = 0; i < problems || (several <= kNear && i < 4 * problems); ++i) {
     const auto regime = static_cast<Regime>(i % kRegimeCount);
     const Shape shape = random_shape(random, largest_extent(i));
     TestProblem p = stored_problem(random, regime, shape, kernel.storage);
