@@ -9,16 +9,11 @@
 
 #include "core/door/door_answers.h"
 #include "core/door/door_timed.h"
+#include "core/door/plan_tensors.h"
 
 namespace qkvet {
 namespace {
 
-// What plan() and update() are given, and run() is not.
-constexpr qkvet_tensor qkvet_forward_args::*kNumbers[] = {
-    &qkvet_forward_args::q_len,        &qkvet_forward_args::kv_len,
-    &qkvet_forward_args::cu_seqlens_q, &qkvet_forward_args::cu_seqlens_k,
-    &qkvet_forward_args::block_table,  &qkvet_forward_args::page_indptr,
-    &qkvet_forward_args::page_indices, &qkvet_forward_args::last_page_len};
 constexpr qkvet_tensor qkvet_forward_args::*kData[] = {
     &qkvet_forward_args::q,           &qkvet_forward_args::k,
     &qkvet_forward_args::v,           &qkvet_forward_args::o,
@@ -30,16 +25,20 @@ constexpr qkvet_tensor qkvet_forward_args::*kData[] = {
     &qkvet_forward_args::k_new,       &qkvet_forward_args::v_new,
     &qkvet_forward_args::q_scale,     &qkvet_forward_args::k_scale,
     &qkvet_forward_args::v_scale,     &qkvet_forward_args::dropout_mask};
-static_assert((std::size(kNumbers) + std::size(kData)) * sizeof(qkvet_tensor) +
+static_assert((std::size(kPlanTensors) + std::size(kData)) *
+                          sizeof(qkvet_tensor) +
                       offsetof(qkvet_forward_args, q) <=
                   sizeof(qkvet_forward_args),
               "each tensor once");
 
-template <size_t n>
-qkvet_forward_args without(
-    qkvet_forward_args args,
-    qkvet_tensor qkvet_forward_args::*const (&tensors)[n]) {
-  for (const auto tensor : tensors) (args.*tensor).data = nullptr;
+qkvet_forward_args without_data(qkvet_forward_args args) {
+  for (const auto tensor : kData) (args.*tensor).data = nullptr;
+  return args;
+}
+
+qkvet_forward_args without_numbers(qkvet_forward_args args) {
+  for (const PlanTensor& tensor : kPlanTensors)
+    (args.*tensor.at).data = nullptr;
   return args;
 }
 
@@ -55,8 +54,8 @@ int64_t span_bytes(const qkvet_tensor& tensor) {
 // `args` with numbers in memory of their own.
 qkvet_forward_args with_copies(qkvet_forward_args args,
                                std::vector<std::vector<std::byte>>* copies) {
-  for (const auto name : kNumbers) {
-    qkvet_tensor& tensor = args.*name;
+  for (const PlanTensor& number : kPlanTensors) {
+    qkvet_tensor& tensor = args.*number.at;
     const int64_t bytes = tensor.ndim == 0 ? 0 : span_bytes(tensor);
     if (bytes == 0) continue;
     const auto* const from = static_cast<const std::byte*>(tensor.data);
@@ -99,7 +98,7 @@ bool Door::find_plan(const Kernel& kernel, const CallPlan& plan,
   const bool copies =
       plan.plan_use != PlanUse::kNone && kernel.device == QKVET_DEVICE_CPU;
   std::vector<std::vector<std::byte>> given;
-  qkvet_forward_args numbers = without(args, kData);
+  qkvet_forward_args numbers = without_data(args);
   if (copies) numbers = with_copies(numbers, &given);
   qkvet_exec without_workspace = exec;
   without_workspace.workspace = nullptr;
@@ -146,7 +145,7 @@ void Door::planned(const Kernel& kernel, const CallPlan& plan,
       destroy_plan(held.plans[n], reply);
   if (!find_plan(kernel, plan, args, *exec, used, reply)) return;
   const uint32_t dirty = reply->dirty_environment;
-  const qkvet_forward_args data = without(args, kNumbers);
+  const qkvet_forward_args data = without_numbers(args);
   {
     Reason reason(reply);
     const qkvet_status status = timed(Phase::kRun, reply, [&] {

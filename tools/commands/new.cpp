@@ -17,7 +17,7 @@ namespace {
 
 struct NewOptions {
   std::string file;
-  std::string kind;  // plain, abi, cache, rust; "": by the file's ending
+  std::string kind;  // "": by the file's ending
 };
 
 namespace fs = std::filesystem;
@@ -41,6 +41,18 @@ std::string_view template_ending(const std::string& file) {
   return "";
 }
 
+// "plain, abi, ...", each once.
+std::string template_names() {
+  std::string names;
+  for (const Template& one : kTemplates) {
+    const std::string name(one.kind);
+    if ((", " + names + ", ").find(", " + name + ", ") != std::string::npos)
+      continue;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  return names;
+}
+
 // The template, or null with one line in *error.
 const Template* find_template(const NewOptions& options, std::string* error) {
   const std::string_view ending = template_ending(options.file);
@@ -57,7 +69,7 @@ const Template* find_template(const NewOptions& options, std::string* error) {
   }
   *error = other == nullptr
                ? "no template is named \"" + options.kind +
-                     "\"; allowed: plain, abi, cache, rust"
+                     "\"; allowed: " + template_names()
                : options.file + ": template " + options.kind + " is for " +
                      std::string(other->ending) + " files";
   return nullptr;
@@ -114,7 +126,7 @@ void add_flags(Command& command, NewOptions& options) {
   command
       .add_option("-t,--template", options.kind,
                   "plain: a function over contiguous f32; abi: the whole ABI; "
-                  "cache: a KV cache; rust")
+                  "cache: a KV cache; plan: planned once and run often; rust")
       .type_name("NAME");
 }
 

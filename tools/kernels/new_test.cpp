@@ -71,6 +71,10 @@ INSTANTIATE_TEST_SUITE_P(
             "max + std::log(sum)", "std::log(sum)"},
         Row{"kv.cxx", " -t cache", "kv/cache", "s.tokens - Tq + i + 1",
             "s.tokens"},
+        Row{"planned.cpp", " -t plan", "planned/planned", "i + keys - rows + 1",
+            "i + 1"},
+        Row{"stale_plan.cpp", " -t plan", "stale_plan/planned",
+            "plan->items.swap(items)", "plan->items.size()"},
         Row{"oxide.rs", "", "oxide/attention", "dot * scale", "dot"}),
     [](const auto& test) {
       std::string name = test.param.file;
@@ -97,7 +101,7 @@ TEST(New, WhatCannotBeWrittenIsOneLineAndLeavesNothing) {
   expect_wrong_use(run_qkvet("new x.txt", folder), "x.txt: no template");
   expect_wrong_use(run_qkvet("new x", folder), ".cpp .cc .cxx .c .rs");
   expect_wrong_use(run_qkvet("new x.cpp -t abc", folder),
-                   "\"abc\"; allowed: plain, abi, cache, rust");
+                   "\"abc\"; allowed: plain, abi, cache, plan, rust");
   expect_wrong_use(run_qkvet("new x.c -t abi", folder), "is for .cpp files");
   expect_wrong_use(run_qkvet("new x.cpp -t rust", folder), "is for .rs files");
   expect_wrong_use(run_qkvet("new", folder), "file is required");

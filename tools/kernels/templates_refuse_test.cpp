@@ -188,6 +188,37 @@ std::vector<std::string> ignored_by_cache(const qkvet_kernel* kernel) {
   return ignored;
 }
 
+// By plan(), update() and run(), each of a plan for the call without it.
+std::vector<std::string> ignored_by_plans(const qkvet_kernel* kernel,
+                                          const qkvet_plan_table& table) {
+  Memory q, k, v, o;
+  Grown<qkvet_forward_args> call;
+  call.args.q = q.tensor(kF32);
+  call.args.k = k.tensor(kF32);
+  call.args.v = v.tensor(kF32);
+  call.args.o = o.tensor(kF32);
+  qkvet_plan* kept = nullptr;
+  EXPECT_EQ(table.plan(kernel, nullptr, &call.args, nullptr, &kept, nullptr),
+            QKVET_OK);
+  if (kept == nullptr) return {"it plans nothing"};
+  const std::vector<std::string> ignored = ignored_in<qkvet_forward_args>(
+      "qkvet_forward_args", {"q", "k", "v", "o"}, call,
+      [&](const qkvet_forward_args& args) {
+        qkvet_plan* plan = nullptr;
+        const bool planned = table.plan(kernel, nullptr, &args, nullptr, &plan,
+                                        nullptr) == QKVET_OK;
+        if (plan != nullptr) table.destroy(kernel, plan);
+        // A plan for lse or lengths is one for other calls.
+        const bool updated =
+            table.update(kernel, kept, &args, nullptr, nullptr) == QKVET_OK;
+        const bool ran =
+            table.run(kernel, kept, &args, nullptr, nullptr) == QKVET_OK;
+        return planned || updated || ran;
+      });
+  table.destroy(kernel, kept);
+  return ignored;
+}
+
 std::vector<std::string> ignored_by(const fs::path& source) {
   const Library library(source);
   if (library.kernel() == nullptr) return {"it does not compile or open"};
@@ -195,6 +226,14 @@ std::vector<std::string> ignored_by(const fs::path& source) {
   const qkvet_kernel* kernel = library.kernel();
   const bool is_cache = kernel->struct_size > offsetof(qkvet_kernel, cache) &&
                         kernel->cache != nullptr;
+  const bool has_plans =
+      kernel->struct_size > offsetof(qkvet_kernel, get_extension) &&
+      kernel->get_extension != nullptr;
+  const void* const plans =
+      has_plans ? kernel->get_extension(kernel, QKVET_EXTENSION_PLAN) : nullptr;
+  if (plans != nullptr)
+    return ignored_by_plans(kernel,
+                            *static_cast<const qkvet_plan_table*>(plans));
   return is_cache ? ignored_by_cache(kernel) : ignored_by_attention(kernel);
 }
 
@@ -212,6 +251,7 @@ TEST(TemplatesRefuse, EveryTensorThatTheyDoNotKnow) {
   EXPECT_EQ(ignored_by(written("refuses_c.c")), Names{});
   EXPECT_EQ(ignored_by(written("refuses_abi.cpp", " -t abi")), Names{});
   EXPECT_EQ(ignored_by(written("refuses_kv.cpp", " -t cache")), Names{});
+  EXPECT_EQ(ignored_by(written("refuses_plan.cpp", " -t plan")), Names{});
 }
 
 TEST(TemplatesRefuse, TheOneInRustDoesSo) {
@@ -234,8 +274,7 @@ TEST(TemplatesRefuse, TheListIsWhole) {
 }
 
 // The control: one tensor less in a list, and no look at newer fields.
-TEST(TemplatesRefuse, ATensorLeftOutIsSeen) {
-  const fs::path file = written("forgets.cpp", " -t abi");
+void expect_seen_to_forget(const fs::path& file) {
   std::string text = read_text(file);
   for (const std::string part :
        {"&a.page_indptr,", "if (is_newer(args)) return"}) {
@@ -245,6 +284,11 @@ TEST(TemplatesRefuse, ATensorLeftOutIsSeen) {
   }
   write_text(file, text);
   EXPECT_EQ(ignored_by(file), (Names{"page_indptr", kNewer}));
+}
+
+TEST(TemplatesRefuse, ATensorLeftOutIsSeen) {
+  expect_seen_to_forget(written("forgets.cpp", " -t abi"));
+  expect_seen_to_forget(written("forgets_plan.cpp", " -t plan"));
 }
 
 }  // namespace

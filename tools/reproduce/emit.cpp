@@ -72,6 +72,10 @@ std::string emit_failure(const EmitWords& words, const Law& law,
            "no number leaves its bound on its own; allowed: wrong numbers, "
            "lengths and refusals, and numbers of two calls that must be the "
            "same bits (--emit npy writes the tensors of any failure)";
+  if (words.as == "py" && from.uses_plans())
+    return emit +
+           "a plan lives between calls, and a function of arrays has none; "
+           "allowed: calls that stand alone (--emit c runs plans)";
   if (words.as != "npy" && from.numbers() > kMostLiterals)
     return fmt::format(
         "{}{} numbers; allowed: {} as literals (--emit npy takes any)", emit,

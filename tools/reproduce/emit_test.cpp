@@ -55,6 +55,45 @@ TEST_P(Emit, CShowsTheSameNumberAndNoneOfACorrectKernel) {
   EXPECT_EQ(good.out, "passed\n");
 }
 
+// Calls that plan are written down with their plans.
+class EmitPlans : public testing::TestWithParam<Row> {};
+
+TEST_P(EmitPlans, CPlansAndRunsAndPythonSaysWhyItCannot) {
+  const Row& row = GetParam();
+  const fs::path folder = fresh_folder("plan");
+  const Ran made =
+      run_qkvet("replay " + arguments(row) + " --emit c --out x.c", folder);
+  ASSERT_EQ(made.exit, 1) << made.out << made.error;
+  const std::string text = compile_reproducer(folder);
+  const Ran bad = run_shell("./reproducer", folder);
+  EXPECT_EQ(bad.exit, 1) << bad.out;
+  EXPECT_NE(bad.out.find("\nFAILED\n"), std::string::npos) << bad.out;
+  const Ran good = run_other_kernel(text, row.library, row.correct, folder);
+  EXPECT_EQ(good.exit, 0) << good.out;
+  EXPECT_EQ(good.out, "passed\n");
+  // A kernel that is called is planned with by nobody.
+  const Ran other = run_other_kernel(text, "scalar", "scalar/plain", folder);
+  EXPECT_EQ(other.exit, 2) << other.out;
+  const Ran python =
+      run_qkvet("replay " + arguments(row) + " --emit py --out x.py", folder);
+  EXPECT_NE(python.error.find("a plan lives between calls"), std::string::npos)
+      << python.error;
+  EXPECT_FALSE(fs::exists(folder / "x.py"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, EmitPlans,
+    testing::Values(
+        Row{"update", "updated_plan_equals_new_plan",
+            "f32,B2,H2,Hkv1,Tq3,Tk5,d4,causal=br,kvlen=2.4",
+            "faulty/plan_lengths_kept", "serving", "serving/planned"},
+        Row{"pages", "updated_plan_equals_new_plan",
+            "f32,B2,H1,Tq2,Tk6,d4,kvlen=5.2,page=2",
+            "faulty/plan_table_never_filled", "serving", "serving/planned"},
+        Row{"two_plans", "plans_are_separate", "f32,B2,H1,Tq3,Tk5,d4,kvlen=2.4",
+            "faulty/plan_workspace_shared", "serving", "serving/planned"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
 TEST_P(Emit, PythonShowsTheSameNumberAndNoneWhereItIsRight) {
   const Row& row = GetParam();
   const fs::path folder = fresh_folder("py");

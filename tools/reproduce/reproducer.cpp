@@ -55,10 +55,6 @@ std::string unfit_reason(const Judgement& judgement, const KernelInfo& kernel,
     return "the failure is no number but what the kernel did to memory or to "
            "its process; allowed: wrong numbers (debug it with --in-process)";
   if (std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
-        return call.plan_use != PlanUse::kNone;
-      }))
-    return "a plan lives between calls; allowed: calls that stand alone";
-  if (std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
         return call.dropout.has_value();
       }))
     return "what is right depends on which weights the kernel drops; allowed: "
@@ -115,6 +111,12 @@ const WrittenOutput* WrittenCall::output(TensorName name) const {
   for (const WrittenOutput& one : outputs)
     if (one.tensor == name) return &one;
   return nullptr;
+}
+
+bool Reproducer::uses_plans() const {
+  return std::any_of(calls.begin(), calls.end(), [](const WrittenCall& call) {
+    return call.plan.plan_use != PlanUse::kNone;
+  });
 }
 
 int64_t Reproducer::numbers() const {

@@ -77,6 +77,7 @@ struct Reproducer {
   std::vector<SameBits> same_bits;
   bool shows_failure = false;  // a number, or two that should be the same
 
+  bool uses_plans() const;
   int64_t numbers() const;  // in all tensors together
 };
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/call/option_numbers.h"
+#include "core/door/plan_tensors.h"
 #include "tools/kernels/compiler.h"
 #include "tools/reproduce/c_text.h"
 #include "tools/reproduce/reproducer.h"
@@ -46,6 +47,14 @@ std::string options_c() {
   return options;
 }
 
+std::string batch_fields_c() {
+  std::string fields;
+  for (const PlanTensor& tensor : kPlanTensors)
+    fields +=
+        fmt::format("\n      offsetof(qkvet_forward_args, {}),", tensor.name);
+  return fields + "\n  ";
+}
+
 using Parts = std::vector<std::pair<std::string_view, std::string>>;
 
 struct ProgramC {
@@ -63,7 +72,9 @@ constexpr ProgramC kPrograms[] = {
      [] {
        return Parts{
            {"/* OPTIONS */", options_c()},
-           {"/* OPTION COUNT */", std::to_string(std::size(kOptionNumbers))}};
+           {"/* OPTION COUNT */", std::to_string(std::size(kOptionNumbers))},
+           {"/* SLOTS */", std::to_string(kMostPlans)},
+           {"/* BATCH FIELDS */", batch_fields_c()}};
      },
      forward_row_c, true, false, false},
     {Subject::kLayer, kLayer, end_parts, layer_row_c, false, true, false},

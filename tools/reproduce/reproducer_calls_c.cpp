@@ -36,6 +36,21 @@ std::string command_c(Operation operation) {
   return text;
 }
 
+// The constants of templates/reproducer.c.
+const char* plan_use_c(PlanUse use) {
+  switch (use) {
+    case PlanUse::kNone:
+      return "plan_none";
+    case PlanUse::kMake:
+      return "plan_make";
+    case PlanUse::kUpdate:
+      return "plan_update";
+    case PlanUse::kRun:
+      return "plan_run";
+  }
+  return "plan_none";
+}
+
 }  // namespace
 
 std::string forward_row_c(const WrittenCall& call) {
@@ -45,8 +60,9 @@ std::string forward_row_c(const WrittenCall& call) {
   std::vector<std::string> numbers;
   for (const OptionNumber& number : kOptionNumbers)
     numbers.push_back(number_c(static_cast<double>(args.*number.in_abi)));
-  return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}}}}}",
-                     plan.threads, args.causal, args.scale_given,
+  return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}}}}}",
+                     plan.threads, plan_use_c(plan.plan_use), plan.plan_slot,
+                     args.causal, args.scale_given,
                      number_c(static_cast<double>(args.scale)), args.has_window,
                      args.window_left, args.window_right, args.page_size,
                      args.rope, fmt::join(numbers, ", "));

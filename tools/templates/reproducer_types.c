@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "qkvet/kernel.h"
+#include "qkvet/plan.h"
 
 /* A tensor of a call: the memory that it spans, in which gaps hold NaN. */
 typedef struct tensor_row {

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention that is planned once and run often, f32, any strides: the lengths
+// of a batch go to plan() and update(), its tensors to run(). qkvet/plan.h is
+// the manual.
+#include "qkvet/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "qkvet/kernel.h"
+
+// ---- Plans and arithmetic: yours to replace --------------------------------
+
+// Row i of member b, which sees the first `seen` keys. A plan for a device
+// would hold the work of each block of threads.
+struct Item {
+  int64_t b, i, seen;
+};
+
+struct qkvet_plan {
+  // What the plan is for: a call of other extents or options is refused.
+  struct Key {
+    int64_t B, H, Hkv, Tq, Tk, d, dv;
+    int32_t causal, scale_given, has_lse, has_q_len, has_kv_len;
+    float scale;
+
+    bool operator==(const Key& other) const {
+      return std::memcmp(this, &other, sizeof *this) == 0;
+    }
+  } key;
+  std::vector<Item> items;
+};
+
+namespace {
+
+using Key = qkvet_plan::Key;
+
+// A tensor of rank 3 or 4 by its strides, in elements.
+struct View {
+  float* data = nullptr;
+  int64_t step[4] = {};
+
+  explicit View(const qkvet_tensor& t) {
+    if (t.ndim == 0) return;  // absent
+    data = reinterpret_cast<float*>(static_cast<char*>(t.data) + t.byte_offset);
+    // The stride of an extent of 1 may be any number.
+    for (int axis = 0; axis < t.ndim; ++axis)
+      step[axis] = t.shape[axis] == 1 ? 0 : t.strides[axis];
+  }
+  float& at(int64_t b, int64_t h, int64_t t, int64_t c = 0) const {
+    return data[b * step[0] + h * step[1] + t * step[2] + c * step[3]];
+  }
+};
+
+struct Tensors {
+  View q, k, v, o, lse;
+};
+
+void attend_row(const Key& key, const Tensors& t, const Item& item, int64_t h,
+                std::vector<float>& p) {
+  const int64_t b = item.b, i = item.i, seen = item.seen;
+  const int64_t g = h / (key.H / key.Hkv);  // the head of k and v
+  float max = -INFINITY, sum = 0;
+  for (int64_t j = 0; j < seen; ++j) {
+    float dot = 0;
+    for (int64_t c = 0; c < key.d; ++c)
+      dot += t.q.at(b, h, i, c) * t.k.at(b, g, j, c);
+    p[j] = dot * key.scale;
+    max = std::fmax(max, p[j]);
+  }
+  for (int64_t j = 0; j < seen; ++j) sum += p[j] = std::exp(p[j] - max);
+  for (int64_t c = 0; c < key.dv; ++c) {
+    float value = 0;
+    for (int64_t j = 0; j < seen; ++j) value += p[j] * t.v.at(b, g, j, c);
+    t.o.at(b, h, i, c) = seen > 0 ? value / sum : 0;
+  }
+  if (t.lse.data != nullptr)
+    t.lse.at(b, h, i) = seen > 0 ? max + std::log(sum) : -INFINITY;
+}
+
+// Keys that row i sees of a member with so many rows and keys: the first ones.
+int64_t seen_by(const Key& key, int64_t i, int64_t rows, int64_t keys) {
+  const int64_t end = key.causal == QKVET_CAUSAL_NONE ? keys
+                      : key.causal == QKVET_CAUSAL_TOP_LEFT
+                          ? i + 1
+                          : i + keys - rows + 1;
+  return std::min(std::max<int64_t>(end, 0), keys);
+}
+
+// The rows that count; false: a length lies beyond its extent.
+bool list_items(const Key& key, const qkvet_tensor& q_len,
+                const qkvet_tensor& kv_len, std::vector<Item>* items) {
+  const auto length = [](const qkvet_tensor& t, int64_t b, int64_t all) {
+    if (t.ndim == 0) return all;
+    int64_t value;
+    const int64_t at = t.shape[0] == 1 ? 0 : b * t.strides[0];
+    std::memcpy(&value,
+                static_cast<const char*>(t.data) + t.byte_offset +
+                    at * static_cast<int64_t>(sizeof value),
+                sizeof value);
+    return value;
+  };
+  for (int64_t b = 0; b < key.B; ++b) {
+    const int64_t rows = length(q_len, b, key.Tq);
+    const int64_t keys = length(kv_len, b, key.Tk);
+    if (rows < 0 || rows > key.Tq || keys < 0 || keys > key.Tk) return false;
+    for (int64_t i = 0; i < rows; ++i)
+      items->push_back({b, i, seen_by(key, i, rows, keys)});
+  }
+  return true;
+}
+
+// ---- What is taken, and what is refused ------------------------------------
+
+qkvet_status no(qkvet_text* why, qkvet_status status, const char* reason) {
+  if (why != nullptr && why->data != nullptr && why->capacity > 0) {
+    std::strncpy(why->data, reason, why->capacity - 1);
+    why->data[why->capacity - 1] = '\0';
+  }
+  return status;
+}
+
+// The arguments as this file knows them: a shorter struct ends in zeros.
+qkvet_forward_args known(const qkvet_forward_args* from) {
+  qkvet_forward_args args{};
+  std::memcpy(
+      &args, from,
+      from->struct_size < sizeof args ? from->struct_size : sizeof args);
+  return args;
+}
+
+// Whether a field is set that is newer than the headers of this file.
+bool is_newer(const qkvet_forward_args* from) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
+  for (size_t i = sizeof *from; i < from->struct_size; ++i)
+    if (bytes[i] != 0) return true;
+  return false;
+}
+
+// In plan() and update() q, k, v, o and lse have no data, in run() the lengths
+// have none.
+bool is_cpu(const qkvet_tensor& t, int rank, uint8_t code, int bits) {
+  return t.ndim == rank && t.shape != nullptr && t.strides != nullptr &&
+         t.device_type == QKVET_DEVICE_CPU && t.dtype.code == code &&
+         t.dtype.bits == bits;
+}
+
+bool is_f32(const qkvet_tensor& t, int rank) {
+  return is_cpu(t, rank, QKVET_DTYPE_FLOAT, 32);
+}
+
+bool are_lengths(const qkvet_tensor& t, int64_t B) {
+  return t.ndim == 0 || (is_cpu(t, 1, QKVET_DTYPE_INT, 64) && t.shape[0] == B);
+}
+
+bool has_shape(const qkvet_tensor& t, int64_t B, int64_t H, int64_t T) {
+  return t.shape[0] == B && t.shape[1] == H && t.shape[2] == T;
+}
+
+// Whether a field is set that this kernel does not know. Ignoring one would be
+// a wrong answer.
+bool asks_for_more(const qkvet_forward_args& a) {
+  for (const qkvet_tensor* t :
+       {&a.weights,     &a.mask,         &a.bias,          &a.sink,
+        &a.slopes,      &a.rope_cos,     &a.rope_sin,      &a.q_positions,
+        &a.k_positions, &a.cu_seqlens_q, &a.cu_seqlens_k,  &a.block_table,
+        &a.page_indptr, &a.page_indices, &a.last_page_len, &a.k_new,
+        &a.v_new,       &a.q_scale,      &a.k_scale,       &a.v_scale,
+        &a.dropout_mask})
+    if (t->data != nullptr || t->ndim != 0) return true;
+  return a.has_window != 0 || a.softcap > 0 || a.rope != QKVET_ROPE_NONE ||
+         a.dropout_p > 0 || a.causal < QKVET_CAUSAL_NONE ||
+         a.causal > QKVET_CAUSAL_BOTTOM_RIGHT;
+}
+
+// nullptr, or why the call is refused; `a` are its arguments as they are known.
+const char* refusal(const qkvet_forward_args* args,
+                    const qkvet_forward_args& a) {
+  if (is_newer(args)) return "an argument is too new for this kernel";
+  if (asks_for_more(a)) return "masks, windows, pages, ... are not supported";
+  for (const qkvet_tensor* t : {&a.q, &a.k, &a.v, &a.o}) {
+    if (!is_f32(*t, 4)) return "only f32 tensors of rank 4 on the CPU";
+    for (int axis = 0; axis < 4; ++axis)
+      if (t->shape[axis] < 1) return "empty extents are not supported";
+  }
+  const int64_t B = a.q.shape[0], H = a.q.shape[1], Tq = a.q.shape[2];
+  const int64_t Hkv = a.k.shape[1], Tk = a.k.shape[2];
+  if (!has_shape(a.k, B, Hkv, Tk) || !has_shape(a.v, B, Hkv, Tk) ||
+      !has_shape(a.o, B, H, Tq) || a.k.shape[3] != a.q.shape[3] ||
+      a.o.shape[3] != a.v.shape[3] || H % Hkv != 0)
+    return "the shapes of q, k, v and o do not fit";
+  if (a.lse.ndim != 0 && (!is_f32(a.lse, 3) || !has_shape(a.lse, B, H, Tq)))
+    return "lse must be f32 [B, H, Tq]";
+  if (!are_lengths(a.q_len, B) || !are_lengths(a.kv_len, B))
+    return "q_len and kv_len must be int64 [B]";
+  return nullptr;
+}
+
+Key key_of(const qkvet_forward_args& a) {
+  Key key;
+  std::memset(&key, 0, sizeof key);  // for operator==
+  key.B = a.q.shape[0];
+  key.H = a.q.shape[1];
+  key.Hkv = a.k.shape[1];
+  key.Tq = a.q.shape[2];
+  key.Tk = a.k.shape[2];
+  key.d = a.q.shape[3];
+  key.dv = a.v.shape[3];
+  key.causal = a.causal;
+  key.scale_given = a.scale_given != 0;
+  key.has_lse = a.lse.ndim != 0;
+  key.has_q_len = a.q_len.ndim != 0;
+  key.has_kv_len = a.kv_len.ndim != 0;
+  key.scale =
+      a.scale_given ? a.scale : 1 / std::sqrt(static_cast<float>(key.d));
+  return key;
+}
+
+// ---- The functions of the table --------------------------------------------
+
+qkvet_status supports(const qkvet_kernel*, const qkvet_forward_args* args,
+                      qkvet_text* why) {
+  const char* reason = refusal(args, known(args));
+  return reason == nullptr ? QKVET_OK : no(why, QKVET_UNSUPPORTED, reason);
+}
+
+qkvet_status plan(const qkvet_kernel*, qkvet_context*,
+                  const qkvet_forward_args* args, const qkvet_exec*,
+                  qkvet_plan** made, qkvet_text* why) {
+  const qkvet_forward_args a = known(args);
+  if (const char* reason = refusal(args, a))
+    return no(why, QKVET_UNSUPPORTED, reason);
+  qkvet_plan plan{key_of(a), {}};
+  if (!list_items(plan.key, a.q_len, a.kv_len, &plan.items))
+    return no(why, QKVET_INVALID_ARGUMENT, "a length is beyond its extent");
+  *made = new qkvet_plan(std::move(plan));
+  return QKVET_OK;
+}
+
+// Whether the call is one that the plan is for; otherwise why not.
+qkvet_status fits(const qkvet_plan* plan, const qkvet_forward_args* args,
+                  const qkvet_forward_args& a, qkvet_text* why) {
+  if (const char* reason = refusal(args, a))
+    return no(why, QKVET_UNSUPPORTED, reason);
+  if (!(key_of(a) == plan->key))
+    return no(why, QKVET_INVALID_ARGUMENT, "the plan is for another call");
+  return QKVET_OK;
+}
+
+qkvet_status update(const qkvet_kernel*, qkvet_plan* plan,
+                    const qkvet_forward_args* args, const qkvet_exec*,
+                    qkvet_text* why) {
+  const qkvet_forward_args a = known(args);
+  const qkvet_status status = fits(plan, args, a, why);
+  if (status != QKVET_OK) return status;
+  std::vector<Item> items;
+  if (!list_items(plan->key, a.q_len, a.kv_len, &items))
+    return no(why, QKVET_INVALID_ARGUMENT, "a length is beyond its extent");
+  plan->items.swap(items);
+  return QKVET_OK;
+}
+
+qkvet_status run(const qkvet_kernel*, qkvet_plan* plan,
+                 const qkvet_forward_args* args, const qkvet_exec*,
+                 qkvet_text* why) {
+  const qkvet_forward_args a = known(args);
+  const qkvet_status status = fits(plan, args, a, why);
+  if (status != QKVET_OK) return status;
+  const Tensors tensors = {View(a.q), View(a.k), View(a.v), View(a.o),
+                           View(a.lse)};
+  std::vector<float> p(plan->key.Tk);
+  for (const Item& item : plan->items)
+    for (int64_t h = 0; h < plan->key.H; ++h)
+      attend_row(plan->key, tensors, item, h, p);
+  return QKVET_OK;
+}
+
+void destroy(const qkvet_kernel*, qkvet_plan* plan) { delete plan; }
+
+const qkvet_plan_table kPlans = {sizeof(qkvet_plan_table),
+                                 QKVET_PLAN_UPDATE_INVARIANT,
+                                 plan,
+                                 run,
+                                 update,
+                                 destroy};
+
+const void* extension(const qkvet_kernel*, const char* id) {
+  return std::strcmp(id, QKVET_EXTENSION_PLAN) == 0 ? &kPlans : nullptr;
+}
+
+// ---- What the library says of itself ---------------------------------------
+
+const qkvet_capabilities kCapabilities = [] {
+  qkvet_capabilities c{};
+  c.struct_size = sizeof c;
+  c.options = QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
+              QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE |
+              QKVET_OPTION_LSE | QKVET_OPTION_GROUPED_HEADS |
+              QKVET_OPTION_VALUE_WIDTH | QKVET_OPTION_CROSS_LENGTHS |
+              QKVET_OPTION_LENGTHS;
+  c.flags = QKVET_FLAG_REENTRANT | QKVET_FLAG_ALLOCATES;
+  c.layouts = QKVET_LAYOUT_BHTD | QKVET_LAYOUT_ANY_STRIDES;
+  return c;
+}();
+
+const qkvet_dialect kDialect = [] {
+  qkvet_dialect dialect{};
+  dialect.struct_size = sizeof dialect;
+  dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
+  dialect.lse_base = QKVET_LSE_NATURAL;
+  dialect.empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
+  return dialect;
+}();
+
+// The arithmetic (qkvet/precision.h): each output is held to it. Nothing
+// declared means the generic bound.
+const qkvet_precision kPrecision = [] {
+  qkvet_precision p{};
+  p.struct_size = sizeof p;
+  p.preset = QKVET_PRECISION_CPU_F32;
+  return p;
+}();
+
+const qkvet_kernel kKernel = [] {
+  qkvet_kernel kernel{};
+  kernel.struct_size = sizeof kernel;
+  kernel.name = "mine/planned";
+  kernel.description = "f32, planned once and run often";
+  kernel.source_file = __FILE__;
+  kernel.source_line = __LINE__;
+  kernel.capabilities = &kCapabilities;
+  kernel.dialect = &kDialect;
+  kernel.precision = &kPrecision;
+  kernel.supports = supports;
+  kernel.get_extension = extension;
+  return kernel;
+}();
+
+const qkvet_kernel* const kKernels[] = {&kKernel};
+
+}  // namespace
+
+extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
+                                   qkvet_library* out, qkvet_text* why) {
+  if (host == nullptr || host->abi_major != QKVET_ABI_MAJOR)
+    return no(why, QKVET_INVALID_ARGUMENT, "another version of the ABI");
+  if (config != nullptr && config[0] != '\0')
+    return no(why, QKVET_INVALID_ARGUMENT, "takes no configuration");
+  if (out == nullptr || out->struct_size < sizeof *out)
+    return no(why, QKVET_INVALID_ARGUMENT, "the library struct is too small");
+  *out = {};
+  out->struct_size = sizeof *out;
+  out->abi_major = QKVET_ABI_MAJOR;
+  out->abi_minor = QKVET_ABI_MINOR;
+  out->name = "mine";
+  out->kernel_count = 1;
+  out->kernels = kKernels;
+  return QKVET_OK;
+}
