@@ -345,6 +345,7 @@ struct MemoryFault {
   int64_t bytes = 0;  // distance past the end or before the start; inside: from
                       // the start
   bool inside = false;
+  bool between = false;  // inside, where no part of what lies far apart is
   int64_t tensor_bytes = 0;
 };
 

@@ -18,6 +18,18 @@ constexpr int64_t kMemberGap = 7;
 // From one channel to the next in Layout::kApart, as in a slice [..., ::2].
 constexpr int64_t kChannelStep = 2;
 
+// What the last part of Layout::kFar lies behind, in elements: more than 32
+// bits count.
+constexpr int64_t kFarElements = int64_t{1} << 32;
+// Its strides are multiples of this. Parts begin on pages, whatever the page
+// and the type; and what 32 bits leave of a stride leads to no other part.
+constexpr int64_t kFarStep = int64_t{1} << 16;
+
+// From one of `parts` to the next.
+int64_t far_stride(int64_t parts) {
+  return (kFarElements / (parts - 1) / kFarStep + 1) * kFarStep;
+}
+
 // The strides of [B,heads,T,width]; `buffer_row` elements from one row of
 // Layout::kPacked to the next.
 Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
@@ -36,29 +48,38 @@ Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
       return {kChannelStep * heads * T * width, kChannelStep * T * width,
               kChannelStep * width, kChannelStep};
     case Layout::kBhtd:
+    case Layout::kFar:
       break;
   }
   return {heads * T * width, T * width, width, 1};
 }
 
+bool is_like_o(TensorName tensor) {
+  return tensor == TensorName::kO || tensor == TensorName::kDO ||
+         tensor == TensorName::kGivenO;
+}
+
+// Whether the call's layout is one of the tensor's.
+bool is_laid_out(Layout layout, TensorName tensor) {
+  // Gradients lie as what they are gradients of; the last two have no heads in
+  // the middle.
+  if (tensor <= TensorName::kV || is_like_o(tensor) ||
+      tensor == TensorName::kKNew || tensor == TensorName::kVNew ||
+      (tensor >= TensorName::kKCache && tensor <= TensorName::kDV))
+    return true;
+  // The rows of a mask and a bias may lie in a wider buffer as well, and its
+  // planes far apart; no other layout is one of theirs.
+  return (layout == Layout::kGaps || layout == Layout::kFar) &&
+         (tensor == TensorName::kMask || tensor == TensorName::kBias ||
+          tensor == TensorName::kDBias);
+}
+
 // The strides of the tensor with its broadcast dimensions at extent 1.
 Strides own_strides(const KernelCall& call, TensorName tensor,
                     const Strides& own_shape) {
-  const bool is_o = tensor == TensorName::kO || tensor == TensorName::kDO ||
-                    tensor == TensorName::kGivenO;
-  // Gradients lie as what they are gradients of; the last two have no heads in
-  // the middle.
-  const bool has_heads =
-      tensor <= TensorName::kV || is_o || tensor == TensorName::kKNew ||
-      tensor == TensorName::kVNew ||
-      (tensor >= TensorName::kKCache && tensor <= TensorName::kDV);
-  // The rows of a mask and a bias may lie in a wider buffer as well; no other
-  // layout is one of theirs.
-  const bool has_gaps =
-      call.layout == Layout::kGaps &&
-      (tensor == TensorName::kMask || tensor == TensorName::kBias ||
-       tensor == TensorName::kDBias);
-  Layout layout = has_heads || has_gaps ? call.layout : Layout::kBhtd;
+  const bool is_o = is_like_o(tensor);
+  Layout layout =
+      is_laid_out(call.layout, tensor) ? call.layout : Layout::kBhtd;
   if (is_o && layout == Layout::kPacked) layout = Layout::kBthd;
   const Shape& s = call.shape;
   return strides_of(layout, own_shape, (s.H + 2 * s.Hkv) * s.d);
@@ -67,12 +88,16 @@ Strides own_strides(const KernelCall& call, TensorName tensor,
 // Elements behind every state of Layout::kGaps.
 constexpr int64_t kStateGap = 11;
 
+// Those of a merge that have no layout.
+bool is_list(TensorName tensor) {
+  return tensor == TensorName::kIndptr || tensor == TensorName::kRowMask;
+}
+
 // The tensors of a merge. Layout::kBthd has heads in front of rows in every
 // lse; with gaps the states of a row lie side by side, as [T,n,H,dv].
 Strides merge_strides(Layout layout, TensorName tensor,
                       const TensorSpec& spec) {
-  if (tensor == TensorName::kIndptr || tensor == TensorName::kRowMask)
-    return spec.strides;
+  if (is_list(tensor)) return spec.strides;
   const auto last = static_cast<size_t>(spec.ndim - 1);
   const bool is_lse =
       tensor == TensorName::kStatesLse || tensor == TensorName::kLse;
@@ -110,6 +135,20 @@ uint8_t broadcast_dimensions(const KernelCall& call, TensorName tensor) {
   }
 }
 
+std::optional<size_t> far_dimension(const KernelCall& call, TensorName tensor,
+                                    const TensorSpec& spec) {
+  const bool of_attention = takes_options(call.operation) && spec.ndim == 4 &&
+                            is_laid_out(call.layout, tensor);
+  const bool of_merge = call.operation == Operation::kMerge && !is_list(tensor);
+  if (call.layout != Layout::kFar || !(of_attention || of_merge) ||
+      spec.elements() == 0)
+    return std::nullopt;
+  const uint8_t broadcast = broadcast_dimensions(call, tensor);
+  for (size_t i = 0; i + 1 < static_cast<size_t>(spec.ndim); ++i)
+    if (spec.shape[i] > 1 && (broadcast >> i & 1) == 0) return i;
+  return std::nullopt;
+}
+
 void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec) {
   const uint8_t broadcast = broadcast_dimensions(call, tensor);
   if (takes_options(call.operation) && spec.ndim == 4) {
@@ -120,6 +159,8 @@ void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec) {
   }
   if (call.operation == Operation::kMerge)
     spec.strides = merge_strides(call.layout, tensor, spec);
+  if (const auto far = far_dimension(call, tensor, spec))
+    spec.strides[*far] = far_stride(spec.shape[*far]);
   make_unit_strides_absurd(spec);
   for (size_t i = 0; i < 4; ++i)
     if ((broadcast >> i & 1) != 0) spec.strides[i] = 0;

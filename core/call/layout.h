@@ -5,6 +5,8 @@
 #ifndef QKVET_CORE_CALL_LAYOUT_H_
 #define QKVET_CORE_CALL_LAYOUT_H_
 
+#include <optional>
+
 #include "core/call/call.h"
 #include "core/call/tensor.h"
 
@@ -13,6 +15,12 @@ namespace qkvet {
 // Lays out a row-major `spec`. Extents of 1 get strides that no honest kernel
 // can follow, but for those that are broadcast.
 void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec);
+
+// The dimension of which Layout::kFar puts the parts far apart: the outermost
+// with several that are not the same, but never the last, so that a row stays
+// in one piece. None in other layouts.
+std::optional<size_t> far_dimension(const KernelCall& call, TensorName tensor,
+                                    const TensorSpec& spec);
 
 // The dimensions (bit n: number n) along which the tensor is given once and not
 // for every index.

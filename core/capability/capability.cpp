@@ -339,11 +339,13 @@ std::string broken_extent(const qkvet_capabilities& capabilities,
 // A device is asked for forward() and its gradient alone.
 std::string foreign_device(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
-  if (device_of(capabilities) == QKVET_DEVICE_CUDA)
-    return takes_options(call.operation)
-               ? ""
-               : "layers, caches and merges in memory of a device are not "
-                 "judged";
+  if (device_of(capabilities) == QKVET_DEVICE_CUDA) {
+    if (!takes_options(call.operation))
+      return "layers, caches and merges in memory of a device are not judged";
+    return call.layout == Layout::kFar
+               ? "layout=far in memory of a device is not judged"
+               : "";
+  }
   const bool cpu = capabilities.devices == 0 ||
                    (capabilities.devices >> QKVET_DEVICE_CPU & 1) != 0;
   return cpu ? "" : "neither CPU nor CUDA memory is declared";
@@ -370,6 +372,7 @@ std::string foreign_memory(const qkvet_capabilities& capabilities,
        "packed q, k and v"},
       {call.layout == Layout::kGaps, 0, "any strides (gaps between rows)"},
       {call.layout == Layout::kApart, 0, "any strides (channels apart)"},
+      {call.layout == Layout::kFar, 0, "any strides (members far apart)"},
       {call.share != 0, 0, "any strides (shared k and v)"},
   };
   const uint64_t declared =

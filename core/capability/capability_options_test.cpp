@@ -119,6 +119,7 @@ TEST(CapabilityOptions, LayoutsAndSharing) {
       {Layout::kPacked, 0, QKVET_LAYOUT_PACKED_QKV, "packed q, k and v"},
       {Layout::kGaps, 0, 0, "any strides (gaps between rows)"},
       {Layout::kApart, 0, 0, "any strides (channels apart)"},
+      {Layout::kFar, 0, 0, "any strides (members far apart)"},
       {Layout::kBhtd, kShareB, 0, "any strides (shared k and v)"},
       {Layout::kBhtd, kShareH, 0, "any strides (shared k and v)"}};
   constexpr uint64_t kContiguous =

@@ -40,7 +40,7 @@ constexpr std::array<MaskRow, kMaskKindCount + 1> kMasks = {{
 
 // In the order of Layout.
 constexpr std::array<std::string_view, kLayoutCount> kLayouts = {
-    "bhtd", "bthd", "packed", "gaps", "apart"};
+    "bhtd", "bthd", "packed", "gaps", "apart", "far"};
 
 constexpr std::string_view kOwnLetters = "bhqk";
 constexpr std::string_view kDropoutAllowed =
@@ -193,7 +193,8 @@ std::string read_layout(std::string_view text, std::string_view token,
   const auto* const found = std::find(kLayouts.begin(), kLayouts.end(), text);
   if (found == kLayouts.end())
     return quoted(token) +
-           ": allowed layout=bthd, layout=packed, layout=gaps, layout=apart";
+           ": allowed layout=bthd, layout=packed, layout=gaps, layout=apart, "
+           "layout=far";
   *layout = static_cast<Layout>(found - kLayouts.begin());
   return "";
 }

@@ -237,7 +237,8 @@ TEST(OptionText, BadLengthsLayoutsAndValuesGetOneClearLine) {
       {"kvlen=1.", "numbers with dots between"},
       {"cuq=0.3,cuk=0.3", "B2: a packed batch (cuq=, cuk=) is one member"},
       {"layout=bhdt",
-       "allowed layout=bthd, layout=packed, layout=gaps, layout=apart"},
+       "allowed layout=bthd, layout=packed, layout=gaps, layout=apart, "
+       "layout=far"},
       {"layout=packed", "Tq = Tk, dv = d and one storage type are needed"},
       {"share=k", "allowed share=b, h or bh"},
       {"share=hb", "allowed share=b, h or bh"},

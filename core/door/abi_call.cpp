@@ -246,9 +246,9 @@ qkvet_tensor AbiCall::tensor(const CallPlan& plan,
                              const TensorAddresses& addresses,
                              TensorName name) {
   const auto number = static_cast<size_t>(name);
-  const TensorSpec& spec = plan.tensors[number];
-  return spec.present() ? described(spec, addresses[number], number)
-                        : qkvet_tensor{};
+  return plan.tensors[number].present()
+             ? described(plan.seen(number), addresses[number], number)
+             : qkvet_tensor{};
 }
 
 qkvet_tensor AbiCall::described(const TensorSpec& spec, std::byte* data,

@@ -105,15 +105,40 @@ std::byte* WindowTable::window_of(int slot, const CallPlan& plan,
   return window(slot, static_cast<TensorName>(holder), place.size_class);
 }
 
+std::byte* WindowTable::far_window(int slot, const CallPlan& plan,
+                                   size_t tensor, std::string* why) {
+  const TensorSpec& spec = plan.tensors[tensor];
+  const Place& place = plan.places[tensor];
+  const auto name = static_cast<TensorName>(tensor);
+  const int64_t around = plan.kernel_guard(tensor);
+  far_.push_back(GuardedMapping::of_parts(
+      fd_, file_offset(index(slot, name), place.size_class),
+      spec.strides[static_cast<size_t>(place.far_axis)] *
+          dtype_bytes(spec.dtype),
+      plan.parts_of(tensor), plan.part_offset(tensor, 1), around,
+      /*writable=*/is_output(name)));
+  if (far_.back().data() == nullptr)
+    *why = std::string("this machine, or a limit (ulimit -v), gives no ") +
+           bytes_text(plan.kernel_room(tensor) + 2 * around) +
+           " of addresses to " + tensor_name(name) +
+           ", whose parts lie far apart";
+  return far_.back().data();
+}
+
 bool WindowTable::locate(int slot, const CallPlan& plan,
-                         TensorAddresses* addresses) {
+                         TensorAddresses* addresses, std::string* why) {
+  *why = "no address space for this call's tensors";
   for (int t = 0; t < kTensorCount; ++t) {
     (*addresses)[t] = nullptr;
     if (!plan.tensors[t].present()) continue;
-    std::byte* memory = window_of(slot, plan, static_cast<size_t>(t));
+    const auto tensor = static_cast<size_t>(t);
+    std::byte* memory = side_ == Side::kKernel && plan.is_far(tensor)
+                            ? far_window(slot, plan, tensor, why)
+                            : window_of(slot, plan, tensor);
     if (memory == nullptr) return false;
     (*addresses)[t] = memory + plan.places[t].start;
   }
+  why->clear();
   return true;
 }
 

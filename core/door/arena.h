@@ -3,7 +3,8 @@
 // (a slot), tensor and size; the host writes and checks it through plain
 // mappings, the kernel sees it between guard pages, inputs read-only. What no
 // tensor covers holds a canary. Windows are mapped when first used, and only
-// what a call made dirty is rewritten and checked.
+// what a call made dirty is rewritten and checked. What the kernel has far
+// apart (Layout::kFar) the host has side by side.
 #ifndef QKVET_CORE_DOOR_ARENA_H_
 #define QKVET_CORE_DOOR_ARENA_H_
 
@@ -35,18 +36,26 @@ class WindowTable {
   std::byte* window(int slot, TensorName tensor, int size_class);
   // That which holds the tensor: its own, or the one that it lies within.
   std::byte* window_of(int slot, const CallPlan& plan, size_t tensor);
-  // The first elements of all tensors of the call; false if one cannot be
-  // mapped.
-  bool locate(int slot, const CallPlan& plan, TensorAddresses* addresses);
+  // The first elements of all tensors of the call; false with a line in *why if
+  // one cannot be mapped.
+  bool locate(int slot, const CallPlan& plan, TensorAddresses* addresses,
+              std::string* why);
+  // What lies far apart takes much address space: it is given back, and with it
+  // the addresses, before others are located.
+  void forget_far() { far_.clear(); }
 
   static int64_t file_offset(int index, int size_class);
   // The number of a window within its size class.
   static int index(int slot, TensorName tensor);
 
  private:
+  std::byte* far_window(int slot, const CallPlan& plan, size_t tensor,
+                        std::string* why);
+
   int fd_;
   Side side_;
   std::vector<GuardedMapping> mapped_;
+  std::vector<GuardedMapping> far_;
 };
 
 // The host's side.

@@ -2,6 +2,7 @@
 #include "core/door/call_plan.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/call/layout.h"
@@ -15,6 +16,10 @@ constexpr int64_t kCacheLine = 64;
 
 // Large enough for any memory; sums of products stay exact.
 constexpr int64_t kMostElements = int64_t{1} << 40;
+
+// Each part is a mapping of its own, of which a process has 65,530, and a
+// call's tensors are a dozen.
+constexpr int64_t kMostFarParts = 4096;
 
 // Empty extents count as 1 here: strides are products of them, too.
 bool countable(int ndim, const std::array<int64_t, 4>& shape) {
@@ -458,6 +463,71 @@ Place place_tensor(const TensorSpec& spec, Placement placement,
   return place;
 }
 
+Place place_far(TensorSpec& spec, size_t axis, Placement placement,
+                int64_t alignment) {
+  TensorSpec part = spec;
+  part.shape[axis] = 1;
+  Place place = place_tensor(part, placement, alignment);
+  const int64_t room = window_bytes(place.size_class);
+  place.far_axis = static_cast<int32_t>(axis);
+  place.far_stride = spec.strides[axis];
+  spec.strides[axis] = room / dtype_bytes(spec.dtype);
+  while (window_bytes(place.size_class) < spec.shape[axis] * room)
+    ++place.size_class;
+  place.bytes = spec.span_bytes();
+  return place;
+}
+
+TensorSpec CallPlan::seen(size_t tensor) const {
+  TensorSpec spec = tensors[tensor];
+  if (is_far(tensor))
+    spec.strides[static_cast<size_t>(places[tensor].far_axis)] =
+        places[tensor].far_stride;
+  return spec;
+}
+
+bool CallPlan::has_far() const {
+  return std::any_of(places.begin(), places.end(),
+                     [](const Place& place) { return place.far_stride > 0; });
+}
+
+CallStatus without_memory(bool has_far) {
+  return has_far ? CallStatus::kUnsupported : CallStatus::kOutOfMemory;
+}
+
+int64_t CallPlan::parts_of(size_t tensor) const {
+  const auto axis = static_cast<size_t>(places[tensor].far_axis);
+  return is_far(tensor) ? tensors[tensor].shape[axis] : 1;
+}
+
+int64_t CallPlan::part_offset(size_t tensor, int64_t part) const {
+  return part * places[tensor].far_stride * dtype_bytes(tensors[tensor].dtype);
+}
+
+int64_t CallPlan::part_bytes(size_t tensor) const {
+  TensorSpec part = tensors[tensor];
+  if (is_far(tensor))
+    part.shape[static_cast<size_t>(places[tensor].far_axis)] = 1;
+  return part.span_bytes();
+}
+
+int64_t CallPlan::kernel_room(size_t tensor) const {
+  const Place& place = places[tensor];
+  if (!is_far(tensor)) return window_bytes(place.size_class);
+  const TensorSpec& spec = tensors[tensor];
+  const auto axis = static_cast<size_t>(place.far_axis);
+  return part_offset(tensor, spec.shape[axis] - 1) +
+         spec.strides[axis] * dtype_bytes(spec.dtype);
+}
+
+// An offset that was cut off to 32 bits, with a sign or without, stays within
+// the guards of what lies far apart.
+int64_t CallPlan::kernel_guard(size_t tensor) const {
+  return is_far(tensor)
+             ? (int64_t{1} << 31) * dtype_bytes(tensors[tensor].dtype)
+             : guard_bytes();
+}
+
 int64_t CallPlan::window_total() const {
   int64_t total = 0;
   for (int t = 0; t < kTensorCount; ++t)
@@ -476,18 +546,28 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
     const Row& row = rows[static_cast<TensorName>(t)];
     if (row.ndim == 0) continue;
     TensorSpec& spec = plan->tensors[t];
+    const auto name = static_cast<TensorName>(t);
     const bool fits = countable(row.ndim, row.shape);
+    std::optional<size_t> far;
     if (fits) {
       spec = packed_spec(row.dtype, row.ndim, row.shape);
-      lay_out(call, static_cast<TensorName>(t), spec);
+      lay_out(call, name, spec);
+      far = far_dimension(call, name, spec);
     }
-    if (!fits || spec.span_bytes() > window_bytes(kSizeClassCount - 1)) {
-      *why = std::string(tensor_name(static_cast<TensorName>(t))) +
-             " is too large for any memory";
+    if (far && spec.shape[*far] > kMostFarParts) {
+      *why = std::string(tensor_name(name)) + " has " +
+             std::to_string(spec.shape[*far]) + " parts, and at most " +
+             std::to_string(kMostFarParts) + " are put far apart";
       return false;
     }
-    plan->places[t] =
-        place_tensor(spec, call.placement, kernel.capabilities.alignment);
+    Place& place = plan->places[t];
+    const int64_t alignment = kernel.capabilities.alignment;
+    if (far) place = place_far(spec, *far, call.placement, alignment);
+    if (!fits || spec.span_bytes() > window_bytes(kSizeClassCount - 1)) {
+      *why = std::string(tensor_name(name)) + " is too large for any memory";
+      return false;
+    }
+    if (!far) place = place_tensor(spec, call.placement, alignment);
   }
   plan_block(call, kernel, plan);
   plan_scalars(call, plan);

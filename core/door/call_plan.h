@@ -29,11 +29,21 @@ struct Place {
   // The size of all that lies side by side from `start` on: the tensor, or with
   // others within its window their block.
   int64_t bytes = 0;
+  // Of Layout::kFar: this many elements from one part to the next, for the
+  // kernel; 0: as the host has it. The host has the parts in windows of their
+  // own, which are stretches of the tensor's and as large as one another.
+  int64_t far_stride = 0;
+  int32_t far_axis = 0;  // whose indices the parts are
 };
 
 // `alignment` is the kernel's; 0: that of the element.
 Place place_tensor(const TensorSpec& spec, Placement placement,
                    int64_t alignment);
+
+// The same of a tensor whose parts along `axis` lie far apart; its stride there
+// becomes that of the host.
+Place place_far(TensorSpec& spec, size_t axis, Placement placement,
+                int64_t alignment);
 
 // A tensor that is a part of another one.
 struct TensorPart {
@@ -88,6 +98,20 @@ struct CallPlan : ScoreRule {
   CacheForm cache;
 
   int64_t window_total() const;  // bytes of all windows
+  // The tensor as the kernel sees it, and as the host has it in `tensors`.
+  TensorSpec seen(size_t tensor) const;
+  bool is_far(size_t tensor) const { return places[tensor].far_stride > 0; }
+  bool has_far() const;
+  // As many as lie far apart; 1: in one piece.
+  int64_t parts_of(size_t tensor) const;
+  // Where they begin, in bytes behind the first element, for the kernel.
+  int64_t part_offset(size_t tensor, int64_t part) const;
+  int64_t part_bytes(
+      size_t tensor) const;  // from first to last of its elements
+  // Of the kernel's mapping of the tensor's window, in bytes, and of the
+  // guards on either side.
+  int64_t kernel_room(size_t tensor) const;
+  int64_t kernel_guard(size_t tensor) const;
   bool has_window_of_its_own(size_t tensor) const {
     return tensors[tensor].present() && places[tensor].within < 0;
   }
@@ -108,6 +132,10 @@ inline bool is_cache(TensorName tensor) {
 // mistake is in the plan: its tensors are as large as they claim to be.
 bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
                std::string* why);
+
+// What becomes of a call without the memory for it. Nobody owes it addresses
+// for what lies far apart: then nothing is said of the kernel.
+CallStatus without_memory(bool has_far);
 
 // What the tensor holds before the call, packed; null: nothing that is given.
 const std::byte* content_of(const KernelCall& call, TensorName tensor);

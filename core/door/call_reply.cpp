@@ -56,6 +56,7 @@ void CallReply::clear() {
   workspace_damaged = 0;
   reason_damaged = 0;
   lengths_known = 0;
+  without_memory = 0;
   device_lost = 0;
   device_trace = 0;
   seconds = 0;
@@ -110,7 +111,7 @@ CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan) {
   outcome.text =
       known ? std::string(reply.text, strnlen(reply.text, sizeof reply.text))
             : "the kernel wrote over the memory of its host";
-  outcome.asked_kernel = true;
+  outcome.asked_kernel = reply.without_memory == 0;
   outcome.gave_reason = reply.gave_reason != 0;
   outcome.dirty_environment = reply.dirty_environment != 0;
   outcome.seconds = reply.seconds;

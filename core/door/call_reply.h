@@ -53,9 +53,10 @@ struct CallReply {
   uint32_t dirty_environment = 0;
   uint32_t workspace_damaged = 0;
   uint32_t lengths_known = 0;
-  uint32_t device_lost = 0;    // by this call: nothing works there any more
-  uint32_t device_trace = 0;   // DeviceTrace::Side
-  uint32_t device_tensor = 0;  // TensorName
+  uint32_t without_memory = 0;  // nothing was called
+  uint32_t device_lost = 0;     // by this call: nothing works there any more
+  uint32_t device_trace = 0;    // DeviceTrace::Side
+  uint32_t device_tensor = 0;   // TensorName
   double seconds = 0;
   int64_t cache_bytes = -1;      // -1: unknown
   uint64_t workspace = 0;        // address; 0: none

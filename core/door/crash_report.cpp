@@ -40,6 +40,12 @@ bool is_memory_signal(int signal) {
   return signal == SIGSEGV || signal == SIGBUS;
 }
 
+// Whether an offset from the tensor's first element lies in none of its parts.
+bool is_between_parts(const CallPlan& plan, size_t tensor, int64_t offset) {
+  return plan.is_far(tensor) &&
+         offset % plan.part_offset(tensor, 1) >= plan.part_bytes(tensor);
+}
+
 // Where the fault is relative to a tensor of `bytes` at `address`.
 MemoryFault fault_at(const CrashRecord& crash, uint64_t address,
                      int64_t bytes) {
@@ -64,18 +70,19 @@ std::optional<MemoryFault> find_fault(const CallPlan& plan, const Slot& slot,
   if (!is_memory_signal(crash.signal) || crash.code <= 0 ||
       crash.code == SI_KERNEL || crash.stack_overflow != 0)
     return std::nullopt;
-  const auto guard = static_cast<uint64_t>(guard_bytes());
   std::optional<MemoryFault> nearest;
   for (int t = 0; t < kTensorCount; ++t) {
     if (!plan.tensors[t].present()) continue;
-    const Place& place = plan.places[t];
-    const auto room = static_cast<uint64_t>(window_bytes(place.size_class));
+    const auto tensor = static_cast<size_t>(t);
+    const auto room = static_cast<uint64_t>(plan.kernel_room(tensor));
+    const auto guard = static_cast<uint64_t>(plan.kernel_guard(tensor));
     const uint64_t window =
-        slot.address[t] - static_cast<uint64_t>(place.start);
+        slot.address[t] - static_cast<uint64_t>(plan.places[t].start);
     if (crash.address - (window - guard) >= room + 2 * guard) continue;
     MemoryFault fault =
-        fault_at(crash, slot.address[t], plan.tensors[t].span_bytes());
+        fault_at(crash, slot.address[t], plan.seen(tensor).span_bytes());
     fault.tensor = static_cast<TensorName>(t);
+    fault.between = fault.inside && is_between_parts(plan, tensor, fault.bytes);
     // Several tensors may lie in one window.
     const auto distance = [](const MemoryFault& one) {
       return one.inside ? 0 : one.bytes;
@@ -167,7 +174,8 @@ std::string fault_text(const MemoryFault& fault) {
                             : fault.tensor  ? tensor_name(*fault.tensor)
                                             : "the workspace";
   const char* access = fault.is_write ? "write" : "read";
-  const char* where = fault.inside         ? " into "
+  const char* where = fault.between        ? " between the parts of "
+                      : fault.inside       ? " into "
                       : fault.before_start ? " before the start of "
                                            : " past the end of ";
   return std::string(access) + where + owner + ", offset " +

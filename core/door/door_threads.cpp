@@ -57,10 +57,12 @@ std::vector<std::byte> written_by(Seat seat) {
   std::vector<std::byte> all;
   for (const CallAtOnce& call : seat) {
     for (auto t = static_cast<size_t>(TensorName::kO); t < kTensorCount; ++t) {
-      const TensorSpec& spec = call.plan->tensors[t];
-      if (!spec.present()) continue;
-      const std::byte* const from = (*call.addresses)[t];
-      all.insert(all.end(), from, from + spec.span_bytes());
+      if (!call.plan->tensors[t].present()) continue;
+      for (int64_t part = 0; part < call.plan->parts_of(t); ++part) {
+        const std::byte* const from =
+            (*call.addresses)[t] + call.plan->part_offset(t, part);
+        all.insert(all.end(), from, from + call.plan->part_bytes(t));
+      }
     }
     const auto lengths = std::as_bytes(std::span(call.reply->lengths));
     if (call.reply->lengths_known != 0)
@@ -80,7 +82,7 @@ void clear_outputs(Seat seat) {
   for (const CallAtOnce& call : seat) {
     for (auto t = static_cast<size_t>(TensorName::kO); t < kTensorCount; ++t) {
       const TensorSpec& spec = call.plan->tensors[t];
-      if (spec.present() && spec.packed() &&
+      if (spec.present() && spec.packed() && !call.plan->is_far(t) &&
           !is_input_too(static_cast<TensorName>(t)))
         std::memset((*call.addresses)[t], 0xff,
                     static_cast<size_t>(spec.span_bytes()));

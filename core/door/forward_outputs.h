@@ -5,6 +5,7 @@
 #define QKVET_CORE_DOOR_FORWARD_OUTPUTS_H_
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,13 +15,25 @@
 
 namespace qkvet {
 
-// o and lse, laid out as the arguments of backward() have them.
+// o and lse, laid out as the arguments of backward() have them; but in one
+// piece if the parts of o lie far apart (Layout::kFar).
 class ForwardOutputs {
  public:
   // Aligned as the kernel declares of every tensor; 0: to 16 bytes.
   ForwardOutputs(const qkvet_forward_args& args, int64_t alignment)
       : args_(args),
-        alignment_(std::max<size_t>(static_cast<size_t>(alignment), 16)) {}
+        alignment_(std::max<size_t>(static_cast<size_t>(alignment), 16)) {
+    constexpr int64_t kFar = int64_t{1} << 32;
+    if (span_of(args_.o) <= kFar) return;
+    int64_t stride = 1;
+    for (int32_t i = args_.o.ndim; i-- > 0;) {
+      o_strides_[static_cast<size_t>(i)] = stride;
+      stride *= args_.o.shape[i];
+    }
+    args_.o.strides = o_strides_.data();
+  }
+  ForwardOutputs(const ForwardOutputs&) = delete;
+  ForwardOutputs& operator=(const ForwardOutputs&) = delete;
 
   // What both need of memory that begins on `alignment`.
   int64_t bytes() const {
@@ -50,13 +63,17 @@ class ForwardOutputs {
   }
 
  private:
-  // The bytes of a tensor with its gaps, up to where the next one may begin.
-  size_t room_for(const qkvet_tensor& tensor) const {
+  // Elements from the first to behind the last, gaps among them.
+  static int64_t span_of(const qkvet_tensor& tensor) {
     int64_t elements = 1;
     for (int32_t i = 0; i < tensor.ndim; ++i)
       elements += (tensor.shape[i] - 1) * tensor.strides[i];
-    const auto bytes = static_cast<size_t>(std::max<int64_t>(elements, 1) *
-                                           tensor.dtype.bits / 8);
+    return std::max<int64_t>(elements, 1);
+  }
+  // In bytes, up to where the next one may begin.
+  size_t room_for(const qkvet_tensor& tensor) const {
+    const auto bytes =
+        static_cast<size_t>(span_of(tensor) * tensor.dtype.bits / 8);
     return (bytes + alignment_ - 1) / alignment_ * alignment_;
   }
   static void place(std::byte* memory, qkvet_tensor* tensor) {
@@ -66,6 +83,7 @@ class ForwardOutputs {
 
   qkvet_forward_args args_;
   size_t alignment_;
+  std::array<int64_t, 4> o_strides_{};
   qkvet_tensor mask_{};
   std::vector<std::byte> own_;
 };

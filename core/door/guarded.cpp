@@ -66,13 +66,15 @@ std::string bytes_text(int64_t bytes) {
 
 GuardedMapping::GuardedMapping(GuardedMapping&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
+      bytes_(std::exchange(other.bytes_, 0)),
+      guard_(std::exchange(other.guard_, 0)) {}
 
 GuardedMapping& GuardedMapping::operator=(GuardedMapping&& other) noexcept {
   if (this != &other) {
     release();
     data_ = std::exchange(other.data_, nullptr);
     bytes_ = std::exchange(other.bytes_, 0);
+    guard_ = std::exchange(other.guard_, 0);
   }
   return *this;
 }
@@ -81,40 +83,45 @@ GuardedMapping::~GuardedMapping() { release(); }
 
 void GuardedMapping::release() {
   if (data_ == nullptr) return;
-  munmap(data_ - guard_bytes(),
-         static_cast<size_t>(bytes_ + 2 * guard_bytes()));
+  munmap(data_ - guard_, static_cast<size_t>(bytes_ + 2 * guard_));
   data_ = nullptr;
 }
 
-std::byte* GuardedMapping::reserve(int64_t bytes) {
+GuardedMapping GuardedMapping::reserve(int64_t bytes, int64_t guard) {
+  GuardedMapping mapping;
   void* memory =
-      mmap(nullptr, static_cast<size_t>(bytes + 2 * guard_bytes()), PROT_NONE,
+      mmap(nullptr, static_cast<size_t>(bytes + 2 * guard), PROT_NONE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  return static_cast<std::byte*>(memory) + guard_bytes();
+  if (memory == MAP_FAILED) return mapping;
+  mapping.data_ = static_cast<std::byte*>(memory) + guard;
+  mapping.bytes_ = bytes;
+  mapping.guard_ = guard;
+  return mapping;
 }
 
 GuardedMapping GuardedMapping::of_file(int fd, int64_t offset, int64_t bytes,
                                        bool writable) {
-  GuardedMapping mapping;
-  mapping.data_ = reserve(bytes);
-  mapping.bytes_ = bytes;
-  if (mapping.data_ == nullptr) return {};
+  return of_parts(fd, offset, bytes, 1, 0, guard_bytes(), writable);
+}
+
+GuardedMapping GuardedMapping::of_parts(int fd, int64_t offset, int64_t bytes,
+                                        int64_t parts, int64_t apart,
+                                        int64_t around, bool writable) {
+  GuardedMapping mapping = reserve((parts - 1) * apart + bytes, around);
   const int access = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  if (mmap(mapping.data_, static_cast<size_t>(bytes), access,
-           MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED)
-    return {};
+  for (int64_t n = 0; n < parts && mapping.data_ != nullptr; ++n)
+    if (mmap(mapping.data_ + n * apart, static_cast<size_t>(bytes), access,
+             MAP_SHARED | MAP_FIXED, fd, offset + n * bytes) == MAP_FAILED)
+      mapping.release();
   return mapping;
 }
 
 GuardedMapping GuardedMapping::private_memory(int64_t bytes) {
-  GuardedMapping mapping;
-  mapping.data_ = reserve(bytes);
-  mapping.bytes_ = bytes;
-  if (mapping.data_ == nullptr) return {};
-  if (mprotect(mapping.data_, static_cast<size_t>(bytes),
+  GuardedMapping mapping = reserve(bytes, guard_bytes());
+  if (mapping.data_ != nullptr &&
+      mprotect(mapping.data_, static_cast<size_t>(bytes),
                PROT_READ | PROT_WRITE) != 0)
-    return {};
+    mapping.release();
   return mapping;
 }
 

@@ -28,21 +28,29 @@ class GuardedMapping {
   GuardedMapping& operator=(GuardedMapping&& other) noexcept;
   ~GuardedMapping();
 
-  // `bytes` is a multiple of the page size. Both return a mapping without data
+  // `bytes` is a multiple of the page size. All return a mapping without data
   // if there is no room.
   static GuardedMapping of_file(int fd, int64_t offset, int64_t bytes,
                                 bool writable);
+  // `parts` of `bytes` each, side by side in the file and `apart` bytes from
+  // one to the next here. Nobody may touch what lies between them, and `around`
+  // bytes on either side.
+  static GuardedMapping of_parts(int fd, int64_t offset, int64_t bytes,
+                                 int64_t parts, int64_t apart, int64_t around,
+                                 bool writable);
   static GuardedMapping private_memory(int64_t bytes);
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
 
  private:
-  static std::byte* reserve(int64_t bytes);
+  // Data that nobody may touch yet.
+  static GuardedMapping reserve(int64_t bytes, int64_t guard);
   void release();
 
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
+  int64_t guard_ = 0;  // bytes on either side
 };
 
 }  // namespace qkvet

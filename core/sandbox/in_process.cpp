@@ -73,19 +73,18 @@ bool InProcess::admit(int number, int slot, const KernelCall& call,
   const KernelInfo& info = kernels_[static_cast<size_t>(number)];
   outcome->status = CallStatus::kUnsupported;
   if (!capability_allows(info, call, &outcome->text)) return false;
-  outcome->status = CallStatus::kOutOfMemory;
+  outcome->status = without_memory(call.layout == Layout::kFar);
   if (!plan_call(call, info, plan, &outcome->text) ||
       !arena_->prepare(slot, *plan, call, &outcome->text))
     return false;
-  if (windows_.locate(slot, *plan, addresses)) return true;
-  outcome->text = "no address space for this call's tensors";
-  return false;
+  return windows_.locate(slot, *plan, addresses, &outcome->text);
 }
 
 CallOutcome InProcess::run_one(int number, const KernelCall& call) {
   CallOutcome outcome;
   if (!exists(number, &outcome)) return outcome;
   if (!story_.goes_on(number, call, &outcome)) return outcome;
+  windows_.forget_far();
   CallPlan plan;
   TensorAddresses addresses{};
   if (!admit(number, kSlot, call, &plan, &addresses, &outcome)) {
@@ -122,6 +121,7 @@ void InProcess::run_at_once(int number, std::span<const KernelCall> calls,
   };
   std::vector<OneOfThem> seats(calls.size());
   std::vector<CallAtOnce> at_once;
+  windows_.forget_far();
   for (size_t n = 0; n < calls.size(); ++n) {
     OneOfThem& seat = seats[n];
     if (!exists(number, &seat.outcome) ||

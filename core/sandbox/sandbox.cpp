@@ -223,7 +223,7 @@ bool Sandbox::admit(const KernelCall& call, int slot, CallPlan* plan,
   outcome->status = CallStatus::kUnsupported;
   bool good = capability_allows(info(), call, &outcome->text);
   if (good) {
-    outcome->status = CallStatus::kOutOfMemory;
+    outcome->status = without_memory(call.layout == Layout::kFar);
     good = plan_call(call, info(), plan, &outcome->text) &&
            arena_->prepare(slot, *plan, call, &outcome->text);
   }

@@ -76,10 +76,10 @@ void set_state(Control* control, LoadState state) {
 
 bool find_tensors(WindowTable& windows, int number, Slot& slot,
                   TensorAddresses* addresses) {
-  if (!windows.locate(number, slot.plan, addresses)) {
-    slot.reply.status = static_cast<uint32_t>(CallStatus::kOutOfMemory);
-    std::snprintf(slot.reply.text, sizeof slot.reply.text,
-                  "the worker cannot map this call's tensors");
+  std::string why;
+  if (!windows.locate(number, slot.plan, addresses, &why)) {
+    slot.reply.without_memory = 1;
+    slot.reply.answer(without_memory(slot.plan.has_far()), why);
     return false;
   }
   for (int t = 0; t < kTensorCount; ++t)
@@ -90,6 +90,7 @@ bool find_tensors(WindowTable& windows, int number, Slot& slot,
 void run_slot(Door& door, WindowTable& windows, Control* control, int number) {
   Slot& slot = control->slots[static_cast<size_t>(number)];
   TensorAddresses addresses{};
+  windows.forget_far();
   if (!find_tensors(windows, number, slot, &addresses)) return;
   control->current.store(number, std::memory_order_release);
   door.call(control->kernel, slot.plan, addresses, &slot.reply);
@@ -104,6 +105,7 @@ void run_at_once(Door& door, WindowTable& windows, Control* control, int first,
                  int end) {
   std::array<TensorAddresses, kSlotCount> addresses{};
   std::vector<CallAtOnce> calls;
+  windows.forget_far();
   for (int i = first; i < end; ++i) {
     Slot& slot = control->slots[static_cast<size_t>(i)];
     TensorAddresses* const found = &addresses[static_cast<size_t>(i)];

@@ -93,6 +93,9 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
       last += t.shape[i] == 1 ? 0 : (t.shape[i] - 1) * t.strides[i];
     if (is(self, (std::string("past_") + named.name).c_str()))
       g_sink = value_at(t, last + 1);
+    // Where an int as the type of an offset leads.
+    if (is(self, (std::string("cut_") + named.name).c_str()))
+      g_sink = value_at(t, static_cast<int32_t>(last));
     if (is(self, (std::string("into_") + named.name).c_str()))
       *static_cast<volatile uint8_t*>(t.data) = 1;
   }
@@ -109,7 +112,7 @@ const char* const kNames[] = {
     "options/past_bias",   "options/past_sink",    "options/past_slopes",
     "options/past_q_len",  "options/past_kv_len",  "options/past_cu_q",
     "options/past_cu_k",   "options/into_mask",    "options/into_bias",
-    "options/into_kv_len", "options/past_k"};
+    "options/into_kv_len", "options/past_k",       "options/cut_k"};
 constexpr int kCount = sizeof kNames / sizeof kNames[0];
 
 qkvet_kernel g_kernels[kCount];

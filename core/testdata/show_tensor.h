@@ -23,7 +23,7 @@ inline double value_at(const qkvet_tensor& t, int64_t at) {
 
 // A stride that counts; "x" where none can.
 inline std::string stride_text(const qkvet_tensor& t, int i) {
-  const bool absurd = t.strides[i] > int64_t{1} << 32;
+  const bool absurd = t.strides[i] > int64_t{1} << 40;
   return absurd ? "x" : std::to_string(t.strides[i]);
 }
 

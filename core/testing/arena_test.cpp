@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,7 +47,7 @@ struct Fixture {
     std::string why;
     ASSERT_TRUE(plan_call(call, info, &plan, &why)) << why;
     ASSERT_TRUE(arena->prepare(slot, plan, call, &why)) << why;
-    ASSERT_TRUE(kernel->locate(slot, plan, &at));
+    ASSERT_TRUE(kernel->locate(slot, plan, &at, &why)) << why;
   }
   CallOutcome collect(int slot = 0) {
     CallOutcome outcome;
@@ -254,7 +255,7 @@ TEST(Arena, GapsBetweenStridedElementsAreWatched) {
   const std::vector<std::byte> ones(4 * 2 * 5 * 9, std::byte{1});
   for (const bool damaged : {false, true}) {
     ASSERT_TRUE(f.arena->prepare(0, f.plan, f.call, &why)) << why;
-    ASSERT_TRUE(f.kernel->locate(0, f.plan, &f.at));
+    ASSERT_TRUE(f.kernel->locate(0, f.plan, &f.at, &why)) << why;
     scatter(o, ones.data(), f.tensor(TensorName::kO));
     if (damaged) f.tensor(TensorName::kO)[4 * 10] = std::byte{1};
     const CallOutcome outcome = f.collect();
@@ -286,6 +287,99 @@ TEST(Arena, GapsOfInputsAreCanaries) {
       EXPECT_EQ(gaps, seen.size() / 4 - 60);
       EXPECT_GT(gaps, 0u);
     }
+  }
+}
+
+// `parts` of floats, and nothing where an offset leads that has 32 bits, with a
+// sign or without, and counts bytes or elements.
+void expect_only_parts(std::byte* first, int64_t stride, int64_t parts,
+                       int64_t bytes) {
+  for (int64_t part = 0; part < parts; ++part) {
+    std::byte* const begin = first + part * stride;
+    EXPECT_TRUE(readable(begin));
+    EXPECT_TRUE(readable(begin + bytes - 1));
+    EXPECT_FALSE(readable(begin + bytes + page_bytes()));
+    EXPECT_FALSE(readable(begin - bytes - page_bytes()));
+    for (const int64_t unit : {1, 4}) {
+      const int64_t offset = part * stride / unit;
+      for (const int64_t cut : {int64_t{static_cast<int32_t>(offset)},
+                                int64_t{static_cast<uint32_t>(offset)}})
+        if (cut != offset) EXPECT_FALSE(readable(first + cut * unit));
+    }
+  }
+}
+
+TEST(Arena, PartsLieFarApartForTheKernelAlone) {
+  for (const int64_t B : {2, 3})
+    for (const Placement placement :
+         {Placement::kEnd, Placement::kEndAligned, Placement::kStart}) {
+      Fixture f({B, 2, 2, 5, 7, 3, 9}, placement);
+      f.call.layout = Layout::kFar;
+      for (int round = 0; round < 2; ++round) {
+        f.kernel->forget_far();
+        f.prepare();
+        constexpr auto kO = static_cast<size_t>(TensorName::kO);
+        const TensorSpec o = f.plan.seen(kO);
+        EXPECT_GT((B - 1) * o.strides[0], int64_t{1} << 32);
+        EXPECT_LT(f.plan.window_total(), 1 << 20);
+        expect_only_parts(f.tensor(TensorName::kO), 4 * o.strides[0], B,
+                          4 * 2 * 5 * 9);
+        const TensorSpec q = f.plan.seen(static_cast<size_t>(TensorName::kQ));
+        std::vector<std::byte> seen(static_cast<size_t>(q.elements() * 4));
+        gather(q, f.tensor(TensorName::kQ), seen.data());
+        EXPECT_EQ(std::memcmp(seen.data(), f.data.data(), seen.size()), 0);
+        EXPECT_FALSE(writable(f.tensor(TensorName::kQ) + 4 * q.strides[0]));
+
+        std::vector<std::byte> ones(static_cast<size_t>(o.elements() * 4),
+                                    std::byte{1});
+        scatter(o, ones.data(), f.tensor(TensorName::kO));
+        std::memset(f.tensor(TensorName::kLse), 1,
+                    static_cast<size_t>(f.bytes(TensorName::kLse)));
+        const CallOutcome good = f.collect();
+        EXPECT_EQ(good.o, ones);
+        EXPECT_FALSE(good.damage);
+        EXPECT_FALSE(good.unwritten);
+      }
+      // The last part, beside what it has.
+      f.prepare();
+      const auto o = static_cast<size_t>(TensorName::kO);
+      std::byte* const last =
+          f.tensor(TensorName::kO) + f.plan.part_offset(o, B - 1);
+      const bool behind = placement == Placement::kStart;
+      last[behind ? f.plan.part_bytes(o) : -4] = std::byte{1};
+      EXPECT_TRUE(f.collect().damage);
+    }
+}
+
+TEST(Arena, WithoutAddressesNothingLiesFarApart) {
+  Fixture f({2, 1, 1, 2, 2, 2, 2});
+  f.call.layout = Layout::kFar;
+  std::string why;
+  ASSERT_TRUE(plan_call(f.call, f.info, &f.plan, &why)) << why;
+  ASSERT_TRUE(f.arena->prepare(0, f.plan, f.call, &why)) << why;
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit few{rlim_t{20} << 30, before.rlim_max};
+  setrlimit(RLIMIT_AS, &few);
+  const bool located = f.kernel->locate(0, f.plan, &f.at, &why);
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_FALSE(located);
+  EXPECT_EQ(why,
+            "this machine, or a limit (ulimit -v), gives no 32.0 GiB of "
+            "addresses to q, whose parts lie far apart");
+  f.kernel->forget_far();
+  EXPECT_TRUE(f.kernel->locate(0, f.plan, &f.at, &why)) << why;
+}
+
+TEST(Arena, NoMorePartsLieFarApartThanMappingsAllow) {
+  for (const int64_t rows : {4096, 4097}) {
+    Fixture f({1, 1, 1, rows, 1, 1, 1});
+    f.call.layout = Layout::kFar;
+    std::string why;
+    EXPECT_EQ(plan_call(f.call, f.info, &f.plan, &why), rows == 4096);
+    EXPECT_EQ(why, rows == 4096 ? ""
+                                : "q has 4097 parts, and at most 4096 are put "
+                                  "far apart");
   }
 }
 

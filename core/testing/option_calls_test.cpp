@@ -102,12 +102,17 @@ constexpr Row kLayouts[] = {
     {",layout=apart", "q", "2,4,3,5 / 120,30,10,2"},
     {",layout=apart", "v", "2,2,3,5 / 60,30,10,2"},
     {",layout=apart", "o", "2,4,3,5 / 120,30,10,2"},
+    {",layout=far", "q", "2,4,3,5 / 4295032832,15,5,1"},
+    {",layout=far", "k", "2,2,3,5 / 4295032832,15,5,1"},
+    {",layout=far", "o", "2,4,3,5 / 4295032832,15,5,1"},
     {",share=b", "k", "2,2,3,5 / 0,15,5,1"},
     {",share=h", "v", "2,2,3,5 / 15,0,5,1"},
     {",share=bh", "k", "2,2,3,5 / 0,0,5,1"},
     {",share=bh", "q", "2,4,3,5 / 60,15,5,1"},
     {",share=h,layout=bthd", "k", "2,2,3,5 / 15,0,5,1"},
     {",share=b,layout=gaps", "v", "2,2,3,5 / 0,29,8,1"},
+    {",share=b,layout=far", "v", "2,2,3,5 / 0,4295032832,5,1"},
+    {",share=bh,layout=far", "v", "2,2,3,5 / 0,0,2147549184,1"},
 };
 
 void check_what_arrives(Executor& executor) {
@@ -138,7 +143,8 @@ void check_values(Executor& executor) {
     const std::string plain = values(tensor, "");
     EXPECT_NE(plain, values(tensor, ",seed=2"));
     for (const char* const layout :
-         {",layout=bthd", ",layout=packed", ",layout=gaps", ",layout=apart"})
+         {",layout=bthd", ",layout=packed", ",layout=gaps", ",layout=apart",
+          ",layout=far"})
       EXPECT_EQ(values(tensor, layout), plain) << layout;
   }
   EXPECT_EQ(values("k", ",share=b"), values("k", ",share=b,layout=gaps"));
@@ -261,6 +267,10 @@ TEST(SandboxOptions, FaultsNameTheTensor) {
        "read past the end of k, offset 0"},
       {"past_k", "layout=gaps", TensorName::kK,
        "read past the end of k, offset 0"},
+      {"past_k", "layout=far", TensorName::kK,
+       "read past the end of k, offset 0"},
+      {"cut_k", "layout=far", TensorName::kK,
+       "read between the parts of k, offset 262188"},
       {"into_mask", "mask=band", TensorName::kMask,
        "write into mask, offset 0"},
       {"into_bias", "bias=one", TensorName::kBias, "write into bias, offset 0"},
@@ -273,6 +283,7 @@ TEST(SandboxOptions, FaultsNameTheTensor) {
     EXPECT_EQ(outcome.text, row.expected);
     ASSERT_TRUE(outcome.fault);
     EXPECT_EQ(outcome.fault->tensor, row.tensor);
+    EXPECT_EQ(outcome.fault->between, std::string(row.kernel) == "cut_k");
     // Control: the same call of a kernel that stays inside.
     const auto good = run_case(*executor, "rows", base + row.text);
     EXPECT_EQ(good.status, CallStatus::kDone) << good.text;

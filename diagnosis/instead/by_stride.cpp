@@ -84,7 +84,8 @@ std::vector<TensorSpec> specs_of(const WrongAnswer& answer,
       !plan_call(answer.evidence->calls[0], kernel, &plan, &why))
     return {};
   const TensorSpec given = plan.tensors[static_cast<size_t>(tensor)];
-  if (given.ndim != 4) return {};
+  // What lies far apart has no other element near a wrong address.
+  if (given.ndim != 4 || plan.is_far(static_cast<size_t>(tensor))) return {};
   std::vector<TensorSpec> specs = {given,
                                    packed_spec(given.dtype, 4, given.shape)};
   for (size_t n = 0; n < 2; ++n) {

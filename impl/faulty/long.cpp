@@ -2,11 +2,13 @@
 // Faults of long calls: what begins behind a threshold, and numbers that are
 // kept in too few bits.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "impl/faulty/cache_fault.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/cache_memory.h"
+#include "impl/skeletons/plain_scores.h"
 
 namespace qkvet::impl {
 
@@ -208,6 +210,207 @@ QKVET_FAULT(length_in_eight_bits) = {
     .trigger = "kv_len of 256 or more",
     .killed_by = {"lengths_equal_shorter_call"},
     .when = "kv_len && members(keys >= 256)",
+};
+
+// The offset of a row of K is kept in as many bits as `Narrow` has.
+template <class Hooks, class Narrow>
+struct RowsOfNarrowOffset : PlainScores<Hooks> {
+  using typename PlainScores<Hooks>::Memory;
+  using PlainScores<Hooks>::sees;
+
+  static const float* key(const ForwardCall& call, RowAt kv, int64_t j) {
+    return call.k.data + Narrow::cut(call.k.at(kv.b, kv.h, j) - call.k.data);
+  }
+
+  static float score(const ForwardCall& call, RowAt at, int64_t j) {
+    const float* const q = call.q.at(at.b, at.h, at.i);
+    const float* const k = key(call, Hooks::kv_head(call, at), j);
+    float dot = 0;
+    for (int64_t c = 0; c < call.width; ++c) {
+      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
+    }
+    return dot * call.scale;
+  }
+
+  // Scores become weights; returns their sum, and in *lse what is returned.
+  static float weigh(const ForwardCall& call, RowAt at, float* weights,
+                     float* lse) {
+    float max = OptionHooks::kNone, sum = 0;
+    for (int64_t j = 0; j < call.keys; ++j) {
+      weights[j] = sees(call, at, j) ? score(call, at, j) : OptionHooks::kNone;
+      max = std::fmax(max, weights[j]);
+    }
+    for (int64_t j = 0; j < call.keys && max > OptionHooks::kNone; ++j) {
+      weights[j] = std::exp(weights[j] - max);
+      sum += weights[j];
+    }
+    *lse = sum > 0 ? max + std::log(sum) : OptionHooks::kNone;
+    return sum;
+  }
+
+  static void row(const ForwardCall& call, RowAt at, Memory* memory) {
+    float lse = 0;
+    const float sum = weigh(call, at, memory->weights, &lse);
+    const RowAt kv = Hooks::kv_head(call, at);
+    for (int64_t c = 0; c < call.value_width; ++c) {
+      float acc = 0;
+      for (int64_t j = 0; j < call.keys; ++j) {
+        if (sees(call, at, j)) {
+          acc +=
+              memory->weights[j] * call.v.at(kv.b, kv.h, j)[c * call.v.step[3]];
+        }
+      }
+      call.o.at(at.b, at.h, at.i)[c * call.o.step[3]] = sum > 0 ? acc / sum : 0;
+    }
+    if (call.lse.data != nullptr) {
+      *call.lse.at(at.b, at.h, at.i) = lse;
+    }
+  }
+};
+// What wraps round is the offset in bytes: it stays within K.
+struct BytesIn16Bits {
+  static int64_t cut(int64_t offset) {
+    constexpr int64_t kFloat = sizeof(float);
+    return static_cast<uint16_t>(offset * kFloat) / kFloat;
+  }
+};
+template <class Hooks>
+using RowsOfKeyOffsetIn16Bits = RowsOfNarrowOffset<Hooks, BytesIn16Bits>;
+QKVET_FAULT(key_offset_in_16_bits) = {
+    .kernel = option_fault_on<RowsOfKeyOffsetIn16Bits, OptionHooks, 0>,
+    .mechanism = "the offset of a row of K, in bytes, is kept in 16 bits",
+    .symptom = "right for small tensors; behind 64 KiB the keys begin again",
+    .cause =
+        "an index has the type that was wide enough for the tensors of the "
+        "tests",
+    .fix = "compute offsets in 64 bits, or refuse what is larger",
+    .source = "textbook (index widths)",
+    .trigger = "a K of more than 64 KiB, gaps among them",
+    .killed_by = {"agrees_with_oracle"},
+    .when =
+        "(layout != qkv && B * Hkv * Tk * d > 16384) || (layout == qkv && B * "
+        "Tk * (H + 2 * Hkv) * d > 16384) || (layout == gaps && B * Hkv * Tk * "
+        "(d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d > 8192) || "
+        "layout == far",
+};
+
+// The same in elements, and in 32 bits.
+struct ElementsIn32Bits {
+  static int64_t cut(int64_t offset) { return static_cast<uint32_t>(offset); }
+};
+template <class Hooks>
+using RowsOfKeyOffsetIn32Bits = RowsOfNarrowOffset<Hooks, ElementsIn32Bits>;
+QKVET_FAULT(key_offset_in_32_bits) = {
+    .kernel = option_fault_on<RowsOfKeyOffsetIn32Bits, OptionHooks, 0>,
+    .mechanism = "indices of K are multiplied by its strides in 32 bits",
+    .symptom =
+        "right until a key lies 2^32 elements behind the first: a view of a "
+        "wider buffer gets there long before K has so many",
+    .cause = "the type of an index decides that of its product",
+    .fix = "make one factor 64 bits wide before it is multiplied",
+    .source = "thu-ml/SageAttention#387, sgl-project/sglang#20389",
+    .trigger = "a row of K that begins 2^32 elements behind the first",
+    .killed_by = {"reads_only_its_inputs"},
+    .when = "layout == far && B * Hkv * Tk > 1",
+};
+
+// The strides of members are ints.
+struct MemberStrideInInt : OptionHooks {
+  static void member(const ForwardCall&, int64_t, ForwardCall* member) {
+    for (int64_t* const stride : {&member->k.step[0], &member->v.step[0]}) {
+      *stride = static_cast<int32_t>(*stride);
+    }
+  }
+};
+QKVET_FAULT(member_stride_in_int) = {
+    .kernel = option_fault<MemberStrideInInt>,
+    .mechanism = "the strides of a member of k and v are handed on as ints",
+    .symptom =
+        "right below 2^31; above it the stride is negative, or begins again at "
+        "0, and keys are read where there are none",
+    .cause = "an int parameter for a stride of 64 bits, which no warning shows",
+    .fix = "hand strides on in 64 bits",
+    .source = "ggml-org/llama.cpp#24912, ggml-org/llama.cpp#23610",
+    .trigger = "members of k and v that lie 2^31 elements apart",
+    .killed_by = {"reads_only_its_inputs"},
+    .when = "layout == far && (B == 2 || B == 3) && !share.members",
+};
+
+// The strides of heads are unsigned, of 32 bits.
+struct HeadStrideIn32Bits : OptionHooks {
+  static void member(const ForwardCall&, int64_t, ForwardCall* member) {
+    for (int64_t* const stride : {&member->k.step[1], &member->v.step[1]}) {
+      *stride = static_cast<uint32_t>(*stride);
+    }
+  }
+};
+QKVET_FAULT(head_stride_in_32_bits) = {
+    .kernel = option_fault<HeadStrideIn32Bits>,
+    .mechanism =
+        "the strides of a head of k and v are handed on as unsigned numbers of "
+        "32 bits",
+    .symptom = "right below 2^32; above it all heads but the first are garbage",
+    .cause = "a packed argument block of 32-bit words",
+    .fix = "hand strides on in 64 bits",
+    .source = "textbook (index widths)",
+    .trigger = "two heads of k and v that lie 2^32 elements apart",
+    .killed_by = {"reads_only_its_inputs"},
+    .when = "layout == far && (B == 1 || share.members) && Hkv == 2",
+};
+
+// The index into a mask is an int.
+struct MaskIndexInInt : OptionHooks {
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    const View<const uint8_t>& mask = call.options.mask;
+    if (mask.data == nullptr) return true;
+    const int64_t index =
+        mask.at(at.b, at.h, at.i) + j * mask.step[3] - mask.data;
+    return mask.data[static_cast<int32_t>(index)] != 0;
+  }
+};
+QKVET_FAULT(mask_index_in_int) = {
+    .kernel = option_fault<MaskIndexInInt, QKVET_OPTION_MASK>,
+    .mechanism = "the index of an element of the mask is an int",
+    .symptom =
+        "right up to 2^31 elements, which a square of 46,341 tokens has; then "
+        "bytes in front of the mask are read",
+    .cause = "a flat index of the loop variable's type",
+    .fix = "compute it in 64 bits",
+    .source = "ml-explore/mlx#2894, NVIDIA-NeMo/Automodel#3802",
+    .trigger = "a mask with an element 2^31 behind the first",
+    .killed_by = {"reads_only_its_inputs"},
+    .when =
+        "layout == far && mask && (mask.members || mask.heads || mask.rows)",
+};
+
+// Where a new token is written is computed in an int.
+struct ServingAppendOffsetInInt : ServingHooks {
+  static void append(const ServingCall& s, int64_t b) {
+    for (int64_t n = 0; n < s.new_tokens; ++n) {
+      const Slot slot = s.slot(b, s.held(b) + n);
+      ServingCall narrow = s;
+      for (Stored* const to : {&narrow.k, &narrow.v}) {
+        to->step[0] = static_cast<int32_t>(slot.block * to->step[0]);
+      }
+      store_new_key(narrow, b, n, {1, slot.row});
+      store_new_value(narrow, b, n, {1, slot.row});
+    }
+  }
+};
+QKVET_FAULT(serving_append_offset_in_int) = {
+    .kernel = serving_fault<ServingAppendOffsetInInt>,
+    .mechanism =
+        "the number of a member, or of a page, is multiplied by its stride in "
+        "an int, where new tokens are written",
+    .symptom =
+        "right in small caches; in a large one new tokens land in other "
+        "members, or nowhere",
+    .cause = "both factors are ints in the kernel that appends",
+    .fix = "make one factor 64 bits wide before it is multiplied",
+    .source = "Dao-AILab/flash-attention#772",
+    .trigger = "a slot for a new token 2^31 elements behind the first",
+    .killed_by = {"reads_only_its_inputs"},
+    .when = "layout == far && new_tokens > 0",
 };
 
 // A page's number wraps at 2^8.

@@ -179,7 +179,7 @@ QKVET_FAULT(mask_rows_assumed_adjacent) = {
     .trigger =
         "a mask with rows and keys of its own that lies in a wider buffer",
     .killed_by = {"layout_changes_nothing"},
-    .when = "mask && layout == gaps && Tq > 1 && Tk > 1",
+    .when = "mask && (layout == gaps || layout == far) && Tq > 1 && Tk > 1",
 };
 
 // A mask switches the causal rule off.

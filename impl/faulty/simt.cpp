@@ -204,7 +204,8 @@ QKVET_FAULT(head_offset_in_16_bits) = {
     .when =
         "(layout != qkv && B * Hkv * Tk * d > 16384) || (layout == qkv && B * "
         "Tk * (H + 2 * Hkv) * d > 16384) || (layout == gaps && B * Hkv * Tk * "
-        "(d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d > 8192)",
+        "(d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d > 8192) || "
+        "layout == far",
 };
 
 // What undoes the division of q by its largest element lies in constant memory

@@ -119,6 +119,25 @@ TEST(Declared, CasesLieAsIsDeclared) {
   }
 }
 
+// What is wrong there alone is found, and said to have been looked for.
+TEST(Declared, StridesReachAsFarAs32BitsDoNot) {
+  const RunOptions options =
+      options_for({"layout_changes_nothing", "agrees_with_oracle"}, 400);
+  for (const Layout wrong : {Layout::kFar, Layout::kGaps}) {
+    const auto answer = [wrong](const KernelCall& call, OracleOutput& oracle,
+                                CallOutcome&) {
+      if (call.layout == wrong)
+        for (double& o : oracle.o) o += 1;
+    };
+    const RunResult result =
+        run_as_declared(FakeExecutor::under_test(), options, {}, answer);
+    EXPECT_TRUE(holds(result.kernels[0].drawn, "offsets to 2^32 elements "));
+    const Cell& cell = result.kernels[0].cells[0];
+    ASSERT_EQ(cell.verdict, Verdict::kFailed);
+    EXPECT_EQ(cell.failure->smallest.layout, wrong);
+  }
+}
+
 TEST(Declared, CasesFitDeclaredExtents) {
   KernelUnderTest kernel = FakeExecutor::under_test();
   qkvet_capabilities& can = kernel.judged.info.capabilities;

@@ -63,6 +63,9 @@ void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
 void draw_option(Draw& draw, uint32_t option, Case& value);
 void finish_options(Draw& draw, const Law& law, const Scope& scope,
                     Case& value);
+// With Layout::kFar: as many members or heads as there have to be for strides
+// of 2^31 and 2^32 elements.
+void fit_far(Draw& draw, Case& value);
 std::vector<uint32_t> bits_of(uint32_t options);
 
 // Attention that is not constrained yet: extents, options and data.

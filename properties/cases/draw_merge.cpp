@@ -70,6 +70,8 @@ Case draw_merge(Draw& draw, const Law& law, const Scope& scope) {
   constexpr std::array<Layout, 3> kLayouts = {Layout::kBthd, Layout::kGaps,
                                               Layout::kApart};
   if (draw.chance(50)) value.layout = draw.of(kLayouts);
+  if (value.layout == Layout::kGaps && draw.chance(20))
+    value.layout = Layout::kFar;
   draw_data(draw, value);
   value.score_bias = draw_lse(draw);
   keep_to_declared(scope, value);

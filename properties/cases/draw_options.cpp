@@ -209,7 +209,29 @@ void draw_calls(Draw& draw, Case& value) {
   value.calls = joined(calls);
 }
 
+// Strides of an offset of more than 32 bits are the rarest: they show but one
+// family of mistakes.
+Layout draw_strides(Draw& draw) {
+  const int64_t percent = draw.range(0, 99);
+  return percent < 12   ? Layout::kFar
+         : percent < 50 ? Layout::kApart
+                        : Layout::kGaps;
+}
+
 }  // namespace
+
+void fit_far(Draw& draw, Case& value) {
+  Shape& s = value.shape;
+  // Lists have a number for each member already.
+  if (value.layout != Layout::kFar || gives_lengths(value) || s.B < 1) return;
+  if (s.Hkv > 0 && draw.chance(50)) {
+    s.B = 1;
+    s.H = 2 * s.group();
+    s.Hkv = 2;
+  } else {
+    s.B = draw.range(2, 3);
+  }
+}
 
 void draw_option(Draw& draw, uint32_t option, Case& value) {
   switch (option) {
@@ -226,9 +248,8 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
     case kAllowLayout:
       value.layout = static_cast<Layout>(
           draw.range(1, static_cast<int64_t>(Layout::kGaps)));
-      if (value.layout == Layout::kGaps && draw.chance(50))
-        value.layout = Layout::kApart;
-      return;
+      if (value.layout == Layout::kGaps) value.layout = draw_strides(draw);
+      return fit_far(draw, value);
     case kAllowShare:
       value.share = static_cast<uint8_t>(draw.range(1, kShareB | kShareH));
       return;

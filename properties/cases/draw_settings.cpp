@@ -134,13 +134,19 @@ Case plain_case(Draw& draw, const Law& law, const Scope& scope) {
   return value;
 }
 
+bool has_kind(const std::vector<size_t>& settings, SettingKind kind) {
+  return std::any_of(settings.begin(), settings.end(), [kind](size_t one) {
+    return setting_rows()[one].kind == kind;
+  });
+}
+
 // One buffer holds q, k and v of as many rows as keys; members may differ.
 void fit_packed(Draw& draw, const std::vector<size_t>& wanted, Case& value) {
-  bool rows = false, crossed = false;
-  for (const size_t one : wanted) {
-    rows |= setting_rows()[one].kind == SettingKind::kRows;
-    crossed |= setting_rows()[one].option == QKVET_OPTION_CROSS_LENGTHS;
-  }
+  const bool rows = has_kind(wanted, SettingKind::kRows);
+  const bool crossed =
+      std::any_of(wanted.begin(), wanted.end(), [](size_t one) {
+        return setting_rows()[one].option == QKVET_OPTION_CROSS_LENGTHS;
+      });
   Shape& s = value.shape;
   if (rows)
     s.Tk = s.Tq;
@@ -179,6 +185,7 @@ std::optional<Case> draw_with(Draw& draw, const Law& law, const Scope& scope,
   for (const size_t setting : wanted)
     put_setting(draw, scope, rows[setting], value);
   if (value.layout == Layout::kPacked) fit_packed(draw, wanted, value);
+  if (!has_kind(wanted, SettingKind::kMembers)) fit_far(draw, value);
   const uint32_t about = about_in(law.domain) & allowed_by(scope);
   if (about != 0 && (options_of(value) & about) == 0) {
     const std::vector<uint32_t> bits = bits_of(about);

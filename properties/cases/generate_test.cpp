@@ -82,6 +82,39 @@ TEST(Generate, BiasesThatMaskAreDrawnAndShrinkToOthers) {
   }
 }
 
+// Strides of 2^32 elements have two members or heads, those of 2^31 three.
+TEST(Generate, PartsFarApartAreRareAndShrinkToGaps) {
+  const Law& law = *find_law("layout_changes_nothing");
+  int far = 0, two_members = 0, three_members = 0, two_heads = 0;
+  constexpr int kCases = 4000;
+  for (int64_t n = 1; n <= kCases; ++n) {
+    const Case value = planned_case(law, 1, n);
+    if (value.layout != Layout::kFar) continue;
+    const Shape& s = value.shape;
+    ++far;
+    two_members += s.B == 2;
+    three_members += s.B == 3;
+    two_heads += s.B == 1 && s.Hkv == 2;
+  }
+  EXPECT_LT(far, kCases / 20);
+  for (const int count : {far, two_members, three_members, two_heads})
+    EXPECT_GT(count, kCases / 1000);
+  const Case value =
+      *parse_case("f32,B2,H1,Tq1,Tk1,d1,layout=far,q=zero").value;
+  std::set<std::string> simpler;
+  for (const Case& other :
+       simpler_cases(*find_law("agrees_with_oracle"), value))
+    simpler.insert(to_string(other));
+  for (const char* const layout : {"", ",layout=bthd", ",layout=gaps"}) {
+    const std::string text =
+        "f32,B2,H1,Tq1,Tk1,d1" + std::string(layout) + ",q=zero";
+    EXPECT_TRUE(simpler.contains(text)) << text;
+  }
+  const Case gaps = *parse_case("f32,B2,H1,Tq1,Tk1,d1,layout=gaps").value;
+  for (const Case& other : simpler_cases(*find_law("agrees_with_oracle"), gaps))
+    EXPECT_NE(other.layout, Layout::kFar);
+}
+
 TEST(Generate, SequencesOfCallsAreDrawnForTheirLawAlone) {
   const Law& law = *find_law("calls_before_change_nothing");
   std::set<CallStepKind> kinds;

@@ -17,12 +17,16 @@ struct NamedLayout {
   std::initializer_list<Layout> drawn;
 };
 
-// What is declared as any strides is met in gaps between rows or channels.
+// What is declared as any strides is met in gaps between rows or channels, and
+// reaches as far as 64 bits count.
 constexpr NamedLayout kLayouts[] = {
     {"layout [B, H, T, d]", QKVET_LAYOUT_BHTD, {Layout::kBhtd}},
     {"layout [B, T, H, d]", QKVET_LAYOUT_BTHD, {Layout::kBthd}},
     {"packed q, k and v", QKVET_LAYOUT_PACKED_QKV, {Layout::kPacked}},
-    {"any strides", QKVET_LAYOUT_ANY_STRIDES, {Layout::kGaps, Layout::kApart}}};
+    {"any strides",
+     QKVET_LAYOUT_ANY_STRIDES,
+     {Layout::kGaps, Layout::kApart, Layout::kFar}},
+    {"offsets to 2^32 elements", QKVET_LAYOUT_ANY_STRIDES, {Layout::kFar}}};
 
 template <class Key>
 int64_t at_or_zero(const std::map<Key, int64_t>& counts, const Key& key) {

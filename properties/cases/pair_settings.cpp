@@ -34,12 +34,13 @@ struct LayoutName {
   Layout layout;
   const char* name;
 };
-constexpr std::array<LayoutName, 5> kLayouts = {
+constexpr std::array<LayoutName, kLayoutCount> kLayouts = {
     {{Layout::kBhtd, "[B, H, T, d]"},
      {Layout::kBthd, "[B, T, H, d]"},
      {Layout::kPacked, "packed q, k and v"},
      {Layout::kGaps, "gaps between rows"},
-     {Layout::kApart, "gaps between channels"}}};
+     {Layout::kApart, "gaps between channels"},
+     {Layout::kFar, "members far apart"}}};
 size_t layout_number(Layout layout) {
   return static_cast<size_t>(std::find_if(kLayouts.begin(), kLayouts.end(),
                                           [layout](const LayoutName& one) {

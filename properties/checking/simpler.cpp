@@ -171,6 +171,8 @@ void add_simpler_pairs(const Case& value, Collector& out) {
   }
   if (value.layout > Layout::kBthd)
     out.add([](Case& c) { c.layout = Layout::kBthd; });
+  if (value.layout == Layout::kFar)
+    out.add([](Case& c) { c.layout = Layout::kGaps; });
   for (const auto per_head : {&Case::sink, &Case::slopes})
     if (value.*per_head)
       out.add([&](Case& c) { c.*per_head = make_recipe(RecipeKind::kOne); });

@@ -29,6 +29,8 @@ void add_simpler_merge(const Case& value, Collector& out) {
     out.drop(kAllowLayout);
     out.add([](Case& c) { c.layout = Layout::kBthd; });
   }
+  if (value.layout == Layout::kFar)
+    out.add([](Case& c) { c.layout = Layout::kGaps; });
   add_simpler_options(value, out);
   for (const RecipeKind kind :
        {RecipeKind::kZero, RecipeKind::kLattice, RecipeKind::kNormal}) {

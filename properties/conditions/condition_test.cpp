@@ -72,6 +72,8 @@ constexpr struct {
     {"dtype != f32", "f16,B1,H1,Tq2,Tk2,d1", "f32,B1,H1,Tq2,Tk2,d1"},
     {"layout == apart", "B1,H1,Tq2,Tk2,d1,layout=apart",
      "B1,H1,Tq2,Tk2,d1,layout=gaps"},
+    {"layout == far", "B2,H1,Tq2,Tk2,d1,layout=far",
+     "B2,H1,Tq2,Tk2,d1,layout=gaps"},
     {"layout == gaps", "B1,H1,Tq2,Tk2,d1,layout=gaps", "B1,H1,Tq2,Tk2,d1"},
     {"window.left >= 0", "B1,H1,Tq2,Tk2,d1,window=0.-1",
      "B1,H1,Tq2,Tk2,d1,window=-1.0"},

@@ -40,6 +40,10 @@ std::string fault_text(const MemoryFault& fault) {
   const std::string size =
       " (" + name + " has " + std::to_string(fault.tensor_bytes) + " bytes)";
   const std::string bytes = std::to_string(fault.bytes) + " bytes ";
+  if (fault.between)
+    return verb + name + ", " + bytes +
+           "from its start, where none of its parts lies, which are far apart" +
+           size;
   if (fault.inside)
     return verb + name + ", " + bytes + "from its start, which is read-only" +
            size;

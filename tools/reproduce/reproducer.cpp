@@ -59,6 +59,11 @@ std::string unfit_reason(const Judgement& judgement, const KernelInfo& kernel,
       }))
     return "what is right depends on which weights the kernel drops; allowed: "
            "calls without dropout";
+  if (std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
+        return call.layout == Layout::kFar;
+      }))
+    return "the parts of tensors lie far apart (layout=far), in memory that a "
+           "program would have to reserve; allowed: other layouts";
   if ((kernel.capabilities.layouts & QKVET_LAYOUT_PACKED_QKV) != 0 &&
       std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
         return call.layout == Layout::kPacked;

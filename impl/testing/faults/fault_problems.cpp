@@ -36,7 +36,6 @@ bool needs_other_problem(const qkvet_kernel* kernel) {
                             "head_offset_in_16_bits",
                             "head_offset_is_quotient",
                             "head_pairs_take_odd",
-                            "key_offset_in_16_bits",
                             "key_strides_assumed",
                             "keys_aligned_as_queries",
                             "keys_kept_by_address",
