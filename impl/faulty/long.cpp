@@ -388,7 +388,12 @@ struct ServingAppendOffsetInInt : ServingHooks {
   static void append(const ServingCall& s, int64_t b) {
     for (int64_t n = 0; n < s.new_tokens; ++n) {
       const Slot slot = s.slot(b, s.held(b) + n);
-      ServingCall narrow = s;
+      ServingCall narrow;
+      narrow.call = s.call;
+      narrow.k = s.k;
+      narrow.v = s.v;
+      narrow.k_new = s.k_new;
+      narrow.v_new = s.v_new;
       for (Stored* const to : {&narrow.k, &narrow.v}) {
         to->step[0] = static_cast<int32_t>(slot.block * to->step[0]);
       }

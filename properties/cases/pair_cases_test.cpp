@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/capability/option_table.h"
 #include "properties/run/runner.h"
@@ -70,7 +71,8 @@ TEST(PairCases, TwoOptionsThatAreWrongTogetherAreFound) {
     const auto wrong = [&](const KernelCall& call, OracleOutput& oracle,
                            CallOutcome&) {
       if (!one->in(call) || !other->in(call)) return;
-      for (double& o : oracle.o) o += 10;
+      // Among large values 10 more would be none of their errors.
+      for (double& o : oracle.o) o = std::nan("");
     };
     missed += !some_failed(run_fake(plan_of(240, false), {}, wrong));
     const bool finds = some_failed(run_fake(plan_of(240, true), {}, wrong));
