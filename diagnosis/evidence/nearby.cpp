@@ -63,6 +63,11 @@ void draw_extents(Dice& dice, Case& value) {
   if (dice.heads()) s.Tq = other_extent(dice, s.Tq);
   if (dice.heads()) s.Tk = other_extent(dice, s.Tk);
   if (dice.below(3) == 0) s.d = s.dv = s.d * 2;
+  // How many parts there are, and of what, decides how far apart they lie.
+  if (value.layout == Layout::kFar && dice.heads()) {
+    s.B = 1 + dice.below(4);
+    if (dice.heads()) s.H = 2 * s.group(), s.Hkv = 2;
+  }
 }
 
 }  // namespace

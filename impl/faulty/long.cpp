@@ -238,13 +238,13 @@ struct RowsOfNarrowOffset : PlainScores<Hooks> {
     float max = OptionHooks::kNone, sum = 0;
     for (int64_t j = 0; j < call.keys; ++j) {
       weights[j] = sees(call, at, j) ? score(call, at, j) : OptionHooks::kNone;
-      max = std::fmax(max, weights[j]);
+      if (!std::isnan(max) && !(weights[j] <= max)) max = weights[j];
     }
-    for (int64_t j = 0; j < call.keys && max > OptionHooks::kNone; ++j) {
+    for (int64_t j = 0; j < call.keys && max != OptionHooks::kNone; ++j) {
       weights[j] = std::exp(weights[j] - max);
       sum += weights[j];
     }
-    *lse = sum > 0 ? max + std::log(sum) : OptionHooks::kNone;
+    *lse = sum == 0 ? OptionHooks::kNone : max + std::log(sum);
     return sum;
   }
 
@@ -260,7 +260,8 @@ struct RowsOfNarrowOffset : PlainScores<Hooks> {
               memory->weights[j] * call.v.at(kv.b, kv.h, j)[c * call.v.step[3]];
         }
       }
-      call.o.at(at.b, at.h, at.i)[c * call.o.step[3]] = sum > 0 ? acc / sum : 0;
+      call.o.at(at.b, at.h, at.i)[c * call.o.step[3]] =
+          sum == 0 ? 0 : acc / sum;
     }
     if (call.lse.data != nullptr) {
       *call.lse.at(at.b, at.h, at.i) = lse;
