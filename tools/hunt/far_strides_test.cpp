@@ -8,6 +8,7 @@
 #include <set>
 
 #include "properties/run/runner.h"
+#include "properties/run/shrink.h"
 #include "tools/kernels/kernels.h"
 
 namespace qkvet::tools::far_strides_test {
@@ -29,9 +30,11 @@ Verdict judged(const KernelUnderTest& kernel, Executor& executor,
                const std::string& text, std::string* why) {
   const ParsedCase parsed = parse_case(text);
   EXPECT_TRUE(parsed.value) << parsed.error;
-  const char* const id = parsed.value->backward ? "backward_agrees_with_oracle"
-                         : parsed.value->merge  ? "merge_agrees_with_oracle"
-                                                : "agrees_with_oracle";
+  const char* const id = parsed.value->dropout ? "dropout_same_in_backward"
+                         : parsed.value->backward
+                             ? "backward_agrees_with_oracle"
+                         : parsed.value->merge ? "merge_agrees_with_oracle"
+                                               : "agrees_with_oracle";
   TimeUse time;
   const Judgement judgement =
       check_case(*find_law(id), *parsed.value, kernel.judged, kernel.index,
@@ -56,7 +59,7 @@ constexpr const char* kCases[] = {
     "f32,B1,H2,Tq4,Tk4,d8,cuq=0.1.4,cuk=0.2.4,layout=far",
     "f32,B2,H2,Tq2,Tk6,d8,layout=far,page=2",
     "f16,B2,H2,Tq2,Tk6,d16,layout=far,append=2",
-    "f32,B2,H2,Tq3,Tk3,d8,dropout=0.5,layout=far",
+    "f32,B2,H2,Tq3,Tk3,d8,dropout=0.5,layout=far,backward",
     "f32,B2,H2,Tq3,Tk4,d8,layout=far,backward",
     "f16,B1,H4,Hkv2,Tq3,Tk3,d16,causal=br,layout=far,backward",
     "f32,B3,H2,Tk3,dv8,layout=far,merge",

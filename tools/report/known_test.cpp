@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tools/base/program_run.h"
+#include "tools/report/report.h"
 
 namespace qkvet::tools::known_test {
 namespace {
