@@ -145,8 +145,7 @@ class Builder {
            plan_.kernels[kernel]->has_option(row.option);
   }
 
-  // Two options first; but not that of empty extents, which computes nothing:
-  // what else such a case has is met in vain.
+  // Two options first.
   void list_settings() {
     const std::vector<SettingRow>& rows = setting_rows();
     std::vector<size_t> settings;
@@ -160,11 +159,8 @@ class Builder {
         if (may_meet_by_kind(settings[a], settings[b]))
           pairs_.emplace_back(settings[a], settings[b]);
     const auto kinds = [&rows](const Pair& pair) {
-      int others = 0;
-      for (const size_t one : {pair.first, pair.second})
-        others += rows[one].kind != SettingKind::kOption ||
-                  rows[one].option == QKVET_OPTION_EMPTY_EXTENTS;
-      return others;
+      return (rows[pair.first].kind != SettingKind::kOption) +
+             (rows[pair.second].kind != SettingKind::kOption);
     };
     std::stable_sort(pairs_.begin(), pairs_.end(),
                      [&](const Pair& one, const Pair& two) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "core/capability/option_table.h"
@@ -66,16 +67,18 @@ TEST(PairCases, TwoOptionsThatAreWrongTogetherAreFound) {
     const OptionRow* const one = option_of(first);
     const OptionRow* const other = option_of(second);
     if (one == nullptr || other == nullptr || missed == 6) continue;
-    // There is no number that could be wrong.
-    if (first == "empty extents" || second == "empty extents") continue;
+    std::atomic<bool> has_numbers = false;
     const auto wrong = [&](const KernelCall& call, OracleOutput& oracle,
                            CallOutcome&) {
       if (!one->in(call) || !other->in(call)) return;
+      if (!oracle.o.empty()) has_numbers = true;
       // Among large values 10 more would be none of their errors.
       for (double& o : oracle.o) o = std::nan("");
     };
-    missed += !some_failed(run_fake(plan_of(240, false), {}, wrong));
     const bool finds = some_failed(run_fake(plan_of(240, true), {}, wrong));
+    // An extent is empty where they meet: no number could be wrong.
+    if (!has_numbers) continue;
+    missed += !some_failed(run_fake(plan_of(240, false), {}, wrong));
     EXPECT_TRUE(finds) << first << " with " << second;
     found += finds;
   }
