@@ -15,7 +15,8 @@ std::unique_ptr<Evidence> Witness::prepare(const Law& law, const Case& value) {
 }
 
 std::unique_ptr<Evidence> Witness::ask(std::unique_ptr<Evidence> prepared) {
-  if (prepared == nullptr || std::ssize(prepared->calls) > left_)
+  if (prepared == nullptr || std::ssize(prepared->calls) > left_ ||
+      is_too_slow())
     return nullptr;
   {
     const Stopwatch watch(time_->kernel);

@@ -23,7 +23,11 @@ struct Evidence {
   const Case& value() const { return work->value(); }
 };
 
-// The kernel under test, which answers a limited number of calls.
+// Seconds of calls after which a part of a diagnosis asks no further, for it
+// has three: of kernels that hang, or are compiled for each extent.
+inline constexpr double kMostSecondsOfPart = 3;
+
+// The kernel under test, which answers a limited number of calls, for so long.
 class Witness {
  public:
   // All must stay where they are.
@@ -33,12 +37,17 @@ class Witness {
         index_(index),
         executor_(&executor),
         time_(&time),
-        left_(most_calls) {}
+        left_(most_calls),
+        began_(time.kernel) {}
 
   const JudgedKernel& kernel() const { return *kernel_; }
   TimeUse& time() const { return *time_; }
   int calls_left() const { return left_; }
   int calls_made() const { return made_; }
+  // Whether it asks no further for the time that it took.
+  bool is_too_slow() const {
+    return time_->kernel - began_ > kMostSecondsOfPart;
+  }
 
   // The case made ready, and not asked yet; null if the law says nothing about
   // it, or more calls are needed than are left.
@@ -56,6 +65,7 @@ class Witness {
   TimeUse* time_;
   int left_;
   int made_ = 0;
+  double began_;
 };
 
 }  // namespace qkvet::diagnosis

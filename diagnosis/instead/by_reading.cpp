@@ -32,6 +32,50 @@ std::optional<Predicted> divided_as(const Edit& edit,
   return out;
 }
 
+// Another row of keys, divided by the sum over the right ones: what comes of
+// keys that are lost between their sum and their product with V.
+std::optional<Predicted> summed_as(const Edit& edit, const JudgedKernel& kernel,
+                                   TimeUse& time, const WrongAnswer& answer,
+                                   const WrongOutput& output) {
+  if (output.name != TensorName::kO || answer.truth == nullptr)
+    return std::nullopt;
+  auto out = read_as(edit, kernel, time, answer, output);
+  const std::vector<double>& right = answer.truth->oracle.lse;
+  if (!out || out->lse.size() != right.size()) return std::nullopt;
+  const bool in_base2 = kernel.info.dialect.lse_base == QKVET_LSE_BASE2;
+  const auto width = static_cast<size_t>(answer.value().shape.dv);
+  for (size_t n = 0; n < out->values.size(); ++n) {
+    const double apart = out->lse[n / width] - right[n / width];
+    const double share = in_base2 ? std::exp2(apart) : std::exp(apart);
+    // A row that has lost all keys adds up to 0.
+    out->values[n] = share > 0 ? out->values[n] * share : 0;
+    out->bounds[n] = std::isfinite(out->bounds[n])
+                         ? out->bounds[n] * share + output.bound[n]
+                         : output.bound[n];
+  }
+  out->lse = right;
+  out->lse_bounds = answer.truth->bound->lse;
+  out->weights.clear();
+  return out;
+}
+
+// A sum that is over other keys than its numerator.
+void add_half_read(const Reading& keys, const JudgedKernel& kernel,
+                   TimeUse& time, std::vector<Description>& out) {
+  out.push_back({keys.text + ", but divided by the sum over the right keys",
+                 Stage::kValues,
+                 [edit = keys.edit, &kernel, &time](const WrongAnswer& answer,
+                                                    const WrongOutput& output) {
+                   return summed_as(edit, kernel, time, answer, output);
+                 }});
+  out.push_back({"right, but divided by the sum that is " + keys.text,
+                 Stage::kSoftmax,
+                 [edit = keys.edit, &kernel, &time](const WrongAnswer& answer,
+                                                    const WrongOutput& output) {
+                   return divided_as(edit, kernel, time, answer, output);
+                 }});
+}
+
 }  // namespace
 
 std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,
@@ -91,6 +135,9 @@ std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
                    return divided_as(all, kernel, time, answer, output);
                  }});
   add_strides(kernel, time, out);
+  Readings keys;
+  add_readings_of_key_sets(keys);
+  for (const Reading& row : keys) add_half_read(row, kernel, time, out);
   return out;
 }
 

@@ -98,10 +98,11 @@ std::vector<TensorSpec> specs_of(const WrongAnswer& answer,
 }
 
 bool gives_first_wrong(const Predicted& predicted, const WrongOutput& output) {
-  const size_t n = output.wrong[0];
-  const double actual = output.actual[n], value = predicted.values[n];
-  return (std::isnan(actual) && std::isnan(value)) ||
-         is_near(actual, value, predicted.bounds[n], output.dtype);
+  for (const size_t n : output.wrong)
+    if (!std::isnan(predicted.values[n]))
+      return is_near(output.actual[n], predicted.values[n], predicted.bounds[n],
+                     output.dtype);
+  return std::isnan(output.actual[output.wrong[0]]);
 }
 
 // Of the strides that the kernel may have those which give the first wrong
@@ -148,7 +149,8 @@ void add_strides(const JudgedKernel& kernel, TimeUse& time,
                    [address, &kernel, &time](const WrongAnswer& answer,
                                              const WrongOutput& output) {
                      return read_at(address, kernel, time, answer, output);
-                   }});
+                   },
+                   /*leaves_open=*/true});
   };
   for (const TensorName tensor :
        {TensorName::kQ, TensorName::kK, TensorName::kV, TensorName::kBias}) {

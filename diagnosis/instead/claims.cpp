@@ -202,8 +202,13 @@ std::vector<Claim> claims_of_one_number(const Wrongs& wrongs) {
        Stage::kOutput},
       claim_of_number("NaN", [](double x) { return std::isnan(x); }),
       claim_of_number("0", [](double x) { return x == 0; })};
-  if (std::isfinite(first) || std::isinf(first))
+  if (std::isnan(first) || std::isinf(first))
     claims.push_back(
+        claim_of_number("no finite number, but NaN or infinite",
+                        [](double x) { return !std::isfinite(x); }));
+  if (std::isfinite(first) || std::isinf(first))
+    claims.insert(
+        claims.begin() + 3,
         claim_of_number(fmt::format("{:.8g}, whatever is right", first),
                         [first](double x) { return x == first; }));
   return claims;

@@ -14,6 +14,10 @@ namespace {
 constexpr uint64_t kInsteadSeed = 0x494E;  // any: every diagnosis asks the same
 // Multiplications (work_of) of one case.
 constexpr int64_t kMostWorkOfCase = 300'000;
+// Stories that are read back, and what they may cost.
+constexpr int kMostOfStorage = 8;
+constexpr size_t kEnoughOfStorage = 5;
+constexpr int kCallsLeftToAnswers = 60;
 
 // What goes beyond a tensor in one placement of it alone.
 void ask_of_memory(const Failure& failure, Witness& witness,
@@ -34,14 +38,37 @@ void Collector::ask(const Case& value) {
       !known_.insert(to_string(value)).second)
     return;
   ++asked_;
+  if (value.subject() == Subject::kCache) ask_of_storage(value);
   auto evidence = witness_.ask(agreement_about(value.subject()), value);
   note_touch(evidence.get());
   auto wrong = wrong_answer(std::move(evidence), kernel_);
   if (wrong) answers_.push_back(std::move(*wrong));
 }
 
+// What is stored is told by tokens of which no two are alike.
+void Collector::ask_of_storage(const Case& value) {
+  if (asked_of_storage_ == kMostOfStorage ||
+      stored_.size() == kEnoughOfStorage ||
+      witness_.calls_left() < kCallsLeftToAnswers)
+    return;
+  ++asked_of_storage_;
+  Case distinct = value;
+  distinct.q = distinct.k = distinct.v = make_recipe(RecipeKind::kNormal);
+  distinct.set.clear();
+  auto evidence =
+      witness_.prepare(*find_law("cache_stores_what_it_is_given"), distinct);
+  if (evidence != nullptr && !evidence->calls.empty())
+    evidence->calls[0].new_process = true;
+  evidence = witness_.ask(std::move(evidence));
+  if (evidence == nullptr || !evidence->failed()) return;
+  if (auto facts = facts_of_storage(*evidence, kernel_))
+    stored_.push_back(std::move(*facts));
+}
+
 void Collector::note_touch(const Evidence* evidence) {
   if (evidence == nullptr || !evidence->failed()) return;
+  if (Facts facts = facts_of_calls(*evidence, kernel_); !facts.empty())
+    ends_.push_back(std::move(facts));
   const bool is_dead = evidence->judgement.kind == FailureKind::kMemory ||
                        evidence->judgement.kind == FailureKind::kCrash;
   const auto tensor = touched_outside(*evidence);

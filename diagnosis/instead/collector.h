@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "diagnosis/instead/facts.h"
 #include "diagnosis/instead/instead.h"
 
 namespace qkvet::diagnosis {
@@ -32,10 +33,15 @@ class Collector {
   // Of any law.
   void note_touch(const Evidence* evidence);
   const std::vector<Touch>& touches() const { return touches_; }
+  // Of failing cases that end in a call, and of those that are stored wrongly.
+  const std::vector<Facts>& ends() const { return ends_; }
+  const std::vector<Facts>& stored() const { return stored_; }
   // The cheapest first: most descriptions are dropped by the first.
   std::vector<WrongAnswer> take();
 
  private:
+  void ask_of_storage(const Case& value);
+
   const JudgedKernel& kernel_;
   Witness& witness_;
   size_t most_answers_;
@@ -43,6 +49,8 @@ class Collector {
   std::set<std::string> known_;
   std::vector<WrongAnswer> answers_;
   std::vector<Touch> touches_;
+  std::vector<Facts> ends_, stored_;
+  int asked_of_storage_ = 0;
   int asked_ = 0;
 };
 

@@ -23,8 +23,9 @@ enum class Stage : uint8_t {
   kValues,   // the product of weights and V
   kOutput,   // where and as what the result is stored
   kLse,
+  kEmptyRows,  // rows that see no key, which are a case of their own
   // Of caches.
-  kWritten,   // a token as it is appended
+  kWritten,   // a token's place, as it is appended or looked up
   kMoved,     // tokens that a later command moves or takes away
   kRead,      // which of them a query attends over
   kAttended,  // the attention over them
@@ -59,6 +60,8 @@ struct Description {
   std::function<std::optional<Predicted>(const WrongAnswer& answer,
                                          const WrongOutput& output)>
       predict;
+  // NaN is predicted where nobody knows what stands there: anything may come.
+  bool leaves_open = false;
 };
 
 // The right numbers, moved, scaled or without a term: of an output. The first

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "diagnosis/instead/claims.h"
@@ -40,6 +41,37 @@ class OutputSearch {
   }
 
   std::optional<Claim> claim(TensorName name, const Wrongs& wrongs) {
+    if (auto one = claim_of_all(name, wrongs)) return one;
+    return claim_where_finite(name, wrongs);
+  }
+  bool has_ended() const { return work_ > kMostReadingWork; }
+
+ private:
+  // Numbers that a formula has no value for are NaN, whatever it is.
+  std::optional<Claim> claim_where_finite(TensorName name,
+                                          const Wrongs& wrongs) {
+    std::deque<WrongOutput> outputs;
+    Wrongs finite;
+    size_t all = 0, left = 0;
+    for (const auto& [answer, output] : wrongs) {
+      outputs.push_back(where_finite(*output));
+      all += output->wrong.size();
+      left += outputs.back().wrong.size();
+      if (!outputs.back().wrong.empty())
+        finite.push_back({answer, &outputs.back()});
+    }
+    if (left == all || finite.size() < kFewestCases) return std::nullopt;
+    const auto one = claim_of_all(name, finite);
+    if (!one) return std::nullopt;
+    return Claim{"where it is finite, " + one->text,
+                 [is_true_of = one->is_true_of](const WrongAnswer& answer,
+                                                const WrongOutput& output) {
+                   return is_true_of(answer, where_finite(output));
+                 },
+                 one->stage};
+  }
+
+  std::optional<Claim> claim_of_all(TensorName name, const Wrongs& wrongs) {
     const auto is_true = [&](const Claim& claim) {
       return is_true_of_all(claim, wrongs);
     };
@@ -66,9 +98,7 @@ class OutputSearch {
       return one;
     return name == TensorName::kO ? claim_of_rows(wrongs) : std::nullopt;
   }
-  bool has_ended() const { return work_ > kMostReadingWork; }
 
- private:
   static bool is_true_of_all(const Claim& claim, const Wrongs& wrongs) {
     return std::all_of(wrongs.begin(), wrongs.end(), [&](const auto& one) {
       return claim.is_true_of(*one.first, *one.second);
@@ -210,6 +240,32 @@ std::vector<WrongAnswer> of_one_kind(std::vector<WrongAnswer> answers,
   return answers;
 }
 
+// What is true of one output may be true of another, where that alone says too
+// little to measure it by.
+void describe_as_others(const std::vector<WrongAnswer>& answers,
+                        Instead& instead) {
+  for (OutputInstead& out : instead.outputs) {
+    int telling = 0;
+    for (const WrongAnswer& answer : answers)
+      if (const WrongOutput* output = out.in(answer))
+        telling += output->telling;
+    if (!out.text.empty() || telling < kFewestTelling) continue;
+    for (const OutputInstead& other : instead.outputs) {
+      if (other.text.empty() || other.of_empty_rows != out.of_empty_rows ||
+          !std::all_of(
+              answers.begin(), answers.end(), [&](const WrongAnswer& answer) {
+                const WrongOutput* output = out.in(answer);
+                return output == nullptr || other.is_true_of(answer, *output);
+              }))
+        continue;
+      out.text = other.text;
+      out.stage = other.stage;
+      out.is_true_of = other.is_true_of;
+      break;
+    }
+  }
+}
+
 void describe(const std::vector<WrongAnswer>& answers,
               const KernelUnderTest& kernel, TimeUse& time, Instead& instead) {
   int64_t work = 0;
@@ -229,7 +285,8 @@ void describe(const std::vector<WrongAnswer>& answers,
     out.stage = claim->stage;
     out.is_true_of = claim->is_true_of;
   }
-  if (search.has_ended())
+  describe_as_others(answers, instead);
+  if (search.has_ended() && instead.left_out.empty())
     instead.left_out = "the cases take too long to be read in every other way";
 }
 
@@ -252,15 +309,27 @@ std::string in_words_of(Subject subject, std::string text) {
   return text;
 }
 
+FactInstead said_of(const std::vector<Facts>& cases) {
+  FactInstead fact;
+  fact.cases = static_cast<int>(cases.size());
+  if (fact.cases >= kFewestCases) fact.text = common_fact(cases).value_or("");
+  return fact;
+}
+
+void drop_untrue(const std::vector<Facts>& further, FactInstead& fact) {
+  for (const Facts& facts : further)
+    if (!shows(facts, fact.text)) fact.text.clear();
+}
+
 // What is not true of further answers is not said.
 void keep_the_true(const Failure& failure, const FailsWhere& where,
                    const KernelUnderTest& kernel, Witness& witness,
                    Instead& instead) {
-  if (std::all_of(instead.outputs.begin(), instead.outputs.end(),
-                  [](const OutputInstead& one) { return one.text.empty(); }))
-    return;
+  if (!instead.is_description()) return;
   Collector collector(kernel, witness, kMostFurther, kMostFurtherAsked);
   ask_fresh(failure, where, kSecondSeed, kMostFurtherAsked, collector);
+  drop_untrue(collector.ends(), instead.end);
+  drop_untrue(collector.stored(), instead.stored);
   for (const WrongAnswer& answer : collector.take())
     for (OutputInstead& one : instead.outputs) {
       const WrongOutput* output = one.in(answer);
@@ -284,22 +353,20 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   Witness witness(kernel.judged, kernel.index, executor, time,
                   kMostInsteadCalls);
   const bool is_row = subject == Subject::kAttention;
-  const bool is_numbered = is_row || subject == Subject::kBackward ||
-                           subject == Subject::kCache ||
-                           subject == Subject::kMerge;
   if (!is_row && subject != Subject::kBackward && answered == nullptr)
     instead.stage = stage_of_other_subject(failure, where, witness);
-  if (!is_numbered) {
-    instead.calls = witness.calls_made();
-    return instead;
-  }
   Collector collector(kernel, witness);
   ask_for_failing_answers(failure, where, answered, witness, collector);
   const std::vector<WrongAnswer> answers =
       of_one_kind(collector.take(), &instead.outputs);
   instead.cases = static_cast<int>(answers.size());
+  instead.end = said_of(collector.ends());
+  instead.stored = said_of(collector.stored());
+  if (witness.is_too_slow()) instead.left_out = "calls take too long";
   if (instead.cases < kFewestCases) {
     instead.outputs.clear();
+    if (answered == nullptr)
+      keep_the_true(failure, where, kernel, witness, instead);
     if (is_row && answered == nullptr)
       instead.stage = collector.touches().empty()
                           ? stage_of_dropout(failure, witness)
@@ -317,7 +384,9 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
                   [](const OutputInstead& one) { return one.of_empty_rows; });
   if (subject == Subject::kBackward)
     instead.gradients = gradients_text(answers);
-  else if (is_row && !is_of_empty_rows)
+  else if (is_row && is_of_empty_rows)
+    instead.stage = Stage::kEmptyRows;
+  else if (is_row)
     instead.stage = stage_of(instead, answers, collector.touches(),
                              answered == nullptr ? &witness : nullptr);
   instead.calls = witness.calls_made();
@@ -332,6 +401,14 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
   Collector collector(kernel, witness);
   ask_fresh(failure, where, seed, count, collector);
   InsteadScore score;
+  const auto count_facts = [&](const std::vector<Facts>& cases,
+                               const FactInstead& fact) {
+    if (fact.text.empty()) return;
+    score.all += static_cast<int>(cases.size());
+    for (const Facts& facts : cases) score.right += shows(facts, fact.text);
+  };
+  count_facts(collector.ends(), instead.end);
+  count_facts(collector.stored(), instead.stored);
   for (const WrongAnswer& answer : collector.take())
     for (const OutputInstead& one : instead.outputs) {
       const WrongOutput* output = one.in(answer);
@@ -376,9 +453,23 @@ std::string Instead::text() const {
                              which, of.names.size() > 1 ? "are" : "is", text,
                              counts);
   }
+  const auto add = [&](const FactInstead& fact) {
+    if (!fact.text.empty())
+      out += fmt::format("{}In all of {} failing cases {}.",
+                         out.empty() ? "" : " ", fact.cases, fact.text);
+  };
+  add(stored);
+  add(end);
   if (!out.empty() && !left_out.empty())
     out += " Not all was looked at: " + left_out + ".";
   return out;
+}
+
+bool Instead::is_description() const {
+  return !end.text.empty() || !stored.text.empty() ||
+         std::any_of(
+             outputs.begin(), outputs.end(),
+             [](const OutputInstead& one) { return !one.text.empty(); });
 }
 
 std::string Instead::stage_sentence() const {

@@ -35,10 +35,18 @@ struct OutputInstead {
   const WrongOutput* in(const WrongAnswer& answer) const;
 };
 
+// What failing cases show besides wrong numbers.
+struct FactInstead {
+  std::string text;  // "in `append` the process ends"; "": nothing of all
+  int cases = 0;
+};
+
 struct Instead {
   std::vector<OutputInstead> outputs;  // those that are wrong
   int cases = 0;                       // failing ones that were looked at
   Stage stage = Stage::kUnknown;
+  FactInstead end;        // how cases end that give no answer
+  FactInstead stored;     // what a cache reads back
   std::string gradients;  // "dk (dq and dv are right)"
   std::string left_out;   // "" or what was not looked at
   int calls = 0;
@@ -46,6 +54,8 @@ struct Instead {
   // For people: "o is the right value times sqrt(d): all of 96 wrong elements
   // in 8 failing cases."; "" where too little failed to tell.
   std::string text() const;
+  // Whether anything is said of what is wrong.
+  bool is_description() const;
   // "the scores (...)"; "" if it is not known.
   std::string stage_sentence() const;
 };

@@ -87,6 +87,26 @@ const Fault kFaults[] = {
      Stage::kSoftmax,
      [](KernelCall&, Problem& p) { p.sink = nullptr; },
      {}},
+    {"what comes of the first 16 keys alone",
+     Stage::kKeys,
+     [kept = std::make_shared<std::vector<std::vector<uint8_t>>>()](
+         KernelCall&, Problem& p) {
+       if (p.mask != nullptr || p.members > 0) return;
+       std::vector<uint8_t> mask(
+           static_cast<size_t>(p.shape.weights_elements()));
+       for (size_t n = 0; n < mask.size(); ++n)
+         mask[n] = static_cast<int64_t>(n) % p.shape.Tk < 16;
+       kept->push_back(std::move(mask));
+       p.mask = kept->back().data();
+     },
+     {}},
+    {"no finite number, but NaN or infinite",
+     Stage::kUnknown,
+     {},
+     [](const KernelCall&, OracleOutput& out, CallOutcome&) {
+       for (size_t n = 0; n < out.o.size(); ++n)
+         out.o[n] = n % 2 == 0 ? std::nan("") : INFINITY;
+     }},
     {"what comes with the window one key wider on its left",
      Stage::kKeys,
      [](KernelCall&, Problem& p) {
@@ -96,6 +116,77 @@ const Fault kFaults[] = {
 
 TEST(Instead, WhatIsAnsweredInsteadIsSaid) {
   for (const Fault& fault : kFaults) expect_said(fault);
+}
+
+// The sum over the keys before `end` of weight times value.
+FakeExecutor::Question that_keeps(
+    const std::shared_ptr<std::vector<double>>& values) {
+  return [values](KernelCall&, Problem& p) {
+    values->assign(p.v, p.v + p.shape.v_elements());
+  };
+}
+FakeExecutor::Answer that_sums(
+    const std::shared_ptr<std::vector<double>>& values, int64_t end) {
+  return [values, end](const KernelCall& call, OracleOutput& out,
+                       CallOutcome&) {
+    const Shape& s = call.shape;
+    for (int64_t n = 0; n < s.o_elements(); ++n) {
+      const int64_t row = n / s.dv;
+      if (out.visible[static_cast<size_t>(row)] == 0) continue;
+      const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+      const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
+      double sum = 0;
+      for (int64_t j = 0; j < std::min(end, s.Tk); ++j) {
+        const double weight = out.weights[static_cast<size_t>(row * s.Tk + j)];
+        if (weight > 0)
+          sum +=
+              weight *
+              (*values)[static_cast<size_t>((kv * s.Tk + j) * s.dv + n % s.dv)];
+      }
+      out.o[static_cast<size_t>(n)] = sum;
+    }
+  };
+}
+
+// Keys that are lost behind the sum; with an end that is no tile's there are no
+// words for them.
+TEST(Instead, KeysMayBeLostBehindTheSum) {
+  for (const int64_t end : {4, 3}) {
+    const auto values = std::make_shared<std::vector<double>>();
+    const Fault fault{"", Stage::kValues, that_keeps(values),
+                      that_sums(values, end)};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text, end == 4 ? "what comes of the first 4 keys alone, but "
+                                  "divided by the sum over the right keys"
+                                : "");
+  }
+}
+
+// NaN in between hides nothing of what the others are; what is nothing in
+// particular stays so.
+TEST(Instead, NumbersBesideNaNAreDescribed) {
+  for (const bool is_noise : {false, true}) {
+    const Fault fault{
+        "",
+        Stage::kUnknown,
+        {},
+        [is_noise](const KernelCall&, OracleOutput& out, CallOutcome&) {
+          for (size_t n = 0; n < out.o.size(); ++n)
+            out.o[n] = n % 3 == 1 ? std::nan("")
+                       : is_noise ? std::sin(static_cast<double>(n))
+                                  : 2 * out.o[n];
+        }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text,
+              is_noise ? "" : "where it is finite, the right value times 2");
+    EXPECT_EQ(looked.score.right, looked.score.all);
+  }
 }
 
 TEST(Instead, OfLseAlone) {
@@ -180,22 +271,43 @@ FakeExecutor::Answer that_touches(TensorName unmasked, TensorName masked) {
 // many reads that row's mask first.
 TEST(Instead, ATensorThatIsGoneBeyondTellsTheStage) {
   const Fault faults[] = {
-      {"", Stage::kValues, {}, that_touches(TensorName::kV, TensorName::kV)},
-      {"", Stage::kScores, {}, that_touches(TensorName::kK, TensorName::kK)},
-      {"",
+      {"v is read beyond its end",
+       Stage::kValues,
+       {},
+       that_touches(TensorName::kV, TensorName::kV)},
+      {"k is read beyond its end",
+       Stage::kScores,
+       {},
+       that_touches(TensorName::kK, TensorName::kK)},
+      {"mask is read beyond its end",
        Stage::kKeys,
        {},
        that_touches(TensorName::kMask, TensorName::kMask)},
-      {"", Stage::kOutput, {}, that_touches(TensorName::kO, TensorName::kO)},
+      {"o is read beyond its end",
+       Stage::kOutput,
+       {},
+       that_touches(TensorName::kO, TensorName::kO)},
+      {"q is read beyond its end",
+       Stage::kUnknown,
+       {},
+       that_touches(TensorName::kQ, TensorName::kMask)},
       {"",
        Stage::kUnknown,
        {},
-       that_touches(TensorName::kQ, TensorName::kMask)}};
+       [](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+         outcome.status = CallStatus::kFault;
+         outcome.fault.emplace();
+         outcome.fault->tensor =
+             call.shape.Tk % 2 == 0 ? TensorName::kQ : TensorName::kV;
+       }}};
   for (const Fault& fault : faults) {
     const Looked looked = look(fault);
     ASSERT_TRUE(looked.failure);
     EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault.stage));
     EXPECT_TRUE(looked.instead.outputs.empty());
+    // Of several tensors nothing is said.
+    EXPECT_EQ(looked.instead.end.text, fault.text);
+    EXPECT_EQ(looked.score.right, looked.score.all);
   }
 }
 

@@ -222,6 +222,7 @@ TEST(Instead, RowsThatSeeNoKeyAreDescribed) {
     ASSERT_NE(o, nullptr);
     EXPECT_EQ(o->text, "7, whatever is right");
     EXPECT_EQ(o->of_empty_rows, !all_rows);
+    EXPECT_EQ(looked.instead.stage == Stage::kEmptyRows, !all_rows);
     EXPECT_EQ(looked.instead.text().starts_with("o of rows that see no key is"),
               !all_rows)
         << looked.instead.text();

@@ -55,6 +55,8 @@ std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,
 // readings_of_*.cpp
 void add_readings_of_scores(Readings& rows);
 void add_readings_of_keys(Readings& rows);
+// Of these, those that leave every key its weight or take it away.
+void add_readings_of_key_sets(Readings& rows);
 void add_readings_of_places(Readings& rows);
 void add_readings_of_merges(Readings& rows);
 // Every row sees every key.

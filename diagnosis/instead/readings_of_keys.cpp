@@ -11,11 +11,11 @@ namespace {
 // --- which keys
 
 // A row's keys, of all Tk, which may be changed; `seen` ascends.
-using Changes = void (*)(std::vector<int64_t>& seen, int64_t keys);
+using Changes = std::function<void(std::vector<int64_t>& seen, int64_t keys)>;
 
 // The keys that every row sees, changed; all other rules of who sees what are
 // in the mask then.
-void see_otherwise(Problem& p, Room& room, Changes change) {
+void see_otherwise(Problem& p, Room& room, const Changes& change) {
   const OracleOutput known = plain_forward(p);
   const Shape& s = p.shape;
   std::vector<uint8_t> mask(known.sees.size());
@@ -107,11 +107,41 @@ void weigh_end(Problem& p, Room& room, bool is_last, double times) {
   p.bias = room.keep(std::move(bias));
 }
 
+void add_changed(Readings& rows, std::string text, Changes change) {
+  rows.push_back({std::move(text), Stage::kKeys,
+                  [change = std::move(change)](Problem& p, Room& room) {
+                    see_otherwise(p, room, change);
+                  }});
+}
+
+// Of tiles that a kernel may take keys in.
+void add_tiles(Readings& rows) {
+  using Seen = std::vector<int64_t>;
+  for (const int64_t tile : {4, 8, 16, 32, 64, 128, 256}) {
+    const std::string keys = std::to_string(tile) + " keys";
+    const auto add = [&](const std::string& text, auto keeps) {
+      add_changed(rows, "what comes " + text,
+                  [tile, keeps](Seen& seen, int64_t all) {
+                    std::erase_if(
+                        seen, [&](int64_t j) { return !keeps(j, tile, all); });
+                  });
+    };
+    add("of the first " + keys + " alone",
+        [](int64_t j, int64_t n, int64_t) { return j < n; });
+    add("without the first " + keys,
+        [](int64_t j, int64_t n, int64_t) { return j >= n; });
+    add("without the last tile of " + keys + ", which is not full",
+        [](int64_t j, int64_t n, int64_t all) { return j < all / n * n; });
+    add("of the last tile of " + keys + " alone",
+        [](int64_t j, int64_t n, int64_t all) {
+          return j >= (all - 1) / n * n;
+        });
+  }
+}
+
 void add_keys(Readings& rows) {
   const auto add = [&rows](const char* text, Changes change) {
-    rows.push_back({text, Stage::kKeys, [change](Problem& p, Room& room) {
-                      see_otherwise(p, room, change);
-                    }});
+    add_changed(rows, text, std::move(change));
   };
   using Seen = std::vector<int64_t>;
   add("what comes without the last key that a row sees",
@@ -138,6 +168,9 @@ void add_keys(Readings& rows) {
             others.push_back(j);
         seen = others;
       });
+}
+
+void add_own_tokens(Readings& rows) {
   rows.push_back({"what comes without the call's own tokens, the last Tq keys",
                   Stage::kKeys, [](Problem& p, Room& room) {
                     see_but(p, room, p.shape.Tk - p.shape.Tq, p.shape.Tk);
@@ -146,6 +179,9 @@ void add_keys(Readings& rows) {
                   Stage::kKeys, [](Problem& p, Room& room) {
                     see_but(p, room, 0, p.shape.Tk - p.shape.Tq);
                   }});
+}
+
+void add_counts(Readings& rows) {
   for (const bool is_last : {true, false})
     rows.push_back({std::string("what comes with the ") +
                         (is_last ? "last" : "first") +
@@ -196,9 +232,16 @@ Edit seeing_every_key() {
   };
 }
 
-void add_readings_of_keys(Readings& rows) {
+void add_readings_of_key_sets(Readings& rows) {
   add_keys(rows);
+  add_own_tokens(rows);
+  add_tiles(rows);
   add_rows_of_keys(rows);
+}
+
+void add_readings_of_keys(Readings& rows) {
+  add_counts(rows);
+  add_readings_of_key_sets(rows);
 }
 
 }  // namespace qkvet::diagnosis

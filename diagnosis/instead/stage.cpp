@@ -113,12 +113,12 @@ class StageProbes {
   Beside beside(TensorName name) const {
     int right = 0, wrong = 0;
     for (const WrongAnswer* answer : asked_) {
-      if (!answer->has(name)) return Beside::kUnknown;
-      ++(answer->find(name) == nullptr ? right : wrong);
+      if (answer->has(name)) ++(answer->find(name) == nullptr ? right : wrong);
     }
-    return wrong == 0   ? Beside::kRight
-           : right == 0 ? Beside::kWrong
-                        : Beside::kUnknown;
+    return right + wrong < static_cast<int>(kFewestProbed) ? Beside::kUnknown
+           : wrong == 0                                    ? Beside::kRight
+           : right == 0                                    ? Beside::kWrong
+                                                           : Beside::kUnknown;
   }
 
   template <class Change>

@@ -14,14 +14,23 @@ namespace {
 constexpr int kFewestAlike = 3;
 constexpr int kMostAlike = 8;
 
-enum class Came : uint8_t { kUnknown, kRight, kWrong };
+// kDied: without numbers, say for memory that an earlier call has damaged.
+enum class Came : uint8_t { kUnknown, kRight, kWrong, kDied };
 
 Came came_out(const Law& law, const Case& value, Witness& witness) {
   if (!invalid_reason(value).empty()) return Came::kUnknown;
-  const auto evidence = witness.ask(law, value);
+  auto evidence = witness.prepare(law, value);
+  // What an earlier story left behind is no matter of this one.
+  if (evidence != nullptr && !evidence->calls.empty())
+    evidence->calls[0].new_process = true;
+  evidence = witness.ask(std::move(evidence));
   if (evidence == nullptr || evidence->judgement.compared == 0)
     return Came::kUnknown;
-  return evidence->failed() ? Came::kWrong : Came::kRight;
+  if (!evidence->failed()) return Came::kRight;
+  return evidence->judgement.kind == FailureKind::kMemory ||
+                 evidence->judgement.kind == FailureKind::kCrash
+             ? Came::kDied
+             : Came::kWrong;
 }
 
 // --- caches
@@ -62,14 +71,16 @@ Stage stage_of_storage(const Law& stores, const Case& value, Witness& witness) {
   for (size_t n = 1; n <= value.story.size(); ++n) {
     const Story begin(value.story.begin(),
                       value.story.begin() + static_cast<ptrdiff_t>(n));
-    if (came_out(stores, with_story(value, begin), witness) != Came::kWrong)
-      continue;
+    const Came came = came_out(stores, with_story(value, begin), witness);
+    if (came != Came::kWrong && came != Came::kDied) continue;
     if (!brings_tokens(begin.back())) return Stage::kMoved;
+    if (came == Came::kDied) return Stage::kUnknown;
     switch (came_out(stores, without_moves(value, begin), witness)) {
       case Came::kWrong:
         return Stage::kWritten;
       case Came::kRight:
         return Stage::kMoved;
+      case Came::kDied:
       case Came::kUnknown:
         return Stage::kUnknown;
     }
@@ -98,7 +109,8 @@ std::optional<Stage> stage_of_story(const Case& value, Witness& witness) {
   const Law* stores = find_law("cache_stores_what_it_is_given");
   const Law& agrees = agreement_about(Subject::kCache);
   const Came stored = came_out(*stores, value, witness);
-  if (stored == Came::kWrong) return stage_of_storage(*stores, value, witness);
+  if (stored == Came::kWrong || stored == Came::kDied)
+    return stage_of_storage(*stores, value, witness);
   if (stored == Came::kUnknown ||
       came_out(agrees, value, witness) != Came::kWrong)
     return std::nullopt;
@@ -108,6 +120,7 @@ std::optional<Stage> stage_of_story(const Case& value, Witness& witness) {
       return Stage::kAttended;
     case Came::kRight:
       return Stage::kRead;
+    case Came::kDied:
     case Came::kUnknown:
       break;
   }

@@ -13,7 +13,8 @@ constexpr double kSameShare = 1e-3;
 
 // One row of weights, beside the right ones.
 struct WeightsSeen {
-  double sum = 0, least = INFINITY, most = 0;  // of actual / right
+  double sum = 0, right_sum = 0;
+  double least = INFINITY, most = 0;  // of actual / right
   bool shows_hidden = false, lacks_seen = false, is_impossible = false;
   bool others_are_right = true, is_finite = true;
   int there = 0;  // keys whose share is known
@@ -31,6 +32,7 @@ WeightsSeen look_at(const WrongAnswer& answer, const WrongOutput& output,
     seen.is_finite &= std::isfinite(actual);
     seen.is_impossible |= actual < -clear || std::isinf(actual);
     seen.sum += actual;
+    seen.right_sum += weight;
     const bool is_wrong =
         std::binary_search(output.wrong.begin(), output.wrong.end(), at);
     const bool is_seen =
@@ -55,7 +57,8 @@ std::optional<RowOfWeights> said_of(const WrongAnswer& answer,
   if (row.is_impossible) return RowOfWeights::kImpossible;
   if (!row.is_finite) return std::nullopt;
   if (row.there == 0 && !row.shows_hidden) return std::nullopt;
-  const bool is_one = std::fabs(row.sum - 1) < kSameShare;
+  const bool is_one =
+      std::fabs(row.sum - row.right_sum) < kSameShare * row.right_sum;
   const bool in_proportion =
       row.there == 0 || row.most - row.least < kSameShare * row.most;
   if (row.shows_hidden || row.lacks_seen) {
@@ -65,7 +68,10 @@ std::optional<RowOfWeights> said_of(const WrongAnswer& answer,
       return RowOfWeights::kOneMissing;
     return RowOfWeights::kNothing;
   }
-  if (answer.value().sink) return RowOfWeights::kNothing;
+  // Beside a sink other scores have another sum as well.
+  if (answer.value().sink)
+    return in_proportion && !is_one ? RowOfWeights::kOtherSum
+                                    : RowOfWeights::kNothing;
   if (!is_one) return RowOfWeights::kOtherSum;
   return in_proportion ? RowOfWeights::kNothing : RowOfWeights::kOtherScores;
 }

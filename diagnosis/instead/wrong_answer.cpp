@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/base/half.h"
 #include "core/door/call_plan.h"
@@ -150,6 +151,19 @@ void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
 }
 
 }  // namespace
+
+WrongOutput where_finite(const WrongOutput& output) {
+  WrongOutput finite = output;
+  finite.wrong.clear();
+  finite.telling = 0;
+  const std::set<size_t> wrong(output.wrong.begin(), output.wrong.end());
+  find_wrong(
+      [&](size_t n) {
+        return wrong.count(n) > 0 && std::isfinite(output.actual[n]);
+      },
+      finite);
+  return finite;
+}
 
 const WrongOutput* WrongAnswer::find(TensorName name) const {
   return find_in(outputs, name);

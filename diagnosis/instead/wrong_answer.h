@@ -50,6 +50,9 @@ struct WrongAnswer {
   bool has(TensorName name) const;
 };
 
+// The same without wrong elements that are NaN or infinite.
+WrongOutput where_finite(const WrongOutput& output);
+
 // Null: it is none of them.
 const WrongOutput* find_in(const std::vector<WrongOutput>& outputs,
                            TensorName name);

@@ -40,9 +40,6 @@ constexpr int kCallsOfCase = 16;
 // Multiplications of all cases (work_of) after which nothing further is asked,
 // on every machine the same: of kernels that are emulated, ten seconds.
 constexpr int64_t kMostWorkInAll = 40'000'000;
-// Seconds of calls after which it ends all the same: of kernels that take that
-// long for a call, say because they are compiled for each extent.
-constexpr double kMostSeconds = 20;
 
 // A case in which nothing could have failed, say one without a query.
 bool is_empty_handed(const Evidence& evidence) {
@@ -55,8 +52,6 @@ class WhereSearch {
               Executor& executor, TimeUse& time)
       : failure_(failure),
         kernel_(kernel),
-        time_(time),
-        began_(time.kernel),
         witness_(kernel.judged, kernel.index, executor, time,
                  kMostWhereCases * kCallsOfCase) {}
 
@@ -95,7 +90,7 @@ class WhereSearch {
   bool is_over() const {
     return stopped_ || std::ssize(asked_) >= kMostWhereCases ||
            witness_.calls_left() < kCallsOfCase || work_ >= kMostWorkInAll ||
-           time_.kernel - began_ > kMostSeconds;
+           witness_.is_too_slow();
   }
 
   // Whether enough is left, behind a further question, for fresh cases.
@@ -500,8 +495,6 @@ class WhereSearch {
 
   const Failure& failure_;
   const KernelUnderTest& kernel_;
-  TimeUse& time_;
-  double began_;
   Witness witness_;
   std::optional<Setting> setting_;
   std::map<std::string, std::optional<bool>> verdicts_;

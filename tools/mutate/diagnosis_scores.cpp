@@ -239,24 +239,15 @@ class ScoredKernel {
     out.failing = fresh.failing;
     const Instead& instead = first.diagnosis.instead;
     out.instead = instead.text();
-    out.is_described =
-        std::any_of(instead.outputs.begin(), instead.outputs.end(),
-                    [](const OutputInstead& one) { return !one.text.empty(); });
+    out.is_described = instead.is_description();
     const InsteadScore score =
         score_instead(instead, *first.best, where, kernels[0], *opened.executor,
                       time, kJudgesSeed, words_.fresh);
     out.described = score.all;
     out.described_rightly = score.right;
     out.stage = stage_name(instead.stage);
-    out.known_stage = stage_name(known_stage(out.before));
-  }
-
-  Stage known_stage(const std::string& line) const {
-    for (const KnownStage& known : words_.stages)
-      if (known.kernel == which_.kernel &&
-          line.find(known.part) != std::string::npos)
-        return known.stage;
-    return Stage::kUnknown;
+    out.known_stage = stage_name(
+        known_stage(words_.stages, which_.kernel, out.before, out.after));
   }
 
   const MutatedKernel& which_;
@@ -309,7 +300,34 @@ struct ScoreCounts {
   }
 };
 
+// Whether the characters in which two lines differ lie in this part of the
+// first.
+bool lies_in(const std::string& part, const std::string& before,
+             const std::string& after) {
+  const size_t at = before.find(part);
+  if (at == std::string::npos) return false;
+  const auto [differs, in_after] =
+      std::mismatch(before.begin(), before.end(), after.begin(), after.end());
+  const auto [rest, rest_of_after] =
+      std::mismatch(before.rbegin(), std::make_reverse_iterator(differs),
+                    after.rbegin(), std::make_reverse_iterator(in_after));
+  const auto first = static_cast<size_t>(differs - before.begin());
+  const auto end = static_cast<size_t>(rest.base() - before.begin());
+  return first >= at && end <= at + part.size();
+}
+
 }  // namespace
+
+Stage known_stage(const std::vector<KnownStage>& stages,
+                  const std::string& kernel, const std::string& before,
+                  const std::string& after) {
+  for (const KnownStage& known : stages)
+    if (known.kernel == kernel &&
+        (known.holds_change ? lies_in(known.part, before, after)
+                            : before.find(known.part) != std::string::npos))
+      return known.stage;
+  return Stage::kUnknown;
+}
 
 Json to_json(const DiagnosedMutant& m) {
   Json json;

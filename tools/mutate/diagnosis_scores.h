@@ -53,10 +53,12 @@ struct DiagnosedMutant {
 Json to_json(const DiagnosedMutant& mutant);
 
 // What a line of a kernel computes: the first that has its kernel and of whose
-// text the line, as it was before the change, has a part.
+// text the line, as it was before the change, has a part. Where a line computes
+// several things, the part has to hold the change.
 struct KnownStage {
   std::string kernel, part;
   Stage stage = Stage::kUnknown;
+  bool holds_change = false;
 };
 
 struct ScoreWords {
@@ -70,6 +72,11 @@ struct ScoreWords {
   std::vector<KnownStage> stages = {};
   std::function<void(const DiagnosedMutant&)> done = {};
 };
+
+// kUnknown: of no row.
+Stage known_stage(const std::vector<KnownStage>& stages,
+                  const std::string& kernel, const std::string& before,
+                  const std::string& after);
 
 // The mutants in the order in which they were drawn. *error: "" or one line.
 std::vector<DiagnosedMutant> score_diagnoses(const ScoreWords& words,

@@ -22,6 +22,7 @@ const std::vector<MutatedKernel>& kernels_here() {
 // may be wrong in one way or another, and its stage is not scored.
 const std::vector<KnownStage>& stages_here() {
   static const std::vector<KnownStage> stages = {
+      {"scalar/plain", "weights[", Stage::kOutput},
       {"scalar/plain", "softcap", Stage::kScores},
       {"scalar/plain", "bias", Stage::kBias},
       {"scalar/plain", "slopes", Stage::kBias},
@@ -40,6 +41,10 @@ const std::vector<KnownStage>& stages_here() {
       {"scalar/plain", "call.v.", Stage::kValues},
       {"scalar/plain", "list_keys", Stage::kKeys},
       {"scalar/plain", "call.o.", Stage::kOutput},
+      {"eigen/plain", "call.lse.data", Stage::kLse},
+      {"eigen/plain", "acc->", Stage::kValues},
+      {"eigen/plain", "to->acc.noalias", Stage::kValues},
+      {"eigen/plain", "/ sum", Stage::kSoftmax},
       {"eigen/plain", "maxCoeff", Stage::kSoftmax},
       {"eigen/plain", "(row - max).exp()", Stage::kSoftmax},
       {"eigen/plain", "row.sum()", Stage::kSoftmax},
@@ -56,6 +61,13 @@ const std::vector<KnownStage>& stages_here() {
       {"eigen/plain", "row.segment", Stage::kValues},
       {"eigen/plain", "call.o.", Stage::kOutput},
       {"eigen/plain", "list_keys", Stage::kKeys},
+      // Written, with lse alone made of the maximum.
+      {"avx2/flash", "empty ? 0 : max[r]", Stage::kLse, true},
+      {"avx2/flash", "max[r], sum[r]", Stage::kUnknown, true},
+      {"avx2/flash", "write_row", Stage::kOutput},
+      {"avx2/flash", "pack_queries", Stage::kScores},
+      {"avx2/flash", "values(", Stage::kValues},
+      {"avx2/flash", "empty = row.keys", Stage::kEmptyRows},
       {"avx2/flash", "max = ", Stage::kSoftmax},
       {"avx2/flash", "max[", Stage::kSoftmax},
       {"avx2/flash", "exp_nonpositive", Stage::kSoftmax},
@@ -66,7 +78,25 @@ const std::vector<KnownStage>& stages_here() {
       {"avx2/flash", "* factor[r]", Stage::kSoftmax},
       {"avx2/flash", "logf(sum)", Stage::kLse},
       {"avx2/flash", "1 / sum", Stage::kSoftmax},
-      {"avx2/flash", "storeu", Stage::kOutput}};
+      {"avx2/flash", "storeu", Stage::kOutput},
+      {"avx2/flash", "maskstore", Stage::kOutput},
+      {"avx2/flash", "c < head.value_width", Stage::kOutput},
+      {"kv_cache/paged", "reading", Stage::kWritten},
+      {"kv_cache/paged", "load_rows", Stage::kWritten},
+      {"kv_cache/paged", "store_token", Stage::kWritten},
+      {"kv_cache/paged", "step.tokens", Stage::kWritten},
+      {"kv_cache/paged", "token % page_tokens", Stage::kWritten},
+      {"kv_cache/paged", "token / page_tokens", Stage::kWritten},
+      {"kv_cache/paged", "before + j", Stage::kWritten},
+      {"kv_cache/paged", "own(", Stage::kMoved},
+      {"kv_cache/paged", "shared", Stage::kMoved},
+      {"kv_cache/paged", "copies", Stage::kMoved},
+      {"kv_cache/paged", "from ", Stage::kMoved},
+      {"kv_cache/paged", "to % page_tokens", Stage::kMoved},
+      {"kv_cache/paged", "to / page_tokens", Stage::kMoved},
+      {"kv_cache/paged", "release(", Stage::kMoved},
+      {"kv_cache/paged", "parent", Stage::kMoved},
+      {"kv_cache/paged", "head * page_tokens();", Stage::kMoved}};
   return stages;
 }
 
