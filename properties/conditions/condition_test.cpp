@@ -151,6 +151,18 @@ TEST(Condition, LooksAtTheCallsOfTheLaw) {
                   .holds_in_any(situations_of(plain, masked)));
 }
 
+// A row that is not there would be edited beyond the tensors of the case.
+TEST(Condition, LooksAtNoCallThatALawDoesNotMake) {
+  const Case value = case_of("B1,H1,Tq1,Tk2,d1,kvlen=0");
+  const Law& law = *find_law("masked_nonfinite_is_ignored");
+  const Plan plan = law.plan(value, KernelInfo{});
+  ASSERT_FALSE(plan.not_applicable.empty());
+  ASSERT_FALSE(plan.calls.empty());
+  EXPECT_EQ(situations_of(value, plan).size(), 1u);
+  EXPECT_FALSE(
+      condition("rows(seen > 0)").holds_in_any(situations_of(value, plan)));
+}
+
 TEST(Condition, LooksAtTheStoriesOfTheLaw) {
   const Case value = case_of("B1,H1,d1,cap4,story=step.a.2");
   const Law& law = *find_law("cache_decode_equals_prefill");

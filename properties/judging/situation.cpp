@@ -67,6 +67,8 @@ std::vector<Situation> situations_of(const Case& value, const Plan& plan) {
       std::any_of(plan.calls.begin(), plan.calls.end(),
                   [](const PlannedCall& call) { return call.snapshot; });
   if (story) all.emplace_back(value, plan.calls);
+  // Their edits may write where such a case has no room.
+  if (!plan.not_applicable.empty()) return all;
   for (const PlannedCall& call : plan.calls)
     if (!call.snapshot) all.emplace_back(value, call);
   return all;

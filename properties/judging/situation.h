@@ -48,8 +48,8 @@ class Situation {
   mutable std::optional<Visibility> visibility_;
 };
 
-// The case, and what the law makes of it on this kernel. Both must outlive the
-// result.
+// The case, and what the law makes of it on this kernel: nothing, where it says
+// nothing about the case. Both must outlive the result.
 std::vector<Situation> situations_of(const Case& value, const Plan& plan);
 
 }  // namespace qkvet::properties
