@@ -45,6 +45,7 @@ struct Diagnosis {
   // What is certain of an unknown cause all the same, "every element of o is
   // NaN, for every input that was tried"; "" if nothing is.
   std::string seen;
+  std::string left_out;  // "" or why fewer probes were made than there are
   // "scale_times_8": the name of the first cause; "unknown".
   std::string name() const {
     return causes.empty() ? "unknown" : causes[0].name;

@@ -209,12 +209,15 @@ Diagnosis Inquiry::conclusion() {
     diagnosis.predicted = standing_[0].predicted;
     const bool sure = diagnosis.causes.size() == 1 &&
                       standing_[0].silent == 0 && failing_ < probes_ &&
-                      standing_[0].telling >= kLeastFailing;
+                      standing_[0].telling >= kLeastFailing &&
+                      !witness_.is_too_slow();
     diagnosis.certainty = sure ? Certainty::kSure : Certainty::kLikely;
   } else if (bare_) {
     diagnosis.seen = seen_text(*bare_);
   }
   diagnosis.calls = witness_.calls_made();
+  if (witness_.is_too_slow())
+    diagnosis.left_out = "the kernel's calls take too long for more probes";
   return diagnosis;
 }
 

@@ -113,9 +113,13 @@ std::optional<Case> with_commands_of_law(const Failure& failure,
   Story story;
   for (size_t n = 0; n < prepared->calls.size(); ++n) {
     const auto whole = prepared->work->whole_call(witness.kernel(), n);
-    if (whole.planned.operation == Operation::kCacheCreate) story.clear();
-    if (whole.planned.snapshot && whole.planned.snapshot->illegal.empty() &&
-        whole.planned.operation != Operation::kCacheReadBack)
+    const Operation operation = whole.planned.operation;
+    // It has a snapshot as well, of no command.
+    if (operation == Operation::kCacheCreate)
+      story.clear();
+    else if (whole.planned.snapshot &&
+             whole.planned.snapshot->illegal.empty() &&
+             operation != Operation::kCacheReadBack)
       story.push_back(whole.planned.snapshot->command);
   }
   Case value = failure.smallest;

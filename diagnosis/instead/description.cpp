@@ -19,30 +19,36 @@ double largest_share(const WrongAnswer& answer, int64_t row) {
 
 namespace {
 
+// NaN is what lies between the rows of a tensor, and, where a description
+// leaves that open, what nobody knows.
+bool fits_number(const Description& description, double actual, double value,
+                 double bound, Dtype dtype) {
+  if (std::isnan(value)) return description.leaves_open || std::isnan(actual);
+  return is_near(actual, value, bound, dtype);
+}
+
 // Rows of lse and weights that belong to wrong rows of o.
-bool fits_rest(const Predicted& predicted, const WrongAnswer& answer,
-               const WrongOutput& o) {
+bool fits_rest(const Description& description, const Predicted& predicted,
+               const WrongAnswer& answer, const WrongOutput& o) {
   const Shape& s = answer.value().shape;
-  const auto is_near_at = [](const std::vector<double>& actual, size_t n,
-                             const std::vector<double>& values,
-                             const std::vector<double>& bounds, Dtype dtype) {
-    if (actual.empty() || values.size() != actual.size() ||
-        bounds.size() != actual.size())
-      return true;
-    return (std::isnan(actual[n]) && std::isnan(values[n])) ||
-           is_near(actual[n], values[n], bounds[n], dtype);
+  const auto fits_at = [&](const std::vector<double>& actual, size_t n,
+                           const std::vector<double>& values,
+                           const std::vector<double>& bounds, Dtype dtype) {
+    return actual.empty() || values.size() != actual.size() ||
+           bounds.size() != actual.size() ||
+           fits_number(description, actual[n], values[n], bounds[n], dtype);
   };
   int64_t last = -1;
   for (const size_t n : o.wrong) {
     const int64_t row = static_cast<int64_t>(n) / s.dv;
     if (row == last) continue;
     last = row;
-    if (!is_near_at(answer.lse, static_cast<size_t>(row), predicted.lse,
-                    predicted.lse_bounds, lse_dtype(o.dtype)))
+    if (!fits_at(answer.lse, static_cast<size_t>(row), predicted.lse,
+                 predicted.lse_bounds, lse_dtype(o.dtype)))
       return false;
     for (int64_t j = 0; j < s.Tk; ++j)
-      if (!is_near_at(answer.weights, static_cast<size_t>(row * s.Tk + j),
-                      predicted.weights, predicted.weights_bounds, o.dtype))
+      if (!fits_at(answer.weights, static_cast<size_t>(row * s.Tk + j),
+                   predicted.weights, predicted.weights_bounds, o.dtype))
         return false;
   }
   return true;
@@ -59,18 +65,15 @@ bool fits(const Description& description, const WrongAnswer& answer,
   size_t open = 0;
   const bool fits_output =
       std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
-        // What lies between the rows of a tensor is NaN.
-        const bool is_open = std::isnan(predicted->values[n]);
-        open += is_open && !std::isnan(output.actual[n]);
-        return (is_open &&
-                (description.leaves_open || std::isnan(output.actual[n]))) ||
-               is_near(output.actual[n], predicted->values[n],
-                       predicted->bounds[n], output.dtype);
+        const double actual = output.actual[n], value = predicted->values[n];
+        open += std::isnan(value) && !std::isnan(actual);
+        return fits_number(description, actual, value, predicted->bounds[n],
+                           output.dtype);
       });
   // What is known of most of them has to be right.
   return fits_output && 2 * open <= output.wrong.size() &&
          (output.name != TensorName::kO ||
-          fits_rest(*predicted, answer, output));
+          fits_rest(description, *predicted, answer, output));
 }
 
 const char* stage_name(Stage stage) {

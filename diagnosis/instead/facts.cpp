@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "properties/calls/story_calls.h"
 #include "properties/calls/story_storage.h"
@@ -13,8 +14,9 @@ namespace qkvet::diagnosis {
 namespace {
 
 std::string place_text(const MemoryFault& fault) {
-  const std::string name =
-      fault.tensor ? tensor_name(*fault.tensor) : "a tensor";
+  const std::string name = fault.of_reason ? "the text of its reason"
+                           : fault.tensor  ? tensor_name(*fault.tensor)
+                                           : "the workspace";
   if (fault.inside) return name + ", which is an input, is written to";
   const char* verb = fault.is_write ? "written" : "read";
   return name + " is " + verb +
@@ -76,18 +78,61 @@ Facts facts_of_calls(const Evidence& evidence, const JudgedKernel& kernel) {
 
 namespace {
 
+// What a sequence holds, held in front of the last command, and ever held.
+struct Holdings {
+  std::vector<Token> now, before;
+  std::set<Token> ever;
+
+  void become(const std::vector<Token>& tokens) {
+    before = std::exchange(now, tokens);
+    ever.insert(tokens.begin(), tokens.end());
+  }
+};
+
+// Those of every sequence, and all tokens that the cache was given.
+class HeldTokens {
+ public:
+  explicit HeldTokens(int64_t sequences)
+      : held_(static_cast<size_t>(sequences)) {}
+
+  void play(const Snapshot& snapshot) {
+    const StoryCommand& command = snapshot.command;
+    brought_.insert(snapshot.history.begin(), snapshot.history.end());
+    const std::vector<Holdings> were = held_;
+    for (size_t s = 0; s < held_.size(); ++s) {
+      const auto is = [s](int64_t sequence) {
+        return std::cmp_equal(s, sequence);
+      };
+      if (command.verb == StoryVerb::kReorder)
+        held_[s].become(
+            were[static_cast<size_t>(command.parents[s] - 'a')].now);
+      else if (is(command.verb == StoryVerb::kFork ? command.count
+                                                   : command.sequence))
+        held_[s].become(snapshot.history);
+    }
+  }
+
+  const Holdings& of(int64_t sequence) const {
+    return held_[static_cast<size_t>(sequence)];
+  }
+  const std::set<Token>& brought() const { return brought_; }
+
+ private:
+  std::vector<Holdings> held_;
+  std::set<Token> brought_;
+};
+
 // Where the rows of a story's tokens lie in its inputs, and those of what was
 // read back.
 class ReadBack {
  public:
   ReadBack(const Case& value, const Inputs& own, const Snapshot& snapshot,
-           const CallOutcome& read, std::vector<Token> before,
-           const std::set<Token>& brought)
+           const CallOutcome& read, const HeldTokens& held)
       : s_(value.shape),
         own_(own),
         history_(snapshot.history),
-        before_(std::move(before)),
-        brought_(brought),
+        held_(held.of(snapshot.command.sequence)),
+        brought_(held.brought()),
         k_(as_doubles(read.stage_k, Dtype::kF32)),
         v_(as_doubles(read.stage_v, Dtype::kF32)) {}
 
@@ -120,7 +165,7 @@ class ReadBack {
                               : of_keys            ? "keys"
                                                    : "values";
     for (const std::string& one : *common)
-      out.push_back(which + " are read back as " + one);
+      out.push_back("the wrong " + which + " that are read back are " + one);
     return out;
   }
 
@@ -169,7 +214,8 @@ class ReadBack {
       say(is_at(history_, t / page * page + t / page % page),
           "those of the token whose number in its page is that" + of_page);
     }
-    say(is_at(before_, t), "what stood in their place before the last command");
+    say(is_at(held_.before, t),
+        "what stood in their place before the last command");
     const auto is_held = [&](const Token& token) {
       return std::find(history_.begin(), history_.end(), token) !=
              history_.end();
@@ -180,8 +226,7 @@ class ReadBack {
         of_head |= other != h && holds(keys, h, t, other, token);
       if (!holds(keys, h, t, h, token)) continue;
       of_own |= is_held(token);
-      of_lost |= !is_held(token) &&
-                 token.sequence == history_[static_cast<size_t>(t)].sequence;
+      of_lost |= !is_held(token) && held_.ever.count(token) > 0;
       of_other |= !is_held(token);
     }
     say(of_own, "those of another token of the sequence");
@@ -199,7 +244,7 @@ class ReadBack {
   const Shape& s_;
   const Inputs& own_;
   const std::vector<Token>& history_;
-  std::vector<Token> before_;
+  const Holdings& held_;
   const std::set<Token>& brought_;
   std::vector<double> k_, v_;
 };
@@ -215,25 +260,19 @@ std::optional<Facts> facts_of_storage(const Evidence& evidence,
     return std::nullopt;
   const Inputs& own = evidence.work->own_inputs();
   const Plan plan = evidence.law->plan(value, kernel.info);
-  std::set<Token> brought;
-  std::vector<std::vector<Token>> held(static_cast<size_t>(value.shape.B));
-  std::vector<Token> before;
+  HeldTokens held(value.shape.B);
   for (size_t n = 0; n < evidence.outcomes.size(); ++n) {
     const PlannedCall& planned = plan.calls[n];
-    if (!planned.snapshot || !planned.snapshot->illegal.empty()) continue;
-    const Snapshot& snapshot = *planned.snapshot;
-    brought.insert(snapshot.history.begin(), snapshot.history.end());
-    const auto sequence = static_cast<size_t>(snapshot.command.sequence);
+    if (!planned.snapshot || !planned.snapshot->illegal.empty() ||
+        planned.operation == Operation::kCacheCreate)
+      continue;
     if (planned.operation != Operation::kCacheReadBack) {
-      if (sequence < held.size()) {
-        before = held[sequence];
-        held[sequence] = snapshot.history;
-      }
+      held.play(*planned.snapshot);
       continue;
     }
     if (evidence.outcomes[n].status != CallStatus::kDone) return std::nullopt;
-    const ReadBack read(value, own, snapshot, evidence.outcomes[n], before,
-                        brought);
+    const ReadBack read(value, own, *planned.snapshot, evidence.outcomes[n],
+                        held);
     if (!read.is_known()) return std::nullopt;
     if (auto facts = read.facts()) return facts;
   }

@@ -19,8 +19,8 @@ using Facts = std::vector<std::string>;
 Facts facts_of_calls(const Evidence& evidence, const JudgedKernel& kernel);
 
 // Of the first read_back() that gives other tokens than it should, of a case
-// whose tokens are all unlike: "keys and values are read back as those of the
-// token in front". Nothing: all are right, or nothing is known.
+// whose tokens are all unlike: "the wrong keys that are read back are those of
+// the token in front". Nothing: all are right, or nothing is known.
 std::optional<Facts> facts_of_storage(const Evidence& evidence,
                                       const JudgedKernel& kernel);
 

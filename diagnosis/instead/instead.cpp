@@ -4,145 +4,23 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <deque>
 #include <map>
 
 #include "diagnosis/instead/claims.h"
 #include "diagnosis/instead/collector.h"
+#include "diagnosis/instead/output_search.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
 namespace {
 
-// Elements that are wrong by far: without so many nothing is said.
-constexpr int kFewestTelling = 6;
 // What is said must be true of further answers, of another seed, as well.
 constexpr uint64_t kSecondSeed = 0x5345;
 constexpr size_t kMostFurther = 16;
 constexpr int kMostFurtherAsked = 40;
-// Multiplications (work_of) of all readings of all cases: of a reference that
-// takes some ten nanoseconds each, with its bound, a second.
-constexpr int64_t kMostReadingWork = 15'000'000;
-
-// --- one output
-
-class OutputSearch {
- public:
-  OutputSearch(const KernelUnderTest& kernel, TimeUse& time, int64_t& work)
-      : kernel_(kernel), time_(time), work_(work) {}
-
-  // Nothing: no single description.
-  std::optional<Claim> claim_of_empty_rows(const Wrongs& wrongs) {
-    for (const auto& claims : {claims_of_one_number(wrongs), claims_of_means()})
-      for (const Claim& one : claims)
-        if (is_true_of_all(one, wrongs)) return one;
-    return std::nullopt;
-  }
-
-  std::optional<Claim> claim(TensorName name, const Wrongs& wrongs) {
-    if (auto one = claim_of_all(name, wrongs)) return one;
-    return claim_where_finite(name, wrongs);
-  }
-  bool has_ended() const { return work_ > kMostReadingWork; }
-
- private:
-  // Numbers that a formula has no value for are NaN, whatever it is.
-  std::optional<Claim> claim_where_finite(TensorName name,
-                                          const Wrongs& wrongs) {
-    std::deque<WrongOutput> outputs;
-    Wrongs finite;
-    size_t all = 0, left = 0;
-    for (const auto& [answer, output] : wrongs) {
-      outputs.push_back(where_finite(*output));
-      all += output->wrong.size();
-      left += outputs.back().wrong.size();
-      if (!outputs.back().wrong.empty())
-        finite.push_back({answer, &outputs.back()});
-    }
-    if (left == all || finite.size() < kFewestCases) return std::nullopt;
-    const auto one = claim_of_all(name, finite);
-    if (!one) return std::nullopt;
-    return Claim{"where it is finite, " + one->text,
-                 [is_true_of = one->is_true_of](const WrongAnswer& answer,
-                                                const WrongOutput& output) {
-                   return is_true_of(answer, where_finite(output));
-                 },
-                 one->stage};
-  }
-
-  std::optional<Claim> claim_of_all(TensorName name, const Wrongs& wrongs) {
-    const auto is_true = [&](const Claim& claim) {
-      return is_true_of_all(claim, wrongs);
-    };
-    for (const Claim& one : claims_of_one_number(wrongs))
-      if (is_true(one)) return one;
-    int telling = 0;
-    for (const auto& [answer, output] : wrongs) telling += output->telling;
-    if (const auto one = claim_of_rounding(wrongs); one && is_true(*one))
-      return one;
-    if (telling < kFewestTelling) return std::nullopt;
-    if (const auto one = by_description(name, wrongs)) return one;
-    std::vector<Claim> measured;
-    for (const auto& one : {claim_of_factor(wrongs), claim_of_constant(wrongs)})
-      if (one) measured.push_back(*one);
-    if (name == TensorName::kLse)
-      for (Claim& one : claims_of_lse_parts(wrongs))
-        measured.push_back(std::move(one));
-    for (const Claim& one : measured)
-      if (is_true(one)) return one;
-    if (name != TensorName::kO && name != TensorName::kLse) return std::nullopt;
-    if (has_ended() || wrongs[0].first->truth == nullptr) return std::nullopt;
-    if (auto one = claim_of_measure(wrongs, kernel_.judged, time_,
-                                    kMostReadingWork - work_))
-      return one;
-    return name == TensorName::kO ? claim_of_rows(wrongs) : std::nullopt;
-  }
-
-  static bool is_true_of_all(const Claim& claim, const Wrongs& wrongs) {
-    return std::all_of(wrongs.begin(), wrongs.end(), [&](const auto& one) {
-      return claim.is_true_of(*one.first, *one.second);
-    });
-  }
-
-  std::optional<Claim> by_description(TensorName name, const Wrongs& wrongs) {
-    std::vector<Description> all = descriptions_by_number(name);
-    if (name == TensorName::kO || name == TensorName::kLse)
-      for (Description& one : descriptions_by_reading(
-               kernel_.judged, time_,
-               wrongs[0].first->evidence->value().subject()))
-        all.push_back(std::move(one));
-    std::optional<Claim> found;
-    for (const Description& one : all) {
-      if (has_ended()) break;
-      if (!is_true_of_all(one, wrongs)) continue;
-      // Of several the first is as true as the others; the stage is not.
-      if (found) {
-        if (found->stage != one.stage) found->stage = Stage::kUnknown;
-        continue;
-      }
-      found =
-          Claim{one.text,
-                [one](const WrongAnswer& answer, const WrongOutput& output) {
-                  return fits(one, answer, output);
-                },
-                one.stage};
-    }
-    return found;
-  }
-
-  bool is_true_of_all(const Description& one, const Wrongs& wrongs) {
-    for (const auto& [answer, output] : wrongs) {
-      work_ += work_of(answer->value());
-      if (has_ended() || !fits(one, *answer, *output)) return false;
-    }
-    return true;
-  }
-
-  const KernelUnderTest& kernel_;
-  TimeUse& time_;
-  int64_t& work_;
-};
+// Cases that end in a call, of which so many need no further one.
+constexpr int kEnoughAlone = 10;
 
 // "dk and dv"
 std::string listed(const std::vector<std::string>& names) {
@@ -181,15 +59,25 @@ bool are_rows_without_a_key(const Instead& instead) {
   return has_o && has_lse;
 }
 
+// What is said of o alone says nothing of what a wrong lse comes of.
+bool is_at_odds_with_lse(const Instead& instead, const OutputInstead& o) {
+  return std::any_of(instead.outputs.begin(), instead.outputs.end(),
+                     [&](const OutputInstead& one) {
+                       return one.output == TensorName::kLse &&
+                              (one.text.empty() || one.stage != o.stage);
+                     });
+}
+
 // The description of o, held against probes, and what was gone beyond.
 Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
                const std::vector<Touch>& touches, Witness* witness) {
   const OutputInstead* o = nullptr;
   for (const OutputInstead& one : instead.outputs)
     if (one.output == TensorName::kO) o = &one;
-  const Stage told = o == nullptr                      ? Stage::kUnknown
-                     : are_rows_without_a_key(instead) ? Stage::kKeys
-                                                       : o->stage;
+  const Stage told = o == nullptr                       ? Stage::kUnknown
+                     : are_rows_without_a_key(instead)  ? Stage::kKeys
+                     : is_at_odds_with_lse(instead, *o) ? Stage::kUnknown
+                                                        : o->stage;
   if (witness == nullptr) return told;
   const Stage touched = stage_of_touches(touches, *witness);
   // Where each number comes from is not told by what one stage makes of it.
@@ -328,6 +216,8 @@ void keep_the_true(const Failure& failure, const FailsWhere& where,
   if (!instead.is_description()) return;
   Collector collector(kernel, witness, kMostFurther, kMostFurtherAsked);
   ask_fresh(failure, where, kSecondSeed, kMostFurtherAsked, collector);
+  if (collector.ends().empty() && instead.end.cases < kEnoughAlone)
+    instead.end.text.clear();
   drop_untrue(collector.ends(), instead.end);
   drop_untrue(collector.stored(), instead.stored);
   for (const WrongAnswer& answer : collector.take())

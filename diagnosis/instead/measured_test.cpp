@@ -102,6 +102,71 @@ TEST(Instead, TwoTurnsAreNotOne) {
   EXPECT_EQ(o->text, "");
 }
 
+// What stands behind a tensor is nobody's: anything may come of it, as long as
+// the others are as described. Where it alone is wrong, nothing is known.
+FakeExecutor::Question that_reads_a_token_further(bool in_all_rows) {
+  return [=, kept = std::make_shared<Kept::element_type>()](KernelCall&,
+                                                            Problem& p) {
+    const int64_t all = p.shape.q_elements(), d = p.shape.d;
+    if (all < 3 * d || p.shape.Tq < 3) return;
+    std::vector<double> q(p.q, p.q + all);
+    if (in_all_rows) q.erase(q.begin(), q.begin() + d);
+    q.resize(static_cast<size_t>(all - d));
+    for (int64_t c = 0; c < d; ++c)
+      q.push_back(std::sin(static_cast<double>(7 * all + c)));
+    kept->push_back(std::move(q));
+    p.q = kept->back().data();
+  };
+}
+
+TEST(Instead, WhatComesOfANobodysAddressIsLeftOpen) {
+  for (const bool in_all_rows : {true, false}) {
+    const Fault fault{
+        "", Stage::kScores, that_reads_a_token_further(in_all_rows), {}};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text,
+              in_all_rows
+                  ? "what comes of q read one token further on, also where "
+                    "that is the next of another"
+                  : "");
+    EXPECT_EQ(looked.score.right, looked.score.all);
+  }
+}
+
+// Beside a sink every row has a sum of its own: one that is another is of the
+// softmax, but for what a bias adds to all scores of a row alike.
+TEST(Instead, AnotherSumBesideASinkMayBeOfTheBias) {
+  const FakeExecutor::Question other_sink =
+      [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
+        if (p.sink == nullptr) return;
+        std::vector<double> sink(p.sink, p.sink + p.shape.H);
+        for (int64_t h = 0; h < p.shape.H; ++h)
+          sink[static_cast<size_t>(h)] +=
+              1 + std::cos(static_cast<double>(3 * h + p.shape.Tk));
+        kept->push_back(std::move(sink));
+        p.sink = kept->back().data();
+      };
+  const FakeExecutor::Question other_bias =
+      [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
+        if (p.sink == nullptr || p.bias == nullptr) return;
+        std::vector<double> bias(p.bias, p.bias + p.shape.weights_elements());
+        for (int64_t n = 0; n < std::ssize(bias); ++n)
+          bias[static_cast<size_t>(n)] +=
+              1 + std::cos(static_cast<double>(n / p.shape.Tk));
+        kept->push_back(std::move(bias));
+        p.bias = kept->back().data();
+      };
+  const Looked of_sink = look({"", Stage::kSoftmax, other_sink, {}});
+  ASSERT_TRUE(of_sink.failure);
+  EXPECT_EQ(of_sink.instead.stage, Stage::kSoftmax) << of_sink.instead.text();
+  const Looked of_bias = look({"", Stage::kBias, other_bias, {}});
+  ASSERT_TRUE(of_bias.failure);
+  EXPECT_NE(of_bias.instead.stage, Stage::kSoftmax) << of_bias.instead.text();
+}
+
 FakeExecutor::Answer each_lse(double (*of)(double largest, double log_of_sum)) {
   return [of](const KernelCall& call, OracleOutput& out, CallOutcome&) {
     if (call.sink != nullptr) return;

@@ -88,6 +88,13 @@ class StageProbes {
         weights_(beside(TensorName::kWeights)) {}
 
   Stage stage() {
+    const Stage seen = seen_stage();
+    return seen == Stage::kSoftmax && have_rows_behind() ? Stage::kUnknown
+                                                         : seen;
+  }
+
+ private:
+  Stage seen_stage() {
     if (is_unwritten()) return Stage::kOutput;
     without_scores_ = with_data_of(TensorName::kQ, RecipeKind::kZero);
     of_ones_ = with_data_of(TensorName::kV, RecipeKind::kOne);
@@ -109,7 +116,6 @@ class StageProbes {
     return stage == Stage::kUnknown ? by_options() : stage;
   }
 
- private:
   Beside beside(TensorName name) const {
     int right = 0, wrong = 0;
     for (const WrongAnswer* answer : asked_) {
@@ -207,6 +213,7 @@ class StageProbes {
         // Of an output alone the product with V may have another sum, too.
         if (weights_ != Beside::kWrong && lse_ != Beside::kWrong)
           return Stage::kUnknown;
+        if (has_sink()) return of_another_sum_beside_a_sink();
         return has_keys_of_score_zero() ? Stage::kKeys : Stage::kSoftmax;
       case RowOfWeights::kOtherScores:
         return of_other_scores();
@@ -222,6 +229,16 @@ class StageProbes {
                                   dialect.lse_base == QKVET_LSE_BASE2);
   }
 
+  static void drop_biases(Case& value) {
+    value.score_bias.reset();
+    value.slopes.reset();
+    value.member_slopes = false;
+    std::erase_if(value.set, [](const SetValue& one) {
+      return one.tensor == TensorName::kBias ||
+             one.tensor == TensorName::kSlopes;
+    });
+  }
+
   // Weights of other scores, wrong with q = 0 as well.
   Stage of_other_scores() {
     const auto is_biased = [](const Case& value) {
@@ -230,17 +247,39 @@ class StageProbes {
     for (const WrongAnswer* answer : asked_)
       if (!is_biased(answer->value())) return Stage::kUnknown;
     return with([](Case value) {
-             value.score_bias.reset();
-             value.slopes.reset();
-             value.member_slopes = false;
-             std::erase_if(value.set, [](const SetValue& one) {
-               return one.tensor == TensorName::kBias ||
-                      one.tensor == TensorName::kSlopes;
-             });
+             drop_biases(value);
              return value;
            }).are_all_right()
                ? Stage::kBias
                : Stage::kUnknown;
+  }
+
+  // Rows behind a length or in a page that nobody filled are keys of any score,
+  // where they are seen.
+  bool have_rows_behind() const {
+    return std::all_of(asked_.begin(), asked_.end(),
+                       [](const WrongAnswer* answer) {
+                         const Case& value = answer->value();
+                         return value.paging.size > 0 || !value.kv_len.empty();
+                       });
+  }
+
+  bool has_sink() const {
+    return std::any_of(asked_.begin(), asked_.end(),
+                       [](const WrongAnswer* answer) {
+                         return answer->value().sink.has_value();
+                       });
+  }
+
+  // What all scores have too much has another share of such a sum as well, and
+  // may come of a bias or of the cap.
+  Stage of_another_sum_beside_a_sink() {
+    const bool is_of_the_sum = with([](Case value) {
+                                 drop_biases(value);
+                                 value.softcap = 0;
+                                 return value;
+                               }).are_all_wrong();
+    return is_of_the_sum ? Stage::kSoftmax : of_other_scores();
   }
 
   // What all of them have and are right without.
@@ -289,41 +328,6 @@ class StageProbes {
   Probe without_scores_, of_ones_;
 };
 
-// Of what reads or writes a tensor.
-Stage stage_of_tensor(TensorName tensor) {
-  switch (tensor) {
-    case TensorName::kQ:
-    case TensorName::kK:
-    case TensorName::kRopeCos:
-    case TensorName::kRopeSin:
-      return Stage::kScores;
-    case TensorName::kBias:
-    case TensorName::kSlopes:
-      return Stage::kBias;
-    case TensorName::kMask:
-    case TensorName::kQLen:
-    case TensorName::kKvLen:
-    case TensorName::kCuQ:
-    case TensorName::kCuK:
-      return Stage::kKeys;
-    case TensorName::kSink:
-      return Stage::kSoftmax;
-    case TensorName::kV:
-      return Stage::kValues;
-    case TensorName::kO:
-    case TensorName::kWeights:
-      return Stage::kOutput;
-    case TensorName::kLse:
-      return Stage::kLse;
-    default:
-      return Stage::kUnknown;
-  }
-}
-
-}  // namespace
-
-namespace {
-
 // Exponentials that are all the same factor too large leave weights as they
 // are, so that a wrong lse does not lie in lse.
 bool is_constant_apart(const std::vector<WrongAnswer>& answers) {
@@ -357,35 +361,6 @@ Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness) {
   if (asked.empty()) return wrong_lse == 0 ? Stage::kOutput : Stage::kUnknown;
   if (asked.size() < kFewestProbed) return Stage::kUnknown;
   return StageProbes(std::move(asked), witness).stage();
-}
-
-Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness) {
-  if (touches.size() < kFewestProbed) return Stage::kUnknown;
-  std::optional<Stage> stage;
-  for (const Touch& touch : touches) {
-    const Stage here =
-        touch.tensor ? stage_of_tensor(*touch.tensor) : Stage::kUnknown;
-    if (here == Stage::kUnknown || (stage && *stage != here))
-      return Stage::kUnknown;
-    stage = here;
-  }
-  if (*stage != Stage::kScores) return *stage;
-  // Whoever takes a row or a key too many reads its mask before its scores.
-  constexpr size_t kMasked = 4;
-  size_t masked = 0;
-  for (const Touch& touch : touches) {
-    Case value = touch.value;
-    if (value.subject() != Subject::kAttention || masked == kMasked) continue;
-    value.mask = {MaskKind::kButN, 0};
-    if (!invalid_reason(value).empty()) continue;
-    const auto evidence = witness.ask(agreement(), value);
-    const auto tensor =
-        evidence == nullptr ? std::nullopt : touched_outside(*evidence);
-    if (!tensor) continue;
-    if (stage_of_tensor(*tensor) != *stage) return Stage::kUnknown;
-    ++masked;
-  }
-  return masked > 0 ? *stage : Stage::kUnknown;
 }
 
 Stage stage_of_dropout(const Failure& failure, Witness& witness) {

@@ -14,7 +14,8 @@ namespace {
 constexpr int kFewestAlike = 3;
 constexpr int kMostAlike = 8;
 
-// kDied: without numbers, say for memory that an earlier call has damaged.
+// kDied: without numbers, say for memory that an earlier call has damaged, or
+// refused.
 enum class Came : uint8_t { kUnknown, kRight, kWrong, kDied };
 
 Came came_out(const Law& law, const Case& value, Witness& witness) {
@@ -27,8 +28,10 @@ Came came_out(const Law& law, const Case& value, Witness& witness) {
   if (evidence == nullptr || evidence->judgement.compared == 0)
     return Came::kUnknown;
   if (!evidence->failed()) return Came::kRight;
-  return evidence->judgement.kind == FailureKind::kMemory ||
-                 evidence->judgement.kind == FailureKind::kCrash
+  const bool has_ended = std::any_of(
+      evidence->outcomes.begin(), evidence->outcomes.end(),
+      [](const CallOutcome& one) { return one.status != CallStatus::kDone; });
+  return has_ended || evidence->judgement.kind != FailureKind::kLaw
              ? Came::kDied
              : Came::kWrong;
 }
@@ -52,8 +55,22 @@ Case with_own_tokens(Case value) {
   return value;
 }
 
+// One query of every sequence that holds tokens, behind all commands: each is
+// read back then, and a law wants a query. Nothing: none of them holds any.
+std::optional<Case> with_all_read(const Case& value, const Story& story) {
+  const std::vector<Snapshot> played =
+      play_story(story, {value.shape.B, value.capacity, false, value.cache});
+  Story all = story;
+  if (!played.empty())
+    for (int64_t s = 0; s < value.shape.B; ++s)
+      if (played.back().lengths[static_cast<size_t>(s)] > 0)
+        all.push_back({StoryVerb::kAttend, s, 1});
+  if (all.size() == story.size()) return std::nullopt;
+  return with_story(value, all);
+}
+
 // The same without what moves or takes away, and room for all of it.
-Case without_moves(Case value, const Story& story) {
+std::optional<Case> without_moves(Case value, const Story& story) {
   Story kept;
   int64_t tokens = 0;
   for (const StoryCommand& one : story) {
@@ -62,28 +79,37 @@ Case without_moves(Case value, const Story& story) {
     tokens += one.count;
   }
   value.capacity = std::max(value.capacity, tokens);
-  return with_story(std::move(value), kept);
+  return with_all_read(value, kept);
 }
 
-// The command behind which a sequence is first not what it was given. Where a
-// token is another only behind a move, the move has left it so.
+// The command behind which a sequence is not what it was given, and was before
+// it. Where a token is another only behind a move, the move has left it so.
 Stage stage_of_storage(const Law& stores, const Case& value, Witness& witness) {
-  for (size_t n = 1; n <= value.story.size(); ++n) {
-    const Story begin(value.story.begin(),
-                      value.story.begin() + static_cast<ptrdiff_t>(n));
-    const Came came = came_out(stores, with_story(value, begin), witness);
-    if (came != Came::kWrong && came != Came::kDied) continue;
-    if (!brings_tokens(begin.back())) return Stage::kMoved;
-    if (came == Came::kDied) return Stage::kUnknown;
-    switch (came_out(stores, without_moves(value, begin), witness)) {
-      case Came::kWrong:
-        return Stage::kWritten;
-      case Came::kRight:
-        return Stage::kMoved;
-      case Came::kDied:
-      case Came::kUnknown:
-        return Stage::kUnknown;
-    }
+  Came last = Came::kUnknown;
+  auto n = std::ssize(value.story);
+  for (; n >= 1; --n) {
+    const auto read =
+        with_all_read(value, {value.story.begin(), value.story.begin() + n});
+    if (!read) break;
+    const Came came = came_out(stores, *read, witness);
+    if (came == Came::kUnknown) return Stage::kUnknown;
+    if (came == Came::kRight) break;
+    last = came;
+  }
+  if (last == Came::kUnknown) return Stage::kUnknown;
+  const Story culprit(value.story.begin(), value.story.begin() + n + 1);
+  const bool is_moved = !brings_tokens(culprit.back());
+  if (is_moved && last == Came::kWrong) return Stage::kMoved;
+  if (!is_moved && last == Came::kDied) return Stage::kUnknown;
+  const auto unmoved = without_moves(value, culprit);
+  switch (unmoved ? came_out(stores, *unmoved, witness) : Came::kUnknown) {
+    case Came::kWrong:
+      return is_moved ? Stage::kUnknown : Stage::kWritten;
+    case Came::kRight:
+      return Stage::kMoved;
+    case Came::kDied:
+    case Came::kUnknown:
+      break;
   }
   return Stage::kUnknown;
 }

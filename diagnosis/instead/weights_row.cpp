@@ -68,10 +68,13 @@ std::optional<RowOfWeights> said_of(const WrongAnswer& answer,
       return RowOfWeights::kOneMissing;
     return RowOfWeights::kNothing;
   }
-  // Beside a sink other scores have another sum as well.
-  if (answer.value().sink)
+  // Beside a sink other scores have another sum as well, which one key alone
+  // does not tell.
+  if (answer.value().sink) {
+    if (row.there < 2) return std::nullopt;
     return in_proportion && !is_one ? RowOfWeights::kOtherSum
                                     : RowOfWeights::kNothing;
+  }
   if (!is_one) return RowOfWeights::kOtherSum;
   return in_proportion ? RowOfWeights::kNothing : RowOfWeights::kOtherScores;
 }

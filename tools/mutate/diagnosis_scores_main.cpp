@@ -19,7 +19,8 @@ const std::vector<MutatedKernel>& kernels_here() {
 }
 
 // What is known of their lines. A line of no row, such as a loop over channels,
-// may be wrong in one way or another, and its stage is not scored.
+// may be wrong in one way or another, and its stage is not scored; nor is that
+// of an exponential, with which the scores end and the softmax begins.
 const std::vector<KnownStage>& stages_here() {
   static const std::vector<KnownStage> stages = {
       {"scalar/plain", "weights[", Stage::kOutput},
@@ -34,7 +35,7 @@ const std::vector<KnownStage>& stages_here() {
       {"scalar/plain", "max + std::log(sum)", Stage::kLse},
       {"scalar/plain", "call.lse", Stage::kLse},
       {"scalar/plain", "fmax", Stage::kSoftmax},
-      {"scalar/plain", "std::exp", Stage::kSoftmax},
+      {"scalar/plain", "std::exp", Stage::kUnknown},
       {"scalar/plain", "sum += row.scores", Stage::kSoftmax},
       {"scalar/plain", "/= sum", Stage::kSoftmax},
       {"scalar/plain", "kept(row, n)", Stage::kValues},
@@ -46,7 +47,7 @@ const std::vector<KnownStage>& stages_here() {
       {"eigen/plain", "to->acc.noalias", Stage::kValues},
       {"eigen/plain", "/ sum", Stage::kSoftmax},
       {"eigen/plain", "maxCoeff", Stage::kSoftmax},
-      {"eigen/plain", "(row - max).exp()", Stage::kSoftmax},
+      {"eigen/plain", "(row - max).exp()", Stage::kUnknown},
       {"eigen/plain", "row.sum()", Stage::kSoftmax},
       {"eigen/plain", "max + std::log(sum)", Stage::kLse},
       {"eigen/plain", "lse[", Stage::kLse},
@@ -70,7 +71,7 @@ const std::vector<KnownStage>& stages_here() {
       {"avx2/flash", "empty = row.keys", Stage::kEmptyRows},
       {"avx2/flash", "max = ", Stage::kSoftmax},
       {"avx2/flash", "max[", Stage::kSoftmax},
-      {"avx2/flash", "exp_nonpositive", Stage::kSoftmax},
+      {"avx2/flash", "exp_nonpositive", Stage::kUnknown},
       {"avx2/flash", "row_weights", Stage::kSoftmax},
       {"avx2/flash", "score_panel", Stage::kScores},
       {"avx2/flash", "head.scale", Stage::kScores},

@@ -127,6 +127,8 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
     out += wrapped_field("cause", diagnosis.causes[0].cause, input.width);
     out += wrapped_field("", certainty_text(diagnosis), input.width);
   }
+  if (!diagnosis.left_out.empty())
+    out += wrapped_field("", diagnosis.left_out, input.width);
   out += optional_field("hidden", diagnosis.hidden, input.width);
   if (!diagnosis.causes.empty())
     out += wrapped_field("fix", diagnosis.causes[0].fix, input.width);

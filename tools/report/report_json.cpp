@@ -79,6 +79,12 @@ Json instead_json(const Instead& instead) {
                                {"description", one.text},
                                {"wrong_elements", one.elements},
                                {"cases", one.cases}});
+  const auto add_fact = [&json](const char* name, const FactInstead& fact) {
+    if (!fact.text.empty())
+      json[name] = {{"description", fact.text}, {"cases", fact.cases}};
+  };
+  add_fact("read_back", instead.stored);
+  add_fact("end", instead.end);
   if (!instead.left_out.empty()) json["left_out"] = instead.left_out;
   return json;
 }
@@ -93,6 +99,7 @@ void add_diagnosis(const CauseOfFailures& cause, Json& out) {
             {"foretold", diagnosis.predicted},
             {"calls", diagnosis.calls},
             {"hidden", diagnosis.hidden}};
+  if (!diagnosis.left_out.empty()) json["left_out"] = diagnosis.left_out;
   if (!diagnosis.where.text().empty())
     json["where"] = where_json(diagnosis.where);
   const Instead& instead = diagnosis.instead;

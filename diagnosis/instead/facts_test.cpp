@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// What failing cases show besides wrong numbers: what a cache reads back in the
+// place of tokens, how calls end, and that what takes too long is not asked
+// further. Each has a kernel of which it must be said, and one of which it must
+// not.
+#include "diagnosis/instead/facts.h"
+
+#include <gtest/gtest.h>
+
+#include "diagnosis/test_faults.h"
+#include "properties/cases/generate.h"
+#include "properties/testing/fake_tables.h"
+
+namespace qkvet::diagnosis::facts_test {
+namespace {
+
+// A cache of which some commands end as `ends` says.
+class EndingTables : public Executor {
+ public:
+  using Ends = std::function<CallStatus(const KernelCall& call)>;
+
+  EndingTables(Spoil spoil, Ends ends)
+      : tables_(std::move(spoil)), ends_(std::move(ends)) {}
+
+  const std::vector<KernelInfo>& kernels() const override {
+    return tables_.kernels();
+  }
+  std::vector<CallOutcome> run(int kernel,
+                               std::span<const KernelCall> calls) override {
+    std::vector<CallOutcome> outcomes = tables_.run(kernel, calls);
+    for (size_t n = 0; ends_ && n < calls.size(); ++n) {
+      const CallStatus status = ends_(calls[n]);
+      if (status == CallStatus::kDone) continue;
+      outcomes[n] = {};
+      outcomes[n].status = status;
+      // The cache is gone with its process.
+      for (size_t after = n + 1; after < calls.size(); ++after) {
+        if (calls[after].operation == Operation::kCacheCreate) break;
+        outcomes[after] = {};
+        outcomes[after].status = CallStatus::kNotRun;
+        n = after;
+      }
+    }
+    return outcomes;
+  }
+
+ private:
+  FakeTables tables_;
+  Ends ends_;
+};
+
+struct Looked {
+  Instead instead;
+  InsteadScore score;
+};
+
+// `law` finds the failure; fresh answers are those of `judged`.
+Looked look(const Spoil& spoil, const EndingTables::Ends& ends = {},
+            const char* law = "cache_agrees_with_history",
+            const Spoil* judged = nullptr) {
+  const KernelUnderTest kernel = FakeTables::under_test();
+  const std::vector<Failure> failures = failures_for_test(
+      kernel,
+      [&](size_t) {
+        return Opened{std::make_unique<EndingTables>(spoil, ends), ""};
+      },
+      {find_law(law)}, 4000);
+  Looked out;
+  EXPECT_FALSE(failures.empty()) << law;
+  if (failures.empty()) return out;
+  TimeUse time;
+  EndingTables executor(spoil, ends);
+  out.instead =
+      look_what_it_is_instead(failures[0], {}, kernel, executor, time);
+  EndingTables fresh(judged != nullptr ? *judged : spoil, ends);
+  out.score = score_instead(out.instead, failures[0], {}, kernel, fresh, time,
+                            /*seed=*/77, /*count=*/200);
+  return out;
+}
+
+// Values that a step stores: those of the token in front of each.
+void append_values_in_front(FakeTokens& tokens, FakeTokens more) {
+  for (size_t n = more.size(); n-- > 0;)
+    if (n > 0 || !tokens.empty())
+      more[n].v = n > 0 ? more[n - 1].v : tokens.back().v;
+  tokens.insert(tokens.end(), more.begin(), more.end());
+}
+
+// The copy keeps its own keys, as far as it had any.
+void fork_without_keys(const FakeTokens& from, FakeTokens& to) {
+  const FakeTokens own = to;
+  to = from;
+  for (size_t n = 0; n < std::min(own.size(), to.size()); ++n)
+    to[n].k = own[n].k;
+}
+
+Spoil with_append(void (*append)(FakeTokens&, FakeTokens)) {
+  Spoil spoil;
+  spoil.append = append;
+  return spoil;
+}
+
+TEST(Facts, WhatACacheReadsBackIsSaid) {
+  Spoil of_fork;
+  of_fork.fork = fork_without_keys;
+  Spoil of_evict;
+  of_evict.evict = [](FakeTokens& tokens, int64_t, int64_t count) {
+    tokens.resize(tokens.size() - static_cast<size_t>(count));
+  };
+  const struct {
+    Spoil spoil;
+    const char* text;
+    Stage stage;
+  } rows[] = {{with_append(append_values_in_front),
+               "the wrong values that are read back are those of the token in "
+               "front",
+               Stage::kWritten},
+              {of_fork,
+               "the wrong keys that are read back are what stood in their "
+               "place before the last command",
+               Stage::kMoved},
+              {of_evict,
+               "the wrong keys and values that are read back are what stood in "
+               "their place before the last command",
+               Stage::kMoved}};
+  for (const auto& row : rows) {
+    const Looked looked = look(row.spoil);
+    EXPECT_EQ(looked.instead.stored.text, row.text);
+    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(row.stage))
+        << row.text;
+    EXPECT_NE(looked.instead.text().find(row.text), std::string::npos);
+    EXPECT_GT(looked.score.all, 3) << row.text;
+    EXPECT_EQ(looked.score.right, looked.score.all) << row.text;
+  }
+}
+
+// Two things in turn have nothing in common; what is stored is right where the
+// attention over it is not; and a false fact is scored badly.
+TEST(Facts, WhatNoCacheReadsBackIsNotSaid) {
+  const Spoil in_turn = with_append([](FakeTokens& tokens, FakeTokens more) {
+    for (FakeToken& token : more) {
+      const size_t n = tokens.size();
+      if (n % 2 == 1) token.v = tokens.back().v;
+      if (n % 2 == 0 && n > 0)
+        for (double& x : token.v) x = 2 * x + 1;
+      tokens.push_back(token);
+    }
+  });
+  Spoil attended;
+  attended.question = [](Problem& p) { p.scale *= 2; };
+  for (const Spoil* spoil :
+       std::initializer_list<const Spoil*>{&in_turn, &attended}) {
+    const Looked looked = look(*spoil);
+    EXPECT_EQ(looked.instead.stored.text, "");
+    EXPECT_EQ(looked.instead.end.text, "");
+  }
+  const Spoil other = with_append([](FakeTokens& tokens, FakeTokens more) {
+    for (FakeToken& token : more)
+      for (double& x : token.v) x = -x;
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  });
+  const Looked judged = look(with_append(append_values_in_front), {},
+                             "cache_agrees_with_history", &other);
+  EXPECT_NE(judged.instead.stored.text, "");
+  EXPECT_LT(judged.score.right, judged.score.all);
+}
+
+// Commands of the law count, and the call that makes the cache is none.
+TEST(Facts, WhatALawPutsInHasMoved) {
+  Spoil spoil;
+  spoil.fork = [](const FakeTokens& from, FakeTokens& to) {
+    to = from;
+    for (FakeToken& token : to)
+      for (double& x : token.k) x += 1;
+  };
+  for (const char* law :
+       {"cache_forks_are_independent", "cache_agrees_with_history"}) {
+    const Looked looked = look(spoil, {}, law);
+    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(Stage::kMoved))
+        << law;
+    EXPECT_EQ(looked.instead.end.text, "") << law;
+  }
+}
+
+TEST(Facts, TheCommandThatEndsTheProcessIsSaid) {
+  const auto in_evict = [](const KernelCall& call) {
+    return call.operation == Operation::kCacheEvict ? CallStatus::kCrash
+                                                    : CallStatus::kDone;
+  };
+  // What brings tokens may have been damaged by what was there before.
+  const auto in_long_step = [](const KernelCall& call) {
+    return call.operation == Operation::kCacheStep && call.shape.Tk > 1
+               ? CallStatus::kCrash
+               : CallStatus::kDone;
+  };
+  const struct {
+    EndingTables::Ends ends;
+    const char* text;
+    Stage stage;
+  } rows[] = {{in_evict, "in `evict` the process ends", Stage::kMoved},
+              {in_long_step, "in `step` the process ends", Stage::kUnknown}};
+  for (const auto& row : rows) {
+    const Looked looked = look({}, row.ends);
+    EXPECT_EQ(looked.instead.end.text, row.text);
+    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(row.stage))
+        << row.text;
+    EXPECT_EQ(looked.score.right, looked.score.all) << row.text;
+  }
+}
+
+// Stories have commands that are to be refused: that they are is no fact, and
+// that others are is one.
+TEST(Facts, ARefusalThatIsRightIsNone) {
+  Spoil silent;
+  silent.gives_reasons = false;
+  const auto of_truncate = [](const KernelCall& call) {
+    return call.operation == Operation::kCacheTruncate ? CallStatus::kRefused
+                                                       : CallStatus::kDone;
+  };
+  const KernelUnderTest kernel = FakeTables::under_test();
+  for (const bool is_right : {true, false}) {
+    EndingTables executor(silent, is_right ? EndingTables::Ends()
+                                           : EndingTables::Ends(of_truncate));
+    TimeUse time;
+    Witness witness(kernel.judged, kernel.index, executor, time, 10'000);
+    const Law& law = *find_law(is_right ? "cache_refuses_illegal_calls"
+                                        : "cache_truncate_forgets");
+    int failed = 0;
+    for (int64_t n = 1; n <= 60; ++n) {
+      const auto evidence = witness.ask(law, planned_case(law, 5, n, {}));
+      if (evidence == nullptr || !evidence->failed()) continue;
+      ++failed;
+      const Facts facts = facts_of_calls(*evidence, kernel.judged);
+      EXPECT_EQ(facts.empty(), is_right);
+      EXPECT_EQ(shows(facts, "in `truncate` the call is refused"), !is_right);
+    }
+    EXPECT_GT(failed, 3) << law.id;
+  }
+}
+
+// Of a kernel whose calls take a second each every part asks a few, and says
+// that it stopped; one whose calls take no time is asked all.
+TEST(Facts, WhatTakesTooLongIsAskedNoFurther) {
+  for (const bool is_slow : {true, false}) {
+    const KernelUnderTest kernel = FakeExecutor::under_test();
+    TimeUse time;
+    int calls = 0;
+    const FakeExecutor::Question doubled = [](KernelCall&, Problem& p) {
+      p.scale *= 2;
+    };
+    const std::vector<Failure> failures = failures_for_test(
+        kernel,
+        [&](size_t) {
+          return Opened{std::make_unique<FakeExecutor>(doubled), ""};
+        },
+        {find_law("agrees_with_oracle")}, 3000);
+    ASSERT_FALSE(failures.empty());
+    FakeExecutor executor([&](KernelCall&, Problem& p) {
+      p.scale *= 2;
+      ++calls;
+      if (is_slow) time.kernel += 1;
+    });
+    const Diagnosis diagnosis =
+        diagnose(failures[0], kernel, executor, known_faults_for_test(), time);
+    EXPECT_EQ(diagnosis.left_out.empty(), !is_slow);
+    EXPECT_EQ(diagnosis.instead.left_out == "calls take too long", is_slow);
+    EXPECT_EQ(calls < 60, is_slow) << calls;
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::diagnosis::facts_test

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all wrong elements of one output have in common: the first description
+// that is true of them, or of those that are finite.
+#ifndef QKVET_DIAGNOSIS_INSTEAD_OUTPUT_SEARCH_H_
+#define QKVET_DIAGNOSIS_INSTEAD_OUTPUT_SEARCH_H_
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "diagnosis/instead/claims.h"
+#include "diagnosis/instead/collector.h"
+
+namespace qkvet::diagnosis {
+
+// Elements that are wrong by far: without so many nothing is said.
+inline constexpr int kFewestTelling = 6;
+// Multiplications (work_of) of all readings of all cases: of a reference that
+// takes some ten nanoseconds each, with its bound, a second.
+inline constexpr int64_t kMostReadingWork = 15'000'000;
+
+class OutputSearch {
+ public:
+  OutputSearch(const KernelUnderTest& kernel, TimeUse& time, int64_t& work)
+      : kernel_(kernel), time_(time), work_(work) {}
+
+  // Nothing: no single description.
+  std::optional<Claim> claim_of_empty_rows(const Wrongs& wrongs) {
+    for (const auto& claims : {claims_of_one_number(wrongs), claims_of_means()})
+      for (const Claim& one : claims)
+        if (is_true_of_all(one, wrongs)) return one;
+    return std::nullopt;
+  }
+
+  std::optional<Claim> claim(TensorName name, const Wrongs& wrongs) {
+    if (auto one = claim_of_all(name, wrongs)) return one;
+    return claim_where_finite(name, wrongs);
+  }
+  bool has_ended() const { return work_ > kMostReadingWork; }
+
+ private:
+  // Numbers that a formula has no value for are NaN, whatever it is.
+  std::optional<Claim> claim_where_finite(TensorName name,
+                                          const Wrongs& wrongs) {
+    std::deque<WrongOutput> outputs;
+    Wrongs finite;
+    size_t all = 0, left = 0;
+    for (const auto& [answer, output] : wrongs) {
+      outputs.push_back(where_finite(*output));
+      all += output->wrong.size();
+      left += outputs.back().wrong.size();
+      if (!outputs.back().wrong.empty())
+        finite.push_back({answer, &outputs.back()});
+    }
+    if (left == all || finite.size() < kFewestCases) return std::nullopt;
+    const auto one = claim_of_all(name, finite);
+    if (!one) return std::nullopt;
+    return Claim{"where it is finite, " + one->text,
+                 [is_true_of = one->is_true_of](const WrongAnswer& answer,
+                                                const WrongOutput& output) {
+                   return is_true_of(answer, where_finite(output));
+                 },
+                 one->stage};
+  }
+
+  std::optional<Claim> claim_of_all(TensorName name, const Wrongs& wrongs) {
+    const auto is_true = [&](const Claim& claim) {
+      return is_true_of_all(claim, wrongs);
+    };
+    for (const Claim& one : claims_of_one_number(wrongs))
+      if (is_true(one)) return one;
+    int telling = 0;
+    for (const auto& [answer, output] : wrongs) telling += output->telling;
+    if (const auto one = claim_of_rounding(wrongs); one && is_true(*one))
+      return one;
+    if (telling < kFewestTelling) return std::nullopt;
+    if (const auto one = by_description(name, wrongs)) return one;
+    std::vector<Claim> measured;
+    for (const auto& one : {claim_of_factor(wrongs), claim_of_constant(wrongs)})
+      if (one) measured.push_back(*one);
+    if (name == TensorName::kLse)
+      for (Claim& one : claims_of_lse_parts(wrongs))
+        measured.push_back(std::move(one));
+    for (const Claim& one : measured)
+      if (is_true(one)) return one;
+    if (name != TensorName::kO && name != TensorName::kLse) return std::nullopt;
+    if (has_ended() || wrongs[0].first->truth == nullptr) return std::nullopt;
+    if (auto one = claim_of_measure(wrongs, kernel_.judged, time_,
+                                    kMostReadingWork - work_))
+      return one;
+    return name == TensorName::kO ? claim_of_rows(wrongs) : std::nullopt;
+  }
+
+  static bool is_true_of_all(const Claim& claim, const Wrongs& wrongs) {
+    return std::all_of(wrongs.begin(), wrongs.end(), [&](const auto& one) {
+      return claim.is_true_of(*one.first, *one.second);
+    });
+  }
+
+  std::optional<Claim> by_description(TensorName name, const Wrongs& wrongs) {
+    std::vector<Description> all = descriptions_by_number(name);
+    if (name == TensorName::kO || name == TensorName::kLse)
+      for (Description& one : descriptions_by_reading(
+               kernel_.judged, time_,
+               wrongs[0].first->evidence->value().subject()))
+        all.push_back(std::move(one));
+    std::optional<Claim> found;
+    for (const Description& one : all) {
+      if (has_ended()) break;
+      if (!is_true_of_all(one, wrongs)) continue;
+      // Of several the first is as true as the others; the stage is not.
+      if (found) {
+        if (found->stage != one.stage) found->stage = Stage::kUnknown;
+        continue;
+      }
+      found =
+          Claim{one.text,
+                [one](const WrongAnswer& answer, const WrongOutput& output) {
+                  return fits(one, answer, output);
+                },
+                one.stage};
+    }
+    return found;
+  }
+
+  bool is_true_of_all(const Description& one, const Wrongs& wrongs) {
+    for (const auto& [answer, output] : wrongs) {
+      work_ += work_of(answer->value());
+      if (has_ended() || !fits(one, *answer, *output)) return false;
+    }
+    return true;
+  }
+
+  const KernelUnderTest& kernel_;
+  TimeUse& time_;
+  int64_t& work_;
+};
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_INSTEAD_OUTPUT_SEARCH_H_
