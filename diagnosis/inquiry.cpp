@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "diagnosis/evidence/nearby.h"
+#include "diagnosis/evidence/stories.h"
 #include "diagnosis/kind.h"
 #include "diagnosis/parametric.h"
 #include "properties/judging/compare.h"
@@ -82,6 +83,22 @@ void Inquiry::hear(std::unique_ptr<Evidence> evidence) {
     if (failed && word == Word::kSilent) ++one.silent;
     return word == Word::kContradicts;
   });
+}
+
+// Where a law puts in tokens of NaN, all that is seen of what went wrong is
+// NaN, whichever of the tokens are left: two faults are told apart by the same
+// commands on tokens that have numbers, no two alike, read behind each command.
+void Inquiry::look_at_commands_of_law() {
+  const Law& law = *failure_->law;
+  const Law& agreement = agreement_about(law.domain.subject);
+  if (law.domain.subject != Subject::kCache || &law == &agreement) return;
+  for (const Case* value : {&failure_->smallest, &failure_->found}) {
+    if (standing_.empty()) return;
+    const auto story = with_commands_of_law(law, *value, witness_);
+    if (!story) continue;
+    const Case told = with_queries_behind_all(with_own_tokens(*story));
+    if (invalid_reason(told).empty()) hear(witness_.ask(agreement, told));
+  }
 }
 
 void Inquiry::look_around() {
@@ -242,6 +259,7 @@ Diagnosis Inquiry::run() {
     hear(witness_.ask(agreement, failure_->smallest));
     hear(witness_.ask(agreement, failure_->found));
   }
+  look_at_commands_of_law();
   look_around();
   look_for_a_pass();
   keep_the_believable();

@@ -35,6 +35,7 @@ class Inquiry {
   };
   // Holds it against all that still stand; null is nothing.
   void hear(std::unique_ptr<Evidence> evidence);
+  void look_at_commands_of_law();
   void look_around();
   void look_for_a_pass();
   void look_at_answered();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "diagnosis/evidence/nearby.h"
+#include "diagnosis/evidence/stories.h"
 #include "diagnosis/where/fresh_cases.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/subject.h"
@@ -52,11 +53,8 @@ void Collector::ask_of_storage(const Case& value) {
       witness_.calls_left() < kCallsLeftToAnswers)
     return;
   ++asked_of_storage_;
-  Case distinct = value;
-  distinct.q = distinct.k = distinct.v = make_recipe(RecipeKind::kNormal);
-  distinct.set.clear();
-  auto evidence =
-      witness_.prepare(*find_law("cache_stores_what_it_is_given"), distinct);
+  auto evidence = witness_.prepare(*find_law("cache_stores_what_it_is_given"),
+                                   with_own_tokens(value));
   if (evidence != nullptr && !evidence->calls.empty())
     evidence->calls[0].new_process = true;
   evidence = witness_.ask(std::move(evidence));
@@ -105,29 +103,6 @@ void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
         agreement, n % 2 == 0 ? failure.smallest : failure.found, first + n));
 }
 
-std::optional<Case> with_commands_of_law(const Failure& failure,
-                                         Witness& witness) {
-  const auto prepared = witness.prepare(*failure.law, failure.smallest);
-  if (prepared == nullptr || failure.smallest.story.empty())
-    return std::nullopt;
-  Story story;
-  for (size_t n = 0; n < prepared->calls.size(); ++n) {
-    const auto whole = prepared->work->whole_call(witness.kernel(), n);
-    const Operation operation = whole.planned.operation;
-    // It has a snapshot as well, of no command.
-    if (operation == Operation::kCacheCreate)
-      story.clear();
-    else if (whole.planned.snapshot &&
-             whole.planned.snapshot->illegal.empty() &&
-             operation != Operation::kCacheReadBack)
-      story.push_back(whole.planned.snapshot->command);
-  }
-  Case value = failure.smallest;
-  value.story = std::move(story);
-  constrain_extents_to_story(value);
-  return value;
-}
-
 // Cases that another law has made fail may be right for this one.
 void ask_for_failing_answers(const Failure& failure, const FailsWhere& where,
                              const Answered* answered, Witness& witness,
@@ -135,7 +110,8 @@ void ask_for_failing_answers(const Failure& failure, const FailsWhere& where,
   collector.ask(failure.smallest);
   collector.ask(failure.found);
   if (answered == nullptr)
-    if (const auto story = with_commands_of_law(failure, witness))
+    if (const auto story =
+            with_commands_of_law(*failure.law, failure.smallest, witness))
       collector.ask(*story);
   if (answered == nullptr) {
     ask_fresh(failure, where, kInsteadSeed, kMostAsked, collector);

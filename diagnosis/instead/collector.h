@@ -57,9 +57,6 @@ class Collector {
 // Cases that should fail, of a seed.
 void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
                int count, Collector& collector);
-// The story with the commands that the law has put in; nothing: it is none.
-std::optional<Case> with_commands_of_law(const Failure& failure,
-                                         Witness& witness);
 // Those that a description is found by. `answered`: all that can be asked.
 void ask_for_failing_answers(const Failure& failure, const FailsWhere& where,
                              const Answered* answered, Witness& witness,

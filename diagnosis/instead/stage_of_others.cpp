@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "diagnosis/evidence/nearby.h"
+#include "diagnosis/evidence/stories.h"
 #include "diagnosis/instead/collector.h"
 #include "properties/judging/subject.h"
 
@@ -40,19 +41,6 @@ Came came_out(const Law& law, const Case& value, Witness& witness) {
 
 bool brings_tokens(const StoryCommand& command) {
   return command.verb == StoryVerb::kAppend || command.verb == StoryVerb::kStep;
-}
-
-Case with_story(Case value, Story story) {
-  value.story = std::move(story);
-  constrain_extents_to_story(value);
-  return value;
-}
-
-// Data of which every token is another.
-Case with_own_tokens(Case value) {
-  value.q = value.k = value.v = make_recipe(RecipeKind::kNormal);
-  value.set.clear();
-  return value;
 }
 
 // One query of every sequence that holds tokens, behind all commands: each is
@@ -158,7 +146,8 @@ Stage stage_of_cache(const Failure& failure, const FailsWhere& where,
                      Witness& witness) {
   std::vector<Case> asked = {with_own_tokens(failure.smallest),
                              failure.smallest};
-  if (const auto story = with_commands_of_law(failure, witness)) {
+  if (const auto story =
+          with_commands_of_law(*failure.law, failure.smallest, witness)) {
     asked.push_back(with_own_tokens(*story));
     asked.push_back(*story);
   }

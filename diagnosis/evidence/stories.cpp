@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/evidence/stories.h"
+
+#include "properties/cases/generate.h"
+#include "properties/conventions/domain.h"
+
+namespace qkvet::diagnosis {
+
+Case with_story(Case value, Story story) {
+  value.story = std::move(story);
+  constrain_extents_to_story(value);
+  return value;
+}
+
+Case with_own_tokens(Case value) {
+  value.q = value.k = value.v = make_recipe(RecipeKind::kNormal);
+  value.set.clear();
+  return value;
+}
+
+std::optional<Case> with_commands_of_law(const Law& law, const Case& value,
+                                         Witness& witness) {
+  const auto prepared = witness.prepare(law, value);
+  if (prepared == nullptr || value.story.empty()) return std::nullopt;
+  Story story;
+  for (size_t n = 0; n < prepared->calls.size(); ++n) {
+    const auto whole = prepared->work->whole_call(witness.kernel(), n);
+    const Operation operation = whole.planned.operation;
+    // It has a snapshot as well, of no command.
+    if (operation == Operation::kCacheCreate)
+      story.clear();
+    else if (whole.planned.snapshot &&
+             whole.planned.snapshot->illegal.empty() &&
+             operation != Operation::kCacheReadBack)
+      story.push_back(whole.planned.snapshot->command);
+  }
+  return with_story(value, std::move(story));
+}
+
+Case with_queries_behind_all(const Case& value) {
+  Story story;
+  for (const Snapshot& played : play_story(
+           value.story,
+           {value.shape.B, value.capacity, /*grows=*/false, value.cache})) {
+    story.push_back(played.command);
+    for (int64_t s = 0; s < value.shape.B; ++s)
+      if (played.lengths[static_cast<size_t>(s)] > 0)
+        story.push_back({StoryVerb::kAttend, s, 1});
+  }
+  return with_story(value, std::move(story));
+}
+
+}  // namespace qkvet::diagnosis
