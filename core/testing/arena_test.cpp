@@ -304,7 +304,9 @@ void expect_only_parts(std::byte* first, int64_t stride, int64_t parts,
       const int64_t offset = part * stride / unit;
       for (const int64_t cut : {int64_t{static_cast<int32_t>(offset)},
                                 int64_t{static_cast<uint32_t>(offset)}})
-        if (cut != offset) EXPECT_FALSE(readable(first + cut * unit));
+        if (cut != offset) {
+          EXPECT_FALSE(readable(first + cut * unit));
+        }
     }
   }
 }

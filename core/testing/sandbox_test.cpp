@@ -108,7 +108,9 @@ TEST(Sandbox, CallsLieInOnePlaceHaveASecondContextAndANewProcess) {
     EXPECT_EQ(told[4].context, told[6].context);
     EXPECT_EQ(told[6].calls, told[0].calls + 6);
     // As without it, addresses of neighbours differ.
-    if (in_sandbox) EXPECT_NE(told[0].address, told[1].address);
+    if (in_sandbox) {
+      EXPECT_NE(told[0].address, told[1].address);
+    }
     EXPECT_EQ(told[7].calls, in_sandbox ? 1 : told[6].calls + 1);
     // Wherever it lies, and whatever else the same run has to do.
     first.same_place = false;

@@ -403,6 +403,16 @@ CallKey key_of(const ForwardCall& call, const float* address) {
           call.queries, call.keys,  call.width};
 }
 
+// What a thread keeps of a call.
+struct KeptKeys {
+  CallKey key;
+  std::vector<float> packed;
+};
+KeptKeys& kept_keys() {
+  thread_local KeptKeys keys;
+  return keys;
+}
+
 }  // namespace
 
 // A packed copy of K is taken for that of the next call, if that has its keys
@@ -412,7 +422,7 @@ struct KeysKeptByAddress : OptionHooks {
     if (whole.options.has_lengths() || whole.k.data == nullptr) {
       return;
     }
-    Kept& keys = kept();
+    KeptKeys& keys = kept_keys();
     if (keys.key != key_of(whole, whole.k.data)) {
       keys.key = key_of(whole, whole.k.data);
       pack(whole, &keys.packed);
@@ -423,14 +433,6 @@ struct KeysKeptByAddress : OptionHooks {
   }
 
  private:
-  struct Kept {
-    CallKey key;
-    std::vector<float> packed;
-  };
-  static Kept& kept() {
-    thread_local Kept keys;
-    return keys;
-  }
   static void pack(const ForwardCall& call, std::vector<float>* packed) {
     packed->clear();
     for (int64_t b = 0; b < call.batch; ++b) {

@@ -298,7 +298,9 @@ TEST(BoundOptionsClaimsTest, AMaskedRowIsJudged) {
     }
     EXPECT_FALSE(std::isinf(bound.lse[0])) << number;
     // Absorption is derived: a float that is that large has such steps.
-    if (number == -1e4) EXPECT_LT(bound.o[0], 0.01);
+    if (number == -1e4) {
+      EXPECT_LT(bound.o[0], 0.01);
+    }
   }
 }
 
