@@ -66,7 +66,7 @@ void print(Scores scores) {
 // By day one in twelve; at night the others follow in turns, so that each line
 // of totals is of a fair sample.
 TEST(WhereScores, OfAllKnownFaults) {
-  constexpr int kShare = 20;
+  constexpr int kShare = 12;
   const Opened opened = open_for_test(QKVET_FAULTY);
   ASSERT_NE(opened.executor, nullptr) << opened.error;
   const std::vector<KernelUnderTest> kernels =
