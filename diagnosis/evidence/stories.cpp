@@ -5,6 +5,21 @@
 #include "properties/conventions/domain.h"
 
 namespace qkvet::diagnosis {
+namespace {
+
+std::vector<Snapshot> played(const Case& value, const Story& story) {
+  return play_story(
+      story, {value.shape.B, value.capacity, /*grows=*/false, value.cache});
+}
+
+// One query of every sequence that holds tokens then.
+void add_queries(const Snapshot& then, int64_t sequences, Story* story) {
+  for (int64_t s = 0; s < sequences; ++s)
+    if (then.lengths[static_cast<size_t>(s)] > 0)
+      story->push_back({StoryVerb::kAttend, s, 1});
+}
+
+}  // namespace
 
 Case with_story(Case value, Story story) {
   value.story = std::move(story);
@@ -39,14 +54,18 @@ std::optional<Case> with_commands_of_law(const Law& law, const Case& value,
 
 Case with_queries_behind_all(const Case& value) {
   Story story;
-  for (const Snapshot& played : play_story(
-           value.story,
-           {value.shape.B, value.capacity, /*grows=*/false, value.cache})) {
-    story.push_back(played.command);
-    for (int64_t s = 0; s < value.shape.B; ++s)
-      if (played.lengths[static_cast<size_t>(s)] > 0)
-        story.push_back({StoryVerb::kAttend, s, 1});
+  for (const Snapshot& one : played(value, value.story)) {
+    story.push_back(one.command);
+    add_queries(one, value.shape.B, &story);
   }
+  return with_story(value, std::move(story));
+}
+
+std::optional<Case> with_queries_behind(const Case& value, Story story) {
+  const std::vector<Snapshot> all = played(value, story);
+  const size_t commands = story.size();
+  if (!all.empty()) add_queries(all.back(), value.shape.B, &story);
+  if (story.size() == commands) return std::nullopt;
   return with_story(value, std::move(story));
 }
 

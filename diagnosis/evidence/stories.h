@@ -22,6 +22,10 @@ std::optional<Case> with_commands_of_law(const Law& law, const Case& value,
 // One query of every sequence that holds tokens, behind every command.
 Case with_queries_behind_all(const Case& value);
 
+// The same behind the last command of `story` alone. Nothing: none of them
+// holds any.
+std::optional<Case> with_queries_behind(const Case& value, Story story);
+
 }  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_EVIDENCE_STORIES_H_

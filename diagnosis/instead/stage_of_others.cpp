@@ -43,21 +43,7 @@ bool brings_tokens(const StoryCommand& command) {
   return command.verb == StoryVerb::kAppend || command.verb == StoryVerb::kStep;
 }
 
-// One query of every sequence that holds tokens, behind all commands: each is
-// read back then, and a law wants a query. Nothing: none of them holds any.
-std::optional<Case> with_all_read(const Case& value, const Story& story) {
-  const std::vector<Snapshot> played =
-      play_story(story, {value.shape.B, value.capacity, false, value.cache});
-  Story all = story;
-  if (!played.empty())
-    for (int64_t s = 0; s < value.shape.B; ++s)
-      if (played.back().lengths[static_cast<size_t>(s)] > 0)
-        all.push_back({StoryVerb::kAttend, s, 1});
-  if (all.size() == story.size()) return std::nullopt;
-  return with_story(value, all);
-}
-
-// The same without what moves or takes away, and room for all of it.
+// The story without what moves or takes away, and room for all of it.
 std::optional<Case> without_moves(Case value, const Story& story) {
   Story kept;
   int64_t tokens = 0;
@@ -67,7 +53,7 @@ std::optional<Case> without_moves(Case value, const Story& story) {
     tokens += one.count;
   }
   value.capacity = std::max(value.capacity, tokens);
-  return with_all_read(value, kept);
+  return with_queries_behind(value, std::move(kept));
 }
 
 // The command behind which a sequence is not what it was given, and was before
@@ -76,8 +62,9 @@ Stage stage_of_storage(const Law& stores, const Case& value, Witness& witness) {
   Came last = Came::kUnknown;
   auto n = std::ssize(value.story);
   for (; n >= 1; --n) {
-    const auto read =
-        with_all_read(value, {value.story.begin(), value.story.begin() + n});
+    // Each is read back then, and a law wants a query.
+    const auto read = with_queries_behind(
+        value, {value.story.begin(), value.story.begin() + n});
     if (!read) break;
     const Came came = came_out(stores, *read, witness);
     if (came == Came::kUnknown) return Stage::kUnknown;
