@@ -215,7 +215,23 @@ def rewritten(shown, printed):
         else:
             # As many lines in front of what is left out, and behind it, as before.
             front = new[c:d][:rests[0] - a]
-            behind = new[c + len(front):d]
-            out += [*front, shown[rests[0]],
-                    *behind[max(0, len(behind) - (b - 1 - rests[-1])):]]
+            others = new[c + len(front):d]
+            end = max(0, len(others) - (b - 1 - rests[-1]))
+            out += [*front, *alike(shown[rests[0]:rests[-1] + 1], others[:end]),
+                    *others[end:]]
+    return out
+
+
+def alike(shown, printed):
+    """Lines between others that are left out: for each the printed one that is most
+    like it, in their order."""
+    out, at = [], 0
+    for line in shown:
+        if line.strip() == REST:
+            out.append(line)
+        elif at < len(printed):
+            likeness = [difflib.SequenceMatcher(None, line, one).ratio()
+                        for one in printed[at:]]
+            at += likeness.index(max(likeness)) + 1
+            out.append(printed[at - 1])
     return out

@@ -192,6 +192,16 @@ def test_only_what_changes_is_put_aside():
     assert pages.differs(["case 7, 0.1 s"], "case 9, 0.2 s")
 
 
+def test_a_line_between_others_that_are_left_out_is_written_anew():
+    shown = ["[...]", "PASSED  7 kernels; 315 cases, 0.1 s", "[...]"]
+    printed = "kernel  laws\nonline  1\nPASSED  7 kernels; 308 cases, 0.2 s\nnot judged: 3\n"
+    assert pages.rewritten(shown, printed) == [
+        "[...]", "PASSED  7 kernels; 308 cases, 0.2 s", "[...]"]
+    assert pages.rewritten(["a 1", *shown, "z 1"], "a 2\n" + printed + "z 2") == [
+        "a 2", "[...]", "PASSED  7 kernels; 308 cases, 0.2 s", "[...]", "z 2"]
+    assert not pages.differs(pages.rewritten(shown, printed), printed)
+
+
 def test_every_exception_is_one():
     for table in (NOT_RUN, SOONER):
         for key in table:

@@ -15,7 +15,7 @@ namespace qkvet::diagnosis {
 namespace {
 
 // Failing and passing evidence that is enough.
-constexpr int kEnoughFailing = 8;
+constexpr int kEnoughFailures = 8;
 constexpr int kEnoughProbes = 20;
 constexpr int kMostLooks = 40;
 // Failing evidence without which nothing is sure.
@@ -107,7 +107,7 @@ void Inquiry::look_around() {
   for (int n = 1; n <= kMostLooks; ++n) {
     if (standing_.empty() && (!bare_ || probes_ >= kEnoughBare)) return;
     const bool alone = standing_.size() == 1;
-    if (failing_ >= kEnoughFailing && probes_ >= kEnoughProbes) return;
+    if (failing_ >= kEnoughFailures && probes_ >= kEnoughProbes) return;
     if (alone && failing_ > kLeastFailing && probes_ >= kEnoughProbes) return;
     const Law& asked = n % 2 == 0 ? agreement : law;
     const Case& base = n % 4 < 2 ? failure_->smallest : failure_->found;
@@ -136,7 +136,7 @@ void Inquiry::look_at_answered() {
   const Law& agreement = agreement_about(failure_->law->domain.subject);
   for (const AnsweredCase& one : *answered_) {
     if (standing_.empty() ||
-        (failing_ >= kEnoughFailing && probes_ >= kEnoughProbes))
+        (failing_ >= kEnoughFailures && probes_ >= kEnoughProbes))
       return;
     if (one.law->domain.subject != failure_->law->domain.subject ||
         one.value == failure_->smallest)

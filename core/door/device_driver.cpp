@@ -11,7 +11,7 @@ namespace qkvet {
 namespace {
 
 constexpr char kDefaultPath[] = "libcuda.so.1";
-constexpr size_t kMostText = 300;
+constexpr size_t kMostMessage = 300;
 constexpr unsigned kStreamNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 
 uint64_t number_of(const void* address) {
@@ -60,7 +60,7 @@ std::unique_ptr<DeviceDriver> DeviceDriver::load(const std::string& path,
   if (driver->handle_ == nullptr) {
     const char* text = dlerror();
     *why = "no CUDA driver: " +
-           (text == nullptr ? path : one_line(text, kMostText));
+           (text == nullptr ? path : one_line(text, kMostMessage));
     return nullptr;
   }
   const std::string missing = fill_table(driver->handle_, &driver->table_);
@@ -113,7 +113,7 @@ std::string DeviceDriver::result(const char* function, int error) const {
   std::string line = std::string(function) + ": ";
   line += name == nullptr ? "error " + std::to_string(error) : name;
   if (text != nullptr) line += std::string(" (") + text + ")";
-  return one_line(line.c_str(), kMostText);
+  return one_line(line.c_str(), kMostMessage);
 }
 
 std::string DeviceDriver::end_of_work(const char* function, int error) {

@@ -14,18 +14,18 @@ static_assert(static_cast<int>(FileDtype::kInt32) ==
                   static_cast<int>(Dtype::kInt32) &&
               static_cast<int>(Dtype::kInt32) == kDtypeCount - 1);
 
-struct Row {
+struct OtherDtype {
   std::string_view name;
   int64_t bytes;
 };
 
 // What Dtype does not have, in the order of FileDtype.
-constexpr std::array<Row, kFileDtypeCount - kDtypeCount> kOthers = {
+constexpr std::array<OtherDtype, kFileDtypeCount - kDtypeCount> kOthers = {
     {{"bool", 1}, {"uint16", 2}, {"int16", 2}, {"uint32", 4}, {"uint64", 8}}};
 
 bool is_dtype(FileDtype dtype) { return static_cast<int>(dtype) < kDtypeCount; }
 
-const Row& other(FileDtype dtype) {
+const OtherDtype& other(FileDtype dtype) {
   return kOthers[static_cast<size_t>(dtype) - kDtypeCount];
 }
 

@@ -321,7 +321,7 @@ TEST(InProcessStory, LengthsAreTheKernels) {
 
 void check_memory(Executor& executor) {
   // k and v of a token, in f32.
-  const int64_t token = (kWidth + 2) * int64_t{sizeof(float)};
+  const int64_t token = (kKeyWidth + 2) * int64_t{sizeof(float)};
   CacheCalls story;
   story.create().step(1, {0, 1}, {1}).step(0, {2}, {}).step(0, {}, {});
   story.truncate(1, 1).reset(0);

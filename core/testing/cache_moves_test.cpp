@@ -7,7 +7,7 @@
 namespace qkvet::cache_moves_test {
 namespace {
 
-// [Hkv, tokens, kWidth]: keys are unit vectors, one per token.
+// [Hkv, tokens, kKeyWidth]: keys are unit vectors, one per token.
 std::vector<float> keys_of(const CallOutcome& outcome) {
   return floats(outcome.stage_k);
 }
@@ -41,10 +41,10 @@ void check_read_back(Executor& executor) {
     const auto outcomes = story.run(executor, "cache");
     EXPECT_EQ(outcomes[3].status, CallStatus::kDone) << outcomes[3].text;
     const auto k = keys_of(outcomes[3]), other = keys_of(outcomes[4]);
-    ASSERT_EQ(k.size(), size_t{2 * kWidth});
-    for (int64_t c = 0; c < kWidth; ++c) {
+    ASSERT_EQ(k.size(), size_t{2 * kKeyWidth});
+    for (int64_t c = 0; c < kKeyWidth; ++c) {
       EXPECT_EQ(k[static_cast<size_t>(c)] != 0, c == 2);
-      EXPECT_EQ(k[static_cast<size_t>(kWidth + c)] != 0, c == 0);
+      EXPECT_EQ(k[static_cast<size_t>(kKeyWidth + c)] != 0, c == 0);
       EXPECT_EQ(other[static_cast<size_t>(c)] != 0, c == 1);
     }
     EXPECT_EQ(floats(outcomes[3].stage_v), (std::vector<float>{21, 22, 1, 2}));
@@ -123,7 +123,7 @@ TEST(SandboxStory, ACrashNamesTheFunction) {
 
 // The kernel answers with the numbers that it was given, as a length.
 void check_form(Executor& executor) {
-  std::vector<float> k_scale(kWidth), v_scale(2);
+  std::vector<float> k_scale(kKeyWidth), v_scale(2);
   k_scale.back() = 3;
   v_scale.back() = 7;
   CacheCalls story;

@@ -23,7 +23,7 @@ inline std::unique_ptr<Executor> tables(
   return sandbox(options, "tables");
 }
 
-inline constexpr int64_t kWidth = 4;  // of keys: as many tokens differ
+inline constexpr int64_t kKeyWidth = 4;  // of keys: as many tokens differ
 inline constexpr int64_t kHeads = 2;
 using Lengths = std::vector<int64_t>;
 
@@ -43,12 +43,13 @@ class CacheCalls {
     call.shape.Tq = static_cast<int64_t>(queries.size());
     std::vector<float> k, v, q;
     for (const int token : tokens) {
-      for (int c = 0; c < kWidth; ++c) k.push_back(c == token ? 1000.f : 0.f);
+      for (int c = 0; c < kKeyWidth; ++c)
+        k.push_back(c == token ? 1000.f : 0.f);
       for (int c = 1; c <= 2; ++c) v.push_back(value(token, c));
     }
     for (int h = 0; h < kHeads; ++h)
       for (const int query : queries)
-        for (int c = 0; c < kWidth; ++c) q.push_back(c == query ? 1.f : 0.f);
+        for (int c = 0; c < kKeyWidth; ++c) q.push_back(c == query ? 1.f : 0.f);
     call.k = keep(std::move(k));
     call.v = keep(std::move(v));
     call.q = keep(std::move(q));
@@ -109,7 +110,7 @@ class CacheCalls {
   KernelCall& add(Operation operation) {
     KernelCall& call = calls.emplace_back();
     call.operation = operation;
-    call.shape = {1, kHeads, 1, 0, 0, kWidth, 2};
+    call.shape = {1, kHeads, 1, 0, 0, kKeyWidth, 2};
     return call;
   }
   const std::byte* keep(std::vector<float> values) {

@@ -12,13 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where somebody has said more than the tensors do.
-std::string value_of(const SafetensorsMetadata& metadata,
-                     std::string_view key) {
-  const auto found = metadata.find(key);
-  return found != metadata.end() ? found->second : "";
-}
-
 std::string read_onnx(const std::string& path, const std::string& options,
                       CallFile* file) {
   std::string error;

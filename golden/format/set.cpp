@@ -39,12 +39,6 @@ std::string missing_text(const SafetensorsMetadata& metadata) {
   return "";
 }
 
-std::string value_of(const SafetensorsMetadata& metadata,
-                     std::string_view key) {
-  const auto found = metadata.find(key);
-  return found != metadata.end() ? found->second : "";
-}
-
 // Recipes have versions: what was recorded with other inputs says nothing.
 std::string wrong_digest(const SafetensorsMetadata& metadata,
                          const Case& value) {
@@ -79,6 +73,12 @@ std::string digest_text(const Case& value) {
 
 std::string_view arithmetic_name(Arithmetic arithmetic) {
   return kArithmetics[static_cast<size_t>(arithmetic)];
+}
+
+std::string value_of(const SafetensorsMetadata& metadata,
+                     std::string_view key) {
+  const auto found = metadata.find(key);
+  return found != metadata.end() ? found->second : "";
 }
 
 bool is_set_name(std::string_view name) {

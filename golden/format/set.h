@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/files/safetensors.h"
 #include "golden/format/recording.h"
@@ -38,6 +39,9 @@ struct GoldenSet {
 
   const Case& value() const { return recording.value; }
 };
+
+// What the metadata say, beyond tensors; "" for nothing.
+std::string value_of(const SafetensorsMetadata& metadata, std::string_view key);
 
 // Whether a set, and so its file, may have this name.
 bool is_set_name(std::string_view name);

@@ -244,7 +244,7 @@ NamedTensor folded(const Options& options, int64_t offset, int64_t queries,
   return result;
 }
 
-std::string number_text(float number) {
+std::string shortest_text(float number) {
   std::array<char, 32> text{};
   return {text.data(),
           std::to_chars(text.data(), text.data() + text.size(), number).ptr};
@@ -315,9 +315,9 @@ void import_inputs(const OnnxNode& node, const Options& options,
     list += (list.empty() ? "kvlen=" : ".") + std::to_string(length);
   if (!list.empty()) add(result.options, list);
   if (options.has_scale)
-    add(result.options, "scale=" + number_text(options.scale));
+    add(result.options, "scale=" + shortest_text(options.scale));
   if (options.softcap > 0)
-    add(result.options, "softcap=" + number_text(options.softcap));
+    add(result.options, "softcap=" + shortest_text(options.softcap));
 }
 
 ImportedOnnx import_node(const OnnxNode& node,

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "core/base/json.h"
+#include "tools/base/json_lines.h"
 #include "tools/base/written_file.h"
 #include "tools/bench/bench_decode.h"
 #include "tools/commands/flags.h"
@@ -22,7 +23,6 @@ struct BenchDecodeOptions {
   std::string json;  // a file; "" for none
 };
 
-constexpr int kSchema = 1;      // of the JSON Lines, as in reports
 constexpr double kNoisy = 1.2;  // noise_of() that is mentioned
 constexpr char kDefaultKernel[] = "kv_cache/contiguous";
 

@@ -16,7 +16,7 @@ struct JudgeOptions {
   std::vector<std::string> targets;  // a plan's folder, or files of calls
   std::string answers;               // another folder; "": the plan's own
   std::string value;                 // of files: tokens of the case
-  ImportWords words;                 // and how they are to be read
+  golden::ImportWords words;         // and how they are to be read
   std::string dialect, precision;    // beyond what the plan declares
   bool allow_loose = false;
   int diagnose = 1;      // 0: no cause is looked for

@@ -81,7 +81,7 @@ ExitCode show_emitted(const MutateOptions& options, const RunOptions& words) {
   return exit_code_of(report);
 }
 
-void show_progress(size_t done, size_t all, size_t survivors) {
+void show_mutants(size_t done, size_t all, size_t survivors) {
   std::fprintf(stderr, "\r\x1b[K%zu of %zu mutants, %zu survived%s", done, all,
                survivors, done == all ? "\r\x1b[K" : "");
   std::fflush(stderr);
@@ -114,7 +114,7 @@ ExitCode run(const MutateOptions& options) {
   const Interrupts interrupts;
   words.run.stop = Interrupts::seen;
   if (!options.emit.empty()) return show_emitted(options, words.run);
-  if (isatty(STDERR_FILENO) != 0) words.progress = show_progress;
+  if (isatty(STDERR_FILENO) != 0) words.progress = show_mutants;
 
   const MutationRun result = run_mutation(words);
   if (!result.error.empty()) {

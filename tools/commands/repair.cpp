@@ -26,7 +26,7 @@ struct RepairOptions : RunWords {
   std::string json;  // a file; "" for none
 };
 
-void show_progress(size_t done, size_t all, size_t found) {
+void show_edits(size_t done, size_t all, size_t found) {
   std::fprintf(stderr, "\r\x1b[K%zu of %zu edits, %zu found%s", done, all,
                found, done == all ? "\r\x1b[K" : "");
   std::fflush(stderr);
@@ -53,7 +53,7 @@ ExitCode run(const RepairOptions& options) {
   const Interrupts interrupts;
   words.run.stop = Interrupts::seen;
   const bool on_terminal = isatty(STDERR_FILENO) != 0;
-  if (on_terminal) words.progress = show_progress;
+  if (on_terminal) words.progress = show_edits;
 
   const RepairRun result = run_repair(words);
   if (on_terminal) std::fputs("\r\x1b[K", stderr);

@@ -6,21 +6,12 @@
 
 #include "core/base/json.h"
 #include "core/base/verdict.h"
+#include "tools/base/json_lines.h"
 #include "tools/demos/gpt.h"
 #include "tools/inspect/inspection.h"
 
 namespace qkvet::tools {
 namespace {
-
-constexpr int kSchema = 1;
-
-// 1,234,567
-std::string grouped(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), 1, ',');
-  return digits;
-}
 
 // Exact as far as doubles are.
 std::string operations(double flops) {
@@ -29,7 +20,7 @@ std::string operations(double flops) {
                          : fmt::format("{:.4g}", flops);
 }
 
-std::string range_text(const StageSummary& stage) {
+std::string values_range(const StageSummary& stage) {
   if (stage.values.empty()) return "";  // no numbers were computed
   return fmt::format("{:.4g} .. {:.4g}", stage.least, stage.most);
 }
@@ -57,7 +48,7 @@ std::string stages_text(const Gpt& gpt, const std::vector<GptStage>& stages) {
         "  {:<8} {:<{}} {:<{}} {:>{}} {:>{}}   {}", stage.summary.name,
         stage.summary.how, how, shape_text(stage.summary.shape), shape,
         grouped(stage.summary.elements), elements, grouped(stage.bytes), bytes,
-        range_text(stage.summary));
+        values_range(stage.summary));
     line.resize(line.find_last_not_of(' ') + 1);
     out += line + "\n";
   }
@@ -89,12 +80,6 @@ std::string totals_text(const Gpt& gpt) {
   return out;
 }
 
-Json line_of(const char* type) { return {{"schema", kSchema}, {"type", type}}; }
-
-Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(std::to_string(value));
-}
-
 }  // namespace
 
 std::string gpt_text(const Gpt& gpt, const std::vector<GptStage>& stages,
@@ -121,7 +106,7 @@ std::string gpt_text(const Gpt& gpt, const std::vector<GptStage>& stages,
 std::string gpt_json(const Gpt& gpt, const std::vector<GptStage>& stages,
                      const std::vector<KernelView>& views,
                      const std::string& kernel) {
-  Json start = line_of("trace");
+  Json start = json_line("trace");
   start["layers"] = gpt.layers;
   start["H"] = gpt.heads;
   start["D"] = gpt.width;
@@ -133,7 +118,7 @@ std::string gpt_json(const Gpt& gpt, const std::vector<GptStage>& stages,
   if (!kernel.empty()) start["kernel"] = kernel;
   std::string out = json_text(start) + "\n";
   for (const GptStage& stage : stages) {
-    Json line = line_of("trace_stage");
+    Json line = json_line("trace_stage");
     if (stage.block >= 0) line["block"] = stage.block + 1;
     line["name"] = stage.summary.name;
     line["how"] = stage.summary.how;
@@ -141,20 +126,20 @@ std::string gpt_json(const Gpt& gpt, const std::vector<GptStage>& stages,
     line["elements"] = stage.summary.elements;
     line["bytes"] = stage.bytes;
     if (!stage.summary.values.empty()) {
-      line["least"] = number(stage.summary.least);
-      line["most"] = number(stage.summary.most);
+      line["least"] = json_number(stage.summary.least);
+      line["most"] = json_number(stage.summary.most);
     }
     out += json_text(line) + "\n";
   }
   for (size_t n = 0; n < views.size(); ++n)
     for (Json& stage : kernel_stages_json(views[n])) {
-      Json line = line_of("trace_kernel_stage");
+      Json line = json_line("trace_kernel_stage");
       line["block"] = n + 1;
       line["kernel"] = kernel;
       line.update(stage);
       out += json_text(line) + "\n";
     }
-  Json end = line_of("trace_end");
+  Json end = json_line("trace_end");
   end["parameters"] = parameters_of(gpt);
   end["flops"] = flops_of(gpt);
   end["kv_cache_bytes"] = cache_bytes_of(gpt, gpt.T);

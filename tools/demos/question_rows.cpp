@@ -10,6 +10,7 @@
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
+#include "tools/base/json_lines.h"
 
 namespace qkvet::tools {
 namespace {
@@ -153,7 +154,7 @@ std::string question_table(std::span<const QuestionRow> rows) {
 std::string question_json(std::span<const QuestionRow> rows) {
   std::string text;
   for (const QuestionRow& row : rows) {
-    Json json{{"schema", 1},
+    Json json{{"schema", kSchema},
               {"type", "question"},
               {"law", row.asked->law->id},
               {"number", row.asked->number},

@@ -2,25 +2,15 @@
 // The record of `qkvet golden verify`.
 #include <fmt/core.h>
 
-#include <cmath>
 #include <sstream>
 
 #include "core/base/json.h"
+#include "tools/base/json_lines.h"
 #include "tools/golden/golden_run.h"
 #include "tools/record/run_record.h"
 
 namespace qkvet::tools {
 namespace {
-
-constexpr int kSchema = 1;
-
-// Infinity has no spelling in JSON.
-Json json_number(double value) {
-  if (std::isinf(value)) return "inf";
-  return value;
-}
-
-std::string line_of(const Json& json) { return json_text(json) + "\n"; }
 
 void add_change(const SetVerdict& verdict, Json& json) {
   if (!verdict.change) return;
@@ -34,9 +24,7 @@ void add_change(const SetVerdict& verdict, Json& json) {
 Json set_json(const ReportInput& input, const KernelResult& kernel,
               const GoldenSet& set, const Cell& cell,
               const SetVerdict& verdict) {
-  Json json;
-  json["schema"] = kSchema;
-  json["type"] = "set";
+  Json json = json_line("set");
   json["kernel"] = kernel.kernel.judged.info.name;
   json["set"] = set.name;
   json["case"] = to_string(set.value());

@@ -7,11 +7,11 @@
 
 #include "core/base/json.h"
 #include "properties/judging/law.h"
+#include "tools/base/json_lines.h"
 
 namespace qkvet::tools {
 namespace {
 
-constexpr int kSchema = 1;
 constexpr const char* kRow = "{:<36} {:<37} {:>5} {:>8} {:>4}  {}\n";
 
 // The built-in family goes without saying.

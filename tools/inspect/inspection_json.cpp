@@ -1,41 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <cmath>
-
 #include "core/base/json.h"
 #include "core/base/verdict.h"
+#include "tools/base/json_lines.h"
 #include "tools/inspect/inspection.h"
 
 namespace qkvet::tools {
 namespace {
 
-constexpr int kSchema = 1;
-
-// JSON has no NaN and no infinity: they are written as text.
-Json number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  return value;
-}
-
 Json numbers(const std::vector<double>& values) {
   Json out = Json::array();
-  for (const double value : values) out.push_back(number(value));
+  for (const double value : values) out.push_back(json_number(value));
   return out;
 }
-
-Json line_of(const char* type) { return {{"schema", kSchema}, {"type", type}}; }
 
 std::string stage_lines(const std::vector<StageSummary>& stages) {
   std::string out;
   for (const StageSummary& stage : stages) {
-    Json line = line_of("inspect_stage");
+    Json line = json_line("inspect_stage");
     line["name"] = stage.name;
     line["how"] = stage.how;
     line["shape"] = stage.shape;
-    line["least"] = number(stage.least);
-    line["most"] = number(stage.most);
+    line["least"] = json_number(stage.least);
+    line["most"] = json_number(stage.most);
     line["hidden"] = stage.hidden;
     line["nan"] = stage.nan;
     line["last_row"] = numbers(stage.values);
@@ -47,7 +35,7 @@ std::string stage_lines(const std::vector<StageSummary>& stages) {
 Json judged(const Judgement& judgement) {
   Json out{{"verdict", verdict_name(judgement.verdict)},
            {"compared", judgement.compared},
-           {"error_over_bound", number(judgement.worst_ratio)}};
+           {"error_over_bound", json_number(judgement.worst_ratio)}};
   if (!judgement.reason.empty()) out["reason"] = judgement.reason;
   if (!judgement.finding) return out;
   out["at"] = judgement.finding->where;
@@ -60,7 +48,7 @@ Json judged(const Judgement& judgement) {
 std::string kernel_lines(const Inspection& seen) {
   std::string out;
   for (const Json& stage : kernel_stages_json(*seen.view)) {
-    Json line = line_of("inspect_kernel_stage");
+    Json line = json_line("inspect_kernel_stage");
     line["kernel"] = seen.kernel;
     line.update(stage);
     out += json_text(line) + "\n";
@@ -71,18 +59,18 @@ std::string kernel_lines(const Inspection& seen) {
 std::string head_line(const Inspection& seen, int64_t head, const char* whose,
                       const HeatMap& map) {
   const HeadStatistics found = statistics_of(seen, map);
-  Json line = line_of("inspect_head");
+  Json line = json_line("inspect_head");
   line["member"] = seen.focus.member;
   line["head"] = head;
   line["whose"] = whose;
   line["rows"] = found.rows;
   line["finite"] = found.finite;
-  if (found.previous_rows > 0) line["previous"] = number(found.previous);
-  if (found.first_rows > 0) line["first"] = number(found.first);
-  line["from_uniform"] = number(found.from_uniform);
-  line["entropy_bits"] = number(found.entropy_bits);
-  line["entropy_part"] = number(found.entropy_part);
-  line["largest"] = number(found.largest);
+  if (found.previous_rows > 0) line["previous"] = json_number(found.previous);
+  if (found.first_rows > 0) line["first"] = json_number(found.first);
+  line["from_uniform"] = json_number(found.from_uniform);
+  line["entropy_bits"] = json_number(found.entropy_bits);
+  line["entropy_part"] = json_number(found.entropy_part);
+  line["largest"] = json_number(found.largest);
   line["largest_at"] = {found.largest_row, found.largest_key};
   return json_text(line) + "\n";
 }
@@ -94,10 +82,10 @@ std::string weights_line(const Inspection& seen, int64_t head,
   for (int64_t i = 0; i < map.rows; ++i) {
     Json row = Json::array();
     for (int64_t j = 0; j < map.columns; ++j)
-      row.push_back(number(map.at(i, j)));
+      row.push_back(json_number(map.at(i, j)));
     rows.push_back(std::move(row));
   }
-  Json line = line_of("inspect_weights");
+  Json line = json_line("inspect_weights");
   line["member"] = seen.focus.member;
   line["head"] = head;
   line["whose"] = whose;
@@ -120,7 +108,7 @@ std::vector<Json> kernel_stages_json(const KernelView& view) {
 }
 
 std::string inspection_json(const Inspection& seen) {
-  Json start = line_of("inspect");
+  Json start = json_line("inspect");
   start["case"] = to_string(seen.value);
   start["digest"] = fmt::format("{:08x}", seen.digest);
   if (!seen.kernel.empty()) start["kernel"] = seen.kernel;
@@ -138,7 +126,7 @@ std::string inspection_json(const Inspection& seen) {
       out += weights_line(seen, head, "kernel", actual_map(seen, head));
   }
   if (!seen.view) return out;
-  Json end = line_of("inspect_end");
+  Json end = json_line("inspect_end");
   end["weights_from"] = seen.view->weights_from;
   const KernelStage* parts = seen.view->parts_at();
   end["parts_at"] = parts == nullptr ? Json(nullptr) : Json(parts->name);

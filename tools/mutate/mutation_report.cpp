@@ -8,13 +8,13 @@
 #include <fstream>
 #include <sstream>
 
+#include "tools/base/json_lines.h"
 #include "tools/base/lines.h"
 #include "tools/report/report.h"
 
 namespace qkvet::tools {
 namespace {
 
-constexpr int kSchema = 1;
 // Less is nothing to speak of: other work takes turns with the kernel.
 constexpr double kMuchSlower = 2;
 

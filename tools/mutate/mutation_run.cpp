@@ -16,6 +16,7 @@
 
 #include "core/base/philox.h"
 #include "core/base/sha256.h"
+#include "tools/base/json_lines.h"
 #include "tools/base/lines.h"
 #include "tools/mutate/mutant_log.h"
 #include "tools/mutate/trap.h"
@@ -333,7 +334,7 @@ Json head_of(const MutationWords& words, const Tokens& tokens,
              const std::string& code) {
   Json head;
   head["type"] = "start";
-  head["schema"] = 1;
+  head["schema"] = kSchema;
   head["source"] = words.selection.sources[0];
   head["text"] = sha256_hex(std::as_bytes(std::span(tokens.source())));
   head["code"] = code;

@@ -5,14 +5,13 @@
 #include <algorithm>
 
 #include "core/base/json.h"
+#include "tools/base/json_lines.h"
 #include "tools/base/lines.h"
 #include "tools/mutate/repair.h"
 #include "tools/report/report.h"
 
 namespace qkvet::tools {
 namespace {
-
-constexpr int kSchema = 1;
 
 size_t repairs_in(const RepairRun& run) {
   return static_cast<size_t>(

@@ -4,18 +4,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
+#include "tools/base/json_lines.h"
 #include "tools/base/lines.h"
 #include "tools/record/run_record.h"
 
 namespace qkvet::tools {
-
-Json json_number(double value) {
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
 
 namespace {
 

@@ -8,9 +8,6 @@
 
 namespace qkvet::tools {
 
-// "inf" and "-inf" where it is infinite, which has no spelling in JSON.
-Json json_number(double value);
-
 // Into the line of the cell.
 void add_counts(const Cell& cell, Json& result);
 // Without failures.

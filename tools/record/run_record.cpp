@@ -10,6 +10,8 @@
 #include <limits>
 #include <sstream>
 
+#include "tools/base/json_lines.h"
+
 namespace qkvet::tools {
 namespace {
 
@@ -47,9 +49,9 @@ std::string add_line(Json line, RunRecord& record) {
   if (!line.is_object() || type.empty())
     return "no object with a text \"type\"; allowed: lines of `qkvet check "
            "--json`";
-  if (count_of(line, "schema") != kRecordSchema)
+  if (count_of(line, "schema") != kSchema)
     return fmt::format("schema {}; allowed: {}", part_of(line, "schema").dump(),
-                       kRecordSchema);
+                       kSchema);
   if (std::string lack = lack_of(line, type); !lack.empty()) return lack;
   if (type == "start")
     record.start = std::move(line);
@@ -68,7 +70,7 @@ std::string add_line(Json line, RunRecord& record) {
     Json* kernel = find_by(record.kernels, "kernel", text_of(line, "kernel"));
     if (kernel == nullptr)
       kernel = &record.kernels.emplace_back(
-          Json{{"schema", kRecordSchema},
+          Json{{"schema", kSchema},
                {"type", "kernel"},
                {"kernel", text_of(line, "kernel")}});
     for (const char* field : {"drawn", "never_drawn", "pairs"})
@@ -82,8 +84,7 @@ void add_missing(RunRecord& record) {
   const auto add = [](std::vector<Json>& rows, const char* field,
                       const std::string& name) {
     if (find_by(rows, field, name) == nullptr)
-      rows.push_back(
-          Json{{"schema", kRecordSchema}, {"type", field}, {field, name}});
+      rows.push_back(Json{{"schema", kSchema}, {"type", field}, {field, name}});
   };
   for (const Json& result : record.results) {
     add(record.kernels, "kernel", text_of(result, "kernel"));
@@ -145,7 +146,7 @@ std::string record_lines(const RunRecord& record) {
   for (const Json& law : record.laws) out += record_line(law);
   std::string declared;
   for (Json kernel : record.kernels) {
-    Json line{{"schema", kRecordSchema},
+    Json line{{"schema", kSchema},
               {"type", "declared"},
               {"kernel", text_of(kernel, "kernel")}};
     for (const char* field : {"drawn", "never_drawn"}) {

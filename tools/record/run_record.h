@@ -17,8 +17,6 @@
 
 namespace qkvet::tools {
 
-inline constexpr int kRecordSchema = 1;
-
 struct RunRecord {
   std::string name;  // of the file, "" for a run that has just ended
   Json start = Json::object(), end = Json::object();

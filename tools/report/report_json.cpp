@@ -4,10 +4,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/base/json.h"
 #include "properties/conventions/domain.h"
+#include "tools/base/json_lines.h"
 #include "tools/record/report_files.h"
 #include "tools/record/result_counts.h"
 #include "tools/report/baseline.h"
@@ -17,8 +17,6 @@
 
 namespace qkvet::tools {
 namespace {
-
-constexpr int kSchema = kRecordSchema;
 
 // "b"
 std::string letter(int64_t sequence) {
@@ -117,12 +115,6 @@ void add_diagnosis(const CauseOfFailures& cause, Json& out) {
   out["diagnosis"] = std::move(json);
 }
 
-// A number of a tensor: JSON has no NaN either.
-Json element_json(double value) {
-  if (std::isnan(value)) return "nan";
-  return json_number(value);
-}
-
 Json shape_json(const TensorSpec& spec) {
   Json shape = Json::array();
   for (int axis = 0; axis < spec.ndim; ++axis)
@@ -136,12 +128,12 @@ Json output_json(const WrittenCall& call, const WrittenOutput& output) {
            {"dtype", dtype_name(output.spec.dtype)},
            {"shape", shape_json(output.spec)}};
   for (const Wanted& wanted : output.wanted_here()) {
-    out["expected"].push_back(element_json(wanted.value));
-    out["low"].push_back(element_json(wanted.low));
-    out["high"].push_back(element_json(wanted.high));
+    out["expected"].push_back(json_number(wanted.value));
+    out["low"].push_back(json_number(wanted.low));
+    out["high"].push_back(json_number(wanted.high));
   }
   for (const double number : output.numbers)
-    out["actual"].push_back(element_json(number));
+    out["actual"].push_back(json_number(number));
   return out;
 }
 
@@ -195,11 +187,6 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
   out["report"] = failure_text(input, kernel, failure);
   add_tensors(input, failure, out);
   return out;
-}
-
-std::string line_of(const Json& json) {
-  // Kernels may name themselves in anything; bad UTF-8 must not end a run.
-  return json_text(json) + "\n";
 }
 
 }  // namespace
@@ -256,10 +243,6 @@ std::string json_round(int64_t round, int64_t cases_done, int64_t failed) {
 
 namespace {
 
-Json line_start(const char* type) {
-  return Json{{"schema", kSchema}, {"type", type}};
-}
-
 // Each law of the results once.
 std::string law_lines(const ReportInput& input) {
   std::string out;
@@ -269,7 +252,7 @@ std::string law_lines(const ReportInput& input) {
       const Law& law = *cell.law;
       if (std::find(seen.begin(), seen.end(), &law) != seen.end()) continue;
       seen.push_back(&law);
-      Json json = line_start("law");
+      Json json = json_line("law");
       json["law"] = law.id;
       json["subject"] = subject_text(law.domain.subject);
       json["sentence"] = law.sentence;
@@ -284,7 +267,7 @@ std::string law_lines(const ReportInput& input) {
 
 std::string kernel_line(const ReportInput& input, const KernelResult& kernel) {
   const JudgedKernel& judged = kernel.kernel.judged;
-  Json json = line_start("kernel");
+  Json json = json_line("kernel");
   json["kernel"] = judged.info.name;
   if (!judged.info.description.empty())
     json["description"] = judged.info.description;
@@ -307,7 +290,7 @@ std::string kernel_line(const ReportInput& input, const KernelResult& kernel) {
 
 std::string result_line(const ReportInput& input, const KernelResult& kernel,
                         const Cell& cell) {
-  Json json = line_start("result");
+  Json json = json_line("result");
   json["kernel"] = kernel.kernel.judged.info.name;
   json["law"] = cell.law->id;
   json["verdict"] = verdict_word(cell);
@@ -324,7 +307,7 @@ std::string result_line(const ReportInput& input, const KernelResult& kernel,
 
 std::string end_line(const ReportInput& input) {
   const auto& [code, why] = verdict_of(verdict_facts(input));
-  Json end = line_start("end");
+  Json end = json_line("end");
   end["exit"] = static_cast<int>(code);
   if (!why.empty()) end["why"] = why;
   end["interrupted"] = input.result.interrupted;
@@ -369,7 +352,7 @@ std::string json_results(const ReportInput& input) {
       out += result_line(input, kernel, cell);
   for (const KernelResult& kernel : input.result.kernels) {
     if (kernel.drawn.empty() && kernel.never_drawn.empty()) continue;
-    Json json = line_start("declared");
+    Json json = json_line("declared");
     json["kernel"] = kernel.kernel.judged.info.name;
     json["drawn"] = kernel.drawn;
     json["never_drawn"] = kernel.never_drawn;

@@ -64,16 +64,13 @@ Json kernel_json(const PlanKernel& kernel) {
           {"precision", kernel.precision}};
 }
 
-// Whatever is in a name or in a file of the user's.
-std::string line_of(const Json& json) { return json_text(json); }
-
 // One row a line: what people look at, and what tools compare.
 template <class Rows, class Row>
 std::string rows_text(const char* name, const Rows& rows, Row row) {
   std::string text;
   size_t number = 0;
   for (const auto& one : rows)
-    text += (text.empty() ? "\n  " : ",\n  ") + line_of(row(one, number++));
+    text += (text.empty() ? "\n  " : ",\n  ") + json_text(row(one, number++));
   return fmt::format(" \"{}\": [{}\n ]", name, text);
 }
 
@@ -143,7 +140,7 @@ std::string plan_json(const PlanFolder& plan) {
   const PlanRecipe& recipe = plan.recipe;
   std::string text = "{\n";
   const auto add = [&text](const char* name, const Json& json) {
-    text += fmt::format(" \"{}\": {},\n", name, line_of(json));
+    text += fmt::format(" \"{}\": {},\n", name, json_text(json));
   };
   add("qkvet", kFormat);
   add("seed", recipe.seed);
