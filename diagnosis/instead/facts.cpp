@@ -17,8 +17,11 @@ std::string place_text(const MemoryFault& fault) {
   const std::string name = fault.of_reason ? "the text of its reason"
                            : fault.tensor  ? tensor_name(*fault.tensor)
                                            : "the workspace";
-  if (fault.inside) return name + ", which is an input, is written to";
   const char* verb = fault.is_write ? "written" : "read";
+  if (fault.between)
+    return name + " is " + verb +
+           " where none of its parts lies, which are far apart";
+  if (fault.inside) return name + ", which is an input, is written to";
   return name + " is " + verb +
          (fault.before_start ? " in front of its start" : " beyond its end");
 }

@@ -291,6 +291,15 @@ TEST(Instead, ATensorThatIsGoneBeyondTellsTheStage) {
        Stage::kUnknown,
        {},
        that_touches(TensorName::kQ, TensorName::kMask)},
+      // Within the bytes of a tensor, and no write to an input for all that.
+      {"k is read where none of its parts lies, which are far apart",
+       Stage::kScores,
+       {},
+       [](const KernelCall& call, OracleOutput& output, CallOutcome& outcome) {
+         that_touches(TensorName::kK, TensorName::kK)(call, output, outcome);
+         if (!outcome.fault) return;
+         outcome.fault->inside = outcome.fault->between = true;
+       }},
       {"",
        Stage::kUnknown,
        {},

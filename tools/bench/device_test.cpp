@@ -57,6 +57,23 @@ TEST(Device, FaultyOnesFailTheLawOfMemory) {
   expect_says(gap, "WRITE of o, ");
 }
 
+TEST(Device, NothingLiesFarApartInItsMemory) {
+  const auto replay = [](const std::string& layout) {
+    return run_qkvet("replay f32,B2,H1,Tq2,Tk2,d4" + layout +
+                         " --law agrees_with_oracle --plugin '" +
+                         fake("device") + "' --kernel device/good",
+                     scratch(),
+                     "QKVET_CUDA_DRIVER='" + fake("fake_cuda") + "'");
+  };
+  const Ran far = replay(",layout=far");
+  EXPECT_EQ(far.exit, 3) << far.out << far.error;
+  expect_says(far, "unsupported  agrees_with_oracle");
+  expect_says(far, "layout=far in memory of a device is not judged");
+  // Which is not for want of strides.
+  const Ran gaps = replay(",layout=gaps");
+  EXPECT_EQ(gaps.exit, 0) << gaps.out << gaps.error;
+}
+
 TEST(Device, WhatFailsOnTheDeviceIsADeath) {
   const Ran ran = check("fails", "--law weights_sum_to_one --cases 20");
   EXPECT_EQ(ran.exit, 4) << ran.out << ran.error;

@@ -59,6 +59,10 @@ TEST(Cli, WrongUseIsOneLineAndTwo) {
       {"replay f32,B1,H1,Tq1,Tk1,d1 --law x", "\"x\""},
       {"replay @/nowhere.txt", "/nowhere.txt"},
       {"replay f32,B1,H1,Tq1,Tk1,d1 --digest 00000000", "--digest 00000000"},
+      {"replay f32,B1,H1,Tq1,Tk1,d1,layout=fra", "\"layout=fra\": allowed "},
+      {"replay f32,B1,H1,Tq1,Tk1,d1,layout=", "\"layout=\" has no value"},
+      {"replay f32,B1,H1,Tq1,Tk1,d1,layout=far,layout=far", "given twice"},
+      {"check --pin layout=far", "--pin \"layout=far\": allowed: B H"},
   };
   for (const auto& [arguments, part] : wrong)
     expect_wrong_use(run_qkvet(arguments), part);
@@ -86,6 +90,54 @@ TEST(Cli, NothingRunIsThree) {
                 "--kernel scalar/plain")
           .exit,
       3);
+}
+
+// Parts of tensors many GiB apart: whoever cannot have them is not judged, and
+// told why.
+TEST(Cli, FarStridesThatCannotBeAreNotJudged) {
+  const auto replay = [](const std::string& options, const std::string& kernel,
+                         const fs::path& program) {
+    return run_qkvet("replay f32,B2,H1," + options +
+                         ",d4,layout=far --law agrees_with_oracle --kernel " +
+                         kernel,
+                     scratch(), "", program);
+  };
+  const auto expect_unjudged = [](const Ran& ran, const std::string& why) {
+    EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
+    EXPECT_NE(ran.out.find("unsupported  agrees_with_oracle"),
+              std::string::npos)
+        << ran.out;
+    EXPECT_NE(ran.out.find(why), std::string::npos) << ran.out;
+    EXPECT_EQ(ran.error, "");
+  };
+  expect_unjudged(replay("Tq3,Tk3", "controls/qkv_pointer", {}),
+                  "any strides (members far apart) is not declared");
+  // Mappings of a process are counted.
+  const std::string parts = "f32,B1,H1,Tq1,Tk";
+  const auto rows = [&](const std::string& keys) {
+    return run_qkvet("replay " + parts + keys +
+                     ",d1,layout=far --law agrees_with_oracle --kernel "
+                     "scalar/plain");
+  };
+  expect_unjudged(rows("4097"),
+                  "k has 4097 parts, and at most 4096 are put far apart");
+  EXPECT_EQ(rows("4096").exit, 0);
+  // All of it where nothing stands in the way.
+  const Ran far = replay("Tq3,Tk3", "scalar/plain", {});
+  EXPECT_EQ(far.exit, 0) << far.out << far.error;
+#ifndef QKVET_SANITIZED  // which has more addresses than this limit
+  const fs::path limited = scratch() / "limited.sh";
+  write_text(limited, "#!/bin/sh\nulimit -v 20000000\nexec '" QKVET_PROGRAM
+                      "' \"$@\"\n");
+  fs::permissions(limited, fs::perms::owner_all);
+  expect_unjudged(replay("Tq3,Tk3", "scalar/plain", limited),
+                  "a limit (ulimit -v), gives no 32.0 GiB of addresses to q");
+  // A run that has few of them goes on without, and says it.
+  const Ran run = run_qkvet("check --kernel scalar/plain --cases 2000",
+                            scratch(), "", limited);
+  EXPECT_EQ(run.exit, 0) << run.out << run.error;
+  EXPECT_NE(run.out.find("(ulimit -v)"), std::string::npos) << run.out;
+#endif
 }
 
 #if defined(__x86_64__)
