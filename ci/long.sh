@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What is counted in millions, and the figures that the README
 # quotes: correct kernels and controls without a false alarm, faults killed,
-# checked cases per second, distances of the references from MPFR. QKVET_CASES
+# checked cases per second, how sharp the bounds are and how soon a fault is
+# reported, distances of the references from MPFR. QKVET_CASES
 # sets the cases per correct kernel, QKVET_FAULT_CASES those per fault.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,6 +51,10 @@ fi
 echo "== faults fail where their conditions hold, and nowhere else =="
 "$qkvet" faults --every-case --seed 4 --json "$out/hunt.jsonl" | tail -n 8
 
+echo "== each fault alone, until its first report =="
+rm -f "$out/first.jsonl"  # of another build
+ci/first_reports.py "$qkvet" "$out/first.jsonl"
+
 echo "== faults, with an oracle that shares them =="
 build/release/bin/sabotage >"$out/sabotage.jsonl"
 
@@ -87,4 +92,5 @@ QKVET_MPFR_PROBLEMS=1000 build/release/bin/mpfr_test \
 echo "== the same defects, shown to others' acceptance rules =="
 build/release/bin/acceptance --out properties/others.md
 
+ci/sharpness.py "$out"
 python3 ci/figures.py "$out"

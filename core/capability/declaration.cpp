@@ -239,6 +239,24 @@ std::string set_precision(const PrecisionField& field, std::string_view value,
   return "";
 }
 
+// As set_precision() reads it; "" where a storage type is no case's.
+std::string value_text(const PrecisionField& field, const P& precision) {
+  if (field.dtype != nullptr) {
+    const auto dtype = dtype_from_abi(precision.*field.dtype);
+    return dtype ? std::string(dtype_name(*dtype)) : "";
+  }
+  if (field.real == nullptr) {
+    const int32_t code = precision.*field.integer;
+    for (const Word& word : field.words)
+      if (word.code == code) return word.word;
+    return std::to_string(code);
+  }
+  char text[32];
+  const auto end =
+      std::to_chars(text, text + sizeof text, precision.*field.real);
+  return {text, end.ptr};
+}
+
 }  // namespace
 
 std::string parse_dialect(const std::string& path, std::string_view text,
@@ -285,6 +303,18 @@ std::string dialect_text(const qkvet_dialect& dialect) {
       if (dialect.*field.field == word.code)
         text += std::string(field.name) + " = " + word.word + "\n";
   return text;
+}
+
+std::vector<std::string> precision_lines(const P& precision) {
+  std::vector<std::string> lines;
+  if (precision.struct_size == 0) return lines;
+  for (const PrecisionField& field : kPrecision) {
+    // The preset is no knob, and always one.
+    if (field.knob != 0 && (precision.declared & field.knob) == 0) continue;
+    if (const std::string value = value_text(field, precision); !value.empty())
+      lines.push_back(std::string(field.name) + " = " + value);
+  }
+  return lines;
 }
 
 }  // namespace qkvet

@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "qkvet/kernel.h"
 
@@ -25,6 +26,8 @@ std::string parse_precision(const std::string& name, std::string_view text,
                             qkvet_precision& precision);
 // The lines that read back as the same; "" where nothing is declared.
 std::string dialect_text(const qkvet_dialect& dialect);
+// The same of a precision, a line each.
+std::vector<std::string> precision_lines(const qkvet_precision& precision);
 
 }  // namespace qkvet
 

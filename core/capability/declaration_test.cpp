@@ -67,6 +67,31 @@ TEST(Declaration, PrecisionKnobsAreMarkedAsDeclared) {
   EXPECT_GT(precision.struct_size, 0u);
 }
 
+TEST(Declaration, APrecisionIsWrittenAsItIsRead) {
+  EXPECT_TRUE(precision_lines({}).empty());
+  const std::vector<std::string> written = {
+      "preset = flash_half",  "accumulator_u = 5.960464477539063e-08",
+      "scale_stage = folded", "tile = 64",
+      "p_dtype = bf16",       "p_normalised = 1",
+      "sum_of_rounded_p = 0", "softmax_dtype = f16"};
+  const auto text_of = [](const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    return text;
+  };
+  qkvet_precision read{};
+  ASSERT_EQ(parse_precision("here", text_of(written), read), "");
+  EXPECT_EQ(precision_lines(read), written);
+  // What is there and not declared is not said.
+  read.norm_roundings = 3;
+  EXPECT_EQ(precision_lines(read), written);
+  // A preset alone.
+  qkvet_precision preset{};
+  preset.struct_size = sizeof preset;
+  EXPECT_EQ(precision_lines(preset),
+            std::vector<std::string>{"preset = generic"});
+}
+
 TEST(Declaration, BadLinesAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"lse_base", ":1: \"lse_base\": write field = value"},

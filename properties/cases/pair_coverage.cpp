@@ -11,6 +11,11 @@ int kinds_in(const std::pair<std::string, std::string>& pair) {
          (kind_of(pair.second) != pair.second);
 }
 
+// Of three settings in ascending order.
+size_t place_of(size_t a, size_t b, size_t c) {
+  return c * (c - 1) * (c - 2) / 6 + b * (b - 1) / 2 + a;
+}
+
 }  // namespace
 
 bool MetPairs::may_meet(size_t a, size_t b) const {
@@ -26,6 +31,20 @@ int64_t MetPairs::possible() const {
 
 int64_t MetPairs::seen() const {
   return possible() - static_cast<int64_t>(never().size());
+}
+
+int64_t MetPairs::possible_triples() const {
+  const auto meet = [this](size_t a, size_t b) {
+    return met[a][b] && may_meet(a, b);
+  };
+  int64_t triples = 0;
+  for (size_t a = 0; a < settings.size(); ++a)
+    for (size_t b = a + 1; b < settings.size(); ++b) {
+      if (!meet(a, b)) continue;
+      for (size_t c = b + 1; c < settings.size(); ++c)
+        triples += meet(a, c) && meet(b, c);
+    }
+  return triples;
 }
 
 template <class Wanted>
@@ -57,6 +76,7 @@ void MetPairs::add(const MetPairs& other) {
   added += other.added;
   if (other.settings.empty()) return;
   const size_t own = settings.size();
+  triples = own == 0 ? other.triples : std::nullopt;
   std::vector<size_t> at;  // of the other's settings, here
   if (apart.empty() != other.apart.empty() && own > 0) apart.clear();
   const bool knows_apart = own == 0 || !apart.empty();
@@ -83,12 +103,25 @@ void MetPairs::add(const MetPairs& other) {
 
 void PairCoverage::count(const Case& value, const KernelCall& call) {
   const SettingSet has = settings_of(value, call);
-  for (size_t n = 0; n < setting_rows().size(); ++n)
-    if (has[n]) with_[n] |= has;
+  const size_t most = setting_rows().size();
+  std::vector<size_t> own;
+  for (size_t n = 0; n < most; ++n)
+    if (has[n]) {
+      with_[n] |= has;
+      own.push_back(n);
+    }
+  triples_.resize(place_of(0, 0, most));
+  for (size_t c = 2; c < own.size(); ++c)
+    for (size_t b = 1; b < c; ++b)
+      for (size_t a = 0; a < b; ++a)
+        triples_[place_of(own[a], own[b], own[c])] = true;
 }
 
 void PairCoverage::add(const PairCoverage& other) {
   for (size_t n = 0; n < kMostSettings; ++n) with_[n] |= other.with_[n];
+  triples_.resize(std::max(triples_.size(), other.triples_.size()));
+  for (size_t n = 0; n < other.triples_.size(); ++n)
+    if (other.triples_[n]) triples_[n] = true;
 }
 
 MetPairs PairCoverage::met(const PairTable* can) const {
@@ -96,6 +129,7 @@ MetPairs PairCoverage::met(const PairTable* can) const {
   for (size_t n = 0; n < setting_rows().size(); ++n)
     if (with_[n][n] || (can != nullptr && (*can)[n].any())) known.push_back(n);
   MetPairs out;
+  out.triples = std::count(triples_.begin(), triples_.end(), true);
   for (const size_t a : known) {
     out.settings.push_back(setting_rows()[a].name);
     std::vector<bool>& row = out.met.emplace_back();

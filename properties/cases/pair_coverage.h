@@ -7,6 +7,7 @@
 #define QKVET_PROPERTIES_CASES_PAIR_COVERAGE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ struct MetPairs {
   // nobody has tried.
   Table apart = {};
   int64_t added = 0;  // that met in cases made for it alone
+  // Of three settings that met in one call; absent where that is not known, as
+  // of shards together.
+  std::optional<int64_t> triples = std::nullopt;
 
   bool may_meet(size_t a, size_t b) const;
   // Pairs that may meet; those of them that did; and those that never did, two
@@ -36,6 +40,8 @@ struct MetPairs {
   std::vector<std::pair<std::string, std::string>> never() const;
   // Those of two kinds that cannot, two options first.
   std::vector<std::pair<std::string, std::string>> cannot() const;
+  // Triples whose pairs all met, in one call or in three.
+  int64_t possible_triples() const;
   // Settings and meetings of both.
   void add(const MetPairs& other);
 
@@ -61,6 +67,7 @@ class PairCoverage {
 
  private:
   PairTable with_{};
+  std::vector<bool> triples_;  // by place_of(); empty before the first call
 };
 
 }  // namespace qkvet::properties

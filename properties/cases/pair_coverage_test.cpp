@@ -61,6 +61,26 @@ TEST(PairCoverage, TwoOptionsComeFirst) {
   EXPECT_FALSE(holds(never, {"scale: given", "scale: default"}));
 }
 
+// Three that met two by two, in three calls, are no triple.
+TEST(PairCoverage, TriplesAreOfOneCall) {
+  const char* const causal_and_cap =
+      "f32,B1,H1,Tq3,Tk9,d8,causal=tl,softcap=2,scale=1";
+  const MetPairs one = met_by({causal_and_cap});
+  ASSERT_TRUE(one.triples);
+  EXPECT_GT(*one.triples, 100);
+  EXPECT_EQ(one.triples, one.possible_triples());
+  const MetPairs apart = met_by({"f32,B1,H1,Tq3,Tk9,d8,causal=tl,softcap=2",
+                                 "f32,B1,H1,Tq3,Tk9,d8,causal=tl,scale=1",
+                                 "f32,B1,H1,Tq3,Tk9,d8,softcap=2,scale=1"});
+  EXPECT_LT(*apart.triples, apart.possible_triples());
+  const MetPairs together =
+      met_by({"f32,B1,H1,Tq3,Tk9,d8,causal=tl,softcap=2",
+              "f32,B1,H1,Tq3,Tk9,d8,causal=tl,scale=1",
+              "f32,B1,H1,Tq3,Tk9,d8,softcap=2,scale=1", causal_and_cap});
+  EXPECT_EQ(together.possible_triples(), apart.possible_triples());
+  EXPECT_EQ(*together.triples, *apart.triples + 1);
+}
+
 // Shards of one plan have together what the whole had.
 TEST(PairCoverage, SumsAreWhatOneRunHas) {
   const char* const first = "f32,B1,H1,Tq3,Tk400,d8";
@@ -71,6 +91,8 @@ TEST(PairCoverage, SumsAreWhatOneRunHas) {
   EXPECT_EQ(sum.possible(), whole.possible());
   EXPECT_EQ(sum.seen(), whole.seen());
   EXPECT_LT(sum.seen(), sum.possible());
+  // Which triples each had they do not say.
+  EXPECT_FALSE(sum.triples);
 }
 
 }  // namespace

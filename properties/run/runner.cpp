@@ -172,6 +172,8 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
   Tally& tally = lane.tallies[cell];
   add_judgement(tally, number, work.value(), judgement, seconds,
                 added_case(number) != nullptr);
+  if (tells_sharpness(*owner, judgement))
+    add_case(tally.sharpness, work.value(), judgement);
   if (judgement.verdict != Verdict::kFailed) return;
   if (!has_failed_[cell].exchange(true)) ++failing_;
   const Candidate candidate{

@@ -16,6 +16,7 @@
 #include "properties/cases/pair_coverage.h"
 #include "properties/cases/scope.h"
 #include "properties/checking/case_work.h"
+#include "properties/run/sharpness.h"
 #include "properties/run/story_fault.h"
 
 namespace qkvet::properties {
@@ -140,8 +141,9 @@ struct Cell {
   Elements of_long;   // of these, in long cases
   int64_t long_cases = 0;
   RatioPowers ratios;
-  double worst_ratio = 0;  // error/bound over passed and failed elements
-  double seconds = 0;      // of calls and judging
+  SharpnessByStorage sharpness;  // of a law of agreement
+  double worst_ratio = 0;        // error/bound over passed and failed elements
+  double seconds = 0;            // of calls and judging
   // Cases that passed with a warning: the first of them, what it says.
   int64_t warned = 0;
   int64_t warning_number = 0;

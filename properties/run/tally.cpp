@@ -122,6 +122,7 @@ void merge(Tally& sum, Tally& part) {
   sum.worst_ratio = std::max(sum.worst_ratio, part.worst_ratio);
   sum.seconds += part.seconds;
   for (const auto& [power, cases] : part.ratios) sum.ratios[power] += cases;
+  merge(sum.sharpness, part.sharpness);
   keep_telling(sum.reason, part.reason);
   keep_first(sum.refusal, part.refusal);
   sum.warned += part.warned;
@@ -156,6 +157,7 @@ Cell cell_of(const Tally& tally, std::vector<Failure> failures,
   cell.of_long = tally.of_long;
   cell.long_cases = tally.long_cases;
   cell.ratios = tally.ratios;
+  cell.sharpness = tally.sharpness;
   cell.worst_ratio = tally.worst_ratio;
   cell.seconds = tally.seconds;
   cell.warned = tally.warned;

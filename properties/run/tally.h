@@ -39,6 +39,7 @@ struct Tally {
   int64_t long_cases = 0;
   double worst_ratio = 0, seconds = 0;
   RatioPowers ratios;
+  SharpnessByStorage sharpness;
   int64_t warned = 0;  // cases
   NumberedText warning, reason, refusal;
   std::vector<Candidate> failing;  // ascending numbers, kMostCandidates of them

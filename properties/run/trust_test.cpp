@@ -119,5 +119,73 @@ TEST(Trust, AddedCasesDoNotDecideWhetherTheBoundSaysEnough) {
   EXPECT_EQ(verdict_with(/*added=*/false), Verdict::kMistrusted);
 }
 
+TEST(Sharpness, AQuarterOfAPowerOfTwoIsAClass) {
+  SharpnessByStorage sum;
+  Judgement judgement;
+  judgement.compared = 1;
+  const auto add = [&](double error_over_bound) {
+    judgement.worst_ratio = error_over_bound;
+    add_case(sum, Case{}, judgement);
+  };
+  for (const double ratio : {1.0, 0.9, 0.84, 0.5, 0.25, 1e-300, 0.0})
+    add(ratio);
+  const Sharpness& f32 = sum.at("f32");
+  EXPECT_EQ(f32.without_error, 1);
+  const std::map<int, int64_t> wanted = {
+      {0, 2}, {1, 1}, {4, 1}, {8, 1}, {kMostQuarters, 1}};
+  EXPECT_EQ(f32.quarters, wanted);
+  merge(sum, SharpnessByStorage(sum));
+  EXPECT_EQ(sum.at("f32").quarters.at(0), 4);
+  EXPECT_EQ(sum.at("f32").without_error, 2);
+}
+
+// What failed, and what is no law of agreement, says nothing of a bound.
+TEST(Sharpness, OnlyAgreementThatPassedTells) {
+  Judgement judgement;
+  judgement.compared = 1;
+  const Law& agreement = *find_law("agrees_with_oracle");
+  EXPECT_TRUE(tells_sharpness(agreement, judgement));
+  EXPECT_FALSE(tells_sharpness(*find_law("rows_stay_in_hull"), judgement));
+  judgement.compared = 0;
+  EXPECT_FALSE(tells_sharpness(agreement, judgement));
+  judgement.compared = 1;
+  judgement.verdict = Verdict::kFailed;
+  EXPECT_FALSE(tells_sharpness(agreement, judgement));
+}
+
+// Of the cases in f32 that have an error: the quarter in the middle.
+int median_quarter(const FakeExecutor::Answer& answer) {
+  const RunResult result =
+      run_fake(options_for({"agrees_with_oracle"}, 300), {}, answer);
+  const Cell& cell = result.kernels[0].cells[0];
+  EXPECT_EQ(cell.verdict, Verdict::kPassed);
+  int64_t cases = 0, passed = 0;
+  for (const auto& [storage, one] : cell.sharpness) {
+    passed += one.without_error;
+    for (const auto& [quarter, count] : one.quarters) {
+      passed += count;
+      if (storage == "f32") cases += count;
+    }
+  }
+  EXPECT_EQ(passed, cell.checked);
+  EXPECT_GT(cases, 50);
+  int64_t below = 0;
+  for (const auto& [quarter, count] : cell.sharpness.at("f32").quarters)
+    if (2 * (below += count) >= cases) return quarter;
+  return -1;
+}
+
+// One kernel rounds the answer once; the other is eight units of the last place
+// further off, which what it declares leaves room for.
+TEST(Sharpness, WhoUsesItsArithmeticUpIsNearerToItsBound) {
+  const int exact = median_quarter({});
+  const int used =
+      median_quarter([](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+        for (double& o : oracle.o) o *= 1 + 0x1p-21;
+      });
+  EXPECT_GT(exact, used + 4 * 2) << "four times as far from its bound";
+  EXPECT_GE(used, 0);
+}
+
 }  // namespace
 }  // namespace qkvet::properties::trust_test

@@ -97,6 +97,8 @@ TEST(RecordFiles, ShardsTogetherAreTheRun) {
   EXPECT_EQ(counts_in(all), counts_in(whole));
   for (size_t i = 0; i < whole.results.size(); ++i) {
     EXPECT_EQ(ratio_powers(all.results[i]), ratio_powers(whole.results[i]));
+    EXPECT_EQ(part_of(all.results[i], "bound_over_error"),
+              part_of(whole.results[i], "bound_over_error"));
     EXPECT_EQ(text_of(all.results[i], "verdict"),
               text_of(whole.results[i], "verdict"));
   }

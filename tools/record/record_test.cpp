@@ -329,6 +329,10 @@ std::string merge_error(std::vector<RunRecord> parts) {
   return error;
 }
 
+Json sharpness(int64_t without_error, const Json& quarters) {
+  return {{"f32", {{"without_error", without_error}, {"quarters", quarters}}}};
+}
+
 TEST(RecordMerge, CountsAreAddedAndTheSmallestCaseIsKept) {
   const char* small = "f32,B1,H1,Tq1,Tk2,d1";
   const char* large = "f32,B1,H1,Tq1,Tk9,d1";
@@ -339,6 +343,7 @@ TEST(RecordMerge, CountsAreAddedAndTheSmallestCaseIsKept) {
                             {{"failure", failure(large, "slip")}}),
                      result("a/b", "second", "passed",
                             {{"worst_error_over_bound", 0.75},
+                             {"bound_over_error", sharpness(5, {{"9", 2}})},
                              {"error_over_bound_powers", {{"-1", 4}}}})}),
        shard_record(1, 2,
                     {result("a/b", "first", "FAILED",
@@ -346,7 +351,8 @@ TEST(RecordMerge, CountsAreAddedAndTheSmallestCaseIsKept) {
                              {"other_failures",
                               Json::array({failure(large, "other")})}}),
                      result("a/b", "second", "passed",
-                            {{"error_over_bound_powers", {{"-1", 3}}}})})},
+                            {{"bound_over_error", sharpness(1, {{"9", 1}})},
+                             {"error_over_bound_powers", {{"-1", 3}}}})})},
       &error);
   ASSERT_TRUE(merged) << error;
   const Json& first = *merged->result("a/b", "first");
@@ -357,6 +363,7 @@ TEST(RecordMerge, CountsAreAddedAndTheSmallestCaseIsKept) {
   EXPECT_EQ(count_of(second, "checked"), 20);
   EXPECT_EQ(number_of(second, "worst_error_over_bound"), 0.75);
   EXPECT_EQ(ratio_powers(second).at(-1), 7);
+  EXPECT_EQ(second["bound_over_error"], sharpness(6, {{"9", 3}}));
   EXPECT_EQ(count_of(merged->end, "exit"), 1);
 }
 

@@ -58,7 +58,9 @@ def broken_lines(rows):
         yield f"a result without {field}", row
     for field, value in (("verdict", "fine"), ("checked", -1), ("checked", "1"),
                          ("worst_error_over_bound", "large"), ("schema", 2),
-                         ("error_over_bound_powers", {"one": 1})):
+                         ("error_over_bound_powers", {"one": 1}),
+                         ("bound_over_error", {"f32": {"quarters": {"-1": 1},
+                                                       "without_error": 0}})):
         yield f"{field} = {value!r}", {**first("result"), field: value}
     row = first("result", "failure")
     del row["failure"]

@@ -25,6 +25,31 @@ Elements elements_of(const Json& json) {
           count_of(json, "both_nan")};
 }
 
+Json json_of(const properties::SharpnessByStorage& sharpness) {
+  Json out = Json::object();
+  for (const auto& [storage, one] : sharpness) {
+    Json quarters = Json::object();
+    for (const auto& [quarter, cases] : one.quarters)
+      quarters[std::to_string(quarter)] = cases;
+    out[storage] = {{"without_error", one.without_error},
+                    {"quarters", std::move(quarters)}};
+  }
+  return out;
+}
+
+properties::SharpnessByStorage sharpness_of(const Json& json) {
+  properties::SharpnessByStorage out;
+  if (!json.is_object()) return out;
+  for (const auto& [storage, one] : json.items()) {
+    properties::Sharpness& sharpness = out[storage];
+    sharpness.without_error = count_of(one, "without_error");
+    for (const auto& [quarter, cases] : part_of(one, "quarters").items())
+      if (cases.is_number_integer())
+        sharpness.quarters[std::atoi(quarter.c_str())] += cases.get<int64_t>();
+  }
+  return out;
+}
+
 // Two settings in a row of json_of().
 constexpr char kMet = '1', kNot = '0', kApart = '-';
 
@@ -46,6 +71,8 @@ void add_counts(const Cell& cell, Json& result) {
   for (const auto& [power, cases] : cell.ratios)
     powers[std::to_string(power)] = cases;
   result["error_over_bound_powers"] = std::move(powers);
+  if (!cell.sharpness.empty())
+    result["bound_over_error"] = json_of(cell.sharpness);
   result["seconds"] = cell.seconds;
   if (!cell.refusal.empty()) result["refusal"] = cell.refusal;
   if (cell.warned == 0) return;
@@ -66,6 +93,7 @@ Tally tally_of(const Json& result) {
   tally.worst_ratio = number_of(result, "worst_error_over_bound");
   tally.seconds = number_of(result, "seconds");
   tally.ratios = ratio_powers(result);
+  tally.sharpness = sharpness_of(part_of(result, "bound_over_error"));
   tally.warned = count_of(result, "warned");
   tally.warning = {text_of(result, "warning"),
                    count_of(result, "warning_number")};
@@ -85,6 +113,10 @@ Json json_of(const properties::MetPairs& pairs) {
     met.push_back(std::move(text));
   }
   Json out{{"settings", pairs.settings}, {"met", std::move(met)}};
+  if (pairs.triples) {
+    out["triples"] = *pairs.triples;
+    out["possible_triples"] = pairs.possible_triples();
+  }
   if (pairs.apart.empty()) return out;
   out["added"] = pairs.added;
   return out;
@@ -105,6 +137,7 @@ properties::MetPairs met_pairs_of(const Json& json) {
   if (out.met.size() != out.settings.size()) return {};
   if (!json.contains("added")) out.apart.clear();
   out.added = count_of(json, "added");
+  if (json.contains("triples")) out.triples = count_of(json, "triples");
   return out;
 }
 
@@ -134,6 +167,10 @@ std::string pairs_met_text(const properties::MetPairs& pairs) {
       pairs.settings.size());
   if (pairs.added > 0)
     out += fmt::format(", {} of them in added cases", grouped(pairs.added));
+  if (pairs.triples)
+    out +=
+        fmt::format("; and {} of {} triples whose pairs all met",
+                    grouped(*pairs.triples), grouped(pairs.possible_triples()));
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/json.h"
+#include "core/capability/declaration.h"
 #include "properties/conventions/domain.h"
 #include "tools/base/json_lines.h"
 #include "tools/record/report_files.h"
@@ -281,6 +282,8 @@ std::string kernel_line(const ReportInput& input, const KernelResult& kernel) {
   for (const Assumption& one : judged.assumed)
     json["assumed"].push_back({{"field", one.field}, {"value", one.constant}});
   json["precision_declared"] = judged.info.precision.struct_size != 0;
+  for (std::string& line : precision_lines(judged.info.precision))
+    json["precision"].push_back(std::move(line));
   if (const std::string looser = looser_text(judged, input.options.scope);
       !looser.empty())
     json["looser"] = looser;

@@ -319,6 +319,13 @@ TEST(Report, PairsThatNeverMetAreSaid) {
   pairs.met.assign(4, std::vector<bool>(4, true));
   EXPECT_EQ(line_with(made.text(), "  pairs"),
             "  pairs       5 of 5 pairs of 4 settings met in a call");
+  // Windows, softcap and either class of keys.
+  pairs.triples = 1;
+  EXPECT_EQ(
+      line_with(made.text({.width = 1000}), "  pairs"),
+      "  pairs       5 of 5 pairs of 4 settings met in a call; and 1 of 2 "
+      "triples whose pairs all met");
+  pairs.triples.reset();
   pairs.met[0][1] = pairs.met[1][0] = false;
   EXPECT_EQ(line_with(made.text({.width = 1000}), "  pairs"),
             "  pairs       4 of 5 pairs of 4 settings met in a call; never: "

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ci/sharpness.py makes of records: its figures by hand, and a declaration
+that leaves room beside one that does not."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import sharpness
+
+QKVET = str(pathlib.Path(os.environ.get("QKVET_HOME", "build/release"))
+            / "bin" / "qkvet")
+
+
+def group_of(quarters, no_error=0):
+    group = sharpness.Group()
+    group.add("a/b", {"without_error": no_error, "quarters": quarters})
+    return group
+
+
+def test_quotients_are_those_of_the_class_in_the_middle():
+    group = group_of({"0": 19, "4": 30, "40": 1}, no_error=50)
+    assert group.cases() == 100
+    assert group.quotient(0.38) == 2 ** 0.125
+    assert group.quotient(0.39) == group.quotient(0.98) == 2 ** 1.125
+    assert group.quotient(0.99) == 2 ** 10.125
+    assert group.nearest() == 1
+    row = sharpness.row_of("f32", "`cpu_f32`", group)
+    assert row == "| `f32` | `cpu_f32` | 1 | 100 | 50 % | 2.2 | 2.2 | 1 |"
+
+
+def test_arithmetic_is_the_preset_and_what_is_narrower():
+    kernel = {"precision_declared": True,
+              "precision": ["preset = cpu_f32", "p_dtype = f16", "tile = 8"]}
+    assert sharpness.arithmetic_of(kernel) == "`cpu_f32`, p f16"
+    kernel["precision"] += [f"field{n} = 1" for n in range(8)]
+    assert sharpness.arithmetic_of(kernel) == "`cpu_f32` in detail, p f16"
+    assert "generic" in sharpness.arithmetic_of({"precision_declared": False})
+
+
+def test_a_fault_that_lives_is_named():
+    rows = [{"kernel": f"faulty/{n}", "case": n, "cpu_seconds": n / 10,
+             "faults": 100} for n in range(1, 101)]
+    said = sharpness.first_reports(rows + [{"kernel": "faulty/alive",
+                                            "cpu_seconds": 99}])
+    assert said["first"].splitlines() == [
+        "| cases | 50 | 95 | 100 | `faulty/100` |",
+        "| seconds | 5.0 | 9.5 | 10.0 | `faulty/100` |"]
+    assert "`faulty/alive`" in said["living"]
+    said = sharpness.first_reports(rows)
+    assert said["faults"] == "100" and "All" in said["living"]
+    assert sharpness.first_reports(rows[:9])["faults"] == "9 of 100"
+
+
+def median_of(folder, *arguments):
+    record = folder / "run.jsonl"
+    subprocess.run([QKVET, "check", "--kernel", "scalar/plain", "--law",
+                    "agrees_with_oracle", "--cases", "300", "--json",
+                    str(record), *arguments], check=True, capture_output=True)
+    groups = sharpness.groups_of(sharpness.lines_of(record))
+    one, = (group for (storage, _), group in groups.items()
+            if storage == "f32")
+    return one.quotient(0.5)
+
+
+def test_a_declaration_that_leaves_room_is_less_sharp(tmp_path):
+    loose = tmp_path / "loose.txt"
+    loose.write_text("preset = cpu_f32\naccumulator_u = 1.9073486328125e-06\n")
+    own = median_of(tmp_path)
+    assert 1 <= own < 20
+    assert median_of(tmp_path, "--precision", str(loose)) > 8 * own
