@@ -100,6 +100,13 @@ Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
   return stage;
 }
 
+// Of a layer that returns no stages: what is said of y is of one alone.
+Stage told_of_layer(const Instead& instead) {
+  return instead.stage == Stage::kUnknown && instead.outputs.size() == 1
+             ? instead.outputs[0].stage
+             : instead.stage;
+}
+
 // The outputs of which something may be said. Rows that see no key are looked
 // at where they alone are wrong in all; else answers of which they alone are
 // wrong tell nothing.
@@ -125,6 +132,10 @@ std::vector<WrongAnswer> of_one_kind(std::vector<WrongAnswer> answers,
   // Wrong weights explain a wrong o, and are no news beside one.
   if (!has_o) add(TensorName::kWeights);
   for (const TensorName name : kGradients) add(name);
+  for (const TensorName name :
+       {TensorName::kStageQ, TensorName::kStageK, TensorName::kStageV,
+        TensorName::kAttended, TensorName::kY})
+    add(name);
   return answers;
 }
 
@@ -274,6 +285,8 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
                   [](const OutputInstead& one) { return one.of_empty_rows; });
   if (subject == Subject::kBackward)
     instead.gradients = gradients_text(answers);
+  else if (subject == Subject::kLayer)
+    instead.stage = told_of_layer(instead);
   else if (is_row && is_of_empty_rows)
     instead.stage = Stage::kEmptyRows;
   else if (is_row)

@@ -13,6 +13,7 @@
 
 #include "diagnosis/instead/claims.h"
 #include "diagnosis/instead/collector.h"
+#include "diagnosis/instead/wrong_layer.h"
 
 namespace qkvet::diagnosis {
 
@@ -102,10 +103,13 @@ class OutputSearch {
 
   std::optional<Claim> by_description(TensorName name, const Wrongs& wrongs) {
     std::vector<Description> all = descriptions_by_number(name);
+    const Subject subject = wrongs[0].first->evidence->value().subject();
+    if (subject == Subject::kLayer)
+      for (Description& one : descriptions_of_layers(kernel_.judged, name))
+        all.push_back(std::move(one));
     if (name == TensorName::kO || name == TensorName::kLse)
-      for (Description& one : descriptions_by_reading(
-               kernel_.judged, time_,
-               wrongs[0].first->evidence->value().subject()))
+      for (Description& one :
+           descriptions_by_reading(kernel_.judged, time_, subject))
         all.push_back(std::move(one));
     std::optional<Claim> found;
     for (const Description& one : all) {

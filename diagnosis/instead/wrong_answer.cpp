@@ -7,6 +7,7 @@
 
 #include "core/base/half.h"
 #include "core/door/call_plan.h"
+#include "diagnosis/instead/wrong_layer.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/empty_row.h"
@@ -152,6 +153,10 @@ void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
 
 }  // namespace
 
+void find_wrong_elements(WrongOutput& output) {
+  find_wrong([](size_t) { return true; }, output);
+}
+
 WrongOutput where_finite(const WrongOutput& output) {
   WrongOutput finite = output;
   finite.wrong.clear();
@@ -230,6 +235,7 @@ std::optional<WrongAnswer> wrong_answer(std::unique_ptr<Evidence> evidence,
     if (answer.truth != nullptr) find_in_attention(kernel, answer);
   }
   if (subject == Subject::kBackward) find_in_gradients(kernel, answer);
+  if (subject == Subject::kLayer) find_in_layer(kernel, answer);
   if (answer.outputs.empty() && answer.empty_rows.empty()) return std::nullopt;
   return answer;
 }

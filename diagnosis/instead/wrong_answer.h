@@ -28,7 +28,7 @@ struct WrongOutput {
 
 struct WrongAnswer {
   std::unique_ptr<Evidence> evidence;
-  // Of a call that attends or merges; null for gradients.
+  // Of a call that attends or merges; null for gradients and layers.
   const Truth* truth = nullptr;
   std::vector<WrongOutput> outputs;
   // o and lse of rows that see no key, which the dialect has be 0 and -inf;
@@ -53,6 +53,9 @@ struct WrongAnswer {
 // The same without wrong elements that are NaN or infinite.
 WrongOutput where_finite(const WrongOutput& output);
 
+// Fills in `wrong` and `telling`, of every element of which a bound is known.
+void find_wrong_elements(WrongOutput& output);
+
 // Null: it is none of them.
 const WrongOutput* find_in(const std::vector<WrongOutput>& outputs,
                            TensorName name);
@@ -65,8 +68,8 @@ bool is_near(double actual, double predicted, double bound, Dtype dtype);
 // input; nothing where no call did, or nobody knows which.
 std::optional<TensorName> touched_outside(const Evidence& evidence);
 
-// Of a case of agreement, about anything but layers, that failed by its numbers
-// alone, or by what is not written; nothing of all others.
+// Of a case of agreement that failed by its numbers alone, or by what is not
+// written; nothing of all others.
 std::optional<WrongAnswer> wrong_answer(std::unique_ptr<Evidence> evidence,
                                         const JudgedKernel& kernel);
 
