@@ -114,9 +114,9 @@ void add_channels(Readings& rows) {
 // Slopes of members that are looked up elsewhere in their list.
 void add_member_slopes(Readings& rows) {
   // The number in the list, for head h of member m; of so many.
-  using Place =
+  using InList =
       int64_t (*)(const Shape& s, int64_t members, int64_t m, int64_t h);
-  const auto add = [&rows](const char* text, Place place) {
+  const auto add = [&rows](const char* text, InList place) {
     rows.push_back({std::string("what comes of the ALiBi slopes ") + text,
                     Stage::kBias, [place](Problem& p, Room& room) {
                       if (p.slopes == nullptr || !p.member_slopes) return;

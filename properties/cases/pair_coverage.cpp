@@ -37,14 +37,14 @@ int64_t MetPairs::possible_triples() const {
   const auto meet = [this](size_t a, size_t b) {
     return met[a][b] && may_meet(a, b);
   };
-  int64_t triples = 0;
+  int64_t count = 0;
   for (size_t a = 0; a < settings.size(); ++a)
     for (size_t b = a + 1; b < settings.size(); ++b) {
       if (!meet(a, b)) continue;
       for (size_t c = b + 1; c < settings.size(); ++c)
-        triples += meet(a, c) && meet(b, c);
+        count += meet(a, c) && meet(b, c);
     }
-  return triples;
+  return count;
 }
 
 template <class Wanted>

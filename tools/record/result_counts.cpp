@@ -25,7 +25,7 @@ Elements elements_of(const Json& json) {
           count_of(json, "both_nan")};
 }
 
-Json json_of(const properties::SharpnessByStorage& sharpness) {
+Json sharpness_json(const properties::SharpnessByStorage& sharpness) {
   Json out = Json::object();
   for (const auto& [storage, one] : sharpness) {
     Json quarters = Json::object();
@@ -72,7 +72,7 @@ void add_counts(const Cell& cell, Json& result) {
     powers[std::to_string(power)] = cases;
   result["error_over_bound_powers"] = std::move(powers);
   if (!cell.sharpness.empty())
-    result["bound_over_error"] = json_of(cell.sharpness);
+    result["bound_over_error"] = sharpness_json(cell.sharpness);
   result["seconds"] = cell.seconds;
   if (!cell.refusal.empty()) result["refusal"] = cell.refusal;
   if (cell.warned == 0) return;
