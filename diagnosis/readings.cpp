@@ -30,7 +30,7 @@ bool sees_rightly(const Problem& p, int64_t b, int64_t h, int64_t i, int64_t j,
 
 bool is_plain(const Problem& p) {
   return !p.window && p.q_len == nullptr && p.kv_len == nullptr &&
-         p.members == 0;
+         p.members == 0 && p.listed.keys == nullptr;
 }
 
 // The problem with a mask that shows each row those of its keys that it is said

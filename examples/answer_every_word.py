@@ -72,7 +72,18 @@ def scores(call, t, q, k, place):
         s = s - slopes[h] * abs(at - j)
     if "mask" in t:
         seen &= part(t["mask"], b, h, rows, keys) != 0
+    if "key_indices" in t:
+        seen &= listed(t, b, h * t["key_indices"].shape[1] // call["H"], rows, j)
     return np.where(seen, s, -np.inf).astype(q.dtype), slope, seen
+
+
+def listed(t, b, head, rows, j):
+    """Whether key j is among the entries that count of each row's list."""
+    lists = t["key_indices"][b, head, rows]
+    count = np.ones(lists.shape, bool)
+    if "topk_length" in t:
+        count = np.arange(lists.shape[1]) < t["topk_length"][b, rows, None]
+    return (count[:, :, None] & (lists[:, :, None] == j[:, None])).any(axis=1)
 
 
 def weighted(seen, p, v):

@@ -78,12 +78,13 @@ static qkvet_status supports(const qkvet_kernel* self,
                              const qkvet_forward_args* args, qkvet_text* why) {
   const qkvet_forward_args a = known(args);
   const qkvet_tensor* const unknown[] = {
-      &a.weights,       &a.mask,        &a.bias,        &a.sink,
-      &a.slopes,        &a.rope_cos,    &a.rope_sin,    &a.q_positions,
-      &a.k_positions,   &a.q_len,       &a.kv_len,      &a.cu_seqlens_q,
-      &a.cu_seqlens_k,  &a.block_table, &a.page_indptr, &a.page_indices,
-      &a.last_page_len, &a.k_new,       &a.v_new,       &a.q_scale,
-      &a.k_scale,       &a.v_scale,     &a.dropout_mask};
+      &a.weights,       &a.mask,        &a.bias,         &a.sink,
+      &a.slopes,        &a.rope_cos,    &a.rope_sin,     &a.q_positions,
+      &a.k_positions,   &a.q_len,       &a.kv_len,       &a.cu_seqlens_q,
+      &a.cu_seqlens_k,  &a.block_table, &a.page_indptr,  &a.page_indices,
+      &a.last_page_len, &a.k_new,       &a.v_new,        &a.q_scale,
+      &a.k_scale,       &a.v_scale,     &a.dropout_mask, &a.key_indices,
+      &a.topk_length};
   const qkvet_tensor* const used[] = {&a.q, &a.k, &a.v, &a.o};
   (void)self;
   for (size_t i = sizeof *args; i < args->struct_size; ++i)

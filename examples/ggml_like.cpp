@@ -122,12 +122,12 @@ qkvet_status supports(const qkvet_kernel*, const qkvet_forward_args* args,
   const qkvet_forward_args& a = *args;
   if (a.struct_size != sizeof a) reason = "other headers than the host's";
   for (const qkvet_tensor* t :
-       {&a.lse,         &a.weights,     &a.sink,         &a.slopes,
-        &a.rope_cos,    &a.rope_sin,    &a.q_positions,  &a.k_positions,
-        &a.q_len,       &a.kv_len,      &a.cu_seqlens_q, &a.cu_seqlens_k,
-        &a.block_table, &a.page_indptr, &a.page_indices, &a.last_page_len,
-        &a.k_new,       &a.v_new,       &a.q_scale,      &a.k_scale,
-        &a.v_scale,     &a.dropout_mask})
+       {&a.lse,         &a.weights,      &a.sink,         &a.slopes,
+        &a.rope_cos,    &a.rope_sin,     &a.q_positions,  &a.k_positions,
+        &a.q_len,       &a.kv_len,       &a.cu_seqlens_q, &a.cu_seqlens_k,
+        &a.block_table, &a.page_indptr,  &a.page_indices, &a.last_page_len,
+        &a.k_new,       &a.v_new,        &a.q_scale,      &a.k_scale,
+        &a.v_scale,     &a.dropout_mask, &a.key_indices,  &a.topk_length})
     if (t->ndim != 0) reason = "only q, k, v and o";
   if (a.mask.ndim != 0 || a.bias.ndim != 0)
     reason = "the mask tensor is made from the causal flag";

@@ -72,6 +72,8 @@ enum class TensorName : uint8_t {
   kPageIndptr,
   kPageIndices,
   kLastPageLen,
+  kKeyIndices,
+  kTopkLength,
   // Outputs.
   kO,
   kLse,
@@ -99,8 +101,8 @@ enum class TensorName : uint8_t {
   kDBo,
   kDropoutMask
 };
-inline constexpr int kTensorCount = 68;
-inline constexpr int kInputCount = 43;
+inline constexpr int kTensorCount = 70;
+inline constexpr int kInputCount = 45;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
 // "q", "k", ..., "weights" (core/call/tensor_table.h).
 const char* tensor_name(TensorName tensor);
@@ -176,8 +178,10 @@ enum class Mistake : uint8_t {
   kPagesEnd,        // forward: page_indptr: more pages than page_indices has
   kLastPageEmpty,   // forward: last_page_len: 0 of a member that has pages
   kLastPageBeyond,  // forward: last_page_len: more than a page has slots
-  kBothTables,   // forward: page_indptr, and block_table and kv_len beside it
-  kSlopesExtent  // forward: slopes of one head too many, or of one member
+  kBothTables,    // forward: page_indptr, and block_table and kv_len beside it
+  kSlopesExtent,  // forward: slopes of one head too many, or of one member
+  kKeyListsExtent,   // forward: lists of keys of one row too many
+  kTopkLengthExtent  // forward: topk_length of one row too many
 };
 
 // The inputs are contiguous, row-major, in their storage type, and must outlive
@@ -274,6 +278,11 @@ struct KernelCall : ScoreRule {
   const std::byte* last_page_len = nullptr;  // [B] int32
   const std::byte* k_new = nullptr;          // [B,Hkv,new_tokens,d]
   const std::byte* v_new = nullptr;          // [B,Hkv,new_tokens,dv]
+
+  // Lists of keys. topk_length is there if they have lengths.
+  KeyLists listed;
+  const std::byte* key_indices = nullptr;  // [B,Hkv or 1,Tq,entries] int32
+  const std::byte* topk_length = nullptr;  // [B,Tq] int32
 
   // The gradient of the call above, which gave o and lse.
   const std::byte* d_o = nullptr;        // [B,H,Tq,dv] stored as o

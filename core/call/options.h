@@ -4,7 +4,8 @@
 // The diagonal of a batch member with Lq queries and Lk keys, which windows and
 // ALiBi count from: query i stands at key i for causal=tl, and at key
 // i + Lk - Lq otherwise. A pair (i, j) is visible if i < Lq, j < Lk, and the
-// causal rule, the window and the mask all allow it.
+// causal rule, the window and the mask all allow it; where there are lists of
+// keys, if j is also in that of i.
 #ifndef QKVET_CORE_CALL_OPTIONS_H_
 #define QKVET_CORE_CALL_OPTIONS_H_
 
@@ -131,6 +132,18 @@ struct Paging {
   PageTable table = PageTable::kBlocks;
 
   friend bool operator==(const Paging&, const Paging&) = default;
+};
+
+// Lists of the keys that a query sees, as sparse attention selects them
+// (DeepSeek-AI, "DeepSeek-V3.2", 2025, 2.1; Yuan et al., "Native Sparse
+// Attention", 2025, 3.3): in any order, none twice, -1 for none.
+struct KeyLists {
+  int64_t entries = 0;     // of each list; 0: there are no lists
+  bool per_head = false;   // of each key/value head, not one for all
+  bool lengths = false;    // how many entries count is said of each row
+  bool from_file = false;  // file_data.h
+
+  friend bool operator==(const KeyLists&, const KeyLists&) = default;
 };
 
 // Dropout of weights with probability p (kernel.h).

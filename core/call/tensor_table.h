@@ -105,6 +105,8 @@ inline constexpr auto kTensors = [] {
        {kPageIndptr, "page_indptr", 1, {}, 17},
        {kPageIndices, "page_indices", 1, {}, 18},
        {kLastPageLen, "last_page_len", 1, {}, 19},
+       {kKeyIndices, "key_indices", 4, {}, 20, kInCalls},
+       {kTopkLength, "topk_length", 2, {}, 21, kInCalls},
        // Outputs.
        {kO, "o", 4, {kB, kH, kTq, kValueWidth}, 0, kInStories},
        {kLse, "lse", 3, {kB, kH, kTq}, 0, kInStories},

@@ -43,6 +43,17 @@ bool has_layer_storage(const KernelCall& call) {
          call.mask_buffer != nullptr;
 }
 
+std::string list_contradiction(const KernelCall& call) {
+  const KeyLists& lists = call.listed;
+  if ((lists.entries > 0) != (call.key_indices != nullptr) ||
+      (lists.entries > 0 && lists.lengths) != (call.topk_length != nullptr))
+    return "lists of keys have entries, and lengths where they have some";
+  if (call.key_indices != nullptr && (call.members > 0 || is_served(call)))
+    return "lists of keys come with neither packed batches, pages nor new "
+           "tokens";
+  return "";
+}
+
 std::string option_contradiction(const KernelCall& call) {
   if (call.window && std::min(call.window->left, call.window->right) < -1)
     return "a side of the window is below -1";
@@ -61,6 +72,7 @@ std::string option_contradiction(const KernelCall& call) {
   if (packed && call.mistake != Mistake::kBothForms &&
       (call.q_len != nullptr || (call.kv_len != nullptr && !paged)))
     return "a packed batch has no q_len and kv_len";
+  if (std::string why = list_contradiction(call); !why.empty()) return why;
   return paging_contradiction(call);
 }
 
@@ -114,6 +126,13 @@ std::string forward_mistake_contradiction(const KernelCall& call) {
       return call.page_indptr != nullptr
                  ? ""
                  : "a mistake in a list of pages without one";
+    case Mistake::kKeyListsExtent:
+      return call.key_indices == nullptr ? "a mistake in lists without any"
+                                         : "";
+    case Mistake::kTopkLengthExtent:
+      return call.topk_length == nullptr
+                 ? "a mistake in lengths of lists without any"
+                 : "";
     case Mistake::kOutputRows:
     case Mistake::kFusedWidth:
       return "there is no such mistake";
@@ -140,6 +159,7 @@ std::string backward_contradiction(const KernelCall& call) {
   if (call.mistake != Mistake::kNone) return "there is no such mistake";
   if (is_served(call) || call.share != 0)
     return "backward() takes no pages, new tokens and shared k and v";
+  if (call.key_indices != nullptr) return "backward() takes no lists of keys";
   if (call.want_lse || call.want_weights)
     return "backward() gives neither lse nor weights";
   if (is_missing(call.d_o, {s.B, s.H, s.Tq, s.dv}) ||

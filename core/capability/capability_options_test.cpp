@@ -249,6 +249,20 @@ TEST(CapabilityOptions, Int32LengthsAreAnOptionOfTheirOwn) {
             "");
 }
 
+TEST(CapabilityOptions, ListsOfKeysAndTheirLengthsAreTwoOptions) {
+  const auto listed = [](auto& c) {
+    c.listed = {4, false, true};
+    c.key_indices = kData;
+    c.topk_length = kData;
+  };
+  EXPECT_EQ(reason(listed, 0), "lists of keys (key_indices) is not declared");
+  EXPECT_EQ(reason(listed, QKVET_OPTION_KEY_LISTS),
+            "lengths of lists of keys (topk_length) is not declared");
+  EXPECT_EQ(
+      reason(listed, QKVET_OPTION_KEY_LISTS | QKVET_OPTION_KEY_LIST_LENGTHS),
+      "");
+}
+
 TEST(CapabilityOptions, SlopesOfEachMemberAreAnOptionOfTheirOwn) {
   const auto sloped = [](auto& c) {
     c.slopes = kData;

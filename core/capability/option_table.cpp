@@ -107,6 +107,11 @@ constexpr auto kRows = std::to_array<OptionRow>({
      "ALiBi slopes of each member", "slopes [B, H]",
      "ALiBi slopes of each member",
      [](Call c) { return c.slopes != nullptr && c.member_slopes; }},
+    {QKVET_OPTION_KEY_LISTS, "key_lists", "lists of keys", "key_indices",
+     "lists of keys", [](Call c) { return c.key_indices != nullptr; }},
+    {QKVET_OPTION_KEY_LIST_LENGTHS, "key_list_lengths",
+     "lengths of lists of keys", "topk_length", "lengths of lists of keys",
+     [](Call c) { return c.topk_length != nullptr; }},
 });
 
 constexpr bool in_order_of_bits() {

@@ -74,6 +74,7 @@ struct Case : ScoreRule {
   bool int32_lengths = false;  // these four lists are int32, not int64
   Layout layout = Layout::kBhtd;
   uint8_t share = 0;  // kShareB, kShareH
+  KeyLists listed;
   Paging paging;
   // The last tokens of every member, which the kernel itself is to append to k
   // and v; no member has fewer.
@@ -208,6 +209,10 @@ struct Inputs {
   std::vector<std::byte> page_indptr_bytes, page_indices_bytes;
   std::vector<std::byte> last_page_len_bytes;
   std::vector<std::byte> k_new_bytes, v_new_bytes;
+  // Lists of keys (core/case/key_lists.h).
+  std::vector<int32_t> key_indices;  // [B,Hkv or 1,Tq,entries]
+  std::vector<int32_t> topk_length;  // [B,Tq], where the case has them
+  std::vector<std::byte> key_indices_bytes, topk_length_bytes;
   // For a merge (core/case/merge.h): the states as a kernel gets them, v and
   // the bias in another order, and the rows that are merged where some are not.
   std::vector<std::byte> states_bytes;      // [Tk,B,H,dv], ragged [S,H,dv]

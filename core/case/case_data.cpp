@@ -6,6 +6,7 @@
 #include "core/base/half.h"
 #include "core/case/case.h"
 #include "core/case/file_data.h"
+#include "core/case/key_lists.h"
 #include "core/case/layer_storage.h"
 #include "core/case/merge.h"
 #include "core/case/option_data.h"
@@ -231,6 +232,10 @@ const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
       return page_indices_bytes;
     case TensorName::kLastPageLen:
       return last_page_len_bytes;
+    case TensorName::kKeyIndices:
+      return key_indices_bytes;
+    case TensorName::kTopkLength:
+      return topk_length_bytes;
     default:
       return layer_bytes.at(layer_index(input));
   }
@@ -288,6 +293,7 @@ void store_inputs(const Case& c, Inputs& inputs) {
   store_lengths(c, c.cu_q, inputs.cu_q_bytes);
   store_lengths(c, c.cu_k, inputs.cu_k_bytes);
   fill_served(c, inputs);
+  store_key_lists(inputs);
   fill_merge(c, inputs);
 }
 
@@ -331,13 +337,17 @@ uint32_t input_digest(const Inputs& inputs) {
   hash_bytes(inputs.mask_buffer, hash);
   hash_bytes(inputs.mask, hash);
   for (const TensorName option :
-       {TensorName::kBias, TensorName::kSink, TensorName::kSlopes,
-        TensorName::kQLen, TensorName::kKvLen, TensorName::kCuQ,
-        TensorName::kCuK, TensorName::kRopeCos, TensorName::kRopeSin,
-        TensorName::kQPositions, TensorName::kKPositions, TensorName::kKScale,
-        TensorName::kVScale, TensorName::kBlockTable, TensorName::kKNew,
-        TensorName::kVNew, TensorName::kPageIndptr, TensorName::kPageIndices,
-        TensorName::kLastPageLen})
+       {TensorName::kBias,        TensorName::kSink,
+        TensorName::kSlopes,      TensorName::kQLen,
+        TensorName::kKvLen,       TensorName::kCuQ,
+        TensorName::kCuK,         TensorName::kRopeCos,
+        TensorName::kRopeSin,     TensorName::kQPositions,
+        TensorName::kKPositions,  TensorName::kKScale,
+        TensorName::kVScale,      TensorName::kBlockTable,
+        TensorName::kKNew,        TensorName::kVNew,
+        TensorName::kPageIndptr,  TensorName::kPageIndices,
+        TensorName::kLastPageLen, TensorName::kKeyIndices,
+        TensorName::kTopkLength})
     hash_bytes(inputs.bytes(option), hash);
   hash_bytes(inputs.k_cache_bytes, hash);
   hash_bytes(inputs.v_cache_bytes, hash);

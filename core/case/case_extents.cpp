@@ -4,6 +4,7 @@
 
 #include "core/call/tensor_table.h"
 #include "core/case/case.h"
+#include "core/case/key_lists.h"
 
 namespace qkvet {
 namespace {
@@ -109,6 +110,15 @@ std::array<int64_t, 4> tensor_extents(const Case& c, TensorName input) {
     case TensorName::kSlopes:
       extents[0] = c.member_slopes ? member_count(c) : 1;
       return c.slopes ? extents : std::array<int64_t, 4>{};
+    case TensorName::kKeyIndices:
+      return c.listed.entries > 0
+                 ? std::array<int64_t, 4>{c.shape.B, list_heads(c), c.shape.Tq,
+                                          c.listed.entries}
+                 : std::array<int64_t, 4>{};
+    case TensorName::kTopkLength:
+      return c.listed.lengths
+                 ? std::array<int64_t, 4>{c.shape.B, c.shape.Tq, 1, 1}
+                 : std::array<int64_t, 4>{};
     case TensorName::kDO:
     case TensorName::kGivenO:
     case TensorName::kGivenLse:
@@ -170,6 +180,9 @@ Dtype storage_type(const Case& c, TensorName input) {
     case TensorName::kCuQ:
     case TensorName::kCuK:
       return c.int32_lengths ? Dtype::kInt32 : Dtype::kInt64;
+    case TensorName::kKeyIndices:
+    case TensorName::kTopkLength:
+      return Dtype::kInt32;
     case TensorName::kQPositions:
     case TensorName::kKPositions:
     case TensorName::kIndptr:

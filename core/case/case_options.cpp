@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/case/case_text.h"
+#include "core/case/key_lists.h"
 #include "core/case/paging.h"
 #include "core/case/rope.h"
 
@@ -401,6 +402,17 @@ constexpr auto kOptions = std::to_array<CaseOption>({
        return c.mask.kind != MaskKind::kNone ? mask_text(c.mask) : "";
      },
      [](const Case& c) { return mask_reason(c.mask); }},
+    {"keys", QKVET_OPTION_KEY_LISTS, false,
+     [](const Case& c) { return c.listed.entries > 0; },
+     Fields<&Case::listed>::copy, read_key_lists, key_lists_text,
+     key_lists_reason},
+    {"", QKVET_OPTION_KEY_LIST_LENGTHS, false,
+     [](const Case& c) { return c.listed.lengths; },
+     [](const Case& from, Case& to) {
+       to.listed.lengths = from.listed.lengths;
+     },
+     [](Text, Text, Case&) -> std::string { return ""; },
+     [](const Case&) -> std::string { return ""; }, fine},
     {"bias", QKVET_OPTION_BIAS, true,
      Fields<&Case::score_bias, &Case::score_bias_own>::given,
      Fields<&Case::score_bias, &Case::score_bias_own>::copy, read_bias,

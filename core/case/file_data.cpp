@@ -54,7 +54,9 @@ std::vector<TensorName> file_tensors(const Case& c) {
       {c.mask.kind == MaskKind::kFile, TensorName::kMask},
       {is_file(c.score_bias), TensorName::kBias},
       {is_file(c.sink), TensorName::kSink},
-      {is_file(c.slopes), TensorName::kSlopes}};
+      {is_file(c.slopes), TensorName::kSlopes},
+      {c.listed.from_file, TensorName::kKeyIndices},
+      {c.listed.from_file && c.listed.lengths, TensorName::kTopkLength}};
   for (const auto& [from_file, tensor] : attention)
     if (from_file) tensors.push_back(tensor);
   return tensors;
@@ -157,6 +159,16 @@ void fill_from_file(const Case& c, Inputs& inputs) {
       inputs.mask.clear();
       for_each_value(from, extents, [&](double value) {
         inputs.mask.push_back(value != 0 ? 1 : 0);
+      });
+      continue;
+    }
+    if (tensor == TensorName::kKeyIndices ||
+        tensor == TensorName::kTopkLength) {
+      auto& numbers = tensor == TensorName::kKeyIndices ? inputs.key_indices
+                                                        : inputs.topk_length;
+      numbers.clear();
+      for_each_value(from, extents, [&](double value) {
+        numbers.push_back(static_cast<int32_t>(value));
       });
       continue;
     }

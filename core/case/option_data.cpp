@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/base/half.h"
+#include "core/case/key_lists.h"
 #include "core/case/layer_storage.h"
 #include "core/case/merge.h"
 #include "core/case/paging.h"
@@ -324,6 +325,7 @@ void fill_option_data(const Case& c, Inputs& inputs) {
     recipe_row(*c.sink, c.seed, TensorName::kSink, 0, 0, 0, inputs.sink);
   }
   if (c.slopes) fill_slopes(c, inputs.slopes);
+  fill_key_lists(c, inputs);
 }
 
 void share_and_poison(const Case& c, Inputs& inputs) {
@@ -391,6 +393,9 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   call.cu_q = given_or_null(inputs.cu_q_bytes);
   call.cu_k = given_or_null(inputs.cu_k_bytes);
   if (is_served(c)) fill_served_options(c, inputs, call);
+  call.listed = c.listed;
+  if (c.listed.entries > 0) call.key_indices = given(inputs.key_indices_bytes);
+  if (c.listed.lengths) call.topk_length = given(inputs.topk_length_bytes);
   if (c.dropout) call.dropout = Dropout{*c.dropout, c.seed, 0};
 }
 

@@ -19,7 +19,7 @@ TokenRange range_of_token(const Case& value, int64_t b, int64_t token);
 // Of kTreeN: the draft that draft n of member b follows; -1: the history.
 int64_t parent_of_draft(const Case& value, int64_t b, int64_t n);
 
-// Mask, bias, sink and slopes, in double.
+// Mask, bias, sink and slopes, in double, and lists of keys.
 void fill_option_data(const Case& value, Inputs& inputs);
 // After the set= values: k and v the same along the shared extents, and NaN in
 // the rows that do not count.

@@ -64,7 +64,9 @@ const std::byte* KernelCall::*input_member(TensorName tensor) {
       &Call::row_mask,
       &Call::page_indptr,
       &Call::page_indices,
-      &Call::last_page_len};
+      &Call::last_page_len,
+      &Call::key_indices,
+      &Call::topk_length};
   return kMembers[static_cast<size_t>(tensor)];
 }
 

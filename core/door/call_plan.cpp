@@ -140,6 +140,14 @@ void add_options(const KernelCall& call, Rows* rows) {
       {call.last_page_len,
        TensorName::kLastPageLen,
        {1, Dtype::kInt32, {members}}},
+      {call.key_indices,
+       TensorName::kKeyIndices,
+       {4,
+        Dtype::kInt32,
+        {s.B, call.listed.per_head ? s.Hkv : 1, s.Tq, call.listed.entries}}},
+      {call.topk_length,
+       TensorName::kTopkLength,
+       {2, Dtype::kInt32, {s.B, s.Tq}}},
       {call.k_new,
        TensorName::kKNew,
        {4, call.kv_dtype, {members, s.Hkv, call.new_tokens, s.d}}},
@@ -330,6 +338,12 @@ void add_mistake(const KernelCall& call, Rows* rows) {
       break;
     case Mistake::kMaskExtent:
       ++(*rows)[TensorName::kMask].shape[3];
+      break;
+    case Mistake::kKeyListsExtent:
+      ++(*rows)[TensorName::kKeyIndices].shape[2];
+      break;
+    case Mistake::kTopkLengthExtent:
+      ++(*rows)[TensorName::kTopkLength].shape[1];
       break;
     case Mistake::kSlopesExtent:
       ++(*rows)[TensorName::kSlopes].shape[0];

@@ -27,7 +27,9 @@ constexpr Named kTensors[] = {{"q", &qkvet_forward_args::q},
                               {"q_len", &qkvet_forward_args::q_len},
                               {"kv_len", &qkvet_forward_args::kv_len},
                               {"cu_q", &qkvet_forward_args::cu_seqlens_q},
-                              {"cu_k", &qkvet_forward_args::cu_seqlens_k}};
+                              {"cu_k", &qkvet_forward_args::cu_seqlens_k},
+                              {"lists", &qkvet_forward_args::key_indices},
+                              {"listed", &qkvet_forward_args::topk_length}};
 
 std::string scalars(const qkvet_forward_args* a) {
   char text[128];
@@ -112,7 +114,9 @@ const char* const kNames[] = {
     "options/past_bias",   "options/past_sink",    "options/past_slopes",
     "options/past_q_len",  "options/past_kv_len",  "options/past_cu_q",
     "options/past_cu_k",   "options/into_mask",    "options/into_bias",
-    "options/into_kv_len", "options/past_k",       "options/cut_k"};
+    "options/into_kv_len", "options/past_k",       "options/cut_k",
+    "options/show_lists",  "options/show_listed",  "options/past_lists",
+    "options/past_listed", "options/into_lists"};
 constexpr int kCount = sizeof kNames / sizeof kNames[0];
 
 qkvet_kernel g_kernels[kCount];

@@ -27,6 +27,10 @@ class Room {
     lengths_.push_back(std::move(values));
     return lengths_.back().data();
   }
+  const int32_t* keep(std::vector<int32_t> values) {
+    lists_.push_back(std::move(values));
+    return lists_.back().data();
+  }
   // Scores that were computed here round as those of the call do, and no less.
   bool has_own_scores = false;
   int64_t page = 0;  // tokens of a page; 0: there are none
@@ -35,6 +39,7 @@ class Room {
   std::vector<std::vector<double>> numbers_;
   std::vector<std::vector<uint8_t>> masks_;
   std::vector<std::vector<int64_t>> lengths_;
+  std::vector<std::vector<int32_t>> lists_;
 };
 
 // Leaves the problem as it is where it has nothing to edit.

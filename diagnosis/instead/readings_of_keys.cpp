@@ -29,6 +29,7 @@ void see_otherwise(Problem& p, Room& room, const Changes& change) {
       if (j >= 0 && j < s.Tk) mask[static_cast<size_t>(row * s.Tk + j)] = 1;
   }
   p.mask = room.keep(std::move(mask));
+  p.listed = {};
   // The diagonal that slopes count from stays, but for its corner.
   if (p.causal == Causal::kTopLeft && p.slopes != nullptr) return;
   p.causal = Causal::kNone;
@@ -62,6 +63,7 @@ void see_as_another(Problem& p, Room& room,
       mask.push_back(known.sees[static_cast<size_t>(from * s.Tk + j)]);
   }
   p.mask = room.keep(std::move(mask));
+  p.listed = {};
   if (p.causal == Causal::kTopLeft && p.slopes != nullptr) return;
   p.causal = Causal::kNone;
   p.window.reset();
@@ -221,6 +223,115 @@ void add_counts(Readings& rows) {
                     }});
 }
 
+// --- lists of keys
+
+using List = std::vector<int32_t>;
+
+// Each row's list of keys, changed: the entries that count, `all` of them in
+// front. Where a list is made shorter -1 stands behind it.
+void list_otherwise(Problem& p, Room& room,
+                    const std::function<void(List& list, const List& all,
+                                             int64_t keys)>& change) {
+  const ListedKeys listed = p.listed;
+  if (listed.keys == nullptr) return;
+  const Shape& s = p.shape;
+  const int64_t entries = listed.entries;
+  const auto width = static_cast<size_t>(entries + s.Tk + 1);
+  List lists;
+  for (int64_t row = 0; row < s.B * listed.heads * s.Tq; ++row) {
+    const int64_t b = row / (listed.heads * s.Tq), i = row % s.Tq;
+    const int32_t* from = listed.keys + row * entries;
+    const List all(from, from + entries);
+    List list = all;
+    if (listed.counts != nullptr)
+      list.resize(static_cast<size_t>(listed.counts[b * s.Tq + i]));
+    change(list, all, s.Tk);
+    list.resize(width, -1);
+    lists.insert(lists.end(), list.begin(), list.end());
+  }
+  p.listed.keys = room.keep(std::move(lists));
+  p.listed.entries = static_cast<int64_t>(width);
+  p.listed.counts = nullptr;
+}
+
+// The list of another row: of [B,heads,Tq].
+void list_of_another(Problem& p, Room& room,
+                     int64_t (*other)(const Problem& p, int64_t b, int64_t head,
+                                      int64_t i)) {
+  const ListedKeys listed = p.listed;
+  if (listed.keys == nullptr) return;
+  List lists;
+  for (int64_t b = 0; b < p.shape.B; ++b)
+    for (int64_t h = 0; h < listed.heads; ++h)
+      for (int64_t i = 0; i < p.shape.Tq; ++i) {
+        const int32_t* from = listed.keys + other(p, b, h, i) * listed.entries;
+        lists.insert(lists.end(), from, from + listed.entries);
+      }
+  p.listed.keys = room.keep(std::move(lists));
+}
+
+void add_lists(Readings& rows) {
+  using Change = void (*)(List & list, const List& all, int64_t keys);
+  const auto add = [&rows](const char* text, Change change) {
+    rows.push_back({std::string("what comes of lists of keys ") + text,
+                    Stage::kKeys, [change](Problem& p, Room& room) {
+                      list_otherwise(p, room, change);
+                    }});
+  };
+  add("in which -1 is the last key", [](List& list, const List&, int64_t keys) {
+    for (int32_t& j : list)
+      if (j < 0) j = static_cast<int32_t>(keys - 1);
+  });
+  add("in which -1 is key 0", [](List& list, const List&, int64_t) {
+    for (int32_t& j : list)
+      if (j < 0) j = 0;
+  });
+  add("that end at the first -1", [](List& list, const List&, int64_t) {
+    list.erase(std::find(list.begin(), list.end(), -1), list.end());
+  });
+  add("without their last entry", [](List& list, const List&, int64_t) {
+    if (!list.empty()) list.pop_back();
+  });
+  add("without their first entry", [](List& list, const List&, int64_t) {
+    if (!list.empty()) list.erase(list.begin());
+  });
+  add("with one entry more than count",
+      [](List& list, const List& all, int64_t) {
+        if (list.size() < all.size()) list.push_back(all[list.size()]);
+      });
+  add("all of whose entries count",
+      [](List& list, const List& all, int64_t) { list = all; });
+  using Other = int64_t (*)(const Problem& p, int64_t b, int64_t h, int64_t i);
+  const auto add_other = [&rows](const char* text, Other other) {
+    rows.push_back(
+        {std::string("what comes of the list of keys of ") + text, Stage::kKeys,
+         [other](Problem& p, Room& room) { list_of_another(p, room, other); }});
+  };
+  add_other("head 0", [](const Problem& p, int64_t b, int64_t, int64_t i) {
+    return b * p.listed.heads * p.shape.Tq + i;
+  });
+  add_other("row 0", [](const Problem& p, int64_t b, int64_t h, int64_t) {
+    return (b * p.listed.heads + h) * p.shape.Tq;
+  });
+  add_other("member 0", [](const Problem& p, int64_t, int64_t h, int64_t i) {
+    return h * p.shape.Tq + i;
+  });
+  add_other("the row with head and row exchanged",
+            [](const Problem& p, int64_t b, int64_t h, int64_t i) {
+              return b * p.listed.heads * p.shape.Tq + i * p.listed.heads + h;
+            });
+  rows.push_back({"what comes without the lists of keys", Stage::kKeys,
+                  [](Problem& p, Room&) { p.listed = {}; }});
+  rows.push_back(
+      {"what comes of lists of keys without the causal rule and the "
+       "window",
+       Stage::kKeys, [](Problem& p, Room&) {
+         if (p.listed.keys == nullptr || p.slopes != nullptr) return;
+         p.causal = Causal::kNone;
+         p.window.reset();
+       }});
+}
+
 }  // namespace
 
 Edit seeing_every_key() {
@@ -233,6 +344,7 @@ Edit seeing_every_key() {
 }
 
 void add_readings_of_key_sets(Readings& rows) {
+  add_lists(rows);
   add_keys(rows);
   add_own_tokens(rows);
   add_tiles(rows);

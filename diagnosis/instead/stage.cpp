@@ -295,6 +295,8 @@ class StageProbes {
         {Stage::kKeys,
          [](const Case& c) { return c.mask.kind != MaskKind::kNone; },
          [](Case& c) { c.mask = {}; }},
+        {Stage::kKeys, [](const Case& c) { return c.listed.entries > 0; },
+         [](Case& c) { c.listed = {}; }},
         {Stage::kKeys, [](const Case& c) { return c.window.has_value(); },
          [](Case& c) { c.window.reset(); }},
         {Stage::kKeys, [](const Case& c) { return !c.kv_len.empty(); },

@@ -26,6 +26,7 @@ constexpr std::string_view kNumbers[] = {"Tk",
                                          "window.left",
                                          "window.right",
                                          "new_tokens",
+                                         "lists.entries",
                                          "capacity",
                                          "cache.window",
                                          "cache.first_tokens",
@@ -56,6 +57,11 @@ constexpr Phrase kPhrases[] = {
      "no head has a mask of its own"},
     {"mask.rows", "each row has a mask of its own",
      "no row has a mask of its own"},
+    {"lists", "lists of keys are given", "no lists of keys are given"},
+    {"lists.heads", "each key/value head has lists of its own",
+     "no head has lists of its own"},
+    {"lists.lengths", "lists of keys have lengths",
+     "lists of keys have no lengths"},
     {"bias.members", "each member has a bias of its own",
      "no member has a bias of its own"},
     {"bias.heads", "each head has a bias of its own",
@@ -416,6 +422,8 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
     out.window->left = to;
   else if (name == "window.right" && out.window)
     out.window->right = to;
+  else if (name == "lists.entries" && out.listed.entries > 0 && to > 0)
+    out.listed.entries = to;
   else if (name == "page_size" && s.D == 0 && out.paging.size > 0 && to > 0)
     out.paging.size = to;
   else if (name == "new_tokens" && out.append > 0 && to > 0)

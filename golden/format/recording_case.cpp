@@ -70,6 +70,18 @@ std::string attention_text(const NamedTensors& tensors, std::string* error) {
   if (find(tensors, "sink") != nullptr) text += ",sink=file";
   if (const NamedTensor* slopes = find(tensors, "slopes"))
     text += slopes->shape.size() == 2 ? ",alibi=file.bh" : ",alibi=file";
+  if (const NamedTensor* lists = find(tensors, "key_indices")) {
+    if (lists->shape.size() != 4) {
+      *error = "key_indices is " +
+               file_tensor_text(lists->dtype, lists->shape) +
+               ": [B,Hkv or 1,Tq,n] is wanted";
+      return "";
+    }
+    text += ",keys=file" + std::to_string(lists->shape[3]);
+    std::string letters = lists->shape[1] > 1 ? "h" : "";
+    if (find(tensors, "topk_length") != nullptr) letters += "n";
+    if (!letters.empty()) text += "." + letters;
+  }
   return text + ",data=file";
 }
 

@@ -125,6 +125,12 @@ def input_shapes(case):
             shape = tuple(n if letter in case.own(name) else 1
                           for letter, n in sides)
             wanted[name] = (shape, dtype)
+    if case.words.get("keys", "").startswith("file"):
+        entries, _, letters = case.words["keys"][len("file"):].partition(".")
+        heads = e.Hkv if "h" in letters else 1
+        wanted["key_indices"] = ((e.B, heads, e.Tq, int(entries)), "i32")
+        if "n" in letters:
+            wanted["topk_length"] = ((e.B, e.Tq), "i32")
     if case.from_file("sink"):
         wanted["sink"] = ((e.H,), per_head)
     if case.from_file("alibi"):

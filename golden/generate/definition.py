@@ -78,6 +78,17 @@ def sees_by_place(case, places):
     return sees, np.abs(diagonal - key)
 
 
+def is_listed(case, data):
+    """[B,H,Tq,Tk]: whether an entry that counts of the row's list is the key."""
+    lists = data["key_indices"]
+    counts = data.get("topk_length")
+    if counts is not None:
+        behind = np.arange(lists.shape[3]) >= counts[:, None, :, None]
+        lists = np.where(behind, -1, lists)
+    there = (lists[..., None] == np.arange(case.Tk)).any(axis=3)
+    return np.repeat(there, case.H // there.shape[1], axis=1)
+
+
 def scores_of(case, data, places, rule):
     """Scores [B,H,Tq,Tk] and which of them count."""
     q, k = data["q"], data["k"]
@@ -91,6 +102,8 @@ def scores_of(case, data, places, rule):
     sees, distance = sees_by_place(case, places)
     if "mask" in data:
         sees = sees & (data["mask"] != 0)
+    if "key_indices" in data:
+        sees = sees & is_listed(case, data)
     bias = data.get("bias", np.float64(0))
     if "slopes" in data:
         slopes = data["slopes"][:, None, None]

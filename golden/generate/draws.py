@@ -9,16 +9,30 @@ from golden.generate import case_text
 from golden.generate.storage import store
 
 
+def lists_of_keys(rng, shape, keys):
+    """Each in an order of its own, none twice, with -1 among them."""
+    lists = np.full(shape, -1)
+    for at in np.ndindex(*shape[:3]):
+        entries = rng.permutation(keys + 2)[:shape[3]]
+        lists[at][:len(entries)] = np.where(entries < keys, entries, -1)
+    return lists
+
+
 def draw(name, case, sizes):
     """Normal numbers from a seed that the set's name gives, times a size."""
     rng = np.random.RandomState(zlib.crc32(name.encode()))
     drawn = {}
-    for tensor, (shape, dtype) in case_text.input_shapes(case).items():
+    shapes = case_text.input_shapes(case)
+    for tensor, (shape, dtype) in shapes.items():
         values = rng.randn(*shape)
         if tensor == "mask":
             values = rng.randint(0, 100, shape) < 60
         elif tensor == "slopes":
             values = 2.0 ** -(1 + np.arange(np.prod(shape)).reshape(shape))
+        elif tensor == "key_indices":
+            values = lists_of_keys(rng, shape, case.Tk)
+        elif tensor == "topk_length":
+            values = rng.randint(0, shapes["key_indices"][0][3] + 1, shape)
         drawn[tensor] = store(values * sizes.get(tensor, 1), dtype)
     return drawn
 

@@ -81,6 +81,26 @@ def alibi(add):
             f"ALiBi beside {dtype}")
 
 
+def lists_of_keys(add):
+    dialect = "empty_row = zero\nempty_row_lse = minus_inf"
+    for name, case, pins in (
+            ("", "B2,H2,Tq3,Tk6,d4,keys=file4",
+             "a row sees the keys of its list; all heads have one"),
+            ("_heads", "B1,H4,Hkv2,Tq3,Tk6,d4,keys=file3.h",
+             "lists of each key/value head, for its group of query heads"),
+            ("_lengths", "B2,H2,Tq4,Tk5,d4,keys=file4.hn",
+             "what stands behind topk_length is not seen"),
+            ("_causal", "B1,H2,Tq4,Tk6,d4,causal=br,keys=file4",
+             "the causal rule holds for listed keys, too"),
+            ("_window_sink", "B1,H2,Tq4,Tk6,d4,window=2.1,keys=file4,sink=file",
+             "a window beside lists, and a sink beside few keys"),
+            ("_members", "B2,H1,Tq3,Tk5,d4,keys=file3.n,qlen=3.1,kvlen=5.3",
+             "a listed key beyond the member's length is not seen"),
+            ("_more", "B1,H1,Tq2,Tk3,d4,keys=file5",
+             "more entries than keys: -1 is none")):
+        add("listed" + name, "f32," + case + ALL, pins, dialect=dialect)
+
+
 def rotations(add):
     for style in ("half", "interleaved"):
         for first in ("", ".100"):
@@ -222,6 +242,6 @@ def near_overflow(add):
 
 
 def write(sets):
-    for group in (softcaps, sinks, alibi, rotations, empty_rows,
+    for group in (softcaps, sinks, alibi, lists_of_keys, rotations, empty_rows,
                   other_dialects, pairs, near_overflow):
         group(sets.add)

@@ -77,6 +77,9 @@ inline constexpr uint64_t kCommonOptions =
 inline constexpr uint64_t kPairOptions =
     QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
     QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE;
+// The same of an arithmetic that asks list_keys() or allows() about each pair.
+inline constexpr uint64_t kListOptions =
+    QKVET_OPTION_KEY_LISTS | QKVET_OPTION_KEY_LIST_LENGTHS;
 // What its arithmetic has to honour.
 inline constexpr uint64_t kScoreOptions =
     QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP | QKVET_OPTION_ALIBI |
@@ -129,6 +132,8 @@ inline constexpr qkvet_capabilities kPairHalfCapabilities =
 // All options.
 inline constexpr qkvet_capabilities kAllCapabilities =
     capabilities_with(kAllOptions, {kF32, kF16, kBf16});
+inline constexpr qkvet_capabilities kAllListsCapabilities =
+    capabilities_with(kAllOptions | kListOptions, {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kAllF32Capabilities =
     capabilities_with(kAllOptions, {kF32});
 inline constexpr qkvet_capabilities kAllHalfCapabilities =

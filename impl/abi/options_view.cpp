@@ -10,6 +10,7 @@ namespace {
 
 constexpr qkvet_dtype kBool = {QKVET_DTYPE_BOOL, 8, 1};
 constexpr qkvet_dtype kUint8 = {QKVET_DTYPE_UINT, 8, 1};
+constexpr qkvet_dtype kInt32 = {QKVET_DTYPE_INT, 32, 1};
 constexpr qkvet_dtype kInt64 = {QKVET_DTYPE_INT, 64, 1};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -96,6 +97,48 @@ qkvet_status read_lengths(const qkvet_forward_args& a, Options* options,
   return QKVET_OK;
 }
 
+// Which numbers stand in them is trusted, as it is of pages.
+qkvet_status read_lists(const qkvet_forward_args& a, KeyLists* lists,
+                        qkvet_text* why) {
+  const qkvet_tensor &keys = a.key_indices, &counts = a.topk_length;
+  if (is_absent(keys)) {
+    return is_absent(counts) ? QKVET_OK
+                             : refuse(why, QKVET_INVALID_ARGUMENT,
+                                      "topk_length, and no key_indices");
+  }
+  if (!is_absent(a.cu_seqlens_q)) {
+    return refuse(why, QKVET_UNSUPPORTED,
+                  "lists of keys are not supported in packed batches");
+  }
+  const char* wrong = wrong_with(keys, 4, Empty::kAllowed);
+  if (wrong == nullptr && !is_absent(counts)) {
+    wrong = wrong_with(counts, 2, Empty::kAllowed);
+  }
+  if (wrong != nullptr) {
+    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  }
+  if (!is_same(keys.dtype, kInt32) ||
+      (!is_absent(counts) && !is_same(counts.dtype, kInt32))) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "key_indices and topk_length are int32");
+  }
+  const int64_t heads = keys.shape[1], entries = keys.shape[3];
+  if ((heads != 1 && heads != a.k.shape[1]) ||
+      !has_shape(keys, {a.q.shape[0], heads, a.q.shape[2], entries}) ||
+      (!is_absent(counts) &&
+       !has_shape(counts, {a.q.shape[0], a.q.shape[2]}))) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "key_indices are [B, Hkv or 1, Tq, n], topk_length [B, Tq]");
+  }
+  lists->keys = view_of<const int32_t>(keys);
+  if (!is_absent(counts)) {
+    lists->counts = view_of<const int32_t>(counts);
+  }
+  lists->entries = entries;
+  lists->group = a.q.shape[1] / heads;
+  return QKVET_OK;
+}
+
 qkvet_status read_rotation(const qkvet_forward_args& a, Options* options,
                            qkvet_text* why) {
   Rope* const rope = &options->rope;
@@ -168,7 +211,18 @@ qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
   return QKVET_OK;
 }
 
-bool Options::allows(int64_t b, int64_t h, int64_t i, int64_t j) const {
+bool KeyLists::has(int64_t in_b, int64_t in_h, int64_t in_i,
+                   int64_t in_j) const {
+  const int64_t all = count(in_b, in_i);
+  for (int64_t n = 0; n < all; ++n) {
+    if (entry(in_b, in_h, in_i, n) == j + in_j) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Options::shows(int64_t b, int64_t h, int64_t i, int64_t j) const {
   if (mask.data != nullptr && mask.at(b, h, i)[j * mask.step[3]] == 0) {
     return false;
   }
@@ -190,6 +244,7 @@ Options Options::from(int64_t b, int64_t h, int64_t i, int64_t j) const {
   result.q_len = result.kv_len = result.cu_q = result.cu_k = {};
   result.members = 0;
   result.rope = rope.from(b, i, j);
+  result.lists = lists.from(b, h, i, j);
   result.dropout = dropout.from(b, h, i, j);
   return result;
 }
@@ -228,6 +283,10 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
        "packed batches are not supported"},
       {!is_absent(a.cu_seqlens_k), QKVET_OPTION_PACKED,
        "packed batches are not supported"},
+      {!is_absent(a.key_indices), QKVET_OPTION_KEY_LISTS,
+       "lists of keys are not supported"},
+      {!is_absent(a.topk_length), QKVET_OPTION_KEY_LIST_LENGTHS,
+       "lengths of lists of keys are not supported"},
       {!is_absent(a.block_table), kNobody, "paged keys are not supported"},
       {a.page_size != 0, kNobody, "paged keys are not supported"},
       {!is_absent(a.page_indptr), kNobody, "lists of pages are not supported"},
@@ -278,6 +337,9 @@ qkvet_status read_options(const qkvet_forward_args& a, Options* options,
   }
   if (status == QKVET_OK) {
     status = read_lengths(a, options, why);
+  }
+  if (status == QKVET_OK) {
+    status = read_lists(a, &options->lists, why);
   }
   const bool packed = !is_absent(a.cu_seqlens_q);
   const int64_t members = packed ? options->members : a.q.shape[0];

@@ -59,6 +59,30 @@ struct Dropout {
   }
 };
 
+// Lists of keys (kernel.h: key_indices). A list is looked through for each
+// pair: what the kernels here are not made for, and right.
+struct KeyLists {
+  View<const int32_t> keys;    // [B, Hkv or 1, Tq, n], no data if there is none
+  View<const int32_t> counts;  // [B, Tq], no data: all n
+  int64_t entries = 0;         // n
+  int64_t group = 1;           // query heads of a list
+  // Where this call begins in the one that it is a part of.
+  int64_t b = 0, h = 0, i = 0, j = 0;
+
+  bool present() const { return keys.data != nullptr; }
+  int64_t count(int64_t in_b, int64_t in_i) const {
+    return counts.data != nullptr ? *counts.at(b + in_b, i + in_i, 0) : entries;
+  }
+  int32_t entry(int64_t in_b, int64_t in_h, int64_t in_i, int64_t n) const {
+    return keys.at(b + in_b, (h + in_h) / group, i + in_i)[n * keys.step[3]];
+  }
+  bool has(int64_t in_b, int64_t in_h, int64_t in_i, int64_t in_j) const;
+  KeyLists from(int64_t in_b, int64_t in_h, int64_t in_i, int64_t in_j) const {
+    return {keys,     counts,   entries,  group,
+            b + in_b, h + in_h, i + in_i, j + in_j};
+  }
+};
+
 struct Options {
   // Keys beside the diagonal that stay visible, inclusive counts; -1: all.
   int64_t window_left = -1;
@@ -72,6 +96,7 @@ struct Options {
   View<const int64_t> cu_q, cu_k;     // [members + 1]
   int64_t members = 0;                // of a packed batch
   Rope rope;                          // the business of in_f32.h
+  KeyLists lists;
   Dropout dropout;
 
   bool has_lengths() const {
@@ -79,7 +104,9 @@ struct Options {
            cu_q.data != nullptr;
   }
   // Whether a pair may be hidden that the causal rule and the window allow.
-  bool hides_pairs() const { return mask.data != nullptr || bias.present(); }
+  bool hides_pairs() const {
+    return mask.data != nullptr || bias.present() || lists.present();
+  }
   // Whether a score is more than scale * q.k.
   bool changes_scores() const {
     return softcap > 0 || bias.present() || slopes.present();
@@ -88,9 +115,13 @@ struct Options {
     return window_left >= 0 || window_right >= 0 || hides_pairs() ||
            changes_scores() || sink.present() || dropout.present();
   }
-  // The mask; and a bias of -infinity hides its pair as a mask does, so that
-  // no difference of infinities is ever taken.
-  bool allows(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  // The mask and the lists; and a bias of -infinity hides its pair as a mask
+  // does, so that no difference of infinities is ever taken.
+  bool allows(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return (!lists.present() || lists.has(b, h, i, j)) && shows(b, h, i, j);
+  }
+  // The same without the lists.
+  bool shows(int64_t b, int64_t h, int64_t i, int64_t j) const;
   // -infinity if there is none: it adds exp(-infinity) = 0.
   float sink_of(int64_t h) const;
   float slope_of(int64_t b, int64_t h) const {

@@ -41,7 +41,9 @@ constexpr Field kFields[] = {&Args::q_len,
                              &Args::q_scale,
                              &Args::k_scale,
                              &Args::v_scale,
-                             &Args::dropout_mask};
+                             &Args::dropout_mask,
+                             &Args::key_indices,
+                             &Args::topk_length};
 
 // The first axis of a pool and the last of a table are a batch's.
 bool is_of_batch(const Args& args, Field field, int32_t axis) {

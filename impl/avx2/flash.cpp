@@ -297,7 +297,7 @@ constexpr qkvet_kernel make() {
   qkvet_kernel kernel = plain_kernel(
       "avx2/flash", "tiled online softmax on AVX2 and FMA, packed K and V",
       {"impl/avx2/flash.cpp", __LINE__}, &kFlashPrecision, forward,
-      &kAllCapabilities);
+      &kAllListsCapabilities);
   kernel.open = open;
   kernel.close = close;
   kernel.backward = &kBackwardTable<PlainBackward, gradient_on_avx2>;

@@ -49,7 +49,9 @@ constexpr qkvet_tensor qkvet_forward_args::*kTensors[] = {
     &qkvet_forward_args::v_new,
     &qkvet_forward_args::q_scale,
     &qkvet_forward_args::k_scale,
-    &qkvet_forward_args::v_scale};
+    &qkvet_forward_args::v_scale,
+    &qkvet_forward_args::key_indices,
+    &qkvet_forward_args::topk_length};
 
 const char* as_on_cpu(qkvet_forward_args* args) {
   for (const auto member : kTensors) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults of windows: where they begin and end, and who looks at them.
+// Faults of windows and of lists of keys: which keys near or far are seen.
 #include <algorithm>
 
 #include "impl/faulty/kernels.h"
@@ -218,6 +218,207 @@ QKVET_FAULT(window_in_packed_rows) = {
     .killed_by = {"every_pair_is_seen_as_asked",
                   "grouped_heads_equal_repeated_heads", "agrees_with_oracle"},
     .when = "window && Hkv < H",
+};
+
+// ---- Lists of keys ----------------------------------------------------------
+
+namespace {
+
+// A row's list, looked through as Wrong has it: `first` of all entries, `count`
+// of them, and what key an entry is.
+struct RightList {
+  static RowAt row(const ForwardCall&, RowAt at) { return at; }
+  static int64_t first(const KeyLists&, RowAt) { return 0; }
+  static int64_t end(const KeyLists& lists, RowAt at) {
+    return lists.count(at.b, at.i);
+  }
+  static bool ends(int32_t) { return false; }
+  static int64_t key(const ForwardCall&, int32_t entry) { return entry; }
+};
+
+template <class Wrong>
+struct ListHooks : OptionHooks {
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    const KeyLists& lists = call.options.lists;
+    if (!call.options.shows(at.b, at.h, at.i, j)) {
+      return false;
+    }
+    bool found = !lists.present();
+    const RowAt from = Wrong::row(call, at);
+    const int64_t end = lists.present() ? Wrong::end(lists, at) : 0;
+    for (int64_t n = lists.present() ? Wrong::first(lists, at) : 0;
+         n < end && !found; ++n) {
+      const int32_t entry = lists.entry(from.b, from.h, from.i, n);
+      if (Wrong::ends(entry)) {
+        return false;
+      }
+      found = Wrong::key(call, entry) == lists.j + j;
+    }
+    return found;
+  }
+};
+
+constexpr uint64_t kLists = QKVET_OPTION_MASK | kListOptions;
+
+}  // namespace
+
+// As Python counts from the end.
+struct MinusOneIsLast : RightList {
+  static int64_t key(const ForwardCall& call, int32_t entry) {
+    return entry < 0 ? call.keys + entry : entry;
+  }
+};
+QKVET_FAULT(list_minus_one_is_last_key) = {
+    .kernel = option_fault<ListHooks<MinusOneIsLast>, kLists>,
+    .mechanism = "the entry -1 of a list is the last key",
+    .symptom =
+        "rows whose lists are not full see the newest token, whether it was "
+        "chosen or not",
+    .cause = "a gather by index, where -1 counts from the end",
+    .fix = "hide the entries below 0 before the keys are fetched",
+    .source = "textbook (lists padded with -1)",
+    .trigger = "-1 among the entries that count, and the last key not in them",
+    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
+    .when = "lists && Tk > 1",
+};
+
+// Whatever was put behind the length is read.
+struct LengthOfListIgnored : RightList {
+  static int64_t end(const KeyLists& lists, RowAt) { return lists.entries; }
+};
+QKVET_FAULT(list_length_ignored) = {
+    .kernel = option_fault<ListHooks<LengthOfListIgnored>, kLists>,
+    .mechanism = "all entries of a list count, whatever topk_length says",
+    .symptom =
+        "right where -1 stands behind the length; where a buffer is used "
+        "again, keys of an earlier step are seen",
+    .cause = "the loop ends at the width of the buffer of lists",
+    .fix = "end it at topk_length of the row",
+    .source = "flashinfer-ai/flashinfer#5095",
+    .trigger = "topk_length below the width, and another key behind it",
+    .killed_by = {"rest_of_lists_changes_nothing", "lists_equal_masks",
+                  "agrees_with_oracle"},
+    .when = "lists.lengths",
+};
+
+// The loop ends one entry early.
+struct LastOfListDropped : RightList {
+  static int64_t end(const KeyLists& lists, RowAt at) {
+    const int64_t count = lists.count(at.b, at.i);
+    return count > 1 ? count - 1 : count;
+  }
+};
+QKVET_FAULT(list_last_entry_dropped) = {
+    .kernel = option_fault<ListHooks<LastOfListDropped>, kLists>,
+    .mechanism = "the last entry of a list is not looked at",
+    .symptom =
+        "nothing to see where the least of the chosen keys comes last: its "
+        "weight is small",
+    .cause = "a bound of a loop that is one too low",
+    .fix = "all entries up to topk_length count",
+    .source = "textbook (bounds of loops)",
+    .trigger = "a key as the last of two entries or more",
+    .killed_by = {"listed_order_changes_nothing", "lists_equal_masks",
+                  "agrees_with_oracle"},
+    .when = "lists && lists.entries > 1",
+};
+
+// -1 ends a list as a zero ends a text.
+struct MinusOneEndsList : RightList {
+  static bool ends(int32_t entry) { return entry < 0; }
+};
+QKVET_FAULT(list_ends_at_minus_one) = {
+    .kernel = option_fault<ListHooks<MinusOneEndsList>, kLists>,
+    .mechanism = "the first -1 of a list ends it",
+    .symptom =
+        "right where all -1 stand at the end; what a parallel selection wrote "
+        "behind one is lost",
+    .cause = "padding is taken to be behind all keys",
+    .fix = "skip -1 and go on",
+    .source = "textbook (lists padded with -1)",
+    .trigger = "a key behind a -1",
+    .killed_by = {"listed_order_changes_nothing", "lists_equal_masks",
+                  "agrees_with_oracle"},
+    .when = "lists && lists.entries > 1",
+};
+
+// One list for all heads.
+struct ListOfFirstHead : RightList {
+  static RowAt row(const ForwardCall& call, RowAt at) {
+    return {at.b, -call.options.lists.h, at.i};
+  }
+};
+QKVET_FAULT(list_of_first_head) = {
+    .kernel = option_fault<ListHooks<ListOfFirstHead>, kLists>,
+    .mechanism = "the list of head 0 is used for all heads",
+    .symptom = "right where all heads have one list, as in MLA",
+    .cause = "the stride of the heads is left out of the address of a list",
+    .fix = "add the key/value head times the stride of the lists",
+    .source = "textbook (lists of each head)",
+    .trigger = "Hkv > 1, and lists of each key/value head",
+    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
+    .when = "lists.heads && Hkv > 1 && Tk > 1",
+};
+
+// Query heads are dealt out to lists one by one.
+struct ListModulo : RightList {
+  static RowAt row(const ForwardCall& call, RowAt at) {
+    const KeyLists& lists = call.options.lists;
+    const int64_t h = lists.h + at.h, heads = call.heads / lists.group;
+    const int64_t list = heads > 0 ? h % heads : 0;
+    return {at.b, list * lists.group - lists.h, at.i};
+  }
+};
+QKVET_FAULT(list_of_head_modulo) = {
+    .kernel = option_fault<ListHooks<ListModulo>,
+                           kLists | QKVET_OPTION_GROUPED_HEADS>,
+    .mechanism = "query head h has the list h mod Hkv in place of h / group",
+    .symptom = "right without groups, and where one key/value head is left",
+    .cause = "heads are grouped by turns in one place and by blocks in another",
+    .fix = "the list of query head h is that of key/value head h / (H / Hkv)",
+    .source = "textbook (grouped heads)",
+    .trigger = "1 < Hkv < H, and lists of each key/value head",
+    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
+    .when = "lists.heads && Hkv > 1 && Hkv < H && Tk > 1",
+};
+
+// One list for all rows of a tile.
+struct ListOfFirstRow : RightList {
+  static RowAt row(const ForwardCall& call, RowAt at) {
+    return {at.b, at.h, -call.options.lists.i};
+  }
+};
+QKVET_FAULT(list_of_first_row) = {
+    .kernel = option_fault<ListHooks<ListOfFirstRow>, kLists>,
+    .mechanism = "all rows have the list of row 0, as far as their own reaches",
+    .symptom = "decoding is right, one row at a time; prefill is not",
+    .cause = "one list is fetched for a tile of queries",
+    .fix = "fetch the list of each row",
+    .source = "textbook (tiles of queries)",
+    .trigger = "two rows with other lists",
+    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
+    .when = "lists && Tq > 1 && Tk > 1",
+};
+
+// The selection is trusted to look back alone.
+struct ListOverridesCausal : OptionHooks {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    return call.options.lists.present() || OptionHooks::in_reach(call, i, j);
+  }
+};
+QKVET_FAULT(list_overrides_causal) = {
+    .kernel = option_fault<ListOverridesCausal, kLists>,
+    .mechanism = "with lists neither the causal rule nor the window is asked",
+    .symptom =
+        "right where what chooses the keys looks back alone; the first rows, "
+        "which have fewer keys than entries, see the future",
+    .cause = "the path of lists leaves out what hides keys on the dense one",
+    .fix = "hide what is listed and not in reach, or refuse the two together",
+    .source = "textbook (causal and sparse)",
+    .trigger = "lists with a key behind the diagonal, and the causal rule",
+    .killed_by = {"lists_equal_masks", "full_lists_equal_dense",
+                  "agrees_with_oracle"},
+    .when = "lists && (causal || window)",
 };
 
 }  // namespace qkvet::impl

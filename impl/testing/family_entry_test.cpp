@@ -144,6 +144,8 @@ std::vector<Field> unknown_fields(const qkvet_tensor& some) {
       {"page_indptr", QKVET_OPTION_PAGED_CSR, &A::page_indptr},
       {"page_indices", QKVET_OPTION_PAGED_CSR, &A::page_indices},
       {"last_page_len", QKVET_OPTION_PAGED_CSR, &A::last_page_len},
+      {"key_indices", QKVET_OPTION_KEY_LISTS, &A::key_indices},
+      {"topk_length", QKVET_OPTION_KEY_LIST_LENGTHS, &A::topk_length},
       {"k_new", QKVET_OPTION_APPEND, &A::k_new},
       {"v_new", QKVET_OPTION_APPEND, &A::v_new},
       {"dropout_mask", QKVET_OPTION_DROPOUT_MASK, &A::dropout_mask},

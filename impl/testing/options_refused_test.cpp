@@ -224,5 +224,61 @@ TEST(OptionsRefused, NoHeadsAndNoWidth) {
   }
 }
 
+// Whatever stands in them: a list that does not fit is refused, and so is one
+// beside a packed batch.
+TEST(OptionsRefused, ListsOfKeysThatDoNotFit) {
+  int32_t numbers[64] = {};
+  int64_t right[] = {2, 1, 4, 2}, rows[] = {2, 1, 5, 2}, heads[] = {2, 2, 4, 2},
+          steps[] = {8, 8, 2, 1}, counted[] = {2, 4}, counted_rows[] = {2, 5},
+          counted_steps[] = {4, 1};
+  const auto list = [&](int32_t rank, int64_t* shape, int64_t* strides) {
+    qkvet_tensor t = {};
+    t.data = numbers;
+    t.device_type = QKVET_DEVICE_CPU;
+    t.ndim = rank;
+    t.dtype = {QKVET_DTYPE_INT, 32, 1};
+    t.shape = shape;
+    t.strides = strides;
+    return t;
+  };
+  const qkvet_tensor keys = list(4, right, steps);
+  const qkvet_tensor counts = list(2, counted, counted_steps);
+  using A = qkvet_forward_args;
+  const Wrong wrongs[] = {
+      {"rows", 0, [&](A& a) { a.key_indices = list(4, rows, steps); }},
+      {"heads", 0, [&](A& a) { a.key_indices = list(4, heads, steps); }},
+      {"rank", 0, [&](A& a) { a.key_indices.ndim = 3; }, QKVET_UNSUPPORTED},
+      {"type", 0, [&](A& a) { a.key_indices.dtype.bits = 64; }},
+      {"counted rows", 0,
+       [&](A& a) { a.topk_length = list(2, counted_rows, counted_steps); }},
+      {"counted type", 0, [&](A& a) { a.topk_length.dtype = kF32; }},
+      {"counts alone", 0, [&](A& a) { a.key_indices = {}; }},
+      {"packed", QKVET_OPTION_PACKED, [](A&) {}, QKVET_UNSUPPORTED}};
+  for (const Wrong& wrong : wrongs) {
+    int checked = 0;
+    OptionCall call(asked_for(wrong.options), Storage::kF32);
+    for (const qkvet_kernel* kernel : kernels_of_any_dialect()) {
+      if ((kernel->capabilities->options & QKVET_OPTION_KEY_LISTS) == 0) {
+        continue;
+      }
+      ++checked;
+      qkvet_forward_args args = call.args();
+      args.key_indices = keys;
+      args.topk_length = counts;
+      if (wrong.options == 0) {
+        EXPECT_EQ(kernel->supports(kernel, &args, nullptr), QKVET_OK);
+      }
+      wrong.spoil(args);
+      Reason why;
+      EXPECT_EQ(kernel->supports(kernel, &args, &why.text), wrong.status)
+          << kernel->name << " " << wrong.name;
+      EXPECT_NE(std::string(why.room), "");
+      EXPECT_EQ(OpenKernel(kernel).forward(args), wrong.status);
+      EXPECT_TRUE(is_untouched(call)) << kernel->name << " " << wrong.name;
+    }
+    EXPECT_GE(checked, 2) << wrong.name;
+  }
+}
+
 }  // namespace
 }  // namespace qkvet::impl::options_refused_test

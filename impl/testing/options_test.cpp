@@ -263,5 +263,92 @@ TEST(Options, WeightsOfMembersAreZeroOutside) {
   }
 }
 
+// A tensor of int32 in a row.
+struct Listed {
+  std::vector<int32_t> numbers;
+  int64_t shape[4] = {}, strides[4] = {};
+
+  qkvet_tensor tensor(std::vector<int64_t> extents) {
+    qkvet_tensor t = {};
+    t.ndim = static_cast<int32_t>(extents.size());
+    int64_t step = 1;
+    for (size_t n = extents.size(); n-- > 0; step *= extents[n]) {
+      shape[n] = extents[n];
+      strides[n] = step;
+    }
+    t.data = numbers.data();
+    t.device_type = QKVET_DEVICE_CPU;
+    t.dtype = {QKVET_DTYPE_INT, 32, 1};
+    t.shape = shape;
+    t.strides = strides;
+    return t;
+  }
+};
+
+// The keys that the mask of head h of each member shows, the last one first,
+// with -1 in front and among them, and a key behind the length.
+void list_mask(const OptionCall& call, bool per_head, Listed* keys,
+               Listed* counts) {
+  const Problem& p = call.asked.problem;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t kv = 0; kv < (per_head ? p.kv_heads : 1); ++kv) {
+      for (int64_t i = 0; i < p.queries; ++i) {
+        std::vector<int32_t> list = {-1};
+        for (int64_t j = p.keys; j-- > 0;) {
+          list.push_back(call.mask.at(b, 0, i, j) != 0 ? int32_t(j) : -1);
+        }
+        if (kv == 0) {
+          counts->numbers.push_back(int32_t(list.size()));
+        }
+        list.push_back(0);
+        keys->numbers.insert(keys->numbers.end(), list.begin(), list.end());
+      }
+    }
+  }
+}
+
+// Bit for bit, as the same keys are added up in the same order.
+TEST(Options, ListsOfKeysAreTheMaskThatSaysTheSame) {
+  constexpr uint64_t kBoth =
+      QKVET_OPTION_KEY_LISTS | QKVET_OPTION_KEY_LIST_LENGTHS;
+  int checked = 0;
+  for (const Storage type : kAllStorages) {
+    for (uint64_t n = 0; n < 12; ++n) {
+      Asked asked = asked_with(QKVET_OPTION_MASK | QKVET_OPTION_WINDOW, n);
+      asked.own = kOwnB | kOwnQ | kOwnK;
+      OptionCall masked(asked, type), listed(asked, type);
+      Listed keys, counts;
+      const bool per_head = n % 2 != 0;
+      list_mask(masked, per_head, &keys, &counts);
+      const Problem& p = asked.problem;
+      qkvet_forward_args args = listed.args();
+      args.mask = {};
+      args.key_indices = keys.tensor(
+          {p.batch, per_head ? p.kv_heads : 1, p.queries, p.keys + 2});
+      args.topk_length = counts.tensor({p.batch, p.queries});
+      for (const qkvet_kernel* kernel : kernels_of_any_dialect(type)) {
+        if (!declares(kernel, asked) ||
+            (kernel->capabilities->options & kBoth) != kBoth) {
+          continue;
+        }
+        ++checked;
+        OpenKernel open(kernel);
+        const qkvet_forward_args with_mask = masked.args();
+        ASSERT_EQ(open.forward(with_mask), QKVET_OK) << open.reason().room;
+        ASSERT_EQ(kernel->supports(kernel, &args, nullptr), QKVET_OK);
+        ASSERT_EQ(open.forward(args), QKVET_OK) << open.reason().room;
+        EXPECT_EQ(listed.outputs(), masked.outputs())
+            << kernel->name << ": " << asked.text();
+        // Without the length the key behind it is seen, in some row.
+        qkvet_forward_args longer = args;
+        longer.topk_length = {};
+        ASSERT_EQ(open.forward(longer), QKVET_OK);
+        EXPECT_NE(listed.outputs(), masked.outputs()) << kernel->name;
+      }
+    }
+  }
+  EXPECT_GE(checked, 12 * 3);
+}
+
 }  // namespace
 }  // namespace qkvet::impl::options_test

@@ -44,9 +44,10 @@ extern "C" {
 #endif
 
 #define QKVET_ABI_MAJOR 1
-#define QKVET_ABI_MINOR                              \
-  2 /* 1: qkvet_kernel.merge; 2: page_indptr and its \
-       lists, lengths in int32, slopes of each member */
+#define QKVET_ABI_MINOR                                   \
+  3 /* 1: qkvet_kernel.merge; 2: page_indptr and its      \
+       lists, lengths in int32, slopes of each member; 3: \
+       key_indices, topk_length */
 
 #if defined(_WIN32)
 #define QKVET_EXPORT __declspec(dllexport)
@@ -178,6 +179,17 @@ typedef struct qkvet_forward_args {
   qkvet_tensor page_indptr;   /* [B + 1] int32; packed: [members + 1] */
   qkvet_tensor page_indices;  /* [N] int32 */
   qkvet_tensor last_page_len; /* [B] int32; packed: [members] */
+
+  /* Sparse attention by lists of keys: row i of head h sees key j only if j is
+   * among the first topk_length[b, i] entries (all n where there is no
+   * topk_length) of key_indices[b, h / group, i], and if causal rule, window,
+   * mask and kv_len let it. The one list of an extent of 1 is that of all
+   * heads. Entries are keys of the member, 0 .. Tk - 1, in any order, none of
+   * them twice, and -1, which is none, anywhere among them. What stands behind
+   * topk_length may be anything. There are none beside cu_seqlens_*, pages and
+   * new tokens. */
+  qkvet_tensor key_indices; /* [B, Hkv or 1, Tq, n] int32 */
+  qkvet_tensor topk_length; /* [B, Tq] int32, 0 .. n; optional */
 } qkvet_forward_args;
 
 /* ---- What a kernel says of itself --------------------------------------- */
@@ -217,6 +229,9 @@ typedef struct qkvet_forward_args {
 #define QKVET_OPTION_INT32_LENGTHS (UINT64_C(1) << 26)
 /* Beside ALIBI: slopes [B, H], packed [members, H], in the place of [H]. */
 #define QKVET_OPTION_ALIBI_PER_MEMBER (UINT64_C(1) << 27)
+/* key_indices, and topk_length beside it. */
+#define QKVET_OPTION_KEY_LISTS (UINT64_C(1) << 28)
+#define QKVET_OPTION_KEY_LIST_LENGTHS (UINT64_C(1) << 29)
 
 /* Flags (bits of qkvet_capabilities.flags). */
 /* A claim: calls at the same time, each with a context of its own and from a

@@ -113,7 +113,8 @@ static inline const char* qkvet_plain_unknown(const qkvet_forward_args* a) {
       &a->k_positions,  &a->q_len,        &a->kv_len,        &a->cu_seqlens_q,
       &a->cu_seqlens_k, &a->block_table,  &a->k_new,         &a->v_new,
       &a->q_scale,      &a->k_scale,      &a->v_scale,       &a->lse,
-      &a->page_indptr,  &a->page_indices, &a->last_page_len, &a->dropout_mask};
+      &a->page_indptr,  &a->page_indices, &a->last_page_len, &a->dropout_mask,
+      &a->key_indices,  &a->topk_length};
   size_t i;
   for (i = 0; i < sizeof no / sizeof no[0]; ++i)
     if (!qkvet_plain_absent(no[i]))

@@ -14,7 +14,8 @@
  * cu_seqlens_k, block_table, page_indptr, page_indices and last_page_len. They
  * are given to plan() and update(), where all other tensors have shape, strides
  * and type, and data NULL. run() is given the others, and in lengths and tables
- * data is NULL: those of the last plan() or update() count. Nothing of `args`
+ * data is NULL: those of the last plan() or update() count. (Lists of keys are
+ * data, as a mask is.) Nothing of `args`
  * is looked at once a function has returned: what is needed later is copied.
  */
 #ifndef QKVET_PLAN_H_

@@ -143,6 +143,15 @@ void draw_member_slopes(Draw& draw, Case& value) {
     value.shape.B = std::max<int64_t>(value.shape.B, 2);
 }
 
+// Of one key, of some, of nearly all and of more than there are.
+void draw_key_lists(Draw& draw, Case& value) {
+  const int64_t Tk = std::max<int64_t>(value.shape.Tk, 1);
+  const int64_t entries = draw.chance(15)   ? 1
+                          : draw.chance(15) ? Tk + draw.range(1, 3)
+                                            : draw.range(1, Tk);
+  value.listed = {entries, draw.chance(50)};
+}
+
 // As the tables come out of a cache, far along in a text, or anywhere.
 void draw_rope(Draw& draw, Case& value) {
   value.shape.d += value.shape.d % 2;
@@ -270,6 +279,12 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
       return;
     case kAllowMemberSlopes:
       return draw_member_slopes(draw, value);
+    case kAllowKeyLists:
+      return draw_key_lists(draw, value);
+    case kAllowListLengths:
+      if (value.listed.entries == 0) draw_key_lists(draw, value);
+      value.listed.lengths = true;
+      return;
     case kAllowAppend:
       return draw_append(draw, value);
     case kAllowCalls:
@@ -333,7 +348,8 @@ void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
   const uint32_t declared = allowed_by(scope);
   const std::vector<uint32_t> about = bits_of(about_in(law.domain) & declared);
   const uint32_t allowed = allowed_in(law.domain) & declared;
-  const std::vector<uint32_t> others = bits_of(allowed & ~kAllowMemberSlopes);
+  const std::vector<uint32_t> others =
+      bits_of(allowed & ~(kAllowMemberSlopes | kAllowListLengths));
   // Most cases have one option or none, for it is pairs that fail at most.
   const int64_t percent = draw.range(0, 99);
   int64_t extra = percent < 40 ? 0 : percent < 70 ? 1 : percent < 92 ? 2 : 3;
@@ -353,6 +369,9 @@ void finish_options(Draw& draw, const Law& law, const Scope& scope,
   draw_list_forms(draw, allowed, value);
   if (value.slopes && (allowed & kAllowMemberSlopes) != 0 && draw.chance(50))
     value.member_slopes = true;
+  if (value.listed.entries > 0 && (allowed & kAllowListLengths) != 0 &&
+      draw.chance(50))
+    value.listed.lengths = true;
   // Packed members have their lengths, and a batch has none.
   if (!value.cu_q.empty()) value.q_len.clear(), value.kv_len.clear();
 }

@@ -96,6 +96,13 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
     c.slopes = make_recipe(RecipeKind::kLattice);
     c.member_slopes = true;
   });
+  for (int64_t n = 1; n <= kExtent; ++n)
+    for (const bool per_head : {false, true}) {
+      add(kAllowKeyLists, [=](Case& c) { c.listed = {n, per_head}; });
+      add(kAllowListLengths, [=](Case& c) {
+        c.listed = {n, per_head, /*lengths=*/true};
+      });
+    }
   add(kAllowSoftcap, [](Case& c) { c.softcap = 2; });
   add(kAllowSink, [](Case& c) { c.sink = make_recipe(RecipeKind::kLattice); });
   // The second member has the length counted from the other end.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/case/key_lists.h"
 #include "core/case/paging.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_calls.h"
@@ -83,6 +84,27 @@ void add_pages(const Case& value, const Inputs& inputs,
   }
 }
 
+// "keys of b=0,i=1: 3 -1 | 0", behind the bar what does not count; of each
+// key/value head where they have lists of their own.
+void add_lists(const Case& value, const Inputs& inputs,
+               std::vector<std::string>& lines) {
+  if (inputs.key_indices.empty()) return;
+  for (int64_t b = 0; b < value.shape.B; ++b)
+    for (int64_t kv = 0; kv < list_heads(value); ++kv)
+      for (int64_t i = 0; i < value.shape.Tq; ++i) {
+        std::string line = "keys of b=" + std::to_string(b);
+        if (value.listed.per_head) line += ",kv=" + std::to_string(kv);
+        line += ",i=" + std::to_string(i) + ":";
+        const int64_t begin = list_begin(value, b, kv, i);
+        for (int64_t n = 0; n < value.listed.entries; ++n) {
+          if (n == list_length(value, inputs, b, i)) line += " |";
+          line += " " + std::to_string(
+                            inputs.key_indices[static_cast<size_t>(begin + n)]);
+        }
+        lines.push_back(line);
+      }
+}
+
 // Small calls one after the other, each by `add`; those that differ only in
 // where tensors lie show nothing new.
 template <class Add>
@@ -114,6 +136,7 @@ std::vector<std::string> attention_picture(const JudgeInput& input,
         add_pages(call.planned->variant ? *call.planned->variant : input.value,
                   *call.inputs, lines);
         add_positions(*call.inputs, lines);
+        add_lists(input.value, *call.inputs, lines);
         add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
         add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);
         add_rows({"v", &call.inputs->v, s.Hkv, s.Tk, s.dv}, "", lines);

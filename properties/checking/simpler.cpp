@@ -146,6 +146,12 @@ void add_simpler_pairs(const Case& value, Collector& out) {
         value.mask.kind <= MaskKind::kTreeN)
       out.add([](Case& c) { c.mask = {MaskKind::kButN, 0, c.mask.own}; });
   }
+  const KeyLists& lists = value.listed;
+  if (lists.per_head) out.add([](Case& c) { c.listed.per_head = false; });
+  for (const int64_t next :
+       {int64_t{1}, int64_t{2}, lists.entries / 2, lists.entries - 1})
+    if (next >= 1 && next < lists.entries)
+      out.add([&](Case& c) { c.listed.entries = next; });
   if (value.score_bias) {
     out.add([](Case& c) { c.score_bias_own = kOwnAll; });
     out.add([](Case& c) { c.score_bias = make_recipe(RecipeKind::kLattice); });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/judging/answer.h"
 
+#include "core/case/key_lists.h"
 #include "properties/judging/twin_check.h"
 #include "reference/options/rope.h"
 
@@ -54,6 +55,10 @@ OwnedProblem::OwnedProblem(const Case& value, const Inputs& inputs, int reading)
                        data_or_null(inputs.rope_sin),
                        data_or_null(inputs.q_positions),
                        data_or_null(inputs.k_positions)};
+  if (value.listed.entries > 0)
+    problem_.listed = {data_or_null(inputs.key_indices),
+                       data_or_null(inputs.topk_length), value.listed.entries,
+                       list_heads(value)};
   problem_.softcap_after_bias = (reading & kSoftcapAfterBias) != 0;
   problem_.sink_in_lse = (reading & kSinkNotInLse) == 0;
 }

@@ -11,7 +11,9 @@ std::vector<EmptyBy> reasons_in(const Case& value) {
   if (value.shape.Tk == 0) reasons.push_back(EmptyBy::kExtent);
   if (value.causal != Causal::kNone || value.window)
     reasons.push_back(EmptyBy::kRule);
-  if (value.mask.kind != MaskKind::kNone) reasons.push_back(EmptyBy::kMask);
+  // A list says what a mask says.
+  if (value.mask.kind != MaskKind::kNone || value.listed.entries > 0)
+    reasons.push_back(EmptyBy::kMask);
   // Recipes make finite biases; a file holds anything.
   if (value.score_bias && value.score_bias->kind == RecipeKind::kFile)
     reasons.push_back(EmptyBy::kBias);

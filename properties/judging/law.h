@@ -224,7 +224,11 @@ enum : uint32_t {
   // Slopes of each member: of every law that allows ALiBi. A case that has it
   // has ALiBi, too.
   kAllowMemberSlopes = 1048576,
-  kAllowLast = kAllowMemberSlopes,
+  // Lists of keys: of the laws that say so. Their lengths: of all these; a case
+  // that has them has lists, too.
+  kAllowKeyLists = 2097152,
+  kAllowListLengths = 4194304,
+  kAllowLast = kAllowListLengths,
   // Who sees whom.
   kAllowPairs = kAllowWindow | kAllowMask | kAllowLengths | kAllowPacked,
   // How scores become weights.
@@ -245,6 +249,8 @@ struct AllowedOption {
 };
 inline constexpr AllowedOption kAllowedOptions[] = {
     {QKVET_OPTION_MASK, kAllowMask},
+    {QKVET_OPTION_KEY_LISTS, kAllowKeyLists},
+    {QKVET_OPTION_KEY_LIST_LENGTHS, kAllowListLengths},
     {QKVET_OPTION_BIAS, kAllowBias},
     {QKVET_OPTION_WINDOW, kAllowWindow},
     {QKVET_OPTION_SOFTCAP, kAllowSoftcap},

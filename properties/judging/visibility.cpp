@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/judging/visibility.h"
 
+#include "core/case/key_lists.h"
 #include "core/case/option_data.h"
 
 namespace qkvet::properties {
@@ -24,6 +25,7 @@ Visibility::Visibility(const Case& value, const Inputs& inputs)
       rows_(static_cast<size_t>(value.shape.B * value.shape.Tq)),
       mask_(full_mask(value, inputs)) {
   const Shape& s = value.shape;
+  mark_lists(value, inputs);
   if (value.cu_q.empty()) {
     for (int64_t b = 0; b < s.B; ++b) {
       const auto at = static_cast<size_t>(b);
@@ -41,9 +43,30 @@ Visibility::Visibility(const Case& value, const Inputs& inputs)
       for (int64_t i = 0; i < s.Tq; ++i) {
         const Row& r = row(b, i);
         int64_t n = r.end - r.first;
-        for (int64_t j = r.first; j < r.end && !mask_.empty(); ++j)
-          n -= is_masked(b, h, i, j);
+        const bool some = !mask_.empty() || !listed_.empty();
+        for (int64_t j = r.first; j < r.end && some; ++j)
+          n -= is_masked(b, h, i, j) || !is_listed(b, h, i, j);
         keys_.push_back(n);
+      }
+}
+
+// Each entry that counts is a mark at its key.
+void Visibility::mark_lists(const Case& value, const Inputs& inputs) {
+  if (value.listed.entries == 0) return;
+  const Shape& s = value.shape;
+  list_heads_ = list_heads(value);
+  list_group_ = s.H / list_heads_;
+  listed_.assign(static_cast<size_t>(s.B * list_heads_ * Tq_ * Tk_), 0);
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t kv = 0; kv < list_heads_; ++kv)
+      for (int64_t i = 0; i < Tq_; ++i) {
+        const int64_t begin = list_begin(value, b, kv, i);
+        const int64_t end = begin + list_length(value, inputs, b, i);
+        const int64_t row = (b * list_heads_ + kv) * Tq_ + i;
+        for (int64_t n = begin; n < end; ++n)
+          if (const int64_t j = inputs.key_indices[static_cast<size_t>(n)];
+              j >= 0)
+            listed_[static_cast<size_t>(row * Tk_ + j)] = 1;
       }
 }
 

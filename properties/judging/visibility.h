@@ -13,7 +13,7 @@
 namespace qkvet::properties {
 
 // The pairs of query and key of a case with any options. Cost: one pass over
-// all pairs if there is a mask, else over all rows.
+// all pairs if there is a mask or a list, else over all rows.
 class Visibility {
  public:
   // `inputs` are those of `value`.
@@ -25,7 +25,8 @@ class Visibility {
   bool counted(int64_t b, int64_t i) const { return row(b, i).counted; }
   bool sees(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const Row& r = row(b, i);
-    return r.first <= j && j < r.end && !is_masked(b, h, i, j);
+    return r.first <= j && j < r.end && !is_masked(b, h, i, j) &&
+           is_listed(b, h, i, j);
   }
   // How many keys the row sees; 0 if it is not counted.
   int64_t keys(int64_t b, int64_t h, int64_t i) const {
@@ -35,7 +36,7 @@ class Visibility {
   int64_t diagonal(int64_t b, int64_t i) const { return row(b, i).diagonal; }
 
  private:
-  // The keys that all but the mask allow: first .. end - 1.
+  // The keys that all but mask and lists allow: first .. end - 1.
   struct Row {
     bool counted = false;
     int64_t first = 0, end = 0, diagonal = 0;
@@ -47,13 +48,21 @@ class Visibility {
     return !mask_.empty() &&
            mask_[static_cast<size_t>(((b * H_ + h) * Tq_ + i) * Tk_ + j)] == 0;
   }
+  bool is_listed(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return listed_.empty() ||
+           listed_[static_cast<size_t>(
+               ((b * list_heads_ + h / list_group_) * Tq_ + i) * Tk_ + j)] != 0;
+  }
+  void mark_lists(const Case& value, const Inputs& inputs);
   // Rows of one member: queries [q_from, q_end), keys [k_from, k_end).
   void add_member(const Case& value, int64_t b, int64_t q_from, int64_t q_end,
                   int64_t k_from, int64_t k_end);
 
   int64_t H_ = 0, Tq_ = 0, Tk_ = 0;
-  std::vector<Row> rows_;      // [B,Tq]
-  std::vector<uint8_t> mask_;  // [B,H,Tq,Tk] or empty
+  std::vector<Row> rows_;        // [B,Tq]
+  std::vector<uint8_t> mask_;    // [B,H,Tq,Tk] or empty
+  std::vector<uint8_t> listed_;  // [B,list_heads_,Tq,Tk] or empty
+  int64_t list_heads_ = 1, list_group_ = 1;
   std::vector<int64_t> keys_;  // [B,H,Tq]
 };
 

@@ -82,6 +82,14 @@ class FakeOptions {
     take_lengths(call, call.cu_q, call.members + 1, cu_q_, problem.cu_q);
     take_lengths(call, call.cu_k, call.members + 1, cu_k_, problem.cu_k);
     problem.rotation.style = call.rope;
+    if (const KeyLists& lists = call.listed; lists.entries > 0) {
+      const int64_t heads = lists.per_head ? s.Hkv : 1;
+      problem.listed.entries = lists.entries;
+      problem.listed.heads = heads;
+      take(call.key_indices, s.B * heads * s.Tq * lists.entries, listed_keys_,
+           problem.listed.keys);
+      take(call.topk_length, s.B * s.Tq, listed_counts_, problem.listed.counts);
+    }
     const int64_t table = call.rope_rows * (s.d / 2);
     take(call.rope_cos, table, per_head, rope_cos_, problem.rotation.cos);
     take(call.rope_sin, table, per_head, rope_sin_, problem.rotation.sin);
@@ -100,13 +108,14 @@ class FakeOptions {
     values = stored_as_doubles(bytes, count, dtype);
     field = values.data();
   }
+  template <class Number>
   static void take(const std::byte* bytes, int64_t count,
-                   std::vector<int64_t>& values, const int64_t*& field) {
+                   std::vector<Number>& values, const Number*& field) {
     if (bytes == nullptr) return;
     values.resize(static_cast<size_t>(count));
     field = values.data();
     if (count > 0)
-      std::memcpy(values.data(), bytes, values.size() * sizeof(int64_t));
+      std::memcpy(values.data(), bytes, values.size() * sizeof(Number));
   }
 
   static void take_lengths(const KernelCall& call, const std::byte* bytes,
@@ -122,6 +131,7 @@ class FakeOptions {
   std::vector<uint8_t> mask_;
   std::vector<double> bias_, sink_, slopes_;
   std::vector<int64_t> q_len_, kv_len_, cu_q_, cu_k_;
+  std::vector<int32_t> listed_keys_, listed_counts_;
   std::vector<double> rope_cos_, rope_sin_;
   std::vector<int64_t> q_positions_, k_positions_;
 };

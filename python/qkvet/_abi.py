@@ -6,7 +6,7 @@ list that the C headers are tested with.
 """
 import ctypes as c
 
-ABI_MAJOR, ABI_MINOR = 1, 1
+ABI_MAJOR, ABI_MINOR = 1, 3
 
 OK, UNSUPPORTED, UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_MEMORY, INTERNAL = range(6)
 
@@ -76,7 +76,8 @@ class ForwardArgs(c.Structure):
         ("v_new", Tensor), ("q_scale", Tensor), ("k_scale", Tensor),
         ("v_scale", Tensor), ("dropout_mask", Tensor),
         ("page_indptr", Tensor), ("page_indices", Tensor),
-        ("last_page_len", Tensor)]
+        ("last_page_len", Tensor), ("key_indices", Tensor),
+        ("topk_length", Tensor)]
 
 
 class BackwardArgs(c.Structure):

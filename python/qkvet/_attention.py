@@ -11,7 +11,7 @@ _OUTPUTS = ("o", "lse", "weights")
 _OPTIONAL = ("mask", "bias", "sink", "slopes", "q_len", "kv_len", "cu_seqlens_q",
              "cu_seqlens_k", "block_table", "k_new", "v_new", "q_scale",
              "k_scale", "v_scale", "page_indptr", "page_indices",
-             "last_page_len")
+             "last_page_len", "key_indices", "topk_length")
 # Whose gradient a call may ask for beyond those of q, k and v.
 _MORE_GRADIENTS = {"bias": _abi.BACKWARD_BIAS, "sink": _abi.BACKWARD_SINK}
 _ROPE = ("rope_cos", "rope_sin", "q_positions", "k_positions")

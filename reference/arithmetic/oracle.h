@@ -26,6 +26,15 @@ struct Rotation {
   const int64_t* k_positions = nullptr;  // [B,Tk]
 };
 
+// The keys that a row may see: the first counts[b,i] entries of its list, or
+// all of them. None stands there twice, and -1 is none.
+struct ListedKeys {
+  const int32_t* keys = nullptr;    // [B,heads,Tq,entries]; null: no lists
+  const int32_t* counts = nullptr;  // [B,Tq] or null
+  int64_t entries = 0;
+  int64_t heads = 1;  // Hkv, or 1 for all
+};
+
 // One call, every input exact in double, contiguous, row-major.
 struct Problem {
   Shape shape;
@@ -54,6 +63,7 @@ struct Problem {
   const int64_t* cu_q = nullptr;  // [members + 1], ascending
   const int64_t* cu_k = nullptr;  // [members + 1], ascending
   Rotation rotation;
+  ListedKeys listed;  // of a batch that is not packed
 
   // The dialect, as far as the definition depends on it.
   bool softcap_after_bias = false;

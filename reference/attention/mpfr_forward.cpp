@@ -106,6 +106,19 @@ int64_t pair_of(const Problem& p, const At& at, int64_t j) {
   return ((at.b * s.H + at.h) * s.Tq + at.i) * s.Tk + j;
 }
 
+bool is_listed(const Problem& p, const At& at, int64_t j) {
+  const ListedKeys& all = p.listed;
+  const Shape& s = p.shape;
+  int64_t row = at.b * s.Tq + at.i;
+  const int64_t count = all.counts != nullptr ? all.counts[row] : all.entries;
+  if (all.heads > 1) {
+    row = (at.b * s.Hkv + at.h / s.group()) * s.Tq + at.i;
+  }
+  int64_t n = 0;
+  while (n < count && all.keys[row * all.entries + n] != j) ++n;
+  return n < count;
+}
+
 bool is_seen(const Problem& p, const At& at, int64_t j) {
   if (!at.counted || j < at.first_key || j >= at.end_key) return false;
   const int64_t ahead = j - at.diagonal;
@@ -116,6 +129,7 @@ bool is_seen(const Problem& p, const At& at, int64_t j) {
   }
   const int64_t pair = pair_of(p, at, j);
   if (p.mask != nullptr && p.mask[pair] == 0) return false;
+  if (p.listed.keys != nullptr && !is_listed(p, at, j)) return false;
   const bool capped_away = p.softcap > 0 && p.softcap_after_bias;
   return p.bias == nullptr || capped_away ||
          p.bias[pair] != -std::numeric_limits<double>::infinity();

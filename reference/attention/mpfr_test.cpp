@@ -41,6 +41,7 @@ TestProblem problem_number(TestRandom& random, int i) {
   const Shape shape = random_shape(random, 12);
   TestProblem p = i % 3 == 0 ? random_problem(random, regime, shape)
                              : random_option_problem(random, regime, shape);
+  if (i % 8 == 2) add_key_lists(random, p);
   if (shape.d % 2 == 0 && i % 4 < 2) add_rotation(random, p);
   return p;
 }

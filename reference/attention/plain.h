@@ -81,6 +81,30 @@ struct PlainHooks : PlainRopeHooks {
            (window.right < 0 || j - diagonal <= window.right);
   }
   static bool attends(uint8_t mask) { return mask != 0; }
+  // The first entry of the row's list, and how many count.
+  static const int32_t* list(const Problem& problem, const PlainPlace& place) {
+    const ListedKeys& all = problem.listed;
+    const Shape& shape = problem.shape;
+    const int64_t head =
+        all.heads > 1 ? place.h / (shape.H / shape.Hkv) : int64_t{0};
+    const int64_t row = (place.b * all.heads + head) * shape.Tq + place.i;
+    return all.keys + row * all.entries;
+  }
+  static int64_t listed(const Problem& problem, const PlainPlace& place) {
+    return problem.listed.counts == nullptr
+               ? problem.listed.entries
+               : problem.listed.counts[place.b * problem.shape.Tq + place.i];
+  }
+  template <class Hooks>
+  static bool in_list(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
+    const int32_t* list = Hooks::list(problem, place);
+    const int64_t count = Hooks::listed(problem, place);
+    for (int64_t n = 0; n < count; ++n) {
+      if (list[n] == j) return true;
+    }
+    return false;
+  }
   // Query i and key j, both counted from the member's first.
   template <class Hooks>
   static bool visible(const Problem& problem, const PlainPlace& place,
@@ -89,6 +113,10 @@ struct PlainHooks : PlainRopeHooks {
     if (!Hooks::in_past(problem, place, j)) return false;
     const int64_t diagonal = Hooks::diagonal(problem, place);
     if (problem.window && !Hooks::in_window(*problem.window, diagonal, j)) {
+      return false;
+    }
+    if (problem.listed.keys != nullptr &&
+        !Hooks::template in_list<Hooks>(problem, place, j)) {
       return false;
     }
     const int64_t pair = pair_index(problem.shape, place, j);

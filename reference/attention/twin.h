@@ -92,6 +92,28 @@ struct TwinHooks {
     span.last = Hooks::right_end(span.last, span.centre, problem.window->right);
     return span;
   }
+  // Which row of the lists is that of head `h`: those of heads follow one
+  // another, a group of query heads after the other.
+  static int64_t list_of(const Problem& problem, int64_t h) {
+    return h * problem.listed.heads / problem.shape.H;
+  }
+  // Whether the pair `pair` of [B,H,Tq,Tk] is listed: how often the key stands
+  // in what counts of the row's list.
+  template <class Hooks>
+  static bool chosen(const Problem& problem, int64_t pair) {
+    const ListedKeys& all = problem.listed;
+    if (all.keys == nullptr) return true;
+    const Shape& s = problem.shape;
+    const auto key = static_cast<int32_t>(pair % s.Tk);
+    const int64_t i = pair / s.Tk % s.Tq;
+    const int64_t h = pair / s.Tk / s.Tq % s.H;
+    const int64_t b = pair / s.Tk / s.Tq / s.H;
+    const int64_t above = b * all.heads + Hooks::list_of(problem, h);
+    const int32_t* first = all.keys + (above * s.Tq + i) * all.entries;
+    const int32_t* last =
+        first + (all.counts ? all.counts[b * s.Tq + i] : all.entries);
+    return std::count(first, last, key) > 0;
+  }
   // Whether mask and bias leave the pair `pair` of [B,H,Tq,Tk] alone.
   static bool allowed(const Problem& problem, int64_t pair) {
     if (problem.mask != nullptr && problem.mask[pair] == 0) return false;
@@ -284,7 +306,10 @@ void twin_row(const Problem& problem, const TwinRow& row, TwinState& state,
   int64_t count = 0;
   for (int64_t j = span.first; j <= span.last; ++j) {
     const int64_t pair = row.row * shape.Tk + j;
-    if (!Hooks::allowed(problem, pair)) continue;
+    if (!Hooks::allowed(problem, pair) ||
+        !Hooks::template chosen<Hooks>(problem, pair)) {
+      continue;
+    }
     state.scores[j] = twin_score<Hooks>(problem, row, j, span);
     twin_absorb<Hooks>(state, state.scores[j], row.v + j * shape.dv);
     out.sees[pair] = 1;

@@ -58,6 +58,32 @@ TEST(TwinOptionsTest, AgreesOnEveryPairOfOptions) {
   }
 }
 
+// Lists beside every other option, and lists that are written as a mask.
+TEST(TwinOptionsTest, AgreesOnListsOfKeys) {
+  constexpr int kProblems = 1700;
+  TestRandom random(35);
+  int hidden = 0;
+  for (int i = 0; i < kProblems; ++i) {
+    const auto regime = static_cast<Regime>(i % kRegimeCount);
+    TestProblem p =
+        random_list_problem(random, regime, random_shape(random, 12));
+    ASSERT_TRUE(agreement(p) <= 1) << "problem " << i;
+    const OracleOutput listed = plain_forward(p.get());
+    TestProblem masked = p;
+    masked.listed_keys.clear();
+    masked.listed_counts.clear();
+    masked.mask = listed.sees;
+    const OracleOutput out = plain_forward(masked.get());
+    EXPECT_EQ(out.sees, listed.sees);
+    EXPECT_EQ(out.visible, listed.visible);
+    EXPECT_EQ(out.weights, listed.weights);
+    p.listed_keys.clear();
+    p.listed_counts.clear();
+    hidden += plain_forward(p.get()).sees != listed.sees;
+  }
+  EXPECT_GT(hidden, kProblems / 2);
+}
+
 TEST(TwinOptionsTest, AgreesOnEmptyExtents) {
   TestRandom random(33);
   Shape full;

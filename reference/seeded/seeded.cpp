@@ -99,6 +99,12 @@ struct SlopesOfFirst : PlainHooks {
   }
 };
 
+struct ListRestCounts : PlainHooks {
+  static int64_t listed(const Problem& problem, const PlainPlace& /*place*/) {
+    return problem.listed.entries;
+  }
+};
+
 struct SumNotRescaled : TwinHooks {
   static DoubleDouble rescale_sum(DoubleDouble sum, DoubleDouble /*factor*/) {
     return sum;
@@ -191,6 +197,12 @@ struct SlopesOneApart : TwinHooks {
   }
 };
 
+struct ListModulo : TwinHooks {
+  static int64_t list_of(const Problem& problem, int64_t h) {
+    return h % problem.listed.heads;
+  }
+};
+
 struct Row {
   std::string_view name;
   OracleOutput (*forward)(const Problem&);
@@ -211,6 +223,7 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"plain_pairs_swapped", plain_forward_with<PairsSwapped>},
     {"plain_second_not_turned", plain_forward_with<SecondNotTurned>},
     {"plain_slopes_of_first", plain_forward_with<SlopesOfFirst>},
+    {"plain_list_rest_counts", plain_forward_with<ListRestCounts>},
     {"twin_sum_not_rescaled", twin_forward_with<SumNotRescaled>},
     {"twin_value_not_rescaled", twin_forward_with<ValueNotRescaled>},
     {"twin_series_truncated", twin_forward_with<SeriesTruncated>},
@@ -224,6 +237,7 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"twin_turned_back", twin_forward_with<TurnedBack>},
     {"twin_key_of_first_member", twin_forward_with<KeyOfFirstMember>},
     {"twin_slopes_one_apart", twin_forward_with<SlopesOneApart>},
+    {"twin_list_modulo", twin_forward_with<ListModulo>},
 }};
 
 const Row& row(SeededFault fault) { return kRows[static_cast<size_t>(fault)]; }

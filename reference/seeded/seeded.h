@@ -25,6 +25,7 @@ enum class SeededFault : uint8_t {
   kPlainPairsSwapped,     // channels are paired as in the other style
   kPlainSecondNotTurned,  // the second channel of a pair lacks its sine
   kPlainSlopesOfFirst,    // all members have the slopes of the first one
+  kPlainListRestCounts,   // all entries of a list count, whatever its length
   kTwinSumNotRescaled,    // a new maximum leaves the sum as it is
   kTwinValueNotRescaled,  // a new maximum leaves the values as they are
   kTwinSeriesTruncated,   // three terms of the exponential series
@@ -38,8 +39,9 @@ enum class SeededFault : uint8_t {
   kTwinTurnedBack,        // pairs are turned the other way
   kTwinKeyOfFirstMember,  // keys stand where those of member 0 do
   kTwinSlopesOneApart,    // slopes of members begin one number apart, not H
+  kTwinListModulo,        // query head h has list h mod Hkv
 };
-inline constexpr int kSeededFaultCount = 26;
+inline constexpr int kSeededFaultCount = 28;
 
 // "plain_strict_diagonal", ...
 std::string_view seeded_fault_name(SeededFault fault);

@@ -15,7 +15,8 @@
 namespace qkvet::reference::seeded_test {
 namespace {
 
-// Every second one with options, every fourth with a rotation.
+// Every second one with options, every fourth with a rotation, and every fourth
+// with lists of keys.
 constexpr int kProblems = 680;
 
 class SeededTest : public testing::TestWithParam<int> {};
@@ -31,6 +32,7 @@ TEST_P(SeededTest, IsCaughtByTheOtherReference) {
                                : random_option_problem(random, regime, shape);
     const bool turned = i % 4 < 2 && shape.d % 2 == 0;
     if (turned) add_rotation(random, p);
+    if (i % 4 == 2) add_key_lists(random, p);
     const Problem& problem = p.get();
     const OracleOutput faulty = seeded_forward(fault, problem);
     const double ratio =

@@ -138,6 +138,32 @@ inline void slope_members(TestProblem& p) {
     p.slopes.push_back(as_f32(std::exp2(-8 * random.uniform())));
 }
 
+// Lists of keys in any order, some of them with -1 among the keys, and counts
+// behind which stand other keys.
+inline void add_key_lists(TestRandom& random, TestProblem& p) {
+  const Shape& s = p.problem.shape;
+  ListedKeys& listed = p.problem.listed;
+  listed.entries = 1 + random.below(s.Tk + 2);
+  listed.heads = random.below(2) == 0 ? 1 : s.Hkv;
+  std::vector<int32_t> keys(s.Tk);
+  for (int64_t j = 0; j < s.Tk; ++j) keys[j] = static_cast<int32_t>(j);
+  for (int64_t row = 0; row < s.B * listed.heads * s.Tq; ++row) {
+    for (int64_t n = s.Tk - 1; n > 0; --n) {
+      std::swap(keys[n], keys[random.below(n + 1)]);
+    }
+    int64_t next = 0;
+    for (int64_t n = 0; n < listed.entries; ++n) {
+      const bool none = next == s.Tk || random.below(6) == 0;
+      p.listed_keys.push_back(none ? -1 : keys[next++]);
+    }
+  }
+  if (random.below(2) == 0) return;
+  for (int64_t row = 0; row < s.B * s.Tq; ++row) {
+    p.listed_counts.push_back(
+        static_cast<int32_t>(random.below(listed.entries + 1)));
+  }
+}
+
 // What lies beyond the lengths belongs to nobody.
 inline void poison_rest(TestProblem& p) {
   const Shape& s = p.problem.shape;
@@ -179,6 +205,19 @@ inline TestProblem option_problem(TestRandom& random, Regime regime,
   }
   slope_members(p);
   poison_rest(p);
+  return p;
+}
+
+// Lists, and up to two of the options beside them.
+inline TestProblem random_list_problem(TestRandom& random, Regime regime,
+                                       const Shape& shape) {
+  constexpr TestOption kBeside[] = {TestOption::kWindow, TestOption::kMask,
+                                    TestOption::kSink, TestOption::kLengths,
+                                    TestOption::kAlibi};
+  std::set<TestOption> options;
+  for (int i = 0; i < 2; ++i) options.insert(kBeside[random.below(5)]);
+  TestProblem p = option_problem(random, regime, shape, options);
+  add_key_lists(random, p);
   return p;
 }
 

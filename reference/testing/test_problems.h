@@ -78,6 +78,7 @@ struct TestProblem {
   std::vector<int64_t> q_len, kv_len, cu_q, cu_k;
   std::vector<double> rope_cos, rope_sin;  // test_rope.h
   std::vector<int64_t> q_positions, k_positions;
+  std::vector<int32_t> listed_keys, listed_counts;
 
   // Copies move the data: point at it when it is used.
   const Problem& get() {
@@ -91,6 +92,8 @@ struct TestProblem {
     problem.bias = optional(bias);
     problem.slopes = optional(slopes);
     problem.sink = optional(sink);
+    problem.listed.keys = optional(listed_keys);
+    problem.listed.counts = optional(listed_counts);
     problem.q_len = optional(q_len);
     problem.kv_len = optional(kv_len);
     problem.cu_q = optional(cu_q);

@@ -53,6 +53,17 @@ inline TestSeen test_seen(const Problem& problem, int64_t row) {
     }
     const int64_t pair = row * s.Tk + j;
     if (problem.mask != nullptr) hidden = hidden || problem.mask[pair] == 0;
+    if (problem.listed.keys != nullptr) {
+      const ListedKeys& all = problem.listed;
+      const int64_t h = row / s.Tq % s.H;
+      const int64_t list = all.heads == 1 ? 0 : h / (s.H / s.Hkv);
+      const int32_t* at =
+          all.keys + ((b * all.heads + list) * s.Tq + i) * all.entries;
+      int64_t left = all.counts ? all.counts[b * s.Tq + i] : all.entries;
+      bool there = false;
+      while (left-- > 0) there = there || *at++ == j;
+      hidden = hidden || !there;
+    }
     const bool capped = problem.softcap > 0 && problem.softcap_after_bias;
     if (problem.bias != nullptr && !capped) {
       hidden = hidden || problem.bias[pair] == -HUGE_VAL;

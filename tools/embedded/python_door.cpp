@@ -177,6 +177,10 @@ bool is_drawn(TensorName name) {
          name == TensorName::kDY;
 }
 
+bool is_list(TensorName name) {
+  return name == TensorName::kKeyIndices || name == TensorName::kTopkLength;
+}
+
 // Lengths and starts of members.
 bool is_count(TensorName name) {
   return name >= TensorName::kQLen && name <= TensorName::kCuK;
@@ -188,6 +192,10 @@ std::vector<double> numbers_of(const Case& value, const Inputs& inputs,
   if (name == TensorName::kMask)
     return {inputs.mask.begin(), inputs.mask.end()};
   if (is_drawn(name)) return inputs.values(name);
+  if (name == TensorName::kKeyIndices)
+    return {inputs.key_indices.begin(), inputs.key_indices.end()};
+  if (name == TensorName::kTopkLength)
+    return {inputs.topk_length.begin(), inputs.topk_length.end()};
   if (is_count(name)) {
     const std::vector<int64_t> counts = lengths_in(value, inputs.bytes(name));
     return {counts.begin(), counts.end()};
@@ -205,7 +213,7 @@ void give_inputs(const Case& value, const Inputs& inputs, GiveInput give) {
     const bool counts = is_count(name);
     const bool positions =
         name == TensorName::kQPositions || name == TensorName::kKPositions;
-    if (!is_drawn(name) && !counts && !positions) continue;
+    if (!is_drawn(name) && !counts && !positions && !is_list(name)) continue;
     const std::vector<double> values = numbers_of(value, inputs, name);
     if (values.empty()) continue;
     std::array<int64_t, 4> extents = tensor_extents(value, name);

@@ -222,6 +222,26 @@ void add_scores(std::vector<Question>& all) {
                  }},
                  {with("those of the first member in all", of_member(0)),
                   with("lists that begin one number apart", of_member(1))}});
+  all.push_back({QKVET_OPTION_KEY_LISTS,
+                 {[](Case& c) { c.listed = {2}; },
+                  [](Case& c) {
+                    c.listed = {2, /*per_head=*/true};
+                  }},
+                 {with("the list of the first row in all",
+                       [](const Case& c, Inputs& inputs) {
+                         const int64_t rows = c.shape.Tq * c.listed.entries;
+                         for (int64_t n = 0; n < std::ssize(inputs.key_indices);
+                              ++n)
+                           inputs.key_indices[static_cast<size_t>(n)] =
+                               inputs.key_indices[static_cast<size_t>(
+                                   n / rows * rows + n % c.listed.entries)];
+                       }),
+                  as("ignored", [](Case& c) { c.listed = {}; })}});
+  all.push_back({QKVET_OPTION_KEY_LIST_LENGTHS,
+                 {[](Case& c) {
+                   c.listed = {3, false, /*lengths=*/true};
+                 }},
+                 {as("ignored", [](Case& c) { c.listed.lengths = false; })}});
   const auto turned = [](RopeStyle style) {
     return [style](Case& c) { c.rope.style = style; };
   };

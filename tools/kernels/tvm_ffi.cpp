@@ -51,6 +51,8 @@ constexpr TensorWord kTensors[] = {
     {"page_indptr", &qkvet_forward_args::page_indptr},
     {"page_indices", &qkvet_forward_args::page_indices},
     {"last_page_len", &qkvet_forward_args::last_page_len},
+    {"key_indices", &qkvet_forward_args::key_indices},
+    {"topk_length", &qkvet_forward_args::topk_length},
 };
 
 int64_t longest_member(const qkvet_tensor& offsets) {

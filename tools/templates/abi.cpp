@@ -114,12 +114,13 @@ bool has_shape(const qkvet_tensor& t, int64_t B, int64_t H, int64_t T) {
 // a wrong answer.
 bool asks_for_more(const qkvet_forward_args& a) {
   for (const qkvet_tensor* t :
-       {&a.weights,       &a.mask,        &a.bias,        &a.sink,
-        &a.slopes,        &a.rope_cos,    &a.rope_sin,    &a.q_positions,
-        &a.k_positions,   &a.q_len,       &a.kv_len,      &a.cu_seqlens_q,
-        &a.cu_seqlens_k,  &a.block_table, &a.page_indptr, &a.page_indices,
-        &a.last_page_len, &a.k_new,       &a.v_new,       &a.q_scale,
-        &a.k_scale,       &a.v_scale,     &a.dropout_mask})
+       {&a.weights,       &a.mask,        &a.bias,         &a.sink,
+        &a.slopes,        &a.rope_cos,    &a.rope_sin,     &a.q_positions,
+        &a.k_positions,   &a.q_len,       &a.kv_len,       &a.cu_seqlens_q,
+        &a.cu_seqlens_k,  &a.block_table, &a.page_indptr,  &a.page_indices,
+        &a.last_page_len, &a.k_new,       &a.v_new,        &a.q_scale,
+        &a.k_scale,       &a.v_scale,     &a.dropout_mask, &a.key_indices,
+        &a.topk_length})
     if (t->data != nullptr || t->ndim != 0) return true;
   return a.has_window != 0 || a.softcap > 0 || a.rope != QKVET_ROPE_NONE ||
          a.dropout_p > 0 || a.causal < QKVET_CAUSAL_NONE ||

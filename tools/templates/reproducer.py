@@ -140,7 +140,16 @@ def seen_by(call, b, h, i, Tk):
         keys = keys[keys <= diagonal + right]
     if "mask" in call:
         keys = keys[row_of(call, "mask", b, h, i, keys) != 0]
+    if "key_indices" in call:
+        keys = keys[np.isin(keys, list_of(call, b, h, i))]
     return keys, diagonal
+
+
+def list_of(call, b, h, i):
+    """The entries that count of the list of a row; -1 among them is no key."""
+    lists = call["key_indices"]
+    entries = lists[b, h * lists.shape[1] // call["q"].shape[1], i]
+    return entries[: call["topk_length"][b, i]] if "topk_length" in call else entries
 
 
 def slope_of(call, b, h, i):

@@ -130,6 +130,8 @@ struct ForwardArgs {
     page_indptr: Tensor,
     page_indices: Tensor,
     last_page_len: Tensor,
+    key_indices: Tensor,
+    topk_length: Tensor,
 }
 
 /// Zeros stand for what is not declared: f32, contiguous, on the CPU.
@@ -258,7 +260,7 @@ unsafe fn read(from: *const ForwardArgs) -> Result<(ForwardArgs, Shape), &'stati
         a.lse, a.weights, a.mask, a.bias, a.sink, a.slopes, a.rope_cos, a.rope_sin,
         a.q_positions, a.k_positions, a.q_len, a.kv_len, a.cu_seqlens_q, a.cu_seqlens_k,
         a.block_table, a.page_indptr, a.page_indices, a.last_page_len, a.k_new, a.v_new,
-        a.q_scale, a.k_scale, a.v_scale, a.dropout_mask,
+        a.q_scale, a.k_scale, a.v_scale, a.dropout_mask, a.key_indices, a.topk_length,
     ];
     if more.iter().any(|t| t.ndim != 0 || !t.data.is_null()) {
         return Err("only q, k, v and o are supported");

@@ -65,7 +65,7 @@ extern constinit const Law calls_at_once_change_nothing{
     "(a) it is bitwise, (c) it reaches what calls share",
     160,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing},
+                     kAllowServing | kAllowKeyLists},
     of_calls_at_once_change_nothing::constrain,
     of_calls_at_once_change_nothing::plan,
     of_calls_at_once_change_nothing::judge};

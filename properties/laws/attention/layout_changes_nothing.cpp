@@ -40,7 +40,8 @@ extern constinit const Law layout_changes_nothing{
     "same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     410,
-    Domain{.allows = kAllowAll, .about = kAllowLayout | kAllowShare},
+    Domain{.allows = kAllowAll | kAllowKeyLists,
+           .about = kAllowLayout | kAllowShare},
     of_layout_changes_nothing::constrain,
     of_layout_changes_nothing::plan,
     of_layout_changes_nothing::judge};

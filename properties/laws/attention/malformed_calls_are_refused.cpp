@@ -23,6 +23,8 @@ bool has_bias(const Case& value) {
   return value.score_bias.has_value() && value.paging.size == 0;
 }
 bool has_slopes(const Case& value) { return value.slopes.has_value(); }
+bool has_lists(const Case& value) { return value.listed.entries > 0; }
+bool has_list_lengths(const Case& value) { return value.listed.lengths; }
 bool has_lengths(const Case& value) {
   return !value.q_len.empty() || !value.cu_q.empty();
 }
@@ -63,7 +65,10 @@ constexpr Malformed kMalformed[] = {
     {Mistake::kBothTables, "a list of pages, and a block table beside it",
      nullptr},
     {Mistake::kSlopesExtent, "slopes of one head or one member too many",
-     has_slopes}};
+     has_slopes},
+    {Mistake::kKeyListsExtent, "lists of keys of one row too many", has_lists},
+    {Mistake::kTopkLengthExtent, "lengths of lists of one row too many",
+     has_list_lengths}};
 
 const char* text_of(Mistake mistake) {
   for (const Malformed& one : kMalformed)
@@ -115,7 +120,8 @@ extern constinit const Law malformed_calls_are_refused{
     "(c) it reaches error paths, which no legal call enters",
     315,
     Domain{.free_data = false,
-           .allows = kAllowPairs | kAllowScores | kAllowPaged | kAllowRope},
+           .allows = kAllowPairs | kAllowScores | kAllowPaged | kAllowRope |
+                     kAllowKeyLists},
     of_malformed_calls_are_refused::constrain,
     of_malformed_calls_are_refused::plan,
     of_malformed_calls_are_refused::judge};

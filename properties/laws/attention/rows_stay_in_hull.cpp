@@ -118,7 +118,7 @@ extern constinit const Law rows_stay_in_hull{
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     190,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
-                     kAllowSoftcap | kAllowMemory},
+                     kAllowSoftcap | kAllowMemory | kAllowKeyLists},
     of_rows_stay_in_hull::constrain,
     of_rows_stay_in_hull::plan,
     of_rows_stay_in_hull::judge};

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of the keys that queries see: how a case spells them, and what stands
+// in them. The spelling is a part of a Case's: keys=4, keys=4.h (lists of each
+// key/value head), keys=4.n (with topk_length), keys=file4.hn.
+//
+// A row's list is a shuffled part of all keys, and one entry of eight is -1,
+// also where the keys are not yet at their end. Keys keep their order where an
+// extent shrinks. Behind topk_length the list goes on with other keys: a kernel
+// that reads them sees more than it should.
+#ifndef QKVET_CORE_CASE_KEY_LISTS_H_
+#define QKVET_CORE_CASE_KEY_LISTS_H_
+
+#include <string>
+#include <string_view>
+
+#include "core/case/case.h"
+
+namespace qkvet {
+
+inline constexpr int64_t kMostListed = 65536;  // entries of a list
+
+std::string read_key_lists(std::string_view text, std::string_view token,
+                           Case& value);
+std::string key_lists_text(const Case& value);
+// "" or what is wrong with them.
+std::string key_lists_reason(const Case& value);
+
+// How many lists a member has: Hkv, or 1 for all heads.
+int64_t list_heads(const Case& value);
+// Where the list of a row begins in Inputs::key_indices; `kv` is a head of keys
+// and values.
+int64_t list_begin(const Case& value, int64_t b, int64_t kv, int64_t i);
+// How many of its entries count.
+int64_t list_length(const Case& value, const Inputs& inputs, int64_t b,
+                    int64_t i);
+// Whether lists may stand beside what the case has else.
+bool may_have_key_lists(const Case& value);
+
+void fill_key_lists(const Case& value, Inputs& inputs);
+void store_key_lists(Inputs& inputs);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CASE_KEY_LISTS_H_

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of keys of a case: how they are spelled, and what stands in them.
+#include "core/case/key_lists.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "core/case/option_data.h"
+
+namespace qkvet::key_lists_test {
+namespace {
+
+constexpr char kFour[] = "f32,B2,H4,Hkv2,Tq5,Tk9,d1";
+
+Case parsed(const std::string& text) {
+  const ParsedCase result = parse_case(text);
+  EXPECT_TRUE(result.value) << text << ": " << result.error;
+  return result.value.value_or(Case{});
+}
+
+TEST(KeyLists, AreReadAndPrinted) {
+  const struct {
+    const char* text;
+    KeyLists lists;
+  } rows[] = {{",keys=1", {1}},
+              {",keys=4", {4}},
+              {",keys=4.h", {4, true}},
+              {",keys=12.n", {12, false, true}},
+              {",keys=4.hn", {4, true, true}}};
+  for (const auto& [text, lists] : rows) {
+    const Case c = parsed(kFour + std::string(text));
+    EXPECT_EQ(c.listed, lists) << text;
+    EXPECT_EQ(to_string(c), kFour + std::string(text));
+  }
+}
+
+TEST(KeyLists, WhatIsWrongGetsOneClearLine) {
+  const std::pair<const char*, const char*> rows[] = {
+      {",keys=0", "\"keys=0\": write keys=N, a list of N keys for each row"},
+      {",keys=4.x", "\"keys=4.x\": write keys=N"},
+      {",keys=4.nh", "\"keys=4.nh\": write keys=N"},
+      {",keys=4.", "\"keys=4.\": write keys=N"},
+      {",keys=x", "\"keys=x\": write keys=N"},
+      {",keys=65537", "keys=65537: a list has 1 .. 65536 entries"},
+      {",keys=4,page=2",
+       "keys=4: lists of keys have neither cuq=, page= nor "
+       "append= beside them"},
+      {",keys=4,append=1", "keys=4: lists of keys have neither cuq="},
+      {",keys=4,backward", "backward has no keys="},
+      {",keys=file4", "key_indices comes from a file: file= with 16"}};
+  for (const auto& [text, wanted] : rows) {
+    const std::string error = parse_case(kFour + std::string(text)).error;
+    EXPECT_EQ(error.find('\n'), error.npos);
+    EXPECT_NE(error.find(wanted), error.npos) << text << ": " << error;
+  }
+  EXPECT_NE(parse_case("f32,B1,H1,Tq4,Tk4,d1,cuq=0.4,cuk=0.4,keys=2")
+                .error.find("keys=2: lists of keys have neither cuq="),
+            std::string::npos);
+}
+
+// No key twice, some of the entries -1, and all in an order of their own.
+TEST(KeyLists, HoldKeysAndNone) {
+  const Case c = parsed(kFour + std::string(",keys=11.h"));
+  const Inputs inputs = make_inputs(c);
+  ASSERT_EQ(inputs.key_indices.size(), 2u * 2 * 5 * 11);
+  EXPECT_TRUE(inputs.topk_length.empty());
+  int inside = 0, turned = 0;
+  std::set<std::vector<int32_t>> lists;
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t kv = 0; kv < 2; ++kv)
+      for (int64_t i = 0; i < 5; ++i) {
+        const auto first = inputs.key_indices.begin() + list_begin(c, b, kv, i);
+        const std::vector<int32_t> list(first, first + 11);
+        std::set<int32_t> seen;
+        for (size_t n = 0; n < list.size(); ++n) {
+          EXPECT_GE(list[n], -1);
+          EXPECT_LT(list[n], 9);
+          if (list[n] < 0) {
+            inside += n + 1 < list.size() && list[n + 1] >= 0;
+          } else {
+            EXPECT_TRUE(seen.insert(list[n]).second) << list[n];
+          }
+          turned += n > 0 && list[n] >= 0 && list[n] < list[n - 1];
+        }
+        lists.insert(list);
+      }
+  EXPECT_EQ(lists.size(), 20u);
+  EXPECT_GT(inside, 5);
+  EXPECT_GT(turned, 40);
+}
+
+TEST(KeyLists, LengthsAreOfRowsAndOtherKeysStandBehindThem) {
+  const Case c = parsed("f32,B4,H1,Tq40,Tk64,d1,keys=8.n");
+  const Inputs inputs = make_inputs(c);
+  ASSERT_EQ(inputs.topk_length.size(), 4u * 40);
+  std::set<int32_t> lengths(inputs.topk_length.begin(),
+                            inputs.topk_length.end());
+  EXPECT_EQ(lengths.size(), 9u);
+  EXPECT_EQ(*lengths.begin(), 0);
+  EXPECT_EQ(*lengths.rbegin(), 8);
+  int behind = 0;
+  for (int64_t b = 0; b < 4; ++b)
+    for (int64_t i = 0; i < 40; ++i)
+      for (int64_t n = list_length(c, inputs, b, i); n < 8; ++n)
+        behind +=
+            inputs
+                .key_indices[static_cast<size_t>(list_begin(c, b, 0, i) + n)] >=
+            0;
+  EXPECT_GT(behind, 200);
+}
+
+// What is left where extents shrink, and the lists of all heads are those of
+// the first.
+TEST(KeyLists, HangOnNothingButTheirPlace) {
+  const Inputs large = make_inputs(parsed(kFour + std::string(",keys=6.h")));
+  const Case c = parsed("f32,B1,H2,Hkv1,Tq3,Tk9,d1,keys=6");
+  const Inputs small = make_inputs(c);
+  EXPECT_TRUE(std::equal(small.key_indices.begin(), small.key_indices.end(),
+                         large.key_indices.begin()));
+  // Fewer keys: those that are left, in their order.
+  std::vector<int32_t> left;
+  for (size_t n = 0; n < 6; ++n)
+    if (large.key_indices[n] >= 0 && large.key_indices[n] < 5)
+      left.push_back(large.key_indices[n]);
+  const Inputs fewer = make_inputs(parsed("f32,B1,H1,Tq3,Tk5,d1,keys=6"));
+  std::vector<int32_t> found;
+  for (size_t n = 0; n < 6; ++n)
+    if (fewer.key_indices[n] >= 0) found.push_back(fewer.key_indices[n]);
+  ASSERT_GE(found.size(), left.size());
+  EXPECT_TRUE(std::equal(left.begin(), left.end(), found.begin()));
+}
+
+TEST(KeyLists, ReachTheCallAsTheyAre) {
+  const Case c = parsed(kFour + std::string(",keys=3.hn"));
+  Inputs inputs = make_inputs(c);
+  inputs.key_indices[1] = -1;
+  store_inputs(c, inputs);
+  const KernelCall call = call_of(c, inputs, Operation::kForward);
+  EXPECT_EQ(call.listed, c.listed);
+  int32_t second = 0;
+  std::memcpy(&second, call.key_indices + sizeof second, sizeof second);
+  EXPECT_EQ(second, -1);
+  EXPECT_EQ(call.topk_length, inputs.topk_length_bytes.data());
+  const Case plain = parsed(kFour);
+  const Inputs none = make_inputs(plain);
+  EXPECT_EQ(call_of(plain, none, Operation::kForward).key_indices, nullptr);
+  EXPECT_NE(input_digest(make_inputs(c)), input_digest(inputs));
+}
+
+}  // namespace
+}  // namespace qkvet::key_lists_test

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "properties/calls/option_forms.h"
+
+namespace qkvet::properties {
+namespace of_lists_equal_masks {
+
+void lists_as_mask(const Case& value, int64_t argument, Inputs& inputs) {
+  write_visible_pairs(value, argument, inputs);
+  inputs.key_indices.clear();
+  inputs.topk_length.clear();
+}
+
+Case constrain(Case value) {
+  value.listed.entries = std::max<int64_t>(value.listed.entries, 1);
+  return value;
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Case variant = with_own_mask(value);
+  variant.listed = {};
+  Plan plan = plan_two_forms(kernel, variant, lists_as_mask);
+  if (!kernel.has_option(QKVET_OPTION_MASK))
+    plan.unsupported = "a mask is not declared";
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "lists of keys";
+  pair.second_name = "a mask of the same pairs";
+  pair.looks =
+      "a row sees other keys than its list says, or one of them more than once";
+  compare_within_bounds(input, pair, judgement);
+  return judgement;
+}
+
+}  // namespace of_lists_equal_masks
+
+extern constinit const Law lists_equal_masks{
+    "lists_equal_masks",
+    "Lists of keys equal a mask of the same pairs: they say what a row sees "
+    "and nothing else.",
+    "forward(key_indices) = forward(mask), mask[i,j] = j in key_indices[i]",
+    "lists of keys; the kernel takes a mask as well",
+    "A softmax over the listed keys is one over all keys in which the others "
+    "have no weight; causal rule, window, mask and lengths hold beside it.",
+    "Each side is within its own bound of the same number; never bitwise.",
+    "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    348,
+    Domain{.allows = kAllowRope | kAllowWindow | kAllowMask | kAllowLengths |
+                     kAllowScores | kAllowLayout | kAllowShare | kAllowKeyLists,
+           .about = kAllowKeyLists},
+    of_lists_equal_masks::constrain,
+    of_lists_equal_masks::plan,
+    of_lists_equal_masks::judge};
+
+}  // namespace qkvet::properties

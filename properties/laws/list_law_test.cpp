@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws about lists of keys: each fails a kernel that reads them otherwise, and
+// no law that allows them fails one that reads them as they are meant.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "properties/conventions/domain.h"
+#include "properties/testing/fake_check.h"
+
+namespace qkvet::properties::list_law_test {
+namespace {
+
+using List = std::vector<int32_t>;
+
+// Each row's entries that count, changed; -1 stands behind them.
+FakeExecutor::Question with_lists(void (*change)(List& list, int64_t keys)) {
+  return [change, all = List()](KernelCall&, Problem& p) mutable {
+    const ListedKeys listed = p.listed;
+    if (listed.keys == nullptr) return;
+    const Shape& s = p.shape;
+    all.clear();
+    for (int64_t row = 0; row < s.B * listed.heads * s.Tq; ++row) {
+      const int64_t b = row / s.Tq / listed.heads, i = row % s.Tq;
+      const int32_t* from = listed.keys + row * listed.entries;
+      const int64_t count = listed.counts != nullptr
+                                ? listed.counts[b * s.Tq + i]
+                                : listed.entries;
+      List list(from, from + count);
+      change(list, s.Tk);
+      list.resize(static_cast<size_t>(listed.entries), -1);
+      all.insert(all.end(), list.begin(), list.end());
+    }
+    p.listed.keys = all.data();
+    p.listed.counts = nullptr;
+  };
+}
+
+void without_last(List& list, int64_t) {
+  if (list.size() > 1) list.pop_back();
+}
+void up_to_none(List& list, int64_t) {
+  list.erase(std::find(list.begin(), list.end(), -1), list.end());
+}
+void none_is_last(List& list, int64_t keys) {
+  for (int32_t& j : list)
+    if (j < 0) j = static_cast<int32_t>(keys - 1);
+}
+
+TEST(ListLaws, TheOrderCounts) {
+  const std::string text = "f32,B2,H2,Hkv2,Tq4,Tk9,d3,keys=6.hn";
+  for (const auto change : {without_last, up_to_none})
+    fails("listed_order_changes_nothing", text, with_lists(change));
+  fails("listed_order_changes_nothing", "f32,B1,H1,Tq5,Tk7,d2,causal=br,keys=4",
+        with_lists(without_last));
+}
+
+TEST(ListLaws, AllKeysAreDense) {
+  const std::string text = "f32,B1,H2,Tq4,Tk6,d3,keys=8";
+  for (const auto change : {+[](List&list, int64_t) { list[0] = -1; },
+                            +[](List&list, int64_t) { list[3] = -1; }})
+    fails("full_lists_equal_dense", text, with_lists(change));
+  // Lists that are asked and nothing else.
+  fails("full_lists_equal_dense", text + ",mask=band1",
+        [](KernelCall&, Problem& p) {
+          if (p.listed.keys != nullptr) p.mask = nullptr;
+        });
+}
+
+TEST(ListLaws, WhatStandsBehindTheLengthIsNotRead) {
+  fails("rest_of_lists_changes_nothing", "f32,B2,H2,Tq5,Tk8,d3,keys=6.n",
+        [copy = List()](KernelCall&, Problem& p) mutable {
+          if (p.listed.keys == nullptr) return;
+          p.listed.counts = nullptr;
+        });
+}
+
+TEST(ListLaws, ListsAreMasks) {
+  const std::string text = "f32,B2,H4,Hkv2,Tq4,Tk9,d3,keys=6.hn";
+  for (const auto change : {without_last, up_to_none, none_is_last}) {
+    fails("lists_equal_masks", text, with_lists(change));
+    fails("agrees_with_oracle", text, with_lists(change));
+  }
+  fails("lists_equal_masks", text, [](KernelCall&, Problem& p) {
+    p.listed.heads = 1;  // those of the first head, and of others' members
+  });
+  fails("lists_equal_masks", text + ",causal=br", [](KernelCall&, Problem& p) {
+    if (p.listed.keys != nullptr) p.causal = Causal::kNone;
+  });
+  fails("lists_equal_masks", text,
+        [](KernelCall&, Problem& p) { p.listed = {}; });
+}
+
+// The definition passes every law of attention that allows lists.
+TEST(ListLaws, TheDefinitionPassesAllOfThem) {
+  int judged = 0;
+  for (const Law* law : all_laws()) {
+    if ((law->domain.allows & kAllowKeyLists) == 0) continue;
+    for (const char* text :
+         {"f32,B2,H4,Hkv2,Tq4,Tk6,d3,keys=4.hn",
+          "f32,B2,H2,Tq3,Tk7,d2,causal=br,window=4.0,mask=random60,keys=5",
+          "f32,B2,H2,Tq3,Tk5,d2,keys=7.n,sink=normal,qlen=3.1,kvlen=2.5",
+          "f16,B1,H2,Tq3,Tk5,d2,keys=3.h,alibi=one,softcap=2",
+          "bf16,B2,H2,Tq2,Tk5,d2,keys=2,layout=gaps,rope=half"}) {
+      const Case value = constrained(*law, *parse_case(text).value);
+      EXPECT_GT(value.listed.entries, 0) << law->id << " " << text;
+      FakeExecutor good;
+      const Judgement judgement = check(law->id, to_string(value), good);
+      EXPECT_NE(judgement.verdict, Verdict::kFailed)
+          << law->id << " " << to_string(value) << ": "
+          << finding_of(judgement);
+      judged += judgement.verdict == Verdict::kPassed;
+    }
+  }
+  EXPECT_GT(judged, 50);
+}
+
+// Where an option has no lists beside it these go.
+TEST(ListLaws, StandBesideNeitherPackedBatchesNorPages) {
+  const Law& law = *find_law("agrees_with_oracle");
+  Case value = *parse_case("f32,B1,H1,Tq4,Tk4,d1,keys=2.n").value;
+  value.cu_q = value.cu_k = {0, 4};
+  EXPECT_EQ(constrained(law, value).listed, KeyLists{});
+  value.cu_q = value.cu_k = {};
+  value.paging.size = 2;
+  EXPECT_EQ(constrained(law, value).listed, KeyLists{});
+}
+
+}  // namespace
+}  // namespace qkvet::properties::list_law_test
