@@ -14,6 +14,8 @@
 inline double value_at(const qkvet_tensor& t, int64_t at) {
   if (t.dtype.code == QKVET_DTYPE_UINT)
     return static_cast<const uint8_t*>(t.data)[at];
+  if (t.dtype.code == QKVET_DTYPE_INT && t.dtype.bits == 32)
+    return static_cast<const int32_t*>(t.data)[at];
   if (t.dtype.code == QKVET_DTYPE_INT)
     return static_cast<double>(static_cast<const int64_t*>(t.data)[at]);
   if (t.dtype.bits == 64) return static_cast<const double*>(t.data)[at];

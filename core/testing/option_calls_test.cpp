@@ -81,8 +81,10 @@ constexpr Row kOptions[] = {
      "int64 4 / 1: 0 1 2 2"},
     {"f32,B1,H1,Tq2,Tk3,d1", "lists", "absent"},
     {"f32,B1,H2,Tq2,Tk3,d1,keys=2", "listed", "absent"},
+    // A minus is not shown.
     {"f32,B1,H2,Tq2,Tk1,d1,keys=2.h,seed=2", "lists",
-     "int32 1,2,2,2 / x,4,2,1: "},
+     "int32 1,2,2,2 / x,4,2,1: 0 1 0 1 0 1 0 1"},
+    {"f32,B2,H1,Tq2,Tk1,d1,keys=1.n", "listed", "int32 2,2 / 2,1: 1 0 1 1"},
 };
 
 constexpr char kTiny[] = "f32,B2,H4,Hkv2,Tq3,Tk3,d5,q=zero,k=zero,v=zero";

@@ -304,8 +304,7 @@ QKVET_FAULT(list_length_ignored) = {
 // The loop ends one entry early.
 struct LastOfListDropped : RightList {
   static int64_t end(const KeyLists& lists, RowAt at) {
-    const int64_t count = lists.count(at.b, at.i);
-    return count > 1 ? count - 1 : count;
+    return lists.count(at.b, at.i) - 1;
   }
 };
 QKVET_FAULT(list_last_entry_dropped) = {
@@ -317,10 +316,10 @@ QKVET_FAULT(list_last_entry_dropped) = {
     .cause = "a bound of a loop that is one too low",
     .fix = "all entries up to topk_length count",
     .source = "textbook (bounds of loops)",
-    .trigger = "a key as the last of two entries or more",
+    .trigger = "a key as the last entry that counts",
     .killed_by = {"listed_order_changes_nothing", "lists_equal_masks",
                   "agrees_with_oracle"},
-    .when = "lists && lists.entries > 1",
+    .when = "lists",
 };
 
 // -1 ends a list as a zero ends a text.

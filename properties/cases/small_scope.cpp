@@ -230,9 +230,10 @@ Case SmallScope::make(const Index& index) const {
   for (const int16_t setting : {index.first, index.second})
     if (setting >= 0) settings_[static_cast<size_t>(setting)].apply(value);
   if (pages_only_ && value.paging.size == 0) value.paging = {2, {}, {}, table_};
-  return keep_allowed(std::move(value), kAllowAll | kAllowPackedPages |
-                                            kAllowPagedCsr | kAllowInt32 |
-                                            kAllowMemberSlopes | kAllowEmpty);
+  return keep_allowed(std::move(value),
+                      kAllowAll | kAllowPackedPages | kAllowPagedCsr |
+                          kAllowInt32 | kAllowMemberSlopes | kAllowKeyLists |
+                          kAllowListLengths | kAllowEmpty);
 }
 
 Case SmallScope::at(int64_t number) const {
