@@ -4,9 +4,20 @@
 #include <cmath>
 
 #include "diagnosis/instead/reading.h"
+#include "reference/attention/plain_rope.h"
 
 namespace qkvet::diagnosis {
 namespace {
+
+// q and k as they meet: turned already.
+void turn_first(Problem& p, Room& room) {
+  if (p.rotation.style == RopeStyle::kNone) return;
+  auto q = plain_rotate<PlainRopeHooks>(p.rotation, query_rows(p));
+  auto k = plain_rotate<PlainRopeHooks>(p.rotation, key_rows(p));
+  p.q = room.keep(std::move(q));
+  p.k = room.keep(std::move(k));
+  p.rotation = {};
+}
 
 // 1/x in the place of x, of k or v.
 void add_quotients(Readings& rows) {
@@ -17,8 +28,8 @@ void add_quotients(Readings& rows) {
   };
   rows.push_back({"what comes of q / k in the place of q k", Stage::kScores,
                   [turned](Problem& p, Room& room) {
-                    if (p.rotation.style == RopeStyle::kNone)
-                      p.k = turned(p.k, p.shape.k_elements(), room);
+                    turn_first(p, room);
+                    p.k = turned(p.k, p.shape.k_elements(), room);
                   }});
   rows.push_back({"what comes of weights divided by V, not multiplied with it",
                   Stage::kValues, [turned](Problem& p, Room& room) {
@@ -75,9 +86,8 @@ double dot_of_pair(const Problem& p, int64_t b, int64_t h, int64_t i,
 
 // `is_added`: the formula is of what is added to q k alone, which stays.
 void use_scores(Problem& p, Room& room, ScoreFormula formula, bool is_added) {
-  if (!is_added && (p.rotation.style != RopeStyle::kNone ||
-                    (p.softcap > 0 && p.softcap_after_bias)))
-    return;
+  if (!is_added && p.softcap > 0 && p.softcap_after_bias) return;
+  if (!is_added) turn_first(p, room);
   const Shape& s = p.shape;
   std::vector<double> scores;
   for (int64_t n = 0; n < s.weights_elements(); ++n) {
@@ -190,6 +200,19 @@ void add_formulas(Readings& rows) {
       {"what comes of cap / tanh(score / cap)", Stage::kScores, has_cap,
        [](const ScoredPair& x) {
          return less_slope(x, x.cap / std::tanh(x.scaled / x.cap) + x.bias);
+       }},
+      {"what comes of the score plus its capped value", Stage::kScores, has_cap,
+       [](const ScoredPair& x) {
+         return less_slope(x, x.scaled + capped_score(x) + x.bias);
+       }},
+      {"what comes of the score times its capped value", Stage::kScores,
+       has_cap,
+       [](const ScoredPair& x) {
+         return less_slope(x, x.scaled * capped_score(x) + x.bias);
+       }},
+      {"what comes of the score less its capped value", Stage::kScores, has_cap,
+       [](const ScoredPair& x) {
+         return less_slope(x, x.scaled - capped_score(x) + x.bias);
        }},
       {"what comes of the scores' own square", Stage::kScores,
        [](const Problem& p) { return p.softcap <= 0; },

@@ -57,6 +57,13 @@ constexpr Knob kKnobs[] = {
        turn_scale(p, x);
        return true;
      }},
+    {"no cap, and the scale times {:.5g} where there is one", Stage::kScores, 1,
+     [](Problem& p, Room&, double x) {
+       if (!(p.softcap > 0)) return false;
+       p.softcap = 0;
+       turn_scale(p, x);
+       return true;
+     }},
     {"the bias times {:.5g}", Stage::kBias, 1,
      [](Problem& p, Room& room, double x) {
        turn_bias(p, room, x);

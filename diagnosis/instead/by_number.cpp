@@ -257,6 +257,15 @@ void add_terms(std::vector<Description>& out) {
            kLast, more);
   add_term(out, "divided by a sum that has the first key twice",
            Stage::kSoftmax, !kLast, more);
+  const OfTerms undivided = [](const Terms& t) {
+    return t.o + t.term * (1 / t.largest - 1);
+  };
+  add_term(out,
+           "the right value with the last key's weight not divided by the sum",
+           Stage::kSoftmax, kLast, undivided);
+  add_term(out,
+           "the right value with the first key's weight not divided by the sum",
+           Stage::kSoftmax, !kLast, undivided);
   add_term(out,
            "never divided by the row's sum of exponentials (of scores below "
            "their maximum)",
@@ -268,6 +277,42 @@ void add_terms(std::vector<Description>& out) {
   add_term(out, "divided twice by the row's sum of exponentials",
            Stage::kSoftmax, kLast,
            [](const Terms& t) { return t.o * t.largest; });
+}
+
+// --- the sum of another row
+
+void add_sums_of_rows(std::vector<Description>& out) {
+  using Other = int64_t (*)(int64_t i);
+  const auto add = [&out](const char* whose, Other other) {
+    out.push_back(
+        {std::string("divided by the sum of ") + whose, Stage::kSoftmax,
+         [other](const WrongAnswer& answer,
+                 const WrongOutput& output) -> std::optional<Predicted> {
+           if (answer.truth == nullptr) return std::nullopt;
+           const Shape& s = answer.value().shape;
+           Predicted divided{output.right, output.bound};
+           for (int64_t row = 0; row < s.lse_elements(); ++row) {
+             const int64_t i = row % s.Tq, from = row - i + other(i);
+             const bool is_there =
+                 other(i) >= 0 && other(i) < s.Tq &&
+                 answer.truth->oracle.visible[static_cast<size_t>(from)] > 0;
+             const double times = is_there ? largest_share(answer, from) /
+                                                 largest_share(answer, row)
+                                           : std::nan("");
+             for (int64_t c = 0; c < s.dv; ++c) {
+               const auto n = static_cast<size_t>(row * s.dv + c);
+               divided.values[n] *= times;
+               divided.bounds[n] *=
+                   std::max(1.0, std::isnan(times) ? 1 : times);
+             }
+           }
+           return divided;
+         },
+         /*leaves_open=*/true});
+  };
+  add("the row behind it", [](int64_t i) { return i + 1; });
+  add("the row in front of it", [](int64_t i) { return i - 1; });
+  add("row 0", [](int64_t) { return int64_t{0}; });
 }
 
 // --- parts of lse = maximum + ln(sum)
@@ -325,6 +370,7 @@ std::vector<Description> descriptions_by_number(TensorName output) {
   switch (output) {
     case TensorName::kO:
       add_terms(out);
+      add_sums_of_rows(out);
       add_moves({"member", "head", "row", "channel"}, out);
       add_orders({"member", "head", "row", "channel"}, {"B", "H", "Tq", "dv"},
                  out);

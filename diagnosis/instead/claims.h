@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "diagnosis/instead/description.h"
+#include "properties/run/runner.h"
 
 namespace qkvet::diagnosis {
 
@@ -42,6 +43,13 @@ std::vector<Claim> claims_of_lse_parts(const Wrongs& wrongs);
 std::optional<Claim> claim_of_measure(const Wrongs& wrongs,
                                       const JudgedKernel& kernel, TimeUse& time,
                                       int64_t most_work);
+
+// by_memory.cpp: the kernel is asked again, in a new process and behind another
+// call, here and by whoever asks the claim; `calls` grows by those made here.
+std::optional<Claim> claim_of_memory(const Wrongs& wrongs,
+                                     const KernelUnderTest& kernel,
+                                     Executor& executor, TimeUse& time,
+                                     int* calls);
 
 }  // namespace qkvet::diagnosis
 

@@ -17,6 +17,7 @@ namespace {
 
 // What is said must be true of further answers, of another seed, as well.
 constexpr uint64_t kSecondSeed = 0x5345;
+constexpr uint64_t kThirdSeed = 0x5448;
 constexpr size_t kMostFurther = 16;
 constexpr int kMostFurtherAsked = 40;
 // Cases that end in a call, of which so many need no further one.
@@ -170,7 +171,9 @@ void describe(const std::vector<WrongAnswer>& answers,
   int64_t work = 0;
   OutputSearch search(kernel, time, work);
   for (OutputInstead& out : instead.outputs) {
+    if (!out.text.empty()) continue;
     Wrongs wrongs;
+    out.elements = 0;
     for (const WrongAnswer& answer : answers)
       if (const WrongOutput* output = out.in(answer)) {
         wrongs.push_back({&answer, output});
@@ -187,6 +190,24 @@ void describe(const std::vector<WrongAnswer>& answers,
   describe_as_others(answers, instead);
   if (search.has_ended() && instead.left_out.empty())
     instead.left_out = "the cases take too long to be read in every other way";
+}
+
+// What nothing else is true of may be no function of the inputs.
+void describe_by_memory(const std::vector<WrongAnswer>& answers,
+                        const KernelUnderTest& kernel, Executor& executor,
+                        TimeUse& time, Instead& instead) {
+  for (OutputInstead& out : instead.outputs) {
+    if (!out.text.empty() || out.of_empty_rows) continue;
+    Wrongs wrongs;
+    for (const WrongAnswer& answer : answers)
+      if (const WrongOutput* output = out.in(answer))
+        wrongs.push_back({&answer, output});
+    const auto claim =
+        claim_of_memory(wrongs, kernel, executor, time, &instead.calls);
+    if (!claim) continue;
+    out.text = claim->text;
+    out.is_true_of = claim->is_true_of;
+  }
 }
 
 // Descriptions are in the words of attention; what other subjects call the
@@ -220,27 +241,47 @@ void drop_untrue(const std::vector<Facts>& further, FactInstead& fact) {
     if (!shows(facts, fact.text)) fact.text.clear();
 }
 
-// What is not true of further answers is not said.
-void keep_the_true(const Failure& failure, const FailsWhere& where,
-                   const KernelUnderTest& kernel, Witness& witness,
-                   Instead& instead) {
-  if (!instead.is_description()) return;
+// What is not true of further answers is not said, nor what none of them tells
+// of where that is wanted. Returns those of which something was not true.
+std::vector<WrongAnswer> keep_the_true(const Failure& failure,
+                                       const FailsWhere& where, uint64_t seed,
+                                       const KernelUnderTest& kernel,
+                                       Witness& witness, Instead& instead) {
+  std::vector<WrongAnswer> against;
+  if (!instead.is_description()) return against;
   Collector collector(kernel, witness, kMostFurther, kMostFurtherAsked);
-  ask_fresh(failure, where, kSecondSeed, kMostFurtherAsked, collector);
+  ask_fresh(failure, where, seed, kMostFurtherAsked, collector);
   if (collector.ends().empty() && instead.end.cases < kEnoughAlone)
     instead.end.text.clear();
   drop_untrue(collector.ends(), instead.end);
   drop_untrue(collector.stored(), instead.stored);
-  for (const WrongAnswer& answer : collector.take())
+  for (WrongAnswer& answer : collector.take()) {
+    bool is_against = false;
     for (OutputInstead& one : instead.outputs) {
       const WrongOutput* output = one.in(answer);
-      if (output == nullptr || one.is_true_of == nullptr ||
-          one.is_true_of(answer, *output))
-        continue;
-      one.text.clear();
-      one.is_true_of = nullptr;
-      one.stage = Stage::kUnknown;
+      if (output == nullptr || one.is_true_of == nullptr) continue;
+      ++one.held_against;
+      if (one.is_true_of(answer, *output)) continue;
+      one.say_nothing();
+      is_against = true;
     }
+    if (is_against) against.push_back(std::move(answer));
+  }
+  return against;
+}
+
+// What is said of answers that are against what was said first, with those.
+void describe_again(const Failure& failure, const FailsWhere& where,
+                    const KernelUnderTest& kernel, Witness& witness,
+                    std::vector<WrongAnswer>& answers,
+                    std::vector<WrongAnswer> against, Instead& instead) {
+  if (against.empty()) return;
+  for (WrongAnswer& one : against) answers.push_back(std::move(one));
+  for (OutputInstead& one : instead.outputs) one.held_against = 0;
+  describe(answers, kernel, witness.time(), instead);
+  keep_the_true(failure, where, kThirdSeed, kernel, witness, instead);
+  for (OutputInstead& one : instead.outputs)
+    if (one.held_against < kFewestCases) one.say_nothing();
 }
 
 }  // namespace
@@ -252,13 +293,13 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   Instead instead;
   const Subject subject = failure.law->domain.subject;
   Witness witness(kernel.judged, kernel.index, executor, time,
-                  kMostInsteadCalls);
+                  kMostInsteadCalls - kMostCallsAgain);
   const bool is_row = subject == Subject::kAttention;
   if (!is_row && subject != Subject::kBackward && answered == nullptr)
     instead.stage = stage_of_other_subject(failure, where, witness);
   Collector collector(kernel, witness);
   ask_for_failing_answers(failure, where, answered, witness, collector);
-  const std::vector<WrongAnswer> answers =
+  std::vector<WrongAnswer> answers =
       of_one_kind(collector.take(), &instead.outputs);
   instead.cases = static_cast<int>(answers.size());
   instead.end = said_of(collector.ends());
@@ -267,17 +308,22 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   if (instead.cases < kFewestCases) {
     instead.outputs.clear();
     if (answered == nullptr)
-      keep_the_true(failure, where, kernel, witness, instead);
+      keep_the_true(failure, where, kSecondSeed, kernel, witness, instead);
     if (is_row && answered == nullptr)
       instead.stage = collector.touches().empty()
                           ? stage_of_dropout(failure, witness)
                           : stage_of_touches(collector.touches(), witness);
-    instead.calls = witness.calls_made();
+    instead.calls += witness.calls_made();
     return instead;
   }
   describe(answers, kernel, time, instead);
-  if (answered == nullptr)
-    keep_the_true(failure, where, kernel, witness, instead);
+  if (answered == nullptr) {
+    describe_by_memory(answers, kernel, executor, time, instead);
+    describe_again(
+        failure, where, kernel, witness, answers,
+        keep_the_true(failure, where, kSecondSeed, kernel, witness, instead),
+        instead);
+  }
   for (OutputInstead& one : instead.outputs)
     one.text = in_words_of(subject, std::move(one.text));
   const bool is_of_empty_rows =
@@ -292,7 +338,7 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   else if (is_row)
     instead.stage = stage_of(instead, answers, collector.touches(),
                              answered == nullptr ? &witness : nullptr);
-  instead.calls = witness.calls_made();
+  instead.calls += witness.calls_made();
   return instead;
 }
 
@@ -320,6 +366,12 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
       score.right += one.is_true_of(answer, *output);
     }
   return score;
+}
+
+void OutputInstead::say_nothing() {
+  text.clear();
+  is_true_of = nullptr;
+  stage = Stage::kUnknown;
 }
 
 const WrongOutput* OutputInstead::in(const WrongAnswer& answer) const {

@@ -14,8 +14,9 @@
 
 namespace qkvet::diagnosis {
 
-// The most calls that are made to find it.
-inline constexpr int kMostInsteadCalls = 220;
+// The most calls that are made to find it, and of these to ask the same again.
+inline constexpr int kMostInsteadCalls = 360;
+inline constexpr int kMostCallsAgain = 140;
 
 // Of one output.
 struct OutputInstead {
@@ -27,10 +28,14 @@ struct OutputInstead {
   Stage stage = Stage::kUnknown;
   bool of_empty_rows = false;  // only rows that see no key are wrong
   // Whether a further failing answer is as it says; null without a text. It may
-  // be asked as long as the kernel and the clock live that it was made with.
+  // be asked as long as the kernel, its executor and the clock live that it was
+  // made with.
   std::function<bool(const WrongAnswer& answer, const WrongOutput& output)>
       is_true_of;
 
+  int held_against = 0;  // further answers
+
+  void say_nothing();
   // Null: it is right there, or not returned.
   const WrongOutput* in(const WrongAnswer& answer) const;
 };

@@ -10,6 +10,7 @@
 #include <numbers>
 
 #include "core/base/philox.h"
+#include "diagnosis/instead/claims.h"
 #include "diagnosis/instead/fake_faults.h"
 
 namespace qkvet::diagnosis::instead_test {
@@ -47,6 +48,22 @@ const Fault kFaults[] = {
            const double of = largest(call, weights);
            for (int64_t c = 0; c < call.shape.dv; ++c) o[c] /= of;
          })},
+    {"divided by the sum of the row behind it",
+     Stage::kSoftmax,
+     {},
+     [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+       if (call.sink != nullptr) return;
+       const Shape& s = call.shape;
+       for (int64_t row = 0; row + 1 < s.lse_elements(); ++row) {
+         const auto n = static_cast<size_t>(row);
+         if (row % s.Tq == s.Tq - 1 || out.visible[n + 1] < 1) continue;
+         const double* weights = out.weights.data() + row * s.Tk;
+         const double times =
+             largest(call, weights + s.Tk) / largest(call, weights);
+         for (int64_t c = 0; c < s.dv; ++c)
+           out.o[static_cast<size_t>(row * s.dv + c)] *= times;
+       }
+     }},
     {"the right value of the channel behind it",
      Stage::kUnknown,
      {},
@@ -146,6 +163,94 @@ FakeExecutor::Answer that_sums(
       out.o[static_cast<size_t>(n)] = sum;
     }
   };
+}
+
+// A weight of the last key that is not divided, and one that is, and doubled.
+TEST(Instead, AWeightMayNotBeDivided) {
+  for (const bool is_doubled : {false, true}) {
+    const auto values = std::make_shared<std::vector<double>>();
+    const Fault fault{
+        "", Stage::kUnknown, that_keeps(values),
+        [values, is_doubled](const KernelCall& call, OracleOutput& out,
+                             CallOutcome&) {
+          const Shape& s = call.shape;
+          for (int64_t n = 0; n < s.o_elements(); ++n) {
+            const int64_t row = n / s.dv, b = row / (s.H * s.Tq);
+            const int64_t kv = b * s.Hkv + row / s.Tq % s.H / (s.H / s.Hkv);
+            const double* weights = out.weights.data() + row * s.Tk;
+            int64_t last = s.Tk - 1;
+            while (last >= 0 && !(weights[last] > 0)) --last;
+            if (last < 0 || call.sink != nullptr) continue;
+            const double times =
+                is_doubled ? 1 : 1 / largest(call, weights) - 1;
+            out.o[static_cast<size_t>(n)] +=
+                times * weights[last] *
+                (*values)[static_cast<size_t>((kv * s.Tk + last) * s.dv +
+                                              n % s.dv)];
+          }
+        }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text, is_doubled ? "the right value with the last key's "
+                                    "weight times value twice"
+                                  : "the right value with the last key's "
+                                    "weight not divided by the sum");
+    EXPECT_EQ(looked.score.right, looked.score.all);
+  }
+}
+
+// Numbers that hang on the call in front are no function of the inputs; the
+// same numbers without it are just wrong.
+TEST(Instead, WhatAnEarlierCallLeftIsSaid) {
+  for (const bool is_left : {true, false}) {
+    const Fault fault{
+        "",
+        Stage::kUnknown,
+        {},
+        [is_left, kept = std::make_shared<double>(0)](
+            const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          if (call.new_process) *kept = 0;
+          const double was = is_left ? *kept : 0;
+          for (size_t n = 0; n < out.o.size(); ++n) {
+            *kept += std::isfinite(out.o[n]) ? out.o[n] + 0.5 : 0;
+            out.o[n] = std::sin(static_cast<double>(n) + was) + 3;
+          }
+        }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text.starts_with("other numbers behind another call"), is_left)
+        << o->text;
+  }
+}
+
+// Of half storage lse tells whether anybody wrote a row.
+TEST(Instead, RowsThatNobodyWroteAreKnownByTheirLse) {
+  const double nan = std::nan("");
+  Case value;
+  value.shape.dv = 2;
+  WrongAnswer answer;
+  answer.asked = &value;
+  answer.evidence = std::make_unique<Evidence>();
+  answer.evidence->outcomes.resize(1);
+  answer.evidence->outcomes[0].unwritten = TensorName::kLse;
+  WrongOutput o{TensorName::kO, Dtype::kF16,  {1, 1, 2, 2}, {1, 2, 3, 4},
+                {5, 6, 7, 8},   {0, 0, 0, 0}, {0, 2}};
+  const auto is_said = [&] {
+    return claims_of_one_number({{&answer, &o}})[0].is_true_of(answer, o);
+  };
+  answer.lse = {nan, nan};
+  EXPECT_TRUE(is_said());
+  o.dtype = Dtype::kF32;
+  EXPECT_FALSE(is_said());
+  o.dtype = Dtype::kBf16;
+  answer.lse = {nan, 0};
+  EXPECT_FALSE(is_said());
+  answer.lse.clear();
+  EXPECT_FALSE(is_said());
 }
 
 // Keys that are lost behind the sum; with an end that is no tile's there are no

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "diagnosis/instead/fake_faults.h"
+#include "reference/attention/plain_rope.h"
 
 namespace qkvet::diagnosis::instead_test {
 namespace {
@@ -20,10 +21,54 @@ const double* keep(const Kept& kept, const double* from, int64_t n,
   return kept->back().data();
 }
 
+// Scores that are made here, as a bias, with q = 0.
+void use_scores_plus_capped(Problem& p, const Kept& kept) {
+  const Shape& s = p.shape;
+  if (p.rotation.style != RopeStyle::kNone) {
+    kept->push_back(plain_rotate<PlainRopeHooks>(p.rotation, query_rows(p)));
+    const double* q = kept->back().data();
+    kept->push_back(plain_rotate<PlainRopeHooks>(p.rotation, key_rows(p)));
+    p.q = q;
+    p.k = kept->back().data();
+    p.rotation = {};
+  }
+  std::vector<double> scores;
+  for (int64_t n = 0; n < s.weights_elements(); ++n) {
+    const int64_t row = n / s.Tk, b = row / (s.H * s.Tq);
+    const int64_t kv = b * s.Hkv + row / s.Tq % s.H / (s.H / s.Hkv);
+    double dot = 0;
+    for (int64_t c = 0; c < s.d; ++c)
+      dot += p.q[row * s.d + c] * p.k[(kv * s.Tk + n % s.Tk) * s.d + c];
+    const double x = dot * p.scale;
+    scores.push_back(x + p.softcap * std::tanh(x / p.softcap) +
+                     (p.bias != nullptr ? p.bias[n] : 0));
+  }
+  kept->push_back(std::move(scores));
+  p.bias = kept->back().data();
+  kept->push_back(std::vector<double>(static_cast<size_t>(s.q_elements())));
+  p.q = kept->back().data();
+  p.softcap = 0;
+}
+
 const Fault kTurned[] = {
     {"what comes of the scale times 1.01",
      Stage::kScores,
      [](KernelCall&, Problem& p) { p.scale *= 1.01; },
+     {}},
+    {"what comes of no cap, and the scale times 0.5 where there is one",
+     Stage::kScores,
+     [](KernelCall&, Problem& p) {
+       if (p.softcap > 0) p.softcap = 0, p.scale *= 0.5;
+     },
+     {}},
+    // Rotated ones, too.
+    {"what comes of the score plus its capped value",
+     Stage::kScores,
+     [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
+       if (!(p.softcap > 0) || p.softcap_after_bias || p.slopes != nullptr)
+         return;
+       use_scores_plus_capped(p, kept);
+     },
      {}},
     {"what comes of the bias times 1.25",
      Stage::kBias,

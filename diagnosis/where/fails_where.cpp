@@ -33,8 +33,10 @@ constexpr int kEnoughLacking = 5;
 // Sentences that are rivals: no more than this worse than the best.
 constexpr double kRivals = 1.6;
 constexpr size_t kMostRivals = 40;
-// Cases that are asked before they are thought of anew.
+// Cases that are asked before they are thought of anew, and of many cases, in
+// which few change nothing, one in so many.
 constexpr size_t kOfSameRivals = 3;
+constexpr size_t kShareOfSamples = 40;
 // That a law makes of one case, or a story: on average, at most.
 constexpr int kCallsOfCase = 16;
 // Multiplications of all cases (work_of) after which nothing further is asked,
@@ -97,7 +99,7 @@ class WhereSearch {
   bool has_room() const {
     return !is_over() && std::ssize(asked_) + kFreshCases < kMostWhereCases &&
            witness_.calls_left() > kCallsOfCase * kFreshCases &&
-           work_ < kMostWorkInAll / 5 * 4;
+           work_ < kMostWorkInAll / 5 * 3;
   }
 
   // The case's verdict; nothing if there is none.
@@ -248,7 +250,9 @@ class WhereSearch {
   // --- which case is asked next
 
   bool ask_next() {
-    if (rivals_.empty() || samples_.size() >= stale_ + kOfSameRivals) {
+    const size_t of_same =
+        std::max(kOfSameRivals, samples_.size() / kShareOfSamples);
+    if (rivals_.empty() || samples_.size() >= stale_ + of_same) {
       rivals_ = simplest_hypotheses(samples_, kMostRivals);
       stale_ = samples_.size();
     }
@@ -385,9 +389,14 @@ class WhereSearch {
         setting_->make_room_for(atom.number);
     FreshVerdicts fresh;
     ask_fresh(best, trial, kFreshCases, fresh);
-    // Of so few cases a sentence may miss more than it deserves, or fewer.
-    if (fresh.right < fresh.all && 10 * fresh.right >= 9 * fresh.all)
+    // Of so few cases a sentence may miss more than it deserves, or fewer: all
+    // fifty may be right of one that is wrong in every twentieth.
+    if (10 * fresh.right >= 9 * fresh.all)
       ask_fresh(best, kMostTrials + trial, 2 * kFreshCases, fresh);
+    const bool is_near_the_line = 50 * fresh.right >= 47 * fresh.all &&
+                                  50 * fresh.right <= 49 * fresh.all;
+    if (is_near_the_line)
+      ask_fresh(best, 2 * kMostTrials + trial, 2 * kFreshCases, fresh);
     if (out.fresh.all > 0 &&
         fresh.right * out.fresh.all < out.fresh.right * fresh.all)
       return;

@@ -14,7 +14,7 @@
 namespace qkvet::diagnosis {
 
 // The most cases that a kernel is asked to find its sentence.
-inline constexpr int kMostWhereCases = 400;
+inline constexpr int kMostWhereCases = 600;
 
 // Verdicts that were predicted, of cases that nobody had asked before.
 struct FreshVerdicts {

@@ -74,6 +74,7 @@ constexpr Phrase kPhrases[] = {
     {"scale.is_one", "the scale is 1", "the scale is not 1"},
     {"scale.negative", "the scale is negative", "the scale is not negative"},
     {"softcap.is_one", "softcap = 1", "softcap is not 1"},
+    {"softcap.over_one", "softcap > 1", "no softcap above 1 is given"},
     {"sink", "a sink is given", "no sink is given"},
     {"rope.random", "positions are in no order", "positions are in order"},
     {"packed", "the batch is packed", "the batch is not packed"},
@@ -90,6 +91,10 @@ constexpr Phrase kMade[] = {
     {"rows(hidden > 0)", "a row has a masked key", "no row has a masked key"},
     {"rows(seen == 0)", "a row sees no key", "every row sees a key"},
     {"rows(seen > 0)", "a row sees a key", "no row sees a key"},
+    {"rows(gaps > 0)", "a masked key lies between those that a row sees",
+     "no masked key lies between those that a row sees"},
+    {"softcap && !softcap.over_one", "softcap <= 1 is given",
+     "no softcap <= 1 is given"},
     {"members(keys == 0)", "a member has no key", "every member has a key"},
     {"commands(verb == append)", "a cache is appended to",
      "no cache is appended to"},
@@ -160,7 +165,31 @@ constexpr Phrase kMade[] = {
      "no query comes after a cache was truncated"},
     {"commands(queries > 0 && after.evict > 0)",
      "a query comes after a token was evicted",
-     "no query comes after a token was evicted"}};
+     "no query comes after a token was evicted"},
+    {"commands(new > 0 && shared > 0)",
+     "tokens come to a sequence that shares some with another",
+     "no tokens come to a sequence that shares some with another"},
+    {"commands(new > 0 && shared > 0 && shared == before && before % 4 != 0)",
+     "tokens come within a page of 4 that is shared",
+     "no tokens come within a page of 4 that is shared"},
+    {"commands(verb == evict && shared > 0)",
+     "a token is evicted from a sequence that shares some with another",
+     "no token is evicted from a sequence that shares some with another"},
+    {"commands(verb == evict && first < held)",
+     "a token is evicted that others lie behind",
+     "no token is evicted that others lie behind"},
+    {"commands(verb == evict && held > 0)",
+     "a token is evicted and others are left",
+     "no token is evicted with others left"},
+    {"commands(verb == evict && before > 4)",
+     "a token is evicted from a sequence of more than 4",
+     "no token is evicted from a sequence of more than 4"},
+    {"commands(verb == truncate && shared > 0)",
+     "a sequence is truncated that shares tokens with another",
+     "no sequence is truncated that shares tokens with another"},
+    {"commands(queries > 0 && shared > 0)",
+     "a query comes to a sequence that shares tokens with another",
+     "no query comes to a sequence that shares tokens with another"}};
 
 // Numbers that are no extents.
 constexpr int64_t kNoRow = int64_t{1} << 30;
@@ -233,7 +262,16 @@ constexpr Counted kCounted[] = {
       ""},
      {"!commands(new > 0 && before >= #)",
       "no tokens come behind # others or more", ""}}};
-constexpr std::string_view kProducts[] = {"B * H", "B * H * Tq"};
+struct Product {
+  std::string_view name;
+  int64_t (*of)(const Shape& s);
+};
+constexpr Product kProducts[] = {
+    {"B * H", [](const Shape& s) { return s.B * s.H; }},
+    {"B * H * Tq", [](const Shape& s) { return s.B * s.H * s.Tq; }},
+    {"H * Tq", [](const Shape& s) { return s.H * s.Tq; }},
+    {"B * H * Tq * Tk",
+     [](const Shape& s) { return s.B * s.H * s.Tq * s.Tk; }}};
 
 struct Between {
   const char *left, *right;
@@ -312,14 +350,13 @@ Term counted_term(const Counted& row) {
   return term;
 }
 
-Term product_term(std::string_view product) {
+Term product_term(const Product& product) {
   Term term;
-  term.name = product;
+  term.name = product.name;
   term.kind = Kind::kNumber;
   term.cost = 0.4;
-  term.value = [product](const Situation& situation) {
-    const Shape& s = situation.value().shape;
-    return s.B * s.H * (product.ends_with("Tq") ? s.Tq : 1);
+  term.value = [of = product.of](const Situation& situation) {
+    return of(situation.value().shape);
   };
   return term;
 }
@@ -337,7 +374,7 @@ std::vector<Term> all_terms() {
   for (const Phrase& phrase : kMade) terms.push_back(made_term(phrase));
   for (const Between& pair : kBetween) terms.push_back(term_between(pair));
   for (const Counted& row : kCounted) terms.push_back(counted_term(row));
-  for (const std::string_view product : kProducts)
+  for (const Product& product : kProducts)
     terms.push_back(product_term(product));
   return terms;
 }

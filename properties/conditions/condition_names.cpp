@@ -106,6 +106,18 @@ int64_t hidden_keys(At at) {
   return at.keys - at.situation->visibility().keys(at.b, at.h, at.row);
 }
 
+// The first and the last key that a row sees; -1: none.
+std::pair<int64_t, int64_t> ends_of_seen(At at) {
+  const Visibility& visibility = at.situation->visibility();
+  std::pair<int64_t, int64_t> ends(-1, -1);
+  for (int64_t j = 0; j < shape(at).Tk; ++j) {
+    if (!visibility.sees(at.b, at.h, at.row, j)) continue;
+    if (ends.first < 0) ends.first = j;
+    ends.second = j;
+  }
+  return ends;
+}
+
 // Commands in front of this one that say this.
 template <StoryVerb verb>
 int64_t after(At at) {
@@ -181,6 +193,8 @@ constexpr ConditionName kNames[] = {
      [](At at) { return int64_t{the_case(at).dropout.value_or(0) > 0}; }},
     {"dropout.is_zero", In::kCase,
      [](At at) { return int64_t{the_case(at).dropout == 0.0F}; }},
+    {"softcap.over_one", In::kCase,
+     [](At at) { return int64_t{the_case(at).softcap > 1}; }},
     {"softcap.is_one", In::kCase,
      [](At at) { return int64_t{the_case(at).softcap == 1}; }},
     {"sink", In::kCase,
@@ -243,6 +257,16 @@ constexpr ConditionName kNames[] = {
     {"seen", In::kRow,
      [](At at) { return at.situation->visibility().keys(at.b, at.h, at.row); }},
     {"hidden", In::kRow, hidden_keys},
+    {"gaps", In::kRow,
+     [](At at) {
+       // All other rules leave keys that lie side by side.
+       if (the_case(at).mask.kind == MaskKind::kNone) return int64_t{0};
+       const auto [first, last] = ends_of_seen(at);
+       return first < 0 ? 0
+                        : last + 1 - first -
+                              at.situation->visibility().keys(at.b, at.h,
+                                                              at.row);
+     }},
     {"diagonal", In::kRow,
      [](At at) {
        return at.situation->visibility().diagonal(at.b, at.row) - at.first_key;
@@ -265,6 +289,7 @@ constexpr ConditionName kNames[] = {
     {"queries", In::kCommand, [](At at) { return at.command->snapshot.queries; }},
     {"before", In::kCommand, [](At at) { return at.command->before; }},
     {"held", In::kCommand, [](At at) { return at.command->held; }},
+    {"shared", In::kCommand, [](At at) { return at.command->shared; }},
     {"after.truncate", In::kCommand, after<StoryVerb::kTruncate>},
     {"after.evict", In::kCommand, after<StoryVerb::kEvict>},
     {"after.reset", In::kCommand, after<StoryVerb::kReset>},

@@ -2,12 +2,58 @@
 #include "properties/judging/situation.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace qkvet::properties {
 namespace {
 
+// The tokens of every sequence.
+class TokensOfSequences {
+ public:
+  void play(const Snapshot& snapshot) {
+    const StoryCommand& command = snapshot.command;
+    if (!snapshot.illegal.empty()) return;
+    if (command.verb == StoryVerb::kReorder) {
+      const std::vector<std::vector<Token>> were = held_;
+      for (size_t s = 0; s < command.parents.size(); ++s)
+        of(static_cast<int64_t>(s)) =
+            tokens_in(were, int64_t{command.parents[s]} - 'a');
+    } else {
+      of(command.verb == StoryVerb::kFork ? command.count : command.sequence) =
+          snapshot.history;
+    }
+  }
+
+  int64_t shared(int64_t sequence) const {
+    const std::vector<Token> own = tokens_in(held_, sequence);
+    int64_t most = 0;
+    for (size_t s = 0; s < held_.size(); ++s) {
+      if (std::cmp_equal(s, sequence)) continue;
+      const auto [end, unused] = std::mismatch(
+          own.begin(), own.end(), held_[s].begin(), held_[s].end());
+      most = std::max<int64_t>(most, end - own.begin());
+    }
+    return most;
+  }
+
+ private:
+  static std::vector<Token> tokens_in(
+      const std::vector<std::vector<Token>>& held, int64_t sequence) {
+    const auto s = static_cast<size_t>(sequence);
+    return s < held.size() ? held[s] : std::vector<Token>();
+  }
+  std::vector<Token>& of(int64_t sequence) {
+    const auto s = static_cast<size_t>(sequence);
+    if (held_.size() <= s) held_.resize(s + 1);
+    return held_[s];
+  }
+
+  std::vector<std::vector<Token>> held_;
+};
+
 std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots) {
   std::vector<CommandAt> commands;
+  TokensOfSequences tokens;
   std::vector<int64_t> lengths;
   const auto length = [](const std::vector<int64_t>& all, int64_t sequence) {
     const auto s = static_cast<size_t>(sequence);
@@ -16,8 +62,10 @@ std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots) {
   for (const Snapshot& snapshot : snapshots) {
     const int64_t sequence = snapshot.command.sequence;
     commands.push_back({snapshot, length(lengths, sequence),
-                        length(snapshot.lengths, sequence)});
+                        length(snapshot.lengths, sequence),
+                        tokens.shared(sequence)});
     lengths = snapshot.lengths;
+    tokens.play(snapshot);
   }
   return commands;
 }

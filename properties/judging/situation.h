@@ -13,11 +13,15 @@
 
 namespace qkvet::properties {
 
-// One command to a cache, and how many tokens its sequence held.
+// One command to a cache, and how many tokens its sequence held before it and
+// holds behind it.
 struct CommandAt {
   Snapshot snapshot;
   int64_t before = 0;
   int64_t held = 0;
+  // Of the tokens in front of it, how many at the beginning another sequence
+  // has, too: those of a fork.
+  int64_t shared = 0;
 };
 
 class Situation {

@@ -43,6 +43,7 @@ const std::vector<KnownStage>& stages_here() {
       {"scalar/plain", "list_keys", Stage::kKeys},
       {"scalar/plain", "call.o.", Stage::kOutput},
       {"eigen/plain", "call.lse.data", Stage::kLse},
+      {"eigen/plain", "/ sums[r]", Stage::kSoftmax, true},
       {"eigen/plain", "acc->", Stage::kValues},
       {"eigen/plain", "to->acc.noalias", Stage::kValues},
       {"eigen/plain", "/ sum", Stage::kSoftmax},
@@ -64,6 +65,7 @@ const std::vector<KnownStage>& stages_here() {
       {"eigen/plain", "list_keys", Stage::kKeys},
       // Written, with lse alone made of the maximum.
       {"avx2/flash", "empty ? 0 : max[r]", Stage::kLse, true},
+      {"avx2/flash", "empty ? -INFINITY", Stage::kEmptyRows, true},
       {"avx2/flash", "max[r], sum[r]", Stage::kUnknown, true},
       {"avx2/flash", "write_row", Stage::kOutput},
       {"avx2/flash", "pack_queries", Stage::kScores},
