@@ -222,8 +222,6 @@ QKVET_FAULT(window_in_packed_rows) = {
 
 // ---- Lists of keys ----------------------------------------------------------
 
-namespace {
-
 // A row's list, looked through as Wrong has it: `first` of all entries, `count`
 // of them, and what key an entry is.
 struct RightList {
@@ -259,8 +257,6 @@ struct ListHooks : OptionHooks {
 };
 
 constexpr uint64_t kLists = QKVET_OPTION_MASK | kListOptions;
-
-}  // namespace
 
 // As Python counts from the end.
 struct MinusOneIsLast : RightList {
