@@ -194,13 +194,18 @@ TEST(ServedLaws, TheWidthOfLengthsIsSeen) {
 }
 
 // A kernel that takes lists of pages alone is asked in lists.
+// Dropout beside pages is not derived, and lists of keys are not asked for.
+bool is_beside_pages(const Law& law) {
+  return law.domain.about == kAllowDropout ||
+         (law.domain.about & (kAllowKeyLists | kAllowListLengths)) != 0;
+}
+
 TEST(ServedLaws, CasesKeepToListsWhereNoTableIsTaken) {
   Scope scope;
   scope.pages_only = true;
   scope.options &= ~(QKVET_OPTION_PACKED | QKVET_OPTION_PAGED);
   for (const Law* law : all_laws()) {
-    if (law->domain.subject != Subject::kAttention ||
-        law->domain.about == kAllowDropout)
+    if (law->domain.subject != Subject::kAttention || is_beside_pages(*law))
       continue;
     for (int64_t n = 1; n <= 20; ++n) {
       const Case value = planned_case(*law, 1, n, scope);
@@ -284,9 +289,7 @@ TEST(ServedLaws, CasesKeepToPagesWhereNothingElseIsTaken) {
   scope.page_sizes = {4, 16};
   scope.options &= ~QKVET_OPTION_PACKED;
   for (const Law* law : all_laws()) {
-    // Dropout beside pages is not derived.
-    if (law->domain.subject != Subject::kAttention ||
-        law->domain.about == kAllowDropout)
+    if (law->domain.subject != Subject::kAttention || is_beside_pages(*law))
       continue;
     EXPECT_NE(law->domain.allows & kAllowPaged, 0u) << law->id;
     for (int64_t n = 1; n <= 40; ++n) {
