@@ -75,7 +75,7 @@ const Known kKnown[] = {
     {"!bias", [](const KernelCall& c) { return c.bias == nullptr; }},
     {"bottom_right",
      [](const KernelCall& c) { return c.causal == Causal::kBottomRight; }},
-    {"softcap && !softcap.over_one",
+    {"(softcap && !softcap.over_one)",
      [](const KernelCall& c) { return c.softcap > 0 && c.softcap <= 1; }},
     {"H * Tq > 12",
      [](const KernelCall& c) { return c.shape.H * c.shape.Tq > 12; }},

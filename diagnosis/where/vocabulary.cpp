@@ -93,7 +93,7 @@ constexpr Phrase kMade[] = {
     {"rows(seen > 0)", "a row sees a key", "no row sees a key"},
     {"rows(gaps > 0)", "a masked key lies between those that a row sees",
      "no masked key lies between those that a row sees"},
-    {"softcap && !softcap.over_one", "softcap <= 1 is given",
+    {"(softcap && !softcap.over_one)", "softcap <= 1 is given",
      "no softcap <= 1 is given"},
     {"members(keys == 0)", "a member has no key", "every member has a key"},
     {"commands(verb == append)", "a cache is appended to",

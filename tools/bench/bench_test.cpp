@@ -113,7 +113,7 @@ TEST(BenchDecode, ReachesTheKernelAndGoesOn) {
   DecodeBench bench;
   bench.contexts = {1, 6};
   bench.H = 2;
-  bench.d = kWidth;
+  bench.d = kKeyWidth;
   bench.repeat = 2;
   for (const char* const kernel : {"cache", "no_truncate"}) {
     const DecodeResult result =
@@ -122,8 +122,8 @@ TEST(BenchDecode, ReachesTheKernelAndGoesOn) {
     EXPECT_EQ(result.truncates, std::string(kernel) == "cache");
     ASSERT_EQ(result.rows.size(), 2U);
     EXPECT_EQ(result.rows[0].context, 1);
-    EXPECT_EQ(result.rows[0].bytes, 2 * 2 * kWidth * 4);
-    EXPECT_EQ(result.rows[1].bytes, 2 * 7 * kWidth * 4);
+    EXPECT_EQ(result.rows[0].bytes, 2 * 2 * kKeyWidth * 4);
+    EXPECT_EQ(result.rows[1].bytes, 2 * 7 * kKeyWidth * 4);
     for (const DecodeTimes& row : result.rows)
       for (const Spread& spread : {row.cached, row.recomputed}) {
         EXPECT_GT(spread.least, 0);
@@ -137,7 +137,7 @@ TEST(BenchDecode, WhatGoesWrongIsTheError) {
   const auto executor = tables();
   DecodeBench bench;
   bench.contexts = {4};
-  bench.d = kWidth;
+  bench.d = kKeyWidth;
   const struct {
     const char* kernel;
     const char* error;
