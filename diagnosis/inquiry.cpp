@@ -8,7 +8,9 @@
 #include "diagnosis/evidence/stories.h"
 #include "diagnosis/kind.h"
 #include "diagnosis/parametric.h"
+#include "properties/conditions/condition.h"
 #include "properties/judging/compare.h"
+#include "properties/judging/situation.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
@@ -25,6 +27,9 @@ constexpr int kLeastFailing = 3;
 constexpr int kEnoughBare = 12;
 // Cases that are looked at for one that tells hypotheses apart.
 constexpr int kTellingLooks = 48;
+// Cases in which the only hypothesis says that it fails.
+constexpr int kOfItsOwn = 4;
+constexpr int kMostCallsOfItsOwn = 200;
 constexpr size_t kMostCauses = 4;
 
 bool differs(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
@@ -173,6 +178,35 @@ void Inquiry::tell_apart() {
     hear(telling_evidence(n));
 }
 
+// All that was asked lies around the failure, where another fault may look just
+// alike: pages that are shared and not copied, and slots that all sequences
+// share. So a known fault that stands alone is asked about cases in which it
+// fails by its own condition, whatever else is in them; where it knows
+// something of them, for nothing that is silent here is a reason for doubt.
+void Inquiry::look_where_it_would_fail() {
+  Suspect& suspect = *standing_[0].suspect;
+  const Law& agreement = agreement_about(failure_->law->domain.subject);
+  const ParsedCondition when = parse_condition(suspect.when());
+  if (!when.value || when.value->is_always()) return;
+  Witness witness(kernel_->judged, kernel_->index, *executor_, *time_,
+                  kMostCallsOfItsOwn);
+  int asked = 0;
+  for (int n = 1; n <= kTellingLooks && asked < kOfItsOwn; ++n) {
+    auto prepared = witness.prepare(
+        agreement, planned_nearby(agreement, failure_->found, kernel_->judged,
+                                  kMostLooks + n));
+    if (prepared == nullptr) continue;
+    const Case& value = prepared->value();
+    const Plan plan = agreement.plan(value, kernel_->judged.info);
+    if (!when.value->holds_in_any(situations_of(value, plan)) ||
+        suspect.predict(*prepared, witness).empty())
+      continue;
+    ++asked;
+    hear(witness.ask(std::move(prepared)));
+    if (standing_.empty()) return;
+  }
+}
+
 // Keeps those that nothing has contradicted and that predicted a failure, and
 // only the best known kind of them.
 void Inquiry::keep_the_believable() {
@@ -267,6 +301,8 @@ Diagnosis Inquiry::run() {
     tell_apart();
     keep_the_believable();
   }
+  if (standing_.size() == 1 && standing_[0].suspect->rank() == 0)
+    look_where_it_would_fail();
   return conclusion();
 }
 

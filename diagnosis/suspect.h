@@ -21,6 +21,8 @@ class Suspect {
   virtual const std::string& fix() const = 0;    // a sentence
   // Laws that name it, the one that explains it best first.
   virtual std::vector<std::string> laws() const { return {}; }
+  // The condition, as catalogues have it, under which it shows; "": always.
+  virtual std::string when() const { return ""; }
   // Lower ones are believed where several fit: a known bug before a number that
   // fits, and that before a declaration.
   virtual int rank() const = 0;
@@ -45,6 +47,7 @@ class FaultSuspect : public Suspect {
   std::vector<std::string> laws() const override {
     return fault_.info.fault->killed_by;
   }
+  std::string when() const override { return fault_.info.fault->when; }
   int rank() const override { return 0; }
   Word says(Evidence& evidence, const Witness& witness) override;
   std::vector<CallOutcome> predict(const Evidence& evidence,
