@@ -4,6 +4,7 @@
 // otherwise, as that of a kernel that is attention alone.
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "diagnosis/instead/reading.h"
@@ -63,7 +64,7 @@ using EditLayer =
 class LayerDescriptions {
  public:
   LayerDescriptions(const JudgedKernel& kernel, TensorName output)
-      : kernel_(&kernel), output_(output) {
+      : kernel_(std::make_shared<const JudgedKernel>(kernel)), output_(output) {
     for (const Matrix& of : kMatrices)
       if (output == name_of(of.which) || may_be_any()) add_all(of);
     if (output == TensorName::kStageQ || output == TensorName::kStageK)
@@ -321,7 +322,8 @@ class LayerDescriptions {
            }});
   }
 
-  const JudgedKernel* kernel_;
+  // Of its own: descriptions are asked when whoever looked is gone.
+  std::shared_ptr<const JudgedKernel> kernel_;
   TensorName output_;
   std::vector<Description> all_;
 };
@@ -333,9 +335,10 @@ Description description_of_split(const JudgedKernel& kernel, Projection which) {
       "right, but cut into heads as it lies, [T,heads width] taken for "
       "[heads,T,width]",
       stage_of_matrix(which),
-      [which, &kernel](const WrongAnswer& answer,
-                       const WrongOutput& output) -> std::optional<Predicted> {
-        const LayerAnswer layer(answer, kernel);
+      [which, own = std::make_shared<const JudgedKernel>(kernel)](
+          const WrongAnswer& answer,
+          const WrongOutput& output) -> std::optional<Predicted> {
+        const LayerAnswer layer(answer, *own);
         const Shape& s = layer.problem().shape;
         if (layer.problem().rotation.style != RopeStyle::kNone &&
             which != Projection::kV)
