@@ -165,7 +165,8 @@ def simple_commands(line, as_typed):
 
 # Not the same on every machine, or at every hour: times, speeds, folders, hashes, the
 # names of compilers, the version, and the executions of a hunt, which looks at a clock.
-CHANGES = [(r"\b[\d,.]+ s\b", "_ s"), (r"\bexecution [\d,]+", "execution _"), (r"\b[\d,]+ a second", "_ a second"),
+CHANGES = [(r"\b[\d,.]+ s\b", "_ s"), (r"\bexecution [\d,]+", "execution _"),
+           (r"\b[\d,]+ executions\b", "_ executions"), (r"\b[\d,]+ a second", "_ a second"),
            (r"(?m)^(cc|c\+\+) ", "cc "), (r"-I\S+", "-I_"),
            (r"-o '?\S*/qkvet/([^ /]+)-[0-9a-f]{16}\.so'?", r"-o _/\1.so"),
            (r"\bqkvet \d+\.\d+\.\d+", "qkvet _"), (r" on \S+   \(", " on _ (")]

@@ -189,6 +189,8 @@ def test_only_what_changes_is_put_aside():
                     "PASSED  1 kernel, 0.2 s\nexit 0\nmore"):
         assert pages.differs(shown, printed)
     assert not pages.differs(["execution 7, 0.1 s"], "execution 9, 0.2 s")
+    assert not pages.differs(["in 2000 executions"], "in 2004 executions")
+    assert pages.differs(["1 finding in 2000 executions"], "2 findings in 2000 executions")
     assert pages.differs(["case 7, 0.1 s"], "case 9, 0.2 s")
 
 
