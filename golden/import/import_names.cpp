@@ -271,6 +271,8 @@ std::span<const ImportAliases> import_aliases() {
       {"bias", {"bias", "attn_bias", "attention_bias"}},
       {"sink", {"sink", "sinks", "attn_sink", "attention_sinks", "s_aux"}},
       {"slopes", {"slopes", "alibi", "alibi_slopes"}},
+      {"key_indices", {"key_indices", "indices", "topk_indices", "topk_idxs"}},
+      {"topk_length", {"topk_length", "topk_lengths"}},
       {"x", {"x", "hidden_states"}},
       {"w_q", {"w_q", "wq"}},
       {"w_k", {"w_k", "wk"}},

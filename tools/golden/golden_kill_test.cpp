@@ -61,7 +61,7 @@ class GoldenKill : public testing::Test {
   GoldenKill() {
     fs::remove_all(scratch() / "kill");
     // So many that writing them takes its share of the time.
-    EXPECT_EQ(run_qkvet("golden record kill -n 40 -k scalar/plain").exit, 0);
+    EXPECT_EQ(run_qkvet("golden record kill -n 40 -k controls/naive").exit, 0);
     first_ = content_of(folder_);
     EXPECT_EQ(
         run_qkvet("golden record kill -k controls/reversed --update").exit, 0);
@@ -81,12 +81,13 @@ class GoldenKill : public testing::Test {
   }
   void write_other() {
     record(folder_.string(), content_of(folder_) == first_ ? "controls/reversed"
-                                                           : "scalar/plain");
+                                                           : "controls/naive");
   }
   // As long as a whole record takes on this machine, in microseconds.
   int64_t duration() {
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_EQ(run_qkvet("golden record kill -k scalar/plain --update").exit, 0);
+    EXPECT_EQ(run_qkvet("golden record kill -k controls/naive --update").exit,
+              0);
     return std::chrono::duration_cast<std::chrono::microseconds>(
                std::chrono::steady_clock::now() - start)
         .count();
@@ -123,7 +124,7 @@ TEST_F(GoldenKill, LeavesOneSetOrTheOther) {
   EXPECT_GT(first, 3);
   EXPECT_LT(first, 57);
   // What killed processes left behind is gone with the next record.
-  ASSERT_EQ(run_qkvet("golden record kill -k scalar/plain --update").exit, 0);
+  ASSERT_EQ(run_qkvet("golden record kill -k controls/naive --update").exit, 0);
   ASSERT_EQ(run_qkvet("golden record kill -k controls/reversed --update").exit,
             0);
   EXPECT_FALSE(has_leftovers());

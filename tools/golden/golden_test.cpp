@@ -49,13 +49,14 @@ TEST(Golden, WhatIsRecordedIsUnchanged) {
 // Among planned cases are some without queries or keys.
 TEST(Golden, APlanIsRecordedAsAWhole) {
   const std::string sets = fresh("planned");
-  const Ran ran = run_qkvet("golden record " + sets + " -n 60 -k scalar/plain");
+  const Ran ran =
+      run_qkvet("golden record " + sets + " -n 100 -k scalar/plain");
   ASSERT_EQ(ran.exit, 0) << ran.error;
   EXPECT_TRUE(has(ran.out, ",Tq0,")) << ran.out;
   const Ran verified =
       run_qkvet("golden verify " + sets + " -k scalar/plain --unchanged");
   EXPECT_EQ(verified.exit, 0) << verified.out << verified.error;
-  EXPECT_TRUE(has(verified.out, "60 sets, 1 kernel: 60 judged"))
+  EXPECT_TRUE(has(verified.out, "100 sets, 1 kernel: 100 judged"))
       << verified.out;
 }
 

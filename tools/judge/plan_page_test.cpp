@@ -85,7 +85,7 @@ Plans plans_with_all() {
 // "H dv", "members+1", "Tq or 1" of a call; `found` where it says no number.
 int64_t extent_of(const std::string& text, const nlohmann::json& call,
                   int64_t found) {
-  if (text == "positions") return found;
+  if (text == "positions" || text == "n") return found;  // of the tensor alone
   if (const size_t either = text.find(" or 1"); either != std::string::npos) {
     const int64_t extent = extent_of(text.substr(0, either), call, found);
     return found == std::min<int64_t>(extent, 1) ? found : extent;
