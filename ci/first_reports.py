@@ -6,10 +6,11 @@ Usage: ci/first_reports.py QKVET OUT.jsonl
 
 QKVET is the program. A line of OUT is a fault: the number of the first case of
 the plan that fails, the seconds of CPU until the whole report stands there,
-smallest case and cause with it, those of the clock, and how many faults there are. Seconds of CPU, because a
-busy machine changes them less than those of a clock. Faults that OUT has
-already are not asked again, so that a run which was ended goes on. They come in
-an order that mixes them: what a run has until it is ended is a sample.
+smallest case and cause with it, those of the clock, and how many faults there
+are. Seconds of CPU, because a busy machine changes them less than those of a
+clock. Faults that OUT has already are not asked again, so that a run which was
+ended goes on. They come in an order that mixes them: what a run has until it is
+ended is a sample.
 """
 import json
 import pathlib

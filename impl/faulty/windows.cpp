@@ -222,11 +222,10 @@ QKVET_FAULT(window_in_packed_rows) = {
 
 // ---- Lists of keys ----------------------------------------------------------
 
-// A row's list, looked through as Wrong has it: `first` of all entries, `count`
-// of them, and what key an entry is.
+// A row's list, looked through as Wrong has it: whose list it is, where it
+// ends, and what key an entry is.
 struct RightList {
   static RowAt row(const ForwardCall&, RowAt at) { return at; }
-  static int64_t first(const KeyLists&, RowAt) { return 0; }
   static int64_t end(const KeyLists& lists, RowAt at) {
     return lists.count(at.b, at.i);
   }
@@ -241,18 +240,21 @@ struct ListHooks : OptionHooks {
     if (!call.options.shows(at.b, at.h, at.i, j)) {
       return false;
     }
-    bool found = !lists.present();
+    if (!lists.present()) {
+      return true;
+    }
     const RowAt from = Wrong::row(call, at);
-    const int64_t end = lists.present() ? Wrong::end(lists, at) : 0;
-    for (int64_t n = lists.present() ? Wrong::first(lists, at) : 0;
-         n < end && !found; ++n) {
+    const int64_t end = Wrong::end(lists, at);
+    for (int64_t n = 0; n < end; ++n) {
       const int32_t entry = lists.entry(from.b, from.h, from.i, n);
       if (Wrong::ends(entry)) {
         return false;
       }
-      found = Wrong::key(call, entry) == lists.j + j;
+      if (Wrong::key(call, entry) == lists.j + j) {
+        return true;
+      }
     }
-    return found;
+    return false;
   }
 };
 
