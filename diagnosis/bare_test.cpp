@@ -193,7 +193,7 @@ TEST(Bare, TheRightCauseIsStillNamed) {
   const auto open = [](size_t) {
     return Opened{std::make_unique<FakeExecutor>(
                       [](KernelCall&, Problem& p) {
-                        if (!p.scale_given) p.scale = 1;
+                        p.scale = 1;
                         p.scale_given = true;
                       },
                       nullptr),
