@@ -64,17 +64,9 @@ int64_t first_overwritten(const Canary& canary, const TensorSpec& spec,
   return -1;
 }
 
-size_t window_number(int index, int size_class) {
-  return static_cast<size_t>(size_class) * kWindowsPerClass +
-         static_cast<size_t>(index);
-}
-
 }  // namespace
 
-WindowTable::WindowTable(int fd, Side side)
-    : fd_(fd),
-      side_(side),
-      mapped_(static_cast<size_t>(kSizeClassCount * kWindowsPerClass)) {}
+WindowTable::WindowTable(int fd, Side side) : fd_(fd), side_(side) {}
 
 int WindowTable::index(int slot, TensorName tensor) {
   return slot * kTensorCount + static_cast<int>(tensor);
@@ -89,7 +81,7 @@ int64_t WindowTable::file_offset(int index, int size_class) {
 
 std::byte* WindowTable::window(int slot, TensorName tensor, int size_class) {
   const int at = index(slot, tensor);
-  GuardedMapping& mapping = mapped_[window_number(at, size_class)];
+  GuardedMapping& mapping = mapped_.at(at, size_class);
   if (mapping.data() == nullptr)
     mapping = GuardedMapping::of_file(
         fd_, file_offset(at, size_class), window_bytes(size_class),
@@ -142,10 +134,7 @@ bool WindowTable::locate(int slot, const CallPlan& plan,
   return true;
 }
 
-Arena::Arena(int fd)
-    : fd_(fd),
-      table_(fd, WindowTable::Side::kHost),
-      windows_(static_cast<size_t>(kSizeClassCount * kWindowsPerClass)) {}
+Arena::Arena(int fd) : fd_(fd), table_(fd, WindowTable::Side::kHost) {}
 
 Arena::~Arena() { close(fd_); }
 
@@ -190,9 +179,7 @@ bool Arena::room_for(const CallPlan& plan, std::string* why) {
 bool Arena::find(int slot, const CallPlan& plan, int tensor, Spot* spot) {
   const auto name = static_cast<TensorName>(tensor);
   const Place& place = plan.places[tensor];
-  const size_t number =
-      window_number(WindowTable::index(slot, name), place.size_class);
-  spot->window = &windows_[number];
+  spot->window = &windows_.at(WindowTable::index(slot, name), place.size_class);
   spot->memory = table_.window_of(slot, plan, static_cast<size_t>(tensor));
   spot->size = window_bytes(place.size_class);
   spot->begin = place.start;
@@ -363,15 +350,13 @@ void Arena::collect(int slot, const CallPlan& plan, CallOutcome* outcome) {
 }
 
 void Arena::distrust_outputs() {
-  for (int size_class = 0; size_class < kSizeClassCount; ++size_class)
-    for (int at = 0; at < kWindowsPerClass; ++at) {
-      Window& window = windows_[window_number(at, size_class)];
-      if (!window.filled ||
-          !is_output(static_cast<TensorName>(at % kTensorCount)))
-        continue;
-      window.filled = false;
-      touched_ -= window_bytes(size_class);
-    }
+  windows_.each([this](int index, int size_class, Window& window) {
+    if (!window.filled ||
+        !is_output(static_cast<TensorName>(index % kTensorCount)))
+      return;
+    window.filled = false;
+    touched_ -= window_bytes(size_class);
+  });
 }
 
 void Arena::trim() {
@@ -379,7 +364,7 @@ void Arena::trim() {
   if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                 file_bytes_) != 0)
     return;
-  for (Window& window : windows_) window.filled = false;
+  windows_.each([](int, int, Window& window) { window.filled = false; });
   touched_ = 0;
 }
 

@@ -26,6 +26,30 @@ inline constexpr int kSlotCount = 32;  // calls per round trip
 // Where the tensors of a call lie for the one who looks; nullptr if absent.
 using TensorAddresses = std::array<std::byte*, kTensorCount>;
 
+// Something for each window of each size class. There are tens of thousands,
+// and a worker that makes two calls uses twenty: a class has none until it is
+// asked for.
+template <class T>
+class ByWindow {
+ public:
+  T& at(int index, int size_class) {
+    std::vector<T>& of_class = classes_[static_cast<size_t>(size_class)];
+    if (of_class.empty()) of_class.resize(kSlotCount * kTensorCount);
+    return of_class[static_cast<size_t>(index)];
+  }
+  // Those that have been asked for, and others of their classes.
+  template <class Visit>
+  void each(Visit visit) {
+    for (size_t size_class = 0; size_class < classes_.size(); ++size_class)
+      for (size_t at = 0; at < classes_[size_class].size(); ++at)
+        visit(static_cast<int>(at), static_cast<int>(size_class),
+              classes_[size_class][at]);
+  }
+
+ private:
+  std::array<std::vector<T>, kSizeClassCount> classes_;
+};
+
 // The windows as one of the two sides maps them.
 class WindowTable {
  public:
@@ -54,7 +78,7 @@ class WindowTable {
 
   int fd_;
   Side side_;
-  std::vector<GuardedMapping> mapped_;
+  ByWindow<GuardedMapping> mapped_;
   std::vector<GuardedMapping> far_;
 };
 
@@ -116,7 +140,7 @@ class Arena {
   int64_t file_bytes_ = 0;
   int64_t touched_ = 0;  // bytes of windows filled since the last trim
   WindowTable table_;
-  std::vector<Window> windows_;
+  ByWindow<Window> windows_;
 };
 
 }  // namespace qkvet

@@ -45,6 +45,16 @@ std::string bad_file(const std::string& path) {
   return magic == kElf ? elf_obstacle(path) : "not a shared library";
 }
 
+// Without a slash the loader would search the system's folders.
+std::string with_slash(const std::string& path) {
+  return path.find('/') == std::string::npos ? "./" + path : path;
+}
+
+// Threads of the library may outlive close(): its code stays mapped.
+void* opened(const std::string& path) {
+  return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
 }  // namespace
 
 Door::Door(LibrarySpec library) : library_(std::move(library)) {}
@@ -86,15 +96,19 @@ std::string Door::load() {
   return bad.empty() ? read_kernels() : bad;
 }
 
+bool Door::load_ahead(const std::string& library) {
+  if (!bad_file(library).empty()) return false;
+  const FpEnvironment before = fp_environment();  // as in open()
+  const bool loaded = opened(with_slash(library)) != nullptr;
+  restore_fp_environment(before);
+  return loaded;
+}
+
 qkvet_open_function Door::find_entry(std::string* bad) {
   *bad = bad_file(library_.path);
   if (!bad->empty()) return nullptr;
-  // Without a slash the loader would search the system's folders.
-  const std::string path = library_.path.find('/') == std::string::npos
-                               ? "./" + library_.path
-                               : library_.path;
-  // Threads of the library may outlive close(): its code stays mapped.
-  handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  const std::string path = with_slash(library_.path);
+  handle_ = opened(path);
   void* entry = nullptr;
   if (handle_ == nullptr)
     *bad = loader_text(path);

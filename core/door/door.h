@@ -39,6 +39,8 @@ class Door {
   // Null with one line in *error that names the file and what is wrong.
   static std::unique_ptr<Door> open(const LibrarySpec& library,
                                     std::string* error);
+  // Loads a library for those that are forked later; calls nothing of it.
+  static bool load_ahead(const std::string& library);
   ~Door();
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;

@@ -21,7 +21,8 @@ namespace qkvet {
 // First argument of a worker that was started by the program; then the
 // library's path and config.
 inline constexpr char kWorkerMark[] = "--inherited";
-// For an interpreter that forks workers: its end of a socket is kForksFd.
+// Instead of it, for a process that forks workers (fork_server.h): its end of a
+// socket is kForksFd.
 inline constexpr char kForksMark[] = "--forks";
 
 inline constexpr int kForksFd = 3;
@@ -32,6 +33,18 @@ inline constexpr int kGoFd = 6;        // eventfd, to the worker
 inline constexpr int kDoneFd = 7;      // eventfd, from the worker
 inline constexpr int kLifelineFd = 8;  // pipe: closed when the program ends
 inline constexpr int kFirstFreeFd = 9;
+
+// What is asked over that socket, answered by one int32_t: a worker's id, or
+// its status as waitpid() says it. The descriptors of a new worker come along.
+struct ForkRequest {
+  enum What : int32_t { kFork = 1, kReap = 2 };
+  int32_t what = 0;
+  int32_t worker = 0;  // to be reaped
+};
+
+struct WorkerDescriptors {
+  int control, tensors, info, go, done, lifeline, output;
+};
 
 // Exit statuses of a worker; kernels may exit with anything, so the block of
 // memory has the last word.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other end is python/qkvet/_forks.py.
+// The other ends are fork_worker.cpp and, of interpreters,
+// python/qkvet/_forks.py.
 #include "core/sandbox/fork_server.h"
 
 #include <poll.h>
@@ -13,19 +14,11 @@
 namespace qkvet {
 namespace {
 
-constexpr int32_t kFork = 1;
-constexpr int32_t kReap = 2;
-
-// For the import, on the clock of a machine that may be busy otherwise: the
-// first worker has shown that it ends.
+// For loading, on the clock of a machine that may be busy otherwise: the first
+// worker has shown that it ends.
 constexpr int kMostMilliseconds = 600'000;
 
 constexpr size_t kDescriptors = sizeof(WorkerDescriptors) / sizeof(int);
-
-struct Request {
-  int32_t what;
-  int32_t worker;
-};
 
 }  // namespace
 
@@ -40,21 +33,21 @@ void ForkServer::stop() {
   pid_ = -1;
 }
 
-bool ForkServer::start(const LibrarySpec& library) {
+bool ForkServer::start(const std::string& program, const LibrarySpec& library) {
   int ends[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return false;
   socket_ = high_descriptor(ends[0]);
   const Descriptor other = high_descriptor(ends[1]);
   if (!socket_.valid() || !other.valid()) return false;
-  pid_ = spawn_fork_server(library, other.get());
+  pid_ = spawn_fork_server(program, library, other.get());
   return pid_ > 0;
 }
 
-bool ForkServer::ask(int32_t what, int32_t worker,
-                     const WorkerDescriptors* from, int32_t* answer) {
-  Request request{what, worker};
-  iovec part{&request, sizeof request};
+bool ForkServer::ask(const ForkRequest& request, const WorkerDescriptors* from,
+                     int32_t* answer) {
+  ForkRequest sent = request;
+  iovec part{&sent, sizeof sent};
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int) * kDescriptors)] = {};
   msghdr message{};
   message.msg_iov = &part;
@@ -68,7 +61,7 @@ bool ForkServer::ask(int32_t what, int32_t worker,
     header->cmsg_len = CMSG_LEN(sizeof(int) * kDescriptors);
     std::memcpy(CMSG_DATA(header), from, sizeof(int) * kDescriptors);
   }
-  if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL) != sizeof request)
+  if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL) != sizeof sent)
     return false;
   pollfd polled{socket_.get(), POLLIN, 0};
   int ready = 0;
@@ -79,12 +72,13 @@ bool ForkServer::ask(int32_t what, int32_t worker,
          recv(socket_.get(), answer, sizeof *answer, 0) == sizeof *answer;
 }
 
-pid_t ForkServer::fork_worker(const LibrarySpec& library,
+pid_t ForkServer::fork_worker(const std::string& program,
+                              const LibrarySpec& library,
                               const WorkerDescriptors& from) {
   if (useless_) return -1;
   int32_t worker = -1;
-  if ((pid_ > 0 || start(library)) && ask(kFork, 0, &from, &worker) &&
-      worker > 0)
+  if ((pid_ > 0 || start(program, library)) &&
+      ask({ForkRequest::kFork}, &from, &worker) && worker > 0)
     return worker;
   useless_ = true;
   stop();
@@ -94,7 +88,7 @@ pid_t ForkServer::fork_worker(const LibrarySpec& library,
 // Until then the process is a zombie, so that its id is nobody else's.
 int ForkServer::reap(pid_t worker) {
   int32_t status = 0;
-  if (pid_ <= 0 || !ask(kReap, worker, nullptr, &status)) {
+  if (pid_ <= 0 || !ask({ForkRequest::kReap, worker}, nullptr, &status)) {
     useless_ = true;
     stop();
     return 0;

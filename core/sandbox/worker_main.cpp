@@ -4,10 +4,13 @@
 #include <cstring>
 
 #include "core/door/worker_protocol.h"
+#include "core/sandbox/fork_worker.h"
 #include "core/sandbox/worker.h"
 
 int main(int argc, char** argv) {
-  if (argc != 4 || std::strcmp(argv[1], qkvet::kWorkerMark) != 0 ||
+  const bool forks = argc == 4 && std::strcmp(argv[1], qkvet::kForksMark) == 0;
+  if (forks && !qkvet::forked_as_worker(argv[2])) return 0;
+  if (argc != 4 || !(forks || std::strcmp(argv[1], qkvet::kWorkerMark) == 0) ||
       !qkvet::has_worker_descriptors()) {
     std::fprintf(stderr,
                  "qkvet-worker: runs kernels for qkvet, which starts it "

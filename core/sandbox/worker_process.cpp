@@ -112,9 +112,12 @@ bool WorkerProcess::start(int tensors_fd, std::string* error) {
   const WorkerDescriptors descriptors = {
       control_fd_.get(), tensors_.get(),      info_.get(),      go_.get(),
       done_.get(),       lifeline_end_.get(), output_end_.get()};
-  // Whatever ends one worker may end dozens.
-  const bool again = starts_++ > 0 && !library_.interpreter.empty();
-  pid_ = again ? forks_.fork_worker(library_, descriptors) : -1;
+  // Whatever ends one worker may end dozens. A library is loaded faster than an
+  // interpreter starts: two workers are worth no server.
+  const int alone = library_.interpreter.empty() ? 2 : 1;
+  const bool again = starts_++ >= alone;
+  pid_ =
+      again ? forks_.fork_worker(options_.worker, library_, descriptors) : -1;
   forked_ = pid_ > 0;
   if (!forked_)
     pid_ = spawn_worker(options_.worker, library_, descriptors, error);

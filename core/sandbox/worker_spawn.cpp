@@ -66,6 +66,17 @@ int spawned(std::vector<std::string> words, Actions& actions, pid_t* pid) {
                       arguments.data(), environ);
 }
 
+// The program that a worker is, by a mark that says in which way.
+std::vector<std::string> command_of(const std::string& worker,
+                                    const LibrarySpec& library,
+                                    const char* mark) {
+  std::vector<std::string> words = {worker};
+  if (!library.interpreter.empty())
+    words = {library.interpreter, "-m", "qkvet.worker"};
+  words.insert(words.end(), {mark, library.path, library.config});
+  return words;
+}
+
 }  // namespace
 
 Descriptor high_descriptor(int fd) {
@@ -86,10 +97,7 @@ pid_t spawn_worker(const std::string& worker, const LibrarySpec& library,
                {from.done, kDoneFd},       {from.lifeline, kLifelineFd}};
   for (const auto& move : moves)
     posix_spawn_file_actions_adddup2(actions.get(), move.source, move.target);
-  std::vector<std::string> words = {worker};
-  if (!library.interpreter.empty())
-    words = {library.interpreter, "-m", "qkvet.worker"};
-  words.insert(words.end(), {kWorkerMark, library.path, library.config});
+  const auto words = command_of(worker, library, kWorkerMark);
   pid_t pid = -1;
   const int failed = spawned(words, actions, &pid);
   if (failed == 0) return pid;
@@ -98,18 +106,17 @@ pid_t spawn_worker(const std::string& worker, const LibrarySpec& library,
   return -1;
 }
 
-pid_t spawn_fork_server(const LibrarySpec& library, int socket) {
+pid_t spawn_fork_server(const std::string& worker, const LibrarySpec& library,
+                        int socket) {
   Actions actions;
   posix_spawn_file_actions_addopen(actions.get(), 0, "/dev/null", O_RDWR, 0);
   for (const int output : {1, 2})
     posix_spawn_file_actions_adddup2(actions.get(), 0, output);
   posix_spawn_file_actions_adddup2(actions.get(), socket, kForksFd);
   pid_t pid = -1;
-  return spawned({library.interpreter, "-m", "qkvet.worker", kForksMark,
-                  library.path, library.config},
-                 actions, &pid) == 0
-             ? pid
-             : -1;
+  const int failed =
+      spawned(command_of(worker, library, kForksMark), actions, &pid);
+  return failed == 0 ? pid : -1;
 }
 
 }  // namespace qkvet

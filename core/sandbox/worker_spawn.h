@@ -9,6 +9,7 @@
 
 #include "core/capability/descriptor.h"
 #include "core/door/executor.h"
+#include "core/door/worker_protocol.h"
 
 namespace qkvet {
 
@@ -16,18 +17,15 @@ namespace qkvet {
 // worker uses, so that no dup2 in the child overwrites the source of another.
 Descriptor high_descriptor(int fd);
 
-struct WorkerDescriptors {
-  int control, tensors, info, go, done, lifeline, output;
-};
-
 // The process's id, or -1 with one line in *error. Safe while other threads
 // start processes: every descriptor is close-on-exec until the child takes it.
 pid_t spawn_worker(const std::string& worker, const LibrarySpec& library,
                    const WorkerDescriptors& from, std::string* error);
 
-// An interpreter that forks workers (fork_server.h), with its end of the
-// socket; its id, or -1.
-pid_t spawn_fork_server(const LibrarySpec& library, int socket);
+// The worker's program, or an interpreter, that forks workers (fork_server.h),
+// with its end of the socket; its id, or -1.
+pid_t spawn_fork_server(const std::string& worker, const LibrarySpec& library,
+                        int socket);
 
 }  // namespace qkvet
 

@@ -351,5 +351,12 @@ TEST(Door, AFastMathLibraryDoesNotDisturbItsHost) {
   EXPECT_GT(tiny * 0.5, 0);
 }
 
+// A test of its own: a library that is mapped already disturbs nobody.
+TEST(Door, NorDoesOneThatIsLoadedAhead) {
+  const FpEnvironment before = fp_environment();
+  EXPECT_TRUE(Door::load_ahead(std::string(QKVET_BAD_DIR) + "/bad_fast.so"));
+  EXPECT_EQ(fp_environment(), before);
+}
+
 }  // namespace
 }  // namespace qkvet::door_test

@@ -75,7 +75,7 @@ TEST(Sandbox, GuardPagesNameTensorAndDistance) {
 
 // What "bad/tells" says of a call.
 struct Told {
-  float address, context, calls;
+  float address, context, calls, forked;
 };
 std::vector<Told> tell(Executor& executor,
                        const std::vector<KernelCall>& calls) {
@@ -122,6 +122,33 @@ TEST(Sandbox, CallsLieInOnePlaceHaveASecondContextAndANewProcess) {
       EXPECT_EQ(fresh[3].calls, 1);
     }
   }
+}
+
+// From the third on; a fork has made no call either. What a library starts
+// threads for while it is loaded cannot be forked.
+TEST(Sandbox, ManyWorkersAreForkedFromOneThatHasLoadedTheLibrary) {
+  BadInputs inputs;
+  KernelCall first = inputs.call;
+  first.new_process = true;
+  for (const bool with_threads : {false, true}) {
+    const auto executor =
+        sandbox(patient_options(), with_threads ? "bad_thread_on_load" : "bad");
+    const std::vector<Told> told =
+        tell(*executor, {inputs.call, first, first, inputs.call, first});
+    ASSERT_EQ(told.size(), 5u);
+    const float calls[] = {1, 1, 1, 2, 1};
+    for (size_t n = 0; n < told.size(); ++n) {
+      EXPECT_EQ(told[n].calls, calls[n]) << n;
+      EXPECT_EQ(told[n].forked, !with_threads && n >= 2 ? 1 : 0) << n;
+    }
+  }
+}
+
+TEST(Sandbox, AForkThatCrashesIsReportedAsAnyWorker) {
+  const auto executor = sandbox();
+  for (int n = 0; n < 4; ++n)
+    EXPECT_EQ(survive(*executor, "print").text, "SIGABRT") << n;
+  EXPECT_EQ(survive(*executor, "kill").text, "killed by signal 9");
 }
 
 TEST(Sandbox, WorkspaceIsGuarded) {

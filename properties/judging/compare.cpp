@@ -91,6 +91,8 @@ void compare_empty_row(const JudgeInput& input, const CallView& call,
   if ((actual == 0 ? "0" : number_text(actual, number.dtype)) == expected ||
       is_sink_alone(input, tensor, actual, number.truth, number.bound))
     return;
+  constexpr double kRatio = std::numeric_limits<double>::infinity();
+  if (is_outdone(judgement, kRatio)) return;
   const Dtype dtype = number.dtype;
   Finding finding;
   finding.planned = number_of_call(input, call);
@@ -102,7 +104,7 @@ void compare_empty_row(const JudgeInput& input, const CallView& call,
             ? ", or 0"
             : ", or " + number_text(number.truth, dtype) + ", its sink";
   finding.actual = number_text(actual, dtype);
-  finding.ratio = std::numeric_limits<double>::infinity();
+  finding.ratio = kRatio;
   add_failure(judgement, std::move(finding));
 }
 
@@ -129,6 +131,41 @@ bool may_be_overflow(const TwoWays& pair, double allowed) {
   const double finite = first ? pair.second : pair.first;
   const double furthest = finite + std::copysign(allowed, infinite);
   return round_to(pair.dtype, furthest) == infinite;
+}
+
+void compare_view(const JudgeInput& input, const CallView& call,
+                  TensorName tensor, const View& view, Judgement& judgement) {
+  const std::vector<double> actual = as_doubles(*view.bytes, view.dtype);
+  const std::vector<int64_t>& visible = call.truth->oracle.visible;
+  const int32_t number = number_of_call(input, call);
+  for (size_t n = 0; n < actual.size(); ++n) {
+    const auto row = n / static_cast<size_t>(view.per_row);
+    if (visible[row] == kRowNotCounted) continue;
+    if (visible[row] == 0) {
+      compare_empty_row(
+          input, call, tensor, static_cast<int64_t>(n),
+          {actual[n], (*view.truth)[n], (*view.bound)[n], view.dtype},
+          judgement);
+    } else if (std::isnan((*view.bound)[n])) {
+      judgement.verdict = Verdict::kGaveUp;
+      judgement.reason = "the bound is NaN: a defect of QKVet, please report";
+      return;
+    } else {
+      auto finding =
+          compare_with_bound({actual[n],
+                              (*view.truth)[n],
+                              (*view.bound)[n],
+                              view.reach != nullptr ? (*view.reach)[n] : 0,
+                              view.dtype,
+                              /*before_rounding=*/false,
+                              {tensor, static_cast<int64_t>(n), number}},
+                             judgement);
+      if (!finding) continue;
+      finding->where =
+          element_name(tensor, input.value.shape, static_cast<int64_t>(n));
+      add_failure(judgement, std::move(*finding));
+    }
+  }
 }
 
 }  // namespace
@@ -201,10 +238,17 @@ void keep_nearest(Judgement& judgement, const Judgement& other) {
 }
 
 void add_failure(Judgement& judgement, Finding finding) {
+  if (is_outdone(judgement, finding.ratio)) return;
   judgement.verdict = Verdict::kFailed;
   judgement.worst_ratio = std::max(judgement.worst_ratio, finding.ratio);
-  if (!judgement.finding || judgement.finding->ratio < finding.ratio)
-    judgement.finding = std::move(finding);
+  judgement.finding = std::move(finding);
+}
+
+bool is_outdone(Judgement& judgement, double ratio) {
+  if (!judgement.finding || judgement.finding->ratio < ratio) return false;
+  judgement.verdict = Verdict::kFailed;
+  judgement.worst_ratio = std::max(judgement.worst_ratio, ratio);
+  return true;
 }
 
 std::optional<Finding> compare_with_bound(const Bounded& number,
@@ -234,20 +278,23 @@ std::optional<Finding> compare_with_bound(const Bounded& number,
                  {actual, truth, low, high, /*two_ways=*/false, dtype, at});
     return std::nullopt;
   }
+  const double ratio = error > 0
+                           ? error / bound
+                           : std::numeric_limits<double>::infinity();  // NaN
+  if (is_outdone(judgement, ratio)) return std::nullopt;
   Finding finding;
   finding.planned = at.call;
   finding.expected = number_text(truth, dtype);
   finding.actual = number_text(actual, dtype);
   finding.allowed = interval_text(low, high, dtype);
-  finding.ratio = error > 0 ? error / bound
-                            : std::numeric_limits<double>::infinity();  // NaN
+  finding.ratio = ratio;
   return finding;
 }
 
 std::optional<Finding> compare_exactly(double actual, double expected,
                                        Dtype dtype, Judgement& judgement) {
   ++judgement.compared;
-  if (actual == expected) return std::nullopt;
+  if (actual == expected || is_outdone(judgement, 0)) return std::nullopt;
   Finding finding;
   finding.expected = number_text(expected, dtype) + ", exactly";
   finding.actual = number_text(actual, dtype);
@@ -286,6 +333,10 @@ std::optional<Finding> compare_two_ways(const TwoWays& pair,
                     pair.dtype, pair.at});
     return std::nullopt;
   }
+  const double ratio = error > 0
+                           ? error / allowed
+                           : std::numeric_limits<double>::infinity();  // NaN
+  if (is_outdone(judgement, ratio)) return std::nullopt;
   const std::string first =
       number_text(pair.first, pair.dtype) + " (" + pair.first_name + ")";
   const std::string second =
@@ -297,15 +348,14 @@ std::optional<Finding> compare_two_ways(const TwoWays& pair,
   finding.expected = is_second ? first : second;
   finding.actual = is_second ? second : first;
   finding.allowed = "a difference of " + number_text(allowed, Dtype::kF32);
-  finding.ratio = error > 0 ? error / allowed
-                            : std::numeric_limits<double>::infinity();  // NaN
+  finding.ratio = ratio;
   return finding;
 }
 
 void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
                        double actual, Dtype dtype, Judgement& judgement) {
   ++judgement.compared;
-  if (actual == 0) return;
+  if (actual == 0 || is_outdone(judgement, 0)) return;
   Finding finding;
   finding.where = element_name(tensor, shape, n);
   finding.expected = "0, exactly";
@@ -315,57 +365,22 @@ void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
 
 void compare_with_known(const JudgeInput& input, const CallView& call,
                         std::vector<double> known, Judgement& judgement) {
-  Truth truth = *call.truth;
-  truth.oracle.o = std::move(known);
-  CallView view = call;
-  view.truth = &truth;
-  compare_with_truth(input, view, TensorName::kO, judgement);
+  View view = view_of(input, call, TensorName::kO);
+  view.truth = &known;
+  compare_view(input, call, TensorName::kO, view, judgement);
 }
 
 void compare_lse_with_known(const JudgeInput& input, const CallView& call,
                             std::vector<double> known, Judgement& judgement) {
-  Truth truth = *call.truth;
   for (double& lse : known) lse *= lse_unit(input.kernel);
-  truth.oracle.lse = std::move(known);
-  CallView view = call;
-  view.truth = &truth;
-  compare_with_truth(input, view, TensorName::kLse, judgement);
+  View view = view_of(input, call, TensorName::kLse);
+  view.truth = &known;
+  compare_view(input, call, TensorName::kLse, view, judgement);
 }
 
 void compare_with_truth(const JudgeInput& input, const CallView& call,
                         TensorName tensor, Judgement& judgement) {
-  const View view = view_of(input, call, tensor);
-  const std::vector<double> actual = as_doubles(*view.bytes, view.dtype);
-  const std::vector<int64_t>& visible = call.truth->oracle.visible;
-  const int32_t number = number_of_call(input, call);
-  for (size_t n = 0; n < actual.size(); ++n) {
-    const auto row = n / static_cast<size_t>(view.per_row);
-    if (visible[row] == kRowNotCounted) continue;
-    if (visible[row] == 0) {
-      compare_empty_row(
-          input, call, tensor, static_cast<int64_t>(n),
-          {actual[n], (*view.truth)[n], (*view.bound)[n], view.dtype},
-          judgement);
-    } else if (std::isnan((*view.bound)[n])) {
-      judgement.verdict = Verdict::kGaveUp;
-      judgement.reason = "the bound is NaN: a defect of QKVet, please report";
-      return;
-    } else {
-      auto finding =
-          compare_with_bound({actual[n],
-                              (*view.truth)[n],
-                              (*view.bound)[n],
-                              view.reach != nullptr ? (*view.reach)[n] : 0,
-                              view.dtype,
-                              /*before_rounding=*/false,
-                              {tensor, static_cast<int64_t>(n), number}},
-                             judgement);
-      if (!finding) continue;
-      finding->where =
-          element_name(tensor, input.value.shape, static_cast<int64_t>(n));
-      add_failure(judgement, std::move(*finding));
-    }
-  }
+  compare_view(input, call, tensor, view_of(input, call, tensor), judgement);
 }
 
 }  // namespace qkvet::properties

@@ -27,7 +27,8 @@ std::string number_text(double value, Dtype dtype);
 
 // One number against [truth - bound, truth + bound], rounded to its storage
 // type. `reach`: what any choice of inputs could change; 0: not known. A
-// finding without a place, or nothing. Adds to `judgement`.
+// finding without a place, or nothing: it is right, or outdone. Adds to
+// `judgement`.
 struct Bounded {
   double actual = 0, truth = 0, bound = 0, reach = 0;
   Dtype dtype = Dtype::kF32;
@@ -91,6 +92,10 @@ void keep_nearest(Judgement& judgement, const Judgement& other);
 
 // Keeps the finding with the largest ratio; the first among equals.
 void add_failure(Judgement& judgement, Finding finding);
+
+// Whether a finding of this ratio would not be kept. It is counted then, and
+// needs no words, which cost more than the comparison where all is wrong.
+bool is_outdone(Judgement& judgement, double ratio);
 
 }  // namespace qkvet::properties
 
