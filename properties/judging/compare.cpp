@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/judging/compare.h"
 
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -108,11 +109,14 @@ void compare_empty_row(const JudgeInput& input, const CallView& call,
   add_failure(judgement, std::move(finding));
 }
 
-// How far y may be from the number that was rounded to it.
+// How far y may be from the number that was rounded to it. 2^ilogb(y) is y's
+// own exponent with nothing behind it; every number that is judged comes here.
 double rounding_of(double y, Dtype dtype) {
   if (y == 0 || !std::isfinite(y)) return underflow_error(dtype);
-  return std::max(std::ldexp(unit_roundoff(dtype), std::ilogb(y)),
-                  underflow_error(dtype));
+  constexpr uint64_t kExponent = uint64_t{0x7FF} << 52;
+  const auto power =
+      std::bit_cast<double>(std::bit_cast<uint64_t>(y) & kExponent);
+  return std::max(unit_roundoff(dtype) * power, underflow_error(dtype));
 }
 
 void note_nearest(Judgement& judgement, double ratio, const Nearest& number) {
