@@ -127,6 +127,13 @@ void add_diagnose(Command& command, int& most) {
       .within(0, 1000000);
 }
 
+void add_whether_to_diagnose(Command& command, int& diagnose) {
+  command
+      .add_option("--diagnose", diagnose, "0: look for no cause of what fails")
+      .within(0, 1000000)
+      .shows_default();
+}
+
 void add_json(Command& command, std::string& json) {
   command.add_option("--json", json, "JSON Lines").type_name("FILE");
 }

@@ -56,6 +56,8 @@ void add_sizes(Command& command, std::string& sizes);
 void add_pin(Command& command, std::string& pin);
 void add_data(Command& command, std::vector<std::string>& data);
 void add_diagnose(Command& command, int& most);
+// The same word where one kernel is judged, or each by itself.
+void add_whether_to_diagnose(Command& command, int& diagnose);
 void add_json(Command& command, std::string& json);
 // --junit, --json
 void add_reports(Command& command, std::string& junit, std::string& json);

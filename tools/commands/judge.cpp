@@ -79,11 +79,7 @@ void add_flags(Command& command, JudgeOptions& options) {
   command.add_flag(
       "--allow-loose", options.allow_loose,
       "Taken and without effect: declared precisions are believed");
-  command
-      .add_option("--diagnose", options.diagnose,
-                  "0: look for no cause of what fails")
-      .within(0, 1000000)
-      .shows_default();
+  add_whether_to_diagnose(command, options.diagnose);
   add_json(command, options.json);
   add_report_files(command, options.files);
   command

@@ -22,6 +22,7 @@ struct ReplayOptions {
   std::vector<std::string> laws;
   std::vector<std::string> data;  // files that cases take data from
   std::string digest;             // "" for none
+  int diagnose = 1;               // 0: no cause is looked for
   EmitWords emit;
 };
 
@@ -242,8 +243,9 @@ ExitCode run(const ReplayOptions& options) {
   RunResult result;
   std::string no_faults;
   const std::unique_ptr<Catalogue> catalogue =
-      cases.size() == 1 && run.laws.size() == 1 ? known_faults(&no_faults)
-                                                : nullptr;
+      cases.size() == 1 && run.laws.size() == 1 && options.diagnose > 0
+          ? known_faults(&no_faults)
+          : nullptr;
   const ReportInput report{result, run, selected, options.selection.in_process};
   const Replay replay{options, cases, report, open, catalogue.get(), no_faults};
   for (const KernelUnderTest& kernel : selected.kernels) {
@@ -267,6 +269,7 @@ void add_flags(Command& command, ReplayOptions& options) {
       .add_option("--digest", options.digest,
                   "Eight hex digits: the inputs must be these")
       .type_name("HEX");
+  add_whether_to_diagnose(command, options.diagnose);
   command
       .add_option("--emit", options.emit.as,
                   "Write the failure as one C file, one Python file or a "

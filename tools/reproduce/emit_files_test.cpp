@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tools/base/program_run.h"
+#include "tools/reproduce/emit_run.h"
 
 namespace qkvet::tools::emit_files_test {
 namespace {
@@ -16,8 +17,9 @@ fs::path fresh_folder(const std::string& name) {
   return folder;
 }
 
-constexpr const char* kFailing =
-    "replay f32,B1,H1,Tq2,Tk3,d4 --law agrees_with_oracle --kernel "
+const std::string kFailing =
+    kReplay +
+    "f32,B1,H1,Tq2,Tk3,d4 --law agrees_with_oracle --kernel "
     "faulty/no_scale ";
 
 TEST(EmitFiles, NothingIsOverwrittenUnlessForced) {
@@ -60,14 +62,14 @@ TEST(EmitFiles, WhatCannotBeWrittenDownIsOneLine) {
   refuses("replay log.story --kernel faulty/stale_cache --emit npy",
           "--emit npy: a recorded story; allowed: a case");
   fs::remove(folder / "log.story");
-  refuses(
-      "replay f32,B1,H1,Tq1,Tk128,d256 --law agrees_with_oracle --kernel "
-      "faulty/no_scale --emit c",
-      "allowed: 65536 as literals (--emit npy takes any)");
-  refuses(
-      "replay f32,B1,H1,Tq3,Tk2,d4 --law agrees_with_oracle --kernel "
-      "faulty/tail_row_not_written --emit c",
-      "no number but what the kernel did to memory");
+  refuses(kReplay +
+              "f32,B1,H1,Tq1,Tk128,d256 --law agrees_with_oracle --kernel "
+              "faulty/no_scale --emit c",
+          "allowed: 65536 as literals (--emit npy takes any)");
+  refuses(kReplay +
+              "f32,B1,H1,Tq3,Tk2,d4 --law agrees_with_oracle --kernel "
+              "faulty/tail_row_not_written --emit c",
+          "no number but what the kernel did to memory");
   write_text(folder / "list.txt",
              "f32,B1,H1,Tq1,Tk2,d4\nf32,B1,H1,Tq2,Tk2,d4\n");
   refuses(
@@ -77,10 +79,11 @@ TEST(EmitFiles, WhatCannotBeWrittenDownIsOneLine) {
   fs::remove(folder / "list.txt");
   EXPECT_TRUE(fs::is_empty(folder));
   // There is nothing to write about a kernel that passes, which is no mistake.
-  const Ran passes = run_qkvet(
-      "replay f32,B1,H1,Tq2,Tk3,d4 --law agrees_with_oracle --kernel "
-      "scalar/plain --emit c",
-      folder);
+  const Ran passes =
+      run_qkvet(kReplay +
+                    "f32,B1,H1,Tq2,Tk3,d4 --law agrees_with_oracle --kernel "
+                    "scalar/plain --emit c",
+                folder);
   EXPECT_EQ(passes.exit, 0);
   EXPECT_NE(passes.out.find("nothing: no law failed"), std::string::npos);
   EXPECT_TRUE(fs::is_empty(folder));
@@ -98,9 +101,9 @@ TEST(EmitFiles, ACacheThatDiesIsOneLine) {
   ASSERT_NE(at, std::string::npos);
   text.insert(at + where.size(), "  if (Tq == 2) __builtin_trap();\n");
   write_text(folder / "kv.cpp", text);
-  const std::string replay =
-      "replay f32,B1,H1,d4,cap4,story=step.a.TOKENS --law "
-      "cache_agrees_with_history kv.cpp --out x --emit ";
+  const std::string replay = kReplay +
+                             "f32,B1,H1,d4,cap4,story=step.a.TOKENS --law "
+                             "cache_agrees_with_history kv.cpp --out x --emit ";
   const auto with = [&](const char* tokens) {
     return std::string(replay).replace(replay.find("TOKENS"), 6, tokens);
   };
@@ -143,7 +146,8 @@ TEST(EmitFiles, WhereNoNumberLeavesItsBoundThereAreTensorsOnly) {
   const fs::path folder = fresh_folder("nearly");
   write_text(folder / "nearly.c", kNearlyZero);
   const std::string replay =
-      "replay f32,B1,H1,Tq2,Tk2,d1,causal=tl,q=zero,k=zero,v=zero --law "
+      kReplay +
+      "f32,B1,H1,Tq2,Tk2,d1,causal=tl,q=zero,k=zero,v=zero --law "
       "future_weights_are_zero nearly.c --out x --emit ";
   for (const char* kind : {"c", "py"})
     expect_wrong_use(run_qkvet(replay + kind, folder),

@@ -11,6 +11,10 @@
 
 namespace qkvet::tools {
 
+// Nothing of a cause is written down, and to look for one takes longer than all
+// else.
+inline const std::string kReplay = "replay --diagnose 0 ";
+
 // A command in a folder; stdout and stderr together in `out`.
 Ran run_shell(const std::string& command, const std::filesystem::path& folder);
 

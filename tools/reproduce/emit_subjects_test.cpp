@@ -25,8 +25,8 @@ struct Row {
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
 std::string arguments(const Row& row) {
-  return std::string("replay ") + row.text + " --law " + row.law +
-         " --kernel faulty/" + row.fault;
+  return kReplay + row.text + " --law " + row.law + " --kernel faulty/" +
+         row.fault;
 }
 
 // In the place of what is recorded: what is right by the definition in x.py.
@@ -242,8 +242,7 @@ TEST(EmitStory, LengthsAndRefusalsAreShownInEveryKind) {
        ", step.a.1: expected a result: the call is legal actual refused: "}};
   for (const Words& row : rows) {
     const fs::path folder = fresh_folder("words");
-    const std::string emit =
-        std::string("replay ") + row.arguments + " --emit ";
+    const std::string emit = kReplay + row.arguments + " --emit ";
     ASSERT_EQ(run_qkvet(emit + "c --out x.c", folder).exit, 1);
     ASSERT_EQ(run_qkvet(emit + "py --out x.py", folder).exit, 1);
     ASSERT_EQ(run_qkvet(emit + "npy --out x", folder).exit, 1);
@@ -272,10 +271,11 @@ TEST(EmitStory, APluginOfOnesOwnIsShownAndPassesWhenMended) {
   const std::string right = read_text(folder / "kv.cpp");
   write_text(folder / "kv.cpp",
              replaced(right, "s.tokens - Tq + i + 1", "s.tokens - Tq + i"));
-  const Ran made = run_qkvet(
-      "replay f32,B1,H2,d4,cap8,story=step.a.3+step.a.1 --law "
-      "cache_agrees_with_history kv.cpp --emit c --out x.c",
-      folder);
+  const Ran made =
+      run_qkvet(kReplay +
+                    "f32,B1,H2,d4,cap8,story=step.a.3+step.a.1 --law "
+                    "cache_agrees_with_history kv.cpp --emit c --out x.c",
+                folder);
   ASSERT_EQ(made.exit, 1) << made.out << made.error;
   const std::string text = compile_reproducer(folder);
   const Ran bad = run_shell("./reproducer", folder);
@@ -289,14 +289,15 @@ TEST(EmitStory, APluginOfOnesOwnIsShownAndPassesWhenMended) {
   const Ran good = run_shell("./reproducer ./kv.so", folder);
   EXPECT_EQ(good.exit, 0) << good.out;
   // It reorders nothing, and so cannot be told a story that does.
-  ASSERT_EQ(run_qkvet("replay f32,B3,H1,d1,cap2,q=zero,k=zero,v=one,"
-                      "story=append.a.1+reorder.cac+step.b.1 --law "
-                      "cache_agrees_with_history --kernel "
-                      "faulty/cache_reorder_in_place --emit c --out x.c "
-                      "--force",
-                      folder)
-                .exit,
-            1);
+  ASSERT_EQ(
+      run_qkvet(kReplay + "f32,B3,H1,d1,cap2,q=zero,k=zero,v=one,"
+                          "story=append.a.1+reorder.cac+step.b.1 --law "
+                          "cache_agrees_with_history --kernel "
+                          "faulty/cache_reorder_in_place --emit c --out x.c "
+                          "--force",
+                folder)
+          .exit,
+      1);
   compile_reproducer(folder);
   const Ran lacks = run_shell("./reproducer ./kv.so", folder);
   EXPECT_EQ(lacks.exit, 2);
@@ -306,7 +307,8 @@ TEST(EmitStory, APluginOfOnesOwnIsShownAndPassesWhenMended) {
 // A file holds three matrices.
 TEST(EmitSubjectsPython, AFusedMatrixIsNotWritten) {
   const Ran fused = run_qkvet(
-      "replay f32,B1,H2,Hkv1,T2,D4,d2,fused=qkv --law layer_agrees_with_oracle "
+      kReplay +
+      "f32,B1,H2,Hkv1,T2,D4,d2,fused=qkv --law layer_agrees_with_oracle "
       "--kernel faulty/fused_equal_thirds --emit py --out fused.py");
   EXPECT_EQ(fused.exit, 2);
   EXPECT_NE(fused.error.find("allowed: cases without them"), std::string::npos)
@@ -316,15 +318,18 @@ TEST(EmitSubjectsPython, AFusedMatrixIsNotWritten) {
 // The definition in a Python file is held against its expected numbers.
 TEST(EmitSubjectsPython, AWrongDefinitionIsFound) {
   const fs::path folder = fresh_folder("definition");
-  const Ran layer = run_qkvet(
-      "replay f32,B1,H2,T2,D4 --law layer_agrees_with_oracle --kernel "
-      "faulty/output_projection_omitted --emit py --out layer.py",
-      folder);
+  const Ran layer =
+      run_qkvet(kReplay +
+                    "f32,B1,H2,T2,D4 --law layer_agrees_with_oracle --kernel "
+                    "faulty/output_projection_omitted --emit py --out layer.py",
+                folder);
   ASSERT_EQ(layer.exit, 1) << layer.error;
   const Ran story = run_qkvet(
-      "replay f32,B1,H1,d2,cap4,story=step.a.2+truncate.a.1+step.a.1 --law "
-      "cache_agrees_with_history --kernel faulty/cache_truncate_keeps_values "
-      "--emit py --out story.py",
+      kReplay +
+          "f32,B1,H1,d2,cap4,story=step.a.2+truncate.a.1+step.a.1 --law "
+          "cache_agrees_with_history --kernel "
+          "faulty/cache_truncate_keeps_values "
+          "--emit py --out story.py",
       folder);
   ASSERT_EQ(story.exit, 1) << story.error;
   for (const char* file : {"layer.py", "story.py"}) {

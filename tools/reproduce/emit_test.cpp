@@ -43,7 +43,7 @@ TEST_P(Emit, CShowsTheSameNumberAndNoneOfACorrectKernel) {
   const Row& row = GetParam();
   const fs::path folder = fresh_folder("c");
   const Ran made =
-      run_qkvet("replay " + arguments(row) + " --emit c --out x.c", folder);
+      run_qkvet(kReplay + arguments(row) + " --emit c --out x.c", folder);
   ASSERT_EQ(made.exit, 1) << made.out << made.error;
   const std::string text = compile_reproducer(folder);
   const Ran bad = run_shell("./reproducer", folder);
@@ -62,7 +62,7 @@ TEST_P(EmitPlans, CPlansAndRunsAndPythonSaysWhyItCannot) {
   const Row& row = GetParam();
   const fs::path folder = fresh_folder("plan");
   const Ran made =
-      run_qkvet("replay " + arguments(row) + " --emit c --out x.c", folder);
+      run_qkvet(kReplay + arguments(row) + " --emit c --out x.c", folder);
   ASSERT_EQ(made.exit, 1) << made.out << made.error;
   const std::string text = compile_reproducer(folder);
   const Ran bad = run_shell("./reproducer", folder);
@@ -75,7 +75,7 @@ TEST_P(EmitPlans, CPlansAndRunsAndPythonSaysWhyItCannot) {
   const Ran other = run_other_kernel(text, "scalar", "scalar/plain", folder);
   EXPECT_EQ(other.exit, 2) << other.out;
   const Ran python =
-      run_qkvet("replay " + arguments(row) + " --emit py --out x.py", folder);
+      run_qkvet(kReplay + arguments(row) + " --emit py --out x.py", folder);
   EXPECT_NE(python.error.find("a plan lives between calls"), std::string::npos)
       << python.error;
   EXPECT_FALSE(fs::exists(folder / "x.py"));
@@ -98,7 +98,7 @@ TEST_P(Emit, PythonShowsTheSameNumberAndNoneWhereItIsRight) {
   const Row& row = GetParam();
   const fs::path folder = fresh_folder("py");
   const Ran made =
-      run_qkvet("replay " + arguments(row) + " --emit py --out x.py", folder);
+      run_qkvet(kReplay + arguments(row) + " --emit py --out x.py", folder);
   ASSERT_EQ(made.exit, 1) << made.out << made.error;
   const Ran bad = run_shell(python() + " x.py", folder);
   EXPECT_EQ(bad.exit, 1) << bad.out;
@@ -118,11 +118,11 @@ TEST_P(Emit, PythonShowsTheSameNumberAndNoneWhereItIsRight) {
 TEST_P(Emit, NpyShowsTheSameNumberAndHoldsWhatPythonHolds) {
   const Row& row = GetParam();
   const fs::path folder = fresh_folder("npy");
-  const std::string replay = "replay " + arguments(row) + " --out x --emit ";
+  const std::string replay = kReplay + arguments(row) + " --out x --emit ";
   const Ran made = run_qkvet(replay + "npy", folder);
   ASSERT_EQ(made.exit, 1) << made.out << made.error;
   ASSERT_EQ(
-      run_qkvet("replay " + arguments(row) + " --emit py --out x.py", folder)
+      run_qkvet(kReplay + arguments(row) + " --emit py --out x.py", folder)
           .exit,
       1);
   write_text(folder / "same.py", R"(
@@ -263,7 +263,8 @@ TEST(EmitPairs, TwoCallsThatDifferAreComparedInEveryKind) {
   const fs::path folder = fresh_folder("pairs");
   write_text(folder / "drift.c", kDrift);
   const std::string replay =
-      "replay f32,B1,H1,Tq2,Tk3,d4 --law same_call_same_bits drift.c --emit ";
+      kReplay +
+      "f32,B1,H1,Tq2,Tk3,d4 --law same_call_same_bits drift.c --emit ";
   const Ran made = run_qkvet(replay + "c", folder);
   ASSERT_EQ(made.exit, 1) << made.out << made.error;
   const std::string text = read_text(folder / "qkvet-same_call_same_bits.c");
@@ -303,10 +304,11 @@ TEST(EmitPairs, TwoCallsThatDifferAreComparedInEveryKind) {
 
 TEST(EmitPython, TheDefinitionInTheFileIsHeldAgainstItsNumbers) {
   const fs::path folder = fresh_folder("definition");
-  const Ran made = run_qkvet(
-      "replay f32,B1,H1,Tq2,Tk3,d4 --law agrees_with_oracle --kernel "
-      "faulty/no_scale --emit py --out x.py",
-      folder);
+  const Ran made =
+      run_qkvet(kReplay +
+                    "f32,B1,H1,Tq2,Tk3,d4 --law agrees_with_oracle --kernel "
+                    "faulty/no_scale --emit py --out x.py",
+                folder);
   ASSERT_EQ(made.exit, 1) << made.error;
   const std::string text = read_text(folder / "x.py");
   write_text(folder / "wrong.py",
