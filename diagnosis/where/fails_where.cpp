@@ -24,7 +24,7 @@ constexpr int kInPool = 200;             // and those to choose from
 constexpr size_t kMostWaiting = 1200;    // of variations and those
 constexpr int kMostQuestions = 130;
 constexpr int kFreshCases = 50;  // of which some are not taken
-constexpr int kMostTrials = 3;
+constexpr int kMostTrials = 5;
 // Failing cases whose variations are looked at.
 constexpr int kMostVaried = 4;
 // Cases that fail as a sentence says, and that lack one of its atoms alone.
@@ -39,6 +39,8 @@ constexpr size_t kOfSameRivals = 3;
 constexpr size_t kShareOfSamples = 40;
 // That a law makes of one case, or a story: on average, at most.
 constexpr int kCallsOfCase = 16;
+// Of what a law makes of a case, so many are asked for by themselves.
+constexpr size_t kMostCallsOfLaw = 8;
 // Multiplications of all cases (work_of) after which nothing further is asked,
 // on every machine the same: of kernels that are emulated, ten seconds.
 constexpr int64_t kMostWorkInAll = 40'000'000;
@@ -64,9 +66,8 @@ class WhereSearch {
     for (int trial = 0; trial < kMostTrials; ++trial) {
       while (questions_ < kMostQuestions && has_room() && ask_next())
         ++questions_;
-      if (trial == 0 || !out.fresh.are_believable())
-        hold_against_fresh(trial, out);
-      if (out.fresh.are_believable() || !has_room()) break;
+      const bool is_outdone = hold_against_fresh(trial, out);
+      if ((out.fresh.are_believable() && !is_outdone) || !has_room()) break;
       questions_ -= kMostQuestions / 4;
       rivals_.clear();
       fill_pool();
@@ -142,16 +143,38 @@ class WhereSearch {
     verdicts_.clear();
   }
 
+  // What a law asks of a case may fail alone, where the case does not: a mask
+  // in the place of its causal rule.
+  std::vector<Case> calls_of_law() const {
+    std::vector<Case> out;
+    std::set<std::string> known = {to_string(failure_.smallest),
+                                   to_string(failure_.found)};
+    for (const Case* of : {&failure_.smallest, &failure_.found}) {
+      const Plan plan = failure_.law->plan(*of, kernel_.judged.info);
+      for (const Situation& one : situations_of(*of, plan))
+        if (out.size() < kMostCallsOfLaw &&
+            one.value().subject() == failure_.law->domain.subject &&
+            known.insert(to_string(one.value())).second)
+          out.push_back(one.value());
+    }
+    return out;
+  }
+
   bool choose_setting() {
     using Data = Setting::Data;
     const Law& agreement = agreement_about(failure_.law->domain.subject);
-    std::vector<const Law*> laws = {&agreement};
-    if (failure_.law != &agreement) laws.push_back(failure_.law);
+    const std::vector<Case> own = {failure_.smallest, failure_.found};
+    std::vector<std::pair<const Law*, std::vector<Case>>> from = {
+        {&agreement, own}};
+    if (failure_.law != &agreement) {
+      from.push_back({&agreement, calls_of_law()});
+      from.push_back({failure_.law, own});
+    }
     for (const Data data : {Data::kNormal, Data::kOfCase})
-      for (const Law* law : laws)
-        for (const Case* like : {&failure_.smallest, &failure_.found}) {
-          const Setting setting(*law, data, *like, kernel_);
-          if (fails_in(setting, *like)) return true;
+      for (const auto& [law, cases] : from)
+        for (const Case& like : cases) {
+          const Setting setting(*law, data, like, kernel_);
+          if (fails_in(setting, like)) return true;
           forget();
         }
     const Setting setting(*failure_.law, Data::kOfPlan, failure_.found,
@@ -381,27 +404,38 @@ class WhereSearch {
     }
   }
 
-  void hold_against_fresh(int trial, FailsWhere& out) {
+  // Holds the best sentence against fresh cases, and says whether those that
+  // it missed lead to another one.
+  bool hold_against_fresh(int trial, FailsWhere& out) {
     const Hypothesis best = simplest_hypotheses(samples_, 1)[0];
     for (const Atom& atom : best.atoms)
       if (vocabulary()[atom.term].kind == Term::Kind::kNumber &&
           atom.modulus == 0)
         setting_->make_room_for(atom.number);
-    FreshVerdicts fresh;
-    ask_fresh(best, trial, kFreshCases, fresh);
+    FreshVerdicts& fresh = verdicts_of_[best.formula()];
+    ask_fresh(best, 3 * trial, kFreshCases, fresh);
     // Of so few cases a sentence may miss more than it deserves, or fewer: all
     // fifty may be right of one that is wrong in every twentieth.
-    if (10 * fresh.right >= 9 * fresh.all)
-      ask_fresh(best, kMostTrials + trial, 2 * kFreshCases, fresh);
-    const bool is_near_the_line = 50 * fresh.right >= 47 * fresh.all &&
-                                  50 * fresh.right <= 49 * fresh.all;
-    if (is_near_the_line)
-      ask_fresh(best, 2 * kMostTrials + trial, 2 * kFreshCases, fresh);
-    if (out.fresh.all > 0 &&
-        fresh.right * out.fresh.all < out.fresh.right * fresh.all)
-      return;
-    out.hypothesis = best;
-    out.fresh = fresh;
+    if (fresh.are_right())
+      ask_fresh(best, 3 * trial + 1, 2 * kFreshCases, fresh);
+    bool is_outdone = is_another_better(best, fresh);
+    if (!is_outdone && 25 * fresh.right >= 24 * fresh.all &&
+        50 * fresh.right <= 49 * fresh.all) {
+      ask_fresh(best, 3 * trial + 2, 2 * kFreshCases, fresh);
+      is_outdone = is_another_better(best, fresh);
+    }
+    if (best.formula() == out.hypothesis.formula() ||
+        fresh.are_better_than(out.fresh)) {
+      out.hypothesis = best;
+      out.fresh = fresh;
+    }
+    return is_outdone;
+  }
+
+  bool is_another_better(const Hypothesis& best,
+                         const FreshVerdicts& fresh) const {
+    return fresh.right < fresh.all &&
+           simplest_hypotheses(samples_, 1)[0].formula() != best.formula();
   }
 
   // The last case that passes beside the first that fails, for each number.
@@ -514,6 +548,8 @@ class WhereSearch {
   size_t room_ = 0;  // as many cases as the pool may have
   std::set<std::string> in_pool_;
   std::vector<Hypothesis> rivals_;
+  // By sentence: one that comes back answers for all that it was held against.
+  std::map<std::string, FreshVerdicts> verdicts_of_;
   size_t stale_ = 0;  // samples that the rivals were made of
   int questions_ = 0, drawn_ = 0;
   int64_t work_ = 0;
@@ -561,6 +597,22 @@ FailsWhere look_in_answers(const Law& law, const Failure& failure,
 }
 
 }  // namespace
+
+bool FreshVerdicts::are_believable() const {
+  constexpr double kWrong = 0.05, kBelieved = 0.1;
+  // Of exactly n misses, from none on.
+  double chance = std::pow(1 - kWrong, all), sum = 0;
+  for (int n = 0; n <= all - right; ++n) {
+    sum += chance;
+    chance *= kWrong / (1 - kWrong) * (all - n) / (n + 1);
+  }
+  return failing > 0 && sum <= kBelieved;
+}
+
+bool FreshVerdicts::are_better_than(const FreshVerdicts& other) const {
+  if (are_believable() != other.are_believable()) return are_believable();
+  return int64_t{right} * other.all >= int64_t{other.right} * all;
+}
 
 FailsWhere look_where_it_fails(const Failure& failure,
                                const KernelUnderTest& kernel,

@@ -29,7 +29,7 @@ FakeExecutor::Answer wrong_when(When when) {
 
 // A kernel that is wrong then, and how it fails.
 struct Wrong {
-  explicit Wrong(When when)
+  explicit Wrong(When when, const char* law = "agrees_with_oracle")
       : kernel(FakeExecutor::under_test()),
         executor(std::make_unique<FakeExecutor>(nullptr, wrong_when(when))) {
     const auto open = [when](size_t) {
@@ -37,7 +37,7 @@ struct Wrong {
                     ""};
     };
     RunOptions options;
-    options.laws = {find_law("agrees_with_oracle")};
+    options.laws = {find_law(law)};
     options.cases = 4000;
     const RunResult result = run_plan({kernel}, open, options);
     for (const Cell& cell : result.kernels[0].cells) failure = cell.failure;
@@ -94,9 +94,52 @@ const Known kKnown[] = {
      [](const KernelCall& c) {
        return c.shape.B * c.shape.H * c.shape.Tq > 16;
      }},
-    {"Tk > 36 && causal && H >= 2", [](const KernelCall& c) {
+    {"Tk > 36 && causal && H >= 2",
+     [](const KernelCall& c) {
        return c.shape.Tk >= 37 && c.causal != Causal::kNone && c.shape.H > 1;
+     }},
+    {"H / Hkv * Tq > 12",
+     [](const KernelCall& c) {
+       return c.shape.H / c.shape.Hkv * c.shape.Tq > 12;
+     }},
+    // Four of them: each of the four alone leaves out more than one in ten.
+    {"Tk > 12 && causal && H >= 2 && B >= 2", [](const KernelCall& c) {
+       return c.shape.Tk > 12 && c.causal != Causal::kNone && c.shape.H > 1 &&
+              c.shape.B > 1;
      }}};
+
+// Of the two calls of that law it is the one with a mask which is wrong, and
+// the case itself passes.
+TEST(FailsWhere, WhatALawAsksOfACaseIsAskedByItself) {
+  Wrong wrong([](const KernelCall& c) { return c.mask != nullptr; },
+              "causal_equals_mask");
+  ASSERT_TRUE(wrong.failure);
+  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.kernel,
+                                               *wrong.executor, wrong.time);
+  EXPECT_TRUE(where.is_known()) << where.text();
+  EXPECT_EQ(where.hypothesis.formula(), "mask");
+}
+
+TEST(FailsWhere, ASentenceIsBelievedByHowManyCasesSayHowMuch) {
+  const auto believed = [](int right, int all, int failing = 20) {
+    return FreshVerdicts{right, all, failing}.are_believable();
+  };
+  // That many misses or fewer come once in ten times of one that is wrong in
+  // every twentieth case: by the tail of the binomial distribution.
+  EXPECT_TRUE(believed(45, 45));
+  EXPECT_FALSE(believed(44, 44));
+  EXPECT_TRUE(believed(147, 150));
+  EXPECT_FALSE(believed(146, 150));
+  EXPECT_TRUE(believed(243, 250));
+  EXPECT_FALSE(believed(242, 250));
+  EXPECT_TRUE(believed(496, 514));
+  EXPECT_FALSE(believed(495, 514));
+  EXPECT_FALSE(believed(0, 0, 0));
+  EXPECT_FALSE(believed(50, 50, 0)) << "nothing failed";
+  // A few cases, all right, are no match for many that are believed.
+  EXPECT_FALSE((FreshVerdicts{22, 22, 11}.are_better_than({244, 250, 120})));
+  EXPECT_TRUE((FreshVerdicts{150, 150, 75}.are_better_than({244, 250, 120})));
+}
 
 std::set<std::string> parts_of(std::string text) {
   std::set<std::string> parts;

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
+#include <tuple>
 
 namespace qkvet::diagnosis {
 namespace {
@@ -16,7 +19,7 @@ using Bits = std::vector<uint64_t>;
 // a further predicate, one may be chance.
 constexpr double kCostOfWrong = 0.7;
 constexpr double kCostOfUnless = 0.4;
-constexpr size_t kMostAtoms = 3;
+constexpr size_t kMostAtoms = 4;
 // Conjunctions that are gone on with.
 constexpr size_t kBeam = 48;
 // Atoms that no sample tells apart and that are all gone on with.
@@ -184,29 +187,39 @@ struct Conjunction {
   double cost = 0;
 };
 
+void set(Bits& bits, size_t n) { bits[n / 64] |= uint64_t{1} << n % 64; }
+
+std::vector<Alike> alike_of(const std::vector<Sample>& samples) {
+  std::map<Bits, std::vector<Atom>> classes;
+  for (const Atom& atom : AtomMaker(samples).atoms) {
+    Bits holds((samples.size() + 63) / 64);
+    for (size_t n = 0; n < samples.size(); ++n)
+      if (atom.holds(samples[n].values)) set(holds, n);
+    classes[holds].push_back(atom);
+  }
+  std::vector<Alike> out;
+  for (auto& [holds, same] : classes) {
+    std::stable_sort(
+        same.begin(), same.end(),
+        [](const Atom& a, const Atom& b) { return a.cost < b.cost; });
+    if (same.size() > kMostAlike) same.resize(kMostAlike);
+    out.push_back({holds, std::move(same)});
+  }
+  return out;
+}
+
 // Of samples, with the verdict turned round for "unless".
 class Fit {
  public:
-  Fit(const std::vector<Sample>& samples, const std::vector<Atom>& atoms,
+  Fit(const std::vector<Sample>& samples, const std::vector<Alike>& alike,
       bool unless)
-      : unless_(unless), failed_((samples.size() + 63) / 64), all_(failed_) {
+      : unless_(unless),
+        failed_((samples.size() + 63) / 64),
+        all_(failed_),
+        alike_(alike) {
     for (size_t n = 0; n < samples.size(); ++n) {
       set(all_, n);
       if (samples[n].failed != unless) set(failed_, n);
-    }
-    std::map<Bits, std::vector<Atom>> classes;
-    for (const Atom& atom : atoms) {
-      Bits holds(all_.size());
-      for (size_t n = 0; n < samples.size(); ++n)
-        if (atom.holds(samples[n].values)) set(holds, n);
-      classes[holds].push_back(atom);
-    }
-    for (auto& [holds, same] : classes) {
-      std::stable_sort(
-          same.begin(), same.end(),
-          [](const Atom& a, const Atom& b) { return a.cost < b.cost; });
-      if (same.size() > kMostAlike) same.resize(kMostAlike);
-      alike_.push_back({holds, std::move(same)});
     }
   }
 
@@ -215,7 +228,7 @@ class Fit {
     measure(beam[0]);
     std::vector<Conjunction> found;
     if (!unless_) found = beam;
-    for (size_t size = 1; size <= kMostAtoms; ++size) {
+    for (size_t size = 1; size <= kMostAtoms && is_worth_more(found); ++size) {
       beam = grown(beam);
       if (size > 1 || !unless_)
         found.insert(found.end(), beam.begin(), beam.end());
@@ -228,10 +241,6 @@ class Fit {
   }
 
  private:
-  static void set(Bits& bits, size_t n) {
-    bits[n / 64] |= uint64_t{1} << n % 64;
-  }
-
   void measure(Conjunction& one) const {
     one.lost = one.wrong = 0;
     for (size_t i = 0; i < all_.size(); ++i) {
@@ -245,56 +254,87 @@ class Fit {
            (unless_ ? kCostOfUnless : 0);
   }
 
+  // A further atom costs more than one wrong sample.
+  static bool is_worth_more(const std::vector<Conjunction>& found) {
+    return std::none_of(found.begin(), found.end(), [](const auto& one) {
+      return one.lost + one.wrong <= 1;
+    });
+  }
+
   // What is lost stays lost, what is wrong may still become right.
   double promise(const Conjunction& one) const {
     return kCostOfWrong * (3 * one.lost + one.wrong) + one.cost;
   }
 
+  struct Step {
+    size_t parent, alike;
+    double promise;
+    bool operator<(const Step& other) const {
+      return std::tie(promise, parent, alike) <
+             std::tie(other.promise, other.parent, other.alike);
+    }
+  };
+
   std::vector<Conjunction> grown(const std::vector<Conjunction>& beam) const {
-    struct Step {
-      size_t parent, alike;
-      double promise;
-    };
-    std::vector<Step> steps;
-    for (size_t parent = 0; parent < beam.size(); ++parent)
-      for (size_t n = 0; n < alike_.size(); ++n) {
-        const Conjunction next = counted(beam[parent], n);
-        if (next.wrong < beam[parent].wrong)
-          steps.push_back({parent, n, promise(next)});
-      }
-    std::stable_sort(
-        steps.begin(), steps.end(),
-        [](const Step& a, const Step& b) { return a.promise < b.promise; });
     std::vector<Conjunction> out;
     std::set<std::vector<size_t>> known;
-    for (const Step& step : steps) {
+    for (const Step& step : best_steps(beam)) {
       if (out.size() == kBeam) break;
       const Conjunction& parent = beam[step.parent];
-      Conjunction next = counted(parent, step.alike);
-      next.alike = parent.alike;
+      Conjunction next = parent;
       next.alike.push_back(step.alike);
       std::sort(next.alike.begin(), next.alike.end());
       if (!known.insert(next.alike).second) continue;
-      next.holds = parent.holds;
       for (size_t i = 0; i < all_.size(); ++i)
         next.holds[i] &= alike_[step.alike].holds[i];
+      next.cost += alike_[step.alike].atoms[0].cost;
+      measure(next);
       out.push_back(std::move(next));
     }
     return out;
   }
 
-  // What a conjunction with one atom more has lost and has wrong; without its
-  // samples.
-  Conjunction counted(const Conjunction& one, size_t alike) const {
+  // Enough for a beam: the same conjunction comes of each of its atoms last.
+  std::vector<Step> best_steps(const std::vector<Conjunction>& beam) const {
+    const size_t enough = kBeam * kMostAtoms;
+    std::vector<Step> steps;
+    double least = std::numeric_limits<double>::infinity();
+    const auto keep_best = [&] {
+      if (steps.size() <= enough) return;
+      std::nth_element(steps.begin(), steps.begin() + enough, steps.end());
+      steps.resize(enough + 1);
+      least = steps[enough].promise;
+    };
+    for (size_t parent = 0; parent < beam.size(); ++parent)
+      for (size_t n = 0; n < alike_.size(); ++n) {
+        const auto promise = promise_with(beam[parent], n, least);
+        if (promise) steps.push_back({parent, n, *promise});
+        if (steps.size() > 4 * enough) keep_best();
+      }
+    std::sort(steps.begin(), steps.end());
+    return steps;
+  }
+
+  // Of a conjunction with one atom more; nothing if that makes nothing right,
+  // or is worse than `least`.
+  std::optional<double> promise_with(const Conjunction& one, size_t alike,
+                                     double least) const {
     Conjunction next;
+    next.cost = one.cost + alike_[alike].atoms[0].cost;
+    next.lost = one.lost;
     const Bits& holds = alike_[alike].holds;
     for (size_t i = 0; i < all_.size(); ++i) {
-      const uint64_t both = one.holds[i] & holds[i];
-      next.lost += std::popcount(failed_[i] & ~both);
-      next.wrong += std::popcount(both & ~failed_[i]);
+      const uint64_t gone = one.holds[i] & failed_[i] & ~holds[i];
+      if (gone == 0) continue;
+      next.lost += std::popcount(gone);
+      if (promise(next) > least) return std::nullopt;
     }
-    next.cost = one.cost + alike_[alike].atoms[0].cost;
-    return next;
+    for (size_t i = 0; i < all_.size(); ++i)
+      next.wrong +=
+          std::popcount(one.holds[i] & holds[i] & all_[i] & ~failed_[i]);
+    const double promised = promise(next);
+    if (next.wrong >= one.wrong || promised > least) return std::nullopt;
+    return promised;
   }
 
   // With each of its atoms in all the ways that no sample tells apart, one at a
@@ -319,7 +359,7 @@ class Fit {
 
   bool unless_;
   Bits failed_, all_;
-  std::vector<Alike> alike_;
+  const std::vector<Alike>& alike_;
 };
 
 }  // namespace
@@ -400,10 +440,10 @@ std::string Hypothesis::formula() const {
 
 std::vector<Hypothesis> simplest_hypotheses(const std::vector<Sample>& samples,
                                             size_t most) {
-  const AtomMaker maker(samples);
+  const std::vector<Alike> alike = alike_of(samples);
   std::vector<Hypothesis> all;
   for (const bool unless : {false, true})
-    Fit(samples, maker.atoms, unless).add_to(all);
+    Fit(samples, alike, unless).add_to(all);
   std::stable_sort(all.begin(), all.end(),
                    [](const Hypothesis& a, const Hypothesis& b) {
                      return a.score < b.score;

@@ -93,6 +93,42 @@ constexpr Phrase kMade[] = {
     {"rows(seen > 0)", "a row sees a key", "no row sees a key"},
     {"rows(gaps > 0)", "a masked key lies between those that a row sees",
      "no masked key lies between those that a row sees"},
+    {"rows(seen % 2 != 0)", "a row sees an odd number of keys",
+     "no row sees an odd number of keys"},
+    {"rows(seen > 1 && seen % 2 != 0)",
+     "a row sees an odd number of keys above 1",
+     "no row sees an odd number of keys above 1"},
+    {"rows(seen % 4 != 0)", "4 does not divide the keys that a row sees",
+     "4 divides the keys that each row sees"},
+    {"rows(seen % 8 != 0)", "8 does not divide the keys that a row sees",
+     "8 divides the keys that each row sees"},
+    {"rows(window && window.left >= 0 && diagonal >= window.left && "
+     "diagonal - window.left < keys)",
+     "a row's window begins at a key", "no row's window begins at a key"},
+    {"rows(window && window.right >= 0 && diagonal + window.right >= 0 && "
+     "diagonal + window.right < keys)",
+     "a row's window ends at a key", "no row's window ends at a key"},
+    {"(causal && !rows(diagonal + 1 >= keys))",
+     "the causal rule hides keys from all rows",
+     "the causal rule hides no key from all rows"},
+    {"(rope && (rope.random || rope.first > 0 || Tq < Tk))",
+     "a rotated query stands elsewhere than in its row",
+     "every rotated query stands where its row is"},
+    {"rows(seen < lists.entries)",
+     "a list has more entries than its row sees keys",
+     "no list has more entries than its row sees keys"},
+    {"members(keys < Tk)", "a member has fewer keys than Tk",
+     "no member has fewer keys than Tk"},
+    {"members(queries < Tq)", "a member has fewer queries than Tq",
+     "no member has fewer queries than Tq"},
+    {"members(member > 0 && keys > 0)", "a member behind the first has a key",
+     "no member behind the first has a key"},
+    {"members(keys % page_size != 0)", "a member's last page is partly filled",
+     "no member's last page is partly filled"},
+    {"members(page_size > 0 && keys > page_size)",
+     "a member has more pages than one", "no member has more pages than one"},
+    {"(D > 0 && H * dv == D)", "H * dv = D", "H * dv is not D"},
+    {"(D > 0 && D % H == 0)", "H divides D", "H does not divide D"},
     {"(softcap && !softcap.over_one)", "softcap <= 1 is given",
      "no softcap <= 1 is given"},
     {"members(keys == 0)", "a member has no key", "every member has a key"},
@@ -262,6 +298,9 @@ constexpr Counted kCounted[] = {
       ""},
      {"!commands(new > 0 && before >= #)",
       "no tokens come behind # others or more", ""}}};
+int64_t rows_of_group(const Shape& s) {
+  return s.Hkv == 0 ? 0 : s.H / s.Hkv * s.Tq;
+}
 struct Product {
   std::string_view name;
   int64_t (*of)(const Shape& s);
@@ -270,6 +309,8 @@ constexpr Product kProducts[] = {
     {"B * H", [](const Shape& s) { return s.B * s.H; }},
     {"B * H * Tq", [](const Shape& s) { return s.B * s.H * s.Tq; }},
     {"H * Tq", [](const Shape& s) { return s.H * s.Tq; }},
+    // Rows that meet the same keys and values.
+    {"H / Hkv * Tq", [](const Shape& s) { return rows_of_group(s); }},
     {"B * H * Tq * Tk",
      [](const Shape& s) { return s.B * s.H * s.Tq * s.Tk; }}};
 
@@ -277,8 +318,10 @@ struct Between {
   const char *left, *right;
   char sign;  // - or /
 };
-constexpr Between kBetween[] = {
-    {"Tk", "Tq", '-'}, {"H", "Hkv", '/'}, {"d", "dv", '-'}};
+constexpr Between kBetween[] = {{"Tk", "Tq", '-'},
+                                {"H", "Hkv", '/'},
+                                {"d", "dv", '-'},
+                                {"context", "Tq", '-'}};
 
 std::function<int64_t(const Situation&)> value_of(const ConditionName& name) {
   return [&name](const Situation& situation) {
@@ -455,6 +498,10 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
     set_length(s, &Shape::Tq, to);
   else if (name == "Tk - Tq" && s.D == 0)
     set_surplus(s, to);
+  else if (name == "H / Hkv * Tq" && s.Hkv > 0 && to % s.group() == 0)
+    set_length(s, &Shape::Tq, to / s.group());
+  else if (name == "context - Tq" && out.context > 0 && s.Tq + to > 0)
+    out.context = s.Tq + to;
   else if (name == "window.left" && out.window)
     out.window->left = to;
   else if (name == "window.right" && out.window)
