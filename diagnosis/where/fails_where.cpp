@@ -25,6 +25,8 @@ constexpr size_t kMostWaiting = 1200;    // of variations and those
 constexpr int kMostQuestions = 130;
 constexpr int kFreshCases = 50;  // of which some are not taken
 constexpr int kMostTrials = 5;
+// Trials after which no sentence was right in four of five cases.
+constexpr int kMostHopeless = 2;
 // Failing cases whose variations are looked at.
 constexpr int kMostVaried = 4;
 // Cases that fail as a sentence says, and that lack one of its atoms alone.
@@ -63,10 +65,13 @@ class WhereSearch {
     FailsWhere out;
     if (!choose_setting()) return out;
     ask_first();
+    int hopeless = 0;
     for (int trial = 0; trial < kMostTrials; ++trial) {
       while (questions_ < kMostQuestions && has_room() && ask_next())
         ++questions_;
       const bool is_outdone = hold_against_fresh(trial, out);
+      hopeless += 5 * out.fresh.right < 4 * out.fresh.all;
+      if (hopeless == kMostHopeless) break;
       if ((out.fresh.are_believable() && !is_outdone) || !has_room()) break;
       questions_ -= kMostQuestions / 4;
       rivals_.clear();
@@ -391,9 +396,15 @@ class WhereSearch {
 
   void ask_fresh(const Hypothesis& best, int batch, int count,
                  FreshVerdicts& fresh) {
-    for (const Case& value :
-         fresh_cases(best, *setting_, failing_cases(),
-                     kFreshSeed + static_cast<uint64_t>(batch), count)) {
+    const std::vector<Case> cases =
+        fresh_cases(best, *setting_, failing_cases(),
+                    kFreshSeed + static_cast<uint64_t>(batch), count);
+    // They come failing first and passing last. Of a kernel that keeps what an
+    // earlier call left each would follow its like, and be as predicted; so
+    // they are asked from both ends in turn.
+    for (size_t n = 0; n < cases.size(); ++n) {
+      const Case& value =
+          n % 2 == 0 ? cases[n / 2] : cases[cases.size() - 1 - n / 2];
       if (verdicts_.count(to_string(value)) > 0) continue;
       const bool predicted = best.predicts_failure(setting_->values(value));
       const auto failed = ask(value);
