@@ -680,7 +680,7 @@ std::string FailsWhere::text() const {
     out = "no short sentence says where. The nearest: " +
           (hypothesis.is_always() ? "" : std::string("where ")) +
           hypothesis.sentence() + data + ", which is right in " + counts +
-          cases + ".";
+          cases + (fresh.right == fresh.all ? ", too few to tell." : ".");
   } else if (hypothesis.is_always()) {
     out = "for every input" + data + ": " + counts + cases + " fail.";
   } else {

@@ -50,7 +50,7 @@ struct Sample {
   bool failed = false;
 };
 
-// The simplest conjunctions of at most three atoms, and "unless" such, that
+// The simplest conjunctions of at most four atoms, and "unless" such, that
 // agree with the samples, or nearly; the best first, at most `most`.
 std::vector<Hypothesis> simplest_hypotheses(const std::vector<Sample>& samples,
                                             size_t most);
