@@ -241,6 +241,7 @@ MemberKeys keys_of(const Case& c, int64_t member) {
 }
 
 int64_t new_tokens(const Case& c) {
+  if (c.append == 0) return 0;
   int64_t count = c.append;
   for (int64_t m = 0; m < members_of(c); ++m)
     count = std::min(count, keys_of(c, m).count);

@@ -70,6 +70,10 @@ TEST(Door, EveryErrorIsOneLineThatNamesTheFile) {
             plugin("bad_name") +
                 ": kernel 0: the name \"Bad Kernel\" is not of the form "
                 "family/variant in [a-z0-9_]");
+  EXPECT_EQ(error_of(plugin("bad_paths")),
+            plugin("bad_paths") +
+                ": kernel bad/copy: paths[0] is at -64; allowed: 2 to "
+                "131072");
   EXPECT_EQ(error_of(plugin("bad"), "refuse"),
             plugin("bad") +
                 ": qkvet_open() returned INVALID_ARGUMENT: this config is not "

@@ -113,6 +113,15 @@ constexpr qkvet_capabilities capabilities_with(
   return c;
 }
 
+// The same with the extents at which a kernel takes another path.
+constexpr qkvet_capabilities with_paths(
+    qkvet_capabilities c, std::initializer_list<qkvet_path> paths) {
+  for (const qkvet_path& path : paths) {
+    c.paths[c.path_count++] = path;
+  }
+  return c;
+}
+
 // Without options: the skeletons of the faults, of caches and of layers.
 inline constexpr qkvet_capabilities kCommonCapabilities =
     capabilities_with(kCommonOptions, {kF32, kF16, kBf16});

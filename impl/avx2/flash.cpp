@@ -293,11 +293,18 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
   });
 }
 
+constexpr qkvet_capabilities kCapabilities =
+    with_paths(kAllListsCapabilities, {{QKVET_AXIS_TK, kTileKeys},
+                                       {QKVET_AXIS_TK, kPanel},
+                                       {QKVET_AXIS_TQ, kMicroRows},
+                                       {QKVET_AXIS_TQ, kBlockRows},
+                                       {QKVET_AXIS_DV, kPanel}});
+
 constexpr qkvet_kernel make() {
   qkvet_kernel kernel = plain_kernel(
       "avx2/flash", "tiled online softmax on AVX2 and FMA, packed K and V",
       {"impl/avx2/flash.cpp", __LINE__}, &kFlashPrecision, forward,
-      &kAllListsCapabilities);
+      &kCapabilities);
   kernel.open = open;
   kernel.close = close;
   kernel.backward = &kBackwardTable<PlainBackward, gradient_on_avx2>;

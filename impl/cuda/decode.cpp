@@ -366,10 +366,14 @@ constexpr qkvet_precision kPrecision = [] {
   p.merge = QKVET_MERGE_MLO;
   return p;
 }();
-constexpr qkvet_capabilities kCapabilities =
+// Up to the most parts each is a tile of keys, and from there on more of them.
+constexpr qkvet_capabilities kCapabilities = with_paths(
     device_capabilities(kDeviceOptions | kServingOptions |
                             QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR,
-                        {kF32, kF16, kBf16}, kMostWidth);
+                        {kF32, kF16, kBf16}, kMostWidth),
+    {{QKVET_AXIS_TK, kKeys},
+     {QKVET_AXIS_TK, kMostParts* kKeys},
+     {QKVET_AXIS_TQ, kRows}});
 
 constexpr qkvet_kernel decode_kernel() {
   qkvet_kernel kernel = device_kernel(

@@ -8,8 +8,9 @@
 namespace qkvet::impl {
 namespace {
 
-constexpr qkvet_capabilities kCapabilities =
-    device_capabilities(kDeviceOptions, {kF32, kF16, kBf16}, kFlashMostWidth);
+constexpr qkvet_capabilities kCapabilities = with_paths(
+    device_capabilities(kDeviceOptions, {kF32, kF16, kBf16}, kFlashMostWidth),
+    {{QKVET_AXIS_TQ, kFlashRows}, {QKVET_AXIS_TK, kFlashKeys}});
 
 }  // namespace
 

@@ -260,7 +260,8 @@ constexpr qkvet_precision kPrecision = [] {
 #endif
 
 constexpr qkvet_capabilities kCapabilities =
-    device_capabilities(kDeviceOptions, {kF16, kBf16}, kMostWidth);
+    with_paths(device_capabilities(kDeviceOptions, {kF16, kBf16}, kMostWidth),
+               {{QKVET_AXIS_TQ, kMmaRows}, {QKVET_AXIS_TK, kMmaKeys}});
 
 constexpr qkvet_dialect kDialect = [] {
   qkvet_dialect d = options_dialect();

@@ -93,7 +93,7 @@ constexpr qkvet_capabilities kCapabilities = [] {
                             QKVET_OPTION_INT32_LENGTHS,
                         {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_LAYOUT_INVARIANT | QKVET_FLAG_PAGE_PLACEMENT_INVARIANT;
-  return c;
+  return with_paths(c, {{QKVET_AXIS_TK, kTile}});
 }();
 
 }  // namespace

@@ -275,7 +275,8 @@ constexpr qkvet_capabilities kCapabilities = [] {
       {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_LAYOUT_INVARIANT | QKVET_FLAG_PAGE_PLACEMENT_INVARIANT |
              QKVET_FLAG_BATCH_INVARIANT;
-  return c;
+  return with_paths(
+      c, {{QKVET_AXIS_TK, kTileKeys}, {QKVET_AXIS_TQ, kBlockQueries}});
 }();
 
 }  // namespace

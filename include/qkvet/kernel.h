@@ -45,9 +45,9 @@ extern "C" {
 
 #define QKVET_ABI_MAJOR 1
 #define QKVET_ABI_MINOR                                   \
-  3 /* 1: qkvet_kernel.merge; 2: page_indptr and its      \
+  4 /* 1: qkvet_kernel.merge; 2: page_indptr and its      \
        lists, lengths in int32, slopes of each member; 3: \
-       key_indices, topk_length */
+       key_indices, topk_length; 4: paths */
 
 #if defined(_WIN32)
 #define QKVET_EXPORT __declspec(dllexport)
@@ -330,6 +330,26 @@ typedef struct qkvet_dtype_rule {
   qkvet_dtype o;
 } qkvet_dtype_rule;
 
+/* An extent at which the kernel takes another path: the rows or keys of a tile,
+ * the keys of a partition, the number of keys from which on they are split, a
+ * width with code of its own. Calls then have it, the extents just below and
+ * just beyond it and its first multiples, and sums of two of an axis, with each
+ * option that is declared. What is not declared is met by chance, near powers
+ * of two more often than elsewhere. */
+typedef struct qkvet_path {
+  int32_t axis; /* QKVET_AXIS_* */
+  int32_t at;   /* 2 .. QKVET_MOST_PATH */
+} qkvet_path;
+enum {
+  QKVET_AXIS_TQ = 1,
+  QKVET_AXIS_TK = 2,
+  QKVET_AXIS_D = 3,
+  QKVET_AXIS_DV = 4,
+  QKVET_AXIS_B = 5, /* members, of a packed batch as well */
+  QKVET_AXIS_H = 6  /* query heads */
+};
+#define QKVET_MOST_PATH 131072
+
 /* What is not declared here is not tested, and shown as such. */
 typedef struct qkvet_capabilities {
   size_t struct_size;
@@ -348,6 +368,8 @@ typedef struct qkvet_capabilities {
   qkvet_extent_rule tk;
   int32_t page_size_count; /* 0: any page size */
   int64_t page_sizes[16];
+  int32_t path_count; /* since minor version 4; 0: not declared */
+  qkvet_path paths[16];
 } qkvet_capabilities;
 
 /* Where correct libraries differ. 0 everywhere: not declared, found by probes,

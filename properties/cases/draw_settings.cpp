@@ -164,7 +164,9 @@ bool may_have(const Scope& scope, const SettingRow& row) {
   };
   switch (row.kind) {
     case SettingKind::kOption:
-      return (scope.options & row.option) != 0;
+      // Where an extent is empty nothing is computed, and nothing meets.
+      return (scope.options & row.option) != 0 &&
+             row.option != QKVET_OPTION_EMPTY_EXTENTS;
     case SettingKind::kRows:
     case SettingKind::kKeys:
       return extents_of_class(row.value).first <= largest_extent(scope.largest);

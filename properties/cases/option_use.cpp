@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "core/capability/option_table.h"
+#include "core/capability/paths.h"
 #include "properties/cases/scope.h"
 
 namespace qkvet::properties {
@@ -61,6 +62,22 @@ void OptionUse::count(const KernelCall& call, const CallOutcome& outcome) {
       StorageTypes(call.q_dtype, call.kv_dtype, call.o_dtype))];
   ++layouts_[call.layout];
   if (call.page_size > 0) ++page_sizes_[call.page_size];
+  const Shape& s = call.shape;
+  for (const auto& [axis, extent] : {std::pair{QKVET_AXIS_TQ, s.Tq},
+                                     {QKVET_AXIS_TK, s.Tk},
+                                     {QKVET_AXIS_D, s.d},
+                                     {QKVET_AXIS_DV, s.dv},
+                                     {QKVET_AXIS_B, s.B},
+                                     {QKVET_AXIS_H, s.H}})
+    ++extents_[axis][extent];
+}
+
+int64_t OptionUse::near(const qkvet_path& path) const {
+  const auto found = extents_.find(path.axis);
+  int64_t calls = 0;
+  for (int64_t beside = -1; beside <= 1 && found != extents_.end(); ++beside)
+    calls += at_or_zero(found->second, path.at + beside);
+  return calls;
 }
 
 void OptionUse::add(const OptionUse& other) {
@@ -72,6 +89,8 @@ void OptionUse::add(const OptionUse& other) {
   for (const auto& [layout, count] : other.layouts_) layouts_[layout] += count;
   for (const auto& [size, count] : other.page_sizes_)
     page_sizes_[size] += count;
+  for (const auto& [axis, counts] : other.extents_)
+    for (const auto& [extent, count] : counts) extents_[axis][extent] += count;
 }
 
 OptionUse::Use OptionUse::use_of(uint64_t option) const {
@@ -119,6 +138,8 @@ std::vector<OptionUse::Declared> OptionUse::declared(
     if (kernel.has_option(QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR))
       out.push_back({"pages of " + std::to_string(can.page_sizes[n]),
                      at_or_zero(page_sizes_, can.page_sizes[n])});
+  for (const qkvet_path& path : paths_of(can))
+    out.push_back({"around " + path_text(path), near(path)});
   // Kernels are called on one device: kernel.device().
   if (std::popcount(can.devices) > 1) out.push_back({"a second device", 0});
   return out;

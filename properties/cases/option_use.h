@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many calls had what a kernel declares: options, storage types, layouts,
-// page sizes, devices. An option that it mostly refuses is hollow: declared,
+// page sizes, paths,
+// devices. An option that it mostly refuses is hollow: declared,
 // and hardly there. What no call had was not judged.
 #ifndef QKVET_PROPERTIES_CASES_OPTION_USE_H_
 #define QKVET_PROPERTIES_CASES_OPTION_USE_H_
@@ -41,11 +42,14 @@ class OptionUse {
     int64_t answered() const { return asked - refused; }
   };
   Use use_of(uint64_t option) const;
+  // Answered calls at a path or next to it.
+  int64_t near(const qkvet_path& path) const;
 
   std::map<uint64_t, Use> uses_;            // by QKVET_OPTION_*
   std::map<std::string, int64_t> storage_;  // answered calls, by its name
   std::map<Layout, int64_t> layouts_;
   std::map<int64_t, int64_t> page_sizes_;
+  std::map<int32_t, std::map<int64_t, int64_t>> extents_;  // by QKVET_AXIS_*
 };
 
 }  // namespace qkvet::properties

@@ -9,6 +9,7 @@
 #include "core/capability/option_table.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/subject.h"
+#include "properties/judging/visibility.h"
 
 namespace qkvet::properties {
 namespace {
@@ -67,7 +68,8 @@ KernelCall call_without_data(const Case& value, Operation operation,
   return call;
 }
 
-// What the calls of the case have; empty if the kernel is not asked, or some
+// What the calls of the case have, and nothing where nothing is computed: no
+// row sees a key. Empty if the kernel is not asked, or some
 // call is not as declared.
 std::vector<SettingSet> settings_in(const Law& law, const Case& value,
                                     const KernelInfo& kernel) {
@@ -90,7 +92,9 @@ std::vector<SettingSet> settings_in(const Law& law, const Case& value,
     call.want_dropout_mask = planned.want_dropout_mask;
     std::string why;
     if (!capability_allows(kernel, call, &why)) return {};
-    out.push_back(settings_of(value, call));
+    const Case& asked = planned.variant ? *planned.variant : value;
+    out.push_back(some_row_sees_a_key(asked) ? settings_of(value, call)
+                                             : SettingSet{});
   }
   return out;
 }
@@ -325,9 +329,8 @@ class Builder {
         if (++tries > kMostExtensions) break;
         const SettingRow& row = setting_rows()[setting];
         if (row.kind == SettingKind::kOption &&
-            (options_in(wanted) >= kMostOptionsOfCase ||
-             row.option == QKVET_OPTION_EMPTY_EXTENTS))
-          continue;  // where nothing is computed, nothing meets
+            options_in(wanted) >= kMostOptionsOfCase)
+          continue;
         std::vector<size_t> wider = wanted;
         wider.push_back(setting);
         auto made = make(*best->one.law, wider, 0);
@@ -378,6 +381,10 @@ class Builder {
 };
 
 }  // namespace
+
+bool is_asked(const Law& law, const Case& value, const KernelInfo& kernel) {
+  return !settings_in(law, value, kernel).empty();
+}
 
 int64_t cost_of(const Case& value) {
   constexpr int64_t kBeside = int64_t{1} << 15;

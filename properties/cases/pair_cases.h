@@ -55,6 +55,10 @@ struct PairPlan {
   int64_t most_cost = 0;
 };
 
+// Whether the kernel is asked the law of the case, and declares all of its
+// calls.
+bool is_asked(const Law& law, const Case& value, const KernelInfo& kernel);
+
 // A pure function of the plan. Nothing of kernels with too many different
 // declarations: it would take longer than their plan.
 PairCases cases_for_pairs(const PairPlan& plan);

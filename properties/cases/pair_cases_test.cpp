@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "core/capability/option_table.h"
@@ -50,13 +49,6 @@ TEST(PairCases, WhatIsMissingIsMetAndNoOtherCaseMoves) {
   EXPECT_FALSE(pairs_of(after).cannot().empty());
 }
 
-// Whether some row sees a key: of others o is 0, and what they answer is a
-// kernel's own.
-bool sees_a_key(const OracleOutput& oracle) {
-  return std::any_of(oracle.o.begin(), oracle.o.end(),
-                     [](double o) { return o != 0 && !std::isnan(o); });
-}
-
 // The control: a kernel that is wrong where two options meet, and only there.
 TEST(PairCases, TwoOptionsThatAreWrongTogetherAreFound) {
   const auto never = pairs_of(run_fake(plan_of(240, false))).never();
@@ -74,17 +66,13 @@ TEST(PairCases, TwoOptionsThatAreWrongTogetherAreFound) {
     const OptionRow* const one = option_of(first);
     const OptionRow* const other = option_of(second);
     if (one == nullptr || other == nullptr || missed == 6) continue;
-    std::atomic<bool> has_numbers = false;
     const auto wrong = [&](const KernelCall& call, OracleOutput& oracle,
                            CallOutcome&) {
       if (!one->in(call) || !other->in(call)) return;
-      has_numbers = has_numbers || sees_a_key(oracle);
       // Among large values 10 more would be none of their errors.
       for (double& o : oracle.o) o = std::nan("");
     };
     const bool finds = some_failed(run_fake(plan_of(240, true), {}, wrong));
-    // No row sees a key where they meet: no number could be wrong.
-    if (!has_numbers) continue;
     missed += !some_failed(run_fake(plan_of(240, false), {}, wrong));
     EXPECT_TRUE(finds) << first << " with " << second;
     found += finds;
@@ -105,6 +93,45 @@ TEST(PairCases, AreTheSameForAnyNumberOfThreads) {
   for (size_t n = 0; n < one.kernels[0].cells.size(); ++n)
     EXPECT_EQ(one.kernels[0].cells[n].checked,
               three.kernels[0].cells[n].checked);
+}
+
+// Where no row sees a key no number can be wrong: who meets there has not met.
+TEST(PairCases, NothingMeetsWhereNothingIsComputed) {
+  PairTable computed{};
+  const auto note = [&](const KernelCall& call, OracleOutput& oracle,
+                        CallOutcome&) {
+    if (std::none_of(oracle.lse.begin(), oracle.lse.end(),
+                     [](double lse) { return std::isfinite(lse); }))
+      return;
+    SettingSet has;
+    for (size_t n = 0; n < option_rows().size(); ++n)
+      has[n] = option_rows()[n].in(call);
+    for (size_t n = 0; n < option_rows().size(); ++n)
+      if (has[n]) computed[n] |= has;
+  };
+  const MetPairs met = pairs_of(run_fake(plan_of(240, true), {}, note));
+  int pairs = 0;
+  for (size_t a = 0; a < met.settings.size(); ++a)
+    for (size_t b = 0; b < a; ++b) {
+      if (!met.met[a][b]) continue;
+      const auto number = [](const std::string& name) {
+        const auto& rows = setting_rows();
+        return static_cast<size_t>(std::find_if(rows.begin(), rows.end(),
+                                                [&](const SettingRow& row) {
+                                                  return row.name == name;
+                                                }) -
+                                   rows.begin());
+      };
+      const size_t one = number(met.settings[a]);
+      const size_t other = number(met.settings[b]);
+      if (std::max(one, other) >= option_rows().size()) continue;
+      ++pairs;
+      EXPECT_TRUE(computed[one][other])
+          << met.settings[a] << " with " << met.settings[b];
+      EXPECT_NE(met.settings[a], "empty extents");
+      EXPECT_NE(met.settings[b], "empty extents");
+    }
+  EXPECT_GT(pairs, 200);
 }
 
 // A pair that some draw has is none that cannot be: the builder finds it, too.

@@ -56,7 +56,8 @@ struct MetPairs {
 
 class PairCoverage {
  public:
-  // A call that was answered, and the case that it was made for.
+  // A call that was answered, and the case that it was made for; of a case in
+  // which some row sees a key: in others no number can be wrong.
   void count(const Case& value, const KernelCall& call);
   void add(const PairCoverage& other);
   // `can`: pairs that cases can be made for, if somebody knows.

@@ -80,6 +80,7 @@ struct Scope {
   qkvet_extent_rule tk = {};
   qkvet_extent_rule group = {};     // H / Hkv
   std::vector<int64_t> page_sizes;  // that some kernel takes; empty: any
+  std::vector<qkvet_path> paths;    // of all kernels
   bool pages_only = false;          // no kernel takes rows
   bool few_shapes = false;          // every kernel compiles for each shape
   bool causal_only = false;         // no kernel takes calls that are not causal

@@ -11,6 +11,7 @@
 #include "core/capability/declaration.h"
 #include "core/capability/kernel_info.h"
 #include "core/capability/option_table.h"
+#include "core/capability/paths.h"
 #include "properties/conventions/conventions.h"
 
 namespace qkvet::properties {
@@ -237,8 +238,8 @@ qkvet_extent_rule* extent_of(std::string_view key, qkvet_capabilities& c) {
 
 constexpr std::string_view kOwnFields =
     "subject source options flags layouts dtypes d dv group tq tk page_sizes "
-    "rope layer layer.fused layer.weight layer.mask pages.order pages.pool "
-    "case";
+    "paths rope layer layer.fused layer.weight layer.mask pages.order "
+    "pages.pool case";
 
 }  // namespace
 
@@ -287,6 +288,7 @@ std::string declare(std::string_view key, std::string_view value,
     return read_bits(BitKind::kLayer, value, &declared.layer_options);
   if (key == "dtypes") return read_dtypes(value, capabilities);
   if (key == "page_sizes") return read_page_sizes(value, capabilities);
+  if (key == "paths") return read_paths(value, capabilities);
   if (key == "rope") return read_ropes(value, &convention.ropes);
   if (key == "layer.fused")
     return read_word(value, kFusedWords, &convention.layer.fused);

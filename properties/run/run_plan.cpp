@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/capability/capability.h"
+#include "core/capability/paths.h"
 #include "properties/cases/small_scope.h"
 #include "properties/judging/subject.h"
 #include "properties/run/runner.h"
@@ -140,6 +141,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   scope.tk = first.tk;
   scope.group = first.group;
   scope.page_sizes.clear();
+  scope.paths.clear();
   scope.pages_only = scope.causal_only = scope.few_shapes = true;
   scope.refusals = ~uint64_t{0};
   bool any_page = false;
@@ -175,6 +177,12 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     const auto count = std::clamp<int32_t>(mine.page_size_count, 0, 16);
     constexpr uint64_t kPages = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR;
     any_page |= count == 0 && (mine.options & kPages) != 0;
+    for (const qkvet_path& path : paths_of(mine))
+      if (std::none_of(scope.paths.begin(), scope.paths.end(),
+                       [&path](const qkvet_path& had) {
+                         return had.axis == path.axis && had.at == path.at;
+                       }))
+        scope.paths.push_back(path);
     scope.page_sizes.insert(scope.page_sizes.end(), mine.page_sizes,
                             mine.page_sizes + count);
   }
@@ -229,6 +237,66 @@ int64_t most_cases(const RunOptions& options) {
   return most * options.cases_per_law;
 }
 
+namespace {
+
+// What the parts say of their progress, as of one run.
+class Progress {
+ public:
+  Progress(std::vector<Part>& parts, const RunOptions& options)
+      : say_(options.progress), own_(parts.size()) {
+    if (!say_) return;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      planned_ += options.budget ? 0 : planned_of(parts[i]);
+      parts[i].options.progress = [this, i](const RunProgress& own) {
+        own_[i] = own;
+        RunProgress all{0, planned_, 0, own.shrinking};
+        for (const RunProgress& one : own_) {
+          all.done += one.done;
+          all.failures += one.failures;
+        }
+        say_(all);
+      };
+    }
+  }
+
+ private:
+  const std::function<void(const RunProgress&)>& say_;
+  std::vector<RunProgress> own_;
+  int64_t planned_ = 0;
+};
+
+// The parts take turns, so that the first failure is not behind the whole plan
+// of a part that passes.
+RunResult run_in_turns(std::vector<Part>& parts, const ExecutorFactory& open,
+                       RunResult all) {
+  std::vector<std::unique_ptr<SubjectRun>> runs;
+  std::vector<SubjectRun*> going;
+  for (const Part& part : parts) {
+    runs.push_back(begin_subject(part.kernels, open, part.options));
+    going.push_back(runs.back().get());
+  }
+  const SubjectRun* failed = nullptr;
+  while (!going.empty() && failed == nullptr)
+    std::erase_if(going, [&failed](SubjectRun* run) {
+      if (failed != nullptr) return false;
+      const bool more = run->round();
+      if (run->has_failed()) failed = run;
+      return !more;
+    });
+  for (size_t i = 0; i < parts.size(); ++i) {
+    RunResult result =
+        runs[i]->finish(failed == nullptr || failed == runs[i].get());
+    if (!result.error.empty()) return result;
+    const double wall = std::max(all.wall_seconds, result.wall_seconds);
+    add_part(parts[i], std::move(result), all);
+    all.wall_seconds = wall;  // of all at once
+    if (some_failed(all)) failed = runs[i].get();
+  }
+  return all;
+}
+
+}  // namespace
+
 RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
                    const ExecutorFactory& open, const RunOptions& options) {
   RunResult all;
@@ -241,22 +309,12 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
     if (part.kernels.empty() || part.options.laws.empty()) continue;
     parts.push_back(std::move(part));
   }
-  // What the parts say of their progress, as of one run.
-  RunProgress before;
-  for (const Part& part : parts)
-    before.planned += options.budget ? 0 : planned_of(part);
+  const Progress progress(parts, options);
+  if (options.fail_fast && !options.budget)
+    return run_in_turns(parts, open, std::move(all));
   for (Part& part : parts) {
-    RunProgress now = before;
-    if (options.progress)
-      part.options.progress = [&](const RunProgress& own) {
-        now = {before.done + own.done, before.planned,
-               before.failures + own.failures, own.shrinking};
-        options.progress(now);
-      };
     RunResult result = run_subject(part.kernels, open, part.options);
     if (!result.error.empty()) return result;
-    before.done += result.planned_cases * std::ssize(part.kernels);
-    before.failures = now.failures;
     add_part(part, std::move(result), all);
     if (all.interrupted || (options.fail_fast && some_failed(all))) break;
   }

@@ -11,6 +11,8 @@
 #include "properties/cases/option_use.h"
 #include "properties/cases/pair_cases.h"
 #include "properties/cases/pair_coverage.h"
+#include "properties/cases/wide_cases.h"
+#include "properties/judging/visibility.h"
 #include "properties/run/failure.h"
 #include "properties/run/shrink.h"
 #include "properties/run/tally.h"
@@ -38,13 +40,14 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-class Runner {
+class Runner : public SubjectRun {
  public:
   Runner(const std::vector<KernelUnderTest>& kernels,
          const ExecutorFactory& open, const RunOptions& options)
       : kernels_(kernels),
         open_(open),
         options_(options),
+        per_law_(options.fail_fast ? kFirstRoundPerLaw : kRoundPerLaw),
         has_failed_(kernels.size() * options.laws.size()),
         hangs_(kernels.size()) {
     for (const Law* law : options.laws)
@@ -52,7 +55,9 @@ class Runner {
     if (asked_.empty()) asked_ = options.laws;
   }
 
-  RunResult run();
+  bool round() override;
+  bool has_failed() const override { return failing_ > 0; }
+  RunResult finish(bool whole) override;
 
  private:
   struct Lane {  // one thread
@@ -91,10 +96,10 @@ class Runner {
   void report_progress(bool shrinking) const;
   bool is_stopped() const { return options_.stop && options_.stop(); }
   void replace_refused();
-  void add_missing_pairs();
+  void add_cases();
   Case case_of(const Law& law, int64_t number) const;
   PairCoverage pairs_of(size_t kernel) const;
-  RunResult finish();
+  RunResult result();
 
   // Every law's cases in turn, whatever their number.
   bool with_twin(int64_t number) const {
@@ -115,6 +120,8 @@ class Runner {
   const RunOptions& options_;
   std::vector<const Law*> asked_;  // laws that some kernel can answer
   const Clock::time_point start_ = Clock::now();
+  std::string error_;  // why there are no lanes
+  int64_t per_law_;    // cases of the next round
   std::vector<Lane> lanes_;
   std::vector<Tally> total_;
   std::vector<std::vector<Failure>> failures_;  // per cell
@@ -222,10 +229,13 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
   }
   for (size_t i = 0; i < works.size(); ++i) {
     const auto [from, count] = slices[i];
+    const Case& value = works[i].second->value();
+    const bool computes = count > 0 && value.subject() == Subject::kAttention &&
+                          some_row_sees_a_key(value);
     for (size_t call = from; call < from + count; ++call) {
       lane.uses[kernel].count(calls[call], outcomes[call]);
-      if (outcomes[call].status == CallStatus::kDone)
-        lane.pairs[kernel].count(works[i].second->value(), calls[call]);
+      if (computes && outcomes[call].status == CallStatus::kDone)
+        lane.pairs[kernel].count(value, calls[call]);
     }
   }
   const double per_call =
@@ -367,7 +377,7 @@ void Runner::settle_strays() {
   }
 }
 
-RunResult Runner::finish() {
+RunResult Runner::result() {
   RunResult result;
   for (size_t k = 0; k < kernels_.size(); ++k) {
     KernelResult kernel{kernels_[k], {}};
@@ -443,7 +453,7 @@ PairCoverage Runner::pairs_of(size_t kernel) const {
 // Behind all other cases, so that none of them has another number. A shard does
 // not know what the others met, a budget is spent, and a kernel that compiles
 // for each shape is not to meet new ones.
-void Runner::add_missing_pairs() {
+void Runner::add_cases() {
   if (!options_.covers_pairs || options_.planned || options_.budget ||
       options_.shards > 1 || options_.scope.few_shapes || asked_.empty() ||
       asked_[0]->domain.subject != Subject::kAttention ||
@@ -451,6 +461,7 @@ void Runner::add_missing_pairs() {
     return;
   // Of the plan: so much of its cases, and of what they cost.
   constexpr int64_t kShare = 8;
+  constexpr int64_t kShareOfWide = 32;
   PairPlan plan{asked_, options_.seed, options_.scope, {}, {}, 0, 0};
   for (size_t k = 0; k < kernels_.size(); ++k) {
     const PairCoverage pairs = pairs_of(k);
@@ -458,55 +469,75 @@ void Runner::add_missing_pairs() {
     plan.met.push_back(pairs.table());
     pairs_before_.push_back(pairs.pairs());
   }
-  for (const Lane& lane : lanes_) plan.most_cost += lane.cost;
-  plan.most_cost /= kShare;
-  plan.most_cases = planned_done_ / kShare;
+  int64_t cost = 0;
+  for (const Lane& lane : lanes_) cost += lane.cost;
   lacking_.clear();
   {
     const Stopwatch watch(lanes_[0].time.generate);
+    plan.most_cost = cost / kShareOfWide;
+    plan.most_cases = planned_done_ / kShareOfWide;
+    std::vector<PairCase> wide = wide_cases(plan);
+    plan.most_cost = cost / kShare;
+    plan.most_cases = planned_done_ / kShare - std::ssize(wide);
     added_ = cases_for_pairs(plan);
+    added_.cases.insert(added_.cases.begin(),
+                        std::make_move_iterator(wide.begin()),
+                        std::make_move_iterator(wide.end()));
   }
   first_added_ = cases_done_ + 1;
   if (!added_.cases.empty())
     run_round(first_added_, cases_done_ + std::ssize(added_.cases));
 }
 
-RunResult Runner::run() {
-  total_.resize(kernels_.size() * options_.laws.size());
-  failures_.resize(total_.size());
-  strays_.resize(total_.size());
-  stopped_.resize(total_.size());
-  if (std::string error = open_lanes(); !error.empty()) {
-    RunResult result;
-    result.error = std::move(error);
-    return result;
+bool Runner::round() {
+  if (lanes_.empty()) {
+    total_.resize(kernels_.size() * options_.laws.size());
+    failures_.resize(total_.size());
+    strays_.resize(total_.size());
+    stopped_.resize(total_.size());
+    error_ = open_lanes();
   }
   const auto laws = static_cast<int64_t>(options_.laws.size());
-  int64_t per_law = options_.fail_fast ? kFirstRoundPerLaw : kRoundPerLaw;
-  for (int64_t first = 1; laws > 0; first = cases_done_ + 1) {
-    if (options_.budget ? seconds_since(start_) >= *options_.budget && rounds_
-                        : first > options_.cases)
-      break;
-    int64_t last = first + per_law * laws - 1;
-    per_law = std::min(2 * per_law, kRoundPerLaw);
-    if (!options_.budget) last = std::min(last, options_.cases);
-    run_round(first, last);
-    if (options_.fail_fast && failing_ > 0) break;
-    if (is_stopped()) break;
+  const int64_t first = cases_done_ + 1;
+  if (!error_.empty() || laws == 0 || is_stopped()) return false;
+  if (options_.budget ? seconds_since(start_) >= *options_.budget && rounds_
+                      : first > options_.cases)
+    return false;
+  int64_t last = first + per_law_ * laws - 1;
+  per_law_ = std::min(2 * per_law_, kRoundPerLaw);
+  if (!options_.budget) last = std::min(last, options_.cases);
+  run_round(first, last);
+  return !(options_.fail_fast && failing_ > 0);
+}
+
+RunResult Runner::finish(bool whole) {
+  if (!error_.empty()) {
+    RunResult result;
+    result.error = std::move(error_);
+    return result;
   }
   interrupted_ = is_stopped();
   planned_done_ = cases_done_;
-  if (!interrupted_) replace_refused();
-  if (!interrupted_) add_missing_pairs();
+  if (!interrupted_ && whole) replace_refused();
+  if (!interrupted_ && whole) add_cases();
   shrink_failures();
-  return finish();
+  return result();
 }
 
 }  // namespace
 
+std::unique_ptr<SubjectRun> begin_subject(
+    const std::vector<KernelUnderTest>& kernels, const ExecutorFactory& open,
+    const RunOptions& options) {
+  return std::make_unique<Runner>(kernels, open, options);
+}
+
 RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
                       const ExecutorFactory& open, const RunOptions& options) {
-  return Runner(kernels, open, options).run();
+  Runner run(kernels, open, options);
+  while (run.round()) {
+  }
+  return run.finish(/*whole=*/true);
 }
 
 }  // namespace qkvet::properties

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -182,7 +183,8 @@ struct RunResult {
   std::vector<KernelResult> kernels;
   int64_t planned_cases = 0;   // per kernel and subject
   int64_t replaced_cases = 0;  // asked instead of refused ones, on top
-  int64_t added_cases = 0;     // for pairs that had not met, on top
+  int64_t added_cases = 0;     // for pairs that had not met and numbers
+                               // that need many bits, on top
   int64_t rounds = 0;
   bool interrupted = false;  // `stop` ended it
   double wall_seconds = 0;
@@ -226,6 +228,20 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
 // One part of a run: every kernel declares the subject of every law.
 RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
                       const ExecutorFactory& open, const RunOptions& options);
+
+// The same, a round at a time. What it is made of has to outlive it.
+class SubjectRun {
+ public:
+  virtual ~SubjectRun() = default;
+  virtual bool round() = 0;  // false: it was the last one, or none is left
+  virtual bool has_failed() const = 0;
+  // Not `whole`: another part has ended the run, and nothing follows the cases
+  // that were asked.
+  virtual RunResult finish(bool whole) = 0;
+};
+std::unique_ptr<SubjectRun> begin_subject(
+    const std::vector<KernelUnderTest>& kernels, const ExecutorFactory& open,
+    const RunOptions& options);
 
 // "" or in what the declaration is looser than generic, for some storage type
 // of the run that the kernel takes: "tile = 3 (generic: 16)".

@@ -337,6 +337,34 @@ TEST(Runner, ProgressIsThatOfTheWholeRun) {
   EXPECT_EQ(done, 96);
 }
 
+// A part that passes is not asked to its end before another fails.
+TEST(Runner, TheFirstFailureIsNotBehindThePlanOfAnotherPart) {
+  RunOptions options = of_two_subjects();
+  options.cases = 4000;
+  options.fail_fast = true;
+  Spoil spoil;
+  spoil.layer_answer = [](const LayerProblem&, LayerOutput& output) {
+    for (double& y : output.y) y = std::nan("");
+  };
+  const RunResult result = run_plan(
+      {FakeTables::under_test()},
+      [&](size_t) {
+        return Opened{std::make_unique<FakeTables>(spoil), ""};
+      },
+      options);
+  ASSERT_EQ(result.kernels[0].cells.size(), 3u);
+  for (const Cell& cell : result.kernels[0].cells) {
+    const bool is_layer = cell.law->domain.subject == Subject::kLayer;
+    EXPECT_EQ(cell.verdict, is_layer ? Verdict::kFailed : Verdict::kPassed);
+    EXPECT_LE(cell.checked, 16);
+  }
+  // The control: all is asked where nothing fails.
+  options.cases = 40;
+  for (const Cell& cell : run_two_subjects(options).kernels[0].cells)
+    EXPECT_GE(cell.checked,
+              cell.law->domain.subject == Subject::kLayer ? 30 : 15);
+}
+
 TEST(Runner, EveryLawGetsTheSameNumberOfCases) {
   RunOptions options = of_two_subjects();
   options.cases_per_law = 20;

@@ -6,7 +6,7 @@ list that the C headers are tested with.
 """
 import ctypes as c
 
-ABI_MAJOR, ABI_MINOR = 1, 3
+ABI_MAJOR, ABI_MINOR = 1, 4
 
 OK, UNSUPPORTED, UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_MEMORY, INTERNAL = range(6)
 
@@ -130,6 +130,10 @@ class DtypeRule(c.Structure):
     _fields_ = [("q", Dtype), ("kv", Dtype), ("o", Dtype)]
 
 
+class Path(c.Structure):
+    _fields_ = [("axis", c.c_int32), ("at", c.c_int32)]
+
+
 class Capabilities(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("options", c.c_uint64),
                 ("flags", c.c_uint64), ("layouts", c.c_uint64),
@@ -137,7 +141,8 @@ class Capabilities(c.Structure):
                 ("dtype_count", c.c_int32), ("dtypes", DtypeRule * 16),
                 ("d", ExtentRule), ("dv", ExtentRule), ("group", ExtentRule),
                 ("tq", ExtentRule), ("tk", ExtentRule),
-                ("page_size_count", c.c_int32), ("page_sizes", c.c_int64 * 16)]
+                ("page_size_count", c.c_int32), ("page_sizes", c.c_int64 * 16),
+                ("path_count", c.c_int32), ("paths", Path * 16)]
 
 
 # Python fills these two by way of the library, and never looks into them: as

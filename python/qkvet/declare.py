@@ -68,9 +68,12 @@ def kernel(function=None, **fields):
 
     Words, each a string or a list of strings:
 
-    options, flags, layouts, dtypes, d, dv, group, tq, tk, page_sizes, rope:
+    options, flags, layouts, dtypes, d, dv, group, tq, tk, page_sizes, paths,
+    rope:
         as in properties/conventions.md. Default: options="default_scale
-        cross_lengths", f32, contiguous [B, H, T, d].
+        cross_lengths", f32, contiguous [B, H, T, d]. paths="Tq=16 Tk=64 Tk=512"
+        says where the callable takes another path: its tiles, the keys from
+        which on it splits them.
     causal: "top_left" or "bottom_right": always, with no argument for it.
     like: the name of a convention to begin with (`qkvet list conventions`).
     empty_row, lse_base, masked_nonfinite, ...: the dialect.

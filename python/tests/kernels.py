@@ -19,6 +19,12 @@ def attention(q, k, v):
     return softmax_values(q @ k.swapaxes(-1, -2) * scale, v)
 
 
+def loses_rest_behind_odd_border(q, k, v):
+    """Keys beyond 777 are a part of 48, which ends in a rest."""
+    o = attention(q, k, v)
+    return o + np.float32(777 < k.shape[2] < 777 + 48)
+
+
 def forgets_scale(q, k, v):
     return softmax_values(q @ k.swapaxes(-1, -2), v)
 

@@ -109,6 +109,8 @@ def test_bf16_goes_in_and_out():
     ({"like": "torch"}, '"torch" is no convention'),
     ({"dtypes": "f33"}, '"f33": allowed: a storage type'),
     ({"colour": "red"}, "unknown field"),
+    ({"paths": "Tk=-64"}, '"Tk=-64": allowed: Tq Tk d dv B H, each with ='),
+    ({"paths": ["Tk=64"] * 17}, "more than 16 paths"),
     ({"arrays": "tensorflow"}, "arrays = 'tensorflow'; allowed: numpy"),
     ({"precision": {"preset": "fast"}}, '"fast": allowed: generic cpu_f32'),
     ({"sizes": "huge"}, "huge"),
@@ -130,6 +132,16 @@ def test_a_target_that_is_not_there_is_one_line(target, said):
     with pytest.raises(qkvet.WrongUse) as wrong:
         qkvet.check(target, cases=1)
     assert said in str(wrong.value)
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_mistake_at_a_border_is_found_where_it_is_declared(isolated):
+    def verdict(**words):
+        return qkvet.check(kernels.loses_rest_behind_odd_border, cases=600,
+                           laws=["agrees_with_oracle"], isolated=isolated,
+                           diagnose=0, **words).verdict
+    assert verdict() == "conforms"
+    assert verdict(paths="Tk=48 Tk=777") == "failed"
 
 
 def test_laws_by_name_and_seed():

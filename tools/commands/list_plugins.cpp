@@ -11,6 +11,7 @@
 
 #include "core/base/json.h"
 #include "core/capability/declaration.h"
+#include "core/capability/paths.h"
 #include "properties/conventions/conventions.h"
 #include "reference/arithmetic/precision.h"
 #include "tools/base/lines.h"
@@ -108,6 +109,7 @@ std::vector<Declared> declaration_of(const KernelInfo& info) {
       {"tq", declared_extent(c.tq)},
       {"tk", declared_extent(c.tk)},
       {"page_sizes", declared_pages(c)},
+      {"paths", paths_text(c)},
       {"device", info.device() == QKVET_DEVICE_CUDA ? "cuda" : ""},
       {"alignment", c.alignment > 0 ? std::to_string(c.alignment) : ""},
       {"dialect", declared_dialect(info.dialect)},

@@ -7,6 +7,7 @@
 
 #include "core/base/json.h"
 #include "core/capability/declaration.h"
+#include "core/capability/paths.h"
 #include "properties/conventions/domain.h"
 #include "tools/base/json_lines.h"
 #include "tools/record/report_files.h"
@@ -284,6 +285,9 @@ std::string kernel_line(const ReportInput& input, const KernelResult& kernel) {
   json["precision_declared"] = judged.info.precision.struct_size != 0;
   for (std::string& line : precision_lines(judged.info.precision))
     json["precision"].push_back(std::move(line));
+  if (const std::string paths = paths_text(judged.info.capabilities);
+      !paths.empty())
+    json["paths"] = paths;
   if (const std::string looser = looser_text(judged, input.options.scope);
       !looser.empty())
     json["looser"] = looser;

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/capability/declaration.h"
+#include "core/capability/paths.h"
 #include "tools/reproduce/c_text.h"
 
 namespace qkvet::tools {
@@ -75,6 +76,16 @@ std::string page_size_fields(const qkvet_capabilities& c) {
                      c.page_size_count, sizes);
 }
 
+std::string path_fields(const qkvet_capabilities& c) {
+  if (c.path_count == 0) return "";
+  std::string paths;
+  for (const qkvet_path& path : paths_of(c))
+    paths += fmt::format("{}{{{}, {}}}", paths.empty() ? "" : ", ",
+                         axis_constant(path), path.at);
+  return fmt::format("    .path_count = {},\n    .paths = {{{}}},\n",
+                     c.path_count, paths);
+}
+
 std::string capabilities_c(const qkvet_capabilities& c) {
   return "static const qkvet_capabilities kCapabilities = {\n"
          "    .struct_size = sizeof(qkvet_capabilities),\n" +
@@ -83,7 +94,8 @@ std::string capabilities_c(const qkvet_capabilities& c) {
          bits_field("layouts", BitKind::kLayout, c.layouts) + dtype_fields(c) +
          extent_field("d", c.d) + extent_field("dv", c.dv) +
          extent_field("group", c.group) + extent_field("tq", c.tq) +
-         extent_field("tk", c.tk) + page_size_fields(c) + "};\n";
+         extent_field("tk", c.tk) + page_size_fields(c) + path_fields(c) +
+         "};\n";
 }
 
 // The names of a field's values, around the word of a declaration: of all

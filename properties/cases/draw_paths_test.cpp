@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declared paths get cases at their borders, and extents of many bits get some
+// in every plan.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/capability/paths.h"
+#include "properties/cases/generate.h"
+#include "properties/cases/wide_cases.h"
+#include "properties/conventions/domain.h"
+#include "properties/run/runner.h"
+#include "properties/testing/fake_executor.h"
+
+namespace qkvet::properties::draw_paths_test {
+namespace {
+
+KernelUnderTest with_paths(const char* paths) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  EXPECT_EQ(read_paths(paths, kernel.judged.info.capabilities), "");
+  return kernel;
+}
+
+Scope scope_of(const KernelUnderTest& kernel) {
+  Scope scope;
+  keep_scope_to({kernel}, scope);
+  return scope;
+}
+
+// What a default plan has of one law.
+constexpr int64_t kCases = 400;
+
+TEST(Paths, EachGetsItsNeighboursAndMultiples) {
+  const Scope scope =
+      scope_of(with_paths("Tq=48 Tk=64 Tk=1777 dv=72 d=136 B=70 H=100"));
+  std::map<std::string, std::set<int64_t>> seen;
+  constexpr int64_t kOfPlan = 16384;
+  const Law& law = *find_law("agrees_with_oracle");
+  for (int64_t n = 1; n <= kOfPlan; ++n) {
+    const Case value = planned_case(law, 1, n, scope);
+    const Shape& s = value.shape;
+    seen["Tq"].insert(s.Tq);
+    seen["Tk"].insert(s.Tk);
+    seen["d"].insert(s.d);
+    seen["dv"].insert(s.dv);
+    seen["B"].insert(s.B);
+    seen["H"].insert(s.H);
+    // As dear as long cases: few rows stand where keys are many.
+    EXPECT_LE(work_of(s), int64_t{1} << 26) << to_string(value);
+  }
+  for (const auto& [name, at] : {std::pair<std::string, int64_t>{"Tq", 48},
+                                 {"Tk", 64},
+                                 {"Tk", 1777},
+                                 {"dv", 72},
+                                 {"d", 136},
+                                 {"B", 70},
+                                 {"H", 100}})
+    for (const int64_t extent : {at - 1, at, at + 1, 2 * at, 2 * at + 1})
+      EXPECT_EQ(seen[name].count(extent), 1u) << name << " = " << extent;
+  // A whole tile behind the border, and a rest of one.
+  EXPECT_EQ(seen["Tk"].count(1777 + 64), 1u);
+  EXPECT_EQ(seen["Tk"].count(1777 + 65), 1u);
+}
+
+// Every option of a plan meets every path.
+TEST(Paths, MeetEveryOption) {
+  const Scope scope = scope_of(with_paths("Tk=64 Tk=1777"));
+  std::map<int64_t, uint32_t> met;
+  constexpr int64_t kOfPlan = 16384;
+  uint32_t allowed = 0;
+  std::vector<const Law*> laws;
+  for (const Law* law : all_laws())
+    if (law->domain.subject == Subject::kAttention) laws.push_back(law);
+  for (int64_t n = 1; n <= kOfPlan; ++n) {
+    const Law& law = *laws[static_cast<size_t>(n) % laws.size()];
+    const Case value = planned_case(law, 1, n, scope);
+    allowed |= options_of(value);
+    for (const int64_t at : {int64_t{64}, int64_t{1777}})
+      if (std::abs(value.shape.Tk - at) <= 1) met[at] |= options_of(value);
+  }
+  // Where an extent is empty there is none of these; what is dropped is read by
+  // a call for every dv keys, and calls in a row are small.
+  EXPECT_EQ(option_names(allowed & ~(met[64] | kAllowEmpty)), "");
+  constexpr uint32_t kNotLong = kAllowEmpty | kAllowDropout | kAllowCalls;
+  EXPECT_EQ(option_names(allowed & ~(met[1777] | kNotLong)), "");
+}
+
+TEST(Paths, KeepToTheSizesOfTheRun) {
+  Scope scope = scope_of(with_paths("Tk=64 Tq=1777"));
+  scope.largest = SizeClass::kSmall;
+  for (int64_t n = 1; n <= kCases; ++n) {
+    const Case value =
+        planned_case(*find_law("agrees_with_oracle"), 1, n, scope);
+    EXPECT_LE(std::max(value.shape.Tq, value.shape.Tk), 24);
+  }
+}
+
+// Wrong in the first part behind 1,777 keys alone, unless it is whole.
+void loses_rest_of_part(const KernelCall& call, OracleOutput& oracle,
+                        CallOutcome&) {
+  constexpr int64_t kFrom = 1777, kPart = 48;
+  const int64_t rest = call.shape.Tk - kFrom;
+  if (rest > 0 && rest < kPart)
+    for (double& o : oracle.o) o += 1;
+}
+
+// The control of the declaration is the same kernel without it.
+TEST(Paths, AMistakeAtABorderIsFoundWhereItIsDeclared) {
+  const RunOptions options = options_for(
+      {"rows_stay_in_hull", "weights_sum_to_one", "agrees_with_oracle"},
+      3 * kCases);
+  const KernelUnderTest declared = with_paths("Tk=48 Tk=1777");
+  const auto fails = [&](const KernelUnderTest& kernel) {
+    return some_failed(run_fake(options, {}, loses_rest_of_part, kernel));
+  };
+  EXPECT_TRUE(fails(declared));
+  EXPECT_FALSE(fails(FakeExecutor::under_test()));
+  const RunResult right = run_fake(options, {}, {}, declared);
+  EXPECT_FALSE(some_failed(right));
+  for (const Cell& cell : right.kernels[0].cells)
+    EXPECT_EQ(cell.verdict, Verdict::kPassed);
+}
+
+TEST(Paths, OfAllKernelsAreDrawn) {
+  Scope scope;
+  keep_scope_to({with_paths("Tk=64"), with_paths("Tk=64 Tk=48")}, scope);
+  EXPECT_EQ(scope.paths.size(), 2u);
+}
+
+// ---- Extents of many bits ---------------------------------------------------
+
+PairPlan plan_of(const KernelUnderTest& kernel, const Scope& scope,
+                 uint64_t seed) {
+  return {{find_law("agrees_with_oracle")},
+          seed,
+          scope,
+          {&kernel.judged.info},
+          {},
+          1000,
+          int64_t{1} << 30};
+}
+
+TEST(WideCases, BringAboutEveryWidth) {
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  const Scope scope = scope_of(kernel);
+  for (const uint64_t seed : {1, 2, 3}) {
+    std::map<std::string, int64_t> beyond;
+    const std::vector<PairCase> cases =
+        wide_cases(plan_of(kernel, scope, seed));
+    for (const PairCase& one : cases) {
+      const Shape& s = one.value.shape;
+      EXPECT_TRUE(one.kernels[0]);
+      for (const int64_t bits : {8, 12, 15, 16}) {
+        const int64_t most = int64_t{1} << bits;
+        const std::string name = std::to_string(bits);
+        beyond["keys " + name] += s.Tk > most;
+        beyond["rows " + name] += s.Tq > most;
+        beyond["members " + name] += s.B > most;
+        beyond["heads " + name] += s.Hkv > most;
+      }
+    }
+    for (const auto& [name, count] : beyond) EXPECT_GE(count, 1) << name;
+  }
+}
+
+// What a plan has no room for is not asked.
+TEST(WideCases, KeepToTheirShare) {
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  const Scope scope = scope_of(kernel);
+  PairPlan plan = plan_of(kernel, scope, 1);
+  plan.most_cost = int64_t{1} << 20;
+  int64_t cost = 0;
+  const std::vector<PairCase> few = wide_cases(plan);
+  for (const PairCase& one : few) cost += cost_of(one.value);
+  EXPECT_FALSE(few.empty());
+  EXPECT_LE(cost, plan.most_cost);
+  Scope small = scope;
+  small.largest = SizeClass::kSmall;
+  EXPECT_TRUE(wide_cases(plan_of(kernel, small, 1)).empty());
+}
+
+}  // namespace
+}  // namespace qkvet::properties::draw_paths_test
