@@ -73,12 +73,14 @@ def scores(call, t, q, k, place):
     if "mask" in t:
         seen &= part(t["mask"], b, h, rows, keys) != 0
     if "key_indices" in t:
-        seen &= listed(t, b, h * t["key_indices"].shape[1] // call["H"], rows, j)
+        head = h * t["key_indices"].shape[1] // call["H"]
+        seen &= listed(t, b, head, rows, j // call.get("key_block_size", 1))
     return np.where(seen, s, -np.inf).astype(q.dtype), slope, seen
 
 
 def listed(t, b, head, rows, j):
-    """Whether key j is among the entries that count of each row's list."""
+    """Whether j, a key or a block of keys, is among the entries that count of
+    each row's list."""
     lists = t["key_indices"][b, head, rows]
     count = np.ones(lists.shape, bool)
     if "topk_length" in t:

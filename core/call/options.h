@@ -136,12 +136,14 @@ struct Paging {
 
 // Lists of the keys that a query sees, as sparse attention selects them
 // (DeepSeek-AI, "DeepSeek-V3.2", 2025, 2.1; Yuan et al., "Native Sparse
-// Attention", 2025, 3.3): in any order, none twice, -1 for none.
+// Attention", 2025, 3.3): in any order, none twice, -1 for none. Keys are
+// counted from the first of their member.
 struct KeyLists {
   int64_t entries = 0;     // of each list; 0: there are no lists
   bool per_head = false;   // of each key/value head, not one for all
   bool lengths = false;    // how many entries count is said of each row
   bool from_file = false;  // file_data.h
+  int64_t block = 1;       // keys of an entry; the last block may have fewer
 
   friend bool operator==(const KeyLists&, const KeyLists&) = default;
 };

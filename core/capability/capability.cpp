@@ -48,10 +48,9 @@ std::string list_contradiction(const KernelCall& call) {
   if ((lists.entries > 0) != (call.key_indices != nullptr) ||
       (lists.entries > 0 && lists.lengths) != (call.topk_length != nullptr))
     return "lists of keys have entries, and lengths where they have some";
-  if (call.key_indices != nullptr && (call.members > 0 || is_served(call)))
-    return "lists of keys come with neither packed batches, pages nor new "
-           "tokens";
-  return "";
+  return lists.block == 1 || (lists.block > 1 && lists.entries > 0)
+             ? ""
+             : "blocks of keys have keys and are those of lists";
 }
 
 std::string option_contradiction(const KernelCall& call) {

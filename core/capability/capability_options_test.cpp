@@ -263,6 +263,18 @@ TEST(CapabilityOptions, ListsOfKeysAndTheirLengthsAreTwoOptions) {
       "");
 }
 
+TEST(CapabilityOptions, ListsOfBlocksAreAnOptionOfTheirOwn) {
+  const auto listed = [](auto& c) {
+    c.listed = {4, false, false, false, 16};
+    c.key_indices = kData;
+  };
+  EXPECT_EQ(reason(listed, QKVET_OPTION_KEY_LISTS),
+            "lists of blocks of keys (key_block_size) is not declared");
+  EXPECT_EQ(
+      reason(listed, QKVET_OPTION_KEY_LISTS | QKVET_OPTION_KEY_LIST_BLOCKS),
+      "");
+}
+
 TEST(CapabilityOptions, SlopesOfEachMemberAreAnOptionOfTheirOwn) {
   const auto sloped = [](auto& c) {
     c.slopes = kData;

@@ -112,6 +112,9 @@ constexpr auto kRows = std::to_array<OptionRow>({
     {QKVET_OPTION_KEY_LIST_LENGTHS, "key_list_lengths",
      "lengths of lists of keys", "topk_length", "lengths of lists of keys",
      [](Call c) { return c.topk_length != nullptr; }},
+    {QKVET_OPTION_KEY_LIST_BLOCKS, "key_list_blocks", "lists of blocks of keys",
+     "key_block_size", "lists of blocks of keys",
+     [](Call c) { return c.listed.block > 1; }},
 });
 
 constexpr bool in_order_of_bits() {

@@ -3,19 +3,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/case/case_text.h"
-#include "core/case/paging.h"
 
 namespace qkvet {
 namespace {
 
 constexpr std::string_view kHow =
-    "write keys=N, a list of N keys for each row, and behind a dot h for lists "
-    "of each key/value head and n for lists with lengths, for example "
-    "keys=4.hn";
+    "write keys=N, a list of N keys for each row, or keys=NxM, of N blocks of "
+    "M "
+    "keys, and behind a dot h for lists of each key/value head and n for lists "
+    "with lengths, for example keys=4.hn";
 
 std::string lists_token(const Case& c) {
   return c.listed.entries == 0 ? "keys=" : key_lists_text(c);
@@ -26,12 +27,24 @@ int64_t below(uint64_t bits, int64_t n) {
   return static_cast<int64_t>((bits >> 32) * static_cast<uint64_t>(n) >> 32);
 }
 
-// All keys in the order of random numbers that hang on the key alone.
+// How many keys a row's list is drawn from.
+int64_t drawn_from(const Case& c, int64_t i) {
+  constexpr int64_t kBehind = 2;
+  for (size_t m = 0; m + 1 < c.cu_q.size(); ++m)
+    if (c.cu_q[m] <= i && i < c.cu_q[m + 1])
+      return std::min(c.cu_k[m + 1] - c.cu_k[m] + kBehind, c.shape.Tk);
+  return c.shape.Tk;
+}
+
+// All keys, or blocks, in the order of random numbers that hang on the key
+// alone.
 std::vector<int32_t> shuffled_keys(const Case& c, int64_t b, int64_t kv,
                                    int64_t i) {
   std::vector<std::pair<uint64_t, int32_t>> ranked;
-  ranked.reserve(static_cast<size_t>(c.shape.Tk));
-  for (int64_t j = 0; j < c.shape.Tk; ++j)
+  const int64_t block = c.listed.block;
+  const int64_t count = (drawn_from(c, i) + block - 1) / block;
+  ranked.reserve(static_cast<size_t>(count));
+  for (int64_t j = 0; j < count; ++j)
     ranked.emplace_back(
         random_bits(c.seed, TensorName::kKeyIndices, b, kv, i, j),
         static_cast<int32_t>(j));
@@ -83,12 +96,17 @@ std::string read_key_lists(std::string_view text, std::string_view token,
   const size_t dot = std::min(text.find('.'), text.size());
   const std::string_view letters =
       dot < text.size() ? text.substr(dot + 1) : std::string_view("-");
-  const auto entries = number<int64_t>(text.substr(0, dot));
+  const std::string_view counts = text.substr(0, dot);
+  const size_t by = std::min(counts.find('x'), counts.size());
+  const auto entries = number<int64_t>(counts.substr(0, by));
+  const auto block = by < counts.size() ? number<int64_t>(counts.substr(by + 1))
+                                        : std::optional<int64_t>(1);
   const bool known =
       letters == "-" || letters == "h" || letters == "n" || letters == "hn";
-  if (!entries || *entries < 1 || !known)
+  if (!entries || *entries < 1 || !block || *block < 1 || !known)
     return quoted(token) + ": " + std::string(kHow);
   lists.entries = *entries;
+  lists.block = *block;
   lists.per_head = letters.starts_with('h');
   lists.lengths = letters.ends_with('n');
   return "";
@@ -99,6 +117,7 @@ std::string key_lists_text(const Case& c) {
   if (lists.entries == 0) return "";
   std::string text = lists.from_file ? "keys=file" : "keys=";
   text += std::to_string(lists.entries);
+  if (lists.block > 1) text += "x" + std::to_string(lists.block);
   if (lists.per_head || lists.lengths) text += '.';
   if (lists.per_head) text += 'h';
   if (lists.lengths) text += 'n';
@@ -110,22 +129,22 @@ std::string key_lists_reason(const Case& c) {
   if (lists.entries == 0)
     return lists == KeyLists{} ? ""
                                : "only lists of keys (keys=) have lengths or "
-                                 "are of each head";
+                                 "blocks or are of each head";
   if (lists.entries < 0 || lists.entries > kMostListed)
     return lists_token(c) + ": a list has 1 .. " + std::to_string(kMostListed) +
            " entries";
-  int64_t elements = lists.entries;
+  if (lists.block < 1 || lists.block > kMostBlockKeys)
+    return lists_token(c) + ": a block has 1 .. " +
+           std::to_string(kMostBlockKeys) + " keys";
+  // Those of blocks are looked up key by key.
+  int64_t elements = lists.entries * lists.block;
   for (const int64_t n : {c.shape.B, list_heads(c), c.shape.Tq}) {
     if (n > kMaxElements / elements)
       return lists_token(c) + ": the lists have more than " +
              std::to_string(kMaxElements) + " entries, the most allowed";
     elements = std::max<int64_t>(elements * n, 1);
   }
-  return may_have_key_lists(c)
-             ? ""
-             : lists_token(c) +
-                   ": lists of keys have neither cuq=, page= nor append= "
-                   "beside them";
+  return "";
 }
 
 int64_t list_heads(const Case& c) {
@@ -143,8 +162,26 @@ int64_t list_length(const Case& c, const Inputs& inputs, int64_t b, int64_t i) {
              : c.listed.entries;
 }
 
-bool may_have_key_lists(const Case& c) {
-  return c.cu_q.empty() && c.cu_k.empty() && !is_served(c);
+void expand_key_blocks(Case& c, Inputs& inputs) {
+  const int64_t block = c.listed.block, entries = c.listed.entries;
+  if (block == 1) return;
+  const std::vector<int32_t> blocks = std::move(inputs.key_indices);
+  inputs.key_indices.assign(blocks.size() * static_cast<size_t>(block), -1);
+  for (size_t at = 0; at < blocks.size(); ++at) {
+    const auto row = static_cast<int64_t>(at) / entries;
+    const int64_t b = row / c.shape.Tq / list_heads(c), i = row % c.shape.Tq;
+    const bool counts =
+        static_cast<int64_t>(at) % entries < list_length(c, inputs, b, i);
+    if (!counts || blocks[at] < 0) continue;
+    for (int64_t n = 0; n < block; ++n)
+      if (const int64_t key = blocks[at] * block + n; key < c.shape.Tk)
+        inputs.key_indices[at * static_cast<size_t>(block) +
+                           static_cast<size_t>(n)] = static_cast<int32_t>(key);
+  }
+  for (int32_t& length : inputs.topk_length)
+    length *= static_cast<int32_t>(block);
+  c.listed.entries = entries * block;
+  c.listed.block = 1;
 }
 
 void fill_key_lists(const Case& c, Inputs& inputs) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of the keys that queries see: how a case spells them, and what stands
 // in them. The spelling is a part of a Case's: keys=4, keys=4.h (lists of each
-// key/value head), keys=4.n (with topk_length), keys=file4.hn.
+// key/value head), keys=4.n (with topk_length), keys=3x16 (of blocks of 16
+// keys), keys=file4.hn.
 //
 // A row's list is a shuffled part of all keys, and one entry of eight is -1,
 // also where the keys are not yet at their end. Keys keep their order where an
 // extent shrinks. Behind topk_length the list goes on with other keys: a kernel
-// that reads them sees more than it should.
+// that reads them sees more than it should. Keys are counted from the first of
+// the row's member, and some are listed that the member does not have: of a
+// packed one the two behind its last.
 #ifndef QKVET_CORE_CASE_KEY_LISTS_H_
 #define QKVET_CORE_CASE_KEY_LISTS_H_
 
@@ -17,7 +20,8 @@
 
 namespace qkvet {
 
-inline constexpr int64_t kMostListed = 65536;  // entries of a list
+inline constexpr int64_t kMostListed = 65536;    // entries of a list
+inline constexpr int64_t kMostBlockKeys = 4096;  // of a block
 
 std::string read_key_lists(std::string_view text, std::string_view token,
                            Case& value);
@@ -33,8 +37,9 @@ int64_t list_begin(const Case& value, int64_t b, int64_t kv, int64_t i);
 // How many of its entries count.
 int64_t list_length(const Case& value, const Inputs& inputs, int64_t b,
                     int64_t i);
-// Whether lists may stand beside what the case has else.
-bool may_have_key_lists(const Case& value);
+// Lists of blocks as lists of keys: each entry that counts becomes those of its
+// keys that are below Tk, and -1 for the others. Lists of keys stay.
+void expand_key_blocks(Case& value, Inputs& inputs);
 
 void fill_key_lists(const Case& value, Inputs& inputs);
 void store_key_lists(Inputs& inputs);

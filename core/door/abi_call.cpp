@@ -83,6 +83,7 @@ void AbiCall::fill_forward(const CallPlan& plan,
   forward_.last_page_len = tensor(plan, addresses, TensorName::kLastPageLen);
   forward_.key_indices = tensor(plan, addresses, TensorName::kKeyIndices);
   forward_.topk_length = tensor(plan, addresses, TensorName::kTopkLength);
+  forward_.key_block_size = plan.key_block_size;
   forward_.k_new = tensor(plan, addresses, TensorName::kKNew);
   forward_.v_new = tensor(plan, addresses, TensorName::kVNew);
   forward_.o = tensor(plan, addresses, TensorName::kO);

@@ -432,6 +432,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   static_cast<ScoreRule&>(*plan) = call;
   plan->operation = call.operation;
   plan->page_size = call.page_size;
+  plan->key_block_size = call.listed.block > 1 ? call.listed.block : 0;
   plan->rope = call.rope;
   plan->dropout = call.dropout.value_or(Dropout{});
   plan->threads = call.threads;

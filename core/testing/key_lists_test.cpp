@@ -28,7 +28,9 @@ TEST(KeyLists, AreReadAndPrinted) {
               {",keys=4", {4}},
               {",keys=4.h", {4, true}},
               {",keys=12.n", {12, false, true}},
-              {",keys=4.hn", {4, true, true}}};
+              {",keys=4.hn", {4, true, true}},
+              {",keys=3x16", {3, false, false, false, 16}},
+              {",keys=3x2.hn", {3, true, true, false, 2}}};
   for (const auto& [text, lists] : rows) {
     const Case c = parsed(kFour + std::string(text));
     EXPECT_EQ(c.listed, lists) << text;
@@ -44,10 +46,10 @@ TEST(KeyLists, WhatIsWrongGetsOneClearLine) {
       {",keys=4.", "\"keys=4.\": write keys=N"},
       {",keys=x", "\"keys=x\": write keys=N"},
       {",keys=65537", "keys=65537: a list has 1 .. 65536 entries"},
-      {",keys=4,page=2",
-       "keys=4: lists of keys have neither cuq=, page= nor "
-       "append= beside them"},
-      {",keys=4,append=1", "keys=4: lists of keys have neither cuq="},
+      {",keys=4x0", "\"keys=4x0\": write keys=N"},
+      {",keys=4x", "\"keys=4x\": write keys=N"},
+      {",keys=x4", "\"keys=x4\": write keys=N"},
+      {",keys=4x4097", "keys=4x4097: a block has 1 .. 4096 keys"},
       {",keys=4,backward", "backward has no keys="},
       {",keys=file4", "key_indices comes from a file: file= with 16"}};
   for (const auto& [text, wanted] : rows) {
@@ -55,9 +57,54 @@ TEST(KeyLists, WhatIsWrongGetsOneClearLine) {
     EXPECT_EQ(error.find('\n'), error.npos);
     EXPECT_NE(error.find(wanted), error.npos) << text << ": " << error;
   }
-  EXPECT_NE(parse_case("f32,B1,H1,Tq4,Tk4,d1,cuq=0.4,cuk=0.4,keys=2")
-                .error.find("keys=2: lists of keys have neither cuq="),
-            std::string::npos);
+}
+
+TEST(KeyLists, StandBesidePackedBatchesPagesAndNewTokens) {
+  for (const char* text :
+       {"f32,B2,H1,Tq2,Tk5,d1,keys=3,page=2",
+        "f32,B2,H1,Tq2,Tk5,d1,keys=2x2.n,page=2,table=csr,append=1",
+        "f32,B1,H1,Tq4,Tk4,d1,keys=2,cuq=0.1.4,cuk=0.3.4",
+        "f32,B1,H1,Tq4,Tk4,d1,keys=2.n,cuq=0.1.4,cuk=0.3.4,page=2"})
+    EXPECT_EQ(to_string(parsed(text)).size(), std::string(text).size()) << text;
+}
+
+// Of the keys of its member, counted from the first of them, and of the two
+// behind the last.
+TEST(KeyLists, OfPackedMembersCountFromTheirFirstKey) {
+  const Case c =
+      parsed("f32,B1,H1,Tq20,Tk40,d1,keys=9,cuq=0.10.20,cuk=0.33.37");
+  const Inputs inputs = make_inputs(c);
+  std::set<int32_t> first, second;
+  for (int64_t i = 0; i < 20; ++i)
+    for (int64_t n = 0; n < 9; ++n)
+      (i < 10 ? first : second)
+          .insert(inputs.key_indices[static_cast<size_t>(i * 9 + n)]);
+  EXPECT_EQ(*first.rbegin(), 34);
+  EXPECT_EQ(second, (std::set<int32_t>{-1, 0, 1, 2, 3, 4, 5}));
+}
+
+TEST(KeyLists, OfBlocksAreNumbersOfBlocks) {
+  const Case c = parsed("f32,B1,H1,Tq30,Tk9,d1,keys=3x4");
+  const Inputs inputs = make_inputs(c);
+  const std::set<int32_t> seen(inputs.key_indices.begin(),
+                               inputs.key_indices.end());
+  EXPECT_EQ(seen, (std::set<int32_t>{-1, 0, 1, 2}));
+}
+
+// Blocks that count become their keys; none lies behind the last key.
+TEST(KeyLists, OfBlocksBecomeListsOfKeys) {
+  Case c = parsed("f32,B1,H1,Tq2,Tk5,d1,keys=2x3.n");
+  Inputs inputs = make_inputs(c);
+  inputs.key_indices = {1, 0, -1, 7};
+  inputs.topk_length = {1, 2};
+  expand_key_blocks(c, inputs);
+  EXPECT_EQ(to_string(c), "f32,B1,H1,Tq2,Tk5,d1,keys=6.n");
+  EXPECT_EQ(inputs.key_indices, (std::vector<int32_t>{3, 4, -1, -1, -1, -1,  //
+                                                      -1, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(inputs.topk_length, (std::vector<int32_t>{3, 6}));
+  Inputs of_keys = inputs;
+  expand_key_blocks(c, of_keys);
+  EXPECT_EQ(of_keys.key_indices, inputs.key_indices);
 }
 
 // No key twice, some of the entries -1, and all in an order of their own.

@@ -40,7 +40,8 @@ inline Looked look(const Fault& fault, const Fault* other = nullptr,
   // faults here do to masks and sums they do not do to lists of keys.
   kernel.judged.info.capabilities.options &=
       ~uint64_t{QKVET_OPTION_PAGED_CSR | QKVET_OPTION_INT32_LENGTHS |
-                QKVET_OPTION_KEY_LISTS | QKVET_OPTION_KEY_LIST_LENGTHS};
+                QKVET_OPTION_KEY_LISTS | QKVET_OPTION_KEY_LIST_LENGTHS |
+                QKVET_OPTION_KEY_LIST_BLOCKS};
   RunOptions options;
   options.laws = {find_law(law)};
   options.cases = cases;

@@ -110,6 +110,12 @@ def member_count(case):
     return len(case.lists["cuq"]) - 1 if "cuq" in case.lists else case.B
 
 
+def keys_of_entry(case):
+    """Of a list: 1, or those of a block."""
+    counts = case.words["keys"].removeprefix("file").partition(".")[0]
+    return int(counts.partition("x")[2] or 1)
+
+
 def input_shapes(case):
     """{name: (shape, type)} of the tensors that a set of this case holds."""
     if case.is_layer:
@@ -126,7 +132,8 @@ def input_shapes(case):
                           for letter, n in sides)
             wanted[name] = (shape, dtype)
     if case.words.get("keys", "").startswith("file"):
-        entries, _, letters = case.words["keys"][len("file"):].partition(".")
+        counts, _, letters = case.words["keys"][len("file"):].partition(".")
+        entries = counts.partition("x")[0]
         heads = e.Hkv if "h" in letters else 1
         wanted["key_indices"] = ((e.B, heads, e.Tq, int(entries)), "i32")
         if "n" in letters:

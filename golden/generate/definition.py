@@ -9,6 +9,7 @@ nothing but the spelling of cases and the conventions of include/qkvet.
 """
 import numpy as np
 
+from golden.generate import case_text
 from golden.generate.rotation import rotate, rope_tables
 
 INF = np.inf
@@ -85,7 +86,8 @@ def is_listed(case, data):
     if counts is not None:
         behind = np.arange(lists.shape[3]) >= counts[:, None, :, None]
         lists = np.where(behind, -1, lists)
-    there = (lists[..., None] == np.arange(case.Tk)).any(axis=3)
+    blocks = np.arange(case.Tk) // case_text.keys_of_entry(case)
+    there = (lists[..., None] == blocks).any(axis=3)
     return np.repeat(there, case.H // there.shape[1], axis=1)
 
 

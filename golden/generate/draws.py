@@ -30,7 +30,8 @@ def draw(name, case, sizes):
         elif tensor == "slopes":
             values = 2.0 ** -(1 + np.arange(np.prod(shape)).reshape(shape))
         elif tensor == "key_indices":
-            values = lists_of_keys(rng, shape, case.Tk)
+            block = case_text.keys_of_entry(case)
+            values = lists_of_keys(rng, shape, -(-case.Tk // block))
         elif tensor == "topk_length":
             values = rng.randint(0, shapes["key_indices"][0][3] + 1, shape)
         drawn[tensor] = store(values * sizes.get(tensor, 1), dtype)

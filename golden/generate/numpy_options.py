@@ -97,7 +97,18 @@ def lists_of_keys(add):
             ("_members", "B2,H1,Tq3,Tk5,d4,keys=file3.n,qlen=3.1,kvlen=5.3",
              "a listed key beyond the member's length is not seen"),
             ("_more", "B1,H1,Tq2,Tk3,d4,keys=file5",
-             "more entries than keys: -1 is none")):
+             "more entries than keys: -1 is none"),
+            ("_pages", "B2,H2,Hkv1,Tq2,Tk9,d4,keys=file4.n,kvlen=9.6,page=2,"
+             "unowned=others",
+             "over pages a list names positions of the sequence, not slots"),
+            ("_pages_heads", "B2,H4,Hkv2,Tq1,Tk7,d4,keys=file3.h,kvlen=7.5,"
+             "page=2,pages=reverse,table=csr",
+             "one query over lists of pages, lists of each key/value head"),
+            ("_blocks", "B1,H2,Tq3,Tk10,d4,keys=file2x4",
+             "lists of blocks of keys, the last of which is not full"),
+            ("_blocks_pages", "B2,H2,Hkv1,Tq2,Tk10,d4,keys=file3x4.n,"
+             "kvlen=10.7,page=4,unowned=others",
+             "blocks over pages, the last of a member not full")):
         add("listed" + name, "f32," + case + ALL, pins, dialect=dialect)
 
 

@@ -78,8 +78,9 @@ inline constexpr uint64_t kPairOptions =
     QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
     QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE;
 // The same of an arithmetic that asks list_keys() or allows() about each pair.
-inline constexpr uint64_t kListOptions =
-    QKVET_OPTION_KEY_LISTS | QKVET_OPTION_KEY_LIST_LENGTHS;
+inline constexpr uint64_t kListOptions = QKVET_OPTION_KEY_LISTS |
+                                         QKVET_OPTION_KEY_LIST_LENGTHS |
+                                         QKVET_OPTION_KEY_LIST_BLOCKS;
 // What its arithmetic has to honour.
 inline constexpr uint64_t kScoreOptions =
     QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP | QKVET_OPTION_ALIBI |

@@ -107,6 +107,8 @@ ForwardCall member_of(const ForwardCall& call, int64_t n) {
   ForwardCall member = call;
   member.options = call.options.from(e.b, 0, e.first_row, e.first_key);
   member.options.slopes = call.options.slopes.from(n, 0, 0, 0);
+  // Their keys are counted from the first of the member.
+  member.options.lists = call.options.lists.from(e.b, 0, e.first_row, 0);
   member.batch = 1;
   member.queries = e.rows;
   member.keys = e.keys;

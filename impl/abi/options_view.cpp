@@ -102,13 +102,13 @@ qkvet_status read_lists(const qkvet_forward_args& a, KeyLists* lists,
                         qkvet_text* why) {
   const qkvet_tensor &keys = a.key_indices, &counts = a.topk_length;
   if (is_absent(keys)) {
-    return is_absent(counts) ? QKVET_OK
-                             : refuse(why, QKVET_INVALID_ARGUMENT,
-                                      "topk_length, and no key_indices");
+    return is_absent(counts) && a.key_block_size == 0
+               ? QKVET_OK
+               : refuse(why, QKVET_INVALID_ARGUMENT,
+                        "topk_length or key_block_size, and no key_indices");
   }
-  if (!is_absent(a.cu_seqlens_q)) {
-    return refuse(why, QKVET_UNSUPPORTED,
-                  "lists of keys are not supported in packed batches");
+  if (a.key_block_size < 0) {
+    return refuse(why, QKVET_INVALID_ARGUMENT, "key_block_size is negative");
   }
   const char* wrong = wrong_with(keys, 4, Empty::kAllowed);
   if (wrong == nullptr && !is_absent(counts)) {
@@ -136,6 +136,7 @@ qkvet_status read_lists(const qkvet_forward_args& a, KeyLists* lists,
   }
   lists->entries = entries;
   lists->group = a.q.shape[1] / heads;
+  lists->block = a.key_block_size > 1 ? a.key_block_size : 1;
   return QKVET_OK;
 }
 
@@ -215,7 +216,8 @@ bool KeyLists::has(int64_t in_b, int64_t in_h, int64_t in_i,
                    int64_t in_j) const {
   const int64_t all = count(in_b, in_i);
   for (int64_t n = 0; n < all; ++n) {
-    if (entry(in_b, in_h, in_i, n) == j + in_j) {
+    const int64_t listed = entry(in_b, in_h, in_i, n);
+    if (listed >= 0 && listed == (j + in_j) / block) {
       return true;
     }
   }
@@ -287,6 +289,8 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
        "lists of keys are not supported"},
       {!is_absent(a.topk_length), QKVET_OPTION_KEY_LIST_LENGTHS,
        "lengths of lists of keys are not supported"},
+      {a.key_block_size != 0, QKVET_OPTION_KEY_LIST_BLOCKS,
+       "lists of blocks of keys are not supported"},
       {!is_absent(a.block_table), kNobody, "paged keys are not supported"},
       {a.page_size != 0, kNobody, "paged keys are not supported"},
       {!is_absent(a.page_indptr), kNobody, "lists of pages are not supported"},

@@ -66,7 +66,9 @@ struct KeyLists {
   View<const int32_t> counts;  // [B, Tq], no data: all n
   int64_t entries = 0;         // n
   int64_t group = 1;           // query heads of a list
-  // Where this call begins in the one that it is a part of.
+  int64_t block = 1;           // keys of an entry
+  // Where this call begins in the one that it is a part of; keys: in its
+  // member.
   int64_t b = 0, h = 0, i = 0, j = 0;
 
   bool present() const { return keys.data != nullptr; }
@@ -78,7 +80,7 @@ struct KeyLists {
   }
   bool has(int64_t in_b, int64_t in_h, int64_t in_i, int64_t in_j) const;
   KeyLists from(int64_t in_b, int64_t in_h, int64_t in_i, int64_t in_j) const {
-    return {keys,     counts,   entries,  group,
+    return {keys,     counts,   entries,  group,   block,
             b + in_b, h + in_h, i + in_i, j + in_j};
   }
 };

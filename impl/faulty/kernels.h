@@ -78,12 +78,13 @@ constexpr qkvet_kernel tiled_fault(const char* name, const char* description,
       name, description, place);
 }
 
-template <class Hooks>
+template <class Hooks,
+          const qkvet_capabilities* kCapabilities = &kServingHooksCapabilities>
 constexpr qkvet_kernel serving_fault(const char* name, const char* description,
                                      Place place) {
   return serving_kernel(name, description, place, &kServingHooksPrecision,
                         ServingKernel<Hooks, compute_rows<PlainRow>>::forward,
-                        &kServingHooksCapabilities);
+                        kCapabilities);
 }
 
 // The kernel of a fault in a gradient: forward is right, with every option that

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of kernels that serve: appended tokens, and pages.
+#include <algorithm>
+
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/tile.h"
 
@@ -544,6 +546,121 @@ QKVET_FAULT(lengths_int64_read_as_int32) = {
     .when =
         "!int32_lengths && !csr && (kv_len || page_size > 0 || new_tokens > 0) "
         "&& members(member > 0)",
+};
+
+// ---- Lists of keys over pages ----------------------------------------------
+
+bool lists_in_pages(const ServingCall& s) {
+  return s.page_size > 0 && s.call.options.lists.present();
+}
+
+// An entry is looked up in the pool, and not in the sequence.
+struct ListEntriesAreSlots : ServingHooks {
+  static Slot source(const ServingCall& s, int64_t b, int64_t token) {
+    const Slot slot = {token / std::max<int64_t>(s.page_size, 1),
+                       token % std::max<int64_t>(s.page_size, 1)};
+    return lists_in_pages(s) && inside(s, slot)
+               ? slot
+               : ServingHooks::source(s, b, token);
+  }
+};
+QKVET_FAULT(list_entries_are_slots) = {
+    .kernel = serving_fault<ListEntriesAreSlots, &kServingListCapabilities>,
+    .mechanism =
+        "an entry of a list is taken for a slot of the pool, page times size "
+        "plus place, where it is a position in the sequence",
+    .symptom =
+        "right for the first sequence of a fresh pool, whose pages lie in "
+        "order; else tokens of others are attended",
+    .cause =
+        "two conventions for the same tensor: the caller lists positions, the "
+        "kernel wants what a block table has made of them",
+    .fix =
+        "look positions up in the block table, or let the caller do it and say "
+        "so",
+    .source = "textbook (FlashMLA lists slots, vLLM's indexer positions)",
+    .trigger = "lists over pages that do not lie in order",
+    .killed_by = {"page_placement_changes_nothing", "listed_pages_equal_rows",
+                  "lists_equal_masks", "agrees_with_oracle"},
+    .when = "lists && page_size > 0",
+};
+
+// The lists of all members are those of the first.
+struct ListOfFirstMember : ServingHooks {
+  static void member(const ServingCall& s, int64_t, ForwardCall* member) {
+    if (lists_in_pages(s)) {
+      member->options.lists.b = member->options.lists.i = 0;
+    }
+  }
+};
+QKVET_FAULT(list_of_first_member_over_pages) = {
+    .kernel = serving_fault<ListOfFirstMember, &kServingListCapabilities>,
+    .mechanism = "over pages all members have the lists of the first one",
+    .symptom =
+        "one sequence is right; in a batch the others see keys that "
+        "were chosen for the first",
+    .cause = "the row of the lists is counted within the member",
+    .fix = "add the member's row, or the start of its queries",
+    .source = "textbook (lists of each member)",
+    .trigger = "lists over pages, and two members",
+    .killed_by = {"lists_equal_masks", "listed_pages_equal_rows",
+                  "agrees_with_oracle"},
+    .when = "lists && page_size > 0 && (B > 1 || packed)",
+};
+
+// Keys of the last page count, whether they are there or not.
+struct ListBeyondLength : ServingHooks {
+  static void member(const ServingCall& s, int64_t b, ForwardCall* member) {
+    if (!lists_in_pages(s)) {
+      return;
+    }
+    while (member->keys < s.call.keys && member->keys % s.page_size != 0 &&
+           has_slot(s, b, member->keys)) {
+      ++member->keys;
+    }
+  }
+};
+QKVET_FAULT(list_entry_beyond_length_read) = {
+    .kernel = serving_fault<ListBeyondLength, &kServingListCapabilities>,
+    .mechanism =
+        "a listed key that the sequence does not have yet is read from its "
+        "last page",
+    .symptom =
+        "right where the lists hold no such key; else a slot counts that "
+        "nobody has written",
+    .cause = "with lists nobody compares an entry with kv_len",
+    .fix = "hide the entries from kv_len on",
+    .source = "textbook (lists and lengths)",
+    .trigger = "a listed key beyond the length, in the last page",
+    .killed_by = {"unowned_pages_change_nothing", "lists_equal_masks",
+                  "full_lists_equal_dense", "agrees_with_oracle"},
+    .when = "lists && page_size > 1",
+};
+
+// The last block of a list is read whole.
+struct LastBlockIsWhole : ServingHooks {
+  static void member(const ServingCall& s, int64_t b, ForwardCall* member) {
+    const int64_t block = member->options.lists.block;
+    while (member->options.lists.present() && member->keys < s.call.keys &&
+           member->keys % block != 0 && has_slot(s, b, member->keys)) {
+      ++member->keys;
+    }
+  }
+};
+QKVET_FAULT(blocks_last_is_whole) = {
+    .kernel = serving_fault<LastBlockIsWhole, &kServingListCapabilities>,
+    .mechanism = "of the last block of a sequence all keys count",
+    .symptom =
+        "right where sequences fill their blocks; else slots that nobody has "
+        "written are attended",
+    .cause = "a block is taken for a page, and pages for what is in them",
+    .fix = "hide the keys of a block from kv_len on",
+    .source = "textbook (lists of blocks)",
+    .trigger = "key_block_size above 1, the last block listed and not full",
+    .killed_by = {"poison_beyond_lengths_changes_nothing",
+                  "unowned_pages_change_nothing", "lists_equal_masks",
+                  "full_lists_equal_dense", "agrees_with_oracle"},
+    .when = "lists.block > 1",
 };
 
 }  // namespace qkvet::impl

@@ -223,7 +223,7 @@ QKVET_FAULT(window_in_packed_rows) = {
 // ---- Lists of keys ----------------------------------------------------------
 
 // A row's list, looked through as Wrong has it: whose list it is, where it
-// ends, and what key an entry is.
+// ends, and what key, or block of keys, an entry is.
 struct RightList {
   static RowAt row(const ForwardCall&, RowAt at) { return at; }
   static int64_t end(const KeyLists& lists, RowAt at) {
@@ -231,6 +231,9 @@ struct RightList {
   }
   static bool ends(int32_t) { return false; }
   static int64_t key(const ForwardCall&, int32_t entry) { return entry; }
+  static bool holds(int64_t block, int64_t entry, int64_t j) {
+    return entry == j / block;
+  }
 };
 
 template <class Wrong>
@@ -250,7 +253,8 @@ struct ListHooks : OptionHooks {
       if (Wrong::ends(entry)) {
         return false;
       }
-      if (Wrong::key(call, entry) == lists.j + j) {
+      const int64_t key = Wrong::key(call, entry);
+      if (key >= 0 && Wrong::holds(lists.block, key, lists.j + j)) {
         return true;
       }
     }
@@ -263,7 +267,8 @@ constexpr uint64_t kLists = QKVET_OPTION_MASK | kListOptions;
 // As Python counts from the end.
 struct MinusOneIsLast : RightList {
   static int64_t key(const ForwardCall& call, int32_t entry) {
-    return entry < 0 ? call.keys + entry : entry;
+    const int64_t block = call.options.lists.block;
+    return entry < 0 ? (call.keys + block - 1) / block + entry : entry;
   }
 };
 QKVET_FAULT(list_minus_one_is_last_key) = {
@@ -395,6 +400,49 @@ QKVET_FAULT(list_of_first_row) = {
     .trigger = "two rows with other lists",
     .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
     .when = "lists && Tq > 1 && Tk > 1",
+};
+
+// The block size is not asked.
+struct BlockNumberIsKey : RightList {
+  static bool holds(int64_t, int64_t entry, int64_t j) { return entry == j; }
+};
+QKVET_FAULT(block_number_is_key_number) = {
+    .kernel = option_fault<ListHooks<BlockNumberIsKey>, kLists>,
+    .mechanism = "an entry of a list of blocks is taken for a key",
+    .symptom =
+        "of all keys that were chosen as many are seen as there are blocks, "
+        "all near the beginning of the text",
+    .cause = "the kernel for single keys is called with a list of blocks",
+    .fix = "multiply by the block size, and take all keys of the block",
+    .source = "textbook (lists of blocks)",
+    .trigger = "key_block_size above 1, and two keys",
+    .killed_by = {"block_lists_equal_key_lists", "lists_equal_masks",
+                  "full_lists_equal_dense", "agrees_with_oracle"},
+    .when = "lists.block > 1 && Tk > 1",
+};
+
+// Only whole blocks are there.
+struct PartialBlockDropped : OptionHooks {
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    const int64_t block = call.options.lists.block;
+    return OptionHooks::allows(call, at, j) &&
+           (!call.options.lists.present() ||
+            (j / block + 1) * block <= call.keys);
+  }
+};
+QKVET_FAULT(partial_block_of_list_dropped) = {
+    .kernel = option_fault<PartialBlockDropped, kLists | QKVET_OPTION_LENGTHS>,
+    .mechanism = "a listed block that is not full is left out",
+    .symptom =
+        "right where the text fills its blocks; else the newest tokens, which "
+        "matter most, are lost until their block is full",
+    .cause = "blocks are counted as keys / block size, rounded down",
+    .fix = "round up, and hide the keys behind the last one",
+    .source = "textbook (lists of blocks)",
+    .trigger = "key_block_size above 1, and a last block that is not full",
+    .killed_by = {"block_lists_equal_key_lists", "lists_equal_masks",
+                  "full_lists_equal_dense", "agrees_with_oracle"},
+    .when = "lists.block > 1",
 };
 
 // The selection is trusted to look back alone.

@@ -45,6 +45,13 @@ inline constexpr qkvet_precision kServingHooksPrecision = sequential_f32();
 inline constexpr qkvet_capabilities kServingHooksCapabilities =
     capabilities_with(kCommonOptions | kServingOptions, {kF32});
 
+// Of faults that lie in lists of keys over pages.
+inline constexpr qkvet_capabilities kServingListCapabilities =
+    capabilities_with(kCommonOptions | kServingOptions | kListOptions |
+                          QKVET_OPTION_MASK | QKVET_OPTION_PAGED_CSR |
+                          QKVET_OPTION_PACKED_PAGES,
+                      {kF32});
+
 }  // namespace qkvet::impl
 
 #endif  // QKVET_IMPL_SKELETONS_SERVING_HOOKS_H_

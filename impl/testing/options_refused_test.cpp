@@ -253,7 +253,11 @@ TEST(OptionsRefused, ListsOfKeysThatDoNotFit) {
        [&](A& a) { a.topk_length = list(2, counted_rows, counted_steps); }},
       {"counted type", 0, [&](A& a) { a.topk_length.dtype = kF32; }},
       {"counts alone", 0, [&](A& a) { a.key_indices = {}; }},
-      {"packed", QKVET_OPTION_PACKED, [](A&) {}, QKVET_UNSUPPORTED}};
+      {"blocks", 0, [](A& a) { a.key_block_size = -1; }},
+      {"blocks alone", 0, [](A& a) {
+         a.key_indices = a.topk_length = {};
+         a.key_block_size = 2;
+       }}};
   for (const Wrong& wrong : wrongs) {
     int checked = 0;
     OptionCall call(asked_for(wrong.options), Storage::kF32);

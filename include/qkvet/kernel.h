@@ -47,7 +47,7 @@ extern "C" {
 #define QKVET_ABI_MINOR                                   \
   4 /* 1: qkvet_kernel.merge; 2: page_indptr and its      \
        lists, lengths in int32, slopes of each member; 3: \
-       key_indices, topk_length; 4: paths */
+       key_indices, topk_length; 4: paths, key_block_size */
 
 #if defined(_WIN32)
 #define QKVET_EXPORT __declspec(dllexport)
@@ -186,10 +186,16 @@ typedef struct qkvet_forward_args {
    * mask and kv_len let it. The one list of an extent of 1 is that of all
    * heads. Entries are keys of the member, 0 .. Tk - 1, in any order, none of
    * them twice, and -1, which is none, anywhere among them. What stands behind
-   * topk_length may be anything. There are none beside cu_seqlens_*, pages and
-   * new tokens. */
+   * topk_length may be anything. A key is counted from the first of its member,
+   * in a packed batch and over pages, too: it is no slot of the pool, and where
+   * it lies is what the block table says. New tokens are counted behind those
+   * that were there. A listed key that the member does not have is not seen.
+   *
+   * With key_block_size n > 1 entries are blocks: m names the keys m n .. m n +
+   * n - 1, as far as the member has them, and topk_length counts blocks. */
   qkvet_tensor key_indices; /* [B, Hkv or 1, Tq, n] int32 */
   qkvet_tensor topk_length; /* [B, Tq] int32, 0 .. n; optional */
+  int64_t key_block_size;   /* 0: entries are keys */
 } qkvet_forward_args;
 
 /* ---- What a kernel says of itself --------------------------------------- */
@@ -232,6 +238,8 @@ typedef struct qkvet_forward_args {
 /* key_indices, and topk_length beside it. */
 #define QKVET_OPTION_KEY_LISTS (UINT64_C(1) << 28)
 #define QKVET_OPTION_KEY_LIST_LENGTHS (UINT64_C(1) << 29)
+/* Beside KEY_LISTS: key_block_size. */
+#define QKVET_OPTION_KEY_LIST_BLOCKS (UINT64_C(1) << 30)
 
 /* Flags (bits of qkvet_capabilities.flags). */
 /* A claim: calls at the same time, each with a context of its own and from a

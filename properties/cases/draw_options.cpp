@@ -152,6 +152,15 @@ void draw_key_lists(Draw& draw, Case& value) {
   value.listed = {entries, draw.chance(50)};
 }
 
+// Of few keys, so that there are several, one of them not full; or one of all.
+void draw_list_blocks(Draw& draw, Case& value) {
+  constexpr std::array<int64_t, 8> kBlocks = {2, 2, 3, 4, 4, 5, 8, 16};
+  if (value.listed.entries == 0) draw_key_lists(draw, value);
+  KeyLists& lists = value.listed;
+  lists.block = draw.of(kBlocks);
+  lists.entries = (lists.entries + lists.block - 1) / lists.block;
+}
+
 // As the tables come out of a cache, far along in a text, or anywhere.
 void draw_rope(Draw& draw, Case& value) {
   value.shape.d += value.shape.d % 2;
@@ -285,6 +294,8 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
       if (value.listed.entries == 0) draw_key_lists(draw, value);
       value.listed.lengths = true;
       return;
+    case kAllowListBlocks:
+      return draw_list_blocks(draw, value);
     case kAllowAppend:
       return draw_append(draw, value);
     case kAllowCalls:
@@ -348,8 +359,8 @@ void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
   const uint32_t declared = allowed_by(scope);
   const std::vector<uint32_t> about = bits_of(about_in(law.domain) & declared);
   const uint32_t allowed = allowed_in(law.domain) & declared;
-  const std::vector<uint32_t> others =
-      bits_of(allowed & ~(kAllowMemberSlopes | kAllowListLengths));
+  const std::vector<uint32_t> others = bits_of(
+      allowed & ~(kAllowMemberSlopes | kAllowListLengths | kAllowListBlocks));
   // Most cases have one option or none, for it is pairs that fail at most.
   const int64_t percent = draw.range(0, 99);
   int64_t extra = percent < 40 ? 0 : percent < 70 ? 1 : percent < 92 ? 2 : 3;
@@ -372,6 +383,9 @@ void finish_options(Draw& draw, const Law& law, const Scope& scope,
   if (value.listed.entries > 0 && (allowed & kAllowListLengths) != 0 &&
       draw.chance(50))
     value.listed.lengths = true;
+  if (value.listed.entries > 0 && value.listed.block == 1 &&
+      (allowed & kAllowListBlocks) != 0 && draw.chance(25))
+    draw_list_blocks(draw, value);
   // Packed members have their lengths, and a batch has none.
   if (!value.cu_q.empty()) value.q_len.clear(), value.kv_len.clear();
 }

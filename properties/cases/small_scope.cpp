@@ -103,6 +103,11 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
         c.listed = {n, per_head, /*lengths=*/true};
       });
     }
+  // Of one block, whole or not, and of two.
+  for (int64_t n = 1; n <= 2; ++n)
+    add(kAllowListBlocks, [=](Case& c) {
+      c.listed = {n, false, c.listed.lengths, false, /*block=*/2};
+    });
   add(kAllowSoftcap, [](Case& c) { c.softcap = 2; });
   add(kAllowSink, [](Case& c) { c.sink = make_recipe(RecipeKind::kLattice); });
   // The second member has the length counted from the other end.
@@ -233,7 +238,7 @@ Case SmallScope::make(const Index& index) const {
   return keep_allowed(std::move(value),
                       kAllowAll | kAllowPackedPages | kAllowPagedCsr |
                           kAllowInt32 | kAllowMemberSlopes | kAllowKeyLists |
-                          kAllowListLengths | kAllowEmpty);
+                          kAllowListLengths | kAllowListBlocks | kAllowEmpty);
 }
 
 Case SmallScope::at(int64_t number) const {

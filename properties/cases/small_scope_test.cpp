@@ -36,17 +36,12 @@ TEST(SmallScope, WithoutOptionsItHoldsEveryShapeRuleAndRecipe) {
 }
 
 // Packed members have lengths of their own, and their keys are in pages or not;
-// what is shared is not appended to; lists of keys are in neither of these.
+// what is shared is not appended to.
 bool exclude_each_other(uint32_t pair) {
   for (const uint32_t other : {kAllowLengths, kAllowPaged, kAllowPagedCsr,
                                kAllowAppend, kAllowPackedPages})
     if (pair == (kAllowPacked | other)) return true;
   if (pair == (kAllowPackedPages | kAllowLengths)) return true;
-  constexpr uint32_t kLists = kAllowKeyLists | kAllowListLengths;
-  if ((pair & kLists) != 0 &&
-      (pair & (kAllowPacked | kAllowPaged | kAllowPagedCsr | kAllowPackedPages |
-               kAllowAppend)) != 0)
-    return true;
   return pair == (kAllowShare | kAllowAppend) ||
          pair == (kAllowPaged | kAllowPagedCsr);
 }
@@ -67,7 +62,8 @@ uint32_t with_pages_of(uint32_t options) {
   if ((options & kAllowInt32) != 0 && (options & kLists) == 0)
     options |= kAllowLengths;
   if ((options & kAllowMemberSlopes) != 0) options |= kAllowAlibi;
-  if ((options & kAllowListLengths) != 0) options |= kAllowKeyLists;
+  if ((options & (kAllowListLengths | kAllowListBlocks)) != 0)
+    options |= kAllowKeyLists;
   return options;
 }
 

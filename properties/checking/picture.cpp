@@ -92,7 +92,11 @@ void add_lists(const Case& value, const Inputs& inputs,
   for (int64_t b = 0; b < value.shape.B; ++b)
     for (int64_t kv = 0; kv < list_heads(value); ++kv)
       for (int64_t i = 0; i < value.shape.Tq; ++i) {
-        std::string line = "keys of b=" + std::to_string(b);
+        const int64_t block = value.listed.block;
+        std::string line =
+            block > 1 ? "blocks of " + std::to_string(block) + " keys of b="
+                      : "keys of b=";
+        line += std::to_string(b);
         if (value.listed.per_head) line += ",kv=" + std::to_string(kv);
         line += ",i=" + std::to_string(i) + ":";
         const int64_t begin = list_begin(value, b, kv, i);

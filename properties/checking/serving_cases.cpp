@@ -29,6 +29,7 @@ Case with_seen_keys(Case value) {
   value.q_len.clear();
   for (int64_t& length : value.kv_len) length = std::max<int64_t>(length, 1);
   if (!some_row_sees_a_key(value)) value.causal = Causal::kNone;
+  if (!some_row_sees_a_key(value)) value.listed = {};
   if (!some_row_sees_a_key(value)) {
     value.cu_q.clear();
     value.cu_k.clear();

@@ -148,6 +148,10 @@ void add_simpler_pairs(const Case& value, Collector& out) {
   }
   const KeyLists& lists = value.listed;
   if (lists.per_head) out.add([](Case& c) { c.listed.per_head = false; });
+  if (lists.block > 1) {
+    out.add([](Case& c) { c.listed.block = 1; });
+    if (lists.block > 2) out.add([](Case& c) { c.listed.block = 2; });
+  }
   for (const int64_t next :
        {int64_t{1}, int64_t{2}, lists.entries / 2, lists.entries - 1})
     if (next >= 1 && next < lists.entries)

@@ -174,6 +174,8 @@ constexpr ConditionName kNames[] = {
      [](At at) { return int64_t{the_case(at).listed.per_head}; }},
     {"lists.lengths", In::kCase,
      [](At at) { return int64_t{the_case(at).listed.lengths}; }},
+    {"lists.block", In::kCase,
+     [](At at) { return the_case(at).listed.block; }},
     {"bias", In::kCase,
      [](At at) { return int64_t{the_case(at).score_bias.has_value()}; }},
     {"bias.members", In::kCase, owns_bias<kOwnB>},

@@ -5,7 +5,6 @@
 
 #include "core/capability/option_table.h"
 #include "core/case/file_data.h"
-#include "core/case/key_lists.h"
 #include "core/case/paging.h"
 
 namespace qkvet::properties {
@@ -30,7 +29,7 @@ void repair_served(Case& value) {
   if (is_served(value) && value.layout == Layout::kPacked)
     value.layout = Layout::kBthd;
   if (!gives_lengths(value)) value.int32_lengths = false;
-  if (value.backward || !may_have_key_lists(value)) value.listed = {};
+  if (value.backward) value.listed = {};
 }
 
 // Lengths of members that are no longer there, or shorter, and values of
@@ -106,7 +105,8 @@ uint32_t allowed_in(const Domain& domain) {
   if ((allows & kAllowPaged) != 0) allows |= kAllowPagedCsr;
   if ((allows & kLists) != 0) allows |= kAllowInt32;
   if ((allows & kAllowAlibi) != 0) allows |= kAllowMemberSlopes;
-  if ((allows & kAllowKeyLists) != 0) allows |= kAllowListLengths;
+  if ((allows & kAllowKeyLists) != 0)
+    allows |= kAllowListLengths | kAllowListBlocks;
   return allows;
 }
 

@@ -55,12 +55,24 @@ OwnedProblem::OwnedProblem(const Case& value, const Inputs& inputs, int reading)
                        data_or_null(inputs.rope_sin),
                        data_or_null(inputs.q_positions),
                        data_or_null(inputs.k_positions)};
+  if (value.listed.block > 1) {
+    Case of_keys = value;
+    expanded_.key_indices = inputs.key_indices;
+    expanded_.topk_length = inputs.topk_length;
+    expand_key_blocks(of_keys, expanded_);
+    list_keys(of_keys, expanded_);
+  } else {
+    list_keys(value, inputs);
+  }
+  problem_.softcap_after_bias = (reading & kSoftcapAfterBias) != 0;
+  problem_.sink_in_lse = (reading & kSinkNotInLse) == 0;
+}
+
+void OwnedProblem::list_keys(const Case& value, const Inputs& inputs) {
   if (value.listed.entries > 0)
     problem_.listed = {data_or_null(inputs.key_indices),
                        data_or_null(inputs.topk_length), value.listed.entries,
                        list_heads(value)};
-  problem_.softcap_after_bias = (reading & kSoftcapAfterBias) != 0;
-  problem_.sink_in_lse = (reading & kSinkNotInLse) == 0;
 }
 
 Answer::Answer(const Problem& problem, Oracle oracle, bool with_twin,

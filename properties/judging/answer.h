@@ -39,8 +39,11 @@ class OwnedProblem {
   const Problem& problem() const { return problem_; }
 
  private:
+  void list_keys(const Case& value, const Inputs& inputs);
+
   std::vector<uint8_t> mask_;
   std::vector<double> bias_;
+  Inputs expanded_;  // lists of keys that stand for lists of blocks
   Problem problem_;
 };
 

@@ -228,7 +228,8 @@ enum : uint32_t {
   // that has them has lists, too.
   kAllowKeyLists = 2097152,
   kAllowListLengths = 4194304,
-  kAllowLast = kAllowListLengths,
+  kAllowListBlocks = 8388608,  // lists of blocks: as their lengths
+  kAllowLast = kAllowListBlocks,
   // Who sees whom.
   kAllowPairs = kAllowWindow | kAllowMask | kAllowLengths | kAllowPacked,
   // How scores become weights.
@@ -251,6 +252,7 @@ inline constexpr AllowedOption kAllowedOptions[] = {
     {QKVET_OPTION_MASK, kAllowMask},
     {QKVET_OPTION_KEY_LISTS, kAllowKeyLists},
     {QKVET_OPTION_KEY_LIST_LENGTHS, kAllowListLengths},
+    {QKVET_OPTION_KEY_LIST_BLOCKS, kAllowListBlocks},
     {QKVET_OPTION_BIAS, kAllowBias},
     {QKVET_OPTION_WINDOW, kAllowWindow},
     {QKVET_OPTION_SOFTCAP, kAllowSoftcap},

@@ -25,7 +25,6 @@ Visibility::Visibility(const Case& value, const Inputs& inputs)
       rows_(static_cast<size_t>(value.shape.B * value.shape.Tq)),
       mask_(full_mask(value, inputs)) {
   const Shape& s = value.shape;
-  mark_lists(value, inputs);
   if (value.cu_q.empty()) {
     for (int64_t b = 0; b < s.B; ++b) {
       const auto at = static_cast<size_t>(b);
@@ -37,6 +36,7 @@ Visibility::Visibility(const Case& value, const Inputs& inputs)
       add_member(value, 0, value.cu_q[m], value.cu_q[m + 1], value.cu_k[m],
                  value.cu_k[m + 1]);
   }
+  mark_lists(value, inputs);
   keys_.reserve(static_cast<size_t>(s.B * s.H * s.Tq));
   for (int64_t b = 0; b < s.B; ++b)
     for (int64_t h = 0; h < s.H; ++h)
@@ -50,7 +50,7 @@ Visibility::Visibility(const Case& value, const Inputs& inputs)
       }
 }
 
-// Each entry that counts is a mark at its key.
+// Each entry that counts is a mark at its key, or at the keys of its block.
 void Visibility::mark_lists(const Case& value, const Inputs& inputs) {
   if (value.listed.entries == 0) return;
   const Shape& s = value.shape;
@@ -63,10 +63,15 @@ void Visibility::mark_lists(const Case& value, const Inputs& inputs) {
         const int64_t begin = list_begin(value, b, kv, i);
         const int64_t end = begin + list_length(value, inputs, b, i);
         const int64_t row = (b * list_heads_ + kv) * Tq_ + i;
-        for (int64_t n = begin; n < end; ++n)
-          if (const int64_t j = inputs.key_indices[static_cast<size_t>(n)];
-              j >= 0)
+        for (int64_t n = begin; n < end; ++n) {
+          const int64_t entry = inputs.key_indices[static_cast<size_t>(n)];
+          if (entry < 0) continue;
+          const int64_t first =
+              this->row(b, i).member_first + entry * value.listed.block;
+          const int64_t behind = std::min(first + value.listed.block, Tk_);
+          for (int64_t j = first; j < behind; ++j)
             listed_[static_cast<size_t>(row * Tk_ + j)] = 1;
+        }
       }
 }
 
@@ -79,7 +84,7 @@ void Visibility::add_member(const Case& value, int64_t b, int64_t q_from,
     Row& r = rows_[static_cast<size_t>(b * Tq_ + i)];
     r.counted = true;
     r.diagonal = i + offset;
-    r.first = k_from;
+    r.first = r.member_first = k_from;
     r.end = k_end;
     if (value.causal != Causal::kNone) r.end = std::min(r.end, r.diagonal + 1);
     if (value.window) {

@@ -40,6 +40,7 @@ class Visibility {
   struct Row {
     bool counted = false;
     int64_t first = 0, end = 0, diagonal = 0;
+    int64_t member_first = 0;  // the first key of the row's member
   };
   const Row& row(int64_t b, int64_t i) const {
     return rows_[static_cast<size_t>(b * Tq_ + i)];

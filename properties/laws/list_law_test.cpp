@@ -101,7 +101,11 @@ TEST(ListLaws, TheDefinitionPassesAllOfThem) {
           "f32,B2,H2,Tq3,Tk7,d2,causal=br,window=4.0,mask=random60,keys=5",
           "f32,B2,H2,Tq3,Tk5,d2,keys=7.n,sink=normal,qlen=3.1,kvlen=2.5",
           "f16,B1,H2,Tq3,Tk5,d2,keys=3.h,alibi=one,softcap=2",
-          "bf16,B2,H2,Tq2,Tk5,d2,keys=2,layout=gaps,rope=half"}) {
+          "bf16,B2,H2,Tq2,Tk5,d2,keys=2,layout=gaps,rope=half",
+          "f32,B2,H2,Tq3,Tk7,d2,kvlen=7.4,keys=4.n,page=2",
+          "f32,B2,H2,Tq3,Tk7,d2,kvlen=7.4,keys=2x3.h,page=4,table=csr,append=1",
+          "f32,B1,H2,Tq5,Tk9,d2,causal=br,cuq=0.2.5,cuk=0.5.9,keys=4.hn",
+          "f32,B1,H2,Tq5,Tk9,d2,cuq=0.2.5,cuk=0.5.9,keys=2x2,page=2"}) {
       const Case value = constrained(*law, *parse_case(text).value);
       EXPECT_GT(value.listed.entries, 0) << law->id << " " << text;
       FakeExecutor good;
@@ -115,15 +119,53 @@ TEST(ListLaws, TheDefinitionPassesAllOfThem) {
   EXPECT_GT(judged, 50);
 }
 
-// Where an option has no lists beside it these go.
-TEST(ListLaws, StandBesideNeitherPackedBatchesNorPages) {
-  const Law& law = *find_law("agrees_with_oracle");
+TEST(ListLaws, EntriesArePositionsInTheSequence) {
+  // Those of the first member in all, and entries taken for slots.
+  const std::string text =
+      "f32,B2,H1,Tq3,Tk8,d3,kvlen=8.6,page=2,pages=reverse,keys=3";
+  const auto of_first = [all = List()](KernelCall& call, Problem& p) mutable {
+    if (p.listed.keys == nullptr || call.page_size == 0) return;
+    const int64_t member = p.shape.Tq * p.listed.entries;
+    all.assign(p.listed.keys, p.listed.keys + member);
+    all.insert(all.end(), p.listed.keys, p.listed.keys + member);
+    p.listed.keys = all.data();
+  };
+  const auto slots = [all = List()](KernelCall& call, Problem& p) mutable {
+    if (p.listed.keys == nullptr || call.page_size == 0) return;
+    const int64_t count = p.shape.B * p.shape.Tq * p.listed.entries;
+    all.clear();
+    for (int64_t n = 0; n < count; ++n)
+      all.push_back(p.listed.keys[n] < 0 ? -1 : p.listed.keys[n] ^ 2);
+    p.listed.keys = all.data();
+  };
+  for (const char* law : {"listed_pages_equal_rows", "agrees_with_oracle"}) {
+    fails(law, text, of_first);
+    fails(law, text, slots);
+  }
+}
+
+TEST(ListLaws, BlocksAreTheirKeys) {
+  const std::string text = "f32,B1,H2,Tq4,Tk10,d3,keys=3x4";
+  // The last block is not there, for it is not full.
+  const auto whole = [all = List()](KernelCall& call, Problem& p) mutable {
+    if (call.listed.block == 1) return;
+    const int64_t count = p.shape.Tq * p.listed.entries;
+    all.assign(p.listed.keys, p.listed.keys + count);
+    for (int32_t& j : all)
+      if (j >= 8) j = -1;
+    p.listed.keys = all.data();
+  };
+  for (const char* law : {"block_lists_equal_key_lists", "lists_equal_masks",
+                          "full_lists_equal_dense", "agrees_with_oracle"})
+    fails(law, text, whole);
+}
+
+// A gradient has no lists.
+TEST(ListLaws, AreOfForwardCalls) {
   Case value = *parse_case("f32,B1,H1,Tq4,Tk4,d1,keys=2.n").value;
-  value.cu_q = value.cu_k = {0, 4};
-  EXPECT_EQ(constrained(law, value).listed, KeyLists{});
-  value.cu_q = value.cu_k = {};
-  value.paging.size = 2;
-  EXPECT_EQ(constrained(law, value).listed, KeyLists{});
+  value.backward = true;
+  EXPECT_EQ(constrained(*find_law("backward_agrees_with_oracle"), value).listed,
+            KeyLists{});
 }
 
 }  // namespace

@@ -89,6 +89,7 @@ class FakeOptions {
       take(call.key_indices, s.B * heads * s.Tq * lists.entries, listed_keys_,
            problem.listed.keys);
       take(call.topk_length, s.B * s.Tq, listed_counts_, problem.listed.counts);
+      if (lists.block > 1) expand_blocks(lists.block, s.Tk, problem.listed);
     }
     const int64_t table = call.rope_rows * (s.d / 2);
     take(call.rope_cos, table, per_head, rope_cos_, problem.rotation.cos);
@@ -116,6 +117,18 @@ class FakeOptions {
     field = values.data();
     if (count > 0)
       std::memcpy(values.data(), bytes, values.size() * sizeof(Number));
+  }
+
+  // Numbers of blocks become those of their keys, and none behind the last one.
+  void expand_blocks(int64_t block, int64_t keys, ListedKeys& listed) {
+    std::vector<int32_t> all;
+    for (const int64_t number : listed_keys_)
+      for (int64_t j = number * block; j < (number + 1) * block; ++j)
+        all.push_back(static_cast<int32_t>(j < 0 || j >= keys ? -1 : j));
+    for (int32_t& count : listed_counts_) count *= static_cast<int32_t>(block);
+    listed_keys_ = std::move(all);
+    listed.keys = listed_keys_.data();
+    listed.entries *= block;
   }
 
   static void take_lengths(const KernelCall& call, const std::byte* bytes,

@@ -60,6 +60,8 @@ class Forward:
             given["softcap"] = args.softcap
         if args.page_size:
             given["page_size"] = args.page_size
+        if args.key_block_size:
+            given["key_block_size"] = args.key_block_size
         if args.dropout_p > 0:
             given["dropout"] = (args.dropout_p, args.dropout_seed,
                                 args.dropout_offset)

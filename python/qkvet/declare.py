@@ -62,9 +62,10 @@ def kernel(function=None, **fields):
     1], block_table [B, P] and page_size ([members, P] in a packed batch, whose
     kv_len is [members] and which has no cu_seqlens_k), of paged_csr in the place
     of block_table and kv_len page_indptr [B + 1], page_indices [N] and
-    last_page_len [B], key_indices [B, Hkv or 1, Tq, n] and topk_length [B, Tq]
-    (of key_list_lengths), k_new and v_new, dropout (p, seed, offset). It returns o [B, H, Tq, dv], or a tuple (o, lse, weights) of what it
-    declares, or a dictionary by these names.
+    last_page_len [B], key_indices [B, Hkv or 1, Tq, n], topk_length [B, Tq]
+    (of key_list_lengths) and key_block_size (of key_list_blocks), k_new and v_new,
+    dropout (p, seed, offset). It returns o [B, H, Tq, dv], or a tuple (o, lse,
+    weights) of what it declares, or a dictionary by these names.
 
     Words, each a string or a list of strings:
 

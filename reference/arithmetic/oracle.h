@@ -27,7 +27,8 @@ struct Rotation {
 };
 
 // The keys that a row may see: the first counts[b,i] entries of its list, or
-// all of them. None stands there twice, and -1 is none.
+// all of them. None stands there twice, and -1 is none. They are counted from
+// the first key of the row's member.
 struct ListedKeys {
   const int32_t* keys = nullptr;    // [B,heads,Tq,entries]; null: no lists
   const int32_t* counts = nullptr;  // [B,Tq] or null
@@ -63,7 +64,7 @@ struct Problem {
   const int64_t* cu_q = nullptr;  // [members + 1], ascending
   const int64_t* cu_k = nullptr;  // [members + 1], ascending
   Rotation rotation;
-  ListedKeys listed;  // of a batch that is not packed
+  ListedKeys listed;
 
   // The dialect, as far as the definition depends on it.
   bool softcap_after_bias = false;

@@ -115,7 +115,7 @@ bool is_listed(const Problem& p, const At& at, int64_t j) {
     row = (at.b * s.Hkv + at.h / s.group()) * s.Tq + at.i;
   }
   int64_t n = 0;
-  while (n < count && all.keys[row * all.entries + n] != j) ++n;
+  while (n < count && at.first_key + all.keys[row * all.entries + n] != j) ++n;
   return n < count;
 }
 

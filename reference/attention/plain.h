@@ -87,13 +87,14 @@ struct PlainHooks : PlainRopeHooks {
     const Shape& shape = problem.shape;
     const int64_t head =
         all.heads > 1 ? place.h / (shape.H / shape.Hkv) : int64_t{0};
-    const int64_t row = (place.b * all.heads + head) * shape.Tq + place.i;
+    const int64_t row =
+        (place.b * all.heads + head) * shape.Tq + place.first_q + place.i;
     return all.keys + row * all.entries;
   }
   static int64_t listed(const Problem& problem, const PlainPlace& place) {
-    return problem.listed.counts == nullptr
-               ? problem.listed.entries
-               : problem.listed.counts[place.b * problem.shape.Tq + place.i];
+    const int64_t row = place.b * problem.shape.Tq + place.first_q + place.i;
+    return problem.listed.counts == nullptr ? problem.listed.entries
+                                            : problem.listed.counts[row];
   }
   template <class Hooks>
   static bool in_list(const Problem& problem, const PlainPlace& place,

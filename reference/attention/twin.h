@@ -25,6 +25,7 @@ struct TwinSpan {
   int64_t first = 0;
   int64_t last = -1;
   int64_t centre = 0;
+  int64_t begin = 0;               // the first key of the member
   const double* slopes = nullptr;  // [H] of the member, or null
 };
 
@@ -84,6 +85,7 @@ struct TwinHooks {
     span.counted = i < all.q_end;
     if (!span.counted) return span;
     span.centre = Hooks::centre(problem, all, i);
+    span.begin = all.k_begin;
     span.slopes = Hooks::slopes(problem, all);
     span.first = all.k_begin;
     span.last = Hooks::last_key(problem, all, span.centre);
@@ -97,14 +99,15 @@ struct TwinHooks {
   static int64_t list_of(const Problem& problem, int64_t h) {
     return h * problem.listed.heads / problem.shape.H;
   }
-  // Whether the pair `pair` of [B,H,Tq,Tk] is listed: how often the key stands
-  // in what counts of the row's list.
+  // Whether the pair `pair` of [B,H,Tq,Tk] is listed: how often the key,
+  // counted from the first of its member, stands in what counts of the row's
+  // list.
   template <class Hooks>
-  static bool chosen(const Problem& problem, int64_t pair) {
+  static bool chosen(const Problem& problem, int64_t pair, int64_t begin) {
     const ListedKeys& all = problem.listed;
     if (all.keys == nullptr) return true;
     const Shape& s = problem.shape;
-    const auto key = static_cast<int32_t>(pair % s.Tk);
+    const auto key = static_cast<int32_t>(pair % s.Tk - begin);
     const int64_t i = pair / s.Tk % s.Tq;
     const int64_t h = pair / s.Tk / s.Tq % s.H;
     const int64_t b = pair / s.Tk / s.Tq / s.H;
@@ -307,7 +310,7 @@ void twin_row(const Problem& problem, const TwinRow& row, TwinState& state,
   for (int64_t j = span.first; j <= span.last; ++j) {
     const int64_t pair = row.row * shape.Tk + j;
     if (!Hooks::allowed(problem, pair) ||
-        !Hooks::template chosen<Hooks>(problem, pair)) {
+        !Hooks::template chosen<Hooks>(problem, pair, span.begin)) {
       continue;
     }
     state.scores[j] = twin_score<Hooks>(problem, row, j, span);

@@ -212,10 +212,12 @@ inline TestProblem option_problem(TestRandom& random, Regime regime,
 inline TestProblem random_list_problem(TestRandom& random, Regime regime,
                                        const Shape& shape) {
   constexpr TestOption kBeside[] = {TestOption::kWindow, TestOption::kMask,
-                                    TestOption::kSink, TestOption::kLengths,
-                                    TestOption::kAlibi};
+                                    TestOption::kSink,   TestOption::kLengths,
+                                    TestOption::kAlibi,  TestOption::kPacked};
   std::set<TestOption> options;
-  for (int i = 0; i < 2; ++i) options.insert(kBeside[random.below(5)]);
+  for (int i = 0; i < 2; ++i) {
+    options.insert(kBeside[random.below(std::size(kBeside))]);
+  }
   TestProblem p = option_problem(random, regime, shape, options);
   add_key_lists(random, p);
   return p;

@@ -61,7 +61,7 @@ inline TestSeen test_seen(const Problem& problem, int64_t row) {
           all.keys + ((b * all.heads + list) * s.Tq + i) * all.entries;
       int64_t left = all.counts ? all.counts[b * s.Tq + i] : all.entries;
       bool there = false;
-      while (left-- > 0) there = there || *at++ == j;
+      while (left-- > 0) there = there || *at++ == j - seen.begin;
       hidden = hidden || !there;
     }
     const bool capped = problem.softcap > 0 && problem.softcap_after_bias;

@@ -242,6 +242,11 @@ void add_scores(std::vector<Question>& all) {
                    c.listed = {3, false, /*lengths=*/true};
                  }},
                  {as("ignored", [](Case& c) { c.listed.lengths = false; })}});
+  all.push_back({QKVET_OPTION_KEY_LIST_BLOCKS,
+                 {[](Case& c) {
+                   c.listed = {2, false, false, false, /*block=*/2};
+                 }},
+                 {as("taken for keys", [](Case& c) { c.listed.block = 1; })}});
   const auto turned = [](RopeStyle style) {
     return [style](Case& c) { c.rope.style = style; };
   };

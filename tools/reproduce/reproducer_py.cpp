@@ -66,6 +66,8 @@ std::string options_py(const CallPlan& plan, const qkvet_dialect& dialect) {
         "rope", args.rope == QKVET_ROPE_HALF ? "\"half\"" : "\"interleaved\"");
   if (args.page_size > 0)
     text += entry_py("page_size", std::to_string(args.page_size));
+  if (args.key_block_size > 0)
+    text += entry_py("key_block_size", std::to_string(args.key_block_size));
   text += entry_py("softcap_after_bias",
                    truth_py(dialect.softcap_order == QKVET_SOFTCAP_AFTER_MASK));
   text += entry_py("sink_in_lse",

@@ -141,12 +141,15 @@ def seen_by(call, b, h, i, Tk):
     if "mask" in call:
         keys = keys[row_of(call, "mask", b, h, i, keys) != 0]
     if "key_indices" in call:
-        keys = keys[np.isin(keys, list_of(call, b, h, i))]
+        block = call.get("key_block_size", 1)
+        listed = np.isin((keys - k_from) // block, list_of(call, b, h, i))
+        keys = keys[listed]
     return keys, diagonal
 
 
 def list_of(call, b, h, i):
-    """The entries that count of the list of a row; -1 among them is no key."""
+    """The entries that count of a row's list: keys, or blocks of keys, counted
+    from the first of the member; -1 among them is none."""
     lists = call["key_indices"]
     entries = lists[b, h * lists.shape[1] // call["q"].shape[1], i]
     return entries[: call["topk_length"][b, i]] if "topk_length" in call else entries

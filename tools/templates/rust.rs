@@ -132,6 +132,7 @@ struct ForwardArgs {
     last_page_len: Tensor,
     key_indices: Tensor,
     topk_length: Tensor,
+    key_block_size: i64,
 }
 
 /// Zeros stand for what is not declared: f32, contiguous, on the CPU.

@@ -8,14 +8,20 @@
 namespace qkvet::properties {
 namespace of_full_lists_equal_dense {
 
+// Keys, or blocks of them.
+int64_t entries_of_all(const Case& value) {
+  return (value.shape.Tk + value.listed.block - 1) / value.listed.block;
+}
+
 // All keys from one on that hangs on the row, and -1 behind them.
 void list_all(const Case& value, int64_t, Inputs& inputs) {
-  const int64_t Tk = value.shape.Tk, entries = value.listed.entries;
+  const int64_t entries = value.listed.entries;
+  const int64_t all = entries_of_all(value);
   int64_t row = pick_by_seed(value.seed, 1024);
   for (size_t at = 0; at < inputs.key_indices.size(); ++row)
     for (int64_t n = 0; n < entries; ++n)
       inputs.key_indices[at++] =
-          n < Tk ? static_cast<int32_t>((row + n) % Tk) : -1;
+          n < all ? static_cast<int32_t>((row + n) % all) : -1;
 }
 
 void list_nothing(const Case&, int64_t, Inputs& inputs) {
@@ -25,7 +31,7 @@ void list_nothing(const Case&, int64_t, Inputs& inputs) {
 
 Case constrain(Case value) {
   value.listed.entries =
-      std::max({value.listed.entries, value.shape.Tk, int64_t{1}});
+      std::max({value.listed.entries, entries_of_all(value), int64_t{1}});
   value.listed.lengths = value.listed.from_file = false;
   return value;
 }
@@ -63,8 +69,7 @@ extern constinit const Law full_lists_equal_dense{
     "needs no oracle",
     344,
     Domain{.free_data = false,
-           .allows = kAllowRope | kAllowWindow | kAllowMask | kAllowLengths |
-                     kAllowScores | kAllowLayout | kAllowShare | kAllowKeyLists,
+           .allows = kAllowAll | kAllowKeyLists,
            .about = kAllowKeyLists},
     of_full_lists_equal_dense::constrain,
     of_full_lists_equal_dense::plan,

@@ -62,9 +62,7 @@ extern constinit const Law listed_order_changes_nothing{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it moves what tiles of entries hold, (d) it needs no oracle",
     342,
-    Domain{.allows = kAllowRope | kAllowWindow | kAllowMask | kAllowLengths |
-                     kAllowScores | kAllowLayout | kAllowShare | kAllowKeyLists,
-           .about = kAllowKeyLists},
+    Domain{.allows = kAllowAll | kAllowKeyLists, .about = kAllowKeyLists},
     of_listed_order_changes_nothing::constrain,
     of_listed_order_changes_nothing::plan,
     of_listed_order_changes_nothing::judge};

@@ -50,9 +50,7 @@ extern constinit const Law lists_equal_masks{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     348,
-    Domain{.allows = kAllowRope | kAllowWindow | kAllowMask | kAllowLengths |
-                     kAllowScores | kAllowLayout | kAllowShare | kAllowKeyLists,
-           .about = kAllowKeyLists},
+    Domain{.allows = kAllowAll | kAllowKeyLists, .about = kAllowKeyLists},
     of_lists_equal_masks::constrain,
     of_lists_equal_masks::plan,
     of_lists_equal_masks::judge};

@@ -80,8 +80,7 @@ extern constinit const Law rest_of_lists_changes_nothing{
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     346,
     Domain{.free_data = false,
-           .allows = kAllowRope | kAllowWindow | kAllowMask | kAllowLengths |
-                     kAllowScores | kAllowLayout | kAllowShare | kAllowKeyLists,
+           .allows = kAllowAll | kAllowKeyLists,
            .about = kAllowListLengths},
     of_rest_of_lists_changes_nothing::constrain,
     of_rest_of_lists_changes_nothing::plan,
