@@ -27,6 +27,7 @@ constexpr std::string_view kNumbers[] = {"Tk",
                                          "window.right",
                                          "new_tokens",
                                          "lists.entries",
+                                         "lists.block",
                                          "capacity",
                                          "cache.window",
                                          "cache.first_tokens",
@@ -508,6 +509,8 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
     out.window->right = to;
   else if (name == "lists.entries" && out.listed.entries > 0 && to > 0)
     out.listed.entries = to;
+  else if (name == "lists.block" && out.listed.block > 1 && to > 1)
+    out.listed.block = to;
   else if (name == "page_size" && s.D == 0 && out.paging.size > 0 && to > 0)
     out.paging.size = to;
   else if (name == "new_tokens" && out.append > 0 && to > 0)
