@@ -14,9 +14,8 @@ namespace {
 
 constexpr std::string_view kHow =
     "write keys=N, a list of N keys for each row, or keys=NxM, of N blocks of "
-    "M "
-    "keys, and behind a dot h for lists of each key/value head and n for lists "
-    "with lengths, for example keys=4.hn";
+    "M keys, and behind a dot h for lists of each key/value head and n for "
+    "lists with lengths, for example keys=4.hn";
 
 std::string lists_token(const Case& c) {
   return c.listed.entries == 0 ? "keys=" : key_lists_text(c);

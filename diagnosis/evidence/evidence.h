@@ -20,6 +20,8 @@ struct Evidence {
   Judgement judgement;
 
   bool failed() const { return judgement.verdict == Verdict::kFailed; }
+  // A case in which nothing could have failed, say one without a query.
+  bool is_empty_handed() const { return !failed() && judgement.compared == 0; }
   const Case& value() const { return work->value(); }
 };
 

@@ -5,12 +5,11 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <sstream>
-#include <tuple>
 
 #include "diagnosis/evidence/evidence.h"
 #include "diagnosis/evidence/nearby.h"
 #include "diagnosis/where/fresh_cases.h"
+#include "diagnosis/where/nearest.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/subject.h"
 
@@ -39,18 +38,11 @@ constexpr size_t kMostRivals = 40;
 // which few change nothing, one in so many.
 constexpr size_t kOfSameRivals = 3;
 constexpr size_t kShareOfSamples = 40;
-// That a law makes of one case, or a story: on average, at most.
-constexpr int kCallsOfCase = 16;
 // Of what a law makes of a case, so many are asked for by themselves.
 constexpr size_t kMostCallsOfLaw = 8;
 // Multiplications of all cases (work_of) after which nothing further is asked,
 // on every machine the same: of kernels that are emulated, ten seconds.
 constexpr int64_t kMostWorkInAll = 40'000'000;
-
-// A case in which nothing could have failed, say one without a query.
-bool is_empty_handed(const Evidence& evidence) {
-  return !evidence.failed() && evidence.judgement.compared == 0;
-}
 
 class WhereSearch {
  public:
@@ -119,7 +111,7 @@ class WhereSearch {
     work_ += work_of(value) *
              (value.story.empty() ? std::ssize(evidence->calls) : 1);
     stopped_ |= evidence->judgement.kind == FailureKind::kHang;
-    if (is_empty_handed(*evidence)) return std::nullopt;
+    if (evidence->is_empty_handed()) return std::nullopt;
     at->second = evidence->failed();
     asked_.push_back({value, text});
     samples_.push_back({setting_->values(value), evidence->failed()});
@@ -470,81 +462,9 @@ class WhereSearch {
     } else if (is_over() || (!out.is_known() && !has_room())) {
       out.left_out = "it was asked no further, for time or calls were spent";
     }
-    find_nearest(out);
-  }
-
-  static std::vector<std::string> words_of(const std::string& text) {
-    std::vector<std::string> words;
-    std::istringstream in(text);
-    for (std::string word; std::getline(in, word, ',');)
-      if (!word.starts_with("seed=")) words.push_back(word);
-    std::sort(words.begin(), words.end());
-    return words;
-  }
-
-  // Of a passing and a failing case those that differ least.
-  void find_nearest(FailsWhere& out) const {
-    std::vector<std::vector<std::string>> words;
-    for (const Asked& one : asked_) words.push_back(words_of(one.text));
-    std::tuple<size_t, int64_t, size_t> least(~size_t{0}, 0, 0);
-    for (size_t p = 0; p < asked_.size(); ++p)
-      for (size_t f = 0; f < asked_.size(); ++f) {
-        if (samples_[p].failed || !samples_[f].failed) continue;
-        if (out.hypothesis.predicts_failure(samples_[p].values) ||
-            !out.hypothesis.predicts_failure(samples_[f].values))
-          continue;
-        std::vector<std::string> passing, failing;
-        std::set_difference(words[p].begin(), words[p].end(), words[f].begin(),
-                            words[f].end(), std::back_inserter(passing));
-        std::set_difference(words[f].begin(), words[f].end(), words[p].begin(),
-                            words[p].end(), std::back_inserter(failing));
-        const std::tuple<size_t, int64_t, size_t> apart(
-            std::max(passing.size(), failing.size()), distance(p, f),
-            asked_[p].text.size() + asked_[f].text.size());
-        if (apart >= least) continue;
-        least = apart;
-        out.nearest_pass = asked_[p].text;
-        out.nearest_failure = asked_[f].text;
-        constexpr size_t kToBeRead = 2;
-        out.difference =
-            std::get<0>(apart) > kToBeRead || !are_of_one(passing, failing)
-                ? ""
-                : side_text(passing, failing) + " passes, " +
-                      side_text(failing, passing) + " fails";
-      }
-  }
-
-  // Of two cases, how far their extents are apart.
-  int64_t distance(size_t a, size_t b) const {
-    int64_t sum = 0;
-    for (size_t i = 0; i < vocabulary().size(); ++i)
-      if (vocabulary()[i].kind == Term::Kind::kNumber)
-        sum += std::abs(samples_[a].values[i] - samples_[b].values[i]);
-    return sum;
-  }
-
-  // Whether they are about the same: "Tk36" and "Tk37", or one of them nothing.
-  static bool are_of_one(const std::vector<std::string>& a,
-                         const std::vector<std::string>& b) {
-    if (a.empty() || b.empty()) return true;
-    const auto keys = [](const std::vector<std::string>& words) {
-      std::set<std::string> out;
-      for (const std::string& word : words)
-        out.insert(word.substr(0, word.find_first_of("=0123456789")));
-      return out;
-    };
-    return keys(a) == keys(b);
-  }
-
-  static std::string side_text(const std::vector<std::string>& words,
-                               const std::vector<std::string>& others) {
-    std::string out;
-    for (const std::string& word : words)
-      out += (out.empty() ? "" : ",") + word;
-    if (!out.empty()) return out;
-    for (const std::string& word : others)
-      out += (out.empty() ? "without " : ",") + word;
-    return out.empty() ? "another seed" : out;
+    std::vector<std::string> texts;
+    for (const Asked& one : asked_) texts.push_back(one.text);
+    find_nearest(texts, samples_, out);
   }
 
   const Failure& failure_;
@@ -566,46 +486,6 @@ class WhereSearch {
   int64_t work_ = 0;
   bool stopped_ = false;
 };
-
-// Of recorded answers, under one law. A case of another law is one of
-// agreement, too, if it was answered as it stands.
-FailsWhere look_in_answers(const Law& law, const Failure& failure,
-                           const KernelUnderTest& kernel, Executor& executor,
-                           const Answered& answered, TimeUse& time) {
-  constexpr int kFewest = 40;        // half of which hold it
-  constexpr int kFewestFailing = 6;  // half of which make it
-  const bool agreement = &law == &agreement_about(failure.law->domain.subject);
-  Setting setting(law, Setting::Data::kOfPlan, failure.found, kernel);
-  Witness witness(kernel.judged, kernel.index, executor, time,
-                  kMostWhereCases * kCallsOfCase);
-  FailsWhere out;
-  out.is_recorded = true;
-  std::vector<Sample> samples;
-  for (const AnsweredCase& one : answered) {
-    if (std::ssize(samples) >= kMostWhereCases) break;
-    const bool fits = agreement ? one.law->domain.subject == law.domain.subject
-                                : one.law == &law;
-    if (!fits) continue;
-    const auto evidence = witness.ask(law, one.value);
-    if (evidence == nullptr || is_empty_handed(*evidence)) continue;
-    samples.push_back({setting.values(one.value), evidence->failed()});
-    ++(evidence->failed() ? out.failing : out.passing);
-  }
-  if (std::ssize(samples) < kFewest || out.failing < kFewestFailing) return out;
-  // They come failing and passing in turn: two and two.
-  std::vector<Sample> heard, held_back;
-  for (size_t n = 0; n < samples.size(); ++n)
-    (n / 2 % 2 == 0 ? heard : held_back).push_back(samples[n]);
-  out.hypothesis = simplest_hypotheses(heard, 1)[0];
-  for (const Sample& one : held_back) {
-    ++out.fresh.all;
-    out.fresh.failing += one.failed;
-    out.fresh.right +=
-        out.hypothesis.predicts_failure(one.values) == one.failed;
-  }
-  out.setting = setting;
-  return out;
-}
 
 }  // namespace
 
@@ -631,19 +511,6 @@ FailsWhere look_where_it_fails(const Failure& failure,
   return WhereSearch(failure, kernel, executor, time).run();
 }
 
-FailsWhere look_where_answers_fail(const Failure& failure,
-                                   const KernelUnderTest& kernel,
-                                   Executor& executor, const Answered& answered,
-                                   TimeUse& time) {
-  const Law& agreement = agreement_about(failure.law->domain.subject);
-  FailsWhere out =
-      look_in_answers(agreement, failure, kernel, executor, answered, time);
-  return out.setting || failure.law == &agreement
-             ? out
-             : look_in_answers(*failure.law, failure, kernel, executor,
-                               answered, time);
-}
-
 FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
                             const KernelUnderTest& kernel, Executor& executor,
                             TimeUse& time) {
@@ -657,7 +524,7 @@ FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
   for (const Case& value :
        fresh_cases(where.hypothesis, *where.setting, failing, seed, count)) {
     const auto evidence = witness.ask(where.setting->law(), value);
-    if (evidence == nullptr || is_empty_handed(*evidence)) continue;
+    if (evidence == nullptr || evidence->is_empty_handed()) continue;
     ++fresh.all;
     fresh.failing += evidence->failed();
     fresh.right += evidence->failed() == where.hypothesis.predicts_failure(

@@ -15,6 +15,8 @@ namespace qkvet::diagnosis {
 
 // The most cases that a kernel is asked to find its sentence.
 inline constexpr int kMostWhereCases = 600;
+// Calls that a law makes of one of them, or a story: on average, at most.
+inline constexpr int kCallsOfCase = 16;
 
 // Verdicts that were predicted, of cases that nobody had asked before.
 struct FreshVerdicts {
