@@ -215,9 +215,9 @@ qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
 bool KeyLists::has(int64_t in_b, int64_t in_h, int64_t in_i,
                    int64_t in_j) const {
   const int64_t all = count(in_b, in_i);
+  const int64_t wanted = (j + in_j) / block;
   for (int64_t n = 0; n < all; ++n) {
-    const int64_t listed = entry(in_b, in_h, in_i, n);
-    if (listed >= 0 && listed == (j + in_j) / block) {
+    if (entry(in_b, in_h, in_i, n) == wanted) {
       return true;
     }
   }
