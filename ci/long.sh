@@ -80,8 +80,9 @@ QKVET_TEST_FACTOR=7 build/release/bin/impl_test --gtest_brief=1
 echo "== samples of ci/test.sh, in full =="
 QKVET_TEST_FACTOR=7 build/release/bin/reference_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/diagnosis_test --gtest_brief=1
+QKVET_TEST_FACTOR=7 build/release/bin/hunt_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/tools_test --gtest_brief=1 \
-  --gtest_filter='*ExplainAll*:*HillClimb*:*Kill*:*Sabotage*:*JudgeFaults*:*Emit*'
+  --gtest_filter='*GoldenKill*:*JudgeFaults*:*Emit*'
 QKVET_TEST_FACTOR=7 build/release/bin/properties_test --gtest_brief=1 \
   --gtest_filter='*ShrinkingTest*'
 

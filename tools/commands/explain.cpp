@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <numeric>
-#include <utility>
 
 #include "properties/conventions/conventions.h"
 #include "properties/judging/law.h"
 #include "tools/base/lines.h"
+#include "tools/base/perhaps.h"
 #include "tools/commands/convention_text.h"
 #include "tools/commands/flags.h"
 #include "tools/report/report.h"
@@ -173,35 +172,15 @@ ExitCode explain_exit_code(size_t code) {
   return kConforms;
 }
 
-// Letters to put in, take out or change.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0]++;
-    for (size_t j = 0; j < b.size(); ++j)
-      diagonal = std::exchange(row[j + 1],
-                               std::min({row[j] + 1, row[j + 1] + 1,
-                                         diagonal + (a[i] == b[j] ? 0 : 1)}));
-  }
-  return row.back();
-}
-
-// ", perhaps x or y": names that hold the word, or nearly are it.
 std::string suggestions(const std::string& word,
                         const SelectedKernels& faults) {
-  constexpr size_t kMost = 4, kSlips = 3;
-  std::vector<std::string> near;
-  const auto look = [&](const std::string& name) {
-    const bool holds = word.size() > 2 && name.find(word) != std::string::npos;
-    if ((holds || distance(word, name) <= kSlips) && near.size() < kMost)
-      near.push_back(name);
-  };
-  for (const Law* law : all_laws()) look(law->id);
+  std::vector<std::string> names;
+  for (const Law* law : all_laws()) names.push_back(law->id);
   for (const Convention& convention : built_in_conventions().values)
-    look(convention.id);
-  for (const KernelUnderTest& fault : faults.kernels) look(short_name(fault));
-  return near.empty() ? "" : "; perhaps " + joined(near);
+    names.push_back(convention.id);
+  for (const KernelUnderTest& fault : faults.kernels)
+    names.push_back(short_name(fault));
+  return perhaps(word, names);
 }
 
 ExitCode run(const ExplainOptions& options) {

@@ -12,6 +12,7 @@
 #include "properties/checking/probe.h"
 #include "properties/conventions/conventions.h"
 #include "reference/arithmetic/precision.h"
+#include "tools/base/perhaps.h"
 #include "tools/kernels/build_cache.h"
 #include "tools/kernels/compiler.h"
 
@@ -113,8 +114,10 @@ int add_library(SelectedKernels& selected, const LibrarySpec& library,
 struct Globs {
   const std::vector<std::string>& globs;
   std::vector<bool> used = std::vector<bool>(globs.size());
+  std::vector<std::string> seen;  // names that were held against them
 
   bool accept(const std::string& name) {
+    seen.push_back(name);
     bool wanted = globs.empty();
     for (size_t i = 0; i < globs.size(); ++i)
       if (matches(globs[i], name)) wanted = used[i] = true;
@@ -146,13 +149,25 @@ std::vector<const Family*> candidates(const std::string& glob) {
   return found;
 }
 
+// What may be meant: kernels that were looked at, or the family with what
+// stands behind the slash.
+std::string perhaps_kernels(const std::string& glob,
+                            std::vector<std::string> names) {
+  const size_t slash = std::min(glob.find('/'), glob.size());
+  if (candidates(glob).empty())
+    for (const Family& family : kFamilies)
+      names.push_back(family.name + glob.substr(slash));
+  return perhaps(glob, names);
+}
+
 // Why a glob found nothing.
-std::string why_unmatched(const std::string& glob) {
+std::string why_unmatched(const std::string& glob, const Globs& globs) {
   std::string missing;
   for (const std::string& why : why_missing(candidates(glob)))
     missing += (missing.empty() ? "" : "; ") + why;
-  return missing.empty() ? "no kernel is named \"" + glob +
-                               "\"; `qkvet list kernels` shows all"
+  return missing.empty() ? "no kernel is named \"" + glob + "\"" +
+                               perhaps_kernels(glob, globs.seen) +
+                               "; `qkvet list kernels` shows all"
                          : glob + ": " + missing;
 }
 
@@ -344,7 +359,7 @@ SelectedKernels select_kernels(const KernelSelection& selection) {
   if (selected.error.empty()) add_plugins(selected, selection, globs);
   if (selected.error.empty()) add_sources(selected, selection, globs);
   for (size_t i = 0; i < globs.globs.size() && selected.error.empty(); ++i)
-    if (!globs.used[i]) selected.error = why_unmatched(globs.globs[i]);
+    if (!globs.used[i]) selected.error = why_unmatched(globs.globs[i], globs);
   return selected;
 }
 

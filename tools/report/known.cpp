@@ -14,6 +14,7 @@
 #include "tools/base/lines.h"
 #include "tools/report/baseline.h"
 #include "tools/report/report.h"
+#include "tools/report/select.h"
 
 namespace qkvet::tools {
 namespace {
@@ -80,8 +81,7 @@ std::string read_line(const std::string& text, KnownFailure& known) {
       return kLine;
   }
   known.law = find_law(law);
-  if (known.law == nullptr)
-    return "no law is named \"" + law + "\"; `qkvet list laws` shows all";
+  if (known.law == nullptr) return no_such_law(law);
   const auto found = std::find(kKinds.begin(), kKinds.end(), kind);
   if (found != kKinds.end())
     known.kind = static_cast<FailureKind>(found - kKinds.begin());

@@ -18,6 +18,7 @@
 #include "properties/run/one_cell.h"
 #include "properties/run/shrink.h"
 #include "tools/base/arguments.h"
+#include "tools/base/perhaps.h"
 #include "tools/kernels/compiler.h"
 
 namespace qkvet::tools {
@@ -25,6 +26,13 @@ namespace qkvet::tools {
 ExitCode wrong_use(const std::string& line) {
   std::fprintf(stderr, "qkvet: %s\n", printable(line).c_str());
   return kWrongUse;
+}
+
+std::string no_such_law(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Law* law : all_laws()) names.push_back(law->id);
+  return "no law is named \"" + name + "\"" + perhaps(name, names) +
+         "; `qkvet list laws` shows all";
 }
 
 std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
@@ -39,8 +47,7 @@ std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
   }
   for (size_t i = 0; i < globs.size(); ++i)
     if (!used[i]) {
-      *error =
-          "no law is named \"" + globs[i] + "\"; `qkvet list laws` shows all";
+      *error = no_such_law(globs[i]);
       return {};
     }
   return laws;

@@ -51,6 +51,9 @@ double seconds_since(std::chrono::steady_clock::time_point start);
 // One line on stderr, and kWrongUse.
 ExitCode wrong_use(const std::string& line);
 
+// What is said where no law has the name.
+std::string no_such_law(const std::string& name);
+
 // The laws that the globs name, in their order; empty with *error otherwise.
 std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
                                     std::string* error);
