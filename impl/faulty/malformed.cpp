@@ -257,7 +257,9 @@ QKVET_FAULT(falling_starts_taken) = {
         "starts of members in the wrong order lose tokens, and nobody is told",
     .cause = "a count of rows below 1 ends a loop, and nobody asks why",
     .fix = "refuse starts that fall, and name the member",
-    .source = "sgl-project/sgl-flash-attn#47, local-inference-lab/b12x#155",
+    .source =
+        "sgl-project/sgl-flash-attn#47, local-inference-lab/b12x#155, "
+        "cf. flashinfer-ai/flashinfer#4015",
     .trigger = "starts of members that fall",
     .killed_by = {"malformed_calls_are_refused"},
     .when = "mistake == offsets_fall",
@@ -277,7 +279,9 @@ QKVET_FAULT(first_start_unread) = {
     .symptom = "a slice of the starts of a larger batch gives its first rows",
     .cause = "the first number of a list of starts is known to be 0",
     .fix = "refuse a first start that is not 0",
-    .source = "sgl-project/sgl-flash-attn#47",
+    .source =
+        "sgl-project/sgl-flash-attn#47, "
+        "cf. flashinfer-ai/flashinfer#4015",
     .trigger = "a first start that is not 0",
     .killed_by = {"malformed_calls_are_refused"},
     .when = "mistake == offsets_start",
@@ -299,7 +303,9 @@ QKVET_FAULT(starts_beyond_rows_cut) = {
     .symptom = "starts of another batch pass, and its last tokens are lost",
     .cause = "the loop over rows ends with the tensor, which hides the mistake",
     .fix = "refuse starts beyond the rows, and name both numbers",
-    .source = "sgl-project/sgl-flash-attn#47, NVIDIA/TensorRT-LLM#13919",
+    .source =
+        "sgl-project/sgl-flash-attn#47, NVIDIA/TensorRT-LLM#13919, "
+        "cf. flashinfer-ai/flashinfer#4015",
     .trigger = "a last start beyond the rows",
     .killed_by = {"malformed_calls_are_refused"},
     .when = "mistake == offsets_end",
@@ -323,7 +329,9 @@ QKVET_FAULT(length_beyond_clamped) = {
         "tokens, and nobody is told",
     .cause = "lengths are clamped so that nothing is read out of bounds",
     .fix = "refuse a length that does not fit, and name both numbers",
-    .source = "vllm-project/vllm-ascend#9139, Dao-AILab/flash-attention#2711",
+    .source =
+        "vllm-project/vllm-ascend#9139, Dao-AILab/flash-attention#2711, "
+        "cf. flashinfer-ai/flashinfer#4015",
     .trigger = "a length beyond the rows",
     .killed_by = {"malformed_calls_are_refused"},
     .when = "mistake == length_beyond",

@@ -39,7 +39,9 @@ QKVET_FAULT(merge_wrong_base) = {
         "one backend returns lse in base 2 and the merge of another one "
         "reads it as natural, or the other way round",
     .fix = "convert once where a backend is entered: natural = base 2 * ln 2",
-    .source = "vllm-project/vllm#28840, sgl-project/sglang#40903",
+    .source =
+        "vllm-project/vllm#28840, vllm-project/vllm#47079, "
+        "sgl-project/sglang#33064, sgl-project/sglang#40903",
     .trigger = "two states of different lse",
     .killed_by = {"merge_agrees_with_oracle"},
     .when = "Tk > 1",

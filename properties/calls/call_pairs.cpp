@@ -173,7 +173,7 @@ void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
       input.same_bits->push_back({at.tensor, pair.first, pair.second,
                                   static_cast<int64_t>(n),
                                   static_cast<int64_t>(m), factor});
-    if (same_bits(expected, second.values[m]) || is_outdone(judgement, 0))
+    if (same_bits(expected, second.values[m]) || note_if_outdone(judgement, 0))
       return std::nullopt;
     Finding finding;
     finding.expected =

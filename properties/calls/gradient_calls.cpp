@@ -208,7 +208,7 @@ void compare_gradients_bit_for_bit(const JudgeInput& input,
          [&](size_t, double a, size_t, double b) -> std::optional<Finding> {
            ++judgement.compared;
            const double expected = a * pair.factor;
-           if (same_bits(expected, b) || is_outdone(judgement, 0))
+           if (same_bits(expected, b) || note_if_outdone(judgement, 0))
              return std::nullopt;
            Finding finding;
            finding.expected =

@@ -93,7 +93,7 @@ void compare_empty_row(const JudgeInput& input, const CallView& call,
       is_sink_alone(input, tensor, actual, number.truth, number.bound))
     return;
   constexpr double kRatio = std::numeric_limits<double>::infinity();
-  if (is_outdone(judgement, kRatio)) return;
+  if (note_if_outdone(judgement, kRatio)) return;
   const Dtype dtype = number.dtype;
   Finding finding;
   finding.planned = number_of_call(input, call);
@@ -242,13 +242,13 @@ void keep_nearest(Judgement& judgement, const Judgement& other) {
 }
 
 void add_failure(Judgement& judgement, Finding finding) {
-  if (is_outdone(judgement, finding.ratio)) return;
+  if (note_if_outdone(judgement, finding.ratio)) return;
   judgement.verdict = Verdict::kFailed;
   judgement.worst_ratio = std::max(judgement.worst_ratio, finding.ratio);
   judgement.finding = std::move(finding);
 }
 
-bool is_outdone(Judgement& judgement, double ratio) {
+bool note_if_outdone(Judgement& judgement, double ratio) {
   if (!judgement.finding || judgement.finding->ratio < ratio) return false;
   judgement.verdict = Verdict::kFailed;
   judgement.worst_ratio = std::max(judgement.worst_ratio, ratio);
@@ -285,7 +285,7 @@ std::optional<Finding> compare_with_bound(const Bounded& number,
   const double ratio = error > 0
                            ? error / bound
                            : std::numeric_limits<double>::infinity();  // NaN
-  if (is_outdone(judgement, ratio)) return std::nullopt;
+  if (note_if_outdone(judgement, ratio)) return std::nullopt;
   Finding finding;
   finding.planned = at.call;
   finding.expected = number_text(truth, dtype);
@@ -298,7 +298,7 @@ std::optional<Finding> compare_with_bound(const Bounded& number,
 std::optional<Finding> compare_exactly(double actual, double expected,
                                        Dtype dtype, Judgement& judgement) {
   ++judgement.compared;
-  if (actual == expected || is_outdone(judgement, 0)) return std::nullopt;
+  if (actual == expected || note_if_outdone(judgement, 0)) return std::nullopt;
   Finding finding;
   finding.expected = number_text(expected, dtype) + ", exactly";
   finding.actual = number_text(actual, dtype);
@@ -340,7 +340,7 @@ std::optional<Finding> compare_two_ways(const TwoWays& pair,
   const double ratio = error > 0
                            ? error / allowed
                            : std::numeric_limits<double>::infinity();  // NaN
-  if (is_outdone(judgement, ratio)) return std::nullopt;
+  if (note_if_outdone(judgement, ratio)) return std::nullopt;
   const std::string first =
       number_text(pair.first, pair.dtype) + " (" + pair.first_name + ")";
   const std::string second =
@@ -359,7 +359,7 @@ std::optional<Finding> compare_two_ways(const TwoWays& pair,
 void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
                        double actual, Dtype dtype, Judgement& judgement) {
   ++judgement.compared;
-  if (actual == 0 || is_outdone(judgement, 0)) return;
+  if (actual == 0 || note_if_outdone(judgement, 0)) return;
   Finding finding;
   finding.where = element_name(tensor, shape, n);
   finding.expected = "0, exactly";

@@ -93,9 +93,10 @@ void keep_nearest(Judgement& judgement, const Judgement& other);
 // Keeps the finding with the largest ratio; the first among equals.
 void add_failure(Judgement& judgement, Finding finding);
 
-// Whether a finding of this ratio would not be kept. It is counted then, and
-// needs no words, which cost more than the comparison where all is wrong.
-bool is_outdone(Judgement& judgement, double ratio);
+// Whether a finding of this ratio would not be kept. If so it is noted as a
+// failure and needs no words, which cost more than the comparison where all is
+// wrong.
+bool note_if_outdone(Judgement& judgement, double ratio);
 
 }  // namespace qkvet::properties
 
