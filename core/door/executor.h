@@ -50,6 +50,10 @@ class Executor {
   // the story is not run.
   virtual std::vector<CallOutcome> run(int kernel,
                                        std::span<const KernelCall> calls) = 0;
+
+  // CPU time that the processes which make the calls have taken so far, loading
+  // included; here, of this one. What waits takes none.
+  virtual double cpu_seconds() const;
 };
 
 // Either an executor or one line that says why there is none.

@@ -2,6 +2,8 @@
 // The executor without a process of its own: for debuggers, sanitizers and
 // profilers. The kernel sees the same hostile buffers; nobody catches what it
 // does to the process.
+#include <ctime>
+
 #include "core/capability/capability.h"
 #include "core/door/arena.h"
 #include "core/door/door.h"
@@ -147,6 +149,13 @@ void InProcess::run_at_once(int number, std::span<const KernelCall> calls,
 }
 
 }  // namespace
+
+double Executor::cpu_seconds() const {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) +
+         1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 Opened open_in_process(const LibrarySpec& library) {
   std::string error;

@@ -91,6 +91,7 @@ class Sandbox : public Executor {
   const std::vector<KernelInfo>& kernels() const override { return kernels_; }
   std::vector<CallOutcome> run(int kernel,
                                std::span<const KernelCall> calls) override;
+  double cpu_seconds() const override { return worker_.cpu_seconds_in_all(); }
 
  private:
   struct Entry {

@@ -224,6 +224,7 @@ WaitEnd WorkerProcess::wait(const std::function<WaitLimits()>& limits) {
 
 // The descriptors of the process go with it.
 void WorkerProcess::reap() {
+  ended_cpu_ += cpu_seconds();  // known until it is waited for
   wait_status_ = forked_ ? forks_.reap(pid_) : 0;
   while (!forked_ && waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
   }

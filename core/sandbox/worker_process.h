@@ -55,6 +55,10 @@ class WorkerProcess {
   std::string output() const { return tail_.text(); }
   void forget_output() { tail_.clear(); }
   int wait_status() const { return wait_status_; }  // after its end
+  // CPU time of this process and of all that were here before it.
+  double cpu_seconds_in_all() const {
+    return ended_cpu_ + (running() ? cpu_seconds() : 0);
+  }
 
  private:
   struct Watch;
@@ -77,6 +81,7 @@ class WorkerProcess {
   pid_t pid_ = -1;
   bool forked_ = false;  // it is the fork server's child, and not ours
   int starts_ = 0;
+  double ended_cpu_ = 0;  // seconds, of processes that have ended
   ForkServer forks_;
   int wait_status_ = 0;
   OutputTail tail_;

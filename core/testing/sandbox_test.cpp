@@ -280,6 +280,24 @@ TEST(Sandbox, HangsAndStallsEnd) {
   EXPECT_EQ(stall.text, "no progress for 0.4 s");
 }
 
+// Of processes that were ended, too; what sleeps takes none of it.
+TEST(Sandbox, CpuTimeIsThatOfWorkers) {
+  const auto executor = sandbox(impatient_options());
+  const double loaded = executor->cpu_seconds();
+  EXPECT_GT(loaded, 0);
+  run_one(*executor, "sleep");
+  EXPECT_LT(executor->cpu_seconds() - loaded, 0.1);
+  const double before = executor->cpu_seconds();
+  run_one(*executor, "endless");
+  run_one(*executor, "endless");
+  EXPECT_GE(executor->cpu_seconds() - before, 0.4);
+
+  const auto inside = in_process();
+  const double here = inside->cpu_seconds();
+  run_one(*inside, "compiles");  // 0.4 s, of one processor among many jobs
+  EXPECT_GT(inside->cpu_seconds(), here);
+}
+
 TEST(Sandbox, CallsAtOnceHaveTheTimeOfAllThatTheyMake) {
   const auto executor = sandbox(impatient_options());
   BadInputs inputs;

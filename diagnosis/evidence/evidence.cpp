@@ -20,7 +20,9 @@ std::unique_ptr<Evidence> Witness::ask(std::unique_ptr<Evidence> prepared) {
     return nullptr;
   {
     const Stopwatch watch(time_->kernel);
+    const double before = executor_->cpu_seconds();
     prepared->outcomes = executor_->run(index_, prepared->calls);
+    cpu_seconds_ += executor_->cpu_seconds() - before;
   }
   left_ -= static_cast<int>(prepared->calls.size());
   made_ += static_cast<int>(prepared->calls.size());

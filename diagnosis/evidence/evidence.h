@@ -4,6 +4,7 @@
 #ifndef QKVET_DIAGNOSIS_EVIDENCE_EVIDENCE_H_
 #define QKVET_DIAGNOSIS_EVIDENCE_EVIDENCE_H_
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -25,9 +26,13 @@ struct Evidence {
   const Case& value() const { return work->value(); }
 };
 
-// Seconds of calls after which a part of a diagnosis asks no further, for it
-// has three: of kernels that hang, or are compiled for each extent.
+// Seconds of calls after which a part of a diagnosis asks no further: of
+// kernels that hang, or are compiled for each extent. They are CPU time, so
+// that what else the machine does changes no answer.
 inline constexpr double kMostSecondsOfPart = 3;
+// The same on the clock, for what sleeps or waits for a device, with room for a
+// machine on which ten others work.
+inline constexpr double kMostClockOfPart = 30;
 
 // The kernel under test, which answers a limited number of calls, for so long.
 class Witness {
@@ -46,10 +51,12 @@ class Witness {
   TimeUse& time() const { return *time_; }
   int calls_left() const { return left_; }
   int calls_made() const { return made_; }
-  // Whether it asks no further for the time that it took.
-  bool is_too_slow() const {
-    return time_->kernel - began_ > kMostSecondsOfPart;
+  // Of the time that it may take; from 1 on it asks no further.
+  double share_of_time() const {
+    return std::max(cpu_seconds_ / kMostSecondsOfPart,
+                    (time_->kernel - began_) / kMostClockOfPart);
   }
+  bool is_too_slow() const { return share_of_time() > 1; }
 
   // The case made ready, and not asked yet; null if the law says nothing about
   // it, or more calls are needed than are left.
@@ -67,7 +74,8 @@ class Witness {
   TimeUse* time_;
   int left_;
   int made_ = 0;
-  double began_;
+  double began_;            // on the clock of all calls
+  double cpu_seconds_ = 0;  // of its own
 };
 
 }  // namespace qkvet::diagnosis

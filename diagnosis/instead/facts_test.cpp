@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What failing cases show besides wrong numbers: what a cache reads back in the
-// place of tokens, how calls end, and that what takes too long is not asked
-// further. Each has a kernel of which it must be said, and one of which it must
-// not.
+// place of tokens, and how calls end. Each has a kernel of which it must be
+// said, and one of which it must not.
 #include "diagnosis/instead/facts.h"
 
 #include <gtest/gtest.h>
 
 #include "diagnosis/test_faults.h"
 #include "properties/cases/generate.h"
+#include "properties/testing/fake_executor.h"
 #include "properties/testing/fake_tables.h"
 
 namespace qkvet::diagnosis::facts_test {
@@ -238,33 +238,38 @@ TEST(Facts, ARefusalThatIsRightIsNone) {
   }
 }
 
-// Of a kernel whose calls take a second each every part asks a few, and says
-// that it stopped; one whose calls take no time is asked all.
-TEST(Facts, WhatTakesTooLongIsAskedNoFurther) {
-  for (const bool is_slow : {true, false}) {
-    const KernelUnderTest kernel = FakeExecutor::under_test();
-    TimeUse time;
-    int calls = 0;
-    const FakeExecutor::Question doubled = [](KernelCall&, Problem& p) {
-      p.scale *= 2;
+// A kernel that dies, nobody knows of which tensor: by the width of queries and
+// keys alone it is at the scores. By that of values, by both, or by neither it
+// may be anywhere.
+TEST(Facts, WhoDiesByTheWidthOfKeysAloneIsAtTheScores) {
+  using Dies = bool (*)(const Shape& s);
+  const struct {
+    Dies dies;
+    Stage stage;
+  } rows[] = {
+      {[](const Shape& s) { return s.d >= 2; }, Stage::kScores},
+      {[](const Shape& s) { return s.dv >= 2; }, Stage::kUnknown},
+      {[](const Shape& s) { return s.d >= 2 && s.dv >= 2; }, Stage::kUnknown},
+      {[](const Shape& s) { return s.Tk >= 2; }, Stage::kUnknown}};
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  for (const auto& row : rows) {
+    const FakeExecutor::Answer answer =
+        [&row](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+          if (row.dies(call.shape)) outcome.status = CallStatus::kCrash;
+        };
+    const auto open = [&](size_t) {
+      return Opened{std::make_unique<FakeExecutor>(nullptr, answer), ""};
     };
-    const std::vector<Failure> failures = failures_for_test(
-        kernel,
-        [&](size_t) {
-          return Opened{std::make_unique<FakeExecutor>(doubled), ""};
-        },
-        {find_law("agrees_with_oracle")}, 3000);
+    const std::vector<Failure> failures =
+        failures_for_test(kernel, open, {find_law("agrees_with_oracle")}, 1000);
     ASSERT_FALSE(failures.empty());
-    FakeExecutor executor([&](KernelCall&, Problem& p) {
-      p.scale *= 2;
-      ++calls;
-      if (is_slow) time.kernel += 1;
-    });
-    const Diagnosis diagnosis =
-        diagnose(failures[0], kernel, executor, known_faults_for_test(), time);
-    EXPECT_EQ(diagnosis.left_out.empty(), !is_slow);
-    EXPECT_EQ(diagnosis.instead.left_out == "calls take too long", is_slow);
-    EXPECT_EQ(calls < 60, is_slow) << calls;
+    TimeUse time;
+    FakeExecutor executor(nullptr, answer);
+    const Instead instead =
+        look_what_it_is_instead(failures[0], {}, kernel, executor, time);
+    EXPECT_EQ(instead.end.text, "the process ends");
+    EXPECT_STREQ(stage_name(instead.stage), stage_name(row.stage))
+        << to_string(failures[0].smallest);
   }
 }
 

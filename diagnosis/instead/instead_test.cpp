@@ -165,6 +165,51 @@ FakeExecutor::Answer that_sums(
   };
 }
 
+// Each channel of a row has another sum of weights and values: the product with
+// V has gone wrong. Not where each row has a factor, each channel has, or a row
+// is another's.
+TEST(Instead, ChannelsThatDifferForValuesOfOneAreOfTheValues) {
+  using Of =
+      double (*)(const KernelCall& call, double o, int64_t row, int64_t c);
+  const struct {
+    Of of;
+    Stage stage;
+  } rows[] = {
+      {[](const KernelCall&, double o, int64_t row, int64_t c) {
+         return o * (1 + 0.1 * std::sin(static_cast<double>(7 * row + 3 * c)));
+       },
+       Stage::kValues},
+      {[](const KernelCall&, double o, int64_t row, int64_t) {
+         return o * (1.5 + std::sin(static_cast<double>(7 * row)));
+       },
+       Stage::kUnknown},
+      {[](const KernelCall&, double o, int64_t, int64_t c) {
+         return o * (2 + static_cast<double>(c));
+       },
+       Stage::kUnknown},
+      {[](const KernelCall&, double o, int64_t row, int64_t c) {
+         return row % 2 + c % 2 == 0 ? o : std::nan("");
+       },
+       Stage::kUnknown}};
+  for (const auto& row : rows) {
+    const Fault fault{
+        "",
+        Stage::kUnknown,
+        {},
+        [&row](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          const Shape& s = call.shape;
+          for (int64_t n = 0; n < s.o_elements(); ++n) {
+            double& o = out.o[static_cast<size_t>(n)];
+            o = row.of(call, o, n / s.dv, n % s.dv);
+          }
+        }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(row.stage))
+        << looked.instead.text();
+  }
+}
+
 // A weight of the last key that is not divided, and one that is, and doubled.
 TEST(Instead, AWeightMayNotBeDivided) {
   for (const bool is_doubled : {false, true}) {

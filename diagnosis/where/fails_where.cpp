@@ -43,6 +43,9 @@ constexpr size_t kMostCallsOfLaw = 8;
 // Multiplications of all cases (work_of) after which nothing further is asked,
 // on every machine the same: of kernels that are emulated, ten seconds.
 constexpr int64_t kMostWorkInAll = 40'000'000;
+// Of the time that calls may take: the rest is for fresh cases, without which
+// what was found is worth nothing. Who crashes takes it soon.
+constexpr double kMostTimeToFind = 0.5;
 
 class WhereSearch {
  public:
@@ -97,7 +100,8 @@ class WhereSearch {
   bool has_room() const {
     return !is_over() && std::ssize(asked_) + kFreshCases < kMostWhereCases &&
            witness_.calls_left() > kCallsOfCase * kFreshCases &&
-           work_ < kMostWorkInAll / 5 * 3;
+           work_ < kMostWorkInAll / 5 * 3 &&
+           witness_.share_of_time() < kMostTimeToFind;
   }
 
   // The case's verdict; nothing if there is none.

@@ -48,6 +48,10 @@ class Runner : public SubjectRun {
         open_(open),
         options_(options),
         per_law_(options.fail_fast ? kFirstRoundPerLaw : kRoundPerLaw),
+        total_(kernels.size() * options.laws.size()),
+        failures_(total_.size()),
+        strays_(total_.size()),
+        stopped_(total_.size()),
         has_failed_(kernels.size() * options.laws.size()),
         hangs_(kernels.size()) {
     for (const Law* law : options.laws)
@@ -490,13 +494,7 @@ void Runner::add_cases() {
 }
 
 bool Runner::round() {
-  if (lanes_.empty()) {
-    total_.resize(kernels_.size() * options_.laws.size());
-    failures_.resize(total_.size());
-    strays_.resize(total_.size());
-    stopped_.resize(total_.size());
-    error_ = open_lanes();
-  }
+  if (lanes_.empty()) error_ = open_lanes();
   const auto laws = static_cast<int64_t>(options_.laws.size());
   const int64_t first = cases_done_ + 1;
   if (!error_.empty() || laws == 0 || is_stopped()) return false;
@@ -520,7 +518,8 @@ RunResult Runner::finish(bool whole) {
   planned_done_ = cases_done_;
   if (!interrupted_ && whole) replace_refused();
   if (!interrupted_ && whole) add_cases();
-  shrink_failures();
+  // Another part may have failed before this one had a round.
+  if (!lanes_.empty()) shrink_failures();
   return result();
 }
 

@@ -358,6 +358,25 @@ TEST(Runner, TheFirstFailureIsNotBehindThePlanOfAnotherPart) {
     EXPECT_EQ(cell.verdict, is_layer ? Verdict::kFailed : Verdict::kPassed);
     EXPECT_LE(cell.checked, 16);
   }
+  // Of the first part, in its first round: the other has had none.
+  Spoil first;
+  first.question = [](Problem& p) { p.scale *= 2; };
+  const RunResult early = run_plan(
+      {FakeTables::under_test()},
+      [&](size_t) {
+        return Opened{std::make_unique<FakeTables>(first), ""};
+      },
+      options);
+  ASSERT_EQ(early.kernels[0].cells.size(), 3u);
+  int failed = 0;
+  for (const Cell& cell : early.kernels[0].cells) {
+    failed += cell.verdict == Verdict::kFailed;
+    if (cell.law->domain.subject == Subject::kLayer) {
+      EXPECT_EQ(cell.checked, 0);
+      EXPECT_NE(cell.verdict, Verdict::kPassed);
+    }
+  }
+  EXPECT_GT(failed, 0);
   // The control: all is asked where nothing fails.
   options.cases = 40;
   for (const Cell& cell : run_two_subjects(options).kernels[0].cells)

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a kernel is asked, by its own time and not by the machine's, and
+// what is said of one that does not fail every time.
+#include <gtest/gtest.h>
+
+#include "diagnosis/evidence/evidence.h"
+#include "diagnosis/test_faults.h"
+#include "properties/testing/fake_executor.h"
+
+namespace qkvet::diagnosis::time_test {
+namespace {
+
+// The oracle with another scale, and what a call takes.
+class TakesTime : public FakeExecutor {
+ public:
+  TakesTime(double cpu, double clock, TimeUse* time)
+      : FakeExecutor([this, cpu, clock, time](KernelCall&, Problem& p) {
+          p.scale *= 2;
+          ++calls;
+          cpu_ += cpu;
+          if (time != nullptr) time->kernel += clock;
+        }) {}
+  double cpu_seconds() const override { return cpu_; }
+  int calls = 0;
+
+ private:
+  double cpu_ = 0;
+};
+
+// Of a kernel whose calls take long every part asks a few, and says that it
+// stopped: a second of CPU time each, or, of one that sleeps, ten on the clock.
+// A machine that is busy otherwise changes nothing: there calls that take no
+// time, and those of a twentieth of a second on the clock, are asked alike.
+TEST(Time, WhatTakesTooLongIsAskedNoFurther) {
+  struct {
+    double cpu, clock;
+    bool is_too_slow;
+  } const rows[] = {
+      {0, 0, false}, {0, 0.05, false}, {1, 0, true}, {0, 10, true}};
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  const std::vector<Failure> failures = failures_for_test(
+      kernel,
+      [](size_t) {
+        return Opened{std::make_unique<TakesTime>(0, 0, nullptr), ""};
+      },
+      {find_law("agrees_with_oracle")}, 3000);
+  ASSERT_FALSE(failures.empty());
+  int all_calls = 0;
+  for (const auto& row : rows) {
+    SCOPED_TRACE(testing::Message() << row.cpu << " " << row.clock);
+    TimeUse time;
+    TakesTime executor(row.cpu, row.clock, &time);
+    const Diagnosis diagnosis =
+        diagnose(failures[0], kernel, executor, known_faults_for_test(), time);
+    EXPECT_EQ(diagnosis.left_out.empty(), !row.is_too_slow);
+    EXPECT_EQ(diagnosis.instead.left_out == "calls take too long",
+              row.is_too_slow);
+    if (all_calls == 0) all_calls = executor.calls;
+    EXPECT_EQ(executor.calls == all_calls, !row.is_too_slow);
+    EXPECT_EQ(executor.calls < 60, row.is_too_slow) << executor.calls;
+    // Under a limit by the clock alone this would be a slow one.
+    if (row.clock == 0.05) {
+      EXPECT_GT(row.clock * executor.calls, 2 * kMostSecondsOfPart);
+    }
+  }
+}
+
+// Half of the time is kept for fresh cases: of a kernel whose calls take so
+// long that three seconds are over before all has been asked, something is left
+// to hold the sentence against. Where only thirty are asked there is no
+// sentence.
+TEST(Time, TimeIsKeptForFreshCases) {
+  for (const double seconds : {0.016, 0.1}) {
+    const KernelUnderTest kernel = FakeExecutor::under_test();
+    const auto open = [](size_t) {
+      return Opened{std::make_unique<TakesTime>(0, 0, nullptr), ""};
+    };
+    const std::vector<Failure> failures =
+        failures_for_test(kernel, open, {find_law("agrees_with_oracle")}, 3000);
+    ASSERT_FALSE(failures.empty());
+    TimeUse time;
+    TakesTime executor(seconds, 0, &time);
+    const FailsWhere where =
+        look_where_it_fails(failures[0], kernel, executor, time);
+    EXPECT_EQ(where.is_known(), seconds < 0.1) << where.text();
+    EXPECT_LE(seconds * (executor.calls - 1), kMostSecondsOfPart);
+  }
+}
+
+// What fails nearly every time has a sentence, if one is true of it; what
+// passes in every other call has none.
+TEST(Time, WhatFailsNearlyEveryTimeHasASentence) {
+  for (const int passes : {53, 2}) {
+    const KernelUnderTest kernel = FakeExecutor::under_test();
+    const auto calls = std::make_shared<int>(0);
+    const FakeExecutor::Question question = [calls, passes](KernelCall&,
+                                                            Problem& p) {
+      if (++*calls % passes != 0) p.scale *= 2;
+    };
+    FakeExecutor executor(question);
+    std::vector<Failure> failures = failures_for_test(
+        kernel,
+        [&](size_t) {
+          return Opened{std::make_unique<FakeExecutor>(question), ""};
+        },
+        {find_law("agrees_with_oracle")}, 300);
+    ASSERT_FALSE(failures.empty());
+    failures[0].repeats = 10;
+    failures[0].repeats_failed = passes == 2 ? 5 : 9;
+    TimeUse time;
+    const Diagnosis diagnosis =
+        diagnose(failures[0], kernel, executor, known_faults_for_test(), time);
+    EXPECT_EQ(diagnosis.where.is_known(), passes > 2) << diagnosis.where.text();
+    EXPECT_EQ(diagnosis.certainty, Certainty::kUnknown);
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::diagnosis::time_test

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the words of sentences mean: a case of which each is true and one, as
+// like it as can be, of which it is not; and the cases that a sentence is held
+// against.
+#include "diagnosis/where/vocabulary.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "diagnosis/where/fresh_cases.h"
+#include "properties/conditions/condition_names.h"
+#include "properties/testing/fake_executor.h"
+
+namespace qkvet::diagnosis::vocabulary_test {
+namespace {
+
+Case case_of(const std::string& text) {
+  const auto parsed = parse_case("f32," + text);
+  EXPECT_TRUE(parsed.value) << text << ": " << parsed.error;
+  return parsed.value.value_or(Case{});
+}
+
+int64_t value_in(const Term& term, const std::string& text) {
+  const Case value = case_of(text);
+  return term.value(Situation(value));
+}
+
+const Term* term_of(const std::string& name) {
+  for (const Term& term : vocabulary())
+    if (term.name == name || term.yes == name) return &term;
+  ADD_FAILURE() << "no such word: " << name;
+  return nullptr;
+}
+
+// Of attention, "B1,H1,d1," in front; of caches, whose sequences are two, with
+// room for 12 tokens.
+const std::string kCache = "B2,H1,d1,cap12,story=";
+const std::string kOne = "B1,H1,d1,";
+struct Pair {
+  const char* words;
+  std::string yes, no;
+};
+const Pair kPairs[] = {
+    {"a mask, bias, window, softcap, sink, alibi or dropout is given",
+     kOne + "Tq2,Tk2,sink=one", kOne + "Tq2,Tk2,causal=tl"},
+    {"a row has a masked key", kOne + "Tq2,Tk2,causal=tl",
+     kOne + "Tq1,Tk2,causal=br"},
+    {"a row sees no key", kOne + "Tq3,Tk2,causal=br",
+     kOne + "Tq2,Tk2,causal=br"},
+    {"a row sees a key", kOne + "Tq3,Tk1,causal=br", kOne + "Tq1,Tk0"},
+    {"a masked key lies between those that a row sees",
+     kOne + "Tq1,Tk3,mask=but1", kOne + "Tq1,Tk3,mask=but2"},
+    {"a row sees an odd number of keys", kOne + "Tq1,Tk3", kOne + "Tq1,Tk2"},
+    {"a row sees an odd number of keys above 1", kOne + "Tq1,Tk3",
+     kOne + "Tq1,Tk1"},
+    {"4 does not divide the keys that a row sees", kOne + "Tq1,Tk5",
+     kOne + "Tq1,Tk4"},
+    {"8 does not divide the keys that a row sees", kOne + "Tq1,Tk12",
+     kOne + "Tq1,Tk16"},
+    {"a row's window begins at a key", kOne + "Tq3,Tk3,window=1.0",
+     kOne + "Tq3,Tk3,window=9.0"},
+    {"a row's window ends at a key", kOne + "Tq3,Tk3,window=9.1",
+     kOne + "Tq3,Tk3,window=9.9"},
+    {"the causal rule hides keys from all rows", kOne + "Tq2,Tk5,causal=tl",
+     kOne + "Tq2,Tk5,causal=br"},
+    {"a rotated query stands elsewhere than in its row",
+     "B1,H1,d2,Tq2,Tk3,rope=half", "B1,H1,d2,Tq3,Tk3,rope=half"},
+    {"a list has more entries than its row sees keys",
+     kOne + "Tq2,Tk5,keys=2,causal=tl", kOne + "Tq2,Tk5,keys=1,causal=br"},
+    {"a member has fewer keys than Tk", kOne + "Tq2,Tk5,kvlen=3",
+     kOne + "Tq2,Tk5,kvlen=5"},
+    {"a member has fewer queries than Tq", kOne + "Tq2,Tk5,qlen=1",
+     kOne + "Tq2,Tk5,qlen=2"},
+    {"a member behind the first has a key", "B2,H1,d1,Tq2,Tk5,kvlen=0.1",
+     "B2,H1,d1,Tq2,Tk5,kvlen=5.0"},
+    {"a member's last page is partly filled", kOne + "Tq2,Tk5,kvlen=5,page=2",
+     kOne + "Tq2,Tk4,kvlen=4,page=2"},
+    {"a member has more pages than one", kOne + "Tq2,Tk5,kvlen=5,page=2",
+     kOne + "Tq2,Tk2,kvlen=2,page=2"},
+    {"H * dv = D", "B1,H2,T2,d2,D4", "B1,H2,T2,d2,D5"},
+    {"H divides D", "B1,H2,T2,d3,D4", "B1,H2,T2,d3,D5"},
+    {"softcap <= 1 is given", kOne + "Tq2,Tk2,softcap=1",
+     kOne + "Tq2,Tk2,softcap=1.5"},
+    {"a member has no key", "B2,H1,d1,Tq2,Tk5,kvlen=0.1",
+     "B2,H1,d1,Tq2,Tk5,kvlen=1.1"},
+    {"a cache is appended to", kCache + "append.a.1+attend.a.1",
+     kCache + "step.a.1+attend.a.1"},
+    {"a cache is stepped", kCache + "step.a.1", kCache + "append.a.1"},
+    {"a cache is truncated", kCache + "step.a.2+truncate.a.1",
+     kCache + "step.a.2+evict.a.0.1"},
+    {"a token is evicted", kCache + "step.a.2+evict.a.0.1",
+     kCache + "step.a.2+truncate.a.1"},
+    {"a cache is reset", kCache + "step.a.2+reset.a",
+     kCache + "step.a.2+truncate.a.0"},
+    {"a cache is forked", kCache + "step.a.2+fork.a.b",
+     kCache + "step.a.2+reorder.aa"},
+    {"caches are reordered", kCache + "step.a.2+reorder.aa",
+     kCache + "step.a.2+fork.a.b"},
+    {"a command is illegal", kCache + "step.a.12+step.a.1",
+     kCache + "step.a.11+step.a.1"},
+    {"a command has more than one query", kCache + "step.a.2",
+     kCache + "append.a.2+attend.a.1"},
+    {"tokens come to a cache that has some", kCache + "step.a.1+step.a.1",
+     kCache + "step.a.1+step.b.1"},
+    {"several tokens come at once", kCache + "append.a.2",
+     kCache + "append.a.1+append.a.1"},
+    {"a sequence outgrows the window", "B1,H1,d1,cap12,win2,story=step.a.3",
+     "B1,H1,d1,cap12,win2,story=step.a.2"},
+    {"a second sequence is used", kCache + "step.b.1", kCache + "step.a.1"},
+    {"tokens come behind an odd number of others", kCache + "step.a.1+step.a.1",
+     kCache + "step.a.2+step.a.1"},
+    {"tokens come within a page of 4 that has some",
+     kCache + "step.a.2+step.a.1", kCache + "step.a.4+step.a.1"},
+    {"tokens come within a page of 8 that has some",
+     kCache + "step.a.4+step.a.1", kCache + "step.a.8+step.a.1"},
+    {"tokens come after a fork", kCache + "step.a.1+fork.a.b+append.b.1",
+     kCache + "step.a.1+append.a.1+fork.a.b"},
+    {"tokens come after caches were reordered",
+     kCache + "step.a.1+reorder.aa+append.b.1",
+     kCache + "step.a.1+append.a.1+reorder.aa"},
+    {"tokens come after a cache was truncated",
+     kCache + "step.a.2+truncate.a.1+append.a.1",
+     kCache + "step.a.2+append.a.1+truncate.a.1"},
+    {"tokens come after a token was evicted",
+     kCache + "step.a.2+evict.a.0.1+append.a.1",
+     kCache + "step.a.2+append.a.1+evict.a.0.1"},
+    {"tokens come after a cache was reset",
+     kCache + "step.a.2+reset.a+append.a.1",
+     kCache + "step.a.2+append.a.1+reset.a"},
+    {"tokens come after a fork or a reordering",
+     kCache + "step.a.1+reorder.aa+append.b.1",
+     kCache + "step.a.1+truncate.a.0+append.b.1"},
+    {"tokens come within a page of 4 after a fork or a reordering",
+     kCache + "step.a.1+fork.a.b+append.b.1",
+     kCache + "step.a.4+fork.a.b+append.b.1"},
+    {"a token is evicted after a fork or a reordering",
+     kCache + "step.a.2+fork.a.b+evict.b.0.1",
+     kCache + "step.a.2+evict.a.0.1+fork.a.b"},
+    {"a cache is truncated after a fork or a reordering",
+     kCache + "step.a.2+fork.a.b+truncate.b.1",
+     kCache + "step.a.2+truncate.a.1+fork.a.b"},
+    {"a query comes after a fork or a reordering",
+     kCache + "append.a.1+fork.a.b+attend.b.1",
+     kCache + "append.a.1+attend.a.1+fork.a.b"},
+    {"a query comes after a fork", kCache + "append.a.1+fork.a.b+attend.b.1",
+     kCache + "append.a.1+reorder.aa+attend.b.1"},
+    {"a query comes after caches were reordered",
+     kCache + "append.a.1+reorder.aa+attend.b.1",
+     kCache + "append.a.1+fork.a.b+attend.b.1"},
+    {"a query comes after a cache was truncated",
+     kCache + "append.a.2+truncate.a.1+attend.a.1",
+     kCache + "append.a.2+attend.a.1+truncate.a.1"},
+    {"a query comes after a token was evicted",
+     kCache + "append.a.2+evict.a.0.1+attend.a.1",
+     kCache + "append.a.2+attend.a.1+evict.a.0.1"},
+    {"tokens come to a sequence that shares some with another",
+     kCache + "append.a.2+fork.a.b+append.b.1",
+     kCache + "append.a.2+append.b.2+append.b.1"},
+    {"tokens come within a page of 4 that is shared",
+     kCache + "append.a.2+fork.a.b+append.b.1",
+     kCache + "append.a.4+fork.a.b+append.b.1"},
+    {"a token is evicted from a sequence that shares some with another",
+     kCache + "append.a.2+fork.a.b+evict.b.0.1",
+     kCache + "append.a.2+append.b.2+evict.b.0.1"},
+    {"a shared token is evicted that others lie behind",
+     kCache + "append.a.2+fork.a.b+append.b.1+evict.b.0.1",
+     kCache + "append.a.2+fork.a.b+append.b.2+evict.b.2.1"},
+    {"a query comes to a sequence that shares tokens after one was evicted",
+     kCache + "append.a.3+fork.a.b+evict.a.2.1+attend.b.1",
+     kCache + "append.a.3+fork.a.b+attend.b.1+evict.a.2.1"},
+    {"a token is evicted that others lie behind",
+     kCache + "append.a.2+evict.a.0.1", kCache + "append.a.2+evict.a.1.1"},
+    {"a token is evicted that others lie behind, and two or more are left",
+     kCache + "append.a.3+evict.a.0.1", kCache + "append.a.2+evict.a.0.1"},
+    {"a token is evicted and others are left",
+     kCache + "append.a.2+evict.a.0.1", kCache + "append.a.2+evict.a.0.2"},
+    {"a token is evicted from a sequence of more than 4",
+     kCache + "append.a.5+evict.a.0.1", kCache + "append.a.4+evict.a.0.1"},
+    {"a sequence is truncated that shares tokens with another",
+     kCache + "append.a.2+fork.a.b+truncate.b.1",
+     kCache + "append.a.2+append.b.2+truncate.b.1"},
+    {"a query comes to a sequence that shares tokens with another",
+     kCache + "append.a.2+fork.a.b+attend.b.1",
+     kCache + "append.a.2+append.b.2+attend.b.1"}};
+
+TEST(Vocabulary, WordsMeanWhatTheySay) {
+  std::set<std::string> told;
+  for (const Pair& pair : kPairs) {
+    const Term* term = term_of(pair.words);
+    ASSERT_NE(term, nullptr);
+    EXPECT_EQ(value_in(*term, pair.yes), 1) << pair.words << ": " << pair.yes;
+    EXPECT_EQ(value_in(*term, pair.no), 0) << pair.words << ": " << pair.no;
+    told.insert(term->name);
+  }
+  // All that are made of names are told; names have tests of their own.
+  for (const Term& term : vocabulary()) {
+    if (term.kind != Term::Kind::kFlag) continue;
+    EXPECT_NE(term.yes, term.no);
+    if (find_condition_name(term.name, ConditionScope::kCase) == nullptr) {
+      EXPECT_TRUE(told.count(term.name) > 0) << term.name;
+    }
+  }
+}
+
+TEST(Vocabulary, NumbersCountWhatTheySay) {
+  const struct {
+    const char* name;
+    std::string text;
+    int64_t number;
+  } rows[] = {{"most seen", kOne + "Tq3,Tk5,causal=tl", 3},
+              {"least seen", kOne + "Tq3,Tk5,causal=tl", 1},
+              {"most held", kCache + "append.a.3+truncate.a.1+step.b.2", 3},
+              {"most new", kCache + "append.a.3+step.b.2", 3},
+              {"most before", kCache + "append.a.3+step.a.2+attend.a.1", 3},
+              {"B * H", "B2,H3,Tq5,Tk7,d1", 6},
+              {"B * H * Tq", "B2,H3,Tq5,Tk7,d1", 30},
+              {"H * Tq", "B2,H3,Tq5,Tk7,d1", 15},
+              {"H / Hkv * Tq", "B2,H6,Hkv2,Tq5,Tk7,d1", 15},
+              {"B * H * Tq * Tk", "B2,H3,Tq5,Tk7,d1", 210},
+              {"Tk - Tq", "B2,H3,Tq5,Tk7,d1", 2},
+              {"H / Hkv", "B2,H6,Hkv2,Tq5,Tk7,d1", 3},
+              {"d - dv", "B1,H1,Tq5,Tk7,d4,dv9", -5}};
+  for (const auto& row : rows) {
+    const Term* term = term_of(row.name);
+    ASSERT_NE(term, nullptr);
+    EXPECT_EQ(value_in(*term, row.text), row.number) << row.name;
+  }
+  // Each is told, but for the context that layers alone have.
+  for (const Term& term : vocabulary())
+    if (term.kind == Term::Kind::kNumber && term.name != "context - Tq" &&
+        find_condition_name(term.name, ConditionScope::kCase) == nullptr) {
+      EXPECT_TRUE(
+          std::any_of(std::begin(rows), std::end(rows),
+                      [&](const auto& row) { return row.name == term.name; }))
+          << term.name;
+    }
+}
+
+// A case that is given a number has it.
+TEST(Vocabulary, ANumberThatIsSetIsTheNumber) {
+  int set = 0;
+  for (const std::string& text :
+       {std::string("B2,H4,Hkv2,Tq6,Tk9,d5,dv5,window=1.2"),
+        std::string("B1,H1,Tq2,Tk9,d2,keys=3x2"),
+        std::string("B1,H1,Tq2,Tk9,d2")}) {
+    const Case value = case_of(text);
+    for (const Term& term : vocabulary()) {
+      if (term.kind != Term::Kind::kNumber) continue;
+      // How many keys a row sees is set where no option hides any.
+      if (term.has_bounds_alone() && (value.window || value.listed.entries > 0))
+        continue;
+      const auto other = with_term(value, term, 8);
+      if (!other || !invalid_reason(*other).empty()) continue;
+      ++set;
+      EXPECT_EQ(term.value(Situation(*other)), 8) << term.name;
+    }
+  }
+  EXPECT_GT(set, 12);
+}
+
+Atom atom_of(const char* name, Atom::Relation relation, int64_t number) {
+  Atom atom;
+  atom.term = static_cast<size_t>(term_of(name) - vocabulary().data());
+  atom.relation = relation;
+  atom.number = number;
+  return atom;
+}
+
+// Half of them fail as it says, some only just; many of the others lack one of
+// its predicates alone. What the plan never draws is made of a failing case.
+TEST(FreshCases, AreOnBothSidesOfASentenceAndAtItsEdge) {
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  const Case failing = case_of("B2,H2,Tq9,Tk40,d4,alibi=one,sink=one");
+  const Setting setting(*find_law("agrees_with_oracle"), Setting::Data::kNormal,
+                        failing, kernel);
+  Hypothesis hypothesis;
+  hypothesis.atoms = {atom_of("Tk", Atom::Relation::kAtLeast, 37),
+                      atom_of("sink", Atom::Relation::kIs, 1),
+                      atom_of("alibi", Atom::Relation::kIs, 1)};
+  const auto counted = [&](const std::vector<Case>& known) {
+    struct {
+      int failing = 0, just = 0, near = 0, others = 0;
+    } counts;
+    for (const Case& value : fresh_cases(hypothesis, setting, known, 5, 60)) {
+      const TermValues values = setting.values(value);
+      const auto missing =
+          std::count_if(hypothesis.atoms.begin(), hypothesis.atoms.end(),
+                        [&](const Atom& atom) { return !atom.holds(values); });
+      ++(missing == 0   ? counts.failing
+         : missing == 1 ? counts.near
+                        : counts.others);
+      counts.just += missing == 0 && value.shape.Tk == 37;
+    }
+    return counts;
+  };
+  const auto with = counted({failing}), without = counted({});
+  EXPECT_EQ(with.failing, 30);
+  EXPECT_GT(with.just, 0);
+  EXPECT_GE(with.near, 15);
+  EXPECT_GT(with.others, 0);
+  EXPECT_LT(without.failing, with.failing);
+}
+
+}  // namespace
+}  // namespace qkvet::diagnosis::vocabulary_test
