@@ -37,14 +37,16 @@ inline constexpr double kMostClockOfPart = 30;
 // The kernel under test, which answers a limited number of calls, for so long.
 class Witness {
  public:
-  // All must stay where they are.
+  // All must stay where they are. `parts`: how much longer than one of the
+  // others it may take.
   Witness(const JudgedKernel& kernel, int index, Executor& executor,
-          TimeUse& time, int most_calls)
+          TimeUse& time, int most_calls, double parts = 1)
       : kernel_(&kernel),
         index_(index),
         executor_(&executor),
         time_(&time),
         left_(most_calls),
+        parts_(parts),
         began_(time.kernel) {}
 
   const JudgedKernel& kernel() const { return *kernel_; }
@@ -54,7 +56,8 @@ class Witness {
   // Of the time that it may take; from 1 on it asks no further.
   double share_of_time() const {
     return std::max(cpu_seconds_ / kMostSecondsOfPart,
-                    (time_->kernel - began_) / kMostClockOfPart);
+                    (time_->kernel - began_) / kMostClockOfPart) /
+           parts_;
   }
   bool is_too_slow() const { return share_of_time() > 1; }
 
@@ -74,6 +77,7 @@ class Witness {
   TimeUse* time_;
   int left_;
   int made_ = 0;
+  double parts_;
   double began_;            // on the clock of all calls
   double cpu_seconds_ = 0;  // of its own
 };

@@ -208,6 +208,24 @@ TEST(Facts, TheCommandThatEndsTheProcessIsSaid) {
   }
 }
 
+// Where some stories end and others give wrong numbers memory may decide which:
+// how they end is not said.
+TEST(Facts, EndsBesideWrongNumbersAreNotSaid) {
+  const auto in_long_step = [](const KernelCall& call) {
+    return call.operation == Operation::kCacheStep && call.shape.Tk > 1
+               ? CallStatus::kCrash
+               : CallStatus::kDone;
+  };
+  for (const bool has_numbers : {true, false}) {
+    Spoil spoil;
+    if (has_numbers) spoil.question = [](Problem& p) { p.scale *= 2; };
+    const Looked looked = look(spoil, in_long_step);
+    EXPECT_EQ(looked.instead.end.text.empty(), has_numbers)
+        << looked.instead.end.text;
+    EXPECT_EQ(looked.instead.outputs.empty(), !has_numbers);
+  }
+}
+
 // Stories have commands that are to be refused: that they are is no fact, and
 // that others are is one.
 TEST(Facts, ARefusalThatIsRightIsNone) {

@@ -236,13 +236,6 @@ FactInstead said_of(const std::vector<Facts>& cases) {
   return fact;
 }
 
-// Where other failing cases give numbers, memory decides how one ends: what is
-// said is only that it does, in whichever way.
-std::vector<Facts> widest_of(std::vector<Facts> ends) {
-  for (Facts& one : ends) one = {one.back()};
-  return ends;
-}
-
 void drop_untrue(const std::vector<Facts>& further, FactInstead& fact) {
   for (const Facts& facts : further)
     if (!shows(facts, fact.text)) fact.text.clear();
@@ -309,8 +302,9 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   std::vector<WrongAnswer> answers =
       of_one_kind(collector.take(), &instead.outputs);
   instead.cases = static_cast<int>(answers.size());
-  instead.end =
-      said_of(answers.empty() ? collector.ends() : widest_of(collector.ends()));
+  // Where other stories give numbers memory decides whether one ends, and how.
+  if (subject != Subject::kCache || answers.empty())
+    instead.end = said_of(collector.ends());
   instead.stored = said_of(collector.stored());
   if (witness.is_too_slow()) instead.left_out = "calls take too long";
   if (instead.cases < kFewestCases) {

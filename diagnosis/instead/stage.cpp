@@ -106,13 +106,30 @@ std::optional<bool> has_sums_of_its_own(const WrongAnswer& of_ones) {
   return false;
 }
 
-bool have_sums_of_their_own(const std::vector<WrongAnswer>& of_ones) {
+// Whether each element is the right one times what it is for values of 1: that
+// may come of how it is stored.
+bool is_factor_of_elements(const WrongAnswer& answer,
+                           const WrongAnswer& of_ones) {
+  const WrongOutput& o = *answer.find(TensorName::kO);
+  const WrongOutput& ones = *of_ones.find(TensorName::kO);
+  return o.actual.size() != ones.actual.size() ||
+         std::all_of(o.wrong.begin(), o.wrong.end(), [&](size_t n) {
+           const double factor = ones.actual[n];
+           return is_near(o.actual[n], factor * o.right[n],
+                          std::fabs(factor) * o.bound[n], o.dtype);
+         });
+}
+
+// Answers and what became of them with values of 1.
+bool have_sums_of_their_own(const std::vector<const WrongAnswer*>& answers,
+                            const std::vector<WrongAnswer>& of_ones) {
   constexpr int kFewest = 2;
   int own = 0;
-  for (const WrongAnswer& one : of_ones) {
-    const auto has = has_sums_of_its_own(one);
-    if (has == false) return false;
-    own += has.has_value();
+  for (size_t n = 0; n < of_ones.size(); ++n) {
+    const auto has = has_sums_of_its_own(of_ones[n]);
+    if (!has) continue;
+    if (!*has || is_factor_of_elements(*answers[n], of_ones[n])) return false;
+    ++own;
   }
   return own >= kFewest;
 }
@@ -210,7 +227,10 @@ class StageProbes {
   // All that is known in front of the product with V is right.
   Stage behind_the_weights() {
     if (of_ones_.are_all_right()) return Stage::kValues;
-    if (of_ones_.are_all_wrong() && have_sums_of_their_own(of_ones_.answers))
+    // What is added to sums is there without values as well.
+    if (of_ones_.are_all_wrong() && of_ones_.unknown == 0 &&
+        have_sums_of_their_own(asked_, of_ones_.answers) &&
+        with_data_of(TensorName::kV, RecipeKind::kZero).are_all_right())
       return Stage::kValues;
     // A row that is all right times a factor may lack its division, or be
     // stored so.

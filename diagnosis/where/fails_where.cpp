@@ -43,9 +43,11 @@ constexpr size_t kMostCallsOfLaw = 8;
 // Multiplications of all cases (work_of) after which nothing further is asked,
 // on every machine the same: of kernels that are emulated, ten seconds.
 constexpr int64_t kMostWorkInAll = 40'000'000;
-// Of the time that calls may take: the rest is for fresh cases, without which
-// what was found is worth nothing. Who crashes takes it soon.
-constexpr double kMostTimeToFind = 0.5;
+// A third of the time that calls may take is for what is looked for, and the
+// rest for fresh cases, without which what was found is worth nothing: who
+// crashes takes the first soon.
+constexpr double kPartsOfTime = 1.5;
+constexpr double kMostTimeToFind = 1.0 / 3;
 
 class WhereSearch {
  public:
@@ -54,7 +56,7 @@ class WhereSearch {
       : failure_(failure),
         kernel_(kernel),
         witness_(kernel.judged, kernel.index, executor, time,
-                 kMostWhereCases * kCallsOfCase) {}
+                 kMostWhereCases * kCallsOfCase, kPartsOfTime) {}
 
   FailsWhere run() {
     FailsWhere out;
