@@ -201,68 +201,6 @@ TEST(Instead, AWeightMayNotBeDivided) {
   }
 }
 
-// Each channel of a row has another sum of weights and values: the product with
-// V has gone wrong. Not where each row, channel or element has a factor, or has
-// something added to it.
-TEST(Instead, ChannelsThatDifferForValuesOfOneAreOfTheValues) {
-  using Of = double (*)(double o, double row, double c);
-  const struct {
-    Of of;  // of o; null: weights that are another's for each channel
-    Stage stage;
-  } rows[] = {
-      {nullptr, Stage::kValues},
-      {[](double o, double row, double) {
-         return o * (1.5 + std::sin(7 * row));
-       },
-       Stage::kUnknown},
-      {[](double o, double, double c) { return o * (2 + c); }, Stage::kUnknown},
-      {[](double o, double row, double c) {
-         return o * (1.5 + std::sin(7 * row + 3 * c));
-       },
-       Stage::kUnknown},
-      {[](double o, double row, double c) {
-         return o + 2 + std::sin(7 * row + 3 * c);
-       },
-       Stage::kUnknown}};
-  for (const auto& row : rows) {
-    const auto values = std::make_shared<std::vector<double>>();
-    const Fault fault{
-        "", Stage::kUnknown, that_keeps(values),
-        [values, of = row.of](const KernelCall& call, OracleOutput& out,
-                              CallOutcome&) {
-          const Shape& s = call.shape;
-          for (int64_t n = 0; n < s.o_elements(); ++n) {
-            const int64_t at = n / s.dv, c = n % s.dv;
-            double& o = out.o[static_cast<size_t>(n)];
-            if (out.visible[static_cast<size_t>(at)] == 0) continue;
-            if (of != nullptr) {
-              o = of(o, static_cast<double>(at), static_cast<double>(c));
-              continue;
-            }
-            // Of one key it would be a factor of elements.
-            if (s.Tk < 3) continue;
-            const int64_t b = at / (s.H * s.Tq), h = at / s.Tq % s.H;
-            const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
-            double sum = 0;
-            for (int64_t j = 0; j < s.Tk; ++j) {
-              const double weight =
-                  out.weights[static_cast<size_t>(at * s.Tk + j)];
-              const auto v = static_cast<size_t>((kv * s.Tk + j) * s.dv + c);
-              if (weight > 0)
-                sum += weight * (*values)[v] *
-                       (1.5 +
-                        std::sin(static_cast<double>(5 * j + 3 * c + 7 * at)));
-            }
-            o = sum;
-          }
-        }};
-    const Looked looked = look(fault);
-    ASSERT_TRUE(looked.failure);
-    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(row.stage))
-        << looked.instead.text();
-  }
-}
-
 // Numbers that hang on the call in front are no function of the inputs; the
 // same numbers without it are just wrong.
 TEST(Instead, WhatAnEarlierCallLeftIsSaid) {

@@ -76,64 +76,6 @@ Case with_weights_shown(const Case& value, const JudgedKernel& kernel) {
   return shown;
 }
 
-// Of values that are all 1, whether the numbers of a row differ by channel, and
-// not by a factor that each channel has in every row. What divides or scales a
-// row leaves all its channels alike, and who stores it has nothing but ones to
-// store. Nothing: one row or one channel tells nothing.
-std::optional<bool> has_sums_of_its_own(const WrongAnswer& of_ones) {
-  const WrongOutput& o = *of_ones.find(TensorName::kO);
-  const Shape& s = of_ones.value().shape;
-  if (s.dv < 2 || s.lse_elements() < 2) return std::nullopt;
-  if (of_ones.outcome().unwritten ||
-      !std::all_of(o.wrong.begin(), o.wrong.end(),
-                   [&](size_t n) { return std::isfinite(o.actual[n]); }))
-    return false;
-  constexpr double kApart = 1e-2;  // far above what rounding leaves
-  const auto differ = [](double a, double b) {
-    return std::fabs(a - b) > kApart * std::max(std::fabs(a), std::fabs(b));
-  };
-  const auto width = static_cast<size_t>(o.extents[3]);
-  std::optional<size_t> uneven;  // where such a row begins
-  for (size_t row = 0; row + width <= o.actual.size(); row += width)
-    for (size_t c = 1; c < width; ++c) {
-      const double first = o.actual[row], here = o.actual[row + c];
-      if (!std::isfinite(first) || !std::isfinite(here)) break;
-      if (!uneven && differ(first, here)) uneven = row;
-      if (uneven &&
-          differ(first * o.actual[*uneven + c], here * o.actual[*uneven]))
-        return true;
-    }
-  return false;
-}
-
-// Whether each element is the right one times what it is for values of 1: that
-// may come of how it is stored.
-bool is_factor_of_elements(const WrongAnswer& answer,
-                           const WrongAnswer& of_ones) {
-  const WrongOutput& o = *answer.find(TensorName::kO);
-  const WrongOutput& ones = *of_ones.find(TensorName::kO);
-  return o.actual.size() != ones.actual.size() ||
-         std::all_of(o.wrong.begin(), o.wrong.end(), [&](size_t n) {
-           const double factor = ones.actual[n];
-           return is_near(o.actual[n], factor * o.right[n],
-                          std::fabs(factor) * o.bound[n], o.dtype);
-         });
-}
-
-// Answers and what became of them with values of 1.
-bool have_sums_of_their_own(const std::vector<const WrongAnswer*>& answers,
-                            const std::vector<WrongAnswer>& of_ones) {
-  constexpr int kFewest = 2;
-  int own = 0;
-  for (size_t n = 0; n < of_ones.size(); ++n) {
-    const auto has = has_sums_of_its_own(of_ones[n]);
-    if (!has) continue;
-    if (!*has || is_factor_of_elements(*answers[n], of_ones[n])) return false;
-    ++own;
-  }
-  return own >= kFewest;
-}
-
 // Whether lse or the weights came back, and how, beside a wrong o.
 enum class Beside : uint8_t { kUnknown, kRight, kWrong };
 
@@ -227,11 +169,6 @@ class StageProbes {
   // All that is known in front of the product with V is right.
   Stage behind_the_weights() {
     if (of_ones_.are_all_right()) return Stage::kValues;
-    // What is added to sums is there without values as well.
-    if (of_ones_.are_all_wrong() && of_ones_.unknown == 0 &&
-        have_sums_of_their_own(asked_, of_ones_.answers) &&
-        with_data_of(TensorName::kV, RecipeKind::kZero).are_all_right())
-      return Stage::kValues;
     // A row that is all right times a factor may lack its division, or be
     // stored so.
     const Probe shown = with_weights();
