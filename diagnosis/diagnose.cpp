@@ -33,9 +33,11 @@ std::string said_of_earlier_calls(const Failure& failure,
 }
 
 // What fails nearly every time may do so for memory that nobody wrote. What is
-// said of it is held against fresh cases, as all is.
+// said of it is held against fresh cases, as all is. A case that is replayed
+// was not repeated.
 bool fails_mostly(const Failure& failure) {
-  return 2 * failure.repeats_failed > failure.repeats;
+  return failure.repeats_failed == failure.repeats ||
+         2 * failure.repeats_failed > failure.repeats;
 }
 
 // Where it fails, in a sentence or by its neighbours, and what it answers. A
