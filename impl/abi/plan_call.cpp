@@ -2,6 +2,7 @@
 #include "impl/abi/plan_call.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 
@@ -13,37 +14,30 @@ namespace {
 using Args = qkvet_forward_args;
 using Field = qkvet_tensor Args::*;
 
+constexpr Field kOthers[] = {&Args::q,           &Args::k,
+                             &Args::v,           &Args::o,
+                             &Args::lse,         &Args::weights,
+                             &Args::mask,        &Args::bias,
+                             &Args::sink,        &Args::slopes,
+                             &Args::rope_cos,    &Args::rope_sin,
+                             &Args::q_positions, &Args::k_positions,
+                             &Args::k_new,       &Args::v_new,
+                             &Args::q_scale,     &Args::k_scale,
+                             &Args::v_scale,     &Args::dropout_mask,
+                             &Args::key_indices, &Args::topk_length};
+
 // Lengths and tables come first.
-constexpr Field kFields[] = {&Args::q_len,
-                             &Args::kv_len,
-                             &Args::cu_seqlens_q,
-                             &Args::cu_seqlens_k,
-                             &Args::block_table,
-                             &Args::page_indptr,
-                             &Args::page_indices,
-                             &Args::last_page_len,
-                             &Args::q,
-                             &Args::k,
-                             &Args::v,
-                             &Args::o,
-                             &Args::lse,
-                             &Args::weights,
-                             &Args::mask,
-                             &Args::bias,
-                             &Args::sink,
-                             &Args::slopes,
-                             &Args::rope_cos,
-                             &Args::rope_sin,
-                             &Args::q_positions,
-                             &Args::k_positions,
-                             &Args::k_new,
-                             &Args::v_new,
-                             &Args::q_scale,
-                             &Args::k_scale,
-                             &Args::v_scale,
-                             &Args::dropout_mask,
-                             &Args::key_indices,
-                             &Args::topk_length};
+constexpr auto kFields = [] {
+  std::array<Field, std::size(kBatchTables) + std::size(kOthers)> all = {};
+  auto to = all.begin();
+  for (const Field field : kBatchTables) {
+    *to++ = field;
+  }
+  for (const Field field : kOthers) {
+    *to++ = field;
+  }
+  return all;
+}();
 
 // The first axis of a pool and the last of a table are a batch's.
 bool is_of_batch(const Args& args, Field field, int32_t axis) {
@@ -103,7 +97,7 @@ const char* MadeFor::differs(const Args& args) const {
 
 void BatchNumbers::take(const Args& args) {
   for (int n = 0; n < kTables; ++n) {
-    const qkvet_tensor& from = args.*kFields[n];
+    const qkvet_tensor& from = args.*kBatchTables[n];
     Table& table = tables_[n];
     table = {};
     if (is_absent(from)) {
@@ -132,7 +126,7 @@ void BatchNumbers::take(const Args& args) {
 Args BatchNumbers::with(Args args) const {
   for (int n = 0; n < kTables; ++n) {
     const Table& table = tables_[n];
-    qkvet_tensor& to = args.*kFields[n];
+    qkvet_tensor& to = args.*kBatchTables[n];
     to = {};
     if (table.ndim == 0) {
       continue;
@@ -149,8 +143,9 @@ Args BatchNumbers::with(Args args) const {
 }
 
 BatchNumbers::Table* BatchNumbers::find(Field tensor) {
-  const auto* const found = std::find(kFields, kFields + kTables, tensor);
-  return &tables_[found - kFields];
+  const auto* const found =
+      std::find(std::begin(kBatchTables), std::end(kBatchTables), tensor);
+  return &tables_[found - std::begin(kBatchTables)];
 }
 
 void BatchNumbers::take_from(const BatchNumbers& other, Field tensor) {

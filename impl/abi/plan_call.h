@@ -5,12 +5,20 @@
 #define QKVET_IMPL_ABI_PLAN_CALL_H_
 
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "qkvet/kernel.h"
 #include "qkvet/plan.h"
 
 namespace qkvet::impl {
+
+// The lengths and tables of a call.
+inline constexpr qkvet_tensor qkvet_forward_args::*kBatchTables[] = {
+    &qkvet_forward_args::q_len,        &qkvet_forward_args::kv_len,
+    &qkvet_forward_args::cu_seqlens_q, &qkvet_forward_args::cu_seqlens_k,
+    &qkvet_forward_args::block_table,  &qkvet_forward_args::page_indptr,
+    &qkvet_forward_args::page_indices, &qkvet_forward_args::last_page_len};
 
 // The extents, types and options of a call; no data. How many pages there are,
 // and how long a table or a list of them is, belongs to a batch.
@@ -43,7 +51,7 @@ class BatchNumbers {
   void clear(qkvet_tensor qkvet_forward_args::*tensor);
 
  private:
-  static constexpr int kTables = 8;
+  static constexpr int kTables = static_cast<int>(std::size(kBatchTables));
 
   struct Table {
     int32_t ndim = 0;  // 0: absent

@@ -34,6 +34,13 @@ __device__ float sum_of_lanes(float x) {
   return x;
 }
 
+// A score of a key so far from where its row stands. Without slopes nothing is
+// added.
+__device__ inline float with_alibi(float score, float slope, int distance) {
+  return slope == 0 ? score
+                    : score - slope * fabsf(static_cast<float>(distance));
+}
+
 // Tokens first, first + 1, ... of k or v of a member and key/value head into
 // rows of `stride` floats. What is not before `end`, and channels from `width`
 // to `padded`, are 0: nothing beyond a length is ever read.

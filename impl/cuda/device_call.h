@@ -39,6 +39,33 @@ struct DeviceNumbers {
   }
 };
 
+// ALiBi: [H], with a step of 0 for members, or [members, H].
+struct DeviceSlopes {
+  DeviceTensor slopes;  // no data: there are none
+  Storage type = Storage::kF32;
+
+  // 0 where there are none.
+  __device__ float of(int b, int head) const {
+    if (slopes.data == nullptr) {
+      return 0;
+    }
+    return type == Storage::kF32   ? *slopes.at<const float>(b, head, 0)
+           : type == Storage::kF16 ? to_f32(*slopes.at<const F16>(b, head, 0))
+                                   : to_f32(*slopes.at<const Bf16>(b, head, 0));
+  }
+};
+
+// Lists of keys (kernel.h: key_indices).
+struct DeviceLists {
+  DeviceTensor keys;    // int32 [B, Hkv or 1, Tq, n]; no data: there are none
+  DeviceTensor counts;  // int32 [B, Tq]; no data: all n
+  int entries = 0;      // n
+  int group = 1;        // query heads of a list
+  int block = 1;        // keys of an entry
+
+  __device__ bool given() const { return keys.data != nullptr; }
+};
+
 struct DeviceCall {
   // Members, be they B or those of a packed batch.
   int batch = 0, heads = 0, kv_heads = 0, group = 0;
@@ -59,6 +86,8 @@ struct DeviceCall {
   int page_size = 0;
   DeviceTensor k_new, v_new;  // [members, Hkv, new_tokens, d]
   int new_tokens = 0;
+  DeviceSlopes slopes;
+  DeviceLists lists;
 
   __device__ int first_row(int b) const { return cu_q.given() ? cu_q[b] : 0; }
   __device__ int rows_of(int b) const {
@@ -71,6 +100,13 @@ struct DeviceCall {
   __device__ T* row(const DeviceTensor& t, int b, int head, int i) const {
     return cu_q.given() ? t.at<T>(0, head, cu_q[b] + i) : t.at<T>(b, head, i);
   }
+  // Entries of the list of row i of member b.
+  __device__ int listed(int b, int i) const {
+    const DeviceTensor& t = lists.counts;
+    return t.data == nullptr ? lists.entries
+           : cu_q.given()    ? *t.at<const int32_t>(0, cu_q[b] + i, 0)
+                             : *t.at<const int32_t>(b, i, 0);
+  }
   // In front of the new ones.
   __device__ int held_by(int b) const {
     if (starts.given()) {
@@ -82,11 +118,14 @@ struct DeviceCall {
   }
   __device__ int keys_of(int b) const { return held_by(b) + new_tokens; }
 
-  // Keys that row i of member b sees: the causal rule and the window.
-  __device__ DeviceRun reach(int b, int i) const {
-    const int count = keys_of(b);
-    const int64_t at = top_left ? i : int64_t{i} + count - rows_of(b);
-    int64_t begin = 0, end = count;
+  // The key that row i of member b stands at, which may lie beside them all.
+  __device__ int position(int b, int i) const {
+    return top_left ? i : i + keys_of(b) - rows_of(b);
+  }
+  // Keys that a row of member b at such a position sees: the causal rule and
+  // the window.
+  __device__ DeviceRun reach_from(int b, int64_t at) const {
+    int64_t begin = 0, end = keys_of(b);
     if (causal && at + 1 < end) {
       end = at + 1;
     }
@@ -100,6 +139,9 @@ struct DeviceCall {
       return {0, 0};
     }
     return {static_cast<int>(begin), static_cast<int>(end)};
+  }
+  __device__ DeviceRun reach(int b, int i) const {
+    return reach_from(b, position(b, i));
   }
   // The keys that any of rows [first, first + count) sees; none of them: empty.
   __device__ DeviceRun reach_of_rows(int b, int first, int count) const {

@@ -6,6 +6,12 @@
 //   l += w_j,  acc += round(w_j) v_j               rounded to the storage type
 //   where a tile raises M: l and acc times exp2(old M - new M)
 //
+// With slopes of ALiBi (of distances D_j) the scores are t_j, and M their
+// maximum:
+//
+//   t_j = fma(q.k_j, c, -slope log2(e) D_j)
+//   w_j = exp2(t_j - M)
+//
 // A block has four warps and 64 rows of queries, each warp 16 rows of its own:
 // a row never leaves four neighbouring lanes, and weights never leave
 // registers. The next tile is copied while one is worked on; heads wider than
@@ -48,13 +54,17 @@ struct MmaBlock {
 };
 
 template <int kWidth>
-__device__ void begin_rows(const MmaMemory<kWidth>& memory, MmaBlock* block,
+__device__ void begin_rows(const DeviceCall& call,
+                           const MmaMemory<kWidth>& memory, MmaBlock* block,
                            MmaThread<kWidth>* own) {
   const int warp_row = threadIdx.x / 32 * kMmaWarpRows;
   block->keys = all_of(memory.reach, block->rows);
   block->warp = all_of(memory.reach + warp_row, kMmaWarpRows);
+  own->slope = call.slopes.of(block->b, block->h) * kMmaLog2E;
   for (int r = 0; r < 2; ++r) {
-    own->reach[r] = memory.reach[warp_row + threadIdx.x % 32 / 4 + 8 * r];
+    const int row = warp_row + threadIdx.x % 32 / 4 + 8 * r;
+    own->reach[r] = memory.reach[row];
+    own->at[r] = call.position(block->b, block->first + row);
     own->max[r] = minus_infinity();
     own->sum[r] = 0;
   }
@@ -159,7 +169,7 @@ __global__ void __launch_bounds__(kBlockThreads) flash_mma_rows(MmaCall mma) {
   cp_async_commit();
   __syncthreads();
   MmaThread<kWidth> own;
-  begin_rows(memory, &block, &own);
+  begin_rows(call, memory, &block, &own);
   if (block.keys.begin < block.keys.end) {
     load_tile<kWidth>(mma, memory, 0, block.b, block.kv,
                       block.keys.begin / kMmaKeys * kMmaKeys, block.keys.end);

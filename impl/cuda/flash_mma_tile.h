@@ -58,6 +58,8 @@ struct MmaMemory {
 template <int kWidth>
 struct MmaThread {
   DeviceRun reach[2];
+  int at[2];    // where they stand
+  float slope;  // times log2(e)
   // The largest score so far, times log2(e), as it is subtracted.
   float max[2];
   float sum[2];  // of the thread's own keys
@@ -180,30 +182,38 @@ __device__ void score_tile(const MmaMemory<kWidth>& memory, int stage, int keys,
 }
 
 // Scores of row r of the thread become weights; maximum, sum and acc follow.
+// With ALiBi they are multiplied by the factor where the slope is subtracted,
+// and by none in the exponent.
 template <int kWidth>
 __device__ void weigh_row(int first, float factor, int r,
                           float scores[kMmaKeys / 8][4],
                           MmaThread<kWidth>* own) {
   const int key = first + threadIdx.x % 4 * 2;
   const DeviceRun reach = own->reach[r];
+  const float slope = own->slope;
+  const float later = slope == 0 ? factor : 1;
   float largest = minus_infinity();
   SIMT_UNROLL
   for (int n = 0; n < kMmaKeys / 4; ++n) {
     float& s = scores[n / 2][2 * r + n % 2];
     const int j = key + n / 2 * 8 + n % 2;
+    if (slope != 0) {
+      const int distance = own->at[r] - j;
+      s = __fmaf_rn(s, factor, -slope * fabsf(static_cast<float>(distance)));
+    }
     s = j >= reach.begin && j < reach.end ? s : minus_infinity();
     largest = fmaxf(largest, s);
   }
   largest = max_of_lanes<4>(largest);
   const float old = own->max[r];
   const float max =
-      largest == minus_infinity() ? old : fmaxf(old, largest * factor);
+      largest == minus_infinity() ? old : fmaxf(old, largest * later);
   const float rescale = old == minus_infinity() ? 0 : exp2f(old - max);
   float sum = 0;
   SIMT_UNROLL
   for (int n = 0; n < kMmaKeys / 4; ++n) {
     float& s = scores[n / 2][2 * r + n % 2];
-    s = s == minus_infinity() ? 0 : exp2f(__fmaf_rn(s, factor, -max));
+    s = s == minus_infinity() ? 0 : exp2f(__fmaf_rn(s, later, -max));
     sum += s;
   }
   own->max[r] = max;

@@ -82,6 +82,8 @@ struct FlashMemory {
 template <int kWidth>
 struct FlashRows {
   DeviceRun reach[kFlashRowsOfLane];
+  int at[kFlashRowsOfLane];
+  float slope;
   float max[kFlashRowsOfLane];
   float sum[kFlashRowsOfLane];
   float acc[kFlashRowsOfLane][kWidth / kFlashLanes];
@@ -123,7 +125,9 @@ __device__ void softmax_row(const FlashMemory<kWidth>& memory, int group,
   for (int n = 0; n < kFlashKeysOfLane; ++n) {
     const int j = first + n * kFlashLanes + lane;
     seen[n] = j >= reach.begin && j < reach.end;
-    score[n] = seen[n] ? scores[n] * scale : minus_infinity();
+    score[n] = seen[n]
+                   ? with_alibi(scores[n] * scale, rows->slope, rows->at[r] - j)
+                   : minus_infinity();
     max = fmaxf(max, score[n]);
   }
   max = fmaxf(max_of_lanes<kFlashLanes>(max), rows->max[r]);
@@ -194,9 +198,12 @@ __global__ void flash_rows(DeviceCall call) {
     return;
   }
   FlashRows<kWidth> rows;
+  rows.slope = call.slopes.of(b, h);
   for (int r = 0; r < kFlashRowsOfLane; ++r) {
     const int i = first_row + group * kFlashRowsOfLane + r;
-    rows.reach[r] = i < call.rows_of(b) ? call.reach(b, i) : DeviceRun{};
+    rows.at[r] = call.position(b, i);
+    rows.reach[r] =
+        i < call.rows_of(b) ? call.reach_from(b, rows.at[r]) : DeviceRun{};
     rows.max[r] = minus_infinity();
     rows.sum[r] = 0;
     for (float& acc : rows.acc[r]) {

@@ -3,8 +3,6 @@
 
 #include <limits>
 
-#include "impl/abi/serving_call.h"
-
 namespace qkvet::impl {
 
 const char* tensor_on_cpu(qkvet_tensor* t) {
@@ -85,7 +83,8 @@ int64_t most_keys(const ServingCall& s) {
 bool fits_int(const ServingCall& s, int64_t most) {
   const ForwardCall& c = s.call;
   for (const int64_t extent :
-       {s.members() * c.heads, c.queries, c.keys, s.entries}) {
+       {s.members() * c.heads, c.queries, c.keys, s.entries,
+        c.options.lists.entries, c.options.lists.block}) {
     if (extent > most) {
       return false;
     }
@@ -125,10 +124,26 @@ void fill(const ServingCall& s, DeviceCall* call) {
   call->k_new = device_tensor(s.k_new);
   call->v_new = device_tensor(s.v_new);
   call->new_tokens = static_cast<int>(s.new_tokens);
+  call->slopes = {device_tensor(c.options.slopes), c.options.slopes.type};
+  const KeyLists& lists = c.options.lists;
+  call->lists = {device_tensor(lists.keys), device_tensor(lists.counts),
+                 static_cast<int>(lists.entries), static_cast<int>(lists.group),
+                 static_cast<int>(lists.block)};
 }
 
-qkvet_status read(const qkvet_kernel* self, const qkvet_forward_args* args,
-                  int most, ServingCall* serving, qkvet_text* why) {
+}  // namespace
+
+qkvet_status check_device(const qkvet_exec* exec, qkvet_text* why) {
+  return exec == nullptr ||
+                 (exec->device_type != 0 && exec->device_type != kDevice)
+             ? refuse(why, QKVET_UNAVAILABLE,
+                      "another device than this kernel's")
+             : QKVET_OK;
+}
+
+qkvet_status read_served_call(const qkvet_kernel* self,
+                              const qkvet_forward_args* args, int most,
+                              ServingCall* serving, qkvet_text* why) {
   constexpr int64_t kMostOfGrid = 65535;  // blocks in y
   constexpr int64_t kMostTokens = std::numeric_limits<int>::max() / 2;
   qkvet_forward_args known = {};
@@ -156,14 +171,12 @@ qkvet_status read(const qkvet_kernel* self, const qkvet_forward_args* args,
   return QKVET_OK;
 }
 
-}  // namespace
-
 qkvet_status read_device_call(const qkvet_kernel* self,
                               const qkvet_forward_args* args, int most,
                               DeviceCall* call, Storage* type,
                               qkvet_text* why) {
   ServingCall serving;
-  const qkvet_status status = read(self, args, most, &serving, why);
+  const qkvet_status status = read_served_call(self, args, most, &serving, why);
   if (status == QKVET_OK) {
     fill(serving, call);
     *type = serving.call.storage;
@@ -176,12 +189,11 @@ qkvet_status begin_device_call(const qkvet_kernel* self,
                                const qkvet_exec* exec, int most,
                                DeviceCall* call, Storage* type,
                                qkvet_text* why) {
-  if (exec == nullptr ||
-      (exec->device_type != 0 && exec->device_type != kDevice)) {
-    return refuse(why, QKVET_UNAVAILABLE, "another device than this kernel's");
-  }
   ServingCall serving;
-  qkvet_status status = read(self, args, most, &serving, why);
+  qkvet_status status = check_device(exec, why);
+  status = status == QKVET_OK
+               ? read_served_call(self, args, most, &serving, why)
+               : status;
 #if !defined(__CUDACC__)
   status = status == QKVET_OK ? check_serving(&serving, why) : status;
 #endif

@@ -6,6 +6,7 @@
 #define QKVET_IMPL_CUDA_LAUNCH_H_
 
 #include "impl/abi/declare.h"
+#include "impl/abi/serving_call.h"
 #include "impl/cuda/device_call.h"
 #include "impl/cuda/on_device.h"
 #include "qkvet/kernel.h"
@@ -33,6 +34,14 @@ DeviceTensor device_tensor(const Seen& seen) {
   }
   return t;
 }
+
+// Whether a call may run where `exec` says.
+qkvet_status check_device(const qkvet_exec* exec, qkvet_text* why);
+
+// What the two functions below begin with: shapes, strides and types.
+qkvet_status read_served_call(const qkvet_kernel* self,
+                              const qkvet_forward_args* args, int most,
+                              ServingCall* serving, qkvet_text* why);
 
 // Fills *call and *type, or says why not. Widths beyond `most` are refused, and
 // more rows than a grid has room for. Looks at no data.

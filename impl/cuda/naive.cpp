@@ -32,7 +32,9 @@ __global__ void naive_row(DeviceCall call) {
   if (i >= call.rows_of(b)) {
     return;
   }
-  const DeviceRun run = call.reach(b, i);
+  const int at = call.position(b, i);
+  const DeviceRun run = call.reach_from(b, at);
+  const float slope = call.slopes.of(b, h);
   const float* const q_row = call.q.at<const float>(b, h, i);
   for (int c = threadIdx.x; c < call.width; c += kThreads) {
     q[c] = q_row[c * call.q.step[3]];
@@ -42,7 +44,8 @@ __global__ void naive_row(DeviceCall call) {
   float max = minus_infinity();
   for (int j = run.begin + threadIdx.x; j < run.end; j += kThreads) {
     const float* const k = call.k.at<const float>(b, kv, j);
-    const float score = dot(q, k, call.k.step[3], call.width) * call.scale;
+    const float scaled = dot(q, k, call.k.step[3], call.width) * call.scale;
+    const float score = with_alibi(scaled, slope, at - j);
     weights[j - run.begin] = score;
     max = fmaxf(max, score);
   }

@@ -30,6 +30,17 @@ qkvet_status prepare_launch(const void* kernel, size_t shared_bytes,
 // After it: what is known at once of what went wrong.
 qkvet_status end_launch(bool launched, qkvet_text* why);
 
+// Memory of the device.
+qkvet_status device_alloc(size_t bytes, void** memory, qkvet_text* why);
+void device_free(void* memory);
+
+// In the order of the stream. What is copied to the device may change once the
+// function has returned, and what is copied from it is there.
+qkvet_status copy_to_device(void* to, const void* from, size_t bytes,
+                            void* stream, qkvet_text* why);
+qkvet_status copy_from_device(void* to, const void* from, size_t bytes,
+                              void* stream, qkvet_text* why);
+
 }  // namespace qkvet::impl
 
 #endif  // QKVET_IMPL_CUDA_ON_DEVICE_H_

@@ -58,4 +58,24 @@ qkvet_status end_launch(bool launched, qkvet_text* why) {
   return refuse(why, QKVET_INTERNAL, text);
 }
 
+qkvet_status device_alloc(size_t bytes, void** memory, qkvet_text* why) {
+  *memory = std::malloc(bytes);
+  return *memory != nullptr ? QKVET_OK
+                            : refuse(why, QKVET_OUT_OF_MEMORY,
+                                     "no memory of the emulator is left");
+}
+
+void device_free(void* memory) { std::free(memory); }
+
+qkvet_status copy_to_device(void* to, const void* from, size_t bytes, void*,
+                            qkvet_text*) {
+  std::memcpy(to, from, bytes);
+  return QKVET_OK;
+}
+
+qkvet_status copy_from_device(void* to, const void* from, size_t bytes,
+                              void* stream, qkvet_text* why) {
+  return copy_to_device(to, from, bytes, stream, why);
+}
+
 }  // namespace qkvet::impl

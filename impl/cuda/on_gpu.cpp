@@ -75,4 +75,37 @@ qkvet_status end_launch(bool, qkvet_text* why) {
              : refuse_with(why, QKVET_INTERNAL, "the launch", error);
 }
 
+qkvet_status device_alloc(size_t bytes, void** memory, qkvet_text* why) {
+  const cudaError_t error = cudaMalloc(memory, bytes);
+  if (error != cudaSuccess) {
+    cudaGetLastError();
+    return refuse_with(why, QKVET_OUT_OF_MEMORY, "cudaMalloc", error);
+  }
+  return QKVET_OK;
+}
+
+void device_free(void* memory) { cudaFree(memory); }
+
+// From pageable memory: staged before the call returns.
+qkvet_status copy_to_device(void* to, const void* from, size_t bytes,
+                            void* stream, qkvet_text* why) {
+  const cudaError_t error =
+      cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice,
+                      static_cast<cudaStream_t>(stream));
+  return error == cudaSuccess
+             ? QKVET_OK
+             : refuse_with(why, QKVET_INTERNAL, "a copy to the device", error);
+}
+
+qkvet_status copy_from_device(void* to, const void* from, size_t bytes,
+                              void* stream, qkvet_text* why) {
+  const auto queue = static_cast<cudaStream_t>(stream);
+  cudaError_t error =
+      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, queue);
+  error = error == cudaSuccess ? cudaStreamSynchronize(queue) : error;
+  return error == cudaSuccess ? QKVET_OK
+                              : refuse_with(why, QKVET_INTERNAL,
+                                            "a copy from the device", error);
+}
+
 }  // namespace qkvet::impl
