@@ -39,6 +39,11 @@ struct DecodeHooks {
   __device__ static int position(const DeviceCall& call, int b, int i) {
     return call.position(b, i);
   }
+  // Whether a row, `own` of its block, wants a tile of which its list has such
+  // keys.
+  __device__ static bool needs_tile(unsigned listed, int /*own*/) {
+    return listed != 0;
+  }
 };
 
 template <int kWidth>
@@ -116,15 +121,15 @@ __device__ unsigned listed_of_tile(const DeviceCall& call, int b, int lane,
 
 // In front of the next tile: nobody reads the one before any more, and it is
 // known what of the next is listed. False: no row needs it.
-template <int kWidth>
-__device__ bool begin_tile(const DeviceCall& call, int b, int lane, int first,
-                           DecodeRow<kWidth>* row) {
+template <class Hooks, int kWidth>
+__device__ bool begin_tile(const DeviceCall& call, int b, int own, int lane,
+                           int first, DecodeRow<kWidth>* row) {
   if (!call.lists.given()) {
     __syncthreads();
     return true;
   }
   row->listed = listed_of_tile<kWidth>(call, b, lane, first, *row);
-  return __syncthreads_or(row->listed != 0 ? 1 : 0) != 0;
+  return __syncthreads_or(Hooks::needs_tile(row->listed, own) ? 1 : 0) != 0;
 }
 
 // The weights of the row against a tile, in shared memory.
@@ -203,7 +208,7 @@ __global__ void decode_part(DeviceCall call, DecodeParts parts) {
   }
   const int end = item.end;
   for (int j = item.begin; j < end; j += kDecodeKeys) {
-    if (!begin_tile<kWidth>(call, b, lane, j, &row)) {
+    if (!begin_tile<Hooks, kWidth>(call, b, own, lane, j, &row)) {
       continue;
     }
     load_tokens<T>(call, call.k, b, kv, j, end, kDecodeKeys, call.width, kWidth,

@@ -6,7 +6,9 @@
 #include <cstdint>
 
 #include "impl/abi/tensor_view.h"
+#include "impl/cuda/decode_forward.h"
 #include "impl/cuda/flash_skeleton.h"
+#include "impl/cuda/planned_skeleton.h"
 #include "impl/faulty/fault.h"
 #include "impl/skeletons/race_window.h"
 
@@ -261,6 +263,157 @@ QKVET_FAULT(factor_in_constant_memory) = {
     .trigger = "two calls at once, each with a context of its own",
     .killed_by = {"calls_at_once_change_nothing"},
     .when = "",
+};
+
+// ---- Decoding: packed rows, lists and plans --------------------------------
+//
+// Hooks derives from DecodeHooks (cuda/decode_skeleton.h) or DevicePlanHooks
+// (cuda/planned_skeleton.h). Calls without the option that brings a fault out
+// are right.
+namespace {
+
+constexpr qkvet_capabilities decode_fault_capabilities(uint64_t options) {
+  qkvet_capabilities c =
+      device_capabilities(kCommonOptions | options, {kF32}, kDecodeMostWidth);
+  c.flags &= ~QKVET_FLAG_GPU_THREADS;
+  return c;
+}
+constexpr qkvet_capabilities kPackedDecode =
+    decode_fault_capabilities(kServingOptions | QKVET_OPTION_PACKED_PAGES);
+constexpr qkvet_capabilities kListedDecode =
+    decode_fault_capabilities(kListOptions);
+constexpr qkvet_capabilities kPlannedDecode = [] {
+  qkvet_capabilities c = decode_fault_capabilities(
+      QKVET_OPTION_LENGTHS | QKVET_OPTION_PAGED | QKVET_OPTION_PACKED_PAGES);
+  c.flags |= QKVET_FLAG_ALLOCATES;
+  return c;
+}();
+
+template <class Hooks, const qkvet_capabilities* kCapabilities = &kPackedDecode>
+constexpr qkvet_kernel decode_fault(const char* name, const char* description,
+                                    Place place) {
+  return decode_kernel<Hooks>(name, description, place, kCapabilities);
+}
+
+template <class Hooks>
+constexpr qkvet_kernel device_plan_fault(const char* name,
+                                         const char* description, Place place) {
+  return device_planned_kernel<Hooks>(name, description, place,
+                                      &kPlannedDecode);
+}
+
+// Rows of a packed batch that are those of a member.
+__device__ int rows_of_members(const DeviceCall& call) {
+  return call.cu_q[call.batch];
+}
+
+}  // namespace
+
+// Where the rows of a member begin is computed from its number.
+struct PackedRowsInEvenShares : DecodeHooks {
+  template <class T>
+  __device__ static const T* query(const DeviceCall& call, int b, int head,
+                                   int i) {
+    if (!call.cu_q.given()) {
+      return DecodeHooks::query<T>(call, b, head, i);
+    }
+    const int rows = rows_of_members(call);
+    const int row = b * rows / call.batch + i;
+    return call.q.at<const T>(0, head, min(row, rows - 1));
+  }
+};
+QKVET_FAULT(packed_rows_in_even_shares) = {
+    .kernel = decode_fault<PackedRowsInEvenShares>,
+    .mechanism =
+        "a block takes the queries of its member from where they would begin "
+        "if all members had as many rows",
+    .symptom =
+        "right while all members decode; beside a prompt members answer the "
+        "queries of others",
+    .cause =
+        "the grid has a row of blocks for each member, and its number is "
+        "multiplied with a stride as in a batch that is not packed",
+    .fix = "begin at cu_seqlens_q[member]",
+    .source = "textbook (packed batches)",
+    .trigger =
+        "a packed batch over pages whose members have other numbers of rows",
+    .killed_by = {"packed_members_equal_calls", "agrees_with_oracle"},
+    .when =
+        "packed && page_size > 0 && members(member > 0) && "
+        "members(queries != 1)",
+};
+
+// The causal offset is counted from all rows of the batch.
+struct PackedDiagonalOfAllRows : DecodeHooks {
+  __device__ static int position(const DeviceCall& call, int b, int i) {
+    return call.cu_q.given() && !call.top_left
+               ? i + call.keys_of(b) - rows_of_members(call)
+               : call.position(b, i);
+  }
+};
+QKVET_FAULT(packed_diagonal_of_all_rows) = {
+    .kernel = decode_fault<PackedDiagonalOfAllRows>,
+    .mechanism =
+        "the rows of all members are subtracted where the causal rule counts "
+        "those of one",
+    .symptom =
+        "in a packed batch rows see too few of their last keys, steps of "
+        "decoding as many less as there are rows beside them",
+    .cause = "Tq of the call is the number of packed rows, and of no member",
+    .fix = "kv_len[m] - (cu_seqlens_q[m + 1] - cu_seqlens_q[m])",
+    .source = "textbook (packed batches)",
+    .trigger =
+        "a packed batch over pages of two members with rows, and the causal "
+        "rule from the bottom right",
+    .killed_by = {"packed_members_equal_calls", "agrees_with_oracle"},
+    .when = "packed && page_size > 0 && bottom_right && members(member > 0)",
+};
+
+// Tiles are skipped that the first row of a block does not list.
+struct ListedTilesOfFirstRow : DecodeHooks {
+  __device__ static bool needs_tile(unsigned listed, int own) {
+    return own == 0 && listed != 0;
+  }
+};
+QKVET_FAULT(listed_tiles_of_first_row) = {
+    .kernel = decode_fault<ListedTilesOfFirstRow, &kListedDecode>,
+    .mechanism =
+        "whether a tile is read is decided by the list of the first row of a "
+        "block",
+    .symptom =
+        "steps of one row are right; rows of a draft or a prompt lose keys "
+        "that no other row has chosen",
+    .cause =
+        "in decoding all rows of a block are heads of one token, with one list",
+    .fix = "skip a tile that no row of the block has in its list",
+    .source = "textbook (lists of each row)",
+    .trigger = "lists, and two rows of a member",
+    .killed_by = {"agrees_with_oracle"},
+    .when = "lists && Tq > 1",
+};
+
+// A run launches as many blocks as the first batch of its plan had items.
+struct GridOfFirstBatch : DevicePlanHooks {
+  static int64_t blocks(const DevicePlan& plan) {
+    return plan.first_items > 0 ? plan.first_items : 1;
+  }
+};
+QKVET_FAULT(plan_grid_of_first_batch) = {
+    .kernel = device_plan_fault<GridOfFirstBatch>,
+    .mechanism =
+        "a run launches as many blocks as the batch of plan() had items, also "
+        "after an update",
+    .symptom =
+        "the first batch is right; of longer ones the last rows have no "
+        "answer, or what the workspace held",
+    .cause =
+        "a captured graph keeps its grid, and it was that of a short batch",
+    .fix = "capture the grid of the largest batch, and let blocks end at once",
+    .source = "textbook (captured graphs)",
+    .trigger = "an update that makes more items of work",
+    .killed_by = {"updated_plan_equals_new_plan"},
+    .when = "",
+    .extents = "Tk=97",
 };
 
 }  // namespace qkvet::impl

@@ -89,8 +89,8 @@ bool needs_large_scores(const qkvet_kernel* kernel) {
 // Arithmetic tells a skeleton, and is declared. odd_batch_splits_keys has that
 // of two skeletons.
 const qkvet_kernel* skeleton_of(const qkvet_kernel* fault) {
-  for (const char* const name :
-       {"controls/tiled_hooks", "controls/split_hooks", "simt/flash"}) {
+  for (const char* const name : {"controls/tiled_hooks", "controls/split_hooks",
+                                 "simt/flash", "simt/decode"}) {
     const qkvet_kernel* const skeleton = find_kernel(name);
     if (!is_one_of(fault, {"odd_batch_splits_keys"}) &&
         std::memcmp(fault->precision, skeleton->precision,
