@@ -97,7 +97,6 @@ struct DevicePlan {
 
   MadeFor made_for;
   PlannedBatch batch;
-  int64_t first_items = 0;  // when it was made
   DeviceMemory memory;
   size_t tables[std::size(kBatchTables)] = {};  // where they are in memory
   size_t items = 0;
@@ -192,7 +191,7 @@ inline qkvet_status read_batch(const qkvet_kernel* self,
 
 // Bytes of what lies one behind the other, each at an address that is good for
 // all types.
-class Layout {
+class DeviceLayout {
  public:
   size_t add(size_t bytes) {
     constexpr size_t kAlign = 16;
@@ -220,7 +219,7 @@ inline qkvet_status upload(PlannedBatch batch, void* stream, DevicePlan* plan,
   const qkvet_forward_args tables = batch.numbers.with({});
   const size_t counts = batch.counts.size() * sizeof(int);
   size_t at[std::size(kBatchTables)];
-  Layout layout;
+  DeviceLayout layout;
   layout.add(counts);
   const size_t items =
       layout.add(static_cast<size_t>(batch.room) * sizeof(DecodeItem));

@@ -22,9 +22,10 @@
 
 namespace qkvet::impl {
 
+// What a fault replaces.
 struct DevicePlanHooks {
-  // Blocks of a launch for each key/value head.
-  static int64_t blocks(const DevicePlan& plan) { return plan.batch.room; }
+  // What update() makes of a batch, `before` being that of the plan.
+  static void renew(const PlannedBatch& /*before*/, PlannedBatch* /*next*/) {}
 };
 
 // The call with the lengths and tables of the plan.
@@ -81,7 +82,6 @@ struct DevicePlans {
                  ? upload(std::move(batch), exec->stream, made.get(), why)
                  : status;
     if (status == QKVET_OK) {
-      made->first_items = made->batch.counts[0];
       *plan = reinterpret_cast<qkvet_plan*>(made.release());
     }
     return status;
@@ -103,6 +103,9 @@ struct DevicePlans {
     }
     PlannedBatch next;
     status = read_batch(self, known, exec->stream, &next, why);
+    if (status == QKVET_OK) {
+      Hooks::renew(of(plan)->batch, &next);
+    }
     return status == QKVET_OK
                ? upload(std::move(next), exec->stream, of(plan), why)
                : status;
@@ -139,7 +142,7 @@ struct DevicePlans {
     parts.schedule = {
         reinterpret_cast<const DecodeItem*>(made.memory.data() + made.items),
         reinterpret_cast<const int*>(made.memory.data())};
-    const auto blocks = static_cast<unsigned>(Hooks::blocks(made));
+    const auto blocks = static_cast<unsigned>(made.batch.room);
     const dim3 grid(blocks, call.kv_heads);
     using Decode = DecodeHooks;
     return type == Storage::kF32

@@ -2,6 +2,7 @@
 // Faults of kernels for GPUs, on the emulator. It runs threads in an order that
 // the shape of a call decides, so that a race has the same outcome on every
 // run, and it is wrong in all of the orders.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -392,28 +393,27 @@ QKVET_FAULT(listed_tiles_of_first_row) = {
     .when = "lists && Tq > 1",
 };
 
-// A run launches as many blocks as the first batch of its plan had items.
-struct GridOfFirstBatch : DevicePlanHooks {
-  static int64_t blocks(const DevicePlan& plan) {
-    return plan.first_items > 0 ? plan.first_items : 1;
+// The merge adds up as many parts of a member as plan() made.
+struct PlanPartsKept : DevicePlanHooks {
+  static void renew(const PlannedBatch& before, PlannedBatch* next) {
+    std::copy(before.counts.begin() + 1, before.counts.end(),
+              next->counts.begin() + 1);
   }
 };
-QKVET_FAULT(plan_grid_of_first_batch) = {
-    .kernel = device_plan_fault<GridOfFirstBatch>,
+QKVET_FAULT(plan_parts_kept) = {
+    .kernel = device_plan_fault<PlanPartsKept>,
     .mechanism =
-        "a run launches as many blocks as the batch of plan() had items, also "
-        "after an update",
+        "update() writes other items of work, and the merge of a member still "
+        "adds up as many parts as plan() had cut its keys into",
     .symptom =
-        "the first batch is right; of longer ones the last rows have no "
-        "answer, or what the workspace held",
-    .cause =
-        "a captured graph keeps its grid, and it was that of a short batch",
-    .fix = "capture the grid of the largest batch, and let blocks end at once",
+        "the first batch is right; behind a longer one parts are merged that "
+        "nobody has written, behind a shorter one the last parts are lost",
+    .cause = "the number of parts is an argument of a captured launch",
+    .fix = "read it from memory that update() fills, as the items are",
     .source = "textbook (captured graphs)",
-    .trigger = "an update that makes more items of work",
+    .trigger = "an update that cuts the keys of a member into other parts",
     .killed_by = {"updated_plan_equals_new_plan"},
     .when = "",
-    .extents = "Tk=97",
 };
 
 }  // namespace qkvet::impl
