@@ -265,7 +265,10 @@ struct KernelCall : ScoreRule {
   // front of them, and k and v hold anything in their places. In a packed batch
   // kv_len, table and new tokens have a row for each member in the place of B,
   // there is no cu_k, and Tk counts the tokens of all members.
-  int64_t page_size = 0;                   // 0: none
+  int64_t page_size = 0;  // 0: none
+  // Channels of k that lie side by side, beside which v lies token by token
+  // (PageForm::kGroups); 0: k and v are rows. What k and v hold is the same.
+  int64_t channel_group = 0;
   int64_t pages = 0;                       // of the pool
   int64_t table_columns = 0;               // of the block table
   int64_t new_tokens = 0;                  // of every member, to be appended

@@ -7,7 +7,7 @@
 namespace qkvet {
 namespace {
 
-using Strides = std::array<int64_t, 4>;
+using Strides = Extents;
 
 // Elements behind every row, head and member of Layout::kGaps. Odd, so that no
 // row but the first keeps an alignment; different, so that none stands for
@@ -33,7 +33,7 @@ int64_t far_stride(int64_t parts) {
 // The strides of [B,heads,T,width]; `buffer_row` elements from one row of
 // Layout::kPacked to the next.
 Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
-  const auto [B, heads, T, width] = shape;
+  const auto [B, heads, T, width, none] = shape;
   switch (layout) {
     case Layout::kBthd:
       return {T * heads * width, width, heads * width, 1};
@@ -52,6 +52,27 @@ Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
       break;
   }
   return {heads * T * width, T * width, width, 1};
+}
+
+// The strides of k [pages,Hkv,page,d/x,x] and v [pages,Hkv,page,dv] where the
+// pages are those of PageForm::kGroups: the channels are in front of the
+// tokens. The last extent of k is the only one behind them. Heads are always in
+// front of both: there is no other order of such pages.
+Strides strides_of_groups(Layout layout, const TensorSpec& spec) {
+  const bool has_groups = spec.ndim == 5;
+  const auto [pages, heads, slots, channels, group] = spec.shape;
+  const bool gaps = layout == Layout::kGaps;
+  const int64_t step = layout == Layout::kApart ? kChannelStep : 1;
+  const int64_t slot = has_groups ? step * group : step;
+  const int64_t row = slots * slot + (gaps ? kRowGap : 0);
+  const int64_t head = channels * row + (gaps ? kHeadGap : 0);
+  return {heads * head + (gaps ? kMemberGap : 0), head, slot, row, step};
+}
+
+bool is_pool(const KernelCall& call, TensorName tensor) {
+  return call.page_size > 0 &&
+         (tensor == TensorName::kK || tensor == TensorName::kV ||
+          tensor == TensorName::kKCache || tensor == TensorName::kVCache);
 }
 
 bool is_like_o(TensorName tensor) {
@@ -101,7 +122,7 @@ Strides merge_strides(Layout layout, TensorName tensor,
   const auto last = static_cast<size_t>(spec.ndim - 1);
   const bool is_lse =
       tensor == TensorName::kStatesLse || tensor == TensorName::kLse;
-  std::array<size_t, 4> order = {0, 1, 2, 3};
+  std::array<size_t, kMostRank> order = {0, 1, 2, 3, 4};
   if (layout == Layout::kBthd && is_lse)
     std::swap(order[last - 1], order[last]);
   if (layout == Layout::kGaps && spec.ndim == (is_lse ? 3 : 4))
@@ -137,7 +158,7 @@ uint8_t broadcast_dimensions(const KernelCall& call, TensorName tensor) {
 
 std::optional<size_t> far_dimension(const KernelCall& call, TensorName tensor,
                                     const TensorSpec& spec) {
-  const bool of_attention = takes_options(call.operation) && spec.ndim == 4 &&
+  const bool of_attention = takes_options(call.operation) && spec.ndim >= 4 &&
                             is_laid_out(call.layout, tensor);
   const bool of_merge = call.operation == Operation::kMerge && !is_list(tensor);
   if (call.layout != Layout::kFar || !(of_attention || of_merge) ||
@@ -151,8 +172,10 @@ std::optional<size_t> far_dimension(const KernelCall& call, TensorName tensor,
 
 void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec) {
   const uint8_t broadcast = broadcast_dimensions(call, tensor);
-  if (takes_options(call.operation) && spec.ndim == 4) {
-    std::array<int64_t, 4> own = spec.shape;
+  if (call.channel_group > 0 && is_pool(call, tensor)) {
+    spec.strides = strides_of_groups(call.layout, spec);
+  } else if (takes_options(call.operation) && spec.ndim == 4) {
+    Extents own = spec.shape;
     for (size_t i = 0; i < 4; ++i)
       if ((broadcast >> i & 1) != 0) own[i] = 1;
     spec.strides = own_strides(call, tensor, own);

@@ -121,6 +121,17 @@ enum class PageTable : uint8_t {
 };
 inline constexpr int kPageTableCount = 2;
 
+// How the tokens of a page lie in the pool.
+enum class PageForm : uint8_t {
+  kRows,  // k and v of a token are rows of channels
+  // As vLLM's paged_attention_v1 and _v2 have them: keys
+  // [pages,Hkv,d/x,page,x] in groups of x channels, which are 16 bytes, and
+  // values [pages,Hkv,dv,page].
+  kGroups
+};
+inline constexpr int kPageFormCount = 2;
+inline constexpr int64_t kChannelGroupBytes = 16;
+
 // Keys and values that lie in pages of a pool and are found by block tables
 // (Kwon et al., "Efficient Memory Management for Large Language Model Serving
 // with PagedAttention", 2023, 4.1), or by lists of pages (Ye et al.,
@@ -130,6 +141,7 @@ struct Paging {
   PageOrder order = PageOrder::kPermuted;
   Unowned unowned = Unowned::kNan;
   PageTable table = PageTable::kBlocks;
+  PageForm pool = PageForm::kRows;
 
   friend bool operator==(const Paging&, const Paging&) = default;
 };

@@ -13,21 +13,31 @@ constexpr int64_t kAbsurdStride = int64_t{0x5add} << 32;
 // Calls visit(packed element number, strided element offset) for all elements.
 template <class Visit>
 void for_each_element(const TensorSpec& spec, Visit visit) {
-  std::array<int64_t, 4> extent{1, 1, 1, 1};
-  std::array<int64_t, 4> stride{0, 0, 0, 0};
-  const int lead = 4 - spec.ndim;
-  for (int i = 0; i < spec.ndim; ++i) {
-    extent[lead + i] = spec.shape[i];
-    stride[lead + i] = spec.strides[i];
+  constexpr size_t kInner = kMostRank - 1;
+  Extents extent, stride{};
+  extent.fill(1);
+  const size_t lead = kMostRank - static_cast<size_t>(spec.ndim);
+  for (size_t i = lead; i < kMostRank; ++i) {
+    extent[i] = spec.shape[i - lead];
+    stride[i] = spec.strides[i - lead];
   }
-  int64_t n = 0;
-  for (int64_t a = 0; a < extent[0]; ++a)
-    for (int64_t b = 0; b < extent[1]; ++b)
-      for (int64_t c = 0; c < extent[2]; ++c) {
-        const int64_t base = a * stride[0] + b * stride[1] + c * stride[2];
-        for (int64_t e = 0; e < extent[3]; ++e)
-          visit(n++, base + e * stride[3]);
-      }
+  if (spec.elements() == 0) return;
+  // As an odometer, whose last wheel is the loop inside.
+  Extents at{};
+  int64_t n = 0, base = 0;
+  while (true) {
+    for (int64_t e = 0; e < extent[kInner]; ++e)
+      visit(n++, base + e * stride[kInner]);
+    size_t wheel = kInner;
+    while (wheel > 0) {
+      --wheel;
+      base += stride[wheel];
+      if (++at[wheel] < extent[wheel]) break;
+      base -= extent[wheel] * stride[wheel];
+      at[wheel] = 0;
+      if (wheel == 0) return;
+    }
+  }
 }
 
 }  // namespace
@@ -46,7 +56,7 @@ int64_t TensorSpec::span() const {
   return last + 1;
 }
 
-int64_t TensorSpec::offset(const std::array<int64_t, 4>& index) const {
+int64_t TensorSpec::offset(const Extents& index) const {
   int64_t at = 0;
   for (int i = 0; i < ndim; ++i) at += index[i] * strides[i];
   return at;
@@ -61,7 +71,7 @@ bool TensorSpec::packed() const {
   return true;
 }
 
-TensorSpec packed_spec(Dtype dtype, int ndim, std::array<int64_t, 4> shape) {
+TensorSpec packed_spec(Dtype dtype, int ndim, const Extents& shape) {
   TensorSpec spec{dtype, ndim, shape, {}};
   int64_t stride = 1;
   for (int i = ndim - 1; i >= 0; --i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strided tensors: where element (i0, i1, i2, i3) lies, and the way between
+// Strided tensors: where element (i0, i1, ...) lies, and the way between
 // packed (logical, row-major) data and strided memory.
 #ifndef QKVET_CORE_CALL_TENSOR_H_
 #define QKVET_CORE_CALL_TENSOR_H_
@@ -12,11 +12,15 @@
 
 namespace qkvet {
 
+inline constexpr size_t kMostRank = 5;
+// Of a tensor, one number for each of its dimensions.
+using Extents = std::array<int64_t, kMostRank>;
+
 struct TensorSpec {
   Dtype dtype = Dtype::kF32;
-  int ndim = 0;                      // 0: absent; at most 4
-  std::array<int64_t, 4> shape{};    // the first ndim count
-  std::array<int64_t, 4> strides{};  // in elements, >= 0
+  int ndim = 0;       // 0: absent; at most kMostRank
+  Extents shape{};    // the first ndim count
+  Extents strides{};  // in elements, >= 0
 
   bool present() const { return ndim > 0; }
   int64_t elements() const;
@@ -24,13 +28,13 @@ struct TensorSpec {
   // for an empty tensor. Strides of extent-1 dimensions do not count.
   int64_t span() const;
   int64_t span_bytes() const { return span() * dtype_bytes(dtype); }
-  int64_t offset(const std::array<int64_t, 4>& index) const;
+  int64_t offset(const Extents& index) const;
   // True if the elements fill the span without a gap, in row-major order.
   bool packed() const;
 };
 
 // Row-major strides.
-TensorSpec packed_spec(Dtype dtype, int ndim, std::array<int64_t, 4> shape);
+TensorSpec packed_spec(Dtype dtype, int ndim, const Extents& shape);
 
 // Gives every dimension of extent 1 a stride that no honest kernel can follow.
 // No element moves: the index along such a dimension is always 0.

@@ -14,7 +14,7 @@ namespace {
 
 TEST(Tensor, PackedSpecHasRowMajorStrides) {
   const TensorSpec spec = packed_spec(Dtype::kF32, 4, {2, 3, 4, 5});
-  EXPECT_EQ(spec.strides, (std::array<int64_t, 4>{60, 20, 5, 1}));
+  EXPECT_EQ(spec.strides, (Extents{60, 20, 5, 1}));
   EXPECT_EQ(spec.elements(), 120);
   EXPECT_EQ(spec.span_bytes(), 480);
   EXPECT_TRUE(spec.packed());
@@ -27,6 +27,27 @@ TEST(Tensor, AbsurdUnitStridesMoveNothing) {
   EXPECT_TRUE(spec.packed());
   EXPECT_NE(spec.strides[0], 15);
   EXPECT_NE(spec.strides[2], 5);
+}
+
+// [pages, heads, slots, groups, x] with the slots behind the groups.
+TEST(Tensor, FiveDimensionsAreScatteredAndGathered) {
+  TensorSpec spec = packed_spec(Dtype::kUint8, 5, {2, 1, 3, 2, 4});
+  spec.strides = {24, 0, 4, 12, 1};
+  std::vector<std::byte> packed(48), memory(48), back(48);
+  for (size_t n = 0; n < packed.size(); ++n) packed[n] = std::byte(n);
+  EXPECT_EQ(spec.span(), 48);
+  EXPECT_FALSE(spec.packed());
+  scatter(spec, packed.data(), memory.data());
+  for (int64_t p = 0; p < 2; ++p)
+    for (int64_t slot = 0; slot < 3; ++slot)
+      for (int64_t c = 0; c < 8; ++c) {
+        const int64_t at = p * 24 + (c / 4 * 3 + slot) * 4 + c % 4;
+        EXPECT_EQ(spec.offset({p, 0, slot, c / 4, c % 4}), at);
+        EXPECT_EQ(memory[static_cast<size_t>(at)],
+                  packed[static_cast<size_t>((p * 3 + slot) * 8 + c)]);
+      }
+  gather(spec, memory.data(), back.data());
+  EXPECT_EQ(back, packed);
 }
 
 TEST(Tensor, AnEmptyTensorIsPresentAndSpansNothing) {

@@ -263,6 +263,39 @@ TEST(CapabilityOptions, ListsOfKeysAndTheirLengthsAreTwoOptions) {
       "");
 }
 
+TEST(CapabilityOptions, GroupsOfChannelsAreAnOptionBesidePages) {
+  const auto grouped = [](auto& c) {
+    c.shape.d = 8;
+    c.kv_len = c.block_table = kData;
+    c.page_size = c.pages = c.table_columns = 1;
+    c.channel_group = 4;
+  };
+  EXPECT_EQ(reason(grouped, QKVET_OPTION_PAGED),
+            "pages of keys in groups of channels (channel_group) is not "
+            "declared");
+  constexpr uint64_t kBoth =
+      QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CHANNEL_GROUPS;
+  EXPECT_EQ(reason(grouped, kBoth), "");
+  const auto spoilt = [&](auto spoil) {
+    return reason(
+        [&](auto& c) {
+          grouped(c);
+          spoil(c);
+        },
+        kBoth);
+  };
+  constexpr char kWrong[] =
+      "groups of channels are 16 bytes of keys in pages, and d is a multiple "
+      "of them";
+  EXPECT_EQ(spoilt([](auto& c) { c.channel_group = 8; }), kWrong);
+  EXPECT_EQ(spoilt([](auto& c) { c.shape.d = 6; }), kWrong);
+  EXPECT_EQ(spoilt([](auto& c) {
+              c.kv_len = c.block_table = nullptr;
+              c.page_size = c.pages = c.table_columns = 0;
+            }),
+            kWrong);
+}
+
 TEST(CapabilityOptions, ListsOfBlocksAreAnOptionOfTheirOwn) {
   const auto listed = [](auto& c) {
     c.listed = {4, false, false, false, 16};

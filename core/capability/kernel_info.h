@@ -52,6 +52,7 @@ inline constexpr FlagWord kFlagWords[] = {
     {"page_placement_invariant", QKVET_FLAG_PAGE_PLACEMENT_INVARIANT},
     {"chunking_invariant", QKVET_FLAG_CHUNKING_INVARIANT},
     {"pages_only", QKVET_FLAG_PAGES_ONLY},
+    {"channel_groups_only", QKVET_FLAG_CHANNEL_GROUPS_ONLY},
     {"causal_only", QKVET_FLAG_CAUSAL_ONLY},
     {"positive_scale", QKVET_FLAG_POSITIVE_SCALE, "negative scales"},
     {"mask_or_bias", QKVET_FLAG_MASK_OR_BIAS, "a mask and a bias together"},

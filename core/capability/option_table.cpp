@@ -115,6 +115,10 @@ constexpr auto kRows = std::to_array<OptionRow>({
     {QKVET_OPTION_KEY_LIST_BLOCKS, "key_list_blocks", "lists of blocks of keys",
      "key_block_size", "lists of blocks of keys",
      [](Call c) { return c.listed.block > 1; }},
+    {QKVET_OPTION_PAGED_CHANNEL_GROUPS, "paged_channel_groups",
+     "pages of keys in groups of channels", "channel_group",
+     "pages of keys in groups of channels",
+     [](Call c) { return c.channel_group > 0; }},
 });
 
 constexpr bool in_order_of_bits() {

@@ -281,6 +281,7 @@ void fill_served_options(const Case& c, const Inputs& inputs,
   call.v = given(inputs.v_cache_bytes);
   call.cu_k = nullptr;  // what says how long the members are says it
   call.page_size = c.paging.size;
+  call.channel_group = channel_group_of(c);
   call.pages = inputs.pages;
   call.table_columns = inputs.table_columns;
   if (c.paging.table == PageTable::kCsr) {

@@ -202,6 +202,17 @@ int32_t int32_at(const std::byte* numbers, int64_t n) {
   return number;
 }
 
+std::string group_contradiction(const KernelCall& call) {
+  const int64_t group = call.channel_group;
+  if (group == 0) return "";
+  return call.page_size > 0 &&
+                 group == kChannelGroupBytes / dtype_bytes(call.kv_dtype) &&
+                 call.shape.d % group == 0
+             ? ""
+             : "groups of channels are 16 bytes of keys in pages, and d is a "
+               "multiple of them";
+}
+
 std::string new_tokens_contradiction(const KernelCall& call) {
   const bool appends = call.new_tokens != 0;
   return appends != (call.k_new != nullptr) ||
@@ -238,6 +249,12 @@ MemberKeys keys_of(const Case& c, int64_t member) {
   if (c.cu_k.empty()) return {member, 0, counted_keys(c, member)};
   const auto m = static_cast<size_t>(member);
   return {0, c.cu_k[m], c.cu_k[m + 1] - c.cu_k[m]};
+}
+
+int64_t channel_group_of(const Case& c) {
+  return c.paging.size > 0 && c.paging.pool == PageForm::kGroups
+             ? kChannelGroupBytes / dtype_bytes(c.kv_dtype)
+             : 0;
 }
 
 int64_t new_tokens(const Case& c) {
@@ -364,6 +381,9 @@ std::string undeclared_page_size(const qkvet_capabilities& capabilities,
                    call.operation == Operation::kForward
                ? "k and v in rows are not declared"
                : "";
+  if (call.channel_group == 0 &&
+      (capabilities.flags & QKVET_FLAG_CHANNEL_GROUPS_ONLY) != 0)
+    return "pages of rows are not declared";
   const auto* sizes = capabilities.page_sizes;
   const auto* const end =
       sizes + std::clamp<int32_t>(capabilities.page_size_count, 0, 16);
@@ -382,6 +402,7 @@ std::string paging_contradiction(const KernelCall& call) {
     return "a count of pages or new tokens is negative";
   if (paged != (call.pages > 0) || paged != (call.table_columns > 0 || csr))
     return "pages come with a size, a pool and a block table";
+  if (std::string why = group_contradiction(call); !why.empty()) return why;
   if (csr != (call.page_indices != nullptr) ||
       csr != (call.last_page_len != nullptr) || (csr && call.page_entries < 1))
     return "lists of pages come with page_indptr, page_indices and "

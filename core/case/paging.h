@@ -2,7 +2,7 @@
 // The serving form of a case: keys and values in pages of a pool, block tables,
 // and tokens that the kernel itself appends. A case says what k and v are,
 // token by token; here they are put where a call finds them. The spelling is a
-// part of a Case's: page=, pages=, unowned=, table=, append=.
+// part of a Case's: page=, pages=, unowned=, table=, pool=, append=.
 //
 // In a packed batch over pages (cuq=, cuk= and page=) every member has a row of
 // the block table and of kv_len of its own; its keys are those between two
@@ -11,6 +11,9 @@
 // With table=csr the pages of all members are one list (page_indptr,
 // page_indices), and last_page_len is in the place of kv_len; behind the list
 // stands what stands behind the rows of a block table.
+//
+// With pool=x keys and values lie in it as vLLM's paged_attention_v1 has them,
+// which Layout sees to; what they are stays the same.
 //
 // The pool has two pages more than the members need. Entries of a block table
 // behind the pages of a member are -1, one past the pool, or a page of another
@@ -43,6 +46,9 @@ struct MemberKeys {
   int64_t b = 0, first = 0, count = 0;
 };
 MemberKeys keys_of(const Case& value, int64_t member);
+
+// Channels of k that lie side by side in a page; 0: all of a row.
+int64_t channel_group_of(const Case& value);
 
 // Tokens that every member gets from the call: `append`, or as many as the
 // shortest has.
@@ -93,6 +99,8 @@ std::string read_unowned(std::string_view text, std::string_view token,
                          Case& value);
 std::string read_page_table(std::string_view text, std::string_view token,
                             Case& value);
+std::string read_page_pool(std::string_view text, std::string_view token,
+                           Case& value);
 std::string read_append(std::string_view text, std::string_view token,
                         Case& value);
 // "page=4"; "" where the case has none.
@@ -100,6 +108,7 @@ std::string page_text(const Case& value);
 std::string page_order_text(const Case& value);
 std::string unowned_text(const Case& value);
 std::string page_table_text(const Case& value);
+std::string page_pool_text(const Case& value);
 std::string append_text(const Case& value);
 // "" or what is wrong with pages and new tokens of an attention case whose
 // other options are right.
@@ -126,7 +135,8 @@ inline int64_t length_at(const KernelCall& call, const std::byte* list,
 }
 // The tokens of a member of such a call in front of its new ones.
 int64_t held_tokens(const KernelCall& call, int64_t member);
-// "" or that the kernel does not declare the call's page size, or rows.
+// "" or that the kernel does not declare the call's page size, or rows, or
+// pages of rows.
 std::string undeclared_page_size(const qkvet_capabilities& capabilities,
                                  const KernelCall& call);
 

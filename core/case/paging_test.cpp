@@ -30,7 +30,9 @@ TEST(Paging, TheSpellingIsCanonical) {
         "append=2",
         "f32,B2,H1,Tq1,Tk5,d1,share=b,page=1,pages=order",
         "f32,B2,H1,Tq1,Tk5,d1,kvlen=5.2,page=4,unowned=zero,table=csr",
-        "f32,B1,H1,Tq2,Tk5,d1,cuq=0.1.2,cuk=0.3.5,lens=i32,page=2,table=csr"})
+        "f32,B1,H1,Tq2,Tk5,d1,cuq=0.1.2,cuk=0.3.5,lens=i32,page=2,table=csr",
+        "f32,B1,H1,Tq1,Tk5,d4,page=2,table=csr,pool=x,append=1",
+        "bf16,B1,H1,Tq1,Tk5,d8,page=2,pool=x"})
     EXPECT_EQ(to_string(parsed(text)), text);
   EXPECT_EQ(to_string(parsed("f32,B1,H1,Tq1,Tk5,d1,append=1,pages=perm,"
                              "unowned=nan,page=2")),
@@ -47,10 +49,15 @@ TEST(Paging, WhatCannotBeIsNamed) {
       {"page=2,pages=any", "allowed pages=perm, pages=order, pages=reverse"},
       {"page=2,unowned=one", "allowed unowned=nan, unowned=others, unowned="},
       {"page=2,table=list", "allowed table=blocks, table=csr"},
-      {"pages=order", "pages=, unowned= and table= need page="},
-      {"unowned=others", "pages=, unowned= and table= need page="},
-      {"table=csr", "pages=, unowned= and table= need page="},
+      {"pages=order", "pages=, unowned=, table= and pool= need page="},
+      {"unowned=others", "pages=, unowned=, table= and pool= need page="},
+      {"table=csr", "pages=, unowned=, table= and pool= need page="},
       {"qlen=1.2,lens=32", "\"lens=32\": allowed lens=i32, lens=i64"},
+      {"pool=x", "pages=, unowned=, table= and pool= need page="},
+      {"page=2,pool=y", "\"pool=y\": allowed pool=rows, pool=x"},
+      {"page=2,pool=x",
+       "pool=x: keys lie in groups of x = 4 channels, 16 bytes of f32, so d "
+       "must be a multiple of x, and it is 2"},
       {"lens=i32", "lens=i32 needs lengths or starts of members"},
       {"page=2,table=csr,lens=i32", "lens=i32 needs lengths or starts"},
       {"append=0", "\"append=0\": allowed append=1 .. "},
@@ -69,6 +76,21 @@ TEST(Paging, WhatCannotBeIsNamed) {
   EXPECT_FALSE(
       parse_case("f32,B1,H1,Tq4,Tk4,d2,cuq=0.4,cuk=0.4,append=1").value);
   EXPECT_FALSE(parse_case("f32,B1,H1,d2,cap4,page=2,story=a.1").value);
+}
+
+// x is of the type of the keys, whatever the queries are.
+TEST(Paging, GroupsOfChannelsAreSixteenBytes) {
+  const std::string rest = ",B1,H1,Tq1,Tk3,d8,page=2,pool=x";
+  EXPECT_EQ(channel_group_of(parsed("f64" + rest)), 2);
+  EXPECT_EQ(channel_group_of(parsed("f32" + rest)), 4);
+  EXPECT_EQ(channel_group_of(parsed("f16" + rest)), 8);
+  EXPECT_EQ(channel_group_of(parsed("q=f32,kv=bf16,o=f32" + rest)), 8);
+  EXPECT_EQ(channel_group_of(parsed("f32,B1,H1,Tq1,Tk3,d8,page=2")), 0);
+  EXPECT_FALSE(parse_case("f16,B1,H1,Tq1,Tk3,d4,page=2,pool=x").value);
+  // What k holds is the same: where it lies is the business of its strides.
+  const Inputs groups = make_inputs(parsed("f32" + rest));
+  const Inputs rows = make_inputs(parsed("f32,B1,H1,Tq1,Tk3,d8,page=2"));
+  EXPECT_EQ(groups.k_cache_bytes, rows.k_cache_bytes);
 }
 
 // Every token is where its table says, and no page has two owners.

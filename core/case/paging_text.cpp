@@ -18,6 +18,8 @@ constexpr std::array<std::string_view, kUnownedCount> kUnowned = {
 // The same of PageTable.
 constexpr std::array<std::string_view, kPageTableCount> kTables = {"blocks",
                                                                    "csr"};
+// The same of PageForm.
+constexpr std::array<std::string_view, kPageFormCount> kPools = {"rows", "x"};
 
 std::string page_token(const Case& c) {
   return "page=" + std::to_string(c.paging.size);
@@ -30,7 +32,8 @@ std::string append_token(const Case& c) {
 std::string page_reason(const Case& c) {
   const Paging& paging = c.paging;
   if (paging.size == 0)
-    return paging == Paging{} ? "" : "pages=, unowned= and table= need page=";
+    return paging == Paging{} ? ""
+                              : "pages=, unowned=, table= and pool= need page=";
   if (paging.size < 0 || paging.size > kMostPageTokens)
     return page_token(c) + ": allowed 1 .. " + std::to_string(kMostPageTokens);
   if (c.layout == Layout::kPacked)
@@ -38,6 +41,12 @@ std::string page_reason(const Case& c) {
            ": pages are a buffer of their own; layout=packed has one for all";
   if ((c.share & kShareH) != 0)
     return page_token(c) + ": members share pages (share=b), heads do not";
+  if (const int64_t group = channel_group_of(c);
+      group > 0 && c.shape.d % group != 0)
+    return "pool=x: keys lie in groups of x = " + std::to_string(group) +
+           " channels, 16 bytes of " + std::string(dtype_name(c.kv_dtype)) +
+           ", so d must be a multiple of x, and it is " +
+           std::to_string(c.shape.d);
   const int64_t longest = (c.shape.Tk + paging.size - 1) / paging.size;
   const int64_t widest = std::max(c.shape.d, c.shape.dv);
   int64_t elements = widest;
@@ -121,6 +130,15 @@ std::string read_page_table(std::string_view text, std::string_view token,
   return "";
 }
 
+std::string read_page_pool(std::string_view text, std::string_view token,
+                           Case& c) {
+  const auto* const found = std::find(kPools.begin(), kPools.end(), text);
+  if (found == kPools.end())
+    return quoted(token) + ": allowed pool=rows, pool=x";
+  c.paging.pool = static_cast<PageForm>(found - kPools.begin());
+  return "";
+}
+
 std::string page_text(const Case& c) {
   return c.paging.size > 0 ? page_token(c) : "";
 }
@@ -144,6 +162,13 @@ std::string page_table_text(const Case& c) {
              ? ""
              : "table=" +
                    std::string(kTables[static_cast<size_t>(c.paging.table)]);
+}
+
+std::string page_pool_text(const Case& c) {
+  return c.paging.pool == PageForm::kRows
+             ? ""
+             : "pool=" +
+                   std::string(kPools[static_cast<size_t>(c.paging.pool)]);
 }
 
 std::string append_text(const Case& c) {

@@ -78,6 +78,7 @@ void AbiCall::fill_forward(const CallPlan& plan,
       tensor(plan, addresses, appends ? TensorName::kVCache : TensorName::kV);
   forward_.block_table = tensor(plan, addresses, TensorName::kBlockTable);
   forward_.page_size = plan.page_size;
+  forward_.channel_group = plan.channel_group;
   forward_.page_indptr = tensor(plan, addresses, TensorName::kPageIndptr);
   forward_.page_indices = tensor(plan, addresses, TensorName::kPageIndices);
   forward_.last_page_len = tensor(plan, addresses, TensorName::kLastPageLen);
@@ -256,8 +257,8 @@ qkvet_tensor AbiCall::tensor(const CallPlan& plan,
 
 qkvet_tensor AbiCall::described(const TensorSpec& spec, std::byte* data,
                                 size_t number) {
-  std::copy_n(spec.shape.begin(), 4, shapes_[number]);
-  std::copy_n(spec.strides.begin(), 4, strides_[number]);
+  std::copy(spec.shape.begin(), spec.shape.end(), shapes_[number]);
+  std::copy(spec.strides.begin(), spec.strides.end(), strides_[number]);
   qkvet_tensor tensor{};
   tensor.data = data;
   tensor.device_type = device_;

@@ -49,8 +49,8 @@ class AbiCall {
                          size_t number);
 
   int32_t device_;
-  int64_t shapes_[kTensorCount][4];
-  int64_t strides_[kTensorCount][4];
+  int64_t shapes_[kTensorCount][kMostRank];
+  int64_t strides_[kTensorCount][kMostRank];
   // As a caller has them that knows one field more, which a call with
   // Mistake::kUnknownField sets.
   struct NewerArgs {

@@ -21,6 +21,14 @@ constexpr int64_t kKeptBytes = int64_t{64} << 20;
 // Calls below this size are not worth a look at the free memory.
 constexpr int64_t kSmallCallBytes = int64_t{32} << 20;
 
+// Those behind one index of [B,H,T].
+int64_t elements_of_row(const TensorSpec& spec) {
+  int64_t elements = 1;
+  for (int i = 3; i < spec.ndim; ++i)
+    elements *= spec.shape[static_cast<size_t>(i)];
+  return elements;
+}
+
 // The number of the first element that was never written, or -1. In the outputs
 // of forward() and its gradient, [B,H,Tq,...] and [B,Hkv,Tk,...], only the
 // first rows of a member need be written if `rows` tells how many.
@@ -31,7 +39,7 @@ int64_t first_unwritten(const Canary& canary, const TensorSpec& spec,
   if (rows.empty() || spec.ndim < 3)
     return canary.first_untouched(packed, spec.elements(), element);
   const int64_t Tq = spec.shape[2];
-  const int64_t width = spec.ndim == 4 ? spec.shape[3] : 1;
+  const int64_t width = elements_of_row(spec);
   for (int64_t b = 0; b < spec.shape[0]; ++b)
     for (int64_t h = 0; h < spec.shape[1]; ++h) {
       const int64_t first = (b * spec.shape[1] + h) * Tq * width;
@@ -51,7 +59,7 @@ int64_t first_overwritten(const Canary& canary, const TensorSpec& spec,
   const int64_t element = dtype_bytes(spec.dtype);
   if (spec.ndim < 3 || spec.elements() == 0) return -1;
   const int64_t Tq = spec.shape[2];
-  const int64_t width = spec.ndim == 4 ? spec.shape[3] : 1;
+  const int64_t width = elements_of_row(spec);
   for (int64_t b = 0; b < spec.shape[0]; ++b)
     for (int64_t h = 0; h < spec.shape[1]; ++h) {
       const int64_t first = (b * spec.shape[1] + h) * Tq;

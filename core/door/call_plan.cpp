@@ -22,7 +22,7 @@ constexpr int64_t kMostElements = int64_t{1} << 40;
 constexpr int64_t kMostFarParts = 4096;
 
 // Empty extents count as 1 here: strides are products of them, too.
-bool countable(int ndim, const std::array<int64_t, 4>& shape) {
+bool countable(int ndim, const Extents& shape) {
   int64_t n = 1;
   for (int i = 0; i < ndim; ++i) {
     const int64_t extent = std::max<int64_t>(shape[i], 1);
@@ -40,7 +40,7 @@ int64_t times(int64_t a, int64_t b) {
 struct Row {
   int ndim = 0;
   Dtype dtype = Dtype::kF32;
-  std::array<int64_t, 4> shape{};
+  Extents shape{};
 };
 
 class Rows {
@@ -68,8 +68,10 @@ void add_forward(const KernelCall& call, Rows* rows) {
   const bool paged = call.page_size > 0, appends = call.k_new != nullptr;
   const int64_t first = paged ? call.pages : s.B;
   const int64_t tokens = paged ? call.page_size : s.Tk;
-  (*rows)[appends ? TensorName::kKCache : TensorName::kK] = {
-      4, call.kv_dtype, {first, s.Hkv, tokens, s.d}};
+  Row& keys = (*rows)[appends ? TensorName::kKCache : TensorName::kK];
+  keys = {4, call.kv_dtype, {first, s.Hkv, tokens, s.d}};
+  if (const int64_t x = call.channel_group; x > 0)
+    keys = {5, call.kv_dtype, {first, s.Hkv, tokens, s.d / x, x}};
   (*rows)[appends ? TensorName::kVCache : TensorName::kV] = {
       4, call.kv_dtype, {first, s.Hkv, tokens, s.dv}};
   (*rows)[TensorName::kO] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.dv}};
@@ -112,7 +114,7 @@ Row slopes_row(const KernelCall& call) {
 void add_options(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
   const Dtype per_head = per_head_dtype(call);
-  const std::array<int64_t, 4> pairs = {s.B, s.H, s.Tq, s.Tk};
+  const Extents pairs = {s.B, s.H, s.Tq, s.Tk};
   const int64_t members = members_of(call);
   const Dtype lengths = call.int32_lengths ? Dtype::kInt32 : Dtype::kInt64;
   const struct {
@@ -432,6 +434,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   static_cast<ScoreRule&>(*plan) = call;
   plan->operation = call.operation;
   plan->page_size = call.page_size;
+  plan->channel_group = call.channel_group;
   plan->key_block_size = call.listed.block > 1 ? call.listed.block : 0;
   plan->rope = call.rope;
   plan->dropout = call.dropout.value_or(Dropout{});

@@ -66,6 +66,7 @@ struct CallPlan : ScoreRule {
   std::array<Place, kTensorCount> places{};
   Operation operation = Operation::kForward;
   int64_t page_size = 0;
+  int64_t channel_group = 0;
   int64_t key_block_size = 0;
   RopeStyle rope = RopeStyle::kNone;
   FusedOrder fused = FusedOrder::kNone;

@@ -37,7 +37,9 @@ std::string scalars(const qkvet_forward_args* a) {
                 a->has_window, static_cast<long long>(a->window_left),
                 static_cast<long long>(a->window_right),
                 static_cast<double>(a->softcap));
-  return text;
+  return a->channel_group == 0
+             ? text
+             : text + (" groups " + std::to_string(a->channel_group));
 }
 
 bool is(const qkvet_kernel* self, const char* name) {

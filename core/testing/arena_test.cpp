@@ -482,7 +482,7 @@ TEST(Plan, LayersHaveTheirOwnTensors) {
   const struct {
     TensorName name;
     int ndim;
-    std::array<int64_t, 4> shape;
+    Extents shape;
   } rows[] = {{TensorName::kX, 3, {2, 5, 11}},
               {TensorName::kWq, 2, {11, 12}},
               {TensorName::kWk, 2, {11, 6}},

@@ -121,6 +121,43 @@ constexpr Row kLayouts[] = {
     {",share=bh,layout=far", "v", "2,2,3,5 / 0,0,2147549184,1"},
 };
 
+// Pages of two tokens with keys in groups of channels, four in the pool.
+constexpr char kPool[] =
+    "f32,B1,H2,Hkv2,Tq1,Tk3,d8,q=lattice,k=lattice,v=lattice,page=2";
+constexpr Row kGroups[] = {
+    {"", "k", "4,2,2,8 / 32,16,8,1"},
+    {",pool=x", "k", "4,2,2,2,4 / 32,16,4,8,1"},
+    {",pool=x", "v", "4,2,2,8 / 32,16,1,2"},
+    {",pool=x,append=1", "k", "4,2,2,2,4 / 32,16,4,8,1"},
+    {",pool=x,layout=bthd", "k", "4,2,2,2,4 / 32,16,4,8,1"},
+    {",pool=x,layout=gaps", "k", "4,2,2,2,4 / 61,27,4,11,1"},
+    {",pool=x,layout=gaps", "v", "4,2,2,8 / 97,45,1,5"},
+    {",pool=x,layout=apart", "k", "4,2,2,2,4 / 64,32,8,16,2"},
+    {",pool=x,layout=apart", "v", "4,2,2,8 / 64,32,2,4"},
+    {",pool=x,layout=far", "k", "4,2,2,2,4 / 1431699456,16,4,8,1"},
+    {",pool=x,layout=far", "v", "4,2,2,8 / 1431699456,16,1,2"},
+};
+
+void check_groups(Executor& executor) {
+  for (const Placement placement : kPlacements)
+    for (const Row& row : kGroups) {
+      SCOPED_TRACE(row.text);
+      const auto of = [&](const std::string& options) {
+        return shown(executor, row.tensor, kPool + options, placement);
+      };
+      const std::string told = of(row.text);
+      EXPECT_EQ(told.substr(0, told.find(':')),
+                "float32 " + std::string(row.expected));
+      // The same elements in the same order, wherever they lie.
+      const bool appends = std::string(row.text).ends_with("append=1");
+      const std::string rows = of(appends ? ",append=1" : "");
+      EXPECT_EQ(told.substr(told.find(':')), rows.substr(rows.find(':')));
+    }
+  EXPECT_EQ(shown(executor, "scalars", std::string(kPool) + ",pool=x",
+                  Placement::kEnd),
+            "window 0 -1 -1 softcap 0 groups 4");
+}
+
 void check_what_arrives(Executor& executor) {
   for (const Placement placement : kPlacements) {
     for (const Row& row : kOptions)
@@ -234,6 +271,7 @@ void check_gaps(Executor& executor) {
 
 void check_all(Executor& executor) {
   check_what_arrives(executor);
+  check_groups(executor);
   check_values(executor);
   check_empty(executor);
   check_rows(executor);

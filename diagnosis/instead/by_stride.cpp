@@ -27,12 +27,11 @@ struct Address {
 // f(element, its place) for every one of [B,heads,T,width], in order.
 template <class F>
 void for_each_element(const TensorSpec& spec, F f) {
-  const auto& e = spec.shape;
+  const Extents& e = spec.shape;
   for (int64_t b = 0; b < e[0]; ++b)
     for (int64_t h = 0; h < e[1]; ++h)
       for (int64_t t = 0; t < e[2]; ++t)
-        for (int64_t c = 0; c < e[3]; ++c)
-          f(std::array<int64_t, 4>{b, h, t, c});
+        for (int64_t c = 0; c < e[3]; ++c) f(Extents{b, h, t, c});
 }
 
 // What is read; NaN at an address that no element has.
@@ -42,11 +41,11 @@ std::vector<double> read_with_strides(const double* from,
   // Of which element an address is; -1: of none.
   std::vector<int64_t> elements(static_cast<size_t>(spec.span()), -1);
   int64_t n = 0;
-  for_each_element(spec, [&](const std::array<int64_t, 4>& at) {
+  for_each_element(spec, [&](const Extents& at) {
     elements[static_cast<size_t>(spec.offset(at))] = n++;
   });
   std::vector<double> out;
-  for_each_element(spec, [&](const std::array<int64_t, 4>& at) {
+  for_each_element(spec, [&](const Extents& at) {
     int64_t address = where.further;
     for (size_t a = 0; a < 4; ++a)
       address += at[a] * spec.strides[where.steps[a]] +

@@ -38,10 +38,10 @@ inline Looked look(const Fault& fault, const Fault* other = nullptr,
   // Ten failing cases decide, and which they are hangs on what is declared: in
   // some draws one of them leaves the stage of unmasked padding open. What the
   // faults here do to masks and sums they do not do to lists of keys.
-  kernel.judged.info.capabilities.options &=
-      ~uint64_t{QKVET_OPTION_PAGED_CSR | QKVET_OPTION_INT32_LENGTHS |
-                QKVET_OPTION_KEY_LISTS | QKVET_OPTION_KEY_LIST_LENGTHS |
-                QKVET_OPTION_KEY_LIST_BLOCKS};
+  kernel.judged.info.capabilities.options &= ~uint64_t{
+      QKVET_OPTION_PAGED_CSR | QKVET_OPTION_INT32_LENGTHS |
+      QKVET_OPTION_KEY_LISTS | QKVET_OPTION_KEY_LIST_LENGTHS |
+      QKVET_OPTION_KEY_LIST_BLOCKS | QKVET_OPTION_PAGED_CHANNEL_GROUPS};
   RunOptions options;
   options.laws = {find_law(law)};
   options.cases = cases;

@@ -71,6 +71,8 @@ constexpr Phrase kPhrases[] = {
      "no row has a bias of its own"},
     {"alibi.members", "each member has slopes of its own",
      "no member has slopes of its own"},
+    {"channel_group", "keys lie in groups of channels",
+     "keys lie in no groups of channels"},
     {"scale.given", "a scale is given", "no scale is given"},
     {"scale.is_one", "the scale is 1", "the scale is not 1"},
     {"scale.negative", "the scale is negative", "the scale is not negative"},

@@ -213,6 +213,11 @@ def served():
         + narrow, "lengths in int32")
     add("packed_int32", "f32,B1,H1,Tq6,Tk7,d4,causal=br,cuq=0.2.6,cuk=0.3.7"
         + narrow, "starts of packed members in int32")
+    add("page_groups", "f32,B2,H2,Hkv1,Tq2,Tk9,d8,causal=br,kvlen=9.6,page=4,"
+        "pool=x", "keys in groups of 4 channels, values channel by channel")
+    add("page_groups_decode", "f16,B2,H2,Hkv1,Tq1,Tk9,d16,causal=br,kvlen=9.4,"
+        "page=4,pages=reverse,unowned=others,pool=x,append=1",
+        "one new token, of which the key goes into groups of 8 channels")
     add("page_int32", "f32,B2,H2,Hkv1,Tq1,Tk9,d4,kvlen=9.6,page=4" + narrow,
         "lengths in int32 beside a block table")
     add("packed_page_list_int32", "f16,B1," + packed + lists + narrow,

@@ -293,6 +293,8 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
        "lists of blocks of keys are not supported"},
       {!is_absent(a.block_table), kNobody, "paged keys are not supported"},
       {a.page_size != 0, kNobody, "paged keys are not supported"},
+      {a.channel_group != 0, kNobody,
+       "keys in groups of channels are not supported"},
       {!is_absent(a.page_indptr), kNobody, "lists of pages are not supported"},
       {!is_absent(a.page_indices), kNobody, "lists of pages are not supported"},
       {!is_absent(a.last_page_len), kNobody,

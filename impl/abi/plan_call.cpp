@@ -56,6 +56,7 @@ bool same_scalars(const Args& a, const Args& b) {
                                 a.window_right == b.window_right)) &&
          a.softcap == b.softcap && a.rope == b.rope &&
          a.dropout_p == b.dropout_p && a.page_size == b.page_size &&
+         a.channel_group == b.channel_group &&
          a.key_block_size == b.key_block_size;
 }
 

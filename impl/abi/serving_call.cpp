@@ -34,6 +34,41 @@ struct Rows4 {
   }
 };
 
+// Keys in groups of channels as if they were rows: a tensor of rank 4 whose
+// last step is that within a group.
+struct FoldedGroups {
+  int64_t shape[4];
+  int64_t strides[4];
+
+  qkvet_tensor of(const qkvet_tensor& k) {
+    qkvet_tensor rows = k;
+    for (int axis = 0; axis < 3; ++axis) {
+      shape[axis] = k.shape[axis];
+      strides[axis] = k.strides[axis];
+    }
+    shape[3] = k.shape[3] * k.shape[4];
+    strides[3] = k.strides[4];
+    rows.ndim = 4;
+    rows.shape = shape;
+    rows.strides = strides;
+    return rows;
+  }
+};
+
+const char* wrong_with_groups(const qkvet_forward_args& a) {
+  constexpr int64_t kGroupBits = 128;
+  if (a.page_size == 0) {
+    return "groups of channels are those of keys in pages";
+  }
+  if (const char* wrong = wrong_with(a.k, 5, Empty::kAllowed)) {
+    return wrong;
+  }
+  return a.channel_group == kGroupBits / a.k.dtype.bits &&
+                 a.k.shape[4] == a.channel_group
+             ? nullptr
+             : "groups of channels are 16 bytes each";
+}
+
 // Lists of int32 become such of int64, whose numbers are widened when they are
 // read. Nothing is read here.
 const char* take_narrow(uint64_t options, qkvet_forward_args* a,
@@ -208,6 +243,10 @@ const char* refused_field(const qkvet_forward_args& a, uint64_t options) {
   if (lists && (options & QKVET_OPTION_PAGED_CSR) == 0) {
     return "lists of pages are not supported";
   }
+  if (a.channel_group != 0 &&
+      (options & QKVET_OPTION_PAGED_CHANNEL_GROUPS) == 0) {
+    return "keys in groups of channels are not supported";
+  }
   const bool packed = !is_absent(a.cu_seqlens_q) || !is_absent(a.cu_seqlens_k);
   if (paged && packed && (options & QKVET_OPTION_PACKED_PAGES) == 0) {
     return "packed batches over pages are not supported";
@@ -250,6 +289,15 @@ qkvet_status read_known(const qkvet_kernel* self,
   if (const char* field = refused_field(a, self->capabilities->options)) {
     return refuse(why, QKVET_UNSUPPORTED, field);
   }
+  FoldedGroups folded;
+  if (a.channel_group != 0) {
+    if (const char* wrong = wrong_with_groups(a)) {
+      return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+    }
+    s->group = a.channel_group;
+    s->group_step = step_of(a.k, 3);
+    a.k = folded.of(a.k);
+  }
   if (!has_four(a.q) || !has_four(a.k) || !has_four(a.v)) {
     return refuse(why, QKVET_UNSUPPORTED,
                   "a tensor has the wrong rank or no shape and strides");
@@ -261,7 +309,7 @@ qkvet_status read_known(const qkvet_kernel* self,
   }
   qkvet_forward_args plain = a;
   plain.struct_size = sizeof(plain);  // read again, and it ends here
-  plain.page_size = 0;
+  plain.page_size = plain.channel_group = 0;
   plain.block_table = plain.k_new = plain.v_new = {};
   plain.page_indptr = plain.page_indices = plain.last_page_len = {};
   Rows4 k_rows, v_rows;
@@ -315,15 +363,6 @@ qkvet_status read_known(const qkvet_kernel* self,
   s->call.k = s->call.v = {};
   s->call.half.k = s->call.half.v = {};
   return QKVET_OK;
-}
-
-void store_new(const Stored& from, int64_t b, int64_t heads, int64_t n,
-               int64_t width, const Stored& to, Slot slot) {
-  for (int64_t h = 0; h < heads; ++h) {
-    for (int64_t c = 0; c < width; ++c) {
-      to.set(slot.block, h, slot.row, c, from.get(b, h, n, c));
-    }
-  }
 }
 
 }  // namespace
@@ -427,11 +466,19 @@ ForwardCall served_member(const ServingCall& serving, int64_t b) {
 }
 
 void store_new_key(const ServingCall& s, int64_t b, int64_t n, Slot to) {
-  store_new(s.k_new, b, s.call.kv_heads, n, s.call.width, s.k, to);
+  for (int64_t h = 0; h < s.call.kv_heads; ++h) {
+    for (int64_t c = 0; c < s.call.width; ++c) {
+      store(s.k.type, s.k.data, s.key_at(h, to, c), s.k_new.get(b, h, n, c));
+    }
+  }
 }
 
 void store_new_value(const ServingCall& s, int64_t b, int64_t n, Slot to) {
-  store_new(s.v_new, b, s.call.kv_heads, n, s.call.value_width, s.v, to);
+  for (int64_t h = 0; h < s.call.kv_heads; ++h) {
+    for (int64_t c = 0; c < s.call.value_width; ++c) {
+      s.v.set(to.block, h, to.row, c, s.v_new.get(b, h, n, c));
+    }
+  }
 }
 
 }  // namespace qkvet::impl

@@ -30,10 +30,13 @@ struct ServingCall {
   // The call as of k and v [B, Hkv, Tk, d], without k and v. Lengths, once
   // check_serving() has passed it: all tokens of a member, new ones included.
   ForwardCall call;
-  Stored k, v;          // [pages, Hkv, page_size, d], or [B, Hkv, Tk, d]
+  Stored k, v;  // [pages, Hkv, page_size, d], or [B, Hkv, Tk, d]; k.step[3]
+                // is that within a group where there are groups of channels
   Stored k_new, v_new;  // [members, Hkv, Tnew, d]
   int64_t new_tokens = 0;
-  int64_t page_size = 0;  // 0: no pages
+  int64_t page_size = 0;   // 0: no pages
+  int64_t group = 0;       // channels of k that lie side by side; 0: all
+  int64_t group_step = 0;  // from one group to the next
   int64_t pages = 0;
   int64_t columns = 0;        // of the table
   View<const int32_t> table;  // [members, columns]
@@ -76,6 +79,12 @@ struct ServingCall {
   int64_t entry(int64_t b, int64_t column) const {
     return csr() ? *list.at(first_page(b) + column, 0, 0)
                  : table.data[b * table.step[0] + column * table.step[1]];
+  }
+  // Where a channel of a key lies: an index of k.
+  int64_t key_at(int64_t h, Slot at, int64_t c) const {
+    return group == 0 ? k.index(at.block, h, at.row, c)
+                      : k.index(at.block, h, at.row, c % group) +
+                            c / group * group_step;
   }
   Slot slot(int64_t b, int64_t token) const {
     return page_size == 0

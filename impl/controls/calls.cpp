@@ -92,6 +92,64 @@ qkvet_status forward_pages(const qkvet_kernel* self, qkvet_context* context,
                             : status;
 }
 
+// Keys in groups of channels, in pages of 8, 16 or 32 tokens in one piece, one
+// query each, and in no other form: as vLLM's paged_attention_v1 has them. No
+// stride but that from one page to the next is looked at, a group is read at
+// once, and its address must be a multiple of its 16 bytes.
+struct GroupsInOnePiece : ServingHooks {
+  static int64_t channel(const ServingCall& s, int64_t h, Slot slot,
+                         int64_t c) {
+    const int64_t groups = s.call.width / s.group;
+    const int64_t group = (h * groups + c / s.group) * s.page_size + slot.row;
+    return slot.block * s.k.step[0] + group * s.group + c % s.group;
+  }
+};
+using GroupedServing =
+    ServingKernel<GroupsInOnePiece, compute_arithmetic<kOnline16>>;
+
+constexpr qkvet_capabilities kGroupsCapabilities = [] {
+  constexpr int64_t kTokens[] = {8, 16, 32};
+  qkvet_capabilities c = capabilities_with(
+      QKVET_OPTION_CAUSAL_BOTTOM_RIGHT | QKVET_OPTION_SCALE |
+          QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_CROSS_LENGTHS |
+          QKVET_OPTION_LENGTHS | QKVET_OPTION_ALIBI | QKVET_OPTION_PAGED |
+          QKVET_OPTION_PAGED_CHANNEL_GROUPS,
+      {kF32, kF16, kBf16});
+  c.flags |= QKVET_FLAG_PAGES_ONLY | QKVET_FLAG_CHANNEL_GROUPS_ONLY;
+  c.layouts = QKVET_LAYOUT_BHTD | QKVET_LAYOUT_BTHD;
+  c.alignment = 16;
+  c.d.multiple = 8;
+  c.tq.max = 1;
+  for (const int64_t tokens : kTokens) {
+    c.page_sizes[c.page_size_count++] = tokens;
+  }
+  return c;
+}();
+
+qkvet_status supports_groups(const qkvet_kernel* self,
+                             const qkvet_forward_args* args, qkvet_text* why) {
+  ServingCall serving;
+  const qkvet_status status = read_serving(self, args, &serving, why);
+  return status != QKVET_OK || serving.group > 0
+             ? status
+             : refuse(why, QKVET_UNSUPPORTED,
+                      "keys must be in groups of channels");
+}
+
+qkvet_status forward_groups(const qkvet_kernel* self, qkvet_context* context,
+                            const qkvet_forward_args* args,
+                            const qkvet_exec* exec, qkvet_text* why) {
+  constexpr uintptr_t kGroupBytes = 16;
+  const qkvet_status status = supports_groups(self, args, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  return reinterpret_cast<uintptr_t>(first_element(args->k)) % kGroupBytes == 0
+             ? GroupedServing::forward(self, context, args, exec, why)
+             : refuse(why, QKVET_INVALID_ARGUMENT,
+                      "a key begins at no multiple of 16 bytes");
+}
+
 // A packed batch over pages as systems have it that know packed batches alone:
 // the keys of all members are gathered, from the last to the first and each
 // from its end, behind one another, and that is one packed call. What is not
@@ -234,6 +292,15 @@ QKVET_CONTROL(pages_only) = [] {
       QKVET_PLACE, &kDeclaredPrecision<kOnline16>, forward_pages,
       &kPagesCapabilities);
   kernel.supports = supports_pages;
+  return kernel;
+}();
+
+QKVET_CONTROL(channel_groups_only) = [] {
+  qkvet_kernel kernel = serving_kernel(
+      "controls/channel_groups_only",
+      "keys in groups of channels, pages in one piece, one query", QKVET_PLACE,
+      &kDeclaredPrecision<kOnline16>, forward_groups, &kGroupsCapabilities);
+  kernel.supports = supports_groups;
   return kernel;
 }();
 

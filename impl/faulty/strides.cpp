@@ -329,4 +329,128 @@ QKVET_FAULT(keys_of_first_member) = {
     .when = "B > 1",
 };
 
+// ---- Keys in groups of channels ---------------------------------------------
+//
+// Pages of keys [pages, Hkv, d / x, page, x]. Pages of rows, and what else
+// these kernels take, are right.
+namespace {
+
+// Where element `flat` of a page of a head lies that is [d / x, page, x] in one
+// piece. What a fault reads stays inside of the page.
+int64_t of_page(const ServingCall& s, int64_t h, Slot slot, int64_t flat) {
+  const int64_t x = s.group, in_group = s.page_size * x;
+  const int64_t at = flat % (s.page_size * s.call.width);
+  const Slot row = {slot.block, at / x % s.page_size};
+  return s.key_at(h, row, at / in_group * x + at % x);
+}
+
+}  // namespace
+
+// The groups of a type of two bytes, whatever the type is.
+struct GroupsOfEight : ServingHooks {
+  static int64_t channel(const ServingCall& s, int64_t h, Slot slot,
+                         int64_t c) {
+    constexpr int64_t kX = 8;
+    return s.group == 0
+               ? s.key_at(h, slot, c)
+               : of_page(s, h, slot,
+                         (c / kX * s.page_size + slot.row) * kX + c % kX);
+  }
+};
+QKVET_FAULT(channel_groups_of_eight) = {
+    .kernel = serving_fault<GroupsOfEight, &kServingGroupCapabilities>,
+    .mechanism =
+        "keys in pages are read in groups of 8 channels, also where 16 bytes "
+        "are 4",
+    .symptom =
+        "right for f16 and bf16; in f32 a key has channels of its neighbour",
+    .cause = "x is 16 / sizeof(type), and was written down as a number",
+    .fix = "x from the type of the cache, or from its shape",
+    .source = "textbook (vLLM's key cache)",
+    .trigger = "keys of f32 in groups of channels, and pages of two tokens",
+    .killed_by = {"channel_groups_change_nothing", "agrees_with_oracle"},
+    .when = "channel_group == 4 && page_size > 1",
+};
+
+// [d / x, x, page]
+struct GroupBeforeSlot : ServingHooks {
+  static int64_t channel(const ServingCall& s, int64_t h, Slot slot,
+                         int64_t c) {
+    return s.group == 0 ? s.key_at(h, slot, c)
+                        : of_page(s, h, slot, c * s.page_size + slot.row);
+  }
+};
+QKVET_FAULT(channel_group_and_slot_swapped) = {
+    .kernel = serving_fault<GroupBeforeSlot, &kServingGroupCapabilities>,
+    .mechanism =
+        "keys are read as values lie, [pages, Hkv, d, page], where they are "
+        "[pages, Hkv, d / x, page, x]",
+    .symptom = "right for pages of one token; else keys are mixed up",
+    .cause = "one reshape for both halves of the cache",
+    .fix = "channel c of slot j is at ((c / x) * page_size + j) * x + c % x",
+    .source = "textbook (vLLM's key cache)",
+    .trigger = "keys in groups of channels, and pages of two tokens",
+    .killed_by = {"channel_groups_change_nothing", "agrees_with_oracle"},
+    .when = "channel_group > 0 && page_size > 1",
+};
+
+// Groups come four at a time; the loop over the rest begins anew.
+struct RestOfGroupsFromStart : ServingHooks {
+  static int64_t channel(const ServingCall& s, int64_t h, Slot slot,
+                         int64_t c) {
+    const int64_t step = 4 * s.group;
+    const bool rest = s.group > 0 && c >= s.call.width / step * step;
+    return s.key_at(h, slot, rest ? c % step : c);
+  }
+};
+QKVET_FAULT(last_channel_groups_from_start) = {
+    .kernel = serving_fault<RestOfGroupsFromStart, &kServingGroupCapabilities>,
+    .mechanism =
+        "groups of channels are read four at a time, and the ones that are "
+        "left from the beginning of the key",
+    .symptom = "right for d = 64 and 128; wrong for 80, 112 and 120 of f16",
+    .cause = "the loop over the rest counts from 0",
+    .fix = "go on where the groups of four end",
+    .source = "textbook (a loop and its rest)",
+    .trigger = "more groups than four, and not a multiple of them",
+    .killed_by = {"channel_groups_change_nothing", "agrees_with_oracle"},
+    .when =
+        "channel_group > 0 && d > 4 * channel_group && "
+        "d % (4 * channel_group) != 0",
+};
+
+// A new key is stored as a row of its page.
+struct NewKeyAsRow : ServingHooks {
+  static void append(const ServingCall& s, int64_t b) {
+    ServingHooks::append(s, b);
+    for (int64_t n = 0; n < s.new_tokens && s.group > 0; ++n) {
+      const Slot slot = s.slot(b, s.held(b) + n);
+      for (int64_t h = 0; h < s.call.kv_heads; ++h) {
+        for (int64_t c = 0; c < s.call.width; ++c) {
+          store(s.k.type, s.k.data,
+                of_page(s, h, slot, slot.row * s.call.width + c),
+                s.k_new.get(b, h, n, c));
+        }
+      }
+    }
+  }
+};
+QKVET_FAULT(new_key_stored_as_row) = {
+    .kernel = serving_fault<NewKeyAsRow, &kServingGroupCapabilities>,
+    .mechanism =
+        "a new key is stored d channels side by side, in a page whose keys lie "
+        "in groups of channels",
+    .symptom = "channels of older keys of the page are overwritten",
+    .cause = "the store and the attention know two forms of page",
+    .fix = "store channel c of slot j at ((c / x) * page_size + j) * x + c % x",
+    .source = "textbook (vLLM's key cache)",
+    .trigger =
+        "new tokens, keys in groups of channels, two groups and pages of two "
+        "tokens",
+    .killed_by = {"append_writes_only_its_tokens"},
+    .when =
+        "channel_group > 0 && new_tokens > 0 && page_size > 1 && "
+        "d > channel_group",
+};
+
 }  // namespace qkvet::impl

@@ -169,20 +169,33 @@ class Block {
     return {q, acc, h, i, call_.in_reach(i), sink, sink > -kInfinity ? 1.f : 0};
   }
 
-  void load_rows(const Stored& from, int64_t head, int64_t first, int64_t count,
-                 int64_t width, float* to) const {
-    for (int64_t j = first; j < first + count; ++j, to += width) {
+  void load_keys(int64_t head, int64_t first, int64_t count) const {
+    const Stored& from = serving_.k;
+    float* to = k_;
+    for (int64_t j = first; j < first + count; ++j) {
+      const Slot slot = serving_.slot(b_, j);
+      for (int64_t c = 0; c < call_.width; ++c) {
+        *to++ =
+            impl::load(from.type, from.data, serving_.key_at(head, slot, c));
+      }
+    }
+  }
+
+  void load_values(int64_t head, int64_t first, int64_t count) const {
+    const Stored& from = serving_.v;
+    float* to = v_;
+    for (int64_t j = first; j < first + count; ++j) {
       const Slot slot = serving_.slot(b_, j);
       const int64_t at = from.index(slot.block, head, slot.row, 0);
-      for (int64_t c = 0; c < width; ++c) {
-        to[c] = impl::load(from.type, from.data, at + c * from.step[3]);
+      for (int64_t c = 0; c < call_.value_width; ++c) {
+        *to++ = impl::load(from.type, from.data, at + c * from.step[3]);
       }
     }
   }
 
   Tile load(int64_t head, int64_t first, int64_t count) const {
-    load_rows(serving_.k, head, first, count, call_.width, k_);
-    load_rows(serving_.v, head, first, count, call_.value_width, v_);
+    load_keys(head, first, count);
+    load_values(head, first, count);
     return {k_, v_, first, count};
   }
 
@@ -271,7 +284,8 @@ constexpr qkvet_capabilities kCapabilities = [] {
   qkvet_capabilities c = capabilities_with(
       (kAllOptions & ~(QKVET_OPTION_PACKED | QKVET_OPTION_ROPE)) |
           kServingOptions | QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
-          QKVET_OPTION_INT32_LENGTHS | kListOptions,
+          QKVET_OPTION_PAGED_CHANNEL_GROUPS | QKVET_OPTION_INT32_LENGTHS |
+          kListOptions,
       {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_LAYOUT_INVARIANT | QKVET_FLAG_PAGE_PLACEMENT_INVARIANT |
              QKVET_FLAG_BATCH_INVARIANT;

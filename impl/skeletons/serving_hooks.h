@@ -33,7 +33,7 @@ inline bool has_slot(const ServingCall& s, int64_t b, int64_t token) {
 inline void clear(const ServingCall& s, Slot slot) {
   for (int64_t h = 0; h < s.call.kv_heads; ++h) {
     for (int64_t c = 0; c < s.call.width; ++c) {
-      s.k.set(slot.block, h, slot.row, c, 0);
+      store(s.k.type, s.k.data, s.key_at(h, slot, c), 0);
     }
     for (int64_t c = 0; c < s.call.value_width; ++c) {
       s.v.set(slot.block, h, slot.row, c, 0);
@@ -51,6 +51,12 @@ inline constexpr qkvet_capabilities kServingListCapabilities =
                           QKVET_OPTION_MASK | QKVET_OPTION_PAGED_CSR |
                           QKVET_OPTION_PACKED_PAGES,
                       {kF32});
+
+// Of faults that lie in pages of keys in groups of channels.
+inline constexpr qkvet_capabilities kServingGroupCapabilities =
+    capabilities_with(
+        kCommonOptions | kServingOptions | QKVET_OPTION_PAGED_CHANNEL_GROUPS,
+        {kF32, kF16, kBf16});
 
 }  // namespace qkvet::impl
 

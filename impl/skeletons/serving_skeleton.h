@@ -7,6 +7,7 @@
 //   append    where new tokens are written          -> k, v, and all that reads
 //   attended  how many tokens a member has          -> which keys are seen
 //   source    the slot that a token is read from    -> keys and values
+//   channel   where a channel of a key lies in it   -> keys
 //   member    what is computed of a member          -> anything
 //
 // Contract: that of serving_call.h; new tokens are stored as they came, before
@@ -41,22 +42,40 @@ struct ServingHooks {
   static Slot source(const ServingCall& s, int64_t b, int64_t token) {
     return s.slot(b, token);
   }
+  static int64_t channel(const ServingCall& s, int64_t h, Slot slot,
+                         int64_t c) {
+    return s.key_at(h, slot, c);
+  }
   static void member(const ServingCall&, int64_t /*b*/, ForwardCall*) {}
 };
 
 template <class Hooks, ComputeF32 kCompute>
 struct ServingKernel {
-  // [Hkv, keys, width] in the storage type.
+  // [Hkv, keys, d] in the storage type.
   template <class T>
-  static void gather(const ServingCall& s, int64_t b, int64_t keys,
-                     const Stored& from, int64_t width, T* to) {
-    const T* const data = static_cast<const T*>(from.data);
+  static void gather_keys(const ServingCall& s, int64_t b, int64_t keys,
+                          T* to) {
+    const T* const data = static_cast<const T*>(s.k.data);
     for (int64_t h = 0; h < s.call.kv_heads; ++h) {
       for (int64_t j = 0; j < keys; ++j) {
         const Slot slot = Hooks::source(s, b, j);
-        const T* const row = data + from.index(slot.block, h, slot.row, 0);
-        for (int64_t c = 0; c < width; ++c) {
-          *to++ = row[c * from.step[3]];
+        for (int64_t c = 0; c < s.call.width; ++c) {
+          *to++ = data[Hooks::channel(s, h, slot, c)];
+        }
+      }
+    }
+  }
+  // [Hkv, keys, dv]
+  template <class T>
+  static void gather_values(const ServingCall& s, int64_t b, int64_t keys,
+                            T* to) {
+    const T* const data = static_cast<const T*>(s.v.data);
+    for (int64_t h = 0; h < s.call.kv_heads; ++h) {
+      for (int64_t j = 0; j < keys; ++j) {
+        const Slot slot = Hooks::source(s, b, j);
+        const T* const row = data + s.v.index(slot.block, h, slot.row, 0);
+        for (int64_t c = 0; c < s.call.value_width; ++c) {
+          *to++ = row[c * s.v.step[3]];
         }
       }
     }
@@ -69,8 +88,8 @@ struct ServingKernel {
     const int64_t width = s.call.width, value_width = s.call.value_width;
     T* const k_rows = reinterpret_cast<T*>(memory);
     T* const v_rows = k_rows + heads * keys * width;
-    gather(s, b, keys, s.k, width, k_rows);
-    gather(s, b, keys, s.v, value_width, v_rows);
+    gather_keys(s, b, keys, k_rows);
+    gather_values(s, b, keys, v_rows);
     *k = {k_rows, {0, keys * width, width, 1}};
     *v = {v_rows, {0, keys * value_width, value_width, 1}};
   }

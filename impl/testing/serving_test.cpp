@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -23,6 +24,7 @@ struct ServingCase {
   int64_t new_tokens = 0;
   bool csr = false;     // the table as lists
   bool narrow = false;  // lengths in int32
+  bool groups = false;  // keys in groups of channels
 };
 
 // Two members of 7 and 6 tokens in pages of 3, anywhere. The tail of the second
@@ -115,6 +117,9 @@ class ServingCall {
       a.page_indices = list32(list_, &extents_[1]);
       a.last_page_len = list32(last_, &extents_[2]);
     }
+    if (s_.groups) {
+      in_groups(&a);
+    }
     return a;
   }
 
@@ -173,6 +178,42 @@ class ServingCall {
     list_.push_back(-1);
   }
 
+  // The pools as vLLM's paged_attention_v1 has them: keys [pages, Hkv, d / 4,
+  // page, 4], values [pages, Hkv, dv, page].
+  void in_groups(qkvet_forward_args* a) {
+    constexpr int64_t kX = 4;
+    const int64_t page = s_.page_size, d = s_.problem.width;
+    const int64_t dv = s_.problem.value_width;
+    a->channel_group = kX;
+    group_shape_ = {s_.pages, heads(), page, d / kX, kX};
+    group_strides_ = {heads() * page * d, page * d, kX, page * kX, 1};
+    value_shape_ = {s_.pages, heads(), page, dv};
+    value_strides_ = {heads() * page * dv, page * dv, 1, page};
+    grouped_keys_.resize(size_t(s_.pages * heads() * page * d));
+    turned_values_.resize(size_t(s_.pages * heads() * page * dv));
+    for (int64_t head = 0; head < s_.pages * heads(); ++head) {
+      const int64_t p = head / heads(), h = head % heads();
+      for (int64_t t = 0; t < page; ++t) {
+        for (int64_t c = 0; c < d; ++c) {
+          grouped_keys_[size_t(head * page * d + (c / kX * page + t) * kX +
+                               c % kX)] = k_.at(p, h, t, c);
+        }
+        for (int64_t c = 0; c < dv; ++c) {
+          turned_values_[size_t((head * dv + c) * page + t)] =
+              v_.at(p, h, t, c);
+        }
+      }
+    }
+    a->k.ndim = 5;
+    a->k.data = grouped_keys_.data();
+    a->k.shape = group_shape_.data();
+    a->k.strides = group_strides_.data();
+    a->v.data = turned_values_.data();
+    a->v.shape = value_shape_.data();
+    a->v.strides = value_strides_.data();
+    a->k.byte_offset = a->v.byte_offset = 0;
+  }
+
   int64_t heads() const { return s_.problem.kv_heads; }
   int64_t fresh() const { return s_.new_tokens > 0 ? s_.new_tokens : 1; }
   int64_t columns() const {
@@ -198,6 +239,9 @@ class ServingCall {
   GuardedTensor k_, v_, k_new_, v_new_;
   std::vector<int64_t> before_;
   std::vector<int32_t> narrow_, starts_, list_, last_;
+  std::vector<float> grouped_keys_, turned_values_;
+  std::array<int64_t, 5> group_shape_{}, group_strides_{};
+  std::array<int64_t, 4> value_shape_{}, value_strides_{};
   int64_t extents_[3] = {};
   int64_t batch_ = 0;
   int64_t table_shape_[2] = {}, table_strides_[2] = {1, 1};
@@ -229,6 +273,18 @@ bool lists(const qkvet_kernel& kernel) {
 
 ServingCase in_lists(ServingCase served) {
   served.csr = true;
+  return served;
+}
+
+bool takes_groups(const qkvet_kernel& kernel) {
+  return serves(kernel) && (kernel.capabilities->options &
+                            QKVET_OPTION_PAGED_CHANNEL_GROUPS) != 0;
+}
+
+// Of a width of six groups, four and two.
+ServingCase in_groups(ServingCase served) {
+  served.groups = true;
+  served.problem.width = 24;
   return served;
 }
 
@@ -520,6 +576,46 @@ TEST(Serving, WhatCannotBeIsRefusedBeforeAnythingIsWritten) {
   }
 }
 
+TEST(Serving, KeysInGroupsOfChannelsAreTheSameKeys) {
+  int taken = 0;
+  for (const qkvet_kernel* kernel : serving_kernels(false)) {
+    OpenKernel open(kernel);
+    if (open.status() == QKVET_UNAVAILABLE) {
+      continue;
+    }
+    const ServingCase grouped = in_groups(trigger(QKVET_CAUSAL_BOTTOM_RIGHT));
+    if (!takes_groups(*kernel)) {
+      ServingCall call(grouped);
+      const qkvet_forward_args args = call.args();
+      EXPECT_EQ(open.forward(args), QKVET_UNSUPPORTED) << kernel->name;
+      continue;
+    }
+    ++taken;
+    EXPECT_TRUE(is_right(kernel, grouped)) << kernel->name;
+    EXPECT_TRUE(is_right(kernel, in_lists(grouped))) << kernel->name;
+    const std::pair<const char*, void (*)(qkvet_forward_args&)> wrong[] = {
+        {"groups of channels are 16 bytes each",
+         [](qkvet_forward_args& a) { a.channel_group = 8; }},
+        {"groups of channels are 16 bytes each",
+         [](qkvet_forward_args& a) { a.channel_group = -4; }},
+        {"groups of channels are those of keys in pages",
+         [](qkvet_forward_args& a) { a.page_size = 0; }}};
+    for (const auto& [message, spoil] : wrong) {
+      ServingCall call(grouped);
+      qkvet_forward_args args = call.args();
+      spoil(args);
+      EXPECT_EQ(open.forward(args), QKVET_INVALID_ARGUMENT)
+          << kernel->name << " " << message;
+      EXPECT_STREQ(open.reason().room, message) << kernel->name;
+    }
+    ServingCall call(grouped);
+    qkvet_forward_args args = call.args();
+    args.channel_group = 0;  // of rank 5
+    EXPECT_NE(open.forward(args), QKVET_OK) << kernel->name;
+  }
+  EXPECT_GE(taken, 2);
+}
+
 TEST(ServingFaults, AreWrongInTheirTriggerAndRightOutsideOfIt) {
   ASSERT_GE(serving_kernels(true).size(), 12u);
   for (const qkvet_kernel* kernel : serving_kernels(true)) {
@@ -529,6 +625,13 @@ TEST(ServingFaults, AreWrongInTheirTriggerAndRightOutsideOfIt) {
       EXPECT_TRUE(is_right(kernel, in_lists(trigger(QKVET_CAUSAL_NONE))))
           << kernel->name;
       EXPECT_TRUE(is_right_packed(kernel)) << kernel->name;
+      continue;
+    }
+    if (takes_groups(*kernel)) {
+      EXPECT_TRUE(is_right(kernel, trigger(QKVET_CAUSAL_BOTTOM_RIGHT)))
+          << kernel->name;
+      EXPECT_FALSE(is_right(kernel, in_groups(trigger(QKVET_CAUSAL_NONE))))
+          << kernel->name;
       continue;
     }
     // Begins behind the few pages of trigger(); the laws ask it of large pools.

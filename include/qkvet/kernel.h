@@ -44,10 +44,11 @@ extern "C" {
 #endif
 
 #define QKVET_ABI_MAJOR 1
-#define QKVET_ABI_MINOR                                   \
-  4 /* 1: qkvet_kernel.merge; 2: page_indptr and its      \
-       lists, lengths in int32, slopes of each member; 3: \
-       key_indices, topk_length; 4: paths, key_block_size */
+#define QKVET_ABI_MINOR                                    \
+  4 /* 1: qkvet_kernel.merge; 2: page_indptr and its       \
+       lists, lengths in int32, slopes of each member; 3:  \
+       key_indices, topk_length; 4: paths, key_block_size, \
+       channel_group */
 
 #if defined(_WIN32)
 #define QKVET_EXPORT __declspec(dllexport)
@@ -196,6 +197,16 @@ typedef struct qkvet_forward_args {
   qkvet_tensor key_indices; /* [B, Hkv or 1, Tq, n] int32 */
   qkvet_tensor topk_length; /* [B, Tq] int32, 0 .. n; optional */
   int64_t key_block_size;   /* 0: entries are keys */
+
+  /* Pages whose keys lie in groups of x = channel_group channels, 16 bytes: 8
+   * of f16 and bf16, 4 of f32, 2 of f64. d is a multiple of x. k is then
+   * [pages, Hkv, page_size, d / x, x], channel c of a token number c % x of
+   * group c / x, and v is [pages, Hkv, page_size, dv] as ever; but the channels
+   * lie in front of the tokens. In one piece, as vLLM's paged_attention_v1 and
+   * _v2 have them, k is an array [pages, Hkv, d / x, page_size, x] and v one
+   * [pages, Hkv, dv, page_size]; the strides say so. k_new and v_new are rows.
+   */
+  int64_t channel_group; /* 0: k is [pages, Hkv, page_size, d] */
 } qkvet_forward_args;
 
 /* ---- What a kernel says of itself --------------------------------------- */
@@ -240,6 +251,8 @@ typedef struct qkvet_forward_args {
 #define QKVET_OPTION_KEY_LIST_LENGTHS (UINT64_C(1) << 29)
 /* Beside KEY_LISTS: key_block_size. */
 #define QKVET_OPTION_KEY_LIST_BLOCKS (UINT64_C(1) << 30)
+/* Beside PAGED or PAGED_CSR: channel_group. */
+#define QKVET_OPTION_PAGED_CHANNEL_GROUPS (UINT64_C(1) << 31)
 
 /* Flags (bits of qkvet_capabilities.flags). */
 /* A claim: calls at the same time, each with a context of its own and from a
@@ -267,6 +280,8 @@ typedef struct qkvet_forward_args {
 #define QKVET_FLAG_CHUNKING_INVARIANT (UINT64_C(1) << 15)
 /* Not a claim: forward() takes k and v in pages and in no other form. */
 #define QKVET_FLAG_PAGES_ONLY (UINT64_C(1) << 16)
+/* Nor this: its pages are those of PAGED_CHANNEL_GROUPS and no others. */
+#define QKVET_FLAG_CHANNEL_GROUPS_ONLY (UINT64_C(1) << 33)
 /* Not a claim: forward() and backward() take causal calls and no others. */
 #define QKVET_FLAG_CAUSAL_ONLY (UINT64_C(1) << 26)
 /* Nor these: calls with a scale below 0, with a mask and a bias together, or

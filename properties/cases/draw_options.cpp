@@ -186,6 +186,12 @@ void draw_pages(Draw& draw, Case& value) {
     value.kv_len = draw_lengths(draw, value.shape.B, value.shape.Tk);
 }
 
+// Where the pages already are, or in some.
+void draw_groups(Draw& draw, Case& value) {
+  if (value.paging.size == 0) draw_pages(draw, value);
+  in_channel_groups(value);
+}
+
 // Steps of decoding, one query each, around a member whose prompt is read; half
 // the time, where there are rows for it.
 void draw_packed_pages(Draw& draw, Case& value) {
@@ -283,6 +289,8 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
       return;
     case kAllowPackedPages:
       return draw_packed_pages(draw, value);
+    case kAllowPagedGroups:
+      return draw_groups(draw, value);
     case kAllowInt32:
       value.int32_lengths = true;
       return;
@@ -359,8 +367,9 @@ void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
   const uint32_t declared = allowed_by(scope);
   const std::vector<uint32_t> about = bits_of(about_in(law.domain) & declared);
   const uint32_t allowed = allowed_in(law.domain) & declared;
-  const std::vector<uint32_t> others = bits_of(
-      allowed & ~(kAllowMemberSlopes | kAllowListLengths | kAllowListBlocks));
+  const std::vector<uint32_t> others =
+      bits_of(allowed & ~(kAllowMemberSlopes | kAllowListLengths |
+                          kAllowListBlocks | kAllowPagedGroups));
   // Most cases have one option or none, for it is pairs that fail at most.
   const int64_t percent = draw.range(0, 99);
   int64_t extra = percent < 40 ? 0 : percent < 70 ? 1 : percent < 92 ? 2 : 3;
@@ -377,6 +386,9 @@ void finish_options(Draw& draw, const Law& law, const Scope& scope,
                     Case& value) {
   const uint32_t allowed = allowed_in(law.domain) & allowed_by(scope);
   if (scope.pages_only && value.paging.size == 0) draw_pages(draw, value);
+  if (value.paging.size > 0 && (allowed & kAllowPagedGroups) != 0 &&
+      draw.chance(40))
+    in_channel_groups(value);
   draw_list_forms(draw, allowed, value);
   if (value.slopes && (allowed & kAllowMemberSlopes) != 0 && draw.chance(50))
     value.member_slopes = true;

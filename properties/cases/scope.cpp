@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/case/paging.h"
 #include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
@@ -166,12 +167,22 @@ void keep_merge_to_declared(const Scope& scope, Case& value) {
         has(QKVET_MERGE_LSE_HEADS_FIRST) ? Layout::kBthd : Layout::kBhtd;
 }
 
+void in_channel_groups(Case& value) {
+  value.paging.pool = PageForm::kGroups;
+  const int64_t group = channel_group_of(value);
+  if (group == 0) return;
+  const bool same_width = value.shape.dv == value.shape.d;
+  value.shape.d = (value.shape.d + group - 1) / group * group;
+  if (same_width) value.shape.dv = value.shape.d;
+}
+
 void keep_to_declared(const Scope& scope, Case& value) {
   const auto has = [&](uint64_t option) {
     return (scope.options & option) != 0;
   };
   Shape& s = value.shape;
   if (value.merge) return keep_merge_to_declared(scope, value);
+  if (scope.groups_only && value.paging.size > 0) in_channel_groups(value);
   s.d = nearest_allowed(s.d, scope.d);
   s.dv = nearest_allowed(s.dv, scope.dv);
   if (!has(QKVET_OPTION_VALUE_WIDTH)) s.dv = s.d;

@@ -82,6 +82,7 @@ struct Scope {
   std::vector<int64_t> page_sizes;  // that some kernel takes; empty: any
   std::vector<qkvet_path> paths;    // of all kernels
   bool pages_only = false;          // no kernel takes rows
+  bool groups_only = false;         // nor pages of rows
   bool few_shapes = false;          // every kernel compiles for each shape
   bool causal_only = false;         // no kernel takes calls that are not causal
   uint64_t refusals = 0;  // QKVET_FLAG_*, of kFlagWords, that every kernel has
@@ -92,6 +93,10 @@ struct Scope {
 // The options of attention that some kernel declares, as Domain::allows has
 // them.
 uint32_t allowed_by(const Scope& scope);
+
+// Gives the keys of a case in pages the form of PageForm::kGroups, and the
+// width that it needs.
+void in_channel_groups(Case& value);
 
 // Takes away what no kernel declares: options, grouped heads, widths, lengths,
 // scales.

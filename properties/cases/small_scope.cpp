@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/case/paging.h"
 #include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
@@ -150,11 +151,22 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
     add(kAllowPagedCsr, [=](Case& c) {
       c.paging = {size, PageOrder::kReverse, Unowned::kOthers, PageTable::kCsr};
     });
+  // One group of channels, and two: d is what they need.
+  for (int64_t groups = 1; groups <= 2; ++groups)
+    add(kAllowPagedGroups, [=](Case& c) {
+      if (c.paging.size == 0)
+        c.paging = {2, PageOrder::kReverse, Unowned::kOthers, c.paging.table};
+      const bool same_width = c.shape.dv == c.shape.d;
+      c.paging.pool = PageForm::kGroups;
+      c.shape.d = groups * channel_group_of(c);
+      if (same_width) c.shape.dv = c.shape.d;
+    });
   for (int64_t n = 0; n <= kExtent; ++n)
     add(kAllowPackedPages, [=](Case& c) {
       c.cu_q = {0, std::min<int64_t>(1, c.shape.Tq), c.shape.Tq};
       c.cu_k = {0, std::min(n, c.shape.Tk), c.shape.Tk};
-      c.paging = {2, PageOrder::kReverse, Unowned::kOthers, c.paging.table};
+      c.paging = {2, PageOrder::kReverse, Unowned::kOthers, c.paging.table,
+                  c.paging.pool};
     });
   for (int64_t n = 1; n <= kExtent; ++n)
     add(kAllowAppend, [=](Case& c) { c.append = n; });
@@ -235,10 +247,11 @@ Case SmallScope::make(const Index& index) const {
   for (const int16_t setting : {index.first, index.second})
     if (setting >= 0) settings_[static_cast<size_t>(setting)].apply(value);
   if (pages_only_ && value.paging.size == 0) value.paging = {2, {}, {}, table_};
-  return keep_allowed(std::move(value),
-                      kAllowAll | kAllowPackedPages | kAllowPagedCsr |
-                          kAllowInt32 | kAllowMemberSlopes | kAllowKeyLists |
-                          kAllowListLengths | kAllowListBlocks | kAllowEmpty);
+  return keep_allowed(std::move(value), kAllowAll | kAllowPackedPages |
+                                            kAllowPagedCsr | kAllowPagedGroups |
+                                            kAllowInt32 | kAllowMemberSlopes |
+                                            kAllowKeyLists | kAllowListLengths |
+                                            kAllowListBlocks | kAllowEmpty);
 }
 
 Case SmallScope::at(int64_t number) const {

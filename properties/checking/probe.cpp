@@ -109,6 +109,8 @@ Case Prober::smallest_case(int64_t Tq, int64_t Tk) const {
   if (info_.has_flag(QKVET_FLAG_PAGES_ONLY)) {
     value.paging.size = can.page_size_count > 0 ? can.page_sizes[0] : 1;
     if (!has(QKVET_OPTION_PAGED)) value.paging.table = PageTable::kCsr;
+    if (info_.has_flag(QKVET_FLAG_CHANNEL_GROUPS_ONLY))
+      in_channel_groups(value);
   }
   return value;
 }

@@ -4,6 +4,8 @@
 // function of the index, so an element that survives keeps its value.
 #include "properties/checking/simpler.h"
 
+#include "core/case/paging.h"
+
 namespace qkvet::properties {
 namespace {
 
@@ -193,6 +195,14 @@ void add_simpler_pages(const Case& value, Collector& out) {
     out.add([](Case& c) { c.paging.unowned = Unowned::kNan; });
   if (value.paging.order != PageOrder::kInOrder)
     out.add([](Case& c) { c.paging.order = PageOrder::kInOrder; });
+  // Widths that leave the groups whole.
+  if (const int64_t x = channel_group_of(value); x > 0)
+    for (const int64_t next : {x, value.shape.d / 2 / x * x, value.shape.d - x})
+      if (next >= x && next < value.shape.d)
+        out.add([&](Case& c) {
+          if (c.shape.dv == c.shape.d) c.shape.dv = next;
+          c.shape.d = next;
+        });
   for (const int64_t next : {int64_t{1}, int64_t{2}, value.paging.size / 2})
     if (next >= 1 && next < value.paging.size)
       out.add([&](Case& c) { c.paging.size = next; });

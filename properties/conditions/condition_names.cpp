@@ -219,6 +219,8 @@ constexpr ConditionName kNames[] = {
      [](At at) { return int64_t{!the_case(at).kv_len.empty()}; }},
     {"packed", In::kCase,
      [](At at) { return int64_t{!the_case(at).cu_q.empty()}; }},
+    {"channel_group", In::kCase,
+     [](At at) { return channel_group_of(the_case(at)); }},
     {"page_size", In::kCase, [](At at) { return the_case(at).paging.size; }},
     {"csr", In::kCase,
      [](At at) {

@@ -49,22 +49,29 @@ MatrixView matrix_view(const LayerStorage& storage, const Shape& s,
              : MatrixView{first, {columns, 1}};
 }
 
-PoolView pool_view(const PageStorage& storage, int64_t pages, int64_t heads,
-                   int64_t page_size, int64_t width, bool is_value) {
-  const int64_t page = heads * page_size * width;
+PoolView pool_view(const PageStorage& storage, const PoolExtents& e,
+                   bool is_value) {
+  const int64_t page = e.heads * e.page_size * e.width;
   const bool pairs = storage.pool == PagePool::kPairs;
   const int64_t half = pairs                               ? page
-                       : storage.pool == PagePool::kHalves ? pages * page
+                       : storage.pool == PagePool::kHalves ? e.pages * page
                                                            : 0;
-  PoolView view{is_value ? half : 0, {pairs ? 2 * page : page, 0, 0, 1}};
-  if (storage.order == PageAxes::kTokensFirst) {
-    view.strides[1] = width;
-    view.strides[2] = heads * width;
-  } else {
-    view.strides[1] = page_size * width;
-    view.strides[2] = width;
+  PoolView view{is_value ? half : 0, {pairs ? 2 * page : page}};
+  const int64_t head = e.page_size * e.width;
+  const auto inside = [&](int64_t of_head, int64_t token, int64_t channel,
+                          int64_t in_group) {
+    view.strides = {view.strides[0], of_head, token, channel, in_group};
+    return view;
+  };
+  switch (storage.order) {
+    case PageAxes::kTokensFirst:
+      return inside(e.width, e.heads * e.width, 1, 0);
+    case PageAxes::kChannelGroups:
+      return is_value ? inside(head, 1, e.page_size, 0)
+                      : inside(head, e.group, e.page_size * e.group, 1);
+    default:
+      return inside(head, e.width, 1, 0);
   }
-  return view;
 }
 
 }  // namespace qkvet::properties

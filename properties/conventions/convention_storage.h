@@ -11,6 +11,7 @@
 #include "core/base/floors.h"
 #include "core/base/shape.h"
 #include "core/call/call.h"
+#include "core/call/tensor.h"
 
 namespace qkvet::properties {
 
@@ -37,7 +38,10 @@ struct LayerStorage {
 enum class PageAxes : uint8_t {
   kUnknown,
   kTokensFirst,  // [tokens, heads, width]: "NHD"
-  kHeadsFirst    // [heads, tokens, width]: "HND"
+  kHeadsFirst,   // [heads, tokens, width]: "HND"
+  // Keys [heads, width / x, tokens, x], values [heads, width, tokens]
+  // (channel_group of qkvet_forward_args).
+  kChannelGroups
 };
 
 // Where k and v of a pool lie.
@@ -64,14 +68,19 @@ struct MatrixView {
 MatrixView matrix_view(const LayerStorage& storage, const Shape& shape,
                        TensorName tensor);
 
-// A view of [pages, Hkv, page_size, width], the k or v of qkvet_forward_args.
+// A view of [pages, Hkv, page_size, width], the k or v of qkvet_forward_args,
+// or of keys [pages, Hkv, page_size, width / x, x].
 struct PoolView {
   int64_t offset = 0;
-  std::array<int64_t, 4> strides{};
+  Extents strides{};
+};
+struct PoolExtents {
+  int64_t pages = 0, heads = 0, page_size = 0, width = 0;
+  int64_t group = 0;  // x, where channels lie in groups
 };
 // Order and pool are known; k and v are equally wide.
-PoolView pool_view(const PageStorage& storage, int64_t pages, int64_t heads,
-                   int64_t page_size, int64_t width, bool is_value);
+PoolView pool_view(const PageStorage& storage, const PoolExtents& pool,
+                   bool is_value);
 
 }  // namespace qkvet::properties
 

@@ -121,7 +121,8 @@ constexpr ValueWord<LayerMask> kMasks[] = {{"flag", LayerMask::kFlag},
                                            {"buffer", LayerMask::kBuffer},
                                            {"argument", LayerMask::kArgument}};
 constexpr ValueWord<PageAxes> kAxes[] = {{"nhd", PageAxes::kTokensFirst},
-                                         {"hnd", PageAxes::kHeadsFirst}};
+                                         {"hnd", PageAxes::kHeadsFirst},
+                                         {"x", PageAxes::kChannelGroups}};
 constexpr ValueWord<PagePool> kPools[] = {{"apart", PagePool::kApart},
                                           {"halves", PagePool::kHalves},
                                           {"pairs", PagePool::kPairs}};

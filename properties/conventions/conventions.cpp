@@ -199,6 +199,11 @@ class Reader {
       fail(
           "pages.order and pages.pool come with option paged or paged_csr, and "
           "only so");
+    if (declared.has_option(QKVET_OPTION_PAGED_CHANNEL_GROUPS) !=
+        (now_.pages.order == PageAxes::kChannelGroups))
+      fail(
+          "pages.order = x comes with the option paged_channel_groups, and "
+          "only so");
     const bool turns = declared.has_option(QKVET_OPTION_ROPE) ||
                        (declared.layer_options & QKVET_LAYER_ROPE) != 0;
     if (turns == now_.ropes.empty())

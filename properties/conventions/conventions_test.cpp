@@ -381,11 +381,34 @@ TEST(ConventionStorage, PoolsAreIndexedAsTheLibrariesIndexThem) {
                       p = n / kWidth / kTokens / kHeads % kPages,
                       kv = n / kWidth / kTokens / kHeads / kPages;
         const PoolView view =
-            pool_view({axes, pool}, kPages, kHeads, kTokens, kWidth, kv == 1);
+            pool_view({axes, pool}, {kPages, kHeads, kTokens, kWidth}, kv == 1);
         ASSERT_EQ(view.offset + p * view.strides[0] + h * view.strides[1] +
                       t * view.strides[2] + c * view.strides[3],
                   place(pool, axes, kv, p, h, t, c));
       }
+}
+
+// vLLM's key_cache[p][h][c / x][t][c % x] and value_cache[p][h][c][t].
+TEST(ConventionStorage, ChannelGroupsAreIndexedAsVllmIndexesThem) {
+  constexpr int64_t kPages = 3, kHeads = 2, kTokens = 5, kWidth = 12, kX = 4;
+  const PageStorage storage = {PageAxes::kChannelGroups, PagePool::kApart};
+  const PoolExtents pool = {kPages, kHeads, kTokens, kWidth, kX};
+  const PoolView k = pool_view(storage, pool, /*is_value=*/false);
+  const PoolView v = pool_view(storage, pool, /*is_value=*/true);
+  for (int64_t p = 0; p < kPages; ++p)
+    for (int64_t h = 0; h < kHeads; ++h)
+      for (int64_t t = 0; t < kTokens; ++t)
+        for (int64_t c = 0; c < kWidth; ++c) {
+          const int64_t head = p * kHeads + h;
+          ASSERT_EQ(
+              k.offset + p * k.strides[0] + h * k.strides[1] +
+                  t * k.strides[2] + c / kX * k.strides[3] +
+                  c % kX * k.strides[4],
+              ((head * (kWidth / kX) + c / kX) * kTokens + t) * kX + c % kX);
+          ASSERT_EQ(v.offset + p * v.strides[0] + h * v.strides[1] +
+                        t * v.strides[2] + c * v.strides[3],
+                    (head * kWidth + c) * kTokens + t);
+        }
 }
 
 // An option without a row would never be drawn, named or taken away.

@@ -24,6 +24,9 @@ void repair_served(Case& value) {
   } else {
     value.share = static_cast<uint8_t>(value.share & kShareB);
   }
+  if (const int64_t group = channel_group_of(value);
+      group > 0 && value.shape.d % group != 0)
+    value.paging.pool = PageForm::kRows;
   if (value.share != 0) value.append = 0;
   value.append = new_tokens(value);
   if (is_served(value) && value.layout == Layout::kPacked)
@@ -102,7 +105,7 @@ uint32_t allowed_in(const Domain& domain) {
   constexpr uint32_t kLists = kAllowLengths | kAllowPacked | kAllowServing;
   uint32_t allows = domain.allows;
   if ((allows & kBoth) == kBoth) allows |= kAllowPackedPages;
-  if ((allows & kAllowPaged) != 0) allows |= kAllowPagedCsr;
+  if ((allows & kAllowPaged) != 0) allows |= kAllowPagedCsr | kAllowPagedGroups;
   if ((allows & kLists) != 0) allows |= kAllowInt32;
   if ((allows & kAllowAlibi) != 0) allows |= kAllowMemberSlopes;
   if ((allows & kAllowKeyLists) != 0)

@@ -229,7 +229,10 @@ enum : uint32_t {
   kAllowKeyLists = 2097152,
   kAllowListLengths = 4194304,
   kAllowListBlocks = 8388608,  // lists of blocks: as their lengths
-  kAllowLast = kAllowListBlocks,
+  // Pages of keys in groups of channels: of every law that allows pages. A case
+  // that has it has pages, too, in one form of table or the other.
+  kAllowPagedGroups = 16777216,
+  kAllowLast = kAllowPagedGroups,
   // Who sees whom.
   kAllowPairs = kAllowWindow | kAllowMask | kAllowLengths | kAllowPacked,
   // How scores become weights.
@@ -264,6 +267,7 @@ inline constexpr AllowedOption kAllowedOptions[] = {
     {QKVET_OPTION_PACKED, kAllowPacked},
     {QKVET_OPTION_PAGED, kAllowPaged},
     {QKVET_OPTION_PAGED_CSR, kAllowPagedCsr},
+    {QKVET_OPTION_PAGED_CHANNEL_GROUPS, kAllowPagedGroups},
     {QKVET_OPTION_PACKED_PAGES, kAllowPackedPages},
     {QKVET_OPTION_APPEND, kAllowAppend},
     {QKVET_OPTION_INT32_LENGTHS, kAllowInt32},

@@ -193,6 +193,70 @@ TEST(ServedLaws, TheWidthOfLengthsIsSeen) {
   }
 }
 
+TEST(ServedLaws, TheFormOfPagesIsSeen) {
+  fails("channel_groups_change_nothing", "f32,B1,H1,Tq1,Tk6,d8,page=2,pool=x",
+        [](KernelCall& call, Problem& problem) {
+          if (call.channel_group != 0) problem.scale *= 1.01;
+        });
+}
+
+// Every law about pages draws both forms, and a law that wants other widths
+// takes the groups away and nothing else.
+TEST(ServedLaws, BothFormsOfPagesAreDrawn) {
+  for (const char* id :
+       {"page_placement_changes_nothing", "page_size_changes_nothing",
+        "unowned_pages_change_nothing", "append_writes_only_its_tokens",
+        "agrees_with_oracle"}) {
+    int groups = 0, rows = 0;
+    for (int64_t n = 1; n <= 200; ++n) {
+      const Case value = planned_case(*find_law(id), 1, n, Scope{});
+      if (value.paging.size == 0) continue;
+      ++(value.paging.pool == PageForm::kGroups ? groups : rows);
+    }
+    EXPECT_GT(groups, 5) << id;
+    EXPECT_GT(rows, 5) << id;
+  }
+  Case value = *parse_case("f32,B1,H1,Tq1,Tk6,d8,page=2,pool=x").value;
+  value.shape.d = 6;
+  const Case kept = keep_allowed(value, kAllowAll | kAllowPagedGroups);
+  EXPECT_EQ(kept.paging.pool, PageForm::kRows);
+  EXPECT_EQ(kept.paging.size, 2);
+}
+
+// A kernel that takes groups of channels alone is asked in them.
+TEST(ServedLaws, CasesKeepToGroupsWhereNothingElseIsTaken) {
+  Scope scope;
+  scope.pages_only = scope.groups_only = true;
+  scope.options &= ~QKVET_OPTION_PACKED;
+  for (const Law* law : all_laws()) {
+    if (law->domain.subject != Subject::kAttention || is_beside_pages(*law))
+      continue;
+    int64_t grouped = 0;
+    constexpr int64_t kCases = 40;
+    for (int64_t n = 1; n <= kCases; ++n)
+      grouped +=
+          planned_case(*law, 1, n, scope).paging.pool == PageForm::kGroups;
+    // A law that sets the width has none.
+    EXPECT_GE(grouped, kCases / 2) << law->id;
+  }
+}
+
+TEST(ServedLaws, PagesOfRowsAreRefusedWhereOnlyGroupsAreDeclared) {
+  KernelInfo info = FakeExecutor::info();
+  info.capabilities.flags |= QKVET_FLAG_CHANNEL_GROUPS_ONLY;
+  info.has_forward = true;
+  KernelCall call;
+  call.shape = {1, 1, 1, 1, 1, 4, 4};
+  const std::byte byte{};
+  call.q = call.k = call.v = call.kv_len = call.block_table = &byte;
+  call.page_size = call.pages = call.table_columns = 1;
+  std::string why;
+  EXPECT_FALSE(capability_allows(info, call, &why));
+  EXPECT_EQ(why, "pages of rows are not declared");
+  call.channel_group = 4;
+  EXPECT_TRUE(capability_allows(info, call, &why)) << why;
+}
+
 // A kernel that takes lists of pages alone is asked in lists.
 // Dropout beside pages is not derived, and lists of keys are not asked for.
 bool is_beside_pages(const Law& law) {

@@ -142,7 +142,8 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   scope.group = first.group;
   scope.page_sizes.clear();
   scope.paths.clear();
-  scope.pages_only = scope.causal_only = scope.few_shapes = true;
+  scope.pages_only = scope.groups_only = scope.causal_only = scope.few_shapes =
+      true;
   scope.refusals = ~uint64_t{0};
   bool any_page = false;
   for (const KernelUnderTest& kernel : kernels) {
@@ -167,8 +168,10 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
                                     {&scope.tk, &mine.tk},
                                     {&scope.group, &mine.group}})
       if (!same(*rule, *own)) *rule = {};
-    if (kernel.judged.info.has_forward)
-      scope.pages_only &= kernel.judged.info.has_flag(QKVET_FLAG_PAGES_ONLY);
+    if (const KernelInfo& info = kernel.judged.info; info.has_forward) {
+      scope.pages_only &= info.has_flag(QKVET_FLAG_PAGES_ONLY);
+      scope.groups_only &= info.has_flag(QKVET_FLAG_CHANNEL_GROUPS_ONLY);
+    }
     scope.few_shapes &=
         kernel.judged.info.has_flag(QKVET_FLAG_COMPILES_PER_SHAPE);
     scope.causal_only &= kernel.judged.info.has_flag(QKVET_FLAG_CAUSAL_ONLY);

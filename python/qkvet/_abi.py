@@ -77,7 +77,8 @@ class ForwardArgs(c.Structure):
         ("v_scale", Tensor), ("dropout_mask", Tensor),
         ("page_indptr", Tensor), ("page_indices", Tensor),
         ("last_page_len", Tensor), ("key_indices", Tensor),
-        ("topk_length", Tensor), ("key_block_size", c.c_int64)]
+        ("topk_length", Tensor), ("key_block_size", c.c_int64),
+        ("channel_group", c.c_int64)]
 
 
 class BackwardArgs(c.Structure):

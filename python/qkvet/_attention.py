@@ -60,6 +60,8 @@ class Forward:
             given["softcap"] = args.softcap
         if args.page_size:
             given["page_size"] = args.page_size
+        if args.channel_group:
+            given["channel_group"] = args.channel_group
         if args.key_block_size:
             given["key_block_size"] = args.key_block_size
         if args.dropout_p > 0:

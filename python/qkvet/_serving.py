@@ -3,7 +3,7 @@
 wrappers that plan a call before they run it. `qkvet.adapters` has their names.
 
 Signatures: FlashInfer 0.6 (flashinfer/prefill.py, flashinfer/decode.py) and vLLM
-(vllm/v1/attention/ops/triton_unified_attention.py).
+(vllm/v1/attention/ops/triton_unified_attention.py, vllm/_custom_ops.py).
 """
 import numpy as np
 
@@ -322,4 +322,34 @@ def vllm_unified(function):
                  window or (-1, -1), block_table, softcap or 0.0, None, None,
                  None, **words)
         return queries.answer(out)
+    return call
+
+
+def _one_scale(near):
+    """Of a cache that is stored as it is."""
+    if hasattr(near, "new_tensor"):
+        import torch
+        return torch.ones(1, dtype=torch.float32, device=near.device)
+    return np.ones(1, np.float32)
+
+
+@adapter(like="vllm_paged_attention", arrays="torch", device="cuda",
+         precision={"preset": "flash_half"})
+def vllm_paged_attention(function):
+    """paged_attention_v1(out, query, key_cache, value_cache, num_kv_heads, scale,
+    block_tables, seq_lens, block_size, max_seq_len, alibi_slopes,
+    kv_cache_dtype, k_scale, v_scale): query and out [B, H, d], key_cache [pages,
+    Hkv, d / x, tokens, x], value_cache [pages, Hkv, d, tokens], both where they
+    lie and nothing copied; it writes `out`."""
+    def call(q, k, v, *, block_table, page_size, channel_group, kv_len, scale,
+             slopes=None, causal=None, q_len=None):
+        # The one query is the last token; a member without one is as good as any.
+        assert channel_group == k.shape[4]
+        rows = bthd_of(q)[:, 0]
+        out = _zeros(rows, rows.shape)
+        lengths, one = _numbers(kv_len), _one_scale(q)
+        function(out, rows, k.swapaxes(2, 3), v.swapaxes(2, 3), k.shape[1],
+                 scale, block_table, _ints(q, lengths), page_size, max(lengths),
+                 slopes, "auto", one, one)
+        return out[:, :, None]
     return call

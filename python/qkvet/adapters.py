@@ -17,14 +17,14 @@ from ._onnx import onnx_attention
 from ._serving import (flash_attn_varlen, flashinfer_batch_decode,
                        flashinfer_batch_prefill, flashinfer_batch_prefill_paged,
                        flashinfer_single_decode, flashinfer_single_prefill,
-                       vllm_unified)
+                       vllm_paged_attention, vllm_unified)
 from .declare import Refused
 
 __all__ = ["bthd", "flash_attn", "flash_attn_varlen", "flashinfer_batch_decode",
            "flashinfer_batch_prefill", "flashinfer_batch_prefill_paged",
            "flashinfer_single_decode", "flashinfer_single_prefill",
            "flex_attention", "jax_dot_product_attention", "onnx_attention",
-           "torch_sdpa", "vllm_unified"]
+           "torch_sdpa", "vllm_paged_attention", "vllm_unified"]
 
 
 def _hide(bias, mask):

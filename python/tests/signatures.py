@@ -245,3 +245,31 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k,
             added = alibi_slopes[:, None, None] * from_first.astype(np.float32)
         out[rows] = weighed(q[rows], *of_member, softmax_scale, hidden, softcap,
                             added, sinks)[0]
+
+
+def paged_attention_v1(out, query, key_cache, value_cache, num_kv_heads, scale,
+                       block_tables, seq_lens, block_size, max_seq_len,
+                       alibi_slopes, kv_cache_dtype, k_scale, v_scale):
+    assert kv_cache_dtype == "auto" and k_scale == v_scale == 1
+    assert key_cache.flags.c_contiguous and value_cache.flags.c_contiguous
+    _, heads, groups, size, x = key_cache.shape
+    assert (heads, size) == (num_kv_heads, block_size) and x == 4
+    for n, keys in enumerate(seq_lens):
+        assert keys <= max_seq_len
+        pages = block_tables[n][:-(-keys // size)]
+        k = key_cache[pages].transpose(0, 3, 1, 2, 4).reshape(-1, heads, groups * x)
+        v = value_cache[pages].transpose(0, 3, 1, 2).reshape(
+            -1, heads, value_cache.shape[2])
+        added = None
+        if alibi_slopes is not None:
+            added = (alibi_slopes[:, None, None]
+                     * (np.arange(keys) - (keys - 1)).astype(np.float32))
+        out[n] = weighed(query[n][None], k[:keys], v[:keys], scale,
+                         hidden_of(1, keys, False, -1), 0, added)[0][0]
+
+
+def paged_attention_of_rows(out, query, key_cache, *others):
+    """Takes the keys of a page for [d, tokens], as values lie."""
+    pages, heads, groups, size, x = key_cache.shape
+    taken = key_cache.reshape(pages, heads, groups, x, size).swapaxes(3, 4)
+    paged_attention_v1(out, query, np.ascontiguousarray(taken), *others)

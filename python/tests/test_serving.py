@@ -16,6 +16,7 @@ RIGHT = [
     (signatures.PagedPrefill, adapters.flashinfer_batch_prefill_paged),
     (signatures.PagedDecode, adapters.flashinfer_batch_decode),
     (signatures.unified_attention, adapters.vllm_unified)]
+VLLM = signatures.paged_attention_v1, adapters.vllm_paged_attention
 # NumPy on the CPU, whose NaN at hidden keys stays.
 F32 = {"arrays": "numpy", "device": "cpu", "dtypes": "f32",
        "precision": {"preset": "generic"}, "masked_nonfinite": "not_ignored"}
@@ -32,7 +33,7 @@ def half_scale(function):
                                                 **words)
 
 
-@pytest.mark.parametrize("function,adapter", RIGHT)
+@pytest.mark.parametrize("function,adapter", [*RIGHT, VLLM])
 def test_a_right_function_conforms(function, adapter):
     report = qkvet.check(function, adapter=adapter, cases=150, **F32)
     assert report.ok, report.text
@@ -51,6 +52,13 @@ def test_a_last_page_that_is_taken_for_a_full_one_is_found():
     report = qkvet.check(signatures.LosesLastPage, cases=60, diagnose=0,
                          laws="agrees_with_oracle",
                          adapter=adapters.flashinfer_batch_prefill_paged, **F32)
+    assert report.verdict == "failed", report.text
+
+
+def test_keys_that_are_read_as_values_lie_are_found():
+    report = qkvet.check(signatures.paged_attention_of_rows, cases=60, diagnose=0,
+                         laws="agrees_with_oracle",
+                         adapter=adapters.vllm_paged_attention, **F32)
     assert report.verdict == "failed", report.text
 
 

@@ -4,13 +4,16 @@
 #include "tools/commands/convention_text.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "core/base/json.h"
 #include "core/capability/declaration.h"
 #include "core/case/case.h"
+#include "core/case/paging.h"
 #include "tools/base/lines.h"
 #include "tools/report/select.h"
 #include "tools/reproduce/convention_c.h"
@@ -68,21 +71,27 @@ std::string pages_text(const Convention& convention) {
       first_case(convention, [](const Case& c) { return c.paging.size > 0; });
   if (!value) return "";
   constexpr int64_t kPages = 100;
+  const int64_t group = channel_group_of(*value);
   const Shape& s = value->shape;
   std::string text =
       "\n" +
       wrapped_field("pages",
-                    fmt::format("strides of [pages, Hkv, page_size, d] "
+                    fmt::format("strides of [pages, Hkv, page_size, d]{} "
                                 "for Hkv = {}, page_size = {}, d = {} and "
                                 "a pool of {} pages",
+                                group > 0 ? ", of k [pages, Hkv, page_size, "
+                                            "d / x, x]"
+                                          : "",
                                 s.Hkv, value->paging.size, s.d, kPages));
   for (const bool is_value : {false, true}) {
-    const PoolView view = pool_view(convention.pages, kPages, s.Hkv,
-                                    value->paging.size, s.d, is_value);
+    const PoolView view =
+        pool_view(convention.pages,
+                  {kPages, s.Hkv, value->paging.size, s.d, group}, is_value);
+    const std::span strides(view.strides.data(),
+                            group > 0 && !is_value ? 5U : 4U);
     text += field(is_value ? "v" : "k",
-                  fmt::format("offset {:<8} strides {}, {}, {}, {}{}",
-                              view.offset, view.strides[0], view.strides[1],
-                              view.strides[2], view.strides[3],
+                  fmt::format("offset {:<8} strides {}{}", view.offset,
+                              fmt::join(strides, ", "),
                               convention.pages.pool == PagePool::kApart
                                   ? "   of a tensor of its own"
                                   : ""));

@@ -282,6 +282,12 @@ void add_members(const Asker& asker, std::vector<Question>& all) {
     c.paging.size = 4;
   };
   all.push_back({QKVET_OPTION_PAGED, {paged}, {}});
+  all.push_back({QKVET_OPTION_PAGED_CHANNEL_GROUPS,
+                 {[paged](Case& c) {
+                   paged(c);
+                   properties::in_channel_groups(c);
+                 }},
+                 {}});
   all.push_back({QKVET_OPTION_APPEND,
                  {[T](Case& c) {
                    c.shape.B = 2;

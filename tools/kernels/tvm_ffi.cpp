@@ -95,6 +95,7 @@ constexpr ScalarWord kScalars[] = {
        return an_int(a.has_window != 0 ? a.window_right : -1);
      }},
     {"page_size", [](const auto& a) { return an_int(a.page_size); }},
+    {"channel_group", [](const auto& a) { return an_int(a.channel_group); }},
     {"key_block_size", [](const auto& a) { return an_int(a.key_block_size); }},
     {"max_seqlen_q",
      [](const auto& a) {

@@ -224,6 +224,8 @@ std::string reproducer_head(const Reproducer& from) {
 const char* index_letters(Operation operation, TensorName tensor) {
   if (tensor == TensorName::kY) return "btc";
   if (tensor == TensorName::kWeights) return "bhij";
+  if (tensor == TensorName::kKCache)
+    return "bhicx";  // x: in groups of channels
   return operation == Operation::kLayer ? "bhtc" : "bhic";
 }
 

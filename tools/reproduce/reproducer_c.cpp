@@ -87,9 +87,8 @@ std::string extents_text(const std::vector<int64_t>& shape) {
   return fmt::format("{}", fmt::join(shape, " x "));
 }
 
-std::string four(const std::array<int64_t, 4>& numbers) {
-  return fmt::format("{{{}, {}, {}, {}}}", numbers[0], numbers[1], numbers[2],
-                     numbers[3]);
+std::string numbers_text(const Extents& numbers) {
+  return fmt::format("{{{}}}", fmt::join(numbers, ", "));
 }
 
 class Tables {
@@ -118,7 +117,7 @@ class Tables {
  private:
   // In the place of tables that would be empty, which C does not know.
   inline static const std::string kNoTensor =
-      "{-1, 0, {0, 0, 1}, 0, {0, 0, 0, 0}, {0, 0, 0, 0}, 0, 0, NULL}";
+      "{-1, 0, {0, 0, 1}, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, 0, 0, NULL}";
 
   static std::string table(const char* name, const std::string& rows) {
     return fmt::format("static const {}[] = {{\n{}}};\n\n", name, rows);
@@ -130,8 +129,8 @@ class Tables {
     return fmt::format("{{{}, offsetof({}, {}), {}, {}, {}, {}, {}, {}, {}}}",
                        call, arguments_c(from_.calls[call].plan.operation),
                        tensor.name, dtype_c(spec.dtype), spec.ndim,
-                       four(spec.shape), four(spec.strides), spec.span(),
-                       tensor.start, memory);
+                       numbers_text(spec.shape), numbers_text(spec.strides),
+                       spec.span(), tensor.start, memory);
   }
 
   // The name of an array with this memory: calls that share it do so here.

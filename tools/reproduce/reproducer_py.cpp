@@ -66,6 +66,8 @@ std::string options_py(const CallPlan& plan, const qkvet_dialect& dialect) {
         "rope", args.rope == QKVET_ROPE_HALF ? "\"half\"" : "\"interleaved\"");
   if (args.page_size > 0)
     text += entry_py("page_size", std::to_string(args.page_size));
+  if (args.channel_group > 0)
+    text += entry_py("channel_group", std::to_string(args.channel_group));
   if (args.key_block_size > 0)
     text += entry_py("key_block_size", std::to_string(args.key_block_size));
   text += entry_py("softcap_after_bias",

@@ -11,7 +11,7 @@ typedef struct call_row {
   float scale;
   int32_t has_window;
   int64_t window_left, window_right;
-  int64_t page_size, key_block_size;
+  int64_t page_size, key_block_size, channel_group;
   int32_t rope;
   float options[/* OPTION COUNT */];
 } call_row;
@@ -44,6 +44,7 @@ static qkvet_forward_args make_call(int call) {
   args.window_right = from->window_right;
   args.page_size = from->page_size;
   args.key_block_size = from->key_block_size;
+  args.channel_group = from->channel_group;
   args.rope = from->rope;
   /* OPTIONS */
   fill_tensors(&args, call);

@@ -54,6 +54,8 @@ def keys_and_values(call):
     packed = size is not None and "cu_seqlens_q" in call
     if packed:
         B = len(call["cu_seqlens_q"]) - 1
+    if "channel_group" in call:  # [pages, Hkv, page, d / x, x]
+        k = k.reshape(*k.shape[:3], -1)
     if size is not None:
         pools, counts = (k, v), lengths_of(call)
         width = max([0, *counts.tolist()])

@@ -14,8 +14,8 @@ typedef struct tensor_row {
   size_t field; /* of the arguments of the call */
   qkvet_dtype dtype;
   int32_t ndim;
-  int64_t shape[4];
-  int64_t strides[4];
+  int64_t shape[5];
+  int64_t strides[5];
   int64_t span; /* elements */
   size_t start; /* address, modulo 64 */
   const void* memory;

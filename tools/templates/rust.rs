@@ -133,6 +133,7 @@ struct ForwardArgs {
     key_indices: Tensor,
     topk_length: Tensor,
     key_block_size: i64,
+    channel_group: i64,
 }
 
 /// Zeros stand for what is not declared: f32, contiguous, on the CPU.
