@@ -66,7 +66,8 @@ Strides strides_of_groups(Layout layout, const TensorSpec& spec) {
   const int64_t slot = has_groups ? step * group : step;
   const int64_t row = slots * slot + (gaps ? kRowGap : 0);
   const int64_t head = channels * row + (gaps ? kHeadGap : 0);
-  return {heads * head + (gaps ? kMemberGap : 0), head, slot, row, step};
+  return {heads * head + (gaps ? kMemberGap : 0), head, slot, row,
+          has_groups ? step : 0};
 }
 
 bool is_pool(const KernelCall& call, TensorName tensor) {

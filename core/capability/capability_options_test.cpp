@@ -265,7 +265,7 @@ TEST(CapabilityOptions, ListsOfKeysAndTheirLengthsAreTwoOptions) {
 
 TEST(CapabilityOptions, GroupsOfChannelsAreAnOptionBesidePages) {
   const auto grouped = [](auto& c) {
-    c.shape.d = 8;
+    c.shape.d = c.shape.dv = 8;
     c.kv_len = c.block_table = kData;
     c.page_size = c.pages = c.table_columns = 1;
     c.channel_group = 4;

@@ -85,7 +85,7 @@ TEST(CaseText, BadInputGetsOneClearLine) {
       {"f32,B1,H1,Tq1,Tk1,d1,X3", "unknown key \"X3\""},
       {"f32,B1,H1,Tq1,Tk1,d1,X3",
        "alibi=, qlen=, kvlen=, cuq=, cuk=, lens=, layout=, share=, dropout=, "
-       "page=, pages=, unowned=, table=, append=, rope="},
+       "page=, pages=, unowned=, table=, pool=, append="},
       {"f32,B1,H1,Tq1,Tk1,d1,B2", "B is given twice"},
       {"f32,f64,B1,H1,Tq1,Tk1,d1", "given twice"},
       {"f32,B1,H1,Tq1,Tk1,d1,seed=-3", "allowed 0 .. 18446744073709551615"},

@@ -38,8 +38,9 @@ TEST(SmallScope, WithoutOptionsItHoldsEveryShapeRuleAndRecipe) {
 // Packed members have lengths of their own, and their keys are in pages or not;
 // what is shared is not appended to.
 bool exclude_each_other(uint32_t pair) {
-  for (const uint32_t other : {kAllowLengths, kAllowPaged, kAllowPagedCsr,
-                               kAllowAppend, kAllowPackedPages})
+  for (const uint32_t other :
+       {kAllowLengths, kAllowPaged, kAllowPagedCsr, kAllowPagedGroups,
+        kAllowAppend, kAllowPackedPages})
     if (pair == (kAllowPacked | other)) return true;
   if (pair == (kAllowPackedPages | kAllowLengths)) return true;
   return pair == (kAllowShare | kAllowAppend) ||
@@ -52,12 +53,13 @@ bool is_elsewhere(uint32_t option) {
          option == kAllowCalls;
 }
 
-// A packed batch over pages has pages, int32 is something's, and slopes of each
-// member are slopes.
+// A packed batch over pages and groups of channels have pages, int32 is
+// something's, and slopes of each member are slopes.
 uint32_t with_pages_of(uint32_t options) {
   constexpr uint32_t kLists = kAllowLengths | kAllowPacked | kAllowPaged |
                               kAllowPackedPages | kAllowAppend;
-  if ((options & kAllowPackedPages) != 0 && (options & kAllowPagedCsr) == 0)
+  if ((options & (kAllowPackedPages | kAllowPagedGroups)) != 0 &&
+      (options & kAllowPagedCsr) == 0)
     options |= kAllowPaged;
   if ((options & kAllowInt32) != 0 && (options & kLists) == 0)
     options |= kAllowLengths;

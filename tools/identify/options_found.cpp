@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/capability/option_table.h"
+#include "properties/cases/scope.h"
 #include "properties/judging/law.h"
 #include "tools/identify/parts_found.h"
 
