@@ -61,6 +61,47 @@ QKVET_FAULT(partitions_share_mask) = {
     .extents = "Tk=577",
 };
 
+// Keys behind a threshold, which is no power of two, go in parts of their own.
+constexpr int64_t kThreshold = 1777, kRestPart = 48;
+
+// A first part that is not whole is lost.
+struct RestBehindThresholdLost : OptionHooks {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    const int64_t behind = call.keys - kThreshold;
+    const bool is_lost = behind < kRestPart && j >= kThreshold;
+    return OptionHooks::in_reach(call, i, j) && !is_lost;
+  }
+};
+inline constexpr qkvet_capabilities kF32PastThreshold =
+    with_paths(kF32With<0>, {{QKVET_AXIS_TK, kThreshold}});
+// It says where its path is another one: no plan meets such numbers by chance.
+constexpr qkvet_kernel threshold_fault(const char* name,
+                                       const char* description, Place place) {
+  qkvet_kernel kernel =
+      option_fault<RestBehindThresholdLost>(name, description, place);
+  kernel.capabilities = &kF32PastThreshold;
+  return kernel;
+}
+QKVET_FAULT(rest_behind_threshold_lost) = {
+    .kernel = threshold_fault,
+    .mechanism =
+        "keys behind the first 1,777 go in parts of 48, and where there is one "
+        "part it is left out unless it is whole",
+    .symptom = "right up to 1,777 keys and from 1,825 on; wrong between",
+    .cause =
+        "a second path from a tuned threshold on, whose loop over parts was "
+        "tried with whole ones and with many",
+    .fix =
+        "try each path at its threshold, one beside it, and with a rest of a "
+        "part; declare the threshold (qkvet_capabilities.paths)",
+    .source = "textbook (thresholds found by tuning)",
+    .trigger = "1,778 to 1,824 keys, and a row that sees one behind 1,777",
+    .killed_by = {"every_key_counts_once", "lse_counts_equal_keys",
+                  "agrees_with_oracle"},
+    .when = "Tk > 1777 && Tk < 1825 && rows(seen > 1777)",
+    .extents = "Tk=1778",
+};
+
 // One warp of 32 lanes merges, a partition a lane.
 struct PartitionsBeyondWarpLost : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {

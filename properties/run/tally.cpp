@@ -51,9 +51,12 @@ Elements trusted_by(const Tally& tally) {
 Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
                       std::string& reason) {
   reason = tally.reason.text;
-  if (tally.checked == 0) {
-    return tally.unsupported > 0 ? Verdict::kUnsupported : Verdict::kGaveUp;
+  if (tally.checked == 0 && tally.unsupported > 0) {
+    // Cases that say nothing of any kernel are no reason.
+    reason = tally.unsupported_for.text;
+    return Verdict::kUnsupported;
   }
+  if (tally.checked == 0) return Verdict::kGaveUp;
   const Elements said = trusted_by(tally);
   const int64_t all = said.compared + said.vacuous;
   if (static_cast<double>(said.vacuous) >
@@ -100,6 +103,7 @@ void add_judgement(Tally& tally, int64_t number, const Case& value,
   if (judgement.verdict == Verdict::kUnsupported) {
     ++tally.unsupported;
     keep_first(tally.refusal, {judgement.reason, number});
+    keep_telling(tally.unsupported_for, {judgement.reason, number});
   }
   if (judgement.verdict == Verdict::kGaveUp) ++tally.not_applicable;
   keep_telling(tally.reason, {judgement.reason, number});
@@ -125,6 +129,7 @@ void merge(Tally& sum, Tally& part) {
   merge(sum.sharpness, part.sharpness);
   keep_telling(sum.reason, part.reason);
   keep_first(sum.refusal, part.refusal);
+  keep_telling(sum.unsupported_for, part.unsupported_for);
   sum.warned += part.warned;
   keep_first(sum.warning, part.warning);
   std::vector<Candidate> failing;

@@ -42,6 +42,7 @@ struct Tally {
   SharpnessByStorage sharpness;
   int64_t warned = 0;  // cases
   NumberedText warning, reason, refusal;
+  NumberedText unsupported_for;    // the most telling refusal
   std::vector<Candidate> failing;  // ascending numbers, kMostCandidates of them
   // The first that the law itself has planned, where other laws found these.
   std::optional<Candidate> own;

@@ -119,6 +119,24 @@ TEST(Trust, AddedCasesDoNotDecideWhetherTheBoundSaysEnough) {
   EXPECT_EQ(verdict_with(/*added=*/false), Verdict::kMistrusted);
 }
 
+// A case that says nothing of any kernel is no reason why one was not asked.
+TEST(Trust, WhatIsNotDeclaredIsSaidBesideCasesThatSayNothing) {
+  Judgement refused, empty;
+  refused.verdict = Verdict::kUnsupported;
+  refused.reason = "pages (block_table) is not declared";
+  empty.verdict = Verdict::kGaveUp;
+  empty.reason = "the pages are the largest already";
+  Tally tally, part;
+  add_judgement(tally, 1, Case{}, empty, 0);
+  EXPECT_EQ(cell_of(tally, {}, "").reason, empty.reason);
+  add_judgement(part, 2, Case{}, refused, 0);
+  add_judgement(part, 3, Case{}, empty, 0);
+  merge(tally, part);
+  const Cell cell = cell_of(tally, {}, "");
+  EXPECT_EQ(cell.verdict, Verdict::kUnsupported);
+  EXPECT_EQ(cell.reason, refused.reason);
+}
+
 TEST(Sharpness, AQuarterOfAPowerOfTwoIsAClass) {
   SharpnessByStorage sum;
   Judgement judgement;

@@ -402,6 +402,29 @@ TEST(Faults, EveryLawIsNamedByOne) {
     EXPECT_EQ(named.count(law->id), 1u) << "no fault is killed by " << law->id;
 }
 
+// What is wrong behind a threshold of its own is found where the kernel
+// declares that; the control is the same kernel that declares nothing.
+TEST(Faults, AThresholdIsTriedWhereItIsDeclared) {
+  KernelUnderTest kernel;
+  for (const KernelUnderTest& one : faults().kernels)
+    if (one.judged.info.name == "faulty/rest_behind_threshold_lost")
+      kernel = one;
+  ASSERT_EQ(kernel.judged.info.capabilities.path_count, 1);
+  RunOptions options;
+  for (const std::string& id : kernel.judged.info.fault->killed_by)
+    options.laws.push_back(find_law(id));
+  options.cases = 48 * std::ssize(options.laws);
+  const auto fails = [&options](const KernelUnderTest& one) {
+    const RunResult result =
+        run_plan({one}, executor_factory(faults(), false), options);
+    EXPECT_EQ(result.error, "");
+    return some_failed(result);
+  };
+  EXPECT_TRUE(fails(kernel));
+  kernel.judged.info.capabilities.path_count = 0;
+  EXPECT_FALSE(fails(kernel));
+}
+
 INSTANTIATE_TEST_SUITE_P(Faults, Kill, testing::ValuesIn(fault_names()),
                          [](const auto& test) { return test.param; });
 
