@@ -55,6 +55,10 @@ echo "== each fault alone, until its first report =="
 rm -f "$out/first.jsonl"  # of another build
 ci/first_reports.py "$qkvet" "$out/first.jsonl"
 
+echo "== the same calls with other data =="
+rm -f "$out/recall.jsonl"
+ci/data_recall.py "$qkvet" "$out/recall.jsonl"
+
 echo "== faults, with an oracle that shares them =="
 build/release/bin/sabotage >"$out/sabotage.jsonl"
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes properties/sharpness.md: how sharp the bounds are, and how soon a fault
-is reported.
+"""Writes properties/sharpness.md: how sharp the bounds are, how soon a fault is
+reported, and what of that the data does.
 
 Usage: ci/sharpness.py FOLDER, where FOLDER holds correct.jsonl as `qkvet check
---json` writes it, and first.jsonl as ci/first_reports.py does.
+--json` writes it, first.jsonl as ci/first_reports.py does, and recall.jsonl as
+ci/data_recall.py does.
 """
 import collections
 import json
@@ -57,6 +58,16 @@ first that fails, over all laws together; seconds are of CPU.
 {first}
 
 {living}
+
+## Input strategy against recall
+
+{recall_text}
+
+| data of q, k and v | faults found | of those that any finds | cases that show it |
+|---|---:|---:|---:|
+{recall}
+
+{not_by_normal}
 
 Which laws kill how many of them, with agreement on and off: [kills.md](kills.md).
 """
@@ -165,7 +176,7 @@ def paragraph(text):
 
 def first_reports(faults):
     """What TEXT needs of the runs of faults, each alone."""
-    known = faults[0]["faults"]
+    known = max(fault.get("faults", 0) for fault in faults)
     found = [fault for fault in faults if "case" in fault]
     names = sorted(fault["kernel"] for fault in faults if "case" not in fault)
     rows = []
@@ -186,6 +197,38 @@ def first_reports(faults):
                 "All of them are reported.")}
 
 
+RECALL = """
+`ci/data_recall.py` asks {asked} of {faults} faults that name `agrees_with_oracle` up to {most}
+cases of this law in f32 that they take: the calls that a plan draws, and then the same calls with
+other data in q, k and v. Found is a fault that one of them shows. {some} are found by some data;
+the others need what none of these calls has, such as an extent, a layout, an option or a half type.
+The last column is of the faults that are found: the share of a fault's cases that show it, and the
+median of these.
+"""
+
+
+def recall(rows):
+    """What TEXT needs of the faults asked with other data."""
+    strategies = list(rows[0]["failed"])
+    found = [row for row in rows if any(row["failed"].values())]
+    cells = []
+    for strategy in strategies:
+        shares = [row["failed"][strategy] / row["cases"] for row in found
+                  if row["failed"][strategy] > 0]
+        cells.append(f"| {strategy} | {len(shares)} | "
+                     f"{100 * len(shares) / len(found):.0f} % | "
+                     f"{100 * percentile(shares, 0.5):.0f} % |")
+    alone = sorted(row["kernel"] for row in found
+                   if not row["failed"]["N(0,1)"])
+    text = RECALL.format(asked=len(rows), faults=rows[0]["faults"],
+                         most=max(row["cases"] for row in rows),
+                         some=len(found))
+    return {"recall_text": paragraph(text.strip()), "recall": "\n".join(cells),
+            "not_by_normal": paragraph(
+                "Found, and not by N(0,1): "
+                f"{', '.join(f'`{name}`' for name in alone) or 'none'}.")}
+
+
 def main() -> int:
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
@@ -193,7 +236,8 @@ def main() -> int:
     folder = pathlib.Path(sys.argv[1])
     PAGE.write_text(TEXT.format(
         **bound_over_error(lines_of(folder / "correct.jsonl")),
-        **first_reports(lines_of(folder / "first.jsonl"))))
+        **first_reports(lines_of(folder / "first.jsonl")),
+        **recall(lines_of(folder / "recall.jsonl"))))
     return 0
 
 

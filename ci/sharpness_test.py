@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ci/sharpness.py makes of records: its figures by hand, and a declaration
-that leaves room beside one that does not."""
+that leaves room beside one that does not; and how ci/data_recall.py changes
+data."""
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import data_recall
 import sharpness
 
 QKVET = str(pathlib.Path(os.environ.get("QKVET_HOME", "build/release"))
@@ -52,6 +54,26 @@ def test_a_fault_that_lives_is_named():
     said = sharpness.first_reports(rows)
     assert said["faults"] == "100" and "All" in said["living"]
     assert sharpness.first_reports(rows[:9])["faults"] == "9 of 100"
+
+
+def test_recall_is_of_faults_that_some_data_finds():
+    rows = [{"kernel": f"faulty/{n}", "cases": 10, "faults": 9,
+             "failed": {"all recipes": all_, "N(0,1)": normal}}
+            for n, (all_, normal) in enumerate([(4, 8), (2, 0), (0, 0)])]
+    said = sharpness.recall(rows)
+    assert said["recall"].splitlines() == ["| all recipes | 2 | 100 % | 20 % |",
+                                           "| N(0,1) | 1 | 50 % | 80 % |"]
+    assert said["not_by_normal"].endswith("`faulty/1`.")
+    assert "3 of 9 faults" in said["recall_text"]
+
+
+def test_data_is_all_that_changes():
+    case = "f32,B1,H2,Tq3,Tk4,d8,causal=br,q=lead,k=offset1,seed=7"
+    assert data_recall.with_data(case, 0, None) == case
+    assert [data_recall.with_data(case, n, ["normal", "large"])
+            for n in range(3)] == [
+        f"f32,B1,H2,Tq3,Tk4,d8,causal=br,seed=7,data={one}"
+        for one in ("normal", "large", "normal")]
 
 
 def median_of(folder, *arguments):

@@ -2,14 +2,8 @@
 #include "properties/cases/pair_cases.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "core/base/philox.h"
-#include "core/capability/capability.h"
-#include "core/capability/option_table.h"
-#include "properties/conventions/domain.h"
-#include "properties/judging/subject.h"
-#include "properties/judging/visibility.h"
+#include "properties/cases/made_case.h"
 
 namespace qkvet::properties {
 namespace {
@@ -17,95 +11,11 @@ namespace {
 // Draws for one pair under the law that is asked first, and under each other.
 constexpr uint32_t kFirstTries = 8;
 constexpr uint32_t kTries = 2;
-// Further settings that a case is to hold beside its pair, at most; more
-// options than these hide one another.
-constexpr size_t kMostSettingsOfCase = 9;
-constexpr size_t kMostOptionsOfCase = 4;
 constexpr int kMostExtensions = 16;
 // The dear cases that are left out until no further ones are looked for.
 constexpr int kMostTooDear = 16;
-// Declarations that are thought about in one run.
-constexpr size_t kMostKinds = 12;
 
 using Pair = std::pair<size_t, size_t>;
-
-// A case, and what each kernel's calls of it have.
-struct Made {
-  PairCase one;
-  std::vector<std::vector<SettingSet>> has;  // [kernel][call]
-};
-
-bool holds(const std::vector<SettingSet>& calls, const SettingSet& wanted) {
-  return std::any_of(calls.begin(), calls.end(), [&](const SettingSet& call) {
-    return (call & wanted) == wanted;
-  });
-}
-
-SettingSet set_of(const std::vector<size_t>& settings) {
-  SettingSet out;
-  for (const size_t one : settings) out[one] = true;
-  return out;
-}
-
-// The call of the case as declarations and settings see it: as much data as it
-// takes to have what is there, and no more.
-KernelCall call_without_data(const Case& value, Operation operation,
-                             Inputs& inputs) {
-  Case bare = value;
-  bare.q = bare.k = bare.v = Recipe{RecipeKind::kZero, 0};
-  if (value.score_bias) bare.score_bias = Recipe{RecipeKind::kZero, 0};
-  bare.set.clear();
-  bare.file = 0;
-  Shape& s = bare.shape;
-  s.H = std::min<int64_t>(s.H, 1);
-  s.Hkv = std::min<int64_t>(s.Hkv, 1);
-  s.d = std::min<int64_t>(s.d, 2);  // a pair for a rotation
-  s.dv = std::min<int64_t>(s.dv, 1);
-  if (bare.layout == Layout::kPacked) s.dv = s.d;
-  inputs = make_inputs(bare);
-  KernelCall call = call_of(bare, inputs, operation);
-  call.shape = value.shape;
-  return call;
-}
-
-// What the calls of the case have, and nothing where nothing is computed: no
-// row sees a key. Empty if the kernel is not asked, or some
-// call is not as declared.
-std::vector<SettingSet> settings_in(const Law& law, const Case& value,
-                                    const KernelInfo& kernel) {
-  const Plan plan = law.plan(value, kernel);
-  const SubjectRow& subject = subject_row(law.domain.subject);
-  if (!plan.unsupported.empty() || !plan.not_applicable.empty() ||
-      (subject.unsettled != nullptr &&
-       !subject.unsettled(value, kernel).empty()))
-    return {};
-  std::vector<SettingSet> out;
-  for (const PlannedCall& planned : plan.calls) {
-    if (planned.operation != Operation::kForward || planned.expects_refusal ||
-        planned.only_between)
-      continue;
-    Inputs inputs;
-    KernelCall call = call_without_data(planned.variant.value_or(value),
-                                        planned.operation, inputs);
-    call.want_lse = planned.want_lse;
-    call.want_weights = planned.want_weights;
-    call.want_dropout_mask = planned.want_dropout_mask;
-    std::string why;
-    if (!capability_allows(kernel, call, &why)) return {};
-    const Case& asked = planned.variant ? *planned.variant : value;
-    out.push_back(some_row_sees_a_key(asked) ? settings_of(value, call)
-                                             : SettingSet{});
-  }
-  return out;
-}
-
-// Whether cases and plans see one and the same declaration.
-bool same_declaration(const KernelInfo& a, const KernelInfo& b) {
-  return a.orders_threads == b.orders_threads &&
-         std::memcmp(&a.capabilities, &b.capabilities, sizeof a.capabilities) ==
-             0 &&
-         std::memcmp(&a.dialect, &b.dialect, sizeof a.dialect) == 0;
-}
 
 class Builder {
  public:
@@ -197,50 +107,15 @@ class Builder {
                        });
   }
 
-  // Whether the law lets a case have both.
-  static bool allows(const Law& law, const Pair& pair) {
-    const uint32_t lets = allowed_in(law.domain) | about_in(law.domain);
-    for (const size_t one : {pair.first, pair.second}) {
-      const SettingRow& row = setting_rows()[one];
-      if (row.kind == SettingKind::kOption &&
-          (allowed_of(row.option) & ~lets) != 0)
-        return false;
-    }
-    return true;
-  }
-
-  std::optional<Made> make(const Law& law, const std::vector<size_t>& wanted,
-                           uint32_t number) {
+  std::optional<MadeCase> make(const Law& law,
+                               const std::vector<size_t>& wanted,
+                               uint32_t number) {
     ++drawn_;
-    uint32_t next = 0;
-    uint32_t id = number;
-    for (const size_t one : wanted)
-      id = id * 131 + static_cast<uint32_t>(one) + 1;
-    Draw draw([&] { return philox_u64(plan_.seed, kStream, id, next++); });
-    std::optional<Case> value = draw_with(draw, law, plan_.scope, wanted);
-    if (!value || !keeps_pins(plan_.scope, *value) ||
-        !keeps_options(*value, wanted) || !invalid_reason(*value).empty())
-      return std::nullopt;
-    Made made{{&law, *value, {}}, {}};
-    for (const KernelInfo* kernel : plan_.kernels) {
-      made.has.push_back(settings_in(law, *value, *kernel));
-      made.one.kernels.push_back(!made.has.back().empty());
-    }
-    return made;
-  }
-
-  // Whether the law has left it the options that cases have by themselves.
-  static bool keeps_options(const Case& value,
-                            const std::vector<size_t>& wanted) {
-    const uint32_t has = options_of(value);
-    return std::all_of(wanted.begin(), wanted.end(), [has](size_t one) {
-      const uint32_t bits = allowed_of(setting_rows()[one].option);
-      return bits == 0 || (has & bits) != 0;
-    });
+    return make_case(plan_, kStream, law, wanted, number);
   }
 
   // Every pair that its calls have can be met.
-  void note(const Made& made) {
+  void note(const MadeCase& made) {
     for (size_t k = 0; k < made.has.size(); ++k)
       for (const SettingSet& call : made.has[k])
         for (size_t n = 0; n < setting_rows().size(); ++n)
@@ -256,7 +131,7 @@ class Builder {
     bool first = true;
     for (const Law* law : laws_) {
       if (!is_open(pair)) return;
-      if (!allows(*law, pair)) continue;
+      if (!lets_have(*law, {pair.first, pair.second})) continue;
       const uint32_t tries = first ? kFirstTries : kTries;
       first = false;
       for (uint32_t n = 0;
@@ -266,7 +141,7 @@ class Builder {
   }
 
   // Pairs that are missing and that the case would meet.
-  int64_t gain(const Made& made) const {
+  int64_t gain(const MadeCase& made) const {
     int64_t sum = 0;
     for (size_t k = 0; k < made.has.size(); ++k) {
       PairTable had{};
@@ -280,7 +155,7 @@ class Builder {
   }
 
   // Whether a kernel that lacks the pair has all of these in one call.
-  bool serves(const Made& made, const Pair& pair,
+  bool serves(const MadeCase& made, const Pair& pair,
               const std::vector<size_t>& wanted) const {
     const SettingSet all = set_of(wanted);
     for (size_t k = 0; k < made.has.size(); ++k)
@@ -310,11 +185,11 @@ class Builder {
   }
 
   // A case of the pair and of further settings that miss theirs.
-  std::optional<Made> widest(const Pair& pair) {
+  std::optional<MadeCase> widest(const Pair& pair) {
     std::vector<size_t> wanted = {pair.first, pair.second};
-    std::optional<Made> best;
+    std::optional<MadeCase> best;
     for (const Law* law : laws_) {
-      if (!allows(*law, pair)) continue;
+      if (!lets_have(*law, {pair.first, pair.second})) continue;
       for (uint32_t n = 0; n < kFirstTries && !best; ++n)
         if (auto made = make(*law, wanted, n);
             made && serves(*made, pair, wanted))
@@ -345,15 +220,8 @@ class Builder {
     return best;
   }
 
-  static size_t options_in(const std::vector<size_t>& settings) {
-    return static_cast<size_t>(
-        std::count_if(settings.begin(), settings.end(), [](size_t one) {
-          return setting_rows()[one].kind == SettingKind::kOption;
-        }));
-  }
-
   void add_case(const Pair& pair) {
-    std::optional<Made> made = widest(pair);
+    std::optional<MadeCase> made = widest(pair);
     if (!made) return;
     const int64_t cost = cost_of(made->one.value);
     if (cost_ + cost > plan_.most_cost) {
@@ -382,43 +250,27 @@ class Builder {
 
 }  // namespace
 
-bool is_asked(const Law& law, const Case& value, const KernelInfo& kernel) {
-  return !settings_in(law, value, kernel).empty();
-}
-
 int64_t cost_of(const Case& value) {
   constexpr int64_t kBeside = int64_t{1} << 15;
   return kBeside + work_of(value.shape);
 }
 
+// Kernels of one declaration are one, which lacks what any of them does.
 PairCases cases_for_pairs(const PairPlan& plan) {
-  // Each kernel costs as much to think about: those of one declaration are
-  // one, which lacks what any of them does.
   PairPlan kinds{plan.laws, plan.seed,       plan.scope,    {},
                  {},        plan.most_cases, plan.most_cost};
-  std::vector<size_t> kind_of;  // of each kernel
-  for (size_t k = 0; k < plan.kernels.size(); ++k) {
-    const auto at = std::find_if(
-        kinds.kernels.begin(), kinds.kernels.end(), [&](const KernelInfo* one) {
-          return same_declaration(*one, *plan.kernels[k]);
-        });
-    kind_of.push_back(static_cast<size_t>(at - kinds.kernels.begin()));
-    if (at == kinds.kernels.end()) {
-      kinds.kernels.push_back(plan.kernels[k]);
+  const std::vector<size_t> kind_of = kinds_of(plan.kernels, kinds.kernels);
+  if (kinds.kernels.size() > kMostKinds) return {};
+  for (size_t k = 0; k < kind_of.size(); ++k) {
+    if (kind_of[k] == kinds.met.size()) {
       kinds.met.push_back(plan.met[k]);
       continue;
     }
     for (size_t n = 0; n < kMostSettings; ++n)
       kinds.met[kind_of[k]][n] &= plan.met[k][n];
   }
-  if (kinds.kernels.size() > kMostKinds) return {};
   const PairCases of_kinds = Builder(kinds).run();
-  PairCases out;
-  for (const PairCase& one : of_kinds.cases) {
-    out.cases.push_back({one.law, one.value, {}});
-    for (const size_t kind : kind_of)
-      out.cases.back().kernels.push_back(one.kernels[kind]);
-  }
+  PairCases out{for_all(of_kinds.cases, kind_of), {}};
   for (size_t k = 0; k < kind_of.size(); ++k) {
     out.can.push_back(of_kinds.can[kind_of[k]]);
     for (size_t n = 0; n < kMostSettings; ++n) out.can[k][n] |= plan.met[k][n];

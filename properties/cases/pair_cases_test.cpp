@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/capability/option_table.h"
+#include "properties/cases/triple_cases.h"
 #include "properties/run/runner.h"
 #include "properties/testing/fake_executor.h"
 
@@ -41,7 +42,7 @@ TEST(PairCases, WhatIsMissingIsMetAndNoOtherCaseMoves) {
   EXPECT_EQ(before.added_cases, 0);
   EXPECT_EQ(after.planned_cases, before.planned_cases);
   EXPECT_GT(after.added_cases, 0);
-  EXPECT_LE(after.added_cases, 240 / 8);
+  EXPECT_LE(after.added_cases, 240 / 8 + 240 / 32);
   EXPECT_GT(pairs_of(after).seen(), pairs_of(before).seen() + 100);
   EXPECT_EQ(pairs_of(after).added,
             pairs_of(after).seen() - pairs_of(before).seen());
@@ -81,6 +82,58 @@ TEST(PairCases, TwoOptionsThatAreWrongTogetherAreFound) {
   EXPECT_EQ(found, missed);
 }
 
+// Behind the cases for pairs, and few of them.
+TEST(TripleCases, MeetWhatTheirShareAllows) {
+  const RunResult result = run_fake(plan_of(480, true));
+  const MetPairs& met = pairs_of(result);
+  EXPECT_FALSE(some_failed(result));
+  EXPECT_LE(result.added_cases, 480 / 8 + 480 / 32);
+  EXPECT_GT(result.added_cases, 480 / 32);
+  ASSERT_TRUE(met.triples);
+  EXPECT_GT(met.added_triples, 0);
+  EXPECT_LE(*met.triples, met.possible_triples());
+}
+
+// Of three options first. The control: where all have met none are made.
+TEST(TripleCases, AreMadeOfWhatIsMissing) {
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  Scope scope;
+  keep_scope_to({kernel}, scope);
+  PairPlan plan{{find_law("agrees_with_oracle")},
+                1,
+                scope,
+                {&kernel.judged.info},
+                {PairTable{}},
+                6,
+                int64_t{1} << 40};
+  for (SettingSet& row : plan.met[0]) row.set();
+  const std::vector<PairCase> made = cases_for_triples(plan, {TripleSet{}});
+  EXPECT_EQ(made.size(), 6u);
+  TripleSet had(place_of_triple(0, 0, kMostSettings));
+  for (const PairCase& one : made) {
+    EXPECT_TRUE(one.kernels[0]);
+    const Inputs inputs = make_inputs(one.value);
+    KernelCall call = call_of(one.value, inputs, Operation::kForward);
+    call.want_lse = call.want_weights = true;
+    SettingSet options = settings_of(one.value, call);
+    for (size_t n = option_rows().size(); n < options.size(); ++n)
+      options[n] = false;
+    int fresh = 0;
+    for_triples(options, [&](size_t place) {
+      fresh += !had[place];
+      had[place] = true;
+    });
+    EXPECT_GT(fresh, 0) << to_string(one.value);
+  }
+  const std::vector<PairCase> again = cases_for_triples(plan, {TripleSet{}});
+  for (size_t n = 0; n < made.size(); ++n)
+    EXPECT_EQ(made[n].value, again[n].value);
+  plan.seed = 2;
+  EXPECT_NE(cases_for_triples(plan, {TripleSet{}})[0].value, made[0].value);
+  const TripleSet all(place_of_triple(0, 0, kMostSettings), true);
+  EXPECT_TRUE(cases_for_triples(plan, {all}).empty());
+}
+
 TEST(PairCases, AreTheSameForAnyNumberOfThreads) {
   RunOptions options = plan_of(240, true);
   const RunResult one = run_fake(options);
@@ -90,6 +143,7 @@ TEST(PairCases, AreTheSameForAnyNumberOfThreads) {
   EXPECT_EQ(pairs_of(one).settings, pairs_of(three).settings);
   EXPECT_EQ(pairs_of(one).met, pairs_of(three).met);
   EXPECT_EQ(pairs_of(one).apart, pairs_of(three).apart);
+  EXPECT_EQ(pairs_of(one).triples, pairs_of(three).triples);
   for (size_t n = 0; n < one.kernels[0].cells.size(); ++n)
     EXPECT_EQ(one.kernels[0].cells[n].checked,
               three.kernels[0].cells[n].checked);

@@ -11,11 +11,6 @@ int kinds_in(const std::pair<std::string, std::string>& pair) {
          (kind_of(pair.second) != pair.second);
 }
 
-// Of three settings in ascending order.
-size_t place_of(size_t a, size_t b, size_t c) {
-  return c * (c - 1) * (c - 2) / 6 + b * (b - 1) / 2 + a;
-}
-
 }  // namespace
 
 bool MetPairs::may_meet(size_t a, size_t b) const {
@@ -77,6 +72,7 @@ void MetPairs::add(const MetPairs& other) {
   if (other.settings.empty()) return;
   const size_t own = settings.size();
   triples = own == 0 ? other.triples : std::nullopt;
+  added_triples += other.added_triples;
   std::vector<size_t> at;  // of the other's settings, here
   if (apart.empty() != other.apart.empty() && own > 0) apart.clear();
   const bool knows_apart = own == 0 || !apart.empty();
@@ -103,18 +99,10 @@ void MetPairs::add(const MetPairs& other) {
 
 void PairCoverage::count(const Case& value, const KernelCall& call) {
   const SettingSet has = settings_of(value, call);
-  const size_t most = setting_rows().size();
-  std::vector<size_t> own;
-  for (size_t n = 0; n < most; ++n)
-    if (has[n]) {
-      with_[n] |= has;
-      own.push_back(n);
-    }
-  triples_.resize(place_of(0, 0, most));
-  for (size_t c = 2; c < own.size(); ++c)
-    for (size_t b = 1; b < c; ++b)
-      for (size_t a = 0; a < b; ++a)
-        triples_[place_of(own[a], own[b], own[c])] = true;
+  for (size_t n = 0; n < setting_rows().size(); ++n)
+    if (has[n]) with_[n] |= has;
+  triples_.resize(place_of_triple(0, 0, kMostSettings));
+  for_triples(has, [this](size_t place) { triples_[place] = true; });
 }
 
 void PairCoverage::add(const PairCoverage& other) {
@@ -129,7 +117,7 @@ MetPairs PairCoverage::met(const PairTable* can) const {
   for (size_t n = 0; n < setting_rows().size(); ++n)
     if (with_[n][n] || (can != nullptr && (*can)[n].any())) known.push_back(n);
   MetPairs out;
-  out.triples = std::count(triples_.begin(), triples_.end(), true);
+  out.triples = triples();
   for (const size_t a : known) {
     out.settings.push_back(setting_rows()[a].name);
     std::vector<bool>& row = out.met.emplace_back();
@@ -140,6 +128,10 @@ MetPairs PairCoverage::met(const PairTable* can) const {
       apart.push_back(!with_[a][b] && !(*can)[a][b] && may_meet_by_kind(a, b));
   }
   return out;
+}
+
+int64_t PairCoverage::triples() const {
+  return std::count(triples_.begin(), triples_.end(), true);
 }
 
 int64_t PairCoverage::pairs() const {

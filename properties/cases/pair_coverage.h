@@ -31,6 +31,7 @@ struct MetPairs {
   // Of three settings that met in one call; absent where that is not known, as
   // of shards together.
   std::optional<int64_t> triples = std::nullopt;
+  int64_t added_triples = 0;  // that met in cases made for pairs and triples
 
   bool may_meet(size_t a, size_t b) const;
   // Pairs that may meet; those of them that did; and those that never did, two
@@ -63,12 +64,14 @@ class PairCoverage {
   // `can`: pairs that cases can be made for, if somebody knows.
   MetPairs met(const PairTable* can = nullptr) const;
   const PairTable& table() const { return with_; }
-  // Pairs of two kinds, each once.
+  const TripleSet& triple_set() const { return triples_; }
+  // Of two and of three kinds, each once.
   int64_t pairs() const;
+  int64_t triples() const;
 
  private:
   PairTable with_{};
-  std::vector<bool> triples_;  // by place_of(); empty before the first call
+  TripleSet triples_;  // empty before the first call
 };
 
 }  // namespace qkvet::properties

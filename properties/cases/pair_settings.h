@@ -49,6 +49,24 @@ inline bool same_kind(std::string_view a, std::string_view b) {
 // The numbers of both settings: two of a kind never meet.
 bool may_meet_by_kind(size_t a, size_t b);
 
+// Of three settings in ascending order; TripleSet has a bit for each.
+inline constexpr size_t place_of_triple(size_t a, size_t b, size_t c) {
+  return c * (c - 1) * (c - 2) / 6 + b * (b - 1) / 2 + a;
+}
+using TripleSet = std::vector<bool>;  // empty: none
+
+// Calls seen(place) for every three of these.
+template <class Seen>
+void for_triples(const SettingSet& settings, Seen seen) {
+  std::vector<size_t> own;
+  for (size_t n = 0; n < kMostSettings; ++n)
+    if (settings[n]) own.push_back(n);
+  for (size_t c = 2; c < own.size(); ++c)
+    for (size_t b = 1; b < c; ++b)
+      for (size_t a = 0; a < b; ++a)
+        seen(place_of_triple(own[a], own[b], own[c]));
+}
+
 // Classes of numbers of rows and keys: from the first to the last of these.
 std::pair<int64_t, int64_t> extents_of_class(size_t value);
 // The classes of widths.

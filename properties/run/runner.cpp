@@ -11,6 +11,7 @@
 #include "properties/cases/option_use.h"
 #include "properties/cases/pair_cases.h"
 #include "properties/cases/pair_coverage.h"
+#include "properties/cases/triple_cases.h"
 #include "properties/cases/wide_cases.h"
 #include "properties/judging/visibility.h"
 #include "properties/run/failure.h"
@@ -33,6 +34,8 @@ constexpr int64_t kFirstRoundPerLaw = 4;
 constexpr int64_t kChunk = 16;
 // The twin is computed for one case in this many.
 constexpr int64_t kTwinEvery = 16;
+// What is added behind a plan: so much of its cases, and of what they cost.
+constexpr int64_t kShareOfWide = 32, kShareOfPairs = 8, kShareOfTriples = 32;
 // A kernel that has hung this often is not run any further.
 constexpr int kMostHangs = 2;
 
@@ -101,6 +104,7 @@ class Runner : public SubjectRun {
   bool is_stopped() const { return options_.stop && options_.stop(); }
   void replace_refused();
   void add_cases();
+  void run_added();
   Case case_of(const Law& law, int64_t number) const;
   PairCoverage pairs_of(size_t kernel) const;
   RunResult result();
@@ -140,7 +144,8 @@ class Runner : public SubjectRun {
   std::atomic<int64_t> replaced_{0};
   PairCases added_;
   int64_t first_added_ = 0;
-  std::vector<int64_t> pairs_before_;  // per kernel, without what was added
+  // Per kernel, without what was added.
+  std::vector<PairCoverage> pairs_before_;
   std::atomic<int64_t> progress_{0};
   std::atomic<int64_t> failing_{0};
 };
@@ -406,8 +411,11 @@ RunResult Runner::result() {
       use.tell(kernel.kernel.judged.info, kernel.drawn, kernel.never_drawn);
       const PairCoverage pairs = pairs_of(k);
       kernel.pairs = pairs.met(added_.can.empty() ? nullptr : &added_.can[k]);
-      if (!pairs_before_.empty())
-        kernel.pairs.added = pairs.pairs() - pairs_before_[k];
+      if (!pairs_before_.empty()) {
+        kernel.pairs.added = pairs.pairs() - pairs_before_[k].pairs();
+        kernel.pairs.added_triples =
+            pairs.triples() - pairs_before_[k].triples();
+      }
     }
     result.kernels.push_back(std::move(kernel));
   }
@@ -463,34 +471,51 @@ void Runner::add_cases() {
       asked_[0]->domain.subject != Subject::kAttention ||
       (options_.fail_fast && failing_ > 0))
     return;
-  // Of the plan: so much of its cases, and of what they cost.
-  constexpr int64_t kShare = 8;
-  constexpr int64_t kShareOfWide = 32;
   PairPlan plan{asked_, options_.seed, options_.scope, {}, {}, 0, 0};
   for (size_t k = 0; k < kernels_.size(); ++k) {
     const PairCoverage pairs = pairs_of(k);
     plan.kernels.push_back(&kernels_[k].judged.info);
     plan.met.push_back(pairs.table());
-    pairs_before_.push_back(pairs.pairs());
+    pairs_before_.push_back(pairs);
   }
   int64_t cost = 0;
   for (const Lane& lane : lanes_) cost += lane.cost;
+  const auto take = [&](int64_t share) {
+    plan.most_cost = cost / share;
+    plan.most_cases = planned_done_ / share;
+  };
   lacking_.clear();
+  first_added_ = cases_done_ + 1;
   {
     const Stopwatch watch(lanes_[0].time.generate);
-    plan.most_cost = cost / kShareOfWide;
-    plan.most_cases = planned_done_ / kShareOfWide;
-    std::vector<PairCase> wide = wide_cases(plan);
-    plan.most_cost = cost / kShare;
-    plan.most_cases = planned_done_ / kShare - std::ssize(wide);
-    added_ = cases_for_pairs(plan);
-    added_.cases.insert(added_.cases.begin(),
-                        std::make_move_iterator(wide.begin()),
-                        std::make_move_iterator(wide.end()));
+    take(kShareOfWide);
+    added_.cases = wide_cases(plan);
+    take(kShareOfPairs);
+    plan.most_cases -= std::ssize(added_.cases);
+    PairCases pairs = cases_for_pairs(plan);
+    added_.can = std::move(pairs.can);
+    for (PairCase& one : pairs.cases) added_.cases.push_back(std::move(one));
   }
-  first_added_ = cases_done_ + 1;
-  if (!added_.cases.empty())
-    run_round(first_added_, cases_done_ + std::ssize(added_.cases));
+  run_added();
+  {
+    const Stopwatch watch(lanes_[0].time.generate);
+    std::vector<TripleSet> met;
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      const PairCoverage pairs = pairs_of(k);
+      plan.met[k] = pairs.table();
+      met.push_back(pairs.triple_set());
+    }
+    take(kShareOfTriples);
+    for (PairCase& one : cases_for_triples(plan, met))
+      added_.cases.push_back(std::move(one));
+  }
+  run_added();
+}
+
+// Those that have not been run yet.
+void Runner::run_added() {
+  const int64_t last = first_added_ + std::ssize(added_.cases) - 1;
+  if (cases_done_ < last) run_round(cases_done_ + 1, last);
 }
 
 bool Runner::round() {

@@ -119,6 +119,7 @@ Json json_of(const properties::MetPairs& pairs) {
   }
   if (pairs.apart.empty()) return out;
   out["added"] = pairs.added;
+  if (pairs.triples) out["added_triples"] = pairs.added_triples;
   return out;
 }
 
@@ -137,6 +138,8 @@ properties::MetPairs met_pairs_of(const Json& json) {
   if (out.met.size() != out.settings.size()) return {};
   if (!json.contains("added")) out.apart.clear();
   out.added = count_of(json, "added");
+  if (json.contains("added_triples"))
+    out.added_triples = count_of(json, "added_triples");
   if (json.contains("triples")) out.triples = count_of(json, "triples");
   return out;
 }
@@ -169,8 +172,11 @@ std::string pairs_met_text(const properties::MetPairs& pairs) {
     out += fmt::format(", {} of them in added cases", grouped(pairs.added));
   if (pairs.triples)
     out +=
-        fmt::format("; and {} of {} triples whose pairs all met",
+        fmt::format("; and {} of {} possible triples, whose pairs all met",
                     grouped(*pairs.triples), grouped(pairs.possible_triples()));
+  if (pairs.triples && pairs.added_triples > 0)
+    out += fmt::format(", {} of them in added cases",
+                       grouped(pairs.added_triples));
   return out;
 }
 

@@ -20,7 +20,7 @@ Tally tally_of(const Json& result);
 Json json_of(const properties::MetPairs& pairs);
 properties::MetPairs met_pairs_of(const Json& json);
 // "2,913 of 3,120 possible pairs of 71 settings met in a call, 80 of them in
-// added cases; and 21,034 of 30,120 triples whose pairs all met".
+// added cases; and 21,034 of 30,120 possible triples, whose pairs all met".
 std::string pairs_met_text(const properties::MetPairs& pairs);
 // The same and "; never: windows with pages, and 206 more", or "" where there
 // were no calls.

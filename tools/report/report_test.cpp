@@ -324,7 +324,9 @@ TEST(Report, PairsThatNeverMetAreSaid) {
   EXPECT_EQ(
       line_with(made.text({.width = 1000}), "  pairs"),
       "  pairs       5 of 5 pairs of 4 settings met in a call; and 1 of 2 "
-      "triples whose pairs all met");
+      "possible triples, whose pairs all met");
+  pairs.added_triples = 1;
+  EXPECT_TRUE(has(made.text({.width = 1000}), "met, 1 of them in added cases"));
   pairs.triples.reset();
   pairs.met[0][1] = pairs.met[1][0] = false;
   EXPECT_EQ(line_with(made.text({.width = 1000}), "  pairs"),

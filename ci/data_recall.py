@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Which data finds which share of the faults: the same calls with other numbers.
+
+Usage: ci/data_recall.py QKVET OUT.jsonl [FAULTS]
+
+QKVET is the program. Cases of agrees_with_oracle are those of `qkvet emit`, for
+what every kernel takes and for each option beside that. Each fault that names
+this law is asked them with the data of the plan and, everything else as it is,
+with the data of each strategy. A line of OUT is a fault: how many cases it takes,
+and of each strategy how many of them failed. Faults that OUT has already are not
+asked again; they come in an order that mixes them, and FAULTS is how many of
+them are asked (all).
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import zlib
+
+LAW = "agrees_with_oracle"
+COMMON = ["attention", "causal", "gqa", "lse", "value_width", "cross_lengths"]
+# Beside what is common; of some the first is asked for with the second.
+OPTIONS = [["window"], ["mask"], ["bias"], ["softcap"], ["sink"], ["alibi"],
+           ["rope"], ["lengths"], ["packed"], ["window", "mask"],
+           ["key_lists", "key_list_lengths", "key_list_blocks"]]
+CASES_COMMON, CASES_OPTION = 60, 24
+MOST_CASES = 60  # of a fault, those with an option first
+# None: as it was drawn, of all data presets. Several: in turns.
+STRATEGIES = {
+    "all recipes": None,
+    "N(0,1)": ["normal"],
+    "one-hot": ["onehotv", "onehotk"],
+    "exact": ["lattice", "count"],
+    "extreme": ["ascending", "descending", "dominant", "large", "offset",
+                "cancelling", "heavy"],
+}
+OF_DATA = ("q=", "k=", "v=", "data=")
+
+
+def planned(program: str, words: list, cases: int) -> list:
+    with tempfile.TemporaryDirectory() as folder:
+        plan = pathlib.Path(folder) / "plan"
+        subprocess.run([program, "emit", plan, "--law", LAW, "--sizes", "medium",
+                        "--cases", str(cases), "--format", "recipe",
+                        "--options", ",".join(words)],
+                       check=True, capture_output=True)
+        asked = json.loads((plan / "plan.json").read_text())["cases"]
+    return [one["case"] for one in asked]
+
+
+def with_data(case: str, number: int, presets) -> str:
+    if presets is None:
+        return case
+    tokens = [one for one in case.split(",") if not one.startswith(OF_DATA)]
+    # Data stands in front of the seed; any order is read.
+    return ",".join(tokens + ["data=" + presets[number % len(presets)]])
+
+
+def verdicts(program: str, fault: str, cases: list) -> list:
+    """A word for each case: passed, FAIL, CRASH, unsupported."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("".join(case + "\n" for case in cases))
+        file.flush()
+        run = subprocess.run([program, "replay", "@" + file.name, "--kernel",
+                              fault, "--law", LAW, "--diagnose", "0"],
+                             capture_output=True, text=True)
+        begins = file.name + ":"
+    words = []
+    for line in run.stdout.splitlines():
+        if line.startswith(("FAIL", "CRASH")):
+            words.append(line.split()[0])
+        elif line.startswith(begins):
+            words.append(line.split()[1])
+    if len(words) != len(cases):
+        sys.exit(f"{fault}: {len(words)} verdicts of {len(cases)} cases\n"
+                 f"{run.stderr}")
+    return words
+
+
+def names_of_faults(program: str) -> list:
+    listed = subprocess.run([program, "list", "faults", "--json"], check=True,
+                            capture_output=True, text=True).stdout
+    faults = [json.loads(line) for line in listed.splitlines()]
+    names = [one["name"] for one in faults if LAW in one["killed_by"]]
+    return sorted(names, key=lambda name: zlib.crc32(name.encode()))
+
+
+def main() -> int:
+    if len(sys.argv) not in (3, 4):
+        print(__doc__, file=sys.stderr)
+        return 2
+    program, out = sys.argv[1], pathlib.Path(sys.argv[2])
+    known = set()
+    if out.exists():
+        known = {json.loads(line)["kernel"]
+                 for line in out.read_text().splitlines()}
+    cases = [case for words in OPTIONS
+             for case in planned(program, COMMON + words, CASES_OPTION)]
+    cases += planned(program, COMMON, CASES_COMMON)
+    names = names_of_faults(program)
+    asked = names[:int(sys.argv[3])] if len(sys.argv) == 4 else names
+    with open(out, "a") as lines:
+        for fault in asked:
+            if fault in known:
+                continue
+            drawn = verdicts(program, fault, cases)
+            taken = [case for case, word in zip(cases, drawn)
+                     if word not in ("unsupported", "gave")][:MOST_CASES]
+            row = {"kernel": fault, "cases": len(taken), "faults": len(names),
+                   "failed": {}}
+            for strategy, presets in STRATEGIES.items():
+                words = verdicts(program, fault,
+                                 [with_data(case, n, presets)
+                                  for n, case in enumerate(taken)])
+                row["failed"][strategy] = sum(word in ("FAIL", "CRASH")
+                                              for word in words)
+            print(json.dumps(row), file=lines, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
