@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
@@ -144,9 +145,13 @@ ExitCode list_conventions(bool json) {
   const ParsedConventions& known = built_in_conventions();
   if (!known.error.empty()) return wrong_use(known.error);
   if (!json) fmt::print("conventions\n");
+  size_t width = 0;
+  for (const Convention& convention : known.values)
+    width = std::max(width, convention.id.size());
   for (const Convention& convention : known.values) {
     if (!json) {
-      fmt::print("  {:<18} {}\n", convention.id, plain(convention.title));
+      fmt::print("  {:<{}}  {}\n", convention.id, width,
+                 plain(convention.title));
       continue;
     }
     const KernelInfo& declared = convention.declared;
