@@ -114,13 +114,15 @@ function(qkvet_add_controls_check name)
     --cases ${arg_CASES})
   qkvet_set_test(check.controls_${name} TIMEOUT 900 LABELS check COST 500)
 endfunction()
-qkvet_add_controls_check(a_to_h "a*" "b[!afl]*" "[c-e]*" "f[!1al]*" "fl[!a]*"
+qkvet_add_controls_check(a_to_h "a*" "b[!afl]*" "c[!h]*" "[de]*" "f[!1al]*" "fl[!a]*"
   "g*" "hal[!f]*")
 qkvet_add_controls_check(half "bf16_*" "blocks*" "f16_*" "fast_*" "flash_p_*"
   "half_*" CASES 1400)
 qkvet_add_controls_check(i_to_z "[i-pr-z]*")
-# Its q, k and v lie in one block, which hardly a case of others has.
+# Its q, k and v lie in one block, or its keys in groups of channels, which hardly
+# a case of others has.
 qkvet_add_controls_check(one_block "q*")
+qkvet_add_controls_check(channel_groups "ch*")
 qkvet_add_controls_check(backward "backward_[!h]*")
 qkvet_add_controls_check(backward_half "backward_h*")
 qkvet_add_controls_check(caches "cache_*")

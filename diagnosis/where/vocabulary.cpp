@@ -34,8 +34,10 @@ constexpr std::string_view kNumbers[] = {"Tk",
                                          "cache.rollback",
                                          "rope.first",
                                          "context"};
-// Of a call and not of a case, or a number that every case has by chance.
-constexpr std::array<std::string_view, 2> kLeftOut = {"mistake", "scale.bits"};
+// Of a call and not of a case, a number that every case has by chance, or one
+// of which a made phrase speaks.
+constexpr std::array<std::string_view, 3> kLeftOut = {"mistake", "scale.bits",
+                                                      "channel_group"};
 
 // How people say it: "" is "... is given".
 struct Phrase {
@@ -71,8 +73,6 @@ constexpr Phrase kPhrases[] = {
      "no row has a bias of its own"},
     {"alibi.members", "each member has slopes of its own",
      "no member has slopes of its own"},
-    {"channel_group", "keys lie in groups of channels",
-     "keys lie in no groups of channels"},
     {"scale.given", "a scale is given", "no scale is given"},
     {"scale.is_one", "the scale is 1", "the scale is not 1"},
     {"scale.negative", "the scale is negative", "the scale is not negative"},
@@ -91,6 +91,8 @@ constexpr Phrase kMade[] = {
     {"(mask || bias || window || softcap || sink || alibi || dropout)",
      "a mask, bias, window, softcap, sink, alibi or dropout is given",
      "no mask, bias, window, softcap, sink, alibi or dropout is given"},
+    {"(channel_group > 0)", "keys lie in groups of channels",
+     "keys lie in no groups of channels"},
     {"rows(hidden > 0)", "a row has a masked key", "no row has a masked key"},
     {"rows(seen == 0)", "a row sees no key", "every row sees a key"},
     {"rows(seen > 0)", "a row sees a key", "no row sees a key"},

@@ -45,6 +45,8 @@ struct Pair {
 const Pair kPairs[] = {
     {"a mask, bias, window, softcap, sink, alibi or dropout is given",
      kOne + "Tq2,Tk2,sink=one", kOne + "Tq2,Tk2,causal=tl"},
+    {"keys lie in groups of channels", "B1,H1,d4,Tq1,Tk2,page=2,pool=x",
+     "B1,H1,d4,Tq1,Tk2,page=2"},
     {"a row has a masked key", kOne + "Tq2,Tk2,causal=tl",
      kOne + "Tq1,Tk2,causal=br"},
     {"a row sees no key", kOne + "Tq3,Tk2,causal=br",

@@ -63,10 +63,10 @@ void print(Scores scores) {
       scores.seconds[scores.seconds.size() / 2], scores.seconds.back());
 }
 
-// By day one in twelve; at night the others follow in turns, so that each line
+// By day one in sixteen; at night the others follow in turns, so that each line
 // of totals is of a fair sample.
 TEST(WhereScores, OfAllKnownFaults) {
-  constexpr int kShare = 12;
+  constexpr int kShare = 16;
   const Opened opened = open_for_test(QKVET_FAULTY);
   ASSERT_NE(opened.executor, nullptr) << opened.error;
   const std::vector<KernelUnderTest> kernels =
@@ -79,7 +79,7 @@ TEST(WhereScores, OfAllKnownFaults) {
     ASSERT_FALSE(scores.seconds.empty());
     print(scores);
   }
-  // Of all; a sample of 30 is one in ten off now and then.
+  // Of all; a sample of 25 is one in ten off now and then.
   const int least = at_night() ? 6 : 5;
   EXPECT_GE(10 * scores.right, least * scores.faults);
   // Held against 200 cases, a sentence that is true of 95 % of all is below

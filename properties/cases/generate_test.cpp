@@ -236,6 +236,8 @@ TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {
   for (const Law* law : all_laws()) {
     // T = 1 is what it is about: the runner leaves it out.
     if (law == find_law("lone_token_gradients_are_exact")) continue;
+    // 5 channels are no groups of 16 bytes.
+    if (law == find_law("channel_groups_change_nothing")) continue;
     for (int64_t n = 1; n <= 60; ++n) {
       const Case value = planned_case(*law, 3, n, scope);
       ASSERT_EQ(invalid_reason(value), "") << to_string(value);

@@ -79,6 +79,8 @@ void add_smaller_extents(const Case& value, Collector& out) {
   }
   for (const auto extent :
        {&Shape::B, &Shape::Tq, &Shape::Tk, &Shape::d, &Shape::dv}) {
+    // Groups of channels have steps of their own: add_simpler_pages().
+    if (extent == &Shape::d && channel_group_of(value) > 0) continue;
     const int64_t now = s.*extent;
     for (const int64_t next : {int64_t{1}, now / 2, now - now / 4, now - 1})
       if (next >= 1 && next < now)

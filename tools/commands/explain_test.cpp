@@ -61,7 +61,7 @@ TEST(Explain, AnUnknownNameGetsOneLineAndNamesThatAreNear) {
       {"7", "no exit code (0 .. 4); `qkvet list` and"},
       {"flash_attention", "perhaps flax_attention, flash_attention_2, "},
       {"ggmll", "perhaps ggml;"},
-      {"vllm_paged", "perhaps vllm;"},
+      {"vllm_paged", "perhaps vllm, vllm_paged_attention;"},
       {"faulty/none", "\"faulty/none\" is no law, no fault"}};
   for (const auto& row : rows) {
     const Ran ran = run_qkvet(std::string("explain ") + row.name);

@@ -250,7 +250,7 @@ TEST(FaultsCommand, RefusesInOneLine) {
     const char *arguments, *part;
   } rows[] = {{"--kernel scalar/plain", "scalar/plain: tells no fault"},
               {"--kernel 'faulty/nothing'", "faulty/nothing"},
-              {"--law nothing", "no law is named \"nothing\"; `qkvet list"},
+              {"--law xyzzy", "no law is named \"xyzzy\"; `qkvet list"},
               {"--law weight_sums_to_one",
                "\"weight_sums_to_one\"; perhaps weights_sum_to_one; `"},
               {"--budget soon", "--budget soon: allowed is a time"},

@@ -201,7 +201,7 @@ TEST_F(Fuzz, WrongUseIsOneLine) {
        "no kernel is named \"no/kernel\"; `qkvet list kernels` shows all"},
       {"fuzz shapes -k scalr/plain", "\"scalr/plain\"; perhaps scalar/plain; "},
       {"fuzz shapes -k scalar/plane",
-       "\"scalar/plane\"; perhaps scalar/plain; "},
+       "\"scalar/plane\"; perhaps scalar/plain, "},
       {"fuzz shapes --law cache_length_grows", "no law of the target shapes"},
       {"fuzz shapes --law nonsense", "nonsense"},
       {"fuzz differential -k scalar/plain", "wants two kernels, and got 1"},

@@ -114,7 +114,7 @@ int add_library(SelectedKernels& selected, const LibrarySpec& library,
 struct Globs {
   const std::vector<std::string>& globs;
   std::vector<bool> used = std::vector<bool>(globs.size());
-  std::vector<std::string> seen;  // names that were held against them
+  std::vector<std::string> seen = {};  // names that were held against them
 
   bool accept(const std::string& name) {
     seen.push_back(name);

@@ -266,12 +266,14 @@ TEST(TemplatesRefuse, ExamplesDoSo) {
 }
 
 // The list has all tensors: behind the last one there is nothing but the width
-// of its entries, which says nothing where that tensor is absent.
+// of its entries and that of groups of channels, which say nothing where their
+// tensors are absent.
 TEST(TemplatesRefuse, TheListIsWhole) {
   const auto tensors = tensors_of("qkvet_forward_args");
   ASSERT_GT(tensors.size(), 25u);
   EXPECT_EQ(tensors.back().at + sizeof(qkvet_tensor) +
-                sizeof(qkvet_forward_args::key_block_size),
+                sizeof(qkvet_forward_args::key_block_size) +
+                sizeof(qkvet_forward_args::channel_group),
             sizeof(qkvet_forward_args));
 }
 

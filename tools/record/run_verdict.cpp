@@ -26,6 +26,7 @@ std::string kernel_open(const RunRecord& record, const Json& kernel,
   const std::string name = text_of(kernel, "kernel");
   const Json* refused = nullptr;
   bool all_refused = true;
+  std::string undecided;
   for (const Json* result : results) {
     const std::string verdict = text_of(*result, "verdict");
     if (verdict == "unsupported")
@@ -33,11 +34,14 @@ std::string kernel_open(const RunRecord& record, const Json& kernel,
     else
       all_refused = false;
     const bool open = verdict == "gave up" || verdict == "mistrusted";
-    if (!open || is_as_before(*result)) continue;
+    if (!open || is_as_before(*result) || !undecided.empty()) continue;
     const std::string reason = text_of(*result, "reason");
-    return name + ", " + text_of(*result, "law") + " " + verdict + ": " +
-           (reason.empty() ? "no case was judged" : reason);
+    undecided = name + ", " + text_of(*result, "law") + " " + verdict + ": " +
+                (reason.empty() ? "no case was judged" : reason);
   }
+  // Where nothing passed, why it is refused tells more.
+  if (!undecided.empty() && (passed_one(results) || refused == nullptr))
+    return undecided;
   // A kernel that was not asked for by name may refuse everything.
   if (!passed_one(results) &&
       !(all_refused && is_set(record.end, "by_default")))

@@ -23,10 +23,13 @@ std::vector<const qkvet_kernel*> half_faults(Storage type) {
   });
 }
 
-// Those that a row without a key shows, or the workspace of a host.
+// Those that a row without a key shows, or the workspace of a host, or pages of
+// groups of channels.
 bool needs_other_call(const qkvet_kernel* kernel) {
   const std::string name = kernel->name;
-  return name == "faulty/hidden_scores_overflow_f16" ||
+  const qkvet_capabilities& can = *kernel->capabilities;
+  return (can.options & QKVET_OPTION_PAGED_CHANNEL_GROUPS) != 0 ||
+         name == "faulty/hidden_scores_overflow_f16" ||
          name == "faulty/parts_in_scratch_of_storage_size";
 }
 

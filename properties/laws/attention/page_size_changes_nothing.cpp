@@ -28,8 +28,8 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 // Pages that are not all of a member, so that there are larger ones.
 Case constrain(Case value) {
-  value = with_pages(std::move(value));
   value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
+  value = with_pages(std::move(value));
   if (value.paging.size >= value.shape.Tk) value.paging.size = 1;
   return value;
 }
