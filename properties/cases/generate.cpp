@@ -52,17 +52,23 @@ Case drawn_case(const Law& law, uint64_t seed, int64_t number,
 
 Case planned_case(const Law& law, uint64_t seed, int64_t number,
                   const Scope& scope) {
-  // Another draw in place of one that would be refused.
+  // Another draw in place of one that would be refused, or that a law has made
+  // as long in both extents as it was in one.
   constexpr uint64_t kDraws = 8;
   constexpr uint64_t kNextSeed = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
-  const Case first = drawn_case(law, seed, number, scope);
-  if (auto declared = declared_case(law, scope, first)) return *declared;
-  for (uint64_t draw = 1; draw < kDraws; ++draw)
-    if (auto declared = declared_case(
-            law, scope,
-            drawn_case(law, seed + draw * kNextSeed, number, scope)))
-      return *declared;
-  return first;
+  constexpr int64_t kMostWork = int64_t{1} << 28;
+  std::optional<Case> undeclared;
+  for (uint64_t draw = 0; draw < kDraws; ++draw) {
+    const Case drawn = drawn_case(law, seed + draw * kNextSeed, number, scope);
+    const auto declared = declared_case(law, scope, drawn);
+    const Case& value = declared ? *declared : drawn;
+    // Who pins extents wants them as they are.
+    const bool is_dear = scope.pins.empty() && work_of(value.shape) > kMostWork;
+    if (is_dear && (undeclared || draw + 1 < kDraws)) continue;
+    if (declared) return value;
+    if (!undeclared) undeclared = value;
+  }
+  return *undeclared;
 }
 
 std::string undeclared_need(const Law& law, const Scope& scope) {

@@ -228,6 +228,16 @@ TEST(Generate, SingleValuesGoAlongWhenExtentsShrink) {
   for (const Case& one : cases) EXPECT_EQ(invalid_reason(one), "");
 }
 
+// Laws that make both extents alike would make a long one of each.
+TEST(Generate, NoCaseIsTooDear) {
+  for (const Law* law : all_laws())
+    for (int64_t n = 1; n <= 12000; n += 8) {
+      const Case value = planned_case(*law, 1, n);
+      ASSERT_LE(work_of(value.shape), int64_t{1} << 28)
+          << law->id << " " << to_string(value);
+    }
+}
+
 TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {
   Scope scope;
   std::string error;
