@@ -19,6 +19,8 @@ import sys
 import tempfile
 import zlib
 
+from first_reports import asked_before
+
 LAW = "agrees_with_oracle"
 COMMON = ["attention", "causal", "gqa", "lse", "value_width", "cross_lengths"]
 # Beside what is common; of some the first is asked for with the second.
@@ -92,10 +94,7 @@ def main() -> int:
         print(__doc__, file=sys.stderr)
         return 2
     program, out = sys.argv[1], pathlib.Path(sys.argv[2])
-    known = set()
-    if out.exists():
-        known = {json.loads(line)["kernel"]
-                 for line in out.read_text().splitlines()}
+    known = asked_before(out)
     cases = [case for words in OPTIONS
              for case in planned(program, COMMON + words, CASES_OPTION)]
     cases += planned(program, COMMON, CASES_COMMON)

@@ -53,15 +53,18 @@ def first_report(program: str, fault: str, record: pathlib.Path) -> dict:
     return row
 
 
+def asked_before(out: pathlib.Path) -> set:
+    """Kernels that have a line in OUT."""
+    lines = out.read_text().splitlines() if out.exists() else []
+    return {json.loads(line)["kernel"] for line in lines}
+
+
 def main() -> int:
     if len(sys.argv) != 3:
         print(__doc__, file=sys.stderr)
         return 2
     program, out = sys.argv[1], pathlib.Path(sys.argv[2])
-    known = set()
-    if out.exists():
-        known = {json.loads(line)["kernel"]
-                 for line in out.read_text().splitlines()}
+    known = asked_before(out)
     with tempfile.TemporaryDirectory() as folder, open(out, "a") as lines:
         names = names_of_faults(program)
         for fault in names:

@@ -37,6 +37,9 @@ class Draw {
 
 // What the scores of a case cost, about in products of two numbers.
 int64_t work_of(const Shape& s);
+// Whether no plan holds a case of this shape. A law that makes both extents
+// alike makes a long one of each, and its masks may take all memory.
+bool is_too_much_work(const Shape& s);
 
 // How large the extents of a case are; most are small.
 SizeClass draw_size(Draw& draw, SizeClass largest);

@@ -175,6 +175,11 @@ int64_t work_of(const Shape& s) {
   return s.B * s.H * s.Tq * s.Tk * (s.d + s.dv + kExponential);
 }
 
+bool is_too_much_work(const Shape& s) {
+  constexpr int64_t kMostWork = int64_t{1} << 28;
+  return work_of(s) > kMostWork;
+}
+
 SizeClass draw_size(Draw& draw, SizeClass largest) {
   const int64_t percent = draw.range(0, 99);
   const SizeClass drawn = percent < kPercentLong ? SizeClass::kLong

@@ -56,14 +56,13 @@ Case planned_case(const Law& law, uint64_t seed, int64_t number,
   // as long in both extents as it was in one.
   constexpr uint64_t kDraws = 8;
   constexpr uint64_t kNextSeed = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
-  constexpr int64_t kMostWork = int64_t{1} << 28;
   std::optional<Case> undeclared;
   for (uint64_t draw = 0; draw < kDraws; ++draw) {
     const Case drawn = drawn_case(law, seed + draw * kNextSeed, number, scope);
     const auto declared = declared_case(law, scope, drawn);
     const Case& value = declared ? *declared : drawn;
     // Who pins extents wants them as they are.
-    const bool is_dear = scope.pins.empty() && work_of(value.shape) > kMostWork;
+    const bool is_dear = scope.pins.empty() && is_too_much_work(value.shape);
     if (is_dear && (undeclared || draw + 1 < kDraws)) continue;
     if (declared) return value;
     if (!undeclared) undeclared = value;

@@ -85,6 +85,16 @@ bool keeps_options(const Case& value, const std::vector<size_t>& wanted) {
 
 }  // namespace
 
+bool CaseBudget::takes(const Case& value) {
+  const int64_t cost = cost_of(value);
+  const bool has_room = cost_ + cost <= most_cost_;
+  if (has_room)
+    cost_ += cost;
+  else
+    ++too_dear_;
+  return has_room;
+}
+
 SettingSet set_of(const std::vector<size_t>& settings) {
   SettingSet out;
   for (const size_t one : settings) out[one] = true;
@@ -123,8 +133,9 @@ std::optional<MadeCase> make_case(const PairPlan& plan, uint32_t stream,
     id = id * 131 + static_cast<uint32_t>(one) + 1;
   Draw draw([&] { return philox_u64(plan.seed, stream, id, next++); });
   std::optional<Case> value = draw_with(draw, law, plan.scope, wanted);
-  if (!value || !keeps_pins(plan.scope, *value) ||
-      !keeps_options(*value, wanted) || !invalid_reason(*value).empty())
+  if (!value || is_too_much_work(value->shape) ||
+      !keeps_pins(plan.scope, *value) || !keeps_options(*value, wanted) ||
+      !invalid_reason(*value).empty())
     return std::nullopt;
   MadeCase made{{&law, *value, {}}, {}};
   for (const KernelInfo* kernel : plan.kernels) {

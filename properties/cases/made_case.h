@@ -23,6 +23,22 @@ struct MadeCase {
   std::vector<std::vector<SettingSet>> has;  // [kernel][call]
 };
 
+// What added cases may cost together.
+class CaseBudget {
+ public:
+  explicit CaseBudget(int64_t most_cost) : most_cost_(most_cost) {}
+  // Whether there is room for the case, which takes it then.
+  bool takes(const Case& value);
+  // So many were left out for what they cost that no more are looked for.
+  bool is_spent() const { return too_dear_ >= kMostTooDear; }
+
+ private:
+  static constexpr int kMostTooDear = 16;
+  int64_t most_cost_;
+  int64_t cost_ = 0;
+  int too_dear_ = 0;
+};
+
 SettingSet set_of(const std::vector<size_t>& settings);
 bool holds(const std::vector<SettingSet>& calls, const SettingSet& wanted);
 size_t options_in(const std::vector<size_t>& settings);

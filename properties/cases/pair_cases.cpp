@@ -12,8 +12,6 @@ namespace {
 constexpr uint32_t kFirstTries = 8;
 constexpr uint32_t kTries = 2;
 constexpr int kMostExtensions = 16;
-// The dear cases that are left out until no further ones are looked for.
-constexpr int kMostTooDear = 16;
 
 using Pair = std::pair<size_t, size_t>;
 
@@ -37,7 +35,7 @@ class Builder {
     const bool knows_all = drawn_ < most_draws() / 2;
     for (const Pair& pair : pairs_) {
       if (std::ssize(found_.cases) >= plan_.most_cases ||
-          drawn_ >= most_draws() || too_dear_ >= kMostTooDear)
+          drawn_ >= most_draws() || budget_.is_spent())
         break;
       if (is_missing(pair)) add_case(pair);
     }
@@ -222,13 +220,7 @@ class Builder {
 
   void add_case(const Pair& pair) {
     std::optional<MadeCase> made = widest(pair);
-    if (!made) return;
-    const int64_t cost = cost_of(made->one.value);
-    if (cost_ + cost > plan_.most_cost) {
-      ++too_dear_;
-      return;
-    }
-    cost_ += cost;
+    if (!made || !budget_.takes(made->one.value)) return;
     for (size_t k = 0; k < made->has.size(); ++k)
       for (const SettingSet& call : made->has[k])
         for (size_t n = 0; n < setting_rows().size(); ++n)
@@ -243,9 +235,8 @@ class Builder {
   std::vector<Pair> pairs_;
   std::vector<PairTable> missing_;
   PairCases found_;
-  int64_t cost_ = 0;
+  CaseBudget budget_{plan_.most_cost};
   int64_t drawn_ = 0;
-  int too_dear_ = 0;  // cases that were left out for what they cost
 };
 
 }  // namespace

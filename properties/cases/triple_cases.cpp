@@ -26,7 +26,7 @@ class TripleBuilder {
   std::vector<PairCase> run() {
     for (const Triple& triple : in_order()) {
       if (std::ssize(cases_) >= plan_.most_cases || drawn_ >= most_draws() ||
-          too_dear_ >= kMostTooDear)
+          budget_.is_spent())
         break;
       if (is_missing(triple.place())) add_case(triple);
     }
@@ -159,13 +159,7 @@ class TripleBuilder {
 
   void add_case(const Triple& triple) {
     std::optional<MadeCase> made = widest(triple);
-    if (!made) return;
-    const int64_t cost = cost_of(made->one.value);
-    if (cost_ + cost > plan_.most_cost) {
-      ++too_dear_;
-      return;
-    }
-    cost_ += cost;
+    if (!made || !budget_.takes(made->one.value)) return;
     for (size_t k = 0; k < made->has.size(); ++k)
       for (const SettingSet& call : made->has[k])
         for_triples(call, [&](size_t place) { missing_[k][place] = false; });
@@ -176,15 +170,13 @@ class TripleBuilder {
   static constexpr uint32_t kStream = 0x74726970, kOrderStream = 0x6f726472;
   // Laws that are tried for a triple, and further settings for a case.
   static constexpr int kMostLaws = 3, kMostExtensions = 8;
-  static constexpr int kMostTooDear = 16;
 
   const PairPlan& plan_;
   std::vector<const Law*> laws_;
   std::vector<TripleSet> missing_;
   std::vector<PairCase> cases_;
-  int64_t cost_ = 0;
+  CaseBudget budget_{plan_.most_cost};
   int64_t drawn_ = 0;
-  int too_dear_ = 0;  // cases that were left out for what they cost
 };
 
 // Whose pairs have met, in one call or in three, and which has not itself.
