@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // paged_attention_v1() and paged_attention_v2() of vllm-project/vllm v0.6.6,
 // csrc/cpu/attention.cpp, whole: one query a member against pages of 16
-// tokens. The second one takes 512 keys at a time and merges.
-#include <cstring>
-
+// tokens, keys in groups of channels (channel_group). The second one takes 512
+// keys at a time and merges.
 #include "adapter.h"
 
 // Theirs, which needs torch_stub/ for PyTorch.
@@ -20,27 +19,6 @@ at::ScalarType type_of(const qkvet_tensor& t) {
                                             : at::ScalarType::Half;
 }
 
-// A pool as their cache lies: keys [pages, Hkv, d/x, 16, x] with x elements in
-// 16 bytes, values [pages, Hkv, d, 16]. Bits are moved, whosever they are.
-template <typename Element>
-std::vector<char> cache_of(const qkvet_tensor& pool, int64_t x) {
-  const auto* from = reinterpret_cast<const Element*>(foreign::data_of(pool));
-  const int64_t d = pool.shape[3], block = kPage * d;
-  const int64_t count = pool.shape[0] * pool.shape[1] * block;
-  std::vector<char> cache(static_cast<size_t>(count) * sizeof(Element));
-  auto* to = reinterpret_cast<Element*>(cache.data());
-  for (int64_t n = 0; n < count; ++n) {
-    const int64_t token = n % block / d, c = n % d;
-    to[n - n % block + (c / x * kPage + token) * x + c % x] = from[n];
-  }
-  return cache;
-}
-
-std::vector<char> cache_of(const qkvet_tensor& pool, bool keys) {
-  const int64_t bytes = pool.dtype.bits / 8, x = keys ? 16 / bytes : 1;
-  return bytes == 4 ? cache_of<float>(pool, x) : cache_of<uint16_t>(pool, x);
-}
-
 // Lengths and slopes as they want them, and what is the same for both.
 struct Paged {
   explicit Paged(const qkvet_forward_args& a)
@@ -49,15 +27,14 @@ struct Paged {
         H(a.q.shape[1]),
         Hkv(a.k.shape[1]),
         d(a.q.shape[3]),
+        x(a.channel_group),
         columns(a.block_table.shape[1]),
         scale(a.scale_given != 0 ? a.scale
                                  : 1 / std::sqrt(static_cast<double>(d))),
-        keys(cache_of(a.k, /*keys=*/true)),
-        values(cache_of(a.v, /*keys=*/false)),
         out(foreign::data_of(a.o), {B, H, d}, type),
         query(foreign::data_of(a.q), {B, H, d}, type),
-        k(keys.data(), {a.k.shape[0], Hkv, d / 8, kPage, 8}, type),
-        v(values.data(), {a.k.shape[0], Hkv, d, kPage}, type),
+        k(foreign::data_of(a.k), {a.k.shape[0], Hkv, d / x, kPage, x}, type),
+        v(foreign::data_of(a.v), {a.k.shape[0], Hkv, d, kPage}, type),
         table(foreign::data_of(a.block_table), {B, columns}),
         lengths(static_cast<size_t>(B)),
         seq_lens(lengths.data(), {B}) {
@@ -69,9 +46,8 @@ struct Paged {
   }
 
   at::ScalarType type;
-  int64_t B, H, Hkv, d, columns;
+  int64_t B, H, Hkv, d, x, columns;
   double scale;
-  std::vector<char> keys, values;
   torch::Tensor out, query, k, v, table;
   std::vector<int> lengths;
   torch::Tensor seq_lens;
@@ -112,8 +88,9 @@ qkvet_status in_partitions(const qkvet_kernel*, qkvet_context*,
 void declare(qkvet_capabilities& c) {
   c.options |= QKVET_OPTION_SCALE | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
                QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_GROUPED_HEADS |
-               QKVET_OPTION_ALIBI | QKVET_OPTION_LENGTHS | QKVET_OPTION_PAGED;
-  c.flags = QKVET_FLAG_PAGES_ONLY;
+               QKVET_OPTION_ALIBI | QKVET_OPTION_LENGTHS | QKVET_OPTION_PAGED |
+               QKVET_OPTION_PAGED_CHANNEL_GROUPS;
+  c.flags = QKVET_FLAG_PAGES_ONLY | QKVET_FLAG_CHANNEL_GROUPS_ONLY;
   c.tq = {1, 1, 1};
   c.d = {64, 128, 16};
   c.page_size_count = 1;

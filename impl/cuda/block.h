@@ -44,16 +44,16 @@ __device__ inline float with_alibi(float score, float slope, int distance) {
 // Tokens first, first + 1, ... of k or v of a member and key/value head into
 // rows of `stride` floats. What is not before `end`, and channels from `width`
 // to `padded`, are 0: nothing beyond a length is ever read.
-template <class T>
-__device__ void load_tokens(const DeviceCall& call, const DeviceTensor& from,
-                            int b, int head, int first, int end, int rows,
-                            int width, int padded, float* to, int stride) {
+template <class T, class Tokens>
+__device__ void load_tokens(const DeviceCall& call, const Tokens& from, int b,
+                            int head, int first, int end, int rows, int width,
+                            int padded, float* to, int stride) {
   for (int n = threadIdx.x; n < rows * padded; n += kBlockThreads) {
     const int row = n / padded, c = n % padded;
     float value = 0;
     if (first + row < end && c < width) {
       const T* const at = call.token<const T>(from, b, head, first + row);
-      value = to_f32(at[c * from.step[3]]);
+      value = to_f32(at[from.channel(c)]);
     }
     to[row * stride + c] = value;
   }

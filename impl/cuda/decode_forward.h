@@ -15,7 +15,7 @@ __global__ void store_new_tokens(DeviceCall call) {
   const int n = blockIdx.x, b = blockIdx.y / call.kv_heads;
   const int kv = blockIdx.y % call.kv_heads, j = call.held_by(b) + n;
   for (int c = threadIdx.x; c < call.width; c += kBlockThreads) {
-    call.token<T>(call.k, b, kv, j)[c * call.k.step[3]] =
+    call.token<T>(call.k, b, kv, j)[call.k.channel(c)] =
         call.k_new.at<const T>(b, kv, n)[c * call.k_new.step[3]];
   }
   for (int c = threadIdx.x; c < call.value_width; c += kBlockThreads) {
@@ -88,7 +88,8 @@ qkvet_status decode_forward(const qkvet_kernel* self, qkvet_context*,
 
 inline constexpr uint64_t kDecodeOptions =
     kDeviceOptions | kServingOptions | kListOptions |
-    QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR;
+    QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
+    QKVET_OPTION_PAGED_CHANNEL_GROUPS;
 
 template <class Hooks>
 constexpr qkvet_kernel decode_kernel(const char* name, const char* description,

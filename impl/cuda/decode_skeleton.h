@@ -35,6 +35,7 @@ struct DecodeHooks {
                                    int i) {
     return call.row<const T>(call.q, b, head, i);
   }
+  __device__ static DeviceKeys keys(const DeviceCall& call) { return call.k; }
   // The key that row i of a member stands at.
   __device__ static int position(const DeviceCall& call, int b, int i) {
     return call.position(b, i);
@@ -211,8 +212,8 @@ __global__ void decode_part(DeviceCall call, DecodeParts parts) {
     if (!begin_tile<Hooks, kWidth>(call, b, own, lane, j, &row)) {
       continue;
     }
-    load_tokens<T>(call, call.k, b, kv, j, end, kDecodeKeys, call.width, kWidth,
-                   memory.kv, Memory::kStride);
+    load_tokens<T>(call, Hooks::keys(call), b, kv, j, end, kDecodeKeys,
+                   call.width, kWidth, memory.kv, Memory::kStride);
     __syncthreads();
     weigh_tile<kWidth>(memory, own, lane, j, end, call.scale, &row);
     __syncthreads();  // the keys make room

@@ -19,6 +19,19 @@ struct DeviceTensor {
   __device__ T* at(int64_t a, int64_t b, int64_t c) const {
     return static_cast<T*>(data) + a * step[0] + b * step[1] + c * step[2];
   }
+  // Where channel c of a row lies behind its first.
+  __device__ int64_t channel(int c) const { return c * step[3]; }
+};
+
+// Keys, whose channels may lie in groups (kernel.h: channel_group).
+struct DeviceKeys : DeviceTensor {
+  int group = 0;           // channels of one; 0: they are no groups
+  int64_t group_step = 0;  // from one to the next; step[3] is that within one
+
+  __device__ int64_t channel(int c) const {
+    return group == 0 ? c * step[3]
+                      : c / group * group_step + c % group * step[3];
+  }
 };
 
 // Keys [begin, end).
@@ -71,7 +84,8 @@ struct DeviceCall {
   int batch = 0, heads = 0, kv_heads = 0, group = 0;
   int queries = 0, keys = 0;
   int width = 0, value_width = 0;
-  DeviceTensor q, k, v, o;
+  DeviceTensor q, v, o;
+  DeviceKeys k;
   DeviceTensor lse;  // f32 [B, H, Tq]; no data if not asked for
   float scale = 0;
   int causal = 0;    // 0 or 1

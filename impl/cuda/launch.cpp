@@ -105,7 +105,7 @@ void fill(const ServingCall& s, DeviceCall* call) {
   const bool f32 = c.storage == Storage::kF32;
   call->q = f32 ? device_tensor(c.q) : device_tensor(c.half.q);
   call->o = f32 ? device_tensor(c.o) : device_tensor(c.half.o);
-  call->k = device_tensor(s.k);
+  call->k = {device_tensor(s.k), static_cast<int>(s.group), s.group_step};
   call->v = device_tensor(s.v);
   call->lse = device_tensor(c.lse);
   call->scale = c.scale;

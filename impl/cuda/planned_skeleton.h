@@ -171,7 +171,8 @@ struct DevicePlans {
 // Plans, and no other way in; no new tokens.
 inline constexpr uint64_t kDevicePlanOptions =
     kDeviceOptions | kListOptions | QKVET_OPTION_PAGED |
-    QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR;
+    QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
+    QKVET_OPTION_PAGED_CHANNEL_GROUPS;
 
 template <class Hooks>
 constexpr qkvet_kernel device_planned_kernel(

@@ -283,6 +283,8 @@ constexpr qkvet_capabilities kPackedDecode =
     decode_fault_capabilities(kServingOptions | QKVET_OPTION_PACKED_PAGES);
 constexpr qkvet_capabilities kListedDecode =
     decode_fault_capabilities(kListOptions);
+constexpr qkvet_capabilities kGroupedDecode = decode_fault_capabilities(
+    kServingOptions | QKVET_OPTION_PAGED_CHANNEL_GROUPS);
 constexpr qkvet_capabilities kPlannedDecode = [] {
   qkvet_capabilities c = decode_fault_capabilities(
       QKVET_OPTION_LENGTHS | QKVET_OPTION_PAGED | QKVET_OPTION_PACKED_PAGES);
@@ -391,6 +393,33 @@ QKVET_FAULT(listed_tiles_of_first_row) = {
     .trigger = "lists, and two rows of a member",
     .killed_by = {"agrees_with_oracle"},
     .when = "lists && Tq > 1",
+};
+
+// The groups of channels of a key are taken to lie side by side.
+struct GroupsSideBySide : DecodeHooks {
+  // The last channel of the last slot is the last of the page, at most.
+  __device__ static DeviceKeys keys(const DeviceCall& call) {
+    DeviceKeys k = call.k;
+    k.group_step = k.group * k.step[3];
+    return k;
+  }
+};
+QKVET_FAULT(channel_groups_side_by_side) = {
+    .kernel = decode_fault<GroupsSideBySide, &kGroupedDecode>,
+    .mechanism =
+        "the groups of channels of a key are read one behind the other, where "
+        "the other slots of the page lie between them",
+    .symptom =
+        "right for pages of one token; else a key begins where it does and "
+        "goes on in its neighbours",
+    .cause =
+        "the tile of a page is loaded with d channels a row, as one of pages "
+        "[pages, Hkv, page, d]",
+    .fix = "group c / x lies (c / x) * page_size * x behind the first",
+    .source = "textbook (vLLM's key cache)",
+    .trigger = "keys in groups of channels, two groups and pages of two tokens",
+    .killed_by = {"channel_groups_change_nothing", "agrees_with_oracle"},
+    .when = "channel_group > 0 && page_size > 1 && d > channel_group",
 };
 
 // The merge adds up as many parts of a member as plan() made.
