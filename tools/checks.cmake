@@ -118,11 +118,12 @@ qkvet_add_controls_check(a_to_h "a*" "b[!afl]*" "c[!h]*" "[de]*" "f[!1al]*" "fl[
   "g*" "hal[!f]*")
 qkvet_add_controls_check(half "bf16_*" "blocks*" "f16_*" "fast_*" "flash_p_*"
   "half_*" CASES 1400)
-qkvet_add_controls_check(i_to_z "[i-pr-z]*")
-# Its q, k and v lie in one block, or its keys in groups of channels, which hardly
-# a case of others has.
+qkvet_add_controls_check(i_to_z "[i-pr-u]*" "value_*")
+# Its q, k and v lie in one block, its keys in groups of channels or its values in
+# the keys, which hardly a case of others has.
 qkvet_add_controls_check(one_block "q*")
 qkvet_add_controls_check(channel_groups "ch*")
+qkvet_add_controls_check(values_in_keys "values_*")
 qkvet_add_controls_check(backward "backward_[!h]*")
 qkvet_add_controls_check(backward_half "backward_h*")
 qkvet_add_controls_check(caches "cache_*")

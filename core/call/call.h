@@ -269,6 +269,8 @@ struct KernelCall : ScoreRule {
   // Channels of k that lie side by side, beside which v lies token by token
   // (PageForm::kGroups); 0: k and v are rows. What k and v hold is the same.
   int64_t channel_group = 0;
+  // v is k's memory: its first dv channels, which is what v holds.
+  bool values_in_keys = false;
   int64_t pages = 0;                       // of the pool
   int64_t table_columns = 0;               // of the block table
   int64_t new_tokens = 0;                  // of every member, to be appended

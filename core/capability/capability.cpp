@@ -72,6 +72,12 @@ std::string option_contradiction(const KernelCall& call) {
       (call.q_len != nullptr || (call.kv_len != nullptr && !paged)))
     return "a packed batch has no q_len and kv_len";
   if (std::string why = list_contradiction(call); !why.empty()) return why;
+  if (call.values_in_keys &&
+      (call.shape.dv > call.shape.d || call.operation != Operation::kForward ||
+       call.new_tokens > 0 || call.channel_group > 0 || call.share != 0 ||
+       call.layout == Layout::kPacked || call.layout == Layout::kFar))
+    return "values lie in keys of forward() that are as wide, beside no new "
+           "tokens, groups of channels and blocks";
   return paging_contradiction(call);
 }
 
@@ -158,7 +164,6 @@ std::string backward_contradiction(const KernelCall& call) {
   if (call.mistake != Mistake::kNone) return "there is no such mistake";
   if (is_served(call) || call.share != 0)
     return "backward() takes no pages, new tokens and shared k and v";
-  if (call.key_indices != nullptr) return "backward() takes no lists of keys";
   if (call.want_lse || call.want_weights)
     return "backward() gives neither lse nor weights";
   if (is_missing(call.d_o, {s.B, s.H, s.Tq, s.dv}) ||

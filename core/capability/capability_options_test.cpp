@@ -388,5 +388,38 @@ TEST(CapabilityOptions, ContradictionsOfOptions) {
     EXPECT_EQ(reason(change, ~uint64_t{0}), why);
 }
 
+// What takes two parts may refuse both in one call, by its word or by the
+// version of its library, which says nothing where there is no such part.
+TEST(CapabilityOptions, WhatAVersionKnewIsAllThatIsAsked) {
+  constexpr uint64_t kBoth =
+      QKVET_FLAG_LISTS_OR_PAGES | QKVET_FLAG_LISTS_IN_FORWARD_ONLY;
+  KernelInfo kernel = plain_kernel();
+  kernel.has_backward = true;
+  const auto add = [&kernel](uint64_t option) {
+    kernel.capabilities.options |= option;
+  };
+  add(QKVET_OPTION_PAGED | QKVET_OPTION_LENGTHS | QKVET_OPTION_CROSS_LENGTHS);
+  EXPECT_EQ(flags_of_version(3, kernel), 0u);  // no lists
+  add(QKVET_OPTION_KEY_LISTS);
+  EXPECT_EQ(flags_of_version(3, kernel), kBoth);
+  EXPECT_EQ(flags_of_version(4, kernel), 0u);
+  kernel.has_backward = false;
+  EXPECT_EQ(flags_of_version(3, kernel), QKVET_FLAG_LISTS_OR_PAGES);
+
+  KernelCall call = plain_call();
+  call.listed.entries = 2;
+  call.key_indices = kData;
+  std::string why;
+  kernel.capabilities.flags = kBoth;
+  EXPECT_TRUE(capability_allows(kernel, call, &why)) << why;
+  call.operation = Operation::kBackward;
+  call.d_o = call.given_o = call.given_lse = kData;
+  kernel.has_backward = true;
+  EXPECT_FALSE(capability_allows(kernel, call, &why));
+  EXPECT_NE(why.find("lists of keys in gradients"), why.npos) << why;
+  kernel.capabilities.flags = QKVET_FLAG_LISTS_OR_PAGES;
+  EXPECT_TRUE(capability_allows(kernel, call, &why)) << why;
+}
+
 }  // namespace
 }  // namespace qkvet::capability_options_test

@@ -125,6 +125,16 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
   return "";
 }
 
+uint64_t flags_of_version(uint32_t abi_minor, const KernelInfo& kernel) {
+  constexpr uint32_t kListsAnywhere = 4;
+  if (abi_minor >= kListsAnywhere || !kernel.has_option(QKVET_OPTION_KEY_LISTS))
+    return 0;
+  const bool paged = kernel.has_option(QKVET_OPTION_PAGED) ||
+                     kernel.has_option(QKVET_OPTION_PAGED_CSR);
+  return (paged ? QKVET_FLAG_LISTS_OR_PAGES : 0) |
+         (kernel.has_backward ? QKVET_FLAG_LISTS_IN_FORWARD_ONLY : 0);
+}
+
 std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
   if (call.scale && *call.scale < 0 &&
       kernel.has_flag(QKVET_FLAG_POSITIVE_SCALE))
@@ -132,9 +142,20 @@ std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
   if (takes_options(call.operation) && call.causal == Causal::kNone &&
       kernel.has_flag(QKVET_FLAG_CAUSAL_ONLY))
     return "calls that are not causal are not declared";
+  if (call.operation == Operation::kForward && !call.values_in_keys &&
+      kernel.has_flag(QKVET_FLAG_VALUES_IN_KEYS_ONLY))
+    return "values apart from keys are not declared";
   if (call.causal != Causal::kNone && call.bias != nullptr &&
       kernel.has_flag(QKVET_FLAG_BIAS_OR_CAUSAL))
     return "a bias together with causal is declared as refused";
+  if (call.key_indices != nullptr && call.page_size > 0 &&
+      kernel.has_flag(QKVET_FLAG_LISTS_OR_PAGES))
+    return "lists of keys together with pages are declared as refused, or not "
+           "known to the library's version of the ABI";
+  if (call.key_indices != nullptr && call.operation == Operation::kBackward &&
+      kernel.has_flag(QKVET_FLAG_LISTS_IN_FORWARD_ONLY))
+    return "lists of keys in gradients are declared as refused, or not known "
+           "to the library's version of the ABI";
   if (call.mask == nullptr) return "";
   if (call.bias != nullptr && kernel.has_flag(QKVET_FLAG_MASK_OR_BIAS))
     return "a mask together with a bias is declared as refused";

@@ -53,11 +53,16 @@ inline constexpr FlagWord kFlagWords[] = {
     {"chunking_invariant", QKVET_FLAG_CHUNKING_INVARIANT},
     {"pages_only", QKVET_FLAG_PAGES_ONLY},
     {"channel_groups_only", QKVET_FLAG_CHANNEL_GROUPS_ONLY},
+    {"values_in_keys_only", QKVET_FLAG_VALUES_IN_KEYS_ONLY},
     {"causal_only", QKVET_FLAG_CAUSAL_ONLY},
     {"positive_scale", QKVET_FLAG_POSITIVE_SCALE, "negative scales"},
     {"mask_or_bias", QKVET_FLAG_MASK_OR_BIAS, "a mask and a bias together"},
     {"bias_or_causal", QKVET_FLAG_BIAS_OR_CAUSAL,
      "a bias and a causal mask together"},
+    {"lists_or_pages", QKVET_FLAG_LISTS_OR_PAGES,
+     "lists of keys and pages together"},
+    {"lists_in_forward_only", QKVET_FLAG_LISTS_IN_FORWARD_ONLY,
+     "lists of keys in gradients"},
     {"other_data_invariant", QKVET_FLAG_OTHER_DATA_INVARIANT, nullptr, true},
     {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT, nullptr,
      true},
@@ -125,6 +130,10 @@ struct KernelInfo {
     return (capabilities.flags & flag) != 0;
   }
 };
+
+// What a kernel cannot be asked because its library has such a minor version of
+// the ABI: flags that it has beside those that it declares.
+uint64_t flags_of_version(uint32_t abi_minor, const KernelInfo& kernel);
 
 }  // namespace qkvet
 

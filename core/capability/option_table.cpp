@@ -119,6 +119,9 @@ constexpr auto kRows = std::to_array<OptionRow>({
      "pages of keys in groups of channels", "channel_group",
      "pages of keys in groups of channels",
      [](Call c) { return c.channel_group > 0; }},
+    {QKVET_OPTION_VALUES_IN_KEYS, "values_in_keys", "values in the keys",
+     "v is a view of k", "values in keys",
+     [](Call c) { return c.values_in_keys; }},
 });
 
 constexpr bool in_order_of_bits() {

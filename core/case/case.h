@@ -74,6 +74,8 @@ struct Case : ScoreRule {
   bool int32_lengths = false;  // these four lists are int32, not int64
   Layout layout = Layout::kBhtd;
   uint8_t share = 0;  // kShareB, kShareH
+  // The values are the first dv channels of the keys, and lie there.
+  bool values_in_keys = false;
   KeyLists listed;
   Paging paging;
   // The last tokens of every member, which the kernel itself is to append to k

@@ -266,7 +266,18 @@ bool gives_lengths(const Case& c) {
          (of_keys && c.paging.table == PageTable::kBlocks);
 }
 
+// The first `width` of each row of `all`.
+template <class Value>
+void copy_channels(const std::vector<Value>& from, int64_t all, int64_t width,
+                   std::vector<Value>& to) {
+  to.clear();
+  for (auto row = from.begin(); all > 0 && row != from.end(); row += all)
+    to.insert(to.end(), row, row + width);
+}
+
 void store_inputs(const Case& c, Inputs& inputs) {
+  if (c.values_in_keys)
+    copy_channels(inputs.k, c.shape.d, c.shape.dv, inputs.v);
   store_as(c.q_dtype, inputs.q, inputs.q_bytes);
   store_as(c.kv_dtype, inputs.k, inputs.k_bytes);
   store_as(c.kv_dtype, inputs.v, inputs.v_bytes);
@@ -293,6 +304,9 @@ void store_inputs(const Case& c, Inputs& inputs) {
   store_lengths(c, c.cu_q, inputs.cu_q_bytes);
   store_lengths(c, c.cu_k, inputs.cu_k_bytes);
   fill_served(c, inputs);
+  if (c.values_in_keys && is_served(c))
+    copy_channels(inputs.k_cache_bytes, c.shape.d * dtype_bytes(c.kv_dtype),
+                  c.shape.dv * dtype_bytes(c.kv_dtype), inputs.v_cache_bytes);
   store_key_lists(inputs);
   fill_merge(c, inputs);
 }

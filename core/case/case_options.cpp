@@ -335,6 +335,25 @@ struct Fields {
 
 std::string fine(const Case&) { return ""; }
 
+std::string values_reason(const Case& c) {
+  if (!c.values_in_keys) return "";
+  const bool sets_v = std::any_of(
+      c.set.begin(), c.set.end(),
+      [](const SetValue& set) { return set.tensor == TensorName::kV; });
+  if (c.shape.dv > c.shape.d)
+    return "values=keys are the first dv channels of d: dv" +
+           std::to_string(c.shape.dv) + " is more than d" +
+           std::to_string(c.shape.d);
+  if (c.v != Recipe{} || sets_v)
+    return "values=keys are those of k: v= and set=v have no place beside them";
+  if (c.append > 0 || c.paging.pool == PageForm::kGroups || c.share != 0)
+    return "values=keys stands beside no append=, pool=x and share=";
+  if (c.layout == Layout::kPacked || c.layout == Layout::kFar)
+    return "values=keys lie in k: layout=packed and layout=far put them "
+           "elsewhere";
+  return c.merge ? "a merge has no keys for values=keys" : "";
+}
+
 std::string read_sink(std::string_view text, std::string_view, Case& c) {
   std::string why;
   c.sink = parse_recipe(text, &why);
@@ -402,18 +421,18 @@ constexpr auto kOptions = std::to_array<CaseOption>({
        return c.mask.kind != MaskKind::kNone ? mask_text(c.mask) : "";
      },
      [](const Case& c) { return mask_reason(c.mask); }},
-    {"keys", QKVET_OPTION_KEY_LISTS, false,
+    {"keys", QKVET_OPTION_KEY_LISTS, true,
      [](const Case& c) { return c.listed.entries > 0; },
      Fields<&Case::listed>::copy, read_key_lists, key_lists_text,
      key_lists_reason},
-    {"", QKVET_OPTION_KEY_LIST_LENGTHS, false,
+    {"", QKVET_OPTION_KEY_LIST_LENGTHS, true,
      [](const Case& c) { return c.listed.lengths; },
      [](const Case& from, Case& to) {
        to.listed.lengths = from.listed.lengths;
      },
      [](Text, Text, Case&) -> std::string { return ""; },
      [](const Case&) -> std::string { return ""; }, fine},
-    {"", QKVET_OPTION_KEY_LIST_BLOCKS, false,
+    {"", QKVET_OPTION_KEY_LIST_BLOCKS, true,
      [](const Case& c) { return c.listed.block > 1; },
      [](const Case& from, Case& to) { to.listed.block = from.listed.block; },
      [](Text, Text, Case&) -> std::string { return ""; },
@@ -504,6 +523,16 @@ constexpr auto kOptions = std::to_array<CaseOption>({
        return c.share != 0 ? "share=" + letters_of(c.share, "bh") : "";
      },
      fine},
+    {"values", QKVET_OPTION_VALUES_IN_KEYS, false,
+     Fields<&Case::values_in_keys>::given, Fields<&Case::values_in_keys>::copy,
+     [](Text text, Text token, Case& c) {
+       c.values_in_keys = text == "keys";
+       return c.values_in_keys ? "" : quoted(token) + ": allowed values=keys";
+     },
+     [](const Case& c) {
+       return std::string(c.values_in_keys ? "values=keys" : "");
+     },
+     values_reason},
     {"dropout", QKVET_OPTION_DROPOUT, true, Fields<&Case::dropout>::given,
      Fields<&Case::dropout>::copy,
      [](Text text, Text token, Case& c) {

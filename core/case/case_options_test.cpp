@@ -71,7 +71,9 @@ TEST(OptionText, EveryOptionIsReadAndPrinted) {
                                "share=b",
                                "share=h",
                                "share=bh",
-                               "share=b,dropout=0.1"};
+                               "share=b,dropout=0.1",
+                               "layout=gaps,values=keys",
+                               "values=keys,page=4"};
   for (const char* const text : texts) {
     const Case c = parsed(text);
     EXPECT_EQ(to_string(c), std::string(kPlain) + "," + text);
@@ -160,6 +162,19 @@ TEST(OptionText, SequencesOfCallsAreReadAndRefused) {
                   {"calls=a1001", "2 .. 1000"},
                   {"calls=a600a600", "2 .. 1000"},
                   {"calls=aoaoaoaoaoaoaoaoaoaoaoaoaoaoaoaoa", "up to 32"}});
+}
+
+TEST(OptionText, ValuesInKeysStandAlone) {
+  expect_refused({{"values=k", "allowed values=keys"},
+                  {"values=keys,v=one", "v= and set=v have no place"},
+                  {"values=keys,set=v.0.0.0.0:0x1p+1", "v= and set=v"},
+                  {"values=keys,share=b", "beside no append="},
+                  {"values=keys,append=1", "beside no append="},
+                  {"values=keys,layout=far", "values=keys lie in k"},
+                  {"values=keys,backward", "backward has no values="}});
+  const ParsedCase wide = parse_case("f32,B1,H1,Tq1,Tk1,d2,dv3,values=keys");
+  EXPECT_NE(wide.error.find("dv3 is more than d2"), wide.error.npos)
+      << wide.error;
 }
 
 TEST(OptionText, RecipesOfABiasAreOfNothingElse) {

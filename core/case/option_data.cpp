@@ -382,6 +382,7 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   call.bias_own = c.score_bias_own;
   call.layout = c.layout;
   call.share = c.share;
+  call.values_in_keys = c.values_in_keys;
   call.members = c.cu_q.empty() ? 0 : static_cast<int64_t>(c.cu_q.size()) - 1;
   if (c.mask.kind != MaskKind::kNone) call.mask = given(inputs.mask);
   if (c.score_bias) call.bias = given(inputs.bias_bytes);

@@ -410,6 +410,19 @@ void plan_block(const KernelCall& call, const KernelInfo& kernel,
   }
 }
 
+// Values in keys have the place and the steps of the keys.
+void plan_values(const KernelCall& call, CallPlan* plan) {
+  if (!call.values_in_keys) return;
+  constexpr auto kKeys = static_cast<size_t>(TensorName::kK);
+  constexpr auto kValues = static_cast<size_t>(TensorName::kV);
+  TensorSpec& spec = plan->tensors[kValues];
+  spec.strides = plan->tensors[kKeys].strides;
+  Place& place = plan->places[kValues];
+  place = plan->places[kKeys];
+  place.within = static_cast<int32_t>(TensorName::kK);
+  place.bytes = spec.span_bytes();
+}
+
 // Parts have no memory of their own; a mistake in one is its view's.
 void plan_parts(const KernelCall& call, Rows* rows, CallPlan* plan) {
   plan->fused = call.fused;
@@ -588,6 +601,7 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
     if (!far) place = place_tensor(spec, call.placement, alignment);
   }
   plan_block(call, kernel, plan);
+  plan_values(call, plan);
   plan_scalars(call, plan);
   return true;
 }

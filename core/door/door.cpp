@@ -149,6 +149,7 @@ std::string Door::read_kernels() {
     std::string bad = read_kernel(self, i, &info);
     if (!bad.empty()) return bad;
     info.orders_threads = emulator_ != nullptr;
+    info.capabilities.flags |= flags_of_version(table_.abi_minor, info);
     if (!names.insert(info.name).second)
       return "holds two kernels named " + info.name;
     Kernel& kernel = kernels_.emplace_back();

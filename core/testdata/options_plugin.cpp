@@ -81,6 +81,8 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
     return QKVET_INVALID_ARGUMENT;
   };
   if (is(self, "show_scalars")) return say(scalars(a));
+  if (is(self, "show_place"))
+    return say(a->v.data == a->k.data ? "v lies in k" : "v lies apart");
   for (const Named& named : kTensors)
     if (is(self, (std::string("show_") + named.name).c_str()))
       return say(description(a->*named.tensor));
@@ -112,13 +114,13 @@ const char* const kNames[] = {
     "options/show_v",      "options/show_o",       "options/show_mask",
     "options/show_bias",   "options/show_sink",    "options/show_slopes",
     "options/show_q_len",  "options/show_kv_len",  "options/show_cu_q",
-    "options/show_cu_k",   "options/show_scalars", "options/past_mask",
-    "options/past_bias",   "options/past_sink",    "options/past_slopes",
-    "options/past_q_len",  "options/past_kv_len",  "options/past_cu_q",
-    "options/past_cu_k",   "options/into_mask",    "options/into_bias",
-    "options/into_kv_len", "options/past_k",       "options/cut_k",
-    "options/show_lists",  "options/show_listed",  "options/past_lists",
-    "options/past_listed", "options/into_lists"};
+    "options/show_cu_k",   "options/show_scalars", "options/show_place",
+    "options/past_mask",   "options/past_bias",    "options/past_sink",
+    "options/past_slopes", "options/past_q_len",   "options/past_kv_len",
+    "options/past_cu_q",   "options/past_cu_k",    "options/into_mask",
+    "options/into_bias",   "options/into_kv_len",  "options/past_k",
+    "options/cut_k",       "options/show_lists",   "options/show_listed",
+    "options/past_lists",  "options/past_listed",  "options/into_lists"};
 constexpr int kCount = sizeof kNames / sizeof kNames[0];
 
 qkvet_kernel g_kernels[kCount];
@@ -127,7 +129,8 @@ qkvet_capabilities g_capabilities;
 
 }  // namespace
 
-extern "C" qkvet_status qkvet_open(const qkvet_host*, const char*,
+// The configuration "minor=N" is that of a library of that minor version.
+extern "C" qkvet_status qkvet_open(const qkvet_host*, const char* config,
                                    qkvet_library* out, qkvet_text*) {
   g_capabilities.struct_size = sizeof g_capabilities;
   g_capabilities.options = ~uint64_t{0};
@@ -147,7 +150,9 @@ extern "C" qkvet_status qkvet_open(const qkvet_host*, const char*,
     g_list[i] = &g_kernels[i];
   }
   out->abi_major = QKVET_ABI_MAJOR;
-  out->abi_minor = QKVET_ABI_MINOR;
+  unsigned minor = QKVET_ABI_MINOR;
+  if (config != nullptr) std::sscanf(config, "minor=%u", &minor);
+  out->abi_minor = minor;
   out->name = "options";
   out->kernel_count = kCount;
   out->kernels = g_list;

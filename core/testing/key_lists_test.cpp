@@ -50,7 +50,6 @@ TEST(KeyLists, WhatIsWrongGetsOneClearLine) {
       {",keys=4x", "\"keys=4x\": write keys=N"},
       {",keys=x4", "\"keys=x4\": write keys=N"},
       {",keys=4x4097", "keys=4x4097: a block has 1 .. 4096 keys"},
-      {",keys=4,backward", "backward has no keys="},
       {",keys=file4", "key_indices comes from a file: file= with 16"}};
   for (const auto& [text, wanted] : rows) {
     const std::string error = parse_case(kFour + std::string(text)).error;
@@ -59,9 +58,11 @@ TEST(KeyLists, WhatIsWrongGetsOneClearLine) {
   }
 }
 
-TEST(KeyLists, StandBesidePackedBatchesPagesAndNewTokens) {
+TEST(KeyLists, StandBesidePackedBatchesPagesNewTokensAndGradients) {
   for (const char* text :
-       {"f32,B2,H1,Tq2,Tk5,d1,keys=3,page=2",
+       {"f32,B2,H1,Tq2,Tk5,d1,keys=3,backward",
+        "f32,B2,H1,Tq2,Tk5,d1,keys=2x2.hn,backward",
+        "f32,B2,H1,Tq2,Tk5,d1,keys=3,page=2",
         "f32,B2,H1,Tq2,Tk5,d1,keys=2x2.n,page=2,table=csr,append=1",
         "f32,B1,H1,Tq4,Tk4,d1,keys=2,cuq=0.1.4,cuk=0.3.4",
         "f32,B1,H1,Tq4,Tk4,d1,keys=2.n,cuq=0.1.4,cuk=0.3.4,page=2"})

@@ -5,6 +5,7 @@
 
 #include <deque>
 
+#include "core/capability/capability.h"
 #include "core/case/case.h"
 #include "core/testing/bad_plugin_calls.h"
 
@@ -341,6 +342,66 @@ TEST(SandboxOptions, FaultsNameTheTensor) {
                                   "f32,B1,H1,Tq3,Tk3,d2,cuq=0.3,cuk=0.3");
     EXPECT_EQ(outcome.text, std::string("read past the end of cu_seqlens_") +
                                 side + ", offset 0");
+  }
+}
+
+// The first channels of the keys, with the steps of the keys; the control: the
+// same case with values of its own.
+TEST(OptionCalls, ValuesInKeysLieThere) {
+  const auto executor = in_process("options");
+  const std::string base = "f32,B2,H2,Hkv1,Tq1,Tk3,d5,dv2,k=lattice";
+  const Row rows[] = {{"", "v", "2,1,3,2 / 15,x,5,1"},
+                      {",layout=bthd", "v", "2,1,3,2 / 15,x,5,1"},
+                      {",layout=gaps", "v", "2,1,3,2 / 36,x,8,1"},
+                      {",layout=apart", "v", "2,1,3,2 / 30,x,10,2"},
+                      {",page=2,pages=order", "v", "6,1,2,2 / 10,x,5,1"}};
+  for (const Placement placement : kPlacements)
+    for (const Row& row : rows) {
+      SCOPED_TRACE(row.text);
+      // values= stands between layout= and page=.
+      std::string text = base + row.text;
+      text.insert(std::min(text.find(",page"), text.size()), ",values=keys");
+      const auto told = [&](const char* tensor) {
+        return shown(*executor, tensor, text, placement);
+      };
+      EXPECT_EQ(shown(*executor, "place", base + row.text, placement),
+                "v lies apart");
+      EXPECT_EQ(told("place"), "v lies in k");
+      const std::string v = told("v");
+      EXPECT_EQ(v.substr(0, v.find(':')),
+                "float32 " + std::string(row.expected));
+    }
+  const Case c = *parse_case(base + ",values=keys").value;
+  const Inputs inputs = make_inputs(c);
+  for (size_t row = 0; row < 6; ++row)
+    for (size_t n = 0; n < 2; ++n)
+      EXPECT_EQ(inputs.v[row * 2 + n], inputs.k[row * 5 + n]);
+}
+
+// A library is asked for what its version of the ABI could know. The control:
+// the same kernels under today's version.
+TEST(OptionCalls, OlderLibrariesAreNotAskedForNewerCalls) {
+  const Case c =
+      *parse_case("f32,B1,H1,Tq2,Tk3,d1,kvlen=3,page=2,keys=2").value;
+  const Inputs inputs = make_inputs(c);
+  const KernelCall paged = call_of(c, inputs, Operation::kForward);
+  KernelCall rows = paged;
+  rows.page_size = rows.pages = rows.table_columns = 0;
+  rows.block_table = nullptr;
+  KernelCall dense = paged;
+  dense.listed = {};
+  dense.key_indices = nullptr;
+  for (const char* config : {"minor=3", "minor=4", ""}) {
+    Opened opened = open_in_process({plugin("options"), config});
+    ASSERT_NE(opened.executor, nullptr) << opened.error;
+    const KernelInfo& info = opened.executor->kernels()[0];
+    const bool older = std::string(config) == "minor=3";
+    std::string why;
+    EXPECT_EQ(capability_allows(info, paged, &why), !older) << config;
+    EXPECT_EQ(why.find("lists of keys together with pages") != why.npos, older)
+        << config << ": " << why;
+    EXPECT_TRUE(capability_allows(info, rows, &why)) << why;
+    EXPECT_TRUE(capability_allows(info, dense, &why)) << why;
   }
 }
 

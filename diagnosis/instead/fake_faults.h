@@ -41,7 +41,8 @@ inline Looked look(const Fault& fault, const Fault* other = nullptr,
   kernel.judged.info.capabilities.options &= ~uint64_t{
       QKVET_OPTION_PAGED_CSR | QKVET_OPTION_INT32_LENGTHS |
       QKVET_OPTION_KEY_LISTS | QKVET_OPTION_KEY_LIST_LENGTHS |
-      QKVET_OPTION_KEY_LIST_BLOCKS | QKVET_OPTION_PAGED_CHANNEL_GROUPS};
+      QKVET_OPTION_KEY_LIST_BLOCKS | QKVET_OPTION_PAGED_CHANNEL_GROUPS |
+      QKVET_OPTION_VALUES_IN_KEYS};
   RunOptions options;
   options.laws = {find_law(law)};
   options.cases = cases;

@@ -91,6 +91,8 @@ constexpr Phrase kMade[] = {
     {"(mask || bias || window || softcap || sink || alibi || dropout)",
      "a mask, bias, window, softcap, sink, alibi or dropout is given",
      "no mask, bias, window, softcap, sink, alibi or dropout is given"},
+    {"values_in_keys", "the values lie in the keys",
+     "the values do not lie in the keys"},
     {"(channel_group > 0)", "keys lie in groups of channels",
      "keys lie in no groups of channels"},
     {"rows(hidden > 0)", "a row has a masked key", "no row has a masked key"},

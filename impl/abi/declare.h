@@ -143,7 +143,8 @@ inline constexpr qkvet_capabilities kPairHalfCapabilities =
 inline constexpr qkvet_capabilities kAllCapabilities =
     capabilities_with(kAllOptions, {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kAllListsCapabilities =
-    capabilities_with(kAllOptions | kListOptions, {kF32, kF16, kBf16});
+    capabilities_with(kAllOptions | kListOptions | QKVET_OPTION_VALUES_IN_KEYS,
+                      {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kAllF32Capabilities =
     capabilities_with(kAllOptions, {kF32});
 inline constexpr qkvet_capabilities kAllHalfCapabilities =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Controls that take other calls than the rest: one that refuses pairs of
-// options, two that take pages alone, one that gathers a packed batch, one in
+// options, some that take pages alone, one that gathers a packed batch, one in
 // f64.
 #include "impl/abi/in_f32.h"
 #include "impl/abi/tensor_view.h"
@@ -148,6 +148,33 @@ qkvet_status forward_groups(const qkvet_kernel* self, qkvet_context* context,
              ? GroupedServing::forward(self, context, args, exec, why)
              : refuse(why, QKVET_INVALID_ARGUMENT,
                       "a key begins at no multiple of 16 bytes");
+}
+
+// As the decoding kernels of MLA have it: one cache in pages, of which a key is
+// a row and its value the begin of that row. v is not looked at.
+constexpr qkvet_capabilities kLatentCapabilities = [] {
+  qkvet_capabilities c = capabilities_with(
+      kCommonOptions | QKVET_OPTION_LENGTHS | QKVET_OPTION_PAGED |
+          QKVET_OPTION_VALUES_IN_KEYS | kListOptions,
+      {kF32, kBf16});
+  c.flags |= QKVET_FLAG_PAGES_ONLY | QKVET_FLAG_VALUES_IN_KEYS_ONLY;
+  c.tq = {1, 2, 1};
+  return c;
+}();
+
+qkvet_status forward_latent(const qkvet_kernel* self, qkvet_context* context,
+                            const qkvet_forward_args* args,
+                            const qkvet_exec* exec, qkvet_text* why) {
+  qkvet_forward_args known = {};
+  const qkvet_status status = read_struct(args, &known, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  known.struct_size = sizeof(known);
+  known.v.data = known.k.data;
+  known.v.byte_offset = known.k.byte_offset;
+  known.v.strides = known.k.strides;
+  return Serving::forward(self, context, &known, exec, why);
 }
 
 // A packed batch over pages as systems have it that know packed batches alone:
@@ -303,6 +330,12 @@ QKVET_CONTROL(channel_groups_only) = [] {
   kernel.supports = supports_groups;
   return kernel;
 }();
+
+QKVET_CONTROL(values_in_keys_only) = serving_kernel(
+    "controls/values_in_keys_only",
+    "one cache in pages, values are the begin of a key, two queries",
+    QKVET_PLACE, &kDeclaredPrecision<kOnline16>, forward_latent,
+    &kLatentCapabilities);
 
 QKVET_CONTROL(csr_only) = serving_kernel(
     "controls/csr_only", "pages in lists, in no block table and in no rows",

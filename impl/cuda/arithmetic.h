@@ -28,7 +28,8 @@ constexpr qkvet_precision cuda_core_f32() {
 inline constexpr uint64_t kDeviceOptions =
     kCommonOptions | QKVET_OPTION_WINDOW | QKVET_OPTION_LENGTHS |
     QKVET_OPTION_INT32_LENGTHS | QKVET_OPTION_EMPTY_EXTENTS |
-    QKVET_OPTION_ALIBI | QKVET_OPTION_ALIBI_PER_MEMBER;
+    QKVET_OPTION_ALIBI | QKVET_OPTION_ALIBI_PER_MEMBER |
+    QKVET_OPTION_VALUES_IN_KEYS;
 
 }  // namespace qkvet::impl
 

@@ -11,8 +11,9 @@ namespace qkvet::impl {
 
 namespace {
 
-constexpr qkvet_capabilities kCapabilities =
-    capabilities_with(kAllOptions | kDropoutOptions, {kF32, kF16, kBf16});
+constexpr qkvet_capabilities kCapabilities = capabilities_with(
+    kAllOptions | kDropoutOptions | QKVET_OPTION_VALUES_IN_KEYS,
+    {kF32, kF16, kBf16});
 
 }  // namespace
 

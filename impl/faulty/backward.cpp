@@ -208,6 +208,94 @@ QKVET_FAULT(backward_mask_forgotten) = {
     .when = "mask && rows(hidden > 0)",
 };
 
+// ---- Lists of keys ----------------------------------------------------------
+namespace {
+
+constexpr uint64_t kListed = kListOptions | QKVET_OPTION_MASK;
+
+// What a list does not say.
+bool shown(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+           int64_t j) {
+  const Run run = call.in_reach(i);
+  return run.begin <= j && j < run.end && call.options.shows(b, h, i, j);
+}
+
+}  // namespace
+
+// The lists are left out of the backward pass.
+struct BackwardListsForgotten : PlainBackward {
+  static bool sees(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                   int64_t j) {
+    return shown(call, b, h, i, j);
+  }
+};
+QKVET_FAULT(backward_lists_forgotten) = {
+    .kernel = backward_fault<BackwardListsForgotten, kListed>,
+    .mechanism =
+        "forward() is sparse, and the gradient is that of dense attention with "
+        "the lse of the listed keys",
+    .symptom =
+        "keys that were never chosen get gradients, of weights that may be "
+        "above 1",
+    .cause =
+        "the dense backward pass is used as it stands, and its lse fits no row",
+    .fix = "walk the same keys in both passes",
+    .source = "textbook (sparse training)",
+    .trigger = "lists, and a key that is not listed",
+    .killed_by = {"unlisted_keys_get_no_gradient", "gradient_lists_equal_masks",
+                  "backward_agrees_with_oracle"},
+    .when = "lists && rows(hidden > 0)",
+};
+
+// What stands behind topk_length gets its gradient.
+struct BackwardRestOfLists : PlainBackward {
+  static bool sees(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                   int64_t j) {
+    KeyLists whole = call.options.lists;
+    whole.counts = {};
+    return shown(call, b, h, i, j) &&
+           (!whole.present() || whole.has(b, h, i, j));
+  }
+};
+QKVET_FAULT(backward_rest_of_lists_gets_gradient) = {
+    .kernel = backward_fault<BackwardRestOfLists, kListed>,
+    .mechanism =
+        "forward() reads the first topk_length entries of a list, backward() "
+        "all of them",
+    .symptom =
+        "right where every row has its full number of keys; short rows give to "
+        "keys that stand behind the end of their list",
+    .cause = "the lengths are not among what is kept for the backward pass",
+    .fix = "end a list where forward() does",
+    .source = "textbook (sparse training)",
+    .trigger = "a list whose length is below its extent",
+    .killed_by = {"gradient_lists_equal_masks", "backward_agrees_with_oracle"},
+    .when = "lists.lengths && rows(hidden > 0)",
+};
+
+// Rows come two at a time, and the list is that of the first.
+struct BackwardListOfFirstRow : PlainBackward {
+  static bool sees(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                   int64_t j) {
+    const KeyLists& lists = call.options.lists;
+    return shown(call, b, h, i, j) &&
+           (!lists.present() || lists.has(b, h, i - i % 2, j));
+  }
+};
+QKVET_FAULT(backward_list_of_first_row) = {
+    .kernel = backward_fault<BackwardListOfFirstRow, kListed>,
+    .mechanism =
+        "the rows of a tile of 2 add to the keys that the first of them has in "
+        "its list",
+    .symptom = "right for one row; others give to keys that they did not see",
+    .cause = "keys are gathered once for a tile of rows",
+    .fix = "gather the keys of all rows of a tile, and hide from each its own",
+    .source = "textbook (sparse training)",
+    .trigger = "lists, and two rows",
+    .killed_by = {"gradient_lists_equal_masks", "backward_agrees_with_oracle"},
+    .when = "lists && Tq > 1",
+};
+
 // dv of a query head goes to the key/value head h mod Hkv.
 struct BackwardValuesOfOtherHead : PlainBackward {
   static int64_t value_head(const ForwardCall& call, int64_t h) {

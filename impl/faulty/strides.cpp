@@ -329,6 +329,64 @@ QKVET_FAULT(keys_of_first_member) = {
     .when = "B > 1",
 };
 
+// ---- Values in keys ---------------------------------------------------------
+//
+// The first dv channels of the keys (kernel.h: VALUES_IN_KEYS).
+namespace {
+
+bool has_values_in_keys(const ForwardCall& whole) {
+  return whole.k.data == whole.v.data;
+}
+
+}  // namespace
+
+// The channels that carry positions are taken to come first.
+struct ValuesAtEndOfKeys : OptionHooks {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    if (has_values_in_keys(whole)) {
+      member->v.data += (whole.width - whole.value_width) * whole.k.step[3];
+    }
+  }
+};
+QKVET_FAULT(values_at_end_of_keys) = {
+    .kernel = option_fault<ValuesAtEndOfKeys, QKVET_OPTION_VALUES_IN_KEYS>,
+    .mechanism = "values are the last dv channels of the keys, not the first",
+    .symptom =
+        "right where a key is all value; else the rotated channels of "
+        "keys are summed as if they were values",
+    .cause =
+        "a cache that holds the latent and the rotated part of a key is read "
+        "in the other order",
+    .fix = "v = k[..., :dv]",
+    .source = "textbook (MLA's latent cache)",
+    .trigger = "values in keys, and dv below d",
+    .killed_by = {"values_in_keys_equal_own_values", "agrees_with_oracle"},
+    .when = "values_in_keys && dv < d",
+};
+
+// The row of a value is as long as it is wide.
+struct ValuesInRowsOfTheirOwn : OptionHooks {
+  // Rows of dv end before those of d do.
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    if (has_values_in_keys(whole)) {
+      member->v.step[2] = whole.value_width * whole.k.step[3];
+    }
+  }
+};
+QKVET_FAULT(values_in_rows_of_their_own) = {
+    .kernel = option_fault<ValuesInRowsOfTheirOwn, QKVET_OPTION_VALUES_IN_KEYS>,
+    .mechanism =
+        "the values in a cache of keys are read as rows of dv, where they are "
+        "as far apart as keys",
+    .symptom = "the first key is right, all others have parts of two rows",
+    .cause = "the pitch of a value is computed from its width",
+    .fix = "use the stride of k for both",
+    .source = "textbook (MLA's latent cache)",
+    .trigger = "values in keys, dv below d, and two keys",
+    .killed_by = {"values_in_keys_equal_own_values", "agrees_with_oracle"},
+    .when = "values_in_keys && dv < d && Tk > 1",
+};
+
 // ---- Keys in groups of channels ---------------------------------------------
 //
 // Pages of keys [pages, Hkv, d / x, page, x]. Pages of rows, and what else

@@ -87,12 +87,12 @@ constexpr qkvet_precision kPrecision = [] {
 
 // What is computed is a copy, the same wherever the pages were.
 constexpr qkvet_capabilities kCapabilities = [] {
-  qkvet_capabilities c =
-      capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions |
-                            QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
-                            QKVET_OPTION_PAGED_CHANNEL_GROUPS |
-                            QKVET_OPTION_INT32_LENGTHS | kListOptions,
-                        {kF32, kF16, kBf16});
+  qkvet_capabilities c = capabilities_with(
+      (kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions |
+          QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
+          QKVET_OPTION_PAGED_CHANNEL_GROUPS | QKVET_OPTION_VALUES_IN_KEYS |
+          QKVET_OPTION_INT32_LENGTHS | kListOptions,
+      {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_LAYOUT_INVARIANT | QKVET_FLAG_PAGE_PLACEMENT_INVARIANT;
   return with_paths(c, {{QKVET_AXIS_TK, kTile}});
 }();

@@ -48,7 +48,8 @@ extern "C" {
   4 /* 1: qkvet_kernel.merge; 2: page_indptr and its       \
        lists, lengths in int32, slopes of each member; 3:  \
        key_indices, topk_length; 4: paths, key_block_size, \
-       channel_group */
+       channel_group, lists beside pages and backward,     \
+       values in keys */
 
 #if defined(_WIN32)
 #define QKVET_EXPORT __declspec(dllexport)
@@ -253,6 +254,11 @@ typedef struct qkvet_forward_args {
 #define QKVET_OPTION_KEY_LIST_BLOCKS (UINT64_C(1) << 30)
 /* Beside PAGED or PAGED_CSR: channel_group. */
 #define QKVET_OPTION_PAGED_CHANNEL_GROUPS (UINT64_C(1) << 31)
+/* Values are the first dv channels of the keys, as the latent cache of MLA has
+ * them (DeepSeek-V2, 2.1): v is a view of k's memory, of its address and its
+ * strides, and nothing else holds values. dv <= d. Without new tokens, and not
+ * in backward(). */
+#define QKVET_OPTION_VALUES_IN_KEYS (UINT64_C(1) << 32)
 
 /* Flags (bits of qkvet_capabilities.flags). */
 /* A claim: calls at the same time, each with a context of its own and from a
@@ -282,6 +288,8 @@ typedef struct qkvet_forward_args {
 #define QKVET_FLAG_PAGES_ONLY (UINT64_C(1) << 16)
 /* Nor this: its pages are those of PAGED_CHANNEL_GROUPS and no others. */
 #define QKVET_FLAG_CHANNEL_GROUPS_ONLY (UINT64_C(1) << 33)
+/* Nor this: its values lie in its keys (VALUES_IN_KEYS) and nowhere else. */
+#define QKVET_FLAG_VALUES_IN_KEYS_ONLY (UINT64_C(1) << 36)
 /* Not a claim: forward() and backward() take causal calls and no others. */
 #define QKVET_FLAG_CAUSAL_ONLY (UINT64_C(1) << 26)
 /* Nor these: calls with a scale below 0, with a mask and a bias together, or
@@ -291,6 +299,11 @@ typedef struct qkvet_forward_args {
 #define QKVET_FLAG_POSITIVE_SCALE (UINT64_C(1) << 24)
 #define QKVET_FLAG_MASK_OR_BIAS (UINT64_C(1) << 25)
 #define QKVET_FLAG_BIAS_OR_CAUSAL (UINT64_C(1) << 27)
+/* Nor these, beside KEY_LISTS: lists of keys and pages in one call; lists in
+ * calls of backward(). Libraries below minor version 4, which had no such
+ * calls, are not asked for them, as if they had declared both. */
+#define QKVET_FLAG_LISTS_OR_PAGES (UINT64_C(1) << 34)
+#define QKVET_FLAG_LISTS_IN_FORWARD_ONLY (UINT64_C(1) << 35)
 /* A claim: the bits of a row are a function of its query, of the keys and
  * values that it sees, of extents, options and addresses. What stands in other
  * rows, heads and members, at hidden keys, beyond the lengths and in slots that

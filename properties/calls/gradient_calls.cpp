@@ -153,6 +153,14 @@ PlannedCall backward_call(bool truth, InputEdit edit) {
   return call;
 }
 
+Plan plan_two_gradients(const Case& variant, InputEdit edit) {
+  Plan plan;
+  plan.calls = {backward_call(/*truth=*/true),
+                backward_call(/*truth=*/true, edit)};
+  plan.calls[1].variant = variant;
+  return plan;
+}
+
 void compare_gradients_with_truth(const JudgeInput& input, const CallView& call,
                                   Judgement& judgement) {
   const GradientTruth& known = *call.truth->gradient;

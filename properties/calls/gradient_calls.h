@@ -13,7 +13,7 @@ namespace qkvet::properties {
 
 // What laws about gradients allow, empty extents apart.
 inline constexpr uint32_t kAllowGradients =
-    kAllowPairs | kAllowScores | kAllowLayout;
+    kAllowPairs | kAllowScores | kAllowLayout | kAllowKeyLists;
 
 inline constexpr TensorName kGradients[] = {TensorName::kDQ, TensorName::kDK,
                                             TensorName::kDV, TensorName::kDBias,
@@ -51,6 +51,8 @@ std::vector<double> read_gradient(const JudgeInput& input, const CallView& call,
 
 // One call, with an edit; `truth`: oracle and bound.
 PlannedCall backward_call(bool truth, InputEdit edit = nullptr);
+// Two calls with their truths, of which the second is `variant` with `edit`.
+Plan plan_two_gradients(const Case& variant, InputEdit edit);
 
 // Every gradient of the call against the oracle's.
 void compare_gradients_with_truth(const JudgeInput& input, const CallView& call,

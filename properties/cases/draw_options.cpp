@@ -294,6 +294,9 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
     case kAllowInt32:
       value.int32_lengths = true;
       return;
+    case kAllowValuesInKeys:
+      value.values_in_keys = true;
+      return;
     case kAllowMemberSlopes:
       return draw_member_slopes(draw, value);
     case kAllowKeyLists:
@@ -386,6 +389,7 @@ void finish_options(Draw& draw, const Law& law, const Scope& scope,
                     Case& value) {
   const uint32_t allowed = allowed_in(law.domain) & allowed_by(scope);
   if (scope.pages_only && value.paging.size == 0) draw_pages(draw, value);
+  if (scope.in_keys_only) value.values_in_keys = true;
   if (value.paging.size > 0 && (allowed & kAllowPagedGroups) != 0 &&
       draw.chance(40))
     in_channel_groups(value);

@@ -372,6 +372,42 @@ TEST(Generate, DrawsWhatKernelsDeclareToRefuseNowhere) {
   EXPECT_EQ(drawn().given, 0);
 }
 
+TEST(Generate, DrawsListsWhereKernelsTakeThem) {
+  KernelUnderTest kernel;
+  KernelInfo& info = kernel.judged.info;
+  info.has_forward = info.has_backward = true;
+  info.capabilities.options =
+      QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_CROSS_LENGTHS |
+      QKVET_OPTION_LENGTHS | QKVET_OPTION_PAGED | QKVET_OPTION_KEY_LISTS;
+  struct Drawn {
+    int lists = 0, paged = 0, gradients = 0;
+  };
+  const auto drawn = [&kernel] {
+    Scope scope;
+    keep_scope_to({kernel}, scope);
+    Drawn counts;
+    for (int64_t n = 1; n <= 500; ++n) {
+      const Case forward =
+          planned_case(*find_law("lists_equal_masks"), 9, n, scope);
+      counts.lists += forward.listed.entries > 0;
+      counts.paged += forward.listed.entries > 0 && forward.paging.size > 0;
+      const Case backward =
+          planned_case(*find_law("backward_agrees_with_oracle"), 9, n, scope);
+      counts.gradients += backward.listed.entries > 0;
+    }
+    return counts;
+  };
+  const Drawn all = drawn();
+  EXPECT_GT(all.paged, 30);
+  EXPECT_GT(all.gradients, 30);
+  info.capabilities.flags =
+      QKVET_FLAG_LISTS_OR_PAGES | QKVET_FLAG_LISTS_IN_FORWARD_ONLY;
+  const Drawn left = drawn();
+  EXPECT_EQ(left.paged, 0);
+  EXPECT_EQ(left.gradients, 0);
+  EXPECT_GT(left.lists, 400);
+}
+
 // Tokens of the longest command of the stories of a law.
 int64_t longest_command(const Scope& scope) {
   int64_t longest = 0;

@@ -211,6 +211,9 @@ void keep_to_declared(const Scope& scope, Case& value) {
   }
   if (value.has_options()) {
     value = keep_allowed(std::move(value), allowed_by(scope));
+    if ((value.paging.size > 0 && scope.refuses(QKVET_FLAG_LISTS_OR_PAGES)) ||
+        (value.backward && scope.refuses(QKVET_FLAG_LISTS_IN_FORWARD_ONLY)))
+      value.listed = {};
     value.layout = nearest_layout(scope, value.layout);
     const auto& sizes = scope.page_sizes;
     int64_t& size = value.paging.size;

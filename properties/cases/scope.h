@@ -83,6 +83,7 @@ struct Scope {
   std::vector<qkvet_path> paths;    // of all kernels
   bool pages_only = false;          // no kernel takes rows
   bool groups_only = false;         // nor pages of rows
+  bool in_keys_only = false;        // no kernel takes values apart from keys
   bool few_shapes = false;          // every kernel compiles for each shape
   bool causal_only = false;         // no kernel takes calls that are not causal
   uint64_t refusals = 0;  // QKVET_FLAG_*, of kFlagWords, that every kernel has

@@ -172,6 +172,10 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
     add(kAllowAppend, [=](Case& c) { c.append = n; });
   for (const auto extent : {&Shape::B, &Shape::Tq, &Shape::Tk})
     add(kAllowEmpty, [=](Case& c) { c.shape.*extent = 0; });
+  add(kAllowValuesInKeys, [](Case& c) {
+    c.values_in_keys = true;
+    c.v = {};
+  });
   // Last: of lists that there are, or of one.
   add(kAllowInt32, [=](Case& c) {
     if (!gives_lengths(c)) c.q_len = lengths(2, c.shape.B);
@@ -247,11 +251,11 @@ Case SmallScope::make(const Index& index) const {
   for (const int16_t setting : {index.first, index.second})
     if (setting >= 0) settings_[static_cast<size_t>(setting)].apply(value);
   if (pages_only_ && value.paging.size == 0) value.paging = {2, {}, {}, table_};
-  return keep_allowed(std::move(value), kAllowAll | kAllowPackedPages |
-                                            kAllowPagedCsr | kAllowPagedGroups |
-                                            kAllowInt32 | kAllowMemberSlopes |
-                                            kAllowKeyLists | kAllowListLengths |
-                                            kAllowListBlocks | kAllowEmpty);
+  return keep_allowed(std::move(value),
+                      kAllowAll | kAllowPackedPages | kAllowPagedCsr |
+                          kAllowPagedGroups | kAllowInt32 | kAllowMemberSlopes |
+                          kAllowKeyLists | kAllowListLengths |
+                          kAllowListBlocks | kAllowValuesInKeys | kAllowEmpty);
 }
 
 Case SmallScope::at(int64_t number) const {

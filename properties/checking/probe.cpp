@@ -112,6 +112,11 @@ Case Prober::smallest_case(int64_t Tq, int64_t Tk) const {
     if (info_.has_flag(QKVET_FLAG_CHANNEL_GROUPS_ONLY))
       in_channel_groups(value);
   }
+  if (info_.has_flag(QKVET_FLAG_VALUES_IN_KEYS_ONLY)) {
+    value.shape.dv = least(can.dv);
+    value.values_in_keys = true;
+    value.k = value.v = {};
+  }
   return value;
 }
 

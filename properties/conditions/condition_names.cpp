@@ -166,6 +166,8 @@ constexpr ConditionName kNames[] = {
     {"mask.members", In::kCase, owns_mask<kOwnB>},
     {"mask.heads", In::kCase, owns_mask<kOwnH>},
     {"mask.rows", In::kCase, owns_mask<kOwnQ>},
+    {"values_in_keys", In::kCase,
+     [](At at) { return int64_t{the_case(at).values_in_keys}; }},
     {"lists", In::kCase,
      [](At at) { return int64_t{the_case(at).listed.entries > 0}; }},
     {"lists.entries", In::kCase,

@@ -17,6 +17,22 @@ void repair_rope(Case& value) {
 }
 
 // Pages and new tokens that the other options leave no room for.
+// Of what cannot stand beside them the values in keys stay.
+void repair_values_in_keys(Case& value) {
+  if (!value.values_in_keys) return;
+  Shape& s = value.shape;
+  s.dv = std::min(s.dv, s.d);
+  value.v = {};
+  std::erase_if(value.set, [](const SetValue& set) {
+    return set.tensor == TensorName::kV;
+  });
+  value.append = 0;
+  value.paging.pool = PageForm::kRows;
+  value.share = 0;
+  if (value.layout == Layout::kPacked || value.layout == Layout::kFar)
+    value.layout = Layout::kBthd;
+}
+
 void repair_served(Case& value) {
   if (value.paging.size == 0) {
     value.paging = {};
@@ -32,7 +48,7 @@ void repair_served(Case& value) {
   if (is_served(value) && value.layout == Layout::kPacked)
     value.layout = Layout::kBthd;
   if (!gives_lengths(value)) value.int32_lengths = false;
-  if (value.backward) value.listed = {};
+  repair_values_in_keys(value);
 }
 
 // Lengths of members that are no longer there, or shorter, and values of
@@ -108,6 +124,13 @@ uint32_t allowed_in(const Domain& domain) {
   if ((allows & kAllowPaged) != 0) allows |= kAllowPagedCsr | kAllowPagedGroups;
   if ((allows & kLists) != 0) allows |= kAllowInt32;
   if ((allows & kAllowAlibi) != 0) allows |= kAllowMemberSlopes;
+  // What a law is about that values in keys exclude, it is not about for them.
+  constexpr uint32_t kNotBesideThem =
+      kAllowAppend | kAllowPagedGroups | kAllowShare;
+  if (domain.subject == Subject::kAttention && domain.free_v &&
+      domain.free_data && !domain.own_values && (allows & kAllowLayout) != 0 &&
+      (domain.about & kNotBesideThem) == 0)
+    allows |= kAllowValuesInKeys;
   if ((allows & kAllowKeyLists) != 0)
     allows |= kAllowListLengths | kAllowListBlocks;
   return allows;

@@ -232,7 +232,9 @@ enum : uint32_t {
   // Pages of keys in groups of channels: of every law that allows pages. A case
   // that has it has pages, too, in one form of table or the other.
   kAllowPagedGroups = 16777216,
-  kAllowLast = kAllowPagedGroups,
+  // Values in keys: of every law that allows layouts and sets no value itself.
+  kAllowValuesInKeys = 33554432,
+  kAllowLast = kAllowValuesInKeys,
   // Who sees whom.
   kAllowPairs = kAllowWindow | kAllowMask | kAllowLengths | kAllowPacked,
   // How scores become weights.
@@ -268,6 +270,7 @@ inline constexpr AllowedOption kAllowedOptions[] = {
     {QKVET_OPTION_PAGED, kAllowPaged},
     {QKVET_OPTION_PAGED_CSR, kAllowPagedCsr},
     {QKVET_OPTION_PAGED_CHANNEL_GROUPS, kAllowPagedGroups},
+    {QKVET_OPTION_VALUES_IN_KEYS, kAllowValuesInKeys},
     {QKVET_OPTION_PACKED_PAGES, kAllowPackedPages},
     {QKVET_OPTION_APPEND, kAllowAppend},
     {QKVET_OPTION_INT32_LENGTHS, kAllowInt32},
@@ -285,6 +288,9 @@ struct Domain {
   bool free_data = true;  // false: the law makes some of the data itself
   bool votes = false;     // its first call is held against the oracle
   bool plans = false;     // about plans (qkvet/plan.h): of kernels with some
+  // It changes all keys and no value, or some values alone: these are never
+  // values in keys.
+  bool own_values = false;
   // Options that the law allows, all others are taken out before
   // constrain() is asked; and one of these, where a kernel has it, in every
   // case.

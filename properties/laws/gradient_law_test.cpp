@@ -104,6 +104,38 @@ TEST(GradientLaws, AgreementIsExactWhereNothingFlows) {
           });
 }
 
+// Each row's list without its last entry.
+void shorten(const KernelCall&, GradientProblem& problem) {
+  static std::vector<int32_t> counts;
+  ListedKeys& listed = problem.forward.listed;
+  const Shape& s = problem.forward.shape;
+  if (listed.keys == nullptr) return;
+  counts.assign(static_cast<size_t>(s.B * s.Tq),
+                static_cast<int32_t>(listed.entries - 1));
+  listed.counts = counts.data();
+}
+
+TEST(GradientLaws, ListsOfKeysAreSeen) {
+  const std::string text =
+      "f32,B2,H2,Hkv1,Tq3,Tk5,d2,dv3,mask=random80,keys=4,backward";
+  const auto dense = [](const KernelCall&, GradientProblem& problem) {
+    problem.forward.listed = {};
+  };
+  for (const char* law :
+       {"unlisted_keys_get_no_gradient", "gradient_lists_equal_masks",
+        "backward_agrees_with_oracle", "backward_is_the_adjoint"})
+    fails(law, text, dense);
+  for (const char* law :
+       {"listed_order_changes_no_gradient", "gradient_of_full_lists_is_dense",
+        "gradient_lists_equal_masks"})
+    fails(law, "f32,B2,H2,Hkv1,Tq3,Tk5,d2,dv3,keys=5,backward", shorten);
+  fails("gradient_lists_equal_masks",
+        "f32,B1,H2,Hkv2,Tq3,Tk6,d2,keys=3.h,backward",
+        [](const KernelCall&, GradientProblem& problem) {
+          problem.forward.listed.heads = 1;
+        });
+}
+
 // With the dialects that some of the mistakes are about.
 struct OtherDialect {
   OtherDialect() {

@@ -206,6 +206,41 @@ TEST(ServedLaws, TheFormOfPagesIsSeen) {
         });
 }
 
+TEST(ServedLaws, ValuesInKeysAreSeen) {
+  for (const char* text : {"f32,B1,H2,Hkv1,Tq1,Tk4,d5,dv3,values=keys",
+                           "f32,B1,H1,Tq2,Tk6,d4,dv2,values=keys,page=2"})
+    fails("values_in_keys_equal_own_values", text,
+          [](KernelCall& call, Problem& problem) {
+            if (call.values_in_keys) problem.scale *= 1.01;
+          });
+}
+
+// No law that allows them asks for other values than those of the keys.
+TEST(ServedLaws, TheDefinitionPassesWithValuesInKeys) {
+  int judged = 0;
+  for (const Law* law : all_laws()) {
+    if (law->domain.subject != Subject::kAttention ||
+        (allowed_in(law->domain) & kAllowValuesInKeys) == 0)
+      continue;
+    for (const char* text :
+         {"f32,B2,H4,Hkv2,Tq4,Tk6,d3,dv2,values=keys",
+          "f32,B2,H2,Tq3,Tk7,d4,causal=br,window=4.0,mask=random60,values=keys",
+          "bf16,B2,H2,Hkv1,Tq2,Tk5,d6,dv4,kvlen=5.3,layout=gaps,values=keys",
+          "f32,B2,H2,Hkv1,Tq2,Tk7,d4,dv3,kvlen=7.4,keys=4.n,values=keys,page=2",
+          "f32,B1,H2,Tq5,Tk9,d2,cuq=0.2.5,cuk=0.5.9,values=keys,page=2"}) {
+      const Case value = constrained(*law, *parse_case(text).value);
+      EXPECT_TRUE(value.values_in_keys) << law->id << " " << text;
+      FakeExecutor good;
+      const Judgement judgement = check(law->id, to_string(value), good);
+      EXPECT_NE(judgement.verdict, Verdict::kFailed)
+          << law->id << " " << to_string(value) << ": "
+          << finding_of(judgement);
+      judged += judgement.verdict == Verdict::kPassed;
+    }
+  }
+  EXPECT_GT(judged, 60);
+}
+
 // Every law about pages draws both forms, and a law that wants other widths
 // takes the groups away and nothing else.
 TEST(ServedLaws, BothFormsOfPagesAreDrawn) {

@@ -142,8 +142,8 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   scope.group = first.group;
   scope.page_sizes.clear();
   scope.paths.clear();
-  scope.pages_only = scope.groups_only = scope.causal_only = scope.few_shapes =
-      true;
+  scope.pages_only = scope.groups_only = scope.in_keys_only =
+      scope.causal_only = scope.few_shapes = true;
   scope.refusals = ~uint64_t{0};
   bool any_page = false;
   for (const KernelUnderTest& kernel : kernels) {
@@ -171,6 +171,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     if (const KernelInfo& info = kernel.judged.info; info.has_forward) {
       scope.pages_only &= info.has_flag(QKVET_FLAG_PAGES_ONLY);
       scope.groups_only &= info.has_flag(QKVET_FLAG_CHANNEL_GROUPS_ONLY);
+      scope.in_keys_only &= info.has_flag(QKVET_FLAG_VALUES_IN_KEYS_ONLY);
     }
     scope.few_shapes &=
         kernel.judged.info.has_flag(QKVET_FLAG_COMPILES_PER_SHAPE);

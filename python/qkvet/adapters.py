@@ -14,13 +14,15 @@ import numpy as np
 
 from ._adapt import adapter, bthd_of
 from ._onnx import onnx_attention
+from ._mla import flash_mla, flash_mla_decode
 from ._serving import (flash_attn_varlen, flashinfer_batch_decode,
                        flashinfer_batch_prefill, flashinfer_batch_prefill_paged,
                        flashinfer_single_decode, flashinfer_single_prefill,
                        vllm_paged_attention, vllm_unified)
 from .declare import Refused
 
-__all__ = ["bthd", "flash_attn", "flash_attn_varlen", "flashinfer_batch_decode",
+__all__ = ["bthd", "flash_attn", "flash_attn_varlen", "flash_mla",
+           "flash_mla_decode", "flashinfer_batch_decode",
            "flashinfer_batch_prefill", "flashinfer_batch_prefill_paged",
            "flashinfer_single_decode", "flashinfer_single_prefill",
            "flex_attention", "jax_dot_product_attention", "onnx_attention",

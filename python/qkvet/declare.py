@@ -65,7 +65,8 @@ def kernel(function=None, **fields):
     last_page_len [B], key_indices [B, Hkv or 1, Tq, n], topk_length [B, Tq]
     (of key_list_lengths) and key_block_size (of key_list_blocks), channel_group x
     (of paged_channel_groups; k is then [pages, Hkv, page_size, d / x, x], and
-    k.transpose(2, 3) and v.transpose(2, 3) are vLLM's caches), k_new and v_new,
+    k.transpose(2, 3) and v.transpose(2, 3) are vLLM's caches), k_new and v_new;
+    of values_in_keys v is a view of the first dv channels of k;
     dropout (p, seed, offset). It returns o [B, H, Tq, dv], or a tuple (o, lse,
     weights) of what it declares, or a dictionary by these names.
 

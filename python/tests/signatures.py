@@ -273,3 +273,62 @@ def paged_attention_of_rows(out, query, key_cache, *others):
     pages, heads, groups, size, x = key_cache.shape
     taken = key_cache.reshape(pages, heads, groups, x, size).swapaxes(3, 4)
     paged_attention_v1(out, query, np.ascontiguousarray(taken), *others)
+
+
+# ---- FlashMLA ---------------------------------------------------------------
+
+
+def weighed_latent(q, rows, scale, width, hidden, sink=None):
+    """o [T, H, width] and lse [T, H] of q [T, H, d] over rows [Tk, d]."""
+    scores = np.einsum("thc,jc->thj", q, rows) * np.float32(scale)
+    scores = np.where(hidden[:, None], np.float32(-np.inf), scores)
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isneginf(top), np.float32(0), top)
+    weights = np.exp(scores - top)
+    total = weights.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (top + np.log(total))[..., 0]
+    values = np.where(hidden.all(0)[:, None], np.float32(0), rows[:, :width])
+    o = np.einsum("thj,jc->thc", weights, values) / np.where(total == 0, 1, total)
+    if sink is not None:
+        with np.errstate(over="ignore"):
+            o = o / (1 + np.exp(sink[None] - lse))[..., None]
+    return o, lse
+
+
+def flash_mla_sparse_fwd(q, kv, indices, sm_scale, d_v=512, attn_sink=None,
+                         topk_length=None):
+    assert kv.shape[1] == 1 and indices.dtype == np.int32
+    hidden = np.ones((len(q), len(kv)), bool)
+    for i, listed in enumerate(indices[:, 0]):
+        if topk_length is not None:
+            listed = listed[:topk_length[i]]
+        hidden[i, listed[(listed >= 0) & (listed < len(kv))]] = False
+    o, lse = weighed_latent(q, kv[:, 0], sm_scale, d_v, hidden, attn_sink)
+    return o, None, np.where(np.isneginf(lse), np.float32(np.inf), lse)
+
+
+def flash_mla_with_kvcache(q, k_cache, block_table, cache_seqlens, head_dim_v,
+                           tile_scheduler_metadata, num_splits=None,
+                           softmax_scale=None, causal=False, indices=None):
+    assert k_cache.shape[2] == 1 and k_cache.flags.c_contiguous
+    size, scale = k_cache.shape[1], softmax_scale or q.shape[-1] ** -0.5
+    o = np.zeros((*q.shape[:3], head_dim_v), np.float32)
+    lse = np.zeros((q.shape[0], q.shape[2], q.shape[1]), np.float32)
+    for b, keys in enumerate(cache_seqlens):
+        pages = block_table[b][:-(-keys // size)]
+        rows = k_cache[pages, :, 0].reshape(-1, q.shape[-1])[:keys]
+        hidden = hidden_of(q.shape[1], keys, causal, -1)
+        if indices is not None:
+            slots = (pages[:, None] * size + np.arange(size)).ravel()[:keys]
+            hidden = hidden | ~(slots == indices[b][..., None]).any(1)
+        o[b], of_rows = weighed_latent(q[b], rows, scale, head_dim_v, hidden)
+        lse[b] = of_rows.T
+    return o, lse
+
+
+def flash_mla_of_last_channels(q, k_cache, *others, **words):
+    """Takes the values from the end of a row."""
+    turned = np.roll(k_cache, 64, -1)
+    return flash_mla_with_kvcache(np.roll(q, 64, -1),
+                                  np.ascontiguousarray(turned), *others, **words)

@@ -17,6 +17,8 @@ RIGHT = [
     (signatures.PagedDecode, adapters.flashinfer_batch_decode),
     (signatures.unified_attention, adapters.vllm_unified)]
 VLLM = signatures.paged_attention_v1, adapters.vllm_paged_attention
+LISTED = ("scale default_scale lse grouped_heads value_width cross_lengths "
+          "lengths paged values_in_keys key_lists")
 # NumPy on the CPU, whose NaN at hidden keys stays.
 F32 = {"arrays": "numpy", "device": "cpu", "dtypes": "f32",
        "precision": {"preset": "generic"}, "masked_nonfinite": "not_ignored"}
@@ -59,6 +61,30 @@ def test_keys_that_are_read_as_values_lie_are_found():
     report = qkvet.check(signatures.paged_attention_of_rows, cases=60, diagnose=0,
                          laws="agrees_with_oracle",
                          adapter=adapters.vllm_paged_attention, **F32)
+    assert report.verdict == "failed", report.text
+
+
+# One latent head, and rows of 576 numbers of which 512 are values.
+MLA = {**F32, "cases": 60, "group": "max 8", "d": "min 576 max 576",
+       "precision": {"preset": "generic"}}
+
+
+def test_the_latent_cache_is_given_as_it_lies():
+    for function, adapter, more in (
+            (signatures.flash_mla_sparse_fwd, adapters.flash_mla, {}),
+            (signatures.flash_mla_with_kvcache, adapters.flash_mla_decode, {}),
+            (signatures.flash_mla_with_kvcache, adapters.flash_mla_decode,
+             {"options": LISTED})):
+        report = qkvet.check(function, adapter=adapter, pin="H=2,Hkv=1",
+                             **{**MLA, **more})
+        assert report.ok, report.text
+        assert report.checked > 20, report.text
+
+
+def test_values_from_the_end_of_a_latent_row_are_found():
+    report = qkvet.check(signatures.flash_mla_of_last_channels, diagnose=0,
+                         laws="agrees_with_oracle", pin="H=2,Hkv=1",
+                         adapter=adapters.flash_mla_decode, **MLA)
     assert report.verdict == "failed", report.text
 
 

@@ -53,8 +53,9 @@ double through_base2(double lse, Dtype storage) {
 TestGradient stored_gradient(TestRandom& random, int problem,
                              const BackwardKernel& kernel) {
   const Dtype storage = kernel.storage;
-  // Short rows, where the bound bites, and some long ones.
-  TestGradient g = random_gradient(random, problem, problem % 8 == 0 ? 24 : 9);
+  // Short rows, where the bound bites, and some long ones; some of them sparse.
+  const auto draw = problem % 9 == 4 ? random_list_gradient : random_gradient;
+  TestGradient g = draw(random, problem, problem % 8 == 0 ? 24 : 9);
   const auto store = [storage](double x) { return round_to(storage, x); };
   for (auto* tensor : {&g.call.q, &g.call.k, &g.call.v}) {
     for (double& x : *tensor) x = store(x);

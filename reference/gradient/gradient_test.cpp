@@ -93,6 +93,24 @@ TEST(GradientTest, TheReferencesAgree) {
   std::printf("worst error / bound %.3f\n", worst);
 }
 
+TEST(GradientTest, TheReferencesAgreeOnListsOfKeys) {
+  constexpr int kProblems = 500;
+  TestRandom random(34);
+  int told_apart = 0;
+  for (int i = 0; i < kProblems; ++i) {
+    TestGradient g = random_list_gradient(random, i, 9);
+    const GradientProblem& problem = g.get();
+    const GradientOutput plain = plain_backward(problem);
+    const double ratio = gradient_ratio(problem, plain, twin_backward(problem));
+    ASSERT_TRUE(ratio <= 1) << "problem " << i << ": " << ratio;
+    // The control: one of them knows no lists.
+    GradientProblem dense = problem;
+    dense.forward.listed = {};
+    told_apart += !(gradient_ratio(problem, plain, twin_backward(dense)) <= 1);
+  }
+  EXPECT_GT(told_apart, kProblems / 2);
+}
+
 class SeededGradientTest : public testing::TestWithParam<int> {};
 
 TEST_P(SeededGradientTest, IsCaughtByTheOtherReference) {
@@ -208,13 +226,13 @@ GradientBound double_bound(GradientProblem problem,
 
 bool anything_unjudged(const Identity& both) { return !(both.allowed < 1e100); }
 
-TEST(GradientTest, TheAdjointIdentityHolds) {
-  constexpr int kProblems = 680;
-  TestRandom random(32);
+void expect_adjoint(decltype(random_gradient) draw, uint64_t seed,
+                    int problems) {
+  TestRandom random(seed);
   int judged = 0;
   double worst = 0;
-  for (int i = 0; i < kProblems; ++i) {
-    TestGradient g = random_gradient(random, i, 8);
+  for (int i = 0; i < problems; ++i) {
+    TestGradient g = draw(random, i, 8);
     const GradientProblem& problem = g.get();
     const Direction way = random_direction(random, problem.forward);
     const GradientOutput got = plain_backward(problem);
@@ -225,9 +243,17 @@ TEST(GradientTest, TheAdjointIdentityHolds) {
     ASSERT_LE(both.gap, both.allowed) << "problem " << i;
     if (both.allowed > 0) worst = std::max(worst, both.gap / both.allowed);
   }
-  EXPECT_GT(judged, kProblems / 2);
-  std::printf("%d of %d judged, worst gap / allowed %.3f\n", judged, kProblems,
+  EXPECT_GT(judged, problems / 2);
+  std::printf("%d of %d judged, worst gap / allowed %.3f\n", judged, problems,
               worst);
+}
+
+TEST(GradientTest, TheAdjointIdentityHolds) {
+  expect_adjoint(random_gradient, 32, 680);
+}
+
+TEST(GradientTest, TheAdjointIdentityHoldsForListsOfKeys) {
+  expect_adjoint(random_list_gradient, 35, 300);
 }
 
 // Faults of plain_backward that its own forward pass does not share.

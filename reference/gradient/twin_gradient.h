@@ -75,6 +75,13 @@ DoubleDouble twin_slope(const Problem& problem, const TwinRow& row, int64_t j,
   return Hooks::cap_slope(x / DoubleDouble(problem.softcap));
 }
 
+// Whether mask, bias and lists leave a pair of the span.
+template <class Hooks>
+bool twin_sees(const Problem& problem, int64_t pair, const TwinSpan& span) {
+  return Hooks::allowed(problem, pair) &&
+         Hooks::template chosen<Hooks>(problem, pair, span.begin);
+}
+
 inline DoubleDouble twin_pull(const Shape& shape, const double* g,
                               const double* v) {
   DoubleDouble sum = 0.0;
@@ -124,7 +131,7 @@ TwinMoments twin_gradient_row(const GradientProblem& problem,
   all.mean.resize(shape.d);
   const double* g = problem.d_o + row.row * shape.dv;
   for (int64_t j = all.span.first; j <= all.span.last; ++j) {
-    if (!Hooks::allowed(call, row.row * shape.Tk + j)) continue;
+    if (!twin_sees<Hooks>(call, row.row * shape.Tk + j, all.span)) continue;
     twin_absorb_moment<Hooks>(all, twin_score<Hooks>(call, row, j, all.span),
                               twin_pull(shape, g, row.v + j * shape.dv),
                               twin_slope<Hooks>(call, row, j, all.span),
@@ -167,7 +174,9 @@ void twin_gradient_pair(const GradientProblem& problem, const TwinRow& row,
   const Shape& shape = call.shape;
   const int64_t pair = row.row * shape.Tk + key.j;
   const bool inside = key.j >= all.span.first && key.j <= all.span.last;
-  if (all.first || !inside || !Hooks::allowed(call, pair)) return;
+  if (all.first || !inside || !twin_sees<Hooks>(call, pair, all.span)) {
+    return;
+  }
   const DoubleDouble score = twin_score<Hooks>(call, row, key.j, all.span);
   const DoubleDouble p = Hooks::exponential(score - all.maximum) / all.sum;
   const double* g = problem.d_o + row.row * shape.dv;

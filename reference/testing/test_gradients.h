@@ -4,6 +4,7 @@
 #define QKVET_REFERENCE_TESTING_TEST_GRADIENTS_H_
 
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "reference/gradient/gradient.h"
@@ -64,17 +65,30 @@ void give_forward(const OracleOutput& truth, Store store_o, TestGradient& g) {
   }
 }
 
+inline TestGradient gradient_of_call(TestRandom& random, TestProblem call) {
+  TestGradient g;
+  g.call = std::move(call);
+  fill_d_o(random, g);
+  give_forward(plain_forward(g.call.get()), as_f32, g);
+  return g;
+}
+
 // A call and d_o in f32, every second one with options.
 inline TestGradient random_gradient(TestRandom& random, int problem,
                                     int64_t largest) {
   const auto regime = static_cast<Regime>(problem % kRegimeCount);
   const Shape shape = random_shape(random, largest);
-  TestGradient g;
-  g.call = problem % 2 == 0 ? random_problem(random, regime, shape)
-                            : random_option_problem(random, regime, shape);
-  fill_d_o(random, g);
-  give_forward(plain_forward(g.call.get()), as_f32, g);
-  return g;
+  return gradient_of_call(
+      random, problem % 2 == 0 ? random_problem(random, regime, shape)
+                               : random_option_problem(random, regime, shape));
+}
+
+// The same with lists of keys.
+inline TestGradient random_list_gradient(TestRandom& random, int problem,
+                                         int64_t largest) {
+  const auto regime = static_cast<Regime>(problem % kRegimeCount);
+  const Shape shape = random_shape(random, largest);
+  return gradient_of_call(random, random_list_problem(random, regime, shape));
 }
 
 }  // namespace qkvet::reference

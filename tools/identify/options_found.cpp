@@ -289,6 +289,12 @@ void add_members(const Asker& asker, std::vector<Question>& all) {
                    properties::in_channel_groups(c);
                  }},
                  {}});
+  all.push_back({QKVET_OPTION_VALUES_IN_KEYS,
+                 {[](Case& c) {
+                   c.values_in_keys = true;
+                   c.v = {};
+                 }},
+                 {}});
   all.push_back({QKVET_OPTION_APPEND,
                  {[T](Case& c) {
                    c.shape.B = 2;

@@ -37,8 +37,8 @@ constexpr uint64_t kNotByTheirWord =
     QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_DROPOUT |
     QKVET_OPTION_DROPOUT_MASK | QKVET_OPTION_PAGED | QKVET_OPTION_APPEND |
     QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
-    QKVET_OPTION_PAGED_CHANNEL_GROUPS | QKVET_OPTION_INT32_LENGTHS |
-    QKVET_OPTION_QUANT_SCALES;
+    QKVET_OPTION_PAGED_CHANNEL_GROUPS | QKVET_OPTION_VALUES_IN_KEYS |
+    QKVET_OPTION_INT32_LENGTHS | QKVET_OPTION_QUANT_SCALES;
 
 uint64_t layer_bit(uint64_t option) {
   return option == QKVET_OPTION_ROPE ? QKVET_LAYER_ROPE : 0;
@@ -105,6 +105,7 @@ constexpr NotInFiles kNotInFiles[] = {
     {"page_placement_changes_nothing", "a plan asks for no pages"},
     {"page_size_changes_nothing", "a plan asks for no pages"},
     {"unowned_pages_change_nothing", "a plan asks for no pages"},
+    {"values_in_keys_equal_own_values", "the values of a plan are a file"},
     {"append_writes_only_its_tokens", "a plan asks for no appending"},
     {"append_equals_given", "a plan asks for no appending"},
     {"dropout_keeps_its_share", "a plan asks for no dropout"},

@@ -12,7 +12,7 @@ typedef struct call_row {
   int32_t has_window;
   int64_t window_left, window_right;
   int64_t page_size, key_block_size, channel_group;
-  int32_t rope;
+  int32_t values_in_keys, rope;
   float options[/* OPTION COUNT */];
 } call_row;
 
@@ -48,6 +48,10 @@ static qkvet_forward_args make_call(int call) {
   args.rope = from->rope;
   /* OPTIONS */
   fill_tensors(&args, call);
+  if (from->values_in_keys != 0) {
+    args.v.data = args.k.data;
+    args.v.byte_offset = args.k.byte_offset;
+  }
   return args;
 }
 

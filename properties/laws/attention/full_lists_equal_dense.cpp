@@ -1,46 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
-#include "core/case/key_lists.h"
+#include "properties/calls/list_forms.h"
 #include "properties/calls/option_forms.h"
-#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_full_lists_equal_dense {
 
-// Keys, or blocks of them.
-int64_t entries_of_all(const Case& value) {
-  return (value.shape.Tk + value.listed.block - 1) / value.listed.block;
-}
-
-// All keys from one on that hangs on the row, and -1 behind them.
-void list_all(const Case& value, int64_t, Inputs& inputs) {
-  const int64_t entries = value.listed.entries;
-  const int64_t all = entries_of_all(value);
-  int64_t row = pick_by_seed(value.seed, 1024);
-  for (size_t at = 0; at < inputs.key_indices.size(); ++row)
-    for (int64_t n = 0; n < entries; ++n)
-      inputs.key_indices[at++] =
-          n < all ? static_cast<int32_t>((row + n) % all) : -1;
-}
-
-void list_nothing(const Case&, int64_t, Inputs& inputs) {
-  inputs.key_indices.clear();
-  inputs.topk_length.clear();
-}
-
-Case constrain(Case value) {
-  value.listed.entries =
-      std::max({value.listed.entries, entries_of_all(value), int64_t{1}});
-  value.listed.lengths = value.listed.from_file = false;
-  return value;
-}
+Case constrain(Case value) { return with_room_for_all_keys(std::move(value)); }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Case variant = value;
   variant.listed = {};
-  Plan plan = plan_two_forms(kernel, variant, list_nothing);
-  plan.calls[0].edit = list_all;
+  Plan plan = plan_two_forms(kernel, variant, no_lists);
+  plan.calls[0].edit = lists_of_all_keys;
   return plan;
 }
 

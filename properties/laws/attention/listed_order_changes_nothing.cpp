@@ -1,39 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
-#include "core/case/key_lists.h"
-#include "properties/calls/option_forms.h"
-#include "properties/conventions/constrain.h"
+#include "properties/calls/call_pairs.h"
+#include "properties/calls/list_forms.h"
 
 namespace qkvet::properties {
 namespace of_listed_order_changes_nothing {
 
-// The entries that count, the last one first, and turned by some.
-void other_order(const Case& value, int64_t, Inputs& inputs) {
-  const Shape& s = value.shape;
-  for (int64_t b = 0; b < s.B; ++b)
-    for (int64_t kv = 0; kv < list_heads(value); ++kv)
-      for (int64_t i = 0; i < s.Tq; ++i) {
-        const auto first =
-            inputs.key_indices.begin() + list_begin(value, b, kv, i);
-        const int64_t count = list_length(value, inputs, b, i);
-        if (count == 0) continue;
-        std::reverse(first, first + count);
-        // By any but 1, which would put the last one in its place again.
-        int64_t turn =
-            pick_by_seed(value.seed, std::max<int64_t>(count - 1, 1));
-        if (turn > 0) ++turn;
-        std::rotate(first, first + turn, first + count);
-      }
-}
-
-Case constrain(Case value) {
-  value.listed.entries = std::max<int64_t>(value.listed.entries, 2);
-  return value;
-}
+Case constrain(Case value) { return with_lists(std::move(value), 2); }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan = plan_pair(kernel, other_order);
+  Plan plan = plan_pair(kernel, lists_in_other_order);
   for (PlannedCall& call : plan.calls) call.needs_truth = true;
   return plan;
 }

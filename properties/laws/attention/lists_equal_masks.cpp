@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
+#include "properties/calls/list_forms.h"
 #include "properties/calls/option_forms.h"
 
 namespace qkvet::properties {
 namespace of_lists_equal_masks {
 
-void lists_as_mask(const Case& value, int64_t argument, Inputs& inputs) {
-  write_visible_pairs(value, argument, inputs);
-  inputs.key_indices.clear();
-  inputs.topk_length.clear();
-}
-
-Case constrain(Case value) {
-  value.listed.entries = std::max<int64_t>(value.listed.entries, 1);
-  return value;
-}
+Case constrain(Case value) { return with_lists(std::move(value), 1); }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Case variant = with_own_mask(value);

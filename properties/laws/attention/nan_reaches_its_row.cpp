@@ -206,7 +206,8 @@ extern constinit const Law nan_reaches_its_row{
     "Nothing is rounded: a number is NaN or it is not.",
     "(a) it is exact, (c) it reaches what agreement never draws",
     130,
-    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
+    Domain{.own_values = true,
+           .allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
                      kAllowServing},
     of_nan_reaches_its_row::constrain,
     of_nan_reaches_its_row::plan,

@@ -117,7 +117,8 @@ extern constinit const Law rows_stay_in_hull{
     "largest; errors of scores cannot leave it.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     190,
-    Domain{.allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
+    Domain{.own_values = true,
+           .allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
                      kAllowSoftcap | kAllowMemory | kAllowKeyLists},
     of_rows_stay_in_hull::constrain,
     of_rows_stay_in_hull::plan,

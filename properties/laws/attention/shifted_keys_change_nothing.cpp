@@ -88,7 +88,8 @@ extern constinit const Law shifted_keys_change_nothing{
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
     200,
-    Domain{.allows = kAllowPairs | kAllowBias | kAllowAlibi | kAllowMemory},
+    Domain{.own_values = true,
+           .allows = kAllowPairs | kAllowBias | kAllowAlibi | kAllowMemory},
     of_shifted_keys_change_nothing::constrain,
     of_shifted_keys_change_nothing::plan,
     of_shifted_keys_change_nothing::judge};

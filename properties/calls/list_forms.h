@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of keys in other forms: edits of laws about forward() and about
+// gradients.
+#ifndef QKVET_PROPERTIES_CALLS_LIST_FORMS_H_
+#define QKVET_PROPERTIES_CALLS_LIST_FORMS_H_
+
+#include "core/case/case.h"
+
+namespace qkvet::properties {
+
+// The case with lists of so many entries at least.
+Case with_lists(Case value, int64_t entries);
+// With lists of as many entries as there are keys, or blocks, or more.
+Case with_room_for_all_keys(Case value);
+
+// The entries that count, the last one first, and turned by some.
+void lists_in_other_order(const Case& value, int64_t, Inputs& inputs);
+// All keys from one on that hangs on the row, and -1 behind them.
+void lists_of_all_keys(const Case& value, int64_t, Inputs& inputs);
+// For variants without lists: none; none, and a mask of the same pairs, which
+// with_own_mask() has made room for.
+void no_lists(const Case& value, int64_t, Inputs& inputs);
+void lists_as_mask(const Case& value, int64_t, Inputs& inputs);
+
+}  // namespace qkvet::properties
+
+#endif  // QKVET_PROPERTIES_CALLS_LIST_FORMS_H_
