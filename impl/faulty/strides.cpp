@@ -368,7 +368,7 @@ QKVET_FAULT(values_at_end_of_keys) = {
 struct ValuesInRowsOfTheirOwn : OptionHooks {
   // Rows of dv end before those of d do.
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
-    if (has_values_in_keys(whole)) {
+    if (has_values_in_keys(whole) && whole.value_width < whole.width) {
       member->v.step[2] = whole.value_width * whole.k.step[3];
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/calls/list_forms.h"
 #include "properties/calls/option_forms.h"
+#include "properties/checking/list_cases.h"
 
 namespace qkvet::properties {
 namespace of_lists_equal_masks {

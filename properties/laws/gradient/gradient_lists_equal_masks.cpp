@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/gradient_calls.h"
-#include "properties/calls/list_forms.h"
 #include "properties/calls/option_forms.h"
+#include "properties/checking/list_cases.h"
 
 namespace qkvet::properties {
 namespace of_gradient_lists_equal_masks {

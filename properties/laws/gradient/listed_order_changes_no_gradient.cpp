@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/gradient_calls.h"
-#include "properties/calls/list_forms.h"
+#include "properties/checking/list_cases.h"
 
 namespace qkvet::properties {
 namespace of_listed_order_changes_no_gradient {

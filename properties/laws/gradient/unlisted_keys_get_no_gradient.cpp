@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One key is taken out of all lists: nothing flows into it.
 #include "properties/calls/gradient_calls.h"
-#include "properties/calls/list_forms.h"
+#include "properties/checking/list_cases.h"
 #include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {

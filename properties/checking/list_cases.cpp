@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/calls/list_forms.h"
+#include "properties/checking/list_cases.h"
 
 #include <algorithm>
 
