@@ -84,7 +84,8 @@ TEST(CaseText, BadInputGetsOneClearLine) {
       {"f32,B1,H1,Tq1,Tk1,d1,colour=red", "unknown key \"colour\""},
       {"f32,B1,H1,Tq1,Tk1,d1,X3", "unknown key \"X3\""},
       {"f32,B1,H1,Tq1,Tk1,d1,X3",
-       "alibi=, qlen=, kvlen=, cuq=, cuk=, lens=, layout=, share=, dropout=, "
+       "alibi=, qlen=, kvlen=, cuq=, cuk=, lens=, layout=, share=, values=, "
+       "dropout=, "
        "page=, pages=, unowned=, table=, pool=, append="},
       {"f32,B1,H1,Tq1,Tk1,d1,B2", "B is given twice"},
       {"f32,f64,B1,H1,Tq1,Tk1,d1", "given twice"},
