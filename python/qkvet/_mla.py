@@ -25,7 +25,9 @@ def flash_mla(function):
     """flash_mla_sparse_fwd(q, kv, indices, sm_scale, d_v=512, attn_sink=None,
     topk_length=None): q [T, H, d], kv [Tk, Hkv, d], indices [T, Hkv, topk], and
     it returns o [T, H, d_v], the maxima and lse [T, H]; members one by one."""
-    def call(q, k, v, *, scale, key_indices, topk_length=None, sink=None):
+    def call(q, k, v, *, scale, key_indices=None, topk_length=None, sink=None):
+        if key_indices is None:
+            raise Refused("a query sees what its list names, and needs one")
         rows, keys, lists = bthd_of(q), bthd_of(k), bthd_of(key_indices)
         if lists.shape[2] != k.shape[1]:
             raise Refused("a list for each key/value head is taken alone")
