@@ -47,7 +47,8 @@ extern constinit const Law rope_turns_pairs_of_channels{
     "never bitwise, for signs of zero differ.",
     "(b) neither side has an error of the rotation, (d) it needs no oracle",
     360,
-    Domain{.allows = kAllowPairs | kAllowScores | kAllowLayout | kAllowServing |
+    Domain{.own_values = true,
+           .allows = kAllowPairs | kAllowScores | kAllowLayout | kAllowServing |
                      kAllowRope,
            .about = kAllowRope},
     with_rotation,
