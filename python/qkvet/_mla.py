@@ -66,7 +66,9 @@ def flash_mla_decode(function):
     plan = getattr(sys.modules.get(function.__module__), "get_mla_metadata", None)
 
     def call(q, k, v, *, block_table, page_size, kv_len, scale=None, causal=None,
-             key_indices=None):
+             key_indices=None, q_len=None):
+        if causal is not None and q_len is not None:
+            raise Refused("the queries of all members are as many")
         words = {}
         if key_indices is not None:
             if causal is not None or key_indices.shape[1] != 1:

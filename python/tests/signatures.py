@@ -298,7 +298,9 @@ def weighed_latent(q, rows, scale, width, hidden, sink=None):
 
 def flash_mla_sparse_fwd(q, kv, indices, sm_scale, d_v=512, attn_sink=None,
                          topk_length=None):
-    assert kv.shape[1] == 1 and indices.dtype == np.int32
+    if kv.shape[1] != 1:
+        raise qkvet.Refused("one latent head")
+    assert indices.dtype == np.int32
     hidden = np.ones((len(q), len(kv)), bool)
     for i, listed in enumerate(indices[:, 0]):
         if topk_length is not None:
@@ -311,7 +313,9 @@ def flash_mla_sparse_fwd(q, kv, indices, sm_scale, d_v=512, attn_sink=None,
 def flash_mla_with_kvcache(q, k_cache, block_table, cache_seqlens, head_dim_v,
                            tile_scheduler_metadata, num_splits=None,
                            softmax_scale=None, causal=False, indices=None):
-    assert k_cache.shape[2] == 1 and k_cache.flags.c_contiguous
+    if k_cache.shape[2] != 1:
+        raise qkvet.Refused("one latent head")
+    assert k_cache.flags.c_contiguous
     size, scale = k_cache.shape[1], softmax_scale or q.shape[-1] ** -0.5
     o = np.zeros((*q.shape[:3], head_dim_v), np.float32)
     lse = np.zeros((q.shape[0], q.shape[2], q.shape[1]), np.float32)
