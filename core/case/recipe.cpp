@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/philox.h"
+#include "core/base/power_of_two.h"
 #include "core/call/tensor_table.h"
 
 namespace qkvet {
@@ -131,12 +132,11 @@ double masking_value(const Recipe& recipe, uint64_t row_bits, uint64_t bits) {
   return whole_row || bits >> 63 != 0 ? masking_number(recipe) : 0;
 }
 
-double power_of_two(int64_t n) { return std::ldexp(1.0, static_cast<int>(n)); }
-
 // `bits` are the element's own random bits.
 double shaped(const Recipe& recipe, TensorName tensor, int64_t t, int64_t c,
               uint64_t bits) {
   constexpr double kSmallFactor = 0x1p-7;
+  const auto exponent = static_cast<int>(recipe.parameter);
   // A dominant key's score is about 128 * q0 / sqrt(d): beyond exp's range
   // for narrow heads, plainly dominant for wide ones.
   constexpr double kDominance = 128;
@@ -174,11 +174,11 @@ double shaped(const Recipe& recipe, TensorName tensor, int64_t t, int64_t c,
     case RecipeKind::kDominantN:
       return c == 0 && t == recipe.parameter ? kDominance : z;
     case RecipeKind::kLargeN:
-      return z * power_of_two(recipe.parameter);
+      return z * power_of_two(exponent);
     case RecipeKind::kOffsetN:
-      return z + power_of_two(recipe.parameter);
+      return z + power_of_two(exponent);
     case RecipeKind::kCancellingN:
-      return z + (t % 2 == 0 ? 1 : -1) * power_of_two(recipe.parameter);
+      return z + (t % 2 == 0 ? 1 : -1) * power_of_two(exponent);
     case RecipeKind::kHeavy: {
       // z takes bit 62 and below; a geometric exponent out of z's own low
       // bits, at most 2^6.
@@ -187,7 +187,7 @@ double shaped(const Recipe& recipe, TensorName tensor, int64_t t, int64_t c,
       return z * power_of_two(shift);
     }
     case RecipeKind::kScaledN:
-      return z * power_of_two(-recipe.parameter);
+      return z * power_of_two(-exponent);
     case RecipeKind::kMaskingN:
     case RecipeKind::kRaisedN:
       break;  // masking_value()

@@ -125,7 +125,10 @@ int end_of_group(const Control& control, int first, int count) {
 }
 
 void serve(Door& door, Control* control) {
-  WindowTable windows(kTensorsFd, WindowTable::Side::kKernel);
+  // Never taken down: the process ends behind the last call, and the system
+  // takes hundreds of windows back at once, cheaper than one by one.
+  static WindowTable& windows =
+      *new WindowTable(kTensorsFd, WindowTable::Side::kKernel);
   for (;;) {
     await_go();
     const int count = control->count;

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "core/base/floors.h"
+#include "core/base/power_of_two.h"
 
 #ifdef __FAST_MATH__
 #error "double-double arithmetic needs the rounding that fast-math removes"
@@ -93,7 +94,8 @@ constexpr bool operator<(DoubleDouble a, DoubleDouble b) {
 
 // Exact, unless it underflows.
 inline DoubleDouble times_power_of_two(DoubleDouble a, int power) {
-  return {std::ldexp(a.hi, power), std::ldexp(a.lo, power)};
+  return {qkvet::times_power_of_two(a.hi, power),
+          qkvet::times_power_of_two(a.lo, power)};
 }
 
 // ln 2 to 106 bits.
@@ -122,13 +124,19 @@ struct ReducedExp {
 inline ReducedExp reduced_exp(DoubleDouble x, int terms, DoubleDouble ln2) {
   constexpr int kDoublings = 8;
   constexpr double kPart = 0x1p-8;  // one over two to the doublings
+  constexpr int kPairedTerms = 5;
   ReducedExp e;
   e.k = std::nearbyint(x.hi / ln2.hi);
   const DoubleDouble rest = x - ln2 * e.k;
   const DoubleDouble r{rest.hi * kPart, rest.lo * kPart};
-  DoubleDouble series = kInverseFactorials[terms];
-  for (int n = terms - 1; n >= 1; --n)
-    series = kInverseFactorials[n] + r * series;
+  // From the fifth on, terms are below 2^-45 of the first: doubles hold them to
+  // 2^-98 of the sum.
+  int n = terms;
+  double rest_of_series = kInverseFactorials[n].hi;
+  for (; n > kPairedTerms; --n)
+    rest_of_series = kInverseFactorials[n - 1].hi + r.hi * rest_of_series;
+  DoubleDouble series = rest_of_series;
+  for (; n > 1; --n) series = kInverseFactorials[n - 1] + r * series;
   e.p = r * series;
   for (int i = 0; i < kDoublings; ++i)
     e.p = DoubleDouble(2 * e.p.hi, 2 * e.p.lo) + e.p * e.p;

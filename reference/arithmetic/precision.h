@@ -12,6 +12,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/floors.h"
+#include "core/base/power_of_two.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::reference {
@@ -35,10 +36,8 @@ struct FloatRange {
   double evaluation_u = 0;
 
   int lambda_exponent(bool ftz) const { return ftz ? normal : underflow; }
-  double lambda(bool ftz) const {
-    return std::ldexp(1.0, lambda_exponent(ftz));
-  }
-  double least_normal() const { return std::ldexp(1.0, normal); }
+  double lambda(bool ftz) const { return power_of_two(lambda_exponent(ftz)); }
+  double least_normal() const { return power_of_two(normal); }
 
   friend bool operator==(const FloatRange&, const FloatRange&) = default;
 };

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/base/power_of_two.h"
 #include "reference/bound/bound_impl.h"
 
 namespace qkvet::reference {
@@ -22,8 +23,8 @@ double scaled_size(const RowView& row, int64_t j) {
 double lane_partial_sums(const RowView& row, const PrecisionModel& model,
                          const double* k, RowScratch& scratch) {
   const int64_t lanes = std::min<int64_t>(model.dot_lanes, row.d);
-  double* lane = scratch.lane.data();
-  double* cost = scratch.lane_cost.data();
+  double* __restrict lane = scratch.lane.data();
+  double* __restrict cost = scratch.lane_cost.data();
   for (int64_t l = 0; l < lanes; ++l) {
     lane[l] = row.q[l] * k[l];
     // The first product meets a zero: only an FMA rounds there.
@@ -54,7 +55,8 @@ double lanes_depth(int64_t d, int64_t lanes) {
 
 // All products and all partial sums are multiples of one power of two, and
 // small enough to be exact.
-bool exact_dot(const RowView& row, const PrecisionModel& model, int64_t j) {
+bool exact_dot(const RowView& row, const PrecisionModel& model,
+               const ScoreTerms& terms, int64_t j) {
   if (model.scale_stage == ScaleStage::kOnQ) return false;
   if (row.magnitude[j] == 0) return true;
   // Not > 0, so that a NaN counts as uncertain.
@@ -62,11 +64,10 @@ bool exact_dot(const RowView& row, const PrecisionModel& model, int64_t j) {
   const int q_grid = row.q_grid;
   const int k_grid = row.k_grid[row.key(j)];
   const int least = std::min({q_grid, k_grid, q_grid + k_grid});
-  const int limit = model.range.lambda_exponent(model.ftz);
   // Twice what underflow costs in half is its least number.
-  const double product = std::ldexp(1.0, q_grid + k_grid);
-  return least >= limit && product >= 2 * model.dot.floor &&
-         row.magnitude[j] * std::max(exact_u(model), model.dot.u) <= product;
+  const double product = power_of_two(q_grid + k_grid);
+  return least >= terms.least_exponent && product >= 2 * model.dot.floor &&
+         row.magnitude[j] * terms.exact_u <= product;
 }
 
 // What sums of q k are multiplied by behind the sum, at most.
@@ -76,19 +77,19 @@ double unit_of_sums(const RowView& row, const PrecisionModel& model) {
 }
 
 // What underflow can do to a score. Without flushing, additions are exact.
-double score_floor(const RowView& row, const PrecisionModel& model, int64_t j,
-                   double lambda) {
+double score_floor(const RowView& row, const PrecisionModel& model,
+                   const ScoreTerms& terms, int64_t j) {
   const double c = row.scale;
-  const double normal = model.range.least_normal();
-  const double after_q = unit_of_sums(row, model);
   const double operations = 2 * static_cast<double>(row.d) + 2;
   const double flushed_scale =
-      model.ftz && c < normal ? row.magnitude[j] * c : 0;
+      model.ftz && terms.short_scale ? row.magnitude[j] * c : 0;
   // A subnormal scale loses bits where it is multiplied by log2 e.
-  const double short_scale = c < normal ? lambda * row.magnitude[j] : 0;
+  const double short_scale =
+      terms.short_scale ? terms.lambda * row.magnitude[j] : 0;
   const double k_sum = row.k_sum[row.key(j)];
-  const double after_k = model.scale_split ? after_q : c;
-  return lambda * (after_q * (operations + k_sum) + after_k * row.q_sum + 1) +
+  const double after_k = model.scale_split ? terms.unit : c;
+  return terms.lambda *
+             (terms.unit * (operations + k_sum) + after_k * row.q_sum + 1) +
          flushed_scale + short_scale;
 }
 
@@ -105,14 +106,7 @@ double stored_score(const RowView& row, const PrecisionModel& model, int64_t j,
   return e;
 }
 
-}  // namespace
-
-int ceil_log2(int64_t n) {
-  return n <= 1
-             ? 0
-             : static_cast<int>(std::bit_width(static_cast<uint64_t>(n - 1)));
-}
-
+// Additions that a product of q k passes at most; negative: unknown.
 double dot_depth(const RowView& row, const PrecisionModel& model) {
   if (model.block_u > 0) return -1;
   switch (model.dot_sum) {
@@ -126,6 +120,14 @@ double dot_depth(const RowView& row, const PrecisionModel& model) {
   return -1;
 }
 
+}  // namespace
+
+int ceil_log2(int64_t n) {
+  return n <= 1
+             ? 0
+             : static_cast<int>(std::bit_width(static_cast<uint64_t>(n - 1)));
+}
+
 double stored_scale(double c, const PrecisionModel& model) {
   if (c == 0 || !model.softmax.rounds()) return 0;
   const double roots =
@@ -134,25 +136,40 @@ double stored_scale(double c, const PrecisionModel& model) {
   return std::isfinite(off) ? std::max(roots, off) : kUnusable;
 }
 
-double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
-                    double depth, double lambda, RowScratch& scratch) {
+ScoreTerms::ScoreTerms(const RowView& row, const PrecisionModel& model,
+                       double absolute)
+    : lambda(absolute),
+      depth(dot_depth(row, model)),
+      sum_u(model.dot_u()),
+      exact_u(std::max(qkvet::reference::exact_u(model), model.dot.u)),
+      unit(unit_of_sums(row, model)),
+      stored(stored_scale(row.scale, model)),
+      least_exponent(model.range.lambda_exponent(model.ftz)),
+      short_scale(row.scale < model.range.least_normal()) {
+  const auto d = static_cast<double>(row.d);
+  blocks = block_cost(model, row.d, row.d);
+  // What a block leaves may be stored.
+  if (blocks > 0 && model.dot.rounds()) blocks += (d - 1) * model.dot.u;
+  floor = model.dot.floor * unit * d;
+}
+
+double scaled_error(const RowView& row, const PrecisionModel& model,
+                    const ScoreTerms& terms, int64_t j, RowScratch& scratch) {
   const double u = model.u;
-  const double sum_u = model.dot_u();
+  const double sum_u = terms.sum_u;
   const double A = row.scale * row.magnitude[j];
   const double s = scaled_size(row, j);
   const double drift = row.drift != nullptr ? row.drift[j] : 0;
   const double d = static_cast<double>(row.d);
   double e = 0;
-  if (!exact_dot(row, model, j)) {
+  if (!exact_dot(row, model, terms, j)) {
     const double M = (A + s + drift) / 2;
-    double blocks = block_cost(model, row.d, row.d);
-    // What a block leaves may be stored.
-    if (blocks > 0 && model.dot.rounds()) blocks += (d - 1) * model.dot.u;
     double additions = (d - 1) * (M + sum_u * A);
-    if (depth >= 0) additions = std::min(additions, depth * A);
+    if (terms.depth >= 0) additions = std::min(additions, terms.depth * A);
     e = sum_u * (A + additions) / (1 - 2 * d * sum_u);
-    const double kept = 1 - 2 * (d * sum_u + blocks);
+    const double blocks = terms.blocks;
     if (blocks > 0) {
+      const double kept = 1 - 2 * (d * sum_u + blocks);
       e = kept > 0 ? (sum_u * A + blocks * (M + sum_u * A)) / kept : kUnusable;
     }
     if (model.dot_sum == SumOrder::kLanes && blocks == 0) {
@@ -165,17 +182,17 @@ double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
       e = std::min(e, sum_u * sums + (d + 3) * sum_u * (e + drift));
     }
     // A product that underflows, or the sum that it is fused with.
-    e += model.dot.floor * unit_of_sums(row, model) * d;
+    e += terms.floor;
   }
-  if (row.magnitude[j] != 0) e += score_floor(row, model, j, lambda);
+  if (row.magnitude[j] != 0) e += score_floor(row, model, terms, j);
   e += drift;
   if (model.scale_stage == ScaleStage::kAfterDot) e += u * (s + e);
   if (model.scale_stage == ScaleStage::kOnQ) e += u * A;
   // The product with k, and a root that both sides share.
   if (model.scale_split) e += u * A + 2 * u * (s + e);
   if (!row.scale_given) e += model.default_scale_error * u * (s + e);
-  e += stored_scale(row.scale, model) * (s + e);
-  return stored_score(row, model, j, s, e * second_order(sum_u), lambda);
+  e += terms.stored * (s + e);
+  return stored_score(row, model, j, s, e * second_order(sum_u), terms.lambda);
 }
 
 bool dot_overflows(const RowView& row, const PrecisionModel& model, int64_t j) {

@@ -225,16 +225,28 @@ double value_depth(const RowView& row, const PrecisionModel& model);
 double own_exponent(const RowView& row, const PrecisionModel& model,
                     const RowErrors& errors);
 
-// Additions that a product of q k passes at most; negative: unknown.
-double dot_depth(const RowView& row, const PrecisionModel& model);
-
 // Relative error of a scale, or of both roots of one, that is stored as the
 // softmax stores its numbers; 0 if it is not.
 double stored_scale(double c, const PrecisionModel& model);
 
+// What the scores of a row share.
+struct ScoreTerms {
+  ScoreTerms(const RowView& row, const PrecisionModel& model, double lambda);
+  double lambda;  // absolute error of an operation that underflows
+  double depth;   // additions that a product passes at most; < 0: unknown
+  double sum_u;
+  double exact_u;
+  double unit;    // what sums of q k are multiplied by behind the sum, at most
+  double stored;  // relative error of a scale that is stored
+  int least_exponent;
+  bool short_scale;  // it is subnormal
+  double blocks;     // what block adders cost in units of the sum
+  double floor;      // of products that underflow where they are stored
+};
+
 // How far the computed c q k of rank `j` can be from its truth.
-double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
-                    double depth, double lambda, RowScratch& scratch);
+double scaled_error(const RowView& row, const PrecisionModel& model,
+                    const ScoreTerms& terms, int64_t j, RowScratch& scratch);
 
 // Whether a partial sum of q k may be beyond the type that it is kept in.
 bool dot_overflows(const RowView& row, const PrecisionModel& model, int64_t j);

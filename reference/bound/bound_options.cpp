@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/power_of_two.h"
 #include "reference/bound/bound_impl.h"
 
 namespace qkvet::reference {
@@ -100,7 +101,7 @@ bool keeps_lowest(const RowView& row, const PrecisionModel& model) {
 bool options_overflow(const RowView& row, const PrecisionModel& model) {
   const FloatRange& range = model.range;
   // Beyond, the cap or its reciprocal may be no normal number.
-  const double largest_cap = std::ldexp(1.0, range.cap_exponent);
+  const double largest_cap = power_of_two(range.cap_exponent);
   if (row.softcap > 0 &&
       !(row.softcap >= 1 / largest_cap && row.softcap <= largest_cap)) {
     return true;

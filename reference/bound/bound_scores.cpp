@@ -95,11 +95,11 @@ double maximum_error(const RowView& row, const RowScratch& scratch) {
 // e_j of every term, and what is exact of each.
 void score_errors(const RowView& row, const PrecisionModel& model,
                   RowErrors& errors, RowScratch& scratch) {
-  const double depth = dot_depth(row, model);
+  const ScoreTerms terms(row, model, errors.lambda);
   const bool options = row.scaled != nullptr || row.sink != nullptr;
   std::copy_n(row.p, row.n, scratch.share_exact.begin());
   for (int64_t a = 0; a < row.n; ++a) {
-    double e = scaled_error(row, model, a, depth, errors.lambda, scratch);
+    double e = scaled_error(row, model, terms, a, scratch);
     if (options) e = option_error(row, model, a, e, errors.lambda);
     scratch.score_error[a] = e;
     errors.keys_top = std::max(errors.keys_top, row.score[a]);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/power_of_two.h"
 #include "reference/arithmetic/linear.h"
 #include "reference/bound/bound_impl.h"
 
@@ -176,7 +177,7 @@ double LinearRows::element(double oracle, int64_t j) const {
   const int least = model_.range.lambda_exponent(model_.ftz);
   const bool exact =
       drift == 0 && row_.lowest[j] >= least &&
-      (A == 0 || A * exact_u(model_) <= std::ldexp(1.0, row_.grid[j]));
+      (A == 0 || A * exact_u(model_) <= power_of_two(row_.grid[j]));
   double bound = 0;
   if (!exact) {
     const double lambda = model_.range.lambda(model_.ftz);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/power_of_two.h"
 #include "reference/gradient/gradient_impl.h"
 
 namespace qkvet::reference {
@@ -70,7 +71,7 @@ GradientDot dot_of(const Factor& a, const Factor& b, int64_t count,
   const int least = std::min({a.grid, b.grid, a.grid + b.grid});
   const bool exact = dot.drift == 0 &&
                      least >= m.model.range.lambda_exponent(m.model.ftz) &&
-                     dot.size * u <= std::ldexp(1.0, a.grid + b.grid);
+                     dot.size * u <= power_of_two(a.grid + b.grid);
   if (exact) return dot;
   const auto n = static_cast<double>(count);
   const double M = (dot.size + std::fabs(dot.value) + dot.drift) / 2;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/power_of_two.h"
 #include "reference/attention/plain_rope.h"
 #include "reference/bound/bound_impl.h"
 
@@ -18,7 +19,7 @@ constexpr double kOverflows = 1e200;
 // is the business of the caller.
 bool is_representable(double x, double u, double floor) {
   if (x == 0) return true;
-  const double bit = std::ldexp(1.0, lowest_bit(x));
+  const double bit = power_of_two(lowest_bit(x));
   // u is half of the last of 2^-p: p bits.
   return std::fabs(x) * u < bit && bit >= 2 * floor;
 }
