@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptions of scores that a formula makes of the right ones: a cap, a bias
 // or a slope that is taken into account otherwise.
+#include <algorithm>
 #include <cmath>
 
+#include "core/base/half.h"
 #include "diagnosis/instead/reading.h"
 #include "reference/attention/plain_rope.h"
 
@@ -225,6 +227,98 @@ void add_formulas(Readings& rows) {
                      is_added = row.is_added](Problem& p, Room& room) {
                       if (applies(p)) use_scores(p, room, formula, is_added);
                     }});
+}
+
+// --- rows that are weighed by their scores, not by exponentials of these
+
+namespace {
+
+// Of a score and of the row's largest one, what stands for its exponential.
+using OfScore = double (*)(double score, double largest);
+
+// A row's largest score or sink, as far as lse and weights tell it.
+double largest_of(const WrongAnswer& answer, int64_t row) {
+  return answer.truth->oracle.lse[static_cast<size_t>(row)] +
+         std::log(largest_share(answer, row));
+}
+
+// The sum of what keys weigh and of the sink's exponential.
+double sum_of_row(const WrongAnswer& answer, int64_t row,
+                  const std::vector<double>& weights) {
+  double sum = 0, shares = 0;
+  const int64_t keys = answer.value().shape.Tk;
+  for (int64_t j = 0; j < keys; ++j) {
+    shares += answer.truth->oracle.weights[static_cast<size_t>(row * keys + j)];
+    sum += weights[static_cast<size_t>(j)];
+  }
+  return answer.value().sink ? sum + (1 - shares) / largest_share(answer, row)
+                             : sum;
+}
+
+std::vector<double> weights_of_row(const WrongAnswer& answer, int64_t row,
+                                   OfScore of) {
+  // A difference of scores that is less comes of rounding.
+  constexpr double kNothing = 1e-12;
+  const OracleOutput& oracle = answer.truth->oracle;
+  const int64_t keys = answer.value().shape.Tk;
+  const double largest = largest_of(answer, row);
+  std::vector<double> weights(static_cast<size_t>(keys), 0.0);
+  for (int64_t j = 0; j < keys; ++j) {
+    const auto pair = static_cast<size_t>(row * keys + j);
+    if (oracle.sees[pair] == 0) continue;
+    const double weight = of(
+        std::log(oracle.weights[pair]) + oracle.lse[static_cast<size_t>(row)],
+        largest);
+    if (std::fabs(weight) > kNothing) weights[static_cast<size_t>(j)] = weight;
+  }
+  return weights;
+}
+
+std::optional<Predicted> weighed_by(const WrongAnswer& answer,
+                                    const WrongOutput& output, OfScore of) {
+  if (answer.truth == nullptr) return std::nullopt;
+  const Shape& s = answer.value().shape;
+  Predicted out{output.right, output.bound};
+  for (int64_t row = 0; row < s.lse_elements(); ++row) {
+    if (answer.truth->oracle.visible[static_cast<size_t>(row)] <= 0) continue;
+    const std::vector<double> weights = weights_of_row(answer, row, of);
+    const double sum = sum_of_row(answer, row, weights);
+    // Scores are known to some roundings, and so is the sum.
+    const double unsure = 4 * unit_roundoff(Dtype::kF32) *
+                          (1 + std::fabs(largest_of(answer, row))) *
+                          static_cast<double>(s.Tk) / std::fabs(sum);
+    const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+    const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
+    for (int64_t c = 0; c < s.dv; ++c) {
+      double weighed = 0, largest_value = 0;
+      for (int64_t j = 0; j < s.Tk; ++j) {
+        const double v =
+            answer.inputs->v[static_cast<size_t>((kv * s.Tk + j) * s.dv + c)];
+        weighed += weights[static_cast<size_t>(j)] * v;
+        largest_value = std::max(largest_value, std::fabs(v));
+      }
+      const auto n = static_cast<size_t>(row * s.dv + c);
+      out.values[n] = weighed / sum;
+      out.bounds[n] += unsure * (largest_value + std::fabs(out.values[n]));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void add_scores_as_weights(std::vector<Description>& out) {
+  const auto add = [&out](const char* text, OfScore of) {
+    out.push_back({text, Stage::kUnknown,
+                   [of](const WrongAnswer& answer, const WrongOutput& output) {
+                     return weighed_by(answer, output, of);
+                   }});
+  };
+  add("what comes of scores in the place of their exponentials",
+      [](double score, double) { return score; });
+  add("what comes of scores less the largest one in the place of their "
+      "exponentials",
+      [](double score, double largest) { return score - largest; });
 }
 
 }  // namespace qkvet::diagnosis

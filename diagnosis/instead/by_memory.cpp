@@ -69,7 +69,9 @@ std::optional<Claim> claim_of_memory(const Wrongs& wrongs,
       "left, or memory that nobody wrote",
       [witness](const WrongAnswer& answer, const WrongOutput& output) {
         return hangs_on_memory(answer, output, *witness);
-      }};
+      },
+      Stage::kUnknown,
+      /*is_cheap=*/true};
   const size_t looked = std::min(wrongs.size(), kFirstAnswers);
   const bool is_so = std::all_of(
       wrongs.begin(), wrongs.begin() + looked, [&](const auto& one) {

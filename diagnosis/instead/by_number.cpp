@@ -336,6 +336,10 @@ void add_parts_of_lse(std::vector<Description>& out) {
        [](double lse, double max, int64_t) { return 2 * max - lse; }},
       {"the logarithm of the sum minus the largest score",
        [](double lse, double max, int64_t) { return lse - 2 * max; }},
+      {"the sum of exponentials plus the logarithm of the largest score",
+       [](double lse, double max, int64_t) {
+         return std::exp(lse - max) + std::log(max);
+       }},
       {"the right value minus ln(number of keys)",
        [](double lse, double, int64_t seen) {
          return lse - std::log(static_cast<double>(seen));
@@ -370,6 +374,7 @@ std::vector<Description> descriptions_by_number(TensorName output) {
   switch (output) {
     case TensorName::kO:
       add_terms(out);
+      add_scores_as_weights(out);
       add_sums_of_rows(out);
       add_moves({"member", "head", "row", "channel"}, out);
       add_orders({"member", "head", "row", "channel"}, {"B", "H", "Tq", "dv"},

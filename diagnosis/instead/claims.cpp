@@ -224,6 +224,7 @@ std::vector<Claim> claims_of_one_number(const Wrongs& wrongs) {
         claims.begin() + 3,
         claim_of_number(fmt::format("{:.8g}, whatever is right", first),
                         [first](double x) { return x == first; }));
+  for (Claim& one : claims) one.is_cheap = true;
   return claims;
 }
 

@@ -24,6 +24,9 @@ struct Claim {
   std::string text;
   IsTrueOf is_true_of;
   Stage stage = Stage::kUnknown;
+  // True by chance of what is something else now and then, such as memory that
+  // held NaN: held against more answers than the others.
+  bool is_cheap = false;
 };
 
 std::vector<Claim> claims_of_one_number(const Wrongs& wrongs);

@@ -73,6 +73,9 @@ std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
                                                  TimeUse& time,
                                                  Subject subject);
 
+// by_formula.cpp: of o, rows that are weighed by scores.
+void add_scores_as_weights(std::vector<Description>& out);
+
 // The share of a row's largest exponential: of its scores and of its sink.
 double largest_share(const WrongAnswer& answer, int64_t row);
 

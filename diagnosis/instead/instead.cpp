@@ -20,6 +20,8 @@ constexpr uint64_t kSecondSeed = 0x5345;
 constexpr uint64_t kThirdSeed = 0x5448;
 constexpr size_t kMostFurther = 16;
 constexpr int kMostFurtherAsked = 40;
+// As many times more where what is said is cheap.
+constexpr int kMoreOfCheap = 3;
 // Cases that end in a call, of which so many need no further one.
 constexpr int kEnoughAlone = 10;
 
@@ -161,6 +163,7 @@ void describe_as_others(const std::vector<WrongAnswer>& answers,
       out.text = other.text;
       out.stage = other.stage;
       out.is_true_of = other.is_true_of;
+      out.is_cheap = other.is_cheap;
       break;
     }
   }
@@ -186,6 +189,7 @@ void describe(const std::vector<WrongAnswer>& answers,
     out.text = claim->text;
     out.stage = claim->stage;
     out.is_true_of = claim->is_true_of;
+    out.is_cheap = claim->is_cheap;
   }
   describe_as_others(answers, instead);
   if (search.has_ended() && instead.left_out.empty())
@@ -207,6 +211,7 @@ void describe_by_memory(const std::vector<WrongAnswer>& answers,
     if (!claim) continue;
     out.text = claim->text;
     out.is_true_of = claim->is_true_of;
+    out.is_cheap = claim->is_cheap;
   }
 }
 
@@ -249,8 +254,14 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
                                        Witness& witness, Instead& instead) {
   std::vector<WrongAnswer> against;
   if (!instead.is_description()) return against;
-  Collector collector(kernel, witness, kMostFurther, kMostFurtherAsked);
-  ask_fresh(failure, where, seed, kMostFurtherAsked, collector);
+  const bool is_cheap =
+      std::any_of(instead.outputs.begin(), instead.outputs.end(),
+                  [](const OutputInstead& one) { return one.is_cheap; });
+  const int times = is_cheap ? kMoreOfCheap : 1;
+  Collector collector(kernel, witness,
+                      kMostFurther * static_cast<size_t>(times),
+                      kMostFurtherAsked * times);
+  ask_fresh(failure, where, seed, kMostFurtherAsked * times, collector);
   if (collector.ends().empty() && instead.end.cases < kEnoughAlone)
     instead.end.text.clear();
   drop_untrue(collector.ends(), instead.end);
@@ -373,6 +384,7 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
 void OutputInstead::say_nothing() {
   text.clear();
   is_true_of = nullptr;
+  is_cheap = false;
   stage = Stage::kUnknown;
 }
 

@@ -33,7 +33,8 @@ struct OutputInstead {
   std::function<bool(const WrongAnswer& answer, const WrongOutput& output)>
       is_true_of;
 
-  int held_against = 0;  // further answers
+  int held_against = 0;   // further answers
+  bool is_cheap = false;  // as Claim::is_cheap
 
   void say_nothing();
   // Null: it is right there, or not returned.

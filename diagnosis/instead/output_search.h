@@ -64,7 +64,7 @@ class OutputSearch {
                                                 const WrongOutput& output) {
                    return is_true_of(answer, where_finite(output));
                  },
-                 one->stage};
+                 one->stage, one->is_cheap};
   }
 
   std::optional<Claim> claim_of_all(TensorName name, const Wrongs& wrongs) {

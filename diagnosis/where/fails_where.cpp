@@ -48,6 +48,12 @@ constexpr int64_t kMostWorkInAll = 40'000'000;
 // crashes takes the first soon.
 constexpr double kPartsOfTime = 1.5;
 constexpr double kMostTimeToFind = 1.0 / 3;
+// Where less would be left, no sentence can be believed anyway.
+constexpr double kLeastTimeToFind = 0.1;
+// Half of fresh cases should fail, and what fails may cost more.
+constexpr double kRoomForFresh = 1.2;
+// Planned cases that are asked whatever they cost.
+constexpr int kFewestPlanned = 10;
 
 class WhereSearch {
  public:
@@ -103,7 +109,18 @@ class WhereSearch {
     return !is_over() && std::ssize(asked_) + kFreshCases < kMostWhereCases &&
            witness_.calls_left() > kCallsOfCase * kFreshCases &&
            work_ < kMostWorkInAll / 5 * 3 &&
-           witness_.share_of_time() < kMostTimeToFind;
+           witness_.share_of_time() < time_to_find();
+  }
+
+  // The share of the time that may be spent before a sentence is held against
+  // fresh cases: less where as many as it takes to believe one cost more.
+  double time_to_find() const {
+    if (asked_.empty()) return kMostTimeToFind;
+    const double of_one =
+        witness_.share_of_time() / static_cast<double>(asked_.size());
+    const double left = 1 - of_one * kFreshCases * kRoomForFresh;
+    return left < kLeastTimeToFind ? kMostTimeToFind
+                                   : std::min(left, kMostTimeToFind);
   }
 
   // The case's verdict; nothing if there is none.
@@ -188,7 +205,7 @@ class WhereSearch {
   // --- what is asked before there is anything to tell apart
 
   void ask_first() {
-    for (int n = 1; n <= kPlanned; ++n) {
+    for (int n = 1; n <= kPlanned && (n <= kFewestPlanned || has_room()); ++n) {
       const Case planned = setting_->planned(kPlanSeed, n);
       if (setting_->allows(planned)) ask(planned);
     }
@@ -223,7 +240,7 @@ class WhereSearch {
   }
 
   void ask_if_allowed(const Case& other) {
-    if (!invalid_reason(other).empty()) return;
+    if (!invalid_reason(other).empty() || !has_room()) return;
     const Case dressed = setting_->dressed(other);
     if (setting_->allows(dressed)) ask(dressed);
   }
@@ -471,6 +488,15 @@ class WhereSearch {
     std::vector<std::string> texts;
     for (const Asked& one : asked_) texts.push_back(one.text);
     find_nearest(texts, samples_, out);
+    if (getenv("H2DUMP"))
+      for (size_t n = 0; n < texts.size(); ++n)
+        fprintf(stderr, "DUMP %d %d %s\n", samples_[n].failed,
+                out.hypothesis.predicts_failure(samples_[n].values),
+                texts[n].c_str());
+    if (getenv("H2DUMP"))
+      fprintf(stderr, "TIME share %g calls %d left %d work %g asked %zu\n",
+              witness_.share_of_time(), witness_.calls_made(),
+              witness_.calls_left(), (double)work_, asked_.size());
   }
 
   const Failure& failure_;

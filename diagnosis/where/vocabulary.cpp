@@ -88,16 +88,29 @@ constexpr Phrase kPhrases[] = {
 
 // Made of the names, in the language of conditions.
 constexpr Phrase kMade[] = {
-    {"(mask || bias || window || softcap || sink || alibi || dropout)",
+    // A window that is open on both sides is none to a kernel.
+    {"(mask || bias || window.left >= 0 || window.right >= 0 || softcap || "
+     "sink "
+     "|| alibi || dropout)",
      "a mask, bias, window, softcap, sink, alibi or dropout is given",
      "no mask, bias, window, softcap, sink, alibi or dropout is given"},
     {"values_in_keys", "the values lie in the keys",
      "the values do not lie in the keys"},
+    {"(mask || bias || window.left >= 0 || window.right >= 0 || softcap || "
+     "sink "
+     "|| alibi || dropout || lists)",
+     "a mask, bias, window, softcap, sink, alibi, dropout or list is given",
+     "no mask, bias, window, softcap, sink, alibi, dropout or list is given"},
+    {"(Hkv > 1 && !share.heads || B > 1 && !share.members && !packed)",
+     "k and v have several heads or members apart",
+     "k and v have one head of one member"},
     {"(channel_group > 0)", "keys lie in groups of channels",
      "keys lie in no groups of channels"},
     {"rows(hidden > 0)", "a row has a masked key", "no row has a masked key"},
     {"rows(seen == 0)", "a row sees no key", "every row sees a key"},
     {"rows(seen > 0)", "a row sees a key", "no row sees a key"},
+    {"rows(row == 0 && seen > 0)", "a first row sees a key",
+     "no first row sees a key"},
     {"rows(gaps > 0)", "a masked key lies between those that a row sees",
      "no masked key lies between those that a row sees"},
     {"rows(seen % 2 != 0)", "a row sees an odd number of keys",
@@ -128,6 +141,15 @@ constexpr Phrase kMade[] = {
      "no member has fewer keys than Tk"},
     {"members(queries < Tq)", "a member has fewer queries than Tq",
      "no member has fewer queries than Tq"},
+    {"members(H / Hkv * queries % 4 != 0)",
+     "4 does not divide the rows that meet the same keys",
+     "4 divides the rows that meet the same keys"},
+    {"members(H / Hkv * queries % 6 != 0)",
+     "6 does not divide the rows that meet the same keys",
+     "6 divides the rows that meet the same keys"},
+    {"members(H / Hkv * queries % 8 != 0)",
+     "8 does not divide the rows that meet the same keys",
+     "8 divides the rows that meet the same keys"},
     {"members(member > 0 && keys > 0)", "a member behind the first has a key",
      "no member behind the first has a key"},
     {"members(keys % page_size != 0)", "a member's last page is partly filled",
@@ -230,6 +252,13 @@ constexpr Phrase kMade[] = {
     {"commands(verb == evict && first < held && held > 1)",
      "a token is evicted that others lie behind, and two or more are left",
      "no token is evicted that others lie behind with two or more left"},
+    {"commands(verb == evict && first < held && (held > first + 1 || first % 4 "
+     "!= 0))",
+     "a token moves to another slot than the first of a page of 4",
+     "no token moves to another slot than the first of a page of 4"},
+    {"commands(verb == reorder && shared > 0)",
+     "caches are reordered that share tokens",
+     "no caches are reordered that share tokens"},
     {"commands(verb == evict && held > 0)",
      "a token is evicted and others are left",
      "no token is evicted with others left"},
@@ -291,7 +320,25 @@ struct Counted {
   int64_t (*value)(const Situation&);
   Phrase at_least, at_most;  // formula, words
 };
+// Of a member, the rows that meet the same keys and values.
+int64_t most_rows(const Situation& situation) {
+  const Case& value = situation.value();
+  const Shape& s = value.shape;
+  if (!value.has_options() || s.Hkv == 0) return 0;
+  int64_t most = 0;
+  for (int64_t b = 0; value.cu_q.empty() && b < s.B; ++b)
+    most = std::max(most, counted_queries(value, b));
+  for (size_t n = 1; n < value.cu_q.size(); ++n)
+    most = std::max(most, value.cu_q[n] - value.cu_q[n - 1]);
+  return s.H / s.Hkv * most;
+}
 constexpr Counted kCounted[] = {
+    {"most rows",
+     most_rows,
+     {"members(H / Hkv * queries >= #)",
+      "# rows or more of a member meet the same keys", ""},
+     {"!members(H / Hkv * queries >= #)",
+      "fewer than # rows of a member meet the same keys", ""}},
     {"most seen",
      most_seen,
      {"rows(seen >= #)", "a row sees # keys or more", ""},
@@ -323,6 +370,7 @@ struct Product {
 };
 constexpr Product kProducts[] = {
     {"B * H", [](const Shape& s) { return s.B * s.H; }},
+    {"B * Hkv", [](const Shape& s) { return s.B * s.Hkv; }},
     {"B * H * Tq", [](const Shape& s) { return s.B * s.H * s.Tq; }},
     {"H * Tq", [](const Shape& s) { return s.H * s.Tq; }},
     // Rows that meet the same keys and values.
