@@ -128,17 +128,47 @@ class WhereSearch {
     const std::string text = to_string(value);
     const auto [at, is_new] = verdicts_.try_emplace(text);
     if (!is_new || is_over()) return at->second;
-    const auto evidence = witness_.ask(setting_->law(), value);
+    auto prepared = witness_.prepare(setting_->law(), value);
+    if (is_each_alone_ && prepared != nullptr && !prepared->calls.empty())
+      prepared->calls[0].new_process = true;
+    const auto evidence = witness_.ask(std::move(prepared));
     if (evidence == nullptr) return std::nullopt;
     // Of a story the work of one case is that of all its commands.
     work_ += work_of(value) *
              (value.story.empty() ? std::ssize(evidence->calls) : 1);
+    if (may_leave_damage(*evidence)) return ask_again_alone(value);
     stopped_ |= evidence->judgement.kind == FailureKind::kHang;
     if (evidence->is_empty_handed()) return std::nullopt;
     at->second = evidence->failed();
     asked_.push_back({value, text});
     samples_.push_back({setting_->values(value), evidence->failed()});
     return at->second;
+  }
+
+  // A cache that ends its process has written where it must not, and may have
+  // done so before, in memory of its own: then later stories fail that are
+  // right by themselves.
+  bool may_leave_damage(const Evidence& evidence) const {
+    return !is_each_alone_ && !evidence.value().story.empty() &&
+           evidence.judgement.kind == FailureKind::kCrash && evidence.failed();
+  }
+
+  // From now on each story has a process of its own, and so have those that
+  // were asked.
+  std::optional<bool> ask_again_alone(const Case& value) {
+    is_each_alone_ = true;
+    const std::vector<Asked> before = std::move(asked_);
+    forget();
+    for (auto& [sentence, verdicts] : verdicts_of_) verdicts = {};
+    for (const Asked& one : before)
+      if (has_room()) ask(one.value);
+    return ask(value);
+  }
+
+  void forget() {
+    asked_.clear();
+    samples_.clear();
+    verdicts_.clear();
   }
 
   // --- which law and data
@@ -155,12 +185,6 @@ class WhereSearch {
       }
     }
     return false;
-  }
-
-  void forget() {
-    asked_.clear();
-    samples_.clear();
-    verdicts_.clear();
   }
 
   // What a law asks of a case may fail alone, where the case does not: a mask
@@ -373,8 +397,10 @@ class WhereSearch {
       if (!setting_->allows(dressed)) continue;
       const TermValues values = setting_->values(dressed);
       if (values[term] != to || !all_hold(best, values, at)) continue;
-      if (verdicts_.count(to_string(dressed)) == 0 && ask(dressed).has_value())
-        return true;
+      if (verdicts_.count(to_string(dressed)) > 0) continue;
+      if (ask(dressed).has_value()) return true;
+      // They may have been asked again, each alone.
+      n = std::min(n, samples_.size());
     }
     return false;
   }
@@ -517,6 +543,7 @@ class WhereSearch {
   int questions_ = 0, drawn_ = 0;
   int64_t work_ = 0;
   bool stopped_ = false;
+  bool is_each_alone_ = false;  // in a process of its own
 };
 
 }  // namespace
