@@ -48,8 +48,9 @@ constexpr int64_t kMostWorkInAll = 40'000'000;
 // crashes takes the first soon.
 constexpr double kPartsOfTime = 1.5;
 constexpr double kMostTimeToFind = 1.0 / 3;
+constexpr double kMostWorkToFind = 3.0 / 5;
 // Where less would be left, no sentence can be believed anyway.
-constexpr double kLeastTimeToFind = 0.1;
+constexpr double kLeastToFind = 0.1;
 // Half of fresh cases should fail, and what fails may cost more.
 constexpr double kRoomForFresh = 1.2;
 // Planned cases that are asked whatever they cost.
@@ -108,19 +109,22 @@ class WhereSearch {
   bool has_room() const {
     return !is_over() && std::ssize(asked_) + kFreshCases < kMostWhereCases &&
            witness_.calls_left() > kCallsOfCase * kFreshCases &&
-           work_ < kMostWorkInAll / 5 * 3 &&
-           witness_.share_of_time() < time_to_find();
+           is_left_for_fresh(share_of_work(), kMostWorkToFind) &&
+           is_left_for_fresh(witness_.share_of_time(), kMostTimeToFind);
   }
 
-  // The share of the time that may be spent before a sentence is held against
-  // fresh cases: less where as many as it takes to believe one cost more.
-  double time_to_find() const {
-    if (asked_.empty()) return kMostTimeToFind;
-    const double of_one =
-        witness_.share_of_time() / static_cast<double>(asked_.size());
+  double share_of_work() const {
+    return static_cast<double>(work_) / static_cast<double>(kMostWorkInAll);
+  }
+
+  // Whether, of what is limited, no more is used before a sentence is held
+  // against fresh cases than `most`, or less where as many of these as it takes
+  // to believe it cost more.
+  bool is_left_for_fresh(double used, double most) const {
+    if (asked_.empty()) return used < most;
+    const double of_one = used / static_cast<double>(asked_.size());
     const double left = 1 - of_one * kFreshCases * kRoomForFresh;
-    return left < kLeastTimeToFind ? kMostTimeToFind
-                                   : std::min(left, kMostTimeToFind);
+    return used < (left < kLeastToFind ? most : std::min(left, most));
   }
 
   // The case's verdict; nothing if there is none.
@@ -128,10 +132,7 @@ class WhereSearch {
     const std::string text = to_string(value);
     const auto [at, is_new] = verdicts_.try_emplace(text);
     if (!is_new || is_over()) return at->second;
-    auto prepared = witness_.prepare(setting_->law(), value);
-    if (is_each_alone_ && prepared != nullptr && !prepared->calls.empty())
-      prepared->calls[0].new_process = true;
-    const auto evidence = witness_.ask(std::move(prepared));
+    const auto evidence = answer_to(value, is_each_alone_);
     if (evidence == nullptr) return std::nullopt;
     // Of a story the work of one case is that of all its commands.
     work_ += work_of(value) *
@@ -145,12 +146,30 @@ class WhereSearch {
     return at->second;
   }
 
+  std::unique_ptr<Evidence> answer_to(const Case& value, bool new_process) {
+    auto prepared = witness_.prepare(setting_->law(), value);
+    if (new_process && prepared != nullptr && !prepared->calls.empty())
+      prepared->calls[0].new_process = true;
+    return witness_.ask(std::move(prepared));
+  }
+
   // A cache that ends its process has written where it must not, and may have
   // done so before, in memory of its own: then later stories fail that are
   // right by themselves.
   bool may_leave_damage(const Evidence& evidence) const {
     return !is_each_alone_ && !evidence.value().story.empty() &&
            evidence.judgement.kind == FailureKind::kCrash && evidence.failed();
+  }
+
+  // Whether it is an earlier story that makes this one fail, of a cache that
+  // fails by itself as well.
+  bool fails_by_damage(const Case& value) {
+    if (is_each_alone_ || value.story.empty() || is_over()) return false;
+    const auto failed = [this](const Case& one) {
+      const auto evidence = answer_to(one, /*new_process=*/true);
+      return evidence != nullptr && evidence->failed();
+    };
+    return !failed(value) && failed(bases_.front());
   }
 
   // From now on each story has a process of its own, and so have those that
@@ -450,6 +469,10 @@ class WhereSearch {
       const bool predicted = best.predicts_failure(setting_->values(value));
       const auto failed = ask(value);
       if (!failed) continue;
+      if (*failed && !predicted && fails_by_damage(value)) {
+        ask_again_alone(value);
+        return;
+      }
       ++fresh.all;
       fresh.failing += *failed;
       fresh.right += *failed == predicted;
@@ -460,6 +483,7 @@ class WhereSearch {
   // it missed lead to another one.
   bool hold_against_fresh(int trial, FailsWhere& out) {
     const Hypothesis best = simplest_hypotheses(samples_, 1)[0];
+    const bool were_alone = is_each_alone_;
     for (const Atom& atom : best.atoms)
       if (vocabulary()[atom.term].kind == Term::Kind::kNumber &&
           atom.modulus == 0)
@@ -476,6 +500,8 @@ class WhereSearch {
       ask_fresh(best, 3 * trial + 2, 2 * kFreshCases, fresh);
       is_outdone = is_another_better(best, fresh);
     }
+    // What was said before was of answers that are no longer believed.
+    if (were_alone != is_each_alone_) out = FailsWhere();
     if (best.formula() == out.hypothesis.formula() ||
         fresh.are_better_than(out.fresh)) {
       out.hypothesis = best;
