@@ -234,6 +234,12 @@ TEST(Instead, APartOfLseHasAFactor) {
        Stage::kLse,
        {},
        each_lse([](double most, double rest) { return 1.05 * most + rest; })},
+      {"the sum of exponentials plus the logarithm of the largest score",
+       Stage::kLse,
+       {},
+       each_lse([](double most, double rest) {
+         return std::exp(rest) + std::log(most);
+       })},
       // The control: both parts, each by another factor.
       {"", Stage::kLse, {}, each_lse([](double most, double rest) {
          return 1.05 * most + 1.3 * rest;
@@ -337,6 +343,70 @@ TEST(Instead, RowsThatSeeNoKeyAreDescribed) {
               !all_rows)
         << looked.instead.text();
   }
+}
+
+// Rows are weighed by what is made of a score and of the row's largest one.
+Fault weighed_by(double (*of)(double score, double largest)) {
+  const auto asked = std::make_shared<Problem>();
+  return {"", Stage::kUnknown, [asked](KernelCall&, Problem& p) { *asked = p; },
+          [asked, of](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+            const Shape& s = call.shape;
+            if (call.sink != nullptr || call.dropout) return;
+            for (int64_t row = 0; row < s.lse_elements(); ++row) {
+              if (out.visible[static_cast<size_t>(row)] <= 0) continue;
+              const double* weights = out.weights.data() + row * s.Tk;
+              const double lse = out.lse[static_cast<size_t>(row)];
+              const double most = std::log(largest(call, weights)) + lse;
+              const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+              const double* v =
+                  asked->v + (b * s.Hkv + h / s.group()) * s.Tk * s.dv;
+              std::vector<double> o(static_cast<size_t>(s.dv), 0.0);
+              double sum = 0;
+              for (int64_t j = 0; j < s.Tk; ++j) {
+                if (weights[j] <= 0) continue;
+                const double weight = of(std::log(weights[j]) + lse, most);
+                sum += weight;
+                for (int64_t c = 0; c < s.dv; ++c)
+                  o[static_cast<size_t>(c)] += weight * v[j * s.dv + c];
+              }
+              for (int64_t c = 0; c < s.dv; ++c)
+                out.o[static_cast<size_t>(row * s.dv + c)] =
+                    o[static_cast<size_t>(c)] / sum;
+            }
+          }};
+}
+
+TEST(Instead, ScoresInThePlaceOfTheirExponentials) {
+  const auto said = [](double (*of)(double score, double largest)) {
+    const Looked looked = look(weighed_by(of));
+    EXPECT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    return o == nullptr ? std::string("nothing") : o->text;
+  };
+  EXPECT_EQ(said([](double score, double) { return score; }),
+            "what comes of scores in the place of their exponentials");
+  EXPECT_EQ(said([](double score, double most) { return score - most; }),
+            "what comes of scores less the largest one in the place of their "
+            "exponentials");
+  // The control: no score, and nothing that has a name.
+  EXPECT_EQ(said([](double score, double most) {
+              return 1 + (score - most) * (score + 0.3);
+            }),
+            "");
+}
+
+// One number throughout is what memory may hold by chance, and is held against
+// more answers than a factor is.
+TEST(Instead, WhatIsCheapIsHeldAgainstMore) {
+  const auto held = [](double (*of)(double right)) {
+    const Looked looked = look({"", Stage::kUnknown, {}, each_o(of)});
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    EXPECT_TRUE(o != nullptr && !o->text.empty());
+    return o == nullptr ? 0 : o->held_against;
+  };
+  constexpr int kOfOthers = 16;
+  EXPECT_GT(held([](double) { return std::nan(""); }), kOfOthers);
+  EXPECT_LE(held([](double right) { return 2 * right; }), kOfOthers);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "properties/cases/generate.h"
 #include "properties/conditions/condition.h"
 #include "properties/testing/fake_executor.h"
+#include "properties/testing/fake_tables.h"
 
 namespace qkvet::diagnosis::fails_where_test {
 namespace {
@@ -297,6 +298,70 @@ TEST(FailsWhere, FlagsAreZeroOrOne) {
         }
     }
   }
+}
+
+// A cache that writes where it must not as it evicts a token: that story ends
+// its process, or else it and all later ones of this process answer wrongly.
+// `in_any`: of whatever process.
+class DamagedTables : public Executor {
+ public:
+  explicit DamagedTables(bool in_any) : in_any_(in_any) {}
+
+  const std::vector<KernelInfo>& kernels() const override {
+    return tables_.kernels();
+  }
+  std::vector<CallOutcome> run(int kernel,
+                               std::span<const KernelCall> calls) override {
+    std::vector<CallOutcome> outcomes = tables_.run(kernel, calls);
+    for (size_t n = 0; n < calls.size(); ++n) {
+      if (calls[n].new_process && !in_any_) is_damaged_ = false;
+      if (calls[n].operation == Operation::kCacheEvict) {
+        is_damaged_ = true;
+        if (++evictions_ % 3 == 0) end_at(n, outcomes);
+      }
+      if (is_damaged_)
+        for (std::byte& byte : outcomes[n].o) byte = std::byte{0x3C};
+    }
+    return outcomes;
+  }
+
+ private:
+  void end_at(size_t n, std::vector<CallOutcome>& outcomes) {
+    is_damaged_ = in_any_;
+    for (size_t after = n; after < outcomes.size(); ++after) {
+      outcomes[after] = {};
+      outcomes[after].status =
+          after == n ? CallStatus::kCrash : CallStatus::kNotRun;
+    }
+  }
+
+  FakeTables tables_;
+  bool in_any_, is_damaged_ = false;
+  int evictions_ = 0;
+};
+
+// What an earlier story has damaged is no matter of where a kernel fails.
+TEST(FailsWhere, StoriesAreHeardAloneWhereOthersDoDamage) {
+  const auto looked = [](bool in_any) {
+    const auto open = [in_any](size_t) {
+      return Opened{std::make_unique<DamagedTables>(in_any), ""};
+    };
+    const KernelUnderTest kernel = FakeTables::under_test();
+    const std::vector<Failure> failures = failures_for_test(
+        kernel, open, {find_law("cache_agrees_with_history")}, 4000);
+    EXPECT_FALSE(failures.empty());
+    if (failures.empty()) return FailsWhere{};
+    DamagedTables executor(in_any);
+    TimeUse time;
+    return look_where_it_fails(failures[0], kernel, executor, time);
+  };
+  const FailsWhere alone = looked(false);
+  EXPECT_TRUE(alone.is_known()) << alone.text();
+  EXPECT_EQ(alone.hypothesis.formula(),
+            "commands(queries > 0 && after.evict > 0)");
+  // The control: of damage that a new process keeps nothing can be known.
+  EXPECT_NE(looked(true).hypothesis.formula(),
+            "commands(queries > 0 && after.evict > 0)");
 }
 
 }  // namespace
