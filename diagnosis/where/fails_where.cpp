@@ -540,15 +540,6 @@ class WhereSearch {
     std::vector<std::string> texts;
     for (const Asked& one : asked_) texts.push_back(one.text);
     find_nearest(texts, samples_, out);
-    if (getenv("H2DUMP"))
-      for (size_t n = 0; n < texts.size(); ++n)
-        fprintf(stderr, "DUMP %d %d %s\n", samples_[n].failed,
-                out.hypothesis.predicts_failure(samples_[n].values),
-                texts[n].c_str());
-    if (getenv("H2DUMP"))
-      fprintf(stderr, "TIME share %g calls %d left %d work %g asked %zu\n",
-              witness_.share_of_time(), witness_.calls_made(),
-              witness_.calls_left(), (double)work_, asked_.size());
   }
 
   const Failure& failure_;
