@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declared paths get cases at their borders, and extents of many bits get some
-// in every plan.
+// Declared paths get cases at their borders.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +7,8 @@
 #include <set>
 
 #include "core/capability/paths.h"
+#include "properties/cases/draw.h"
 #include "properties/cases/generate.h"
-#include "properties/cases/wide_cases.h"
 #include "properties/conventions/domain.h"
 #include "properties/run/runner.h"
 #include "properties/testing/fake_executor.h"
@@ -127,58 +126,6 @@ TEST(Paths, OfAllKernelsAreDrawn) {
   Scope scope;
   keep_scope_to({with_paths("Tk=64"), with_paths("Tk=64 Tk=48")}, scope);
   EXPECT_EQ(scope.paths.size(), 2u);
-}
-
-// ---- Extents of many bits ---------------------------------------------------
-
-PairPlan plan_of(const KernelUnderTest& kernel, const Scope& scope,
-                 uint64_t seed) {
-  return {{find_law("agrees_with_oracle")},
-          seed,
-          scope,
-          {&kernel.judged.info},
-          {},
-          1000,
-          int64_t{1} << 30};
-}
-
-TEST(WideCases, BringAboutEveryWidth) {
-  const KernelUnderTest kernel = FakeExecutor::under_test();
-  const Scope scope = scope_of(kernel);
-  for (const uint64_t seed : {1, 2, 3}) {
-    std::map<std::string, int64_t> beyond;
-    const std::vector<PairCase> cases =
-        wide_cases(plan_of(kernel, scope, seed));
-    for (const PairCase& one : cases) {
-      const Shape& s = one.value.shape;
-      EXPECT_TRUE(one.kernels[0]);
-      for (const int64_t bits : {8, 12, 15, 16}) {
-        const int64_t most = int64_t{1} << bits;
-        const std::string name = std::to_string(bits);
-        beyond["keys " + name] += s.Tk > most;
-        beyond["rows " + name] += s.Tq > most;
-        beyond["members " + name] += s.B > most;
-        beyond["heads " + name] += s.Hkv > most;
-      }
-    }
-    for (const auto& [name, count] : beyond) EXPECT_GE(count, 1) << name;
-  }
-}
-
-// What a plan has no room for is not asked.
-TEST(WideCases, KeepToTheirShare) {
-  const KernelUnderTest kernel = FakeExecutor::under_test();
-  const Scope scope = scope_of(kernel);
-  PairPlan plan = plan_of(kernel, scope, 1);
-  plan.most_cost = int64_t{1} << 20;
-  int64_t cost = 0;
-  const std::vector<PairCase> few = wide_cases(plan);
-  for (const PairCase& one : few) cost += cost_of(one.value);
-  EXPECT_FALSE(few.empty());
-  EXPECT_LE(cost, plan.most_cost);
-  Scope small = scope;
-  small.largest = SizeClass::kSmall;
-  EXPECT_TRUE(wide_cases(plan_of(kernel, small, 1)).empty());
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ constexpr std::array<Edge, 19> kEdges = {{{Axis::kMembers, 65},
 
 // As dear as the dearest cases of a plan.
 constexpr int64_t kMostOfCase = int64_t{1} << 22;
-constexpr int64_t kWidestWithOption = 4097;
+constexpr int64_t kCheap = 4097;  // extents
 // An emulator of a GPU takes the blocks of a launch one by one.
 constexpr int64_t kMostEmulatedRows = 8192;
 
@@ -127,6 +127,13 @@ std::optional<Case> draw_wide(Draw& draw, const Law& law, const Scope& scope,
   return made;
 }
 
+// WideCases.
+size_t turn_of(const Edge& edge, bool with_option) {
+  if (edge.extent <= kCheap) return with_option ? 2 : 0;
+  if (with_option) return 3;
+  return edge.axis == Axis::kKeys ? 0 : 1;
+}
+
 bool is_too_slow(const KernelInfo& kernel, const Shape& s) {
   return kernel.has_gpu_threads() && kernel.device() == QKVET_DEVICE_CPU &&
          s.B * s.H * s.Tq > kMostEmulatedRows;
@@ -134,21 +141,21 @@ bool is_too_slow(const KernelInfo& kernel, const Shape& s) {
 
 }  // namespace
 
-std::vector<PairCase> wide_cases(const PairPlan& plan) {
+WideCases wide_cases(const PairPlan& plan) {
+  WideCases out;
   const auto law =
       std::find_if(plan.laws.begin(), plan.laws.end(), [](const Law* one) {
         return std::strcmp(one->id, "agrees_with_oracle") == 0;
       });
   if (law == plan.laws.end() || plan.scope.largest != SizeClass::kLong)
-    return {};
+    return out;
   constexpr uint32_t kStream = 0x77696465;  // apart from plans
-  std::vector<PairCase> out;
-  int64_t cost = 0;
+  int64_t count = 0, cost = 0;
   for (const bool with_option : {false, true})
     for (uint32_t n = 0; n < kEdges.size(); ++n) {
       // The widest cost about a tenth of a second each: once.
       if (with_option && kEdges[n].axis != Axis::kKeys &&
-          kEdges[n].extent > kWidestWithOption)
+          kEdges[n].extent > kCheap)
         continue;
       uint32_t next = 0;
       Draw draw([&] {
@@ -156,7 +163,7 @@ std::vector<PairCase> wide_cases(const PairPlan& plan) {
       });
       const auto value =
           draw_wide(draw, **law, plan.scope, kEdges[n], with_option);
-      if (!value || std::ssize(out) >= plan.most_cases ||
+      if (!value || count >= plan.most_cases ||
           cost + cost_of(*value) > plan.most_cost)
         continue;
       PairCase one{*law, *value, {}};
@@ -165,8 +172,9 @@ std::vector<PairCase> wide_cases(const PairPlan& plan) {
                               is_asked(**law, *value, *kernel));
       if (std::count(one.kernels.begin(), one.kernels.end(), true) == 0)
         continue;
+      ++count;
       cost += cost_of(*value);
-      out.push_back(std::move(one));
+      out[turn_of(kEdges[n], with_option)].push_back(std::move(one));
     }
   return out;
 }

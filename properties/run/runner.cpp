@@ -14,6 +14,7 @@
 #include "properties/cases/triple_cases.h"
 #include "properties/cases/wide_cases.h"
 #include "properties/judging/visibility.h"
+#include "properties/run/added_cases.h"
 #include "properties/run/failure.h"
 #include "properties/run/shrink.h"
 #include "properties/run/tally.h"
@@ -34,7 +35,7 @@ constexpr int64_t kFirstRoundPerLaw = 4;
 constexpr int64_t kChunk = 16;
 // The twin is computed for one case in this many.
 constexpr int64_t kTwinEvery = 16;
-// What is added behind a plan: so much of its cases, and of what they cost.
+// What is added to a plan: so much of its cases, and of what they cost.
 constexpr int64_t kShareOfWide = 32, kShareOfPairs = 8, kShareOfTriples = 32;
 // A kernel that has hung this often is not run any further.
 constexpr int kMostHangs = 2;
@@ -72,40 +73,40 @@ class Runner : public SubjectRun {
     std::vector<Tally> tallies;  // kernel * laws + law
     std::vector<Suspicion> suspicions;
     std::vector<OptionUse> uses;      // per kernel
-    std::vector<PairCoverage> pairs;  // per kernel
+    std::vector<PairCoverage> pairs;  // per kernel, of the plan's cases
+    std::vector<PairCoverage> added;  // the same of those beside the plan
     int64_t cost = 0;                 // of its cases, cost_of()
     TimeUse time;
   };
 
   // The law of case `number`, from 1.
   const Law& planned_law(int64_t number) const {
-    if (const PairCase* added = added_case(number)) return *added->law;
+    if (const PairCase* added = added_.at(number)) return *added->law;
     return *asked_[static_cast<size_t>(number - 1) % asked_.size()];
   }
 
-  // The case of that number, if it stands behind the plan's.
-  const PairCase* added_case(int64_t number) const {
-    return added_.cases.empty() || number < first_added_
-               ? nullptr
-               : &added_.cases[static_cast<size_t>(number - first_added_)];
-  }
-
   std::string open_lanes();
+  int64_t run_cases(int64_t first, int64_t last);
   void run_round(int64_t first, int64_t last);
   void run_chunk(Lane& lane, int64_t first, int64_t last);
   void run_on_kernel(Lane& lane, size_t kernel,
                      std::vector<std::pair<int64_t, CaseWork*>>& works);
   void record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
               const Judgement& judgement, double seconds);
-  void merge_round();
+  void end_round();
   void shrink_failures();
   void settle_strays();
   void report_progress(bool shrinking) const;
   bool is_stopped() const { return options_.stop && options_.stop(); }
   void replace_refused();
+  bool adds_cases() const;
+  int64_t cost_so_far() const;
+  PairPlan plan_of_all() const;
+  void ask_wide(size_t turns);
   void add_cases();
-  void run_added();
+  void run_added(std::vector<PairCase> cases);
   Case case_of(const Law& law, int64_t number) const;
+  PairCoverage pairs_of_plan(size_t kernel) const;
   PairCoverage pairs_of(size_t kernel) const;
   RunResult result();
 
@@ -142,10 +143,10 @@ class Runner : public SubjectRun {
   int64_t planned_done_ = 0;   // without what replaces refused cases
   std::vector<char> lacking_;  // laws whose refused cases are being replaced
   std::atomic<int64_t> replaced_{0};
-  PairCases added_;
-  int64_t first_added_ = 0;
-  // Per kernel, without what was added.
-  std::vector<PairCoverage> pairs_before_;
+  AddedCases added_;
+  std::optional<WideCases> wide_;  // once the first round is done
+  size_t wide_turn_ = 0;           // the next one
+  std::vector<PairTable> can_;     // per kernel: pairs that a case can have
   std::atomic<int64_t> progress_{0};
   std::atomic<int64_t> failing_{0};
 };
@@ -166,6 +167,7 @@ std::string Runner::open_lanes() {
     lane.tallies.resize(total_.size());
     lane.uses.resize(kernels_.size());
     lane.pairs.resize(kernels_.size());
+    lane.added.resize(kernels_.size());
     lane.executors.resize(libraries);
     for (const KernelUnderTest& kernel : kernels_) {
       auto& executor = lane.executors[kernel.library];
@@ -187,7 +189,7 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
   const size_t cell = cell_index(kernel, law_index(*owner));
   Tally& tally = lane.tallies[cell];
   add_judgement(tally, number, work.value(), judgement, seconds,
-                added_case(number) != nullptr);
+                added_.at(number) != nullptr);
   if (tells_sharpness(*owner, judgement))
     add_case(tally.sharpness, work.value(), judgement);
   if (judgement.verdict != Verdict::kFailed) return;
@@ -213,7 +215,7 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
   std::vector<std::pair<size_t, size_t>> slices(works.size());
   for (size_t i = 0; i < works.size(); ++i) {
     const auto [number, work] = works[i];
-    const PairCase* added = added_case(number);
+    const PairCase* added = added_.at(number);
     if (added != nullptr && !added->kernels[kernel]) continue;
     const size_t law = law_index(planned_law(number));
     if (stopped_[cell_index(kernel, law)]) continue;
@@ -241,10 +243,13 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
     const Case& value = works[i].second->value();
     const bool computes = count > 0 && value.subject() == Subject::kAttention &&
                           some_row_sees_a_key(value);
+    PairCoverage& pairs = added_.at(works[i].first) != nullptr
+                              ? lane.added[kernel]
+                              : lane.pairs[kernel];
     for (size_t call = from; call < from + count; ++call) {
       lane.uses[kernel].count(calls[call], outcomes[call]);
       if (computes && outcomes[call].status == CallStatus::kDone)
-        lane.pairs[kernel].count(value, calls[call]);
+        pairs.count(value, calls[call]);
     }
   }
   const double per_call =
@@ -263,7 +268,7 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
 }
 
 Case Runner::case_of(const Law& law, int64_t number) const {
-  if (const PairCase* added = added_case(number)) return added->value;
+  if (const PairCase* added = added_.at(number)) return added->value;
   return options_.planned
              ? options_.planned(number)
              : planned_case(law, options_.seed, number, options_.scope);
@@ -283,7 +288,8 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
     {
       const Stopwatch watch(lane.time.generate);
       value = case_of(law, number);
-      if (options_.covers_pairs) lane.cost += cost_of(value);
+      if (options_.covers_pairs && added_.at(number) == nullptr)
+        lane.cost += cost_of(value);
     }
     made.push_back(std::make_unique<CaseWork>(
         law, std::move(value), with_twin(number), lane.time, options_.oracle));
@@ -294,10 +300,12 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
   for (const auto& [number, work] : works)
     if (auto suspicion = count_votes(work->value(), number, work->ballots()))
       lane.suspicions.push_back(std::move(*suspicion));
-  if (lacking_.empty() && first_added_ == 0) progress_ += last - first + 1;
+  if (lacking_.empty() && added_.at(first) == nullptr)
+    progress_ += last - first + 1;
 }
 
-void Runner::run_round(int64_t first, int64_t last) {
+// How many of them were begun before the run was stopped.
+int64_t Runner::run_cases(int64_t first, int64_t last) {
   std::atomic<int64_t> next{first};
   // As many cases of a shard.
   const int64_t chunk = kChunk * options_.shards;
@@ -315,12 +323,16 @@ void Runner::run_round(int64_t first, int64_t last) {
     threads.emplace_back(work, std::ref(lanes_[i]), false);
   work(lanes_[0], true);
   for (std::thread& thread : threads) thread.join();
-  cases_done_ += std::min<int64_t>(next, last + 1) - first;
-  ++rounds_;
-  merge_round();
+  return std::min<int64_t>(next, last + 1) - first;
 }
 
-void Runner::merge_round() {
+void Runner::run_round(int64_t first, int64_t last) {
+  cases_done_ += run_cases(first, last);
+  end_round();
+}
+
+void Runner::end_round() {
+  ++rounds_;
   for (Lane& lane : lanes_)
     for (size_t i = 0; i < total_.size(); ++i) {
       merge(total_[i], lane.tallies[i]);
@@ -410,12 +422,10 @@ RunResult Runner::result() {
     if (options_.laws[0]->domain.subject == Subject::kAttention) {
       use.tell(kernel.kernel.judged.info, kernel.drawn, kernel.never_drawn);
       const PairCoverage pairs = pairs_of(k);
-      kernel.pairs = pairs.met(added_.can.empty() ? nullptr : &added_.can[k]);
-      if (!pairs_before_.empty()) {
-        kernel.pairs.added = pairs.pairs() - pairs_before_[k].pairs();
-        kernel.pairs.added_triples =
-            pairs.triples() - pairs_before_[k].triples();
-      }
+      kernel.pairs = pairs.met(can_.empty() ? nullptr : &can_[k]);
+      const PairCoverage planned = pairs_of_plan(k);
+      kernel.pairs.added = pairs.pairs() - planned.pairs();
+      kernel.pairs.added_triples = pairs.triples() - planned.triples();
     }
     result.kernels.push_back(std::move(kernel));
   }
@@ -429,7 +439,7 @@ RunResult Runner::result() {
   }
   result.planned_cases = std::min(cases_done_, planned_done_);
   result.replaced_cases = replaced_;
-  result.added_cases = std::ssize(added_.cases);
+  result.added_cases = added_.count();
   result.rounds = rounds_;
   result.interrupted = interrupted_;
   result.wall_seconds = seconds_since(start_);
@@ -443,7 +453,7 @@ void Runner::replace_refused() {
       options_.fail_fast || asked_.empty() || options_.shards > 1)
     return;
   const auto laws = static_cast<int64_t>(asked_.size());
-  while (cases_done_ < 2 * planned_done_) {
+  while (cases_done_ < 2 * planned_done_ + added_.count()) {
     lacking_.assign(options_.laws.size(), 0);
     for (const Law* law : asked_) {
       const size_t l = law_index(*law);
@@ -456,66 +466,99 @@ void Runner::replace_refused() {
   }
 }
 
-PairCoverage Runner::pairs_of(size_t kernel) const {
+PairCoverage Runner::pairs_of_plan(size_t kernel) const {
   PairCoverage pairs;
   for (const Lane& lane : lanes_) pairs.add(lane.pairs[kernel]);
   return pairs;
 }
 
-// Behind all other cases, so that none of them has another number. A shard does
-// not know what the others met, a budget is spent, and a kernel that compiles
-// for each shape is not to meet new ones.
-void Runner::add_cases() {
-  if (!options_.covers_pairs || options_.planned || options_.budget ||
-      options_.shards > 1 || options_.scope.few_shapes || asked_.empty() ||
-      asked_[0]->domain.subject != Subject::kAttention ||
-      (options_.fail_fast && failing_ > 0))
-    return;
-  PairPlan plan{asked_, options_.seed, options_.scope, {}, {}, 0, 0};
-  for (size_t k = 0; k < kernels_.size(); ++k) {
-    const PairCoverage pairs = pairs_of(k);
-    plan.kernels.push_back(&kernels_[k].judged.info);
-    plan.met.push_back(pairs.table());
-    pairs_before_.push_back(pairs);
-  }
+PairCoverage Runner::pairs_of(size_t kernel) const {
+  PairCoverage pairs = pairs_of_plan(kernel);
+  for (const Lane& lane : lanes_) pairs.add(lane.added[kernel]);
+  return pairs;
+}
+
+// A shard does not know what the others met, a budget is spent, and a kernel
+// that compiles for each shape is not to meet new ones.
+bool Runner::adds_cases() const {
+  return options_.covers_pairs && !options_.planned && !options_.budget &&
+         options_.shards == 1 && !options_.scope.few_shapes &&
+         !asked_.empty() && asked_[0]->domain.subject == Subject::kAttention;
+}
+
+int64_t Runner::cost_so_far() const {
   int64_t cost = 0;
   for (const Lane& lane : lanes_) cost += lane.cost;
+  return cost;
+}
+
+PairPlan Runner::plan_of_all() const {
+  PairPlan plan{asked_, options_.seed, options_.scope, {}, {}, 0, 0};
+  for (const KernelUnderTest& kernel : kernels_)
+    plan.kernels.push_back(&kernel.judged.info);
+  return plan;
+}
+
+// Those of the first turns, each once. They are asked within the rounds of the
+// plan, so that a fault which they alone show is reported early. What the whole
+// plan costs is guessed by its first round.
+void Runner::ask_wide(size_t turns) {
+  if (!adds_cases() || is_stopped()) return;
+  if (!wide_) {
+    const Stopwatch watch(lanes_[0].time.generate);
+    PairPlan plan = plan_of_all();
+    plan.most_cases = options_.cases / kShareOfWide;
+    plan.most_cost =
+        cost_so_far() / std::max<int64_t>(1, cases_done_) * plan.most_cases;
+    wide_ = wide_cases(plan);
+  }
+  for (; wide_turn_ < std::min(turns, kWideTurns); ++wide_turn_) {
+    const auto [first, last] = added_.add(options_.cases + added_.count() + 1,
+                                          std::move((*wide_)[wide_turn_]));
+    run_cases(first, last);
+  }
+}
+
+// Behind all other cases.
+void Runner::add_cases() {
+  if (!adds_cases() || (options_.fail_fast && failing_ > 0)) return;
+  PairPlan plan = plan_of_all();
+  for (size_t k = 0; k < kernels_.size(); ++k) {
+    plan.met.push_back(pairs_of(k).table());
+  }
+  const int64_t cost = cost_so_far();
   const auto take = [&](int64_t share) {
     plan.most_cost = cost / share;
     plan.most_cases = planned_done_ / share;
   };
   lacking_.clear();
-  first_added_ = cases_done_ + 1;
+  PairCases pairs;
   {
     const Stopwatch watch(lanes_[0].time.generate);
-    take(kShareOfWide);
-    added_.cases = wide_cases(plan);
     take(kShareOfPairs);
-    plan.most_cases -= std::ssize(added_.cases);
-    PairCases pairs = cases_for_pairs(plan);
-    added_.can = std::move(pairs.can);
-    for (PairCase& one : pairs.cases) added_.cases.push_back(std::move(one));
+    plan.most_cases -= added_.count();
+    pairs = cases_for_pairs(plan);
   }
-  run_added();
+  can_ = std::move(pairs.can);
+  run_added(std::move(pairs.cases));
+  std::vector<PairCase> triples;
   {
     const Stopwatch watch(lanes_[0].time.generate);
     std::vector<TripleSet> met;
     for (size_t k = 0; k < kernels_.size(); ++k) {
-      const PairCoverage pairs = pairs_of(k);
-      plan.met[k] = pairs.table();
-      met.push_back(pairs.triple_set());
+      const PairCoverage all = pairs_of(k);
+      plan.met[k] = all.table();
+      met.push_back(all.triple_set());
     }
     take(kShareOfTriples);
-    for (PairCase& one : cases_for_triples(plan, met))
-      added_.cases.push_back(std::move(one));
+    triples = cases_for_triples(plan, met);
   }
-  run_added();
+  run_added(std::move(triples));
 }
 
-// Those that have not been run yet.
-void Runner::run_added() {
-  const int64_t last = first_added_ + std::ssize(added_.cases) - 1;
-  if (cases_done_ < last) run_round(cases_done_ + 1, last);
+void Runner::run_added(std::vector<PairCase> cases) {
+  const auto [first, last] = added_.add(cases_done_ + 1, std::move(cases));
+  if (first <= last) run_round(first, last);
 }
 
 bool Runner::round() {
@@ -529,7 +572,13 @@ bool Runner::round() {
   int64_t last = first + per_law_ * laws - 1;
   per_law_ = std::min(2 * per_law_, kRoundPerLaw);
   if (!options_.budget) last = std::min(last, options_.cases);
-  run_round(first, last);
+  cases_done_ += run_cases(first, last);
+  const bool is_over = options_.fail_fast && failing_ > 0;
+  if (!is_over)
+    ask_wide(last == options_.cases
+                 ? kWideTurns
+                 : std::min(static_cast<size_t>(rounds_) + 1, kWideTurns - 1));
+  end_round();
   return !(options_.fail_fast && failing_ > 0);
 }
 
@@ -541,6 +590,7 @@ RunResult Runner::finish(bool whole) {
   }
   interrupted_ = is_stopped();
   planned_done_ = cases_done_;
+  cases_done_ += added_.count();  // whose numbers are no one else's
   if (!interrupted_ && whole) replace_refused();
   if (!interrupted_ && whole) add_cases();
   // Another part may have failed before this one had a round.

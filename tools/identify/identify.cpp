@@ -189,6 +189,7 @@ Identified identify_kernel(const LibrarySpec& library, int index,
     found.fails = declared_by(found, so_far);
     find_dialect(asker, so_far.info, found);
     find_arithmetic(asker, found);
+    find_paths(asker, found);
     hold_or_take_back(library, index, options, found);
   }
   found.calls += asker.calls();

@@ -193,6 +193,79 @@ std::string source(const std::string& body) {
          body + "\n}\nQKVET_PLAIN_KERNEL(attend, \"mine/attend\");\n";
 }
 
+// Sums of P v in one part, or in two where there are more keys than `most`.
+std::string in_parts(int64_t most) {
+  return source("const int64_t most = " + std::to_string(most) + R"(;
+    for (int64_t n = 0; n < B * H; ++n, k += Tk * d, v += Tk * d)
+      for (int64_t i = 0; i < Tq; ++i, q += d, o += d) {
+        const int64_t seen = causal ? std::min(Tk, i + 1 + Tk - Tq) : Tk;
+        std::vector<float> w(Tk);
+        float m = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < seen; ++j) {
+          for (int64_t c = 0; c < d; ++c) w[j] += q[c] * k[j * d + c];
+          w[j] /= std::sqrt(float(d));
+          m = std::max(m, w[j]);
+        }
+        for (int64_t j = 0; j < seen; ++j) {
+          w[j] = std::exp(w[j] - m);
+          sum += w[j];
+        }
+        const int64_t half = Tk > most ? seen / 2 : seen;
+        for (int64_t c = 0; c < d; ++c) {
+          float one = 0, two = 0;
+          for (int64_t j = 0; j < half; ++j) one += w[j] * v[j * d + c];
+          for (int64_t j = half; j < seen; ++j) two += w[j] * v[j * d + c];
+          o[c] = sum > 0 ? (one + two) / sum : 0;
+        }
+      })");
+}
+
+// The control is the same kernel without a threshold.
+TEST(Identify, FindsTheNumberOfKeysAtWhichSumsAreSplit) {
+  write_text(scratch() / "parts.cpp", in_parts(777));
+  Told told = identify("-n 20 parts.cpp");
+  EXPECT_EQ(told.exit, 0) << told.text;
+  EXPECT_TRUE(has_word(told.fields["paths"], "Tk=777")) << told.text;
+  EXPECT_TRUE(has(told.text, "meet in P v at 777 keys above 512")) << told.text;
+  write_text(scratch() / "parts.cpp", in_parts(1 << 20));
+  told = identify("-n 20 parts.cpp");
+  EXPECT_EQ(told.exit, 0) << told.text;
+  EXPECT_EQ(told.fields["paths"], "") << told.text;
+  EXPECT_TRUE(has(told.rest["paths"], "none is seen")) << told.text;
+}
+
+// Tiles, parts, and keys that are lost from a number on; and kernels that have
+// none, or that follow the number of keys wherever they are asked.
+TEST(Identify, FindsPathsOfKernelsThatAreKnown) {
+  const struct {
+    const char* kernel;
+    const char* paths;
+    const char* rest;
+  } rows[] = {
+      {"faulty/rest_behind_threshold_lost", "Tk=1777 Tk=1824", "others"},
+      {"scalar/plain", "", "none is seen"},
+      {"avx2/flash", "Tk=128", "others"},
+      {"controls/pairwise", "", "follows the number of keys"},
+      {"controls/online16", "Tk=16", "others"},
+      {"faulty/partitions_beyond_warp_lost", "Tk=2048", "others"},
+      {"simt/decode", "Tk=256 Tk=64 Tk=32", "follows the number of keys"},
+      {"controls/naive", "", "none is seen"}};
+  size_t number = 0;
+  for (const auto& row : rows) {
+    if (!is_sampled(number++, 2)) continue;
+    Told told = identify_kernel(row.kernel);
+    EXPECT_EQ(told.exit, 0) << told.text;
+    EXPECT_EQ(told.fields["paths"], row.paths) << row.kernel << told.text;
+    EXPECT_TRUE(has(told.rest["paths"], row.rest)) << told.rest["paths"];
+  }
+  // Keys that are lost are no path alone.
+  Told told = identify_kernel("faulty/rest_behind_threshold_lost");
+  EXPECT_TRUE(has(told.rest["Tk = 1778"],
+                  "not as it is meant: at 1778 keys of equal scores the last "
+                  "weighs 0, not 1/1778"))
+      << told.text;
+}
+
 TEST(Identify, DeclaresNothingOfWhatIsNoAttention) {
   write_text(scratch() / "mean.cpp", source(R"(
     for (int64_t n = 0; n < B * H; ++n, v += Tk * d)

@@ -26,6 +26,9 @@ bool is_found(const Identified& found, const std::string& field,
               const std::string& word);
 // Sums, roundings, tiles and the exponential.
 void find_arithmetic(Asker& asker, Identified& found);
+// Numbers of keys and rows at which it takes another path: behind the
+// arithmetic, which may hide them.
+void find_paths(Asker& asker, Identified& found);
 // The same call twice.
 void find_flags(Asker& asker, Identified& found);
 
