@@ -15,16 +15,20 @@ enum class Axis { kKeys, kRows, kMembers, kHeads };
 struct Edge {
   Axis axis;
   int64_t extent;
+  uint32_t option = 0;  // that counts keys as well
 };
 // One beyond 2^6, 2^7, 2^8, 2^12, 2^15 and 2^16, the smaller ones first. Grids
 // of launches end at 2^16 as well.
-constexpr std::array<Edge, 19> kEdges = {{{Axis::kMembers, 65},
+constexpr std::array<Edge, 24> kEdges = {{{Axis::kMembers, 65},
                                           {Axis::kMembers, 129},
                                           {Axis::kHeads, 129},
                                           {Axis::kKeys, 257},
                                           {Axis::kRows, 257},
                                           {Axis::kMembers, 257},
                                           {Axis::kHeads, 257},
+                                          {Axis::kKeys, 257, kAllowLengths},
+                                          {Axis::kKeys, 257, kAllowWindow},
+                                          {Axis::kKeys, 257, kAllowPaged},
                                           {Axis::kKeys, 4097},
                                           {Axis::kRows, 4097},
                                           {Axis::kMembers, 4097},
@@ -36,7 +40,9 @@ constexpr std::array<Edge, 19> kEdges = {{{Axis::kMembers, 65},
                                           {Axis::kKeys, 65537},
                                           {Axis::kRows, 65537},
                                           {Axis::kMembers, 65537},
-                                          {Axis::kHeads, 65537}}};
+                                          {Axis::kHeads, 65537},
+                                          {Axis::kKeys, 65537, kAllowLengths},
+                                          {Axis::kKeys, 65537, kAllowWindow}}};
 
 // As dear as the dearest cases of a plan.
 constexpr int64_t kMostOfCase = int64_t{1} << 22;
@@ -102,26 +108,43 @@ void draw_one_option(Draw& draw, const Law& law, const Scope& scope,
                 value);
 }
 
+// An option whose number is that of the keys: of equal scores each of them
+// counts, and what a narrower number leaves out shows.
+void draw_number(Draw& draw, const Edge& edge, Case& value) {
+  draw_option(draw, edge.option, value);
+  value.q = {RecipeKind::kZero, 0};
+  value.v = make_recipe(RecipeKind::kCount);
+  value.q_len.clear();
+  value.kv_len.clear();
+  if (edge.option == kAllowLengths) value.kv_len = {edge.extent};
+  if (edge.option == kAllowWindow) value.window = Window{edge.extent - 1, 0};
+  if (edge.option == kAllowPaged) value.paging.size = 1;
+}
+
 // Of the last key alone where there are many: no storage type is too coarse
 // for it.
 std::optional<Case> draw_wide(Draw& draw, const Law& law, const Scope& scope,
                               const Edge& edge, bool with_option) {
+  if ((allowed_in(law.domain) & allowed_by(scope) & edge.option) != edge.option)
+    return std::nullopt;
   Case value;
   draw_dtype(draw, scope, value);
   value.shape = shape_at(edge);
   if (draw.chance(40)) value.causal = Causal::kBottomRight;
   if (with_option) draw_one_option(draw, law, scope, edge, value);
+  if (edge.option != 0) draw_number(draw, edge, value);
   finish_options(draw, law, scope, value);
   keep_to_declared(scope, value);
   apply_pins(scope, value);
   value.seed = draw.bits() >> 44;
-  if (edge.axis == Axis::kKeys) {
+  if (edge.axis == Axis::kKeys && edge.option == 0) {
     value.q = {RecipeKind::kLead, 0};
     value.k = {RecipeKind::kDominantN, value.shape.Tk - 1};
   }
   auto made = declared_case(law, scope, constrained(law, std::move(value)));
   if (!made || !keeps_pins(scope, *made) || !invalid_reason(*made).empty() ||
       extent_at(edge, made->shape) < edge.extent ||
+      (options_of(*made) & edge.option) != edge.option ||
       work_of(made->shape) > kMostOfCase)
     return std::nullopt;
   return made;
@@ -131,7 +154,7 @@ std::optional<Case> draw_wide(Draw& draw, const Law& law, const Scope& scope,
 size_t turn_of(const Edge& edge, bool with_option) {
   if (edge.extent <= kCheap) return with_option ? 2 : 0;
   if (with_option) return 3;
-  return edge.axis == Axis::kKeys ? 0 : 1;
+  return edge.axis == Axis::kKeys && edge.option == 0 ? 0 : 1;
 }
 
 bool is_too_slow(const KernelInfo& kernel, const Shape& s) {
@@ -154,9 +177,9 @@ WideCases wide_cases(const PairPlan& plan) {
   for (const bool with_option : {false, true})
     for (uint32_t n = 0; n < kEdges.size(); ++n) {
       // The widest cost about a tenth of a second each: once.
-      if (with_option && kEdges[n].axis != Axis::kKeys &&
-          kEdges[n].extent > kCheap)
-        continue;
+      const bool is_cheap =
+          kEdges[n].axis == Axis::kKeys || kEdges[n].extent <= kCheap;
+      if (with_option && (!is_cheap || kEdges[n].option != 0)) continue;
       uint32_t next = 0;
       Draw draw([&] {
         return philox_u64(plan.seed, kStream, 2 * n + with_option, next++);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases made on purpose for extents at which a number that was given too few
-// bits begins again: keys, rows, members and heads beyond 2^6 to 2^16. Chance
+// bits begins again: keys, rows, members and heads beyond 2^6 to 2^16, and
+// lengths, windows and pages that count as many keys. Chance
 // brings each of them to a law a few times in a plan, or not at all.
 #ifndef QKVET_PROPERTIES_CASES_WIDE_CASES_H_
 #define QKVET_PROPERTIES_CASES_WIDE_CASES_H_

@@ -64,6 +64,43 @@ TEST(WideCases, BringAboutEveryWidth) {
   }
 }
 
+// Numbers that count keys are as wide as these, and each key counts.
+TEST(WideCases, BringAboutWideNumbersOfOptions) {
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  const Scope scope = scope_of(kernel);
+  for (const uint64_t seed : {1, 2, 3}) {
+    const WideCases turns = wide_cases(plan_of(kernel, scope, seed));
+    int64_t lengths = 0, window = 0, pages = 0;
+    for (const PairCase& one : turns[0]) {
+      const Case& value = one.value;
+      for (const int64_t keys : value.kv_len) lengths = std::max(lengths, keys);
+      if (value.window) window = std::max(window, value.window->left);
+      if (value.paging.size == 1) pages = std::max(pages, value.shape.Tk);
+    }
+    EXPECT_GT(lengths, 256);
+    EXPECT_GE(window, 256);
+    EXPECT_GT(pages, 256);
+    for (const PairCase& one : turns[1]) {
+      for (const int64_t keys : one.value.kv_len)
+        lengths = std::max(lengths, keys);
+      if (one.value.window) window = std::max(window, one.value.window->left);
+    }
+    EXPECT_GT(lengths, int64_t{1} << 16);
+    EXPECT_GE(window, int64_t{1} << 16);
+  }
+  // The control: who does not declare them gets none.
+  KernelUnderTest bare = kernel;
+  bare.judged.info.capabilities.options &=
+      ~(QKVET_OPTION_LENGTHS | QKVET_OPTION_WINDOW | QKVET_OPTION_PAGED);
+  const Scope without = scope_of(bare);
+  for (const std::vector<PairCase>& turn :
+       wide_cases(plan_of(bare, without, 1)))
+    for (const PairCase& one : turn) {
+      EXPECT_TRUE(one.value.kv_len.empty());
+      EXPECT_FALSE(one.value.window.has_value());
+    }
+}
+
 // What a plan has no room for is not asked.
 TEST(WideCases, KeepToTheirShare) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
