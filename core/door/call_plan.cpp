@@ -413,12 +413,12 @@ void plan_block(const KernelCall& call, const KernelInfo& kernel,
 // Values in keys have the place and the steps of the keys.
 void plan_values(const KernelCall& call, CallPlan* plan) {
   if (!call.values_in_keys) return;
-  constexpr auto kKeys = static_cast<size_t>(TensorName::kK);
-  constexpr auto kValues = static_cast<size_t>(TensorName::kV);
-  TensorSpec& spec = plan->tensors[kValues];
-  spec.strides = plan->tensors[kKeys].strides;
-  Place& place = plan->places[kValues];
-  place = plan->places[kKeys];
+  constexpr auto k = static_cast<size_t>(TensorName::kK);
+  constexpr auto v = static_cast<size_t>(TensorName::kV);
+  TensorSpec& spec = plan->tensors[v];
+  spec.strides = plan->tensors[k].strides;
+  Place& place = plan->places[v];
+  place = plan->places[k];
   place.within = static_cast<int32_t>(TensorName::kK);
   place.bytes = spec.span_bytes();
 }

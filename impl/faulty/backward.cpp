@@ -296,6 +296,36 @@ QKVET_FAULT(backward_list_of_first_row) = {
     .when = "lists && Tq > 1",
 };
 
+// The loop over a list ends one entry early.
+struct BackwardLastOfListDropped : PlainBackward {
+  static bool sees(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                   int64_t j) {
+    const KeyLists& lists = call.options.lists;
+    if (!shown(call, b, h, i, j)) return false;
+    if (!lists.present()) return true;
+    const int64_t last = lists.count(b, i) - 1;
+    return lists.has(b, h, i, j) &&
+           lists.entry(b, h, i, last) != (lists.j + j) / lists.block;
+  }
+};
+QKVET_FAULT(backward_list_last_entry_dropped) = {
+    .kernel = backward_fault<BackwardLastOfListDropped, kListed>,
+    .mechanism =
+        "forward() sees every entry of a list, and backward() ends before the "
+        "last that counts",
+    .symptom =
+        "nothing to see where lists are sorted by score: what the last key "
+        "gets is small",
+    .cause = "a bound of a loop that is one too low",
+    .fix = "all entries up to topk_length count, in both passes",
+    .source = "textbook (bounds of loops)",
+    .trigger = "a key as the last entry that counts",
+    .killed_by = {"listed_order_changes_no_gradient",
+                  "gradient_of_full_lists_is_dense",
+                  "gradient_lists_equal_masks", "backward_agrees_with_oracle"},
+    .when = "lists",
+};
+
 // dv of a query head goes to the key/value head h mod Hkv.
 struct BackwardValuesOfOtherHead : PlainBackward {
   static int64_t value_head(const ForwardCall& call, int64_t h) {

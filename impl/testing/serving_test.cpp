@@ -248,11 +248,14 @@ class ServingCall {
 };
 
 // Pages of every size, and NaN in slots of nobody.
+// Of those that take values of their own.
 bool serves(const qkvet_kernel& kernel) {
   const bool finite =
       kernel.dialect != nullptr &&
       kernel.dialect->unowned_nonfinite == QKVET_UNOWNED_NOT_IGNORED;
-  return kernel.forward != nullptr && !finite &&
+  const bool in_keys =
+      (kernel.capabilities->flags & QKVET_FLAG_VALUES_IN_KEYS_ONLY) != 0;
+  return kernel.forward != nullptr && !finite && !in_keys &&
          (kernel.capabilities->options & QKVET_OPTION_PAGED) != 0 &&
          kernel.capabilities->page_size_count == 0;
 }

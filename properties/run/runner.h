@@ -128,6 +128,7 @@ struct Elements {
   int64_t both_nan = 0;  // of the vacuous: NaN in both calls
 
   Elements& operator+=(const Elements& other);
+  Elements& operator-=(const Elements& other);
 };
 
 struct Cell {
@@ -141,6 +142,7 @@ struct Cell {
   Elements elements;  // outside of stress data
   Elements of_long;   // of these, in long cases
   int64_t long_cases = 0;
+  Elements emptiest;  // of the others, of the case that says least
   RatioPowers ratios;
   SharpnessByStorage sharpness;  // of a law of agreement
   double worst_ratio = 0;        // error/bound over passed and failed elements

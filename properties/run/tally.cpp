@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "properties/cases/generate.h"
@@ -36,15 +37,26 @@ int power_of(double ratio) {
 
 // What decides whether the bound says enough. Sums over thousands of keys have
 // no bound in half, and one long case has the elements of a hundred small ones:
-// where few are long, as in every plan, the others decide.
+// where few are long, as in every plan, the others decide. And of a dozen cases
+// one may be as large as all others: it does not decide alone.
 Elements trusted_by(const Tally& tally) {
   constexpr int64_t kFew = 4;  // at most one in so many
+  constexpr int64_t kDozen = 12;
   Elements said = tally.elements;
-  if (kFew * tally.long_cases > tally.checked) return said;
-  said.compared -= tally.of_long.compared;
-  said.vacuous -= tally.of_long.vacuous;
-  said.both_nan -= tally.of_long.both_nan;
+  int64_t cases = tally.checked;
+  if (kFew * tally.long_cases <= tally.checked) {
+    said -= tally.of_long;
+    cases -= tally.long_cases;
+    if (cases >= kDozen) said -= tally.emptiest;
+  }
   return said;
+}
+
+// Of equally empty ones the larger, so that their order decides nothing.
+void keep_emptiest(Elements& kept, const Elements& other) {
+  if (std::tie(other.vacuous, other.compared, other.both_nan) >
+      std::tie(kept.vacuous, kept.compared, kept.both_nan))
+    kept = other;
 }
 
 // The verdict of a cell that has no failure.
@@ -77,6 +89,13 @@ Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
 
 }  // namespace
 
+Elements& Elements::operator-=(const Elements& other) {
+  compared -= other.compared;
+  vacuous -= other.vacuous;
+  both_nan -= other.both_nan;
+  return *this;
+}
+
 Elements& Elements::operator+=(const Elements& other) {
   compared += other.compared;
   vacuous += other.vacuous;
@@ -98,6 +117,8 @@ void add_judgement(Tally& tally, int64_t number, const Case& value,
     if (is_long(value)) {
       tally.of_long += one;
       ++tally.long_cases;
+    } else {
+      keep_emptiest(tally.emptiest, one);
     }
   }
   if (judgement.verdict == Verdict::kUnsupported) {
@@ -122,6 +143,7 @@ void merge(Tally& sum, Tally& part) {
   sum.not_applicable += part.not_applicable;
   sum.elements += part.elements;
   sum.of_long += part.of_long;
+  keep_emptiest(sum.emptiest, part.emptiest);
   sum.long_cases += part.long_cases;
   sum.worst_ratio = std::max(sum.worst_ratio, part.worst_ratio);
   sum.seconds += part.seconds;
@@ -160,6 +182,7 @@ Cell cell_of(const Tally& tally, std::vector<Failure> failures,
   cell.not_applicable = tally.not_applicable;
   cell.elements = tally.elements;
   cell.of_long = tally.of_long;
+  cell.emptiest = tally.emptiest;
   cell.long_cases = tally.long_cases;
   cell.ratios = tally.ratios;
   cell.sharpness = tally.sharpness;

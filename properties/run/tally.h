@@ -37,6 +37,7 @@ struct Tally {
   Elements elements;  // of cases without stress data
   Elements of_long;   // of these, of long ones
   int64_t long_cases = 0;
+  Elements emptiest;  // of the others, of the one that says least
   double worst_ratio = 0, seconds = 0;
   RatioPowers ratios;
   SharpnessByStorage sharpness;

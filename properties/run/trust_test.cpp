@@ -102,6 +102,30 @@ TEST(Trust, FewLongCasesDoNotDecideWhetherTheBoundSaysEnough) {
   EXPECT_EQ(verdict_of(0, 0, 3, 0), Verdict::kPassed);
 }
 
+// A case may be as large as all others without being long: of a dozen it does
+// not decide, of fewer it does, and two of them do.
+TEST(Trust, OneCaseOfADozenDoesNotDecideWhetherTheBoundSaysEnough) {
+  EXPECT_EQ(verdict_of(12, 1, 0, 0), Verdict::kPassed);
+  EXPECT_EQ(verdict_of(11, 1, 0, 0), Verdict::kMistrusted);
+  EXPECT_EQ(verdict_of(12, 2, 0, 0), Verdict::kMistrusted);
+  // Of two parts of a run one case is left out, not one of each.
+  Judgement right, open;
+  right.compared = 100;
+  open.compared = 1;
+  open.vacuous = 100;
+  Tally tally, part;
+  for (int n = 0; n < 10; ++n) add_judgement(tally, n, Case{}, right, 0);
+  for (int n = 10; n < 20; ++n) add_judgement(part, n, Case{}, right, 0);
+  add_judgement(tally, 20, Case{}, open, 0);
+  add_judgement(part, 21, Case{}, open, 0);
+  merge(tally, part);
+  EXPECT_EQ(cell_of(tally, {}, "").verdict, Verdict::kPassed);
+  Tally third;
+  add_judgement(third, 22, Case{}, open, 0);
+  merge(tally, third);
+  EXPECT_EQ(cell_of(tally, {}, "").verdict, Verdict::kMistrusted);
+}
+
 // One case of the plan, and one that the bound says nothing for.
 Verdict verdict_with(bool added) {
   Judgement right, open;

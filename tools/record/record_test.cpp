@@ -378,6 +378,10 @@ TEST(RecordMerge, WhatTheBoundLeavesOpenIsAddedToo) {
     return merged ? text_of(*merged->result("a/b", "first"), "verdict") : error;
   };
   EXPECT_EQ(verdict_of({{"vacuous", 50}}), "mistrusted");
+  // All of it in one case.
+  EXPECT_EQ(verdict_of({{"vacuous", 50},
+                        {"emptiest", {{"compared", 0}, {"vacuous", 50}}}}),
+            "passed");
   // One long case among twenty, or many.
   Json of_long{{"cases", 1}, {"compared", 0}, {"vacuous", 50}};
   EXPECT_EQ(verdict_of({{"vacuous", 50}, {"long", of_long}}), "passed");

@@ -65,6 +65,11 @@ void add_counts(const Cell& cell, Json& result) {
     add_elements(cell.of_long, of_long);
     result["long"] = std::move(of_long);
   }
+  if (cell.emptiest.vacuous > 0) {
+    Json emptiest = Json::object();
+    add_elements(cell.emptiest, emptiest);
+    result["emptiest"] = std::move(emptiest);
+  }
   result["worst_error_over_bound"] = json_number(cell.worst_ratio);
   // Cases by the power of two below their largest error/bound.
   Json powers = Json::object();
@@ -90,6 +95,7 @@ Tally tally_of(const Json& result) {
   const Json& of_long = part_of(result, "long");
   tally.of_long = elements_of(of_long);
   tally.long_cases = count_of(of_long, "cases");
+  tally.emptiest = elements_of(part_of(result, "emptiest"));
   tally.worst_ratio = number_of(result, "worst_error_over_bound");
   tally.seconds = number_of(result, "seconds");
   tally.ratios = ratio_powers(result);

@@ -186,24 +186,26 @@ Json merged_result(const std::vector<const Json*>& results) {
   return out;
 }
 
-// "windows 812" and "windows 40" are "windows 852".
+// "windows 812" and "windows 40" are "windows 852". Shards name what they have
+// drawn in one order, each without what it has not: a name that is new stands
+// behind the one that it stands behind there.
 void merge_drawn(const std::vector<const Json*>& kernels, Json& out) {
   std::vector<std::pair<std::string, int64_t>> drawn;
   std::vector<std::string> never;
-  const auto add = [&drawn](const std::string& what, int64_t calls) {
-    for (auto& [name, sum] : drawn)
-      if (name == what) {
-        sum += calls;
-        return;
-      }
-    drawn.emplace_back(what, calls);
-  };
-  for (const Json* kernel : kernels)
+  for (const Json* kernel : kernels) {
+    auto next = drawn.begin();
     for (const std::string& line : texts_of(*kernel, "drawn")) {
       const size_t blank = line.rfind(' ');
-      if (blank != std::string::npos)
-        add(line.substr(0, blank), std::atoll(line.c_str() + blank));
+      if (blank == std::string::npos) continue;
+      const std::string what = line.substr(0, blank);
+      auto at =
+          std::find_if(drawn.begin(), drawn.end(),
+                       [&what](const auto& one) { return one.first == what; });
+      if (at == drawn.end()) at = drawn.insert(next, {what, 0});
+      at->second += std::atoll(line.c_str() + blank);
+      next = at + 1;
     }
+  }
   for (const std::string& what : texts_of(*kernels[0], "never_drawn"))
     if (std::none_of(drawn.begin(), drawn.end(),
                      [&what](const auto& one) { return one.first == what; }))
