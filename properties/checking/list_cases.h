@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of keys in other forms: edits of laws about forward() and about
 // gradients.
-#ifndef QKVET_PROPERTIES_CALLS_LIST_FORMS_H_
-#define QKVET_PROPERTIES_CALLS_LIST_FORMS_H_
+#ifndef QKVET_PROPERTIES_CHECKING_LIST_CASES_H_
+#define QKVET_PROPERTIES_CHECKING_LIST_CASES_H_
 
 #include "core/case/case.h"
 
@@ -24,4 +24,4 @@ void lists_as_mask(const Case& value, int64_t, Inputs& inputs);
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_CALLS_LIST_FORMS_H_
+#endif  // QKVET_PROPERTIES_CHECKING_LIST_CASES_H_

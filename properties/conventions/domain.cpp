@@ -16,7 +16,6 @@ void repair_rope(Case& value) {
   if (value.subject() == Subject::kCache) value.rope = {value.rope.style};
 }
 
-// Pages and new tokens that the other options leave no room for.
 // Of what cannot stand beside them the values in keys stay.
 void repair_values_in_keys(Case& value) {
   if (!value.values_in_keys) return;
@@ -33,6 +32,7 @@ void repair_values_in_keys(Case& value) {
     value.layout = Layout::kBthd;
 }
 
+// Pages and new tokens that the other options leave no room for.
 void repair_served(Case& value) {
   if (value.paging.size == 0) {
     value.paging = {};

@@ -300,6 +300,13 @@ void twin_finish(const Problem& problem, const TwinRow& row, TwinState& state,
   }
 }
 
+// Whether mask, bias and lists leave a pair of the span.
+template <class Hooks>
+bool twin_sees(const Problem& problem, int64_t pair, const TwinSpan& span) {
+  return Hooks::allowed(problem, pair) &&
+         Hooks::template chosen<Hooks>(problem, pair, span.begin);
+}
+
 template <class Hooks>
 void twin_row(const Problem& problem, const TwinRow& row, TwinState& state,
               OracleOutput& out) {
@@ -309,10 +316,7 @@ void twin_row(const Problem& problem, const TwinRow& row, TwinState& state,
   int64_t count = 0;
   for (int64_t j = span.first; j <= span.last; ++j) {
     const int64_t pair = row.row * shape.Tk + j;
-    if (!Hooks::allowed(problem, pair) ||
-        !Hooks::template chosen<Hooks>(problem, pair, span.begin)) {
-      continue;
-    }
+    if (!twin_sees<Hooks>(problem, pair, span)) continue;
     state.scores[j] = twin_score<Hooks>(problem, row, j, span);
     twin_absorb<Hooks>(state, state.scores[j], row.v + j * shape.dv);
     out.sees[pair] = 1;

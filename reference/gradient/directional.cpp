@@ -68,11 +68,7 @@ void forward_row(const Walk& at, Dual* o) {
   std::vector<Dual> scores;
   DoubleDouble top = -std::numeric_limits<double>::infinity();
   for (int64_t j = span.first; j <= span.last; ++j) {
-    const int64_t pair = at.row * shape.Tk + j;
-    if (!TwinHooks::allowed(call, pair) ||
-        !TwinHooks::chosen<TwinHooks>(call, pair, span.begin)) {
-      continue;
-    }
+    if (!twin_sees<TwinHooks>(call, at.row * shape.Tk + j, span)) continue;
     keys.push_back(j);
     scores.push_back(score(at, j, span));
     if (top < scores.back().value) top = scores.back().value;

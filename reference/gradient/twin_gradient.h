@@ -75,13 +75,6 @@ DoubleDouble twin_slope(const Problem& problem, const TwinRow& row, int64_t j,
   return Hooks::cap_slope(x / DoubleDouble(problem.softcap));
 }
 
-// Whether mask, bias and lists leave a pair of the span.
-template <class Hooks>
-bool twin_sees(const Problem& problem, int64_t pair, const TwinSpan& span) {
-  return Hooks::allowed(problem, pair) &&
-         Hooks::template chosen<Hooks>(problem, pair, span.begin);
-}
-
 inline DoubleDouble twin_pull(const Shape& shape, const double* g,
                               const double* v) {
   DoubleDouble sum = 0.0;

@@ -49,8 +49,6 @@ constexpr std::array<int64_t, 20> kFar = {1,   2,   3,   4,   5,    7,   8,
                                           15,  16,  31,  32,  63,   64,  127,
                                           128, 255, 256, 511, 1023, 2047};
 
-std::string plural(int64_t n, const char* thing) { return counted(n, thing); }
-
 class Paths {
  public:
   Paths(Asker& asker, Identified& found) : asker_(asker), found_(found) {}
@@ -140,10 +138,7 @@ class Paths {
             inputs.v[static_cast<size_t>((n / dv * keys + j) * dv + n % dv)] =
                 value_of(columns[static_cast<size_t>(from + n)], j);
       });
-      if (!reply.done()) {
-        said_ = reply.said;
-        return {};
-      }
+      if (!reply.done()) return {};
       const int64_t Tq = value.shape.Tq;
       for (int64_t n = 0; n < count; ++n)
         out.push_back(
@@ -240,7 +235,7 @@ class Paths {
   }
 
   std::string rows_text(int64_t rows) const {
-    return takes_rows_apart() ? " (" + plural(rows, "row") + ")"
+    return takes_rows_apart() ? " (" + counted(rows, "row") + ")"
                               : " (as many rows)";
   }
 
@@ -397,7 +392,7 @@ class Paths {
       add(QKVET_AXIS_TQ, from,
           fmt::format("row 0, which sees the same {} keys, has other bits with "
                       "{} than with {}",
-                      kKeysOfRows, plural(to, "row"), from));
+                      kKeysOfRows, counted(to, "row"), from));
   }
 
   static bool same_bits(const std::vector<double>& one,
@@ -429,7 +424,7 @@ class Paths {
   Identified& found_;
   double M_ = 0;
   std::vector<Path> paths_;
-  std::string said_, follows_;
+  std::string follows_;
   int64_t asked_keys_ = 0, asked_rows_ = 0;
 };
 

@@ -22,8 +22,7 @@ Judgement judge(const JudgeInput& input) {
   pair.second_name = "without lists";
   pair.looks =
       "a listed key gets nothing, or one that is not there gets something: "
-      "where "
-      "there are more entries than keys, these are -1";
+      "entries behind those of all keys are -1";
   compare_gradients_within_bounds(input, pair, judgement);
   return judgement;
 }
