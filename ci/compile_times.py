@@ -65,7 +65,11 @@ def build(target: str) -> None:
 
 
 def source_of(output: str) -> str:
-    """"core/CMakeFiles/qkvet_core.dir/case/case.cpp.o" as "core/case/case.cpp"."""
+    """"core/CMakeFiles/qkvet_core.dir/case/case.cpp.o" as "core/case/case.cpp", and
+    "core/CMakeFiles/qkvet_core.dir/Unity/unity_2_cxx.cxx.o" as "core/qkvet_core, part 2"."""
+    together = re.fullmatch(r"(.*)CMakeFiles/([^/]*)\.dir/Unity/unity_(\d+)_cxx\.cxx\.o", output)
+    if together:
+        return f"{together[1]}{together[2]}, part {together[3]}"
     path = re.sub(r"CMakeFiles/[^/]*\.dir/", "", output)
     return re.sub(r"\.o$", "", path).replace("__/", "../")
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/capability/paths.h"
 #include "properties/cases/generate.h"
 #include "properties/run/runner.h"
 #include "properties/testing/fake_executor.h"
@@ -92,6 +93,25 @@ TEST(Declared, WhatIsDeclaredAndNeverDrawnIsSaid) {
   EXPECT_TRUE(holds(never, "scales of quantised storage"));
   EXPECT_FALSE(holds(never, "windows"));
   EXPECT_TRUE(holds(result.kernels[0].drawn, "windows "));
+}
+
+// Who asks for small cases has asked for none around 128 keys.
+TEST(Declared, APathBeyondTheSizesIsNotMissed) {
+  KernelUnderTest kernel = stored_as({Dtype::kF32});
+  qkvet_capabilities& can = kernel.judged.info.capabilities;
+  ASSERT_EQ(read_paths("Tk=24 Tk=128", can), "");
+  RunOptions options = options_for({"agrees_with_oracle"}, 1);
+  for (const auto& [largest, is_missed] : {std::pair{SizeClass::kSmall, false},
+                                           {SizeClass::kMedium, false},
+                                           {SizeClass::kLarge, true},
+                                           {SizeClass::kLong, true}}) {
+    options.scope.largest = largest;
+    const RunResult result = run_as_declared(kernel, options);
+    const std::vector<std::string>& never = result.kernels[0].never_drawn;
+    EXPECT_TRUE(holds(never, "around Tk=24")) << size_class_name(largest);
+    EXPECT_EQ(holds(never, "around Tk=128"), is_missed)
+        << size_class_name(largest);
+  }
 }
 
 // A kernel with one pointer for q, k and v, or with rows of tokens alone.

@@ -9,13 +9,6 @@
 namespace qkvet::properties {
 namespace {
 
-// Of the last size, where costs alone count.
-constexpr int64_t kWidest = 3 * QKVET_MOST_PATH;
-int64_t largest_of(SizeClass size) {
-  constexpr std::array<int64_t, 4> kLargest = {24, 80, 300, kWidest};
-  return kLargest[static_cast<size_t>(size)];
-}
-
 int64_t& extent_of(Shape& s, int32_t axis) {
   switch (axis) {
     case QKVET_AXIS_TQ:
@@ -32,6 +25,9 @@ int64_t& extent_of(Shape& s, int32_t axis) {
       return s.Tk;
   }
 }
+
+// Where costs alone count, and no size is asked for.
+constexpr int64_t kWidest = 3 * QKVET_MOST_PATH;
 
 qkvet_path draw_path(Draw& draw, const std::vector<qkvet_path>& paths) {
   return paths[static_cast<size_t>(
@@ -104,7 +100,8 @@ std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
                                      SizeClass largest, int64_t most_work) {
   const qkvet_path path = draw_path(draw, scope.paths);
   const int64_t extent = draw_near(draw, scope, path);
-  if (extent > largest_of(largest)) return std::nullopt;
+  const int64_t widest = std::min(largest_extent(largest), kWidest);
+  if (extent > widest) return std::nullopt;
   Shape s;
   draw_heads(draw, SizeClass::kSmall, s);
   s.Tq = draw_extent(draw, SizeClass::kSmall);
@@ -116,7 +113,7 @@ std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
   if (const qkvet_path second = draw_path(draw, scope.paths);
       second.axis != path.axis && draw.chance(30)) {
     const int64_t other = draw_near(draw, scope, second);
-    if (other <= largest_of(largest)) {
+    if (other <= widest) {
       put_extent(draw, scope, second.axis, other, s);
       extent_of(s, path.axis) = extent;
       drawn.push_back(second.axis);

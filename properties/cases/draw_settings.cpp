@@ -13,11 +13,6 @@ namespace {
 // As a case of many keys of a plan, and twice that for many rows and keys.
 constexpr int64_t kMostOfPair = int64_t{1} << 22;
 
-// The classes of extents are one, and behind it the sizes of cases.
-int64_t largest_extent(SizeClass size) {
-  return extents_of_class(1 + static_cast<size_t>(size)).second;
-}
-
 // A tile of keys or less beyond the last class.
 int64_t draw_in_class(Draw& draw, size_t value) {
   constexpr std::array<int64_t, 6> kLong = {301, 305, 320, 321, 385, 513};

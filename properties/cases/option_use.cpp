@@ -139,19 +139,20 @@ std::vector<OptionUse::Declared> OptionUse::declared(
       out.push_back({"pages of " + std::to_string(can.page_sizes[n]),
                      at_or_zero(page_sizes_, can.page_sizes[n])});
   for (const qkvet_path& path : paths_of(can))
-    out.push_back({"around " + path_text(path), near(path)});
+    out.push_back({"around " + path_text(path), near(path), path.at - 1});
   // Kernels are called on one device: kernel.device().
   if (std::popcount(can.devices) > 1) out.push_back({"a second device", 0});
   return out;
 }
 
-void OptionUse::tell(const KernelInfo& kernel, std::vector<std::string>& drawn,
+void OptionUse::tell(const KernelInfo& kernel, SizeClass largest,
+                     std::vector<std::string>& drawn,
                      std::vector<std::string>& never_drawn) const {
-  for (const auto& [what, answered] : declared(kernel))
-    if (answered > 0)
-      drawn.push_back(what + " " + std::to_string(answered));
-    else
-      never_drawn.push_back(what);
+  for (const Declared& one : declared(kernel))
+    if (one.answered > 0)
+      drawn.push_back(one.what + " " + std::to_string(one.answered));
+    else if (one.smallest_extent <= largest_extent(largest))
+      never_drawn.push_back(one.what);
 }
 
 }  // namespace qkvet::properties

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many calls had what a kernel declares: options, storage types, layouts,
-// page sizes, paths,
-// devices. An option that it mostly refuses is hollow: declared,
-// and hardly there. What no call had was not judged.
+// page sizes, paths, devices. An option that it mostly refuses is hollow:
+// declared, and hardly there. What no call had was not judged.
 #ifndef QKVET_PROPERTIES_CASES_OPTION_USE_H_
 #define QKVET_PROPERTIES_CASES_OPTION_USE_H_
 
@@ -13,6 +12,7 @@
 #include "core/base/floors.h"
 #include "core/call/call.h"
 #include "core/capability/kernel_info.h"
+#include "properties/cases/scope.h"
 
 namespace qkvet::properties {
 
@@ -29,10 +29,14 @@ class OptionUse {
   struct Declared {
     std::string what;  // "storage f32"
     int64_t answered = 0;
+    // Cases whose extents end below have none.
+    int64_t smallest_extent = 0;
   };
   std::vector<Declared> declared(const KernelInfo& kernel) const;
-  // The same as lines: "storage f32 812", and what no call had.
-  void tell(const KernelInfo& kernel, std::vector<std::string>& drawn,
+  // The same as lines: "storage f32 812", and what no call had, though cases
+  // of this size could have it.
+  void tell(const KernelInfo& kernel, SizeClass largest,
+            std::vector<std::string>& drawn,
             std::vector<std::string>& never_drawn) const;
 
  private:

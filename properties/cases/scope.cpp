@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/case/paging.h"
+#include "properties/cases/pair_settings.h"
 #include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
@@ -78,6 +79,11 @@ bool is_extent(std::string_view name) {
 
 std::string_view size_class_name(SizeClass size) {
   return kSizes[static_cast<size_t>(size)];
+}
+
+int64_t largest_extent(SizeClass size) {
+  // The classes of extents are one, and behind it the sizes of cases.
+  return extents_of_class(1 + static_cast<size_t>(size)).second;
 }
 
 std::optional<SizeClass> size_class_from_name(std::string_view name) {

@@ -25,6 +25,8 @@ enum class SizeClass {
   kLong     // one extent of many: T <= 131,073, B <= 257, H <= 256
 };
 std::string_view size_class_name(SizeClass size);  // "small"
+// The largest extent of a case of this size: 24; INT64_MAX where costs decide.
+int64_t largest_extent(SizeClass size);
 // Nothing for another word.
 std::optional<SizeClass> size_class_from_name(std::string_view name);
 

@@ -420,7 +420,8 @@ RunResult Runner::result() {
     kernel.hollow = use.hollow();
     // The other subjects have options of their own, which their laws name.
     if (options_.laws[0]->domain.subject == Subject::kAttention) {
-      use.tell(kernel.kernel.judged.info, kernel.drawn, kernel.never_drawn);
+      use.tell(kernel.kernel.judged.info, options_.scope.largest, kernel.drawn,
+               kernel.never_drawn);
       const PairCoverage pairs = pairs_of(k);
       kernel.pairs = pairs.met(can_.empty() ? nullptr : &can_[k]);
       const PairCoverage planned = pairs_of_plan(k);

@@ -325,6 +325,11 @@ std::vector<std::string> not_judged(const ReportInput& input) {
                   });
   std::vector<std::string> out;
   if (!f64) out.push_back("f64 (not declared)");
+  if (const SizeClass largest = input.options.scope.largest;
+      largest != SizeClass::kLong)
+    out.push_back(fmt::format("T and d above {} (--sizes {})",
+                              largest_extent(largest),
+                              size_class_name(largest)));
   out.push_back((declared & QKVET_OPTION_DROPOUT) != 0
                     ? "dropout beside RoPE, ALiBi and packed batches"
                     : "dropout (not declared)");
