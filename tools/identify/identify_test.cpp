@@ -193,9 +193,9 @@ std::string source(const std::string& body) {
          body + "\n}\nQKVET_PLAIN_KERNEL(attend, \"mine/attend\");\n";
 }
 
-// Sums of P v in one part, or in two where there are more keys than `most`.
-std::string in_parts(int64_t most) {
-  return source("const int64_t most = " + std::to_string(most) + R"(;
+// Sums of P v in one part, or in two where `is_long` holds.
+std::string in_parts(const std::string& is_long) {
+  return source("const bool is_long = " + is_long + R"(;
     for (int64_t n = 0; n < B * H; ++n, k += Tk * d, v += Tk * d)
       for (int64_t i = 0; i < Tq; ++i, q += d, o += d) {
         const int64_t seen = causal ? std::min(Tk, i + 1 + Tk - Tq) : Tk;
@@ -210,7 +210,7 @@ std::string in_parts(int64_t most) {
           w[j] = std::exp(w[j] - m);
           sum += w[j];
         }
-        const int64_t half = Tk > most ? seen / 2 : seen;
+        const int64_t half = is_long ? seen / 2 : seen;
         for (int64_t c = 0; c < d; ++c) {
           float one = 0, two = 0;
           for (int64_t j = 0; j < half; ++j) one += w[j] * v[j * d + c];
@@ -222,16 +222,31 @@ std::string in_parts(int64_t most) {
 
 // The control is the same kernel without a threshold.
 TEST(Identify, FindsTheNumberOfKeysAtWhichSumsAreSplit) {
-  write_text(scratch() / "parts.cpp", in_parts(777));
+  write_text(scratch() / "parts.cpp", in_parts("Tk > 777"));
   Told told = identify("-n 20 parts.cpp");
   EXPECT_EQ(told.exit, 0) << told.text;
   EXPECT_TRUE(has_word(told.fields["paths"], "Tk=777")) << told.text;
   EXPECT_TRUE(has(told.text, "meet in P v at 777 keys above 512")) << told.text;
-  write_text(scratch() / "parts.cpp", in_parts(1 << 20));
+  write_text(scratch() / "parts.cpp", in_parts("false"));
   told = identify("-n 20 parts.cpp");
   EXPECT_EQ(told.exit, 0) << told.text;
   EXPECT_EQ(told.fields["paths"], "") << told.text;
   EXPECT_TRUE(has(told.rest["paths"], "none is seen")) << told.text;
+}
+
+// Within the numbers that are all asked, and in a step behind them.
+TEST(Identify, FindsTheNumberOfRowsAtWhichSumsAreSplit) {
+  for (const int rows : {23, 137}) {
+    const std::string at = std::to_string(rows);
+    write_text(scratch() / "parts.cpp", in_parts("Tq > " + at));
+    Told told = identify("-n 20 parts.cpp");
+    EXPECT_EQ(told.exit, 0) << told.text;
+    EXPECT_EQ(told.fields["paths"], "Tq=" + at) << told.text;
+    const std::string above = std::to_string(rows + 1);
+    EXPECT_TRUE(
+        has(told.text, "other bits with " + above + " rows than with " + at))
+        << told.text;
+  }
 }
 
 // Tiles, parts, and keys that are lost from a number on; and kernels that have
