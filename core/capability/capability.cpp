@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "core/capability/option_table.h"
+#include "core/case/exclusions.h"
 #include "core/case/paging.h"
 
 namespace qkvet {
@@ -68,16 +69,11 @@ std::string option_contradiction(const KernelCall& call) {
                    "cu_seqlens_k"
                  : "a packed batch has members and both cu_seqlens";
   if (packed && call.shape.B != 1) return "a packed batch has B = 1";
-  if (packed && call.mistake != Mistake::kBothForms &&
-      (call.q_len != nullptr || (call.kv_len != nullptr && !paged)))
-    return "a packed batch has no q_len and kv_len";
   if (std::string why = list_contradiction(call); !why.empty()) return why;
+  if (std::string why = exclusion_contradiction(call); !why.empty()) return why;
   if (call.values_in_keys &&
-      (call.shape.dv > call.shape.d || call.operation != Operation::kForward ||
-       call.new_tokens > 0 || call.channel_group > 0 || call.share != 0 ||
-       call.layout == Layout::kPacked || call.layout == Layout::kFar))
-    return "values lie in keys of forward() that are as wide, beside no new "
-           "tokens, groups of channels and blocks";
+      (call.shape.dv > call.shape.d || call.operation != Operation::kForward))
+    return "values lie in keys of forward() that are as wide";
   return paging_contradiction(call);
 }
 

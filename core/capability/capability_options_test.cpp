@@ -383,7 +383,7 @@ TEST(CapabilityOptions, ContradictionsOfOptions) {
          pack(c, kEnds, kEnds);
          c.kv_len = kData;
        },
-       "a packed batch has no q_len and kv_len"}};
+       "a packed batch and q_len or kv_len exclude each other"}};
   for (const auto& [change, why] : rows)
     EXPECT_EQ(reason(change, ~uint64_t{0}), why);
 }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/case/case_text.h"
+#include "core/case/exclusions.h"
 #include "core/case/key_lists.h"
 #include "core/case/paging.h"
 #include "core/case/rope.h"
@@ -284,8 +285,6 @@ std::string packed_batch_reason(const Case& c) {
   if (c.cu_q.empty() || c.cu_k.empty())
     return "cuq= and cuk= come together; " +
            std::string(c.cu_q.empty() ? "cuq=" : "cuk=") + " is missing";
-  if (!c.q_len.empty() || !c.kv_len.empty())
-    return "a packed batch (cuq=, cuk=) has no qlen= and kvlen=";
   if (s.B != 1)
     return "B" + std::to_string(s.B) +
            ": a packed batch (cuq=, cuk=) is one member, B is 1";
@@ -303,12 +302,10 @@ std::string layout_reason(const Case& c) {
   if (static_cast<int>(c.layout) >= kLayoutCount) return "no such layout";
   if (c.share > (kShareB | kShareH)) return "share= takes b, h or bh";
   if (c.layout != Layout::kPacked) return "";
-  if (s.Tq != s.Tk || s.dv != s.d || c.q_dtype != c.kv_dtype)
-    return "layout=packed: q, k and v have one buffer [B,T,H+2Hkv,d], so "
-           "Tq = Tk, dv = d and one storage type are needed";
-  return c.share == 0 ? ""
-                      : "layout=packed: k and v are parts of one buffer; "
-                        "share= needs another layout";
+  return s.Tq != s.Tk || s.dv != s.d || c.q_dtype != c.kv_dtype
+             ? "layout=packed: q, k and v have one buffer [B,T,H+2Hkv,d], so "
+               "Tq = Tk, dv = d and one storage type are needed"
+             : "";
 }
 
 std::string layout_text(const Case& c) {
@@ -336,22 +333,11 @@ struct Fields {
 std::string fine(const Case&) { return ""; }
 
 std::string values_reason(const Case& c) {
-  if (!c.values_in_keys) return "";
-  const bool sets_v = std::any_of(
-      c.set.begin(), c.set.end(),
-      [](const SetValue& set) { return set.tensor == TensorName::kV; });
-  if (c.shape.dv > c.shape.d)
-    return "values=keys are the first dv channels of d: dv" +
-           std::to_string(c.shape.dv) + " is more than d" +
-           std::to_string(c.shape.d);
-  if (c.v != Recipe{} || sets_v)
-    return "values=keys are those of k: v= and set=v have no place beside them";
-  if (c.append > 0 || c.paging.pool == PageForm::kGroups || c.share != 0)
-    return "values=keys stands beside no append=, pool=x and share=";
-  if (c.layout == Layout::kPacked || c.layout == Layout::kFar)
-    return "values=keys lie in k: layout=packed and layout=far put them "
-           "elsewhere";
-  return c.merge ? "a merge has no keys for values=keys" : "";
+  return c.values_in_keys && c.shape.dv > c.shape.d
+             ? "values=keys are the first dv channels of d: dv" +
+                   std::to_string(c.shape.dv) + " is more than d" +
+                   std::to_string(c.shape.d)
+             : "";
 }
 
 std::string read_sink(std::string_view text, std::string_view, Case& c) {
@@ -606,7 +592,7 @@ std::string_view first_option(const Case& c) {
 std::string options_reason(const Case& c) {
   for (const CaseOption& row : kOptions)
     if (std::string why = row.reason(c); !why.empty()) return why;
-  return "";
+  return exclusion_reason(c);
 }
 
 std::string option_keys(bool of_backward, std::string_view separator) {

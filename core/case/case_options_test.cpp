@@ -168,9 +168,9 @@ TEST(OptionText, ValuesInKeysStandAlone) {
   expect_refused({{"values=k", "allowed values=keys"},
                   {"values=keys,v=one", "v= and set=v have no place"},
                   {"values=keys,set=v.0.0.0.0:0x1p+1", "v= and set=v"},
-                  {"values=keys,share=b", "beside no append="},
-                  {"values=keys,append=1", "beside no append="},
-                  {"values=keys,layout=far", "values=keys lie in k"},
+                  {"values=keys,share=b", "v is no tensor of its own"},
+                  {"values=keys,append=1", "bring values of their own"},
+                  {"values=keys,layout=far", "values=keys: they lie in k"},
                   {"values=keys,backward", "backward has no values="}});
   const ParsedCase wide = parse_case("f32,B1,H1,Tq1,Tk1,d2,dv3,values=keys");
   EXPECT_NE(wide.error.find("dv3 is more than d2"), wide.error.npos)

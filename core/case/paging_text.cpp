@@ -36,11 +36,6 @@ std::string page_reason(const Case& c) {
                               : "pages=, unowned=, table= and pool= need page=";
   if (paging.size < 0 || paging.size > kMostPageTokens)
     return page_token(c) + ": allowed 1 .. " + std::to_string(kMostPageTokens);
-  if (c.layout == Layout::kPacked)
-    return page_token(c) +
-           ": pages are a buffer of their own; layout=packed has one for all";
-  if ((c.share & kShareH) != 0)
-    return page_token(c) + ": members share pages (share=b), heads do not";
   if (const int64_t group = channel_group_of(c);
       group > 0 && c.shape.d % group != 0)
     return "pool=x: keys lie in groups of x = " + std::to_string(group) +
@@ -66,18 +61,12 @@ std::string append_reason(const Case& c) {
   if (c.append == 0) return "";
   if (c.append < 0 || c.append > kMaxExtent)
     return append_token(c) + ": allowed 0 .. " + std::to_string(kMaxExtent);
-  if (c.share != 0)
-    return append_token(c) +
-           ": tokens are appended to k and v of a member's "
-           "own, not to shared ones (share=)";
   for (int64_t m = 0; m < members_of(c); ++m)
     if (const int64_t count = keys_of(c, m).count; count < c.append)
       return append_token(c) + ": member " + std::to_string(m) + " has " +
              std::to_string(count) +
              " tokens (Tk, kvlen= or cuk=), and the new ones are among them";
-  return c.layout == Layout::kPacked
-             ? append_token(c) + ": layout=packed has no room for new tokens"
-             : "";
+  return "";
 }
 
 std::string read_count(std::string_view text, std::string_view token,

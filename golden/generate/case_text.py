@@ -39,6 +39,11 @@ class Case:
     def from_file(self, name):
         return self.words.get(name, "").split(".")[0] == "file"
 
+    @property
+    def values_in_keys(self):
+        """The values are the first dv channels of the keys."""
+        return self.words.get("values") == "keys"
+
     def own(self, name):
         """The letters behind the dot of a mask or a bias; all if none are."""
         return (self.words[name].split(".") + ["bhqk"])[1]
@@ -124,6 +129,8 @@ def input_shapes(case):
     wanted = {"q": ((e.B, e.H, e.Tq, e.d), e.q_type),
               "k": ((e.B, e.Hkv, e.Tk, e.d), e.kv_type),
               "v": ((e.B, e.Hkv, e.Tk, e.dv), e.kv_type)}
+    if case.values_in_keys:
+        del wanted["v"]
     per_head = "f64" if e.q_type == "f64" else "f32"
     for name, dtype in (("mask", "u8"), ("bias", e.q_type)):
         if case.from_file(name):

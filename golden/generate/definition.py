@@ -2,7 +2,8 @@
 """Attention in NumPy and float64, written from the papers, whole arrays at a
 time: Vaswani et al. 2017 (attention), Ainslie et al. 2023 (grouped heads), Su
 et al. 2021 (rotation), Press et al. 2022 (ALiBi), Beltagy et al. 2020
-(windows), Gemma Team 2024 (softcap), Xiao et al. 2024 (sinks).
+(windows), Gemma Team 2024 (softcap), Xiao et al. 2024 (sinks), DeepSeek-AI 2024
+(values in the latent keys).
 
 It shares no line with the references of this project, and follows them in
 nothing but the spelling of cases and the conventions of include/qkvet.
@@ -153,6 +154,8 @@ def attention(case, inputs, dialect=""):
     rule = read_dialect(dialect)
     places = Places(case)
     data = dict(inputs)
+    if case.values_in_keys:
+        data["v"] = data["k"][..., :case.dv]
     # Nothing beyond the lengths may matter.
     data["q"] = np.where(places.row[:, None, :, None] >= 0, data["q"], 0)
     for name in ("k", "v"):

@@ -224,6 +224,23 @@ def served():
         "starts in int32 beside lists of pages")
 
 
+def latent():
+    """Values that are the first channels of the keys, as a latent cache has
+    them."""
+    both = ",values=keys,q=file,k=file"
+    add("values_in_keys", "f32,B2,H4,Hkv1,Tq3,Tk5,d6,dv4,causal=br" + both,
+        "values are the first channels of the one head of keys")
+    add("values_in_keys_wide", "bf16,B1,H4,Hkv2,Tq2,Tk5,d4" + both,
+        "values as wide as the keys")
+    add("values_in_keys_pages", "f16,B3,H4,Hkv1,Tq1,Tk9,d8,dv5,causal=br,"
+        "kvlen=9.4.1,page=4,pages=reverse,unowned=others" + both,
+        "one query over pages of keys in which the values lie, too")
+    add("values_in_keys_lists", "f32,B2,H4,Hkv1,Tq2,Tk9,d5,dv3,kvlen=9.6,"
+        "keys=file4.n,page=2,table=csr" + both,
+        "keys that lists name, in lists of pages, and their first channels",
+        dialect="empty_row = zero\nempty_row_lse = minus_inf")
+
+
 def repeat_first(tensors, axes):
     for name in ("k", "v"):
         for axis in axes:
@@ -232,7 +249,8 @@ def repeat_first(tensors, axes):
 
 
 def make():
-    for write in (shapes, causal, windows, masks, lengths, memory, served):
+    for write in (shapes, causal, windows, masks, lengths, memory, served,
+                  latent):
         write()
     from golden.generate import numpy_options, numpy_subjects
     numpy_options.write(NUMPY)

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/case/case.h"
+#include "core/case/exclusions.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/law.h"
 
@@ -418,6 +419,32 @@ TEST(Domain, EveryOptionOfACaseIsAllowedBySomeBit) {
     EXPECT_NE(option_names(allowed_of(option.option)), "") << option.key;
   }
   EXPECT_EQ(allowed_of(uint64_t{1} << 60), 0u) << "an option of no row";
+}
+
+// What is about the one part is not drawn with what the other takes away, and a
+// repair leaves a case that is one.
+TEST(Domain, WhatExcludesAnotherIsReadFromOneList) {
+  const uint32_t beside_no =
+      allowed_of(options_beside_no(CallPart::kValuesInKeys));
+  int allowing = 0, about = 0;
+  for (const Law* law : all_laws()) {
+    const bool allows =
+        (allowed_in(law->domain) & kAllowValuesInKeys) != 0;
+    allowing += allows;
+    if ((law->domain.about & beside_no) == 0) continue;
+    EXPECT_FALSE(allows) << law->id;
+    ++about;
+  }
+  EXPECT_GT(allowing, 10);
+  EXPECT_GT(about, 2);
+  Case value = *parse_case("f32,B2,H2,Tq4,Tk4,d4,page=2,lens=i32").value;
+  value.share = kShareB | kShareH;
+  value.layout = Layout::kPacked;
+  value.append = 1;
+  value.values_in_keys = true;
+  EXPECT_NE(invalid_reason(value), "");
+  EXPECT_EQ(to_string(keep_allowed(value, ~uint32_t{0})),
+            "f32,B2,H2,Tq4,Tk4,d4,lens=i32,layout=bthd,values=keys,page=2");
 }
 
 }  // namespace

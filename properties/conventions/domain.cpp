@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/capability/option_table.h"
+#include "core/case/exclusions.h"
 #include "core/case/file_data.h"
 #include "core/case/paging.h"
 
@@ -16,39 +17,20 @@ void repair_rope(Case& value) {
   if (value.subject() == Subject::kCache) value.rope = {value.rope.style};
 }
 
-// Of what cannot stand beside them the values in keys stay.
-void repair_values_in_keys(Case& value) {
-  if (!value.values_in_keys) return;
-  Shape& s = value.shape;
-  s.dv = std::min(s.dv, s.d);
-  value.v = {};
-  std::erase_if(value.set, [](const SetValue& set) {
-    return set.tensor == TensorName::kV;
-  });
-  value.append = 0;
-  value.paging.pool = PageForm::kRows;
-  value.share = 0;
-  if (value.layout == Layout::kPacked || value.layout == Layout::kFar)
-    value.layout = Layout::kBthd;
-}
-
 // Pages and new tokens that the other options leave no room for.
 void repair_served(Case& value) {
   if (value.paging.size == 0) {
     value.paging = {};
     if (!value.cu_q.empty()) value.append = 0;
-  } else {
-    value.share = static_cast<uint8_t>(value.share & kShareB);
   }
   if (const int64_t group = channel_group_of(value);
       group > 0 && value.shape.d % group != 0)
     value.paging.pool = PageForm::kRows;
-  if (value.share != 0) value.append = 0;
   value.append = new_tokens(value);
-  if (is_served(value) && value.layout == Layout::kPacked)
-    value.layout = Layout::kBthd;
+  if (value.values_in_keys)
+    value.shape.dv = std::min(value.shape.dv, value.shape.d);
+  repair_exclusions(value);
   if (!gives_lengths(value)) value.int32_lengths = false;
-  repair_values_in_keys(value);
 }
 
 // Lengths of members that are no longer there, or shorter, and values of
@@ -70,8 +52,7 @@ void repair(Case& value) {
   }
   // One buffer holds q, k and v only if they have rows of one width and type.
   if (value.layout == Layout::kPacked &&
-      (s.Tq != s.Tk || s.dv != s.d || value.share != 0 ||
-       value.q_dtype != value.kv_dtype))
+      (s.Tq != s.Tk || s.dv != s.d || value.q_dtype != value.kv_dtype))
     value.layout = Layout::kBthd;
   repair_served(value);
   if (value.mask.kind == MaskKind::kNone) value.mask = {};
@@ -125,11 +106,11 @@ uint32_t allowed_in(const Domain& domain) {
   if ((allows & kLists) != 0) allows |= kAllowInt32;
   if ((allows & kAllowAlibi) != 0) allows |= kAllowMemberSlopes;
   // What a law is about that values in keys exclude, it is not about for them.
-  constexpr uint32_t kNotBesideThem =
-      kAllowAppend | kAllowPagedGroups | kAllowShare;
+  static const uint32_t not_beside_them =
+      allowed_of(options_beside_no(CallPart::kValuesInKeys));
   if (domain.subject == Subject::kAttention && domain.free_v &&
       domain.free_data && !domain.own_values && (allows & kAllowLayout) != 0 &&
-      (domain.about & kNotBesideThem) == 0)
+      (domain.about & not_beside_them) == 0)
     allows |= kAllowValuesInKeys;
   if ((allows & kAllowKeyLists) != 0)
     allows |= kAllowListLengths | kAllowListBlocks;

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which parts of a call of attention cannot stand beside each other. One list:
+// a case is refused by it and repaired by it, a call is held against it, and a
+// law about the one part does not allow the other.
+//
+// Not here: what stands beside backward (CaseOption::in_backward) and beside
+// merge (core/case/merge.h), which say what is allowed; and what hangs on
+// extents or on three parts, which the options see to by themselves.
+#ifndef QKVET_CORE_CASE_EXCLUSIONS_H_
+#define QKVET_CORE_CASE_EXCLUSIONS_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/case/case.h"
+
+namespace qkvet {
+
+enum class CallPart : uint8_t {
+  kNone,
+  kPackedBatch,
+  kLengths,
+  kPages,
+  kChannelGroups,
+  kNewTokens,
+  kShared,
+  kSharedHeads,
+  kOneBlock,  // layout=packed
+  kFar,       // layout=far
+  kValuesInKeys,
+  kOwnValues
+};
+
+struct CallPartRow {
+  CallPart part;
+  std::string_view name;  // "new tokens"
+  // As in CaseOption; 0: a value of an option, which may have others.
+  uint64_t option;
+  bool (*in_case)(const Case& value);
+  std::string (*token)(const Case& value);  // "append=2"
+  void (*drop)(Case& value);                // null: it is never dropped
+  // Null: a call does not tell it from what it is without.
+  bool (*in_call)(const KernelCall& call);
+};
+
+// In the order of CallPart, without kNone.
+std::span<const CallPartRow> call_parts();
+
+struct Exclusion {
+  CallPart one, other;
+  // What a repair takes away, one of the two. kNone: neither is the lesser one,
+  // and whoever draws cases sees to it.
+  CallPart goes;
+  std::string_view because;  // behind the token of `one` and a colon
+};
+
+// In the order in which a case is repaired.
+std::span<const Exclusion> exclusions();
+
+// "" or which two parts of an attention case exclude each other, and why.
+std::string exclusion_reason(const Case& value);
+// "" or which two parts of a call do.
+std::string exclusion_contradiction(const KernelCall& call);
+// Takes away what goes.
+void repair_exclusions(Case& value);
+// The options, as in CaseOption, that cannot stand beside the part at all.
+uint64_t options_beside_no(CallPart part);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CASE_EXCLUSIONS_H_
