@@ -235,6 +235,8 @@ def latent():
     add("values_in_keys_pages", "f16,B3,H4,Hkv1,Tq1,Tk9,d8,dv5,causal=br,"
         "kvlen=9.4.1,page=4,pages=reverse,unowned=others" + both,
         "one query over pages of keys in which the values lie, too")
+    add("values_in_keys_steps", "f32,B2,H4,Hkv1,Tq2,Tk9,d8,dv4,causal=br,"
+        "kvlen=9.6,page=4" + both, "two queries of each member over the same")
     add("values_in_keys_lists", "f32,B2,H4,Hkv1,Tq2,Tk9,d5,dv3,kvlen=9.6,"
         "keys=file4.n,page=2,table=csr" + both,
         "keys that lists name, in lists of pages, and their first channels",

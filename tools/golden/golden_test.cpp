@@ -124,14 +124,11 @@ TEST(Golden, OwnSetsHoldForEveryFamily) {
   EXPECT_EQ(open, 0);
 }
 
-// Sets of lists of pages, of packed queries over pages and of lengths in int32;
-// how many of them each kernel answers rightly, and how many wrongly.
-std::map<std::string, std::array<int, 2>> judged_on_served(
-    const std::string& kernels) {
-  const Ran ran = run_qkvet(
-      "golden verify --set 'numpy_*page_list*' --set 'numpy_packed_page*' "
-      "--set 'numpy_*int32' --diagnose 0 --json served.jsonl " +
-      kernels);
+// How many of these sets each kernel answers rightly, and how many wrongly.
+std::map<std::string, std::array<int, 2>> judged_on(
+    const std::string& sets, const std::string& kernels) {
+  const Ran ran = run_qkvet("golden verify " + sets +
+                            " --diagnose 0 --json served.jsonl " + kernels);
   EXPECT_FALSE(has(ran.out, "in doubt")) << ran.out;
   std::map<std::string, std::array<int, 2>> judged;
   std::istringstream lines(read_text(scratch() / "served.jsonl"));
@@ -142,6 +139,16 @@ std::map<std::string, std::array<int, 2>> judged_on_served(
     judged[json["kernel"]][1] += json["correct"] == "FAILED";
   }
   return judged;
+}
+
+// Those of lists of pages, of packed queries over pages and of lengths in
+// int32.
+std::map<std::string, std::array<int, 2>> judged_on_served(
+    const std::string& kernels) {
+  return judged_on(
+      "--set 'numpy_*page_list*' --set 'numpy_packed_page*' "
+      "--set 'numpy_*int32'",
+      kernels);
 }
 
 // All but the one that is packed in rows.
@@ -160,6 +167,27 @@ TEST(Golden, WhoReadsListsWronglyFailsServedSets) {
       judged_on_served("-k 'faulty/csr_*' -k 'faulty/packed_pages_*'");
   ASSERT_GE(judged.size(), 13u);
   for (const auto& [kernel, sets] : judged) EXPECT_GT(sets[1], 0) << kernel;
+}
+
+// Of the five one has values as wide as keys, two are in half types, and one
+// has lists of pages.
+TEST(Golden, SetsOfValuesInKeysTellWhoFindsThem) {
+  const std::string sets = "--set 'numpy_values_in_keys*'";
+  const auto right = judged_on(
+      sets, "-k 'serving/*' -k controls/values_in_keys_only -k avx2/flash");
+  ASSERT_EQ(right.size(), 5u);
+  for (const auto& [kernel, counts] : right) {
+    const int taken = kernel.starts_with("serving/") ? 5
+                      : kernel == "avx2/flash"       ? 2
+                                                     : 1;
+    EXPECT_EQ(counts[0], taken) << kernel;
+    EXPECT_EQ(counts[1], 0) << kernel;
+  }
+  const auto wrong = judged_on(sets,
+                               "-k faulty/values_at_end_of_keys -k "
+                               "faulty/values_in_rows_of_their_own");
+  ASSERT_EQ(wrong.size(), 2u);
+  for (const auto& [kernel, counts] : wrong) EXPECT_GT(counts[1], 0) << kernel;
 }
 
 // Who takes all lengths for int32 is wrong on the same lengths in int64 alone.
