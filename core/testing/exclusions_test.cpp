@@ -170,9 +170,9 @@ TEST(Exclusions, NoPairIsThereTwice) {
 }
 
 TEST(Exclusions, OptionsThatCannotStandBesideAPart) {
-  EXPECT_EQ(options_beside_no(CallPart::kValuesInKeys),
-            QKVET_OPTION_APPEND | QKVET_OPTION_PAGED_CHANNEL_GROUPS |
-                kOptionShare);
+  EXPECT_EQ(
+      options_beside_no(CallPart::kValuesInKeys),
+      QKVET_OPTION_APPEND | QKVET_OPTION_PAGED_CHANNEL_GROUPS | kOptionShare);
   EXPECT_EQ(options_beside_no(CallPart::kLengths), QKVET_OPTION_PACKED);
 }
 

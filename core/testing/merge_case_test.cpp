@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Merges as cases: how they are spelled, and what a kernel gets of them.
-#include "core/case/merge.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <numbers>
+
+#include "core/case/merge.h"
 
 namespace qkvet::merge_case_test {
 namespace {

@@ -213,9 +213,13 @@ void compare_gradients_bit_for_bit(const JudgeInput& input,
   for (const TensorName tensor : kGradients) {
     const Dtype dtype = gradient_dtype(input.value, tensor);
     walk(input, pair, tensor, judgement,
-         [&](size_t, double a, size_t, double b) -> std::optional<Finding> {
+         [&](size_t n, double a, size_t m, double b) -> std::optional<Finding> {
            ++judgement.compared;
            const double expected = a * pair.factor;
+           if (input.same_bits != nullptr)
+             input.same_bits->push_back({tensor, pair.first, pair.second,
+                                         static_cast<int64_t>(n),
+                                         static_cast<int64_t>(m), pair.factor});
            if (same_bits(expected, b) || note_if_outdone(judgement, 0))
              return std::nullopt;
            Finding finding;

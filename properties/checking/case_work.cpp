@@ -329,6 +329,14 @@ std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
 CaseWork::WholeCall CaseWork::whole_call(const JudgedKernel& kernel, size_t n) {
   const PlannedCall& planned = plan_for(kernel).calls[n];
   Prepared& prepared = prepare(planned, kernel.info);
+  if (prepared.gradient != nullptr) {
+    prepared.gradient->find_truth(with_twin_);
+    const PrecisionModel model =
+        for_storage(kernel.model, value_.kv_dtype, value_.o_dtype);
+    return {planned, prepared.value, prepared.inputs,
+            &prepared.gradient->truth_for(model),
+            prepared.gradient->twin_disagrees()};
+  }
   if (!attends(planned))
     return {planned, prepared.value, prepared.inputs, nullptr,
             prepared.twin_disagrees};

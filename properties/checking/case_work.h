@@ -94,8 +94,8 @@ class CaseWork {
                   std::span<const CallOutcome> outcomes,
                   std::vector<SameBits>* same_bits = nullptr);
 
-  // One of the calls with all that is known of it: the truth of attention also
-  // where the law does without. Lives as long as this.
+  // One of the calls with all that is known of it: the truth of attention and
+  // of its gradient also where the law does without. Lives as long as this.
   struct WholeCall {
     const PlannedCall& planned;
     const Case& value;  // what the kernel is called with, its data apart

@@ -428,8 +428,7 @@ TEST(Domain, WhatExcludesAnotherIsReadFromOneList) {
       allowed_of(options_beside_no(CallPart::kValuesInKeys));
   int allowing = 0, about = 0;
   for (const Law* law : all_laws()) {
-    const bool allows =
-        (allowed_in(law->domain) & kAllowValuesInKeys) != 0;
+    const bool allows = (allowed_in(law->domain) & kAllowValuesInKeys) != 0;
     allowing += allows;
     if ((law->domain.about & beside_no) == 0) continue;
     EXPECT_FALSE(allows) << law->id;

@@ -46,9 +46,10 @@ std::string emit_misuse(const EmitWords& words, const std::vector<Case>& cases,
     return fmt::format(
         "{}{} laws and {} kernels are named; allowed: one --law and one kernel",
         emit, laws.size(), kernels);
-  if (cases[0].backward)
+  if (cases[0].subject() == Subject::kLayerBackward)
     return emit +
-           "gradients are not written down; allowed: cases without backward";
+           "gradients of layers are not written down; allowed: gradients of "
+           "attention, and cases without backward";
   if (cases[0].merge)
     return emit + "merges are not written down; allowed: cases without merge";
   return words.force ? "" : not_new_reason(path_of(words, *laws[0]));

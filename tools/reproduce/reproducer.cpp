@@ -36,12 +36,12 @@ bool differs(const Reproducer& from, const SameBits& pair) {
 
 // A layer or a cache may refuse a call, and has to where the call is illegal.
 bool is_written(const KernelCall& call, const CallOutcome& outcome) {
+  const bool may_refuse = call.operation != Operation::kForward &&
+                          call.operation != Operation::kBackward;
   if (outcome.status == CallStatus::kDone)
-    return call.operation != Operation::kForward ||
-           call.mistake == Mistake::kNone;
-  return call.operation != Operation::kForward &&
-         (outcome.status == CallStatus::kRefused ||
-          outcome.status == CallStatus::kUnsupported);
+    return may_refuse || call.mistake == Mistake::kNone;
+  return may_refuse && (outcome.status == CallStatus::kRefused ||
+                        outcome.status == CallStatus::kUnsupported);
 }
 
 // "" or why no reproducer can be made of what the calls did.
@@ -78,7 +78,7 @@ std::string unfit_reason(const Judgement& judgement, const KernelInfo& kernel,
   for (size_t i = 0; i < calls.size(); ++i)
     if (!is_written(calls[i], outcomes[i]))
       return "a call of the law is refused, or has to be; allowed: laws about "
-             "the numbers of forward()";
+             "the numbers of forward() and backward()";
   return "";
 }
 
@@ -226,6 +226,9 @@ const char* index_letters(Operation operation, TensorName tensor) {
   if (tensor == TensorName::kWeights) return "bhij";
   if (tensor == TensorName::kKCache)
     return "bhicx";  // x: in groups of channels
+  if (tensor == TensorName::kDK || tensor == TensorName::kDV) return "bhjc";
+  if (tensor == TensorName::kDBias) return "bhij";
+  if (tensor == TensorName::kDSink) return "h";
   return operation == Operation::kLayer ? "bhtc" : "bhic";
 }
 

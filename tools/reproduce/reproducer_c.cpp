@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One C file, C11 and C++17, whose tables a program walks: that of
-// templates/reproducer.c, reproducer_layer.c or reproducer_story.c.
+// templates/reproducer.c, reproducer_backward.c, reproducer_layer.c or
+// reproducer_story.c.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -19,6 +20,9 @@ namespace {
 constexpr std::string_view kAttention =
 #include "reproducer.c.inc"
     ;
+constexpr std::string_view kBackward =
+#include "reproducer_backward.c.inc"
+    ;
 constexpr std::string_view kLayer =
 #include "reproducer_layer.c.inc"
     ;
@@ -34,6 +38,16 @@ constexpr std::string_view kNumbers =
     ;
 constexpr std::string_view kLibrary =
 #include "reproducer_library.c.inc"
+    ;
+// Of attention and its gradient.
+constexpr std::string_view kRows =
+#include "reproducer_rows.c.inc"
+    ;
+constexpr std::string_view kCalls =
+#include "reproducer_calls.c.inc"
+    ;
+constexpr std::string_view kPairs =
+#include "reproducer_pairs.c.inc"
     ;
 constexpr std::string_view kEnd =
 #include "reproducer_end.c.inc"
@@ -65,18 +79,29 @@ struct ProgramC {
   bool has_pairs, has_stages, has_config;  // tables
 };
 
+// What attention and its gradient have in common; markers inside of a part
+// behind it.
+Parts attention_parts() {
+  return {{"/* ROWS */", plain_part(kRows)},
+          {"/* CALLS */", plain_part(kCalls)},
+          {"/* PAIRS */", plain_part(kPairs)},
+          {"/* OPTIONS */", options_c()},
+          {"/* OPTION COUNT */", std::to_string(std::size(kOptionNumbers))}};
+}
+
 Parts end_parts() { return {{"/* END */", plain_part(kEnd)}}; }
 
 constexpr ProgramC kPrograms[] = {
     {Subject::kAttention, kAttention,
      [] {
-       return Parts{
-           {"/* OPTIONS */", options_c()},
-           {"/* OPTION COUNT */", std::to_string(std::size(kOptionNumbers))},
-           {"/* SLOTS */", std::to_string(kMostPlans)},
-           {"/* BATCH FIELDS */", batch_fields_c()}};
+       Parts parts = attention_parts();
+       parts.push_back({"/* SLOTS */", std::to_string(kMostPlans)});
+       parts.push_back({"/* BATCH FIELDS */", batch_fields_c()});
+       return parts;
      },
      forward_row_c, true, false, false},
+    {Subject::kBackward, kBackward, attention_parts, forward_row_c, true, false,
+     false},
     {Subject::kLayer, kLayer, end_parts, layer_row_c, false, true, false},
     {Subject::kCache, kStory, end_parts, story_row_c, false, false, true}};
 
@@ -126,11 +151,12 @@ class Tables {
   std::string row(size_t call, const CallTensor& tensor,
                   const std::string& memory) const {
     const TensorSpec& spec = tensor.spec;
-    return fmt::format("{{{}, offsetof({}, {}), {}, {}, {}, {}, {}, {}, {}}}",
-                       call, arguments_c(from_.calls[call].plan.operation),
-                       tensor.name, dtype_c(spec.dtype), spec.ndim,
-                       numbers_text(spec.shape), numbers_text(spec.strides),
-                       spec.span(), tensor.start, memory);
+    const Operation operation = from_.calls[call].plan.operation;
+    return fmt::format(
+        "{{{}, offsetof({}, {}), {}, {}, {}, {}, {}, {}, {}}}", call,
+        arguments_c(operation), field_c(operation, tensor.tensor),
+        dtype_c(spec.dtype), spec.ndim, numbers_text(spec.shape),
+        numbers_text(spec.strides), spec.span(), tensor.start, memory);
   }
 
   // The name of an array with this memory: calls that share it do so here.
@@ -268,8 +294,11 @@ std::string reproducer_c(const Reproducer& from) {
   const std::string names = fmt::format(
       "static const char* const default_library = {};\n"
       "static const char* const default_kernel = {};\n"
-      "static const char* const default_config = {};\n\n",
-      string_c(path), string_c(from.kernel), string_c(from.library.config));
+      "static const char* const default_config = {};\n\n"
+      "/* 1: bounds say nothing of how a number is stored. */\n"
+      "enum {{ before_rounding = {} }};\n\n",
+      string_c(path), string_c(from.kernel), string_c(from.library.config),
+      from.subject == Subject::kBackward ? 1 : 0);
   return program_of(from, comment_c(head), names + Tables(from).text());
 }
 

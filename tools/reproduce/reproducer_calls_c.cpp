@@ -117,6 +117,8 @@ const char* arguments_c(Operation operation) {
   switch (operation) {
     case Operation::kForward:
       return "qkvet_forward_args";
+    case Operation::kBackward:
+      return "gradient_args";
     case Operation::kLayer:
       return "qkvet_layer_args";
     case Operation::kCacheCreate:
@@ -126,6 +128,13 @@ const char* arguments_c(Operation operation) {
     default:
       return "qkvet_cache_args";
   }
+}
+
+std::string field_c(Operation operation, TensorName tensor) {
+  const std::string name = abi_name(operation, tensor);
+  if (operation != Operation::kBackward) return name;
+  const bool of_gradient = tensor == TensorName::kDO || is_output(tensor);
+  return (of_gradient ? "backward." : "forward.") + name;
 }
 
 }  // namespace qkvet::tools

@@ -9,7 +9,8 @@
 
 namespace qkvet::tools {
 
-// A call_row of the template for attention, for layers, for caches.
+// A call_row of the templates for attention and its gradient, for layers, for
+// caches.
 std::string forward_row_c(const WrittenCall& call);
 std::string layer_row_c(const WrittenCall& call);
 std::string story_row_c(const WrittenCall& call);
@@ -17,6 +18,7 @@ std::string story_row_c(const WrittenCall& call);
 std::string config_row_c(const CallPlan& created);
 // The struct whose fields are the tensors of the call.
 const char* arguments_c(Operation operation);
+std::string field_c(Operation operation, TensorName tensor);
 
 }  // namespace qkvet::tools
 

@@ -12,6 +12,9 @@ namespace {
 constexpr std::string_view kAttention =
 #include "check.py.inc"
     ;
+constexpr std::string_view kBackward =
+#include "check_backward.py.inc"
+    ;
 constexpr std::string_view kLayer =
 #include "check_layer.py.inc"
     ;
@@ -21,6 +24,9 @@ constexpr std::string_view kStory =
 // What they have in common.
 constexpr std::string_view kNumbers =
 #include "check_numbers.py.inc"
+    ;
+constexpr std::string_view kCalls =
+#include "check_calls.py.inc"
     ;
 constexpr std::string_view kRefusals =
 #include "check_refusals.py.inc"
@@ -118,16 +124,23 @@ Json command_json(const WrittenCall& call, const Reproducer& from) {
   return row;
 }
 
+// The first of the outputs that pairs count.
+TensorName first_output(Subject subject) {
+  return subject == Subject::kBackward ? TensorName::kDQ : TensorName::kO;
+}
+
 // [n, 6]: output, call, call, element, element, factor.
-std::string same_bits_npy(const std::vector<SameBits>& pairs) {
+std::string same_bits_npy(const Reproducer& from) {
+  const std::vector<SameBits>& pairs = from.same_bits;
   std::vector<double> rows;
   for (const SameBits& pair : pairs)
-    for (const double number : {static_cast<double>(pair.tensor) -
-                                    static_cast<double>(TensorName::kO),
-                                static_cast<double>(pair.first_call),
-                                static_cast<double>(pair.second_call),
-                                static_cast<double>(pair.first),
-                                static_cast<double>(pair.second), pair.factor})
+    for (const double number :
+         {static_cast<double>(pair.tensor) -
+              static_cast<double>(first_output(from.subject)),
+          static_cast<double>(pair.first_call),
+          static_cast<double>(pair.second_call),
+          static_cast<double>(pair.first), static_cast<double>(pair.second),
+          pair.factor})
       rows.push_back(number);
   return npy({static_cast<int64_t>(pairs.size()), 6}, rows);
 }
@@ -141,6 +154,20 @@ constexpr const char* kTensorsText =
     "judged); least_*, largest_*: the numbers of the output's type between\n"
     "which it must lie; actual_*: what the kernel gave. case.txt: extents,\n"
     "causal rule, scale and options.\n";
+
+constexpr const char* kGradientText =
+    "\n"
+    "q, k, v, o and lse as forward() gave them, d_o and what else is an "
+    "input:\n"
+    "one .npy file each, packed, in the storage of the case; bf16 as uint16 "
+    "with\n"
+    "its bits. Of dq, dk, dv and, where the kernel returns them, dbias and\n"
+    "dsink: expected_*: what the definition gives, in float64; bound_*: by "
+    "how\n"
+    "much it may be off (inf: it is not judged); least_*, largest_*: the\n"
+    "numbers of the output's type between which it must lie; actual_*: what "
+    "the\n"
+    "kernel gave. case.txt: extents, causal rule, scale and options.\n";
 
 constexpr const char* kLayerText =
     "\n"
@@ -192,6 +219,7 @@ struct FolderNpy {
 
 constexpr FolderNpy kFolders[] = {
     {Subject::kAttention, kAttention, kTensorsText, nullptr, false},
+    {Subject::kBackward, kBackward, kGradientText, nullptr, false},
     {Subject::kLayer, kLayer, kLayerText, layer_json, false},
     {Subject::kCache, kStory, kStoryText, command_json, true}};
 
@@ -216,9 +244,13 @@ std::string readme(const Reproducer& from, const FolderNpy& folder) {
   if (from.calls.size() > 1 && !folder.has_commands)
     text += "call0, call1, ...: the calls of the law, in order.\n";
   if (!from.same_bits.empty())
-    text +=
-        "same_bits.npy: rows of output (0 o, 1 lse, 2 weights), call, call,\n"
-        "element, element, factor: numbers that must agree bit for bit.\n";
+    text += fmt::format(
+        "same_bits.npy: rows of output ({}), call, call,\n"
+        "element, element, factor: numbers that must agree bit for "
+        "bit.\n",
+        from.subject == Subject::kBackward
+            ? "0 dq, 1 dk, 2 dv, 3 dbias, 4 dsink"
+            : "0 o, 1 lse, 2 weights");
   text +=
       from.shows_failure
           ? "python3 check.py prints what is wrong and exits with 1.\n"
@@ -231,6 +263,8 @@ std::string check_of(const FolderNpy& folder) {
       {"# NUMBERS", plain_part(kNumbers)}};
   if (folder.row != nullptr)
     parts.push_back({"# REFUSALS", plain_part(kRefusals)});
+  else
+    parts.push_back({"# CALLS", plain_part(kCalls)});
   return filled_in(folder.check, parts);
 }
 
@@ -257,7 +291,7 @@ std::vector<NamedFile> reproducer_npy(const Reproducer& from) {
       add_output(folder, output, files);
   }
   if (!from.same_bits.empty())
-    files.push_back({"same_bits.npy", same_bits_npy(from.same_bits)});
+    files.push_back({"same_bits.npy", same_bits_npy(from)});
   return files;
 }
 

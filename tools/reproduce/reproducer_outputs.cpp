@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/base/half.h"
+#include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/story_storage.h"
 #include "properties/judging/compare.h"
@@ -93,6 +94,21 @@ std::vector<Wanted> wanted_of(const Truth& truth, const KernelInfo& kernel,
     else
       wanted.push_back(within(values[n], bounds[n], output.spec.dtype));
   }
+  return wanted;
+}
+
+// Of a gradient. What belongs to rows and keys that do not count may be
+// anything.
+std::vector<Wanted> wanted_of_gradient(const GradientTruth& truth,
+                                       const Case& value,
+                                       const WrittenOutput& output) {
+  std::vector<Wanted> wanted =
+      all_within(gradient_of(truth.values, output.tensor),
+                 bound_of(truth.bound, output.tensor), output.spec.dtype);
+  for (size_t n = 0; n < wanted.size(); ++n)
+    if (!gradient_counts(value, gradient_element(value.shape, output.tensor,
+                                                 static_cast<int64_t>(n))))
+      wanted[n] = kAnything;
   return wanted;
 }
 
@@ -225,6 +241,7 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
     // What a call appends to is an input here.
     if (is_cache(tensor.tensor)) continue;
     WrittenOutput output{std::move(tensor), {}, {}, {}};
+    output.name = tensor_name(output.tensor);  // "dq", as in reports
     output.values.data = outcome.*output_member(output.tensor);
     output.numbers = as_doubles(output.values.data, output.spec.dtype);
     written.outputs.push_back(std::move(output));
@@ -239,7 +256,10 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
       !whole.planned.expects_refusal)
     LayerOutputs(whole, kernel, written).add();
   for (WrittenOutput& output : written.outputs) {
-    if (whole.truth != nullptr)
+    if (whole.truth != nullptr && whole.truth->gradient != nullptr)
+      output.wanted =
+          wanted_of_gradient(*whole.truth->gradient, whole.value, output);
+    else if (whole.truth != nullptr)
       output.wanted = wanted_of(*whole.truth, kernel.info, whole.value, output);
     const bool is_k = output.tensor == TensorName::kStageK;
     if (whole.planned.operation == Operation::kCacheReadBack)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One Python file: the tables of templates/reproducer.py, reproducer_layer.py
-// or reproducer_story.py.
+// One Python file: the tables of templates/reproducer.py,
+// reproducer_backward.py, reproducer_layer.py or reproducer_story.py.
 #include <fmt/core.h>
 
 #include "core/call/option_numbers.h"
@@ -14,6 +14,9 @@ namespace {
 constexpr std::string_view kAttention =
 #include "reproducer.py.inc"
     ;
+constexpr std::string_view kBackward =
+#include "reproducer_backward.py.inc"
+    ;
 constexpr std::string_view kLayer =
 #include "reproducer_layer.py.inc"
     ;
@@ -23,6 +26,12 @@ constexpr std::string_view kStory =
 // What they have in common.
 constexpr std::string_view kNumbers =
 #include "reproducer_numbers.py.inc"
+    ;
+constexpr std::string_view kScores =
+#include "reproducer_scores.py.inc"
+    ;
+constexpr std::string_view kPairs =
+#include "reproducer_pairs.py.inc"
     ;
 constexpr std::string_view kStored =
 #include "reproducer_stored.py.inc"
@@ -160,17 +169,21 @@ struct ProgramPy {
   // In front of the calls and behind them; null: nothing.
   std::string (*before)(const Reproducer& from);
   std::string (*behind)(const Reproducer& from);
-  bool has_stored;  // a part
+  // Parts: of attention and its gradient; of what stores and refuses.
+  bool has_scores, has_stored;
 };
 
+std::string pairs_py(const Reproducer& from) {
+  return "\n\n" + same_bits_py(from.same_bits);
+}
+
 constexpr ProgramPy kPrograms[] = {
-    {Subject::kAttention, kAttention, attention_py, nullptr,
-     [](const Reproducer& from) {
-       return "\n\n" + same_bits_py(from.same_bits);
-     },
+    {Subject::kAttention, kAttention, attention_py, nullptr, pairs_py, true,
      false},
-    {Subject::kLayer, kLayer, layer_py, nullptr, nullptr, true},
-    {Subject::kCache, kStory, command_py, config_py, nullptr, true}};
+    {Subject::kBackward, kBackward, attention_py, nullptr, pairs_py, true,
+     true},
+    {Subject::kLayer, kLayer, layer_py, nullptr, nullptr, false, true},
+    {Subject::kCache, kStory, command_py, config_py, nullptr, false, true}};
 
 }  // namespace
 
@@ -191,6 +204,10 @@ std::string reproducer_py(const Reproducer& from) {
       {"# DATA", data},
       {"# VERDICT", plain_part(kVerdict)}};
   if (program.has_stored) parts.push_back({"# STORED", plain_part(kStored)});
+  if (program.has_scores) {
+    parts.push_back({"# SCORES", plain_part(kScores)});
+    parts.push_back({"# PAIRS", plain_part(kPairs)});
+  }
   return filled_in(program.text, parts);
 }
 

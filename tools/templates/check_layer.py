@@ -16,6 +16,7 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 LETTERS = {"o": "bhtc", "y": "btc"}
+BEFORE_ROUNDING = False  # bounds count how numbers are stored
 
 
 # NUMBERS

@@ -9,9 +9,10 @@ def load(folder, name):
 
 def rounding(x, dtype):
     """By how much storing may have moved a number that is now x."""
-    if dtype not in ("float16", "uint16"):
+    if dtype not in ("float16", "uint16") and not BEFORE_ROUNDING:
         return 0
-    bits, least = (11, -25) if dtype == "float16" else (8, -134)
+    bits, least = {"float64": (53, -1075), "float32": (24, -150),
+                   "float16": (11, -25), "uint16": (8, -134)}[dtype]
     exponent = np.frexp(np.where(np.isfinite(x), x, 0))[1] - 1 - bits
     return np.ldexp(1.0, np.where(x == 0, least, np.maximum(exponent, least)))
 

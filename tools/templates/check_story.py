@@ -17,6 +17,7 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 LETTERS = {"o": "bhic"}
+BEFORE_ROUNDING = False  # bounds count how numbers are stored
 OUTPUTS = ("o", "lse", "k", "v")
 
 

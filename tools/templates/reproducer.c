@@ -2,28 +2,7 @@
 /* HEAD */
 /* TYPES */
 
-/* What a call does with a plan (qkvet/plan.h): plan_none is a call of
- * forward(), or by a plan of its own where there is no forward(). */
-enum { plan_none, plan_make, plan_update, plan_run };
-
-typedef struct call_row {
-  int32_t threads, plan_use, plan_slot, causal, scale_given;
-  float scale;
-  int32_t has_window;
-  int64_t window_left, window_right;
-  int64_t page_size, key_block_size, channel_group;
-  int32_t values_in_keys, rope;
-  float options[/* OPTION COUNT */];
-} call_row;
-
-/* An element that must be `factor` times another, bit for bit. */
-typedef struct pair_row {
-  int first_output;
-  int64_t first;
-  int second_output;
-  int64_t second;
-  double factor;
-} pair_row;
+/* ROWS */
 
 /* DATA */
 
@@ -31,22 +10,11 @@ typedef struct pair_row {
 
 /* LIBRARY */
 
+/* CALLS */
+
 static qkvet_forward_args make_call(int call) {
   const call_row* from = &calls[call];
-  qkvet_forward_args args;
-  memset(&args, 0, sizeof args);
-  args.struct_size = sizeof args;
-  args.scale = from->scale;
-  args.scale_given = from->scale_given;
-  args.causal = from->causal;
-  args.has_window = from->has_window;
-  args.window_left = from->window_left;
-  args.window_right = from->window_right;
-  args.page_size = from->page_size;
-  args.key_block_size = from->key_block_size;
-  args.channel_group = from->channel_group;
-  args.rope = from->rope;
-  /* OPTIONS */
+  qkvet_forward_args args = options_of(call);
   fill_tensors(&args, call);
   if (from->values_in_keys != 0) {
     args.v.data = args.k.data;
@@ -156,28 +124,7 @@ static const char* run(const opened_kernel* kernel, int call) {
   return wrong;
 }
 
-static void print_place(int call) {
-  if (call_count > 1) printf("call %d of %d: ", call + 1, call_count);
-}
-
-static int judge_pairs(void) {
-  int i;
-  for (i = 0; i < pair_count; ++i) {
-    const pair_row* pair = &pairs[i];
-    const double first = number(pair->first_output, pair->first) * pair->factor;
-    const double second = number(pair->second_output, pair->second);
-    if (first == second || (isnan(first) && isnan(second))) continue;
-    print_element(pair->first_output, pair->first);
-    if (pair->factor != 1) printf(" times %g", pair->factor);
-    print_number(" is ", first, &outputs[pair->first_output].tensor);
-    printf(", and must have the same bits as ");
-    print_element(pair->second_output, pair->second);
-    print_number(", which is ", second, &outputs[pair->second_output].tensor);
-    printf("\n");
-    return 1;
-  }
-  return 0;
-}
+/* PAIRS */
 
 int main(int argc, char** argv) {
   opened_kernel kernel;

@@ -112,6 +112,7 @@ def check_reference(call):
 
 
 LETTERS = {"o": "bhtc", "y": "btc"}
+BEFORE_ROUNDING = False  # bounds count how numbers are stored
 
 
 def place_of(number):

@@ -135,13 +135,20 @@ static int is_wrong(const wanted_row* wanted, double actual) {
   return !(wanted->low <= actual && actual <= wanted->high);
 }
 
-/* |error| / bound, where half storage may round once more. */
+/* |error| / bound, where half storage may round once more, and all storage
+ * where the bound says nothing of how a number is stored. */
 static double ratio_of(const wanted_row* wanted, double actual,
                        const qkvet_dtype* dtype) {
   double error = fabs(actual - wanted->value);
-  if (dtype->bits == 16) {
-    const int bits = dtype->code == QKVET_DTYPE_BFLOAT ? 8 : 11;
-    const int least = bits == 8 ? -134 : -25;
+  if (dtype->bits == 16 || before_rounding) {
+    const int bits = dtype->bits == 64                   ? 53
+                     : dtype->bits == 32                 ? 24
+                     : dtype->code == QKVET_DTYPE_BFLOAT ? 8
+                                                         : 11;
+    const int least = bits == 53   ? -1075
+                      : bits == 24 ? -150
+                      : bits == 8  ? -134
+                                   : -25;
     const int exponent =
         actual != 0 && isfinite(actual) ? ilogb(actual) - bits : least;
     error -= ldexp(1, exponent > least ? exponent : least);

@@ -203,6 +203,7 @@ class Definition:
 
 
 LETTERS = {"o": "bhic"}
+BEFORE_ROUNDING = False  # bounds count how numbers are stored
 
 
 def obey(cache, call):

@@ -22,9 +22,10 @@ def element(place, name, index):
 
 def rounding(x, storage):
     """By how much storing may have moved a number that is now x."""
-    if storage not in ("f16", "bf16"):
+    if storage not in ("f16", "bf16") and not BEFORE_ROUNDING:
         return 0
-    bits, least = (11, -25) if storage == "f16" else (8, -134)
+    bits, least = {"f64": (53, -1075), "f32": (24, -150), "f16": (11, -25),
+                   "bf16": (8, -134)}[storage]
     exponent = np.frexp(np.where(np.isfinite(x), x, 0))[1] - 1 - bits
     return np.ldexp(1.0, np.where(x == 0, least, np.maximum(exponent, least)))
 
