@@ -114,4 +114,14 @@ void expect_shown(const std::string& out, const std::string& report) {
   ADD_FAILURE() << out << "shows nothing of" << report;
 }
 
+std::string right_python(const std::string& text) {
+  if (text.find("class Definition") != std::string::npos)
+    return replaced(text, "return Recorded(calls)",
+                    "return Definition(config)");
+  return replaced(
+      text, "\n    return recorded\n",
+      "\n    return next(ValueError('so') if c.get('refusal') else reference(c)"
+      " for c in CALLS if c['recorded'] is recorded)\n");
+}
+
 }  // namespace qkvet::tools

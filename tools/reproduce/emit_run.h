@@ -45,6 +45,10 @@ Ran run_other_kernel(const std::string& reproducer, const std::string& library,
 // two answers of the kernel against each other: the place, and one of them.
 void expect_shown(const std::string& out, const std::string& report);
 
+// A Python file in which what is right by its definition is in the place of
+// what is recorded.
+std::string right_python(const std::string& text);
+
 }  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_EMIT_RUN_H_
