@@ -42,12 +42,14 @@ bool fails_mostly(const Failure& failure) {
 
 // Where it fails, in a sentence or by its neighbours, and what it answers. A
 // kernel whose answers were recorded cannot be asked for those; one that hangs
-// takes too long.
+// for seconds each time takes too long.
 // `plainest`: of the same cause, the one whose numbers say what they should be.
 void look_where(const Failure& failure, const Failure& plainest,
                 const KernelUnderTest& kernel, Executor& executor,
                 TimeUse& time, const Answered* answered, Diagnosis& diagnosis) {
-  if (failure.judgement.kind == FailureKind::kHang) return;
+  if (failure.judgement.kind == FailureKind::kHang &&
+      (answered != nullptr || !executor.expect_hangs(kernel.index)))
+    return;
   if (answered != nullptr) {
     diagnosis.where =
         look_where_answers_fail(failure, kernel, executor, *answered, time);

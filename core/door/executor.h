@@ -54,6 +54,12 @@ class Executor {
   // CPU time that the processes which make the calls have taken so far, loading
   // included; here, of this one. What waits takes none.
   virtual double cpu_seconds() const;
+
+  // From now on a call of this kernel hangs that takes far longer than all that
+  // have ended, and not only one that takes seconds: so one that is known to
+  // hang can be asked about many cases. False: each goes on costing seconds, as
+  // of interpreters, devices and code that is compiled.
+  virtual bool expect_hangs(int kernel);
 };
 
 // Either an executor or one line that says why there is none.

@@ -150,6 +150,8 @@ void InProcess::run_at_once(int number, std::span<const KernelCall> calls,
 
 }  // namespace
 
+bool Executor::expect_hangs(int /*kernel*/) { return false; }
+
 double Executor::cpu_seconds() const {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

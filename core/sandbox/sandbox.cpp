@@ -25,6 +25,13 @@ namespace {
 // this many times the CPU time of a call that is not slow.
 constexpr double kLoadFactor = 10;
 
+// Of kernels that are known to hang: the least CPU time of a hang, which the
+// look at the clock every 10 ms still tells, and how much longer it takes than
+// the longest call that ended, and than the oracle, which is no fast kernel.
+constexpr double kExpectedHangFloor = 0.05;
+constexpr double kTimesLongestCall = 5;
+constexpr double kTimesOracle = 100;
+
 // A batch ends when its windows are this large, so that memory does not grow
 // with the number of slots.
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
@@ -92,6 +99,7 @@ class Sandbox : public Executor {
   std::vector<CallOutcome> run(int kernel,
                                std::span<const KernelCall> calls) override;
   double cpu_seconds() const override { return worker_.cpu_seconds_in_all(); }
+  bool expect_hangs(int kernel) override;
 
  private:
   struct Entry {
@@ -134,6 +142,8 @@ class Sandbox : public Executor {
   WorkerProcess worker_;
   std::vector<KernelInfo> kernels_;
   std::set<Signature> compiled_;  // by this worker
+  std::set<int> hanging_;         // kernels that are known to hang
+  double longest_call_ = 0;       // seconds, of calls that ended
   RunningStory story_;
 
   // The run in progress.
@@ -326,6 +336,7 @@ void Sandbox::collect(int number) {
   outcome = outcome_of(
       worker_.control().slots[static_cast<size_t>(number)].reply, entry.plan);
   outcome.on_device = on_device();
+  longest_call_ = std::max(longest_call_, outcome.seconds);
   arena_->collect(number, entry.plan, &outcome);
   if (outcome.status == CallStatus::kUnavailable)
     kernels_[static_cast<size_t>(kernel_)].unavailable = outcome.text;
@@ -364,9 +375,21 @@ bool Sandbox::compiles(int32_t slot) const {
   return true;
 }
 
+bool Sandbox::expect_hangs(int kernel) {
+  if (kernel < 0 || static_cast<size_t>(kernel) >= kernels_.size())
+    return false;
+  kernel_ = kernel;
+  if (restarts_quickly()) hanging_.insert(kernel);
+  return hanging_.contains(kernel);
+}
+
 double Sandbox::cpu_limit_of(const Entry& entry) const {
-  return std::max(options_.hang_floor_seconds,
-                  options_.hang_factor * calls_[entry.call].oracle_seconds);
+  const double oracle = calls_[entry.call].oracle_seconds;
+  const double patient =
+      std::max(options_.hang_floor_seconds, options_.hang_factor * oracle);
+  if (!hanging_.contains(kernel_)) return patient;
+  return std::min(patient, std::max({kExpectedHangFloor, kTimesOracle * oracle,
+                                     kTimesLongestCall * longest_call_}));
 }
 
 WaitLimits Sandbox::limits_of(int32_t slot) const {

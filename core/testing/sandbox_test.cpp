@@ -280,6 +280,20 @@ TEST(Sandbox, HangsAndStallsEnd) {
   EXPECT_EQ(stall.text, "no progress for 0.4 s");
 }
 
+// Once it is known to hang a call need not take seconds to be one; what ends,
+// and what compiles first, is waited for as before.
+TEST(Sandbox, HangsThatAreExpectedEndSoon) {
+  const auto executor = sandbox();  // a minute, as patience goes
+  EXPECT_TRUE(executor->expect_hangs(number_of(*executor, "endless")));
+  EXPECT_EQ(survive(*executor, "endless").status, CallStatus::kHang);
+  EXPECT_LT(executor->cpu_seconds(), 30);
+  EXPECT_TRUE(executor->expect_hangs(number_of(*executor, "copy")));
+  expect_copy(run_one(*executor, "copy"));
+  EXPECT_FALSE(executor->expect_hangs(number_of(*executor, "compiles")));
+  EXPECT_FALSE(executor->expect_hangs(-1));
+  EXPECT_FALSE(in_process()->expect_hangs(0));
+}
+
 // Of processes that were ended, too; what sleeps takes none of it.
 TEST(Sandbox, CpuTimeIsThatOfWorkers) {
   const auto executor = sandbox(impatient_options());

@@ -18,15 +18,23 @@ std::unique_ptr<Evidence> Witness::ask(std::unique_ptr<Evidence> prepared) {
   if (prepared == nullptr || std::ssize(prepared->calls) > left_ ||
       is_too_slow())
     return nullptr;
+  double taken = 0;
   {
     const Stopwatch watch(time_->kernel);
     const double before = executor_->cpu_seconds();
     prepared->outcomes = executor_->run(index_, prepared->calls);
-    cpu_seconds_ += executor_->cpu_seconds() - before;
+    taken = executor_->cpu_seconds() - before;
   }
   left_ -= static_cast<int>(prepared->calls.size());
   made_ += static_cast<int>(prepared->calls.size());
   prepared->judgement = prepared->work->judge(*kernel_, prepared->outcomes);
+  if (prepared->judgement.kind == FailureKind::kHang && !expects_hangs_) {
+    expects_hangs_ = executor_->expect_hangs(index_);
+    has_hung_long_ = !expects_hangs_;
+    // The first was waited for, as none that follow will be.
+    if (expects_hangs_) taken = 0;
+  }
+  cpu_seconds_ += taken;
   const Verdict verdict = prepared->judgement.verdict;
   if (verdict != Verdict::kPassed && verdict != Verdict::kFailed)
     return nullptr;

@@ -60,6 +60,8 @@ class Witness {
            parts_;
   }
   bool is_too_slow() const { return share_of_time() > 1; }
+  // A call hung, and so will others, each for seconds.
+  bool has_hung_long() const { return has_hung_long_; }
 
   // The case made ready, and not asked yet; null if the law says nothing about
   // it, or more calls are needed than are left.
@@ -80,6 +82,7 @@ class Witness {
   double parts_;
   double began_;            // on the clock of all calls
   double cpu_seconds_ = 0;  // of its own
+  bool expects_hangs_ = false, has_hung_long_ = false;
 };
 
 }  // namespace qkvet::diagnosis

@@ -47,6 +47,12 @@ std::optional<Claim> claim_of_measure(const Wrongs& wrongs,
                                       const JudgedKernel& kernel, TimeUse& time,
                                       int64_t most_work);
 
+// by_mixture.cpp: where each case has a place or weights of its own. True of
+// all, if they are there.
+std::optional<Claim> claim_of_places(const Wrongs& wrongs);
+std::optional<Claim> claim_of_shifted_rows(const Wrongs& wrongs);
+std::optional<Claim> claim_of_means(const Wrongs& wrongs);
+
 // by_memory.cpp: the kernel is asked again, in a new process and behind another
 // call, here and by whoever asks the claim; `calls` grows by those made here.
 std::optional<Claim> claim_of_memory(const Wrongs& wrongs,

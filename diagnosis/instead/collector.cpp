@@ -65,6 +65,7 @@ void Collector::ask_of_storage(const Case& value) {
 
 void Collector::note_touch(const Evidence* evidence) {
   if (evidence == nullptr || !evidence->failed()) return;
+  hung_ += evidence->judgement.kind == FailureKind::kHang;
   if (Facts facts = facts_of_calls(*evidence, kernel_); !facts.empty())
     ends_.push_back(std::move(facts));
   const bool is_dead = evidence->judgement.kind == FailureKind::kMemory ||

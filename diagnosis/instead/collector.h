@@ -14,6 +14,8 @@ namespace qkvet::diagnosis {
 
 inline constexpr size_t kMostAnswers = 10;
 inline constexpr int kMostAsked = 48;
+// Each costs as much as a hundred that end.
+inline constexpr int kMostHung = 12;
 // Without so many failing cases nothing is said.
 inline constexpr int kFewestCases = 3;
 
@@ -27,7 +29,8 @@ class Collector {
         most_asked_(most_asked) {}
 
   bool is_full() const {
-    return answers_.size() >= most_answers_ || asked_ >= most_asked_;
+    return answers_.size() >= most_answers_ || asked_ >= most_asked_ ||
+           hung_ >= kMostHung;
   }
   void ask(const Case& value);
   // Of any law.
@@ -51,6 +54,7 @@ class Collector {
   std::vector<Touch> touches_;
   std::vector<Facts> ends_, stored_;
   int asked_of_storage_ = 0;
+  int hung_ = 0;
   int asked_ = 0;
 };
 

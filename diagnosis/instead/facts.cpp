@@ -38,8 +38,10 @@ std::string end_text(const CallOutcome& outcome) {
       return "memory is touched that no tensor is near to";
     case CallStatus::kCrash:
       return "the process ends";
+    case CallStatus::kHang:
+      return "the call does not end";
     case CallStatus::kOutOfMemory:
-      return "the process takes all memory";
+      return "the call ends for want of memory";
     case CallStatus::kRefused:
       return "the call is refused";
     default:
@@ -71,7 +73,8 @@ Facts facts_of_calls(const Evidence& evidence, const JudgedKernel& kernel) {
     if (whole.operation == Operation::kCacheReadBack)
       facts.push_back("in read_back() " + end);
     facts.push_back(end);
-    if (outcome.status != CallStatus::kRefused)
+    if (outcome.status != CallStatus::kRefused &&
+        outcome.status != CallStatus::kHang)
       facts.push_back(
           "the process ends, or touches memory that is not its own");
     return facts;

@@ -38,14 +38,28 @@ class OutputSearch {
 
   std::optional<Claim> claim(TensorName name, const Wrongs& wrongs) {
     if (auto one = claim_of_all(name, wrongs)) return one;
-    return claim_where_finite(name, wrongs);
+    const auto search = [&](const Wrongs& of) {
+      return claim_of_all(name, of);
+    };
+    if (auto one = claim_where_finite(wrongs, search)) return one;
+    const auto last = [&](const Wrongs& of) { return last_claim(name, of); };
+    if (auto one = last(wrongs)) return one;
+    return claim_where_finite(wrongs, last);
   }
   bool has_ended() const { return work_ > kMostReadingWork; }
 
  private:
+  static std::optional<Claim> last_claim(TensorName name,
+                                         const Wrongs& wrongs) {
+    if (auto one = claim_of_places(wrongs)) return one;
+    if (name != TensorName::kO) return std::nullopt;
+    if (auto one = claim_of_shifted_rows(wrongs)) return one;
+    return claim_of_means(wrongs);
+  }
+
   // Numbers that a formula has no value for are NaN, whatever it is.
-  std::optional<Claim> claim_where_finite(TensorName name,
-                                          const Wrongs& wrongs) {
+  template <class Search>
+  std::optional<Claim> claim_where_finite(const Wrongs& wrongs, Search search) {
     std::deque<WrongOutput> outputs;
     Wrongs finite;
     size_t all = 0, left = 0;
@@ -57,7 +71,7 @@ class OutputSearch {
         finite.push_back({answer, &outputs.back()});
     }
     if (left == all || finite.size() < kFewestCases) return std::nullopt;
-    const auto one = claim_of_all(name, finite);
+    const auto one = search(finite);
     if (!one) return std::nullopt;
     return Claim{"where it is finite, " + one->text,
                  [is_true_of = one->is_true_of](const WrongAnswer& answer,

@@ -138,7 +138,7 @@ class WhereSearch {
     work_ += work_of(value) *
              (value.story.empty() ? std::ssize(evidence->calls) : 1);
     if (may_leave_damage(*evidence)) return ask_again_alone(value);
-    stopped_ |= evidence->judgement.kind == FailureKind::kHang;
+    stopped_ |= witness_.has_hung_long();
     if (evidence->is_empty_handed()) return std::nullopt;
     at->second = evidence->failed();
     asked_.push_back({value, text});
@@ -484,10 +484,16 @@ class WhereSearch {
   bool hold_against_fresh(int trial, FailsWhere& out) {
     const Hypothesis best = simplest_hypotheses(samples_, 1)[0];
     const bool were_alone = is_each_alone_;
-    for (const Atom& atom : best.atoms)
+    const auto make_room = [this](const Atom& atom) {
       if (vocabulary()[atom.term].kind == Term::Kind::kNumber &&
           atom.modulus == 0)
         setting_->make_room_for(atom.number);
+    };
+    for (const Atom& atom : best.atoms)
+      if (atom.is_compound())
+        for (const Atom& part : atom.parts) make_room(part);
+      else
+        make_room(atom);
     FreshVerdicts& fresh = verdicts_of_[best.formula()];
     ask_fresh(best, 3 * trial, kFreshCases, fresh);
     // Of so few cases a sentence may miss more than it deserves, or fewer: all
@@ -592,8 +598,10 @@ FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
                             TimeUse& time) {
   FreshVerdicts fresh;
   if (!where.setting) return fresh;
+  // Of a kernel that hangs all are asked as well.
+  constexpr double kPartsOfHangs = 5;
   Witness witness(kernel.judged, kernel.index, executor, time,
-                  kCallsOfCase * count);
+                  kCallsOfCase * count, kPartsOfHangs);
   std::vector<Case> failing;
   if (const auto parsed = parse_case(where.nearest_failure); parsed.value)
     failing.push_back(*parsed.value);

@@ -103,6 +103,12 @@ const Known kKnown[] = {
      [](const KernelCall& c) {
        return c.shape.H / c.shape.Hkv * c.shape.Tq > 12;
      }},
+    {"Tk > 12 && (mask || H >= 2)",
+     [](const KernelCall& c) {
+       return c.shape.Tk > 12 && (c.mask != nullptr || c.shape.H > 1);
+     }},
+    // One extent taken for another.
+    {"(Tk < d)", [](const KernelCall& c) { return c.shape.Tk < c.shape.d; }},
     // Four of them: each of the four alone leaves out more than one in ten.
     {"Tk > 12 && causal && H >= 2 && B >= 2", [](const KernelCall& c) {
        return c.shape.Tk > 12 && c.causal != Causal::kNone && c.shape.H > 1 &&
@@ -339,6 +345,50 @@ class DamagedTables : public Executor {
   bool in_any_, is_damaged_ = false;
   int evictions_ = 0;
 };
+
+// A kernel that does not end where there are many keys. `soon`: such calls can
+// be told from others at once.
+class Hanging : public FakeExecutor {
+ public:
+  explicit Hanging(bool soon) : soon_(soon) {}
+
+  bool expect_hangs(int) override { return soon_; }
+  std::vector<CallOutcome> run(int kernel,
+                               std::span<const KernelCall> calls) override {
+    std::vector<CallOutcome> outcomes = FakeExecutor::run(kernel, calls);
+    for (size_t n = 0; n < calls.size(); ++n)
+      if (calls[n].shape.Tk > 6) {
+        outcomes[n] = {};
+        outcomes[n].status = CallStatus::kHang;
+      }
+    return outcomes;
+  }
+
+ private:
+  bool soon_;
+};
+
+// Where a call does not end is asked as where it is wrong; and the control:
+// not where each such call takes seconds.
+TEST(FailsWhere, CallsThatDoNotEndHaveASentenceToo) {
+  const auto looked = [](bool soon) {
+    const auto open = [soon](size_t) {
+      return Opened{std::make_unique<Hanging>(soon), ""};
+    };
+    const KernelUnderTest kernel = FakeExecutor::under_test();
+    const std::vector<Failure> failures =
+        failures_for_test(kernel, open, {find_law("agrees_with_oracle")}, 4000);
+    EXPECT_FALSE(failures.empty());
+    if (failures.empty()) return FailsWhere{};
+    Hanging executor(soon);
+    TimeUse time;
+    return look_where_it_fails(failures[0], kernel, executor, time);
+  };
+  const FailsWhere known = looked(true);
+  EXPECT_TRUE(known.is_known()) << known.text();
+  EXPECT_EQ(known.hypothesis.formula(), "Tk > 6");
+  EXPECT_FALSE(looked(false).is_known());
+}
 
 // What an earlier story has damaged is no matter of where a kernel fails.
 TEST(FailsWhere, StoriesAreHeardAloneWhereOthersDoDamage) {

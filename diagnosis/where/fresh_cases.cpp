@@ -33,6 +33,9 @@ int64_t beyond(const Atom& atom, bool holds, int64_t step) {
       return holds ? atom.number : atom.number + 1 + step;
     case Relation::kIsNot:
       return holds ? atom.number + 1 + step : atom.number;
+    case Relation::kAnyOf:
+    case Relation::kAllOf:
+      break;  // it has no one edge
   }
   return 0;
 }
@@ -111,6 +114,7 @@ class Drawer {
       const bool wanted = i != broken;
       const int64_t now = setting_.values(value)[atom.term];
       if (atom.holds(setting_.values(value)) == wanted) continue;
+      if (atom.is_compound()) return;
       if (vocabulary()[atom.term].kind != Term::Kind::kNumber) return;
       const auto moved =
           with_term(value, vocabulary()[atom.term], beyond(atom, wanted, step));

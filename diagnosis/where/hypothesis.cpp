@@ -22,6 +22,11 @@ constexpr double kCostOfUnless = 0.4;
 constexpr size_t kMostAtoms = 4;
 // Conjunctions that are gone on with.
 constexpr size_t kBeam = 48;
+// Conjunctions that "A or B" is looked for beside, and atoms that it is made
+// of.
+constexpr size_t kMostParents = 12;
+constexpr size_t kMostParts = 60;
+constexpr double kCostOfOr = 0.9;
 // Atoms that no sample tells apart and that are all gone on with.
 constexpr size_t kMostAlike = 10;
 // Tiles, lanes and pages are these.
@@ -61,7 +66,21 @@ std::string with_number(std::string text, int64_t number) {
   return text.replace(at, 1, std::to_string(number));
 }
 
+std::string text_of(const Atom& atom, bool in_words);
+
+// "(A or B)"
+std::string compound_text(const Atom& atom, bool in_words) {
+  const bool any = atom.relation == Relation::kAnyOf;
+  const char* between =
+      in_words ? (any ? " or " : " and ") : (any ? " || " : " && ");
+  std::string out;
+  for (const Atom& part : atom.parts)
+    out += (out.empty() ? "(" : between) + text_of(part, in_words);
+  return out + ")";
+}
+
 std::string text_of(const Atom& atom, bool in_words) {
+  if (atom.is_compound()) return compound_text(atom, in_words);
   const Term& term = vocabulary()[atom.term];
   if (term.has_bounds_alone()) {
     // "No row sees 9 keys or more" is a bound of 8.
@@ -88,6 +107,9 @@ std::string text_of(const Atom& atom, bool in_words) {
       return term.name + " % " + std::to_string(atom.modulus) +
              (atom.relation == Relation::kRemains ? " == " : " != ") +
              std::to_string(atom.number);
+    case Relation::kAnyOf:
+    case Relation::kAllOf:
+      break;  // above
   }
   return "";
 }
@@ -237,10 +259,104 @@ class Fit {
         found.begin(), found.end(),
         [&](const auto& a, const auto& b) { return score(a) < score(b); });
     if (found.size() > kBeam) found.resize(kBeam);
+    if (is_worth_more(found))
+      for (const Either& one : with_either(found)) add_either(one, out);
     for (const Conjunction& one : found) add_spelled(one, out);
   }
 
  private:
+  // A conjunction and, beside it, one of two atoms.
+  struct Either {
+    const Conjunction* parent = nullptr;
+    size_t first = 0, second = 0;
+    int wrong = 0;
+    double score = 0;
+  };
+
+  // Samples of the second kind among those of the first.
+  static int count(const Bits& a, const Bits& b) {
+    int sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) sum += std::popcount(a[i] & b[i]);
+    return sum;
+  }
+
+  // The best of them that beat the conjunctions alone. Both atoms have to keep
+  // some failing samples, and to leave out most of what passes.
+  std::vector<Either> with_either(const std::vector<Conjunction>& found) const {
+    std::vector<Either> out;
+    std::set<Bits> known;
+    double least = score(found[0]);
+    for (const Conjunction& parent : found) {
+      if (known.size() == kMostParents) break;
+      // Of every case it is a sentence of the other kind.
+      if (parent.alike.empty() || parent.alike.size() >= kMostAtoms ||
+          parent.wrong == 0 || !known.insert(parent.holds).second)
+        continue;
+      Bits failing = parent.holds, passing = parent.holds;
+      for (size_t i = 0; i < all_.size(); ++i) {
+        failing[i] &= failed_[i];
+        passing[i] &= all_[i] & ~failed_[i];
+      }
+      for (const auto& [first, second] : pairs_of(failing, passing)) {
+        Bits holds = alike_[first].holds;
+        for (size_t i = 0; i < holds.size(); ++i)
+          holds[i] |= alike_[second].holds[i];
+        Either one{&parent, first, second};
+        one.wrong = parent.lost + count(failing, all_) - count(failing, holds) +
+                    count(passing, holds);
+        one.score = kCostOfWrong * one.wrong + parent.cost + kCostOfOr +
+                    alike_[first].atoms[0].cost + alike_[second].atoms[0].cost +
+                    (unless_ ? kCostOfUnless : 0);
+        if (one.score >= least) continue;
+        out.push_back(one);
+      }
+    }
+    std::stable_sort(
+        out.begin(), out.end(),
+        [](const Either& a, const Either& b) { return a.score < b.score; });
+    if (out.size() > kBeam) out.resize(kBeam);
+    return out;
+  }
+
+  std::vector<std::pair<size_t, size_t>> pairs_of(const Bits& failing,
+                                                  const Bits& passing) const {
+    struct Part {
+      size_t alike;
+      double worth;
+    };
+    std::vector<Part> parts;
+    for (size_t n = 0; n < alike_.size(); ++n) {
+      const int kept = count(failing, alike_[n].holds);
+      const int wrong = count(passing, alike_[n].holds);
+      if (kept > 2 * wrong)
+        parts.push_back({n, kept - 3 * wrong - alike_[n].atoms[0].cost});
+    }
+    std::stable_sort(
+        parts.begin(), parts.end(),
+        [](const Part& a, const Part& b) { return a.worth > b.worth; });
+    if (parts.size() > kMostParts) parts.resize(kMostParts);
+    std::vector<std::pair<size_t, size_t>> out;
+    for (size_t a = 0; a < parts.size(); ++a)
+      for (size_t b = a + 1; b < parts.size(); ++b)
+        out.push_back({parts[a].alike, parts[b].alike});
+    return out;
+  }
+
+  void add_either(const Either& one, std::vector<Hypothesis>& out) const {
+    Hypothesis all;
+    all.unless = unless_;
+    all.wrong = one.wrong;
+    all.score = one.score;
+    for (const size_t n : one.parent->alike)
+      all.atoms.push_back(alike_[n].atoms[0]);
+    Atom either;
+    either.relation = Relation::kAnyOf;
+    either.parts = {alike_[one.first].atoms[0], alike_[one.second].atoms[0]};
+    either.cost = kCostOfOr + either.parts[0].cost + either.parts[1].cost;
+    all.atoms.push_back(either);
+    out.push_back(std::move(all));
+  }
+
   void measure(Conjunction& one) const {
     one.lost = one.wrong = 0;
     for (size_t i = 0; i < all_.size(); ++i) {
@@ -365,6 +481,11 @@ class Fit {
 }  // namespace
 
 bool Atom::holds(const TermValues& values) const {
+  const auto part_holds = [&](const Atom& part) { return part.holds(values); };
+  if (relation == Relation::kAnyOf)
+    return std::any_of(parts.begin(), parts.end(), part_holds);
+  if (relation == Relation::kAllOf)
+    return std::all_of(parts.begin(), parts.end(), part_holds);
   const int64_t value = values[term];
   switch (relation) {
     case Relation::kIs:
@@ -379,6 +500,9 @@ bool Atom::holds(const TermValues& values) const {
       return remainder_of(value, modulus) == number;
     case Relation::kRemainsNot:
       return remainder_of(value, modulus) != number;
+    case Relation::kAnyOf:
+    case Relation::kAllOf:
+      break;  // above
   }
   return false;
 }
@@ -405,6 +529,12 @@ Atom Atom::opposite() const {
       break;
     case Relation::kRemainsNot:
       out.relation = Relation::kRemains;
+      break;
+    case Relation::kAnyOf:
+    case Relation::kAllOf:
+      out.relation =
+          relation == Relation::kAnyOf ? Relation::kAllOf : Relation::kAnyOf;
+      for (Atom& part : out.parts) part = part.opposite();
       break;
   }
   return out;

@@ -19,13 +19,19 @@ struct Atom {
     kAtLeast,
     kAtMost,
     kRemains,  // term % modulus == number
-    kRemainsNot
+    kRemainsNot,
+    kAnyOf,  // one of `parts`, and no term of its own
+    kAllOf
   };
   size_t term = 0;  // of vocabulary()
   Relation relation = Relation::kIs;
   int64_t number = 0, modulus = 0;
   double cost = 0;  // how much it says
+  std::vector<Atom> parts = {};
 
+  bool is_compound() const {
+    return relation == Relation::kAnyOf || relation == Relation::kAllOf;
+  }
   bool holds(const TermValues& values) const;
   Atom opposite() const;
 };
@@ -50,8 +56,9 @@ struct Sample {
   bool failed = false;
 };
 
-// The simplest conjunctions of at most four atoms, and "unless" such, that
-// agree with the samples, or nearly; the best first, at most `most`.
+// The simplest conjunctions of at most four atoms, of which the last may be "A
+// or B", and "unless" such, that agree with the samples, or nearly; the best
+// first, at most `most`.
 std::vector<Hypothesis> simplest_hypotheses(const std::vector<Sample>& samples,
                                             size_t most);
 

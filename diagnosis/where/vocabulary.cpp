@@ -446,6 +446,42 @@ Term term_between(const Between& pair) {
   return term;
 }
 
+// Where one extent is taken for another those cases tell in which they are
+// alike.
+constexpr const char* kExtents[] = {"B", "H", "Hkv", "Tq", "Tk", "d", "dv"};
+
+Term comparison(const std::string& left, bool is_equal,
+                const std::string& right) {
+  Term term;
+  term.yes = left + (is_equal ? " = " : " < ") + right;
+  term.no = left + (is_equal ? " != " : " >= ") + right;
+  term.name = "(" + left + (is_equal ? " == " : " < ") + right + ")";
+  term.cost = 0.9;
+  const auto a = value_of(*find_condition_name(left, ConditionScope::kCase));
+  const auto b = value_of(*find_condition_name(right, ConditionScope::kCase));
+  term.value = [a, b, is_equal](const Situation& situation) {
+    return int64_t{is_equal ? a(situation) == b(situation)
+                            : a(situation) < b(situation)};
+  };
+  return term;
+}
+
+void add_comparisons(std::vector<Term>& terms) {
+  for (size_t a = 0; a < std::size(kExtents); ++a)
+    for (size_t b = a + 1; b < std::size(kExtents); ++b) {
+      const std::string left = kExtents[a], right = kExtents[b];
+      // Of these the difference or quotient is a number.
+      const bool is_known = std::any_of(
+          std::begin(kBetween), std::end(kBetween), [&](const Between& one) {
+            return (one.left == left && one.right == right) ||
+                   (one.left == right && one.right == left);
+          });
+      if (is_known) continue;
+      for (const bool is_equal : {true, false})
+        terms.push_back(comparison(left, is_equal, right));
+    }
+}
+
 Term counted_term(const Counted& row) {
   Term term;
   term.name = row.name;
@@ -481,6 +517,7 @@ std::vector<Term> all_terms() {
   }
   for (const Phrase& phrase : kMade) terms.push_back(made_term(phrase));
   for (const Between& pair : kBetween) terms.push_back(term_between(pair));
+  add_comparisons(terms);
   for (const Counted& row : kCounted) terms.push_back(counted_term(row));
   for (const Product& product : kProducts)
     terms.push_back(product_term(product));

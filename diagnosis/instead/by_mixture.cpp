@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is true of wrong numbers whose place or weight each case has of its own:
+// right numbers of other elements, rows that are moved as a whole, and rows
+// that are means of the values which they should see, weighed by other scores.
+// The last that are thought of: they say which step still works, and not what
+// went wrong before it.
+#include <algorithm>
+#include <cmath>
+
+#include "diagnosis/instead/claims.h"
+#include "diagnosis/instead/collector.h"
+#include "diagnosis/instead/instead.h"
+#include "properties/judging/compare.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+// Rows that could have been no mean, and elements that could have been no right
+// number: without so many nothing is said.
+constexpr int kFewestTold = 12;
+
+// --- right numbers of other elements
+
+// NaN among those that are not finite is what nobody wrote.
+std::optional<WrongOutput> where_written(const WrongAnswer& answer,
+                                         const WrongOutput& output) {
+  const bool all_finite =
+      std::all_of(output.wrong.begin(), output.wrong.end(),
+                  [&](size_t n) { return std::isfinite(output.actual[n]); });
+  if (all_finite) return output;
+  if (answer.outcome().unwritten != output.name) return std::nullopt;
+  return where_finite(output);
+}
+
+bool are_right_elsewhere(const WrongAnswer& answer, const WrongOutput& output) {
+  const auto written = where_written(answer, output);
+  return written && is_moved_around(*written);
+}
+
+// Numbers of which there is one alone, such as 0, tell nothing.
+int elements_told(const WrongOutput& output) {
+  return static_cast<int>(
+      std::count_if(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+        return std::isfinite(output.actual[n]) && output.actual[n] != 0;
+      }));
+}
+
+// --- rows that are moved as a whole
+
+// Elements that could have been moved otherwise, of rows all of whose elements
+// are the right ones plus one number; nothing: a row is not.
+std::optional<int> elements_shifted(const WrongOutput& output) {
+  const int64_t width = output.extents[3];
+  int told = 0;
+  int64_t last = -1;
+  for (const size_t n : output.wrong) {
+    const int64_t row = static_cast<int64_t>(n) / width;
+    if (row == last) continue;
+    last = row;
+    const auto first = static_cast<size_t>(row * width);
+    const double shift = output.actual[n] - output.right[n];
+    if (!std::isfinite(shift)) return std::nullopt;
+    // Of some elements no bound is known.
+    for (size_t m = first; m < first + static_cast<size_t>(width); ++m) {
+      if (!std::isfinite(output.bound[m])) continue;
+      if (!is_near(output.actual[m], output.right[m] + shift,
+                   output.bound[m] + output.bound[n], output.dtype))
+        return std::nullopt;
+      told += m != n;
+    }
+  }
+  return told;
+}
+
+// --- means of the values that a row sees
+
+// Of a row of o: the values of its keys, one behind the other, and the row.
+struct Mixed {
+  std::vector<std::vector<double>> values;  // [keys][dv]
+  std::vector<double> o;                    // [dv]
+  double bound = 0;                         // of all channels together
+};
+
+double length_of(const std::vector<double>& row) {
+  double sum = 0;
+  for (const double x : row) sum += x * x;
+  return std::sqrt(sum);
+}
+
+// Directions at right angles, of length 1, and what others are in them.
+class Span {
+ public:
+  // What is left of `row`; `along` becomes what it is in each direction.
+  std::vector<double> rest_of(std::vector<double> row,
+                              std::vector<double>* along) const {
+    along->assign(basis_.size(), 0.0);
+    // Twice: what the first leaves for its rounding goes with the second.
+    for (int pass = 0; pass < 2; ++pass)
+      for (size_t n = 0; n < basis_.size(); ++n) {
+        double part = 0;
+        for (size_t c = 0; c < row.size(); ++c) part += basis_[n][c] * row[c];
+        for (size_t c = 0; c < row.size(); ++c) row[c] -= part * basis_[n][c];
+        (*along)[n] += part;
+      }
+    return row;
+  }
+
+  // False: it lies in those that are there.
+  bool add(const std::vector<double>& row) {
+    std::vector<double> along;
+    std::vector<double> rest = rest_of(row, &along);
+    const double length = length_of(rest);
+    constexpr double kNoDirection = 1e-9;
+    if (length <= kNoDirection * length_of(row)) return false;
+    for (double& x : rest) x /= length;
+    basis_.push_back(std::move(rest));
+    along.push_back(length);
+    columns_.push_back(std::move(along));
+    return true;
+  }
+
+  // The least that a row which was added has of its own: what is left open of
+  // a mean is that much more of its weights.
+  double least_length() const {
+    double least = 1;
+    for (size_t n = 0; n < columns_.size(); ++n)
+      least = std::min(least, columns_[n][n]);
+    return least;
+  }
+
+  // How often each row that was added is in what these say.
+  std::vector<double> weights(std::vector<double> along) const {
+    for (size_t n = along.size(); n-- > 0;) {
+      along[n] /= columns_[n][n];
+      for (size_t m = 0; m < n; ++m) along[m] -= along[n] * columns_[n][m];
+    }
+    return along;
+  }
+
+ private:
+  std::vector<std::vector<double>> basis_, columns_;
+};
+
+// Whether o is such a mean, whose weights are no less than 0 and, where nothing
+// else has a share (a sink, dropout), add up to 1. Nothing: any row could be.
+std::optional<bool> is_mixed(const Mixed& row, bool adds_up) {
+  if (row.values.empty()) return std::nullopt;
+  const size_t first = adds_up ? 1 : 0;
+  if (row.values.size() - first >= row.o.size()) return std::nullopt;
+  const auto from_first = [&](std::vector<double> value) {
+    for (size_t c = 0; adds_up && c < value.size(); ++c)
+      value[c] -= row.values[0][c];
+    return value;
+  };
+  Span span;
+  for (size_t j = first; j < row.values.size(); ++j)
+    if (!span.add(from_first(row.values[j]))) return std::nullopt;
+  std::vector<double> along;
+  if (length_of(span.rest_of(from_first(row.o), &along)) > row.bound)
+    return false;
+  const double rounding = 1e-3 + 4 * row.bound / span.least_length();
+  double sum = 0;
+  for (const double weight : span.weights(along)) {
+    if (weight < -rounding) return false;
+    sum += weight;
+  }
+  return !adds_up || sum <= 1 + rounding;
+}
+
+// What is allowed of a row is more than its bounds: that of other weights is
+// not known.
+constexpr double kTimesBound = 4;
+
+std::optional<Mixed> row_of(const WrongAnswer& answer, const WrongOutput& o,
+                            int64_t row) {
+  const Shape& s = answer.value().shape;
+  const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+  const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
+  Mixed out;
+  double squares = 0, size = 0;
+  for (int64_t c = 0; c < s.dv; ++c) {
+    const auto n = static_cast<size_t>(row * s.dv + c);
+    if (!std::isfinite(o.actual[n]) || !std::isfinite(o.bound[n]))
+      return std::nullopt;
+    out.o.push_back(o.actual[n]);
+    squares += o.bound[n] * o.bound[n];
+  }
+  for (int64_t j = 0; j < s.Tk; ++j) {
+    if (answer.truth->oracle.sees[static_cast<size_t>(row * s.Tk + j)] == 0)
+      continue;
+    const double* v =
+        answer.inputs->v.data() + static_cast<size_t>((kv * s.Tk + j) * s.dv);
+    out.values.emplace_back(v, v + s.dv);
+    size = std::max(size, length_of(out.values.back()));
+  }
+  out.bound =
+      kTimesBound *
+      (std::sqrt(squares) + unit_roundoff(o.dtype) * (size + length_of(out.o)));
+  return out;
+}
+
+// Rows of o that could have been no mean and are one; nothing: a row is none.
+std::optional<int> rows_mixed(const WrongAnswer& answer, const WrongOutput& o) {
+  if (answer.truth == nullptr || o.name != TensorName::kO) return std::nullopt;
+  const Case& value = answer.value();
+  const bool adds_up = !value.sink && !value.dropout;
+  int told = 0;
+  int64_t last = -1;
+  for (const size_t n : o.wrong) {
+    const int64_t row = static_cast<int64_t>(n) / value.shape.dv;
+    if (!std::isfinite(o.actual[n])) return std::nullopt;
+    if (row == last) continue;
+    last = row;
+    const auto mixed = row_of(answer, o, row);
+    if (!mixed) continue;
+    const auto is_mean = is_mixed(*mixed, adds_up);
+    if (is_mean == false) return std::nullopt;
+    told += is_mean.has_value();
+  }
+  return told;
+}
+
+template <class Told>
+bool tell_enough(const Wrongs& wrongs, Told told) {
+  int all = 0, cases = 0;
+  for (const auto& [answer, output] : wrongs) {
+    const int here = told(*answer, *output);
+    all += here;
+    cases += here > 0;
+  }
+  return all >= kFewestTold && cases >= kFewestCases;
+}
+
+bool is_true_of_all(const Claim& claim, const Wrongs& wrongs) {
+  return std::all_of(wrongs.begin(), wrongs.end(), [&](const auto& one) {
+    return claim.is_true_of(*one.first, *one.second);
+  });
+}
+
+}  // namespace
+
+std::optional<Claim> claim_of_places(const Wrongs& wrongs) {
+  const Claim claim = {
+      "right values of other elements, or what stood there before",
+      are_right_elsewhere};
+  const auto told = [](const WrongAnswer&, const WrongOutput& output) {
+    return elements_told(output);
+  };
+  if (!tell_enough(wrongs, told) || !is_true_of_all(claim, wrongs))
+    return std::nullopt;
+  return claim;
+}
+
+std::optional<Claim> claim_of_shifted_rows(const Wrongs& wrongs) {
+  const Claim claim = {"the right row plus a number of its own",
+                       [](const WrongAnswer&, const WrongOutput& output) {
+                         return elements_shifted(output).has_value();
+                       }};
+  const auto told = [](const WrongAnswer&, const WrongOutput& output) {
+    return elements_shifted(output).value_or(0);
+  };
+  if (!tell_enough(wrongs, told) || !is_true_of_all(claim, wrongs))
+    return std::nullopt;
+  return claim;
+}
+
+std::optional<Claim> claim_of_means(const Wrongs& wrongs) {
+  const Claim claim = {
+      "a mean of the values that its row sees, weighed by other scores",
+      [](const WrongAnswer& answer, const WrongOutput& o) {
+        return rows_mixed(answer, o).has_value();
+      }};
+  const auto told = [](const WrongAnswer& answer, const WrongOutput& o) {
+    return rows_mixed(answer, o).value_or(0);
+  };
+  if (!tell_enough(wrongs, told) || !is_true_of_all(claim, wrongs))
+    return std::nullopt;
+  return claim;
+}
+
+}  // namespace qkvet::diagnosis

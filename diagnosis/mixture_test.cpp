@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said at last: that numbers are right ones of other places, that rows
+// are moved as a whole, that they are means by other scores; and that calls do
+// not end. Each with a kernel of which it must not be said.
+#include <cmath>
+
+#include "diagnosis/instead/fake_faults.h"
+
+namespace qkvet::diagnosis::mixture_test {
+namespace {
+
+using instead_test::Fault;
+using instead_test::look;
+using instead_test::Looked;
+using instead_test::output_of;
+
+// What is said of o, and true of fresh answers.
+std::string said_of(const Fault& fault) {
+  const Looked looked = look(fault);
+  EXPECT_TRUE(looked.failure) << fault.text;
+  EXPECT_EQ(looked.score.right, looked.score.all) << looked.instead.text();
+  const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+  return o == nullptr ? "" : o->text;
+}
+
+Fault answering(FakeExecutor::Answer answer) {
+  return {"", Stage::kUnknown, {}, std::move(answer)};
+}
+
+constexpr const char* kPlaces =
+    "right values of other elements, or what stood there before";
+constexpr const char* kMoved = "the right row plus a number of its own";
+constexpr const char* kMean =
+    "a mean of the values that its row sees, weighed by other scores";
+
+// Each case has an order of its own.
+TEST(Instead, RightNumbersOfOtherPlacesAreKnown) {
+  const auto shuffled = [](double more) {
+    return answering(
+        [more](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          const auto n = static_cast<int64_t>(out.o.size());
+          const int64_t step = 2 + call.shape.Tk % 5;
+          std::vector<double> o = out.o;
+          for (int64_t at = 0; at < n; ++at)
+            o[static_cast<size_t>(at)] =
+                out.o[static_cast<size_t>(at * step % n)] + more;
+          out.o = o;
+        });
+  };
+  EXPECT_EQ(said_of(shuffled(0)), kPlaces);
+  // The control: other numbers in the same order.
+  EXPECT_NE(said_of(shuffled(0.37)), kPlaces);
+}
+
+TEST(Instead, RowsThatAreMovedAsAWholeAreKnown) {
+  const auto moved = [](int64_t by_channel) {
+    return answering([by_channel](const KernelCall& call, OracleOutput& out,
+                                  CallOutcome&) {
+      for (size_t n = 0; n < out.o.size(); ++n) {
+        const auto at = static_cast<int64_t>(n);
+        const int64_t row = at / call.shape.dv, c = at % call.shape.dv;
+        out.o[n] +=
+            0.5 + 0.25 * static_cast<double>(row % 7 + by_channel * (c % 3));
+      }
+    });
+  };
+  EXPECT_EQ(said_of(moved(0)), kMoved);
+  EXPECT_NE(said_of(moved(1)), kMoved);
+}
+
+// A number of its own is added to each element of a tensor.
+const double* noisy(const double* from, int64_t n,
+                    std::vector<std::vector<double>>& kept) {
+  std::vector<double> values(static_cast<size_t>(n));
+  for (int64_t at = 0; at < n; ++at)
+    values[static_cast<size_t>(at)] =
+        (from == nullptr ? 0 : from[at]) +
+        std::sin(static_cast<double>(7 * at + n % 11));
+  kept.push_back(std::move(values));
+  return kept.back().data();
+}
+
+// Scores of which nobody could say how they come about; and the control, in
+// which it is the values.
+TEST(Instead, MeansByOtherScoresAreKnown) {
+  const auto kept = std::make_shared<std::vector<std::vector<double>>>();
+  const auto other = [kept](bool of_scores) {
+    return Fault{"",
+                 Stage::kUnknown,
+                 [kept, of_scores](KernelCall&, Problem& p) {
+                   if (of_scores)
+                     p.bias = noisy(p.bias, p.shape.weights_elements(), *kept);
+                   else
+                     p.v = noisy(p.v, p.shape.v_elements(), *kept);
+                 },
+                 {}};
+  };
+  EXPECT_EQ(said_of(other(true)), kMean);
+  EXPECT_NE(said_of(other(false)), kMean);
+}
+
+}  // namespace
+}  // namespace qkvet::diagnosis::mixture_test
