@@ -103,9 +103,9 @@ const Known kKnown[] = {
      [](const KernelCall& c) {
        return c.shape.H / c.shape.Hkv * c.shape.Tq > 12;
      }},
-    {"Tk > 12 && (mask || H >= 2)",
+    {"Tk > 4 && (causal || B >= 2)",
      [](const KernelCall& c) {
-       return c.shape.Tk > 12 && (c.mask != nullptr || c.shape.H > 1);
+       return c.shape.Tk > 4 && (c.causal != Causal::kNone || c.shape.B > 1);
      }},
     // One extent taken for another.
     {"(Tk < d)", [](const KernelCall& c) { return c.shape.Tk < c.shape.d; }},

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "diagnosis/where/fresh_cases.h"
+#include "properties/conditions/condition.h"
 #include "properties/conditions/condition_names.h"
 #include "properties/testing/fake_executor.h"
 
@@ -212,8 +213,42 @@ const Pair kPairs[] = {
      kCache + "append.a.2+fork.a.b+attend.b.1",
      kCache + "append.a.2+append.b.2+attend.b.1"}};
 
-TEST(Vocabulary, WordsMeanWhatTheySay) {
+// Of each pair of extents whether they are equal, and whether the first is the
+// lesser, in words and in the language of conditions. Returns their names.
+std::set<std::string> compared_extents() {
+  const std::pair<const char*, int64_t Shape::*> kExtents[] = {
+      {"B", &Shape::B},   {"H", &Shape::H},   {"Hkv", &Shape::Hkv},
+      {"Tq", &Shape::Tq}, {"Tk", &Shape::Tk}, {"d", &Shape::d},
+      {"dv", &Shape::dv}};
   std::set<std::string> told;
+  for (const Term& term : vocabulary())
+    for (const auto& [left, a] : kExtents)
+      for (const auto& [right, b] : kExtents)
+        for (const bool equal : {true, false}) {
+          const std::string sign = equal ? " == " : " < ";
+          if (term.name != "(" + (left + sign) + right + ")") continue;
+          told.insert(term.name);
+          EXPECT_EQ(term.yes,
+                    left + std::string(equal ? " = " : " < ") + right);
+          EXPECT_EQ(term.no,
+                    left + std::string(equal ? " != " : " >= ") + right);
+          const auto condition = parse_condition(term.name).value;
+          EXPECT_TRUE(condition) << term.name;
+          for (const int64_t more : {-1, 0, 1}) {
+            Case value = case_of("B2,H2,Tq2,Tk2,d2");
+            value.shape.*a = 4;
+            value.shape.*b = 4 + more;
+            const bool holds = equal ? more == 0 : more > 0;
+            EXPECT_EQ(term.value(Situation(value)), int64_t{holds});
+            EXPECT_EQ(condition && condition->holds(Situation(value)), holds);
+          }
+        }
+  return told;
+}
+
+TEST(Vocabulary, WordsMeanWhatTheySay) {
+  std::set<std::string> told = compared_extents();
+  EXPECT_EQ(told.size(), 36U);
   for (const Pair& pair : kPairs) {
     const Term* term = term_of(pair.words);
     ASSERT_NE(term, nullptr);
