@@ -203,6 +203,8 @@ std::optional<Mixed> row_of(const WrongAnswer& answer, const WrongOutput& o,
 std::optional<int> rows_mixed(const WrongAnswer& answer, const WrongOutput& o) {
   if (answer.truth == nullptr || o.name != TensorName::kO) return std::nullopt;
   const Case& value = answer.value();
+  // States have no scores; a merge weighs them by their lse.
+  if (value.subject() == Subject::kMerge) return std::nullopt;
   const bool adds_up = !value.sink && !value.dropout;
   int told = 0;
   int64_t last = -1;
