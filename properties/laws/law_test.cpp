@@ -408,6 +408,29 @@ TEST(Laws, MemoryLeavesOutWhatF16CannotHold) {
   EXPECT_EQ(verdict(half, false), Verdict::kFailed);
 }
 
+// A bias of -1e9 is -inf where scores are kept in f16, and its row NaN.
+TEST(Laws, FutureWeightsLeaveOutABiasThatF16CannotHold) {
+  const auto verdict = [](const std::string& bias, bool f16_scores) {
+    JudgedKernel kernel = FakeExecutor::under_test().judged;
+    if (f16_scores) {
+      qkvet_precision& p = kernel.info.precision;
+      p.struct_size = sizeof p;
+      p.declared = QKVET_KNOB_SCORE_DTYPE;
+      p.score_dtype = dtype_to_abi(Dtype::kF16);
+      kernel.model = resolve_precision(p).model;
+    }
+    FakeExecutor nan({}, [](const KernelCall&, OracleOutput& oracle,
+                            CallOutcome&) { oracle.o[0] = std::nan(""); });
+    return check("future_weights_are_zero",
+                 "f32,B1,H1,Tq1,Tk2,d1,causal=tl,bias=" + bias, nan, kernel)
+        .verdict;
+  };
+  EXPECT_EQ(verdict("masking9", true), Verdict::kGaveUp);
+  EXPECT_EQ(verdict("masking9", false), Verdict::kFailed);
+  EXPECT_EQ(verdict("masking4", true), Verdict::kFailed);
+  EXPECT_EQ(verdict("normal", true), Verdict::kFailed);
+}
+
 TEST(Laws, NaNThatNoInputExplainsIsCalledThat) {
   const auto looks_of = [](double wrong) {
     FakeExecutor bad({}, [wrong](const KernelCall&, OracleOutput& oracle,

@@ -143,16 +143,6 @@ bool is_wrong(const Wanted& wanted, double actual) {
   return !(wanted.low <= actual && actual <= wanted.high);
 }
 
-double ratio_of(const Wanted& wanted, double actual, Dtype dtype) {
-  const double error = std::fabs(actual - wanted.value);
-  const bool half = dtype == Dtype::kF16 || dtype == Dtype::kBf16;
-  double rounding = half ? underflow_error(dtype) : 0;
-  if (half && actual != 0 && std::isfinite(actual))
-    rounding = std::max(rounding,
-                        std::ldexp(unit_roundoff(dtype), std::ilogb(actual)));
-  return error - rounding > 0 ? (error - rounding) / wanted.bound : kInfinity;
-}
-
 bool differ(double first, double factor, double second) {
   const double expected = first * factor;
   if (expected == second) return false;

@@ -83,8 +83,6 @@ struct Reproducer {
 
 // Whether the number is none that is allowed.
 bool is_wrong(const Wanted& wanted, double actual);
-// |error| / bound, as reports have it.
-double ratio_of(const Wanted& wanted, double actual, Dtype dtype);
 // Two elements of which one is to be `factor` times the other, bit for bit;
 // zeros of both signs are the same, and so are NaNs.
 bool differ(double first, double factor, double second);

@@ -9,6 +9,7 @@
 #include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
+#include "properties/judging/placements.h"
 #include "properties/judging/visibility.h"
 
 namespace qkvet::properties {
@@ -35,14 +36,14 @@ void staircase(const Case& value, int64_t, Inputs& inputs) {
 // and the type that a kernel keeps it in: the row is then NaN, or one without a
 // key, which says nothing of who sees whom. Agreement judges it where the
 // declared arithmetic keeps such scores finite.
-bool bias_may_overflow(const Case& value) {
+bool bias_may_overflow(const Case& value, Dtype kept) {
   return value.score_bias && is_of_bias_alone(value.score_bias->kind) &&
          std::pow(10, static_cast<double>(value.score_bias->parameter)) >
-             largest_finite(value.q_dtype) / 4;
+             largest_finite(kept) / 4;
 }
 
 Case constrain(Case value) {
-  if (bias_may_overflow(value))
+  if (bias_may_overflow(value, value.q_dtype))
     value.score_bias = make_recipe(RecipeKind::kNormal);
   return with_masked_key(std::move(value));
 }
@@ -51,6 +52,13 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   if (rows_with_masked_keys(value) == 0) {
     plan.not_applicable = "the case masks no key: it needs causal and Tk > 1";
+    return plan;
+  }
+  // The storage may hold what the declared arithmetic cannot.
+  if (may_overflow_in_f16(value, kernel) &&
+      bias_may_overflow(value, Dtype::kF16)) {
+    plan.not_applicable =
+        "such a bias may be infinite in the f16 that the kernel declares";
     return plan;
   }
   PlannedCall call;
