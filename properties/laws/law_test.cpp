@@ -377,18 +377,22 @@ TEST(Laws, MemorySeesNaNFromBesideATensor) {
             std::string::npos);
 }
 
+JudgedKernel with_scores(bool f16) {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  if (!f16) return kernel;
+  qkvet_precision& p = kernel.info.precision;
+  p.struct_size = sizeof p;
+  p.declared = QKVET_KNOB_SCORE_DTYPE;
+  p.score_dtype = dtype_to_abi(Dtype::kF16);
+  kernel.model = resolve_precision(p).model;
+  return kernel;
+}
+
 // What f16 cannot hold may be NaN in the path of one placement alone: scores
 // that the kernel keeps so, and outputs that are stored so.
 TEST(Laws, MemoryLeavesOutWhatF16CannotHold) {
   const auto verdict = [](const std::string& text, bool f16_scores) {
-    JudgedKernel kernel = FakeExecutor::under_test().judged;
-    if (f16_scores) {
-      qkvet_precision& p = kernel.info.precision;
-      p.struct_size = sizeof p;
-      p.declared = QKVET_KNOB_SCORE_DTYPE;
-      p.score_dtype = dtype_to_abi(Dtype::kF16);
-      kernel.model = resolve_precision(p).model;
-    }
+    const JudgedKernel kernel = with_scores(f16_scores);
     FakeExecutor other_path(
         {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
           if (call.placement == Placement::kStart) oracle.o[0] = std::nan("");
@@ -411,14 +415,7 @@ TEST(Laws, MemoryLeavesOutWhatF16CannotHold) {
 // A bias of -1e9 is -inf where scores are kept in f16, and its row NaN.
 TEST(Laws, FutureWeightsLeaveOutABiasThatF16CannotHold) {
   const auto verdict = [](const std::string& bias, bool f16_scores) {
-    JudgedKernel kernel = FakeExecutor::under_test().judged;
-    if (f16_scores) {
-      qkvet_precision& p = kernel.info.precision;
-      p.struct_size = sizeof p;
-      p.declared = QKVET_KNOB_SCORE_DTYPE;
-      p.score_dtype = dtype_to_abi(Dtype::kF16);
-      kernel.model = resolve_precision(p).model;
-    }
+    const JudgedKernel kernel = with_scores(f16_scores);
     FakeExecutor nan({}, [](const KernelCall&, OracleOutput& oracle,
                             CallOutcome&) { oracle.o[0] = std::nan(""); });
     return check("future_weights_are_zero",

@@ -29,18 +29,8 @@ TEST(EmitGradients, WhatALawAsksWithoutTheTruthIsShown) {
        ", and must have the same bits as call"}};
   for (const Words& row : rows) {
     const fs::path folder = fresh_folder("words");
-    const std::string emit = kReplay + row.arguments + " --emit ";
-    ASSERT_EQ(run_qkvet(emit + "c --out x.c", folder).exit, 1);
-    ASSERT_EQ(run_qkvet(emit + "py --out x.py", folder).exit, 1);
-    ASSERT_EQ(run_qkvet(emit + "npy --out x", folder).exit, 1);
-    const std::string text = compile_reproducer(folder);
-    for (const std::string& command :
-         {std::string("./reproducer"), python() + " x.py",
-          python() + " x/check.py"}) {
-      const Ran bad = run_shell(command, folder);
-      EXPECT_EQ(bad.exit, 1) << bad.out;
-      EXPECT_NE(bad.out.find(row.shown), std::string::npos) << bad.out;
-    }
+    const std::string text =
+        expect_every_kind_shows(row.arguments, row.shown, folder);
     const Ran good = run_other_kernel(text, "scalar", "scalar/plain", folder);
     EXPECT_EQ(good.exit, 0) << good.out;
     const Ran none =

@@ -114,6 +114,23 @@ void expect_shown(const std::string& out, const std::string& report) {
   ADD_FAILURE() << out << "shows nothing of" << report;
 }
 
+std::string expect_every_kind_shows(const std::string& arguments,
+                                    const std::string& shown,
+                                    const fs::path& folder) {
+  const std::string emit = kReplay + arguments + " --emit ";
+  for (const char* kind : {"c --out x.c", "py --out x.py", "npy --out x"})
+    EXPECT_EQ(run_qkvet(emit + kind, folder).exit, 1) << arguments;
+  const std::string text = compile_reproducer(folder);
+  for (const std::string& command :
+       {std::string("./reproducer"), python() + " x.py",
+        python() + " x/check.py"}) {
+    const Ran bad = run_shell(command, folder);
+    EXPECT_EQ(bad.exit, 1) << bad.out;
+    EXPECT_NE(bad.out.find(shown), std::string::npos) << bad.out;
+  }
+  return text;
+}
+
 std::string right_python(const std::string& text) {
   if (text.find("class Definition") != std::string::npos)
     return replaced(text, "return Recorded(calls)",

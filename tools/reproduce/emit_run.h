@@ -45,6 +45,12 @@ Ran run_other_kernel(const std::string& reproducer, const std::string& library,
 // two answers of the kernel against each other: the place, and one of them.
 void expect_shown(const std::string& out, const std::string& report);
 
+// C, Python and files of NumPy, written in the folder for these words of
+// replay, compiled and run: each fails, and shows this. The text of x.c.
+std::string expect_every_kind_shows(const std::string& arguments,
+                                    const std::string& shown,
+                                    const std::filesystem::path& folder);
+
 // A Python file in which what is right by its definition is in the place of
 // what is recorded.
 std::string right_python(const std::string& text);

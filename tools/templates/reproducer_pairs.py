@@ -23,3 +23,17 @@ def judge_pairs(outputs):
               f"which is {text(second[n], 0)}")
         return True
     return False
+
+
+def judge_calls(answer):
+    """Prints what is wrong of answer(call), {name: array}; the exit code."""
+    failed, all_outputs = False, []
+    for number, call in enumerate(CALLS):
+        outputs = answer(call)
+        for name, actual in outputs.items():
+            failed |= judge(place_of(number), name, call["storage"][name],
+                            call["wanted"][name], actual)
+        all_outputs.append(outputs)
+    failed |= judge_pairs(all_outputs)
+    print("FAILED" if failed else "passed")
+    return int(failed)
