@@ -4,7 +4,7 @@
 // not end. Each with a kernel of which it must not be said.
 #include <cmath>
 
-#include "diagnosis/instead/fake_faults.h"
+#include "diagnosis/fake_faults.h"
 
 namespace qkvet::diagnosis::mixture_test {
 namespace {

@@ -319,6 +319,14 @@ void add_scores_as_weights(std::vector<Description>& out) {
   add("what comes of scores less the largest one in the place of their "
       "exponentials",
       [](double score, double largest) { return score - largest; });
+  add("what comes of scores plus exponentials in the place of exponentials",
+      [](double score, double largest) {
+        return score + std::exp(score - largest);
+      });
+  add("what comes of scores times exponentials in the place of exponentials",
+      [](double score, double largest) {
+        return score * std::exp(score - largest);
+      });
 }
 
 }  // namespace qkvet::diagnosis

@@ -267,11 +267,13 @@ std::optional<Claim> claim_of_shifted_rows(const Wrongs& wrongs) {
 }
 
 std::optional<Claim> claim_of_means(const Wrongs& wrongs) {
-  const Claim claim = {
+  Claim claim = {
       "a mean of the values that its row sees, weighed by other scores",
       [](const WrongAnswer& answer, const WrongOutput& o) {
         return rows_mixed(answer, o).has_value();
       }};
+  claim.of_other_scores = true;
+  claim.is_cheap = true;
   const auto told = [](const WrongAnswer& answer, const WrongOutput& o) {
     return rows_mixed(answer, o).value_or(0);
   };

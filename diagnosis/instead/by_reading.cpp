@@ -60,7 +60,7 @@ std::optional<Predicted> summed_as(const Edit& edit, const JudgedKernel& kernel,
 }
 
 // A sum that is over other keys than its numerator.
-void add_half_read(const Reading& keys, const JudgedKernel& kernel,
+void add_half_read(const OtherReading& keys, const JudgedKernel& kernel,
                    TimeUse& time, std::vector<Description>& out) {
   out.push_back({keys.text + ", but divided by the sum over the right keys",
                  Stage::kValues,
@@ -120,7 +120,7 @@ std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
     add_formulas(rows);
   }
   std::vector<Description> out;
-  for (Reading& row : rows)
+  for (OtherReading& row : rows)
     out.push_back({std::move(row.text), row.stage,
                    [edit = std::move(row.edit), &kernel, &time](
                        const WrongAnswer& answer, const WrongOutput& output) {
@@ -137,7 +137,7 @@ std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
   add_strides(kernel, time, out);
   Readings keys;
   add_readings_of_key_sets(keys);
-  for (const Reading& row : keys) add_half_read(row, kernel, time, out);
+  for (const OtherReading& row : keys) add_half_read(row, kernel, time, out);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptions of addresses that are computed wrongly: one of q, k, v and the
-// bias read with the stride of another axis, or a stride further.
+// bias read, or o written, with the stride of another axis, or a stride
+// further.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,7 +17,8 @@ constexpr const char* kAxesOfHeads[] = {"member", "head", "token", "channel"};
 constexpr const char* kAxesOfPairs[] = {"member", "head", "row", "key"};
 using Steps = std::array<size_t, 4>;  // whose stride each axis has
 
-// What is read: the address of an element in the place of another one's.
+// What is read or written: the address of an element in the place of another
+// one's.
 struct Address {
   TensorName tensor;
   Steps steps = {0, 1, 2, 3};
@@ -34,6 +36,15 @@ void for_each_element(const TensorSpec& spec, F f) {
         for (int64_t c = 0; c < e[3]; ++c) f(Extents{b, h, t, c});
 }
 
+int64_t wrong_address(const TensorSpec& spec, const Extents& at,
+                      const Address& where) {
+  int64_t address = where.further;
+  for (size_t a = 0; a < 4; ++a)
+    address += at[a] * spec.strides[where.steps[a]] +
+               where.strides_further[a] * spec.strides[a];
+  return address;
+}
+
 // What is read; NaN at an address that no element has.
 std::vector<double> read_with_strides(const double* from,
                                       const TensorSpec& spec,
@@ -46,15 +57,47 @@ std::vector<double> read_with_strides(const double* from,
   });
   std::vector<double> out;
   for_each_element(spec, [&](const Extents& at) {
-    int64_t address = where.further;
-    for (size_t a = 0; a < 4; ++a)
-      address += at[a] * spec.strides[where.steps[a]] +
-                 where.strides_further[a] * spec.strides[a];
+    const int64_t address = wrong_address(spec, at, where);
     const int64_t element = address >= 0 && address < std::ssize(elements)
                                 ? elements[static_cast<size_t>(address)]
                                 : -1;
     out.push_back(element < 0 ? std::nan("") : from[element]);
   });
+  return out;
+}
+
+// What stands where each element should, if all are written elsewhere, one
+// behind the other; NaN where none was. `by_rows`: a row is computed in memory
+// of its own and stored from there, as half storage is.
+Predicted written_with_strides(const WrongOutput& output,
+                               const TensorSpec& spec, const Address& where,
+                               bool by_rows) {
+  const int64_t width = spec.shape[3];
+  std::vector<int64_t> elements(
+      static_cast<size_t>(by_rows ? width : spec.span()), -1);
+  Predicted out{output.right, output.bound};
+  const auto put = [&](int64_t to, int64_t address) {
+    const int64_t from = elements[static_cast<size_t>(address)];
+    const auto n = static_cast<size_t>(to);
+    out.values[n] =
+        from < 0 ? std::nan("") : output.right[static_cast<size_t>(from)];
+    if (from >= 0) out.bounds[n] = output.bound[static_cast<size_t>(from)];
+  };
+  int64_t n = 0;
+  for_each_element(spec, [&](const Extents& at) {
+    const int64_t row = spec.offset({at[0], at[1], at[2], 0});
+    const int64_t address =
+        wrong_address(spec, at, where) - (by_rows ? row : 0);
+    if (address >= 0 && address < std::ssize(elements))
+      elements[static_cast<size_t>(address)] = n;
+    if (++n % width != 0 || !by_rows) return;
+    for (int64_t c = 0; c < width; ++c) put(n - width + c, c);
+    std::fill(elements.begin(), elements.end(), -1);
+  });
+  n = 0;
+  if (!by_rows)
+    for_each_element(spec,
+                     [&](const Extents& at) { put(n++, spec.offset(at)); });
   return out;
 }
 
@@ -78,8 +121,10 @@ std::vector<TensorSpec> specs_of(const WrongAnswer& answer,
   const Case& value = answer.value();
   CallPlan plan;
   std::string why;
-  if (value.paging.size > 0 || value.append > 0 ||
-      answer.evidence->calls.size() != 1 ||
+  const bool is_in_pages =
+      (value.paging.size > 0 || value.append > 0) &&
+      (tensor == TensorName::kK || tensor == TensorName::kV);
+  if (is_in_pages || answer.evidence->calls.size() != 1 ||
       !plan_call(answer.evidence->calls[0], kernel, &plan, &why))
     return {};
   const TensorSpec given = plan.tensors[static_cast<size_t>(tensor)];
@@ -132,19 +177,53 @@ std::optional<Predicted> read_at(const Address& address,
   return std::nullopt;
 }
 
+// Two ways to write differ in few elements, so that all decide.
+bool fits_all(const Predicted& predicted, const WrongOutput& output) {
+  return std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+    return std::isnan(predicted.values[n]) ||
+           is_near(output.actual[n], predicted.values[n], predicted.bounds[n],
+                   output.dtype);
+  });
+}
+
+// The same of what is written.
+std::optional<Predicted> written_at(const Address& address,
+                                    const JudgedKernel& kernel,
+                                    const WrongAnswer& answer,
+                                    const WrongOutput& output) {
+  if (output.name != address.tensor) return std::nullopt;
+  for (const TensorSpec& spec : specs_of(answer, kernel.info, address.tensor)) {
+    if (spec.elements() != std::ssize(output.right)) continue;
+    for (const bool by_rows : {false, true}) {
+      if (by_rows && spec.strides[3] != 1) continue;
+      Predicted out = written_with_strides(output, spec, address, by_rows);
+      if (fits_all(out, output)) return out;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void add_strides(const JudgedKernel& kernel, TimeUse& time,
                  std::vector<Description>& out) {
-  const auto add = [&](const Address& address, const std::string& read) {
+  const auto add = [&](const Address& address, const std::string& how) {
+    if (address.tensor == TensorName::kO) {
+      out.push_back({"what comes of o written " + how, Stage::kOutput,
+                     [address, &kernel](const WrongAnswer& answer,
+                                        const WrongOutput& output) {
+                       return written_at(address, kernel, answer, output);
+                     },
+                     /*leaves_open=*/true});
+      return;
+    }
     const Stage stage = address.tensor == TensorName::kV      ? Stage::kValues
                         : address.tensor == TensorName::kBias ? Stage::kBias
                                                               : Stage::kScores;
     const char* name = address.tensor == TensorName::kBias
                            ? "the bias"
                            : tensor_name(address.tensor);
-    out.push_back({std::string("what comes of ") + name + " read " + read,
-                   stage,
+    out.push_back({std::string("what comes of ") + name + " read " + how, stage,
                    [address, &kernel, &time](const WrongAnswer& answer,
                                              const WrongOutput& output) {
                      return read_at(address, kernel, time, answer, output);
@@ -152,7 +231,8 @@ void add_strides(const JudgedKernel& kernel, TimeUse& time,
                    /*leaves_open=*/true});
   };
   for (const TensorName tensor :
-       {TensorName::kQ, TensorName::kK, TensorName::kV, TensorName::kBias}) {
+       {TensorName::kQ, TensorName::kK, TensorName::kV, TensorName::kBias,
+        TensorName::kO}) {
     const auto& axes =
         tensor == TensorName::kBias ? kAxesOfPairs : kAxesOfHeads;
     add({tensor, {0, 1, 2, 3}, 1}, "one element behind the right one");

@@ -27,6 +27,8 @@ struct Claim {
   // True by chance of what is something else now and then, such as memory that
   // held NaN: held against more answers than the others.
   bool is_cheap = false;
+  // Of what a row sees, by other scores than the right ones.
+  bool of_other_scores = false;
 };
 
 std::vector<Claim> claims_of_one_number(const Wrongs& wrongs);

@@ -16,9 +16,33 @@ constexpr uint64_t kInsteadSeed = 0x494E;  // any: every diagnosis asks the same
 // Multiplications (work_of) of one case.
 constexpr int64_t kMostWorkOfCase = 300'000;
 // Stories that are read back, and what they may cost.
-constexpr int kMostOfStorage = 8;
+constexpr int kMostOfStorage = 20;
 constexpr size_t kEnoughOfStorage = 5;
 constexpr int kCallsLeftToAnswers = 60;
+
+// What a case's answer is right or wrong by. Of dropout agreement says nothing.
+const Law& law_of_answers(const Case& value) {
+  return value.subject() == Subject::kAttention && value.dropout
+             ? *find_law("dropout_agrees_with_oracle")
+             : agreement_about(value.subject());
+}
+
+// A cache may be right but for what a law puts into a story, such as forks: its
+// cases with those commands, which agreement is asked about then.
+void ask_with_commands_of_law(const Failure& failure, const FailsWhere& where,
+                              uint64_t seed, int count, Collector& collector) {
+  const Law& law = *failure.law;
+  if (where.setting && &where.setting->law() == &law)
+    for (const Case& value : fresh_cases(where.hypothesis, *where.setting,
+                                         {failure.smallest}, seed, count / 2))
+      if (where.hypothesis.predicts_failure(where.setting->values(value)))
+        collector.ask_with_commands_of(law, value);
+  const auto first = static_cast<int>(seed % 1000);
+  for (int n = 1; n <= count / 2 && !collector.is_full(); ++n)
+    collector.ask_with_commands_of(
+        law, nearby_case(law, n % 2 == 0 ? failure.smallest : failure.found,
+                         first + n));
+}
 
 // What goes beyond a tensor in one placement of it alone.
 void ask_of_memory(const Failure& failure, Witness& witness,
@@ -40,10 +64,16 @@ void Collector::ask(const Case& value) {
     return;
   ++asked_;
   if (value.subject() == Subject::kCache) ask_of_storage(value);
-  auto evidence = witness_.ask(agreement_about(value.subject()), value);
+  auto evidence = witness_.ask(law_of_answers(value), value);
   note_touch(evidence.get());
   auto wrong = wrong_answer(std::move(evidence), kernel_);
   if (wrong) answers_.push_back(std::move(*wrong));
+}
+
+void Collector::ask_with_commands_of(const Law& law, const Case& value) {
+  if (is_full()) return;
+  if (const auto story = with_commands_of_law(law, value, witness_))
+    ask(*story);
 }
 
 // What is stored is told by tokens of which no two are alike.
@@ -66,8 +96,10 @@ void Collector::ask_of_storage(const Case& value) {
 void Collector::note_touch(const Evidence* evidence) {
   if (evidence == nullptr || !evidence->failed()) return;
   hung_ += evidence->judgement.kind == FailureKind::kHang;
-  if (Facts facts = facts_of_calls(*evidence, kernel_); !facts.empty())
+  if (Facts facts = facts_of_calls(*evidence, kernel_); !facts.empty()) {
     ends_.push_back(std::move(facts));
+    stories_ended_ += evidence->value().subject() == Subject::kCache;
+  }
   const bool is_dead = evidence->judgement.kind == FailureKind::kMemory ||
                        evidence->judgement.kind == FailureKind::kCrash;
   const auto tensor = touched_outside(*evidence);
@@ -88,7 +120,7 @@ std::vector<WrongAnswer> Collector::take() {
 
 void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
                int count, Collector& collector) {
-  const Law& agreement = agreement_about(failure.law->domain.subject);
+  const Law& agreement = law_of_answers(failure.smallest);
   std::vector<Case> failing;
   if (const auto known = parse_case(where.nearest_failure); known.value)
     failing.push_back(*known.value);
@@ -98,6 +130,9 @@ void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
       if (where.hypothesis.predicts_failure(where.setting->values(value)))
         collector.ask(value);
   for (const Case& value : failing) collector.ask(value);
+  if (failure.law->domain.subject == Subject::kCache &&
+      failure.law != &agreement)
+    ask_with_commands_of_law(failure, where, seed, count, collector);
   const auto first = static_cast<int>(seed % 1000);
   for (int n = 1; n <= count && !collector.is_full(); ++n)
     collector.ask(nearby_case(

@@ -16,6 +16,8 @@ inline constexpr size_t kMostAnswers = 10;
 inline constexpr int kMostAsked = 48;
 // Each costs as much as a hundred that end.
 inline constexpr int kMostHung = 12;
+// Of stories that end in a call, whose calls are many.
+inline constexpr int kMostStoriesEnded = 24;
 // Without so many failing cases nothing is said.
 inline constexpr int kFewestCases = 3;
 
@@ -30,9 +32,11 @@ class Collector {
 
   bool is_full() const {
     return answers_.size() >= most_answers_ || asked_ >= most_asked_ ||
-           hung_ >= kMostHung;
+           hung_ >= kMostHung || stories_ended_ >= kMostStoriesEnded;
   }
   void ask(const Case& value);
+  // Of a cache: the story with what the law puts into it.
+  void ask_with_commands_of(const Law& law, const Case& value);
   // Of any law.
   void note_touch(const Evidence* evidence);
   const std::vector<Touch>& touches() const { return touches_; }
@@ -55,6 +59,7 @@ class Collector {
   std::vector<Facts> ends_, stored_;
   int asked_of_storage_ = 0;
   int hung_ = 0;
+  int stories_ended_ = 0;
   int asked_ = 0;
 };
 

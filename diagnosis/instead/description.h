@@ -73,6 +73,12 @@ std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
                                                  TimeUse& time,
                                                  Subject subject);
 
+// by_dropout.cpp: o with the mask that the answer shows, and its bound; nothing
+// where it is not derived. And o with other masks and factors.
+std::optional<Predicted> right_with_dropout(const WrongAnswer& answer,
+                                            const JudgedKernel& kernel);
+std::vector<Description> descriptions_of_dropout(const JudgedKernel& kernel);
+
 // by_formula.cpp: of o, rows that are weighed by scores.
 void add_scores_as_weights(std::vector<Description>& out);
 

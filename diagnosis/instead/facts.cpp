@@ -244,6 +244,7 @@ class ReadBack {
     const double* end = row + (keys ? s_.d : s_.dv);
     say(std::all_of(row, end, [](double x) { return x == 0; }), "zeros");
     say(!of_own && !of_other && !of_head, "what no token was given");
+    say(!of_own, "those of no token of the sequence");
     return said;
   }
 

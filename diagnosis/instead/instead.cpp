@@ -22,8 +22,14 @@ constexpr size_t kMostFurther = 16;
 constexpr int kMostFurtherAsked = 40;
 // As many times more where what is said is cheap.
 constexpr int kMoreOfCheap = 3;
+// One of so many, and another answer, is now and then.
+constexpr int kFewBeside = 8;
 // Cases that end in a call, of which so many need no further one.
 constexpr int kEnoughAlone = 10;
+
+int calls_of(Subject subject) {
+  return subject == Subject::kCache ? kCallsOfStory : 1;
+}
 
 // "dk and dv"
 std::string listed(const std::vector<std::string>& names) {
@@ -91,7 +97,9 @@ Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
         return output == nullptr || is_moved_around(*output);
       });
   const Stage probed =
-      is_moved ? Stage::kUnknown : probed_stage(answers, *witness);
+      is_moved
+          ? Stage::kUnknown
+          : probed_stage(answers, *witness, o != nullptr && o->of_other_scores);
   Stage stage = Stage::kUnknown;
   for (const Stage one : {told, probed, touched}) {
     if (one == Stage::kUnknown || one == stage) continue;
@@ -190,6 +198,7 @@ void describe(const std::vector<WrongAnswer>& answers,
     out.stage = claim->stage;
     out.is_true_of = claim->is_true_of;
     out.is_cheap = claim->is_cheap;
+    out.of_other_scores = claim->of_other_scores;
   }
   describe_as_others(answers, instead);
   if (search.has_ended() && instead.left_out.empty())
@@ -304,7 +313,7 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   Instead instead;
   const Subject subject = failure.law->domain.subject;
   Witness witness(kernel.judged, kernel.index, executor, time,
-                  kMostInsteadCalls - kMostCallsAgain);
+                  (kMostInsteadCalls - kMostCallsAgain) * calls_of(subject));
   const bool is_row = subject == Subject::kAttention;
   if (!is_row && subject != Subject::kBackward && answered == nullptr)
     instead.stage = stage_of_other_subject(failure, where, witness);
@@ -313,9 +322,13 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   std::vector<WrongAnswer> answers =
       of_one_kind(collector.take(), &instead.outputs);
   instead.cases = static_cast<int>(answers.size());
-  // Where other stories give numbers memory decides whether one ends, and how.
-  if (subject != Subject::kCache || answers.empty())
+  // Where other stories give numbers, not now and then alone, memory decides
+  // whether one ends, and how.
+  const auto ended = std::ssize(collector.ends());
+  if (subject != Subject::kCache || kFewBeside * instead.cases <= ended)
     instead.end = said_of(collector.ends());
+  if (subject == Subject::kCache)
+    instead.end.of = static_cast<int>(ended) + instead.cases;
   instead.stored = said_of(collector.stored());
   if (witness.is_too_slow()) instead.left_out = "calls take too long";
   if (instead.cases < kFewestCases) {
@@ -348,6 +361,8 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
     instead.stage = told_of_layer(instead);
   else if (is_row && is_of_empty_rows)
     instead.stage = Stage::kEmptyRows;
+  else if (is_row && !answers[0].kept.empty())
+    instead.stage = stage_of_dropout(failure, witness);
   else if (is_row)
     instead.stage = stage_of(instead, answers, collector.touches(),
                              answered == nullptr ? &witness : nullptr);
@@ -359,7 +374,8 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
                            const FailsWhere& where,
                            const KernelUnderTest& kernel, Executor& executor,
                            TimeUse& time, uint64_t seed, int count) {
-  Witness witness(kernel.judged, kernel.index, executor, time, count);
+  Witness witness(kernel.judged, kernel.index, executor, time,
+                  count * calls_of(failure.law->domain.subject));
   Collector collector(kernel, witness);
   ask_fresh(failure, where, seed, count, collector);
   InsteadScore score;
@@ -384,7 +400,7 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
 void OutputInstead::say_nothing() {
   text.clear();
   is_true_of = nullptr;
-  is_cheap = false;
+  is_cheap = of_other_scores = false;
   stage = Stage::kUnknown;
 }
 
@@ -423,9 +439,12 @@ std::string Instead::text() const {
                              counts);
   }
   const auto add = [&](const FactInstead& fact) {
-    if (!fact.text.empty())
-      out += fmt::format("{}In all of {} failing cases {}.",
-                         out.empty() ? "" : " ", fact.cases, fact.text);
+    if (fact.text.empty()) return;
+    const bool is_of_all = fact.cases >= fact.of;
+    out +=
+        fmt::format("{}In {} of {} failing cases {}.", out.empty() ? "" : " ",
+                    is_of_all ? "all" : std::to_string(fact.cases),
+                    std::max(fact.cases, fact.of), fact.text);
   };
   add(stored);
   add(end);

@@ -17,6 +17,9 @@ namespace qkvet::diagnosis {
 // The most calls that are made to find it, and of these to ask the same again.
 inline constexpr int kMostInsteadCalls = 360;
 inline constexpr int kMostCallsAgain = 140;
+// A case of a cache is a story, of a small call for each command and more where
+// it is read back.
+inline constexpr int kCallsOfStory = 8;
 
 // Of one output.
 struct OutputInstead {
@@ -34,7 +37,8 @@ struct OutputInstead {
       is_true_of;
 
   int held_against = 0;   // further answers
-  bool is_cheap = false;  // as Claim::is_cheap
+  bool is_cheap = false;  // as those of a Claim
+  bool of_other_scores = false;
 
   void say_nothing();
   // Null: it is right there, or not returned.
@@ -45,6 +49,7 @@ struct OutputInstead {
 struct FactInstead {
   std::string text;  // "in `append` the process ends"; "": nothing of all
   int cases = 0;
+  int of = 0;  // so many failed, if others gave numbers; or fewer: all show it
 };
 
 struct Instead {
@@ -92,7 +97,8 @@ struct Touch {
 
 // The stage that probes show: the same calls with q = 0, with V = 1, with V
 // one-hot, so that the output is the weights, and without an option.
-Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness);
+Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness,
+                   bool of_other_scores = false);
 // The stage that reads or writes what was gone beyond, if it is one.
 Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness);
 // The values, where a case with dropout fails and those like it are right

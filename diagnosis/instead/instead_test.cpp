@@ -10,8 +10,8 @@
 #include <numbers>
 
 #include "core/base/philox.h"
+#include "diagnosis/fake_faults.h"
 #include "diagnosis/instead/claims.h"
-#include "diagnosis/instead/fake_faults.h"
 
 namespace qkvet::diagnosis::instead_test {
 namespace {

@@ -5,7 +5,7 @@
 // rows alone which see a key.
 #include <cmath>
 
-#include "diagnosis/instead/fake_faults.h"
+#include "diagnosis/fake_faults.h"
 #include "reference/attention/plain_rope.h"
 
 namespace qkvet::diagnosis::instead_test {
@@ -133,6 +133,192 @@ const Fault kTurned[] = {
 
 TEST(Instead, WhatIsTurnedIsMeasured) {
   for (const Fault& fault : kTurned) expect_said(fault);
+}
+
+// --- other weights, rows of keys, masks of dropout and places of o
+
+// o = sum_j w_j v_j / divisor, of every row that sees a key; w_j by number of
+// the pair [B,H,Tq,Tk]. Of calls without pages.
+template <class Weight>
+void weigh_otherwise(const KernelCall& call, OracleOutput& out, Weight weight,
+                     bool normalises) {
+  const Shape& s = call.shape;
+  if (call.page_size > 0 || s.Tk == 0) return;
+  const auto v = stored_as_doubles(call.v, s.v_elements(), call.kv_dtype);
+  for (int64_t row = 0; row < s.lse_elements(); ++row) {
+    if (out.visible[static_cast<size_t>(row)] == 0) continue;
+    const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+    const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
+    double sum = 0;
+    std::vector<double> o(static_cast<size_t>(s.dv));
+    for (int64_t j = 0; j < s.Tk; ++j) {
+      const double w = weight(row * s.Tk + j);
+      sum += w;
+      for (int64_t c = 0; w != 0 && c < s.dv; ++c)
+        o[static_cast<size_t>(c)] +=
+            w * v[static_cast<size_t>((kv * s.Tk + j) * s.dv + c)];
+    }
+    for (int64_t c = 0; c < s.dv; ++c)
+      out.o[static_cast<size_t>(row * s.dv + c)] =
+          o[static_cast<size_t>(c)] / (normalises ? sum : 1);
+  }
+}
+
+void weigh_by_scores_plus_exponentials(const KernelCall& call,
+                                       OracleOutput& out, CallOutcome&) {
+  if (call.sink != nullptr) return;
+  const auto keys = static_cast<size_t>(call.shape.Tk);
+  weigh_otherwise(
+      call, out,
+      [&](int64_t n) {
+        const auto pair = static_cast<size_t>(n);
+        if (out.sees[pair] == 0) return 0.0;
+        const auto begin =
+            out.weights.begin() + static_cast<ptrdiff_t>(pair / keys * keys);
+        const double largest = *std::max_element(begin, begin + call.shape.Tk);
+        return std::log(out.weights[pair]) + out.lse[pair / keys] +
+               out.weights[pair] / largest;
+      },
+      /*normalises=*/true);
+}
+
+// Each element is stored behind its place.
+void write_one_further(const KernelCall&, OracleOutput& out, CallOutcome&) {
+  if (out.o.empty()) return;
+  out.o.insert(out.o.begin(), std::nan(""));
+  out.o.pop_back();
+}
+
+const Fault kElsewhere[] = {
+    {"what comes of scores plus exponentials in the place of exponentials",
+     // Its lse and weights are right.
+     Stage::kValues,
+     {},
+     weigh_by_scores_plus_exponentials},
+    {"what comes of the keys that the first of its 4 rows sees",
+     Stage::kKeys,
+     [kept = std::make_shared<std::vector<std::vector<uint8_t>>>()](
+         KernelCall&, Problem& p) {
+       if (p.slopes != nullptr || p.listed.keys != nullptr) return;
+       const OracleOutput known = plain_forward(p);
+       const Shape& s = p.shape;
+       std::vector<uint8_t> mask;
+       for (int64_t n = 0; n < s.weights_elements(); ++n) {
+         const int64_t back = n / s.Tk % s.Tq % 4;
+         mask.push_back(known.sees[static_cast<size_t>(n - back * s.Tk)]);
+       }
+       kept->push_back(std::move(mask));
+       p.mask = kept->back().data();
+       p.causal = Causal::kNone;
+       p.window.reset();
+     },
+     {}},
+    {"what comes of o written one element behind the right one",
+     Stage::kOutput,
+     {},
+     write_one_further}};
+
+TEST(Instead, WhatIsTakenFromElsewhereIsSaid) {
+  for (const Fault& fault : kElsewhere) expect_said(fault);
+}
+
+double kept_share(const KernelCall& call) {
+  return call.dropout ? 1 - static_cast<double>(call.dropout->p) : 1;
+}
+
+const Fault kOfDropout[] = {
+    {"what comes of the kept weights without their factor 1 / (1 - p)",
+     Stage::kValues,
+     {},
+     [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+       for (double& o : out.o) o *= kept_share(call);
+     }},
+    {"what comes of the kept weights divided by 1 / (1 - p)",
+     Stage::kValues,
+     {},
+     [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+       for (double& o : out.o) o *= kept_share(call) * kept_share(call);
+     }},
+    {"what comes without dropout",
+     Stage::kValues,
+     {},
+     [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+       if (call.dropout)
+         weigh_otherwise(
+             call, out,
+             [&](int64_t n) { return out.weights[static_cast<size_t>(n)]; },
+             /*normalises=*/false);
+     }},
+    {"what comes of weights that are dropped in front of the normalisation",
+     Stage::kValues,
+     {},
+     [](const KernelCall& call, OracleOutput& out, CallOutcome& outcome) {
+       const auto& mask = outcome.dropout_mask;
+       if (call.dropout && !mask.empty() && call.sink == nullptr)
+         weigh_otherwise(
+             call, out,
+             [&](int64_t n) {
+               const auto pair = static_cast<size_t>(n);
+               return mask[pair] == std::byte{0} ? 0 : out.weights[pair];
+             },
+             /*normalises=*/true);
+     }},
+    {"what comes with the dropout mask of row 0",
+     Stage::kValues,
+     {},
+     [](const KernelCall& call, OracleOutput& out, CallOutcome& outcome) {
+       const auto& mask = outcome.dropout_mask;
+       const Shape& s = call.shape;
+       if (call.dropout && !mask.empty())
+         weigh_otherwise(
+             call, out,
+             [&](int64_t n) {
+               const auto of = static_cast<size_t>(
+                   n / (s.Tq * s.Tk) * (s.Tq * s.Tk) + n % s.Tk);
+               return mask[of] == std::byte{0}
+                          ? 0
+                          : out.weights[static_cast<size_t>(n)] /
+                                kept_share(call);
+             },
+             /*normalises=*/false);
+     }}};
+
+TEST(Instead, WhatDropoutIsInsteadIsSaid) {
+  for (const Fault& fault : kOfDropout) {
+    const Looked looked =
+        look(fault, nullptr, 4000, "dropout_agrees_with_oracle");
+    ASSERT_TRUE(looked.failure) << fault.text;
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr) << fault.text;
+    EXPECT_EQ(o->text, fault.text);
+    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault.stage))
+        << fault.text;
+    EXPECT_GT(looked.score.all, 3) << fault.text;
+    EXPECT_EQ(looked.score.right, looked.score.all) << fault.text;
+  }
+}
+
+// A factor that is none of dropout's, and one for each element.
+TEST(Instead, WhatIsNoneOfDropoutIsNotSaidOfIt) {
+  const Fault of_number{
+      "", Stage::kValues, {}, each_o([](double o) { return 1.37 * o; })};
+  const Fault of_none{"",
+                      Stage::kValues,
+                      {},
+                      [](const KernelCall&, OracleOutput& out, CallOutcome&) {
+                        for (size_t n = 0; n < out.o.size(); ++n)
+                          out.o[n] *= 3 + std::sin(static_cast<double>(7 * n));
+                      }};
+  for (const Fault* fault : {&of_number, &of_none}) {
+    const Looked looked =
+        look(*fault, nullptr, 4000, "dropout_agrees_with_oracle");
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text.find("dropout"), std::string::npos) << o->text;
+    EXPECT_EQ(o->text.find("kept"), std::string::npos) << o->text;
+    EXPECT_EQ(o->text.empty(), fault == &of_none) << o->text;
+  }
 }
 
 // Two numbers at once are none of them.

@@ -102,7 +102,9 @@ class OutputSearch {
     for (const Claim& one : measured)
       if (is_true(one)) return one;
     if (name != TensorName::kO && name != TensorName::kLse) return std::nullopt;
-    if (has_ended() || wrongs[0].first->truth == nullptr) return std::nullopt;
+    if (has_ended() || wrongs[0].first->truth == nullptr ||
+        !wrongs[0].first->kept.empty())
+      return std::nullopt;
     if (auto one = claim_of_measure(wrongs, kernel_.judged, time_,
                                     kMostReadingWork - work_))
       return one;
@@ -116,12 +118,17 @@ class OutputSearch {
   }
 
   std::optional<Claim> by_description(TensorName name, const Wrongs& wrongs) {
-    std::vector<Description> all = descriptions_by_number(name);
+    const bool has_dropout = !wrongs[0].first->kept.empty();
+    std::vector<Description> all;
+    if (has_dropout && name == TensorName::kO)
+      all = descriptions_of_dropout(kernel_.judged);
+    for (Description& one : descriptions_by_number(name))
+      all.push_back(std::move(one));
     const Subject subject = wrongs[0].first->evidence->value().subject();
     if (subject == Subject::kLayer)
       for (Description& one : descriptions_of_layers(kernel_.judged, name))
         all.push_back(std::move(one));
-    if (name == TensorName::kO || name == TensorName::kLse)
+    if (!has_dropout && (name == TensorName::kO || name == TensorName::kLse))
       for (Description& one :
            descriptions_by_reading(kernel_.judged, time_, subject))
         all.push_back(std::move(one));

@@ -45,12 +45,12 @@ class Room {
 // Leaves the problem as it is where it has nothing to edit.
 using Edit = std::function<void(Problem& problem, Room& room)>;
 
-struct Reading {
+struct OtherReading {
   std::string text;
   Stage stage;
   Edit edit;
 };
-using Readings = std::vector<Reading>;
+using Readings = std::vector<OtherReading>;
 
 // What the oracle makes of it: of o, with lse and the weights, or of lse.
 std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,

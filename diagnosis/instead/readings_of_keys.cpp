@@ -48,8 +48,8 @@ void see_but(Problem& p, Room& room, int64_t from, int64_t to) {
 
 // The keys that another row sees, [B,H,Tq] for [B,H,Tq]; outside: those of its
 // own.
-void see_as_another(Problem& p, Room& room,
-                    void (*other)(int64_t& b, int64_t& h, int64_t& i)) {
+using OtherRow = std::function<void(int64_t& b, int64_t& h, int64_t& i)>;
+void see_as_another(Problem& p, Room& room, const OtherRow& other) {
   const OracleOutput known = plain_forward(p);
   const Shape& s = p.shape;
   std::vector<uint8_t> mask;
@@ -70,12 +70,12 @@ void see_as_another(Problem& p, Room& room,
 }
 
 void add_rows_of_keys(Readings& rows) {
-  using Other = void (*)(int64_t & b, int64_t & h, int64_t & i);
-  const auto add = [&rows](const char* whose, Other other) {
-    rows.push_back(
-        {std::string("what comes of the keys that ") + whose + " sees",
-         Stage::kKeys,
-         [other](Problem& p, Room& room) { see_as_another(p, room, other); }});
+  const auto add = [&rows](const std::string& whose, OtherRow other) {
+    rows.push_back({"what comes of the keys that " + whose + " sees",
+                    Stage::kKeys,
+                    [other = std::move(other)](Problem& p, Room& room) {
+                      see_as_another(p, room, other);
+                    }});
   };
   add("row 0", [](int64_t&, int64_t&, int64_t& i) { i = 0; });
   add("the row in front", [](int64_t&, int64_t&, int64_t& i) { --i; });
@@ -88,6 +88,14 @@ void add_rows_of_keys(Readings& rows) {
       [](int64_t& b, int64_t& h, int64_t&) { std::swap(b, h); });
   add("the row with member and row exchanged",
       [](int64_t& b, int64_t&, int64_t& i) { std::swap(b, i); });
+  // Rows that a kernel takes together.
+  for (const int64_t tile : {2, 4, 6, 8, 16, 32, 64, 128}) {
+    const std::string of_tile = " of its " + std::to_string(tile) + " rows";
+    add("the first" + of_tile,
+        [tile](int64_t&, int64_t&, int64_t& i) { i -= i % tile; });
+    add("the last" + of_tile,
+        [tile](int64_t&, int64_t&, int64_t& i) { i += tile - 1 - i % tile; });
+  }
 }
 
 // `times` as often as once, by a bias; only where that is added last.

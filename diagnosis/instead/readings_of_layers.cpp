@@ -306,7 +306,7 @@ class LayerDescriptions {
     add_readings_of_scores(rows);
     add_readings_of_keys(rows);
     add_readings_of_places(rows);
-    for (Reading& row : rows)
+    for (OtherReading& row : rows)
       all_.push_back(
           {row.text, Stage::kInLayer,
            [edit = row.edit, kernel = kernel_](const WrongAnswer& answer,

@@ -81,9 +81,11 @@ enum class Beside : uint8_t { kUnknown, kRight, kWrong };
 
 class StageProbes {
  public:
-  StageProbes(std::vector<const WrongAnswer*> asked, Witness& witness)
+  StageProbes(std::vector<const WrongAnswer*> asked, Witness& witness,
+              bool of_other_scores)
       : asked_(std::move(asked)),
         witness_(witness),
+        of_other_scores_(of_other_scores),
         lse_(beside(TensorName::kLse)),
         weights_(beside(TensorName::kWeights)) {}
 
@@ -105,6 +107,8 @@ class StageProbes {
     if (without_scores_.are_all_right()) {
       if (of_ones_.are_all_wrong()) return Stage::kSoftmax;
       if (!of_ones_.are_all_right()) return Stage::kUnknown;
+      // Means of what each row sees are no answers of another row.
+      if (of_other_scores_ && lse_ == Beside::kWrong) return Stage::kScores;
       // Rows that answer for each other are right where all scores are equal,
       // like rows of wrong scores; with one query for all they stay so.
       return with_data_of(TensorName::kQ, RecipeKind::kEqual).wrong >=
@@ -326,6 +330,7 @@ class StageProbes {
 
   std::vector<const WrongAnswer*> asked_;
   Witness& witness_;
+  bool of_other_scores_;
   Beside lse_, weights_;
   Probe without_scores_, of_ones_;
 };
@@ -348,7 +353,8 @@ bool is_constant_apart(const std::vector<WrongAnswer>& answers) {
 
 }  // namespace
 
-Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness) {
+Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness,
+                   bool of_other_scores) {
   std::vector<const WrongAnswer*> asked;
   int wrong_lse = 0, wrong_weights = 0;
   for (const WrongAnswer& answer : answers) {
@@ -362,7 +368,7 @@ Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness) {
     return is_constant_apart(answers) ? Stage::kUnknown : Stage::kLse;
   if (asked.empty()) return wrong_lse == 0 ? Stage::kOutput : Stage::kUnknown;
   if (asked.size() < kFewestProbed) return Stage::kUnknown;
-  return StageProbes(std::move(asked), witness).stage();
+  return StageProbes(std::move(asked), witness, of_other_scores).stage();
 }
 
 Stage stage_of_dropout(const Failure& failure, Witness& witness) {

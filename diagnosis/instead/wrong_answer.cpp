@@ -7,11 +7,14 @@
 
 #include "core/base/half.h"
 #include "core/door/call_plan.h"
+#include "diagnosis/instead/description.h"
 #include "diagnosis/instead/wrong_layer.h"
+#include "properties/calls/dropout_calls.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/empty_row.h"
 #include "properties/judging/gradient_answer.h"
+#include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
 namespace {
@@ -77,7 +80,9 @@ void find_empty_rows(const JudgedKernel& kernel, WrongAnswer& answer) {
     add(TensorName::kLse, 1, lse_dtype(value.o_dtype), -INFINITY);
 }
 
-void find_in_attention(const JudgedKernel& kernel, WrongAnswer& answer) {
+// `right_o`: o and its bound, where they are not those of the truth.
+void find_in_attention(const JudgedKernel& kernel, WrongAnswer& answer,
+                       const Predicted* right_o = nullptr) {
   const CallOutcome& outcome = answer.outcome();
   const Truth& truth = *answer.truth;
   const Case& value = answer.value();
@@ -97,7 +102,9 @@ void find_in_attention(const JudgedKernel& kernel, WrongAnswer& answer) {
       find_wrong(counts, output);
     keep_wrong(std::move(output), answer);
   };
-  add(TensorName::kO, s.dv, value.o_dtype, truth.oracle.o, truth.bound->o);
+  add(TensorName::kO, s.dv, value.o_dtype,
+      right_o != nullptr ? right_o->values : truth.oracle.o,
+      right_o != nullptr ? right_o->bounds : truth.bound->o);
   add(TensorName::kLse, 1, lse_dtype(value.o_dtype), truth.oracle.lse,
       truth.bound->lse);
   add(TensorName::kWeights, s.Tk, value.o_dtype, truth.oracle.weights,
@@ -120,6 +127,30 @@ void find_in_calls(const JudgedKernel& kernel, WrongAnswer& answer) {
     find_in_attention(kernel, answer);
     if (!answer.outputs.empty()) return;
   }
+}
+
+// The calls that show the mask, and the call itself behind them.
+void find_beside_dropout(const JudgedKernel& kernel, WrongAnswer& answer) {
+  const Evidence& evidence = *answer.evidence;
+  // The definition in double is no finer than f64.
+  if (answer.value().o_dtype == Dtype::kF64) return;
+  std::vector<CallView> views;
+  for (size_t n = 0; n < evidence.outcomes.size(); ++n) {
+    const CaseWork::WholeCall whole = evidence.work->whole_call(kernel, n);
+    views.push_back(
+        {&whole.planned, &whole.inputs, &evidence.outcomes[n], nullptr});
+    answer.truth = whole.truth;
+    answer.inputs = &whole.inputs;
+  }
+  answer.call = views.size() - 1;
+  if (answer.truth == nullptr) return;
+  Judgement judgement;
+  auto kept = kept_by({evidence.value(), kernel.info, kernel.model, views}, 0,
+                      judgement);
+  if (!kept || kept->empty()) return;
+  answer.kept = std::move(*kept);
+  const auto right = right_with_dropout(answer, kernel);
+  if (right) find_in_attention(kernel, answer, &*right);
 }
 
 void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
@@ -211,7 +242,11 @@ std::optional<WrongAnswer> wrong_answer(std::unique_ptr<Evidence> evidence,
   const Subject subject = evidence->value().subject();
   const bool is_story = subject == Subject::kCache;
   const bool is_of_calls = is_story || subject == Subject::kMerge;
-  if (evidence->outcomes.size() != 1 && !is_of_calls) return std::nullopt;
+  const bool is_of_dropout = subject == Subject::kAttention &&
+                             evidence->value().dropout &&
+                             evidence->law != &agreement_about(subject);
+  if (evidence->outcomes.size() != 1 && !is_of_calls && !is_of_dropout)
+    return std::nullopt;
   bool is_unwritten = false;
   for (const CallOutcome& one : evidence->outcomes) {
     is_unwritten |= one.unwritten.has_value();
@@ -230,7 +265,9 @@ std::optional<WrongAnswer> wrong_answer(std::unique_ptr<Evidence> evidence,
     answer.asked = &answer.evidence->value();
     answer.inputs = &answer.evidence->work->own_inputs();
   }
-  if (subject == Subject::kAttention) {
+  if (is_of_dropout) {
+    find_beside_dropout(kernel, answer);
+  } else if (subject == Subject::kAttention) {
     answer.truth = answer.evidence->work->whole_call(kernel, 0).truth;
     if (answer.truth != nullptr) find_in_attention(kernel, answer);
   }

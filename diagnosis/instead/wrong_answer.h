@@ -36,6 +36,9 @@ struct WrongAnswer {
   std::vector<WrongOutput> empty_rows;
   // As they were returned, right or wrong, packed; empty if they were not.
   std::vector<double> lse, weights;
+  // Of a call with dropout, which weights it says that it kept, [B,H,Tq,Tk];
+  // empty of others. The truth is that without dropout.
+  std::vector<uint8_t> kept;
 
   // Which of the calls it is that went wrong first, what that is about, and the
   // data: of a story those of a step, with the whole history as keys.
@@ -68,8 +71,8 @@ bool is_near(double actual, double predicted, double bound, Dtype dtype);
 // input; nothing where no call did, or nobody knows which.
 std::optional<TensorName> touched_outside(const Evidence& evidence);
 
-// Of a case of agreement that failed by its numbers alone, or by what is not
-// written; nothing of all others.
+// Of a case of agreement, or with dropout of the law about that, which failed
+// by its numbers alone, or by what is not written; nothing of all others.
 std::optional<WrongAnswer> wrong_answer(std::unique_ptr<Evidence> evidence,
                                         const JudgedKernel& kernel);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that are made up for tests of descriptions: the right one, asked or
 // answering otherwise.
-#ifndef QKVET_DIAGNOSIS_INSTEAD_FAKE_FAULTS_H_
-#define QKVET_DIAGNOSIS_INSTEAD_FAKE_FAULTS_H_
+#ifndef QKVET_DIAGNOSIS_FAKE_FAULTS_H_
+#define QKVET_DIAGNOSIS_FAKE_FAULTS_H_
 
 #include <gtest/gtest.h>
 
@@ -106,4 +106,4 @@ inline void expect_said(const Fault& fault) {
 
 }  // namespace qkvet::diagnosis::instead_test
 
-#endif  // QKVET_DIAGNOSIS_INSTEAD_FAKE_FAULTS_H_
+#endif  // QKVET_DIAGNOSIS_FAKE_FAULTS_H_
