@@ -58,6 +58,16 @@ def scores(call, t, q, k, place):
         seen &= at - j <= call["window_left"]
     if call["window_right"] >= 0:
         seen &= j - at <= call["window_right"]
+    for begin, end in t["full_ranges"][b] if "full_ranges" in t else ():
+        seen |= (begin <= at) & (at < end) & (begin <= j) & (j < end)
+    if call.get("chunk", 0) > 0:
+        seen &= j // call["chunk"] == at // call["chunk"]
+    if "segments_q" in t:
+        own = t["segments_q"][b, rows, None]
+        seen &= (own == t["segments_k"][b, keys]) & (own >= 0)
+    if "tree_mask" in t:
+        tree = t["tree_mask"][b, rows][:, max(Lq - Lk, 0):Lq]
+        seen[:, max(Lk - Lq, 0):] &= tree != 0
     s = q.dtype.type(call["scale"]) * (q @ k.T)
     slope = np.ones_like(s)
     if call["softcap"] > 0:

@@ -84,7 +84,8 @@ static qkvet_status supports(const qkvet_kernel* self,
       &a.cu_seqlens_k,  &a.block_table, &a.page_indptr,  &a.page_indices,
       &a.last_page_len, &a.k_new,       &a.v_new,        &a.q_scale,
       &a.k_scale,       &a.v_scale,     &a.dropout_mask, &a.key_indices,
-      &a.topk_length};
+      &a.topk_length,   &a.segments_q,  &a.segments_k,   &a.full_ranges,
+      &a.tree_mask};
   const qkvet_tensor* const used[] = {&a.q, &a.k, &a.v, &a.o};
   (void)self;
   for (size_t i = sizeof *args; i < args->struct_size; ++i)
@@ -92,7 +93,8 @@ static qkvet_status supports(const qkvet_kernel* self,
       return no(why, "an argument is too new for this kernel");
   for (size_t n = 0; n < sizeof unknown / sizeof unknown[0]; ++n)
     if (unknown[n]->ndim != 0) return no(why, "only q, k, v, o and lse");
-  if (a.has_window || a.softcap > 0 || a.rope || a.dropout_p > 0)
+  if (a.has_window || a.softcap > 0 || a.rope || a.dropout_p > 0 ||
+      a.chunk != 0)
     return no(why, "no windows, softcap, rope or dropout");
   for (size_t n = 0; n < sizeof used / sizeof used[0]; ++n) {
     if (used[n]->ndim != 4 || used[n]->dtype.code != QKVET_DTYPE_FLOAT ||

@@ -127,8 +127,10 @@ qkvet_status supports(const qkvet_kernel*, const qkvet_forward_args* args,
         &a.q_len,       &a.kv_len,       &a.cu_seqlens_q, &a.cu_seqlens_k,
         &a.block_table, &a.page_indptr,  &a.page_indices, &a.last_page_len,
         &a.k_new,       &a.v_new,        &a.q_scale,      &a.k_scale,
-        &a.v_scale,     &a.dropout_mask, &a.key_indices,  &a.topk_length})
+        &a.v_scale,     &a.dropout_mask, &a.key_indices,  &a.topk_length,
+        &a.segments_q,  &a.segments_k,   &a.full_ranges,  &a.tree_mask})
     if (t->ndim != 0) reason = "only q, k, v and o";
+  if (a.chunk != 0) reason = "no chunks";
   if (a.mask.ndim != 0 || a.bias.ndim != 0)
     reason = "the mask tensor is made from the causal flag";
   for (const qkvet_tensor* t : {&args->q, &args->k, &args->v, &args->o})

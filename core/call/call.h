@@ -74,6 +74,10 @@ enum class TensorName : uint8_t {
   kLastPageLen,
   kKeyIndices,
   kTopkLength,
+  kSegmentsQ,
+  kSegmentsK,
+  kFullRanges,
+  kTreeMask,
   // Outputs.
   kO,
   kLse,
@@ -101,8 +105,8 @@ enum class TensorName : uint8_t {
   kDBo,
   kDropoutMask
 };
-inline constexpr int kTensorCount = 70;
-inline constexpr int kInputCount = 45;
+inline constexpr int kTensorCount = 74;
+inline constexpr int kInputCount = 49;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
 // "q", "k", ..., "weights" (core/call/tensor_table.h).
 const char* tensor_name(TensorName tensor);
@@ -181,7 +185,11 @@ enum class Mistake : uint8_t {
   kBothTables,    // forward: page_indptr, and block_table and kv_len beside it
   kSlopesExtent,  // forward: slopes of one head too many, or of one member
   kKeyListsExtent,   // forward: lists of keys of one row too many
-  kTopkLengthExtent  // forward: topk_length of one row too many
+  kTopkLengthExtent,  // forward: topk_length of one row too many
+  kSegmentsExtent,    // forward: segments of one key too many
+  kSegmentsAbsent,    // forward: segments of the rows, and none of the keys
+  kFullRangesExtent,  // forward: ranges of three numbers each
+  kTreeMaskExtent     // forward: a tree of one draft too many
 };
 
 // The inputs are contiguous, row-major, in their storage type, and must outlive
@@ -288,6 +296,13 @@ struct KernelCall : ScoreRule {
   KeyLists listed;
   const std::byte* key_indices = nullptr;  // [B,Hkv or 1,Tq,entries] int32
   const std::byte* topk_length = nullptr;  // [B,Tq] int32
+
+  // Masks in a few numbers; `chunk` is a ScoreRule's.
+  MaskFields fields;
+  const std::byte* segments_q = nullptr;   // [B,Tq] int32 or int64, as the
+  const std::byte* segments_k = nullptr;   // [B,Tk] fields say, like the
+  const std::byte* full_ranges = nullptr;  // [B,ranges,2]
+  const std::byte* tree_mask = nullptr;    // [B,Tq,Tq] uint8
 
   // The gradient of the call above, which gave o and lse.
   const std::byte* d_o = nullptr;        // [B,H,Tq,dv] stored as o

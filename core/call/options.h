@@ -5,7 +5,8 @@
 // ALiBi count from: query i stands at key i for causal=tl, and at key
 // i + Lk - Lq otherwise. A pair (i, j) is visible if i < Lq, j < Lk, and the
 // causal rule, the window and the mask all allow it; where there are lists of
-// keys, if j is also in that of i.
+// keys, if j is also in that of i; and if no mask in a few numbers hides it
+// (MaskFields).
 #ifndef QKVET_CORE_CALL_OPTIONS_H_
 #define QKVET_CORE_CALL_OPTIONS_H_
 
@@ -30,6 +31,7 @@ struct ScoreRule {
   Causal causal = Causal::kNone;
   std::optional<float> scale;  // absent: 1/sqrt(d), left to the kernel
   std::optional<Window> window;
+  int64_t chunk = 0;  // > 0: keys of the diagonal's own chunk of so many alone
   float softcap = 0;  // > 0: softcap * tanh(score / softcap)
 
   friend bool operator==(const ScoreRule&, const ScoreRule&) = default;
@@ -158,6 +160,24 @@ struct KeyLists {
   int64_t block = 1;       // keys of an entry; the last block may have fewer
 
   friend bool operator==(const KeyLists&, const KeyLists&) = default;
+};
+
+// Masks that a call says in a few numbers and no mask of all pairs (kernel.h:
+// segments_q, full_ranges, tree_mask): as serving has them. A case says here
+// what they are made of, in the same words as a mask (MaskKind).
+struct MaskFields {
+  bool segments = false;
+  int64_t tokens = 0;  // one in so many begins a segment; 0: there is but one
+  bool wide_segments = false;  // int64, not int32
+  int64_t ranges = 0;          // seen both ways; 0: none are given
+  bool wide_ranges = false;
+  bool tree = false;
+  int64_t children = 0;  // of a draft; 0: any
+  // file_data.h
+  bool segments_from_file = false, ranges_from_file = false;
+  bool tree_from_file = false;
+
+  friend bool operator==(const MaskFields&, const MaskFields&) = default;
 };
 
 // Dropout of weights with probability p (kernel.h).

@@ -107,6 +107,10 @@ inline constexpr auto kTensors = [] {
        {kLastPageLen, "last_page_len", 1, {}, 19},
        {kKeyIndices, "key_indices", 4, {}, 20, kInCalls},
        {kTopkLength, "topk_length", 2, {}, 21, kInCalls},
+       {kSegmentsQ, "segments_q", 2, {kB, kTq}, 22, kInCalls},
+       {kSegmentsK, "segments_k", 2, {kB, kTk}, 23, kInCalls},
+       {kFullRanges, "full_ranges", 3, {}, 24, kInCalls},
+       {kTreeMask, "tree_mask", 3, {kB, kTq, kTq}, 25, kInCalls},
        // Outputs.
        {kO, "o", 4, {kB, kH, kTq, kValueWidth}, 0, kInStories},
        {kLse, "lse", 3, {kB, kH, kTq}, 0, kInStories},

@@ -54,6 +54,17 @@ std::string list_contradiction(const KernelCall& call) {
              : "blocks of keys have keys and are those of lists";
 }
 
+std::string field_contradiction(const KernelCall& call) {
+  const MaskFields& f = call.fields;
+  if (f.segments != (call.segments_q != nullptr) ||
+      f.segments != (call.segments_k != nullptr))
+    return "segments are those of rows and of keys";
+  if ((f.ranges > 0) != (call.full_ranges != nullptr) ||
+      f.tree != (call.tree_mask != nullptr))
+    return "ranges and trees are given where the call says that it has some";
+  return call.chunk >= 0 ? "" : "a chunk has positions";
+}
+
 std::string option_contradiction(const KernelCall& call) {
   if (call.window && std::min(call.window->left, call.window->right) < -1)
     return "a side of the window is below -1";
@@ -70,6 +81,7 @@ std::string option_contradiction(const KernelCall& call) {
                  : "a packed batch has members and both cu_seqlens";
   if (packed && call.shape.B != 1) return "a packed batch has B = 1";
   if (std::string why = list_contradiction(call); !why.empty()) return why;
+  if (std::string why = field_contradiction(call); !why.empty()) return why;
   if (std::string why = exclusion_contradiction(call); !why.empty()) return why;
   if (call.values_in_keys &&
       (call.shape.dv > call.shape.d || call.operation != Operation::kForward))
@@ -134,6 +146,13 @@ std::string forward_mistake_contradiction(const KernelCall& call) {
       return call.topk_length == nullptr
                  ? "a mistake in lengths of lists without any"
                  : "";
+    case Mistake::kSegmentsExtent:
+    case Mistake::kSegmentsAbsent:
+      return call.fields.segments ? "" : "a mistake in segments without any";
+    case Mistake::kFullRangesExtent:
+      return call.fields.ranges > 0 ? "" : "a mistake in ranges without any";
+    case Mistake::kTreeMaskExtent:
+      return call.fields.tree ? "" : "a mistake in a tree without one";
     case Mistake::kOutputRows:
     case Mistake::kFusedWidth:
       return "there is no such mistake";
@@ -160,6 +179,8 @@ std::string backward_contradiction(const KernelCall& call) {
   if (call.mistake != Mistake::kNone) return "there is no such mistake";
   if (is_served(call) || call.share != 0)
     return "backward() takes no pages, new tokens and shared k and v";
+  if (call.fields != MaskFields{} || call.chunk != 0)
+    return "backward() takes no segments, ranges, chunks and trees";
   if (call.want_lse || call.want_weights)
     return "backward() gives neither lse nor weights";
   if (is_missing(call.d_o, {s.B, s.H, s.Tq, s.dv}) ||

@@ -52,6 +52,8 @@ constexpr Word kUnowned[] = {{"ignored", QKVET_UNOWNED_IGNORED},
                              {"not_ignored", QKVET_UNOWNED_NOT_IGNORED}};
 constexpr Word kPadding[] = {{"ignored", QKVET_PADDING_IGNORED},
                              {"not_ignored", QKVET_PADDING_NOT_IGNORED}};
+constexpr Word kRangeWords[] = {{"over_window", QKVET_RANGES_OVER_WINDOW},
+                            {"in_window", QKVET_RANGES_IN_WINDOW}};
 constexpr WordField kDialect[] = {
     {"empty_row", &qkvet_dialect::empty_row, kEmptyRow},
     {"lse_base", &qkvet_dialect::lse_base, kLseBase},
@@ -72,7 +74,8 @@ constexpr WordField kDialect[] = {
      kEmptyLse},
     {"visible_nan", &qkvet_dialect::visible_nan, kVisibleNan},
     {"unowned_nonfinite", &qkvet_dialect::unowned_nonfinite, kUnowned},
-    {"padding_nonfinite", &qkvet_dialect::padding_nonfinite, kPadding}};
+    {"padding_nonfinite", &qkvet_dialect::padding_nonfinite, kPadding},
+    {"ranges_and_window", &qkvet_dialect::ranges_and_window, kRangeWords}};
 
 std::optional<int32_t> code_of(std::span<const Word> words,
                                std::string_view value) {

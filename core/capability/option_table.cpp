@@ -122,6 +122,15 @@ constexpr auto kRows = std::to_array<OptionRow>({
     {QKVET_OPTION_VALUES_IN_KEYS, "values_in_keys", "values in the keys",
      "v is a view of k", "values in keys",
      [](Call c) { return c.values_in_keys; }},
+    {QKVET_OPTION_SEGMENTS, "segments", "segments", "segments_q, segments_k",
+     "segments", [](Call c) { return c.segments_q != nullptr; }},
+    {QKVET_OPTION_FULL_RANGES, "full_ranges", "ranges seen both ways",
+     "full_ranges", "ranges seen both ways",
+     [](Call c) { return c.full_ranges != nullptr; }},
+    {QKVET_OPTION_CHUNK, "chunk", "chunks", "chunk", "chunks",
+     [](Call c) { return c.chunk != 0; }},
+    {QKVET_OPTION_TREE_MASK, "tree_mask", "a tree of drafts", "tree_mask",
+     "trees of drafts", [](Call c) { return c.tree_mask != nullptr; }},
 });
 
 constexpr bool in_order_of_bits() {

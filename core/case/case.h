@@ -77,6 +77,7 @@ struct Case : ScoreRule {
   // The values are the first dv channels of the keys, and lie there.
   bool values_in_keys = false;
   KeyLists listed;
+  MaskFields fields;
   Paging paging;
   // The last tokens of every member, which the kernel itself is to append to k
   // and v; no member has fewer.
@@ -215,6 +216,11 @@ struct Inputs {
   std::vector<int32_t> key_indices;  // [B,Hkv or 1,Tq,entries]
   std::vector<int32_t> topk_length;  // [B,Tq], where the case has them
   std::vector<std::byte> key_indices_bytes, topk_length_bytes;
+  // Masks in a few numbers (core/case/mask_fields.h).
+  std::vector<int64_t> segments_q, segments_k;  // [B,Tq], [B,Tk]
+  std::vector<int64_t> full_ranges;             // [B,ranges,2]
+  std::vector<uint8_t> tree_mask;               // [B,Tq,Tq]
+  std::vector<std::byte> segments_q_bytes, segments_k_bytes, full_ranges_bytes;
   // For a merge (core/case/merge.h): the states as a kernel gets them, v and
   // the bias in another order, and the rows that are merged where some are not.
   std::vector<std::byte> states_bytes;      // [Tk,B,H,dv], ragged [S,H,dv]
@@ -226,7 +232,7 @@ struct Inputs {
   // floating numbers.
   std::vector<double>& values(TensorName input);
   const std::vector<double>& values(TensorName input) const;
-  // The bytes of all inputs but the mask, whose values are bytes already.
+  // The bytes of all inputs but masks, whose values are bytes already.
   const std::vector<std::byte>& bytes(TensorName input) const;
 };
 

@@ -8,6 +8,7 @@
 #include "core/case/file_data.h"
 #include "core/case/key_lists.h"
 #include "core/case/layer_storage.h"
+#include "core/case/mask_fields.h"
 #include "core/case/merge.h"
 #include "core/case/option_data.h"
 #include "core/case/paging.h"
@@ -236,6 +237,12 @@ const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
       return key_indices_bytes;
     case TensorName::kTopkLength:
       return topk_length_bytes;
+    case TensorName::kSegmentsQ:
+      return segments_q_bytes;
+    case TensorName::kSegmentsK:
+      return segments_k_bytes;
+    case TensorName::kFullRanges:
+      return full_ranges_bytes;
     default:
       return layer_bytes.at(layer_index(input));
   }
@@ -308,6 +315,7 @@ void store_inputs(const Case& c, Inputs& inputs) {
     copy_channels(inputs.k_cache_bytes, c.shape.d * dtype_bytes(c.kv_dtype),
                   c.shape.dv * dtype_bytes(c.kv_dtype), inputs.v_cache_bytes);
   store_key_lists(inputs);
+  store_mask_fields(c, inputs);
   fill_merge(c, inputs);
 }
 
@@ -361,8 +369,10 @@ uint32_t input_digest(const Inputs& inputs) {
         TensorName::kKNew,        TensorName::kVNew,
         TensorName::kPageIndptr,  TensorName::kPageIndices,
         TensorName::kLastPageLen, TensorName::kKeyIndices,
-        TensorName::kTopkLength})
+        TensorName::kTopkLength,  TensorName::kSegmentsQ,
+        TensorName::kSegmentsK,   TensorName::kFullRanges})
     hash_bytes(inputs.bytes(option), hash);
+  hash_bytes(inputs.tree_mask, hash);
   hash_bytes(inputs.k_cache_bytes, hash);
   hash_bytes(inputs.v_cache_bytes, hash);
   return hash;

@@ -119,6 +119,15 @@ std::array<int64_t, 4> tensor_extents(const Case& c, TensorName input) {
       return c.listed.lengths
                  ? std::array<int64_t, 4>{c.shape.B, c.shape.Tq, 1, 1}
                  : std::array<int64_t, 4>{};
+    case TensorName::kSegmentsQ:
+    case TensorName::kSegmentsK:
+      return c.fields.segments ? extents : std::array<int64_t, 4>{};
+    case TensorName::kFullRanges:
+      return c.fields.ranges > 0
+                 ? std::array<int64_t, 4>{c.shape.B, c.fields.ranges, 2}
+                 : std::array<int64_t, 4>{};
+    case TensorName::kTreeMask:
+      return c.fields.tree ? extents : std::array<int64_t, 4>{};
     case TensorName::kDO:
     case TensorName::kGivenO:
     case TensorName::kGivenLse:
@@ -174,6 +183,7 @@ Dtype storage_type(const Case& c, TensorName input) {
     case TensorName::kMask:
     case TensorName::kMaskBuffer:
     case TensorName::kRowMask:
+    case TensorName::kTreeMask:
       return Dtype::kUint8;
     case TensorName::kQLen:
     case TensorName::kKvLen:
@@ -183,6 +193,11 @@ Dtype storage_type(const Case& c, TensorName input) {
     case TensorName::kKeyIndices:
     case TensorName::kTopkLength:
       return Dtype::kInt32;
+    case TensorName::kSegmentsQ:
+    case TensorName::kSegmentsK:
+      return c.fields.wide_segments ? Dtype::kInt64 : Dtype::kInt32;
+    case TensorName::kFullRanges:
+      return c.fields.wide_ranges ? Dtype::kInt64 : Dtype::kInt32;
     case TensorName::kQPositions:
     case TensorName::kKPositions:
     case TensorName::kIndptr:

@@ -9,6 +9,7 @@
 #include "core/case/case_text.h"
 #include "core/case/exclusions.h"
 #include "core/case/key_lists.h"
+#include "core/case/mask_fields.h"
 #include "core/case/paging.h"
 #include "core/case/rope.h"
 
@@ -423,6 +424,33 @@ constexpr auto kOptions = std::to_array<CaseOption>({
      [](const Case& from, Case& to) { to.listed.block = from.listed.block; },
      [](Text, Text, Case&) -> std::string { return ""; },
      [](const Case&) -> std::string { return ""; }, fine},
+    {"segments", QKVET_OPTION_SEGMENTS, false,
+     [](const Case& c) { return c.fields.segments; }, copy_segments,
+     read_segments, segments_text, segments_reason},
+    {"ranges", QKVET_OPTION_FULL_RANGES, false,
+     [](const Case& c) { return c.fields.ranges > 0; }, copy_ranges,
+     read_ranges, ranges_text, ranges_reason},
+    {"chunk", QKVET_OPTION_CHUNK, false, Fields<&Case::chunk>::given,
+     Fields<&Case::chunk>::copy,
+     [](Text text, Text token, Case& c) {
+       const auto chunk = number<int64_t>(text);
+       c.chunk = chunk.value_or(0);
+       return c.chunk > 0 ? ""
+                          : quoted(token) + ": a chunk has 1 .. " +
+                                std::to_string(kMaxExtent) + " positions";
+     },
+     [](const Case& c) {
+       return c.chunk != 0 ? "chunk=" + std::to_string(c.chunk) : "";
+     },
+     [](const Case& c) {
+       return c.chunk >= 0 && c.chunk <= kMaxExtent
+                  ? ""
+                  : "chunk=" + std::to_string(c.chunk) + ": allowed " +
+                        up_to(1, kMaxExtent);
+     }},
+    {"tree", QKVET_OPTION_TREE_MASK, false,
+     [](const Case& c) { return c.fields.tree; }, copy_tree, read_tree,
+     tree_text, tree_reason},
     {"bias", QKVET_OPTION_BIAS, true,
      Fields<&Case::score_bias, &Case::score_bias_own>::given,
      Fields<&Case::score_bias, &Case::score_bias_own>::copy, read_bias,

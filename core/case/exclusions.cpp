@@ -76,6 +76,26 @@ constexpr auto kParts = std::to_array<CallPartRow>({
        std::erase_if(c.set, sets_v);
      },
      nullptr},
+    {CallPart::kSegments, "segments", QKVET_OPTION_SEGMENTS,
+     [](const Case& c) { return c.fields.segments; },
+     [](const Case& c) { return token_of("segments", c); },
+     [](Case& c) { find_option("segments")->drop(c); },
+     [](const KernelCall& c) { return c.fields.segments; }},
+    {CallPart::kRanges, "ranges that are seen both ways",
+     QKVET_OPTION_FULL_RANGES, [](const Case& c) { return c.fields.ranges > 0; },
+     [](const Case& c) { return token_of("ranges", c); },
+     [](Case& c) { find_option("ranges")->drop(c); },
+     [](const KernelCall& c) { return c.fields.ranges > 0; }},
+    {CallPart::kChunk, "chunks", QKVET_OPTION_CHUNK,
+     [](const Case& c) { return c.chunk > 0; },
+     [](const Case& c) { return token_of("chunk", c); },
+     [](Case& c) { c.chunk = 0; },
+     [](const KernelCall& c) { return c.chunk > 0; }},
+    {CallPart::kTree, "a tree of drafts", QKVET_OPTION_TREE_MASK,
+     [](const Case& c) { return c.fields.tree; },
+     [](const Case& c) { return token_of("tree", c); },
+     [](Case& c) { find_option("tree")->drop(c); },
+     [](const KernelCall& c) { return c.fields.tree; }},
 });
 
 constexpr bool in_order_of_parts() {
@@ -113,6 +133,16 @@ constexpr auto kTable = std::to_array<Exclusion>({
      "they lie in k; layout=packed puts them elsewhere"},
     {kValuesInKeys, kFar, kFar,
      "they lie in k; layout=far puts them elsewhere"},
+    {kSegments, kPackedBatch, kSegments,
+     "a packed batch (cuq=, cuk=) keeps its members apart already"},
+    {kSegments, kPages, kSegments,
+     "keys in pages (page=) have no row of segments"},
+    {kRanges, kPackedBatch, kRanges,
+     "they are those of members of a batch, not of a packed one (cuq=)"},
+    {kRanges, kChunk, kRanges,
+     "whether a range goes beyond its chunk (chunk=) nobody says"},
+    {kTree, kPackedBatch, kTree,
+     "it is that of a member of a batch, not of a packed one (cuq=)"},
 });
 
 constexpr const CallPartRow& row_of(CallPart part) {

@@ -30,7 +30,11 @@ enum class CallPart : uint8_t {
   kOneBlock,  // layout=packed
   kFar,       // layout=far
   kValuesInKeys,
-  kOwnValues
+  kOwnValues,
+  kSegments,
+  kRanges,
+  kChunk,
+  kTree
 };
 
 struct CallPartRow {

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "core/case/case.h"
+#include "core/case/mask_fields.h"
 
 namespace qkvet {
 namespace {
@@ -56,7 +57,11 @@ std::vector<TensorName> file_tensors(const Case& c) {
       {is_file(c.sink), TensorName::kSink},
       {is_file(c.slopes), TensorName::kSlopes},
       {c.listed.from_file, TensorName::kKeyIndices},
-      {c.listed.from_file && c.listed.lengths, TensorName::kTopkLength}};
+      {c.listed.from_file && c.listed.lengths, TensorName::kTopkLength},
+      {c.fields.segments_from_file, TensorName::kSegmentsQ},
+      {c.fields.segments_from_file, TensorName::kSegmentsK},
+      {c.fields.ranges_from_file, TensorName::kFullRanges},
+      {c.fields.tree_from_file, TensorName::kTreeMask}};
   for (const auto& [from_file, tensor] : attention)
     if (from_file) tensors.push_back(tensor);
   return tensors;
@@ -155,10 +160,18 @@ void fill_from_file(const Case& c, Inputs& inputs) {
   for (const TensorName tensor : file_tensors(c)) {
     const FileData::Tensor& from = data->tensors.at(tensor);
     const auto extents = given_extents(c, tensor);
-    if (tensor == TensorName::kMask) {
-      inputs.mask.clear();
+    if (tensor == TensorName::kMask || tensor == TensorName::kTreeMask) {
+      auto& mask = tensor == TensorName::kMask ? inputs.mask : inputs.tree_mask;
+      mask.clear();
       for_each_value(from, extents, [&](double value) {
-        inputs.mask.push_back(value != 0 ? 1 : 0);
+        mask.push_back(value != 0 ? 1 : 0);
+      });
+      continue;
+    }
+    if (auto* numbers = field_numbers(tensor, inputs)) {
+      numbers->clear();
+      for_each_value(from, extents, [&](double value) {
+        numbers->push_back(static_cast<int64_t>(value));
       });
       continue;
     }

@@ -10,6 +10,7 @@
 #include "core/base/half.h"
 #include "core/case/key_lists.h"
 #include "core/case/layer_storage.h"
+#include "core/case/mask_fields.h"
 #include "core/case/merge.h"
 #include "core/case/paging.h"
 
@@ -327,6 +328,7 @@ void fill_option_data(const Case& c, Inputs& inputs) {
   }
   if (c.slopes) fill_slopes(c, inputs.slopes);
   fill_key_lists(c, inputs);
+  fill_mask_fields(c, inputs);
 }
 
 void share_and_poison(const Case& c, Inputs& inputs) {
@@ -398,6 +400,7 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   call.listed = c.listed;
   if (c.listed.entries > 0) call.key_indices = given(inputs.key_indices_bytes);
   if (c.listed.lengths) call.topk_length = given(inputs.topk_length_bytes);
+  give_mask_fields(c, inputs, call);
   if (c.dropout) call.dropout = Dropout{*c.dropout, c.seed, 0};
 }
 

@@ -85,6 +85,11 @@ void AbiCall::fill_forward(const CallPlan& plan,
   forward_.key_indices = tensor(plan, addresses, TensorName::kKeyIndices);
   forward_.topk_length = tensor(plan, addresses, TensorName::kTopkLength);
   forward_.key_block_size = plan.key_block_size;
+  forward_.segments_q = tensor(plan, addresses, TensorName::kSegmentsQ);
+  forward_.segments_k = tensor(plan, addresses, TensorName::kSegmentsK);
+  forward_.full_ranges = tensor(plan, addresses, TensorName::kFullRanges);
+  forward_.chunk = plan.chunk;
+  forward_.tree_mask = tensor(plan, addresses, TensorName::kTreeMask);
   forward_.k_new = tensor(plan, addresses, TensorName::kKNew);
   forward_.v_new = tensor(plan, addresses, TensorName::kVNew);
   forward_.o = tensor(plan, addresses, TensorName::kO);

@@ -66,7 +66,11 @@ const std::byte* KernelCall::*input_member(TensorName tensor) {
       &Call::page_indices,
       &Call::last_page_len,
       &Call::key_indices,
-      &Call::topk_length};
+      &Call::topk_length,
+      &Call::segments_q,
+      &Call::segments_k,
+      &Call::full_ranges,
+      &Call::tree_mask};
   return kMembers[static_cast<size_t>(tensor)];
 }
 

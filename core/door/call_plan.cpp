@@ -117,6 +117,11 @@ void add_options(const KernelCall& call, Rows* rows) {
   const Extents pairs = {s.B, s.H, s.Tq, s.Tk};
   const int64_t members = members_of(call);
   const Dtype lengths = call.int32_lengths ? Dtype::kInt32 : Dtype::kInt64;
+  const auto integers = [](bool wide) {
+    return wide ? Dtype::kInt64 : Dtype::kInt32;
+  };
+  const Dtype segments = integers(call.fields.wide_segments);
+  const Dtype ranges = integers(call.fields.wide_ranges);
   const struct {
     const std::byte* data;
     TensorName name;
@@ -150,6 +155,14 @@ void add_options(const KernelCall& call, Rows* rows) {
       {call.topk_length,
        TensorName::kTopkLength,
        {2, Dtype::kInt32, {s.B, s.Tq}}},
+      {call.segments_q, TensorName::kSegmentsQ, {2, segments, {s.B, s.Tq}}},
+      {call.segments_k, TensorName::kSegmentsK, {2, segments, {s.B, s.Tk}}},
+      {call.full_ranges,
+       TensorName::kFullRanges,
+       {3, ranges, {s.B, call.fields.ranges, 2}}},
+      {call.tree_mask,
+       TensorName::kTreeMask,
+       {3, Dtype::kUint8, {s.B, s.Tq, s.Tq}}},
       {call.k_new,
        TensorName::kKNew,
        {4, call.kv_dtype, {members, s.Hkv, call.new_tokens, s.d}}},
@@ -346,6 +359,19 @@ void add_mistake(const KernelCall& call, Rows* rows) {
       break;
     case Mistake::kTopkLengthExtent:
       ++(*rows)[TensorName::kTopkLength].shape[1];
+      break;
+    case Mistake::kSegmentsExtent:
+      ++(*rows)[TensorName::kSegmentsK].shape[1];
+      break;
+    case Mistake::kSegmentsAbsent:
+      (*rows)[TensorName::kSegmentsK] = {};
+      break;
+    case Mistake::kFullRangesExtent:
+      ++(*rows)[TensorName::kFullRanges].shape[2];
+      break;
+    case Mistake::kTreeMaskExtent:
+      ++(*rows)[TensorName::kTreeMask].shape[1];
+      ++(*rows)[TensorName::kTreeMask].shape[2];
       break;
     case Mistake::kSlopesExtent:
       ++(*rows)[TensorName::kSlopes].shape[0];

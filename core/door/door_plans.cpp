@@ -25,7 +25,9 @@ constexpr qkvet_tensor qkvet_forward_args::*kData[] = {
     &qkvet_forward_args::k_new,       &qkvet_forward_args::v_new,
     &qkvet_forward_args::q_scale,     &qkvet_forward_args::k_scale,
     &qkvet_forward_args::v_scale,     &qkvet_forward_args::dropout_mask,
-    &qkvet_forward_args::key_indices, &qkvet_forward_args::topk_length};
+    &qkvet_forward_args::key_indices, &qkvet_forward_args::topk_length,
+    &qkvet_forward_args::segments_q,  &qkvet_forward_args::segments_k,
+    &qkvet_forward_args::full_ranges, &qkvet_forward_args::tree_mask};
 static_assert((std::size(kPlanTensors) + std::size(kData)) *
                           sizeof(qkvet_tensor) +
                       offsetof(qkvet_forward_args, q) <=

@@ -29,7 +29,11 @@ constexpr Named kTensors[] = {{"q", &qkvet_forward_args::q},
                               {"cu_q", &qkvet_forward_args::cu_seqlens_q},
                               {"cu_k", &qkvet_forward_args::cu_seqlens_k},
                               {"lists", &qkvet_forward_args::key_indices},
-                              {"listed", &qkvet_forward_args::topk_length}};
+                              {"listed", &qkvet_forward_args::topk_length},
+                              {"rows", &qkvet_forward_args::segments_q},
+                              {"keys", &qkvet_forward_args::segments_k},
+                              {"ranges", &qkvet_forward_args::full_ranges},
+                              {"tree", &qkvet_forward_args::tree_mask}};
 
 std::string scalars(const qkvet_forward_args* a) {
   char text[128];
@@ -37,9 +41,11 @@ std::string scalars(const qkvet_forward_args* a) {
                 a->has_window, static_cast<long long>(a->window_left),
                 static_cast<long long>(a->window_right),
                 static_cast<double>(a->softcap));
-  return a->channel_group == 0
-             ? text
-             : text + (" groups " + std::to_string(a->channel_group));
+  std::string all = text;
+  if (a->channel_group != 0)
+    all += " groups " + std::to_string(a->channel_group);
+  if (a->chunk != 0) all += " chunk " + std::to_string(a->chunk);
+  return all;
 }
 
 bool is(const qkvet_kernel* self, const char* name) {

@@ -58,6 +58,18 @@ void give(CallPart part, Case& c) {
     case CallPart::kOwnValues:
       c.v = make_recipe(RecipeKind::kOne);
       return;
+    case CallPart::kSegments:
+      c.fields.segments = true;
+      return;
+    case CallPart::kRanges:
+      c.fields.ranges = 1;
+      return;
+    case CallPart::kChunk:
+      c.chunk = 2;
+      return;
+    case CallPart::kTree:
+      c.fields.tree = true;
+      return;
     case CallPart::kNone:
       return;
   }

@@ -82,6 +82,21 @@ std::string attention_text(const NamedTensors& tensors, std::string* error) {
     if (find(tensors, "topk_length") != nullptr) letters += "n";
     if (!letters.empty()) text += "." + letters;
   }
+  const auto wide = [](const NamedTensor& tensor) {
+    return tensor.dtype == FileDtype::kInt64 ? ".i64" : "";
+  };
+  if (const NamedTensor* segments = find(tensors, "segments_q"))
+    text += std::string(",segments=file") + wide(*segments);
+  if (const NamedTensor* ranges = find(tensors, "full_ranges")) {
+    if (ranges->shape.size() != 3) {
+      *error = "full_ranges is " +
+               file_tensor_text(ranges->dtype, ranges->shape) +
+               ": [B,R,2] is wanted";
+      return "";
+    }
+    text += ",ranges=file" + std::to_string(ranges->shape[1]) + wide(*ranges);
+  }
+  if (find(tensors, "tree_mask") != nullptr) text += ",tree=file";
   return text + ",data=file";
 }
 

@@ -145,6 +145,15 @@ def input_shapes(case):
         wanted["key_indices"] = ((e.B, heads, e.Tq, int(entries)), "i32")
         if "n" in letters:
             wanted["topk_length"] = ((e.B, e.Tq), "i32")
+    if case.words.get("segments", "").startswith("file"):
+        kind = "i64" if case.words["segments"].endswith(".i64") else "i32"
+        wanted["segments_q"] = ((e.B, e.Tq), kind)
+        wanted["segments_k"] = ((e.B, e.Tk), kind)
+    if case.words.get("ranges", "").startswith("file"):
+        count, _, kind = case.words["ranges"][len("file"):].partition(".")
+        wanted["full_ranges"] = ((e.B, int(count), 2), kind or "i32")
+    if case.from_file("tree"):
+        wanted["tree_mask"] = ((e.B, e.Tq, e.Tq), "u8")
     if case.from_file("sink"):
         wanted["sink"] = ((e.H,), per_head)
     if case.from_file("alibi"):

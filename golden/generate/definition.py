@@ -60,9 +60,9 @@ def members_of(ends, extent, nobody):
     return number[None], np.where(inside, member, nobody)[None]
 
 
-def sees_by_place(case, places):
-    """[B,1,Tq,Tk]: lengths, causal rule and window; and the distance from the
-    diagonal, which window and ALiBi count from."""
+def sees_by_place(case, places, data, rule):
+    """[B,1,Tq,Tk]: lengths, causal rule, window and masks in a few numbers; and
+    the distance from the diagonal, which window and ALiBi count from."""
     row = places.row[:, None, :, None]
     key = places.key[:, None, None, :]
     diagonal = row
@@ -70,14 +70,44 @@ def sees_by_place(case, places):
         diagonal = row + places.row_shift[:, None, :, None]
     sees = (places.row_member[:, None, :, None] ==
             places.key_member[:, None, None, :])
-    if case.causal:
-        sees = sees & (key <= diagonal)
+    past = (key <= diagonal) | (not case.causal)
     left, right = case.lists.get("window", (-1, -1))
-    if left >= 0:
-        sees = sees & (key >= diagonal - left)
-    if right >= 0:
-        sees = sees & (key <= diagonal + right)
+    near = (key >= diagonal - left) | (left < 0)
+    near = near & ((key <= diagonal + right) | (right < 0))
+    if "full_ranges" in data:
+        shared = in_one_range(data["full_ranges"], diagonal, key)
+        in_window = rule.get("ranges_and_window") == "in_window"
+        sees = sees & ((past | shared) & near if in_window
+                       else (past & near) | shared)
+    else:
+        sees = sees & past & near
+    if "chunk" in case.words:
+        n = int(case.words["chunk"])
+        sees = sees & (key // n == diagonal // n)
+    if "segments_q" in data:
+        own = data["segments_q"][:, None, :, None]
+        sees = sees & (own >= 0) & (own == data["segments_k"][:, None, None, :])
+    if "tree_mask" in data:
+        sees = sees & on_branch(data["tree_mask"], row, key, places)
     return sees, np.abs(diagonal - key)
+
+
+def in_one_range(ranges, diagonal, key):
+    """Whether the row's position and the key lie in one [begin, end)."""
+    shared = np.zeros(np.broadcast_shapes(diagonal.shape, key.shape), bool)
+    for r in range(ranges.shape[1]):
+        begin, end = (ranges[:, r, side][:, None, None, None] for side in (0, 1))
+        shared |= ((begin <= diagonal) & (diagonal < end)
+                   & (begin <= key) & (key < end))
+    return shared
+
+
+def on_branch(tree, row, key, places):
+    """Whether the key lies in front of the drafts, or the tree shows it."""
+    draft = key - places.row_shift[:, None, :, None]
+    b, i = np.arange(len(tree))[:, None, None, None], np.maximum(row, 0)
+    inside = np.clip(draft, 0, tree.shape[2] - 1).astype(int)
+    return (draft < 0) | (tree[b, i, inside] != 0)
 
 
 def is_listed(case, data):
@@ -102,7 +132,7 @@ def scores_of(case, data, places, rule):
     if "scale" in case.words:
         scale = np.float64(np.float32(case.words["scale"]))
     scores = np.einsum("bhic,bhjc->bhij", q, k) * scale
-    sees, distance = sees_by_place(case, places)
+    sees, distance = sees_by_place(case, places, data, rule)
     if "mask" in data:
         sees = sees & (data["mask"] != 0)
     if "key_indices" in data:

@@ -18,6 +18,26 @@ def lists_of_keys(rng, shape, keys):
     return lists
 
 
+def ranges_apart(rng, shape, keys):
+    """One in each part of the keys, some of them empty, in another order."""
+    ranges = np.zeros(shape, int)
+    for b, r in np.ndindex(*shape[:2]):
+        part = shape[1] - 1 - r
+        first, end = part * keys // shape[1], (part + 1) * keys // shape[1]
+        ranges[b, r] = np.sort(rng.randint(first, end + 1, 2))
+    return ranges
+
+
+def a_tree(rng, shape):
+    """Each draft follows the history or a draft before it."""
+    tree = np.zeros(shape, int)
+    for b, i in np.ndindex(*shape[:2]):
+        parent = rng.randint(-1, i) if i > 0 else -1
+        tree[b, i] = tree[b, parent] if parent >= 0 else 0
+        tree[b, i, i] = 1
+    return tree
+
+
 def draw(name, case, sizes):
     """Normal numbers from a seed that the set's name gives, times a size."""
     rng = np.random.RandomState(zlib.crc32(name.encode()))
@@ -34,6 +54,14 @@ def draw(name, case, sizes):
             values = lists_of_keys(rng, shape, -(-case.Tk // block))
         elif tensor == "topk_length":
             values = rng.randint(0, shapes["key_indices"][0][3] + 1, shape)
+        elif tensor.startswith("segments_"):
+            values = np.sort(rng.randint(-1, 3, shape), axis=1)
+            if dtype == "i64":  # the same lower halves
+                values = np.where(values < 0, values, values << 32)
+        elif tensor == "full_ranges":
+            values = ranges_apart(rng, shape, case.Tk)
+        elif tensor == "tree_mask":
+            values = a_tree(rng, shape)
         drawn[tensor] = store(values * sizes.get(tensor, 1), dtype)
     return drawn
 

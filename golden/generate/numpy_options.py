@@ -112,6 +112,43 @@ def lists_of_keys(add):
         add("listed" + name, "f32," + case + ALL, pins, dialect=dialect)
 
 
+def masks_in_a_few_numbers(add):
+    dialect = "empty_row = zero\nempty_row_lse = minus_inf"
+    over = dialect + "\nranges_and_window = over_window"
+    within = dialect + "\nranges_and_window = in_window"
+    for name, case, pins, rule in (
+            ("segments", "B2,H2,Tq5,Tk7,d4,segments=file",
+             "a row sees keys of its own number; below 0 is padding", dialect),
+            ("segments_i64", "B2,H2,Tq5,Tk5,d4,causal,segments=file.i64",
+             "all 64 bits of a number count", dialect),
+            ("segments_lengths",
+             "B2,H2,Tq4,Tk6,d4,segments=file,qlen=4.2,kvlen=6.3",
+             "numbers beyond the lengths are not read", dialect),
+            ("ranges", "B2,H2,Tq6,Tk6,d4,causal,ranges=file2",
+             "a range sees itself both ways in a causal text", over),
+            ("ranges_over_window",
+             "B2,H2,Tq6,Tk8,d4,causal=br,window=1.0,ranges=file2",
+             "(causal and window) or range", over),
+            ("ranges_in_window",
+             "B2,H2,Tq6,Tk8,d4,causal=br,window=1.1,ranges=file2.i64",
+             "(causal or range) and window", within),
+            ("ranges_pages",
+             "B2,H2,Hkv1,Tq4,Tk9,d4,causal=br,ranges=file2,kvlen=9.6,page=2",
+             "positions of the sequence, not slots", over),
+            ("chunk", "B1,H2,Tq5,Tk8,d4,causal=br,chunk=3",
+             "chunks are counted from the first key, not from the row", dialect),
+            ("chunk_packed",
+             "B1,H2,Tq6,Tk9,d4,causal=br,chunk=2,cuq=0.2.6,cuk=0.4.9",
+             "from the first key of each member", dialect),
+            ("tree", "B2,H2,Tq5,Tk8,d4,tree=file",
+             "a draft sees the history and its own branch", dialect),
+            ("tree_pages", "B2,H4,Hkv2,Tq4,Tk9,d4,tree=file,kvlen=9.6,page=4",
+             "a tree behind a history in pages", dialect),
+            ("tree_lengths", "B2,H2,Tq4,Tk7,d4,tree=file,qlen=4.2,kvlen=7.5",
+             "the drafts are the last rows that count", dialect)):
+        add(name, "f32," + case + ALL, pins, dialect=rule)
+
+
 def rotations(add):
     for style in ("half", "interleaved"):
         for first in ("", ".100"):
@@ -253,6 +290,7 @@ def near_overflow(add):
 
 
 def write(sets):
-    for group in (softcaps, sinks, alibi, lists_of_keys, rotations, empty_rows,
+    for group in (softcaps, sinks, alibi, lists_of_keys,
+                  masks_in_a_few_numbers, rotations, empty_rows,
                   other_dialects, pairs, near_overflow):
         group(sets.add)

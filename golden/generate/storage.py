@@ -11,11 +11,12 @@ import struct
 import numpy as np
 
 FILE_NAMES = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16",
-              "u8": "U8", "i32": "I32"}
+              "u8": "U8", "i32": "I32", "i64": "I64"}
 CASE_NAMES = {file: case for case, file in FILE_NAMES.items()}
 WORDS = {"f64": np.dtype("<f8"), "f32": np.dtype("<f4"),
          "f16": np.dtype("<f2"), "bf16": np.dtype("<u2"),
-         "u8": np.dtype("u1"), "i32": np.dtype("<i4")}
+         "u8": np.dtype("u1"), "i32": np.dtype("<i4"),
+         "i64": np.dtype("<i8")}
 
 
 def bf16_bits(values):
@@ -58,7 +59,7 @@ def store(values, dtype):
         return Tensor(dtype, bf16_bits(x))
     if dtype == "u8":
         return Tensor(dtype, x != 0)
-    if dtype == "i32":
+    if dtype in ("i32", "i64"):
         return Tensor(dtype, x)
     with np.errstate(over="ignore"):
         words = x.astype(WORDS[dtype])

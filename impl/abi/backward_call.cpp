@@ -75,6 +75,10 @@ qkvet_status read_differentiated(const qkvet_kernel* self,
   if (status != QKVET_OK) {
     return status;
   }
+  if (call->forward.options.fields.present()) {
+    return refuse(why, QKVET_UNSUPPORTED,
+                  "segments, ranges, chunks and trees are of forward() alone");
+  }
   const Storage type = call->forward.storage;
   call->q = stored(f.q, type);
   call->k = stored(f.k, type);

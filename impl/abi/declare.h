@@ -81,6 +81,10 @@ inline constexpr uint64_t kPairOptions =
 inline constexpr uint64_t kListOptions = QKVET_OPTION_KEY_LISTS |
                                          QKVET_OPTION_KEY_LIST_LENGTHS |
                                          QKVET_OPTION_KEY_LIST_BLOCKS;
+// The same again: segments, ranges, chunks and trees.
+inline constexpr uint64_t kFieldOptions =
+    QKVET_OPTION_SEGMENTS | QKVET_OPTION_FULL_RANGES | QKVET_OPTION_CHUNK |
+    QKVET_OPTION_TREE_MASK;
 // What its arithmetic has to honour.
 inline constexpr uint64_t kScoreOptions =
     QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP | QKVET_OPTION_ALIBI |
@@ -143,7 +147,8 @@ inline constexpr qkvet_capabilities kPairHalfCapabilities =
 inline constexpr qkvet_capabilities kAllCapabilities =
     capabilities_with(kAllOptions, {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kAllListsCapabilities =
-    capabilities_with(kAllOptions | kListOptions | QKVET_OPTION_VALUES_IN_KEYS,
+    capabilities_with(kAllOptions | kListOptions | kFieldOptions |
+                          QKVET_OPTION_VALUES_IN_KEYS,
                       {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kAllF32Capabilities =
     capabilities_with(kAllOptions, {kF32});
@@ -169,12 +174,14 @@ constexpr qkvet_dialect common_dialect() {
 inline constexpr qkvet_dialect kCommonDialect = common_dialect();
 
 // The same for a sink beside no key; softcap before bias and ALiBi, the sink
-// counts in lse, and a mask and the causal rule both hold.
+// counts in lse, a mask and the causal rule both hold, and a range shows what a
+// window hides.
 constexpr qkvet_dialect options_dialect() {
   qkvet_dialect d = common_dialect();
   d.softcap_order = QKVET_SOFTCAP_BEFORE_MASK;
   d.sink_in_lse = QKVET_SINK_IN_LSE;
   d.mask_and_causal = QKVET_MASK_AND_CAUSAL_BOTH;
+  d.ranges_and_window = QKVET_RANGES_OVER_WINDOW;
   return d;
 }
 

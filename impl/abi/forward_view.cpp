@@ -163,18 +163,42 @@ qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
   }
   fill_call(a, call);
   call->user = self->user;
-  return read_options(a, &call->options, why);
+  const qkvet_status status = read_options(a, &call->options, why);
+  call->options.fields.in_window =
+      self->dialect != nullptr &&
+      self->dialect->ranges_and_window == QKVET_RANGES_IN_WINDOW;
+  call->place_fields();
+  return status;
 }
 
 }  // namespace
 
+void ForwardCall::place_fields() {
+  FieldMasks& fields = options.fields;
+  fields.diagonal = diagonal;
+  fields.drafts = keys - queries;
+  fields.causal = causal;
+  fields.window_left = options.window_left;
+  fields.window_right = options.window_right;
+}
+
 Run ForwardCall::in_reach(int64_t i) const {
+  if (options.fields.ranges > 0) {
+    return {0, keys};
+  }
   Run run = {0, visible(i)};
   if (options.window_left >= 0) {
     run.begin = std::clamp<int64_t>(position(i) - options.window_left, 0, keys);
   }
   if (options.window_right >= 0) {
     run.end = std::min(run.end, position(i) + options.window_right + 1);
+  }
+  if (const int64_t chunk = options.fields.chunk; chunk > 0) {
+    const int64_t behind = options.fields.j;  // the first key of this call
+    const int64_t first =
+        options.fields.chunk_of(position(i) + behind) * chunk - behind;
+    run.begin = std::max(run.begin, std::clamp<int64_t>(first, 0, keys));
+    run.end = std::min(run.end, std::clamp<int64_t>(first + chunk, 0, keys));
   }
   return {run.begin, std::max(run.begin, run.end)};
 }

@@ -75,7 +75,11 @@ struct ForwardCall {
     const int64_t count = position(i) + 1;
     return count < 0 ? 0 : (count > keys ? keys : count);
   }
-  // Keys that the causal rule and the window leave to row i.
+  // Tells the masks in a few numbers where the rows of this call, a whole
+  // member, stand.
+  void place_fields();
+  // Keys that the causal rule, the window and chunks leave to row i; all of
+  // them with ranges, of which allows() is asked.
   Run in_reach(int64_t i) const;
   // Those of them that the mask leaves, ascending, into list [keys]. Returns
   // how many.

@@ -113,6 +113,9 @@ ForwardCall member_of(const ForwardCall& call, int64_t n) {
   member.queries = e.rows;
   member.keys = e.keys;
   member.diagonal = call.top_left ? 0 : e.keys - e.rows;
+  // And so are their positions, of a chunk alone: no packed batch has others.
+  member.options.fields = call.options.fields.from(e.b, 0, 0);
+  member.place_fields();
   member.q = part_of(call.q, e.b, e.first_row);
   member.k = part_of(call.k, e.b, e.first_key);
   member.v = part_of(call.v, e.b, e.first_key);

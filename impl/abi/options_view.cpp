@@ -140,6 +140,91 @@ qkvet_status read_lists(const qkvet_forward_args& a, KeyLists* lists,
   return QKVET_OK;
 }
 
+const char* wrong_integers(const qkvet_tensor& t, int32_t rank,
+                           std::initializer_list<int64_t> shape) {
+  if (const char* wrong = wrong_with(t, rank, Empty::kAllowed)) {
+    return wrong;
+  }
+  if (!is_same(t.dtype, kInt32) && !is_same(t.dtype, kInt64)) {
+    return "segments and ranges are int32 or int64";
+  }
+  return has_shape(t, shape)
+             ? nullptr
+             : "segments_q are [B, Tq], segments_k [B, Tk], full_ranges [B, R, "
+               "2]";
+}
+
+FieldMasks::Integers integers(const qkvet_tensor& t) {
+  FieldMasks::Integers to;
+  if (is_same(t.dtype, kInt32)) {
+    to.narrow = view_of<const int32_t>(t);
+  } else {
+    to.wide = view_of<const int64_t>(t);
+  }
+  return to;
+}
+
+}  // namespace
+
+// `keys`: Tk, which of pages the caller knows.
+qkvet_status read_fields(const qkvet_forward_args& a, int64_t keys,
+                         FieldMasks* fields, qkvet_text* why) {
+  const int64_t batch = a.q.shape[0], queries = a.q.shape[2];
+  const bool packed = !is_absent(a.cu_seqlens_q);
+  const auto refuse_if = [&](const char* wrong) {
+    return wrong == nullptr ? QKVET_OK
+                            : refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+  };
+  const char* wrong = nullptr;
+  if (is_absent(a.segments_q) != is_absent(a.segments_k)) {
+    wrong = "segments are those of q and of k, or of neither";
+  } else if (a.chunk < 0) {
+    wrong = "chunk is negative";
+  } else if (packed && !(is_absent(a.segments_q) && is_absent(a.full_ranges) &&
+                         is_absent(a.tree_mask))) {
+    wrong = "a packed batch has no segments, ranges and trees";
+  } else if (a.chunk > 0 && !is_absent(a.full_ranges)) {
+    wrong = "chunks and ranges come one without the other";
+  }
+  if (wrong == nullptr && !is_absent(a.segments_q)) {
+    wrong = wrong_integers(a.segments_q, 2, {batch, queries});
+    wrong = wrong == nullptr ? wrong_integers(a.segments_k, 2, {batch, keys})
+                             : wrong;
+    if (wrong == nullptr && !is_same(a.segments_q.dtype, a.segments_k.dtype)) {
+      wrong = "segments of q and k have one type";
+    }
+    if (wrong == nullptr) {
+      fields->segments_q = integers(a.segments_q);
+      fields->segments_k = integers(a.segments_k);
+    }
+  }
+  if (wrong == nullptr && !is_absent(a.full_ranges)) {
+    const int64_t ranges = a.full_ranges.ndim == 3 ? a.full_ranges.shape[1] : 0;
+    wrong = wrong_integers(a.full_ranges, 3, {batch, ranges, 2});
+    if (wrong == nullptr) {
+      fields->full_ranges = integers(a.full_ranges);
+      fields->ranges = ranges;
+    }
+  }
+  if (wrong == nullptr && !is_absent(a.tree_mask)) {
+    wrong = wrong_with(a.tree_mask, 3, Empty::kAllowed);
+    if (wrong == nullptr && !is_same(a.tree_mask.dtype, kBool) &&
+        !is_same(a.tree_mask.dtype, kUint8)) {
+      wrong = "a tree is bool or uint8";
+    }
+    if (wrong == nullptr && !has_shape(a.tree_mask, {batch, queries, queries})) {
+      wrong = "the tree is not [B, Tq, Tq]";
+    }
+    if (wrong == nullptr) {
+      fields->tree = view_of<const uint8_t>(a.tree_mask);
+    }
+  }
+  fields->chunk = a.chunk;
+  return refuse_if(wrong);
+}
+
+namespace {
+
 qkvet_status read_rotation(const qkvet_forward_args& a, Options* options,
                            qkvet_text* why) {
   Rope* const rope = &options->rope;
@@ -212,6 +297,28 @@ qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
   return QKVET_OK;
 }
 
+bool FieldMasks::share_range(int64_t of, int64_t position, int64_t key) const {
+  for (int64_t r = 0; r < ranges; ++r) {
+    const int64_t begin = full_ranges.get(of, r, 0);
+    const int64_t end = full_ranges.get(of, r, 1);
+    if (begin <= position && position < end && begin <= key && key < end) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool FieldMasks::in_range(int64_t of, int64_t position, int64_t key) const {
+  if (ranges == 0) {
+    return true;
+  }
+  const bool near = in_window_of(position, key);
+  if (in_past(position, key) && near) {
+    return true;
+  }
+  return (near || !in_window) && share_range(of, position, key);
+}
+
 bool KeyLists::has(int64_t in_b, int64_t in_h, int64_t in_i,
                    int64_t in_j) const {
   const int64_t all = count(in_b, in_i);
@@ -247,6 +354,7 @@ Options Options::from(int64_t b, int64_t h, int64_t i, int64_t j) const {
   result.members = 0;
   result.rope = rope.from(b, i, j);
   result.lists = lists.from(b, h, i, j);
+  result.fields = fields.from(b, i, j);
   result.dropout = dropout.from(b, h, i, j);
   return result;
 }
@@ -291,6 +399,13 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
        "lengths of lists of keys are not supported"},
       {a.key_block_size != 0, QKVET_OPTION_KEY_LIST_BLOCKS,
        "lists of blocks of keys are not supported"},
+      {!is_absent(a.segments_q) || !is_absent(a.segments_k),
+       QKVET_OPTION_SEGMENTS, "segments are not supported"},
+      {!is_absent(a.full_ranges), QKVET_OPTION_FULL_RANGES,
+       "ranges seen both ways are not supported"},
+      {a.chunk != 0, QKVET_OPTION_CHUNK, "chunks are not supported"},
+      {!is_absent(a.tree_mask), QKVET_OPTION_TREE_MASK,
+       "trees of drafts are not supported"},
       {!is_absent(a.block_table), kNobody, "paged keys are not supported"},
       {a.page_size != 0, kNobody, "paged keys are not supported"},
       {a.channel_group != 0, kNobody,
@@ -346,6 +461,9 @@ qkvet_status read_options(const qkvet_forward_args& a, Options* options,
   }
   if (status == QKVET_OK) {
     status = read_lists(a, &options->lists, why);
+  }
+  if (status == QKVET_OK) {
+    status = read_fields(a, a.k.shape[2], &options->fields, why);
   }
   const bool packed = !is_absent(a.cu_seqlens_q);
   const int64_t members = packed ? options->members : a.q.shape[0];

@@ -85,6 +85,83 @@ struct KeyLists {
   }
 };
 
+// Masks in a few numbers (kernel.h): segments, ranges, chunks, a tree. Which
+// pairs they show is asked of each pair.
+struct FieldMasks {
+  // Integers of 32 or 64 bits.
+  struct Integers {
+    View<const int32_t> narrow;
+    View<const int64_t> wide;
+
+    bool present() const {
+      return narrow.data != nullptr || wide.data != nullptr;
+    }
+    int64_t get(int64_t b, int64_t n, int64_t column) const {
+      return wide.data != nullptr ? *wide.at(b, n, column)
+                                  : *narrow.at(b, n, column);
+    }
+  };
+  Integers segments_q, segments_k;  // [B, Tq], [B, Tk]
+  Integers full_ranges;             // [B, R, 2]
+  int64_t ranges = 0;               // R
+  int64_t chunk = 0;
+  View<const uint8_t> tree;  // [B, Tq, Tq], no data if there is none
+  // Of the member: the key at which its first row stands, and that which is its
+  // first draft; and what ranges are composed with.
+  int64_t diagonal = 0, drafts = 0;
+  bool causal = false;
+  int64_t window_left = -1, window_right = -1;
+  bool in_window = false;  // the dialect: a window cuts ranges, too
+  // Where this call begins in the member.
+  int64_t b = 0, i = 0, j = 0;
+
+  bool present() const {
+    return segments_q.present() || ranges > 0 || chunk > 0 ||
+           tree.data != nullptr;
+  }
+  // Whether they leave the pair; with ranges the causal rule and the window are
+  // asked here.
+  bool show(int64_t in_b, int64_t in_i, int64_t in_j) const {
+    const int64_t of = b + in_b, row = i + in_i, key = j + in_j;
+    return in_segment(of, row, key) && in_chunk(row + diagonal, key) &&
+           in_range(of, row + diagonal, key) && on_branch(of, row, key);
+  }
+  bool in_segment(int64_t of, int64_t row, int64_t key) const {
+    if (!segments_q.present()) {
+      return true;
+    }
+    const int64_t segment = segments_q.get(of, row, 0);
+    return segment >= 0 && segment == segments_k.get(of, key, 0);
+  }
+  bool in_chunk(int64_t position, int64_t key) const {
+    return chunk <= 0 || chunk_of(position) == chunk_of(key);
+  }
+  int64_t chunk_of(int64_t at) const {
+    return at >= 0 ? at / chunk : (at + 1) / chunk - 1;
+  }
+  bool on_branch(int64_t of, int64_t row, int64_t key) const {
+    return tree.data == nullptr || key < drafts ||
+           *tree.at(of, row, key - drafts) != 0;
+  }
+  bool in_past(int64_t position, int64_t key) const {
+    return !causal || key <= position;
+  }
+  bool in_window_of(int64_t position, int64_t key) const {
+    return (window_left < 0 || position - key <= window_left) &&
+           (window_right < 0 || key - position <= window_right);
+  }
+  // Whether both lie in one range.
+  bool share_range(int64_t of, int64_t position, int64_t key) const;
+  bool in_range(int64_t of, int64_t position, int64_t key) const;
+  FieldMasks from(int64_t in_b, int64_t in_i, int64_t in_j) const {
+    FieldMasks part = *this;
+    part.b += in_b;
+    part.i += in_i;
+    part.j += in_j;
+    return part;
+  }
+};
+
 struct Options {
   // Keys beside the diagonal that stay visible, inclusive counts; -1: all.
   int64_t window_left = -1;
@@ -99,15 +176,17 @@ struct Options {
   int64_t members = 0;                // of a packed batch
   Rope rope;                          // the business of in_f32.h
   KeyLists lists;
+  FieldMasks fields;
   Dropout dropout;
 
   bool has_lengths() const {
     return q_len.data != nullptr || kv_len.data != nullptr ||
            cu_q.data != nullptr;
   }
-  // Whether a pair may be hidden that the causal rule and the window allow.
+  // Whether a pair may be hidden that in_reach() allows.
   bool hides_pairs() const {
-    return mask.data != nullptr || bias.present() || lists.present();
+    return mask.data != nullptr || bias.present() || lists.present() ||
+           fields.present();
   }
   // Whether a score is more than scale * q.k.
   bool changes_scores() const {
@@ -117,12 +196,14 @@ struct Options {
     return window_left >= 0 || window_right >= 0 || hides_pairs() ||
            changes_scores() || sink.present() || dropout.present();
   }
-  // The mask and the lists; and a bias of -infinity hides its pair as a mask
-  // does, so that no difference of infinities is ever taken.
+  // The mask, the lists and the masks in a few numbers; and a bias of -infinity
+  // hides its pair as a mask does, so that no difference of infinities is ever
+  // taken.
   bool allows(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    return (!lists.present() || lists.has(b, h, i, j)) && shows(b, h, i, j);
+    return (!lists.present() || lists.has(b, h, i, j)) && shows(b, h, i, j) &&
+           (!fields.present() || fields.show(b, i, j));
   }
-  // The same without the lists.
+  // The mask and the bias alone.
   bool shows(int64_t b, int64_t h, int64_t i, int64_t j) const;
   // -infinity if there is none: it adds exp(-infinity) = 0.
   float sink_of(int64_t h) const;
@@ -145,6 +226,11 @@ qkvet_status read_slopes(const qkvet_forward_args& args, int64_t members,
 // The mask of a call whose q and k have been checked, if it has one.
 qkvet_status read_mask(const qkvet_forward_args& args,
                        View<const uint8_t>* mask, qkvet_text* why);
+
+// The masks in a few numbers of a call whose q has been checked and that has
+// `keys` keys.
+qkvet_status read_fields(const qkvet_forward_args& args, int64_t keys,
+                         FieldMasks* fields, qkvet_text* why);
 
 // The name of a field that is set and that a kernel with these QKVET_OPTION_*
 // does not take, or NULL.

@@ -24,7 +24,9 @@ constexpr Field kOthers[] = {&Args::q,           &Args::k,
                              &Args::k_new,       &Args::v_new,
                              &Args::q_scale,     &Args::k_scale,
                              &Args::v_scale,     &Args::dropout_mask,
-                             &Args::key_indices, &Args::topk_length};
+                             &Args::key_indices, &Args::topk_length,
+                             &Args::segments_q,  &Args::segments_k,
+                             &Args::full_ranges, &Args::tree_mask};
 
 // Lengths and tables come first.
 constexpr auto kFields = [] {
@@ -57,7 +59,7 @@ bool same_scalars(const Args& a, const Args& b) {
          a.softcap == b.softcap && a.rope == b.rope &&
          a.dropout_p == b.dropout_p && a.page_size == b.page_size &&
          a.channel_group == b.channel_group &&
-         a.key_block_size == b.key_block_size;
+         a.key_block_size == b.key_block_size && a.chunk == b.chunk;
 }
 
 }  // namespace

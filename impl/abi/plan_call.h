@@ -30,7 +30,7 @@ class MadeFor {
   const qkvet_forward_args& options() const { return args_; }
 
  private:
-  static constexpr int kTensors = 30;
+  static constexpr int kTensors = 34;
 
   qkvet_forward_args args_;
   int64_t extents_[kTensors][4];

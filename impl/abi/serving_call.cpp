@@ -307,6 +307,14 @@ qkvet_status read_known(const qkvet_kernel* self,
       return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
     }
   }
+  const bool cut = !is_absent(a.cu_seqlens_q);
+  const bool fields = !is_absent(a.segments_q) || !is_absent(a.full_ranges) ||
+                      !is_absent(a.tree_mask);
+  if ((cut && fields) || (a.page_size > 0 && !is_absent(a.segments_q))) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "a packed batch has no segments, ranges and trees, and pages "
+                  "no segments");
+  }
   qkvet_forward_args plain = a;
   plain.struct_size = sizeof(plain);  // read again, and it ends here
   plain.page_size = plain.channel_group = 0;

@@ -175,11 +175,29 @@ int64_t prepare(const void* with_call, const FlashRow& row, int64_t first,
   return written;
 }
 
+// Ends at the first pair that is seen: of a tile that lies within a segment, or
+// in the history of a tree, at the first of all.
+bool needs_tile(const void* with_call, const FlashRow* rows, int64_t count,
+                int64_t first, int64_t keys) {
+  const ForwardCall& call = *static_cast<const ForwardCall*>(with_call);
+  for (const FlashRow* row = rows; row < rows + count; ++row) {
+    const int64_t end = std::min(row->keys, first + keys);
+    for (int64_t j = std::max(row->begin, first); j < end; ++j) {
+      if (call.options.fields.show(row->b, row->i, j)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 void compute_block(const ForwardCall& call, const FlashHead& head,
                    const FlashRow* rows, int64_t count,
                    const FlashWorkspace& space) {
   if (call.options.any()) {
-    flash_block_with_options(head, {&call, prepare}, rows, count, space);
+    const bool few = call.options.fields.present();
+    flash_block_with_options(head, {&call, prepare, few ? needs_tile : nullptr},
+                             rows, count, space);
   } else {
     flash_block(head, rows, count, space);
   }

@@ -14,7 +14,8 @@
 // With options every row of a tile is prepared by a function of the caller,
 // which finishes the scores and says which runs of keys the row sees; P V goes
 // over those runs, or over all six rows together where they see the whole tile.
-// Calls without options take none of this.
+// Calls without options take none of this. A tile of which segments, ranges,
+// chunks and a tree show none of six rows a key is left out.
 //
 // Half storage is converted to f32 on the way into the panels, and o is rounded
 // to it once, on the way out.
@@ -235,6 +236,10 @@ void add_prepared_tile(const FlashHead& head, const FlashOptions& options,
                        const FlashWorkspace& space, const MicroTile& t,
                        int64_t first) {
   const int64_t keys = min_of(kTileKeys, head.keys - first);
+  if (options.needs != nullptr &&
+      !options.needs(options.call, t.rows, R, first, keys)) {
+    return;
+  }
   for (int64_t j = 0; j < keys; j += kPanel) {
     score_panel<R>(t.q, space.k + (first + j) * head.width, head.width,
                    head.scale, t.scores + j);

@@ -64,9 +64,15 @@ using FlashPrepare = int64_t (*)(const void* call, const FlashRow& row,
                                  int64_t first, int64_t count, float* scores,
                                  FlashRun* runs);
 
+// Whether one of `count` rows sees a key of the `keys` from `first` on. Where
+// none does the tile is left out, which changes no bit.
+using FlashNeeds = bool (*)(const void* call, const FlashRow* rows,
+                            int64_t count, int64_t first, int64_t keys);
+
 struct FlashOptions {
-  const void* call;  // handed to prepare
+  const void* call;  // handed to both
   FlashPrepare prepare;
+  FlashNeeds needs;  // NULL: all tiles are computed
 };
 
 // Scratch memory, aligned to 32 bytes, not initialised.

@@ -49,7 +49,11 @@ constexpr qkvet_tensor qkvet_forward_args::*kTensors[] = {
     &qkvet_forward_args::k_scale,
     &qkvet_forward_args::v_scale,
     &qkvet_forward_args::key_indices,
-    &qkvet_forward_args::topk_length};
+    &qkvet_forward_args::topk_length,
+    &qkvet_forward_args::segments_q,
+    &qkvet_forward_args::segments_k,
+    &qkvet_forward_args::full_ranges,
+    &qkvet_forward_args::tree_mask};
 
 const char* as_on_cpu(qkvet_forward_args* args) {
   for (const auto member : kTensors) {

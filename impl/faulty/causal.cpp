@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of the causal rule: which keys a row sees, and where its diagonal
-// lies.
+// lies; and of the masks in a few numbers that go with it: segments, ranges,
+// chunks, trees.
 #include <algorithm>
 
 #include "impl/faulty/kernels.h"
@@ -238,6 +239,249 @@ QKVET_FAULT(causal_lost_when_tiles_divide) = {
                   "agrees_with_oracle"},
     .when = "causal && Tk % 2 == 0 && rows(hidden > 0)",
     .tiled = true,
+};
+
+// ---- Masks in a few numbers --------------------------------------------------
+
+// Whom row `row` of member `of` shows key `key`, as Wrong has it.
+struct RightFields {
+  static bool segment(const ForwardCall&, const FieldMasks& f, int64_t of,
+                      int64_t row, int64_t key) {
+    return f.in_segment(of, row, key);
+  }
+  static bool chunk(const FieldMasks& f, int64_t position, int64_t key) {
+    return f.in_chunk(position, key);
+  }
+  static bool range(const FieldMasks& f, int64_t of, int64_t row, int64_t key) {
+    return f.in_range(of, row + f.diagonal, key);
+  }
+  static bool branch(const FieldMasks& f, int64_t of, int64_t row,
+                     int64_t key) {
+    return f.on_branch(of, row, key);
+  }
+};
+
+template <class Wrong>
+struct WrongFields : OptionHooks {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    ForwardCall open = call;
+    open.options.fields.chunk = 0;
+    return OptionHooks::in_reach(open, i, j);
+  }
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    const FieldMasks& f = call.options.fields;
+    const int64_t of = f.b + at.b, row = f.i + at.i, key = f.j + j;
+    return call.options.shows(at.b, at.h, at.i, j) &&
+           Wrong::segment(call, f, of, row, key) &&
+           Wrong::chunk(f, row + f.diagonal, key) &&
+           Wrong::range(f, of, row, key) && Wrong::branch(f, of, row, key);
+  }
+};
+
+// The first key of a tile stands for all of it.
+struct SegmentOfTile : RightFields {
+  static bool segment(const ForwardCall&, const FieldMasks& f, int64_t of,
+                      int64_t row, int64_t key) {
+    return f.in_segment(of, row, key / half_tile() * half_tile());
+  }
+};
+QKVET_FAULT(segment_of_tile) = {
+    .kernel = option_fault<WrongFields<SegmentOfTile>, QKVET_OPTION_SEGMENTS>,
+    .mechanism = "the segment of the first key of a tile is that of all its "
+                 "keys",
+    .symptom =
+        "right where documents begin at multiples of the tile; else the end of "
+        "one document is seen by the next",
+    .cause = "the test that skips whole tiles decides for single keys, too",
+    .fix = "compare the segment of each key in tiles that hold two",
+    .source = "textbook (tiles that are skipped)",
+    .trigger = "segments, and a tile that holds two of them",
+    .killed_by = {"segments_equal_sequences", "mask_fields_equal_rows_alone",
+                  "every_pair_is_seen_as_asked", "agrees_with_oracle"},
+    .when = "segments && Tk > 1",
+};
+
+// One list for both.
+struct SegmentOfRows : RightFields {
+  static bool segment(const ForwardCall& call, const FieldMasks& f, int64_t of,
+                      int64_t row, int64_t key) {
+    if (!f.segments_q.present()) {
+      return true;
+    }
+    const int64_t own = f.segments_q.get(of, row, 0);
+    const int64_t at = std::min(key, call.queries - 1);
+    return own >= 0 && own == f.segments_q.get(of, at, 0);
+  }
+};
+QKVET_FAULT(segment_of_key_in_list_of_rows) = {
+    .kernel = option_fault<WrongFields<SegmentOfRows>, QKVET_OPTION_SEGMENTS>,
+    .mechanism = "the segment of a key is looked up in the list of the rows",
+    .symptom = "right in self-attention, where both lists are the same",
+    .cause = "segments_q is passed for both",
+    .fix = "take segments_k for the keys",
+    .source = "textbook (segment ids of cross attention)",
+    .trigger = "segments, and other lists for rows and keys",
+    .killed_by = {"segments_equal_sequences", "mask_fields_equal_rows_alone",
+                  "every_pair_is_seen_as_asked", "agrees_with_oracle"},
+    .when = "segments",
+};
+
+// Padding is a document like any other.
+struct PaddingIsASegment : RightFields {
+  static bool segment(const ForwardCall&, const FieldMasks& f, int64_t of,
+                      int64_t row, int64_t key) {
+    return !f.segments_q.present() ||
+           f.segments_q.get(of, row, 0) == f.segments_k.get(of, key, 0);
+  }
+};
+QKVET_FAULT(padding_is_a_segment) = {
+    .kernel =
+        option_fault<WrongFields<PaddingIsASegment>, QKVET_OPTION_SEGMENTS>,
+    .mechanism = "rows of padding see keys of padding",
+    .symptom = "numbers in rows that are declared to be 0",
+    .cause = "numbers of segments are compared, and none is asked for its sign",
+    .fix = "a number below 0 is no segment",
+    .source = "textbook (padding as a segment)",
+    .trigger = "a number below 0 of a row and of a key",
+    .killed_by = {"rows_without_a_key_follow_the_dialect",
+                  "agrees_with_oracle"},
+    .when = "segments",
+};
+
+// Half of a number.
+struct SegmentIn32Bits : RightFields {
+  static bool segment(const ForwardCall&, const FieldMasks& f, int64_t of,
+                      int64_t row, int64_t key) {
+    if (!f.segments_q.present()) {
+      return true;
+    }
+    const auto own = static_cast<int32_t>(f.segments_q.get(of, row, 0));
+    return own >= 0 &&
+           own == static_cast<int32_t>(f.segments_k.get(of, key, 0));
+  }
+};
+QKVET_FAULT(segment_in_32_bits) = {
+    .kernel = option_fault<WrongFields<SegmentIn32Bits>, QKVET_OPTION_SEGMENTS>,
+    .mechanism = "of numbers of segments in 64 bits the lower half is compared",
+    .symptom = "documents whose numbers are hashes, or count the whole corpus, "
+               "meet now and then",
+    .cause = "int64 numbers are read as int32",
+    .fix = "read them in their own type, or refuse it",
+    .source = "textbook (narrowed indices)",
+    .trigger = "two numbers with the same lower half",
+    .killed_by = {"segments_equal_sequences", "mask_fields_equal_rows_alone",
+                  "rest_of_mask_fields_changes_nothing", "agrees_with_oracle"},
+    .when = "segments.wide",
+};
+
+constexpr uint64_t kRanges = QKVET_OPTION_FULL_RANGES | QKVET_OPTION_WINDOW;
+
+// A custom mask takes the place of all others.
+struct RangesDropWindow : RightFields {
+  static bool range(const FieldMasks& f, int64_t of, int64_t row, int64_t key) {
+    const int64_t position = row + f.diagonal;
+    return f.ranges == 0 || f.in_past(position, key) ||
+           f.share_range(of, position, key);
+  }
+};
+QKVET_FAULT(ranges_switch_window_off) = {
+    .kernel = option_fault<WrongFields<RangesDropWindow>, kRanges>,
+    .mechanism = "a call with ranges has no window",
+    .symptom = "texts with an image see all of the past in local layers, too",
+    .cause = "the function of the mask is replaced by that of the ranges, and "
+             "the window was a part of the former",
+    .fix = "compose the two",
+    .source = "vllm-project/vllm#47332",
+    .trigger = "ranges, and a window that hides a key",
+    .killed_by = {"mask_fields_equal_rows_alone", "every_pair_is_seen_as_asked",
+                  "agrees_with_oracle"},
+    .when = "ranges > 0 && window",
+};
+
+// The row's number in the call.
+struct RangesCountRows : RightFields {
+  static bool range(const FieldMasks& f, int64_t of, int64_t row, int64_t key) {
+    const int64_t position = row + f.diagonal;
+    return f.ranges == 0 ||
+           (f.in_past(position, key) && f.in_window_of(position, key)) ||
+           f.share_range(of, row, key);
+  }
+};
+QKVET_FAULT(ranges_count_rows_from_zero) = {
+    .kernel = option_fault<WrongFields<RangesCountRows>, kRanges>,
+    .mechanism = "the number of a row is compared with ranges of positions",
+    .symptom = "a prompt in one piece is right; the second chunk of one looks "
+               "for its images at the beginning of the text",
+    .cause = "the index of the query within the call stands for its position",
+    .fix = "add the keys in front of the first row",
+    .source = "vllm-project/vllm#47332",
+    .trigger = "ranges, and a row that does not stand at its own number",
+    .killed_by = {"mask_fields_equal_rows_alone", "every_pair_is_seen_as_asked",
+                  "agrees_with_oracle"},
+    .when = "ranges > 0",
+};
+
+// So many keys back, wherever the chunk begins.
+struct ChunkFromRow : RightFields {
+  static bool chunk(const FieldMasks& f, int64_t position, int64_t key) {
+    return f.chunk <= 0 || (position - key < f.chunk && key <= position);
+  }
+};
+QKVET_FAULT(chunk_counted_from_row) = {
+    .kernel = option_fault<WrongFields<ChunkFromRow>, QKVET_OPTION_CHUNK>,
+    .mechanism = "a chunk is a sliding window of as many keys",
+    .symptom = "the last row of each chunk is right, and texts shorter than "
+               "a chunk",
+    .cause = "chunked local attention is taken for sliding attention",
+    .fix = "compare key / chunk with position / chunk",
+    .source = "textbook (chunked local attention)",
+    .trigger = "a chunk, and a row that is not the last of its own",
+    .killed_by = {"mask_fields_equal_rows_alone", "every_pair_is_seen_as_asked",
+                  "agrees_with_oracle"},
+    .when = "chunk > 0",
+};
+
+// All that lies before a draft is taken for its history.
+struct TreeBelowDiagonal : RightFields {
+  static bool branch(const FieldMasks& f, int64_t of, int64_t row,
+                     int64_t key) {
+    return key - f.drafts < row || f.on_branch(of, row, key);
+  }
+};
+QKVET_FAULT(tree_below_diagonal_not_asked) = {
+    .kernel =
+        option_fault<WrongFields<TreeBelowDiagonal>, QKVET_OPTION_TREE_MASK>,
+    .mechanism = "drafts in front of a row are seen without a look at the tree",
+    .symptom = "a chain of drafts is right; the second branch sees the first",
+    .cause = "tiles below the diagonal skip the mask, as a causal one can",
+    .fix = "ask the tree for each draft",
+    .source = "PaddlePaddle/FastDeploy#3514",
+    .trigger = "a tree with two branches",
+    .killed_by = {"tree_paths_equal_sequences", "mask_fields_equal_rows_alone",
+                  "every_pair_is_seen_as_asked", "agrees_with_oracle"},
+    .when = "tree && Tq > 1 && Tk > 1",
+};
+
+// The draft beside it.
+struct SiblingsSeeEachOther : RightFields {
+  static bool branch(const FieldMasks& f, int64_t of, int64_t row,
+                     int64_t key) {
+    return f.on_branch(of, row, key) ||
+           (row > 0 && key - f.drafts == row - 1);
+  }
+};
+QKVET_FAULT(tree_siblings_see_each_other) = {
+    .kernel =
+        option_fault<WrongFields<SiblingsSeeEachOther>, QKVET_OPTION_TREE_MASK>,
+    .mechanism = "a draft sees the one beside it, which may be its sibling",
+    .symptom = "accepted tokens are worse than without a tree, and no error",
+    .cause = "the diagonal of the tree is wider by one",
+    .fix = "a draft sees its ancestors and itself",
+    .source = "textbook (trees of drafts)",
+    .trigger = "a draft that does not follow the one before it",
+    .killed_by = {"tree_paths_equal_sequences", "mask_fields_equal_rows_alone",
+                  "every_pair_is_seen_as_asked", "agrees_with_oracle"},
+    .when = "tree && Tq > 1 && Tk > 1",
 };
 
 }  // namespace qkvet::impl

@@ -285,7 +285,7 @@ constexpr qkvet_capabilities kCapabilities = [] {
       (kAllOptions & ~(QKVET_OPTION_PACKED | QKVET_OPTION_ROPE)) |
           kServingOptions | QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
           QKVET_OPTION_PAGED_CHANNEL_GROUPS | QKVET_OPTION_VALUES_IN_KEYS |
-          QKVET_OPTION_INT32_LENGTHS | kListOptions,
+          QKVET_OPTION_INT32_LENGTHS | kListOptions | kFieldOptions,
       {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_LAYOUT_INVARIANT | QKVET_FLAG_PAGE_PLACEMENT_INVARIANT |
              QKVET_FLAG_BATCH_INVARIANT;

@@ -45,11 +45,12 @@ extern "C" {
 
 #define QKVET_ABI_MAJOR 1
 #define QKVET_ABI_MINOR                                    \
-  4 /* 1: qkvet_kernel.merge; 2: page_indptr and its       \
+  5 /* 1: qkvet_kernel.merge; 2: page_indptr and its       \
        lists, lengths in int32, slopes of each member; 3:  \
        key_indices, topk_length; 4: paths, key_block_size, \
        channel_group, lists beside pages and backward,     \
-       values in keys */
+       values in keys; 5: segments, full_ranges, chunk,    \
+       tree_mask */
 
 #if defined(_WIN32)
 #define QKVET_EXPORT __declspec(dllexport)
@@ -208,6 +209,36 @@ typedef struct qkvet_forward_args {
    * [pages, Hkv, dv, page_size]; the strides say so. k_new and v_new are rows.
    */
   int64_t channel_group; /* 0: k is [pages, Hkv, page_size, d] */
+
+  /* Masks in a few numbers; what each of them hides is hidden. Of a member with
+   * Lq rows and Lk keys row i stands at position p, the diagonal of windows.
+   *
+   * Segments (packed documents): row i sees key j only if segments_q[b, i] =
+   * segments_k[b, j], and no number below 0 is a segment (padding). They come
+   * together, of one type, int32 or int64, in any order; a segment need not lie
+   * in one piece. Numbers of rows and keys beyond the lengths are not read. No
+   * packed batch and no pages beside them. */
+  qkvet_tensor segments_q; /* [B, Tq] */
+  qkvet_tensor segments_k; /* [B, Tk] */
+
+  /* Ranges of positions that see each other both ways, the tokens of an image
+   * in a causal text: range r of member b is begin = full_ranges[b, r, 0] ..
+   * end - 1, end = full_ranges[b, r, 1]. They stand in any order, none shares a
+   * position with another, and an empty one (end <= begin) says nothing. Where
+   * p and key j lie in one of them the causal rule hides nothing, nor does the
+   * window, or it does: the dialect's ranges_and_window. All else holds as it
+   * does elsewhere. No packed batch and no chunk beside them. */
+  qkvet_tensor full_ranges; /* [B, R, 2] int32 or int64 */
+
+  /* Local attention in chunks: row i sees key j only if j / chunk = p / chunk,
+   * rounded down. */
+  int64_t chunk; /* 0: none */
+
+  /* A tree of drafts behind a visible history, as speculative decoding has it:
+   * key j is draft n = j - (Lk - Lq), and row i sees it only if n < 0 or
+   * tree_mask[b, i, n] is nonzero. What stands there beyond Lq is not read. No
+   * packed batch beside it. */
+  qkvet_tensor tree_mask; /* [B, Tq, Tq] bool or uint8 */
 } qkvet_forward_args;
 
 /* ---- What a kernel says of itself --------------------------------------- */
@@ -259,6 +290,12 @@ typedef struct qkvet_forward_args {
  * strides, and nothing else holds values. dv <= d. Without new tokens, and not
  * in backward(). */
 #define QKVET_OPTION_VALUES_IN_KEYS (UINT64_C(1) << 32)
+/* segments_q and segments_k; full_ranges; chunk; tree_mask: of forward(). A
+ * kernel that takes one integer type alone refuses the other in supports(). */
+#define QKVET_OPTION_SEGMENTS (UINT64_C(1) << 33)
+#define QKVET_OPTION_FULL_RANGES (UINT64_C(1) << 34)
+#define QKVET_OPTION_CHUNK (UINT64_C(1) << 35)
+#define QKVET_OPTION_TREE_MASK (UINT64_C(1) << 36)
 
 /* Flags (bits of qkvet_capabilities.flags). */
 /* A claim: calls at the same time, each with a context of its own and from a
@@ -441,6 +478,10 @@ typedef struct qkvet_dialect {
    * and is then given finite numbers, which must not matter. */
   int32_t unowned_nonfinite;
   int32_t padding_nonfinite;
+  /* Since minor version 5. What full_ranges and a window make of a pair: (causal
+   * and window) or range, or (causal or range) and window. */
+  int32_t ranges_and_window;
+  int32_t reserved_3; /* not read */
 } qkvet_dialect;
 enum {
   QKVET_EMPTY_ROW_ZERO = 1,
@@ -459,6 +500,7 @@ enum { QKVET_SOFTCAP_BEFORE_MASK = 1, QKVET_SOFTCAP_AFTER_MASK = 2 };
 enum { QKVET_MASKED_IGNORED = 1, QKVET_MASKED_NOT_IGNORED = 2 };
 enum { QKVET_UNOWNED_IGNORED = 1, QKVET_UNOWNED_NOT_IGNORED = 2 };
 enum { QKVET_PADDING_IGNORED = 1, QKVET_PADDING_NOT_IGNORED = 2 };
+enum { QKVET_RANGES_OVER_WINDOW = 1, QKVET_RANGES_IN_WINDOW = 2 };
 enum { QKVET_SINK_IN_LSE = 1, QKVET_SINK_NOT_IN_LSE = 2 };
 enum { QKVET_MASK_AND_CAUSAL_BOTH = 1, QKVET_MASK_AND_CAUSAL_REFUSED = 2 };
 enum { QKVET_VISIBLE_NAN_REACHES = 1, QKVET_VISIBLE_NAN_MAY_VANISH = 2 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/case/mask_fields.h"
 #include "core/case/option_data.h"
 #include "properties/calls/option_forms.h"
 #include "properties/conventions/constrain.h"
@@ -156,13 +157,38 @@ void pick_rows(const Case& value, TensorName tensor, int64_t b,
   pick(extents, 2, true, rows, values);
 }
 
-// The argument of a planned call.
-int64_t packed_row(int64_t b, int64_t i, bool alone) {
-  return (b << 32 | i) << 1 | int64_t{alone};
+// Which part of which row, and how it is asked for: what a planned call's
+// argument says.
+struct AskedPart {
+  int64_t b = 0, i = 0;
+  bool alone = false;      // as of masked_part()
+  bool in_window = false;  // the dialect: a window cuts ranges, too
+  FieldPart of = FieldPart::kNone;
+
+  int64_t argument() const {
+    return (b << 28 | i) << 4 | static_cast<int64_t>(of) << 2 |
+           int64_t{in_window} << 1 | int64_t{alone};
+  }
+};
+AskedPart asked_part(int64_t argument) {
+  return {argument >> 32, argument >> 4 & 0xFFFFFFF, (argument & 1) != 0,
+          (argument >> 1 & 1) != 0,
+          static_cast<FieldPart>(argument >> 2 & 3)};
 }
+MaskedPart part_of(const Case& value, const AskedPart& asked);
 MaskedPart part_of_argument(const Case& value, int64_t argument) {
-  return masked_part(value, argument >> 33, argument >> 1 & 0xFFFFFFFF,
-                     (argument & 1) != 0);
+  return part_of(value, asked_part(argument));
+}
+
+// The parent of a draft in the tree that the case has, be it a mask or a field.
+int64_t parent_of(const Case& value, int64_t b, int64_t n) {
+  if (value.fields.tree) return parent_in_tree(value, b, n);
+  return parent_of_draft(value, (value.mask.own & kOwnB) != 0 ? b : 0, n);
+}
+// A mask is of all rows and keys, whatever the lengths.
+int64_t history_in(const Case& value, int64_t b) {
+  return value.fields.tree ? history_of(value, b)
+                           : value.shape.Tk - value.shape.Tq;
 }
 
 void keep_masked_part(const Case& value, int64_t argument, Inputs& inputs) {
@@ -171,6 +197,10 @@ void keep_masked_part(const Case& value, int64_t argument, Inputs& inputs) {
   pick_rows(value, TensorName::kK, part.b, part.keys, inputs.k);
   pick_rows(value, TensorName::kV, part.b, part.keys, inputs.v);
   inputs.mask.clear();
+  inputs.segments_q.clear();
+  inputs.segments_k.clear();
+  inputs.full_ranges.clear();
+  inputs.tree_mask.clear();
   cut_slopes(value, part.b, inputs.slopes);
   if (!inputs.bias.empty()) {
     auto extents = tensor_extents(value, TensorName::kBias);
@@ -192,17 +222,16 @@ void keep_masked_part(const Case& value, int64_t argument, Inputs& inputs) {
 void stand_by_depth(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
   if (inputs.q_positions.empty() || value.rope.random_positions) return;
-  const int64_t history = s.Tk - s.Tq;
   for (int64_t b = 0; b < s.B; ++b) {
+    const int64_t history = history_in(value, b);
     std::vector<int64_t> depth;
     for (int64_t n = 0; n < s.Tq; ++n) {
-      const int64_t parent =
-          parent_of_draft(value, (value.mask.own & kOwnB) != 0 ? b : 0, n);
+      const int64_t parent = parent_of(value, b, n);
       depth.push_back(parent < 0 ? 0 : depth[static_cast<size_t>(parent)] + 1);
       const int64_t position =
           value.rope.first + std::max<int64_t>(history, 0) + depth.back();
       inputs.q_positions[static_cast<size_t>(b * s.Tq + n)] = position;
-      if (history + n >= 0)
+      if (history + n >= 0 && history + n < s.Tk)
         inputs.k_positions[static_cast<size_t>(b * s.Tk + history + n)] =
             position;
     }
@@ -210,7 +239,9 @@ void stand_by_depth(const Case& value, int64_t, Inputs& inputs) {
 }
 
 void edit_masked_part(const Case& value, int64_t argument, Inputs& inputs) {
-  if (value.mask.kind == MaskKind::kTreeN) stand_by_depth(value, 0, inputs);
+  const bool is_branch = asked_part(argument).of == FieldPart::kBranch;
+  if (value.mask.kind == MaskKind::kTreeN || is_branch)
+    stand_by_depth(value, 0, inputs);
   keep_masked_part(value, argument, inputs);
 }
 
@@ -219,22 +250,49 @@ Case case_of_part(const Case& value, const MaskedPart& part) {
       part_case(value, {part.b, 0, static_cast<int64_t>(part.queries.size()), 0,
                         static_cast<int64_t>(part.keys.size())});
   alone.mask = {};
+  if (alone.fields != MaskFields{} || alone.chunk > 0) alone.window.reset();
+  alone.fields = {};
+  alone.chunk = 0;
   alone.causal = part.causal;
   alone.append = 0;
   return alone;
 }
 
 MaskedPart branch_of(const Case& value, int64_t b, int64_t i, bool alone) {
-  const int64_t history = value.shape.Tk - value.shape.Tq;
-  const int64_t tree = (value.mask.own & kOwnB) != 0 ? b : 0;
+  const int64_t history = history_in(value, b);
   Places path;
-  for (int64_t n = i; n >= 0 && history + n >= 0;
-       n = parent_of_draft(value, tree, n))
+  for (int64_t n = i; n >= 0 && history + n >= 0; n = parent_of(value, b, n))
     path.insert(path.begin(), n);
   MaskedPart part = {b, path, from_to(0, history), Causal::kBottomRight};
   for (const int64_t n : path) part.keys.push_back(history + n);
   if (alone && !path.empty()) part.queries = {i}, part.causal = Causal::kNone;
   return part;
+}
+
+// Of a case without a mask: all heads see the same.
+MaskedPart part_of_fields(const Case& value, const AskedPart& asked) {
+  const int64_t b = asked.b, i = asked.i;
+  const Visibility visibility(value, asked.in_window);
+  if (!visibility.counted(b, i)) return {};
+  if (asked.of == FieldPart::kBranch)
+    return branch_of(value, b, i, asked.alone);
+  MaskedPart part = {b, {i}, {}, Causal::kNone};
+  for (int64_t j = 0; j < value.shape.Tk; ++j)
+    if (visibility.sees(b, 0, i, j)) part.keys.push_back(j);
+  if (asked.of == FieldPart::kRow || part.keys.empty()) return part;
+  // Rows of one segment see the same keys, none of them others'.
+  part.queries.clear();
+  for (int64_t row = 0; row < value.shape.Tq; ++row)
+    if (visibility.counted(b, row) &&
+        visibility.sees(b, 0, row, part.keys.front()))
+      part.queries.push_back(row);
+  return part;
+}
+
+MaskedPart part_of(const Case& value, const AskedPart& asked) {
+  return asked.of == FieldPart::kNone
+             ? masked_part(value, asked.b, asked.i, asked.alone)
+             : part_of_fields(value, asked);
 }
 
 }  // namespace
@@ -293,11 +351,16 @@ Case with_mask_of_text(Case value, MaskKind kind, bool any_causal) {
 }
 
 Plan plan_masked_parts(const Case& value, const KernelInfo& kernel) {
+  return plan_field_parts(value, kernel, FieldPart::kNone);
+}
+
+Plan plan_field_parts(const Case& value, const KernelInfo& kernel,
+                      FieldPart of) {
   Plan plan;
   PlannedCall call;
   call.want_lse = wants_lse(kernel);
   call.needs_truth = true;
-  if (value.mask.kind == MaskKind::kTreeN &&
+  if ((value.mask.kind == MaskKind::kTreeN || of == FieldPart::kBranch) &&
       value.rope.style != RopeStyle::kNone)
     call.edit = stand_by_depth;
   plan.calls.push_back(call);
@@ -309,13 +372,15 @@ Plan plan_masked_parts(const Case& value, const KernelInfo& kernel) {
     for (const int64_t i :
          {int64_t{0}, pick_by_seed(value.seed, s.Tq), s.Tq - 1}) {
       const int64_t b = pick_by_seed(value.seed, s.B);
-      MaskedPart part = masked_part(value, b, i, alone);
+      const AskedPart asked = {b, i, alone, ranges_in_window(kernel.dialect),
+                               of};
+      MaskedPart part = part_of(value, asked);
       const bool known =
           std::any_of(parts.begin(), parts.end(), [&](const MaskedPart& other) {
             return other.queries == part.queries && other.keys == part.keys;
           });
       if (part.queries.empty() || part.keys.empty() || known) continue;
-      call.argument = packed_row(b, i, alone);
+      call.argument = asked.argument();
       call.variant = case_of_part(value, part);
       plan.calls.push_back(call);
       parts.push_back(std::move(part));

@@ -47,6 +47,13 @@ Case with_mask_of_text(Case value, MaskKind kind, bool any_causal);
 // The case as it is, and up to three of its parts, each without the mask.
 Plan plan_masked_parts(const Case& value, const KernelInfo& kernel);
 
+// The same of a case with masks in a few numbers: the part of each row is the
+// row alone with the keys that it sees, the rows and keys of its segment, or
+// its path through the tree of drafts. Without these masks and a window.
+enum class FieldPart : uint8_t { kNone, kRow, kSegment, kBranch };
+Plan plan_field_parts(const Case& value, const KernelInfo& kernel,
+                      FieldPart part);
+
 // The rows of the parts, each within its own bound; `part_name` is "the
 // document alone".
 Judgement judge_masked_parts(const JudgeInput& input, const char* part_name,

@@ -45,9 +45,19 @@ Case with_own_bias(Case value) {
   return value;
 }
 
-void write_visible_pairs(const Case& value, int64_t, Inputs& inputs) {
+Case with_mask_fields(Case value) {
+  MaskFields& f = value.fields;
+  f.segments_from_file = f.ranges_from_file = f.tree_from_file = false;
+  if (value.chunk == 0 && !f.segments && !f.tree && f.ranges == 0)
+    value.chunk = 2;
+  value.shape.Tq = std::max<int64_t>(value.shape.Tq, 1);
+  value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
+  return value;
+}
+
+void write_visible_pairs(const Case& value, int64_t argument, Inputs& inputs) {
   const Shape& s = value.shape;
-  const Visibility visibility(value, inputs);
+  const Visibility visibility(value, inputs, /*in_window=*/argument != 0);
   inputs.mask.clear();
   for (int64_t b = 0; b < s.B; ++b)
     for (int64_t h = 0; h < s.H; ++h)

@@ -14,8 +14,13 @@ Case with_own_mask(Case value);
 // The same for a bias.
 Case with_own_bias(Case value);
 
+// A case with segments, ranges, a chunk or a tree, none of them out of a file:
+// a plan knows no data.
+Case with_mask_fields(Case value);
+
 // Edits for these. The first writes who sees whom in the case as it is, be it
-// by causal rule, window, mask or lengths.
+// by causal rule, window, mask or lengths; the argument says whether a window
+// cuts ranges, too.
 void write_visible_pairs(const Case& value, int64_t argument, Inputs& inputs);
 
 // Two calls of which the second is `variant` with `edit`; both with lse, and

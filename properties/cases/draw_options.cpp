@@ -161,6 +161,34 @@ void draw_list_blocks(Draw& draw, Case& value) {
   lists.entries = (lists.entries + lists.block - 1) / lists.block;
 }
 
+// Small segments, so that several meet in a tile; now and then one alone.
+void draw_segments(Draw& draw, Case& value) {
+  value.fields.segments = true;
+  value.fields.tokens = draw.of(std::array<int64_t, 9>{0, 1, 2, 3, 4, 5, 8, 16,
+                                                       64});
+  value.fields.wide_segments = draw.chance(50);
+}
+
+// In a causal text, and half of them within a window: else they say nothing.
+void draw_ranges(Draw& draw, Case& value) {
+  value.fields.ranges = draw.range(1, 4);
+  value.fields.wide_ranges = draw.chance(50);
+  if (!value.window && draw.chance(50)) draw_window(draw, value);
+}
+
+// From one position to beyond the last key, of powers of two most often.
+void draw_chunk(Draw& draw, Case& value) {
+  constexpr std::array<int64_t, 8> kChunks = {1, 2, 3, 4, 5, 8, 16, 32};
+  value.chunk = draw.chance(80)
+                    ? draw.of(kChunks)
+                    : draw.range(1, std::max<int64_t>(value.shape.Tk, 1) + 1);
+}
+
+void draw_tree(Draw& draw, Case& value) {
+  value.fields.tree = true;
+  value.fields.children = draw.of(std::array<int64_t, 6>{0, 0, 0, 1, 2, 3});
+}
+
 // As the tables come out of a cache, far along in a text, or anywhere.
 void draw_rope(Draw& draw, Case& value) {
   value.shape.d += value.shape.d % 2;
@@ -307,6 +335,14 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
       return;
     case kAllowListBlocks:
       return draw_list_blocks(draw, value);
+    case kAllowSegments:
+      return draw_segments(draw, value);
+    case kAllowRanges:
+      return draw_ranges(draw, value);
+    case kAllowChunk:
+      return draw_chunk(draw, value);
+    case kAllowTree:
+      return draw_tree(draw, value);
     case kAllowAppend:
       return draw_append(draw, value);
     case kAllowCalls:

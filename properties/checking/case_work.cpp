@@ -410,13 +410,16 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
     return judgement;
   }
   const Stopwatch watch(time_->judge);
-  if (!visibility_ && value_.has_options())
-    visibility_.emplace(value_, own_inputs());
+  const bool in_window =
+      value_.fields.ranges > 0 && ranges_in_window(kernel.info.dialect);
+  std::optional<Visibility>& visibility = visibility_.at(in_window ? 1 : 0);
+  if (!visibility && value_.has_options())
+    visibility.emplace(value_, own_inputs(), in_window);
   const JudgeInput input{value_,
                          kernel.info,
                          declared,
                          views,
-                         visibility_ ? &*visibility_ : nullptr,
+                         visibility ? &*visibility : nullptr,
                          same_bits};
   Judgement judgement = law_->judge(input);
   note_nan_of_numbers(views, judgement);

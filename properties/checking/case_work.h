@@ -4,6 +4,7 @@
 #ifndef QKVET_PROPERTIES_CHECKING_CASE_WORK_H_
 #define QKVET_PROPERTIES_CHECKING_CASE_WORK_H_
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -138,7 +139,8 @@ class CaseWork {
   Reading reading_;
   std::vector<Ballot> ballots_;
   std::optional<Inputs> own_;  // as the case's recipes make them
-  std::optional<Visibility> visibility_;
+  // As each of the readings of ranges within a window has it.
+  std::array<std::optional<Visibility>, 2> visibility_;
   std::optional<bool> is_case_of_law_;  // meets the precondition
   const JudgedKernel* planned_for_ = nullptr;
   Plan plan_;

@@ -66,6 +66,7 @@ class Prober {
   void lse_base();
   void softcap_order();
   void sink_in_lse();
+  void ranges_and_window();
   void empty_rows();
 
   std::vector<Assumption> assumed;
@@ -203,6 +204,43 @@ void Prober::softcap_order() {
   else if (is_near(reply.o[0], 1 / after))
     assume(&qkvet_dialect::softcap_order, QKVET_SOFTCAP_AFTER_MASK,
            "softcap_order", "QKVET_SOFTCAP_AFTER_MASK");
+}
+
+// One range of all positions and a window of none beside the diagonal: the last
+// row sees the first key, whose value alone is 1, or itself alone.
+void Prober::ranges_and_window() {
+  if (!has(QKVET_OPTION_FULL_RANGES) || !has(QKVET_OPTION_WINDOW) ||
+      info_.dialect.ranges_and_window != 0)
+    return;
+  Case value = smallest_case(2, 2);
+  Shape& s = value.shape;
+  s.Tq = s.Tk = std::max(s.Tq, s.Tk);
+  value.window = Window{0, 0};
+  if (info_.has_flag(QKVET_FLAG_CAUSAL_ONLY))
+    value.causal = has(QKVET_OPTION_CAUSAL_BOTTOM_RIGHT) ? Causal::kBottomRight
+                                                         : Causal::kTopLeft;
+  value.fields.ranges = 1;
+  for (const bool wide : {false, true}) {
+    value.fields.wide_ranges = wide;
+    const Reply reply = ask(
+        value,
+        [&](Inputs& inputs) {
+          for (size_t n = 0; n < inputs.full_ranges.size(); ++n)
+            inputs.full_ranges[n] = n % 2 == 0 ? 0 : s.Tk;
+          for (size_t n = 0; n < inputs.v.size(); ++n)
+            inputs.v[n] = static_cast<int64_t>(n) / s.dv % s.Tk == 0 ? 1 : 0;
+        },
+        false);
+    if (!reply.good) continue;
+    const double last = reply.o[static_cast<size_t>((s.Tq - 1) * s.dv)];
+    if (is_near(last, 1 / static_cast<double>(s.Tk)))
+      assume(&qkvet_dialect::ranges_and_window, QKVET_RANGES_OVER_WINDOW,
+             "ranges_and_window", "QKVET_RANGES_OVER_WINDOW");
+    else if (is_near(last, 0))
+      assume(&qkvet_dialect::ranges_and_window, QKVET_RANGES_IN_WINDOW,
+             "ranges_and_window", "QKVET_RANGES_IN_WINDOW");
+    return;
+  }
 }
 
 // n equal scores of 0 and a sink of 8: lse is ln(n + e^8), or ln n.
@@ -397,6 +435,7 @@ std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
   prober.lse_base();
   prober.softcap_order();
   prober.sink_in_lse();
+  prober.ranges_and_window();
   prober.empty_rows();
   return prober.assumed;
 }

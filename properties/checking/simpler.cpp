@@ -160,6 +160,25 @@ void add_simpler_pairs(const Case& value, Collector& out) {
        {int64_t{1}, int64_t{2}, lists.entries / 2, lists.entries - 1})
     if (next >= 1 && next < lists.entries)
       out.add([&](Case& c) { c.listed.entries = next; });
+  const MaskFields& fields = value.fields;
+  if (fields.wide_segments)
+    out.add([](Case& c) { c.fields.wide_segments = false; });
+  if (fields.wide_ranges)
+    out.add([](Case& c) { c.fields.wide_ranges = false; });
+  for (const int64_t next : {int64_t{1}, fields.tokens / 2})
+    if (next >= 1 && next < fields.tokens)
+      out.add([&](Case& c) { c.fields.tokens = next; });
+  for (const int64_t next : {int64_t{1}, fields.ranges / 2, fields.ranges - 1})
+    if (next >= 1 && next < fields.ranges)
+      out.add([&](Case& c) { c.fields.ranges = next; });
+  for (const int64_t next : {int64_t{1}, value.chunk / 2, value.chunk - 1})
+    if (next >= 1 && next < value.chunk)
+      out.add([&](Case& c) { c.chunk = next; });
+  // Any shape is no plainer than that of a chain, or of pairs.
+  if (fields.tree)
+    for (const int64_t next : {int64_t{1}, int64_t{2}})
+      if (fields.children == 0 || next < fields.children)
+        out.add([&](Case& c) { c.fields.children = next; });
   if (value.score_bias) {
     out.add([](Case& c) { c.score_bias_own = kOwnAll; });
     out.add([](Case& c) { c.score_bias = make_recipe(RecipeKind::kLattice); });

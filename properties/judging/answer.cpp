@@ -3,12 +3,13 @@
 
 #include "core/case/key_lists.h"
 #include "properties/judging/twin_check.h"
+#include "properties/judging/visibility.h"
 #include "reference/options/rope.h"
 
 namespace qkvet::properties {
 namespace {
 
-enum : int { kSoftcapAfterBias = 1, kSinkNotInLse = 2 };
+enum : int { kSoftcapAfterBias = 1, kSinkNotInLse = 2, kRangesInWindow = 4 };
 
 template <class T>
 const T* data_or_null(const std::vector<T>& values) {
@@ -24,6 +25,8 @@ int reading_of(const Case& value, const qkvet_dialect& dialect) {
     reading |= kSoftcapAfterBias;
   if (value.sink && dialect.sink_in_lse == QKVET_SINK_NOT_IN_LSE)
     reading |= kSinkNotInLse;
+  if (value.fields.ranges > 0 && value.window && ranges_in_window(dialect))
+    reading |= kRangesInWindow;
   return reading;
 }
 
@@ -64,6 +67,13 @@ OwnedProblem::OwnedProblem(const Case& value, const Inputs& inputs, int reading)
   } else {
     list_keys(value, inputs);
   }
+  problem_.fields = {data_or_null(inputs.segments_q),
+                     data_or_null(inputs.segments_k),
+                     data_or_null(inputs.full_ranges),
+                     value.fields.ranges,
+                     (reading & kRangesInWindow) != 0,
+                     value.chunk,
+                     data_or_null(inputs.tree_mask)};
   problem_.softcap_after_bias = (reading & kSoftcapAfterBias) != 0;
   problem_.sink_in_lse = (reading & kSinkNotInLse) == 0;
 }

@@ -21,7 +21,7 @@ using Reading = std::function<Problem(Problem)>;
 
 // The dialects under which the definition differs for this case, as a small
 // number; 0 where no dialect matters.
-inline constexpr int kReadings = 4;
+inline constexpr int kReadings = 8;
 int reading_of(const Case& value, const qkvet_dialect& dialect);
 
 // The truth of the case where `oracle` is to be believed: for f64 storage the

@@ -11,8 +11,9 @@ std::vector<EmptyBy> reasons_in(const Case& value) {
   if (value.shape.Tk == 0) reasons.push_back(EmptyBy::kExtent);
   if (value.causal != Causal::kNone || value.window)
     reasons.push_back(EmptyBy::kRule);
-  // A list says what a mask says.
-  if (value.mask.kind != MaskKind::kNone || value.listed.entries > 0)
+  // A list says what a mask says, and so do a few numbers.
+  if (value.mask.kind != MaskKind::kNone || value.listed.entries > 0 ||
+      value.fields != MaskFields{} || value.chunk > 0)
     reasons.push_back(EmptyBy::kMask);
   // Recipes make finite biases; a file holds anything.
   if (value.score_bias && value.score_bias->kind == RecipeKind::kFile)

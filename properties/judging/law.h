@@ -234,7 +234,13 @@ enum : uint32_t {
   kAllowPagedGroups = 16777216,
   // Values in keys: of every law that allows layouts and sets no value itself.
   kAllowValuesInKeys = 33554432,
-  kAllowLast = kAllowValuesInKeys,
+  // Masks in a few numbers: of the laws that say so.
+  kAllowSegments = 67108864,
+  kAllowRanges = 134217728,
+  kAllowChunk = 268435456,
+  kAllowTree = 536870912,
+  kAllowLast = kAllowTree,
+  kAllowFields = kAllowSegments | kAllowRanges | kAllowChunk | kAllowTree,
   // Who sees whom.
   kAllowPairs = kAllowWindow | kAllowMask | kAllowLengths | kAllowPacked,
   // How scores become weights.
@@ -255,6 +261,10 @@ struct AllowedOption {
 };
 inline constexpr AllowedOption kAllowedOptions[] = {
     {QKVET_OPTION_MASK, kAllowMask},
+    {QKVET_OPTION_SEGMENTS, kAllowSegments},
+    {QKVET_OPTION_FULL_RANGES, kAllowRanges},
+    {QKVET_OPTION_CHUNK, kAllowChunk},
+    {QKVET_OPTION_TREE_MASK, kAllowTree},
     {QKVET_OPTION_KEY_LISTS, kAllowKeyLists},
     {QKVET_OPTION_KEY_LIST_LENGTHS, kAllowListLengths},
     {QKVET_OPTION_KEY_LIST_BLOCKS, kAllowListBlocks},

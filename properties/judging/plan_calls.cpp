@@ -83,7 +83,8 @@ Judgement judge_of_call(const JudgeInput& input, size_t n) {
   };
   if (call.planned->variant) {
     const Case& variant = *call.planned->variant;
-    const Visibility pairs(variant, *call.inputs);
+    const Visibility pairs(variant, *call.inputs,
+                           ranges_in_window(input.kernel.dialect));
     compare({variant, input.kernel, input.model, input.calls, &pairs,
              input.same_bits});
   } else {

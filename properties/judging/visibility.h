@@ -5,10 +5,12 @@
 #define QKVET_PROPERTIES_JUDGING_VISIBILITY_H_
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "core/base/floors.h"
 #include "core/case/case.h"
+#include "qkvet/kernel.h"
 
 namespace qkvet::properties {
 
@@ -16,17 +18,18 @@ namespace qkvet::properties {
 // all pairs if there is a mask or a list, else over all rows.
 class Visibility {
  public:
-  // `inputs` are those of `value`.
-  Visibility(const Case& value, const Inputs& inputs);
+  // `inputs` are those of `value`; `in_window`: a window cuts ranges, too (the
+  // dialect's ranges_and_window).
+  Visibility(const Case& value, const Inputs& inputs, bool in_window = false);
   // Without inputs: no data is made, which costs most.
-  explicit Visibility(const Case& value);
+  explicit Visibility(const Case& value, bool in_window = false);
 
   // False for rows beyond q_len and in no packed member: nothing is said.
   bool counted(int64_t b, int64_t i) const { return row(b, i).counted; }
   bool sees(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const Row& r = row(b, i);
     return r.first <= j && j < r.end && !is_masked(b, h, i, j) &&
-           is_listed(b, h, i, j);
+           is_listed(b, h, i, j) && (fields_ == nullptr || shows(b, i, j));
   }
   // How many keys the row sees; 0 if it is not counted.
   int64_t keys(int64_t b, int64_t h, int64_t i) const {
@@ -36,11 +39,16 @@ class Visibility {
   int64_t diagonal(int64_t b, int64_t i) const { return row(b, i).diagonal; }
 
  private:
-  // The keys that all but mask and lists allow: first .. end - 1.
+  // The keys that causal rule, window and lengths allow: first .. end - 1.
   struct Row {
     bool counted = false;
     int64_t first = 0, end = 0, diagonal = 0;
     int64_t member_first = 0;  // the first key of the row's member
+    // With ranges, which take keys back, first .. end - 1 is the whole member,
+    // and these are what the causal rule and the window leave of it.
+    int64_t past_end = 0, near_first = 0, near_end = 0;
+    int64_t draft = 0;                      // the first key that is a draft
+    int64_t range_first = 0, range_end = 0;  // where the row is in a range
   };
   const Row& row(int64_t b, int64_t i) const {
     return rows_[static_cast<size_t>(b * Tq_ + i)];
@@ -55,6 +63,9 @@ class Visibility {
                ((b * list_heads_ + h / list_group_) * Tq_ + i) * Tk_ + j)] != 0;
   }
   void mark_lists(const Case& value, const Inputs& inputs);
+  // What masks in a few numbers leave.
+  bool shows(int64_t b, int64_t i, int64_t j) const;
+  void take_ranges_back(const Case& value, const Inputs& inputs);
   // Rows of one member: queries [q_from, q_end), keys [k_from, k_end).
   void add_member(const Case& value, int64_t b, int64_t q_from, int64_t q_end,
                   int64_t k_from, int64_t k_end);
@@ -63,9 +74,18 @@ class Visibility {
   std::vector<Row> rows_;        // [B,Tq]
   std::vector<uint8_t> mask_;    // [B,H,Tq,Tk] or empty
   std::vector<uint8_t> listed_;  // [B,list_heads_,Tq,Tk] or empty
+  // Those of the masks in a few numbers; null: the case has none.
+  std::shared_ptr<const Inputs> fields_;
+  int64_t chunk_ = 0;
+  bool ranges_ = false, in_window_ = false;
   int64_t list_heads_ = 1, list_group_ = 1;
   std::vector<int64_t> keys_;  // [B,H,Tq]
 };
+
+// What the dialect says of ranges within a window.
+inline bool ranges_in_window(const qkvet_dialect& dialect) {
+  return dialect.ranges_and_window == QKVET_RANGES_IN_WINDOW;
+}
 
 // Which row of the case's slopes query i has; 0 for what no member holds.
 inline int64_t slope_row(const Case& value, int64_t b, int64_t i) {

@@ -6,7 +6,7 @@ list that the C headers are tested with.
 """
 import ctypes as c
 
-ABI_MAJOR, ABI_MINOR = 1, 4
+ABI_MAJOR, ABI_MINOR = 1, 5
 
 OK, UNSUPPORTED, UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_MEMORY, INTERNAL = range(6)
 
@@ -78,7 +78,9 @@ class ForwardArgs(c.Structure):
         ("page_indptr", Tensor), ("page_indices", Tensor),
         ("last_page_len", Tensor), ("key_indices", Tensor),
         ("topk_length", Tensor), ("key_block_size", c.c_int64),
-        ("channel_group", c.c_int64)]
+        ("channel_group", c.c_int64), ("segments_q", Tensor),
+        ("segments_k", Tensor), ("full_ranges", Tensor),
+        ("chunk", c.c_int64), ("tree_mask", Tensor)]
 
 
 class BackwardArgs(c.Structure):

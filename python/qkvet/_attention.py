@@ -11,7 +11,8 @@ _OUTPUTS = ("o", "lse", "weights")
 _OPTIONAL = ("mask", "bias", "sink", "slopes", "q_len", "kv_len", "cu_seqlens_q",
              "cu_seqlens_k", "block_table", "k_new", "v_new", "q_scale",
              "k_scale", "v_scale", "page_indptr", "page_indices",
-             "last_page_len", "key_indices", "topk_length")
+             "last_page_len", "key_indices", "topk_length", "segments_q",
+             "segments_k", "full_ranges", "tree_mask")
 # Whose gradient a call may ask for beyond those of q, k and v.
 _MORE_GRADIENTS = {"bias": _abi.BACKWARD_BIAS, "sink": _abi.BACKWARD_SINK}
 _ROPE = ("rope_cos", "rope_sin", "q_positions", "k_positions")
@@ -43,8 +44,9 @@ class Forward:
         if args.rope:
             for name in _ROPE:
                 inputs[name] = arrays.lying(getattr(args, name))
-        if "mask" in inputs:
-            inputs["mask"] = arrays.as_bool(inputs["mask"])
+        for name in ("mask", "tree_mask"):
+            if name in inputs:
+                inputs[name] = arrays.as_bool(inputs[name])
         if "k_new" not in inputs:  # with it, the pages of k and v are written
             inputs = Lent(inputs, self.framework, self.here)
         give = self.framework.give
@@ -64,6 +66,8 @@ class Forward:
             given["channel_group"] = args.channel_group
         if args.key_block_size:
             given["key_block_size"] = args.key_block_size
+        if args.chunk:
+            given["chunk"] = args.chunk
         if args.dropout_p > 0:
             given["dropout"] = (args.dropout_p, args.dropout_seed,
                                 args.dropout_offset)

@@ -67,6 +67,8 @@ def kernel(function=None, **fields):
     (of paged_channel_groups; k is then [pages, Hkv, page_size, d / x, x], and
     k.transpose(2, 3) and v.transpose(2, 3) are vLLM's caches), k_new and v_new;
     of values_in_keys v is a view of the first dv channels of k;
+    segments_q [B, Tq] and segments_k [B, Tk], full_ranges [B, R, 2], chunk and
+    tree_mask [B, Tq, Tq] (bool);
     dropout (p, seed, offset). It returns o [B, H, Tq, dv], or a tuple (o, lse,
     weights) of what it declares, or a dictionary by these names.
 

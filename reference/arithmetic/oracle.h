@@ -36,6 +36,18 @@ struct ListedKeys {
   int64_t heads = 1;  // Hkv, or 1 for all
 };
 
+// Masks in a few numbers (kernel.h); null or 0: absent. Nothing of them is read
+// that belongs to rows and keys beyond the lengths.
+struct FieldMasks {
+  const int64_t* segments_q = nullptr;   // [B,Tq]
+  const int64_t* segments_k = nullptr;   // [B,Tk]
+  const int64_t* full_ranges = nullptr;  // [B,ranges,2]: begin, end
+  int64_t ranges = 0;
+  bool in_window = false;  // the dialect: a window cuts a range, too
+  int64_t chunk = 0;
+  const uint8_t* tree = nullptr;  // [B,Tq,Tq]
+};
+
 // One call, every input exact in double, contiguous, row-major.
 struct Problem {
   Shape shape;
@@ -65,6 +77,7 @@ struct Problem {
   const int64_t* cu_k = nullptr;  // [members + 1], ascending
   Rotation rotation;
   ListedKeys listed;
+  FieldMasks fields;
 
   // The dialect, as far as the definition depends on it.
   bool softcap_after_bias = false;

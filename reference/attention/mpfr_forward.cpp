@@ -3,6 +3,7 @@
 
 #include <mpfr.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -73,6 +74,7 @@ struct At {
   int64_t first_key, end_key;
   int64_t diagonal;  // counted over the whole of k
   int64_t member;
+  int64_t first_draft = 0;  // the key at which as many are left as rows
 };
 
 At place_of(const Problem& p, int64_t b, int64_t h, int64_t i) {
@@ -93,6 +95,7 @@ At place_of(const Problem& p, int64_t b, int64_t h, int64_t i) {
     }
   }
   at.counted = i < end;
+  at.first_draft = at.end_key - (end - first);
   const int64_t row = i - first;
   at.diagonal = at.first_key + row;
   if (p.causal != Causal::kTopLeft) {
@@ -119,14 +122,49 @@ bool is_listed(const Problem& p, const At& at, int64_t j) {
   return n < count;
 }
 
+// Whether the row's position and key j lie in one range.
+bool share_a_range(const Problem& p, const At& at, int64_t j) {
+  bool shared = false;
+  for (int64_t r = 0; r < p.fields.ranges; ++r) {
+    const int64_t* range =
+        p.fields.full_ranges + (at.b * p.fields.ranges + r) * 2;
+    const int64_t low = std::min(at.diagonal, j) - at.first_key;
+    const int64_t high = std::max(at.diagonal, j) - at.first_key;
+    shared = shared || (range[0] <= low && high < range[1]);
+  }
+  return shared;
+}
+
+// Whether segments, chunks and trees leave the pair.
+bool fields_show(const Problem& p, const At& at, int64_t j) {
+  const FieldMasks& f = p.fields;
+  if (f.chunk > 0) {
+    const auto chunk = [&](int64_t key) {
+      return std::floor(static_cast<double>(key - at.first_key) /
+                        static_cast<double>(f.chunk));
+    };
+    if (chunk(at.diagonal) != chunk(j)) return false;
+  }
+  const int64_t row = at.b * p.shape.Tq + at.i;
+  if (f.segments_q != nullptr &&
+      (f.segments_q[row] < 0 ||
+       f.segments_q[row] != f.segments_k[at.b * p.shape.Tk + j]))
+    return false;
+  const int64_t draft = j - at.first_draft;
+  return f.tree == nullptr || draft < 0 ||
+         f.tree[row * p.shape.Tq + draft] != 0;
+}
+
 bool is_seen(const Problem& p, const At& at, int64_t j) {
   if (!at.counted || j < at.first_key || j >= at.end_key) return false;
   const int64_t ahead = j - at.diagonal;
-  if (p.causal != Causal::kNone && ahead > 0) return false;
-  if (p.window) {
+  const bool ranged = share_a_range(p, at, j);
+  if (p.causal != Causal::kNone && ahead > 0 && !ranged) return false;
+  if (p.window && (!ranged || p.fields.in_window)) {
     if (p.window->left >= 0 && -ahead > p.window->left) return false;
     if (p.window->right >= 0 && ahead > p.window->right) return false;
   }
+  if (!fields_show(p, at, j)) return false;
   const int64_t pair = pair_of(p, at, j);
   if (p.mask != nullptr && p.mask[pair] == 0) return false;
   if (p.listed.keys != nullptr && !is_listed(p, at, j)) return false;

@@ -106,16 +106,71 @@ struct PlainHooks : PlainRopeHooks {
     }
     return false;
   }
+  // The key in units of so many, rounded down: which chunk it lies in.
+  static int64_t chunk_of(int64_t key, int64_t chunk) {
+    const int64_t n = key / chunk;
+    return key < 0 && n * chunk != key ? n - 1 : n;
+  }
+  static bool in_chunk(int64_t chunk, int64_t diagonal, int64_t j) {
+    return chunk_of(diagonal, chunk) == chunk_of(j, chunk);
+  }
+  static bool in_segment(const Problem& problem, const PlainPlace& place,
+                         int64_t j) {
+    const int64_t row = place.b * problem.shape.Tq + place.first_q + place.i;
+    const int64_t key = place.b * problem.shape.Tk + place.first_k + j;
+    const int64_t number = problem.fields.segments_q[row];
+    return number >= 0 && number == problem.fields.segments_k[key];
+  }
+  static bool in_range(const Problem& problem, const PlainPlace& place,
+                       int64_t diagonal, int64_t j) {
+    const FieldMasks& fields = problem.fields;
+    for (int64_t r = 0; r < fields.ranges; ++r) {
+      const int64_t* range =
+          fields.full_ranges + 2 * (place.b * fields.ranges + r);
+      if (range[0] <= diagonal && diagonal < range[1] && range[0] <= j &&
+          j < range[1])
+        return true;
+    }
+    return false;
+  }
+  static bool on_branch(const Problem& problem, const PlainPlace& place,
+                        int64_t j) {
+    const int64_t draft = j - (place.Lk - place.Lq);
+    if (draft < 0) return true;
+    const int64_t row = place.b * problem.shape.Tq + place.first_q + place.i;
+    return problem.fields.tree[row * problem.shape.Tq + draft] != 0;
+  }
+  // Causal rule, window and ranges, which are composed with one another.
+  template <class Hooks>
+  static bool in_reach(const Problem& problem, const PlainPlace& place,
+                       int64_t j) {
+    const int64_t diagonal = Hooks::diagonal(problem, place);
+    const bool past = Hooks::in_past(problem, place, j);
+    const bool near =
+        !problem.window || Hooks::in_window(*problem.window, diagonal, j);
+    if (problem.fields.full_ranges == nullptr) return past && near;
+    const bool range = Hooks::in_range(problem, place, diagonal, j);
+    return problem.fields.in_window ? (past || range) && near
+                                    : (past && near) || range;
+  }
+  template <class Hooks>
+  static bool in_fields(const Problem& problem, const PlainPlace& place,
+                        int64_t j) {
+    const FieldMasks& fields = problem.fields;
+    if (fields.chunk > 0 &&
+        !Hooks::in_chunk(fields.chunk, Hooks::diagonal(problem, place), j))
+      return false;
+    if (fields.segments_q != nullptr && !Hooks::in_segment(problem, place, j))
+      return false;
+    return fields.tree == nullptr || Hooks::on_branch(problem, place, j);
+  }
   // Query i and key j, both counted from the member's first.
   template <class Hooks>
   static bool visible(const Problem& problem, const PlainPlace& place,
                       int64_t j) {
     if (place.i >= place.Lq || j < 0 || j >= place.Lk) return false;
-    if (!Hooks::in_past(problem, place, j)) return false;
-    const int64_t diagonal = Hooks::diagonal(problem, place);
-    if (problem.window && !Hooks::in_window(*problem.window, diagonal, j)) {
-      return false;
-    }
+    if (!Hooks::template in_reach<Hooks>(problem, place, j)) return false;
+    if (!Hooks::template in_fields<Hooks>(problem, place, j)) return false;
     if (problem.listed.keys != nullptr &&
         !Hooks::template in_list<Hooks>(problem, place, j)) {
       return false;

@@ -26,6 +26,12 @@ struct TwinSpan {
   int64_t last = -1;
   int64_t centre = 0;
   int64_t begin = 0;               // the first key of the member
+  int64_t drafts = 0;              // the first key that is a draft
+  // With ranges, where first .. last is all keys: what the window leaves, and
+  // the last key that causality does.
+  int64_t near_first = 0;
+  int64_t near_last = -1;
+  int64_t causal_last = -1;
   const double* slopes = nullptr;  // [H] of the member, or null
 };
 
@@ -78,6 +84,67 @@ struct TwinHooks {
       return problem.slopes;
     return problem.slopes + all.before * problem.shape.H;
   }
+  // All keys of the member: ranges take some of them back.
+  static TwinSpan wide_span(const Problem& problem, const TwinExtent& all,
+                            TwinSpan span) {
+    span.near_first = all.k_begin;
+    span.near_last = all.k_end - 1;
+    if (problem.window) {
+      span.near_first = left_end(all, span.centre, problem.window->left);
+      span.near_last =
+          right_end(all.k_end - 1, span.centre, problem.window->right);
+    }
+    span.causal_last = span.last;
+    span.last = all.k_end - 1;
+    return span;
+  }
+  // The range that position `at` of member b lies in, as its number; -1: none.
+  static int64_t range_at(const Problem& problem, int64_t b, int64_t at) {
+    const int64_t* range = problem.fields.full_ranges;
+    range += b * problem.fields.ranges * 2;
+    for (int64_t r = 0; r < problem.fields.ranges; ++r, range += 2)
+      if (at >= range[0] && at < range[1]) return r;
+    return -1;
+  }
+  // Of a key in a wide span: whether it is one of the narrow one, or in the
+  // range of the row.
+  static bool reached(const Problem& problem, int64_t b, int64_t key,
+                      const TwinSpan& span) {
+    if (problem.fields.ranges == 0) return true;
+    const bool past = key <= span.causal_last;
+    const bool near = key >= span.near_first && key <= span.near_last;
+    const int64_t own = range_at(problem, b, span.centre - span.begin);
+    if (own < 0 || own != range_at(problem, b, key - span.begin))
+      return past && near;
+    return near || !problem.fields.in_window;
+  }
+  // The first position of the chunk that holds `at`.
+  static int64_t chunk_start(int64_t at, int64_t chunk) {
+    const int64_t over = at % chunk;
+    return at - (over < 0 ? over + chunk : over);
+  }
+  static bool same_segment(const Problem& problem, int64_t row, int64_t key) {
+    const int64_t of_key = problem.fields.segments_k[key];
+    return of_key == problem.fields.segments_q[row] && of_key >= 0;
+  }
+  // `row` of all rows [B,Tq], `key` of all keys [B,Tk].
+  template <class Hooks>
+  static bool in_fields(const Problem& problem, int64_t row, int64_t key,
+                        const TwinSpan& span) {
+    const Shape& s = problem.shape;
+    const FieldMasks& f = problem.fields;
+    const int64_t j = key % s.Tk;
+    if (!Hooks::reached(problem, key / s.Tk, j, span)) return false;
+    if (f.chunk > 0) {
+      const int64_t from =
+          Hooks::chunk_start(span.centre - span.begin, f.chunk) + span.begin;
+      if (j < from || j - from >= f.chunk) return false;
+    }
+    if (f.segments_k != nullptr && !Hooks::same_segment(problem, row, key))
+      return false;
+    return f.tree == nullptr || j < span.drafts ||
+           f.tree[row * s.Tq + (j - span.drafts)] != 0;
+  }
   template <class Hooks>
   static TwinSpan span(const Problem& problem, int64_t b, int64_t i) {
     const TwinExtent all = Hooks::extent(problem, b, i);
@@ -87,8 +154,10 @@ struct TwinHooks {
     span.centre = Hooks::centre(problem, all, i);
     span.begin = all.k_begin;
     span.slopes = Hooks::slopes(problem, all);
+    span.drafts = all.k_end - (all.q_end - all.q_begin);
     span.first = all.k_begin;
     span.last = Hooks::last_key(problem, all, span.centre);
+    if (problem.fields.ranges > 0) return Hooks::wide_span(problem, all, span);
     if (!problem.window) return span;
     span.first = Hooks::left_end(all, span.centre, problem.window->left);
     span.last = Hooks::right_end(span.last, span.centre, problem.window->right);
@@ -300,11 +369,16 @@ void twin_finish(const Problem& problem, const TwinRow& row, TwinState& state,
   }
 }
 
-// Whether mask, bias and lists leave a pair of the span.
+// Whether mask, bias, lists and fields leave a pair of the span.
 template <class Hooks>
 bool twin_sees(const Problem& problem, int64_t pair, const TwinSpan& span) {
+  const Shape& s = problem.shape;
+  const int64_t j = pair % s.Tk, i = pair / s.Tk % s.Tq;
+  const int64_t b = pair / s.Tk / s.Tq / s.H;
   return Hooks::allowed(problem, pair) &&
-         Hooks::template chosen<Hooks>(problem, pair, span.begin);
+         Hooks::template chosen<Hooks>(problem, pair, span.begin) &&
+         Hooks::template in_fields<Hooks>(problem, b * s.Tq + i, b * s.Tk + j,
+                                          span);
 }
 
 template <class Hooks>

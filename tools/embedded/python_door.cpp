@@ -196,6 +196,14 @@ std::vector<double> numbers_of(const Case& value, const Inputs& inputs,
     return {inputs.key_indices.begin(), inputs.key_indices.end()};
   if (name == TensorName::kTopkLength)
     return {inputs.topk_length.begin(), inputs.topk_length.end()};
+  if (name == TensorName::kTreeMask)
+    return {inputs.tree_mask.begin(), inputs.tree_mask.end()};
+  if (name == TensorName::kSegmentsQ)
+    return {inputs.segments_q.begin(), inputs.segments_q.end()};
+  if (name == TensorName::kSegmentsK)
+    return {inputs.segments_k.begin(), inputs.segments_k.end()};
+  if (name == TensorName::kFullRanges)
+    return {inputs.full_ranges.begin(), inputs.full_ranges.end()};
   if (is_count(name)) {
     const std::vector<int64_t> counts = lengths_in(value, inputs.bytes(name));
     return {counts.begin(), counts.end()};

@@ -289,6 +289,42 @@ void add_members(const Asker& asker, std::vector<Question>& all) {
                    properties::in_channel_groups(c);
                  }},
                  {}});
+  all.push_back({QKVET_OPTION_SEGMENTS,
+                 {[](Case& c) {
+                    c.fields.segments = true;
+                    c.fields.tokens = 2;
+                  },
+                  [](Case& c) {
+                    c.fields.segments = true;
+                    c.fields.tokens = 3;
+                    c.fields.wide_segments = true;
+                  }},
+                 {as("ignored", [](Case& c) { c.fields = {}; })}});
+  all.push_back({QKVET_OPTION_FULL_RANGES,
+                 {[](Case& c) {
+                    c.fields.ranges = 1;
+                    c.causal = Causal::kBottomRight;
+                  }},
+                 {as("ignored", [](Case& c) { c.fields = {}; })}});
+  all.push_back({QKVET_OPTION_CHUNK,
+                 {[](Case& c) { c.chunk = 2; }, [](Case& c) { c.chunk = 3; }},
+                 {as("a window to the left of as many keys",
+                     [](Case& c) {
+                       c.window = Window{c.chunk - 1, c.chunk - 1};
+                       c.chunk = 0;
+                     }),
+                  as("ignored", [](Case& c) { c.chunk = 0; })}});
+  all.push_back({QKVET_OPTION_TREE_MASK,
+                 {[](Case& c) {
+                   c.fields.tree = true;
+                   c.fields.children = 2;
+                 }},
+                 {as("a causal rule",
+                     [](Case& c) {
+                       c.fields = {};
+                       c.causal = Causal::kBottomRight;
+                     }),
+                  as("ignored", [](Case& c) { c.fields = {}; })}});
   all.push_back({QKVET_OPTION_VALUES_IN_KEYS,
                  {[](Case& c) {
                    c.values_in_keys = true;

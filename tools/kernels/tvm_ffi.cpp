@@ -53,6 +53,10 @@ constexpr TensorWord kTensors[] = {
     {"last_page_len", &qkvet_forward_args::last_page_len},
     {"key_indices", &qkvet_forward_args::key_indices},
     {"topk_length", &qkvet_forward_args::topk_length},
+    {"segments_q", &qkvet_forward_args::segments_q},
+    {"segments_k", &qkvet_forward_args::segments_k},
+    {"full_ranges", &qkvet_forward_args::full_ranges},
+    {"tree_mask", &qkvet_forward_args::tree_mask},
 };
 
 int64_t longest_member(const qkvet_tensor& offsets) {
@@ -96,6 +100,7 @@ constexpr ScalarWord kScalars[] = {
      }},
     {"page_size", [](const auto& a) { return an_int(a.page_size); }},
     {"channel_group", [](const auto& a) { return an_int(a.channel_group); }},
+    {"chunk", [](const auto& a) { return an_int(a.chunk); }},
     {"key_block_size", [](const auto& a) { return an_int(a.key_block_size); }},
     {"max_seqlen_q",
      [](const auto& a) {

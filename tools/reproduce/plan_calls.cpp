@@ -67,6 +67,7 @@ std::vector<PlanScalar> scalars_of(const KernelCall& call,
         number(option.name, static_cast<double>(call.*option.in_call)));
   all.push_back(word("rope", rope_word(call.rope)));
   all.push_back(number("key_block_size", call.listed.block));
+  if (call.chunk > 0) all.push_back(number("chunk", call.chunk));
   all.push_back(number("members", call.members));
   all.push_back(number("unbatched", call.unbatched ? 1 : 0));
   return all;

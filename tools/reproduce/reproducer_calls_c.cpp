@@ -66,12 +66,12 @@ std::string forward_row_c(const WrittenCall& call) {
   for (const OptionNumber& number : kOptionNumbers)
     numbers.push_back(number_c(static_cast<double>(args.*number.in_abi)));
   return fmt::format(
-      "{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}}}}}",
+      "{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}}}}}",
       plan.threads, plan_use_c(plan.plan_use), plan.plan_slot, args.causal,
       args.scale_given, number_c(static_cast<double>(args.scale)),
       args.has_window, args.window_left, args.window_right, args.page_size,
-      args.key_block_size, args.channel_group, has_values_in_keys(plan) ? 1 : 0,
-      args.rope, fmt::join(numbers, ", "));
+      args.key_block_size, args.channel_group, args.chunk,
+      has_values_in_keys(plan) ? 1 : 0, args.rope, fmt::join(numbers, ", "));
 }
 
 std::string layer_row_c(const WrittenCall& call) {

@@ -142,7 +142,8 @@ BEFORE_ROUNDING = False  # bounds count how numbers are stored
 def answer(call):
     check_reference(call)
     hidden = ("wanted", "recorded", "storage", "q", "k", "v",
-              "softcap_after_bias", "sink_in_lse", "lse_base2")
+              "softcap_after_bias", "sink_in_lse", "lse_base2",
+              "ranges_in_window")
     options = {n: x for n, x in call.items() if n not in hidden}
     given = kernel(call["q"], call["k"], call["v"], call["recorded"], **options)
     return {n: np.asarray(x, np.float64) for n, x in given.items()}

@@ -14,6 +14,7 @@ static qkvet_forward_args options_of(int call) {
   args.page_size = from->page_size;
   args.key_block_size = from->key_block_size;
   args.channel_group = from->channel_group;
+  args.chunk = from->chunk;
   args.rope = from->rope;
   /* OPTIONS */
   return args;

@@ -8,7 +8,7 @@ typedef struct call_row {
   float scale;
   int32_t has_window;
   int64_t window_left, window_right;
-  int64_t page_size, key_block_size, channel_group;
+  int64_t page_size, key_block_size, channel_group, chunk;
   int32_t values_in_keys, rope;
   float options[/* OPTION COUNT */];
 } call_row;

@@ -62,13 +62,24 @@ def seen_by(call, b, h, i, Tk):
     if call["causal"] != "top-left":
         diagonal += (k_end - k_from) - (q_end - q_from)
     keys = np.arange(k_from, k_end)
-    if call["causal"] != "none":
-        keys = keys[keys <= diagonal]
+    past = keys <= (diagonal if call["causal"] != "none" else k_end)
     left, right = call.get("window", (-1, -1))
-    if left >= 0:
-        keys = keys[keys >= diagonal - left]
-    if right >= 0:
-        keys = keys[keys <= diagonal + right]
+    near = (left < 0) | (keys >= diagonal - left)
+    near &= (right < 0) | (keys <= diagonal + right)
+    if "full_ranges" in call:
+        shared = in_a_range(call["full_ranges"][b], diagonal - k_from, keys - k_from)
+        keys = keys[(past | shared) & near if call["ranges_in_window"]
+                    else (past & near) | shared]
+    else:
+        keys = keys[past & near]
+    if "chunk" in call:
+        keys = keys[(keys - k_from) // call["chunk"] == (diagonal - k_from) // call["chunk"]]
+    if "segments_q" in call:
+        segment = call["segments_q"][b, i]
+        keys = keys[(call["segments_k"][b, keys] == segment) & (segment >= 0)]
+    if "tree_mask" in call:
+        draft = keys - (k_end - (q_end - q_from))
+        keys = keys[(draft < 0) | (call["tree_mask"][b, i, np.maximum(draft, 0)] != 0)]
     if "mask" in call:
         keys = keys[row_of(call, "mask", b, h, i, keys) != 0]
     if "key_indices" in call:
@@ -76,6 +87,14 @@ def seen_by(call, b, h, i, Tk):
         listed = np.isin((keys - k_from) // block, list_of(call, b, h, i))
         keys = keys[listed]
     return keys, diagonal
+
+
+def in_a_range(ranges, position, keys):
+    """Whether a position and each of the keys lie in one of the ranges."""
+    shared = np.zeros(len(keys), bool)
+    for begin, end in ranges:
+        shared |= (begin <= position < end) & (begin <= keys) & (keys < end)
+    return shared
 
 
 def list_of(call, b, h, i):

@@ -134,6 +134,11 @@ struct ForwardArgs {
     topk_length: Tensor,
     key_block_size: i64,
     channel_group: i64,
+    segments_q: Tensor,
+    segments_k: Tensor,
+    full_ranges: Tensor,
+    chunk: i64,
+    tree_mask: Tensor,
 }
 
 /// Zeros stand for what is not declared: f32, contiguous, on the CPU.
@@ -263,13 +268,15 @@ unsafe fn read(from: *const ForwardArgs) -> Result<(ForwardArgs, Shape), &'stati
         a.q_positions, a.k_positions, a.q_len, a.kv_len, a.cu_seqlens_q, a.cu_seqlens_k,
         a.block_table, a.page_indptr, a.page_indices, a.last_page_len, a.k_new, a.v_new,
         a.q_scale, a.k_scale, a.v_scale, a.dropout_mask, a.key_indices, a.topk_length,
+        a.segments_q, a.segments_k, a.full_ranges, a.tree_mask,
     ];
     if more.iter().any(|t| t.ndim != 0 || !t.data.is_null()) {
         return Err("only q, k, v and o are supported");
     }
     if a.scale_given != 0 || a.has_window != 0 || a.softcap > 0.0 || a.rope != 0 || a.dropout_p > 0.0
+        || a.chunk != 0
     {
-        return Err("a given scale, windows, softcap, rope and dropout are not supported");
+        return Err("a given scale, windows, softcap, rope, dropout, chunks are not supported");
     }
     let (Some(q), Some(k), Some(v), Some(o)) =
         (extents(&a.q), extents(&a.k), extents(&a.v), extents(&a.o))

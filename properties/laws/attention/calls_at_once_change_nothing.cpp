@@ -44,7 +44,8 @@ Judgement judge(const JudgeInput& input) {
   compare(input, 1, judgement);
   if (input.calls.size() / 2 == kLarger) return judgement;
   const CallView& larger = input.calls[kLarger];
-  const Visibility seen(*larger.planned->variant, *larger.inputs);
+  const Visibility seen(*larger.planned->variant, *larger.inputs,
+                        ranges_in_window(input.kernel.dialect));
   const JudgeInput of_larger{
       *larger.planned->variant, input.kernel, input.model, input.calls, &seen,
       input.same_bits};
@@ -65,7 +66,7 @@ extern constinit const Law calls_at_once_change_nothing{
     "(a) it is bitwise, (c) it reaches what calls share",
     160,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing | kAllowKeyLists},
+                     kAllowServing | kAllowKeyLists | kAllowFields},
     of_calls_at_once_change_nothing::constrain,
     of_calls_at_once_change_nothing::plan,
     of_calls_at_once_change_nothing::judge};

@@ -308,7 +308,8 @@ Judgement judge(const JudgeInput& input) {
     const CallOutcome* alone = answer_alone(input, steps[n].kind, steps.size());
     Seen seen = Seen::kRight;
     if (call.planned->variant) {
-      const Visibility pairs(*call.planned->variant, *call.inputs);
+      const Visibility pairs(*call.planned->variant, *call.inputs,
+                             ranges_in_window(input.kernel.dialect));
       seen = look_at({*call.planned->variant, input.kernel, input.model,
                       input.calls, &pairs, input.same_bits},
                      steps[n], n, alone, judgement);

@@ -40,7 +40,7 @@ extern constinit const Law layout_changes_nothing{
     "same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     410,
-    Domain{.allows = kAllowAll | kAllowKeyLists,
+    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
            .about = kAllowLayout | kAllowShare},
     of_layout_changes_nothing::constrain,
     of_layout_changes_nothing::plan,

@@ -25,6 +25,9 @@ bool has_bias(const Case& value) {
 bool has_slopes(const Case& value) { return value.slopes.has_value(); }
 bool has_lists(const Case& value) { return value.listed.entries > 0; }
 bool has_list_lengths(const Case& value) { return value.listed.lengths; }
+bool has_segments(const Case& value) { return value.fields.segments; }
+bool has_ranges(const Case& value) { return value.fields.ranges > 0; }
+bool has_tree(const Case& value) { return value.fields.tree; }
 bool has_lengths(const Case& value) {
   return !value.q_len.empty() || !value.cu_q.empty();
 }
@@ -68,7 +71,12 @@ constexpr Malformed kMalformed[] = {
      has_slopes},
     {Mistake::kKeyListsExtent, "lists of keys of one row too many", has_lists},
     {Mistake::kTopkLengthExtent, "lengths of lists of one row too many",
-     has_list_lengths}};
+     has_list_lengths},
+    {Mistake::kSegmentsExtent, "segments of one key too many", has_segments},
+    {Mistake::kSegmentsAbsent, "segments of the rows and none of the keys",
+     has_segments},
+    {Mistake::kFullRangesExtent, "ranges of three numbers each", has_ranges},
+    {Mistake::kTreeMaskExtent, "a tree of one draft too many", has_tree}};
 
 const char* text_of(Mistake mistake) {
   for (const Malformed& one : kMalformed)
@@ -121,7 +129,7 @@ extern constinit const Law malformed_calls_are_refused{
     315,
     Domain{.free_data = false,
            .allows = kAllowPairs | kAllowScores | kAllowPaged | kAllowRope |
-                     kAllowKeyLists},
+                     kAllowKeyLists | kAllowFields},
     of_malformed_calls_are_refused::constrain,
     of_malformed_calls_are_refused::plan,
     of_malformed_calls_are_refused::judge};

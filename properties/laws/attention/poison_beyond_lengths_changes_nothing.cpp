@@ -114,7 +114,7 @@ extern constinit const Law poison_beyond_lengths_changes_nothing{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     320,
-    Domain{.allows = kAllowAll | kAllowKeyLists,
+    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
            .about = kAllowLengths | kAllowPacked},
     of_poison_beyond_lengths_changes_nothing::constrain,
     of_poison_beyond_lengths_changes_nothing::plan,

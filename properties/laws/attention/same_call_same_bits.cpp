@@ -59,7 +59,7 @@ extern constinit const Law same_call_same_bits{
     "(a) it is bitwise, (c) it reaches what a kernel keeps between calls",
     140,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing | kAllowKeyLists},
+                     kAllowServing | kAllowKeyLists | kAllowFields},
     of_same_call_same_bits::constrain,
     of_same_call_same_bits::plan,
     of_same_call_same_bits::judge};

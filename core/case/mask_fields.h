@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masks in a few numbers (kernel.h): how a case spells them, and what stands in
+// them. The spellings are parts of a Case's:
+//
+//   segments=4    documents of four tokens or so, segments=4.i64, segments=file
+//   ranges=3      three ranges seen both ways, ranges=3.i64, ranges=file3
+//   tree=2        drafts of two children each, tree=0 of any, tree=file
+//
+// One of eight segments is padding, and some have the number of another one, so
+// that a segment lies in several pieces; numbers in 64 bits may differ in the
+// upper half alone. Where q and k have other lengths the rows are the last
+// tokens. Ranges are drawn one in each of as many equal parts of the keys, and
+// stand in another order; one of four is empty, be it between two tokens or in
+// front of all.
+#ifndef QKVET_CORE_CASE_MASK_FIELDS_H_
+#define QKVET_CORE_CASE_MASK_FIELDS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/case/case.h"
+
+namespace qkvet {
+
+inline constexpr int64_t kMostRanges = 1024;  // of each member
+
+// The functions of their rows in case_options.cpp.
+void copy_segments(const Case& from, Case& to);
+std::string read_segments(std::string_view text, std::string_view token,
+                          Case& value);
+std::string segments_text(const Case& value);
+std::string segments_reason(const Case& value);
+void copy_ranges(const Case& from, Case& to);
+std::string read_ranges(std::string_view text, std::string_view token,
+                        Case& value);
+std::string ranges_text(const Case& value);
+std::string ranges_reason(const Case& value);
+void copy_tree(const Case& from, Case& to);
+std::string read_tree(std::string_view text, std::string_view token,
+                      Case& value);
+std::string tree_text(const Case& value);
+std::string tree_reason(const Case& value);
+
+// How many keys of a member lie in front of its first row; below 0 where it has
+// more rows than keys.
+int64_t history_of(const Case& value, int64_t b);
+
+// Of the tree that the case draws: the draft that draft n of member b follows;
+// -1: the history.
+int64_t parent_in_tree(const Case& value, int64_t b, int64_t n);
+
+// The integers that a file gives of the tensor, or null.
+std::vector<int64_t>* field_numbers(TensorName tensor, Inputs& inputs);
+
+void fill_mask_fields(const Case& value, Inputs& inputs);
+void store_mask_fields(const Case& value, Inputs& inputs);
+void give_mask_fields(const Case& value, const Inputs& inputs,
+                      KernelCall& call);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CASE_MASK_FIELDS_H_

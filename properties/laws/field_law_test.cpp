@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws about masks in a few numbers: each fails a kernel that reads them
+// otherwise, and no law that allows them fails one that reads them as they are
+// meant.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "properties/conventions/domain.h"
+#include "properties/testing/fake_check.h"
+
+namespace qkvet::properties::field_law_test {
+namespace {
+
+using Numbers = std::vector<int64_t>;
+
+// The numbers of the keys' segments, changed.
+FakeExecutor::Question with_segments(void (*change)(Numbers& keys)) {
+  return [change, keys = Numbers()](KernelCall&, Problem& p) mutable {
+    if (p.fields.segments_k == nullptr) return;
+    keys.assign(p.fields.segments_k,
+                p.fields.segments_k + p.shape.B * p.shape.Tk);
+    change(keys);
+    p.fields.segments_k = keys.data();
+  };
+}
+
+// Of pairs of keys the first stands for both.
+void of_first_in_tile(Numbers& keys) {
+  for (size_t n = 1; n < keys.size(); n += 2) keys[n] = keys[n - 1];
+}
+
+void no_fields(KernelCall&, Problem& p) { p.fields = {}; }
+
+constexpr const char* kAbout[] = {"mask_fields_equal_masks",
+                                  "mask_fields_equal_rows_alone",
+                                  "agrees_with_oracle"};
+
+TEST(FieldLaws, SegmentsKeepApart) {
+  const std::string text = "f32,B2,H2,Tq5,Tk9,d3,segments=2";
+  for (const char* law : kAbout) {
+    fails(law, text, with_segments(of_first_in_tile));
+    fails(law, text + ".i64", no_fields);
+  }
+  fails("segments_equal_sequences", text, with_segments(of_first_in_tile));
+  fails("segments_equal_sequences", text, no_fields);
+}
+
+TEST(FieldLaws, NumbersOfSegmentsAreNames) {
+  // Ascending ones alone: what comes behind a larger number is hidden.
+  fails("rest_of_mask_fields_changes_nothing",
+        "f32,B1,H1,Tq6,Tk8,d3,segments=2",
+        with_segments([](Numbers& keys) {
+          for (size_t n = 1; n < keys.size(); ++n)
+            if (keys[n] < keys[n - 1]) keys[n] = -1;
+        }));
+}
+
+TEST(FieldLaws, RangesFollowTheDialect) {
+  const std::string text = "f32,B2,H2,Tq6,Tk8,d3,causal=br,window=1.0,ranges=2";
+  for (const char* law : kAbout) {
+    fails(law, text, no_fields);
+    fails(law, text, [](KernelCall&, Problem& p) {
+      if (p.fields.ranges > 0) p.window.reset();
+    });
+    fails(law, text, [](KernelCall&, Problem& p) {
+      p.fields.in_window = !p.fields.in_window;
+    });
+  }
+}
+
+TEST(FieldLaws, ChunksAreBlocks) {
+  const std::string text = "f32,B1,H2,Tq6,Tk8,d3,causal=br,chunk=3";
+  for (const char* law : kAbout) {
+    fails(law, text, no_fields);
+    fails(law, text, [](KernelCall&, Problem& p) {
+      if (p.fields.chunk > 0) p.window = Window{p.fields.chunk - 1, 0};
+      p.fields.chunk = 0;
+    });
+  }
+}
+
+TEST(FieldLaws, BranchesOfATreeAreSequences) {
+  const std::string text = "f32,B2,H2,Tq6,Tk9,d3,tree=2";
+  const auto below = [all = std::vector<uint8_t>()](KernelCall&,
+                                                    Problem& p) mutable {
+    if (p.fields.tree == nullptr) return;
+    const int64_t T = p.shape.Tq;
+    all.assign(p.fields.tree, p.fields.tree + p.shape.B * T * T);
+    for (size_t n = 0; n < all.size(); ++n) {
+      const auto at = static_cast<int64_t>(n);
+      if (at % T < at / T % T) all[n] = 1;
+    }
+    p.fields.tree = all.data();
+  };
+  for (const char* law : kAbout) fails(law, text, below);
+  fails("tree_paths_equal_sequences", text, below);
+  fails("tree_paths_equal_sequences", text, no_fields);
+}
+
+// The definition passes every law of attention that allows one of them.
+TEST(FieldLaws, TheDefinitionPassesAllOfThem) {
+  int judged = 0;
+  for (const Law* law : all_laws()) {
+    if (law->domain.subject != Subject::kAttention ||
+        (law->domain.allows & kAllowFields) == 0)
+      continue;
+    for (const char* text :
+         {"f32,B2,H4,Hkv2,Tq4,Tk6,d3,segments=2",
+          "f32,B2,H2,Tq3,Tk7,d2,causal=br,window=4.0,segments=3.i64,bias=normal",
+          "f32,B2,H2,Tq6,Tk6,d2,causal,window=1.0,ranges=2,sink=normal",
+          "f32,B2,H2,Tq3,Tk7,d2,causal=br,ranges=3.i64,kvlen=7.5,page=2",
+          "f32,B2,H2,Tq5,Tk7,d2,causal=br,chunk=3,rope=half",
+          "f32,B1,H2,Tq5,Tk9,d2,causal=br,cuq=0.2.5,cuk=0.5.9,chunk=2",
+          "f16,B2,H2,Tq4,Tk7,d2,tree=2,qlen=3.4,kvlen=7.4,page=4,append=1",
+          "bf16,B2,H2,Tq4,Tk7,d2,tree=0,segments=4,layout=gaps",
+          "f32,B1,H2,Tq5,Tk3,d2,tree=3,chunk=2,alibi=one"}) {
+      const Case value = constrained(*law, *parse_case(text).value);
+      FakeExecutor good;
+      const Judgement judgement = check(law->id, to_string(value), good);
+      EXPECT_NE(judgement.verdict, Verdict::kFailed)
+          << law->id << " " << to_string(value) << ": "
+          << finding_of(judgement);
+      judged += judgement.verdict == Verdict::kPassed;
+    }
+  }
+  EXPECT_GT(judged, 50);
+}
+
+}  // namespace
+}  // namespace qkvet::properties::field_law_test
