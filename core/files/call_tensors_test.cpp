@@ -115,7 +115,8 @@ TEST(CallTensors, AreToldApartByTheirNames) {
 TEST(CallTensors, OfRecordedCallsHaveNamesThatReadBack) {
   EXPECT_EQ(recorded_names(),
             "q k v x w_q w_k w_v w_o b_q b_k b_v b_o mask bias sink slopes "
-            "key_indices topk_length; "
+            "key_indices topk_length segments_q segments_k full_ranges "
+            "tree_mask; "
             "o lse weights y, o.N lse.N");
   EXPECT_EQ(recorded_input("slopes"), TensorName::kSlopes);
   for (const char* none : {"o", "q_len", "do", ""})

@@ -109,6 +109,23 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
     add(kAllowListBlocks, [=](Case& c) {
       c.listed = {n, false, c.listed.lengths, false, /*block=*/2};
     });
+  for (const int64_t tokens : {int64_t{0}, int64_t{1}, int64_t{2}})
+    add(kAllowSegments, [=](Case& c) {
+      c.fields.segments = true;
+      c.fields.tokens = tokens;
+      c.fields.wide_segments = tokens == 1;
+    });
+  for (int64_t n = 1; n <= 2; ++n) {
+    add(kAllowRanges, [=](Case& c) {
+      c.fields.ranges = n;
+      c.fields.wide_ranges = n == 1;
+    });
+    add(kAllowChunk, [=](Case& c) { c.chunk = n; });
+    add(kAllowTree, [=](Case& c) {
+      c.fields.tree = true;
+      c.fields.children = n;
+    });
+  }
   add(kAllowSoftcap, [](Case& c) { c.softcap = 2; });
   add(kAllowSink, [](Case& c) { c.sink = make_recipe(RecipeKind::kLattice); });
   // The second member has the length counted from the other end.
@@ -255,7 +272,8 @@ Case SmallScope::make(const Index& index) const {
                       kAllowAll | kAllowPackedPages | kAllowPagedCsr |
                           kAllowPagedGroups | kAllowInt32 | kAllowMemberSlopes |
                           kAllowKeyLists | kAllowListLengths |
-                          kAllowListBlocks | kAllowValuesInKeys | kAllowEmpty);
+                          kAllowListBlocks | kAllowValuesInKeys |
+                          kAllowFields | kAllowEmpty);
 }
 
 Case SmallScope::at(int64_t number) const {

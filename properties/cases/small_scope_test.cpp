@@ -45,6 +45,12 @@ bool exclude_each_other(uint32_t pair) {
   if (pair == (kAllowPackedPages | kAllowLengths)) return true;
   for (const uint32_t other : {kAllowShare, kAllowAppend, kAllowPagedGroups})
     if (pair == (kAllowValuesInKeys | other)) return true;
+  for (const uint32_t other : {kAllowPacked, kAllowPackedPages})
+    for (const uint32_t field : {kAllowSegments, kAllowRanges, kAllowTree})
+      if (pair == (field | other)) return true;
+  for (const uint32_t other : {kAllowPaged, kAllowPagedCsr, kAllowPagedGroups})
+    if (pair == (kAllowSegments | other)) return true;
+  if (pair == (kAllowRanges | kAllowChunk)) return true;
   return pair == (kAllowShare | kAllowAppend) ||
          pair == (kAllowPaged | kAllowPagedCsr);
 }

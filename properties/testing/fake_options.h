@@ -91,6 +91,16 @@ class FakeOptions {
       take(call.topk_length, s.B * s.Tq, listed_counts_, problem.listed.counts);
       if (lists.block > 1) expand_blocks(lists.block, s.Tk, problem.listed);
     }
+    const MaskFields& f = call.fields;
+    take_integers(call.segments_q, s.B * s.Tq, f.wide_segments, segments_q_,
+                  problem.fields.segments_q);
+    take_integers(call.segments_k, s.B * s.Tk, f.wide_segments, segments_k_,
+                  problem.fields.segments_k);
+    take_integers(call.full_ranges, s.B * f.ranges * 2, f.wide_ranges, ranges_,
+                  problem.fields.full_ranges);
+    take(call.tree_mask, s.B * s.Tq * s.Tq, tree_, problem.fields.tree);
+    problem.fields.ranges = f.ranges;
+    problem.fields.chunk = call.chunk;
     const int64_t table = call.rope_rows * (s.d / 2);
     take(call.rope_cos, table, per_head, rope_cos_, problem.rotation.cos);
     take(call.rope_sin, table, per_head, rope_sin_, problem.rotation.sin);
@@ -131,6 +141,18 @@ class FakeOptions {
     listed.entries *= block;
   }
 
+  static void take_integers(const std::byte* bytes, int64_t count, bool wide,
+                            std::vector<int64_t>& values,
+                            const int64_t*& field) {
+    if (bytes == nullptr) return;
+    if (wide) return take(bytes, count, values, field);
+    std::vector<int32_t> narrow;
+    const int32_t* all = nullptr;
+    take(bytes, count, narrow, all);
+    values.assign(narrow.begin(), narrow.end());
+    field = values.data();
+  }
+
   static void take_lengths(const KernelCall& call, const std::byte* bytes,
                            int64_t count, std::vector<int64_t>& values,
                            const int64_t*& field) {
@@ -145,6 +167,8 @@ class FakeOptions {
   std::vector<double> bias_, sink_, slopes_;
   std::vector<int64_t> q_len_, kv_len_, cu_q_, cu_k_;
   std::vector<int32_t> listed_keys_, listed_counts_;
+  std::vector<int64_t> segments_q_, segments_k_, ranges_;
+  std::vector<uint8_t> tree_;
   std::vector<double> rope_cos_, rope_sin_;
   std::vector<int64_t> q_positions_, k_positions_;
 };

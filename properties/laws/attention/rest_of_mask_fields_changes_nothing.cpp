@@ -124,7 +124,7 @@ extern constinit const Law rest_of_mask_fields_changes_nothing{
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     355,
     Domain{.free_data = false,
-           .allows = kAllowAll | kAllowFields,
+           .allows = (kAllowAll & ~kAllowPacked) | kAllowFields,
            .about = kAllowSegments | kAllowRanges | kAllowTree},
     of_rest_of_mask_fields_changes_nothing::constrain,
     of_rest_of_mask_fields_changes_nothing::plan,
