@@ -395,6 +395,7 @@ struct CallOutcome {
   std::optional<TensorName> overwritten;
   int64_t overwritten_index = 0;  // the first such element, packed
   double seconds = 0;             // inside the function asked for
+  int64_t workspace_bytes = 0;    // that the kernel asked for
 
   // Packed, row-major. lse is f32, or f64 where o is f64; weights have the
   // type of o. Empty unless kDone.

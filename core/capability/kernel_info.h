@@ -97,6 +97,7 @@ struct KernelInfo {
   bool has_layer = false;
   bool has_backward = false;        // of forward()
   bool has_layer_backward = false;  // of the layer
+  bool has_workspace = false;       // of forward()
   bool has_merge = false;
   bool has_plan = false;          // has_forward is then true as well
   bool only_plans = false;        // there is no forward(): plans are run

@@ -164,6 +164,7 @@ std::string read_plan(const qkvet_kernel* self, KernelInfo* info) {
 std::string read_tables(const qkvet_kernel* self, const qkvet_kernel& kernel,
                         KernelInfo* info) {
   info->has_forward = kernel.forward != nullptr;
+  info->has_workspace = info->has_forward && kernel.workspace != nullptr;
   std::string bad = read_cache(kernel.cache, info);
   if (bad.empty()) bad = read_layer(kernel.layer, info);
   if (bad.empty()) bad = read_backward(kernel.backward, info);

@@ -87,6 +87,7 @@ void plain_fields(Stream& stream, Info& info) {
   stream.field(info.has_layer);
   stream.field(info.has_backward);
   stream.field(info.has_layer_backward);
+  stream.field(info.has_workspace);
   stream.field(info.has_merge);
   stream.field(info.has_plan);
   stream.field(info.only_plans);

@@ -48,10 +48,15 @@ int64_t draw_extent(Draw& draw, SizeClass size);
 void draw_heads(Draw& draw, SizeClass size, Shape& shape);
 // Extents of attention that the law has not constrained yet.
 Shape draw_shape(Draw& draw, const Law& law, const Scope& scope, bool backward);
-// Extents at which some kernel declares another path, or next to such; nothing
-// where they would be larger or dearer than cases are.
+// Extents at one of these paths or next to it; nothing where they would be
+// larger or dearer than cases are.
 std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
+                                     const std::vector<qkvet_path>& paths,
                                      SizeClass largest, int64_t most_work);
+// The same of a path that some kernel declares in some of all cases, and of a
+// hint in fewer.
+std::optional<Shape> draw_near_path(Draw& draw, const Scope& scope,
+                                    SizeClass largest, int64_t most_work);
 // Tokens that a cache has room for.
 int64_t draw_capacity(Draw& draw, SizeClass size);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extents at which a kernel says that it takes another path: just at, below
-// and beyond them and their first multiples, and few rows where there are many
-// keys.
+// Extents at which a kernel says that it takes another path, or something else
+// hints at one: just at, below and beyond them and their first multiples, and
+// few rows where there are many keys.
 #include <algorithm>
 
 #include "properties/cases/draw.h"
@@ -29,6 +29,10 @@ int64_t& extent_of(Shape& s, int32_t axis) {
 // Where costs alone count, and no size is asked for.
 constexpr int64_t kWidest = 3 * QKVET_MOST_PATH;
 
+// Of a hundred cases so many go to declared paths, where there are some, and so
+// many to hints, most of which are no path of anything.
+constexpr int kPercentPaths = 15, kPercentHints = 8;
+
 qkvet_path draw_path(Draw& draw, const std::vector<qkvet_path>& paths) {
   return paths[static_cast<size_t>(
       draw.range(0, static_cast<int64_t>(paths.size()) - 1))];
@@ -36,12 +40,13 @@ qkvet_path draw_path(Draw& draw, const std::vector<qkvet_path>& paths) {
 
 // Half of all are the path itself or a neighbour of it. What is tiled behind a
 // border of another kind ends in a whole tile, or in a rest of one.
-int64_t draw_near(Draw& draw, const Scope& scope, const qkvet_path& path) {
+int64_t draw_near(Draw& draw, const std::vector<qkvet_path>& paths,
+                  const qkvet_path& path) {
   constexpr std::array<int64_t, 8> kTimes = {1, 1, 1, 1, 1, 2, 2, 3};
   constexpr std::array<int64_t, 6> kBeside = {-1, 0, 0, 1, 1, 1};
   int64_t extent = draw.of(kTimes) * path.at + draw.of(kBeside);
   if (draw.chance(20)) {
-    const qkvet_path other = draw_path(draw, scope.paths);
+    const qkvet_path other = draw_path(draw, paths);
     if (other.axis == path.axis) extent += other.at;
   } else if (draw.chance(15)) {
     extent += draw.range(1, 24);
@@ -97,9 +102,10 @@ void put_extent(Draw& draw, const Scope& scope, int32_t axis, int64_t extent,
 }  // namespace
 
 std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
+                                     const std::vector<qkvet_path>& paths,
                                      SizeClass largest, int64_t most_work) {
-  const qkvet_path path = draw_path(draw, scope.paths);
-  const int64_t extent = draw_near(draw, scope, path);
+  const qkvet_path path = draw_path(draw, paths);
+  const int64_t extent = draw_near(draw, paths, path);
   const int64_t widest = std::min(largest_extent(largest), kWidest);
   if (extent > widest) return std::nullopt;
   Shape s;
@@ -110,9 +116,9 @@ std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
   s.dv = draw.chance(70) ? s.d : draw_extent(draw, SizeClass::kSmall);
   std::vector<int32_t> drawn = {path.axis};
   put_extent(draw, scope, path.axis, extent, s);
-  if (const qkvet_path second = draw_path(draw, scope.paths);
+  if (const qkvet_path second = draw_path(draw, paths);
       second.axis != path.axis && draw.chance(30)) {
-    const int64_t other = draw_near(draw, scope, second);
+    const int64_t other = draw_near(draw, paths, second);
     if (other <= widest) {
       put_extent(draw, scope, second.axis, other, s);
       extent_of(s, path.axis) = extent;
@@ -127,6 +133,16 @@ std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
   if (cost > most_work && draw.range(0, cost - 1) >= most_work)
     return std::nullopt;
   return s;
+}
+
+std::optional<Shape> draw_near_path(Draw& draw, const Scope& scope,
+                                    SizeClass largest, int64_t most_work) {
+  if (!scope.paths.empty() && draw.chance(kPercentPaths))
+    if (auto shape =
+            draw_path_shape(draw, scope, scope.paths, largest, most_work))
+      return shape;
+  if (scope.hints.empty() || !draw.chance(kPercentHints)) return std::nullopt;
+  return draw_path_shape(draw, scope, scope.hints, largest, most_work);
 }
 
 }  // namespace qkvet::properties

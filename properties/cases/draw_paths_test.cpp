@@ -122,6 +122,57 @@ TEST(Paths, AMistakeAtABorderIsFoundWhereItIsDeclared) {
     EXPECT_EQ(cell.verdict, Verdict::kPassed);
 }
 
+KernelUnderTest with_hints(const char* paths) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  const KernelUnderTest declared = with_paths(paths);
+  for (const qkvet_path& path : paths_of(declared.judged.info.capabilities))
+    kernel.hints.push_back({path, "a test"});
+  return kernel;
+}
+
+// A hint is looked at as a path is, and nothing is owed to it.
+TEST(Hints, AreLookedAtAndNeverMissed) {
+  const RunOptions options = options_for(
+      {"rows_stay_in_hull", "weights_sum_to_one", "agrees_with_oracle"},
+      3 * kCases);
+  const KernelUnderTest hinted = with_hints("Tk=1777");
+  const RunResult wrong = run_fake(options, {}, loses_rest_of_part, hinted);
+  EXPECT_TRUE(some_failed(wrong));
+  const RunResult looked = run_fake(options, {}, {}, hinted);
+  EXPECT_FALSE(some_failed(looked));
+  ASSERT_EQ(looked.kernels[0].near_hints.size(), 1u);
+  EXPECT_GT(looked.kernels[0].near_hints[0], 0);
+  RunOptions small = options;
+  small.scope.largest = SizeClass::kSmall;
+  const RunResult right = run_fake(small, {}, {}, hinted);
+  EXPECT_FALSE(some_failed(right));
+  const KernelResult& kernel = right.kernels[0];
+  EXPECT_EQ(kernel.near_hints, std::vector<int64_t>{0});
+  EXPECT_TRUE(std::none_of(
+      kernel.never_drawn.begin(), kernel.never_drawn.end(),
+      [](const std::string& line) { return line.starts_with("around"); }));
+}
+
+TEST(Hints, OfWhatIsDeclaredAreNone) {
+  KernelUnderTest kernel = with_hints("Tk=64 Tk=96");
+  EXPECT_EQ(read_paths("Tk=64", kernel.judged.info.capabilities), "");
+  const Scope scope = scope_of(kernel);
+  ASSERT_EQ(scope.hints.size(), 1u);
+  EXPECT_EQ(path_text(scope.hints[0]), "Tk=96");
+}
+
+TEST(Hints, TakeFewCases) {
+  const Scope scope = scope_of(with_hints("Tk=1777 Tq=1777"));
+  int64_t near = 0;
+  for (int64_t n = 1; n <= 10 * kCases; ++n) {
+    const Shape s =
+        planned_case(*find_law("agrees_with_oracle"), 1, n, scope).shape;
+    near += std::max(s.Tq, s.Tk) > 1700;
+  }
+  EXPECT_GT(near, 10 * kCases / 50);
+  EXPECT_LT(near, 10 * kCases / 8);
+}
+
 TEST(Paths, OfAllKernelsAreDrawn) {
   Scope scope;
   keep_scope_to({with_paths("Tk=64"), with_paths("Tk=64 Tk=48")}, scope);

@@ -42,9 +42,6 @@ constexpr int64_t kMostTokens = 1025;
 // In a hundred cases, where all sizes are drawn: 2 long, 90 small, 7 medium and
 // 1 large.
 constexpr int64_t kPercentLong = 2;
-// And so many at declared paths, where there are some.
-constexpr int kPercentPaths = 15;
-
 // The largest of these edges, from the drawn one down, that is no more.
 template <size_t n>
 int64_t edge_up_to(Draw& draw, const std::array<int64_t, n>& edges,
@@ -228,9 +225,8 @@ namespace {
 
 Shape draw_any_shape(Draw& draw, const Scope& scope, SizeClass largest,
                      int64_t most_work) {
-  if (!scope.paths.empty() && draw.chance(kPercentPaths))
-    if (const auto shape = draw_path_shape(draw, scope, largest, most_work))
-      return *shape;
+  if (const auto shape = draw_near_path(draw, scope, largest, most_work))
+    return *shape;
   const SizeClass size = draw_size(draw, largest);
   if (size == SizeClass::kLong) return draw_long_shape(draw, scope, most_work);
   Shape shape;

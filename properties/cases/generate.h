@@ -19,8 +19,10 @@ Case planned_case(const Law& law, uint64_t seed, int64_t number,
 // of the scope declares, so that all of them would be refused; "" for others.
 std::string undeclared_need(const Law& law, const Scope& scope);
 
-// Simpler cases that meet the law's precondition, the simplest first.
-std::vector<Case> simpler_cases(const Law& law, const Case& value);
+// Simpler cases that meet the law's precondition, the simplest first; with or
+// without all of the tiniest shapes, which are a thousand.
+std::vector<Case> simpler_cases(const Law& law, const Case& value,
+                                bool tries_tiny = true);
 
 // Whether the data aims beyond what the bound can judge everywhere; such cases
 // do not count against a run that is mostly vacuous.

@@ -38,6 +38,8 @@ class OptionUse {
   void tell(const KernelInfo& kernel, SizeClass largest,
             std::vector<std::string>& drawn,
             std::vector<std::string>& never_drawn) const;
+  // Answered calls at a path or next to it.
+  int64_t near(const qkvet_path& path) const;
 
  private:
   struct Use {
@@ -46,9 +48,6 @@ class OptionUse {
     int64_t answered() const { return asked - refused; }
   };
   Use use_of(uint64_t option) const;
-  // Answered calls at a path or next to it.
-  int64_t near(const qkvet_path& path) const;
-
   std::map<uint64_t, Use> uses_;            // by QKVET_OPTION_*
   std::map<std::string, int64_t> storage_;  // answered calls, by its name
   std::map<Layout, int64_t> layouts_;

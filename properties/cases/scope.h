@@ -58,6 +58,13 @@ std::optional<StorageTypes> slashed_storage(std::string_view text);
 StorageTypes storage_of(const Case& value);
 void store_as(const StorageTypes& types, Case& value);
 
+// An extent that no kernel declares and that something speaks of, as a source
+// does whose kernel is judged: looked at, and nothing is owed to it.
+struct Hint {
+  qkvet_path path;
+  std::string from;  // "the source, line 41"
+};
+
 struct Scope {
   SizeClass largest = SizeClass::kLong;
   // The first is drawn for half of the cases, the others share the rest.
@@ -83,11 +90,13 @@ struct Scope {
   qkvet_extent_rule group = {};     // H / Hkv
   std::vector<int64_t> page_sizes;  // that some kernel takes; empty: any
   std::vector<qkvet_path> paths;    // of all kernels
-  bool pages_only = false;          // no kernel takes rows
-  bool groups_only = false;         // nor pages of rows
-  bool in_keys_only = false;        // no kernel takes values apart from keys
-  bool few_shapes = false;          // every kernel compiles for each shape
-  bool causal_only = false;         // no kernel takes calls that are not causal
+  // The same of hints, without those that are declared.
+  std::vector<qkvet_path> hints;
+  bool pages_only = false;    // no kernel takes rows
+  bool groups_only = false;   // nor pages of rows
+  bool in_keys_only = false;  // no kernel takes values apart from keys
+  bool few_shapes = false;    // every kernel compiles for each shape
+  bool causal_only = false;   // no kernel takes calls that are not causal
   uint64_t refusals = 0;  // QKVET_FLAG_*, of kFlagWords, that every kernel has
 
   bool refuses(uint64_t flag) const { return (refusals & flag) != 0; }

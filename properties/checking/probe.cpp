@@ -79,7 +79,6 @@ class Prober {
   };
 
   bool has(uint64_t option) const { return info_.has_option(option); }
-  Case smallest_case(int64_t Tq, int64_t Tk) const;
   Reply ask(const Case& value, const Edit& edit, bool want_lse);
   void assume(int32_t qkvet_dialect::*field, int32_t code, const char* name,
               const char* constant);
@@ -93,33 +92,6 @@ class Prober {
   KernelInfo& info_;
   bool died_ = false;  // not asked again
 };
-
-// A case of the smallest widths that the kernel takes, q = k = 0.
-Case Prober::smallest_case(int64_t Tq, int64_t Tk) const {
-  const qkvet_capabilities& can = info_.capabilities;
-  Case value;
-  store_as(first_storage(info_).value_or(StorageTypes()), value);
-  value.shape.d = value.shape.dv = least(can.d);
-  value.shape.Tk = least(can.tk, Tk);
-  value.shape.Tq = least(can.tq, Tq);
-  if (!has(QKVET_OPTION_CROSS_LENGTHS))
-    value.shape.Tq = value.shape.Tk = std::max(value.shape.Tq, value.shape.Tk);
-  value.q = value.k = {RecipeKind::kZero, 0};
-  value.v = {RecipeKind::kOne, 0};
-  if (!has(QKVET_OPTION_DEFAULT_SCALE)) value.scale = 1.0f;
-  if (info_.has_flag(QKVET_FLAG_PAGES_ONLY)) {
-    value.paging.size = can.page_size_count > 0 ? can.page_sizes[0] : 1;
-    if (!has(QKVET_OPTION_PAGED)) value.paging.table = PageTable::kCsr;
-    if (info_.has_flag(QKVET_FLAG_CHANNEL_GROUPS_ONLY))
-      in_channel_groups(value);
-  }
-  if (info_.has_flag(QKVET_FLAG_VALUES_IN_KEYS_ONLY)) {
-    value.shape.dv = least(can.dv);
-    value.values_in_keys = true;
-    value.k = value.v = {};
-  }
-  return value;
-}
 
 Reply Prober::ask(const Case& value, const Edit& edit, bool want_lse) {
   Reply reply;
@@ -150,7 +122,7 @@ void Prober::assume(int32_t qkvet_dialect::*field, int32_t code,
 // Equal scores: lse is ln n, or log2 n.
 void Prober::lse_base() {
   if (!has(QKVET_OPTION_LSE) || info_.dialect.lse_base != 0) return;
-  const Case value = smallest_case(2, 2);
+  const Case value = smallest_case(info_, 2, 2);
   const Reply reply = ask(value, {}, true);
   if (!reply.good) return;
   const double ln = std::log(static_cast<double>(value.shape.Tk));
@@ -169,7 +141,7 @@ void Prober::softcap_order() {
   if (!has(QKVET_OPTION_SOFTCAP) || info_.dialect.softcap_order != 0 ||
       (!bias && !alibi))
     return;
-  Case value = smallest_case(1, 2);
+  Case value = smallest_case(info_, 1, 2);
   value.softcap = 1;
   if (bias)
     value.score_bias = {RecipeKind::kZero, 0};
@@ -248,7 +220,7 @@ void Prober::sink_in_lse() {
   if (!has(QKVET_OPTION_SINK) || !has(QKVET_OPTION_LSE) ||
       info_.dialect.sink_in_lse != 0)
     return;
-  Case value = smallest_case(1, 1);
+  Case value = smallest_case(info_, 1, 1);
   value.sink = {RecipeKind::kOne, 0};
   const Reply reply = ask(
       value,
@@ -271,7 +243,7 @@ void Prober::sink_in_lse() {
 // every average over one is its value.
 std::vector<Case> Prober::empty_cases(EmptyBy by) const {
   std::vector<Case> cases;
-  Case value = smallest_case(1, 3);
+  Case value = smallest_case(info_, 1, 3);
   Shape& s = value.shape;
   const bool cross = has(QKVET_OPTION_CROSS_LENGTHS);
   switch (by) {
@@ -427,6 +399,32 @@ void Prober::empty_rows() {
 }
 
 }  // namespace
+
+Case smallest_case(const KernelInfo& info, int64_t Tq, int64_t Tk) {
+  const auto has = [&info](uint64_t option) { return info.has_option(option); };
+  const qkvet_capabilities& can = info.capabilities;
+  Case value;
+  store_as(first_storage(info).value_or(StorageTypes()), value);
+  value.shape.d = value.shape.dv = least(can.d);
+  value.shape.Tk = least(can.tk, Tk);
+  value.shape.Tq = least(can.tq, Tq);
+  if (!has(QKVET_OPTION_CROSS_LENGTHS))
+    value.shape.Tq = value.shape.Tk = std::max(value.shape.Tq, value.shape.Tk);
+  value.q = value.k = {RecipeKind::kZero, 0};
+  value.v = {RecipeKind::kOne, 0};
+  if (!has(QKVET_OPTION_DEFAULT_SCALE)) value.scale = 1.0f;
+  if (info.has_flag(QKVET_FLAG_PAGES_ONLY)) {
+    value.paging.size = can.page_size_count > 0 ? can.page_sizes[0] : 1;
+    if (!has(QKVET_OPTION_PAGED)) value.paging.table = PageTable::kCsr;
+    if (info.has_flag(QKVET_FLAG_CHANNEL_GROUPS_ONLY)) in_channel_groups(value);
+  }
+  if (info.has_flag(QKVET_FLAG_VALUES_IN_KEYS_ONLY)) {
+    value.shape.dv = least(can.dv);
+    value.values_in_keys = true;
+    value.k = value.v = {};
+  }
+  return value;
+}
 
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
                                       KernelInfo& info) {

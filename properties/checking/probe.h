@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/floors.h"
+#include "core/case/case.h"
 #include "core/door/executor.h"
 
 namespace qkvet::properties {
@@ -25,6 +26,10 @@ struct Assumption {
 // for stays undeclared.
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
                                       KernelInfo& info);
+
+// A case of the smallest widths that the kernel takes, of so many rows and keys
+// at least, q = k = 0; of no storage that can be judged: f32.
+Case smallest_case(const KernelInfo& info, int64_t Tq, int64_t Tk);
 
 }  // namespace qkvet::properties
 

@@ -66,7 +66,7 @@ void add_tiny_shapes(const Case& value, Collector& out) {
 }
 
 void add_smaller_extents(const Case& value, Collector& out) {
-  add_tiny_shapes(value, out);
+  if (out.tries_tiny) add_tiny_shapes(value, out);
   const Shape& s = value.shape;
   if (s.H > 1) {
     out.add([](Case& c) { c.shape.H = c.shape.Hkv = 1; });
@@ -322,8 +322,9 @@ void add_simpler_layer_backward(const Case& value, Collector& out) {
   add_plainer_data(value, {&Case::d_o}, out);
 }
 
-std::vector<Case> simpler_cases(const Law& law, const Case& value) {
-  Collector out(law, value);
+std::vector<Case> simpler_cases(const Law& law, const Case& value,
+                                bool tries_tiny) {
+  Collector out(law, value, tries_tiny);
   subject_row(value.subject()).simplify(value, out);
   return out.take();
 }

@@ -18,7 +18,11 @@ int64_t size_of(const Case& value);
 
 class Collector {
  public:
-  Collector(const Law& law, const Case& origin) : law_(law), origin_(origin) {}
+  Collector(const Law& law, const Case& origin, bool tiny = true)
+      : tries_tiny(tiny), law_(law), origin_(origin) {}
+
+  // Whether all of the tiniest shapes are wanted, which are most candidates.
+  const bool tries_tiny;
 
   // Adds what `change` makes of the origin, if that is a valid, other case;
   // with `smaller` only if its extents are smaller even after the law has

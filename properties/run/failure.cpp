@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
 #include "properties/run/other_dialect.h"
 #include "properties/run/shrink.h"
@@ -42,9 +43,44 @@ Traits traits_of(const Case& value, const Judgement& judgement) {
   return traits;
 }
 
+namespace {
+
+// Whether a failing case with these traits may fail for the cause of another
+// one that fails.
+bool may_share_cause(const Traits& found, const Traits& needed) {
+  return found.outcome == needed.outcome &&
+         (found.needs & needed.needs) == needed.needs;
+}
+
+// With few shapes below it, which are tried in no time.
+bool is_tiny(const Shape& shape) {
+  constexpr int64_t kExtents = 16;
+  return sum_of_extents(shape) <= kExtents;
+}
+
+bool is_no_larger(const Shape& a, const Shape& b) {
+  return a.B <= b.B && a.H <= b.H && a.Hkv <= b.Hkv && a.Tq <= b.Tq &&
+         a.Tk <= b.Tk && a.d <= b.d && a.dv <= b.dv && a.D <= b.D;
+}
+
+// What the law makes of the smallest case of another law's failure: a step down
+// from the case that was found, if it has nothing that this one has not.
+std::optional<Case> step_to(const Case& like, const Law& law,
+                            const Candidate& candidate, const Scope& scope) {
+  if (like.subject() != candidate.value.subject()) return std::nullopt;
+  Case near = constrained(law, like);
+  if (!invalid_reason(near).empty() || !keeps_pins(scope, near) ||
+      !is_no_larger(near.shape, candidate.value.shape))
+    return std::nullopt;
+  return near;
+}
+
+}  // namespace
+
 Failure shrunk_failure(const Candidate& candidate,
                        const KernelUnderTest& kernel, Executor& executor,
-                       TimeUse& time, const Scope& scope, bool same_outcome) {
+                       TimeUse& time, const Scope& scope, bool same_outcome,
+                       const std::vector<Case>& like) {
   const auto check = [&](const Law& law, const Case& value) {
     return check_case(law, value, kernel.judged, kernel.index, executor,
                       /*with_twin=*/false, time);
@@ -60,21 +96,41 @@ Failure shrunk_failure(const Candidate& candidate,
   failure.repeats =
       candidate.judgement.kind == FailureKind::kHang ? 0 : kRepeats;
   const Law* law = candidate.planned;
+  // Where another law has led to a small case already, what is run ten times
+  // and shrunk is what this one makes of it.
+  Case from = candidate.value;
+  Judgement judged = candidate.judgement;
+  const bool hangs = candidate.judgement.kind == FailureKind::kHang;
+  bool is_small = false;
+  for (const Case& other : like)
+    if (const auto near = step_to(other, *law, candidate, scope);
+        near && !hangs && !is_small) {
+      Judgement there = check(*law, *near);
+      is_small =
+          there.verdict == Verdict::kFailed &&
+          there.kind == candidate.judgement.kind &&
+          may_share_cause(traits_of(candidate.value, candidate.judgement),
+                          traits_of(*near, there));
+      if (is_small) {
+        from = *near;
+        judged = std::move(there);
+      }
+    }
   for (int i = 0; i < failure.repeats; ++i) {
-    const Judgement again = check(*law, candidate.value);
+    const Judgement again = check(*law, from);
     failure.repeats_failed += again.verdict == Verdict::kFailed;
   }
   if (failure.repeats_failed == failure.repeats) {
     // What another law stumbled on is shrunk under the law that owns it.
     if (!candidate.keeps_law)
-      law = &replayed_law(*law, candidate.value, candidate.judgement,
-                          kernel.judged, kernel.index, executor, time);
+      law = &replayed_law(*law, from, judged, kernel.judged, kernel.index,
+                          executor, time);
     Shrunk smallest =
-        shrink(*law, candidate.value, candidate.judgement, kernel.judged,
-               kernel.index, executor, time, scope, same_outcome);
+        shrink(*law, from, judged, kernel.judged, kernel.index, executor, time,
+               scope, same_outcome, !is_small || is_tiny(from.shape));
     failure.smallest = std::move(smallest.value);
     failure.judgement = std::move(smallest.judgement);
-    failure.shrink_steps = smallest.steps;
+    failure.shrink_steps = smallest.steps + (is_small ? 1 : 0);
     failure.shrink_tries = smallest.tries;
     failure.law = law;
     failure.story = fault_of(*law, failure.smallest, failure.judgement,
@@ -89,36 +145,28 @@ Failure shrunk_failure(const Candidate& candidate,
   return failure;
 }
 
-namespace {
-
-// Whether a failing case with these traits may fail for the cause of that
-// failure.
-bool may_share_cause(const Traits& found, const Failure& failure) {
-  const Traits needed = traits_of(failure.smallest, failure.judgement);
-  return found.outcome == needed.outcome &&
-         (found.needs & needed.needs) == needed.needs;
-}
-
-}  // namespace
-
 std::vector<Failure> shrunk_failures(const std::vector<Candidate>& failing,
                                      const KernelUnderTest& kernel,
                                      Executor& executor, TimeUse& time,
-                                     const Scope& scope) {
+                                     const Scope& scope,
+                                     const std::vector<Case>& like) {
   std::vector<Failure> failures;
   for (const Candidate& candidate : failing) {
     const Traits traits = traits_of(candidate.value, candidate.judgement);
-    const auto same = std::find_if(failures.begin(), failures.end(),
-                                   [&](const Failure& failure) {
-                                     return may_share_cause(traits, failure);
-                                   });
+    const auto same = std::find_if(
+        failures.begin(), failures.end(), [&](const Failure& failure) {
+          return may_share_cause(
+              traits, traits_of(failure.smallest, failure.judgement));
+        });
     if (same != failures.end()) {
       ++same->alike;
       continue;
     }
     if (failures.size() > kMostOthers) continue;
-    Failure failure = shrunk_failure(candidate, kernel, executor, time, scope,
-                                     /*same_outcome=*/!failures.empty());
+    Failure failure =
+        shrunk_failure(candidate, kernel, executor, time, scope,
+                       /*same_outcome=*/!failures.empty(),
+                       failures.empty() ? like : std::vector<Case>{});
     // What is unsteady was not shrunk, and one of it is enough.
     if (!failures.empty() && failure.repeats_failed < failure.repeats) continue;
     failure.alike = 1;

@@ -11,17 +11,21 @@ namespace qkvet::properties {
 // `candidate` failed on the kernel, which `executor` holds. What does not fail
 // every time is not shrunk. A function of the candidate alone, as long as the
 // kernel is one.
-// With `same_outcome` NaN stays NaN.
+// With `same_outcome` NaN stays NaN. `like`: the smallest cases in which the
+// kernel fails other laws, which spare the long way down where it fails this
+// one there as well.
 Failure shrunk_failure(const Candidate& candidate,
                        const KernelUnderTest& kernel, Executor& executor,
                        TimeUse& time, const Scope& scope,
-                       bool same_outcome = false);
+                       bool same_outcome = false,
+                       const std::vector<Case>& like = {});
 
 // The failures of one law: the first, and those that must have other causes.
 std::vector<Failure> shrunk_failures(const std::vector<Candidate>& failing,
                                      const KernelUnderTest& kernel,
                                      Executor& executor, TimeUse& time,
-                                     const Scope& scope);
+                                     const Scope& scope,
+                                     const std::vector<Case>& like = {});
 
 }  // namespace qkvet::properties
 

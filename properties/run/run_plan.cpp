@@ -65,6 +65,8 @@ void add_part(const Part& part, RunResult result, RunResult& all) {
                              &KernelResult::never_drawn})
       for (std::string& line : result.kernels[i].*lines)
         (whole.*lines).push_back(std::move(line));
+    if (!result.kernels[i].near_hints.empty())
+      whole.near_hints = std::move(result.kernels[i].near_hints);
     whole.pairs.add(result.kernels[i].pairs);
   }
   all.replaced_cases += result.replaced_cases;
@@ -123,6 +125,21 @@ std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options) {
   return text;
 }
 
+namespace {
+
+bool is_among(const qkvet_path& path, const std::vector<qkvet_path>& paths) {
+  return std::any_of(paths.begin(), paths.end(),
+                     [&path](const qkvet_path& had) {
+                       return had.axis == path.axis && had.at == path.at;
+                     });
+}
+
+void add_path(const qkvet_path& path, std::vector<qkvet_path>& paths) {
+  if (!is_among(path, paths)) paths.push_back(path);
+}
+
+}  // namespace
+
 void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   if (kernels.empty()) return;
   const auto same = [](const qkvet_extent_rule& a, const qkvet_extent_rule& b) {
@@ -142,6 +159,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   scope.group = first.group;
   scope.page_sizes.clear();
   scope.paths.clear();
+  scope.hints.clear();
   scope.pages_only = scope.groups_only = scope.in_keys_only =
       scope.causal_only = scope.few_shapes = true;
   scope.refusals = ~uint64_t{0};
@@ -181,15 +199,13 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     const auto count = std::clamp<int32_t>(mine.page_size_count, 0, 16);
     constexpr uint64_t kPages = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR;
     any_page |= count == 0 && (mine.options & kPages) != 0;
-    for (const qkvet_path& path : paths_of(mine))
-      if (std::none_of(scope.paths.begin(), scope.paths.end(),
-                       [&path](const qkvet_path& had) {
-                         return had.axis == path.axis && had.at == path.at;
-                       }))
-        scope.paths.push_back(path);
+    for (const qkvet_path& path : paths_of(mine)) add_path(path, scope.paths);
     scope.page_sizes.insert(scope.page_sizes.end(), mine.page_sizes,
                             mine.page_sizes + count);
   }
+  for (const KernelUnderTest& kernel : kernels)
+    for (const Hint& hint : kernel.hints)
+      if (!is_among(hint.path, scope.paths)) add_path(hint.path, scope.hints);
   if (any_page) scope.page_sizes.clear();
   scope.states = states.value_or(qkvet_extent_rule{});
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "properties/cases/data_cases.h"
 #include "properties/cases/generate.h"
 #include "properties/cases/option_use.h"
 #include "properties/cases/pair_cases.h"
@@ -42,6 +43,14 @@ constexpr int kMostHangs = 2;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Some small cases, of which each is a call for every law that fails.
+void add_like(const Case& value, std::vector<Case>& like) {
+  constexpr size_t kMostLike = 8;
+  if (like.size() < kMostLike &&
+      std::find(like.begin(), like.end(), value) == like.end())
+    like.push_back(value);
 }
 
 class Runner : public SubjectRun {
@@ -95,11 +104,13 @@ class Runner : public SubjectRun {
               const Judgement& judgement, double seconds);
   void end_round();
   void shrink_failures();
+  void shrink_cells(const std::vector<size_t>& cells,
+                    const std::vector<std::vector<Case>>& like);
   void settle_strays();
   void report_progress(bool shrinking) const;
   bool is_stopped() const { return options_.stop && options_.stop(); }
   void replace_refused();
-  bool adds_cases() const;
+  bool adds_cases_of(Subject subject) const;
   int64_t cost_so_far() const;
   PairPlan plan_of_all() const;
   void ask_wide(size_t turns);
@@ -351,36 +362,69 @@ void Runner::report_progress(bool shrinking) const {
                      shrinking});
 }
 
+// A kernel that fails twenty laws mostly does so for one cause or two: the
+// cheapest of its failures is shrunk first, and what follows, one more and
+// then twice as many at a time, may begin where those before have ended: not as
+// threads come, which would make it another case each time.
 void Runner::shrink_failures() {
   if (failing_ > 0) report_progress(/*shrinking=*/true);
+  const size_t laws = options_.laws.size();
+  std::vector<std::vector<size_t>> failing(kernels_.size());  // cells
+  for (size_t i = 0; i < total_.size(); ++i)
+    if (!total_[i].failing.empty()) failing[i / laws].push_back(i);
+  for (std::vector<size_t>& cells : failing)
+    std::stable_sort(cells.begin(), cells.end(), [this](size_t a, size_t b) {
+      return cost_of(total_[a].failing[0].value) <
+             cost_of(total_[b].failing[0].value);
+    });
+  std::vector<std::vector<Case>> like(kernels_.size());
+  std::vector<size_t> now;
+  for (size_t first = 0, count = 1; first == 0 || !now.empty();
+       first += count, count = first) {
+    now.clear();
+    for (const std::vector<size_t>& cells : failing)
+      for (size_t n = first; n < std::min(first + count, cells.size()); ++n)
+        now.push_back(cells[n]);
+    shrink_cells(now, like);
+    for (const size_t i : now)
+      for (const std::vector<Failure>* found : {&failures_[i], &strays_[i]})
+        if (!found->empty() && found->front().shrink_steps > 0)
+          add_like(found->front().smallest, like[i / laws]);
+  }
+  settle_strays();
+}
+
+// `like`: of each kernel small cases in which it fails other laws.
+void Runner::shrink_cells(const std::vector<size_t>& cells,
+                          const std::vector<std::vector<Case>>& like) {
   std::atomic<size_t> next{0};
+  const auto shrink_cell = [&](Lane& lane, size_t i) {
+    const size_t k = i / options_.laws.size();
+    const KernelUnderTest& kernel = kernels_[k];
+    const auto shrunk = [&](const std::vector<Candidate>& failing) {
+      return shrunk_failures(failing, kernel, *lane.executors[kernel.library],
+                             lane.time, options_.scope, like[k]);
+    };
+    const Law* law = options_.laws[i % options_.laws.size()];
+    failures_[i] = shrunk(total_[i].failing);
+    const auto strays = std::stable_partition(
+        failures_[i].begin(), failures_[i].end(),
+        [law](const Failure& failure) { return failure.law == law; });
+    strays_[i].assign(std::make_move_iterator(strays),
+                      std::make_move_iterator(failures_[i].end()));
+    failures_[i].erase(strays, failures_[i].end());
+    if (failures_[i].empty() && total_[i].own)
+      failures_[i] = shrunk({*total_[i].own});
+  };
   const auto work = [&](Lane& lane) {
-    for (size_t i = next.fetch_add(1); i < total_.size(); i = next.fetch_add(1))
-      if (!total_[i].failing.empty()) {
-        const KernelUnderTest& kernel = kernels_[i / options_.laws.size()];
-        const auto shrunk = [&](const std::vector<Candidate>& failing) {
-          return shrunk_failures(failing, kernel,
-                                 *lane.executors[kernel.library], lane.time,
-                                 options_.scope);
-        };
-        const Law* law = options_.laws[i % options_.laws.size()];
-        failures_[i] = shrunk(total_[i].failing);
-        const auto strays = std::stable_partition(
-            failures_[i].begin(), failures_[i].end(),
-            [law](const Failure& failure) { return failure.law == law; });
-        strays_[i].assign(std::make_move_iterator(strays),
-                          std::make_move_iterator(failures_[i].end()));
-        failures_[i].erase(strays, failures_[i].end());
-        if (failures_[i].empty() && total_[i].own)
-          failures_[i] = shrunk({*total_[i].own});
-      }
+    for (size_t n = next.fetch_add(1); n < cells.size(); n = next.fetch_add(1))
+      shrink_cell(lane, cells[n]);
   };
   std::vector<std::thread> threads;
   for (size_t i = 1; i < lanes_.size(); ++i)
     threads.emplace_back(work, std::ref(lanes_[i]));
   work(lanes_[0]);
   for (std::thread& thread : threads) thread.join();
-  settle_strays();
 }
 
 // What does not fail under the law that owns it is a failure of the law that
@@ -422,6 +466,8 @@ RunResult Runner::result() {
     if (options_.laws[0]->domain.subject == Subject::kAttention) {
       use.tell(kernel.kernel.judged.info, options_.scope.largest, kernel.drawn,
                kernel.never_drawn);
+      for (const Hint& hint : kernels_[k].hints)
+        kernel.near_hints.push_back(use.near(hint.path));
       const PairCoverage pairs = pairs_of(k);
       kernel.pairs = pairs.met(can_.empty() ? nullptr : &can_[k]);
       const PairCoverage planned = pairs_of_plan(k);
@@ -481,10 +527,10 @@ PairCoverage Runner::pairs_of(size_t kernel) const {
 
 // A shard does not know what the others met, a budget is spent, and a kernel
 // that compiles for each shape is not to meet new ones.
-bool Runner::adds_cases() const {
+bool Runner::adds_cases_of(Subject subject) const {
   return options_.covers_pairs && !options_.planned && !options_.budget &&
          options_.shards == 1 && !options_.scope.few_shapes &&
-         !asked_.empty() && asked_[0]->domain.subject == Subject::kAttention;
+         !asked_.empty() && asked_[0]->domain.subject == subject;
 }
 
 int64_t Runner::cost_so_far() const {
@@ -504,14 +550,16 @@ PairPlan Runner::plan_of_all() const {
 // plan, so that a fault which they alone show is reported early. What the whole
 // plan costs is guessed by its first round.
 void Runner::ask_wide(size_t turns) {
-  if (!adds_cases() || is_stopped()) return;
+  const bool of_gradients = adds_cases_of(Subject::kBackward);
+  if (is_stopped() || !(of_gradients || adds_cases_of(Subject::kAttention)))
+    return;
   if (!wide_) {
     const Stopwatch watch(lanes_[0].time.generate);
     PairPlan plan = plan_of_all();
     plan.most_cases = options_.cases / kShareOfWide;
     plan.most_cost =
         cost_so_far() / std::max<int64_t>(1, cases_done_) * plan.most_cases;
-    wide_ = wide_cases(plan);
+    wide_ = of_gradients ? WideCases{data_cases(plan)} : wide_cases(plan);
   }
   for (; wide_turn_ < std::min(turns, kWideTurns); ++wide_turn_) {
     const auto [first, last] = added_.add(options_.cases + added_.count() + 1,
@@ -522,7 +570,9 @@ void Runner::ask_wide(size_t turns) {
 
 // Behind all other cases.
 void Runner::add_cases() {
-  if (!adds_cases() || (options_.fail_fast && failing_ > 0)) return;
+  if (!adds_cases_of(Subject::kAttention) ||
+      (options_.fail_fast && failing_ > 0))
+    return;
   PairPlan plan = plan_of_all();
   for (size_t k = 0; k < kernels_.size(); ++k) {
     plan.met.push_back(pairs_of(k).table());

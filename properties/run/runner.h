@@ -27,6 +27,7 @@ struct KernelUnderTest {
   JudgedKernel judged;
   size_t library = 0;
   int index = 0;
+  std::vector<Hint> hints = {};  // where it may take another path
 };
 
 // Opens a fresh executor on a library: called once per thread and library.
@@ -177,6 +178,8 @@ struct KernelResult {
   // what none had: "storage q=f32,kv=f16,o=f32".
   std::vector<std::string> drawn = {};
   std::vector<std::string> never_drawn = {};
+  // Answered calls at each hint or next to it; empty: none was looked at.
+  std::vector<int64_t> near_hints = {};
   // Which options, extents and data met in a call of attention.
   MetPairs pairs = {};
 };

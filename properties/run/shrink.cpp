@@ -3,6 +3,9 @@
 
 #include <rapidcheck.h>
 
+#include <set>
+#include <string>
+
 #include "properties/cases/generate.h"
 #include "properties/judging/subject.h"
 #include "properties/run/runner.h"
@@ -56,24 +59,29 @@ const Law& replayed_law(const Law& planned, const Case& value,
 
 Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
               const JudgedKernel& kernel, int index, Executor& executor,
-              TimeUse& time, const Scope& scope, bool same_outcome) {
+              TimeUse& time, const Scope& scope, bool same_outcome,
+              bool tries_tiny) {
   Shrunk best{value, judgement};
   const std::string outcome = traits_of(value, judgement).outcome;
   const bool slow = judgement.kind == FailureKind::kHang;
   const int limit = slow ? kMaxHangingTries : kMaxTries;
-  const auto simpler = [&law, &scope](const Case& from) {
-    return rc::shrinkable::shrinkRecur(from, [&law, &scope](const Case& c) {
-      std::vector<Case> cases = simpler_cases(law, c);
+  const auto simpler = [&](const Case& from) {
+    return rc::shrinkable::shrinkRecur(from, [&](const Case& c) {
+      std::vector<Case> cases = simpler_cases(law, c, tries_tiny);
       std::erase_if(
           cases, [&scope](const Case& one) { return !keeps_pins(scope, one); });
       return rc::seq::fromContainer(std::move(cases));
     });
   };
+  // What passed once is not asked again: the tiny shapes of a case are those of
+  // the one before, a thousand calls where one takes a millisecond.
+  std::set<std::string> passed;
   rc::Seq<rc::Shrinkable<Case>> candidates = simpler(best.value).shrinks();
   while (best.tries < limit) {
     const auto candidate = candidates.next();
     if (!candidate) break;
     const Case next = candidate->value();
+    if (!passed.insert(to_string(next)).second) continue;
     ++best.tries;
     Judgement verdict =
         check_case(law, next, kernel, index, executor, false, time);

@@ -32,11 +32,12 @@ struct Shrunk {
 // `judgement` is that of `value`, and Failed. Limited by steps, never by time,
 // so that the same run shrinks to the same case everywhere. A hang costs
 // seconds, so hanging cases get few tries. With `same_outcome` what comes out
-// as NaN, or as a number, stays so.
+// as NaN, or as a number, stays so. Without `tries_tiny` it is small already,
+// and goes on from there in single steps.
 Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
               const JudgedKernel& kernel, int index, Executor& executor,
-              TimeUse& time, const Scope& scope = {},
-              bool same_outcome = false);
+              TimeUse& time, const Scope& scope = {}, bool same_outcome = false,
+              bool tries_tiny = true);
 
 }  // namespace qkvet::properties
 

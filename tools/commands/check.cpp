@@ -19,6 +19,7 @@ struct CheckOptions : RunWords {
   ReportFiles files;                 // what is written from the record
   std::string known;                 // file of accepted failures; "" for none
   std::string baseline;              // record of an earlier run; "" for none
+  bool no_hints = false;             // from sources and workspaces
   int diagnose = kDefaultDiagnosed;  // failing kernels, at most
   bool verbose = false;              // law by law
 };
@@ -74,7 +75,9 @@ ExitCode run(const CheckOptions& options) {
     baseline = read_record(options.baseline, &error);
     if (!baseline) return wrong_use(error);
   }
-  const SelectedKernels selected = select_kernels(options.selection);
+  KernelSelection selection = options.selection;
+  selection.hints = !options.no_hints;
+  const SelectedKernels selected = select_kernels(selection);
   if (!selected.error.empty()) return wrong_use(selected.error);
   if (selected.by_default && !options.cases && !run.budget && !run.exhaustive)
     run.cases_per_law = kShortCasesPerLaw;
@@ -174,6 +177,9 @@ void add_flags(Command& command, CheckOptions& options) {
       "Believe nothing that is assumed, all must be declared, and no "
       "precision that is looser than generic");
   add_pin(command, options.pin);
+  command.add_flag("--no-hints", options.no_hints,
+                   "Look at no extents for what a kernel's source or its "
+                   "workspace says of them");
   add_json(command, options.json);
   add_report_files(command, options.files);
   command

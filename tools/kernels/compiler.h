@@ -8,7 +8,7 @@
 
 namespace qkvet::tools {
 
-enum class Language { kC, kCxx, kRust };
+enum class Language { kC, kCxx, kRust, kPython /* which nobody compiles */ };
 
 // "" and *language by the ending of the file name, or what is wrong with the
 // file, as one line without its name.

@@ -10,11 +10,13 @@
 
 #include "core/capability/declaration.h"
 #include "properties/checking/probe.h"
+#include "properties/checking/workspace_hints.h"
 #include "properties/conventions/conventions.h"
 #include "reference/arithmetic/precision.h"
 #include "tools/base/perhaps.h"
 #include "tools/kernels/build_cache.h"
 #include "tools/kernels/compiler.h"
+#include "tools/kernels/source_hints.h"
 
 namespace qkvet::tools {
 namespace {
@@ -78,6 +80,20 @@ std::string judged_kernel(const KernelSelection& selection, Executor& executor,
   return "";
 }
 
+// Of a user's kernel; those that come with QKVet declare where they branch. The
+// file of a callable is what its worker runs; that of a plug-in may be any.
+std::vector<Hint> hints_of(const KernelSelection& selection,
+                           const LibrarySpec& library, Executor& executor,
+                           int index, const KernelInfo& info) {
+  std::vector<Hint> hints;
+  // In this process a call could end the program before anything is judged.
+  if (!selection.in_process) hints = workspace_hints(executor, index, info);
+  if (library.interpreter.empty()) return hints;
+  for (Hint& hint : source_hints_of_file(info.source_file, Language::kPython))
+    hints.push_back(std::move(hint));
+  return hints;
+}
+
 // Adds a library and those of its kernels that `wanted` accepts; returns how
 // many, or -1 with selected.error.
 template <class Wanted>
@@ -99,6 +115,9 @@ int add_library(SelectedKernels& selected, const LibrarySpec& library,
     selected.error =
         judged_kernel(selection, *opened.executor, kernel.index, kernel.judged);
     if (!selected.error.empty()) return -1;
+    if (selection.hints && !name.empty())
+      kernel.hints = hints_of(selection, library, *opened.executor,
+                              kernel.index, kernel.judged.info);
     selected.kernels.push_back(std::move(kernel));
     ++added;
   }
@@ -223,6 +242,16 @@ void add_plugins(SelectedKernels& selected, const KernelSelection& selection,
   }
 }
 
+// To the kernels of the library that was added last.
+void add_source_hints(const std::string& source, SelectedKernels& selected) {
+  Language language = Language::kCxx;
+  if (!source_language(source, &language).empty()) return;
+  const std::vector<Hint> hints = source_hints_of_file(source, language);
+  for (KernelUnderTest& kernel : selected.kernels)
+    if (kernel.library + 1 == selected.libraries.size())
+      kernel.hints.insert(kernel.hints.end(), hints.begin(), hints.end());
+}
+
 void add_sources(SelectedKernels& selected, const KernelSelection& selection,
                  Globs& globs) {
   std::string flags;
@@ -237,6 +266,7 @@ void add_sources(SelectedKernels& selected, const KernelSelection& selection,
     const int added = add_library(
         selected, {built.library, ""}, shell_quoted(source) + flags, selection,
         [&](const KernelInfo& info) { return globs.accept(info.name); });
+    if (selection.hints && added > 0) add_source_hints(source, selected);
     if (added > 0) continue;
     // The library's name would say nothing to the user.
     const std::string lead = built.library + ": ";

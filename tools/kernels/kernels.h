@@ -50,6 +50,7 @@ struct KernelSelection {
   bool in_process = false;
   std::vector<std::string> sources = {};  // to be compiled (build_cache.h)
   std::string cflags = {};                // further words for the compiler
+  bool hints = true;  // where sources and workspaces hint at paths
   // Files with declarations; "" for none.
   std::string dialect = {};
   std::string precision = {};

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/mutate/tokens.h"
+#include "tools/kernels/tokens.h"
 
 namespace qkvet::tools {
 

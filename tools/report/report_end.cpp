@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/capability/paths.h"
 #include "properties/cases/small_scope.h"
 #include "properties/conventions/domain.h"
 #include "properties/run/at_once.h"
@@ -124,6 +125,23 @@ std::string pairs_of_kernels(const ReportInput& input,
     out += wrapped_field("pairs", line, style.width);
   }
   return out;
+}
+
+// Where something hints at a path that nobody declares: nothing is owed there.
+std::string hints_text(const ReportInput& input, const ReportStyle& style) {
+  Lines lines;
+  for (const KernelResult& kernel : input.result.kernels)
+    for (size_t i = 0; i < kernel.near_hints.size(); ++i) {
+      const Hint& hint = kernel.kernel.hints[i];
+      const std::string lead = input.result.kernels.size() > 1
+                                   ? kernel.kernel.judged.info.name + ": "
+                                   : "";
+      if (kernel.near_hints[i] > 0)
+        lines.add(fmt::format("{}looked near {}, from {}: {}", lead,
+                              path_text(hint.path), hint.from,
+                              counted(kernel.near_hints[i], "call")));
+    }
+  return lines.text("hints", style);
 }
 
 // What was declared and no call had.
@@ -400,6 +418,7 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
   out += device_text(input, style.width);
   out += drawn_text(input, style);
   out += pairs_of_kernels(input, style);
+  out += hints_text(input, style);
   out += never_drawn_text(input, style);
   out += refused_text(input, style);
   out += hollow_text(input, style);

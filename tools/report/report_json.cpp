@@ -364,6 +364,12 @@ std::string json_results(const ReportInput& input) {
     json["drawn"] = kernel.drawn;
     json["never_drawn"] = kernel.never_drawn;
     json["pairs"] = json_of(kernel.pairs);
+    for (size_t i = 0; i < kernel.near_hints.size(); ++i) {
+      const Hint& hint = kernel.kernel.hints[i];
+      json["hints"].push_back({{"path", path_text(hint.path)},
+                               {"from", hint.from},
+                               {"calls", kernel.near_hints[i]}});
+    }
     out += line_of(json);
   }
   return out + end_line(input);

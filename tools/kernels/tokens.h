@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A source as tokens, as far as mutations need it: words, numbers and operators
-// with their places. Comments, preprocessor lines and attributes are none;
-// strings are, and nobody changes them.
-#ifndef QKVET_TOOLS_MUTATE_TOKENS_H_
-#define QKVET_TOOLS_MUTATE_TOKENS_H_
+// A source as tokens, as far as mutations and hints need it: words, numbers and
+// operators with their places. Comments, preprocessor lines and attributes are
+// none; strings are, and nobody changes them.
+#ifndef QKVET_TOOLS_KERNELS_TOKENS_H_
+#define QKVET_TOOLS_KERNELS_TOKENS_H_
 
 #include <string>
 #include <string_view>
@@ -72,4 +72,4 @@ class Tokens {
 
 }  // namespace qkvet::tools
 
-#endif  // QKVET_TOOLS_MUTATE_TOKENS_H_
+#endif  // QKVET_TOOLS_KERNELS_TOKENS_H_

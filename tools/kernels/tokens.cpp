@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/mutate/tokens.h"
+#include "tools/kernels/tokens.h"
 
 #include <algorithm>
 #include <array>
@@ -101,7 +101,10 @@ constexpr auto kKeywordsOfRust = std::to_array<std::string_view>(
 // Reads a source once, from its first byte to its last.
 class Reader {
  public:
-  Reader(const std::string& source, bool rust) : source_(source), rust_(rust) {}
+  Reader(const std::string& source, Language language)
+      : source_(source),
+        rust_(language == Language::kRust),
+        python_(language == Language::kPython) {}
 
   std::vector<Token> read() {
     while (at_ < source_.size()) {
@@ -134,6 +137,9 @@ class Reader {
       advance();
     } else if (c == '\\' && peek(1) == '\n') {
       advance(2);
+    } else if (python_) {
+      if (c != '#') return false;
+      skip_line(/*continues=*/false);
     } else if (sees("//")) {
       skip_line(/*continues=*/!rust_);
     } else if (sees("/*")) {
@@ -242,15 +248,16 @@ class Reader {
   // Behind a string or a character with its prefix; at_ if there is none.
   size_t end_of_text() const {
     size_t i = at_;
+    const std::string_view prefixes = python_ ? "uUrRbBfF" : "uULRbcr8";
     while (i < source_.size() && i < at_ + 3 &&
-           std::string_view("uULRbcr8").find(source_[i]) !=
-               std::string_view::npos)
+           prefixes.find(source_[i]) != std::string_view::npos)
       ++i;
     const std::string_view prefix(source_.data() + at_, i - at_);
     const char quote = i < source_.size() ? source_[i] : '\0';
     if (rust_ && prefix.find('r') != std::string_view::npos &&
         (quote == '"' || quote == '#'))
       return end_of_rust_raw(i);
+    if (python_ && (quote == '"' || quote == '\'')) return end_of_python(i);
     if (quote == '"')
       return !rust_ && prefix.ends_with('R') ? end_of_raw(i) : end_of_quoted(i);
     if (quote != '\'') return at_;
@@ -266,6 +273,15 @@ class Reader {
     while (i < source_.size() && source_[i] != quote)
       i += source_[i] == '\\' ? 2 : 1;
     return i + 1;
+  }
+  // Three quotes end at the next three.
+  size_t end_of_python(size_t i) const {
+    const std::string three(3, source_[i]);
+    if (source_.compare(i, 3, three) != 0) return end_of_quoted(i);
+    size_t end = i + 3;
+    while (end < source_.size() && source_.compare(end, 3, three) != 0)
+      end += source_[end] == '\\' ? 2 : 1;
+    return end + 3;
   }
   size_t end_of_raw(size_t i) const {
     const size_t open = source_.find('(', i);
@@ -284,7 +300,7 @@ class Reader {
   }
 
   const std::string& source_;
-  const bool rust_;
+  const bool rust_, python_;
   size_t at_ = 0;
   int line_ = 1, column_ = 1;
   bool fresh_line_ = true;  // nothing but blanks so far
@@ -295,7 +311,7 @@ class Reader {
 
 Tokens::Tokens(std::string source, Language language)
     : source_(std::move(source)), language_(language) {
-  tokens_ = Reader(source_, is_rust()).read();
+  tokens_ = Reader(source_, language_).read();
   pair_brackets();
   mark_templates();
   if (!is_rust()) mark_stars();

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extents that a source speaks of: its whole numbers. A kernel that takes
+// another path from some number of keys or rows on nearly always has this
+// number in its source, declared or not.
+#ifndef QKVET_TOOLS_KERNELS_SOURCE_HINTS_H_
+#define QKVET_TOOLS_KERNELS_SOURCE_HINTS_H_
+
+#include <string>
+#include <vector>
+
+#include "properties/cases/scope.h"
+#include "tools/kernels/tokens.h"
+
+namespace qkvet::tools {
+
+using properties::Hint;
+
+// Numbers of keys and of rows, the likeliest first: what something is compared
+// with, then what sizes are divided by or are named, then the others.
+std::vector<Hint> source_hints(const std::string& text, Language language);
+
+// The same of a file; none where it cannot be read.
+std::vector<Hint> source_hints_of_file(const std::string& path,
+                                       Language language);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_KERNELS_SOURCE_HINTS_H_
