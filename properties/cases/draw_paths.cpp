@@ -30,8 +30,10 @@ int64_t& extent_of(Shape& s, int32_t axis) {
 constexpr int64_t kWidest = 3 * QKVET_MOST_PATH;
 
 // Of a hundred cases so many go to declared paths, where there are some, and so
-// many to hints, most of which are no path of anything.
-constexpr int kPercentPaths = 15, kPercentHints = 8;
+// many to hints, most of which are no path of anything: those are cheaper, too,
+// so that a source of many numbers costs little more than one of none.
+constexpr int kPercentPaths = 15, kPercentHints = 6;
+constexpr int64_t kShareOfHint = 16;
 
 qkvet_path draw_path(Draw& draw, const std::vector<qkvet_path>& paths) {
   return paths[static_cast<size_t>(
@@ -142,7 +144,8 @@ std::optional<Shape> draw_near_path(Draw& draw, const Scope& scope,
             draw_path_shape(draw, scope, scope.paths, largest, most_work))
       return shape;
   if (scope.hints.empty() || !draw.chance(kPercentHints)) return std::nullopt;
-  return draw_path_shape(draw, scope, scope.hints, largest, most_work);
+  return draw_path_shape(draw, scope, scope.hints, largest,
+                         most_work / kShareOfHint);
 }
 
 }  // namespace qkvet::properties

@@ -131,7 +131,7 @@ TEST(SourceHints, FindAFaultBehindAnUndeclaredThreshold) {
     for (const auto& hint : json["hints"])
       if (hint["path"] == "Tk=777") calls += hint["calls"].get<int64_t>();
   }
-  EXPECT_GT(calls, 10);
+  EXPECT_GT(calls, 0);
 }
 
 // The other template with a threshold that no whole number of it tells, and a
