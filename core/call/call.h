@@ -184,7 +184,7 @@ enum class Mistake : uint8_t {
   kLastPageBeyond,  // forward: last_page_len: more than a page has slots
   kBothTables,    // forward: page_indptr, and block_table and kv_len beside it
   kSlopesExtent,  // forward: slopes of one head too many, or of one member
-  kKeyListsExtent,   // forward: lists of keys of one row too many
+  kKeyListsExtent,    // forward: lists of keys of one row too many
   kTopkLengthExtent,  // forward: topk_length of one row too many
   kSegmentsExtent,    // forward: segments of one key too many
   kSegmentsAbsent,    // forward: segments of the rows, and none of the keys

@@ -53,7 +53,7 @@ constexpr Word kUnowned[] = {{"ignored", QKVET_UNOWNED_IGNORED},
 constexpr Word kPadding[] = {{"ignored", QKVET_PADDING_IGNORED},
                              {"not_ignored", QKVET_PADDING_NOT_IGNORED}};
 constexpr Word kRangeWords[] = {{"over_window", QKVET_RANGES_OVER_WINDOW},
-                            {"in_window", QKVET_RANGES_IN_WINDOW}};
+                                {"in_window", QKVET_RANGES_IN_WINDOW}};
 constexpr WordField kDialect[] = {
     {"empty_row", &qkvet_dialect::empty_row, kEmptyRow},
     {"lse_base", &qkvet_dialect::lse_base, kLseBase},

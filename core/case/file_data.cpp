@@ -163,9 +163,8 @@ void fill_from_file(const Case& c, Inputs& inputs) {
     if (tensor == TensorName::kMask || tensor == TensorName::kTreeMask) {
       auto& mask = tensor == TensorName::kMask ? inputs.mask : inputs.tree_mask;
       mask.clear();
-      for_each_value(from, extents, [&](double value) {
-        mask.push_back(value != 0 ? 1 : 0);
-      });
+      for_each_value(from, extents,
+                     [&](double value) { mask.push_back(value != 0 ? 1 : 0); });
       continue;
     }
     if (auto* numbers = field_numbers(tensor, inputs)) {

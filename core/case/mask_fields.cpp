@@ -43,10 +43,10 @@ std::string up_to(int64_t least, int64_t most) {
 
 bool begins_segment(const Case& c, int64_t b, int64_t token) {
   const int64_t n = c.fields.tokens;
-  return token == 0 || (n > 0 && below(random_bits(c.seed,
-                                                   TensorName::kSegmentsK, b, 0,
-                                                   0, token),
-                                       n) == 0);
+  return token == 0 ||
+         (n > 0 &&
+          below(random_bits(c.seed, TensorName::kSegmentsK, b, 0, 0, token),
+                n) == 0);
 }
 
 // The number of the segment that begins at the token.
@@ -109,8 +109,7 @@ void fill_ranges(const Case& c, Inputs& inputs) {
 
 void fill_tree(const Case& c, Inputs& inputs) {
   const int64_t drafts = c.shape.Tq;
-  inputs.tree_mask.assign(
-      static_cast<size_t>(c.shape.B * drafts * drafts), 0);
+  inputs.tree_mask.assign(static_cast<size_t>(c.shape.B * drafts * drafts), 0);
   for (int64_t b = 0; b < c.shape.B; ++b)
     for (int64_t i = 0; i < drafts; ++i)
       for (int64_t n = i; n >= 0; n = parent_in_tree(c, b, n))
@@ -205,7 +204,8 @@ std::string read_ranges(std::string_view text, std::string_view token,
   return typed && f.ranges > 0
              ? ""
              : quoted(token) +
-                   ": write ranges=N, N ranges of each member, and behind a dot "
+                   ": write ranges=N, N ranges of each member, and behind a "
+                   "dot "
                    "i64 for numbers in 64 bits, for example ranges=3 or "
                    "ranges=3.i64";
 }

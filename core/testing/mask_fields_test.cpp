@@ -25,9 +25,9 @@ std::string error_of(const std::string& options) {
 
 TEST(MaskFields, TextsComeBack) {
   for (const char* text :
-       {"segments=4", "segments=0", "segments=4.i64", "ranges=3", "ranges=3.i64",
-        "chunk=512", "tree=0", "tree=2", "segments=2,ranges=1,tree=1",
-        "segments=2,chunk=3,tree=0"}) {
+       {"segments=4", "segments=0", "segments=4.i64", "ranges=3",
+        "ranges=3.i64", "chunk=512", "tree=0", "tree=2",
+        "segments=2,ranges=1,tree=1", "segments=2,chunk=3,tree=0"}) {
     const Case value = parsed(text);
     EXPECT_EQ(to_string(value), std::string("f32,B2,H2,Tq6,Tk9,d4,") + text);
     EXPECT_EQ(parse_case(to_string(value)).value, value) << text;
@@ -68,7 +68,8 @@ TEST(MaskFields, SegmentsArePiecesWithPaddingAndNamesSharedByKeysAndRows) {
   EXPECT_GT(numbers.size(), 3u);
   for (size_t b = 0; b < 4; ++b)
     for (size_t i = 0; i < 64; ++i)
-      EXPECT_EQ(inputs.segments_q[b * 64 + i], inputs.segments_k[b * 96 + 32 + i]);
+      EXPECT_EQ(inputs.segments_q[b * 64 + i],
+                inputs.segments_k[b * 96 + 32 + i]);
   EXPECT_EQ(inputs.segments_k_bytes.size(), 4u * 96 * 4);
 }
 
@@ -92,7 +93,8 @@ TEST(MaskFields, RangesAreApartAndSomeAreEmpty) {
       const int64_t begin = inputs.full_ranges[(b * 4 + r) * 2];
       const int64_t end = inputs.full_ranges[(b * 4 + r) * 2 + 1];
       empty += end <= begin;
-      for (int64_t j = begin; j < end; ++j) ++covered.at(static_cast<size_t>(j));
+      for (int64_t j = begin; j < end; ++j)
+        ++covered.at(static_cast<size_t>(j));
     }
     EXPECT_LE(*std::max_element(covered.begin(), covered.end()), 1);
   }

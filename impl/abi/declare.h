@@ -146,10 +146,9 @@ inline constexpr qkvet_capabilities kPairHalfCapabilities =
 // All options.
 inline constexpr qkvet_capabilities kAllCapabilities =
     capabilities_with(kAllOptions, {kF32, kF16, kBf16});
-inline constexpr qkvet_capabilities kAllListsCapabilities =
-    capabilities_with(kAllOptions | kListOptions | kFieldOptions |
-                          QKVET_OPTION_VALUES_IN_KEYS,
-                      {kF32, kF16, kBf16});
+inline constexpr qkvet_capabilities kAllListsCapabilities = capabilities_with(
+    kAllOptions | kListOptions | kFieldOptions | QKVET_OPTION_VALUES_IN_KEYS,
+    {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kAllF32Capabilities =
     capabilities_with(kAllOptions, {kF32});
 inline constexpr qkvet_capabilities kAllHalfCapabilities =

@@ -212,7 +212,8 @@ qkvet_status read_fields(const qkvet_forward_args& a, int64_t keys,
         !is_same(a.tree_mask.dtype, kUint8)) {
       wrong = "a tree is bool or uint8";
     }
-    if (wrong == nullptr && !has_shape(a.tree_mask, {batch, queries, queries})) {
+    if (wrong == nullptr &&
+        !has_shape(a.tree_mask, {batch, queries, queries})) {
       wrong = "the tree is not [B, Tq, Tq]";
     }
     if (wrong == nullptr) {

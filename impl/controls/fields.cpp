@@ -44,8 +44,7 @@ struct FieldTiles {
 
   float score(int64_t j) const {
     const Run run = call_.in_reach(i_);
-    if (j < run.begin || j >= run.end ||
-        !call_.options.allows(b_, h_, i_, j)) {
+    if (j < run.begin || j >= run.end || !call_.options.allows(b_, h_, i_, j)) {
       return kNone;
     }
     const float* const q = call_.q.at(b_, h_, i_);
@@ -128,9 +127,8 @@ constexpr qkvet_precision kByFives = [] {
 
 constexpr qkvet_kernel in_window(const char* name, const char* description,
                                  Place place) {
-  qkvet_kernel kernel =
-      plain_kernel(name, description, place, &kPlainRows,
-                   kRowForward<PlainRow>, &kFields);
+  qkvet_kernel kernel = plain_kernel(name, description, place, &kPlainRows,
+                                     kRowForward<PlainRow>, &kFields);
   kernel.dialect = &kInWindow;
   return kernel;
 }

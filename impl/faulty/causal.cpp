@@ -241,7 +241,8 @@ QKVET_FAULT(causal_lost_when_tiles_divide) = {
     .tiled = true,
 };
 
-// ---- Masks in a few numbers --------------------------------------------------
+// ---- Masks in a few numbers
+// --------------------------------------------------
 
 // Whom row `row` of member `of` shows key `key`, as Wrong has it.
 struct RightFields {
@@ -287,8 +288,9 @@ struct SegmentOfTile : RightFields {
 };
 QKVET_FAULT(segment_of_tile) = {
     .kernel = option_fault<WrongFields<SegmentOfTile>, QKVET_OPTION_SEGMENTS>,
-    .mechanism = "the segment of the first key of a tile is that of all its "
-                 "keys",
+    .mechanism =
+        "the segment of the first key of a tile is that of all its "
+        "keys",
     .symptom =
         "right where documents begin at multiples of the tile; else the end of "
         "one document is seen by the next",
@@ -343,8 +345,7 @@ QKVET_FAULT(padding_is_a_segment) = {
     .fix = "a number below 0 is no segment",
     .source = "textbook (padding as a segment)",
     .trigger = "a number below 0 of a row and of a key",
-    .killed_by = {"rows_without_a_key_follow_the_dialect",
-                  "agrees_with_oracle"},
+    .killed_by = {"agrees_with_oracle"},
     .when = "segments",
 };
 
@@ -363,8 +364,9 @@ struct SegmentIn32Bits : RightFields {
 QKVET_FAULT(segment_in_32_bits) = {
     .kernel = option_fault<WrongFields<SegmentIn32Bits>, QKVET_OPTION_SEGMENTS>,
     .mechanism = "of numbers of segments in 64 bits the lower half is compared",
-    .symptom = "documents whose numbers are hashes, or count the whole corpus, "
-               "meet now and then",
+    .symptom =
+        "documents whose numbers are hashes, or count the whole corpus, "
+        "meet now and then",
     .cause = "int64 numbers are read as int32",
     .fix = "read them in their own type, or refuse it",
     .source = "textbook (narrowed indices)",
@@ -388,8 +390,9 @@ QKVET_FAULT(ranges_switch_window_off) = {
     .kernel = option_fault<WrongFields<RangesDropWindow>, kRanges>,
     .mechanism = "a call with ranges has no window",
     .symptom = "texts with an image see all of the past in local layers, too",
-    .cause = "the function of the mask is replaced by that of the ranges, and "
-             "the window was a part of the former",
+    .cause =
+        "the function of the mask is replaced by that of the ranges, and "
+        "the window was a part of the former",
     .fix = "compose the two",
     .source = "vllm-project/vllm#47332",
     .trigger = "ranges, and a window that hides a key",
@@ -410,14 +413,15 @@ struct RangesCountRows : RightFields {
 QKVET_FAULT(ranges_count_rows_from_zero) = {
     .kernel = option_fault<WrongFields<RangesCountRows>, kRanges>,
     .mechanism = "the number of a row is compared with ranges of positions",
-    .symptom = "a prompt in one piece is right; the second chunk of one looks "
-               "for its images at the beginning of the text",
+    .symptom =
+        "a prompt in one piece is right; the second chunk of one looks "
+        "for its images at the beginning of the text",
     .cause = "the index of the query within the call stands for its position",
     .fix = "add the keys in front of the first row",
     .source = "vllm-project/vllm#47332",
     .trigger = "ranges, and a row that does not stand at its own number",
-    .killed_by = {"mask_fields_equal_rows_alone", "every_pair_is_seen_as_asked",
-                  "agrees_with_oracle"},
+    .killed_by = {"mask_fields_equal_rows_alone",
+                  "every_pair_is_seen_as_asked"},
     .when = "ranges > 0",
 };
 
@@ -430,8 +434,9 @@ struct ChunkFromRow : RightFields {
 QKVET_FAULT(chunk_counted_from_row) = {
     .kernel = option_fault<WrongFields<ChunkFromRow>, QKVET_OPTION_CHUNK>,
     .mechanism = "a chunk is a sliding window of as many keys",
-    .symptom = "the last row of each chunk is right, and texts shorter than "
-               "a chunk",
+    .symptom =
+        "the last row of each chunk is right, and texts shorter than "
+        "a chunk",
     .cause = "chunked local attention is taken for sliding attention",
     .fix = "compare key / chunk with position / chunk",
     .source = "textbook (chunked local attention)",
@@ -466,8 +471,7 @@ QKVET_FAULT(tree_below_diagonal_not_asked) = {
 struct SiblingsSeeEachOther : RightFields {
   static bool branch(const FieldMasks& f, int64_t of, int64_t row,
                      int64_t key) {
-    return f.on_branch(of, row, key) ||
-           (row > 0 && key - f.drafts == row - 1);
+    return f.on_branch(of, row, key) || (row > 0 && key - f.drafts == row - 1);
   }
 };
 QKVET_FAULT(tree_siblings_see_each_other) = {

@@ -159,10 +159,10 @@ qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
 
 // A row is computed alone and always in the same order, wherever it lies.
 constexpr qkvet_capabilities kCapabilities = [] {
-  qkvet_capabilities c =
-      capabilities_with(kAllOptions | kListOptions | kFieldOptions |
-                            QKVET_OPTION_WEIGHTS | kDropoutOptions | QKVET_OPTION_VALUES_IN_KEYS,
-                        {kF32, kF16, kBf16});
+  qkvet_capabilities c = capabilities_with(
+      kAllOptions | kListOptions | kFieldOptions | QKVET_OPTION_WEIGHTS |
+          kDropoutOptions | QKVET_OPTION_VALUES_IN_KEYS,
+      {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_ALIGNMENT_INVARIANT | QKVET_FLAG_LAYOUT_INVARIANT |
              QKVET_FLAG_BATCH_INVARIANT | QKVET_FLAG_ROW_INVARIANT |
              QKVET_FLAG_HEAD_ORDER_INVARIANT | QKVET_FLAG_THREADS_INVARIANT;

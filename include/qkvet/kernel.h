@@ -478,8 +478,8 @@ typedef struct qkvet_dialect {
    * and is then given finite numbers, which must not matter. */
   int32_t unowned_nonfinite;
   int32_t padding_nonfinite;
-  /* Since minor version 5. What full_ranges and a window make of a pair: (causal
-   * and window) or range, or (causal or range) and window. */
+  /* Since minor version 5. What full_ranges and a window make of a pair:
+   * (causal and window) or range, or (causal or range) and window. */
   int32_t ranges_and_window;
   int32_t reserved_3; /* not read */
 } qkvet_dialect;

@@ -172,8 +172,7 @@ struct AskedPart {
 };
 AskedPart asked_part(int64_t argument) {
   return {argument >> 32, argument >> 4 & 0xFFFFFFF, (argument & 1) != 0,
-          (argument >> 1 & 1) != 0,
-          static_cast<FieldPart>(argument >> 2 & 3)};
+          (argument >> 1 & 1) != 0, static_cast<FieldPart>(argument >> 2 & 3)};
 }
 MaskedPart part_of(const Case& value, const AskedPart& asked);
 MaskedPart part_of_argument(const Case& value, int64_t argument) {

@@ -164,8 +164,8 @@ void draw_list_blocks(Draw& draw, Case& value) {
 // Small segments, so that several meet in a tile; now and then one alone.
 void draw_segments(Draw& draw, Case& value) {
   value.fields.segments = true;
-  value.fields.tokens = draw.of(std::array<int64_t, 9>{0, 1, 2, 3, 4, 5, 8, 16,
-                                                       64});
+  value.fields.tokens =
+      draw.of(std::array<int64_t, 9>{0, 1, 2, 3, 4, 5, 8, 16, 64});
   value.fields.wide_segments = draw.chance(50);
 }
 

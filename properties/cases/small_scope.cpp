@@ -272,8 +272,8 @@ Case SmallScope::make(const Index& index) const {
                       kAllowAll | kAllowPackedPages | kAllowPagedCsr |
                           kAllowPagedGroups | kAllowInt32 | kAllowMemberSlopes |
                           kAllowKeyLists | kAllowListLengths |
-                          kAllowListBlocks | kAllowValuesInKeys |
-                          kAllowFields | kAllowEmpty);
+                          kAllowListBlocks | kAllowValuesInKeys | kAllowFields |
+                          kAllowEmpty);
 }
 
 Case SmallScope::at(int64_t number) const {

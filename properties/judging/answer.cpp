@@ -67,13 +67,11 @@ OwnedProblem::OwnedProblem(const Case& value, const Inputs& inputs, int reading)
   } else {
     list_keys(value, inputs);
   }
-  problem_.fields = {data_or_null(inputs.segments_q),
-                     data_or_null(inputs.segments_k),
-                     data_or_null(inputs.full_ranges),
-                     value.fields.ranges,
-                     (reading & kRangesInWindow) != 0,
-                     value.chunk,
-                     data_or_null(inputs.tree_mask)};
+  problem_.fields = {
+      data_or_null(inputs.segments_q),  data_or_null(inputs.segments_k),
+      data_or_null(inputs.full_ranges), value.fields.ranges,
+      (reading & kRangesInWindow) != 0, value.chunk,
+      data_or_null(inputs.tree_mask)};
   problem_.softcap_after_bias = (reading & kSoftcapAfterBias) != 0;
   problem_.sink_in_lse = (reading & kSinkNotInLse) == 0;
 }

@@ -47,7 +47,7 @@ class Visibility {
     // With ranges, which take keys back, first .. end - 1 is the whole member,
     // and these are what the causal rule and the window leave of it.
     int64_t past_end = 0, near_first = 0, near_end = 0;
-    int64_t draft = 0;                      // the first key that is a draft
+    int64_t draft = 0;                       // the first key that is a draft
     int64_t range_first = 0, range_end = 0;  // where the row is in a range
   };
   const Row& row(int64_t b, int64_t i) const {

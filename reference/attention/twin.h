@@ -25,8 +25,8 @@ struct TwinSpan {
   int64_t first = 0;
   int64_t last = -1;
   int64_t centre = 0;
-  int64_t begin = 0;               // the first key of the member
-  int64_t drafts = 0;              // the first key that is a draft
+  int64_t begin = 0;   // the first key of the member
+  int64_t drafts = 0;  // the first key that is a draft
   // With ranges, where first .. last is all keys: what the window leaves, and
   // the last key that causality does.
   int64_t near_first = 0;

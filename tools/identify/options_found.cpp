@@ -302,9 +302,9 @@ void add_members(const Asker& asker, std::vector<Question>& all) {
                  {as("ignored", [](Case& c) { c.fields = {}; })}});
   all.push_back({QKVET_OPTION_FULL_RANGES,
                  {[](Case& c) {
-                    c.fields.ranges = 1;
-                    c.causal = Causal::kBottomRight;
-                  }},
+                   c.fields.ranges = 1;
+                   c.causal = Causal::kBottomRight;
+                 }},
                  {as("ignored", [](Case& c) { c.fields = {}; })}});
   all.push_back({QKVET_OPTION_CHUNK,
                  {[](Case& c) { c.chunk = 2; }, [](Case& c) { c.chunk = 3; }},

@@ -81,9 +81,8 @@ std::string options_py(const CallPlan& plan, const qkvet_dialect& dialect) {
     text += entry_py("key_block_size", std::to_string(args.key_block_size));
   if (args.chunk > 0) text += entry_py("chunk", std::to_string(args.chunk));
   if (args.full_ranges.ndim > 0)
-    text += entry_py("ranges_in_window",
-                     truth_py(dialect.ranges_and_window ==
-                              QKVET_RANGES_IN_WINDOW));
+    text += entry_py("ranges_in_window", truth_py(dialect.ranges_and_window ==
+                                                  QKVET_RANGES_IN_WINDOW));
   text += entry_py("softcap_after_bias",
                    truth_py(dialect.softcap_order == QKVET_SOFTCAP_AFTER_MASK));
   text += entry_py("sink_in_lse",

@@ -170,8 +170,8 @@ bool asks_for_more(const qkvet_forward_args& a) {
         &a.k_positions,  &a.cu_seqlens_q, &a.cu_seqlens_k,  &a.block_table,
         &a.page_indptr,  &a.page_indices, &a.last_page_len, &a.k_new,
         &a.v_new,        &a.q_scale,      &a.k_scale,       &a.v_scale,
-        &a.dropout_mask, &a.key_indices,  &a.topk_length,
-        &a.segments_q,   &a.segments_k,   &a.full_ranges,   &a.tree_mask})
+        &a.dropout_mask, &a.key_indices,  &a.topk_length,   &a.segments_q,
+        &a.segments_k,   &a.full_ranges,  &a.tree_mask})
     if (t->data != nullptr || t->ndim != 0) return true;
   return a.has_window != 0 || a.softcap > 0 || a.rope != QKVET_ROPE_NONE ||
          a.dropout_p > 0 || a.chunk != 0 || a.causal < QKVET_CAUSAL_NONE ||

@@ -44,7 +44,8 @@ extern constinit const Law agrees_with_oracle{
     "(reference/README.md).",
     "(c) it reaches every input and every element",
     570,
-    Domain{.votes = true, .allows = kAllowAll | kAllowEmpty | kAllowKeyLists | kAllowFields},
+    Domain{.votes = true,
+           .allows = kAllowAll | kAllowEmpty | kAllowKeyLists | kAllowFields},
     of_agrees_with_oracle::constrain,
     of_agrees_with_oracle::plan,
     of_agrees_with_oracle::judge};

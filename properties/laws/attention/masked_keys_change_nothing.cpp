@@ -48,8 +48,8 @@ extern constinit const Law masked_keys_change_nothing{
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     330,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing | kAllowKeyLists | kAllowSegments | kAllowChunk |
-                     kAllowTree,
+                     kAllowServing | kAllowKeyLists | kAllowSegments |
+                     kAllowChunk | kAllowTree,
            .about = kAllowMask | kAllowWindow},
     with_hidden_keys,
     of_masked_keys_change_nothing::plan,

@@ -59,8 +59,8 @@ extern constinit const Law masked_nonfinite_is_ignored{
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     340,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing | kAllowKeyLists | kAllowSegments | kAllowChunk |
-                     kAllowTree,
+                     kAllowServing | kAllowKeyLists | kAllowSegments |
+                     kAllowChunk | kAllowTree,
            .about = kAllowMask | kAllowWindow},
     with_hidden_keys,
     of_masked_nonfinite_is_ignored::plan,

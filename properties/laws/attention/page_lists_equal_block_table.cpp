@@ -46,7 +46,8 @@ extern constinit const Law page_lists_equal_block_table{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another",
     455,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields, .about = kAllowPagedCsr},
+    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
+           .about = kAllowPagedCsr},
     of_page_lists_equal_block_table::constrain,
     of_page_lists_equal_block_table::plan,
     of_page_lists_equal_block_table::judge};

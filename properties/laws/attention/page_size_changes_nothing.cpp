@@ -55,7 +55,8 @@ extern constinit const Law page_size_changes_nothing{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another",
     460,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields, .about = kAllowPaged},
+    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
+           .about = kAllowPaged},
     of_page_size_changes_nothing::constrain,
     of_page_size_changes_nothing::plan,
     of_page_size_changes_nothing::judge};

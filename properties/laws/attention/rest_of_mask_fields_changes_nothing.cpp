@@ -21,7 +21,7 @@ void rename_segments(const Case& value, Inputs& inputs) {
   int64_t next = static_cast<int64_t>(names.size());
   for (auto& [number, name] : names) {
     --next;
-    name = number < 0 ? number - 1 - next
+    name = number < 0                   ? number - 1 - next
            : value.fields.wide_segments ? next << kUpper
                                         : next;
   }
@@ -61,9 +61,8 @@ void turn_rest_of_tree(const Case& value, Inputs& inputs) {
   const auto drafts = static_cast<size_t>(value.shape.Tq);
   for (size_t at = 0; at < inputs.tree_mask.size(); ++at) {
     const auto b = at / drafts / drafts, i = at / drafts % drafts;
-    const auto counted = value.q_len.empty()
-                             ? drafts
-                             : static_cast<size_t>(value.q_len[b]);
+    const auto counted =
+        value.q_len.empty() ? drafts : static_cast<size_t>(value.q_len[b]);
     if (std::max(i, at % drafts) >= counted) inputs.tree_mask[at] ^= 1;
   }
 }

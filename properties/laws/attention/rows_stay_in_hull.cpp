@@ -119,7 +119,8 @@ extern constinit const Law rows_stay_in_hull{
     190,
     Domain{.own_values = true,
            .allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
-                     kAllowSoftcap | kAllowMemory | kAllowKeyLists | kAllowFields},
+                     kAllowSoftcap | kAllowMemory | kAllowKeyLists |
+                     kAllowFields},
     of_rows_stay_in_hull::constrain,
     of_rows_stay_in_hull::plan,
     of_rows_stay_in_hull::judge};

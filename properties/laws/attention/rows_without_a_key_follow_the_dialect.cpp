@@ -187,8 +187,8 @@ extern constinit const Law rows_without_a_key_follow_the_dialect{
     "(c) agreement says nothing about the mean, (d) it needs no oracle",
     300,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
-                     kAllowSoftcap | kAllowMemory | kAllowKeyLists | kAllowSegments | kAllowChunk |
-                     kAllowTree,
+                     kAllowSoftcap | kAllowMemory | kAllowKeyLists |
+                     kAllowSegments | kAllowChunk | kAllowTree,
            .about = kAllowMask | kAllowWindow | kAllowLengths},
     of_rows_without_a_key_follow_the_dialect::constrain,
     of_rows_without_a_key_follow_the_dialect::plan,

@@ -86,7 +86,8 @@ extern constinit const Law scaled_values_scale_output{
     "of one size "
     "does not",
     170,
-    Domain{.free_v = false, .allows = kAllowAll | kAllowKeyLists | kAllowFields},
+    Domain{.free_v = false,
+           .allows = kAllowAll | kAllowKeyLists | kAllowFields},
     of_scaled_values_scale_output::constrain,
     of_scaled_values_scale_output::plan,
     of_scaled_values_scale_output::judge};

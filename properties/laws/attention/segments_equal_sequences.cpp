@@ -42,8 +42,8 @@ extern constinit const Law segments_equal_sequences{
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     353,
     Domain{.allows = kAllowBias | kAllowSoftcap | kAllowSink | kAllowRope |
-                     kAllowLengths | kAllowLayout | kAllowShare |
-                     kAllowAppend | kAllowSegments,
+                     kAllowLengths | kAllowLayout | kAllowShare | kAllowAppend |
+                     kAllowSegments,
            .about = kAllowSegments},
     of_segments_equal_sequences::constrain,
     of_segments_equal_sequences::plan,

@@ -95,7 +95,8 @@ extern constinit const Law weights_sum_to_one{
     30,
     Domain{.free_v = false,
            .allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
-                     kAllowSoftcap | kAllowMemory | kAllowKeyLists | kAllowFields},
+                     kAllowSoftcap | kAllowMemory | kAllowKeyLists |
+                     kAllowFields},
     of_weights_sum_to_one::constrain,
     of_weights_sum_to_one::plan,
     of_weights_sum_to_one::judge};
