@@ -58,11 +58,11 @@ TEST(FieldLaws, NumbersOfSegmentsAreNames) {
 // Three rows are asked alone, of which not each case has one that tells.
 int failures_of(const char* law, const FakeExecutor::Question& wrong) {
   int failures = 0;
-  for (int seed = 1; seed <= 8; ++seed) {
+  for (int seed = 1; seed <= 32; ++seed) {
     FakeExecutor executor(wrong);
     failures +=
         check(law,
-              "f32,B2,H2,Tq6,Tk8,d3,causal=br,window=1.0,ranges=2,seed=" +
+              "f32,B2,H2,Tq8,Tk8,d3,causal=br,window=1.0,ranges=1,seed=" +
                   std::to_string(seed),
               executor)
             .verdict == Verdict::kFailed;
