@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/at_night.h"
+#include "properties/cases/data_cases.h"
 #include "properties/run/runner.h"
 #include "properties/testing/fake_executor.h"
 
@@ -224,6 +225,25 @@ TEST(WideCases, AreOnTopOfThePlan) {
     EXPECT_EQ(with.kernels[0].cells[0].worst_ratio,
               without.kernels[0].cells[0].worst_ratio);
   }
+}
+
+// Each kind of data in one row and in several, of gradients alone.
+TEST(DataCases, BringEveryKindToOneRowAndToSeveral) {
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  const Scope scope = scope_of(kernel);
+  PairPlan plan = plan_of(kernel, scope, 1);
+  plan.laws = {find_law("backward_agrees_with_oracle")};
+  std::map<RecipeKind, std::array<int, 2>> rows;
+  for (const PairCase& one : data_cases(plan)) {
+    EXPECT_TRUE(one.value.backward);
+    ++rows[one.value.k.kind][one.value.shape.Tq == 1 ? 0 : 1];
+  }
+  for (const DataPreset& preset : data_presets()) {
+    EXPECT_GT(rows[preset.k][0], 0) << preset.name;
+    EXPECT_GT(rows[preset.k][1], 0) << preset.name;
+  }
+  plan.laws = {find_law("backward_is_linear_in_d_o")};
+  EXPECT_TRUE(data_cases(plan).empty());
 }
 
 }  // namespace
