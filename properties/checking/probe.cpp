@@ -184,7 +184,7 @@ void Prober::ranges_and_window() {
   if (!has(QKVET_OPTION_FULL_RANGES) || !has(QKVET_OPTION_WINDOW) ||
       info_.dialect.ranges_and_window != 0)
     return;
-  Case value = smallest_case(2, 2);
+  Case value = smallest_case(info_, 2, 2);
   Shape& s = value.shape;
   s.Tq = s.Tk = std::max(s.Tq, s.Tk);
   value.window = Window{0, 0};
