@@ -67,7 +67,9 @@ void fill_segments(const Case& c, Inputs& inputs) {
   for (int64_t b = 0; b < s.B; ++b) {
     const int64_t history = history_of(c, b);
     std::vector<int64_t> numbers;
-    for (int64_t token = 0; token < std::max(s.Tk, history + s.Tq); ++token)
+    // There is a first segment, of which rows may be where there is no key.
+    const int64_t tokens = std::max({s.Tk, history + s.Tq, int64_t{1}});
+    for (int64_t token = 0; token < tokens; ++token)
       numbers.push_back(begins_segment(c, b, token)
                             ? segment_number(c, b, token)
                             : numbers.back());
@@ -270,8 +272,9 @@ std::string tree_reason(const Case& c) {
 int64_t history_of(const Case& c, int64_t b) {
   const auto at = static_cast<size_t>(b);
   const auto& s = c.shape;
-  return (c.kv_len.empty() ? s.Tk : c.kv_len[at]) -
-         (c.q_len.empty() ? s.Tq : c.q_len[at]);
+  // Members without a length are asked about while a case is made.
+  return (at < c.kv_len.size() ? c.kv_len[at] : s.Tk) -
+         (at < c.q_len.size() ? c.q_len[at] : s.Tq);
 }
 
 int64_t parent_in_tree(const Case& c, int64_t b, int64_t n) {

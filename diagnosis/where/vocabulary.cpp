@@ -33,7 +33,11 @@ constexpr std::string_view kNumbers[] = {"Tk",
                                          "cache.first_tokens",
                                          "cache.rollback",
                                          "rope.first",
-                                         "context"};
+                                         "context",
+                                         "ranges",
+                                         "chunk",
+                                         "segments.tokens",
+                                         "tree.children"};
 // Of a call and not of a case, a number that every case has by chance, or one
 // of which a made phrase speaks.
 constexpr std::array<std::string_view, 3> kLeftOut = {"mistake", "scale.bits",
@@ -60,6 +64,10 @@ constexpr Phrase kPhrases[] = {
      "no head has a mask of its own"},
     {"mask.rows", "each row has a mask of its own",
      "no row has a mask of its own"},
+    {"segments", "segments are given", "no segments are given"},
+    {"segments.wide", "segments are int64", "no segments are int64"},
+    {"ranges.wide", "ranges are int64", "no ranges are int64"},
+    {"tree", "a tree is given", "no tree is given"},
     {"lists", "lists of keys are given", "no lists of keys are given"},
     {"lists.heads", "each key/value head has lists of its own",
      "no head has lists of its own"},
@@ -88,15 +96,18 @@ constexpr Phrase kPhrases[] = {
 
 // Made of the names, in the language of conditions.
 constexpr Phrase kMade[] = {
-    // A window that is open on both sides is none to a kernel.
-    {"(mask || bias || window.left >= 0 || window.right >= 0 || softcap || "
+    // A window that is open on both sides is none to a kernel, and what says in
+    // a few numbers which pairs there are is a mask.
+    {"(mask || segments || ranges > 0 || chunk > 0 || tree || bias || "
+     "window.left >= 0 || window.right >= 0 || softcap || "
      "sink "
      "|| alibi || dropout)",
      "a mask, bias, window, softcap, sink, alibi or dropout is given",
      "no mask, bias, window, softcap, sink, alibi or dropout is given"},
     {"values_in_keys", "the values lie in the keys",
      "the values do not lie in the keys"},
-    {"(mask || bias || window.left >= 0 || window.right >= 0 || softcap || "
+    {"(mask || segments || ranges > 0 || chunk > 0 || tree || bias || "
+     "window.left >= 0 || window.right >= 0 || softcap || "
      "sink "
      "|| alibi || dropout || lists)",
      "a mask, bias, window, softcap, sink, alibi, dropout or list is given",
@@ -608,6 +619,14 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
     out.window->left = to;
   else if (name == "window.right" && out.window)
     out.window->right = to;
+  else if (name == "ranges" && out.fields.ranges > 0 && to > 0)
+    out.fields.ranges = to;
+  else if (name == "chunk" && out.chunk > 0 && to > 0)
+    out.chunk = to;
+  else if (name == "segments.tokens" && out.fields.segments && to >= 0)
+    out.fields.tokens = to;
+  else if (name == "tree.children" && out.fields.tree && to >= 0)
+    out.fields.children = to;
   else if (name == "lists.entries" && out.listed.entries > 0 && to > 0)
     out.listed.entries = to;
   else if (name == "lists.block" && out.listed.block > 1 && to > 1)
