@@ -432,7 +432,8 @@ struct ChunkFromRow : RightFields {
   }
 };
 QKVET_FAULT(chunk_counted_from_row) = {
-    .kernel = option_fault<WrongFields<ChunkFromRow>, QKVET_OPTION_CHUNK>,
+    .kernel = option_fault<WrongFields<ChunkFromRow>,
+                           QKVET_OPTION_CHUNK | QKVET_OPTION_MASK>,
     .mechanism = "a chunk is a sliding window of as many keys",
     .symptom =
         "the last row of each chunk is right, and texts shorter than "
@@ -441,8 +442,8 @@ QKVET_FAULT(chunk_counted_from_row) = {
     .fix = "compare key / chunk with position / chunk",
     .source = "textbook (chunked local attention)",
     .trigger = "a chunk, and a row that is not the last of its own",
-    .killed_by = {"mask_fields_equal_rows_alone", "every_pair_is_seen_as_asked",
-                  "agrees_with_oracle"},
+    .killed_by = {"mask_fields_equal_masks", "mask_fields_equal_rows_alone",
+                  "every_pair_is_seen_as_asked", "agrees_with_oracle"},
     .when = "chunk > 0",
 };
 

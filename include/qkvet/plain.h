@@ -114,15 +114,16 @@ static inline const char* qkvet_plain_unknown(const qkvet_forward_args* a) {
       &a->cu_seqlens_k, &a->block_table,  &a->k_new,         &a->v_new,
       &a->q_scale,      &a->k_scale,      &a->v_scale,       &a->lse,
       &a->page_indptr,  &a->page_indices, &a->last_page_len, &a->dropout_mask,
-      &a->key_indices,  &a->topk_length};
+      &a->key_indices,  &a->topk_length,  &a->segments_q,    &a->segments_k,
+      &a->full_ranges,  &a->tree_mask};
   size_t i;
   for (i = 0; i < sizeof no / sizeof no[0]; ++i)
     if (!qkvet_plain_absent(no[i]))
       return "only q, k, v and o are supported: no lse, masks, pages, ...";
   if (a->scale_given) return "a given scale is not supported";
   if (a->has_window || a->softcap > 0 || a->rope != QKVET_ROPE_NONE ||
-      a->dropout_p > 0)
-    return "windows, softcap, rope and dropout are not supported";
+      a->dropout_p > 0 || a->chunk != 0)
+    return "windows, chunks, softcap, rope and dropout are not supported";
   return NULL;
 }
 

@@ -124,7 +124,8 @@ TEST(Declared, CasesLieAsIsDeclared) {
     can.layouts = layouts;
     can.options &= ~(QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_VALUE_WIDTH |
                      QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR |
-                     QKVET_OPTION_APPEND | QKVET_OPTION_EMPTY_EXTENTS);
+                     QKVET_OPTION_APPEND | QKVET_OPTION_EMPTY_EXTENTS |
+                     QKVET_OPTION_VALUES_IN_KEYS);
     int64_t calls = 0, others = 0;
     const auto note = [&, wanted = layout](KernelCall& call, Problem&) {
       ++calls;

@@ -45,7 +45,8 @@ FakeExecutor::Answer empty_rows(double o, double lse,
 // What is found of a kernel that computes what the oracle does.
 const std::string kUsual =
     "lse_base=QKVET_LSE_NATURAL softcap_order=QKVET_SOFTCAP_BEFORE_MASK "
-    "sink_in_lse=QKVET_SINK_IN_LSE ";
+    "sink_in_lse=QKVET_SINK_IN_LSE "
+    "ranges_and_window=QKVET_RANGES_OVER_WINDOW ";
 
 TEST(Probe, FindsWhatTheKernelDoes) {
   EXPECT_EQ(found(empty_rows(0, -INFINITY), FakeExecutor::info()),
@@ -144,13 +145,15 @@ TEST(Probe, AsksNothingThatIsDeclared) {
   info.dialect.lse_base = QKVET_LSE_NATURAL;
   info.dialect.softcap_order = QKVET_SOFTCAP_AFTER_MASK;
   info.dialect.sink_in_lse = QKVET_SINK_NOT_IN_LSE;
+  info.dialect.ranges_and_window = QKVET_RANGES_IN_WINDOW;
   info.dialect.empty_row = QKVET_EMPTY_ROW_UNSPECIFIED;
   info.dialect.empty_row_lse = QKVET_EMPTY_LSE_UNSPECIFIED;
   EXPECT_EQ(found(empty_rows(0, -INFINITY), info), "");
   KernelInfo without = FakeExecutor::info();
   without.capabilities.options &=
       ~(QKVET_OPTION_LSE | QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_MASK |
-        QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI | QKVET_OPTION_LENGTHS);
+        QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI | QKVET_OPTION_LENGTHS |
+        QKVET_OPTION_FULL_RANGES);
   EXPECT_EQ(found(empty_rows(0, -INFINITY), without), "");
 }
 

@@ -196,6 +196,7 @@ TEST(ServedLaws, TheWidthOfLengthsIsSeen) {
 // Dropout beside pages is not derived, and lists of keys are not asked for.
 bool is_beside_pages(const Law& law) {
   return law.domain.about == kAllowDropout ||
+         law.domain.about == kAllowSegments ||
          (law.domain.about & (kAllowKeyLists | kAllowListLengths)) != 0;
 }
 

@@ -119,7 +119,7 @@ def _here(function, fields, request):
 
 def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
           sizes=None, pin=None, known=None, strict=False, fail_fast=False,
-          jobs=None, diagnose=None, verbose=False, isolated=None,
+          jobs=None, diagnose=None, verbose=False, hints=True, isolated=None,
           **fields) -> Report:
     """Judges an attention callable by every law that it declares enough for.
 
@@ -135,6 +135,7 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
         ("60s") instead. seed: a number or "random". sizes: "small", "medium",
         "large" or "long" [long]. pin: "d=64,Tk=128". known: a file of accepted failures.
         strict, fail_fast, jobs, diagnose, verbose: as in `qkvet check --help`.
+        hints: whether numbers of the callable's file say where to look.
 
     Returns a Report. Errors: WrongUse, one line, for what cannot be judged at
     all: an unknown word, a module that cannot be imported.
@@ -161,7 +162,7 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
             words += [flag, str(value)]
     words += [flag for flag, wanted in (
         ("--strict", strict), ("--fail-fast", fail_fast),
-        ("--verbose", verbose)) if wanted]
+        ("--verbose", verbose), ("--no-hints", not hints)) if wanted]
     with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as lines:
         code, text = ran([*words, "--json", lines.name], paths)
         return report_of(code, text, lines.read(), where, paths)

@@ -140,8 +140,15 @@ def test_a_mistake_at_a_border_is_found_where_it_is_declared(isolated):
         return qkvet.check(kernels.loses_rest_behind_odd_border, cases=600,
                            laws=["agrees_with_oracle"], isolated=isolated,
                            diagnose=0, **words).verdict
-    assert verdict() == "conforms"
-    assert verdict(paths="Tk=48 Tk=777") == "failed"
+    assert verdict(hints=False) == "conforms"
+    assert verdict(hints=False, paths="Tk=48 Tk=777") == "failed"
+
+
+def test_a_mistake_at_a_number_of_the_file_is_found():
+    report = qkvet.check(kernels.loses_rest_behind_odd_border, cases=600,
+                         laws=["agrees_with_oracle"], diagnose=0)
+    assert report.verdict == "failed"
+    assert "Tk=777, from the source, line" in report.text
 
 
 def test_laws_by_name_and_seed():

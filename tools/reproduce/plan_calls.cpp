@@ -67,7 +67,7 @@ std::vector<PlanScalar> scalars_of(const KernelCall& call,
         number(option.name, static_cast<double>(call.*option.in_call)));
   all.push_back(word("rope", rope_word(call.rope)));
   all.push_back(number("key_block_size", call.listed.block));
-  if (call.chunk > 0) all.push_back(number("chunk", call.chunk));
+  all.push_back(number("chunk", call.chunk));
   all.push_back(number("members", call.members));
   all.push_back(number("unbatched", call.unbatched ? 1 : 0));
   return all;
@@ -93,8 +93,10 @@ std::string form_text(const NamedTensor& tensor) {
 
 std::string digest_of(const PlanCall& call) {
   Fnv fnv;
+  // Calls without chunks have the digest that they had before there were any.
   for (const PlanScalar& scalar : call.scalars)
-    fnv.add(scalar.name + "=" + scalar.text + ";");
+    if (scalar.name != "chunk" || scalar.text != "0")
+      fnv.add(scalar.name + "=" + scalar.text + ";");
   for (const PlanTensor& input : call.inputs) {
     fnv.add(input.name + ":" + form_text(input.values));
     fnv.add(input.values.data);

@@ -79,9 +79,15 @@ void other_rest(const Case& value, int64_t, Inputs& inputs) {
   if (value.fields.tree) turn_rest_of_tree(value, inputs);
 }
 
+// A tree of which all counts says nothing here, but a kernel may take trees
+// alone.
 Case constrain(Case value) {
   const MaskFields& f = value.fields;
-  if (!f.segments && f.ranges == 0 && !f.tree) {
+  constexpr uint64_t kTrees = 4;
+  const bool is_of_tree =
+      f.tree && (!value.q_len.empty() || value.seed % kTrees == 0);
+  if (!f.segments && f.ranges == 0 && !is_of_tree) {
+    value.fields = {};
     value.fields.ranges = 2;
     value.chunk = 0;
   }
