@@ -373,10 +373,12 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
 InsteadScore score_instead(const Instead& instead, const Failure& failure,
                            const FailsWhere& where,
                            const KernelUnderTest& kernel, Executor& executor,
-                           TimeUse& time, uint64_t seed, int count) {
+                           TimeUse& time, uint64_t seed, int count,
+                           int answers) {
   Witness witness(kernel.judged, kernel.index, executor, time,
                   count * calls_of(failure.law->domain.subject));
-  Collector collector(kernel, witness);
+  Collector collector(kernel, witness, static_cast<size_t>(answers),
+                      std::max(count, kMostAsked));
   ask_fresh(failure, where, seed, count, collector);
   InsteadScore score;
   const auto count_facts = [&](const std::vector<Facts>& cases,

@@ -78,14 +78,16 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
                                 Executor& executor, TimeUse& time,
                                 const Answered* answered = nullptr);
 
-// Whether the descriptions are true of failing cases of another seed.
+// Whether the descriptions are true of failing cases of another seed: of
+// `answers` at most, of `count` cases.
 struct InsteadScore {
   int right = 0, all = 0;  // wrong outputs of fresh cases with a description
 };
 InsteadScore score_instead(const Instead& instead, const Failure& failure,
                            const FailsWhere& where,
                            const KernelUnderTest& kernel, Executor& executor,
-                           TimeUse& time, uint64_t seed, int count);
+                           TimeUse& time, uint64_t seed, int count,
+                           int answers = 10);
 
 // --- for instead.cpp: stage.cpp
 

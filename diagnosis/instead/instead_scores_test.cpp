@@ -15,7 +15,9 @@ namespace qkvet::diagnosis::instead_scores_test {
 namespace {
 
 constexpr int64_t kCases = 600;
-constexpr int kFresh = 60;
+// As many as tell one in twenty from one in ten.
+constexpr int kFresh = 180;
+constexpr int kFreshAnswers = 40;
 constexpr uint64_t kJudgesSeed = 0x4A55;
 
 struct Scores {
@@ -48,8 +50,9 @@ void score(const KernelUnderTest& kernel, Executor& executor, Scores& scores) {
       look_what_it_is_instead(failures[0], where, kernel, executor, time);
   scores.seconds.push_back(
       static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC + time.kernel);
-  const InsteadScore fresh = score_instead(instead, failures[0], where, kernel,
-                                           executor, time, kJudgesSeed, kFresh);
+  const InsteadScore fresh =
+      score_instead(instead, failures[0], where, kernel, executor, time,
+                    kJudgesSeed, kFresh, kFreshAnswers);
   const bool is_described =
       std::any_of(instead.outputs.begin(), instead.outputs.end(),
                   [](const OutputInstead& one) { return !one.text.empty(); });

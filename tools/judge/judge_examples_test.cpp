@@ -77,7 +77,7 @@ TEST(JudgeExamples, EveryWordIsAnsweredFromThePage) {
   const std::string text = read_text(kFolder / "answer_every_word.py");
   write_text(scratch() / "as_said.py", text);
   const Ran right = judged_of(python() + " as_said.py", "as_said",
-                              "--options all --cases 800 --seed 2");
+                              "--options all --cases 1200 --seed 2");
   EXPECT_EQ(right.exit, 0) << right.out << right.error;
   EXPECT_EQ(right.out.find("gave up"), std::string::npos) << right.out;
   const struct {
