@@ -12,7 +12,6 @@
 
 namespace qkvet::diagnosis {
 
-inline constexpr size_t kMostAnswers = 10;
 inline constexpr int kMostAsked = 48;
 // Each costs as much as a hundred that end.
 inline constexpr int kMostHung = 12;

@@ -21,6 +21,9 @@ inline constexpr int kMostCallsAgain = 140;
 // it is read back.
 inline constexpr int kCallsOfStory = 8;
 
+// Failing cases that a description is found by, and held against.
+inline constexpr int kMostAnswers = 10;
+
 // Of one output.
 struct OutputInstead {
   TensorName output = TensorName::kO;
@@ -87,7 +90,7 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
                            const FailsWhere& where,
                            const KernelUnderTest& kernel, Executor& executor,
                            TimeUse& time, uint64_t seed, int count,
-                           int answers = 10);
+                           int answers = kMostAnswers);
 
 // --- for instead.cpp: stage.cpp
 

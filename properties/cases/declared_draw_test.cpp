@@ -122,10 +122,9 @@ TEST(Declared, CasesLieAsIsDeclared) {
     KernelUnderTest kernel = FakeExecutor::under_test();
     qkvet_capabilities& can = kernel.judged.info.capabilities;
     can.layouts = layouts;
-    can.options &=
-        ~(QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_VALUE_WIDTH |
-          QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR | QKVET_OPTION_APPEND |
-          QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_VALUES_IN_KEYS);
+    can.options &= ~(QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_VALUE_WIDTH |
+                     QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR |
+                     QKVET_OPTION_APPEND | QKVET_OPTION_EMPTY_EXTENTS);
     int64_t calls = 0, others = 0;
     const auto note = [&, wanted = layout](KernelCall& call, Problem&) {
       ++calls;

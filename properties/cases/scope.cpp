@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/case/exclusions.h"
 #include "core/case/paging.h"
 #include "properties/cases/pair_settings.h"
 #include "properties/conventions/domain.h"
@@ -132,7 +133,12 @@ void store_as(const StorageTypes& types, Case& value) {
 }
 
 uint32_t allowed_by(const Scope& scope) {
-  uint32_t allowed = allowed_of(scope.options);
+  // A kernel that takes q, k and v in one block alone is asked nothing that
+  // cannot stand beside one.
+  const bool in_one_block = scope.layouts == QKVET_LAYOUT_PACKED_QKV;
+  uint32_t allowed = allowed_of(
+      scope.options &
+      ~(in_one_block ? options_beside_no(CallPart::kOneBlock) : uint64_t{0}));
   const auto lays = [&](uint64_t layouts) {
     return (scope.layouts & (layouts | QKVET_LAYOUT_ANY_STRIDES)) != 0;
   };

@@ -32,6 +32,16 @@ inline std::string finding_of(const Judgement& judgement) {
          finding.actual;
 }
 
+// Whether the definition passes the case, of which a law may have nothing to
+// ask; it never fails it.
+inline bool definition_passes(const std::string& law, const Case& value) {
+  FakeExecutor good;
+  const Judgement judgement = check(law, to_string(value), good);
+  EXPECT_NE(judgement.verdict, Verdict::kFailed)
+      << law << " " << to_string(value) << ": " << finding_of(judgement);
+  return judgement.verdict == Verdict::kPassed;
+}
+
 // The definition passes the case, the spoiled kernel fails it.
 template <class Fake>
 Judgement fails_as(const JudgedKernel& kernel, const std::string& law,
