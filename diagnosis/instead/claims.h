@@ -29,6 +29,8 @@ struct Claim {
   bool is_cheap = false;
   // Of what a row sees, by other scores than the right ones.
   bool of_other_scores = false;
+  // Seen of most of what is wrong, and not looked at in all.
+  bool of_most = false;
 };
 
 std::vector<Claim> claims_of_one_number(const Wrongs& wrongs);
@@ -55,12 +57,13 @@ std::optional<Claim> claim_of_places(const Wrongs& wrongs);
 std::optional<Claim> claim_of_shifted_rows(const Wrongs& wrongs);
 std::optional<Claim> claim_of_means(const Wrongs& wrongs);
 
-// by_memory.cpp: the kernel is asked again, in a new process and behind another
-// call, here and by whoever asks the claim; `calls` grows by those made here.
-std::optional<Claim> claim_of_memory(const Wrongs& wrongs,
-                                     const KernelUnderTest& kernel,
-                                     Executor& executor, TimeUse& time,
-                                     int* calls);
+// by_asking.cpp: the kernel is asked again, in a new process, behind another
+// call and with other data elsewhere, here and by whoever asks the claim;
+// `calls` grows by those made here.
+std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
+                                           const KernelUnderTest& kernel,
+                                           Executor& executor, TimeUse& time,
+                                           int* calls);
 
 }  // namespace qkvet::diagnosis
 

@@ -205,8 +205,9 @@ void describe(const std::vector<WrongAnswer>& answers,
     instead.left_out = "the cases take too long to be read in every other way";
 }
 
-// What nothing else is true of may be no function of the inputs.
-void describe_by_memory(const std::vector<WrongAnswer>& answers,
+// What nothing else is true of may be no function of the inputs, or one of more
+// of them.
+void describe_by_asking(const std::vector<WrongAnswer>& answers,
                         const KernelUnderTest& kernel, Executor& executor,
                         TimeUse& time, Instead& instead) {
   for (OutputInstead& out : instead.outputs) {
@@ -215,12 +216,16 @@ void describe_by_memory(const std::vector<WrongAnswer>& answers,
     for (const WrongAnswer& answer : answers)
       if (const WrongOutput* output = out.in(answer))
         wrongs.push_back({&answer, output});
-    const auto claim =
-        claim_of_memory(wrongs, kernel, executor, time, &instead.calls);
+    const auto search = [&](const Wrongs& of) {
+      return claim_of_asking_again(of, kernel, executor, time, &instead.calls);
+    };
+    auto claim = search(wrongs);
+    if (!claim) claim = OutputSearch::claim_where_finite(wrongs, search);
     if (!claim) continue;
     out.text = claim->text;
     out.is_true_of = claim->is_true_of;
     out.is_cheap = claim->is_cheap;
+    out.of_most = claim->of_most;
   }
 }
 
@@ -292,13 +297,16 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
 
 // What is said of answers that are against what was said first, with those.
 void describe_again(const Failure& failure, const FailsWhere& where,
-                    const KernelUnderTest& kernel, Witness& witness,
-                    std::vector<WrongAnswer>& answers,
+                    const KernelUnderTest& kernel, Executor& executor,
+                    Witness& witness, std::vector<WrongAnswer>& answers,
                     std::vector<WrongAnswer> against, Instead& instead) {
   if (against.empty()) return;
-  for (WrongAnswer& one : against) answers.push_back(std::move(one));
+  // In front: they are what most of what else is tried fails at.
+  answers.insert(answers.begin(), std::make_move_iterator(against.begin()),
+                 std::make_move_iterator(against.end()));
   for (OutputInstead& one : instead.outputs) one.held_against = 0;
   describe(answers, kernel, witness.time(), instead);
+  describe_by_asking(answers, kernel, executor, witness.time(), instead);
   keep_the_true(failure, where, kThirdSeed, kernel, witness, instead);
   for (OutputInstead& one : instead.outputs)
     if (one.held_against < kFewestCases) one.say_nothing();
@@ -344,9 +352,9 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   }
   describe(answers, kernel, time, instead);
   if (answered == nullptr) {
-    describe_by_memory(answers, kernel, executor, time, instead);
+    describe_by_asking(answers, kernel, executor, time, instead);
     describe_again(
-        failure, where, kernel, witness, answers,
+        failure, where, kernel, executor, witness, answers,
         keep_the_true(failure, where, kSecondSeed, kernel, witness, instead),
         instead);
   }
@@ -402,7 +410,7 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
 void OutputInstead::say_nothing() {
   text.clear();
   is_true_of = nullptr;
-  is_cheap = of_other_scores = false;
+  is_cheap = of_other_scores = of_most = false;
   stage = Stage::kUnknown;
 }
 
@@ -414,6 +422,7 @@ std::string Instead::text() const {
   struct Said {
     std::vector<std::string> names;
     int elements = 0, most_cases = 0;
+    bool of_most = false;
   };
   std::vector<std::string> texts;  // in their order
   std::map<std::string, Said> said;
@@ -424,6 +433,7 @@ std::string Instead::text() const {
                        (one.of_empty_rows ? " of rows that see no key" : ""));
     of.elements += one.elements;
     of.most_cases = std::max(of.most_cases, one.cases);
+    of.of_most |= one.of_most;
   }
   std::string out;
   for (const std::string& text : texts) {
@@ -436,9 +446,9 @@ std::string Instead::text() const {
     out += text.empty()
                ? fmt::format("{} single description fits {}: {}", begin, which,
                              counts)
-               : fmt::format("{}{} {} {}: all of {}", out.empty() ? "" : " ",
+               : fmt::format("{}{} {} {}: {} of {}", out.empty() ? "" : " ",
                              which, of.names.size() > 1 ? "are" : "is", text,
-                             counts);
+                             of.of_most ? "most" : "all", counts);
   }
   const auto add = [&](const FactInstead& fact) {
     if (fact.text.empty()) return;

@@ -42,6 +42,7 @@ struct OutputInstead {
   int held_against = 0;   // further answers
   bool is_cheap = false;  // as those of a Claim
   bool of_other_scores = false;
+  bool of_most = false;
 
   void say_nothing();
   // Null: it is right there, or not returned.

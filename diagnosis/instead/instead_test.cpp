@@ -227,6 +227,63 @@ TEST(Instead, WhatAnEarlierCallLeftIsSaid) {
   }
 }
 
+// A number of -1 to 1 out of `count` elements from `first` on.
+double number_of(const std::byte* data, Dtype dtype, int64_t first,
+                 int64_t count) {
+  const int64_t width = dtype_bytes(dtype);
+  uint64_t sum = 0;
+  for (int64_t n = first * width; n < (first + count) * width; ++n)
+    sum = sum * 31 + static_cast<uint64_t>(data[n]);
+  return std::sin(static_cast<double>(sum % 1'000'003));
+}
+
+// What is mixed into a row may be that of another row or head, which shows when
+// these are changed; or its own, which is just wrong.
+TEST(Instead, WhatElsewhereChangesIsSaid) {
+  struct Mixed {
+    TensorName input;
+    bool of_another;
+    std::string text;
+  };
+  const Mixed kMixed[] = {
+      {TensorName::kQ, true, "changed by queries of other rows"},
+      {TensorName::kQ, false, ""},
+      {TensorName::kV, true, "changed by values of other heads"},
+      {TensorName::kV, false, ""}};
+  for (const Mixed& mixed : kMixed) {
+    const bool is_q = mixed.input == TensorName::kQ;
+    const Fault fault{
+        "",
+        Stage::kUnknown,
+        {},
+        [&mixed, is_q](const KernelCall& call, OracleOutput& out,
+                       CallOutcome&) {
+          const Shape& s = call.shape;
+          for (int64_t n = 0; n < s.o_elements(); ++n) {
+            const int64_t row = n / s.dv, i = row % s.Tq;
+            const int64_t kv =
+                row / (s.H * s.Tq) * s.Hkv + row / s.Tq % s.H / (s.H / s.Hkv);
+            if (is_q ? i == 0 : kv % s.Hkv == 0) continue;
+            const int64_t back = mixed.of_another ? 1 : 0;
+            const double number =
+                is_q ? number_of(call.q, call.q_dtype, (row - back) * s.d, s.d)
+                     : number_of(call.v, call.kv_dtype,
+                                 (kv - back) * s.Tk * s.dv, s.Tk * s.dv);
+            out.o[static_cast<size_t>(n)] =
+                number * (3 + std::sin(static_cast<double>(n % s.dv)));
+          }
+        }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text, mixed.text);
+    EXPECT_EQ(looked.score.right, looked.score.all);
+    EXPECT_EQ(looked.instead.text().find("most of") != std::string::npos,
+              mixed.of_another);
+  }
+}
+
 // Of half storage lse tells whether anybody wrote a row.
 TEST(Instead, RowsThatNobodyWroteAreKnownByTheirLse) {
   const double nan = std::nan("");

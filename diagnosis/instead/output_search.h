@@ -48,18 +48,10 @@ class OutputSearch {
   }
   bool has_ended() const { return work_ > kMostReadingWork; }
 
- private:
-  static std::optional<Claim> last_claim(TensorName name,
-                                         const Wrongs& wrongs) {
-    if (auto one = claim_of_places(wrongs)) return one;
-    if (name != TensorName::kO) return std::nullopt;
-    if (auto one = claim_of_shifted_rows(wrongs)) return one;
-    return claim_of_means(wrongs);
-  }
-
   // Numbers that a formula has no value for are NaN, whatever it is.
   template <class Search>
-  std::optional<Claim> claim_where_finite(const Wrongs& wrongs, Search search) {
+  static std::optional<Claim> claim_where_finite(const Wrongs& wrongs,
+                                                 Search search) {
     std::deque<WrongOutput> outputs;
     Wrongs finite;
     size_t all = 0, left = 0;
@@ -78,7 +70,19 @@ class OutputSearch {
                                                 const WrongOutput& output) {
                    return is_true_of(answer, where_finite(output));
                  },
-                 one->stage, one->is_cheap};
+                 one->stage,
+                 one->is_cheap,
+                 /*of_other_scores=*/false,
+                 one->of_most};
+  }
+
+ private:
+  static std::optional<Claim> last_claim(TensorName name,
+                                         const Wrongs& wrongs) {
+    if (auto one = claim_of_places(wrongs)) return one;
+    if (name != TensorName::kO) return std::nullopt;
+    if (auto one = claim_of_shifted_rows(wrongs)) return one;
+    return claim_of_means(wrongs);
   }
 
   std::optional<Claim> claim_of_all(TensorName name, const Wrongs& wrongs) {

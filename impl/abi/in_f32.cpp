@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "impl/abi/in_f32.h"
 
+#include <bit>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -54,6 +55,17 @@ struct Arithmetic {
   }
 };
 
+// A NaN with a payload that no arithmetic makes. What holds it when the
+// arithmetic has ended was not written, and what stood in half storage there is
+// left alone, as it is of an arithmetic that writes to its output.
+constexpr uint32_t kUnwritten = 0xffc5a3b7;
+
+void fill_unwritten(float* memory, int64_t count) {
+  for (int64_t n = 0; n < count; ++n) {
+    memory[n] = std::bit_cast<float>(kUnwritten);
+  }
+}
+
 struct FirstRow {
   int64_t b, h, t;
 };
@@ -73,7 +85,9 @@ void narrow(Storage type, const float* from, int64_t rows, int64_t columns,
   for (int64_t t = 0; t < rows; ++t, from += columns) {
     uint16_t* const row = to.at(from_row.b, from_row.h, from_row.t + t);
     for (int64_t c = 0; c < columns; ++c) {
-      row[c * to.step[3]] = to_half(type, from[c]);
+      if (std::bit_cast<uint32_t>(from[c]) != kUnwritten) {
+        row[c * to.step[3]] = to_half(type, from[c]);
+      }
     }
   }
 }
@@ -113,6 +127,10 @@ qkvet_status compute_head(const ForwardCall& call, const Stage& stage,
     widen(call.storage, half.q, from_row, rows, call.width, stage.q);
     if (rope.present()) {
       turn_rows(rope, rope.q, b, first, rows, call.width, stage.q);
+    }
+    fill_unwritten(stage.o, rows * call.value_width);
+    if (stage.weights != nullptr) {
+      fill_unwritten(stage.weights, rows * call.keys);
     }
     const qkvet_status status =
         compute(piece_of(call, stage, from_row, rows), why);

@@ -2,15 +2,18 @@
 // impl/abi/half.h by exhaustion: every bit pattern to f32, and every place
 // where the rounding from f32 can change its mind: the points halfway between
 // two neighbours, and the floats next to them. In between it is monotone, which
-// is checked at every 61st float.
+// is checked at every 61st float. And in_f32.h: half storage is left alone
+// where an arithmetic in f32 writes nothing.
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "impl/abi/half.h"
+#include "impl/abi/in_f32.h"
 
 namespace qkvet::impl::half_bits_test {
 namespace {
@@ -118,6 +121,40 @@ TEST(Half, RoundToLeavesF32Alone) {
   EXPECT_EQ(round_to(Storage::kF16, 65520.0f), kInfinity);
   EXPECT_EQ(round_to(Storage::kF16, 0x1p-25f), 0);
   EXPECT_EQ(round_to(Storage::kBf16, 257.0f), 256);
+}
+
+// Rows of one channel, of which it writes every second: 1, and in the third
+// NaN.
+qkvet_status write_every_second(const ForwardCall& call, qkvet_text*) {
+  for (int64_t i = 0; i < call.queries; i += 2) {
+    *call.o.at(0, 0, i) =
+        i == 2 ? std::numeric_limits<float>::quiet_NaN() : 1.0f;
+  }
+  return QKVET_OK;
+}
+
+TEST(Half, WhatAnArithmeticDoesNotWriteIsLeftAlone) {
+  constexpr int64_t kRows = kWidenedRows + 4;  // of two pieces
+  constexpr uint16_t kBefore = 0x7ffb;
+  for (const Format& format : kFormats) {
+    const std::vector<uint16_t> inputs(static_cast<size_t>(kRows));
+    std::vector<uint16_t> o(static_cast<size_t>(kRows), kBefore);
+    ForwardCall call;
+    call.batch = call.heads = call.kv_heads = call.width = call.value_width = 1;
+    call.queries = call.keys = kRows;
+    call.storage = format.type;
+    call.half.q = call.half.k = call.half.v = {inputs.data(), {0, 0, 1, 1}};
+    call.half.o = {o.data(), {0, 0, 1, 1}};
+    ASSERT_EQ(compute_in_f32(call, write_every_second, nullptr), QKVET_OK);
+    for (int64_t i = 0; i < kRows; ++i) {
+      const uint16_t bits = o[static_cast<size_t>(i)];
+      if (i % kWidenedRows == 2)
+        EXPECT_TRUE(std::isnan(from_half(format.type, bits)) && bits != kBefore)
+            << i;
+      else
+        EXPECT_EQ(bits, i % 2 == 0 ? to_half(format.type, 1.0f) : kBefore) << i;
+    }
+  }
 }
 
 }  // namespace

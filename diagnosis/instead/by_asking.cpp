@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel shows when the same call is made once more with something
+// else around it. Behind another call, it has other numbers than in a new
+// process: they come of what that one left, or of memory that nobody wrote.
+// With other data in rows, heads or members that this row, head or member has
+// nothing to do with, it has other numbers: an address leads there, or what was
+// computed of them was left in scratch.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "core/door/call_plan.h"
+#include "diagnosis/instead/claims.h"
+#include "diagnosis/instead/collector.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/subject.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+// As many calls as tell of all answers, three of each.
+constexpr int kMostOfWitness = 600;
+constexpr size_t kFirstAnswers = 5;
+
+Case with_other_data(Case value) {
+  constexpr uint64_t kOther = 7'919;
+  value.seed += kOther;
+  value.set.clear();
+  // Other seeds do not make constants others.
+  if (value.file == 0) value.q = value.k = value.v = {};
+  return value;
+}
+
+bool is_another(double one, double other) {
+  return one != other && !(std::isnan(one) && std::isnan(other));
+}
+
+// The call of one answer, made again.
+class Again {
+ public:
+  Again(const WrongAnswer& answer, const WrongOutput& output, Witness& witness)
+      : value_(answer.evidence->value()), output_(output), witness_(witness) {}
+
+  // Each returns the numbers of the output; none if none came.
+  std::vector<double> behind(bool new_process) {
+    return numbers_of(prepare(value_), new_process);
+  }
+  void other_call() {
+    numbers_of(prepare(with_other_data(value_)), /*new_process=*/true);
+  }
+  // In a new process, with `change(call, other)` done to the call before;
+  // `other` is the same case with other data.
+  template <class Change>
+  std::vector<double> changed(Change change) {
+    auto evidence = prepare(value_);
+    const auto other = prepare(with_other_data(value_));
+    if (evidence == nullptr || other == nullptr) return {};
+    const std::vector<std::byte> kept =
+        change(evidence->calls[0], other->calls[0]);
+    if (kept.empty()) return {};
+    return numbers_of(std::move(evidence), /*new_process=*/true);
+  }
+
+ private:
+  std::unique_ptr<Evidence> prepare(const Case& value) {
+    return witness_.prepare(agreement_about(value.subject()), value);
+  }
+  std::vector<double> numbers_of(std::unique_ptr<Evidence> evidence,
+                                 bool new_process) {
+    if (evidence == nullptr || evidence->calls.size() != 1) return {};
+    evidence->calls[0].new_process = new_process;
+    evidence = witness_.ask(std::move(evidence));
+    if (evidence == nullptr) return {};
+    auto numbers = as_doubles(
+        evidence->outcomes[0].*output_member(output_.name), output_.dtype);
+    if (numbers.size() != output_.actual.size()) numbers.clear();
+    return numbers;
+  }
+
+  const Case& value_;
+  const WrongOutput& output_;
+  Witness& witness_;
+};
+
+// Whether most of what is wrong is another number behind another call.
+bool hangs_on_memory(const WrongAnswer& answer, const WrongOutput& output,
+                     Witness& witness) {
+  if (answer.evidence->calls.size() != 1) return false;
+  Again again(answer, output, witness);
+  const auto alone = again.behind(/*new_process=*/true);
+  again.other_call();
+  const auto behind = again.behind(/*new_process=*/false);
+  if (alone.empty() || behind.empty()) return false;
+  const auto others =
+      std::count_if(output.wrong.begin(), output.wrong.end(),
+                    [&](size_t n) { return is_another(alone[n], behind[n]); });
+  return 2 * others >= std::ssize(output.wrong);
+}
+
+// An input, and of which axes (bits: member, head, row, channel) another index
+// makes it an element that the output has nothing to do with.
+struct Elsewhere {
+  TensorName input;
+  unsigned axes;
+  const char* text;
+};
+constexpr unsigned kMember = 1, kHead = 2, kRow = 4, kChannel = 8;
+// One axis in front of several: what comes of the row beside may come of
+// another head in some cases, where the heads lie behind one another.
+constexpr Elsewhere kElsewhere[] = {
+    {TensorName::kQ, kRow, "queries of other rows"},
+    {TensorName::kV, kChannel, "other channels of the values"},
+    {TensorName::kQ, kHead, "queries of other heads"},
+    {TensorName::kK, kHead, "keys of other heads"},
+    {TensorName::kV, kHead, "values of other heads"},
+    {TensorName::kQ, kMember, "queries of other members"},
+    {TensorName::kK, kMember, "keys of other members"},
+    {TensorName::kV, kMember, "values of other members"},
+    {TensorName::kQ, kMember | kHead | kRow,
+     "queries of other rows, heads or members"},
+    {TensorName::kK, kMember | kHead, "keys of other heads or members"},
+    {TensorName::kV, kMember | kHead, "values of other heads or members"},
+    {TensorName::kV, kMember | kHead | kChannel,
+     "values of other channels, heads or members"}};
+
+using Place = std::array<int64_t, 4>;
+
+// The elements of a tensor: how many, and of a packed batch the row that each
+// member begins with, and one behind the last.
+struct Elements {
+  Place extents;
+  const std::vector<int64_t>* starts;
+
+  // Where element n lies along these axes, 0 along the others.
+  Place place_along(unsigned axes, size_t n) const {
+    Place place = {};
+    auto rest = static_cast<int64_t>(n);
+    for (size_t a = 4; a-- > 0; rest /= extents[a])
+      place[a] = rest % extents[a];
+    if (!starts->empty())
+      place[0] = std::upper_bound(starts->begin(), starts->end(), place[2]) -
+                 starts->begin();
+    for (size_t a = 0; a < 4; ++a)
+      if ((axes >> a & 1) == 0) place[a] = 0;
+    return place;
+  }
+};
+
+Elements elements_of(TensorName input, const Case& value) {
+  return {tensor_extents(value.shape, input),
+          input == TensorName::kQ ? &value.cu_q : &value.cu_k};
+}
+
+// Whether the input has an element for each place, and no other place has it.
+bool is_in_places(TensorName input, const KernelCall& call) {
+  return call.operation == Operation::kForward &&
+         (input == TensorName::kQ ||
+          (call.page_size == 0 && call.share == 0 && !call.values_in_keys));
+}
+
+// The input with the elements of `other` at all places but one; empty if there
+// is no other place.
+std::vector<std::byte> replaced(const Case& value, KernelCall& call,
+                                const KernelCall& other,
+                                const Elsewhere& elsewhere, const Place& own) {
+  const auto member = input_member(elsewhere.input);
+  if (call.*member == nullptr || other.*member == nullptr) return {};
+  const Elements elements = elements_of(elsewhere.input, value);
+  const auto width =
+      static_cast<size_t>(dtype_bytes(storage_type(value, elsewhere.input)));
+  size_t count = 1, others = 0;
+  for (const int64_t extent : elements.extents)
+    count *= static_cast<size_t>(extent);
+  std::vector<std::byte> bytes(call.*member, call.*member + count * width);
+  for (size_t n = 0; n < count; ++n)
+    if (elements.place_along(elsewhere.axes, n) != own) {
+      std::memcpy(&bytes[n * width], other.*member + n * width, width);
+      ++others;
+    }
+  if (others == 0) return {};
+  call.*member = bytes.data();
+  return bytes;
+}
+
+// Whether most of what is wrong at one place becomes another number where the
+// input is another at all other places, and none of it does where nothing is.
+bool hangs_on(const Elsewhere& elsewhere, const WrongAnswer& answer,
+              const WrongOutput& output, Witness& witness) {
+  const Case& value = answer.value();
+  if (output.wrong.empty()) return true;  // nothing is said of it
+  if (answer.evidence->calls.size() != 1 ||
+      !is_in_places(elsewhere.input, answer.evidence->calls[0]))
+    return false;
+  const Elements elements{output.extents, &value.cu_q};
+  const auto own_place = [&](size_t n) {
+    Place place = elements.place_along(elsewhere.axes, n);
+    if (elsewhere.input != TensorName::kQ)
+      place[1] /= value.shape.H / value.shape.Hkv;
+    return place;
+  };
+  std::map<Place, size_t> wrong_at;
+  for (const size_t n : output.wrong) ++wrong_at[own_place(n)];
+  const auto& [own, count] = *std::max_element(
+      wrong_at.begin(), wrong_at.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+
+  Again again(answer, output, witness);
+  const auto changed =
+      again.changed([&, own = own](KernelCall& call, const KernelCall& other) {
+        return replaced(value, call, other, elsewhere, own);
+      });
+  if (changed.empty()) return false;
+  const auto first = again.behind(/*new_process=*/true);
+  if (first.empty()) return false;
+  size_t others = 0;
+  for (const size_t n : output.wrong)
+    if (own_place(n) == own) others += is_another(first[n], changed[n]);
+  if (2 * others < count) return false;
+  const auto second = again.behind(/*new_process=*/true);
+  return !second.empty() &&
+         std::none_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+           return is_another(first[n], second[n]);
+         });
+}
+
+bool is_true_of_first(const Claim& claim, const Wrongs& wrongs) {
+  return std::all_of(wrongs.begin(),
+                     wrongs.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                          wrongs.size(), kFirstAnswers)),
+                     [&](const auto& one) {
+                       return claim.is_true_of(*one.first, *one.second);
+                     });
+}
+
+}  // namespace
+
+std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
+                                           const KernelUnderTest& kernel,
+                                           Executor& executor, TimeUse& time,
+                                           int* calls) {
+  const auto witness = std::make_shared<Witness>(
+      kernel.judged, kernel.index, executor, time, kMostOfWitness);
+  std::vector<Claim> claims = {
+      {"other numbers behind another call than in a new process: what that one "
+       "left, or memory that nobody wrote",
+       [witness](const WrongAnswer& answer, const WrongOutput& output) {
+         return hangs_on_memory(answer, output, *witness);
+       },
+       Stage::kUnknown,
+       /*is_cheap=*/true}};
+  for (const Elsewhere& one : kElsewhere) {
+    const bool is_of_channels = (one.axes & kChannel) != 0;
+    if (is_of_channels && wrongs[0].second->name != TensorName::kO) continue;
+    claims.push_back(
+        {std::string("changed by ") + one.text,
+         [witness, one](const WrongAnswer& answer, const WrongOutput& output) {
+           return hangs_on(one, answer, output, *witness);
+         }});
+  }
+  const auto found = std::find_if(
+      claims.begin(), claims.end(),
+      [&](const Claim& one) { return is_true_of_first(one, wrongs); });
+  *calls += witness->calls_made();
+  if (found == claims.end()) return std::nullopt;
+  found->of_most = true;
+  return std::move(*found);
+}
+
+}  // namespace qkvet::diagnosis
