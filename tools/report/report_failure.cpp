@@ -172,9 +172,9 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
   out += wrapped_field("law", failure.law->sentence, input.width);
   out += field("case", to_string(failure.smallest));
   if (!(failure.found == failure.smallest))
-    out +=
-        field("", fmt::format("shrunk from {} in {} steps",
-                              to_string(failure.found), failure.shrink_steps));
+    out += field("", fmt::format("shrunk from {} in {} step{}",
+                                 to_string(failure.found), failure.shrink_steps,
+                                 failure.shrink_steps == 1 ? "" : "s"));
   out += alike_text(kernel, failure);
   const Domain& domain = failure.law->domain;
   out += field("inputs", fmt::format("digest {:08x}{}", failure.digest,
