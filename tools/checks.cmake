@@ -13,7 +13,7 @@ function(qkvet_add_kernel_check kernel)
   endif()
   qkvet_add_test(check.${kernel} NEEDS qkvet_${family} COMMAND qkvet check --kernel ${kernel}
     --cases ${cases})
-  qkvet_set_test(check.${kernel} TIMEOUT 600 LABELS check COST 30)
+  qkvet_set_test(check.${kernel} LABELS check COST 30)
 endfunction()
 # On a CPU that cannot run it: a skip, for this reason and no other.
 function(qkvet_add_avx2_check kernel)
@@ -29,7 +29,6 @@ endif()
 # Two lanes, each with workers of its own, over all default families.
 qkvet_add_test(check.two_threads NEEDS qkvet_default_program
   COMMAND qkvet check --cases 320 --sizes small --jobs 2)
-qkvet_set_test(check.two_threads TIMEOUT 600)
 
 # What hunts have left behind, and a short hunt with every target: inputs of
 # parsers are read once more where sanitizers watch.
@@ -112,7 +111,7 @@ function(qkvet_add_controls_check name)
   endforeach()
   qkvet_add_test(check.controls_${name} COMMAND qkvet check ${kernels}
     --cases ${arg_CASES})
-  qkvet_set_test(check.controls_${name} TIMEOUT 900 LABELS check COST 500)
+  qkvet_set_test(check.controls_${name} LABELS check COST 500)
 endfunction()
 qkvet_add_controls_check(a_to_h "a*" "b[!afl]*" "c[!h]*" "[de]*" "f[!1al]*" "fl[!a]*"
   "g*" "hal[!f]*")
@@ -139,7 +138,7 @@ qkvet_set_test(exhaustive.finds_a_fault
 
 # The command as it stands; Kill.* asks every fault, and ci/long.sh by this command.
 qkvet_add_test(faults.named COMMAND qkvet faults --named -k faulty/[q-z]*)
-qkvet_set_test(faults.named TIMEOUT 900 COST 900)
+qkvet_set_test(faults.named COST 900)
 # The page of the laws, and one that says nothing.
 set(page ${CMAKE_COMMAND} -E env python3 ${PROJECT_SOURCE_DIR}/ci/law_pages.py
   $<TARGET_FILE:qkvet> --check)
@@ -150,12 +149,12 @@ qkvet_set_test(docs.laws_can_fail WILL_FAIL ON)
 qkvet_add_test(record.schema NEEDS qkvet_faulty qkvet_scalar
   COMMAND ${CMAKE_COMMAND} -E env
   python3 ${CMAKE_CURRENT_SOURCE_DIR}/record/record_test.py $<TARGET_FILE:qkvet>)
-qkvet_set_test(record.schema TIMEOUT 600 COST 30)
+qkvet_set_test(record.schema COST 30)
 # The pages in a browser; without one (Debian: chromium) a skip that says so.
 qkvet_add_test(record.pages NEEDS qkvet_faulty qkvet_scalar
   COMMAND ${CMAKE_COMMAND} -E env
   python3 ${CMAKE_CURRENT_SOURCE_DIR}/record/page_test.py $<TARGET_FILE:qkvet>)
-qkvet_set_test(record.pages TIMEOUT 600 COST 60 SKIP_REGULAR_EXPRESSION
+qkvet_set_test(record.pages COST 60 SKIP_REGULAR_EXPRESSION
   "skipped: no chromium")
 qkvet_add_test(diagnosis_scores.refuses_other_kernels NEEDS diagnosis_scores
   COMMAND diagnosis_scores --kernel nope)
