@@ -85,26 +85,50 @@ void fill_segments(const Case& c, Inputs& inputs) {
 
 // ---- Ranges ----------------------------------------------------------------
 
+// The keys of a member in as many parts as it has ranges: equal ones, or one
+// that takes all but a key for each of the others.
+struct PartsOfKeys {
+  int64_t count = 0, keys = 0;
+  int64_t longest = -1;  // its number; below 0: they are equal
+
+  // The first key of part `part`.
+  int64_t begin(int64_t part) const {
+    if (longest < 0) return part * keys / count;
+    return part <= longest ? part : keys - (count - part);
+  }
+};
+
 void fill_ranges(const Case& c, Inputs& inputs) {
   const int64_t count = c.fields.ranges, keys = c.shape.Tk;
-  for (int64_t b = 0; b < c.shape.B; ++b)
+  for (int64_t b = 0; b < c.shape.B; ++b) {
+    const auto draw = [&](int64_t r, int64_t which, int64_t n) {
+      return below(random_bits(c.seed, TensorName::kFullRanges, b, 0, r, which),
+                   n);
+    };
+    PartsOfKeys parts{count, keys};
+    constexpr int64_t kOfMembers = 4;
+    if (keys >= count && draw(0, 3, kOfMembers) == 0)
+      parts.longest = draw(0, 4, count);
     for (int64_t r = 0; r < count; ++r) {
-      const auto draw = [&](int64_t which, int64_t n) {
-        return below(
-            random_bits(c.seed, TensorName::kFullRanges, b, 0, r, which), n);
-      };
       // Parts in another order: each of them once.
       const int64_t part = count - 1 - r;
-      const int64_t from = part * keys / count;
-      const int64_t room = (part + 1) * keys / count - from;
-      int64_t begin = from + draw(0, room + 1);
-      int64_t end = begin + draw(1, from + room - begin + 1);
+      const int64_t from = parts.begin(part);
+      const int64_t room = parts.begin(part + 1) - from;
       constexpr int64_t kKinds = 8;
-      if (draw(2, kKinds) == 0) end = begin;
-      if (draw(2, kKinds) == 1) begin = end = -1;
+      const int64_t kind = draw(r, 2, kKinds);
+      // Half of those that may be long are.
+      const int64_t most =
+          part == parts.longest && kind >= kKinds / 2 ? room / kKinds : room;
+      int64_t begin = from + draw(r, 0, most + 1);
+      int64_t end =
+          from + room - draw(r, 1, std::min(most, from + room - begin) + 1);
+      if (kind == 0) end = begin;
+      if (kind == 1) begin = end = -1;
+      if (kind == 2) begin = from, end = from + room;
       inputs.full_ranges.push_back(begin);
       inputs.full_ranges.push_back(end);
     }
+  }
 }
 
 // ---- Trees -----------------------------------------------------------------

@@ -9,9 +9,11 @@
 // One of eight segments is padding, and some have the number of another one, so
 // that a segment lies in several pieces; numbers in 64 bits may differ in the
 // upper half alone. Where q and k have other lengths the rows are the last
-// tokens. Ranges are drawn one in each of as many equal parts of the keys, and
-// stand in another order; one of four is empty, be it between two tokens or in
-// front of all.
+// tokens. Ranges are drawn one in each of as many parts of the keys, and stand
+// in another order; one of four is empty, be it between two tokens or in front
+// of all, and one of eight is all of its part. The parts are equal, or of one
+// member in four one of them has all keys but one for each of the others, so
+// that a range goes through many tiles, up to the whole row.
 #ifndef QKVET_CORE_CASE_MASK_FIELDS_H_
 #define QKVET_CORE_CASE_MASK_FIELDS_H_
 

@@ -102,6 +102,49 @@ TEST(MaskFields, RangesAreApartAndSomeAreEmpty) {
   EXPECT_LT(empty, 40);
 }
 
+// How many of the ranges hold a key on both sides of a multiple of `tile`.
+int across(const Inputs& inputs, int64_t tile) {
+  int count = 0;
+  for (size_t n = 0; n < inputs.full_ranges.size(); n += 2) {
+    const int64_t begin = inputs.full_ranges[n],
+                  end = inputs.full_ranges[n + 1];
+    count += end > begin && begin / tile != (end - 1) / tile;
+  }
+  return count;
+}
+
+TEST(MaskFields, SomeRangesAreLong) {
+  for (const char* ranges : {"1", "2", "4"}) {
+    const std::string text = "f32,B64,H1,Tq8,Tk300,d2,ranges=";
+    const Inputs inputs = make_inputs(*parse_case(text + ranges).value);
+    EXPECT_GT(across(inputs, 64), 12) << ranges;
+    EXPECT_GT(across(inputs, 128), 12) << ranges;
+    int nearly_all = 0, whole = 0;
+    for (size_t n = 0; n < inputs.full_ranges.size(); n += 2) {
+      const int64_t begin = inputs.full_ranges[n];
+      const int64_t length = inputs.full_ranges[n + 1] - begin;
+      nearly_all += length > 200;
+      whole += length >= 297;
+      EXPECT_LE(begin + length, 300);
+    }
+    EXPECT_GT(nearly_all, 4) << ranges;
+    EXPECT_GT(whole, 0) << ranges;
+    // And most are not: what lies between them is drawn as well.
+    EXPECT_LT(nearly_all, 32) << ranges;
+  }
+}
+
+TEST(MaskFields, ARangeIsOnlyLongWhereThereIsRoom) {
+  for (const char* text :
+       {"f32,B64,H1,Tq8,Tk2,d2,ranges=4", "f32,B64,H1,Tq8,Tk4,d2,ranges=4",
+        "f32,B64,H1,Tq8,Tk0,d2,ranges=2"}) {
+    const Case value = *parse_case(text).value;
+    const Inputs inputs = make_inputs(value);
+    for (size_t n = 0; n < inputs.full_ranges.size(); n += 2)
+      EXPECT_LE(inputs.full_ranges[n + 1], value.shape.Tk) << text;
+  }
+}
+
 TEST(MaskFields, ADraftSeesItsAncestorsAndItself) {
   const Case value = *parse_case("f32,B1,H1,Tq7,Tk9,d2,tree=2").value;
   const Inputs inputs = make_inputs(value);
