@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "diagnosis/instead/reading.h"
+#include "properties/judging/empty_row.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
@@ -59,6 +60,17 @@ std::optional<Predicted> summed_as(const Edit& edit, const JudgedKernel& kernel,
   return out;
 }
 
+// Rows that see no key when the call is read so are what the kernel says of
+// such rows.
+void clear_empty_rows(const qkvet_dialect& dialect, const OracleOutput& oracle,
+                      Predicted& out) {
+  if (!empty_rows_are_zero(dialect) || oracle.visible.empty()) return;
+  const size_t width = out.values.size() / oracle.visible.size();
+  for (size_t n = 0; n < out.values.size(); ++n)
+    if (oracle.visible[n / width] == 0 && std::isnan(out.values[n]))
+      out.values[n] = out.bounds[n] = 0;
+}
+
 // A sum that is over other keys than its numerator.
 void add_half_read(const OtherReading& keys, const JudgedKernel& kernel,
                    TimeUse& time, std::vector<Description>& out) {
@@ -93,10 +105,11 @@ std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,
   const Truth* truth = work.whole_call(kernel, answer.call).truth;
   if (truth == nullptr) return std::nullopt;
   Predicted out;
-  if (output.name == TensorName::kO)
+  if (output.name == TensorName::kO) {
     out = {truth->oracle.o,   truth->bound->o,       truth->oracle.lse,
            truth->bound->lse, truth->oracle.weights, truth->bound->weights};
-  else if (output.name == TensorName::kLse)
+    clear_empty_rows(kernel.info.dialect, truth->oracle, out);
+  } else if (output.name == TensorName::kLse)
     out = {truth->oracle.lse, truth->bound->lse};
   else
     return std::nullopt;
@@ -114,6 +127,9 @@ std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
   if (subject == Subject::kMerge) {
     add_readings_of_merges(rows);
   } else {
+    // In front of what is said of keys in general: a range that is a position
+    // too long is one key more as well.
+    add_readings_of_fields(kernel.info, rows);
     add_readings_of_scores(rows);
     add_readings_of_keys(rows);
     add_readings_of_places(rows);

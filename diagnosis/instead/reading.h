@@ -64,6 +64,8 @@ void add_readings_of_keys(Readings& rows);
 void add_readings_of_key_sets(Readings& rows);
 void add_readings_of_places(Readings& rows);
 void add_readings_of_merges(Readings& rows);
+// Of masks in a few numbers, those that the kernel declares.
+void add_readings_of_fields(const KernelInfo& kernel, Readings& rows);
 // Every row sees every key.
 Edit seeing_every_key();
 // by_formula.cpp: scores that are another function of q k, bias and slopes.

@@ -35,13 +35,13 @@ constexpr std::string_view kNumbers[] = {"Tk",
                                          "rope.first",
                                          "context",
                                          "ranges",
-                                         "chunk",
-                                         "segments.tokens",
-                                         "tree.children"};
-// Of a call and not of a case, a number that every case has by chance, or one
-// of which a made phrase speaks.
-constexpr std::array<std::string_view, 3> kLeftOut = {"mistake", "scale.bits",
-                                                      "channel_group"};
+                                         "chunk"};
+// Of a call and not of a case, a number that every case has by chance, one that
+// says how a mask was drawn and not what stands in it, or one of which a made
+// phrase speaks.
+constexpr std::array<std::string_view, 5> kLeftOut = {
+    "mistake", "scale.bits", "channel_group", "segments.tokens",
+    "tree.children"};
 
 // How people say it: "" is "... is given".
 struct Phrase {
@@ -117,6 +117,52 @@ constexpr Phrase kMade[] = {
      "k and v have one head of one member"},
     {"(channel_group > 0)", "keys lie in groups of channels",
      "keys lie in no groups of channels"},
+    {"(ranges > 0)", "ranges are given", "no ranges are given"},
+    {"(chunk > 0)", "a chunk is given", "no chunk is given"},
+    {"rows(padding)", "a row is padding", "no row is padding"},
+    {"rows(alike > 0)",
+     "a key of another segment has the same lower 32 bits of its number",
+     "no key of another segment has the same lower 32 bits of its number"},
+    {"rows(taken_back > 0)",
+     "a range shows a row what causal rule or window would hide",
+     "no range shows a row what causal rule or window would hide"},
+    {"rows(aside > 0)", "a draft does not follow all in front of it",
+     "every draft follows all in front of it"},
+    {"rows(chunk > 0 && (diagonal + 1) % chunk != 0)",
+     "a row is not the last of its chunk",
+     "no row is in a chunk and not its last"},
+    {"rows(chunk > 0 && diagonal >= chunk)",
+     "keys lie in front of a row's chunk",
+     "no keys lie in front of a row's chunk"},
+    {"rows(chunk > 0 && diagonal >= chunk && (diagonal + 1) % chunk != 0 && "
+     "diagonal - chunk + 1 < keys)",
+     "keys lie in front of the chunk of a row that is not its last",
+     "no keys lie in front of the chunk of a row that is not its last"},
+    {"rows(chunk > 0 && !causal && diagonal >= 0 && (diagonal + 1) % chunk != "
+     "0 && diagonal + 1 < keys)",
+     "a row sees keys of its chunk behind it",
+     "no row sees keys of its chunk behind it"},
+    {"rows(border % 2 != 0)",
+     "a row's segment begins or ends at a key that 2 does not divide",
+     "no row's segment begins or ends at a key that 2 does not divide"},
+    {"rows(border % 4 != 0)",
+     "a row's segment begins or ends at a key that 4 does not divide",
+     "no row's segment begins or ends at a key that 4 does not divide"},
+    {"rows(border % 8 != 0)",
+     "a row's segment begins or ends at a key that 8 does not divide",
+     "no row's segment begins or ends at a key that 8 does not divide"},
+    {"rows(border % 16 != 0)",
+     "a row's segment begins or ends at a key that 16 does not divide",
+     "no row's segment begins or ends at a key that 16 does not divide"},
+    {"rows(border % 32 != 0)",
+     "a row's segment begins or ends at a key that 32 does not divide",
+     "no row's segment begins or ends at a key that 32 does not divide"},
+    {"rows(border % 64 != 0)",
+     "a row's segment begins or ends at a key that 64 does not divide",
+     "no row's segment begins or ends at a key that 64 does not divide"},
+    {"rows(border % 128 != 0)",
+     "a row's segment begins or ends at a key that 128 does not divide",
+     "no row's segment begins or ends at a key that 128 does not divide"},
     {"rows(hidden > 0)", "a row has a masked key", "no row has a masked key"},
     {"rows(seen == 0)", "a row sees no key", "every row sees a key"},
     {"rows(seen > 0)", "a row sees a key", "no row sees a key"},
@@ -623,10 +669,6 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
     out.fields.ranges = to;
   else if (name == "chunk" && out.chunk > 0 && to > 0)
     out.chunk = to;
-  else if (name == "segments.tokens" && out.fields.segments && to >= 0)
-    out.fields.tokens = to;
-  else if (name == "tree.children" && out.fields.tree && to >= 0)
-    out.fields.children = to;
   else if (name == "lists.entries" && out.listed.entries > 0 && to > 0)
     out.listed.entries = to;
   else if (name == "lists.block" && out.listed.block > 1 && to > 1)

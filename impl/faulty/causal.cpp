@@ -300,7 +300,7 @@ QKVET_FAULT(segment_of_tile) = {
     .trigger = "segments, and a tile that holds two of them",
     .killed_by = {"segments_equal_sequences", "mask_fields_equal_rows_alone",
                   "every_pair_is_seen_as_asked", "agrees_with_oracle"},
-    .when = "segments && Tk > 1",
+    .when = "rows(border > 0)",
 };
 
 // One list for both.
@@ -321,7 +321,7 @@ QKVET_FAULT(segment_of_key_in_list_of_rows) = {
     .symptom = "right in self-attention, where both lists are the same",
     .cause = "segments_q is passed for both",
     .fix = "take segments_k for the keys",
-    .source = "textbook (segment ids of cross attention)",
+    .source = "textbook, cf. vllm-project/vllm-omni#5865",
     .trigger = "segments, and other lists for rows and keys",
     .killed_by = {"segments_equal_sequences", "mask_fields_equal_rows_alone",
                   "every_pair_is_seen_as_asked", "agrees_with_oracle"},
@@ -343,10 +343,10 @@ QKVET_FAULT(padding_is_a_segment) = {
     .symptom = "numbers in rows that are declared to be 0",
     .cause = "numbers of segments are compared, and none is asked for its sign",
     .fix = "a number below 0 is no segment",
-    .source = "textbook (padding as a segment)",
+    .source = "AI-Hypercomputer/maxtext#4908",
     .trigger = "a number below 0 of a row and of a key",
     .killed_by = {"agrees_with_oracle"},
-    .when = "segments",
+    .when = "rows(padding)",
 };
 
 // Half of a number.
@@ -373,7 +373,7 @@ QKVET_FAULT(segment_in_32_bits) = {
     .trigger = "two numbers with the same lower half",
     .killed_by = {"segments_equal_sequences", "mask_fields_equal_rows_alone",
                   "rest_of_mask_fields_changes_nothing", "agrees_with_oracle"},
-    .when = "segments.wide",
+    .when = "segments.wide && rows(alike > 0)",
 };
 
 constexpr uint64_t kRanges = QKVET_OPTION_FULL_RANGES | QKVET_OPTION_WINDOW;
@@ -418,11 +418,11 @@ QKVET_FAULT(ranges_count_rows_from_zero) = {
         "for its images at the beginning of the text",
     .cause = "the index of the query within the call stands for its position",
     .fix = "add the keys in front of the first row",
-    .source = "vllm-project/vllm#47332",
+    .source = "vllm-project/vllm#47332, openvinotoolkit/openvino#36708",
     .trigger = "ranges, and a row that does not stand at its own number",
     .killed_by = {"mask_fields_equal_rows_alone",
                   "every_pair_is_seen_as_asked"},
-    .when = "ranges > 0",
+    .when = "ranges > 0 && (causal || window) && rows(diagonal != row)",
 };
 
 // So many keys back, wherever the chunk begins.
@@ -440,11 +440,11 @@ QKVET_FAULT(chunk_counted_from_row) = {
         "a chunk",
     .cause = "chunked local attention is taken for sliding attention",
     .fix = "compare key / chunk with position / chunk",
-    .source = "textbook (chunked local attention)",
+    .source = "textbook, cf. ggml-org/llama.cpp#12791",
     .trigger = "a chunk, and a row that is not the last of its own",
     .killed_by = {"mask_fields_equal_masks", "mask_fields_equal_rows_alone",
                   "every_pair_is_seen_as_asked", "agrees_with_oracle"},
-    .when = "chunk > 0",
+    .when = "rows(chunk > 0 && (diagonal + 1) % chunk != 0)",
 };
 
 // All that lies before a draft is taken for its history.
@@ -465,7 +465,7 @@ QKVET_FAULT(tree_below_diagonal_not_asked) = {
     .trigger = "a tree with two branches",
     .killed_by = {"tree_paths_equal_sequences", "mask_fields_equal_rows_alone",
                   "every_pair_is_seen_as_asked", "agrees_with_oracle"},
-    .when = "tree && Tq > 1 && Tk > 1",
+    .when = "rows(aside > 0)",
 };
 
 // The draft beside it.
@@ -482,11 +482,11 @@ QKVET_FAULT(tree_siblings_see_each_other) = {
     .symptom = "accepted tokens are worse than without a tree, and no error",
     .cause = "the diagonal of the tree is wider by one",
     .fix = "a draft sees its ancestors and itself",
-    .source = "textbook (trees of drafts)",
+    .source = "textbook, cf. vllm-project/vllm#17560",
     .trigger = "a draft that does not follow the one before it",
     .killed_by = {"tree_paths_equal_sequences", "mask_fields_equal_rows_alone",
                   "every_pair_is_seen_as_asked", "agrees_with_oracle"},
-    .when = "tree && Tq > 1 && Tk > 1",
+    .when = "rows(aside > 0)",
 };
 
 }  // namespace qkvet::impl

@@ -4,6 +4,7 @@
 // are data: supports() says yes to them and forward() looks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -281,6 +282,117 @@ TEST(OptionsRefused, ListsOfKeysThatDoNotFit) {
       EXPECT_TRUE(is_untouched(call)) << kernel->name << " " << wrong.name;
     }
     EXPECT_GE(checked, 2) << wrong.name;
+  }
+}
+
+// Masks in a few numbers of a call of two members, four rows and five keys,
+// which outlive what points to them.
+struct FieldTensors {
+  int32_t numbers[64] = {};
+  uint8_t tree[32];
+  int64_t rows[2] = {2, 4}, keys[2] = {2, 5}, ranges[3] = {2, 1, 2},
+          drafts[3] = {2, 4, 4};
+  int64_t row_steps[2] = {4, 1}, key_steps[2] = {5, 1},
+          range_steps[3] = {2, 2, 1}, draft_steps[3] = {16, 4, 1};
+
+  FieldTensors() { std::fill_n(tree, 32, uint8_t{1}); }
+
+  static qkvet_tensor tensor(void* data, qkvet_dtype type, int32_t rank,
+                             int64_t* shape, int64_t* strides) {
+    qkvet_tensor t = {};
+    t.data = data;
+    t.device_type = QKVET_DEVICE_CPU;
+    t.ndim = rank;
+    t.dtype = type;
+    t.shape = shape;
+    t.strides = strides;
+    return t;
+  }
+  void give(qkvet_forward_args& args) {
+    constexpr qkvet_dtype kInts = {QKVET_DTYPE_INT, 32, 1};
+    constexpr qkvet_dtype kBytes = {QKVET_DTYPE_UINT, 8, 1};
+    args.segments_q = tensor(numbers, kInts, 2, rows, row_steps);
+    args.segments_k = tensor(numbers + 16, kInts, 2, keys, key_steps);
+    args.full_ranges = tensor(numbers + 32, kInts, 3, ranges, range_steps);
+    args.tree_mask = tensor(tree, kBytes, 3, drafts, draft_steps);
+  }
+};
+
+constexpr uint64_t kFields = QKVET_OPTION_SEGMENTS | QKVET_OPTION_FULL_RANGES |
+                             QKVET_OPTION_CHUNK | QKVET_OPTION_TREE_MASK;
+
+TEST(OptionsRefused, MasksInAFewNumbersThatDoNotFit) {
+  FieldTensors fields;
+  int64_t three[] = {2, 4, 5}, of_three[] = {2, 1, 3};
+  using A = qkvet_forward_args;
+  const Wrong wrongs[] = {
+      {"segments of rows alone", 0, [](A& a) { a.segments_k = {}; }},
+      {"segments of keys alone", 0, [](A& a) { a.segments_q = {}; }},
+      {"as many rows as keys", 0,
+       [&](A& a) { a.segments_q.shape = fields.keys; }},
+      {"as many keys as rows", 0,
+       [&](A& a) { a.segments_k.shape = fields.rows; }},
+      {"two types", 0, [](A& a) { a.segments_k.dtype.bits = 64; }},
+      {"segments type", 0,
+       [](A& a) { a.segments_q.dtype = a.segments_k.dtype = kF32; }},
+      {"ends alone", 0, [&](A& a) { a.full_ranges.shape = of_three; }},
+      {"ranges type", 0, [](A& a) { a.full_ranges.dtype = kF32; }},
+      {"ranges of one member", 0,
+       [&](A& a) { a.full_ranges.shape = of_three + 1; }},
+      {"a tree of keys", 0, [&](A& a) { a.tree_mask.shape = three; }},
+      {"tree type", 0, [](A& a) { a.tree_mask.dtype = kF32; }},
+      {"chunk", 0,
+       [](A& a) {
+         a.full_ranges = {};
+         a.chunk = -1;
+       }},
+      {"a chunk beside ranges", 0, [](A& a) { a.chunk = 2; }}};
+  for (const Wrong& wrong : wrongs) {
+    int checked = 0;
+    OptionCall call(usual(0), Storage::kF32);
+    for (const qkvet_kernel* kernel : kernels_of_any_dialect()) {
+      if ((kFields & ~kernel->capabilities->options) != 0) {
+        continue;
+      }
+      ++checked;
+      qkvet_forward_args args = call.args();
+      fields.give(args);
+      EXPECT_EQ(kernel->supports(kernel, &args, nullptr), QKVET_OK)
+          << kernel->name;
+      wrong.spoil(args);
+      Reason why;
+      EXPECT_EQ(kernel->supports(kernel, &args, &why.text), wrong.status)
+          << kernel->name << " " << wrong.name;
+      EXPECT_NE(std::string(why.room), "");
+      EXPECT_EQ(OpenKernel(kernel).forward(args), wrong.status);
+      EXPECT_TRUE(is_untouched(call)) << kernel->name << " " << wrong.name;
+    }
+    EXPECT_GE(checked, 2) << wrong.name;
+  }
+}
+
+// The control of the above: what fits is read. Both members have segments 0 0 1
+// 1 of rows, and 0 0 0 1 1 of keys.
+TEST(OptionsRefused, MasksInAFewNumbersThatFitAreRead) {
+  FieldTensors fields;
+  const int32_t of_rows[] = {0, 0, 1, 1}, of_keys[] = {0, 0, 0, 1, 1};
+  for (int b = 0; b < 2; ++b) {
+    std::copy_n(of_rows, 4, fields.numbers + 4 * b);
+    std::copy_n(of_keys, 5, fields.numbers + 16 + 5 * b);
+  }
+  for (const qkvet_kernel* kernel : kernels_of_any_dialect()) {
+    if ((kFields & ~kernel->capabilities->options) != 0) {
+      continue;
+    }
+    OptionCall call(usual(0), Storage::kF32);
+    qkvet_forward_args args = call.args();
+    fields.give(args);
+    args.full_ranges = {};
+    ASSERT_EQ(OpenKernel(kernel).forward(args), QKVET_OK) << kernel->name;
+    const std::vector<float> apart = call.outputs();
+    args.segments_q = args.segments_k = args.tree_mask = {};
+    ASSERT_EQ(OpenKernel(kernel).forward(args), QKVET_OK) << kernel->name;
+    EXPECT_NE(call.outputs(), apart) << kernel->name;
   }
 }
 

@@ -217,14 +217,17 @@ void keep_masked_part(const Case& value, int64_t argument, Inputs& inputs) {
   pick(k, 3, true, part.keys, inputs.k_positions);
 }
 
-// Siblings share a position: that of their depth behind the history.
+// Siblings share a position: that of their depth behind the history. Drafts
+// beyond the lengths stand where they stood: behind the last of the others the
+// tables may end.
 void stand_by_depth(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
   if (inputs.q_positions.empty() || value.rope.random_positions) return;
   for (int64_t b = 0; b < s.B; ++b) {
     const int64_t history = history_in(value, b);
+    const int64_t drafts = value.fields.tree ? counted_queries(value, b) : s.Tq;
     std::vector<int64_t> depth;
-    for (int64_t n = 0; n < s.Tq; ++n) {
+    for (int64_t n = 0; n < drafts; ++n) {
       const int64_t parent = parent_of(value, b, n);
       depth.push_back(parent < 0 ? 0 : depth[static_cast<size_t>(parent)] + 1);
       const int64_t position =

@@ -129,8 +129,7 @@ std::optional<MadeCase> make_case(const PairPlan& plan, uint32_t stream,
                                   uint32_t number) {
   uint32_t next = 0;
   uint32_t id = number;
-  for (const size_t one : wanted)
-    id = id * 131 + static_cast<uint32_t>(one) + 1;
+  for (const size_t one : wanted) id = id * 131 + number_in_draws(one) + 1;
   Draw draw([&] { return philox_u64(plan.seed, stream, id, next++); });
   std::optional<Case> value = draw_with(draw, law, plan.scope, wanted);
   if (!value || is_too_much_work(value->shape) ||

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "properties/cases/generate.h"
 
@@ -30,6 +31,26 @@ MetPairs met_by(std::initializer_list<const char*> cases) {
 
 bool holds(const std::vector<Pair>& pairs, const Pair& wanted) {
   return std::find(pairs.begin(), pairs.end(), wanted) != pairs.end();
+}
+
+// Cases that were drawn for these before there were later options stay as they
+// are: the numbers are those of then.
+TEST(PairSettings, LaterOptionsMoveNoOther) {
+  std::set<uint32_t> numbers;
+  uint32_t kinds = 33, options = 0;
+  for (size_t n = 0; n < setting_rows().size(); ++n) {
+    const bool is_option = setting_rows()[n].kind == SettingKind::kOption;
+    const uint32_t number = number_in_draws(n);
+    numbers.insert(number);
+    if (!is_option)
+      EXPECT_EQ(number, kinds++) << setting_rows()[n].name;
+    else if (options < 33)
+      EXPECT_EQ(number, options++) << setting_rows()[n].name;
+    else
+      EXPECT_GT(number, kMostSettings) << setting_rows()[n].name;
+  }
+  EXPECT_EQ(numbers.size(), setting_rows().size());
+  EXPECT_EQ(setting_rows()[33].option, QKVET_OPTION_SEGMENTS);
 }
 
 // One call has all its settings at once: nothing is left.

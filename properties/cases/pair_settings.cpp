@@ -123,6 +123,18 @@ const std::vector<SettingRow>& setting_rows() {
   return rows;
 }
 
+uint32_t number_in_draws(size_t setting) {
+  // As many options as there were when the first cases were drawn so.
+  constexpr size_t kFirstOptions = 33;
+  const size_t options = option_rows().size();
+  size_t number = setting;
+  if (setting >= options)
+    number = setting - options + kFirstOptions;
+  else if (setting >= kFirstOptions)
+    number = kMostSettings + setting;
+  return static_cast<uint32_t>(number);
+}
+
 std::string_view kind_of(std::string_view name) {
   return name.substr(0, name.find(": "));
 }

@@ -41,6 +41,11 @@ struct SettingRow {
 };
 const std::vector<SettingRow>& setting_rows();
 
+// The number under which cases are drawn for a setting. An option that comes
+// later has one behind all others, so that a kernel without it gets the cases
+// that it got before.
+uint32_t number_in_draws(size_t setting);
+
 // "keys" of "keys: 1"; of an option that excludes none, its name.
 std::string_view kind_of(std::string_view name);
 inline bool same_kind(std::string_view a, std::string_view b) {

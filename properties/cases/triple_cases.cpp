@@ -2,6 +2,7 @@
 #include "properties/cases/triple_cases.h"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "core/base/philox.h"
@@ -13,6 +14,13 @@ namespace {
 struct Triple {
   size_t a, b, c;  // ascending
   size_t place() const { return place_of_triple(a, b, c); }
+  // What draws know it by.
+  uint32_t number() const {
+    std::array<size_t, 3> of = {number_in_draws(a), number_in_draws(b),
+                                number_in_draws(c)};
+    std::sort(of.begin(), of.end());
+    return static_cast<uint32_t>(place_of_triple(of[0], of[1], of[2]));
+  }
 };
 
 class TripleBuilder {
@@ -58,10 +66,9 @@ class TripleBuilder {
           const int others = (rows[a].kind != SettingKind::kOption) +
                              (rows[b].kind != SettingKind::kOption) +
                              (rows[c].kind != SettingKind::kOption);
-          keys.emplace_back(others,
-                            philox_u64(plan_.seed, kOrderStream,
-                                       static_cast<uint32_t>(one.place()), 0),
-                            all.size());
+          keys.emplace_back(
+              others, philox_u64(plan_.seed, kOrderStream, one.number(), 0),
+              all.size());
           all.push_back(one);
         }
     std::sort(keys.begin(), keys.end());

@@ -118,6 +118,8 @@ std::pair<int64_t, int64_t> ends_of_seen(At at) {
   return ends;
 }
 
+FieldFacts facts(At at) { return at.situation->facts_of(at.b, at.row); }
+
 // Commands in front of this one that say this.
 template <StoryVerb verb>
 int64_t after(At at) {
@@ -279,7 +281,10 @@ constexpr ConditionName kNames[] = {
     {"gaps", In::kRow,
      [](At at) {
        // All other rules leave keys that lie side by side.
-       if (the_case(at).mask.kind == MaskKind::kNone) return int64_t{0};
+       const Case& value = the_case(at);
+       if (value.mask.kind == MaskKind::kNone && value.listed.entries == 0 &&
+           value.fields == MaskFields{})
+         return int64_t{0};
        const auto [first, last] = ends_of_seen(at);
        return first < 0 ? 0
                         : last + 1 - first -
@@ -290,6 +295,11 @@ constexpr ConditionName kNames[] = {
      [](At at) {
        return at.situation->visibility().diagonal(at.b, at.row) - at.first_key;
      }},
+    {"padding", In::kRow, [](At at) { return int64_t{facts(at).padding}; }},
+    {"alike", In::kRow, [](At at) { return facts(at).alike; }},
+    {"border", In::kRow, [](At at) { return facts(at).border; }},
+    {"taken_back", In::kRow, [](At at) { return facts(at).taken_back; }},
+    {"aside", In::kRow, [](At at) { return facts(at).aside; }},
     {"queries", In::kRow, [](At at) { return at.queries; }},
     {"keys", In::kRow, [](At at) { return at.keys; }},
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/case/option_data.h"
+
 namespace qkvet::properties {
 namespace {
 
@@ -102,10 +104,27 @@ const Visibility& Situation::visibility() const {
   if (visibility_) return *visibility_;
   if (call_ == nullptr || call_->edit == nullptr)
     return visibility_.emplace(value_);
-  // The edit may have written a mask.
+  return visibility_.emplace(value_, edited_inputs());
+}
+
+// The edit may have written a mask.
+Inputs Situation::edited_inputs() const {
   Inputs inputs = make_inputs(*own_);
   call_->edit(*own_, call_->argument, inputs);
-  return visibility_.emplace(value_, inputs);
+  return inputs;
+}
+
+FieldFacts Situation::facts_of(int64_t b, int64_t i) const {
+  if (value_.fields == MaskFields{}) return {};
+  if (!facts_) {
+    Inputs inputs;
+    if (call_ == nullptr || call_->edit == nullptr)
+      fill_option_data(value_, inputs);
+    else
+      inputs = edited_inputs();
+    facts_ = field_facts(value_, inputs);
+  }
+  return (*facts_)[static_cast<size_t>(b * value_.shape.Tq + i)];
 }
 
 std::vector<Situation> situations_of(const Case& value, const Plan& plan) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "properties/judging/field_facts.h"
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
@@ -40,8 +41,12 @@ class Situation {
   Mistake mistake() const { return mistake_; }
   // For attention. Made when it is first asked for.
   const Visibility& visibility() const;
+  // What masks in a few numbers say of a row; likewise.
+  FieldFacts facts_of(int64_t b, int64_t i) const;
 
  private:
+  Inputs edited_inputs() const;
+
   Case value_;
   const Case* own_ = nullptr;  // what the call's edit is made of
   const PlannedCall* call_ = nullptr;
@@ -50,6 +55,7 @@ class Situation {
   bool lse_ = false;
   Mistake mistake_ = Mistake::kNone;
   mutable std::optional<Visibility> visibility_;
+  mutable std::optional<std::vector<FieldFacts>> facts_;  // [B,Tq] or empty
 };
 
 // The case, and what the law makes of it on this kernel: nothing, where it says

@@ -117,6 +117,34 @@ TEST(FieldLaws, BranchesOfATreeAreSequences) {
   fails("tree_paths_equal_sequences", text, no_fields);
 }
 
+// A kernel may look at the positions of all rows, and refuse one that is no row
+// of the tables.
+TEST(FieldLaws, EveryDraftStandsInTheTables) {
+  const Law* law = find_law("tree_paths_equal_sequences");
+  const KernelInfo kernel = FakeExecutor::under_test().judged.info;
+  for (const char* text :
+       {"f32,B1,H1,Tq2,Tk2,d2,tree=1,qlen=1,rope=half",
+        "f32,B2,H1,Tq6,Tk6,d2,tree=1,qlen=2.5,rope=half.3",
+        "f32,B2,H1,Tq6,Tk4,d2,tree=0,qlen=6.3,kvlen=4.2,rope=half"}) {
+    const Case value = *parse_case(text).value;
+    const Plan plan = law->plan(value, kernel);
+    ASSERT_TRUE(plan.not_applicable.empty()) << text;
+    ASSERT_NE(plan.calls[0].edit, nullptr) << text;
+    Inputs inputs = make_inputs(value);
+    plan.calls[0].edit(value, plan.calls[0].argument, inputs);
+    const int64_t rows =
+        value.rope.first + std::max(value.shape.Tq, value.shape.Tk);
+    for (const int64_t position : inputs.q_positions)
+      EXPECT_LT(position, rows) << text;
+    for (const int64_t position : inputs.k_positions)
+      EXPECT_LT(position, rows) << text;
+    // The tree is heard: in a chain each draft stands behind the one before.
+    if (value.fields.children == 1 && value.q_len[0] > 1) {
+      EXPECT_EQ(inputs.q_positions[1], inputs.q_positions[0] + 1) << text;
+    }
+  }
+}
+
 // The definition passes every law of attention that allows one of them.
 TEST(FieldLaws, TheDefinitionPassesAllOfThem) {
   int judged = 0;

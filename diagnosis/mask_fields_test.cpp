@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that read masks in a few numbers otherwise: what is said of each must
+// be that, and be true of fresh answers. The controls: kernels that do nearly
+// the same, of which it must not be said.
+#include "diagnosis/fake_faults.h"
+
+namespace qkvet::diagnosis::mask_fields_test {
+namespace {
+
+using instead_test::Fault;
+using instead_test::look;
+using instead_test::Looked;
+using instead_test::output_of;
+
+// What is said of o, and true of fresh answers, of a kernel that declares one
+// of these masks.
+std::string said_of(uint64_t option, FakeExecutor::Question question) {
+  const Fault fault{"", Stage::kKeys, std::move(question), {}};
+  const Looked looked = look(fault, nullptr, 4000, "agrees_with_oracle",
+                             instead_test::kMaskFields & ~option);
+  EXPECT_TRUE(looked.failure);
+  if (!looked.failure) return "";
+  EXPECT_EQ(looked.score.right, looked.score.all) << looked.instead.text();
+  const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+  if (o == nullptr || o->text.empty()) return "";
+  EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(Stage::kKeys));
+  return o->text;
+}
+
+// Numbers that live as long as the kernel that points to them.
+using Kept = std::shared_ptr<std::vector<int64_t>>;
+template <class Change>
+FakeExecutor::Question each_segment(Change change) {
+  return [change, q = std::make_shared<Kept::element_type>(),
+          k = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
+    if (p.fields.segments_q == nullptr) return;
+    const Shape& s = p.shape;
+    q->assign(p.fields.segments_q, p.fields.segments_q + s.B * s.Tq);
+    k->assign(p.fields.segments_k, p.fields.segments_k + s.B * s.Tk);
+    for (int64_t& number : *q) number = change(number);
+    for (int64_t& number : *k) number = change(number);
+    p.fields.segments_q = q->data();
+    p.fields.segments_k = k->data();
+  };
+}
+
+TEST(InsteadOfFields, SegmentsAreReadOtherwise) {
+  constexpr uint64_t kSegments = QKVET_OPTION_SEGMENTS;
+  EXPECT_EQ(said_of(kSegments,
+                    [](KernelCall&, Problem& p) {
+                      p.fields.segments_q = p.fields.segments_k = nullptr;
+                    }),
+            "what comes without the segments");
+  EXPECT_EQ(said_of(kSegments, each_segment([](int64_t number) {
+                      return int64_t{static_cast<int32_t>(number)};
+                    })),
+            "what comes of segments whose numbers are cut to 32 bits");
+  // The control: to eight segments.
+  EXPECT_EQ(said_of(kSegments, each_segment([](int64_t number) {
+                      return number < 0 ? number : number % 3;
+                    })),
+            "");
+  const auto in_tiles = [](int64_t tile) -> FakeExecutor::Question {
+    return [tile, k = std::make_shared<Kept::element_type>()](KernelCall&,
+                                                              Problem& p) {
+      if (p.fields.segments_k == nullptr) return;
+      k->assign(p.fields.segments_k,
+                p.fields.segments_k + p.shape.B * p.shape.Tk);
+      for (int64_t n = 0; n < std::ssize(*k); ++n)
+        if (n % p.shape.Tk % tile != 0)
+          (*k)[static_cast<size_t>(n)] = (*k)[static_cast<size_t>(n - 1)];
+      p.fields.segments_k = k->data();
+    };
+  };
+  EXPECT_EQ(said_of(kSegments, in_tiles(4)),
+            "what comes of segments that change at multiples of 4 keys alone");
+  EXPECT_EQ(said_of(kSegments, in_tiles(3)), "");
+}
+
+TEST(InsteadOfFields, RangesAreReadOtherwise) {
+  constexpr uint64_t kRanges = QKVET_OPTION_FULL_RANGES;
+  EXPECT_EQ(said_of(kRanges,
+                    [](KernelCall&, Problem& p) {
+                      p.fields.full_ranges = nullptr;
+                      p.fields.ranges = 0;
+                    }),
+            "what comes without the ranges that are seen both ways");
+  EXPECT_EQ(said_of(kRanges,
+                    [](KernelCall&, Problem& p) {
+                      p.fields.in_window = !p.fields.in_window;
+                    }),
+            "what comes of a window that hides keys of a row's range, too");
+  const auto longer = [](int64_t more) -> FakeExecutor::Question {
+    return [more, kept = std::make_shared<Kept::element_type>()](KernelCall&,
+                                                                 Problem& p) {
+      if (p.fields.full_ranges == nullptr) return;
+      const int64_t count = p.shape.B * p.fields.ranges;
+      kept->assign(p.fields.full_ranges, p.fields.full_ranges + 2 * count);
+      for (size_t n = 0; n < kept->size(); n += 2)
+        if ((*kept)[n] < (*kept)[n + 1]) (*kept)[n + 1] += more;
+      p.fields.full_ranges = kept->data();
+    };
+  };
+  EXPECT_EQ(said_of(kRanges, longer(1)),
+            "what comes of ranges that hold their end, too");
+  EXPECT_EQ(said_of(kRanges, longer(2)), "");
+}
+
+TEST(InsteadOfFields, ChunksAreReadOtherwise) {
+  constexpr uint64_t kChunk = QKVET_OPTION_CHUNK;
+  const auto times = [](int64_t factor) -> FakeExecutor::Question {
+    return [factor](KernelCall&, Problem& p) { p.fields.chunk *= factor; };
+  };
+  EXPECT_EQ(said_of(kChunk, times(0)), "what comes without the chunk");
+  EXPECT_EQ(said_of(kChunk, times(2)),
+            "what comes of chunks that are twice as long");
+  EXPECT_EQ(said_of(kChunk, times(3)), "");
+  // Aligned to the last key, by shifted keys: the oracle's chunks begin at 0.
+  const auto from_end = [](int64_t more) -> FakeExecutor::Question {
+    return [more, mask = std::make_shared<std::vector<uint8_t>>()](KernelCall&,
+                                                                   Problem& p) {
+      const int64_t chunk = p.fields.chunk;
+      if (chunk == 0 || p.members > 0) return;
+      const Shape& s = p.shape;
+      mask->assign(static_cast<size_t>(s.weights_elements()), 1);
+      if (p.mask != nullptr) mask->assign(p.mask, p.mask + mask->size());
+      for (int64_t n = 0; n < std::ssize(*mask); ++n) {
+        const int64_t b = n / s.Tk / s.Tq / s.H, i = n / s.Tk % s.Tq;
+        const int64_t keys = p.kv_len != nullptr ? p.kv_len[b] : s.Tk;
+        const int64_t rows = p.q_len != nullptr ? p.q_len[b] : s.Tq;
+        const int64_t at = p.causal == Causal::kTopLeft ? i : i + keys - rows;
+        // From the end both are what they were, up to a multiple of a chunk.
+        const int64_t whole = 64 * chunk + more;
+        if ((whole + keys - 1 - at) / chunk !=
+            (whole + keys - 1 - n % s.Tk) / chunk)
+          (*mask)[static_cast<size_t>(n)] = 0;
+      }
+      p.mask = mask->data();
+      p.fields.chunk = 0;
+    };
+  };
+  EXPECT_EQ(said_of(kChunk, from_end(0)),
+            "what comes of chunks that are counted from the last key");
+  EXPECT_EQ(said_of(kChunk, from_end(1)), "");
+}
+
+TEST(InsteadOfFields, TreesAreReadOtherwise) {
+  constexpr uint64_t kTree = QKVET_OPTION_TREE_MASK;
+  using OfPair =
+      bool (*)(const uint8_t* tree, int64_t drafts, int64_t i, int64_t n);
+  const auto with = [](OfPair of_pair) -> FakeExecutor::Question {
+    return [of_pair, kept = std::make_shared<std::vector<uint8_t>>()](
+               KernelCall&, Problem& p) {
+      if (p.fields.tree == nullptr) return;
+      const int64_t drafts = p.shape.Tq;
+      kept->clear();
+      for (int64_t b = 0; b < p.shape.B; ++b)
+        for (int64_t i = 0; i < drafts; ++i)
+          for (int64_t n = 0; n < drafts; ++n)
+            kept->push_back(
+                of_pair(p.fields.tree + b * drafts * drafts, drafts, i, n));
+      p.fields.tree = kept->data();
+    };
+  };
+  EXPECT_EQ(
+      said_of(kTree, [](KernelCall&, Problem& p) { p.fields.tree = nullptr; }),
+      "what comes without the tree");
+  EXPECT_EQ(
+      said_of(kTree, with([](const uint8_t* tree, int64_t drafts, int64_t i,
+                             int64_t n) { return tree[n * drafts + i] != 0; })),
+      "what comes of the tree with rows and drafts exchanged");
+  EXPECT_EQ(said_of(kTree, with([](const uint8_t* tree, int64_t drafts,
+                                   int64_t i, int64_t n) {
+                      return n < i || tree[i * drafts + n] != 0;
+                    })),
+            "what comes of a row that sees all drafts in front of it, on its "
+            "branch or not");
+  // The control: some of them.
+  EXPECT_EQ(said_of(kTree, with([](const uint8_t* tree, int64_t drafts,
+                                   int64_t i, int64_t n) {
+                      return (n < i && n % 3 == 1) || tree[i * drafts + n] != 0;
+                    })),
+            "");
+}
+
+}  // namespace
+}  // namespace qkvet::diagnosis::mask_fields_test
