@@ -142,6 +142,8 @@ constexpr Phrase kMade[] = {
      "0 && diagonal + 1 < keys)",
      "a row sees keys of its chunk behind it",
      "no row sees keys of its chunk behind it"},
+    {"rows(border > 0)", "a row's segment begins or ends between two keys",
+     "no row's segment begins or ends between two keys"},
     {"rows(border % 2 != 0)",
      "a row's segment begins or ends at a key that 2 does not divide",
      "no row's segment begins or ends at a key that 2 does not divide"},

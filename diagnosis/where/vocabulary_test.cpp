@@ -91,6 +91,8 @@ const Pair kPairs[] = {
      kOne + "Tq8,Tk8,segments=2,seed=3", kOne + "Tq8,Tk8,segments=0"},
     {"a row's segment begins or ends at a key that 128 does not divide",
      kOne + "Tq8,Tk8,segments=2,seed=3", kOne + "Tq8,Tk8,segments=0"},
+    {"a row's segment begins or ends between two keys",
+     kOne + "Tq8,Tk8,segments=2,seed=3", kOne + "Tq8,Tk8,segments=0"},
     {"ranges are given", kOne + "Tq2,Tk2,ranges=1", kOne + "Tq2,Tk2,chunk=1"},
     {"a chunk is given", kOne + "Tq2,Tk2,chunk=1", kOne + "Tq2,Tk2,ranges=1"},
     {"a row has a masked key", kOne + "Tq2,Tk2,causal=tl",

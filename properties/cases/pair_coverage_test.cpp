@@ -42,12 +42,13 @@ TEST(PairSettings, LaterOptionsMoveNoOther) {
     const bool is_option = setting_rows()[n].kind == SettingKind::kOption;
     const uint32_t number = number_in_draws(n);
     numbers.insert(number);
-    if (!is_option)
+    if (!is_option) {
       EXPECT_EQ(number, kinds++) << setting_rows()[n].name;
-    else if (options < 33)
+    } else if (options < 33) {
       EXPECT_EQ(number, options++) << setting_rows()[n].name;
-    else
+    } else {
       EXPECT_GT(number, kMostSettings) << setting_rows()[n].name;
+    }
   }
   EXPECT_EQ(numbers.size(), setting_rows().size());
   EXPECT_EQ(setting_rows()[33].option, QKVET_OPTION_SEGMENTS);
