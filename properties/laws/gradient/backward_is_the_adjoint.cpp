@@ -27,9 +27,7 @@ std::optional<Move> move_of(const JudgeInput& input, TensorName tensor) {
   const int64_t count = sinks ? 1 : B * heads * rows;
   const int64_t row_width = sinks ? heads : width;
   const int64_t from =
-      count > 0
-          ? pick_by_seed(value.seed + static_cast<uint64_t>(tensor), count)
-          : 0;
+      count > 0 ? pick_by_seed(value.seed + output_in_draws(tensor), count) : 0;
   for (int64_t n = 0; n < count && row_width > 0; ++n) {
     const int64_t row = (from + n) % count;
     Move move{tensor, row * row_width, row_width, {}};

@@ -28,8 +28,7 @@ Move move_of(const Case& value, TensorName tensor, size_t elements) {
   move.tensor = tensor;
   move.width = extents[static_cast<size_t>(rank - 1)];
   const int64_t rows = static_cast<int64_t>(elements) / move.width;
-  const int64_t row =
-      pick_by_seed(value.seed + static_cast<uint64_t>(tensor), rows);
+  const int64_t row = pick_by_seed(value.seed + output_in_draws(tensor), rows);
   move.first = row * move.width;
   move.direction.resize(elements);
   recipe_row(
@@ -48,7 +47,7 @@ bool is_moved(const Case& value, TensorName tensor) {
       s.B * s.Tq *
       (s.D * (2 * s.H * s.d + 2 * s.H * s.dv) + s.H * s.Tq * (s.d + s.dv));
   return products <= kFewProducts ||
-         (value.seed + static_cast<uint64_t>(tensor)) % kOneOf == 0;
+         (value.seed + output_in_draws(tensor)) % kOneOf == 0;
 }
 
 LayerDirection direction_of(const Move& move) {
