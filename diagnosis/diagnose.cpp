@@ -6,6 +6,7 @@
 
 #include "diagnosis/evidence/nearby.h"
 #include "diagnosis/inquiry.h"
+#include "diagnosis/stage/further_stage.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
@@ -59,8 +60,13 @@ void look_where(const Failure& failure, const Failure& plainest,
   }
   if (fails_mostly(failure)) {
     diagnosis.where = look_where_it_fails(failure, kernel, executor, time);
-    diagnosis.instead = look_what_it_is_instead(plainest, diagnosis.where,
-                                                kernel, executor, time);
+    Instead& instead = diagnosis.instead;
+    instead = look_what_it_is_instead(plainest, diagnosis.where, kernel,
+                                      executor, time);
+    if (instead.stage == Stage::kUnknown)
+      instead.stage =
+          look_further_for_stage(plainest, diagnosis.where, instead, kernel,
+                                 executor, time, &instead.calls);
   }
   diagnosis.hidden = said_of_earlier_calls(failure, kernel, executor, time);
   Witness neighbours(kernel.judged, kernel.index, executor, time, kHiddenCalls);

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/stage/further_stage.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "diagnosis/evidence/nearby.h"
+#include "diagnosis/instead/collector.h"
+#include "properties/judging/subject.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+constexpr int kMostFurtherCases = 24;
+constexpr size_t kFewestOfStage = 3;
+constexpr size_t kMostOfStage = 6;
+
+// How o came out of a question, and what came where it was wrong.
+struct Asked {
+  enum class Came : uint8_t { kUnknown, kRight, kWrong };
+  Came came = Came::kUnknown;
+  std::optional<WrongAnswer> answer;
+  bool is_right() const { return came == Came::kRight; }
+  bool is_wrong() const { return came == Came::kWrong; }
+};
+
+Asked ask(const Case& value, Witness& witness) {
+  Asked out;
+  if (!invalid_reason(value).empty()) return out;
+  auto evidence = witness.ask(agreement_about(Subject::kAttention), value);
+  if (evidence == nullptr || evidence->judgement.compared == 0) return out;
+  if (!evidence->failed()) {
+    out.came = Asked::Came::kRight;
+    return out;
+  }
+  out.answer = wrong_answer(std::move(evidence), witness.kernel());
+  if (!out.answer) return out;
+  out.came = out.answer->find(TensorName::kO) == nullptr ? Asked::Came::kRight
+                                                         : Asked::Came::kWrong;
+  return out;
+}
+
+Case without_set(Case value, TensorName tensor) {
+  std::erase_if(value.set,
+                [&](const SetValue& one) { return one.tensor == tensor; });
+  return value;
+}
+
+Case with_values(const Case& value, RecipeKind kind) {
+  Case out = without_set(value, TensorName::kV);
+  out.v = make_recipe(kind);
+  return out;
+}
+
+bool are_finite(const WrongOutput& output) {
+  return std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+    return std::isfinite(output.actual[n]);
+  });
+}
+
+bool are_finite(const WrongAnswer& answer) {
+  return std::all_of(answer.outputs.begin(), answer.outputs.end(),
+                     [](const WrongOutput& one) { return are_finite(one); });
+}
+
+class FurtherProbes {
+ public:
+  FurtherProbes(std::vector<WrongAnswer> answers, Witness& witness)
+      : answers_(std::move(answers)), witness_(witness) {
+    std::erase_if(answers_, [](const WrongAnswer& one) {
+      return one.find(TensorName::kO) == nullptr;
+    });
+  }
+
+  bool are_enough() const { return answers_.size() >= kFewestOfStage; }
+
+  Stage stage() {
+    if (is_made_of_nothing()) return Stage::kValues;
+    if (is_stored_elsewhere() || is_stored_outside()) return Stage::kOutput;
+    if (is_healed_by_a_sink()) return Stage::kSoftmax;
+    return stage_of_the_finite();
+  }
+
+ private:
+  bool has_wrong_lse() const {
+    return std::any_of(answers_.begin(), answers_.end(),
+                       [](const WrongAnswer& one) {
+                         return one.find(TensorName::kLse) != nullptr;
+                       });
+  }
+
+  // Whatever the weights are, no values make no output: what stands there
+  // instead is of the product with V, or of memory that is taken for it.
+  bool is_made_of_nothing() {
+    if (has_wrong_lse()) return false;
+    size_t asked = 0;
+    for (const WrongAnswer& answer : answers_) {
+      if (asked == kMostOfStage) break;
+      if (answer.value().values_in_keys) continue;
+      const Asked of_none =
+          ask(with_values(answer.value(), RecipeKind::kZero), witness_);
+      if (of_none.came == Asked::Came::kUnknown) continue;
+      if (!of_none.is_wrong() ||
+          !are_finite(*of_none.answer->find(TensorName::kO)))
+        return false;
+      ++asked;
+    }
+    return asked >= kFewestOfStage;
+  }
+
+  // Whether an element of another row and another channel has come here: a
+  // query that is read elsewhere leaves the channel, a value the row.
+  static bool is_of_another_row_and_channel(const WrongOutput& o, size_t n,
+                                            bool* is_known) {
+    const auto width = static_cast<size_t>(o.extents[3]);
+    bool crosses = false, stays = false;
+    for (size_t m = 0; m < o.right.size(); ++m) {
+      if (!is_near(o.actual[n], o.right[m], o.bound[n], o.dtype)) continue;
+      const bool other_row = m / width != n / width;
+      const bool other_channel = m % width != n % width;
+      (other_row && other_channel ? crosses : stays) = true;
+    }
+    *is_known = crosses || stays;
+    return crosses && !stays;
+  }
+
+  bool is_stored_elsewhere() const {
+    if (has_wrong_lse()) return false;
+    constexpr size_t kMostElements = 4096;  // all are held against all
+    size_t crossing = 0;
+    for (const WrongAnswer& answer : answers_) {
+      const WrongOutput& o = *answer.find(TensorName::kO);
+      if (o.right.size() > kMostElements) continue;
+      bool crosses = false;
+      for (const size_t n : o.wrong) {
+        if (std::isnan(o.actual[n])) continue;  // nobody wrote it, or a gap
+        bool is_known = false;
+        crosses |= is_of_another_row_and_channel(o, n, &is_known);
+        if (!is_known) return false;
+      }
+      crossing += crosses;
+    }
+    return crossing >= kFewestOfStage;
+  }
+
+  // With more channels what is written at the wrong place leaves the tensor.
+  bool is_stored_outside() {
+    const bool has_own_width = (witness_.kernel().info.capabilities.options &
+                                QKVET_OPTION_VALUE_WIDTH) != 0;
+    size_t outside = 0;
+    for (const WrongAnswer& answer : answers_) {
+      if (outside == kMostOfStage) break;
+      Case wider = answer.value();
+      wider.set.clear();
+      wider.shape.dv += 5;
+      if (!has_own_width) wider.shape.d = wider.shape.dv;
+      if (!invalid_reason(wider).empty()) continue;
+      const auto evidence =
+          witness_.ask(agreement_about(Subject::kAttention), wider);
+      if (evidence == nullptr || !evidence->failed()) continue;
+      const auto tensor = touched_outside(*evidence);
+      if (!tensor) continue;
+      if (*tensor != TensorName::kO) return false;
+      ++outside;
+    }
+    return outside >= kFewestOfStage;
+  }
+
+  // A sink takes part in the maximum and in the sum, and in nothing else. With
+  // few keys, so that what it begins is not undone by what follows; a bias of
+  // nothing is an option, too, and must not help.
+  bool is_healed_by_a_sink() {
+    constexpr uint64_t kBoth = QKVET_OPTION_SINK | QKVET_OPTION_BIAS;
+    constexpr int64_t kFewKeys = 3;
+    if ((witness_.kernel().info.capabilities.options & kBoth) != kBoth)
+      return false;
+    size_t healed = 0;
+    for (const WrongAnswer& answer : answers_) {
+      if (healed == kMostOfStage) break;
+      Case plain = answer.value();
+      if (plain.sink || plain.score_bias) continue;
+      if (plain.kv_len.empty() && plain.cu_k.empty() &&
+          plain.paging.size == 0 && plain.append == 0)
+        plain.shape.Tk = std::min(plain.shape.Tk, kFewKeys);
+      plain.set.clear();
+      Case with_sink = plain, with_bias = plain;
+      with_sink.sink = make_recipe(RecipeKind::kNormal);
+      with_bias.score_bias = make_recipe(RecipeKind::kZero);
+      if (!ask(plain, witness_).is_wrong()) continue;
+      const Asked sink = ask(with_sink, witness_);
+      if (sink.came == Asked::Came::kUnknown) continue;
+      if (!sink.is_right() || !ask(with_bias, witness_).is_wrong())
+        return false;
+      ++healed;
+    }
+    return healed >= kFewestOfStage;
+  }
+
+  // What reads a gap between rows answers NaN whatever else it is given: the
+  // probes are asked of those that read none.
+  Stage stage_of_the_finite() {
+    const size_t all = answers_.size();
+    std::erase_if(answers_,
+                  [](const WrongAnswer& one) { return !are_finite(one); });
+    return answers_.size() == all || !are_enough()
+               ? Stage::kUnknown
+               : probed_stage(answers_, witness_);
+  }
+
+  std::vector<WrongAnswer> answers_;
+  Witness& witness_;
+};
+
+// Where cases with numbers of the usual size are right, or give no numbers at
+// all, and scores of hundreds are not: the maximum keeps exponentials from
+// overflowing, and nothing else knows how large they are. With scores of 0 all
+// of them are right, and with V = 1 no row is a mean.
+Stage stage_of_large_scores(const Failure& failure, Witness& witness) {
+  constexpr int kMostLarge = 30;
+  constexpr int64_t kKeys[] = {1, 8, 2, 16, 3};
+  const Law& agrees = agreement_about(Subject::kAttention);
+  size_t alike = 0;
+  for (int n = 0; n < kMostLarge && alike < kMostOfStage; ++n) {
+    Case value = n == 0 ? failure.smallest
+                        : nearby_case(agrees, n % 2 == 0 ? failure.smallest
+                                                         : failure.found,
+                                      n);
+    value.set.clear();
+    value.q = value.k = Recipe{RecipeKind::kLargeN, 4};
+    value.v = make_recipe(RecipeKind::kNormal);
+    value.softcap = 0;
+    if (value.kv_len.empty() && value.cu_k.empty() && value.paging.size == 0 &&
+        value.append == 0)
+      value.shape.Tk = kKeys[static_cast<size_t>(n) % std::size(kKeys)];
+    if (!ask(value, witness).is_wrong()) continue;
+    Case of_zeros = value;
+    of_zeros.q = make_recipe(RecipeKind::kZero);
+    if (!ask(of_zeros, witness).is_right() ||
+        !ask(with_values(value, RecipeKind::kOne), witness).is_wrong())
+      return Stage::kUnknown;
+    ++alike;
+  }
+  return alike >= kFewestOfStage ? Stage::kSoftmax : Stage::kUnknown;
+}
+
+Stage stage_of_rows(const Failure& failure, const FailsWhere& where,
+                    const Instead& instead, const KernelUnderTest& kernel,
+                    Witness& witness) {
+  Collector collector(kernel, witness, kMostAnswers, kMostFurtherCases);
+  collector.ask(failure.smallest);
+  collector.ask(failure.found);
+  ask_fresh(failure, where, kStageSeed, kMostFurtherCases, collector);
+  FurtherProbes probes(collector.take(), witness);
+  if (probes.are_enough()) return probes.stage();
+  // Of what is right in o there is nothing to ask.
+  return instead.outputs.empty() ? stage_of_large_scores(failure, witness)
+                                 : Stage::kUnknown;
+}
+
+}  // namespace
+
+Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
+                             const Instead& instead,
+                             const KernelUnderTest& kernel, Executor& executor,
+                             TimeUse& time, int* calls) {
+  const Subject subject = failure.law->domain.subject;
+  const bool is_story = subject == Subject::kCache;
+  if (!is_story && subject != Subject::kAttention) return Stage::kUnknown;
+  // Dropout has probes of its own, and empty rows are no matter of a stage.
+  if (failure.smallest.dropout) return Stage::kUnknown;
+  Witness witness(kernel.judged, kernel.index, executor, time,
+                  kMostStageCalls * (is_story ? kCallsOfStory : 1));
+  const Stage stage =
+      is_story ? stage_of_dead_stories(failure, where, kernel, witness)
+               : stage_of_rows(failure, where, instead, kernel, witness);
+  *calls += witness.calls_made();
+  // Nothing is said against what a description says, but for one of o alone
+  // beside an lse of which nobody knows what it is.
+  const bool is_open =
+      std::any_of(instead.outputs.begin(), instead.outputs.end(),
+                  [](const OutputInstead& one) {
+                    return one.output == TensorName::kLse && one.text.empty();
+                  });
+  const bool is_denied = std::any_of(
+      instead.outputs.begin(), instead.outputs.end(),
+      [&](const OutputInstead& one) {
+        return !is_open && one.stage != Stage::kUnknown && one.stage != stage;
+      });
+  return is_denied ? Stage::kUnknown : stage;
+}
+
+}  // namespace qkvet::diagnosis
