@@ -58,8 +58,9 @@ void look_where(const Failure& failure, const Failure& plainest,
         failure, diagnosis.where, kernel, executor, time, answered);
     return;
   }
-  if (fails_mostly(failure)) {
-    diagnosis.where = look_where_it_fails(failure, kernel, executor, time);
+  // What does not fail every time may do so in other cases.
+  diagnosis.where = look_where_it_fails(failure, kernel, executor, time);
+  if (fails_mostly(failure) || diagnosis.where.is_known()) {
     Instead& instead = diagnosis.instead;
     instead = look_what_it_is_instead(plainest, diagnosis.where, kernel,
                                       executor, time);

@@ -319,6 +319,7 @@ constexpr ConditionName kNames[] = {
     {"before", In::kCommand, [](At at) { return at.command->before; }},
     {"held", In::kCommand, [](At at) { return at.command->held; }},
     {"shared", In::kCommand, [](At at) { return at.command->shared; }},
+    {"disturbed", In::kCommand, [](At at) { return at.command->disturbed; }},
     {"after.truncate", In::kCommand, after<StoryVerb::kTruncate>},
     {"after.evict", In::kCommand, after<StoryVerb::kEvict>},
     {"after.reset", In::kCommand, after<StoryVerb::kReset>},

@@ -14,31 +14,58 @@ class TokensOfSequences {
  public:
   void play(const Snapshot& snapshot) {
     const StoryCommand& command = snapshot.command;
-    if (!snapshot.illegal.empty()) return;
+    if (!snapshot.illegal.empty() || command.verb == StoryVerb::kAttend) return;
     if (command.verb == StoryVerb::kReorder) {
+      for (size_t s = 0; s < held_.size(); ++s)
+        if (command.parents.find(static_cast<char>('a' + s)) ==
+            std::string::npos)
+          disturb_those_beside(static_cast<int64_t>(s));
       const std::vector<std::vector<Token>> were = held_;
-      for (size_t s = 0; s < command.parents.size(); ++s)
-        of(static_cast<int64_t>(s)) =
-            tokens_in(were, int64_t{command.parents[s]} - 'a');
-    } else {
-      of(command.verb == StoryVerb::kFork ? command.count : command.sequence) =
-          snapshot.history;
+      const std::vector<int64_t> had = disturbed_;
+      for (size_t s = 0; s < command.parents.size(); ++s) {
+        const int64_t parent = int64_t{command.parents[s]} - 'a';
+        of(static_cast<int64_t>(s)) = tokens_in(were, parent);
+        const auto from = static_cast<size_t>(parent);
+        disturbed_[s] = from < had.size() ? had[from] : 0;
+      }
+      return;
     }
+    const bool forks = command.verb == StoryVerb::kFork;
+    const int64_t changed = forks ? command.count : command.sequence;
+    disturb_those_beside(changed);
+    of(changed) = snapshot.history;
+    auto& times = disturbed_[static_cast<size_t>(changed)];
+    if (forks) times = disturbed(command.sequence);
+    if (snapshot.history.empty()) times = 0;
+  }
+
+  int64_t disturbed(int64_t sequence) const {
+    const auto s = static_cast<size_t>(sequence);
+    return s < disturbed_.size() ? disturbed_[s] : 0;
   }
 
   int64_t shared(int64_t sequence) const {
     const std::vector<Token> own = tokens_in(held_, sequence);
     int64_t most = 0;
-    for (size_t s = 0; s < held_.size(); ++s) {
-      if (std::cmp_equal(s, sequence)) continue;
-      const auto [end, unused] = std::mismatch(
-          own.begin(), own.end(), held_[s].begin(), held_[s].end());
-      most = std::max<int64_t>(most, end - own.begin());
-    }
+    for (size_t s = 0; s < held_.size(); ++s)
+      if (!std::cmp_equal(s, sequence))
+        most = std::max(most, in_common(own, held_[s]));
     return most;
   }
 
  private:
+  static int64_t in_common(const std::vector<Token>& a,
+                           const std::vector<Token>& b) {
+    return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
+           a.begin();
+  }
+  // Those that share tokens with the one that is changed now.
+  void disturb_those_beside(int64_t changed) {
+    const std::vector<Token> own = tokens_in(held_, changed);
+    for (size_t s = 0; s < held_.size(); ++s)
+      if (!std::cmp_equal(s, changed))
+        disturbed_[s] += in_common(own, held_[s]) > 0 ? 1 : 0;
+  }
   static std::vector<Token> tokens_in(
       const std::vector<std::vector<Token>>& held, int64_t sequence) {
     const auto s = static_cast<size_t>(sequence);
@@ -46,11 +73,12 @@ class TokensOfSequences {
   }
   std::vector<Token>& of(int64_t sequence) {
     const auto s = static_cast<size_t>(sequence);
-    if (held_.size() <= s) held_.resize(s + 1);
+    if (held_.size() <= s) held_.resize(s + 1), disturbed_.resize(s + 1, 0);
     return held_[s];
   }
 
   std::vector<std::vector<Token>> held_;
+  std::vector<int64_t> disturbed_;  // [held_.size()]
 };
 
 std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots) {
@@ -65,7 +93,7 @@ std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots) {
     const int64_t sequence = snapshot.command.sequence;
     commands.push_back({snapshot, length(lengths, sequence),
                         length(snapshot.lengths, sequence),
-                        tokens.shared(sequence)});
+                        tokens.shared(sequence), tokens.disturbed(sequence)});
     lengths = snapshot.lengths;
     tokens.play(snapshot);
   }

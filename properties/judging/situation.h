@@ -23,6 +23,9 @@ struct CommandAt {
   // Of the tokens in front of it, how many at the beginning another sequence
   // has, too: those of a fork.
   int64_t shared = 0;
+  // Since it was last empty, how many commands have changed a sequence that
+  // shared some of its tokens then.
+  int64_t disturbed = 0;
 };
 
 class Situation {
