@@ -2,7 +2,6 @@
 #include "diagnosis/where/hypothesis.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <map>
 #include <optional>
@@ -126,6 +125,14 @@ struct Conjunction {
   double cost = 0;
 };
 
+// Without an instruction for it a call of std::popcount is most of a fit.
+int ones_in(uint64_t bits) {
+  bits -= bits >> 1 & 0x5555555555555555;
+  bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333);
+  bits = (bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0F;
+  return static_cast<int>(bits * 0x0101010101010101 >> 56);
+}
+
 void set(Bits& bits, size_t n) { bits[n / 64] |= uint64_t{1} << n % 64; }
 
 std::vector<Alike> alike_of(const std::vector<Sample>& samples) {
@@ -193,7 +200,7 @@ class Fit {
   // Samples of the second kind among those of the first.
   static int count(const Bits& a, const Bits& b) {
     int sum = 0;
-    for (size_t i = 0; i < a.size(); ++i) sum += std::popcount(a[i] & b[i]);
+    for (size_t i = 0; i < a.size(); ++i) sum += ones_in(a[i] & b[i]);
     return sum;
   }
 
@@ -278,8 +285,8 @@ class Fit {
   void measure(Conjunction& one) const {
     one.lost = one.wrong = 0;
     for (size_t i = 0; i < all_.size(); ++i) {
-      one.lost += std::popcount(failed_[i] & ~one.holds[i]);
-      one.wrong += std::popcount(one.holds[i] & all_[i] & ~failed_[i]);
+      one.lost += ones_in(failed_[i] & ~one.holds[i]);
+      one.wrong += ones_in(one.holds[i] & all_[i] & ~failed_[i]);
     }
   }
 
@@ -360,12 +367,12 @@ class Fit {
     for (size_t i = 0; i < all_.size(); ++i) {
       const uint64_t gone = one.holds[i] & failed_[i] & ~holds[i];
       if (gone == 0) continue;
-      next.lost += std::popcount(gone);
+      next.lost += ones_in(gone);
       if (promise(next) > least) return std::nullopt;
     }
     for (size_t i = 0; i < all_.size(); ++i)
       next.wrong +=
-          std::popcount(one.holds[i] & holds[i] & all_[i] & ~failed_[i]);
+          ones_in(one.holds[i] & holds[i] & all_[i] & ~failed_[i]);
     const double promised = promise(next);
     if (next.wrong >= one.wrong || promised > least) return std::nullopt;
     return promised;

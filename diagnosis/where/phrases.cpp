@@ -295,6 +295,21 @@ constexpr Phrase kMade[] = {
     {"commands(queries > 0 && disturbed > 0)",
      "a query comes to a sequence after one changed that shared its tokens",
      "no query comes to a sequence after one changed that shared its tokens"},
+    {"commands(queries > 0 && disturbed > 1)",
+     "a query comes to a sequence after two changes to what shared its tokens",
+     "no query comes to a sequence after two changes to what shared its "
+     "tokens"},
+    {"commands(queries > 0 && disturbed > 0 && after.evict > 0)",
+     "a query comes to a sequence after one changed that shared its tokens and "
+     "a token was evicted",
+     "no query comes to a sequence after one changed that shared its tokens "
+     "and a token was evicted"},
+    {"commands(queries > 0 && disturbed > 0 && after.truncate + after.evict + "
+     "after.reset > 0)",
+     "a query comes to a sequence after one changed that shared its tokens and "
+     "tokens were taken away",
+     "no query comes to a sequence after one changed that shared its tokens "
+     "and tokens were taken away"},
     {"commands(new > 0 && disturbed > 0)",
      "tokens come to a sequence after one changed that shared its tokens",
      "no tokens come to a sequence after one changed that shared its tokens"}};

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fresh cases say of a sentence, and how it is printed with that.
+#include <cmath>
+
+#include "diagnosis/evidence/evidence.h"
+#include "diagnosis/where/fails_where.h"
+#include "diagnosis/where/fresh_cases.h"
+
+namespace qkvet::diagnosis {
+
+bool FreshVerdicts::are_believable() const {
+  constexpr double kWrong = 0.05, kBelieved = 0.1;
+  // Of exactly n misses, from none on.
+  double chance = std::pow(1 - kWrong, all), sum = 0;
+  for (int n = 0; n <= all - right; ++n) {
+    sum += chance;
+    chance *= kWrong / (1 - kWrong) * (all - n) / (n + 1);
+  }
+  return failing > 0 && sum <= kBelieved;
+}
+
+bool FreshVerdicts::are_better_than(const FreshVerdicts& other) const {
+  if (are_believable() != other.are_believable()) return are_believable();
+  return int64_t{right} * other.all >= int64_t{other.right} * all;
+}
+
+FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
+                            const KernelUnderTest& kernel, Executor& executor,
+                            TimeUse& time) {
+  FreshVerdicts fresh;
+  if (!where.setting) return fresh;
+  // Of a kernel that hangs all are asked as well.
+  constexpr double kPartsOfHangs = 5;
+  Witness witness(kernel.judged, kernel.index, executor, time,
+                  kCallsOfCase * count, kPartsOfHangs);
+  std::vector<Case> failing;
+  if (const auto parsed = parse_case(where.nearest_failure); parsed.value)
+    failing.push_back(*parsed.value);
+  for (const Case& value :
+       fresh_cases(where.hypothesis, *where.setting, failing, seed, count)) {
+    const auto evidence = witness.ask(where.setting->law(), value);
+    if (evidence == nullptr || evidence->is_empty_handed()) continue;
+    ++fresh.all;
+    fresh.failing += evidence->failed();
+    fresh.right += evidence->failed() == where.hypothesis.predicts_failure(
+                                             where.setting->values(value));
+  }
+  return fresh;
+}
+
+std::string FailsWhere::text() const {
+  if (!setting || fresh.all == 0) return "";
+  std::string data = setting->data_text();
+  const std::string counts =
+      std::to_string(fresh.right) + " of " + std::to_string(fresh.all);
+  if (!data.empty()) data = ", on " + data;
+  const std::string cases = is_recorded
+                                ? " recorded answers that it was not made of"
+                                : " fresh cases";
+  std::string out;
+  if (!is_known()) {
+    out = "no short sentence says where. The nearest: " +
+          (hypothesis.is_always() ? "" : std::string("where ")) +
+          hypothesis.sentence() + data + ", which is right in " + counts +
+          cases + (fresh.right == fresh.all ? ", too few to tell." : ".");
+  } else if (hypothesis.is_always()) {
+    out = "for every input" + data + ": " + counts + cases + " fail.";
+  } else {
+    out = "where " + hypothesis.sentence() + data + ": right in " + counts +
+          cases + ".";
+  }
+  if (!difference.empty() && !hypothesis.is_always())
+    out += " Nearest: " + difference + ".";
+  if (!left_out.empty()) out += " Not all was looked at: " + left_out + ".";
+  return out;
+}
+
+}  // namespace qkvet::diagnosis
