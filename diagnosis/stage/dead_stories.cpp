@@ -62,7 +62,8 @@ Ending ending_of(const Law& law, const Case& value, Witness& witness) {
   if (evidence != nullptr && !evidence->calls.empty())
     evidence->calls[0].new_process = true;
   evidence = witness.ask(std::move(evidence));
-  if (evidence == nullptr || evidence->is_empty_handed()) return Ending::kUnknown;
+  if (evidence == nullptr || evidence->is_empty_handed())
+    return Ending::kUnknown;
   if (!evidence->failed()) return Ending::kRight;
   return evidence->judgement.kind == FailureKind::kCrash ||
                  evidence->judgement.kind == FailureKind::kMemory

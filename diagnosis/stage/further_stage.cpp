@@ -53,9 +53,8 @@ Case with_values(const Case& value, RecipeKind kind) {
 }
 
 bool are_finite(const WrongOutput& output) {
-  return std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
-    return std::isfinite(output.actual[n]);
-  });
+  return std::all_of(output.wrong.begin(), output.wrong.end(),
+                     [&](size_t n) { return std::isfinite(output.actual[n]); });
 }
 
 bool are_finite(const WrongAnswer& answer) {
@@ -178,7 +177,8 @@ class FurtherProbes {
     for (const WrongAnswer& answer : answers_) {
       if (healed == kMostOfStage) break;
       Case plain = answer.value();
-      if (plain.sink || plain.score_bias) continue;
+      plain.sink.reset();
+      plain.score_bias.reset();
       if (plain.kv_len.empty() && plain.cu_k.empty() &&
           plain.paging.size == 0 && plain.append == 0)
         plain.shape.Tk = std::min(plain.shape.Tk, kFewKeys);
@@ -221,10 +221,10 @@ Stage stage_of_large_scores(const Failure& failure, Witness& witness) {
   const Law& agrees = agreement_about(Subject::kAttention);
   size_t alike = 0;
   for (int n = 0; n < kMostLarge && alike < kMostOfStage; ++n) {
-    Case value = n == 0 ? failure.smallest
-                        : nearby_case(agrees, n % 2 == 0 ? failure.smallest
-                                                         : failure.found,
-                                      n);
+    Case value =
+        n == 0 ? failure.smallest
+               : nearby_case(agrees,
+                             n % 2 == 0 ? failure.smallest : failure.found, n);
     value.set.clear();
     value.q = value.k = Recipe{RecipeKind::kLargeN, 4};
     value.v = make_recipe(RecipeKind::kNormal);
@@ -251,10 +251,11 @@ Stage stage_of_rows(const Failure& failure, const FailsWhere& where,
   collector.ask(failure.found);
   ask_fresh(failure, where, kStageSeed, kMostFurtherCases, collector);
   FurtherProbes probes(collector.take(), witness);
-  if (probes.are_enough()) return probes.stage();
-  // Of what is right in o there is nothing to ask.
-  return instead.outputs.empty() ? stage_of_large_scores(failure, witness)
-                                 : Stage::kUnknown;
+  const Stage stage = probes.are_enough() ? probes.stage() : Stage::kUnknown;
+  // Where numbers of the usual size are wrong, they have been asked about.
+  return stage != Stage::kUnknown || !instead.outputs.empty()
+             ? stage
+             : stage_of_large_scores(failure, witness);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ constexpr size_t kMostRivals = 40;
 // Cases that are asked before they are thought of anew, and of many cases, in
 // which few change nothing, one in so many.
 constexpr size_t kOfSameRivals = 3;
-constexpr size_t kShareOfSamples = 40;
+constexpr size_t kShareOfSamples = 30;
 // Of what a law makes of a case, so many are asked for by themselves.
 constexpr size_t kMostCallsOfLaw = 8;
 // Multiplications of all cases (work_of) after which nothing further is asked,

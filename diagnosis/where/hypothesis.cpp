@@ -371,8 +371,7 @@ class Fit {
       if (promise(next) > least) return std::nullopt;
     }
     for (size_t i = 0; i < all_.size(); ++i)
-      next.wrong +=
-          ones_in(one.holds[i] & holds[i] & all_[i] & ~failed_[i]);
+      next.wrong += ones_in(one.holds[i] & holds[i] & all_[i] & ~failed_[i]);
     const double promised = promise(next);
     if (next.wrong >= one.wrong || promised > least) return std::nullopt;
     return promised;

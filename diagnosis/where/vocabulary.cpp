@@ -286,7 +286,8 @@ std::vector<Term> all_terms() {
       terms.push_back(
           named_term(*find_condition_name(name, ConditionScope::kCase)));
   }
-  for (const Phrase& phrase : made_phrases()) terms.push_back(made_term(phrase));
+  for (const Phrase& phrase : made_phrases())
+    terms.push_back(made_term(phrase));
   for (const Between& pair : kBetween) terms.push_back(term_between(pair));
   add_comparisons(terms);
   for (const Counted& row : kCounted) terms.push_back(counted_term(row));

@@ -120,6 +120,14 @@ constexpr struct {
     {"commands(verb == truncate && shared > 0)",
      "B2,H1,d1,cap4,story=step.a.2+fork.a.b+truncate.b.1",
      "B2,H1,d1,cap4,story=step.a.2+fork.a.b+reset.a+truncate.b.1"},
+    // A reordering takes from those beside it what it drops; who is emptied has
+    // nothing left that could change.
+    {"commands(queries > 0 && disturbed == 1)",
+     "B3,H1,d1,cap4,story=step.a.2+fork.a.b+reorder.aaa+attend.a.1",
+     "B3,H1,d1,cap4,story=step.a.2+fork.a.b+reorder.aba+attend.a.1"},
+    {"commands(new > 0 && disturbed > 0)",
+     "B2,H1,d1,cap4,story=step.a.2+fork.a.b+append.b.1+append.a.1",
+     "B2,H1,d1,cap4,story=step.a.2+fork.a.b+append.b.1+reset.a+append.a.1"},
     {"commands(illegal)", "B1,H1,d1,cap2,story=step.a.2+step.a.1",
      "B1,H1,d1,cap3,story=step.a.2+step.a.1"},
     {"b_v", "B1,H1,T2,d1,D1,biases=v", "B1,H1,T2,d1,D1,biases=k"},
