@@ -11,7 +11,6 @@
 #include "diagnosis/where/fresh_cases.h"
 #include "diagnosis/where/nearest.h"
 #include "properties/conventions/domain.h"
-#include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
 namespace {
@@ -38,8 +37,6 @@ constexpr size_t kMostRivals = 40;
 // which few change nothing, one in so many.
 constexpr size_t kOfSameRivals = 3;
 constexpr size_t kShareOfSamples = 30;
-// Of what a law makes of a case, so many are asked for by themselves.
-constexpr size_t kMostCallsOfLaw = 8;
 // Multiplications of all cases (work_of) after which nothing further is asked,
 // on every machine the same: of kernels that are emulated, ten seconds.
 constexpr int64_t kMostWorkInAll = 40'000'000;
@@ -242,47 +239,20 @@ class WhereSearch {
     return false;
   }
 
-  // What a law asks of a case may fail alone, where the case does not: a mask
-  // in the place of its causal rule.
-  std::vector<Case> calls_of_law() const {
-    std::vector<Case> out;
-    std::set<std::string> known = {to_string(failure_.smallest),
-                                   to_string(failure_.found)};
-    for (const Case* of : {&failure_.smallest, &failure_.found}) {
-      const Plan plan = failure_.law->plan(*of, kernel_.judged.info);
-      for (const Situation& one : situations_of(*of, plan))
-        if (out.size() < kMostCallsOfLaw &&
-            one.value().subject() == failure_.law->domain.subject &&
-            known.insert(to_string(one.value())).second)
-          out.push_back(one.value());
+  bool choose_setting() {
+    for (const FailingSetting& one : settings_of(failure_, kernel_)) {
+      if (before_ && !has_other_data(one.setting)) continue;
+      if (fails_in(one.setting, one.like)) return true;
+      forget();
     }
-    return out;
+    return false;
   }
 
-  bool choose_setting() {
-    using Data = Setting::Data;
-    const Law& agreement = agreement_about(failure_.law->domain.subject);
-    const std::vector<Case> own = {failure_.smallest, failure_.found};
-    std::vector<std::pair<const Law*, std::vector<Case>>> from = {
-        {&agreement, own}};
-    if (failure_.law != &agreement) {
-      from.push_back({&agreement, calls_of_law()});
-      from.push_back({failure_.law, own});
-    }
-    for (const Data data : {Data::kNormal, Data::kOfCase})
-      for (const auto& [law, cases] : from)
-        for (const Case& like : cases) {
-          // Once more: the data of the failing case, under its law.
-          if (before_ && (data == Data::kNormal || law != failure_.law))
-            continue;
-          const Setting setting(*law, data, like, kernel_);
-          if (before_ && setting.data_text() == before_->data_text()) continue;
-          if (fails_in(setting, like)) return true;
-          forget();
-        }
-    const Setting setting(*failure_.law, Data::kOfPlan, failure_.found,
-                          kernel_);
-    return !before_ && fails_in(setting, failure_.found);
+  // Those of the failing case, under its law.
+  bool has_other_data(const Setting& setting) const {
+    return setting.data() == Setting::Data::kOfCase &&
+           &setting.law() == failure_.law &&
+           setting.data_text() != before_->data_text();
   }
 
   // --- what is asked before there is anything to tell apart

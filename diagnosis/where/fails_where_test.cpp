@@ -127,6 +127,79 @@ TEST(FailsWhere, WhatALawAsksOfACaseIsAskedByItself) {
   EXPECT_EQ(where.hypothesis.formula(), "mask");
 }
 
+// A kernel whose lse is wrong now and then, by its data, on all data but one:
+// with queries of nothing it is wrong by its extents, or just so. Of the first
+// there is a sentence on the data of the law, of the other there is none.
+TEST(FailsWhere, TheDataOfALawTellWhatNormalDataDoNot) {
+  for (const bool is_told : {true, false}) {
+    struct Seen {
+      bool is_nothing = false, is_odd = false;
+    };
+    const auto seen = std::make_shared<Seen>();
+    const auto look = [seen](KernelCall&, Problem& p) {
+      const int64_t count = p.shape.q_elements();
+      double sum = 0;
+      for (int64_t n = 0; n < count; ++n) sum += p.q[n];
+      seen->is_nothing = sum == 0;
+      seen->is_odd = std::fmod(std::fabs(sum) * 1024, 2) >= 1;
+    };
+    const auto answer = [seen, is_told](const KernelCall& call,
+                                        OracleOutput& out, CallOutcome&) {
+      const Shape& s = call.shape;
+      const bool is_by_extents =
+          is_told ? s.Tk > 4 : (s.B * 7 + s.H * 5 + s.Tq * 3 + s.Tk) % 11 < 5;
+      if (seen->is_nothing ? is_by_extents : seen->is_odd)
+        for (double& lse : out.lse) lse += 1;
+    };
+    const KernelUnderTest kernel = FakeExecutor::under_test();
+    const std::vector<Failure> failures = failures_for_test(
+        kernel,
+        [&](size_t) {
+          return Opened{std::make_unique<FakeExecutor>(look, answer), ""};
+        },
+        {find_law("lse_counts_equal_keys")}, 4000);
+    ASSERT_FALSE(failures.empty());
+    FakeExecutor executor(look, answer);
+    TimeUse time;
+    const FailsWhere where =
+        look_where_it_fails(failures[0], kernel, executor, time);
+    EXPECT_EQ(where.is_known(), is_told) << where.text();
+    if (is_told) {
+      EXPECT_NE(where.text().find("q=zero"), std::string::npos) << where.text();
+    }
+  }
+}
+
+// What did not fail each time that it was run again may fail by its extents all
+// the same; what fails every third time does not.
+TEST(FailsWhere, WhatIsUnsteadyIsAskedForASentenceAsWell) {
+  for (const bool is_told : {true, false}) {
+    const auto answer = [is_told, calls = std::make_shared<uint32_t>(0)](
+                            const KernelCall& call, OracleOutput& out,
+                            CallOutcome&) {
+      const bool is_third = philox_u64(7, ++*calls, 0, 0) % 3 == 0;
+      if (is_told ? call.shape.Tk > 6 : is_third)
+        for (double& o : out.o) o = 1.25 * o + 0.25;
+    };
+    const KernelUnderTest kernel = FakeExecutor::under_test();
+    std::vector<Failure> failures = failures_for_test(
+        kernel,
+        [&](size_t) {
+          return Opened{std::make_unique<FakeExecutor>(nullptr, answer), ""};
+        },
+        {find_law("agrees_with_oracle")}, 4000);
+    ASSERT_FALSE(failures.empty());
+    failures[0].repeats = 10;
+    failures[0].repeats_failed = 3;
+    FakeExecutor executor(nullptr, answer);
+    TimeUse time;
+    const Diagnosis diagnosis =
+        diagnose(failures[0], kernel, executor, known_faults_for_test(), time);
+    EXPECT_EQ(diagnosis.where.is_known(), is_told) << diagnosis.where.text();
+    EXPECT_EQ(diagnosis.instead.outputs.empty(), !is_told);
+  }
+}
+
 TEST(FailsWhere, ASentenceIsBelievedByHowManyCasesSayHowMuch) {
   const auto believed = [](int right, int all, int failing = 20) {
     return FreshVerdicts{right, all, failing}.are_believable();

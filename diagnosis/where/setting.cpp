@@ -2,6 +2,7 @@
 #include "diagnosis/where/setting.h"
 
 #include <algorithm>
+#include <set>
 
 #include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
@@ -39,7 +40,47 @@ void take_recipes(const Case& like, Case& value) {
   if (value.score_bias && like.score_bias) value.score_bias = like.score_bias;
 }
 
+// Of what a law makes of a case, so many are asked for by themselves.
+constexpr size_t kMostCallsOfLaw = 8;
+
+std::vector<Case> calls_of_law(const Failure& failure,
+                               const KernelUnderTest& kernel) {
+  std::vector<Case> out;
+  std::set<std::string> known = {to_string(failure.smallest),
+                                 to_string(failure.found)};
+  for (const Case* of : {&failure.smallest, &failure.found}) {
+    const Plan plan = failure.law->plan(*of, kernel.judged.info);
+    for (const Situation& one : situations_of(*of, plan))
+      if (out.size() < kMostCallsOfLaw &&
+          one.value().subject() == failure.law->domain.subject &&
+          known.insert(to_string(one.value())).second)
+        out.push_back(one.value());
+  }
+  return out;
+}
+
 }  // namespace
+
+std::vector<FailingSetting> settings_of(const Failure& failure,
+                                        const KernelUnderTest& kernel) {
+  using Data = Setting::Data;
+  const Law& agreement = agreement_about(failure.law->domain.subject);
+  const std::vector<Case> own = {failure.smallest, failure.found};
+  std::vector<std::pair<const Law*, std::vector<Case>>> from = {
+      {&agreement, own}};
+  if (failure.law != &agreement) {
+    from.push_back({&agreement, calls_of_law(failure, kernel)});
+    from.push_back({failure.law, own});
+  }
+  std::vector<FailingSetting> out;
+  for (const Data data : {Data::kNormal, Data::kOfCase})
+    for (const auto& [law, cases] : from)
+      for (const Case& like : cases)
+        out.push_back({Setting(*law, data, like, kernel), like});
+  out.push_back({Setting(*failure.law, Data::kOfPlan, failure.found, kernel),
+                 failure.found});
+  return out;
+}
 
 int64_t work_of(const Case& value) {
   const Shape& s = value.shape;

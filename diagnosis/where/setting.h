@@ -24,6 +24,7 @@ class Setting {
   Setting(const Law& law, Data data, Case like, const KernelUnderTest& kernel);
 
   const Law& law() const { return *law_; }
+  Data data() const { return data_; }
   // The nearest case of this setting.
   Case dressed(Case value) const;
   // Whether the kernel declares it and it is cheap enough to be asked.
@@ -44,6 +45,17 @@ class Setting {
   KernelInfo kernel_;
   Scope scope_;
 };
+
+// Settings in which a failure may be seen, and the case that should fail there:
+// the plainest first, agreement on normal data, and its own law on the plan's
+// data last. What a law asks of a case may fail alone, where the case does not:
+// a mask in the place of its causal rule.
+struct FailingSetting {
+  Setting setting;
+  Case like;
+};
+std::vector<FailingSetting> settings_of(const Failure& failure,
+                                        const KernelUnderTest& kernel);
 
 // Multiplications, as far as extents tell.
 int64_t work_of(const Case& value);

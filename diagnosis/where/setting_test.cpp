@@ -201,5 +201,28 @@ TEST(WithExtentsOf, TakesThoseOfAnotherCaseOfItsKind) {
   EXPECT_EQ(story.shape.H, 4);
 }
 
+// Of agreement itself there is no other law to ask.
+TEST(Setting, ThePlainestIsTriedFirst) {
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  Failure failure;
+  failure.smallest = case_of("B1,H1,Tq2,Tk3,d2,q=large,causal=tl");
+  failure.found = case_of("B1,H1,Tq5,Tk6,d2,q=large,causal=tl");
+  for (const bool is_own : {true, false}) {
+    failure.law = is_own ? find_law("causal_equals_mask") : &agreement();
+    const std::vector<FailingSetting> all = settings_of(failure, kernel);
+    EXPECT_EQ(&all.front().setting.law(), &agreement());
+    EXPECT_EQ(all.front().setting.data(), Data::kNormal);
+    EXPECT_EQ(all.front().like, failure.smallest);
+    EXPECT_EQ(&all.back().setting.law(), failure.law);
+    EXPECT_EQ(all.back().setting.data(), Data::kOfPlan);
+    // The calls of the law have masks, which the case has not.
+    EXPECT_EQ(std::any_of(all.begin(), all.end(),
+                          [](const FailingSetting& one) {
+                            return one.like.mask.kind != MaskKind::kNone;
+                          }),
+              is_own);
+  }
+}
+
 }  // namespace
 }  // namespace qkvet::diagnosis::setting_test
