@@ -182,6 +182,7 @@ class FurtherProbes {
       if (plain.kv_len.empty() && plain.cu_k.empty() &&
           plain.paging.size == 0 && plain.append == 0)
         plain.shape.Tk = std::min(plain.shape.Tk, kFewKeys);
+      if (plain.shape.Tk > kFewKeys) continue;
       plain.set.clear();
       Case with_sink = plain, with_bias = plain;
       with_sink.sink = make_recipe(RecipeKind::kNormal);
