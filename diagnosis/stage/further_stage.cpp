@@ -170,7 +170,7 @@ class FurtherProbes {
   // nothing is an option, too, and must not help.
   bool is_healed_by_a_sink() {
     constexpr uint64_t kBoth = QKVET_OPTION_SINK | QKVET_OPTION_BIAS;
-    constexpr int64_t kFewKeys = 3;
+    constexpr int64_t kFewKeys = 2;
     if ((witness_.kernel().info.capabilities.options & kBoth) != kBoth)
       return false;
     size_t healed = 0;
@@ -185,7 +185,7 @@ class FurtherProbes {
       if (plain.shape.Tk > kFewKeys) continue;
       plain.set.clear();
       Case with_sink = plain, with_bias = plain;
-      with_sink.sink = make_recipe(RecipeKind::kNormal);
+      with_sink.sink = make_recipe(RecipeKind::kZero);
       with_bias.score_bias = make_recipe(RecipeKind::kZero);
       if (!ask(plain, witness_).is_wrong()) continue;
       const Asked sink = ask(with_sink, witness_);
@@ -259,6 +259,20 @@ Stage stage_of_rows(const Failure& failure, const FailsWhere& where,
              : stage_of_large_scores(failure, witness);
 }
 
+// What a wrong lse comes of is in front of o as well, but for what is of lse
+// alone; o is wrong beside it and has no stage of its own.
+Stage stage_of_lse_beside_o(const Instead& instead) {
+  Stage stage = Stage::kUnknown;
+  bool is_beside_o = false;
+  for (const OutputInstead& one : instead.outputs) {
+    if (one.of_empty_rows) return Stage::kUnknown;
+    if (one.output == TensorName::kLse && one.stage != Stage::kLse)
+      stage = one.stage;
+    is_beside_o |= one.output == TensorName::kO && one.stage == Stage::kUnknown;
+  }
+  return is_beside_o ? stage : Stage::kUnknown;
+}
+
 }  // namespace
 
 Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
@@ -270,6 +284,9 @@ Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
   if (!is_story && subject != Subject::kAttention) return Stage::kUnknown;
   // Dropout has probes of its own, and empty rows are no matter of a stage.
   if (failure.smallest.dropout) return Stage::kUnknown;
+  if (const Stage told = stage_of_lse_beside_o(instead);
+      told != Stage::kUnknown)
+    return told;
   Witness witness(kernel.judged, kernel.index, executor, time,
                   kMostStageCalls * (is_story ? kCallsOfStory : 1));
   const Stage stage =

@@ -101,6 +101,26 @@ TEST(FurtherStage, WhatOverflowsIsTheSoftmax) {
   EXPECT_EQ(stage_of(halves_large_queries, {}), Stage::kUnknown);
 }
 
+// Of scores that are capped wrongly, and what is said of lse by itself.
+TEST(FurtherStage, WhatLseComesOfIsTheStageOfAWrongOBesideIt) {
+  Failure failure;
+  failure.law = find_law("agrees_with_oracle");
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  FakeExecutor executor;
+  TimeUse time;
+  for (const Stage of_lse : {Stage::kScores, Stage::kLse}) {
+    Instead instead;
+    instead.outputs.resize(2);
+    instead.outputs[1].output = TensorName::kLse;
+    instead.outputs[1].text = "what comes of capped scores times 1.01";
+    instead.outputs[1].stage = of_lse;
+    int calls = 0;
+    EXPECT_EQ(look_further_for_stage(failure, {}, instead, kernel, executor,
+                                     time, &calls),
+              of_lse == Stage::kScores ? Stage::kScores : Stage::kUnknown);
+  }
+}
+
 // A cache that ends in a command that brings tokens: behind a fork, or as soon
 // as a sequence has more than a few, however they came.
 class DyingTables : public Executor {
