@@ -66,7 +66,7 @@ class WhereSearch {
     FailsWhere out;
     if (!choose_setting()) return out;
     search(out);
-    if (out.is_known() || !is_another_worth_it()) return out;
+    if (out.is_known() || !is_another_worth_it(out)) return out;
     // Numbers that are wrong by a few bounds are so now and then, on normal
     // data: on those of the law that they fail every time may be told apart.
     begin_anew();
@@ -108,11 +108,13 @@ class WhereSearch {
     finish(out);
   }
 
-  // Whether there are other data to look at and time to do so. Of a story they
-  // do not matter.
-  bool is_another_worth_it() const {
+  // Whether other data may tell what these nearly do, and there is time to look
+  // at them. Of a story they do not matter.
+  bool is_another_worth_it(const FailsWhere& out) const {
     constexpr double kMostShare = 0.5;
-    return failure_.law->domain.subject == Subject::kAttention && !stopped_ &&
+    const bool is_nearly_right = 20 * out.fresh.right >= 17 * out.fresh.all;
+    return is_nearly_right &&
+           failure_.law->domain.subject == Subject::kAttention && !stopped_ &&
            share_of_work() < kMostShare &&
            witness_.share_of_time() < kMostShare;
   }
