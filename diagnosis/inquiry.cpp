@@ -81,13 +81,33 @@ void Inquiry::hear(std::unique_ptr<Evidence> evidence) {
       failed ? bare_answer(*evidence, kernel_->judged) : std::nullopt;
   if (failed && failing_ == 1) bare_ = bare;
   if (failed && bare != bare_) bare_.reset();
-  std::erase_if(standing_, [&](Standing& one) {
-    const Word word = one.suspect->says(*evidence, witness_);
-    if (failed && word == Word::kPredicted) ++one.predicted;
-    if (failed && word == Word::kPredicted && !bare) ++one.telling;
-    if (failed && word == Word::kSilent) ++one.silent;
-    return word == Word::kContradicts;
-  });
+  heard_.push_back({std::move(evidence), failed, bare.has_value()});
+}
+
+bool Inquiry::stands(Standing& one, const Heard& heard) {
+  const Word word = one.suspect->says(*heard.evidence, witness_);
+  if (heard.failed && word == Word::kPredicted) ++one.predicted;
+  if (heard.failed && word == Word::kPredicted && !heard.bare) ++one.telling;
+  if (heard.failed && word == Word::kSilent) ++one.silent;
+  return word != Word::kContradicts;
+}
+
+size_t Inquiry::standing(size_t most) {
+  const auto stands_against_all = [this](Standing& one) {
+    while (one.heard < heard_.size())
+      if (!stands(one, heard_[one.heard++])) return false;
+    return true;
+  };
+  size_t count = 0;
+  auto last = standing_.begin();  // behind those that stand
+  auto one = standing_.begin();
+  for (; one != standing_.end() && count < most; ++one)
+    if (stands_against_all(*one)) {
+      if (last != one) *last = *one;
+      ++last, ++count;
+    }
+  standing_.erase(last, one);
+  return count;
 }
 
 // Where a law puts in tokens of NaN, all that is seen of what went wrong is
@@ -98,7 +118,7 @@ void Inquiry::look_at_commands_of_law() {
   const Law& agreement = agreement_about(law.domain.subject);
   if (law.domain.subject != Subject::kCache || &law == &agreement) return;
   for (const Case* value : {&failure_->smallest, &failure_->found}) {
-    if (standing_.empty()) return;
+    if (standing(1) == 0) return;
     const auto story = with_commands_of_law(law, *value, witness_);
     if (!story) continue;
     const Case told = with_queries_behind_all(with_own_tokens(*story));
@@ -110,8 +130,9 @@ void Inquiry::look_around() {
   const Law& law = *failure_->law;
   const Law& agreement = agreement_about(law.domain.subject);
   for (int n = 1; n <= kMostLooks; ++n) {
-    if (standing_.empty() && (!bare_ || probes_ >= kEnoughBare)) return;
-    const bool alone = standing_.size() == 1;
+    const size_t left = standing(2);
+    if (left == 0 && (!bare_ || probes_ >= kEnoughBare)) return;
+    const bool alone = left == 1;
     if (failing_ >= kEnoughFailures && probes_ >= kEnoughProbes) return;
     if (alone && failing_ > kLeastFailing && probes_ >= kEnoughProbes) return;
     const Law& asked = n % 2 == 0 ? agreement : law;
@@ -127,7 +148,7 @@ void Inquiry::look_around() {
 // wrong are asked as well.
 void Inquiry::look_for_a_pass() {
   const Law& agreement = agreement_about(failure_->law->domain.subject);
-  if (standing_.empty() && !bare_) return;
+  if (standing(1) == 0 && !bare_) return;
   for (int n = 0; n < 2 && failing_ == probes_; ++n) {
     const Case near = simplest_nearby(agreement, failure_->smallest, n);
     if (!(near == failure_->smallest)) hear(witness_.ask(agreement, near));
@@ -140,7 +161,7 @@ void Inquiry::look_for_a_pass() {
 void Inquiry::look_at_answered() {
   const Law& agreement = agreement_about(failure_->law->domain.subject);
   for (const AnsweredCase& one : *answered_) {
-    if (standing_.empty() ||
+    if (standing(1) == 0 ||
         (failing_ >= kEnoughFailures && probes_ >= kEnoughProbes))
       return;
     if (one.law->domain.subject != failure_->law->domain.subject ||
@@ -174,8 +195,10 @@ std::unique_ptr<Evidence> Inquiry::telling_evidence(int n) {
 }
 
 void Inquiry::tell_apart() {
-  for (int n = 0; n < kTellingLooks && standing_.size() > 1; ++n)
+  for (int n = 0; n < kTellingLooks && standing_.size() > 1; ++n) {
     hear(telling_evidence(n));
+    standing(standing_.size());
+  }
 }
 
 // All that was asked lies around the failure, where another fault may look just
@@ -203,15 +226,27 @@ void Inquiry::look_where_it_would_fail() {
       continue;
     ++asked;
     hear(witness.ask(std::move(prepared)));
-    if (standing_.empty()) return;
+    if (standing(1) == 0) return;
   }
 }
 
 // Keeps those that nothing has contradicted and that predicted a failure, and
-// only the best known kind of them.
+// only the best known kind of them. Who has predicted none of what failed is
+// not asked about what passes.
 void Inquiry::keep_the_believable() {
-  std::erase_if(standing_, [](const Standing& one) {
-    return one.telling == 0 || one.silent > one.predicted;
+  std::erase_if(standing_, [this](Standing& one) {
+    const auto is_contradicted = [&](bool failed) {
+      return !std::all_of(
+          heard_.begin() + static_cast<std::ptrdiff_t>(one.heard), heard_.end(),
+          [&](const Heard& heard) {
+            return heard.failed != failed || stands(one, heard);
+          });
+    };
+    if (is_contradicted(/*failed=*/true) || one.telling == 0 ||
+        one.silent > one.predicted || is_contradicted(/*failed=*/false))
+      return true;
+    one.heard = heard_.size();
+    return false;
   });
   const auto rank = [](const Standing& one) { return one.suspect->rank(); };
   int best = 0;

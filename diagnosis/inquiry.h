@@ -32,9 +32,19 @@ class Inquiry {
     int predicted = 0;  // failing evidence
     int telling = 0;    // of that, what is more than a bare answer
     int silent = 0;     // failing evidence of which it knows nothing
+    size_t heard = 0;   // pieces of evidence that it was held against
   };
-  // Holds it against all that still stand; null is nothing.
+  struct Heard {
+    std::unique_ptr<Evidence> evidence;
+    bool failed = false, bare = false;
+  };
+  // Takes it up; null is nothing. Hundreds of hypotheses would each be a call
+  // for it: it is held against them when it matters which of them stand.
   void hear(std::unique_ptr<Evidence> evidence);
+  // Whether the hypothesis stands against it.
+  bool stands(Standing& one, const Heard& heard);
+  // How many stand against all that was heard, counted up to `most`.
+  size_t standing(size_t most);
   void look_at_commands_of_law();
   void look_around();
   void look_for_a_pass();
@@ -54,6 +64,7 @@ class Inquiry {
   Witness witness_;
   std::vector<std::unique_ptr<Suspect>> own_;
   std::vector<Standing> standing_;
+  std::vector<Heard> heard_;
   int probes_ = 0;            // pieces of evidence ...
   int failing_ = 0;           // ... in which the kernel failed
   std::optional<Bare> bare_;  // in all of those the same

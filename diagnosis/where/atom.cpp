@@ -97,7 +97,10 @@ bool Atom::holds(const TermValues& values) const {
     return std::any_of(parts.begin(), parts.end(), part_holds);
   if (relation == Relation::kAllOf)
     return std::all_of(parts.begin(), parts.end(), part_holds);
-  const int64_t value = values[term];
+  return holds_for(values[term]);
+}
+
+bool Atom::holds_for(int64_t value) const {
   switch (relation) {
     case Relation::kIs:
       return value == number;
@@ -113,7 +116,7 @@ bool Atom::holds(const TermValues& values) const {
       return value % modulus != number;
     case Relation::kAnyOf:
     case Relation::kAllOf:
-      break;  // above
+      break;  // of several terms
   }
   return false;
 }

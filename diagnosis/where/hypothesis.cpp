@@ -31,25 +31,48 @@ constexpr size_t kMostAlike = 10;
 // Tiles, lanes and pages are these.
 constexpr int64_t kModuli[] = {2, 4, 8, 16, 32, 64, 128, 3, 5, 6, 7};
 
-// All atoms that some samples tell from others.
+void set(Bits& bits, size_t n) { bits[n / 64] |= uint64_t{1} << n % 64; }
+
+// std::popcount() is a call where the machine may lack the instruction.
+int ones(uint64_t bits) {
+  bits -= bits >> 1 & 0x5555555555555555;
+  bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333);
+  bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0f;
+  return static_cast<int>(bits * 0x0101010101010101 >> 56);
+}
+
+// All atoms that some samples tell from others, by the samples in which they
+// hold. A term has fewer values than there are samples.
 class AtomMaker {
  public:
-  explicit AtomMaker(const std::vector<Sample>& samples) : samples_(samples) {
+  explicit AtomMaker(const std::vector<Sample>& samples)
+      : samples_(samples), none_((samples.size() + 63) / 64) {
     for (size_t term = 0; term < vocabulary().size(); ++term) add_term(term);
   }
-  std::vector<Atom> atoms;
+  std::map<Bits, std::vector<Atom>> classes;
 
  private:
   void add(size_t term, Relation relation, int64_t number, double cost,
            int64_t modulus = 0) {
     cost += vocabulary()[term].cost;
-    atoms.push_back({term, relation, number, modulus, cost});
+    const Atom atom{term, relation, number, modulus, cost};
+    Bits holds = none_;
+    for (const auto& [value, of] : samples_of_) {
+      if (!atom.holds_for(value)) continue;
+      for (size_t i = 0; i < holds.size(); ++i) holds[i] |= of[i];
+    }
+    classes[std::move(holds)].push_back(atom);
   }
 
   void add_term(size_t term) {
+    samples_of_.clear();
+    for (size_t n = 0; n < samples_.size(); ++n)
+      set(samples_of_.try_emplace(samples_[n].values[term], none_)
+              .first->second,
+          n);
+    if (samples_of_.size() < 2) return;
     std::set<int64_t> seen;
-    for (const Sample& sample : samples_) seen.insert(sample.values[term]);
-    if (seen.size() < 2) return;
+    for (const auto& [value, of] : samples_of_) seen.insert(value);
     switch (vocabulary()[term].kind) {
       case Term::Kind::kFlag:
         add(term, Relation::kIs, 1, 1);
@@ -110,6 +133,8 @@ class AtomMaker {
   }
 
   const std::vector<Sample>& samples_;
+  const Bits none_;
+  std::map<int64_t, Bits> samples_of_;  // by the value of the term
 };
 
 // Atoms that no sample tells apart, the one that says least first.
@@ -125,26 +150,10 @@ struct Conjunction {
   double cost = 0;
 };
 
-// Without an instruction for it a call of std::popcount is most of a fit.
-int ones_in(uint64_t bits) {
-  bits -= bits >> 1 & 0x5555555555555555;
-  bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333);
-  bits = (bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0F;
-  return static_cast<int>(bits * 0x0101010101010101 >> 56);
-}
-
-void set(Bits& bits, size_t n) { bits[n / 64] |= uint64_t{1} << n % 64; }
-
 std::vector<Alike> alike_of(const std::vector<Sample>& samples) {
-  std::map<Bits, std::vector<Atom>> classes;
-  for (const Atom& atom : AtomMaker(samples).atoms) {
-    Bits holds((samples.size() + 63) / 64);
-    for (size_t n = 0; n < samples.size(); ++n)
-      if (atom.holds(samples[n].values)) set(holds, n);
-    classes[holds].push_back(atom);
-  }
+  AtomMaker made(samples);
   std::vector<Alike> out;
-  for (auto& [holds, same] : classes) {
+  for (auto& [holds, same] : made.classes) {
     std::stable_sort(
         same.begin(), same.end(),
         [](const Atom& a, const Atom& b) { return a.cost < b.cost; });
@@ -200,7 +209,7 @@ class Fit {
   // Samples of the second kind among those of the first.
   static int count(const Bits& a, const Bits& b) {
     int sum = 0;
-    for (size_t i = 0; i < a.size(); ++i) sum += ones_in(a[i] & b[i]);
+    for (size_t i = 0; i < a.size(); ++i) sum += ones(a[i] & b[i]);
     return sum;
   }
 
@@ -285,8 +294,8 @@ class Fit {
   void measure(Conjunction& one) const {
     one.lost = one.wrong = 0;
     for (size_t i = 0; i < all_.size(); ++i) {
-      one.lost += ones_in(failed_[i] & ~one.holds[i]);
-      one.wrong += ones_in(one.holds[i] & all_[i] & ~failed_[i]);
+      one.lost += ones(failed_[i] & ~one.holds[i]);
+      one.wrong += ones(one.holds[i] & all_[i] & ~failed_[i]);
     }
   }
 
@@ -346,32 +355,42 @@ class Fit {
       steps.resize(enough + 1);
       least = steps[enough].promise;
     };
-    for (size_t parent = 0; parent < beam.size(); ++parent)
+    for (size_t parent = 0; parent < beam.size(); ++parent) {
+      Bits failing = beam[parent].holds, passing = beam[parent].holds;
+      for (size_t i = 0; i < all_.size(); ++i) {
+        failing[i] &= failed_[i];
+        passing[i] &= all_[i] & ~failed_[i];
+      }
       for (size_t n = 0; n < alike_.size(); ++n) {
-        const auto promise = promise_with(beam[parent], n, least);
+        const auto promise =
+            promise_with(beam[parent], failing, passing, n, least);
         if (promise) steps.push_back({parent, n, *promise});
         if (steps.size() > 4 * enough) keep_best();
       }
+    }
     std::sort(steps.begin(), steps.end());
     return steps;
   }
 
   // Of a conjunction with one atom more; nothing if that makes nothing right,
-  // or is worse than `least`.
-  std::optional<double> promise_with(const Conjunction& one, size_t alike,
-                                     double least) const {
+  // or is worse than `least`. `failing` and `passing` are those in which it
+  // holds.
+  std::optional<double> promise_with(const Conjunction& one,
+                                     const Bits& failing, const Bits& passing,
+                                     size_t alike, double least) const {
     Conjunction next;
     next.cost = one.cost + alike_[alike].atoms[0].cost;
     next.lost = one.lost;
+    if (promise(next) > least) return std::nullopt;
     const Bits& holds = alike_[alike].holds;
     for (size_t i = 0; i < all_.size(); ++i) {
-      const uint64_t gone = one.holds[i] & failed_[i] & ~holds[i];
+      const uint64_t gone = failing[i] & ~holds[i];
       if (gone == 0) continue;
-      next.lost += ones_in(gone);
+      next.lost += ones(gone);
       if (promise(next) > least) return std::nullopt;
     }
     for (size_t i = 0; i < all_.size(); ++i)
-      next.wrong += ones_in(one.holds[i] & holds[i] & all_[i] & ~failed_[i]);
+      next.wrong += ones(passing[i] & holds[i]);
     const double promised = promise(next);
     if (next.wrong >= one.wrong || promised > least) return std::nullopt;
     return promised;

@@ -33,6 +33,8 @@ struct Atom {
     return relation == Relation::kAnyOf || relation == Relation::kAllOf;
   }
   bool holds(const TermValues& values) const;
+  // The same of one that is no compound, for the value of its term.
+  bool holds_for(int64_t value) const;
   Atom opposite() const;
 };
 

@@ -31,6 +31,10 @@ constexpr int64_t kRoundPerLaw = 64;
 // Where the first failure ends the run, the first round is small, and each has
 // twice the cases of the one before: most wrong kernels fail within few.
 constexpr int64_t kFirstRoundPerLaw = 4;
+// One case in seven costs more than this (cost_of), and those take most of a
+// round's time: nine tenths of it on a CPU. Where the first failure ends the
+// run they are asked behind the others, and not at all if one of those fails.
+constexpr int64_t kDear = int64_t{1} << 17;
 // Cases whose calls go to a worker in one batch: a law makes one to three
 // calls, a batch holds 32.
 constexpr int64_t kChunk = 16;
@@ -96,6 +100,8 @@ class Runner : public SubjectRun {
 
   std::string open_lanes();
   int64_t run_cases(int64_t first, int64_t last);
+  int64_t run_cheap_first(int64_t first, int64_t last);
+  bool is_for_later(int64_t number, const Case& value);
   void run_round(int64_t first, int64_t last);
   void run_chunk(Lane& lane, int64_t first, int64_t last);
   void run_on_kernel(Lane& lane, size_t kernel,
@@ -153,6 +159,11 @@ class Runner : public SubjectRun {
   bool interrupted_ = false;
   int64_t planned_done_ = 0;   // without what replaces refused cases
   std::vector<char> lacking_;  // laws whose refused cases are being replaced
+  // Of a round that has its dear cases last: its first, which are dear, and
+  // whether it is their turn.
+  int64_t first_of_round_ = 0;
+  std::vector<char> dear_;
+  bool is_turn_of_dear_ = false;
   std::atomic<int64_t> replaced_{0};
   AddedCases added_;
   std::optional<WideCases> wide_;  // once the first round is done
@@ -290,6 +301,9 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
   std::vector<std::pair<int64_t, CaseWork*>> works;
   for (int64_t number = first; number <= last; ++number) {
     if (!in_shard(options_, number, std::ssize(asked_))) continue;
+    if (is_turn_of_dear_ &&
+        !dear_[static_cast<size_t>(number - first_of_round_)])
+      continue;
     const Law& law = planned_law(number);
     if (!lacking_.empty()) {
       if (!lacking_[law_index(law)]) continue;
@@ -299,6 +313,7 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
     {
       const Stopwatch watch(lane.time.generate);
       value = case_of(law, number);
+      if (is_for_later(number, value)) continue;
       if (options_.covers_pairs && added_.at(number) == nullptr)
         lane.cost += cost_of(value);
     }
@@ -311,7 +326,7 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
   for (const auto& [number, work] : works)
     if (auto suspicion = count_votes(work->value(), number, work->ballots()))
       lane.suspicions.push_back(std::move(*suspicion));
-  if (lacking_.empty() && added_.at(first) == nullptr)
+  if (lacking_.empty() && !is_turn_of_dear_ && added_.at(first) == nullptr)
     progress_ += last - first + 1;
 }
 
@@ -335,6 +350,29 @@ int64_t Runner::run_cases(int64_t first, int64_t last) {
   work(lanes_[0], true);
   for (std::thread& thread : threads) thread.join();
   return std::min<int64_t>(next, last + 1) - first;
+}
+
+bool Runner::is_for_later(int64_t number, const Case& value) {
+  if (dear_.empty() || is_turn_of_dear_ || cost_of(value) <= kDear)
+    return false;
+  dear_[static_cast<size_t>(number - first_of_round_)] = 1;
+  return true;
+}
+
+// As run_cases(). Which cases are dear is a matter of the cases alone, so that
+// threads change nothing.
+int64_t Runner::run_cheap_first(int64_t first, int64_t last) {
+  first_of_round_ = first;
+  dear_.assign(static_cast<size_t>(last - first + 1), 0);
+  const int64_t begun = run_cases(first, last);
+  const int64_t dear = std::count(dear_.begin(), dear_.end(), 1);
+  if (failing_ == 0 && dear > 0) {
+    is_turn_of_dear_ = true;
+    run_cases(first, last);
+    is_turn_of_dear_ = false;
+  }
+  dear_.clear();
+  return failing_ > 0 ? begun - dear : begun;
 }
 
 void Runner::run_round(int64_t first, int64_t last) {
@@ -623,7 +661,8 @@ bool Runner::round() {
   int64_t last = first + per_law_ * laws - 1;
   per_law_ = std::min(2 * per_law_, kRoundPerLaw);
   if (!options_.budget) last = std::min(last, options_.cases);
-  cases_done_ += run_cases(first, last);
+  cases_done_ += options_.fail_fast ? run_cheap_first(first, last)
+                                    : run_cases(first, last);
   const bool is_over = options_.fail_fast && failing_ > 0;
   if (!is_over)
     ask_wide(last == options_.cases
