@@ -147,7 +147,7 @@ ExitCode run(const CheckOptions& options) {
 void add_flags(Command& command, CheckOptions& options) {
   add_selection(command, options.selection);
   add_sources(command, options.selection,
-              "Kernels to compile and judge: .c, .cpp, .cc, .cxx, .rs");
+              "Kernels to compile and judge: .c, .cpp, .cc, .cxx, .cu, .rs");
   add_laws(command, options.laws, "Law, or a glob; may be repeated");
   const CommandOption cases =
       command

@@ -187,6 +187,19 @@ TEST(Examples, FaultsHideWhereTheReadmeSays) {
   }
 }
 
+// g++ takes the ending of CUDA for an input of the linker.
+TEST(Examples, ACudaSourceIsCompiledForTheEmulator) {
+  write_text(scratch() / "attend.cu", read_text(kFolder / "simt_kernel.cpp"));
+  const std::string check =
+      "check attend.cu -n 60 --law agrees_with_oracle --diagnose 0";
+  const Ran right = run_qkvet(check);
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  EXPECT_NE(right.out.find(" -x c++ attend.cu -x none -o "), std::string::npos)
+      << right.out;
+  const Ran wrong = run_qkvet(check + " --cflags -DBROKEN");
+  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+}
+
 // One source: what runs here is what nvcc compiles.
 TEST(Examples, KernelsOfTheEmulatorAreThoseOfNvcc) {
   const char* const there = "/usr/local/cuda/bin/nvcc";

@@ -75,7 +75,7 @@ void add_sources(Command& command, KernelSelection& selection,
 void add_compiled(Command& command, KernelSelection& selection) {
   command
       .add_option("--compile", selection.sources,
-                  "Kernel to compile: .c, .cpp, .cc, .cxx, .rs")
+                  "Kernel to compile: .c, .cpp, .cc, .cxx, .cu, .rs")
       .type_name("FILE")
       .one_at_a_time();
 }

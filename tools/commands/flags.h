@@ -43,7 +43,7 @@ void add_declaration(Command& command, KernelSelection& selection);
 // Kernels to compile, by their place in the line.
 void add_sources(
     Command& command, KernelSelection& selection,
-    const char* what = "Kernels to compile: .c, .cpp, .cc, .cxx, .rs");
+    const char* what = "Kernels to compile: .c, .cpp, .cc, .cxx, .cu, .rs");
 // --compile: the same where the line has other names.
 void add_compiled(Command& command, KernelSelection& selection);
 

@@ -213,7 +213,7 @@ void add_flags(Command& command, InspectOptions& options) {
                   "f32,B1,H4,T12,D32,causal")
       .required();
   add_sources(command, options.selection,
-              "A kernel to compile: .c, .cpp, .cc, .cxx, .rs");
+              "A kernel to compile: .c, .cpp, .cc, .cxx, .cu, .rs");
   add_selection(command, options.selection);
   command
       .add_option("--head", options.head,

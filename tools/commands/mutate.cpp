@@ -31,7 +31,7 @@ struct MutateOptions : RunWords {
 std::string mutate_misuse(const MutateOptions& options) {
   if (options.selection.sources.size() != 1)
     return fmt::format(
-        "mutate takes one source: .c, .cpp, .cc, .cxx, .rs; {} are named",
+        "mutate takes one source: .c, .cpp, .cc, .cxx, .cu, .rs; {} are named",
         options.selection.sources.size());
   if (!options.emit.empty() && options.only.empty())
     return "--emit writes one mutant: --only says which";
@@ -133,7 +133,7 @@ ExitCode run(const MutateOptions& options) {
 
 void add_flags(Command& command, MutateOptions& options) {
   add_sources(command, options.selection,
-              "Kernel to mutate: .c, .cpp, .cc, .cxx, .rs");
+              "Kernel to mutate: .c, .cpp, .cc, .cxx, .cu, .rs");
   add_declaration(command, options.selection);
   add_laws(command, options.laws, "Law, or a glob; may be repeated");
   const CommandOption cases =

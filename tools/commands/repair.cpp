@@ -35,7 +35,7 @@ void show_edits(size_t done, size_t all, size_t found) {
 ExitCode run(const RepairOptions& options) {
   if (options.selection.sources.size() != 1)
     return wrong_use(fmt::format(
-        "repair takes one source: .c, .cpp, .cc, .cxx, .rs; {} are named",
+        "repair takes one source: .c, .cpp, .cc, .cxx, .cu, .rs; {} are named",
         options.selection.sources.size()));
   RepairWords words;
   words.selection = options.selection;
@@ -72,7 +72,7 @@ ExitCode run(const RepairOptions& options) {
 
 void add_flags(Command& command, RepairOptions& options) {
   add_sources(command, options.selection,
-              "Kernel that fails: .c, .cpp, .cc, .cxx, .rs");
+              "Kernel that fails: .c, .cpp, .cc, .cxx, .cu, .rs");
   add_declaration(command, options.selection);
   add_laws(command, options.laws, "Law, or a glob; may be repeated");
   command

@@ -82,13 +82,14 @@ std::string source_language(const std::string& source, Language* language) {
   const std::string ending = fs::path(source).extension().string();
   if (ending == ".c") {
     *language = Language::kC;
-  } else if (ending == ".cpp" || ending == ".cc" || ending == ".cxx") {
+  } else if (ending == ".cpp" || ending == ".cc" || ending == ".cxx" ||
+             ending == ".cu") {
     *language = Language::kCxx;
   } else if (ending == ".rs") {
     *language = Language::kRust;
   } else {
     return "is no source that can be compiled; allowed endings: .c .cpp .cc "
-           ".cxx .rs";
+           ".cxx .cu .rs";
   }
   return "";
 }
@@ -174,6 +175,9 @@ std::vector<std::string> compile_arguments(
   // Compilers read more out of names that begin with - or @.
   const bool odd = source.starts_with("-") || source.starts_with("@");
   const std::string file = odd ? "./" + source : source;
+  // Of CUDA the emulator's headers make C++; g++ takes the ending for an input
+  // of the linker, and clang++ looks for CUDA itself.
+  const bool cuda = fs::path(source).extension() == ".cu";
   std::vector<std::string> words;
   if (language == Language::kRust)
     words = {"--crate-type", "cdylib", "--crate-name", "qkvet_kernel",
@@ -185,10 +189,11 @@ std::vector<std::string> compile_arguments(
              "-g",
              "-shared",
              "-fPIC",
-             "-I" + header_directory(),
-             file,
-             "-o",
-             output};
+             "-I" + header_directory()};
+  if (cuda) words.insert(words.end(), {"-x", "c++"});
+  if (language != Language::kRust) words.push_back(file);
+  if (cuda) words.insert(words.end(), {"-x", "none"});
+  if (language != Language::kRust) words.insert(words.end(), {"-o", output});
   words.insert(words.end(), flags.begin(), flags.end());
   if (language == Language::kC) words.emplace_back("-lm");
   return words;

@@ -134,6 +134,17 @@ TEST(SourceHints, FindAFaultBehindAnUndeclaredThreshold) {
   EXPECT_GT(calls, 0);
 }
 
+// C++ for the CPU under the ending of CUDA, which is compiled as a kernel for
+// the emulator is.
+TEST(SourceHints, AreReadInCuda) {
+  const Ran found = check("hinted.cu", kernel(true, "777"));
+  EXPECT_EQ(found.exit, 1) << found.out;
+  EXPECT_TRUE(has(found.out, "looked near Tk=777, from the source, line "))
+      << found.out;
+  const Ran blind = check("hinted.cu", kernel(true, "777"), " --no-hints");
+  EXPECT_EQ(blind.exit, 0) << blind.out;
+}
+
 // The other template with a threshold that no whole number of it tells, and a
 // workspace beyond it or not.
 std::string kernel_with_workspace(bool has_workspace) {

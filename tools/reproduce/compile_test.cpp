@@ -179,7 +179,7 @@ TEST(Compile, WrongUseIsOneLineAndTwo) {
       {"check nowhere.cpp", "nowhere.cpp: no such file"},
       {"check scalar/plain", "no such file; a built-in kernel is named by "},
       {"check folder.c", "folder.c: is a directory"},
-      {"check notes.txt", "allowed endings: .c .cpp .cc .cxx .rs"},
+      {"check notes.txt", "allowed endings: .c .cpp .cc .cxx .cu .rs"},
       {"check elf.cpp", "elf.cpp: is a shared library: use --plugin elf.cpp"},
       {"check empty.c", "empty.c: does not export qkvet_open"},
       {"check good.c", "looked for $CC, cc, gcc, clang on PATH", "PATH=/nope"},
