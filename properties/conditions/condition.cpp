@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/conditions/condition.h"
 
+#include <limits>
+
 #include "properties/conditions/condition_names.h"
 
 namespace qkvet::properties {
@@ -24,13 +26,30 @@ int64_t remainder(int64_t a, int64_t b) {
 bool Condition::holds(const Situation& situation) const {
   ConditionPlace at;
   at.situation = &situation;
-  return nodes_.empty() || evaluate(nodes_.size() - 1, at) != 0;
+  return nodes_.empty() || is_true(nodes_.size() - 1, at);
 }
 
 bool Condition::holds_in_any(const std::vector<Situation>& situations) const {
   for (const Situation& situation : situations)
     if (holds(situation)) return true;
   return false;
+}
+
+// Of rows that are asked for by themselves one is enough.
+bool Condition::is_true(size_t number, const ConditionPlace& at) const {
+  const Node& node = nodes_[number];
+  switch (node.kind) {
+    case Kind::kNot:
+      return !is_true(node.left, at);
+    case Kind::kOr:
+      return is_true(node.left, at) || is_true(node.right, at);
+    case Kind::kAnd:
+      return is_true(node.left, at) && is_true(node.right, at);
+    case Kind::kRows:
+      return count_rows(node.left, at, 1) > 0;
+    default:
+      return evaluate(number, at) != 0;
+  }
 }
 
 int64_t Condition::evaluate(size_t number, const ConditionPlace& at) const {
@@ -76,7 +95,7 @@ int64_t Condition::evaluate(size_t number, const ConditionPlace& at) const {
     case Kind::kRemainder:
       return remainder(left(), right());
     case Kind::kRows:
-      return count_rows(node.left, at);
+      return count_rows(node.left, at, std::numeric_limits<int64_t>::max());
     case Kind::kMembers:
       return count_members(node.left, at);
     case Kind::kCommands:
@@ -85,7 +104,9 @@ int64_t Condition::evaluate(size_t number, const ConditionPlace& at) const {
   return 0;
 }
 
-int64_t Condition::count_rows(size_t node, const ConditionPlace& at) const {
+// Up to `most`.
+int64_t Condition::count_rows(size_t node, const ConditionPlace& at,
+                              int64_t most) const {
   const Case& value = at.situation->value();
   const Shape& s = value.shape;
   if (!value.has_options()) return 0;
@@ -105,8 +126,8 @@ int64_t Condition::count_rows(size_t node, const ConditionPlace& at) const {
         here.first_key = value.cu_k[member];
         ++member;
       }
-      for (here.h = 0; here.h < s.H; ++here.h)
-        count += evaluate(node, here) != 0;
+      for (here.h = 0; here.h < s.H; ++here.h) count += is_true(node, here);
+      if (count >= most) return most;
     }
   }
   return count;

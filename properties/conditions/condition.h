@@ -64,8 +64,9 @@ class Condition {
     const ConditionName* name = nullptr;
   };
 
+  bool is_true(size_t number, const ConditionPlace& at) const;
   int64_t evaluate(size_t node, const ConditionPlace& at) const;
-  int64_t count_rows(size_t node, const ConditionPlace& at) const;
+  int64_t count_rows(size_t node, const ConditionPlace& at, int64_t most) const;
   int64_t count_members(size_t node, const ConditionPlace& at) const;
   int64_t count_commands(size_t node, const ConditionPlace& at) const;
 
