@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/half.h"
 #include "diagnosis/instead/claims.h"
 #include "diagnosis/instead/collector.h"
 #include "diagnosis/instead/instead.h"
