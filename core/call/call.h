@@ -225,6 +225,9 @@ struct KernelCall : ScoreRule {
   int plan_slot = 0;
   // Nothing was called before in its process, where a new one costs little.
   bool new_process = false;
+  // The byte that malloc() gives memory full of, in a worker and where the C
+  // library is glibc; 0: memory is as it comes.
+  uint8_t fresh_memory = 0;
   // Made at once with the calls in front of it and behind it that say so, too:
   // forward() on the CPU alone, each from a thread and with a context of its
   // own. The outputs are those of one of several times.

@@ -478,6 +478,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->rope = call.rope;
   plan->dropout = call.dropout.value_or(Dropout{});
   plan->threads = call.threads;
+  plan->fresh_memory = call.fresh_memory;
   plan->at_once = call.at_once;
   plan->second_context = call.second_context;
   plan->plan_use = call.plan_use;

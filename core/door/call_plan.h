@@ -76,6 +76,7 @@ struct CallPlan : ScoreRule {
   int32_t threads = 1;
   bool at_once = false;
   bool second_context = false;
+  uint8_t fresh_memory = 0;
   PlanUse plan_use = PlanUse::kNone;
   int32_t plan_slot = 0;
   Dropout dropout;      // p = 0: none

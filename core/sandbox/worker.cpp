@@ -2,6 +2,7 @@
 #include "core/sandbox/worker.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -87,12 +88,25 @@ bool find_tensors(WindowTable& windows, int number, Slot& slot,
   return true;
 }
 
+// What malloc() gives is full of this byte from now on; 0: as it comes. Nothing
+// where the C library has no such switch, or a sanitizer has its own malloc().
+void fill_fresh_memory([[maybe_unused]] uint8_t byte) {
+#ifdef M_PERTURB
+  static uint8_t last = 0;
+  if (byte == last) return;
+  last = byte;
+  constexpr int kAllBits = 0xff;  // which glibc turns over
+  mallopt(M_PERTURB, byte == 0 ? 0 : byte ^ kAllBits);
+#endif
+}
+
 void run_slot(Door& door, WindowTable& windows, Control* control, int number) {
   Slot& slot = control->slots[static_cast<size_t>(number)];
   TensorAddresses addresses{};
   windows.forget_far();
   if (!find_tensors(windows, number, slot, &addresses)) return;
   control->current.store(number, std::memory_order_release);
+  fill_fresh_memory(slot.plan.fresh_memory);
   door.call(control->kernel, slot.plan, addresses, &slot.reply);
   // The next call gets a fresh process, and with it a fresh device.
   if (slot.reply.device_lost == 0) return;

@@ -75,7 +75,7 @@ TEST(Sandbox, GuardPagesNameTensorAndDistance) {
 
 // What "bad/tells" says of a call.
 struct Told {
-  float address, context, calls, forked;
+  float address, context, calls, forked, fresh_byte;
 };
 std::vector<Told> tell(Executor& executor,
                        const std::vector<KernelCall>& calls) {
@@ -122,6 +122,26 @@ TEST(Sandbox, CallsLieInOnePlaceHaveASecondContextAndANewProcess) {
       EXPECT_EQ(fresh[3].calls, 1);
     }
   }
+}
+
+// What nobody has written yet is what is asked for, call by call; without that,
+// and where the worker has another malloc(), it is as it comes.
+TEST(Sandbox, FreshMemoryIsFullOfTheByteThatIsAskedFor) {
+#ifdef QKVET_SANITIZED
+  GTEST_SKIP() << "a sanitizer has a malloc() of its own";
+#endif
+  BadInputs inputs;
+  const auto executor = sandbox();
+  std::vector<KernelCall> calls;
+  const uint8_t bytes[] = {0x3f, 0x40, 0x3f, 0x81};
+  for (const uint8_t byte : bytes) {
+    calls.push_back(inputs.call);
+    calls.back().fresh_memory = byte;
+  }
+  const std::vector<Told> told = tell(*executor, calls);
+  ASSERT_EQ(told.size(), std::size(bytes));
+  for (size_t n = 0; n < told.size(); ++n)
+    EXPECT_EQ(told[n].fresh_byte, bytes[n]) << n;
 }
 
 // From the third on; a fork has made no call either. What a library starts

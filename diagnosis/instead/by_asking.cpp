@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel shows when the same call is made once more with something
-// else around it. Behind another call, it has other numbers than in a new
-// process: they come of what that one left, or of memory that nobody wrote.
-// With other data in rows, heads or members that this row, head or member has
-// nothing to do with, it has other numbers: an address leads there, or what was
-// computed of them was left in scratch.
+// else around it. With other bytes in memory that malloc() gives, it has other
+// numbers: nobody wrote them. Behind another call, it has other numbers than in
+// a new process: they come of what that one left, or of memory that nobody
+// wrote. With other data in rows, heads or members that this row, head or
+// member has nothing to do with, it has other numbers: an address leads there,
+// or what was computed of them was left in scratch.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -46,6 +47,9 @@ class Again {
   std::vector<double> behind(bool new_process) {
     return numbers_of(prepare(value_), new_process);
   }
+  std::vector<double> with_fresh_memory(uint8_t byte) {
+    return numbers_of(prepare(value_), /*new_process=*/true, byte);
+  }
   void other_call() {
     numbers_of(prepare(with_other_data(value_)), /*new_process=*/true);
   }
@@ -67,9 +71,10 @@ class Again {
     return witness_.prepare(agreement_about(value.subject()), value);
   }
   std::vector<double> numbers_of(std::unique_ptr<Evidence> evidence,
-                                 bool new_process) {
+                                 bool new_process, uint8_t fresh_memory = 0) {
     if (evidence == nullptr || evidence->calls.size() != 1) return {};
     evidence->calls[0].new_process = new_process;
+    evidence->calls[0].fresh_memory = fresh_memory;
     evidence = witness_.ask(std::move(evidence));
     if (evidence == nullptr) return {};
     auto numbers = as_doubles(
@@ -83,19 +88,39 @@ class Again {
   Witness& witness_;
 };
 
+bool are_mostly_others(const WrongOutput& output,
+                       const std::vector<double>& one,
+                       const std::vector<double>& other) {
+  if (one.empty() || other.empty()) return false;
+  const auto others =
+      std::count_if(output.wrong.begin(), output.wrong.end(),
+                    [&](size_t n) { return is_another(one[n], other[n]); });
+  return 2 * others >= std::ssize(output.wrong);
+}
+
+// Whether most of what is wrong is another number if what malloc() gives is
+// full of another one: in f32 of 0.75 and 3.0, of which all that is computed is
+// finite.
+bool hangs_on_fresh_memory(const WrongAnswer& answer, const WrongOutput& output,
+                           Witness& witness) {
+  if (output.wrong.empty()) return true;  // nothing is said of it
+  if (answer.evidence->calls.size() != 1) return false;
+  constexpr uint8_t kOne = 0x3f, kOther = 0x40;
+  Again again(answer, output, witness);
+  const auto one = again.with_fresh_memory(kOne);
+  return are_mostly_others(output, one, again.with_fresh_memory(kOther)) &&
+         !are_mostly_others(output, one, again.with_fresh_memory(kOne));
+}
+
 // Whether most of what is wrong is another number behind another call.
 bool hangs_on_memory(const WrongAnswer& answer, const WrongOutput& output,
                      Witness& witness) {
+  if (output.wrong.empty()) return true;
   if (answer.evidence->calls.size() != 1) return false;
   Again again(answer, output, witness);
   const auto alone = again.behind(/*new_process=*/true);
   again.other_call();
-  const auto behind = again.behind(/*new_process=*/false);
-  if (alone.empty() || behind.empty()) return false;
-  const auto others =
-      std::count_if(output.wrong.begin(), output.wrong.end(),
-                    [&](size_t n) { return is_another(alone[n], behind[n]); });
-  return 2 * others >= std::ssize(output.wrong);
+  return are_mostly_others(output, alone, again.behind(/*new_process=*/false));
 }
 
 // An input, and of which axes (bits: member, head, row, channel) another index
@@ -242,6 +267,11 @@ std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
   const auto witness = std::make_shared<Witness>(
       kernel.judged, kernel.index, executor, time, kMostOfWitness);
   std::vector<Claim> claims = {
+      {"made of memory that nobody wrote: with other bytes in it, other "
+       "numbers",
+       [witness](const WrongAnswer& answer, const WrongOutput& output) {
+         return hangs_on_fresh_memory(answer, output, *witness);
+       }},
       {"other numbers behind another call than in a new process: what that one "
        "left, or memory that nobody wrote",
        [witness](const WrongAnswer& answer, const WrongOutput& output) {

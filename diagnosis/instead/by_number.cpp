@@ -315,6 +315,43 @@ void add_sums_of_rows(std::vector<Description>& out) {
   add("row 0", [](int64_t) { return int64_t{0}; });
 }
 
+// --- the sum without the keys
+
+// The share of the sink in the row's sum of exponentials, of an lse to base e;
+// 0: there is none.
+double share_of_sink(const WrongAnswer& answer, int64_t row) {
+  const Shape& s = answer.value().shape;
+  const std::vector<double>& sinks = answer.inputs->sink;
+  if (sinks.empty()) return 0;
+  return std::exp(sinks[static_cast<size_t>(row / s.Tq % s.H)] -
+                  answer.truth->oracle.lse[static_cast<size_t>(row)]);
+}
+
+// Keys that never join the sum. Without a sink they are divided by 0.
+void add_sum_of_sink(TensorName output, std::vector<Description>& out) {
+  const bool is_o = output == TensorName::kO;
+  out.push_back({is_o ? "divided by what the sink alone adds to the sum"
+                      : "the logarithm of what the sink alone adds to the sum",
+                 Stage::kSoftmax,
+                 [is_o](const WrongAnswer& answer,
+                        const WrongOutput& wrong) -> std::optional<Predicted> {
+                   if (answer.truth == nullptr) return std::nullopt;
+                   const auto width =
+                       is_o ? static_cast<size_t>(answer.value().shape.dv) : 1;
+                   Predicted predicted{wrong.right, wrong.bound};
+                   for (size_t n = 0; n < wrong.right.size(); ++n) {
+                     const double share =
+                         share_of_sink(answer, static_cast<int64_t>(n / width));
+                     if (is_o)
+                       predicted.values[n] /= share;
+                     else
+                       predicted.values[n] += std::log(share);
+                     if (is_o && share > 0) predicted.bounds[n] /= share;
+                   }
+                   return predicted;
+                 }});
+}
+
 // --- parts of lse = maximum + ln(sum)
 
 void add_parts_of_lse(std::vector<Description>& out) {
@@ -376,12 +413,14 @@ std::vector<Description> descriptions_by_number(TensorName output) {
       add_terms(out);
       add_scores_as_weights(out);
       add_sums_of_rows(out);
+      add_sum_of_sink(output, out);
       add_moves({"member", "head", "row", "channel"}, out);
       add_orders({"member", "head", "row", "channel"}, {"B", "H", "Tq", "dv"},
                  out);
       break;
     case TensorName::kLse:
       add_parts_of_lse(out);
+      add_sum_of_sink(output, out);
       add_moves({"member", "head", "row"}, out);
       add_orders({"member", "head", "row"}, {"B", "H", "Tq"}, out);
       break;

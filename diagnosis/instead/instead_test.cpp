@@ -104,6 +104,20 @@ const Fault kFaults[] = {
      Stage::kSoftmax,
      [](KernelCall&, Problem& p) { p.sink = nullptr; },
      {}},
+    {"divided by what the sink alone adds to the sum",
+     Stage::kSoftmax,
+     {},
+     [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+       if (call.sink == nullptr) return;
+       const Shape& s = call.shape;
+       for (int64_t row = 0; row < s.lse_elements(); ++row) {
+         double share = 1;
+         for (int64_t j = 0; j < s.Tk; ++j)
+           share -= out.weights[static_cast<size_t>(row * s.Tk + j)];
+         for (int64_t c = 0; c < s.dv; ++c)
+           out.o[static_cast<size_t>(row * s.dv + c)] /= share;
+       }
+     }},
     {"what comes of the first 16 keys alone",
      Stage::kKeys,
      [kept = std::make_shared<std::vector<std::vector<uint8_t>>>()](

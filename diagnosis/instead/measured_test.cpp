@@ -189,6 +189,30 @@ void write_one_further(const KernelCall&, OracleOutput& out, CallOutcome&) {
   out.o.pop_back();
 }
 
+// Of four rows of a head, or of four of all heads that meet the same keys.
+FakeExecutor::Question first_of_four_sees(bool over_heads) {
+  return [over_heads,
+          kept = std::make_shared<std::vector<std::vector<uint8_t>>>()](
+             KernelCall&, Problem& p) {
+    if (p.slopes != nullptr || p.listed.keys != nullptr) return;
+    const OracleOutput known = plain_forward(p);
+    const Shape& s = p.shape;
+    const int64_t group = over_heads ? s.H / s.Hkv : 1;
+    std::vector<uint8_t> mask;
+    for (int64_t n = 0; n < s.weights_elements(); ++n) {
+      const int64_t i = n / s.Tk % s.Tq, h = n / s.Tk / s.Tq;
+      const int64_t at = i * group + h % group, first = at - at % 4;
+      const int64_t row =
+          (h - h % group + first % group) * s.Tq + first / group;
+      mask.push_back(known.sees[static_cast<size_t>(row * s.Tk + n % s.Tk)]);
+    }
+    kept->push_back(std::move(mask));
+    p.mask = kept->back().data();
+    p.causal = Causal::kNone;
+    p.window.reset();
+  };
+}
+
 const Fault kElsewhere[] = {
     {"what comes of scores plus exponentials in the place of exponentials",
      // Its lse and weights are right.
@@ -197,21 +221,12 @@ const Fault kElsewhere[] = {
      weigh_by_scores_plus_exponentials},
     {"what comes of the keys that the first of its 4 rows sees",
      Stage::kKeys,
-     [kept = std::make_shared<std::vector<std::vector<uint8_t>>>()](
-         KernelCall&, Problem& p) {
-       if (p.slopes != nullptr || p.listed.keys != nullptr) return;
-       const OracleOutput known = plain_forward(p);
-       const Shape& s = p.shape;
-       std::vector<uint8_t> mask;
-       for (int64_t n = 0; n < s.weights_elements(); ++n) {
-         const int64_t back = n / s.Tk % s.Tq % 4;
-         mask.push_back(known.sees[static_cast<size_t>(n - back * s.Tk)]);
-       }
-       kept->push_back(std::move(mask));
-       p.mask = kept->back().data();
-       p.causal = Causal::kNone;
-       p.window.reset();
-     },
+     first_of_four_sees(/*over_heads=*/false),
+     {}},
+    {"what comes of the keys that the first of its 4 rows (query heads of a "
+     "key/value head side by side) sees",
+     Stage::kKeys,
+     first_of_four_sees(/*over_heads=*/true),
      {}},
     {"what comes of o written one element behind the right one",
      Stage::kOutput,

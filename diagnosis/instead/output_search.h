@@ -123,24 +123,28 @@ class OutputSearch {
 
   std::optional<Claim> by_description(TensorName name, const Wrongs& wrongs) {
     const bool has_dropout = !wrongs[0].first->kept.empty();
-    std::vector<Description> all;
-    if (has_dropout && name == TensorName::kO)
-      all = descriptions_of_dropout(kernel_.judged);
-    for (Description& one : descriptions_by_number(name))
-      all.push_back(std::move(one));
     const Subject subject = wrongs[0].first->evidence->value().subject();
-    if (subject == Subject::kLayer)
-      for (Description& one : descriptions_of_layers(kernel_.judged, name))
-        all.push_back(std::move(one));
-    if (!has_dropout && (name == TensorName::kO || name == TensorName::kLse))
-      for (Description& one :
-           descriptions_by_reading(kernel_.judged, time_, subject))
-        all.push_back(std::move(one));
     std::optional<Claim> found;
+    if (has_dropout && name == TensorName::kO)
+      add_true(descriptions_of_dropout(kernel_.judged), wrongs,
+               /*costs=*/true, found);
+    // Of numbers that are there already: tried however long the others take.
+    add_true(descriptions_by_number(name), wrongs, /*costs=*/false, found);
+    if (subject == Subject::kLayer)
+      add_true(descriptions_of_layers(kernel_.judged, name), wrongs,
+               /*costs=*/true, found);
+    if (!has_dropout && (name == TensorName::kO || name == TensorName::kLse))
+      add_true(descriptions_by_reading(kernel_.judged, time_, subject), wrongs,
+               /*costs=*/true, found);
+    return found;
+  }
+
+  // Of several the first is as true as the others; the stage is not.
+  void add_true(const std::vector<Description>& all, const Wrongs& wrongs,
+                bool costs, std::optional<Claim>& found) {
     for (const Description& one : all) {
-      if (has_ended()) break;
-      if (!is_true_of_all(one, wrongs)) continue;
-      // Of several the first is as true as the others; the stage is not.
+      if (costs && has_ended()) return;
+      if (!is_true_of_all(one, wrongs, costs)) continue;
       if (found) {
         if (found->stage != one.stage) found->stage = Stage::kUnknown;
         continue;
@@ -152,13 +156,13 @@ class OutputSearch {
                 },
                 one.stage};
     }
-    return found;
   }
 
-  bool is_true_of_all(const Description& one, const Wrongs& wrongs) {
+  bool is_true_of_all(const Description& one, const Wrongs& wrongs,
+                      bool costs) {
     for (const auto& [answer, output] : wrongs) {
-      work_ += work_of(answer->value());
-      if (has_ended() || !fits(one, *answer, *output)) return false;
+      if (costs) work_ += work_of(answer->value());
+      if ((costs && has_ended()) || !fits(one, *answer, *output)) return false;
     }
     return true;
   }

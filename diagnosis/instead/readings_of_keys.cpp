@@ -69,6 +69,21 @@ void see_as_another(Problem& p, Room& room, const OtherRow& other) {
   p.window.reset();
 }
 
+// As the first or the last of the rows does that a tile takes, where row
+// i * group + g of a key/value head is row i of its query head g. The last tile
+// may have fewer.
+void see_as_in_tile_of_heads(Problem& p, Room& room, int64_t tile,
+                             bool is_last) {
+  const int64_t group = p.shape.H / p.shape.Hkv, all = group * p.shape.Tq;
+  see_as_another(p, room, [=](int64_t&, int64_t& h, int64_t& i) {
+    const int64_t g = h % group, row = i * group + g;
+    const int64_t first = row - row % tile;
+    const int64_t other = is_last ? std::min(first + tile, all) - 1 : first;
+    i = other / group;
+    h += other % group - g;
+  });
+}
+
 void add_rows_of_keys(Readings& rows) {
   const auto add = [&rows](const std::string& whose, OtherRow other) {
     rows.push_back({"what comes of the keys that " + whose + " sees",
@@ -88,13 +103,22 @@ void add_rows_of_keys(Readings& rows) {
       [](int64_t& b, int64_t& h, int64_t&) { std::swap(b, h); });
   add("the row with member and row exchanged",
       [](int64_t& b, int64_t&, int64_t& i) { std::swap(b, i); });
-  // Rows that a kernel takes together.
+  // Rows that a kernel takes together, of one head, or of all heads that meet
+  // the same keys, which lie side by side then.
   for (const int64_t tile : {2, 4, 6, 8, 16, 32, 64, 128}) {
     const std::string of_tile = " of its " + std::to_string(tile) + " rows";
     add("the first" + of_tile,
         [tile](int64_t&, int64_t&, int64_t& i) { i -= i % tile; });
     add("the last" + of_tile,
         [tile](int64_t&, int64_t&, int64_t& i) { i += tile - 1 - i % tile; });
+    for (const bool is_last : {false, true})
+      rows.push_back(
+          {std::string("what comes of the keys that the ") +
+               (is_last ? "last" : "first") + of_tile +
+               " (query heads of a key/value head side by side) sees",
+           Stage::kKeys, [tile, is_last](Problem& p, Room& room) {
+             see_as_in_tile_of_heads(p, room, tile, is_last);
+           }});
   }
 }
 
