@@ -241,6 +241,30 @@ TEST(Instead, WhatAnEarlierCallLeftIsSaid) {
   }
 }
 
+// Numbers that follow what fresh memory is full of are of memory that nobody
+// wrote; what is another number each time for reasons of its own is not.
+TEST(Instead, WhatNobodyWroteIsSaid) {
+  for (const bool is_of_memory : {true, false}) {
+    const Fault fault{
+        "",
+        Stage::kUnknown,
+        {},
+        [is_of_memory, calls = std::make_shared<int>(0)](
+            const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          const int was = is_of_memory ? call.fresh_memory : ++*calls;
+          for (size_t n = 0; n < out.o.size(); ++n)
+            out.o[n] = std::sin(static_cast<double>(n) + was) + 3;
+        }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text.starts_with("made of memory that nobody wrote"),
+              is_of_memory)
+        << o->text;
+  }
+}
+
 // A number of -1 to 1 out of `count` elements from `first` on.
 double number_of(const std::byte* data, Dtype dtype, int64_t first,
                  int64_t count) {
