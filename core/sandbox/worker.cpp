@@ -127,6 +127,9 @@ void run_at_once(Door& door, WindowTable& windows, Control* control, int first,
       calls.push_back({&slot.plan, found, &slot.reply});
   }
   control->current.store(first, std::memory_order_release);
+  // One for all of them: what a call in front of them asked for is over.
+  fill_fresh_memory(
+      control->slots[static_cast<size_t>(first)].plan.fresh_memory);
   door.call_at_once(control->kernel, calls);
 }
 

@@ -124,8 +124,7 @@ TEST(Sandbox, CallsLieInOnePlaceHaveASecondContextAndANewProcess) {
   }
 }
 
-// What nobody has written yet is what is asked for, call by call; without that,
-// and where the worker has another malloc(), it is as it comes.
+// What nobody has written yet is what is asked for, call by call.
 TEST(Sandbox, FreshMemoryIsFullOfTheByteThatIsAskedFor) {
 #ifdef QKVET_SANITIZED
   GTEST_SKIP() << "a sanitizer has a malloc() of its own";
