@@ -26,6 +26,7 @@
 #include "impl/abi/open_on_avx2.h"
 #include "impl/abi/tensor_view.h"
 #include "impl/avx2/flash.h"
+#include "impl/avx2/flash_kernel.h"
 #include "impl/avx2/gradient.h"
 #include "impl/avx2/layer_stages.h"
 #include "impl/skeletons/backward_kernel.h"
@@ -169,10 +170,17 @@ qkvet_status backward(const qkvet_kernel* self, qkvet_context*,
 constexpr qkvet_layer_table kTable = layer_table(forward, kF32);
 constexpr qkvet_backward_table kBackward = layer_gradient_table(backward);
 
+constexpr qkvet_capabilities kTiles =
+    with_paths(kLayerCapabilities, {{QKVET_AXIS_TK, kTileKeys},
+                                    {QKVET_AXIS_TK, kPanel},
+                                    {QKVET_AXIS_TQ, kMicroRows},
+                                    {QKVET_AXIS_TQ, kBlockRows}});
+
 constexpr qkvet_kernel make() {
   qkvet_kernel kernel = layer_kernel(
       "avx2/layer", "matrix products on AVX2 and FMA around avx2/flash",
       {"impl/avx2/layer.cpp", __LINE__}, &kFlashPrecision, &kTable);
+  kernel.capabilities = &kTiles;
   kernel.backward = &kBackward;
   kernel.open = open_on_avx2;
   kernel.close = close_on_avx2;

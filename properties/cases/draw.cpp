@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "properties/calls/story_calls.h"
 #include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
@@ -32,70 +31,6 @@ int64_t draw_parameter(Draw& draw, RecipeKind kind, const Shape& shape) {
 
 Recipe draw_recipe(Draw& draw, RecipeKind kind, const Shape& shape) {
   return {kind, draw_parameter(draw, kind, shape)};
-}
-
-StoryVerb draw_verb(Draw& draw, const Scope& scope, int64_t sequences) {
-  const int64_t percent = draw.range(0, 99);
-  if (sequences > 1 && percent >= 86 && scope.forks)
-    return percent < 95 || !scope.reorders ? StoryVerb::kFork
-                                           : StoryVerb::kReorder;
-  const int64_t rest = draw.range(0, 99);
-  return rest < 55                      ? StoryVerb::kStep
-         : rest < 70                    ? StoryVerb::kAppend
-         : rest < 82                    ? StoryVerb::kAttend
-         : rest < 89 && scope.truncates ? StoryVerb::kTruncate
-         : rest < 93 || !scope.evicts   ? StoryVerb::kReset
-                                        : StoryVerb::kEvict;
-}
-
-// Half of all steps decode one token.
-void draw_counts(Draw& draw, int64_t sequences, int64_t capacity,
-                 StoryCommand& command) {
-  // In a long cache the prompt is all that is long.
-  constexpr int64_t kMost = 256;
-  int64_t most = std::clamp<int64_t>(capacity / 2, 1, kMost);
-  switch (command.verb) {
-    case StoryVerb::kReset:
-    case StoryVerb::kReorder:
-      return;
-    case StoryVerb::kFork:
-      command.count = draw.range(0, sequences - 1);
-      return;
-    case StoryVerb::kEvict:  // near the front, where there are tokens
-      most = std::clamp<int64_t>(capacity / 4, 1, kMost);
-      command.first = draw.range(0, most);
-      break;
-    default:
-      break;
-  }
-  command.count = draw.chance(50) ? 1 : draw.range(1, most);
-}
-
-// Commands of one story; a law's constrain() drops what is illegal.
-Story draw_commands(Draw& draw, const Scope& scope, SizeClass size,
-                    int64_t sequences, int64_t capacity) {
-  Story story;
-  if (size == SizeClass::kLong) {
-    StoryCommand prompt;
-    prompt.verb = StoryVerb::kAppend;
-    prompt.count = capacity - draw.range(0, 40);
-    story.push_back(prompt);
-  }
-  const int64_t commands = draw.range(1, size == SizeClass::kLong ? 4 : 8);
-  for (int64_t i = 0; i < commands; ++i) {
-    StoryCommand command;
-    command.sequence = draw.range(0, sequences - 1);
-    command.verb = draw_verb(draw, scope, sequences);
-    if (command.verb == StoryVerb::kReorder) {
-      command.sequence = 0;
-      for (int64_t s = 0; s < sequences; ++s)
-        command.parents +=
-            static_cast<char>('a' + draw.range(0, sequences - 1));
-    }
-    draw_counts(draw, sequences, capacity, command);
-    story.push_back(command);
-  }
-  return story;
 }
 
 }  // namespace
@@ -162,102 +97,78 @@ Case draw_unconstrained(Draw& draw, const Law& law, const Scope& scope,
   return value;
 }
 
-// A window that most stories outgrow, and storage in codes.
-CacheForm draw_form(Draw& draw, const Law& law, const Scope& scope) {
-  CacheForm form;
-  if (draw.chance((law.domain.about & kAllowWindow) != 0 ? 100 : 35)) {
-    form.window = draw.range(1, 6);
-    if (draw.chance(40)) form.first_tokens = draw.range(1, 3);
-    if (draw.chance(60)) form.rollback = draw.range(1, 4);
-  }
-  if (!draw.chance((law.domain.about & kAllowStored) != 0 ? 100 : 15))
-    return form;
-  std::vector<StoredAs> declared;
-  for (int stored = 1; stored < kStoredAsCount; ++stored)
-    if (declares_stored(scope.cache_options, static_cast<StoredAs>(stored)))
-      declared.push_back(static_cast<StoredAs>(stored));
-  if (!declared.empty())
-    form.stored = declared[static_cast<size_t>(
-        draw.range(0, static_cast<int64_t>(declared.size()) - 1))];
-  return form;
-}
-
-// A token is one of two: prompts repeat each other and themselves, and caches
-// share what they hold.
-void repeat_tokens(const Scope& scope, Case& value) {
-  value.shape.H = value.shape.Hkv = value.shape.dv = 1;
-  value.k = make_recipe(RecipeKind::kOne);
-  value.v = make_recipe(RecipeKind::kCount);
-  keep_to_declared(scope, value);
-  apply_pins(scope, value);
-}
-
-Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
-  Case value;
-  draw_dtype(draw, scope, value);
-  SizeClass size = draw_size(draw, scope.largest);
-  // Every command of a long story costs as much as a whole short one.
-  if (size == SizeClass::kLong && draw.chance(85)) size = SizeClass::kSmall;
-  draw_heads(draw, SizeClass::kSmall, value.shape);
-  value.shape.B = draw.chance(50) ? 1 : draw.range(2, 3);
-  const SizeClass width = size == SizeClass::kLong ? SizeClass::kSmall : size;
-  value.shape.d = draw_extent(draw, width);
-  value.shape.dv = draw.chance(70) ? value.shape.d : draw_extent(draw, width);
-  if (size == SizeClass::kLong) {
-    constexpr int64_t kWidest = 8;
-    value.shape.d = std::min(value.shape.d, kWidest);
-    value.shape.dv = std::min(value.shape.dv, kWidest);
-    constexpr int64_t kMostHeads = 2;
-    value.shape.Hkv = std::min(value.shape.Hkv, kMostHeads);
-    value.shape.H = value.shape.Hkv * (value.shape.H > value.shape.Hkv ? 2 : 1);
-  }
-  value.capacity = draw_capacity(draw, size);
-  // Stories are as long as the capacity lets them be.
-  for (const Pin& pin : scope.pins)
-    if (pin.extent == "cap") value.capacity = pin.value;
-  value.story = draw_commands(draw, scope, size, value.shape.B, value.capacity);
-  value.cache = draw_form(draw, law, scope);
-  if (draw.chance(30)) {
-    if (value.shape.dv == value.shape.d) value.shape.dv += value.shape.d % 2;
-    value.shape.d += value.shape.d % 2;
-    value.rope = {draw_rotation(draw).style};
-  }
-  constrain_extents_to_story(value);
-  draw_scale(draw, value);
-  keep_to_declared(scope, value);
-  apply_pins(scope, value);
-  draw_data(draw, value);
-  if (draw.chance(10)) repeat_tokens(scope, value);
-  // With large scores the error of a code decides which key wins, and the bound
-  // says nothing.
-  if (value.cache.stored != StoredAs::kAsGiven)
-    value.q = make_recipe(RecipeKind::kSmall);
-  return constrained(law, std::move(value));
-}
-
 Case draw_layer(Draw& draw, const Law& law, const Scope& scope) {
   return constrained(law,
                      draw_unconstrained_layer(draw, scope, /*backward=*/false));
 }
 
-Case draw_unconstrained_layer(Draw& draw, const Scope& scope, bool backward) {
-  Case value;
-  value.backward = backward;
-  value.shape.D = 1;  // a layer, whatever its width
-  draw_dtype(draw, scope, value);
-  const SizeClass size = draw_size(draw, scope.largest);
-  Shape& s = value.shape;
-  draw_heads(draw, SizeClass::kSmall, s);
-  s.Tq = s.Tk =
-      draw_extent(draw, size == SizeClass::kLong ? SizeClass::kSmall : size);
-  // Most layers have d = dv = D/H; a head width of its own is legal.
-  s.d = draw.range(1, 8);
+namespace {
+
+// Most layers have d = dv = D/H; a head width of its own is legal.
+void draw_model_width(Draw& draw, Shape& s) {
   s.D = s.H * s.d;
   s.dv = s.d;
   if (draw.chance(30)) {
     s.D = draw.range(1, 24);
     s.dv = draw.chance(50) ? s.d : draw.range(1, 8);
   }
+}
+
+void draw_layer_extents(Draw& draw, const Scope& scope, Shape& s) {
+  const SizeClass size = draw_size(draw, scope.largest);
+  draw_heads(draw, SizeClass::kSmall, s);
+  s.Tq = s.Tk =
+      draw_extent(draw, size == SizeClass::kLong ? SizeClass::kSmall : size);
+  s.d = draw.range(1, 8);
+  draw_model_width(draw, s);
+}
+
+// A layer at a path: its T, or another extent. Nothing is drawn for a kernel
+// without one.
+bool draw_layer_near(Draw& draw, const Scope& scope, bool backward, Shape& s) {
+  // A row and a key cost as much again in the projections.
+  constexpr int64_t kMostForward = int64_t{1} << 20, kGradients = 8,
+                    kLongFrom = 80, kDearest = 64;
+  const int64_t most_work = kMostForward / (backward ? kGradients : 1);
+  const auto near = draw_near_path_of(draw, scope, scope.largest, most_work);
+  if (!near) return false;
+  const bool in_tokens =
+      near->axis == QKVET_AXIS_TQ || near->axis == QKVET_AXIS_TK;
+  Shape drawn = s;
+  draw_heads(draw, SizeClass::kSmall, drawn);
+  drawn.d = draw.range(1, 8);
+  drawn.Tq = drawn.Tk =
+      in_tokens ? near->extent : draw_extent(draw, SizeClass::kSmall);
+  if (in_tokens && near->extent > kLongFrom) {
+    drawn.B = 1;
+    drawn.H = drawn.Hkv = draw.range(1, 2);
+    drawn.d = draw.range(1, 2);
+  }
+  draw_model_width(draw, drawn);
+  if (!in_tokens) {
+    const bool model_follows = drawn.D == drawn.H * drawn.d;
+    put_extent(draw, scope, near->axis, near->extent, drawn);
+    if (model_follows) drawn.D = drawn.H * drawn.d;
+  }
+  const int64_t cost = work_of(drawn) + drawn.B * drawn.Tq * drawn.D * drawn.H *
+                                            (2 * drawn.d + 2 * drawn.dv);
+  if (cost > kDearest * most_work ||
+      !is_drawn_at_its_cost(draw, cost, near->most_work))
+    return false;
+  s = drawn;
+  return true;
+}
+
+}  // namespace
+
+Case draw_unconstrained_layer(Draw& draw, const Scope& scope, bool backward) {
+  Case value;
+  value.backward = backward;
+  value.shape.D = 1;  // a layer, whatever its width
+  draw_dtype(draw, scope, value);
+  if (!draw_layer_near(draw, scope, backward, value.shape))
+    draw_layer_extents(draw, scope, value.shape);
+  const Shape& s = value.shape;
   value.unbatched = draw.chance(25);
   if (draw.chance(50)) value.causal = Causal::kBottomRight;
   if (s.d % 2 == 0 && draw.chance(50)) value.rope = draw_rotation(draw);
@@ -281,7 +192,7 @@ Case draw_unconstrained_layer(Draw& draw, const Scope& scope, bool backward) {
   value.seed = draw.bits() >> 44;
   const bool model_follows = s.D == s.H * s.d;
   keep_to_declared(scope, value);
-  if (model_follows) s.D = s.H * s.d;
+  if (model_follows) value.shape.D = s.H * s.d;
   apply_pins(scope, value);
   return value;
 }

@@ -57,6 +57,20 @@ std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
 // hint in fewer.
 std::optional<Shape> draw_near_path(Draw& draw, const Scope& scope,
                                     SizeClass largest, int64_t most_work);
+// The same where a subject has its own way to an extent: which it is, and the
+// most that a case at it should cost.
+struct NearPath {
+  int32_t axis = 0;  // QKVET_AXIS_*
+  int64_t extent = 0;
+  int64_t most_work = 0;
+};
+std::optional<NearPath> draw_near_path_of(Draw& draw, const Scope& scope,
+                                          SizeClass largest, int64_t most_work);
+// Gives a shape the extent, and others what has to go along with it.
+void put_extent(Draw& draw, const Scope& scope, int32_t axis, int64_t extent,
+                Shape& s);
+// What costs ten times as much is drawn a tenth as often.
+bool is_drawn_at_its_cost(Draw& draw, int64_t cost, int64_t most_work);
 // Tokens that a cache has room for.
 int64_t draw_capacity(Draw& draw, SizeClass size);
 

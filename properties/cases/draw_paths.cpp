@@ -83,6 +83,8 @@ void make_cheap(int64_t most_work, const std::vector<int32_t>& drawn,
     lower(axis, 1);
 }
 
+}  // namespace
+
 void put_extent(Draw& draw, const Scope& scope, int32_t axis, int64_t extent,
                 Shape& s) {
   constexpr int64_t kFew = 300;
@@ -101,7 +103,9 @@ void put_extent(Draw& draw, const Scope& scope, int32_t axis, int64_t extent,
     s.Tq = s.Tk = extent;
 }
 
-}  // namespace
+bool is_drawn_at_its_cost(Draw& draw, int64_t cost, int64_t most_work) {
+  return cost <= most_work || draw.range(0, cost - 1) < most_work;
+}
 
 std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
                                      const std::vector<qkvet_path>& paths,
@@ -130,10 +134,7 @@ std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
   if ((scope.options & QKVET_OPTION_CROSS_LENGTHS) == 0)
     drawn.insert(drawn.end(), {QKVET_AXIS_TQ, QKVET_AXIS_TK});
   make_cheap(most_work, drawn, s);
-  // What costs ten times as much is drawn a tenth as often.
-  const int64_t cost = work_of(s);
-  if (cost > most_work && draw.range(0, cost - 1) >= most_work)
-    return std::nullopt;
+  if (!is_drawn_at_its_cost(draw, work_of(s), most_work)) return std::nullopt;
   return s;
 }
 
@@ -146,6 +147,23 @@ std::optional<Shape> draw_near_path(Draw& draw, const Scope& scope,
   if (scope.hints.empty() || !draw.chance(kPercentHints)) return std::nullopt;
   return draw_path_shape(draw, scope, scope.hints, largest,
                          most_work / kShareOfHint);
+}
+
+std::optional<NearPath> draw_near_path_of(Draw& draw, const Scope& scope,
+                                          SizeClass largest,
+                                          int64_t most_work) {
+  const auto near = [&](const std::vector<qkvet_path>& paths,
+                        int64_t most) -> std::optional<NearPath> {
+    const qkvet_path path = draw_path(draw, paths);
+    const NearPath near = {path.axis, draw_near(draw, paths, path), most};
+    if (near.extent > std::min(largest_extent(largest), kWidest))
+      return std::nullopt;
+    return near;
+  };
+  if (!scope.paths.empty() && draw.chance(kPercentPaths))
+    return near(scope.paths, most_work);
+  if (scope.hints.empty() || !draw.chance(kPercentHints)) return std::nullopt;
+  return near(scope.hints, most_work / kShareOfHint);
 }
 
 }  // namespace qkvet::properties

@@ -12,6 +12,7 @@
 #include "properties/conventions/domain.h"
 #include "properties/run/runner.h"
 #include "properties/testing/fake_executor.h"
+#include "properties/testing/fake_tables.h"
 
 namespace qkvet::properties::draw_paths_test {
 namespace {
@@ -171,6 +172,106 @@ TEST(Hints, TakeFewCases) {
   }
   EXPECT_GT(near, 10 * kCases / 50);
   EXPECT_LT(near, 10 * kCases / 8);
+}
+
+KernelUnderTest tables_with(const char* paths) {
+  KernelUnderTest kernel = FakeTables::under_test();
+  EXPECT_EQ(read_paths(paths, kernel.judged.info.capabilities), "");
+  return kernel;
+}
+
+// The lengths at which some step of a story attends.
+std::set<int64_t> lengths_of(const Case& value) {
+  std::set<int64_t> lengths;
+  const StoryRules rules = {value.shape.B, value.capacity, false, value.cache};
+  for (const Snapshot& snapshot : play_story(value.story, rules))
+    if (snapshot.illegal.empty() && snapshot.queries > 0)
+      lengths.insert(static_cast<int64_t>(snapshot.history.size()));
+  return lengths;
+}
+
+TEST(Paths, StoriesComeToTheLengthsAroundThem) {
+  const Scope scope = scope_of(tables_with("Tk=333 Tq=71 d=40 H=9"));
+  const Law& law = *find_law("cache_agrees_with_history");
+  std::map<int64_t, int> attended;
+  std::set<int64_t> at_once, d, heads;
+  for (int64_t n = 1; n <= 4 * kCases; ++n) {
+    const Case value = planned_case(law, 1, n, scope);
+    EXPECT_EQ(invalid_reason(value), "") << to_string(value);
+    for (const int64_t length : lengths_of(value)) ++attended[length];
+    for (const StoryCommand& command : value.story)
+      if (command.verb == StoryVerb::kStep) at_once.insert(command.count);
+    d.insert(value.shape.d);
+    heads.insert(value.shape.H);
+    EXPECT_LE(work_of(value.shape), int64_t{1} << 26) << to_string(value);
+  }
+  for (const int64_t length : {332, 333, 334, 666, 667})
+    EXPECT_GT(attended[length], 0) << length;
+  for (const int64_t tokens : {70, 71, 72})
+    EXPECT_EQ(at_once.count(tokens), 1u) << tokens;
+  EXPECT_EQ(d.count(40) + d.count(41) + heads.count(9) + heads.count(10), 4u);
+}
+
+TEST(Paths, LayersAreAsLong) {
+  const Scope scope = scope_of(tables_with("Tk=333 d=40"));
+  std::map<int64_t, int> tokens;
+  std::set<int64_t> d;
+  for (int64_t n = 1; n <= 4 * kCases; ++n) {
+    const Case value =
+        planned_case(*find_law("layer_agrees_with_oracle"), 1, n, scope);
+    EXPECT_EQ(invalid_reason(value), "") << to_string(value);
+    ++tokens[value.shape.Tq];
+    d.insert(value.shape.d);
+  }
+  for (const int64_t T : {332, 333, 334}) EXPECT_GT(tokens[T], 0) << T;
+  EXPECT_EQ(d.count(39) + d.count(40) + d.count(41), 3u);
+}
+
+// Wrong with 313 to 330 keys, which neither short nor long cases have: their
+// extents end at 300, and begin at 511.
+void scales_rest_of_part(Problem& problem) {
+  constexpr int64_t kFrom = 312, kPart = 18;
+  const int64_t rest = problem.shape.Tk - kFrom;
+  if (rest > 0 && rest <= kPart) problem.scale *= 2;
+}
+
+RunResult run_tables(const char* law, const char* paths, bool is_right) {
+  Spoil spoil;
+  if (!is_right) spoil.question = scales_rest_of_part;
+  spoil.layer_question = [is_right](LayerProblem& problem) {
+    if (!is_right && problem.shape.Tq > 312 && problem.shape.Tq < 331)
+      problem.scale *= 2;
+  };
+  return run_plan(
+      {tables_with(paths)},
+      [&](size_t) {
+        return Opened{std::make_unique<FakeTables>(spoil), ""};
+      },
+      options_for({law}, kCases));
+}
+
+TEST(Paths, AMistakeOfACacheOrALayerIsFoundWhereTheyAreDeclared) {
+  for (const char* law :
+       {"cache_agrees_with_history", "layer_agrees_with_oracle"}) {
+    EXPECT_TRUE(some_failed(run_tables(law, "Tk=312", false))) << law;
+    EXPECT_FALSE(some_failed(run_tables(law, "", false))) << law;
+    const RunResult right = run_tables(law, "Tk=312", true);
+    EXPECT_FALSE(some_failed(right)) << law;
+  }
+}
+
+// What no story can have is said, and the rest is counted.
+TEST(Paths, OfACacheAreCountedAndOwed) {
+  const KernelResult kernel =
+      run_tables("cache_agrees_with_history", "Tk=312 B=33", true).kernels[0];
+  ASSERT_EQ(kernel.drawn.size(), 1u);
+  EXPECT_TRUE(kernel.drawn[0].starts_with("around Tk=312 in KV caches "));
+  EXPECT_EQ(kernel.never_drawn,
+            std::vector<std::string>{"around B=33 in KV caches"});
+  EXPECT_EQ(run_tables("layer_agrees_with_oracle", "Tk=312", true)
+                .kernels[0]
+                .never_drawn,
+            std::vector<std::string>{});
 }
 
 TEST(Paths, OfAllKernelsAreDrawn) {

@@ -35,6 +35,11 @@ int64_t at_or_zero(const std::map<Key, int64_t>& counts, const Key& key) {
   return found == counts.end() ? 0 : found->second;
 }
 
+bool is_of_cache(Operation operation) {
+  return Operation::kCacheCreate <= operation &&
+         operation <= Operation::kCacheReadBack;
+}
+
 std::string storage_name(qkvet_dtype q, qkvet_dtype kv, qkvet_dtype o) {
   const auto types = {dtype_from_abi(q), dtype_from_abi(kv), dtype_from_abi(o)};
   if (std::find(types.begin(), types.end(), std::nullopt) != types.end())
@@ -62,7 +67,11 @@ void OptionUse::count(const KernelCall& call, const CallOutcome& outcome) {
       StorageTypes(call.q_dtype, call.kv_dtype, call.o_dtype))];
   ++layouts_[call.layout];
   if (call.page_size > 0) ++page_sizes_[call.page_size];
-  const Shape& s = call.shape;
+  // A step has its own tokens alone, and a story knows what they come behind.
+  if (!is_of_cache(call.operation)) count_extents(call.shape);
+}
+
+void OptionUse::count_extents(const Shape& s) {
   for (const auto& [axis, extent] : {std::pair{QKVET_AXIS_TQ, s.Tq},
                                      {QKVET_AXIS_TK, s.Tk},
                                      {QKVET_AXIS_D, s.d},
@@ -70,6 +79,17 @@ void OptionUse::count(const KernelCall& call, const CallOutcome& outcome) {
                                      {QKVET_AXIS_B, s.B},
                                      {QKVET_AXIS_H, s.H}})
     ++extents_[axis][extent];
+}
+
+void OptionUse::count_story(const Case& value) {
+  const StoryRules rules = {value.shape.B, value.capacity, false, value.cache};
+  for (const Snapshot& snapshot : play_story(value.story, rules)) {
+    if (!snapshot.illegal.empty() || snapshot.queries == 0) continue;
+    Shape step = value.shape;
+    step.Tq = snapshot.queries;
+    step.Tk = static_cast<int64_t>(snapshot.history.size());
+    count_extents(step);
+  }
 }
 
 int64_t OptionUse::near(const qkvet_path& path) const {
@@ -138,21 +158,45 @@ std::vector<OptionUse::Declared> OptionUse::declared(
     if (kernel.has_option(QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR))
       out.push_back({"pages of " + std::to_string(can.page_sizes[n]),
                      at_or_zero(page_sizes_, can.page_sizes[n])});
-  for (const qkvet_path& path : paths_of(can))
-    out.push_back({"around " + path_text(path), near(path), path.at - 1});
+  for (Declared& path : paths(kernel, "")) out.push_back(std::move(path));
   // Kernels are called on one device: kernel.device().
   if (std::popcount(can.devices) > 1) out.push_back({"a second device", 0});
   return out;
 }
 
-void OptionUse::tell(const KernelInfo& kernel, SizeClass largest,
-                     std::vector<std::string>& drawn,
-                     std::vector<std::string>& never_drawn) const {
-  for (const Declared& one : declared(kernel))
+std::vector<OptionUse::Declared> OptionUse::paths(
+    const KernelInfo& kernel, const std::string& where) const {
+  std::vector<Declared> out;
+  for (const qkvet_path& path : paths_of(kernel.capabilities))
+    out.push_back({"around " + path_text(path) + where, near(path),
+                   int64_t{path.at} - 1});
+  return out;
+}
+
+namespace {
+
+void tell_lines(const std::vector<OptionUse::Declared>& declared,
+                SizeClass largest, std::vector<std::string>& drawn,
+                std::vector<std::string>& never_drawn) {
+  for (const OptionUse::Declared& one : declared)
     if (one.answered > 0)
       drawn.push_back(one.what + " " + std::to_string(one.answered));
     else if (one.smallest_extent <= largest_extent(largest))
       never_drawn.push_back(one.what);
+}
+
+}  // namespace
+
+void OptionUse::tell(const KernelInfo& kernel, SizeClass largest,
+                     std::vector<std::string>& drawn,
+                     std::vector<std::string>& never_drawn) const {
+  tell_lines(declared(kernel), largest, drawn, never_drawn);
+}
+
+void OptionUse::tell_paths(const KernelInfo& kernel, const std::string& where,
+                           SizeClass largest, std::vector<std::string>& drawn,
+                           std::vector<std::string>& never_drawn) const {
+  tell_lines(paths(kernel, where), largest, drawn, never_drawn);
 }
 
 }  // namespace qkvet::properties

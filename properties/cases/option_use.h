@@ -20,6 +20,9 @@ class OptionUse {
  public:
   // One call that the kernel's declaration allows.
   void count(const KernelCall& call, const CallOutcome& outcome);
+  // The extents of the steps of a story that was answered: Tk is the length of
+  // the sequence, Tq how many of its tokens attend.
+  void count_story(const Case& value);
   void add(const OptionUse& other);
   // "lse: refused in 31 of 40 calls", option by option.
   std::vector<std::string> hollow() const;
@@ -38,10 +41,18 @@ class OptionUse {
   void tell(const KernelInfo& kernel, SizeClass largest,
             std::vector<std::string>& drawn,
             std::vector<std::string>& never_drawn) const;
+  // The same of its paths alone, for a kernel that is a cache or a layer and no
+  // attention: "around Tk=64 in caches 31".
+  void tell_paths(const KernelInfo& kernel, const std::string& where,
+                  SizeClass largest, std::vector<std::string>& drawn,
+                  std::vector<std::string>& never_drawn) const;
   // Answered calls at a path or next to it.
   int64_t near(const qkvet_path& path) const;
 
  private:
+  void count_extents(const Shape& shape);
+  std::vector<Declared> paths(const KernelInfo& kernel,
+                              const std::string& where) const;
   struct Use {
     int64_t asked = 0, refused = 0;
 

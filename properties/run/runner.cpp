@@ -268,6 +268,14 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
     PairCoverage& pairs = added_.at(works[i].first) != nullptr
                               ? lane.added[kernel]
                               : lane.pairs[kernel];
+    const bool answered =
+        std::all_of(outcomes.begin() + static_cast<ptrdiff_t>(from),
+                    outcomes.begin() + static_cast<ptrdiff_t>(from + count),
+                    [](const CallOutcome& one) {
+                      return one.status != CallStatus::kUnsupported;
+                    });
+    if (value.subject() == Subject::kCache && count > 0 && answered)
+      lane.uses[kernel].count_story(value);
     for (size_t call = from; call < from + count; ++call) {
       lane.uses[kernel].count(calls[call], outcomes[call]);
       if (computes && outcomes[call].status == CallStatus::kDone)
@@ -500,12 +508,21 @@ RunResult Runner::result() {
     OptionUse use;
     for (const Lane& lane : lanes_) use.add(lane.uses[k]);
     kernel.hollow = use.hollow();
-    // The other subjects have options of their own, which their laws name.
-    if (options_.laws[0]->domain.subject == Subject::kAttention) {
-      use.tell(kernel.kernel.judged.info, options_.scope.largest, kernel.drawn,
-               kernel.never_drawn);
+    // The other subjects have options of their own, which their laws name. Of a
+    // kernel that is attention and a cache, paths are those of attention.
+    const KernelInfo& info = kernel.kernel.judged.info;
+    const Subject subject = options_.laws[0]->domain.subject;
+    const bool is_attention = subject == Subject::kAttention;
+    const bool has_paths =
+        subject == Subject::kCache || subject == Subject::kLayer;
+    if (is_attention || (has_paths && !info.has_forward))
       for (const Hint& hint : kernels_[k].hints)
         kernel.near_hints.push_back(use.near(hint.path));
+    if (has_paths && !info.has_forward)
+      use.tell_paths(info, " in " + std::string(subject_row(subject).text),
+                     options_.scope.largest, kernel.drawn, kernel.never_drawn);
+    if (is_attention) {
+      use.tell(info, options_.scope.largest, kernel.drawn, kernel.never_drawn);
       const PairCoverage pairs = pairs_of(k);
       kernel.pairs = pairs.met(can_.empty() ? nullptr : &can_[k]);
       const PairCoverage planned = pairs_of_plan(k);
