@@ -207,11 +207,15 @@ TEST(Examples, KernelsOfTheEmulatorAreThoseOfNvcc) {
   const std::string nvcc = wish != nullptr ? wish : there;
   if (std::system((nvcc + " --version >/dev/null 2>&1").c_str()) != 0)
     GTEST_SKIP() << "no nvcc: neither $CUDACXX nor " << there;
-  const std::string compile =
-      nvcc + " -std=c++20 -x cu -c -o /dev/null -I" + QKVET_HEADERS + " " +
-      (kFolder / "simt_kernel.cpp").string() + " >/dev/null 2>&1";
-  EXPECT_EQ(std::system(compile.c_str()), 0) << compile;
-  EXPECT_NE(std::system((compile + " -DkThreads=").c_str()), 0);
+  ASSERT_EQ(run_qkvet("new of_template.cu").exit, 0);
+  for (const fs::path& source :
+       {kFolder / "simt_kernel.cpp", scratch() / "of_template.cu"}) {
+    const std::string compile = nvcc + " -std=c++17 -x cu -c -o /dev/null -I" +
+                                QKVET_HEADERS + " '" + source.string() +
+                                "' >/dev/null 2>&1";
+    EXPECT_EQ(std::system(compile.c_str()), 0) << compile;
+    EXPECT_NE(std::system((compile + " -DkThreads=").c_str()), 0);
+  }
 }
 
 // "NAME:LINE" of the only line of an example that has `text`.

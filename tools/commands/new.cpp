@@ -58,7 +58,7 @@ const Template* find_template(const NewOptions& options, std::string* error) {
   const std::string_view ending = template_ending(options.file);
   if (ending.empty()) {
     *error = options.file +
-             ": no template has this ending; allowed: .cpp .cc .cxx .c .rs";
+             ": no template has this ending; allowed: .cpp .cc .cxx .c .cu .rs";
     return nullptr;
   }
   const Template* other = nullptr;  // of the name that is wanted
@@ -121,12 +121,15 @@ ExitCode run(const NewOptions& options) {
 }
 
 void add_flags(Command& command, NewOptions& options) {
-  command.add_option("file", options.file, "Ends in .cpp, .cc, .cxx, .c or .rs")
+  command
+      .add_option("file", options.file,
+                  "Ends in .cpp, .cc, .cxx, .c, .cu or .rs")
       .required();
   command
       .add_option("-t,--template", options.kind,
                   "plain: a function over contiguous f32; abi: the whole ABI; "
-                  "cache: a KV cache; plan: planned once and run often; rust")
+                  "cache: a KV cache; plan: planned once and run often; rust; "
+                  "cuda: the ABI in CUDA")
       .type_name("NAME");
 }
 

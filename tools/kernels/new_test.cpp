@@ -14,8 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Enough for every law to find what is wrong below.
+// Enough for every law to find what is wrong below. Threads of an emulator are
+// dearer.
 constexpr const char* kCases = " --cases 800";
+constexpr const char* kCasesOfThreads = " --cases 200";
 
 struct Row {
   const char* file;
@@ -35,6 +37,7 @@ TEST_P(Templates, CompilesConformsAndFailsWhenItIsBroken) {
   const Row& row = GetParam();
   const fs::path file = scratch() / row.file;
   const bool rust = file.extension() == ".rs";
+  const bool threads = file.extension() == ".cu";
   if (rust && std::system("rustc --version >/dev/null 2>&1") != 0)
     GTEST_SKIP() << "rustc is not on this machine";
   const std::string quoted = "'" + std::string(row.file) + "'";
@@ -48,8 +51,9 @@ TEST_P(Templates, CompilesConformsAndFailsWhenItIsBroken) {
   ASSERT_EQ(stat(file.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0600, 0600U);
 
-  const std::string check =
-      "check " + quoted + kCases + (rust ? "" : " --cflags '-Wall -Wextra'");
+  const std::string check = "check " + quoted +
+                            (threads ? kCasesOfThreads : kCases) +
+                            (rust ? "" : " --cflags '-Wall -Wextra'");
   const Ran good = run_qkvet(check);
   EXPECT_EQ(good.exit, 0) << good.out << good.error;
   EXPECT_EQ(good.error, "") << "warnings";
@@ -75,6 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
             "i + 1"},
         Row{"stale_plan.cpp", " -t plan", "stale_plan/planned",
             "plan->items.swap(items)", "plan->items.size()"},
+        Row{"race.cu", "", "race/attention", "__syncthreads();  // the next",
+            "// the next"},
         Row{"oxide.rs", "", "oxide/attention", "dot * scale", "dot"}),
     [](const auto& test) {
       std::string name = test.param.file;
@@ -99,9 +105,9 @@ TEST(New, WhatCannotBeWrittenIsOneLineAndLeavesNothing) {
   expect_wrong_use(run_qkvet("new no/such/x.cpp", folder),
                    "no/such/x.cpp: the directory is not there");
   expect_wrong_use(run_qkvet("new x.txt", folder), "x.txt: no template");
-  expect_wrong_use(run_qkvet("new x", folder), ".cpp .cc .cxx .c .rs");
+  expect_wrong_use(run_qkvet("new x", folder), ".cpp .cc .cxx .c .cu .rs");
   expect_wrong_use(run_qkvet("new x.cpp -t abc", folder),
-                   "\"abc\"; allowed: plain, abi, cache, plan, rust");
+                   "\"abc\"; allowed: plain, abi, cache, plan, rust, cuda");
   expect_wrong_use(run_qkvet("new x.c -t abi", folder), "is for .cpp files");
   expect_wrong_use(run_qkvet("new x.cpp -t rust", folder), "is for .rs files");
   expect_wrong_use(run_qkvet("new", folder), "file is required");
