@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 
-#include "diagnosis/evidence/evidence.h"
 #include "diagnosis/evidence/nearby.h"
+#include "diagnosis/where/asked_cases.h"
 #include "diagnosis/where/fresh_cases.h"
 #include "diagnosis/where/nearest.h"
 #include "properties/conventions/domain.h"
@@ -21,7 +20,6 @@ constexpr int kPlanned = 36;             // cases that are asked first
 constexpr int kInPool = 200;             // and those to choose from
 constexpr size_t kMostWaiting = 1200;    // of variations and those
 constexpr int kMostQuestions = 130;
-constexpr int kFreshCases = 50;  // of which some are not taken
 constexpr int kMostTrials = 5;
 // Trials after which no sentence was right in four of five cases.
 constexpr int kMostHopeless = 2;
@@ -37,19 +35,6 @@ constexpr size_t kMostRivals = 40;
 // which few change nothing, one in so many.
 constexpr size_t kOfSameRivals = 3;
 constexpr size_t kShareOfSamples = 30;
-// Multiplications of all cases (work_of) after which nothing further is asked,
-// on every machine the same: of kernels that are emulated, ten seconds.
-constexpr int64_t kMostWorkInAll = 40'000'000;
-// A third of the time that calls may take is for what is looked for, and the
-// rest for fresh cases, without which what was found is worth nothing: who
-// crashes takes the first soon.
-constexpr double kPartsOfTime = 1.5;
-constexpr double kMostTimeToFind = 1.0 / 3;
-constexpr double kMostWorkToFind = 3.0 / 5;
-// Where less would be left, no sentence can be believed anyway.
-constexpr double kLeastToFind = 0.1;
-// Half of fresh cases should fail, and what fails may cost more.
-constexpr double kRoomForFresh = 1.2;
 // Planned cases that are asked whatever they cost.
 constexpr int kFewestPlanned = 10;
 
@@ -57,10 +42,7 @@ class WhereSearch {
  public:
   WhereSearch(const Failure& failure, const KernelUnderTest& kernel,
               Executor& executor, TimeUse& time)
-      : failure_(failure),
-        kernel_(kernel),
-        witness_(kernel.judged, kernel.index, executor, time,
-                 kMostWhereCases * kCallsOfCase, kPartsOfTime) {}
+      : failure_(failure), kernel_(kernel), cases_(kernel, executor, time) {}
 
   FailsWhere run() {
     FailsWhere out;
@@ -80,31 +62,31 @@ class WhereSearch {
   }
 
  private:
-  struct Asked {
-    Case value;
-    std::string text;
-  };
   struct Waiting {
     Case value;
     TermValues values;
     double work = 0;
   };
 
+  const Setting& setting() const { return cases_.setting(); }
+  const std::vector<Sample>& samples() const { return cases_.samples(); }
+
   void search(FailsWhere& out) {
     ask_first();
     int hopeless = 0;
     for (int trial = 0; trial < kMostTrials; ++trial) {
-      while (questions_ < kMostQuestions && has_room() && ask_next())
+      while (questions_ < kMostQuestions && cases_.has_room() && ask_next())
         ++questions_;
       const bool is_outdone = hold_against_fresh(trial, out);
       hopeless += 5 * out.fresh.right < 4 * out.fresh.all;
       if (hopeless == kMostHopeless) break;
-      if ((out.fresh.are_believable() && !is_outdone) || !has_room()) break;
+      if ((out.fresh.are_believable() && !is_outdone) || !cases_.has_room())
+        break;
       questions_ -= kMostQuestions / 4;
       rivals_.clear();
       fill_pool();
     }
-    out.setting = setting_;
+    out.setting = setting();
     finish(out);
   }
 
@@ -114,126 +96,32 @@ class WhereSearch {
     constexpr double kMostShare = 0.5;
     const bool is_nearly_right = 20 * out.fresh.right >= 17 * out.fresh.all;
     return is_nearly_right &&
-           failure_.law->domain.subject == Subject::kAttention && !stopped_ &&
-           share_of_work() < kMostShare &&
-           witness_.share_of_time() < kMostShare;
+           failure_.law->domain.subject == Subject::kAttention &&
+           !cases_.has_stopped() && cases_.share_of_work() < kMostShare &&
+           cases_.share_of_time() < kMostShare;
   }
 
   void begin_anew() {
-    forget();
-    most_cases_ = kMostWhereCases / 2;
-    verdicts_of_.clear();
+    before_ = cases_.setting();
+    cases_.begin_anew(kMostWhereCases / 2);
     bases_.clear();
     pool_.clear();
     in_pool_.clear();
     rivals_.clear();
     room_ = stale_ = 0;
     questions_ = drawn_ = 0;
-    before_ = setting_;
-  }
-
-  // --- asking
-
-  bool is_over() const {
-    return stopped_ || std::ssize(asked_) >= most_cases_ ||
-           witness_.calls_left() < kCallsOfCase || work_ >= kMostWorkInAll ||
-           witness_.is_too_slow();
-  }
-
-  // Whether enough is left, behind a further question, for fresh cases.
-  bool has_room() const {
-    return !is_over() && std::ssize(asked_) + kFreshCases < most_cases_ &&
-           witness_.calls_left() > kCallsOfCase * kFreshCases &&
-           is_left_for_fresh(share_of_work(), kMostWorkToFind) &&
-           is_left_for_fresh(witness_.share_of_time(), kMostTimeToFind);
-  }
-
-  double share_of_work() const {
-    return static_cast<double>(work_) / static_cast<double>(kMostWorkInAll);
-  }
-
-  // Whether, of what is limited, no more is used before a sentence is held
-  // against fresh cases than `most`, or less where as many of these as it takes
-  // to believe it cost more.
-  bool is_left_for_fresh(double used, double most) const {
-    if (asked_.empty()) return used < most;
-    const double of_one = used / static_cast<double>(asked_.size());
-    const double left = 1 - of_one * kFreshCases * kRoomForFresh;
-    return used < (left < kLeastToFind ? most : std::min(left, most));
-  }
-
-  // The case's verdict; nothing if there is none.
-  std::optional<bool> ask(const Case& value) {
-    const std::string text = to_string(value);
-    const auto [at, is_new] = verdicts_.try_emplace(text);
-    if (!is_new || is_over()) return at->second;
-    const auto evidence = answer_to(value, is_each_alone_);
-    if (evidence == nullptr) return std::nullopt;
-    // Of a story the work of one case is that of all its commands.
-    work_ += work_of(value) *
-             (value.story.empty() ? std::ssize(evidence->calls) : 1);
-    if (may_leave_damage(*evidence)) return ask_again_alone(value);
-    stopped_ |= witness_.has_hung_long();
-    if (evidence->is_empty_handed()) return std::nullopt;
-    at->second = evidence->failed();
-    asked_.push_back({value, text});
-    samples_.push_back({setting_->values(value), evidence->failed()});
-    return at->second;
-  }
-
-  std::unique_ptr<Evidence> answer_to(const Case& value, bool new_process) {
-    auto prepared = witness_.prepare(setting_->law(), value);
-    if (new_process && prepared != nullptr && !prepared->calls.empty())
-      prepared->calls[0].new_process = true;
-    return witness_.ask(std::move(prepared));
-  }
-
-  // A cache that ends its process has written where it must not, and may have
-  // done so before, in memory of its own: then later stories fail that are
-  // right by themselves.
-  bool may_leave_damage(const Evidence& evidence) const {
-    return !is_each_alone_ && !evidence.value().story.empty() &&
-           evidence.judgement.kind == FailureKind::kCrash && evidence.failed();
-  }
-
-  // Whether it is an earlier story that makes this one fail, of a cache that
-  // fails by itself as well.
-  bool fails_by_damage(const Case& value) {
-    if (is_each_alone_ || value.story.empty() || is_over()) return false;
-    const auto failed = [this](const Case& one) {
-      const auto evidence = answer_to(one, /*new_process=*/true);
-      return evidence != nullptr && evidence->failed();
-    };
-    return !failed(value) && failed(bases_.front());
-  }
-
-  // From now on each story has a process of its own, and so have those that
-  // were asked.
-  std::optional<bool> ask_again_alone(const Case& value) {
-    is_each_alone_ = true;
-    const std::vector<Asked> before = std::move(asked_);
-    forget();
-    for (auto& [sentence, verdicts] : verdicts_of_) verdicts = {};
-    for (const Asked& one : before)
-      if (has_room()) ask(one.value);
-    return ask(value);
-  }
-
-  void forget() {
-    asked_.clear();
-    samples_.clear();
-    verdicts_.clear();
   }
 
   // --- which law and data
 
   bool fails_in(const Setting& setting, const Case& value) {
-    setting_ = setting;
+    cases_.set_setting(setting);
     for (uint64_t more = 0; more < 2; ++more) {
       Case other = value;
       other.seed += more;
       const Case dressed = setting.dressed(other);
-      if (invalid_reason(dressed).empty() && ask(dressed).value_or(false)) {
+      if (invalid_reason(dressed).empty() &&
+          cases_.ask(dressed).value_or(false)) {
         bases_.push_back(dressed);
         return true;
       }
@@ -245,7 +133,7 @@ class WhereSearch {
     for (const FailingSetting& one : settings_of(failure_, kernel_)) {
       if (before_ && !has_other_data(one.setting)) continue;
       if (fails_in(one.setting, one.like)) return true;
-      forget();
+      cases_.forget();
     }
     return false;
   }
@@ -260,13 +148,14 @@ class WhereSearch {
   // --- what is asked before there is anything to tell apart
 
   void ask_first() {
-    for (int n = 1; n <= kPlanned && (n <= kFewestPlanned || has_room()); ++n) {
-      const Case planned = setting_->planned(kPlanSeed, n);
-      if (setting_->allows(planned)) ask(planned);
+    for (int n = 1; n <= kPlanned && (n <= kFewestPlanned || cases_.has_room());
+         ++n) {
+      const Case planned = setting().planned(kPlanSeed, n);
+      if (setting().allows(planned)) cases_.ask(planned);
     }
     for (const Case* other : {&failure_.smallest, &failure_.found}) {
-      const Case dressed = setting_->dressed(*other);
-      if (setting_->allows(dressed) && ask(dressed).value_or(false))
+      const Case dressed = setting().dressed(*other);
+      if (setting().allows(dressed) && cases_.ask(dressed).value_or(false))
         bases_.push_back(dressed);
     }
     ask_ladder(bases_.front());
@@ -275,7 +164,7 @@ class WhereSearch {
 
   // Each extent far below and above what it is, and one option fewer.
   void ask_ladder(const Case& base) {
-    const TermValues values = setting_->values(base);
+    const TermValues values = setting().values(base);
     for (size_t n = 0; n < vocabulary().size(); ++n) {
       const Term& term = vocabulary()[n];
       if (term.kind != Term::Kind::kNumber) continue;
@@ -295,43 +184,43 @@ class WhereSearch {
   }
 
   void ask_if_allowed(const Case& other) {
-    if (!invalid_reason(other).empty() || !has_room()) return;
-    const Case dressed = setting_->dressed(other);
-    if (setting_->allows(dressed)) ask(dressed);
+    if (!invalid_reason(other).empty() || !cases_.has_room()) return;
+    const Case dressed = setting().dressed(other);
+    if (setting().allows(dressed)) cases_.ask(dressed);
   }
 
   // --- cases to choose from
 
   void put_in_pool(const Case& value) {
     if (!invalid_reason(value).empty()) return;
-    const Case dressed = setting_->dressed(value);
-    if (pool_.size() >= room_ || !setting_->allows(dressed)) return;
+    const Case dressed = setting().dressed(value);
+    if (pool_.size() >= room_ || !setting().allows(dressed)) return;
     const std::string text = to_string(dressed);
-    if (verdicts_.count(text) > 0 || !in_pool_.insert(text).second) return;
-    pool_.push_back({dressed, setting_->values(dressed),
+    if (cases_.is_asked(dressed) || !in_pool_.insert(text).second) return;
+    pool_.push_back({dressed, setting().values(dressed),
                      static_cast<double>(work_of(dressed))});
   }
 
   // Failing cases, those that the sentence has wrong first, then the small.
   std::vector<Case> varied_cases() const {
     std::vector<Case> out = bases_;
-    for (auto n = samples_.size(); n-- > 0;)
-      if (samples_[n].failed && out.size() < kMostVaried)
-        out.push_back(asked_[n].value);
-    for (auto n = samples_.size(); n-- > 0;)
-      if (!samples_[n].failed && out.size() < kMostVaried + 1)
-        out.push_back(asked_[n].value);
+    for (auto n = samples().size(); n-- > 0;)
+      if (samples()[n].failed && out.size() < kMostVaried)
+        out.push_back(cases_.asked()[n].value);
+    for (auto n = samples().size(); n-- > 0;)
+      if (!samples()[n].failed && out.size() < kMostVaried + 1)
+        out.push_back(cases_.asked()[n].value);
     return out;
   }
 
   void fill_pool() {
     room_ = pool_.size() + kMostWaiting;
     for (int n = 1; n <= kInPool; ++n)
-      put_in_pool(setting_->planned(kPlanSeed, kPlanned + ++drawn_));
+      put_in_pool(setting().planned(kPlanSeed, kPlanned + ++drawn_));
     for (const Case& base : varied_cases()) {
-      for (const Case& other : variations(base, *setting_)) put_in_pool(other);
+      for (const Case& other : variations(base, setting())) put_in_pool(other);
       for (int n = 1; n <= kPlanned; ++n) {
-        const Case planned = setting_->planned(kPlanSeed, drawn_ - n);
+        const Case planned = setting().planned(kPlanSeed, drawn_ - n);
         put_in_pool(with_extents_of(base, planned));
         put_in_pool(with_extents_of(planned, base));
       }
@@ -341,7 +230,7 @@ class WhereSearch {
   bool ask_waiting(size_t n) {
     const Waiting waiting = std::move(pool_[n]);
     pool_.erase(pool_.begin() + static_cast<ptrdiff_t>(n));
-    ask(waiting.value);
+    cases_.ask(waiting.value);
     return true;
   }
 
@@ -349,13 +238,13 @@ class WhereSearch {
 
   bool ask_next() {
     const size_t of_same =
-        std::max(kOfSameRivals, samples_.size() / kShareOfSamples);
-    if (rivals_.empty() || samples_.size() >= stale_ + of_same) {
-      rivals_ = simplest_hypotheses(samples_, kMostRivals);
-      stale_ = samples_.size();
+        std::max(kOfSameRivals, samples().size() / kShareOfSamples);
+    if (rivals_.empty() || samples().size() >= stale_ + of_same) {
+      rivals_ = simplest_hypotheses(samples(), kMostRivals);
+      stale_ = samples().size();
     }
     if (ask_between_rivals() || ask_at_edge() || ask_for_support()) return true;
-    const bool all = samples_.size() == stale_;
+    const bool all = samples().size() == stale_;
     rivals_.clear();
     return !all && ask_next();
   }
@@ -393,7 +282,7 @@ class WhereSearch {
       if (!at_least && atom.relation != Atom::Relation::kAtMost) continue;
       const int64_t inside = at_least ? 1 : -1;
       std::optional<int64_t> in, out;
-      for (const Sample& sample : samples_) {
+      for (const Sample& sample : samples()) {
         if (!all_hold(best, sample.values, i)) continue;
         const int64_t value = sample.values[atom.term];
         auto& side = atom.holds(sample.values) ? in : out;
@@ -419,19 +308,20 @@ class WhereSearch {
   bool ask_with(const Hypothesis& best, size_t at, int64_t to) {
     const size_t term = best.atoms[at].term;
     int looks = 0;
-    for (size_t n = samples_.size(); n-- > 0 && looks < 12;) {
-      if (!all_hold(best, samples_[n].values, at)) continue;
+    for (size_t n = samples().size(); n-- > 0 && looks < 12;) {
+      if (!all_hold(best, samples()[n].values, at)) continue;
       ++looks;
-      const auto other = with_term(asked_[n].value, vocabulary()[term], to);
+      const auto other =
+          with_term(cases_.asked()[n].value, vocabulary()[term], to);
       if (!other || !invalid_reason(*other).empty()) continue;
-      const Case dressed = setting_->dressed(*other);
-      if (!setting_->allows(dressed)) continue;
-      const TermValues values = setting_->values(dressed);
+      const Case dressed = setting().dressed(*other);
+      if (!setting().allows(dressed)) continue;
+      const TermValues values = setting().values(dressed);
       if (values[term] != to || !all_hold(best, values, at)) continue;
-      if (verdicts_.count(to_string(dressed)) > 0) continue;
-      if (ask(dressed).has_value()) return true;
+      if (cases_.is_asked(dressed)) continue;
+      if (cases_.ask(dressed).has_value()) return true;
       // They may have been asked again, each alone.
-      n = std::min(n, samples_.size());
+      n = std::min(n, samples().size());
     }
     return false;
   }
@@ -447,7 +337,7 @@ class WhereSearch {
     };
     for (size_t i = 0; i <= best.atoms.size(); ++i) {
       const auto has = std::count_if(
-          samples_.begin(), samples_.end(),
+          samples().begin(), samples().end(),
           [&](const Sample& one) { return is_wanted(one.values, i); });
       if (has >= (i == best.atoms.size() ? kEnoughFailing : kEnoughLacking))
         continue;
@@ -459,17 +349,10 @@ class WhereSearch {
 
   // --- what came out
 
-  std::vector<Case> failing_cases() const {
-    std::vector<Case> out;
-    for (size_t n = 0; n < samples_.size(); ++n)
-      if (samples_[n].failed) out.push_back(asked_[n].value);
-    return out;
-  }
-
   void ask_fresh(const Hypothesis& best, int batch, int count,
                  FreshVerdicts& fresh) {
     const std::vector<Case> cases =
-        fresh_cases(best, *setting_, failing_cases(),
+        fresh_cases(best, setting(), cases_.failing(),
                     kFreshSeed + static_cast<uint64_t>(batch), count);
     // They come failing first and passing last. Of a kernel that keeps what an
     // earlier call left each would follow its like, and be as predicted; so
@@ -477,12 +360,13 @@ class WhereSearch {
     for (size_t n = 0; n < cases.size(); ++n) {
       const Case& value =
           n % 2 == 0 ? cases[n / 2] : cases[cases.size() - 1 - n / 2];
-      if (verdicts_.count(to_string(value)) > 0) continue;
-      const bool predicted = best.predicts_failure(setting_->values(value));
-      const auto failed = ask(value);
+      if (cases_.is_asked(value)) continue;
+      const bool predicted = best.predicts_failure(setting().values(value));
+      const auto failed = cases_.ask(value);
       if (!failed) continue;
-      if (*failed && !predicted && fails_by_damage(value)) {
-        ask_again_alone(value);
+      if (*failed && !predicted &&
+          cases_.fails_by_damage(value, bases_.front())) {
+        cases_.ask_again_alone(value);
         return;
       }
       ++fresh.all;
@@ -494,19 +378,19 @@ class WhereSearch {
   // Holds the best sentence against fresh cases, and says whether those that
   // it missed lead to another one.
   bool hold_against_fresh(int trial, FailsWhere& out) {
-    const Hypothesis best = simplest_hypotheses(samples_, 1)[0];
-    const bool were_alone = is_each_alone_;
+    const Hypothesis best = simplest_hypotheses(samples(), 1)[0];
+    const bool were_alone = cases_.is_each_alone();
     const auto make_room = [this](const Atom& atom) {
       if (vocabulary()[atom.term].kind == Term::Kind::kNumber &&
           atom.modulus == 0)
-        setting_->make_room_for(atom.number);
+        cases_.setting().make_room_for(atom.number);
     };
     for (const Atom& atom : best.atoms)
       if (atom.is_compound())
         for (const Atom& part : atom.parts) make_room(part);
       else
         make_room(atom);
-    FreshVerdicts& fresh = verdicts_of_[best.formula()];
+    FreshVerdicts& fresh = cases_.verdicts_of(best.formula());
     ask_fresh(best, 3 * trial, kFreshCases, fresh);
     // Of so few cases a sentence may miss more than it deserves, or fewer: all
     // fifty may be right of one that is wrong in every twentieth.
@@ -519,7 +403,7 @@ class WhereSearch {
       is_outdone = is_another_better(best, fresh);
     }
     // What was said before was of answers that are no longer believed.
-    if (were_alone != is_each_alone_) out = FailsWhere();
+    if (were_alone != cases_.is_each_alone()) out = FailsWhere();
     if (best.formula() == out.hypothesis.formula() ||
         fresh.are_better_than(out.fresh)) {
       out.hypothesis = best;
@@ -531,7 +415,7 @@ class WhereSearch {
   bool is_another_better(const Hypothesis& best,
                          const FreshVerdicts& fresh) const {
     return fresh.right < fresh.all &&
-           simplest_hypotheses(samples_, 1)[0].formula() != best.formula();
+           simplest_hypotheses(samples(), 1)[0].formula() != best.formula();
   }
 
   // The last case that passes beside the first that fails, for each number.
@@ -547,39 +431,31 @@ class WhereSearch {
 
   void finish(FailsWhere& out) {
     ask_beside_edges(out.hypothesis);
-    for (const Sample& sample : samples_)
+    for (const Sample& sample : samples())
       ++(sample.failed ? out.failing : out.passing);
-    out.calls = witness_.calls_made();
-    if (stopped_) {
+    out.calls = cases_.calls_made();
+    if (cases_.has_stopped()) {
       out.left_out = "a case hung, and nothing was asked after it";
-    } else if (is_over() || (!out.is_known() && !has_room())) {
+    } else if (cases_.is_over() || (!out.is_known() && !cases_.has_room())) {
       out.left_out = "it was asked no further, for time or calls were spent";
     }
     std::vector<std::string> texts;
-    for (const Asked& one : asked_) texts.push_back(one.text);
-    find_nearest(texts, samples_, out);
+    for (const AskedCases::Asked& one : cases_.asked())
+      texts.push_back(one.text);
+    find_nearest(texts, samples(), out);
   }
 
   const Failure& failure_;
   const KernelUnderTest& kernel_;
-  Witness witness_;
-  std::optional<Setting> setting_, before_;  // and that of a search before
-  std::map<std::string, std::optional<bool>> verdicts_;
-  std::vector<Asked> asked_;     // and in the same order
-  std::vector<Sample> samples_;  // what came of it
+  AskedCases cases_;
+  std::optional<Setting> before_;  // that of a search before
   std::vector<Case> bases_;
   std::vector<Waiting> pool_;
   size_t room_ = 0;  // as many cases as the pool may have
   std::set<std::string> in_pool_;
   std::vector<Hypothesis> rivals_;
-  // By sentence: one that comes back answers for all that it was held against.
-  std::map<std::string, FreshVerdicts> verdicts_of_;
   size_t stale_ = 0;  // samples that the rivals were made of
   int questions_ = 0, drawn_ = 0;
-  int64_t work_ = 0;
-  bool stopped_ = false;
-  int most_cases_ = kMostWhereCases;
-  bool is_each_alone_ = false;  // in a process of its own
 };
 
 }  // namespace

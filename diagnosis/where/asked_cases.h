@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cases that a search for a sentence asks, under one law and on one kind of
+// data: their verdicts, and whether calls, work and time are left for more.
+#ifndef QKVET_DIAGNOSIS_WHERE_ASKED_CASES_H_
+#define QKVET_DIAGNOSIS_WHERE_ASKED_CASES_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diagnosis/evidence/evidence.h"
+#include "diagnosis/where/fails_where.h"
+#include "diagnosis/where/setting.h"
+
+namespace qkvet::diagnosis {
+
+// Cases of a sentence that it is held against; some of them are not taken.
+inline constexpr int kFreshCases = 50;
+
+class AskedCases {
+ public:
+  // All must outlive this.
+  AskedCases(const KernelUnderTest& kernel, Executor& executor, TimeUse& time);
+
+  struct Asked {
+    Case value;
+    std::string text;
+  };
+
+  // The setting of all further cases; what was asked stays.
+  void set_setting(const Setting& setting) { setting_ = setting; }
+  Setting& setting() { return *setting_; }
+  const Setting& setting() const { return *setting_; }
+
+  // The case's verdict; nothing if there is none.
+  std::optional<bool> ask(const Case& value);
+  bool is_asked(const Case& value) const {
+    return verdicts_.count(to_string(value)) > 0;
+  }
+  // Whether it is an earlier story that makes this one fail, of a cache that
+  // fails by `failing` alone as well.
+  bool fails_by_damage(const Case& value, const Case& failing);
+  // From now on each story has a process of its own, and so have those that
+  // were asked: they are asked once more, and then this one.
+  std::optional<bool> ask_again_alone(const Case& value);
+  bool is_each_alone() const { return is_each_alone_; }
+
+  // Nothing that was asked is known any longer.
+  void forget();
+  // The same, and of sentences; no more than this many cases from now on.
+  void begin_anew(int most_cases);
+
+  const std::vector<Asked>& asked() const { return asked_; }
+  // What came of them, in the same order.
+  const std::vector<Sample>& samples() const { return samples_; }
+  std::vector<Case> failing() const;
+  // By its formula: a sentence that comes back answers for all that it was held
+  // against.
+  FreshVerdicts& verdicts_of(const std::string& formula) {
+    return verdicts_of_[formula];
+  }
+
+  bool has_stopped() const { return stopped_; }  // for something hung
+  bool is_over() const;
+  // Whether enough is left, behind a further question, for fresh cases.
+  bool has_room() const;
+  double share_of_work() const;
+  double share_of_time() const { return witness_.share_of_time(); }
+  int calls_made() const { return witness_.calls_made(); }
+
+ private:
+  bool is_left_for_fresh(double used, double most) const;
+  std::unique_ptr<Evidence> answer_to(const Case& value, bool new_process);
+  bool may_leave_damage(const Evidence& evidence) const;
+
+  Witness witness_;
+  std::optional<Setting> setting_;
+  std::map<std::string, std::optional<bool>> verdicts_;
+  std::vector<Asked> asked_;
+  std::vector<Sample> samples_;
+  std::map<std::string, FreshVerdicts> verdicts_of_;
+  int64_t work_ = 0;
+  bool stopped_ = false;
+  int most_cases_ = kMostWhereCases;
+  bool is_each_alone_ = false;  // in a process of its own
+};
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_WHERE_ASKED_CASES_H_
