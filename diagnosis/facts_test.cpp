@@ -134,6 +134,44 @@ TEST(Facts, WhatACacheReadsBackIsSaid) {
   }
 }
 
+// What a command does to another sequence is seen where that is read at once;
+// who copies wrongly changes none.
+TEST(Facts, WhatACommandDoesToAnotherSequenceIsSaid) {
+  const struct {
+    const char* fault;
+    const char* text;
+  } rows[] = {
+      {"cache_evict_writes_shared_page",
+       "evicting from one sequence changes tokens of another that shares some "
+       "with it"},
+      {"cache_shared_page_not_copied",
+       "appending to one sequence changes tokens of another that shares some "
+       "with it"},
+      {"cache_evict_keys_only", nullptr}};
+  const Opened opened = open_for_test(QKVET_FAULTY);
+  ASSERT_NE(opened.executor, nullptr) << opened.error;
+  int looked = 0;
+  for (const KernelUnderTest& kernel : kernels_for_test(*opened.executor))
+    for (const auto& row : rows) {
+      if (kernel.judged.info.name != std::string("faulty/") + row.fault)
+        continue;
+      ++looked;
+      const std::vector<Failure> failures = failures_for_test(
+          kernel, [](size_t) { return open_for_test(QKVET_FAULTY); },
+          {find_law("cache_agrees_with_history")}, 4000);
+      ASSERT_FALSE(failures.empty()) << row.fault;
+      TimeUse time;
+      const std::string text = look_what_it_is_instead(failures[0], {}, kernel,
+                                                       *opened.executor, time)
+                                   .stored.text;
+      if (row.text != nullptr)
+        EXPECT_EQ(text, row.text) << row.fault;
+      else
+        EXPECT_EQ(text.find("one sequence"), std::string::npos) << text;
+    }
+  EXPECT_EQ(looked, 3);
+}
+
 // Two things in turn have nothing in common; what is stored is right where the
 // attention over it is not; and a false fact is scored badly.
 TEST(Facts, WhatNoCacheReadsBackIsNotSaid) {

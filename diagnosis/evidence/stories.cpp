@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnosis/evidence/stories.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
 
@@ -66,6 +69,48 @@ std::optional<Case> with_queries_behind(const Case& value, Story story) {
   const size_t commands = story.size();
   if (!all.empty()) add_queries(all.back(), value.shape.B, &story);
   if (story.size() == commands) return std::nullopt;
+  return with_story(value, std::move(story));
+}
+
+void HeldTokens::play(const Snapshot& snapshot) {
+  const StoryCommand& command = snapshot.command;
+  if (command.verb == StoryVerb::kAttend) return;
+  brought_.insert(snapshot.history.begin(), snapshot.history.end());
+  const std::vector<Holdings> were = held_;
+  for (size_t s = 0; s < held_.size(); ++s) {
+    const auto is = [s](int64_t sequence) {
+      return std::cmp_equal(s, sequence);
+    };
+    if (command.verb == StoryVerb::kReorder)
+      held_[s].become(were[static_cast<size_t>(command.parents[s] - 'a')].now);
+    else if (is(command.verb == StoryVerb::kFork ? command.count
+                                                 : command.sequence))
+      held_[s].become(snapshot.history);
+  }
+}
+
+bool HeldTokens::are_sharing(int64_t one, int64_t other) const {
+  const auto holds = [&](const Token& token) {
+    const Holdings& held = of(one);
+    return std::ranges::count(held.now, token) > 0 ||
+           std::ranges::count(held.before, token) > 0;
+  };
+  return std::ranges::any_of(of(other).now, holds);
+}
+
+Case with_queries_of_sharers(const Case& value) {
+  Story story;
+  HeldTokens held(value.shape.B);
+  for (const Snapshot& one : played(value, value.story)) {
+    story.push_back(one.command);
+    if (!one.illegal.empty()) continue;
+    held.play(one);
+    const bool is_copy = one.command.verb == StoryVerb::kFork;
+    const int64_t of = is_copy ? one.command.count : one.command.sequence;
+    for (int64_t s = 0; s < value.shape.B; ++s)
+      if (s != of && held.are_sharing(of, s))
+        story.push_back({StoryVerb::kAttend, s, 1});
+  }
   return with_story(value, std::move(story));
 }
 

@@ -4,6 +4,9 @@
 #define QKVET_DIAGNOSIS_EVIDENCE_STORIES_H_
 
 #include <optional>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "diagnosis/evidence/evidence.h"
 
@@ -25,6 +28,43 @@ Case with_queries_behind_all(const Case& value);
 // The same behind the last command of `story` alone. Nothing: none of them
 // holds any.
 std::optional<Case> with_queries_behind(const Case& value, Story story);
+
+// What a sequence holds, held in front of the last command that changed it, and
+// ever held.
+struct Holdings {
+  std::vector<Token> now, before;
+  std::set<Token> ever;
+
+  void become(const std::vector<Token>& tokens) {
+    before = std::exchange(now, tokens);
+    ever.insert(tokens.begin(), tokens.end());
+  }
+};
+
+// Those of every sequence, and all tokens that the cache was given.
+class HeldTokens {
+ public:
+  explicit HeldTokens(int64_t sequences)
+      : held_(static_cast<size_t>(sequences)) {}
+
+  void play(const Snapshot& snapshot);
+  // Whether two sequences hold the same token, or held it in front of the last
+  // command to one of them.
+  bool are_sharing(int64_t one, int64_t other) const;
+  const Holdings& of(int64_t sequence) const {
+    return held_[static_cast<size_t>(sequence)];
+  }
+  const std::set<Token>& brought() const { return brought_; }
+
+ private:
+  std::vector<Holdings> held_;
+  std::set<Token> brought_;
+};
+
+// The story with a query, behind every command, of each sequence that shares
+// tokens with the one that it was to: what a command does to others is seen
+// at once.
+Case with_queries_of_sharers(const Case& value);
 
 }  // namespace qkvet::diagnosis
 

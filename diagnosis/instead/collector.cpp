@@ -83,8 +83,9 @@ void Collector::ask_of_storage(const Case& value) {
       witness_.calls_left() < kCallsLeftToAnswers)
     return;
   ++asked_of_storage_;
-  auto evidence = witness_.prepare(*find_law("cache_stores_what_it_is_given"),
-                                   with_own_tokens(value));
+  auto evidence =
+      witness_.prepare(*find_law("cache_stores_what_it_is_given"),
+                       with_queries_of_sharers(with_own_tokens(value)));
   if (evidence != nullptr && !evidence->calls.empty())
     evidence->calls[0].new_process = true;
   evidence = witness_.ask(std::move(evidence));

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
-#include <utility>
+#include <iterator>
+#include <string_view>
 
+#include "diagnosis/evidence/stories.h"
 #include "properties/calls/story_calls.h"
 #include "properties/calls/story_storage.h"
 #include "properties/judging/compare.h"
@@ -84,61 +85,99 @@ Facts facts_of_calls(const Evidence& evidence, const JudgedKernel& kernel) {
 
 namespace {
 
-// What a sequence holds, held in front of the last command, and ever held.
-struct Holdings {
-  std::vector<Token> now, before;
-  std::set<Token> ever;
-
-  void become(const std::vector<Token>& tokens) {
-    before = std::exchange(now, tokens);
-    ever.insert(tokens.begin(), tokens.end());
-  }
+// A command, and a sequence that is read back wrongly behind it.
+struct Behind {
+  const Snapshot* command = nullptr;  // null: several may have done it
+  bool is_to_it = false;              // to this sequence
+  bool shares = false;  // with another, which the command is to, tokens
 };
 
-// Those of every sequence, and all tokens that the cache was given.
-class HeldTokens {
+// The commands since each sequence was read back rightly.
+class CommandsSinceRead {
  public:
-  explicit HeldTokens(int64_t sequences)
-      : held_(static_cast<size_t>(sequences)) {}
+  explicit CommandsSinceRead(int64_t sequences)
+      : since_(static_cast<size_t>(sequences)) {}
 
+  // It must outlive this.
   void play(const Snapshot& snapshot) {
-    const StoryCommand& command = snapshot.command;
-    brought_.insert(snapshot.history.begin(), snapshot.history.end());
-    const std::vector<Holdings> were = held_;
-    for (size_t s = 0; s < held_.size(); ++s) {
-      const auto is = [s](int64_t sequence) {
-        return std::cmp_equal(s, sequence);
-      };
-      if (command.verb == StoryVerb::kReorder)
-        held_[s].become(
-            were[static_cast<size_t>(command.parents[s] - 'a')].now);
-      else if (is(command.verb == StoryVerb::kFork ? command.count
-                                                   : command.sequence))
-        held_[s].become(snapshot.history);
-    }
+    if (snapshot.command.verb == StoryVerb::kAttend) return;
+    for (std::vector<const Snapshot*>& one : since_) one.push_back(&snapshot);
   }
-
-  const Holdings& of(int64_t sequence) const {
-    return held_[static_cast<size_t>(sequence)];
+  void is_right(int64_t sequence) {
+    since_[static_cast<size_t>(sequence)].clear();
   }
-  const std::set<Token>& brought() const { return brought_; }
+  Behind behind(int64_t sequence, const HeldTokens& held) const {
+    const auto& since = since_[static_cast<size_t>(sequence)];
+    if (since.size() != 1) return {};
+    const StoryCommand& command = since[0]->command;
+    const bool is_fork = command.verb == StoryVerb::kFork;
+    const int64_t of = is_fork ? command.count : command.sequence;
+    const bool is_to_it = of == sequence || command.verb == StoryVerb::kReorder;
+    return {since[0], is_to_it, !is_to_it && held.are_sharing(of, sequence)};
+  }
 
  private:
-  std::vector<Holdings> held_;
-  std::set<Token> brought_;
+  std::vector<std::vector<const Snapshot*>> since_;
 };
+
+std::string_view doing(StoryVerb verb) {
+  switch (verb) {
+    case StoryVerb::kAppend:
+    case StoryVerb::kStep:
+      return "appending to";
+    case StoryVerb::kTruncate:
+      return "truncating";
+    case StoryVerb::kEvict:
+      return "evicting from";
+    case StoryVerb::kReset:
+      return "a reset of";
+    case StoryVerb::kFork:
+      return "a fork of";
+    default:
+      return "a reorder of";
+  }
+}
+
+// Whose tokens are wrong behind which command, the most particular in front.
+// `of_old`: none of them is one that it brought.
+Facts facts_of_command(const Behind& behind, bool of_old) {
+  if (behind.command == nullptr) return {};
+  const StoryVerb verb = behind.command->command.verb;
+  const std::string does(doing(verb));
+  Facts facts;
+  if (behind.is_to_it) {
+    if (!of_old) return facts;
+    if (verb == StoryVerb::kFork)
+      facts.emplace_back("the copy of a fork holds other tokens");
+    else
+      facts.push_back(does + " a sequence changes tokens that it held before");
+    return facts;
+  }
+  for (const std::string& who :
+       {does + " one sequence", std::string("a command to one sequence")}) {
+    const std::string what = who + " changes tokens of another";
+    if (behind.shares) facts.push_back(what + " that shares some with it");
+    facts.push_back(what);
+  }
+  return facts;
+}
+
+constexpr const char* kOfNone = "what no token was given";
+constexpr const char* kOfNoneOfIts = "those of no token of the sequence";
 
 // Where the rows of a story's tokens lie in its inputs, and those of what was
 // read back.
 class ReadBack {
  public:
   ReadBack(const Case& value, const Inputs& own, const Snapshot& snapshot,
-           const CallOutcome& read, const HeldTokens& held)
+           const CallOutcome& read, const HeldTokens& held,
+           const Behind& behind)
       : s_(value.shape),
         own_(own),
         history_(snapshot.history),
         held_(held.of(snapshot.command.sequence)),
         brought_(held.brought()),
+        behind_(behind),
         k_(as_doubles(read.stage_k, Dtype::kF32)),
         v_(as_doubles(read.stage_v, Dtype::kF32)) {}
 
@@ -152,13 +191,14 @@ class ReadBack {
   // none is wrong.
   std::optional<Facts> facts() const {
     std::optional<Facts> common;
-    bool of_keys = false, of_values = false;
+    bool of_keys = false, of_values = false, of_new = false;
     for (const bool keys : {true, false})
       for (int64_t h = 0; h < s_.Hkv; ++h)
         for (int64_t t = 0; t < tokens(); ++t) {
           const Token right = history_[static_cast<size_t>(t)];
           if (holds(keys, h, t, h, right)) continue;
           (keys ? of_keys : of_values) = true;
+          of_new |= is_new(right);
           const Facts here = said_of(keys, h, t);
           if (!common) common = here;
           std::erase_if(*common, [&](const std::string& one) {
@@ -170,13 +210,30 @@ class ReadBack {
     const std::string which = of_keys && of_values ? "keys and values"
                               : of_keys            ? "keys"
                                                    : "values";
-    for (const std::string& one : *common)
+    Facts commands = facts_of_command(behind_, !of_new);
+    for (const std::string& one : *common) {
+      // That a command changes another sequence says more than with what, and
+      // these two say less than anything.
+      if (!behind_.is_to_it || one == kOfNone || one == kOfNoneOfIts)
+        out.insert(out.end(), std::make_move_iterator(commands.begin()),
+                   std::make_move_iterator(commands.end())),
+            commands.clear();
       out.push_back("the wrong " + which + " that are read back are " + one);
+    }
+    out.insert(out.end(), commands.begin(), commands.end());
     return out;
   }
 
  private:
   int64_t tokens() const { return std::ssize(history_); }
+
+  // Whether the command in front brought it.
+  bool is_new(const Token& token) const {
+    const Snapshot* one = behind_.command;
+    return one != nullptr && token.sequence == one->command.sequence &&
+           token.tag >= one->first_new &&
+           token.tag < one->first_new + one->new_tokens;
+  }
 
   const double* stored(bool keys, int64_t h, int64_t t) const {
     const int64_t width = keys ? s_.d : s_.dv;
@@ -243,8 +300,8 @@ class ReadBack {
     const double* row = stored(keys, h, t);
     const double* end = row + (keys ? s_.d : s_.dv);
     say(std::all_of(row, end, [](double x) { return x == 0; }), "zeros");
-    say(!of_own && !of_other && !of_head, "what no token was given");
-    say(!of_own, "those of no token of the sequence");
+    say(!of_own && !of_other && !of_head, kOfNone);
+    say(!of_own, kOfNoneOfIts);
     return said;
   }
 
@@ -253,6 +310,7 @@ class ReadBack {
   const std::vector<Token>& history_;
   const Holdings& held_;
   const std::set<Token>& brought_;
+  const Behind& behind_;
   std::vector<double> k_, v_;
 };
 
@@ -268,6 +326,7 @@ std::optional<Facts> facts_of_storage(const Evidence& evidence,
   const Inputs& own = evidence.work->own_inputs();
   const Plan plan = evidence.law->plan(value, kernel.info);
   HeldTokens held(value.shape.B);
+  CommandsSinceRead since(value.shape.B);
   for (size_t n = 0; n < evidence.outcomes.size(); ++n) {
     const PlannedCall& planned = plan.calls[n];
     if (!planned.snapshot || !planned.snapshot->illegal.empty() ||
@@ -275,13 +334,17 @@ std::optional<Facts> facts_of_storage(const Evidence& evidence,
       continue;
     if (planned.operation != Operation::kCacheReadBack) {
       held.play(*planned.snapshot);
+      since.play(*planned.snapshot);
       continue;
     }
     if (evidence.outcomes[n].status != CallStatus::kDone) return std::nullopt;
+    const int64_t sequence = planned.snapshot->command.sequence;
+    const Behind behind = since.behind(sequence, held);
     const ReadBack read(value, own, *planned.snapshot, evidence.outcomes[n],
-                        held);
+                        held, behind);
     if (!read.is_known()) return std::nullopt;
     if (auto facts = read.facts()) return facts;
+    since.is_right(sequence);
   }
   return std::nullopt;
 }
