@@ -96,7 +96,17 @@ const char* stage_name(Stage stage) {
                                     "attention",
                                     "y",
                                     "merge_weights",
-                                    "merge_maximum"};
+                                    "merge_maximum",
+                                    "recomputed_weights",
+                                    "d_weights",
+                                    "delta",
+                                    "d_scores",
+                                    "dq",
+                                    "dk",
+                                    "dv",
+                                    "sum_of_heads",
+                                    "dbias",
+                                    "dsink"};
   return kNames[static_cast<size_t>(stage)];
 }
 
@@ -125,7 +135,20 @@ const char* stage_text(Stage stage) {
       "the attention between the projections (q, k and v are right)",
       "the projection of the output (the heads are right)",
       "the weights of the states (right where all states are alike)",
-      "the maximum of the states' lse (right where none of them is large)"};
+      "the maximum of the states' lse (right where none of them is large)",
+      "the weights, recomputed from q, k and lse",
+      "dP = dO V^T",
+      "delta, the sum of dO o over a row",
+      "dS = P (dP - delta), its scale, and the slope of the cap",
+      "dq = scale dS K (dS is right)",
+      "dk = scale dS^T Q (dS is right)",
+      "dv = P^T dO (P is right)",
+      "which query heads dk and dv are added up over (right where each has "
+      "keys "
+      "of its own, or where there is one)",
+      "the gradient of the bias, which is dS (dq and dk are right)",
+      "the gradient of the sink, -delta times its weight (all others are "
+      "right)"};
   return kTexts[static_cast<size_t>(stage)];
 }
 

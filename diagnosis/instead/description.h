@@ -37,7 +37,18 @@ enum class Stage : uint8_t {
   kProjectOut,
   // Of merges, whose lse is kLse.
   kMergeWeights,
-  kMergeMaximum
+  kMergeMaximum,
+  // Of gradients; which keys a row sees is kKeys.
+  kGradientWeights,  // P, computed once more
+  kGradientDP,
+  kGradientDelta,
+  kGradientScores,  // dS of these
+  kGradientDQ,
+  kGradientDK,
+  kGradientDV,
+  kGradientHeads,  // what dk and dv add up over
+  kGradientDBias,
+  kGradientDSink
 };
 // "scores": what JSON calls it; "" for kUnknown.
 const char* stage_name(Stage stage);

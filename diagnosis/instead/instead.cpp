@@ -473,9 +473,9 @@ bool Instead::is_description() const {
 }
 
 std::string Instead::stage_sentence() const {
-  if (!gradients.empty())
-    return fmt::format("{}, in {} failing cases", gradients, cases);
-  return stage_text(stage);
+  if (gradients.empty()) return stage_text(stage);
+  return fmt::format("{}, in {} failing cases{}{}", gradients, cases,
+                     stage == Stage::kUnknown ? "" : ": ", stage_text(stage));
 }
 
 }  // namespace qkvet::diagnosis

@@ -107,6 +107,7 @@ class StageProbes {
     if (without_scores_.are_all_right()) {
       if (of_ones_.are_all_wrong()) return Stage::kSoftmax;
       if (!of_ones_.are_all_right()) return Stage::kUnknown;
+      if (are_in_tiles()) return Stage::kSoftmax;
       // Means of what each row sees are no answers of another row.
       if (of_other_scores_ && lse_ == Beside::kWrong) return Stage::kScores;
       // Rows that answer for each other are right where all scores are equal,
@@ -164,6 +165,17 @@ class StageProbes {
     return has_heads && flagged > 1;
   }
 
+  // Sums that are rescaled wrongly from tile to tile leave means, of weights
+  // that are in proportion within each tile.
+  bool are_in_tiles() {
+    constexpr int64_t kFewestKeys = 12;
+    const bool are_long =
+        std::all_of(asked_.begin(), asked_.end(), [](const WrongAnswer* one) {
+          return one->value().shape.Tk >= kFewestKeys;
+        });
+    return are_long && are_rescaled_by_tiles(with_weights().answers);
+  }
+
   // One of lse and weights is right and the other is not: a sum that is right
   // and not divided by, or the other way round.
   Stage behind_the_sum() const {
@@ -173,6 +185,8 @@ class StageProbes {
   // All that is known in front of the product with V is right.
   Stage behind_the_weights() {
     if (of_ones_.are_all_right()) return Stage::kValues;
+    // No sum that is right, and positive, turns a sign.
+    if (are_turned()) return Stage::kValues;
     // A row that is all right times a factor may lack its division, or be
     // stored so.
     const Probe shown = with_weights();
@@ -181,6 +195,16 @@ class StageProbes {
                        RowOfWeights::kOneMissing
                ? Stage::kValues
                : Stage::kUnknown;
+  }
+
+  bool are_turned() const {
+    return std::all_of(
+        asked_.begin(), asked_.end(), [](const WrongAnswer* one) {
+          const WrongOutput& o = *one->find(TensorName::kO);
+          return std::all_of(o.wrong.begin(), o.wrong.end(), [&](size_t n) {
+            return is_near(o.actual[n], -o.right[n], o.bound[n], o.dtype);
+          });
+        });
   }
 
   Probe with_weights() {

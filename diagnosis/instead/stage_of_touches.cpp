@@ -44,18 +44,30 @@ Stage stage_of_tensor(TensorName tensor) {
 
 enum class End : uint8_t { kUnknown, kRight, kWrong, kDead };
 
-End end_with_widths(Case value, int64_t d, int64_t dv, Witness& witness) {
-  value.shape.d = d;
-  value.shape.dv = dv;
-  value.set.clear();
+using ChangeOfCall = void (*)(KernelCall& call);
+
+End end_of(
+    const Case& value, Witness& witness,
+    ChangeOfCall change = [](KernelCall&) {}) {
   if (!invalid_reason(value).empty()) return End::kUnknown;
-  const auto evidence =
-      witness.ask(agreement_about(Subject::kAttention), value);
+  auto evidence = witness.prepare(agreement_about(Subject::kAttention), value);
   if (evidence == nullptr) return End::kUnknown;
+  for (KernelCall& call : evidence->calls) change(call);
+  evidence = witness.ask(std::move(evidence));
+  if (evidence == nullptr || evidence->is_empty_handed()) return End::kUnknown;
   if (!evidence->failed()) return End::kRight;
   return evidence->judgement.kind == FailureKind::kCrash ? End::kDead
                                                          : End::kWrong;
 }
+
+End end_with_widths(Case value, int64_t d, int64_t dv, Witness& witness) {
+  value.shape.d = d;
+  value.shape.dv = dv;
+  value.set.clear();
+  return end_of(value, witness);
+}
+
+constexpr size_t kMostAsked = 5;
 
 // Where nobody knows which tensor was gone beyond: who dies by the width of
 // queries and keys, and not by that of values, takes scores.
@@ -63,7 +75,6 @@ Stage stage_of_widths(const std::vector<Touch>& touches, Witness& witness) {
   const uint64_t options = witness.kernel().info.capabilities.options;
   if ((options & QKVET_OPTION_VALUE_WIDTH) == 0) return Stage::kUnknown;
   constexpr int64_t kWide = 5;  // no multiple of any lanes
-  constexpr size_t kMostAsked = 5;
   size_t asked = 0;
   for (const Touch& touch : touches) {
     if (touch.value.subject() != Subject::kAttention || asked == kMostAsked)
@@ -78,13 +89,104 @@ Stage stage_of_widths(const std::vector<Touch>& touches, Witness& witness) {
   return asked >= kFewestTouches ? Stage::kScores : Stage::kUnknown;
 }
 
+// What is returned beside o is stored by itself: who ends with it alone stores
+// it wrongly.
+Stage stage_of_returns(const std::vector<Touch>& touches, Witness& witness) {
+  struct Return {
+    uint64_t option;
+    Stage stage;
+    ChangeOfCall leave_out;
+  };
+  static constexpr Return kReturns[] = {
+      {QKVET_OPTION_LSE, Stage::kLse,
+       [](KernelCall& call) { call.want_lse = false; }},
+      {QKVET_OPTION_WEIGHTS, Stage::kOutput,
+       [](KernelCall& call) { call.want_weights = false; }}};
+  for (const Return& one : kReturns) {
+    if ((witness.kernel().info.capabilities.options & one.option) == 0)
+      continue;
+    size_t right = 0;
+    for (const Touch& touch : touches) {
+      if (touch.value.subject() != Subject::kAttention || right == kMostAsked)
+        continue;
+      const End end = end_of(touch.value, witness, one.leave_out);
+      if (end == End::kUnknown) continue;
+      if (end != End::kRight) {
+        right = 0;
+        break;
+      }
+      // What may end or not is no matter of what is asked for.
+      if (end_of(touch.value, witness) != End::kDead) continue;
+      ++right;
+    }
+    if (right >= kFewestTouches) return one.stage;
+  }
+  return Stage::kUnknown;
+}
+
+// What ends with an option and is right without; with another one in its place
+// it is right as well, so that it is not any option that does it.
+Stage stage_of_options(const std::vector<Touch>& touches, Witness& witness) {
+  struct Option {
+    Stage stage;
+    bool (*has)(const Case& value);
+    void (*drop)(Case& value);
+  };
+  static constexpr Option kOptions[] = {
+      {Stage::kKeys,
+       [](const Case& c) { return c.mask.kind != MaskKind::kNone; },
+       [](Case& c) { c.mask = {}; }},
+      {Stage::kKeys, [](const Case& c) { return c.window.has_value(); },
+       [](Case& c) { c.window.reset(); }},
+      {Stage::kBias, [](const Case& c) { return c.score_bias.has_value(); },
+       [](Case& c) { c.score_bias.reset(); }},
+      {Stage::kBias, [](const Case& c) { return c.slopes.has_value(); },
+       [](Case& c) { c.slopes.reset(), c.member_slopes = false; }},
+      {Stage::kScores, [](const Case& c) { return c.softcap > 0; },
+       [](Case& c) { c.softcap = 0; }},
+      {Stage::kSoftmax, [](const Case& c) { return c.sink.has_value(); },
+       [](Case& c) { c.sink.reset(); }}};
+  const uint64_t known = witness.kernel().info.capabilities.options;
+  for (const Option& option : kOptions) {
+    size_t right = 0;
+    for (const Touch& touch : touches) {
+      if (touch.value.subject() != Subject::kAttention ||
+          !option.has(touch.value)) {
+        right = 0;
+        break;
+      }
+      if (right == kMostAsked) continue;
+      Case value = touch.value;
+      value.set.clear();
+      option.drop(value);
+      if (option.stage != Stage::kBias && (known & QKVET_OPTION_BIAS) != 0)
+        value.score_bias = make_recipe(RecipeKind::kZero);
+      else if ((known & QKVET_OPTION_SOFTCAP) != 0 && value.softcap <= 0)
+        value.softcap = 1;
+      const End end = end_of(value, witness);
+      if (end == End::kUnknown) continue;
+      if (end != End::kRight) {
+        right = 0;
+        break;
+      }
+      ++right;
+    }
+    if (right >= kFewestTouches) return option.stage;
+  }
+  return Stage::kUnknown;
+}
+
 }  // namespace
 
 Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness) {
   if (touches.size() < kFewestTouches) return Stage::kUnknown;
   if (std::none_of(touches.begin(), touches.end(),
-                   [](const Touch& one) { return one.tensor.has_value(); }))
-    return stage_of_widths(touches, witness);
+                   [](const Touch& one) { return one.tensor.has_value(); })) {
+    for (const auto ask : {stage_of_widths, stage_of_returns, stage_of_options})
+      if (const Stage stage = ask(touches, witness); stage != Stage::kUnknown)
+        return stage;
+    return Stage::kUnknown;
+  }
   std::optional<Stage> stage;
   for (const Touch& touch : touches) {
     const Stage here =

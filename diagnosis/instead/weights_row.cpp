@@ -140,4 +140,60 @@ bool are_keys_of_score_zero(const std::vector<WrongAnswer>& of_ones,
   return telling >= kFewest;
 }
 
+namespace {
+
+// A row of factors, key by key; 1 is a single one for all.
+struct RunsOfFactors {
+  int keys = 0, runs = 0;
+};
+
+RunsOfFactors runs_of(const WrongAnswer& answer, const WrongOutput& o,
+                      int64_t row) {
+  const Shape& s = answer.value().shape;
+  RunsOfFactors out;
+  double first = 0;
+  int length = 0;
+  for (int64_t j = 0; j < s.Tk; ++j) {
+    const auto at = static_cast<size_t>(row * o.extents[3] + j);
+    const double weight = o.right[at];
+    if (!std::isfinite(o.actual[at])) return {};
+    if (weight <= kClearlyThere * o.bound[at]) continue;
+    const double factor = o.actual[at] / weight;
+    const double unsure = 4 * o.bound[at] / weight + kSameShare * first;
+    if (length == 0 || std::fabs(factor - first) > unsure) {
+      length = 0;
+      ++out.runs;
+      first = factor;
+    }
+    ++length;
+    ++out.keys;
+  }
+  return out;
+}
+
+}  // namespace
+
+bool are_rescaled_by_tiles(const std::vector<WrongAnswer>& shown) {
+  constexpr int kFewestInTile = 4;
+  constexpr int kFewestRows = 6;
+  int rescaled = 0;
+  for (const WrongAnswer& answer : shown) {
+    const WrongOutput* o = answer.find(TensorName::kO);
+    if (o == nullptr) return false;
+    int64_t last = -1;
+    for (const size_t n : o->wrong) {
+      const int64_t row = static_cast<int64_t>(n) / o->extents[3];
+      if (row == last) continue;
+      last = row;
+      const RunsOfFactors runs = runs_of(answer, *o, row);
+      if (runs.runs == 0) return false;
+      if (runs.keys < 3 * kFewestInTile) continue;
+      // A last tile may have fewer keys than one that is whole.
+      if (runs.runs < 2 || runs.keys < kFewestInTile * runs.runs) return false;
+      rescaled += runs.runs > 1;
+    }
+  }
+  return rescaled >= kFewestRows;
+}
+
 }  // namespace qkvet::diagnosis

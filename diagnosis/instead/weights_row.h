@@ -30,6 +30,11 @@ RowOfWeights said_of_rows(const std::vector<WrongAnswer>& answers,
 bool are_keys_of_score_zero(const std::vector<WrongAnswer>& of_ones,
                             bool lse_in_base2);
 
+// Of outputs of one-hot values: whether the weights of some keys in a row, one
+// behind the other, are all the same factor too large, and others are another
+// one: rescaled as they were added up, tile by tile.
+bool are_rescaled_by_tiles(const std::vector<WrongAnswer>& shown);
+
 }  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_INSTEAD_WEIGHTS_ROW_H_

@@ -281,6 +281,13 @@ Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
                              TimeUse& time, int* calls) {
   const Subject subject = failure.law->domain.subject;
   const bool is_story = subject == Subject::kCache;
+  if (subject == Subject::kBackward) {
+    Witness witness(kernel.judged, kernel.index, executor, time,
+                    kMostStageCalls);
+    const Stage stage = stage_of_gradients(failure, where, kernel, witness);
+    *calls += witness.calls_made();
+    return stage;
+  }
   if (!is_story && subject != Subject::kAttention) return Stage::kUnknown;
   // Dropout has probes of its own, and empty rows are no matter of a stage.
   if (failure.smallest.dropout) return Stage::kUnknown;

@@ -21,8 +21,12 @@ Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
                              const KernelUnderTest& kernel, Executor& executor,
                              TimeUse& time, int* calls);
 
-// --- for further_stage.cpp: dead_stories.cpp
+// --- for further_stage.cpp
 
+// gradient_stage.cpp: of gradients.
+Stage stage_of_gradients(const Failure& failure, const FailsWhere& where,
+                         const KernelUnderTest& kernel, Witness& witness);
+// dead_stories.cpp
 // Of a cache whose stories end without an answer.
 Stage stage_of_dead_stories(const Failure& failure, const FailsWhere& where,
                             const KernelUnderTest& kernel, Witness& witness);
