@@ -16,8 +16,8 @@ constexpr uint64_t kInsteadSeed = 0x494E;  // any: every diagnosis asks the same
 // Multiplications (work_of) of one case.
 constexpr int64_t kMostWorkOfCase = 300'000;
 // Stories that are read back, and what they may cost.
-constexpr int kMostOfStorage = 20;
-constexpr size_t kEnoughOfStorage = 5;
+constexpr int kMostOfStorage = 28;
+constexpr size_t kEnoughOfStorage = 8;
 constexpr int kCallsLeftToAnswers = 60;
 
 // What a case's answer is right or wrong by. Of dropout agreement says nothing.

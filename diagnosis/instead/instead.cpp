@@ -26,6 +26,8 @@ constexpr int kMoreOfCheap = 3;
 constexpr int kFewBeside = 8;
 // Cases that end in a call, of which so many need no further one.
 constexpr int kEnoughAlone = 10;
+// The same of what is read back, which is more than how a call ends.
+constexpr int kEnoughStoredAlone = 6;
 
 int calls_of(Subject subject) {
   return subject == Subject::kCache ? kCallsOfStory : 1;
@@ -278,6 +280,8 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
   ask_fresh(failure, where, seed, kMostFurtherAsked * times, collector);
   if (collector.ends().empty() && instead.end.cases < kEnoughAlone)
     instead.end.text.clear();
+  if (collector.stored().empty() && instead.stored.cases < kEnoughStoredAlone)
+    instead.stored.text.clear();
   drop_untrue(collector.ends(), instead.end);
   drop_untrue(collector.stored(), instead.stored);
   for (WrongAnswer& answer : collector.take()) {

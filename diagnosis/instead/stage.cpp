@@ -117,8 +117,10 @@ class StageProbes {
                  ? Stage::kScores
                  : Stage::kUnknown;
     }
-    const Stage stage = by_weights();
-    return stage == Stage::kUnknown ? by_options() : stage;
+    if (const Stage stage = by_weights(); stage != Stage::kUnknown)
+      return stage;
+    if (const Stage stage = by_sums(); stage != Stage::kUnknown) return stage;
+    return by_options();
   }
 
   Beside beside(TensorName name) const {
@@ -251,6 +253,36 @@ class StageProbes {
     return Stage::kUnknown;
   }
 
+  // Each row is the right one divided by another sum, of which lse is made as
+  // well. Whatever is added to all scores of a row leaves such a row as it is,
+  // or, beside a sink, has another lse.
+  Stage by_sums() const {
+    constexpr size_t kFewestRows = 6;
+    const bool in_base2 =
+        witness_.kernel().info.dialect.lse_base == QKVET_LSE_BASE2;
+    size_t rows = 0;
+    for (const WrongAnswer* answer : asked_) {
+      const WrongOutput& o = *answer->find(TensorName::kO);
+      const WrongOutput* lse = answer->find(TensorName::kLse);
+      if (lse == nullptr) return Stage::kUnknown;
+      const auto width = static_cast<size_t>(o.extents[3]);
+      size_t last = o.right.size();
+      for (const size_t n : o.wrong) {
+        const size_t row = n / width;
+        const double apart = lse->right[row] - lse->actual[row];
+        const double factor = in_base2 ? std::exp2(apart) : std::exp(apart);
+        if (!std::isfinite(factor) ||
+            !is_near(o.actual[n], o.right[n] * factor, 4 * o.bound[n], o.dtype))
+          return Stage::kUnknown;
+        constexpr double kFar = 0.05;
+        rows += row != last && std::fabs(factor - 1) > kFar;
+        last = row;
+      }
+    }
+    if (rows < kFewestRows) return Stage::kUnknown;
+    return has_keys_of_score_zero() ? Stage::kKeys : Stage::kSoftmax;
+  }
+
   bool has_keys_of_score_zero() const {
     const qkvet_dialect& dialect = witness_.kernel().info.dialect;
     return are_keys_of_score_zero(of_ones_.answers,
@@ -267,13 +299,19 @@ class StageProbes {
     });
   }
 
-  // Weights of other scores, wrong with q = 0 as well.
+  // Weights of other scores, wrong with q = 0 as well: a bias makes them so,
+  // or, where there is none, what stands where scores should.
   Stage of_other_scores() {
-    const auto is_biased = [](const Case& value) {
-      return value.score_bias || value.slopes;
+    const auto is_biased = [](const WrongAnswer* answer) {
+      return answer->value().score_bias || answer->value().slopes;
     };
-    for (const WrongAnswer* answer : asked_)
-      if (!is_biased(answer->value())) return Stage::kUnknown;
+    if (std::none_of(asked_.begin(), asked_.end(), is_biased))
+      return lse_ != Beside::kWrong || !of_ones_.are_all_right()
+                 ? Stage::kUnknown
+             : are_in_tiles() ? Stage::kSoftmax
+                              : Stage::kScores;
+    if (!std::all_of(asked_.begin(), asked_.end(), is_biased))
+      return Stage::kUnknown;
     return with([](Case value) {
              drop_biases(value);
              return value;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace qkvet::diagnosis {
 namespace {
@@ -146,9 +147,12 @@ namespace {
 struct RunsOfFactors {
   int keys = 0, runs = 0;
 };
+// Half storage tells a weight of many by a few bounds.
+constexpr double kKnown = 8;
 
-RunsOfFactors runs_of(const WrongAnswer& answer, const WrongOutput& o,
-                      int64_t row) {
+// Nothing: not all are numbers.
+std::optional<RunsOfFactors> runs_of(const WrongAnswer& answer,
+                                     const WrongOutput& o, int64_t row) {
   const Shape& s = answer.value().shape;
   RunsOfFactors out;
   double first = 0;
@@ -156,8 +160,8 @@ RunsOfFactors runs_of(const WrongAnswer& answer, const WrongOutput& o,
   for (int64_t j = 0; j < s.Tk; ++j) {
     const auto at = static_cast<size_t>(row * o.extents[3] + j);
     const double weight = o.right[at];
-    if (!std::isfinite(o.actual[at])) return {};
-    if (weight <= kClearlyThere * o.bound[at]) continue;
+    if (!std::isfinite(o.actual[at])) return std::nullopt;
+    if (weight <= kKnown * o.bound[at]) continue;
     const double factor = o.actual[at] / weight;
     const double unsure = 4 * o.bound[at] / weight + kSameShare * first;
     if (length == 0 || std::fabs(factor - first) > unsure) {
@@ -185,12 +189,12 @@ bool are_rescaled_by_tiles(const std::vector<WrongAnswer>& shown) {
       const int64_t row = static_cast<int64_t>(n) / o->extents[3];
       if (row == last) continue;
       last = row;
-      const RunsOfFactors runs = runs_of(answer, *o, row);
-      if (runs.runs == 0) return false;
-      if (runs.keys < 3 * kFewestInTile) continue;
+      const auto runs = runs_of(answer, *o, row);
+      if (!runs) return false;
+      if (runs->keys < 3 * kFewestInTile) continue;
       // A last tile may have fewer keys than one that is whole.
-      if (runs.runs < 2 || runs.keys < kFewestInTile * runs.runs) return false;
-      rescaled += runs.runs > 1;
+      if (runs->keys < kFewestInTile * runs->runs) return false;
+      rescaled += runs->runs > 1;
     }
   }
   return rescaled >= kFewestRows;

@@ -312,7 +312,43 @@ constexpr Phrase kMade[] = {
      "and tokens were taken away"},
     {"commands(new > 0 && disturbed > 0)",
      "tokens come to a sequence after one changed that shared its tokens",
-     "no tokens come to a sequence after one changed that shared its tokens"}};
+     "no tokens come to a sequence after one changed that shared its tokens"},
+    // Of pages as textbooks have them: what a query needs them to do.
+    {"commands(pages.copied_for_appended)",
+     "a query needs shared pages of 4 to be copied before tokens are appended",
+     "no query needs shared pages of 4 to be copied before tokens are "
+     "appended"},
+    {"commands(pages.copied_for_evicted)",
+     "a query needs shared pages of 4 to be copied before tokens in them move",
+     "no query needs shared pages of 4 to be copied before tokens in them "
+     "move"},
+    {"commands(pages.kept_until_last)",
+     "a query needs pages of 4 to be kept until the last sequence gives them "
+     "back",
+     "no query needs pages of 4 to be kept until the last sequence gives them "
+     "back"},
+    {"commands(pages.known_as_shared)",
+     "a query needs shared pages of 4 to be known as shared",
+     "no query needs shared pages of 4 to be known as shared"},
+    {"commands(new > 0 && pages.copied > 0)",
+     "tokens come to a shared page of 4, which is copied",
+     "no tokens come to a shared page of 4"},
+    {"commands(verb == evict && pages.copied > 0)",
+     "a token is evicted from a shared page of 4, or one in front of it",
+     "no token is evicted from a shared page of 4, or one in front of it"},
+    {"commands(pages.taken > 1 && pages.made > 0)",
+     "a command takes several pages of 4, more than are free",
+     "no command takes several pages of 4, more than are free"},
+    {"commands(pages.taken > pages.made)",
+     "a page of 4 that was given back is taken again",
+     "no page of 4 that was given back is taken again"},
+    {"commands((verb == truncate || verb == evict || verb == reset) && "
+     "(before + 3) / 4 == (held + 3) / 4)",
+     "tokens are taken away and no page of 4 with them",
+     "wherever tokens are taken away, a page of 4 is as well"},
+    {"commands(verb == evict && held > first + 3 - first % 4)",
+     "a token moves to the last slot of a page of 4",
+     "no token moves to the last slot of a page of 4"}};
 
 }  // namespace
 

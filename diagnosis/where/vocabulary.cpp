@@ -77,6 +77,11 @@ int64_t most_held(const Situation& situation) {
   return most_of_commands(situation,
                           [](const CommandAt& at) { return at.held; });
 }
+int64_t most_asked(const Situation& situation) {
+  return most_of_commands(situation, [](const CommandAt& at) {
+    return at.snapshot.queries > 0 ? at.held : 0;
+  });
+}
 int64_t most_new(const Situation& situation) {
   return most_of_commands(
       situation, [](const CommandAt& at) { return at.snapshot.new_tokens; });
@@ -123,6 +128,12 @@ constexpr Counted kCounted[] = {
      most_held,
      {"commands(held >= #)", "a sequence has # tokens or more", ""},
      {"!commands(held >= #)", "no sequence has # tokens or more", ""}},
+    {"most asked",
+     most_asked,
+     {"commands(queries > 0 && held >= #)", "a query comes to # tokens or more",
+      ""},
+     {"!commands(queries > 0 && held >= #)",
+      "no query comes to # tokens or more", ""}},
     {"most new",
      most_new,
      {"commands(new >= #)", "# tokens or more come at once", ""},

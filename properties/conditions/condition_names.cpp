@@ -121,6 +121,11 @@ std::pair<int64_t, int64_t> ends_of_seen(At at) {
 FieldFacts facts(At at) { return at.situation->facts_of(at.b, at.row); }
 
 // Commands in front of this one that say this.
+template <PageCare kCare>
+int64_t needs(At at) {
+  return int64_t{at.command->needs_care[static_cast<size_t>(kCare)]};
+}
+
 template <StoryVerb verb>
 int64_t after(At at) {
   int64_t count = 0;
@@ -320,6 +325,16 @@ constexpr ConditionName kNames[] = {
     {"held", In::kCommand, [](At at) { return at.command->held; }},
     {"shared", In::kCommand, [](At at) { return at.command->shared; }},
     {"disturbed", In::kCommand, [](At at) { return at.command->disturbed; }},
+    {"pages.taken", In::kCommand, [](At at) { return at.command->pages.all; }},
+    {"pages.copied", In::kCommand,
+     [](At at) { return at.command->pages.copies; }},
+    {"pages.made", In::kCommand, [](At at) { return at.command->pages.made; }},
+    {"pages.copied_for_appended", In::kCommand,
+     needs<PageCare::kCopyForAppended>},
+    {"pages.copied_for_evicted", In::kCommand,
+     needs<PageCare::kCopyForEvicted>},
+    {"pages.kept_until_last", In::kCommand, needs<PageCare::kKeepUntilLast>},
+    {"pages.known_as_shared", In::kCommand, needs<PageCare::kKnowSharing>},
     {"after.truncate", In::kCommand, after<StoryVerb::kTruncate>},
     {"after.evict", In::kCommand, after<StoryVerb::kEvict>},
     {"after.reset", In::kCommand, after<StoryVerb::kReset>},

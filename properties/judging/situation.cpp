@@ -84,6 +84,11 @@ class TokensOfSequences {
 std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots) {
   std::vector<CommandAt> commands;
   TokensOfSequences tokens;
+  std::array<PagesOfStory, kPageCares> pages = {
+      PagesOfStory(PageCare::kNone), PagesOfStory(PageCare::kCopyForAppended),
+      PagesOfStory(PageCare::kCopyForEvicted),
+      PagesOfStory(PageCare::kKeepUntilLast),
+      PagesOfStory(PageCare::kKnowSharing)};
   std::vector<int64_t> lengths;
   const auto length = [](const std::vector<int64_t>& all, int64_t sequence) {
     const auto s = static_cast<size_t>(sequence);
@@ -91,9 +96,16 @@ std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots) {
   };
   for (const Snapshot& snapshot : snapshots) {
     const int64_t sequence = snapshot.command.sequence;
-    commands.push_back({snapshot, length(lengths, sequence),
+    commands.push_back({snapshot,
+                        length(lengths, sequence),
                         length(snapshot.lengths, sequence),
-                        tokens.shared(sequence), tokens.disturbed(sequence)});
+                        tokens.shared(sequence),
+                        tokens.disturbed(sequence),
+                        {},
+                        {}});
+    for (size_t care = 0; care < kPageCares; ++care)
+      commands.back().needs_care[care] = pages[care].play(snapshot);
+    commands.back().pages = pages[0].taken();
     lengths = snapshot.lengths;
     tokens.play(snapshot);
   }

@@ -5,11 +5,13 @@
 #ifndef QKVET_PROPERTIES_JUDGING_SITUATION_H_
 #define QKVET_PROPERTIES_JUDGING_SITUATION_H_
 
+#include <array>
 #include <optional>
 #include <vector>
 
 #include "properties/judging/field_facts.h"
 #include "properties/judging/law.h"
+#include "properties/judging/pages_of_story.h"
 #include "properties/judging/visibility.h"
 
 namespace qkvet::properties {
@@ -26,6 +28,10 @@ struct CommandAt {
   // Since it was last empty, how many commands have changed a sequence that
   // shared some of its tokens then.
   int64_t disturbed = 0;
+  // Whether its queries would meet other tokens if a cache in pages of 4 did
+  // not take this care.
+  std::array<bool, kPageCares> needs_care{};
+  PagesOfStory::Taken pages;  // that such a cache takes for it
 };
 
 class Situation {
