@@ -26,8 +26,9 @@ constexpr int kMoreOfCheap = 3;
 constexpr int kFewBeside = 8;
 // Cases that end in a call, of which so many need no further one.
 constexpr int kEnoughAlone = 10;
-// The same of what is read back, which is more than how a call ends.
-constexpr int kEnoughStoredAlone = 6;
+// What is read back differs more than how a call ends: so many further answers
+// have to say the same.
+constexpr size_t kFewestStoredFurther = 4;
 
 int calls_of(Subject subject) {
   return subject == Subject::kCache ? kCallsOfStory : 1;
@@ -280,7 +281,7 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
   ask_fresh(failure, where, seed, kMostFurtherAsked * times, collector);
   if (collector.ends().empty() && instead.end.cases < kEnoughAlone)
     instead.end.text.clear();
-  if (collector.stored().empty() && instead.stored.cases < kEnoughStoredAlone)
+  if (collector.stored().size() < kFewestStoredFurther)
     instead.stored.text.clear();
   drop_untrue(collector.ends(), instead.end);
   drop_untrue(collector.stored(), instead.stored);

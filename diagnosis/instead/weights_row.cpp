@@ -180,7 +180,9 @@ std::optional<RunsOfFactors> runs_of(const WrongAnswer& answer,
 bool are_rescaled_by_tiles(const std::vector<WrongAnswer>& shown) {
   constexpr int kFewestInTile = 4;
   constexpr int kFewestRows = 6;
-  int rescaled = 0;
+  // Of rows that say something; rounding breaks some tiles up.
+  constexpr double kMost = 0.75;
+  int rescaled = 0, telling = 0;
   for (const WrongAnswer& answer : shown) {
     const WrongOutput* o = answer.find(TensorName::kO);
     if (o == nullptr) return false;
@@ -190,14 +192,13 @@ bool are_rescaled_by_tiles(const std::vector<WrongAnswer>& shown) {
       if (row == last) continue;
       last = row;
       const auto runs = runs_of(answer, *o, row);
-      if (!runs) return false;
-      if (runs->keys < 3 * kFewestInTile) continue;
+      if (!runs || runs->keys < 3 * kFewestInTile) continue;
+      ++telling;
       // A last tile may have fewer keys than one that is whole.
-      if (runs->keys < kFewestInTile * runs->runs) return false;
-      rescaled += runs->runs > 1;
+      rescaled += runs->runs > 1 && runs->keys >= kFewestInTile * runs->runs;
     }
   }
-  return rescaled >= kFewestRows;
+  return rescaled >= kFewestRows && rescaled >= kMost * telling;
 }
 
 }  // namespace qkvet::diagnosis

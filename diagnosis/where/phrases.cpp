@@ -327,9 +327,20 @@ constexpr Phrase kMade[] = {
      "back",
      "no query needs pages of 4 to be kept until the last sequence gives them "
      "back"},
-    {"commands(pages.known_as_shared)",
-     "a query needs shared pages of 4 to be known as shared",
-     "no query needs shared pages of 4 to be known as shared"},
+    {"commands(pages.copy_stored)",
+     "a query needs the copy of a shared page of 4 in the place of the page",
+     "no query needs the copy of a shared page of 4 in the place of the page"},
+    {"commands(pages.kept_while_held)",
+     "a query needs pages of 4 to be free when their last sequence is gone, "
+     "and "
+     "not before, also at a fork",
+     "no query needs pages of 4 to be free when their last sequence is gone, "
+     "and not before, also at a fork"},
+    {"commands(pages.counted_for_taker)",
+     "a query needs who takes a page of 4 to be counted among those that hold "
+     "it",
+     "no query needs who takes a page of 4 to be counted among those that hold "
+     "it"},
     {"commands(new > 0 && pages.copied > 0)",
      "tokens come to a shared page of 4, which is copied",
      "no tokens come to a shared page of 4"},

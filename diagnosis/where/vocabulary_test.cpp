@@ -289,7 +289,16 @@ const Pair kPairs[] = {
      "back",
      kCache + "append.a.3+fork.a.b+reset.a+append.a.1+attend.b.1",
      kCache + "append.a.3+append.b.3+reset.a+append.a.1+attend.b.1"},
-    {"a query needs shared pages of 4 to be known as shared",
+    {"a query needs the copy of a shared page of 4 in the place of the page",
+     kCache + "append.a.3+fork.a.b+append.a.1+append.b.1+attend.a.1",
+     kCache + "append.a.3+fork.a.b+append.a.1+append.b.1+attend.b.1"},
+    {"a query needs pages of 4 to be free when their last sequence is gone, "
+     "and "
+     "not before, also at a fork",
+     kCache + "append.a.3+fork.a.b+append.b.4+attend.a.1",
+     kCache + "append.a.3+append.b.4+attend.a.1"},
+    {"a query needs who takes a page of 4 to be counted among those that hold "
+     "it",
      kCache + "append.a.3+fork.a.b+reset.a+append.a.1+attend.b.1",
      kCache + "append.a.4+fork.a.b+append.a.1+append.b.1+attend.b.1"},
     {"tokens come to a shared page of 4, which is copied",

@@ -17,26 +17,32 @@ std::vector<Token>& PagesOfStory::held(int64_t sequence) {
   return held_[static_cast<size_t>(sequence)];
 }
 
-size_t PagesOfStory::take() {
-  ++taken_.all;
-  if (free_.empty()) {
-    ++taken_.made;
+// All that a command may take is there before it takes any.
+void PagesOfStory::provide(size_t pages) {
+  for (; free_.size() < pages; ++taken_.made) {
     free_.push_back(pages_.size());
     pages_.emplace_back();
   }
+}
+
+size_t PagesOfStory::take() {
+  ++taken_.all;
   const size_t page = free_.back();
   free_.pop_back();
-  pages_[page].holders = 1;
+  pages_[page].holders = takes_care(PageCare::kCountTaker) ? 1 : 0;
   return page;
 }
 
 void PagesOfStory::give_back(size_t page) {
   const bool is_last = --pages_[page].holders <= 0;
-  if (is_last || !takes_care(PageCare::kKeepUntilLast)) free_.push_back(page);
+  const bool is_free = left_out_ == PageCare::kKeepWhileHeld   ? !is_last
+                       : left_out_ == PageCare::kKeepUntilLast ? true
+                                                               : is_last;
+  if (is_free) free_.push_back(page);
 }
 
 void PagesOfStory::copy_shared(size_t& page) {
-  if (pages_[page].holders < 2) return;
+  if (!is_shared(page)) return;
   const size_t own = take();
   ++taken_.copies;
   pages_[own].tokens = pages_[page].tokens;
@@ -51,20 +57,20 @@ void PagesOfStory::release(Table& pages, size_t tokens) {
 
 void PagesOfStory::append(const Snapshot& snapshot) {
   const int64_t sequence = snapshot.command.sequence;
-  const size_t before = held(sequence).size();
   Table& pages = table(sequence);
-  // A window that lets tokens go is another cache.
-  const auto brought = static_cast<size_t>(snapshot.new_tokens);
-  if (snapshot.history.size() != before + brought) {
-    is_known_ = false;
-    return;
+  const size_t before = held(sequence).size();
+  const size_t after = snapshot.history.size();
+  const bool copies = after > before && before % kTokens != 0 &&
+                      takes_care(PageCare::kCopyForAppended) &&
+                      is_shared(pages.back());
+  provide(pages_for(after) - pages.size() + (copies ? 1 : 0));
+  if (copies) {
+    size_t last = pages.back();
+    copy_shared(last);
+    if (takes_care(PageCare::kStoreCopy)) pages.back() = last;
   }
-  if (brought > 0 && before % kTokens != 0 &&
-      takes_care(PageCare::kCopyForAppended))
-    copy_shared(pages.back());
-  while (pages.size() < pages_for(before + brought)) pages.push_back(take());
-  for (size_t n = before; n < snapshot.history.size(); ++n)
-    token(pages, n) = snapshot.history[n];
+  while (pages.size() < pages_for(after)) pages.push_back(take());
+  for (size_t n = before; n < after; ++n) token(pages, n) = snapshot.history[n];
 }
 
 void PagesOfStory::evict(const Snapshot& snapshot) {
@@ -73,9 +79,12 @@ void PagesOfStory::evict(const Snapshot& snapshot) {
   const size_t before = held(sequence).size();
   const size_t left = snapshot.history.size();
   const auto first = static_cast<size_t>(snapshot.command.first);
-  for (size_t page = first / kTokens;
-       takes_care(PageCare::kCopyForEvicted) && page < pages.size(); ++page)
-    copy_shared(pages[page]);
+  if (takes_care(PageCare::kCopyForEvicted)) {
+    const auto from = pages.begin() + static_cast<ptrdiff_t>(first / kTokens);
+    provide(static_cast<size_t>(std::count_if(
+        from, pages.end(), [&](size_t page) { return is_shared(page); })));
+    std::for_each(from, pages.end(), [&](size_t& page) { copy_shared(page); });
+  }
   for (size_t to = first; to < left; ++to)
     token(pages, to) = token(pages, to + before - left);
   release(pages, left);
@@ -84,22 +93,30 @@ void PagesOfStory::evict(const Snapshot& snapshot) {
 void PagesOfStory::rearrange(const std::vector<int64_t>& parents) {
   std::vector<Table> next;
   std::vector<std::vector<Token>> holding;
-  for (const int64_t parent : parents) {
-    next.push_back(table(parent));
-    holding.push_back(held(parent));
-    for (const size_t page : next.back()) ++pages_[page].holders;
+  const auto changes = [&](size_t s) {
+    return rebuilds_tables() || !std::cmp_equal(parents[s], s);
+  };
+  for (size_t s = 0; s < parents.size(); ++s) {
+    next.push_back(table(parents[s]));
+    holding.push_back(held(parents[s]));
+    for (const size_t page : next.back())
+      if (changes(s)) ++pages_[page].holders;
   }
   std::swap(tables_, next);
   held_ = std::move(holding);
-  for (Table& pages : next)
-    for (const size_t page : pages) give_back(page);
+  for (size_t s = 0; s < next.size(); ++s)
+    for (const size_t page : next[s])
+      if (changes(s)) give_back(page);
 }
 
 bool PagesOfStory::play(const Snapshot& snapshot) {
   taken_ = {};
   const StoryCommand& command = snapshot.command;
-  if (!snapshot.illegal.empty() || !is_known_) return false;
+  if (!snapshot.illegal.empty()) return false;
   const int64_t sequence = command.sequence;
+  // A law may tell one story behind another, each to a cache of its own.
+  if (!goes_on(snapshot)) *this = PagesOfStory(left_out_, form_);
+  if (!goes_on(snapshot)) return false;
   switch (command.verb) {
     case StoryVerb::kAppend:
     case StoryVerb::kStep:
@@ -115,9 +132,10 @@ bool PagesOfStory::play(const Snapshot& snapshot) {
     case StoryVerb::kFork:
     case StoryVerb::kReorder: {
       std::vector<int64_t> parents;
-      table(std::max(sequence, command.count));
-      for (size_t s = 0; s < std::max(tables_.size(), command.parents.size());
-           ++s)
+      table(std::max(sequence, command.verb == StoryVerb::kFork
+                                   ? command.count
+                                   : std::ssize(command.parents) - 1));
+      for (size_t s = 0; s < tables_.size(); ++s)
         parents.push_back(s < command.parents.size()
                               ? int64_t{command.parents[s]} - 'a'
                               : static_cast<int64_t>(s));
@@ -129,14 +147,45 @@ bool PagesOfStory::play(const Snapshot& snapshot) {
     case StoryVerb::kAttend:
       break;
   }
-  if (!is_known_) return false;
   const bool moves =
       command.verb == StoryVerb::kFork || command.verb == StoryVerb::kReorder;
   if (!moves) held(sequence) = snapshot.history;
-  if (snapshot.queries == 0) return false;
-  const Table& pages = table(sequence);
-  for (size_t n = 0; n < snapshot.history.size(); ++n)
-    if (token(pages, n) != snapshot.history[n]) return true;
+  return snapshot.queries > 0 && meets_others(snapshot, table(sequence));
+}
+
+// Whether the sequence had as many tokens as the command wants.
+bool PagesOfStory::goes_on(const Snapshot& snapshot) {
+  const StoryCommand& command = snapshot.command;
+  const int64_t before = std::ssize(held(command.sequence));
+  const int64_t after = std::ssize(snapshot.history);
+  switch (command.verb) {
+    case StoryVerb::kAppend:
+    case StoryVerb::kStep:
+      return after == before + snapshot.new_tokens;
+    case StoryVerb::kEvict:
+      return after == before - command.count && command.first <= after;
+    case StoryVerb::kTruncate:
+    case StoryVerb::kReset:
+      return after <= before;
+    case StoryVerb::kFork:
+    case StoryVerb::kAttend:
+      return after == before;
+    case StoryVerb::kReorder:
+      return true;
+  }
+  return false;
+}
+
+// A window leaves each query the tokens behind its beginning, and the first.
+bool PagesOfStory::meets_others(const Snapshot& snapshot,
+                                const Table& pages) const {
+  const int64_t first_query = std::ssize(snapshot.history) - snapshot.queries;
+  for (int64_t n = 0; n < std::ssize(snapshot.history); ++n) {
+    const bool is_met = form_.window == 0 || n < form_.first_tokens ||
+                        n > first_query - form_.window;
+    const auto at = static_cast<size_t>(n);
+    if (is_met && token(pages, at) != snapshot.history[at]) return true;
+  }
   return false;
 }
 

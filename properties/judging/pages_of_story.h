@@ -13,19 +13,24 @@
 
 namespace qkvet::properties {
 
-// One page cache is played for each.
+// A cache is played for each.
 enum class PageCare : uint8_t {
   kNone,             // it takes all care
   kCopyForAppended,  // a shared page is copied before tokens are appended to it
   kCopyForEvicted,   // ... before those behind an evicted one move up
+  kStoreCopy,        // what was copied for them takes the place in the table
   kKeepUntilLast,    // a page is free when the last of its sequences is gone
-  kKnowSharing       // all of them: no page is known to be shared
+  // The same and not before, where a fork gives back all tables and holds the
+  // new ones.
+  kKeepWhileHeld,
+  kCountTaker  // who takes a page is one of those that hold it; likewise
 };
-inline constexpr size_t kPageCares = 5;
+inline constexpr size_t kPageCares = 7;
 
 class PagesOfStory {
  public:
-  explicit PagesOfStory(PageCare left_out) : left_out_(left_out) {}
+  PagesOfStory(PageCare left_out, const CacheForm& form)
+      : left_out_(left_out), form_(form) {}
 
   // The next command. Whether its queries, with those tokens that it brings,
   // meet others than those of its sequence.
@@ -46,32 +51,41 @@ class PagesOfStory {
   };
   using Table = std::vector<size_t>;
 
-  bool takes_care(PageCare care) const {
-    return left_out_ != care && left_out_ != PageCare::kKnowSharing;
-  }
+  bool takes_care(PageCare care) const { return left_out_ != care; }
+  bool is_shared(size_t page) const { return pages_[page].holders > 1; }
   static size_t pages_for(size_t tokens) {
     return (tokens + kTokens - 1) / kTokens;
   }
   Table& table(int64_t sequence);
   std::vector<Token>& held(int64_t sequence);
+  const Token& token(const Table& pages, size_t n) const {
+    return pages_[pages[n / kTokens]].tokens[n % kTokens];
+  }
   Token& token(const Table& pages, size_t n) {
     return pages_[pages[n / kTokens]].tokens[n % kTokens];
   }
+  void provide(size_t pages);
   size_t take();
   void give_back(size_t page);
   void copy_shared(size_t& page);
   void release(Table& pages, size_t tokens);
+  bool goes_on(const Snapshot& snapshot);
+  bool meets_others(const Snapshot& snapshot, const Table& pages) const;
   void append(const Snapshot& snapshot);
   void evict(const Snapshot& snapshot);
   void rearrange(const std::vector<int64_t>& parents);
+  bool rebuilds_tables() const {
+    return left_out_ == PageCare::kKeepWhileHeld ||
+           left_out_ == PageCare::kCountTaker;
+  }
 
   PageCare left_out_;
+  CacheForm form_;
   Taken taken_;
   std::vector<Page> pages_;
   std::vector<size_t> free_;
   std::vector<Table> tables_;             // [sequences]
   std::vector<std::vector<Token>> held_;  // [sequences]
-  bool is_known_ = true;  // no command was one that pages do not know
 };
 
 }  // namespace qkvet::properties

@@ -81,14 +81,13 @@ class TokensOfSequences {
   std::vector<int64_t> disturbed_;  // [held_.size()]
 };
 
-std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots) {
+std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots,
+                                   const CacheForm& form) {
   std::vector<CommandAt> commands;
   TokensOfSequences tokens;
-  std::array<PagesOfStory, kPageCares> pages = {
-      PagesOfStory(PageCare::kNone), PagesOfStory(PageCare::kCopyForAppended),
-      PagesOfStory(PageCare::kCopyForEvicted),
-      PagesOfStory(PageCare::kKeepUntilLast),
-      PagesOfStory(PageCare::kKnowSharing)};
+  std::vector<PagesOfStory> pages;
+  for (size_t care = 0; care < kPageCares; ++care)
+    pages.emplace_back(static_cast<PageCare>(care), form);
   std::vector<int64_t> lengths;
   const auto length = [](const std::vector<int64_t>& all, int64_t sequence) {
     const auto s = static_cast<size_t>(sequence);
@@ -116,8 +115,10 @@ std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots) {
 
 Situation::Situation(const Case& value) : value_(value) {
   if (!value.story.empty())
-    commands_ = commands_of(play_story(
-        value.story, {value.shape.B, value.capacity, false, value.cache}));
+    commands_ = commands_of(
+        play_story(value.story,
+                   {value.shape.B, value.capacity, false, value.cache}),
+        value.cache);
 }
 
 Situation::Situation(const Case& value, const PlannedCall& call)
@@ -137,7 +138,7 @@ Situation::Situation(const Case& value, const std::vector<PlannedCall>& calls)
     lse_ |= call.want_lse;
     if (call.mistake != Mistake::kNone) mistake_ = call.mistake;
   }
-  commands_ = commands_of(snapshots);
+  commands_ = commands_of(snapshots, value.cache);
 }
 
 const Visibility& Situation::visibility() const {
