@@ -5,6 +5,8 @@
 #include <cmath>
 #include <optional>
 
+#include "core/base/half.h"
+
 namespace qkvet::diagnosis {
 namespace {
 
@@ -163,7 +165,10 @@ std::optional<RunsOfFactors> runs_of(const WrongAnswer& answer,
     if (!std::isfinite(o.actual[at])) return std::nullopt;
     if (weight <= kKnown * o.bound[at]) continue;
     const double factor = o.actual[at] / weight;
-    const double unsure = 4 * o.bound[at] / weight + kSameShare * first;
+    // Bounds are those in front of the rounding to storage.
+    const double unsure =
+        4 * o.bound[at] / weight +
+        (kSameShare + 2 * unit_roundoff(o.dtype)) * std::fabs(first);
     if (length == 0 || std::fabs(factor - first) > unsure) {
       length = 0;
       ++out.runs;

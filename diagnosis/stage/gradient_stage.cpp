@@ -152,7 +152,10 @@ class Pairs {
       const size_t n = at(row, j);
       const auto pair = static_cast<size_t>(row * s_.Tk + j);
       const double apart = output_.actual[n] - output_.right[n];
-      const double unsure = output_.bound[n];
+      // Bounds are those in front of the rounding to storage.
+      const double unsure = output_.bound[n] + unit_roundoff(output_.dtype) *
+                                                   std::fabs(output_.right[n]) /
+                                                   kClear;
       const bool is_clear = std::fabs(apart) > kClear * unsure;
       if (forward_.sees[pair] == 0) {
         if (is_clear) return Departs::kHidden;
@@ -171,9 +174,11 @@ class Pairs {
     }
     // One pair is always like itself.
     if (!departs || shares.count < 2) return Departs::kNowhere;
-    if (factors.count > 1 && factors.is_one()) return Departs::kByFactor;
+    if (factors.count > 2 && factors.is_one()) return Departs::kByFactor;
     if (!shares.is_clear()) return Departs::kNowhere;
-    return shares.is_one() ? Departs::kByShare : Departs::kOtherwise;
+    if (shares.is_one()) return Departs::kByShare;
+    // Two that add up to nothing, right or wrong, are in proportion anyway.
+    return shares.count < 3 ? Departs::kNowhere : Departs::kOtherwise;
   }
 
   const WrongAnswer& answer_;

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stages that probes of rows show: kernels that are made up, each beside one
+// that looks much the same and must not get that stage.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "diagnosis/fake_faults.h"
+
+namespace qkvet::diagnosis::probed_stage_test {
+namespace {
+
+using instead_test::each_o;
+using instead_test::largest;
+using instead_test::look;
+
+const char* stage_of(const FakeExecutor::Question& question,
+                     const FakeExecutor::Answer& answer) {
+  const auto looked = look({"", Stage::kUnknown, question, answer});
+  EXPECT_TRUE(looked.failure);
+  return stage_name(looked.instead.stage);
+}
+
+// No share of a sum turns a sign; another number may be a division or how o is
+// stored.
+TEST(ProbedStage, ATurnedSignIsOfTheProductWithV) {
+  EXPECT_STREQ(stage_of({}, each_o([](double o) { return -o; })), "values");
+  EXPECT_STREQ(stage_of({}, each_o([](double o) { return 3 * o; })), "");
+}
+
+// What a row has of its sink stays as it was when a larger score comes.
+void keep_the_sink(const KernelCall& call, OracleOutput& out) {
+  const Shape& s = call.shape;
+  for (int64_t row = 0; s.Tk > 0 && row < s.lse_elements(); ++row) {
+    double* weights = out.weights.data() + row * s.Tk;
+    double sink = 1;
+    for (int64_t j = 0; j < s.Tk; ++j) sink -= weights[j];
+    const double most = largest(call, weights);
+    if (!(most > sink)) continue;
+    const double factor = 1 / (1 - sink + most);
+    for (int64_t j = 0; j < s.Tk; ++j) weights[j] *= factor;
+    for (int64_t c = 0; c < s.dv; ++c) out.o[row * s.dv + c] *= factor;
+    out.lse[row] -= std::log(factor);
+  }
+}
+
+TEST(ProbedStage, AnotherSumOfWhichLseIsMadeIsTheSoftmax) {
+  EXPECT_STREQ(
+      stage_of({},
+               [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+                 if (call.sink != nullptr) keep_the_sink(call, out);
+               }),
+      "softmax");
+  EXPECT_STRNE(stage_of(
+                   [](const KernelCall& call, Problem& p) {
+                     if (call.sink != nullptr) p.scale *= 1.5;
+                   },
+                   {}),
+               "softmax");
+}
+
+// Keys of long rows that count three times, unless all scores are 0.
+FakeExecutor::Question weighed(bool (*counts)(int64_t key)) {
+  const auto kept = std::make_shared<std::vector<double>>();
+  return [kept, counts](const KernelCall&, Problem& p) {
+    constexpr int64_t kLong = 16;
+    const Shape& s = p.shape;
+    if (s.Tk < kLong) return;
+    kept->clear();
+    for (int64_t row = 0; row < s.lse_elements(); ++row) {
+      bool is_zero = true;
+      for (int64_t c = 0; c < s.d; ++c) is_zero &= p.q[row * s.d + c] == 0;
+      for (int64_t j = 0; j < s.Tk; ++j)
+        kept->push_back((p.bias == nullptr ? 0 : p.bias[row * s.Tk + j]) +
+                        (!is_zero && counts(j) ? std::log(3) : 0));
+    }
+    p.bias = kept->data();
+  };
+}
+
+TEST(ProbedStage, WhatIsRescaledTileByTileIsTheSoftmax) {
+  EXPECT_STREQ(stage_of(weighed([](int64_t key) { return key < 8; }), {}),
+               "softmax");
+  EXPECT_STRNE(stage_of(weighed([](int64_t key) { return key % 2 == 0; }), {}),
+               "softmax");
+}
+
+FakeExecutor::Answer dying(bool (*dies)(const KernelCall& call)) {
+  return [dies](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+    if (dies(call)) outcome.status = CallStatus::kCrash;
+  };
+}
+
+TEST(ProbedStage, WhatEndsWithOneReturnOrOptionIsOfThat) {
+  EXPECT_STREQ(
+      stage_of({}, dying([](const KernelCall& call) { return call.want_lse; })),
+      "lse");
+  EXPECT_STREQ(stage_of({}, dying([](const KernelCall& call) {
+                          return call.shape.Tk > 2;
+                        })),
+               "");
+  EXPECT_STREQ(stage_of({}, dying([](const KernelCall& call) {
+                          return call.sink != nullptr;
+                        })),
+               "softmax");
+  EXPECT_STREQ(stage_of({}, dying([](const KernelCall& call) {
+                          return call.sink != nullptr || call.bias != nullptr;
+                        })),
+               "");
+}
+
+}  // namespace
+}  // namespace qkvet::diagnosis::probed_stage_test
