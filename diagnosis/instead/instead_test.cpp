@@ -20,7 +20,7 @@ const Fault kFaults[] = {
     {"the right value times 2", Stage::kUnknown, {}, each_o([](double o) {
        return 2 * o;
      })},
-    {"the right value times -1", Stage::kUnknown, {}, each_o([](double o) {
+    {"the right value times -1", Stage::kValues, {}, each_o([](double o) {
        return -o;
      })},
     {"the right value times 0.37", Stage::kUnknown, {}, each_o([](double o) {
