@@ -128,6 +128,19 @@ constexpr struct {
     {"commands(new > 0 && disturbed > 0)",
      "B2,H1,d1,cap4,story=step.a.2+fork.a.b+append.b.1+append.a.1",
      "B2,H1,d1,cap4,story=step.a.2+fork.a.b+append.b.1+reset.a+append.a.1"},
+    // Of pages of 4: how many a command takes, and what a window still meets of
+    // one that another sequence wrote to.
+    {"commands(pages.taken == 2 && pages.made == 1)",
+     "B1,H1,d1,cap8,story=append.a.1+reset.a+append.a.5",
+     "B1,H1,d1,cap8,story=append.a.5"},
+    {"commands(pages.copied_for_appended)",
+     "B2,H1,d1,cap8,story=append.a.3+fork.a.b+append.a.1+append.b.1+append.a.2"
+     "+attend.a.1",
+     "B2,H1,d1,cap8,win2,story=append.a.3+fork.a.b+append.a.1+append.b.1+"
+     "append.a.2+attend.a.1"},
+    {"commands(pages.kept_until_last)",
+     "B3,H1,d1,cap4,story=append.a.3+fork.a.b+reset.a+append.c.1+attend.b.1",
+     "B3,H1,d1,cap4,story=append.a.3+fork.a.b+append.c.1+attend.b.1"},
     {"commands(illegal)", "B1,H1,d1,cap2,story=step.a.2+step.a.1",
      "B1,H1,d1,cap3,story=step.a.2+step.a.1"},
     {"b_v", "B1,H1,T2,d1,D1,biases=v", "B1,H1,T2,d1,D1,biases=k"},
