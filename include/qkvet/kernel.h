@@ -407,8 +407,8 @@ typedef struct qkvet_dtype_rule {
  * the keys of a partition, the number of keys from which on they are split, a
  * width with code of its own. Calls then have it, the extents just below and
  * just beyond it and its first multiples, and sums of two of an axis, with each
- * option that is declared. Of a cache, TK is the length of a sequence and TQ the
- * tokens of a step; of a layer both are T. What is not declared is met by
+ * option that is declared. Of a cache, TK is the length of a sequence and TQ
+ * the tokens of a step; of a layer both are T. What is not declared is met by
  * chance, near powers of two more often than elsewhere. */
 typedef struct qkvet_path {
   int32_t axis; /* QKVET_AXIS_* */
