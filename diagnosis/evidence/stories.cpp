@@ -98,17 +98,21 @@ bool HeldTokens::are_sharing(int64_t one, int64_t other) const {
   return std::ranges::any_of(of(other).now, holds);
 }
 
-Case with_queries_of_sharers(const Case& value) {
+Case with_queries_of_others(const Case& value) {
+  constexpr int kMostOfOthers = 2;  // that share nothing
   Story story;
   HeldTokens held(value.shape.B);
   for (const Snapshot& one : played(value, value.story)) {
     story.push_back(one.command);
-    if (!one.illegal.empty()) continue;
+    if (!one.illegal.empty() || one.command.verb == StoryVerb::kAttend)
+      continue;
     held.play(one);
     const bool is_copy = one.command.verb == StoryVerb::kFork;
     const int64_t of = is_copy ? one.command.count : one.command.sequence;
+    int left = kMostOfOthers;
     for (int64_t s = 0; s < value.shape.B; ++s)
-      if (s != of && held.are_sharing(of, s))
+      if (s != of && !held.of(s).now.empty() &&
+          (held.are_sharing(of, s) || left-- > 0))
         story.push_back({StoryVerb::kAttend, s, 1});
   }
   return with_story(value, std::move(story));

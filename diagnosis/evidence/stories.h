@@ -61,10 +61,10 @@ class HeldTokens {
   std::set<Token> brought_;
 };
 
-// The story with a query, behind every command, of each sequence that shares
-// tokens with the one that it was to: what a command does to others is seen
-// at once.
-Case with_queries_of_sharers(const Case& value);
+// The story with a query, behind every command that changes a sequence, of
+// others: of each that shares tokens with it, and of some of those that do not.
+// What a command does to others is seen at once.
+Case with_queries_of_others(const Case& value);
 
 }  // namespace qkvet::diagnosis
 

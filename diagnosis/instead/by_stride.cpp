@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptions of addresses that are computed wrongly: one of q, k, v and the
-// bias read, or o written, with the stride of another axis, or a stride
-// further.
+// bias read, or one of o, lse and the weights written, with the stride of
+// another axis, with its own turned round or left out, or a stride further.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,6 +15,16 @@ namespace {
 
 constexpr const char* kAxesOfHeads[] = {"member", "head", "token", "channel"};
 constexpr const char* kAxesOfPairs[] = {"member", "head", "row", "key"};
+
+bool is_of_pairs(TensorName tensor) {
+  return tensor == TensorName::kBias || tensor == TensorName::kWeights ||
+         tensor == TensorName::kLse;
+}
+bool is_written(TensorName tensor) {
+  return tensor == TensorName::kO || tensor == TensorName::kLse ||
+         tensor == TensorName::kWeights;
+}
+
 using Steps = std::array<size_t, 4>;  // whose stride each axis has
 
 // What is read or written: the address of an element in the place of another
@@ -24,6 +34,7 @@ struct Address {
   Steps steps = {0, 1, 2, 3};
   int64_t further = 0;
   std::array<int64_t, 4> strides_further = {};
+  std::array<int64_t, 4> times = {1, 1, 1, 1};  // of each stride
 };
 
 // f(element, its place) for every one of [B,heads,T,width], in order.
@@ -40,9 +51,33 @@ int64_t wrong_address(const TensorSpec& spec, const Extents& at,
                       const Address& where) {
   int64_t address = where.further;
   for (size_t a = 0; a < 4; ++a)
-    address += at[a] * spec.strides[where.steps[a]] +
+    address += at[a] * where.times[a] * spec.strides[where.steps[a]] +
                where.strides_further[a] * spec.strides[a];
   return address;
+}
+
+// Whether an address stays in its head, whatever the axes of heads are.
+bool is_in_head(const Address& where) {
+  return where.steps[0] == 0 && where.steps[1] == 1 &&
+         where.strides_further[0] == 0 && where.strides_further[1] == 0 &&
+         where.times[0] == 1 && where.times[1] == 1;
+}
+
+// Each head in memory of its own, one behind the other, as a kernel has it that
+// copies one at a time.
+std::vector<double> read_in_head(const double* from, const Extents& shape,
+                                 const Address& where) {
+  const TensorSpec head =
+      packed_spec(Dtype::kF32, 4, {1, 1, shape[2], shape[3]});
+  const int64_t size = head.elements();
+  std::vector<double> out;
+  for (int64_t h = 0; h < shape[0] * shape[1]; ++h)
+    for_each_element(head, [&](const Extents& at) {
+      const int64_t address = wrong_address(head, at, where);
+      out.push_back(address >= 0 && address < size ? from[h * size + address]
+                                                   : std::nan(""));
+    });
+  return out;
 }
 
 // What is read; NaN at an address that no element has.
@@ -127,7 +162,11 @@ std::vector<TensorSpec> specs_of(const WrongAnswer& answer,
   if (is_in_pages || answer.evidence->calls.size() != 1 ||
       !plan_call(answer.evidence->calls[0], kernel, &plan, &why))
     return {};
-  const TensorSpec given = plan.tensors[static_cast<size_t>(tensor)];
+  TensorSpec given = plan.tensors[static_cast<size_t>(tensor)];
+  if (tensor == TensorName::kLse && given.ndim == 3) {
+    given.ndim = 4;
+    given.shape[3] = given.strides[3] = 1;
+  }
   // What lies far apart has no other element near a wrong address.
   if (given.ndim != 4 || plan.is_far(static_cast<size_t>(tensor))) return {};
   std::vector<TensorSpec> specs = {given,
@@ -141,6 +180,24 @@ std::vector<TensorSpec> specs_of(const WrongAnswer& answer,
   return specs;
 }
 
+// [B,heads,T,width] of what has a row for each token.
+std::optional<Extents> shape_of_heads(const WrongAnswer& answer,
+                                      TensorName tensor) {
+  const Case& value = answer.value();
+  const Shape& s = value.shape;
+  if (!value.cu_q.empty() || !value.cu_k.empty()) return std::nullopt;
+  switch (tensor) {
+    case TensorName::kQ:
+      return Extents{s.B, s.H, s.Tq, s.d};
+    case TensorName::kK:
+      return Extents{s.B, s.Hkv, s.Tk, s.d};
+    case TensorName::kV:
+      return Extents{s.B, s.Hkv, s.Tk, s.dv};
+    default:
+      return std::nullopt;
+  }
+}
+
 bool gives_first_wrong(const Predicted& predicted, const WrongOutput& output) {
   for (const size_t n : output.wrong)
     if (!std::isnan(predicted.values[n]))
@@ -149,19 +206,25 @@ bool gives_first_wrong(const Predicted& predicted, const WrongOutput& output) {
   return std::isnan(output.actual[output.wrong[0]]);
 }
 
+bool is_left_open(const Predicted& predicted, const WrongOutput& output) {
+  return std::all_of(output.wrong.begin(), output.wrong.end(),
+                     [&](size_t n) { return std::isnan(predicted.values[n]); });
+}
+
 // Of the strides that the kernel may have those which give the first wrong
-// number.
+// number; or leave all of them open.
 std::optional<Predicted> read_at(const Address& address,
                                  const JudgedKernel& kernel, TimeUse& time,
                                  const WrongAnswer& answer,
                                  const WrongOutput& output) {
   std::vector<std::vector<double>> known;
-  for (const TensorSpec& spec : specs_of(answer, kernel.info, address.tensor)) {
+  std::optional<Predicted> open;  // all of it, in memory of a layout
+  const auto read = [&](const auto& data_from) -> std::optional<Predicted> {
     bool is_new = false;
     const Edit edit = [&](Problem& p, Room& room) {
       const double*& own = data_of(p, address.tensor);
       if (own == nullptr) return;
-      std::vector<double> data = read_with_strides(own, spec, address);
+      std::vector<double> data = data_from(own);
       // NaN is unlike itself, so that bytes are compared.
       const auto is_same = [&](const std::vector<double>& other) {
         return std::memcmp(other.data(), data.data(),
@@ -172,18 +235,48 @@ std::optional<Predicted> read_at(const Address& address,
       own = room.keep(std::move(data));
     };
     auto out = read_as(edit, kernel, time, answer, output);
-    if (out && is_new && gives_first_wrong(*out, output)) return out;
-  }
-  return std::nullopt;
+    if (!out || !is_new) return std::nullopt;
+    if (gives_first_wrong(*out, output)) return out;
+    if (is_left_open(*out, output)) open = std::move(out);
+    return std::nullopt;
+  };
+  const std::vector<TensorSpec> specs =
+      specs_of(answer, kernel.info, address.tensor);
+  for (const TensorSpec& spec : specs)
+    if (auto out = read([&](const double* own) {
+          return read_with_strides(own, spec, address);
+        }))
+      return out;
+  // Pages are gathered head by head as well.
+  const auto shape = specs.empty() ? shape_of_heads(answer, address.tensor)
+                                   : std::optional(specs[0].shape);
+  if (shape && is_in_head(address))
+    if (auto out = read([&](const double* own) {
+          return read_in_head(own, *shape, address);
+        }))
+      return out;
+  return open;
 }
 
-// Two ways to write differ in few elements, so that all decide.
+// Two ways to write differ in few elements, so that all decide; and where the
+// right number stands somebody wrote it.
 bool fits_all(const Predicted& predicted, const WrongOutput& output) {
-  return std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
-    return std::isnan(predicted.values[n]) ||
-           is_near(output.actual[n], predicted.values[n], predicted.bounds[n],
-                   output.dtype);
-  });
+  const auto is = [&](size_t n, double value, double bound) {
+    return is_near(output.actual[n], value, bound, output.dtype);
+  };
+  std::vector<bool> is_wrong(output.actual.size());
+  for (const size_t n : output.wrong) is_wrong[n] = true;
+  for (size_t n = 0; n < is_wrong.size(); ++n) {
+    const bool is_nan = std::isnan(predicted.values[n]);
+    // Of nobody, or no matter of the call; and 0 may have stood there.
+    if (is_wrong[n]
+            ? is_nan
+            : output.actual[n] == 0 || !is(n, output.right[n], output.bound[n]))
+      continue;
+    if (is_nan || !is(n, predicted.values[n], predicted.bounds[n]))
+      return false;
+  }
+  return true;
 }
 
 // The same of what is written.
@@ -191,8 +284,8 @@ std::optional<Predicted> written_at(const Address& address,
                                     const JudgedKernel& kernel,
                                     const WrongAnswer& answer,
                                     const WrongOutput& output) {
-  // Where o is stored leaves lse as it is.
-  if (output.name != address.tensor || answer.find(TensorName::kLse) != nullptr)
+  // Where one is stored leaves the others as they are.
+  if (output.name != address.tensor || answer.outputs.size() > 1)
     return std::nullopt;
   for (const TensorSpec& spec : specs_of(answer, kernel.info, address.tensor)) {
     if (spec.elements() != std::ssize(output.right)) continue;
@@ -205,58 +298,80 @@ std::optional<Predicted> written_at(const Address& address,
   return std::nullopt;
 }
 
+// Every wrong address, and how it comes about.
+template <class Add>
+void for_each_address(TensorName tensor, Add add) {
+  const auto& axes = is_of_pairs(tensor) ? kAxesOfPairs : kAxesOfHeads;
+  const size_t rank = tensor == TensorName::kLse ? 3 : 4;
+  add({tensor, {0, 1, 2, 3}, 1}, "one element behind the right one");
+  add({tensor, {0, 1, 2, 3}, -1}, "one element in front of the right one");
+  for (size_t a = 0; a < 3; ++a)
+    for (const int64_t step : {1, -1}) {
+      Address address{tensor};
+      address.strides_further[a] = step;
+      add(address, std::string("one ") + axes[a] +
+                       (step > 0 ? " further on" : " further back") +
+                       ", also where that is the next of another");
+    }
+  for (size_t a = 0; a < rank; ++a)
+    for (const int64_t times : {-1, 0}) {
+      Address address{tensor};
+      address.times[a] = times;
+      add(address, times == 0 ? std::string("with the first ") + axes[a] +
+                                    " in the place of each"
+                              : "with the stride of the " +
+                                    std::string(axes[a]) + " times -1");
+    }
+  for (size_t a = 0; a < rank; ++a)
+    for (size_t b = 0; b < rank; ++b) {
+      if (a == b) continue;
+      const std::string of_a = axes[a], of_b = axes[b];
+      Address address{tensor};
+      address.steps[a] = b;
+      add(address, "with the stride of the " + of_b + " for each " + of_a);
+      address.steps[b] = a;
+      if (a < b) add(address, "with " + of_a + " and " + of_b + " exchanged");
+    }
+}
+
 }  // namespace
+
+void add_strides_of_writing(TensorName output, const JudgedKernel& kernel,
+                            std::vector<Description>& out) {
+  if (!is_written(output)) return;
+  const Stage stage = output == TensorName::kLse ? Stage::kLse : Stage::kOutput;
+  for_each_address(output, [&](const Address& address, const std::string& how) {
+    out.push_back({std::string("what comes of ") + tensor_name(output) +
+                       " written " + how,
+                   stage,
+                   [address, &kernel](const WrongAnswer& answer,
+                                      const WrongOutput& wrong) {
+                     return written_at(address, kernel, answer, wrong);
+                   },
+                   /*leaves_open=*/true,
+                   /*nan_is_said=*/true});
+  });
+}
 
 void add_strides(const JudgedKernel& kernel, TimeUse& time,
                  std::vector<Description>& out) {
-  const auto add = [&](const Address& address, const std::string& how) {
-    if (address.tensor == TensorName::kO) {
-      out.push_back({"what comes of o written " + how, Stage::kOutput,
-                     [address, &kernel](const WrongAnswer& answer,
-                                        const WrongOutput& output) {
-                       return written_at(address, kernel, answer, output);
-                     },
-                     /*leaves_open=*/true});
-      return;
-    }
-    const Stage stage = address.tensor == TensorName::kV      ? Stage::kValues
-                        : address.tensor == TensorName::kBias ? Stage::kBias
-                                                              : Stage::kScores;
-    const char* name = address.tensor == TensorName::kBias
-                           ? "the bias"
-                           : tensor_name(address.tensor);
-    out.push_back({std::string("what comes of ") + name + " read " + how, stage,
-                   [address, &kernel, &time](const WrongAnswer& answer,
-                                             const WrongOutput& output) {
-                     return read_at(address, kernel, time, answer, output);
-                   },
-                   /*leaves_open=*/true});
-  };
   for (const TensorName tensor :
-       {TensorName::kQ, TensorName::kK, TensorName::kV, TensorName::kBias,
-        TensorName::kO}) {
-    const auto& axes =
-        tensor == TensorName::kBias ? kAxesOfPairs : kAxesOfHeads;
-    add({tensor, {0, 1, 2, 3}, 1}, "one element behind the right one");
-    add({tensor, {0, 1, 2, 3}, -1}, "one element in front of the right one");
-    for (size_t a = 0; a < 3; ++a)
-      for (const int64_t step : {1, -1}) {
-        Address address{tensor};
-        address.strides_further[a] = step;
-        add(address, std::string("one ") + axes[a] +
-                         (step > 0 ? " further on" : " further back") +
-                         ", also where that is the next of another");
-      }
-    for (size_t a = 0; a < 4; ++a)
-      for (size_t b = 0; b < 4; ++b) {
-        if (a == b) continue;
-        const std::string of_a = axes[a], of_b = axes[b];
-        Address address{tensor};
-        address.steps[a] = b;
-        add(address, "with the stride of the " + of_b + " for each " + of_a);
-        address.steps[b] = a;
-        if (a < b) add(address, "with " + of_a + " and " + of_b + " exchanged");
-      }
+       {TensorName::kQ, TensorName::kK, TensorName::kV, TensorName::kBias}) {
+    const Stage stage = tensor == TensorName::kV      ? Stage::kValues
+                        : tensor == TensorName::kBias ? Stage::kBias
+                                                      : Stage::kScores;
+    const char* name =
+        tensor == TensorName::kBias ? "the bias" : tensor_name(tensor);
+    for_each_address(
+        tensor, [&](const Address& address, const std::string& how) {
+          out.push_back(
+              {std::string("what comes of ") + name + " read " + how, stage,
+               [address, &kernel, &time](const WrongAnswer& answer,
+                                         const WrongOutput& output) {
+                 return read_at(address, kernel, time, answer, output);
+               },
+               /*leaves_open=*/true});
+        });
   }
 }
 

@@ -85,7 +85,7 @@ void Collector::ask_of_storage(const Case& value) {
   ++asked_of_storage_;
   auto evidence =
       witness_.prepare(*find_law("cache_stores_what_it_is_given"),
-                       with_queries_of_sharers(with_own_tokens(value)));
+                       with_queries_of_others(with_own_tokens(value)));
   if (evidence != nullptr && !evidence->calls.empty())
     evidence->calls[0].new_process = true;
   evidence = witness_.ask(std::move(evidence));

@@ -73,6 +73,7 @@ struct Description {
       predict;
   // NaN is predicted where nobody knows what stands there: anything may come.
   bool leaves_open = false;
+  bool nan_is_said = false;  // but of what nobody writes
 };
 
 // The right numbers, moved, scaled or without a term: of an output. The first
@@ -83,6 +84,11 @@ std::vector<Description> descriptions_by_number(TensorName output);
 std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
                                                  TimeUse& time,
                                                  Subject subject);
+
+// by_stride.cpp: of o, lse and the weights, written to the address that another
+// stride gives.
+void add_strides_of_writing(TensorName output, const JudgedKernel& kernel,
+                            std::vector<Description>& out);
 
 // by_dropout.cpp: o with the mask that the answer shows, and its bound; nothing
 // where it is not derived. And o with other masks and factors.
@@ -96,10 +102,16 @@ void add_scores_as_weights(std::vector<Description>& out);
 // The share of a row's largest exponential: of its scores and of its sink.
 double largest_share(const WrongAnswer& answer, int64_t row);
 
+// How many wrong elements have a number that it says, are NaN as it says, and
+// are numbers where it says nothing.
+struct LeftOpen {
+  size_t known = 0, nan = 0, open = 0;
+};
+
 // Whether all wrong elements are what it says, and of a wrong o the rest of the
 // answer, too.
 bool fits(const Description& description, const WrongAnswer& answer,
-          const WrongOutput& output);
+          const WrongOutput& output, LeftOpen* left_open = nullptr);
 
 }  // namespace qkvet::diagnosis
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnosis/instead/facts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -27,26 +29,38 @@ std::string place_text(const MemoryFault& fault) {
          (fault.before_start ? " in front of its start" : " beyond its end");
 }
 
-// What ends a call; "": it ends as it should.
-std::string end_text(const CallOutcome& outcome) {
-  if (outcome.fault)
-    return outcome.fault->tensor
-               ? place_text(*outcome.fault)
-               : "memory is touched that no tensor is near to";
-  if (outcome.damage) return place_text(*outcome.damage);
+// What ends a call, what says most in front; nothing: it ends as it should.
+Facts ends_of(const CallOutcome& outcome) {
+  static const std::string kNear =
+      "memory is touched that no tensor is near to";
+  static const std::string kDead =
+      "the process ends, or touches memory that is not its own";
+  if (const auto& fault = outcome.fault ? outcome.fault : outcome.damage) {
+    if (!fault->tensor && !fault->of_reason && outcome.fault)
+      return {kNear, kDead};
+    Facts facts = {place_text(*fault)};
+    // Which of them lies flush with its guard, or is read first, may be a
+    // matter of the case.
+    if (fault->tensor && !fault->inside)
+      facts.push_back(fmt::format(
+          "a tensor is {} {}", fault->is_write ? "written" : "read",
+          fault->before_start ? "in front of its start" : "beyond its end"));
+    facts.push_back(kDead);
+    return facts;
+  }
   switch (outcome.status) {
     case CallStatus::kFault:
-      return "memory is touched that no tensor is near to";
+      return {kNear, kDead};
     case CallStatus::kCrash:
-      return "the process ends";
+      return {"the process ends", kDead};
     case CallStatus::kHang:
-      return "the call does not end";
+      return {"the call does not end"};
     case CallStatus::kOutOfMemory:
-      return "the call ends for want of memory";
+      return {"the call ends for want of memory", kDead};
     case CallStatus::kRefused:
-      return "the call is refused";
+      return {"the call is refused"};
     default:
-      return "";
+      return {};
   }
 }
 
@@ -58,9 +72,9 @@ Facts facts_of_calls(const Evidence& evidence, const JudgedKernel& kernel) {
       is_story ? evidence.law->plan(evidence.value(), kernel.info) : Plan{};
   for (size_t n = 0; n < evidence.outcomes.size(); ++n) {
     const CallOutcome& outcome = evidence.outcomes[n];
-    const std::string end = end_text(outcome);
-    if (end.empty()) continue;
-    if (!is_story) return {end};
+    const Facts ends = ends_of(outcome);
+    if (ends.empty()) continue;
+    if (!is_story) return ends;
     const PlannedCall& whole = plan.calls[n];
     // Some commands are to be refused, and are.
     if (outcome.status == CallStatus::kRefused && whole.expects_refusal)
@@ -70,14 +84,10 @@ Facts facts_of_calls(const Evidence& evidence, const JudgedKernel& kernel) {
         whole.operation != Operation::kCacheReadBack)
       facts.push_back("in `" +
                       std::string(verb_name(whole.snapshot->command.verb)) +
-                      "` " + end);
+                      "` " + ends[0]);
     if (whole.operation == Operation::kCacheReadBack)
-      facts.push_back("in read_back() " + end);
-    facts.push_back(end);
-    if (outcome.status != CallStatus::kRefused &&
-        outcome.status != CallStatus::kHang)
-      facts.push_back(
-          "the process ends, or touches memory that is not its own");
+      facts.push_back("in read_back() " + ends[0]);
+    facts.insert(facts.end(), ends.begin(), ends.end());
     return facts;
   }
   return {};
@@ -141,12 +151,11 @@ std::string_view doing(StoryVerb verb) {
 // Whose tokens are wrong behind which command, the most particular in front.
 // `of_old`: none of them is one that it brought.
 Facts facts_of_command(const Behind& behind, bool of_old) {
-  if (behind.command == nullptr) return {};
+  if (behind.command == nullptr || (behind.is_to_it && !of_old)) return {};
   const StoryVerb verb = behind.command->command.verb;
   const std::string does(doing(verb));
   Facts facts;
   if (behind.is_to_it) {
-    if (!of_old) return facts;
     if (verb == StoryVerb::kFork)
       facts.emplace_back("the copy of a fork holds other tokens");
     else
@@ -162,8 +171,58 @@ Facts facts_of_command(const Behind& behind, bool of_old) {
   return facts;
 }
 
+// The same of whichever sequence they are.
+Facts facts_of_any_command(const Behind& behind, bool of_old) {
+  if (behind.command == nullptr || (behind.is_to_it && !of_old)) return {};
+  return {std::string(doing(behind.command->command.verb)) +
+              " a sequence changes tokens that it or another holds",
+          "a command changes tokens that a sequence holds"};
+}
+
 constexpr const char* kOfNone = "what no token was given";
 constexpr const char* kOfNoneOfIts = "those of no token of the sequence";
+constexpr const char* kOfAnother = "those of another token";
+
+// These say less than that a command did it.
+bool is_weak(const std::string& said) {
+  return said == kOfNone || said == kOfNoneOfIts || said == kOfAnother;
+}
+
+// Leaves in `common` what `here` says, too; nothing yet: all of it.
+void keep_common(const Facts& here, std::optional<Facts>& common) {
+  if (!common) common = here;
+  std::erase_if(*common,
+                [&](const std::string& one) { return !shows(here, one); });
+}
+
+// Of sequences that are read back behind one command: what wrong rows hold, and
+// what the command does to its own sequence, to others, and to either.
+struct StorageFacts {
+  Facts rows, weak_rows, own, others, any;
+
+  // Of one that is read back beside those so far.
+  void add(const StorageFacts& beside) {
+    std::optional<Facts> common = std::move(rows), weak = std::move(weak_rows);
+    keep_common(beside.rows, common);
+    keep_common(beside.weak_rows, weak);
+    rows = std::move(*common);
+    weak_rows = std::move(*weak);
+    for (const auto part :
+         {&StorageFacts::own, &StorageFacts::others, &StorageFacts::any})
+      if ((this->*part).empty()) this->*part = beside.*part;
+  }
+
+  // The most particular in front: that a command changes another sequence says
+  // more than with what.
+  Facts in_order() const {
+    Facts out;
+    for (const auto part :
+         {&StorageFacts::others, &StorageFacts::rows, &StorageFacts::own,
+          &StorageFacts::any, &StorageFacts::weak_rows})
+      out.insert(out.end(), (this->*part).begin(), (this->*part).end());
+    return out;
+  }
+};
 
 // Where the rows of a story's tokens lie in its inputs, and those of what was
 // read back.
@@ -189,7 +248,7 @@ class ReadBack {
 
   // What is said of every wrong row, the most particular in front. Nothing:
   // none is wrong.
-  std::optional<Facts> facts() const {
+  std::optional<StorageFacts> facts() const {
     std::optional<Facts> common;
     bool of_keys = false, of_values = false, of_new = false;
     for (const bool keys : {true, false})
@@ -199,28 +258,19 @@ class ReadBack {
           if (holds(keys, h, t, h, right)) continue;
           (keys ? of_keys : of_values) = true;
           of_new |= is_new(right);
-          const Facts here = said_of(keys, h, t);
-          if (!common) common = here;
-          std::erase_if(*common, [&](const std::string& one) {
-            return !shows(here, one);
-          });
+          keep_common(said_of(keys, h, t), common);
         }
     if (!common) return std::nullopt;
-    Facts out;
     const std::string which = of_keys && of_values ? "keys and values"
                               : of_keys            ? "keys"
                                                    : "values";
-    Facts commands = facts_of_command(behind_, !of_new);
-    for (const std::string& one : *common) {
-      // That a command changes another sequence says more than with what, and
-      // these two say less than anything.
-      if (!behind_.is_to_it || one == kOfNone || one == kOfNoneOfIts)
-        out.insert(out.end(), std::make_move_iterator(commands.begin()),
-                   std::make_move_iterator(commands.end())),
-            commands.clear();
-      out.push_back("the wrong " + which + " that are read back are " + one);
-    }
-    out.insert(out.end(), commands.begin(), commands.end());
+    StorageFacts out;
+    for (const std::string& one : *common)
+      (is_weak(one) ? out.weak_rows : out.rows)
+          .push_back("the wrong " + which + " that are read back are " + one);
+    (behind_.is_to_it ? out.own : out.others) =
+        facts_of_command(behind_, !of_new);
+    out.any = facts_of_any_command(behind_, !of_new);
     return out;
   }
 
@@ -295,7 +345,7 @@ class ReadBack {
     say(of_own, "those of another token of the sequence");
     say(of_lost, "those of a token that the sequence holds no more");
     say(of_other, "those of a token that the sequence does not hold");
-    say(of_own || of_other, "those of another token");
+    say(of_own || of_other, kOfAnother);
     say(of_head, "those of another kv head");
     const double* row = stored(keys, h, t);
     const double* end = row + (keys ? s_.d : s_.dv);
@@ -327,39 +377,43 @@ std::optional<Facts> facts_of_storage(const Evidence& evidence,
   const Plan plan = evidence.law->plan(value, kernel.info);
   HeldTokens held(value.shape.B);
   CommandsSinceRead since(value.shape.B);
+  std::optional<StorageFacts> wrong;
   for (size_t n = 0; n < evidence.outcomes.size(); ++n) {
     const PlannedCall& planned = plan.calls[n];
     if (!planned.snapshot || !planned.snapshot->illegal.empty() ||
         planned.operation == Operation::kCacheCreate)
       continue;
     if (planned.operation != Operation::kCacheReadBack) {
+      if (wrong && planned.snapshot->command.verb != StoryVerb::kAttend) break;
       held.play(*planned.snapshot);
       since.play(*planned.snapshot);
       continue;
     }
-    if (evidence.outcomes[n].status != CallStatus::kDone) return std::nullopt;
+    if (evidence.outcomes[n].status != CallStatus::kDone) break;
     const int64_t sequence = planned.snapshot->command.sequence;
     const Behind behind = since.behind(sequence, held);
     const ReadBack read(value, own, *planned.snapshot, evidence.outcomes[n],
                         held, behind);
-    if (!read.is_known()) return std::nullopt;
-    if (auto facts = read.facts()) return facts;
-    since.is_right(sequence);
+    if (!read.is_known()) break;
+    const auto here = read.facts();
+    if (!here)
+      since.is_right(sequence);
+    else if (wrong)
+      wrong->add(*here);
+    else
+      wrong = here;
   }
-  return std::nullopt;
+  return wrong ? std::optional(wrong->in_order()) : std::nullopt;
 }
 
 bool shows(const Facts& facts, const std::string& fact) {
   return std::find(facts.begin(), facts.end(), fact) != facts.end();
 }
 
-std::optional<std::string> common_fact(const std::vector<Facts>& cases) {
-  if (cases.empty()) return std::nullopt;
-  for (const std::string& one : cases[0])
-    if (std::all_of(cases.begin(), cases.end(),
-                    [&](const Facts& facts) { return shows(facts, one); }))
-      return one;
-  return std::nullopt;
+Facts common_facts(const std::vector<Facts>& cases) {
+  std::optional<Facts> common;
+  for (const Facts& facts : cases) keep_common(facts, common);
+  return common.value_or(Facts{});
 }
 
 }  // namespace qkvet::diagnosis

@@ -26,8 +26,8 @@ std::optional<Facts> facts_of_storage(const Evidence& evidence,
 
 // Whether a case shows it.
 bool shows(const Facts& facts, const std::string& fact);
-// The first that all cases show; nothing: there is none.
-std::optional<std::string> common_fact(const std::vector<Facts>& cases);
+// Those that all cases show, in their order.
+Facts common_facts(const std::vector<Facts>& cases);
 
 }  // namespace qkvet::diagnosis
 

@@ -28,7 +28,7 @@ constexpr int kFewBeside = 8;
 constexpr int kEnoughAlone = 10;
 // What is read back differs more than how a call ends: so many further answers
 // have to say the same.
-constexpr size_t kFewestStoredFurther = 4;
+constexpr int kFewestStoredFurther = 4;
 
 int calls_of(Subject subject) {
   return subject == Subject::kCache ? kCallsOfStory : 1;
@@ -86,7 +86,13 @@ Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
   const OutputInstead* o = nullptr;
   for (const OutputInstead& one : instead.outputs)
     if (one.output == TensorName::kO) o = &one;
-  const Stage told = o == nullptr                       ? Stage::kUnknown
+  // One number throughout, beside rows that are right, is no sum of theirs.
+  const bool is_lse_alone = instead.outputs.size() == 1 &&
+                            instead.outputs[0].output == TensorName::kLse &&
+                            !instead.outputs[0].of_empty_rows &&
+                            instead.outputs[0].is_cheap;
+  const Stage told = is_lse_alone                       ? Stage::kLse
+                     : o == nullptr                     ? Stage::kUnknown
                      : are_rows_without_a_key(instead)  ? Stage::kKeys
                      : is_at_odds_with_lse(instead, *o) ? Stage::kUnknown
                                                         : o->stage;
@@ -254,13 +260,15 @@ std::string in_words_of(Subject subject, std::string text) {
 FactInstead said_of(const std::vector<Facts>& cases) {
   FactInstead fact;
   fact.cases = static_cast<int>(cases.size());
-  if (fact.cases >= kFewestCases) fact.text = common_fact(cases).value_or("");
+  if (fact.cases >= kFewestCases) fact.say(common_facts(cases));
   return fact;
 }
 
+// What is left says less, and is true of the further cases as well.
 void drop_untrue(const std::vector<Facts>& further, FactInstead& fact) {
-  for (const Facts& facts : further)
-    if (!shows(facts, fact.text)) fact.text.clear();
+  std::vector<Facts> all = further;
+  all.insert(all.begin(), fact.common);
+  fact.say(common_facts(all));
 }
 
 // What is not true of further answers is not said, nor what none of them tells
@@ -279,13 +287,16 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
                       kMostFurther * static_cast<size_t>(times),
                       kMostFurtherAsked * times);
   ask_fresh(failure, where, seed, kMostFurtherAsked * times, collector);
-  if (collector.ends().empty() && instead.end.cases < kEnoughAlone)
-    instead.end.text.clear();
-  if (collector.stored().size() < kFewestStoredFurther)
-    instead.stored.text.clear();
+  instead.end.further += static_cast<int>(collector.ends().size());
+  instead.stored.further += static_cast<int>(collector.stored().size());
+  if (instead.end.further == 0 && instead.end.cases < kEnoughAlone)
+    instead.end.say({});
+  if (instead.stored.further < kFewestStoredFurther) instead.stored.say({});
   drop_untrue(collector.ends(), instead.end);
   drop_untrue(collector.stored(), instead.stored);
-  for (WrongAnswer& answer : collector.take()) {
+  std::vector<WrongAnswer> answers = collector.take();
+  instead.end.count(collector.ends().size(), answers.size());
+  for (WrongAnswer& answer : answers) {
     bool is_against = false;
     for (OutputInstead& one : instead.outputs) {
       const WrongOutput* output = one.in(answer);
@@ -340,8 +351,7 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   const auto ended = std::ssize(collector.ends());
   if (subject != Subject::kCache || kFewBeside * instead.cases <= ended)
     instead.end = said_of(collector.ends());
-  if (subject == Subject::kCache)
-    instead.end.of = static_cast<int>(ended) + instead.cases;
+  instead.end.of = static_cast<int>(ended) + instead.cases;
   instead.stored = said_of(collector.stored());
   if (witness.is_too_slow()) instead.left_out = "calls take too long";
   if (instead.cases < kFewestCases) {
@@ -402,7 +412,11 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
   };
   count_facts(collector.ends(), instead.end);
   count_facts(collector.stored(), instead.stored);
-  for (const WrongAnswer& answer : collector.take())
+  const std::vector<WrongAnswer> numbers = collector.take();
+  // Who says that all of them end is wrong about those that give numbers.
+  if (!instead.end.text.empty() && instead.end.is_of_all())
+    score.all += static_cast<int>(numbers.size());
+  for (const WrongAnswer& answer : numbers)
     for (const OutputInstead& one : instead.outputs) {
       const WrongOutput* output = one.in(answer);
       if (output == nullptr || one.is_true_of == nullptr) continue;
@@ -457,10 +471,9 @@ std::string Instead::text() const {
   }
   const auto add = [&](const FactInstead& fact) {
     if (fact.text.empty()) return;
-    const bool is_of_all = fact.cases >= fact.of;
     out +=
         fmt::format("{}In {} of {} failing cases {}.", out.empty() ? "" : " ",
-                    is_of_all ? "all" : std::to_string(fact.cases),
+                    fact.is_of_all() ? "all" : std::to_string(fact.cases),
                     std::max(fact.cases, fact.of), fact.text);
   };
   add(stored);

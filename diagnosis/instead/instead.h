@@ -54,6 +54,20 @@ struct FactInstead {
   std::string text;  // "in `append` the process ends"; "": nothing of all
   int cases = 0;
   int of = 0;  // so many failed, if others gave numbers; or fewer: all show it
+  int further = 0;  // cases beside them that it was held against
+  // What all cases show, what says most in front.
+  std::vector<std::string> common;
+
+  void say(std::vector<std::string> facts) {
+    common = std::move(facts);
+    text = common.empty() ? "" : common.front();
+  }
+  bool is_of_all() const { return cases >= of; }
+  // Further cases that show it, and those that gave numbers.
+  void count(size_t showing, size_t numbers) {
+    cases += static_cast<int>(showing);
+    of += static_cast<int>(showing + numbers);
+  }
 };
 
 struct Instead {

@@ -500,7 +500,8 @@ TEST(Instead, ATensorThatIsGoneBeyondTellsTheStage) {
          if (!outcome.fault) return;
          outcome.fault->inside = outcome.fault->between = true;
        }},
-      {"",
+      // Of several tensors what they have in common.
+      {"a tensor is read beyond its end",
        Stage::kUnknown,
        {},
        [](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
@@ -508,13 +509,22 @@ TEST(Instead, ATensorThatIsGoneBeyondTellsTheStage) {
          outcome.fault.emplace();
          outcome.fault->tensor =
              call.shape.Tk % 2 == 0 ? TensorName::kQ : TensorName::kV;
+       }},
+      {"the process ends, or touches memory that is not its own",
+       Stage::kUnknown,
+       {},
+       [](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+         outcome.status = CallStatus::kCrash;
+         if (call.shape.Tk % 2 != 0) return;
+         outcome.status = CallStatus::kFault;
+         outcome.fault.emplace();
+         outcome.fault->tensor = TensorName::kQ;
        }}};
   for (const Fault& fault : faults) {
     const Looked looked = look(fault);
     ASSERT_TRUE(looked.failure);
     EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault.stage));
     EXPECT_TRUE(looked.instead.outputs.empty());
-    // Of several tensors nothing is said.
     EXPECT_EQ(looked.instead.end.text, fault.text);
     EXPECT_EQ(looked.score.right, looked.score.all);
   }

@@ -70,7 +70,8 @@ void add_readings_of_fields(const KernelInfo& kernel, Readings& rows);
 Edit seeing_every_key();
 // by_formula.cpp: scores that are another function of q k, bias and slopes.
 void add_formulas(Readings& rows);
-// by_stride.cpp: a tensor at the address that another stride gives.
+// by_stride.cpp: a tensor that is read at the address that another stride
+// gives.
 void add_strides(const JudgedKernel& kernel, TimeUse& time,
                  std::vector<Description>& out);
 

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors that are read or written at the address of another stride, and an lse
+// that is one number beside rows that are right. The controls read and write
+// somewhere else still, which no stride gives.
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/philox.h"
+#include "diagnosis/fake_faults.h"
+
+namespace qkvet::diagnosis::strides_test {
+namespace {
+
+using instead_test::expect_said;
+using instead_test::Fault;
+using instead_test::look;
+using instead_test::Looked;
+using instead_test::output_of;
+
+// V of a kernel that reads channel c of token t where `of` says, from the
+// begin of its head on; what lies beside the tensor is NaN.
+FakeExecutor::Question reading_v(int64_t (*of)(int64_t t, int64_t c,
+                                               int64_t width)) {
+  return [of, kept = std::make_shared<std::vector<std::vector<double>>>()](
+             KernelCall&, Problem& p) {
+    const Shape& s = p.shape;
+    const int64_t head = s.Tk * s.dv, all = s.v_elements();
+    std::vector<double> v(static_cast<size_t>(all), std::nan(""));
+    for (int64_t n = 0; n < all; ++n) {
+      const int64_t at = n / head * head + of(n % head / s.dv, n % s.dv, s.dv);
+      if (at >= 0 && at < all) v[static_cast<size_t>(n)] = p.v[at];
+    }
+    kept->push_back(std::move(v));
+    p.v = kept->back().data();
+  };
+}
+
+TEST(Strides, ATensorThatIsReadAtAnotherAddressIsKnown) {
+  const Fault faults[] = {
+      {"what comes of v read with the stride of the channel times -1",
+       Stage::kValues,
+       reading_v([](int64_t t, int64_t c, int64_t w) { return t * w - c; }),
+       {}},
+      {"what comes of v read with the first token in the place of each",
+       Stage::kValues,
+       reading_v([](int64_t, int64_t c, int64_t) { return c; }),
+       {}},
+      {"what comes of v read with token and channel exchanged",
+       Stage::kValues,
+       reading_v([](int64_t t, int64_t c, int64_t w) { return c * w + t; }),
+       {}}};
+  for (const Fault& fault : faults) expect_said(fault);
+}
+
+TEST(Strides, NoStrideGivesWhatIsReadAnywhere) {
+  const Looked looked =
+      look({"",
+            Stage::kUnknown,
+            reading_v([](int64_t t, int64_t c, int64_t w) {
+              const auto n = static_cast<uint32_t>(t * w + c);
+              return static_cast<int64_t>(philox_u64(5, n, 0, 0) % 7) * (t + c);
+            }),
+            {}});
+  ASSERT_TRUE(looked.failure);
+  EXPECT_EQ(looked.instead.text().find("what comes of"), std::string::npos)
+      << looked.instead.text();
+}
+
+// Blocks of weights, of member b and head h, stored in the place of `to`.
+FakeExecutor::Answer storing_weights(int64_t (*to)(int64_t b, int64_t h,
+                                                   int64_t heads)) {
+  return [to](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+    const Shape& s = call.shape;
+    const int64_t block = s.Tq * s.Tk;
+    if (block == 0) return;
+    std::vector<double> stored(out.weights.size(), std::nan(""));
+    for (int64_t b = 0; b < s.B; ++b)
+      for (int64_t h = 0; h < s.H; ++h) {
+        const int64_t at = to(b, h, s.H);
+        if (at < 0 || at >= s.B * s.H) continue;
+        std::copy_n(out.weights.begin() + (b * s.H + h) * block, block,
+                    stored.begin() + at * block);
+      }
+    out.weights = std::move(stored);
+  };
+}
+
+TEST(Strides, WeightsThatAreStoredElsewhereAreKnown) {
+  const struct {
+    FakeExecutor::Answer answer;
+    bool is_stride;
+  } rows[] = {{storing_weights([](int64_t b, int64_t h, int64_t heads) {
+                 return h * heads + b;
+               }),
+               true},
+              {storing_weights([](int64_t b, int64_t h, int64_t heads) {
+                 return (b * heads + h) / 2 * 2 + (h + 1) % 2;
+               }),
+               false}};
+  for (const auto& row : rows) {
+    const Looked looked = look({"", Stage::kUnknown, {}, row.answer});
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* weights =
+        output_of(looked.instead, TensorName::kWeights);
+    ASSERT_NE(weights, nullptr);
+    EXPECT_EQ(weights->text ==
+                  "what comes of weights written with member and "
+                  "head exchanged",
+              row.is_stride)
+        << weights->text;
+    if (!row.is_stride) continue;
+    EXPECT_EQ(looked.instead.stage, Stage::kOutput);
+    EXPECT_GT(looked.score.all, 3);
+    EXPECT_EQ(looked.score.right, looked.score.all);
+  }
+}
+
+// An lse that is one number is no sum of rows that are right; beside rows that
+// are wrong it is of what makes them so.
+TEST(Strides, AnLseOfOneNumberIsOfLseAlone) {
+  for (const bool is_alone : {true, false}) {
+    const Looked looked =
+        look({"",
+              Stage::kUnknown,
+              {},
+              [is_alone](const KernelCall&, OracleOutput& out, CallOutcome&) {
+                std::fill(out.lse.begin(), out.lse.end(), -INFINITY);
+                for (double& o : out.o) o *= is_alone ? 1 : 3;
+              }});
+    ASSERT_TRUE(looked.failure);
+    EXPECT_EQ(looked.instead.stage == Stage::kLse, is_alone)
+        << looked.instead.text();
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::diagnosis::strides_test
