@@ -60,9 +60,13 @@ End end_of(
                                                          : End::kWrong;
 }
 
-End end_with_widths(Case value, int64_t d, int64_t dv, Witness& witness) {
+// As wide in queries and keys, and in values, as that; of so many keys, or of
+// as many as it has.
+End end_with_widths(Case value, int64_t d, int64_t dv, Witness& witness,
+                    std::optional<int64_t> keys = {}) {
   value.shape.d = d;
   value.shape.dv = dv;
+  if (keys) value.shape.Tk = *keys;
   value.set.clear();
   return end_of(value, witness);
 }
@@ -70,23 +74,36 @@ End end_with_widths(Case value, int64_t d, int64_t dv, Witness& witness) {
 constexpr size_t kMostAsked = 5;
 
 // Where nobody knows which tensor was gone beyond: who dies by the width of
-// queries and keys, and not by that of values, takes scores.
+// queries and keys, and not by that of values, takes scores; who dies by that
+// of values, also where there is no key and so no value, stores rows.
 Stage stage_of_widths(const std::vector<Touch>& touches, Witness& witness) {
   const uint64_t options = witness.kernel().info.capabilities.options;
   if ((options & QKVET_OPTION_VALUE_WIDTH) == 0) return Stage::kUnknown;
   constexpr int64_t kWide = 5;  // no multiple of any lanes
-  size_t asked = 0;
+  size_t of_scores = 0, of_rows = 0;
   for (const Touch& touch : touches) {
-    if (touch.value.subject() != Subject::kAttention || asked == kMostAsked)
+    if (touch.value.subject() != Subject::kAttention ||
+        std::max(of_scores, of_rows) == kMostAsked)
       continue;
     if (touch.value.rope.style != RopeStyle::kNone) continue;
     const End narrow = end_with_widths(touch.value, 1, kWide, witness);
     const End wide = end_with_widths(touch.value, kWide, 1, witness);
     if (narrow == End::kUnknown || wide == End::kUnknown) continue;
-    if (narrow != End::kRight || wide != End::kDead) return Stage::kUnknown;
-    ++asked;
+    if (narrow == End::kRight && wide == End::kDead) {
+      ++of_scores;
+      continue;
+    }
+    if (narrow != End::kDead || wide != End::kRight) return Stage::kUnknown;
+    const End without_keys =
+        end_with_widths(touch.value, 1, kWide, witness, /*keys=*/0);
+    if (without_keys == End::kUnknown) continue;
+    if (without_keys != End::kDead) return Stage::kUnknown;
+    ++of_rows;
   }
-  return asked >= kFewestTouches ? Stage::kScores : Stage::kUnknown;
+  if (of_scores > 0 && of_rows > 0) return Stage::kUnknown;
+  return of_scores >= kFewestTouches ? Stage::kScores
+         : of_rows >= kFewestTouches ? Stage::kOutput
+                                     : Stage::kUnknown;
 }
 
 // What is returned beside o is stored by itself: who ends with it alone stores

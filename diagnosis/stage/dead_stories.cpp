@@ -2,7 +2,8 @@
 // The stage of caches whose stories end their process. Where a process ends is
 // not where memory was damaged: a page that was copied too far, or given back
 // twice, ends some later command. So a story is told again with as many tokens
-// in every sequence, but with nothing that moves, shares or takes them away.
+// in every sequence, but with nothing that moves, shares or takes them away;
+// and where that ends as well, with tokens that come without queries.
 #include <algorithm>
 
 #include "diagnosis/evidence/stories.h"
@@ -21,9 +22,9 @@ bool is_of_tokens(const StoryCommand& command) {
 }
 
 // The same lengths at every command that brings tokens, or longer ones: what a
-// sequence has from another is appended to it. Nothing: it moves none anyway,
-// or is no valid story.
-std::optional<Case> with_tokens_of_its_own(Case value) {
+// sequence has from another is appended to it. `all_appended`: without queries
+// of their own. Nothing: it is no valid story.
+std::optional<Case> with_tokens_of_its_own(Case value, bool all_appended) {
   const std::vector<Snapshot> played =
       play_story(value.story,
                  {value.shape.B, value.capacity, /*grows=*/false, value.cache});
@@ -39,22 +40,26 @@ std::optional<Case> with_tokens_of_its_own(Case value) {
     if (!one.illegal.empty()) continue;
     if (is_of_tokens(one.command)) {
       const auto s = static_cast<size_t>(one.command.sequence);
-      bring(one.command.verb, s, one.command.count);
+      bring(all_appended ? StoryVerb::kAppend : one.command.verb, s,
+            one.command.count);
     }
     for (size_t s = 0; s < has.size() && s < one.lengths.size(); ++s)
       bring(StoryVerb::kAppend, s, one.lengths[s] - has[s]);
   }
-  const bool moves = std::any_of(
-      value.story.begin(), value.story.end(), [](const StoryCommand& one) {
-        return !is_of_tokens(one) && one.verb != StoryVerb::kAttend;
-      });
-  if (!moves || story.empty()) return std::nullopt;
+  if (story.empty()) return std::nullopt;
   value.capacity =
       std::max(value.capacity, *std::max_element(has.begin(), has.end()));
   return with_queries_behind(value, std::move(story));
 }
 
-enum class Ending : uint8_t { kUnknown, kRight, kWrong, kDead };
+bool moves_tokens(const Story& story) {
+  return std::any_of(story.begin(), story.end(), [](const StoryCommand& one) {
+    return !is_of_tokens(one) && one.verb != StoryVerb::kAttend;
+  });
+}
+
+// `kDeadInAppend`: before any query.
+enum class Ending : uint8_t { kUnknown, kRight, kWrong, kDead, kDeadInAppend };
 
 Ending ending_of(const Law& law, const Case& value, Witness& witness) {
   if (!invalid_reason(value).empty()) return Ending::kUnknown;
@@ -65,10 +70,37 @@ Ending ending_of(const Law& law, const Case& value, Witness& witness) {
   if (evidence == nullptr || evidence->is_empty_handed())
     return Ending::kUnknown;
   if (!evidence->failed()) return Ending::kRight;
-  return evidence->judgement.kind == FailureKind::kCrash ||
-                 evidence->judgement.kind == FailureKind::kMemory
-             ? Ending::kDead
-             : Ending::kWrong;
+  if (evidence->judgement.kind != FailureKind::kCrash &&
+      evidence->judgement.kind != FailureKind::kMemory)
+    return Ending::kWrong;
+  for (size_t n = 0; n < evidence->outcomes.size(); ++n)
+    if (evidence->outcomes[n].status != CallStatus::kDone)
+      return evidence->calls[n].operation == Operation::kCacheStep &&
+                     evidence->calls[n].shape.Tq == 0
+                 ? Ending::kDeadInAppend
+                 : Ending::kDead;
+  return Ending::kDead;
+}
+
+bool is_dead(Ending ending) {
+  return ending == Ending::kDead || ending == Ending::kDeadInAppend;
+}
+
+// What it is that ends this story; kUnknown: something else. Nothing: nobody
+// knows.
+std::optional<Stage> stage_of_end(const Law& law, const Case& value,
+                                  Witness& witness) {
+  const auto own = with_tokens_of_its_own(value, /*all_appended=*/false);
+  const Ending without_moves =
+      own ? ending_of(law, *own, witness) : Ending::kUnknown;
+  if (without_moves == Ending::kUnknown) return std::nullopt;
+  if (without_moves == Ending::kRight)
+    return moves_tokens(value.story) ? Stage::kMoved : Stage::kUnknown;
+  if (!is_dead(without_moves)) return Stage::kUnknown;
+  const auto appended = with_tokens_of_its_own(value, /*all_appended=*/true);
+  return appended && ending_of(law, *appended, witness) == Ending::kDeadInAppend
+             ? Stage::kWritten
+             : Stage::kUnknown;
 }
 
 }  // namespace
@@ -80,19 +112,19 @@ Stage stage_of_dead_stories(const Failure& failure, const FailsWhere& where,
   collector.ask(failure.smallest);
   collector.ask_with_commands_of(*failure.law, failure.smallest);
   ask_fresh(failure, where, kStageSeed, kMostStories, collector);
+  Stage stage = Stage::kUnknown;
   int dead = 0;
   for (const Touch& touch : collector.touches()) {
     if (dead == kEnoughDead) break;
-    const auto own = with_tokens_of_its_own(touch.value);
-    // What ends so without any move is another thing.
-    if (!own) return Stage::kUnknown;
-    if (ending_of(agrees, touch.value, witness) != Ending::kDead) continue;
-    const Ending without = ending_of(agrees, *own, witness);
-    if (without == Ending::kUnknown) continue;
-    if (without != Ending::kRight) return Stage::kUnknown;
+    if (!is_dead(ending_of(agrees, touch.value, witness))) continue;
+    const auto here = stage_of_end(agrees, touch.value, witness);
+    if (!here) continue;
+    if (*here == Stage::kUnknown || (dead > 0 && *here != stage))
+      return Stage::kUnknown;
+    stage = *here;
     ++dead;
   }
-  return dead >= kFewestDead ? Stage::kMoved : Stage::kUnknown;
+  return dead >= kFewestDead ? stage : Stage::kUnknown;
 }
 
 }  // namespace qkvet::diagnosis

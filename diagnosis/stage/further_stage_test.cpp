@@ -121,12 +121,14 @@ TEST(FurtherStage, WhatLseComesOfIsTheStageOfAWrongOBesideIt) {
   }
 }
 
-// A cache that ends in a command that brings tokens: behind a fork, or as soon
-// as a sequence has more than a few, however they came.
+// A cache that ends in a command that brings tokens: behind a fork, as soon as
+// a sequence has more than a few, however they came, or then with queries
+// alone.
+enum class DiesOf : uint8_t { kForks, kTokens, kQueries };
+
 class DyingTables : public Executor {
  public:
-  explicit DyingTables(bool is_of_forks)
-      : tables_(Spoil()), is_of_forks_(is_of_forks) {}
+  explicit DyingTables(DiesOf of) : tables_(Spoil()), of_(of) {}
 
   const std::vector<KernelInfo>& kernels() const override {
     return tables_.kernels();
@@ -155,34 +157,41 @@ class DyingTables : public Executor {
   }
 
  private:
-  bool dies(const KernelCall&, const CallOutcome& outcome,
+  bool dies(const KernelCall& call, const CallOutcome& outcome,
             bool has_forked) const {
     constexpr int64_t kFew = 3;
-    if (is_of_forks_) return has_forked;
+    if (of_ == DiesOf::kForks) return has_forked;
+    if (of_ == DiesOf::kQueries && call.shape.Tq == 0) return false;
     return std::any_of(outcome.lengths.begin(), outcome.lengths.end(),
                        [](int64_t one) { return one > kFew; });
   }
 
   FakeTables tables_;
-  bool is_of_forks_;
+  DiesOf of_;
 };
 
-TEST(FurtherStage, StoriesThatEndBehindMovesAloneAreMovedWrongly) {
-  for (const bool is_of_forks : {true, false}) {
+TEST(FurtherStage, WhatEndsAStoryIsItsStage) {
+  const struct {
+    DiesOf of;
+    Stage stage;
+  } rows[] = {{DiesOf::kForks, Stage::kMoved},
+              {DiesOf::kTokens, Stage::kWritten},
+              {DiesOf::kQueries, Stage::kUnknown}};
+  for (const auto& row : rows) {
     const KernelUnderTest kernel = FakeTables::under_test();
     const std::vector<Failure> failures = failures_for_test(
         kernel,
         [&](size_t) {
-          return Opened{std::make_unique<DyingTables>(is_of_forks), ""};
+          return Opened{std::make_unique<DyingTables>(row.of), ""};
         },
         {find_law("cache_agrees_with_history")}, 4000);
     ASSERT_FALSE(failures.empty());
-    DyingTables executor(is_of_forks);
+    DyingTables executor(row.of);
     TimeUse time;
     int calls = 0;
     EXPECT_STREQ(stage_name(look_further_for_stage(failures[0], {}, {}, kernel,
                                                    executor, time, &calls)),
-                 stage_name(is_of_forks ? Stage::kMoved : Stage::kUnknown))
+                 stage_name(row.stage))
         << to_string(failures[0].smallest);
   }
 }

@@ -36,8 +36,13 @@ std::string equal_text(const Term& term, const char* sign, int64_t number) {
   return term.name + sign + std::to_string(number);
 }
 
+// "2 keys or more", but "1 key or more".
 std::string with_number(std::string text, int64_t number) {
   const size_t at = text.find('#');
+  if (number == 1 && text.compare(at + 1, 1, " ") == 0) {
+    const size_t end = std::min(text.find(' ', at + 2), text.size());
+    if (text[end - 1] == 's') text.erase(end - 1, 1);
+  }
   return text.replace(at, 1, std::to_string(number));
 }
 

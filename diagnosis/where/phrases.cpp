@@ -350,6 +350,17 @@ constexpr Phrase kMade[] = {
     {"commands(pages.taken > 1 && pages.made > 0)",
      "a command takes several pages of 4, more than are free",
      "no command takes several pages of 4, more than are free"},
+    {"commands(verb == evict && pages.made > 0)",
+     "a token is evicted from shared pages of 4, and too few are free for "
+     "their copies",
+     "wherever a token is evicted from shared pages of 4, enough are free for "
+     "their copies"},
+    {"commands(new > 0 && pages.copied > 0 && pages.made > 0)",
+     "tokens come to a shared page of 4, and none is free for its copy",
+     "wherever tokens come to a shared page of 4, one is free for its copy"},
+    {"commands(new > 0 && pages.free == 0)",
+     "tokens come and leave no page of 4 free",
+     "wherever tokens come, a page of 4 is left free"},
     {"commands(pages.taken > pages.made)",
      "a page of 4 that was given back is taken again",
      "no page of 4 that was given back is taken again"},

@@ -84,6 +84,8 @@ const std::vector<KnownStage>& stages_here() {
       {"avx2/flash", "storeu", Stage::kOutput},
       {"avx2/flash", "maskstore", Stage::kOutput},
       {"avx2/flash", "c < head.value_width", Stage::kOutput},
+      // Which page appended tokens get: their own, or the copy of a shared one.
+      {"kv_cache/paged", "copies", Stage::kUnknown},
       {"kv_cache/paged", "reading", Stage::kWritten},
       {"kv_cache/paged", "load_rows", Stage::kWritten},
       {"kv_cache/paged", "store_token", Stage::kWritten},
@@ -93,7 +95,6 @@ const std::vector<KnownStage>& stages_here() {
       {"kv_cache/paged", "before + j", Stage::kWritten},
       {"kv_cache/paged", "own(", Stage::kMoved},
       {"kv_cache/paged", "shared", Stage::kMoved},
-      {"kv_cache/paged", "copies", Stage::kMoved},
       {"kv_cache/paged", "from ", Stage::kMoved},
       {"kv_cache/paged", "to % page_tokens", Stage::kMoved},
       {"kv_cache/paged", "to / page_tokens", Stage::kMoved},
