@@ -297,16 +297,18 @@ TEST(Facts, ARefusalThatIsRightIsNone) {
 }
 
 // A kernel that dies, nobody knows of which tensor: by the width of queries and
-// keys alone it is at the scores. By that of values, by both, or by neither it
-// may be anywhere.
-TEST(Facts, WhoDiesByTheWidthOfKeysAloneIsAtTheScores) {
+// keys alone it is at the scores; by that of values, also where there is no
+// key, it stores rows. By that of values that are there, by both widths, or by
+// neither it may be anywhere.
+TEST(Facts, WhoDiesByOneWidthAloneIsAtItsStage) {
   using Dies = bool (*)(const Shape& s);
   const struct {
     Dies dies;
     Stage stage;
   } rows[] = {
       {[](const Shape& s) { return s.d >= 2; }, Stage::kScores},
-      {[](const Shape& s) { return s.dv >= 2; }, Stage::kUnknown},
+      {[](const Shape& s) { return s.dv >= 2; }, Stage::kOutput},
+      {[](const Shape& s) { return s.dv >= 2 && s.Tk > 0; }, Stage::kUnknown},
       {[](const Shape& s) { return s.d >= 2 && s.dv >= 2; }, Stage::kUnknown},
       {[](const Shape& s) { return s.Tk >= 2; }, Stage::kUnknown}};
   const KernelUnderTest kernel = FakeExecutor::under_test();

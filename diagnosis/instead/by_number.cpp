@@ -395,9 +395,19 @@ void add_parts_of_lse(std::vector<Description>& out) {
              if (oracle.visible[n] <= 0) continue;
              const double largest =
                  largest_share(answer, static_cast<int64_t>(n));
-             predicted.values[n] =
-                 of(output.right[n], output.right[n] + std::log(largest),
-                    oracle.visible[n]);
+             const double lse = output.right[n];
+             const double max = lse + std::log(largest);
+             const int64_t seen = oracle.visible[n];
+             predicted.values[n] = of(lse, max, seen);
+             // A logarithm of what is small, and a sum of exponentials, make
+             // more of a bound than it was.
+             const double bound = output.bound[n];
+             for (const double side : {-bound, bound})
+               for (const double apart : {side, 0.0})
+                 predicted.bounds[n] = std::max(
+                     predicted.bounds[n],
+                     bound + std::fabs(of(lse + side, max + apart, seen) -
+                                       predicted.values[n]));
            }
            return predicted;
          }});

@@ -22,8 +22,6 @@ constexpr size_t kMostFurther = 16;
 constexpr int kMostFurtherAsked = 40;
 // As many times more where what is said is cheap.
 constexpr int kMoreOfCheap = 3;
-// One of so many, and another answer, is now and then.
-constexpr int kFewBeside = 8;
 // Cases that end in a call, of which so many need no further one.
 constexpr int kEnoughAlone = 10;
 // What is read back differs more than how a call ends: so many further answers
@@ -278,7 +276,7 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
                                        const KernelUnderTest& kernel,
                                        Witness& witness, Instead& instead) {
   std::vector<WrongAnswer> against;
-  if (!instead.is_description()) return against;
+  if (!instead.is_description() && instead.end.text.empty()) return against;
   const bool is_cheap =
       std::any_of(instead.outputs.begin(), instead.outputs.end(),
                   [](const OutputInstead& one) { return one.is_cheap; });
@@ -348,10 +346,10 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   instead.cases = static_cast<int>(answers.size());
   // Where other stories give numbers, not now and then alone, memory decides
   // whether one ends, and how.
-  const auto ended = std::ssize(collector.ends());
-  if (subject != Subject::kCache || kFewBeside * instead.cases <= ended)
-    instead.end = said_of(collector.ends());
-  instead.end.of = static_cast<int>(ended) + instead.cases;
+  instead.end = said_of(collector.ends());
+  instead.end.of = instead.end.cases + instead.cases;
+  if (subject == Subject::kCache && !instead.end.is_of_most())
+    instead.end.say({});
   instead.stored = said_of(collector.stored());
   if (witness.is_too_slow()) instead.left_out = "calls take too long";
   if (instead.cases < kFewestCases) {
@@ -413,9 +411,15 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
   count_facts(collector.ends(), instead.end);
   count_facts(collector.stored(), instead.stored);
   const std::vector<WrongAnswer> numbers = collector.take();
-  // Who says that all of them end is wrong about those that give numbers.
-  if (!instead.end.text.empty() && instead.end.is_of_all())
+  // Who says that all of them end is wrong about those that give numbers; who
+  // says that of most is, where most do not.
+  if (!instead.end.text.empty() && instead.end.is_of_most()) {
+    constexpr size_t kMost = 3;  // to one
+    const bool is_so = !instead.end.is_of_all() &&
+                       collector.ends().size() >= kMost * numbers.size();
     score.all += static_cast<int>(numbers.size());
+    score.right += is_so ? static_cast<int>(numbers.size()) : 0;
+  }
   for (const WrongAnswer& answer : numbers)
     for (const OutputInstead& one : instead.outputs) {
       const WrongOutput* output = one.in(answer);
@@ -484,7 +488,7 @@ std::string Instead::text() const {
 }
 
 bool Instead::is_description() const {
-  return !end.text.empty() || !stored.text.empty() ||
+  return (!end.text.empty() && end.is_of_most()) || !stored.text.empty() ||
          std::any_of(
              outputs.begin(), outputs.end(),
              [](const OutputInstead& one) { return !one.text.empty(); });

@@ -63,6 +63,8 @@ struct FactInstead {
     text = common.empty() ? "" : common.front();
   }
   bool is_of_all() const { return cases >= of; }
+  // One of nine may give numbers.
+  bool is_of_most() const { return 8 * (of - cases) <= cases; }
   // Further cases that show it, and those that gave numbers.
   void count(size_t showing, size_t numbers) {
     cases += static_cast<int>(showing);
@@ -83,7 +85,7 @@ struct Instead {
   // For people: "o is the right value times sqrt(d): all of 96 wrong elements
   // in 8 failing cases."; "" where too little failed to tell.
   std::string text() const;
-  // Whether anything is said of what is wrong.
+  // Whether anything is said of what is wrong in all failing cases, or most.
   bool is_description() const;
   // "the scores (...)"; "" if it is not known.
   std::string stage_sentence() const;

@@ -30,27 +30,6 @@ TEST(ProbedStage, ATurnedSignIsOfTheProductWithV) {
   EXPECT_STREQ(stage_of({}, each_o([](double o) { return 3 * o; })), "");
 }
 
-// Who ends with wide queries and keys takes scores; with wide values, also
-// where there is no key, stores rows; else it may be either, or V.
-TEST(ProbedStage, WhoseWidthEndsACallIsTheStage) {
-  struct Row {
-    const char* stage;
-    bool (*ends)(const Shape& s);
-  };
-  for (const Row& row :
-       {Row{"scores", [](const Shape& s) { return s.d > 1; }},
-        Row{"output", [](const Shape& s) { return s.dv > 1; }},
-        Row{"", [](const Shape& s) { return s.dv > 1 && s.Tk > 0; }},
-        Row{"", [](const Shape& s) { return s.d > 1 || s.dv > 1; }}})
-    EXPECT_STREQ(
-        stage_of({},
-                 [ends = row.ends](const KernelCall& call, OracleOutput&,
-                                   CallOutcome& outcome) {
-                   if (ends(call.shape)) outcome.status = CallStatus::kCrash;
-                 }),
-        row.stage);
-}
-
 // What a row has of its sink stays as it was when a larger score comes.
 void keep_the_sink(const KernelCall& call, OracleOutput& out) {
   const Shape& s = call.shape;
