@@ -186,10 +186,10 @@ void describe_as_others(const std::vector<WrongAnswer>& answers,
 
 void describe(const std::vector<WrongAnswer>& answers,
               const KernelUnderTest& kernel, TimeUse& time, Instead& instead) {
-  int64_t work = 0;
-  OutputSearch search(kernel, time, work);
+  bool has_ended = false;
   for (OutputInstead& out : instead.outputs) {
     if (!out.text.empty()) continue;
+    OutputSearch search(kernel, time);
     Wrongs wrongs;
     out.elements = 0;
     for (const WrongAnswer& answer : answers)
@@ -200,6 +200,7 @@ void describe(const std::vector<WrongAnswer>& answers,
     out.cases = static_cast<int>(wrongs.size());
     const auto claim = out.of_empty_rows ? search.claim_of_empty_rows(wrongs)
                                          : search.claim(out.output, wrongs);
+    has_ended |= search.has_ended() && !claim;
     if (!claim) continue;
     out.text = claim->text;
     out.stage = claim->stage;
@@ -208,7 +209,7 @@ void describe(const std::vector<WrongAnswer>& answers,
     out.of_other_scores = claim->of_other_scores;
   }
   describe_as_others(answers, instead);
-  if (search.has_ended() && instead.left_out.empty())
+  if (has_ended && instead.left_out.empty())
     instead.left_out = "the cases take too long to be read in every other way";
 }
 

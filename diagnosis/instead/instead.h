@@ -6,6 +6,7 @@
 #define QKVET_DIAGNOSIS_INSTEAD_INSTEAD_H_
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -121,6 +122,13 @@ struct Touch {
 // one-hot, so that the output is the weights, and without an option.
 Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness,
                    bool of_other_scores = false);
+// The stage that makes an option of a call: what has it and is right without.
+struct StageOfOption {
+  Stage stage;
+  bool (*has)(const Case& value);
+  void (*drop)(Case& value);
+};
+std::span<const StageOfOption> stages_of_options();
 // The stage that reads or writes what was gone beyond, if it is one.
 Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness);
 // The values, where a case with dropout fails and those like it are right

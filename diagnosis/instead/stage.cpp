@@ -352,29 +352,8 @@ class StageProbes {
   Stage by_options() {
     if (!of_ones_.are_all_right() || lse_ == Beside::kRight)
       return Stage::kUnknown;
-    struct Option {
-      Stage stage;
-      bool (*has)(const Case& value);
-      void (*drop)(Case& value);
-    };
-    static constexpr Option kOptions[] = {
-        {Stage::kKeys,
-         [](const Case& c) { return c.mask.kind != MaskKind::kNone; },
-         [](Case& c) { c.mask = {}; }},
-        {Stage::kKeys, [](const Case& c) { return c.listed.entries > 0; },
-         [](Case& c) { c.listed = {}; }},
-        {Stage::kKeys, [](const Case& c) { return c.window.has_value(); },
-         [](Case& c) { c.window.reset(); }},
-        {Stage::kKeys, [](const Case& c) { return !c.kv_len.empty(); },
-         [](Case& c) { c.kv_len.clear(); }},
-        {Stage::kBias, [](const Case& c) { return c.score_bias.has_value(); },
-         [](Case& c) { c.score_bias.reset(); }},
-        {Stage::kBias, [](const Case& c) { return c.slopes.has_value(); },
-         [](Case& c) { c.slopes.reset(), c.member_slopes = false; }},
-        {Stage::kScores, [](const Case& c) { return c.softcap > 0; },
-         [](Case& c) { c.softcap = 0; }}};
     Stage stage = Stage::kUnknown;
-    for (const Option& option : kOptions) {
+    for (const StageOfOption& option : stages_of_options()) {
       bool have_all = true;
       for (const WrongAnswer* answer : asked_)
         have_all &= option.has(answer->value());
@@ -414,6 +393,28 @@ bool is_constant_apart(const std::vector<WrongAnswer>& answers) {
 }
 
 }  // namespace
+
+std::span<const StageOfOption> stages_of_options() {
+  static constexpr StageOfOption kOptions[] = {
+      {Stage::kKeys,
+       [](const Case& c) { return c.mask.kind != MaskKind::kNone; },
+       [](Case& c) { c.mask = {}; }},
+      {Stage::kKeys, [](const Case& c) { return c.listed.entries > 0; },
+       [](Case& c) { c.listed = {}; }},
+      {Stage::kKeys, [](const Case& c) { return c.window.has_value(); },
+       [](Case& c) { c.window.reset(); }},
+      {Stage::kKeys, [](const Case& c) { return !c.kv_len.empty(); },
+       [](Case& c) { c.kv_len.clear(); }},
+      {Stage::kBias, [](const Case& c) { return c.score_bias.has_value(); },
+       [](Case& c) { c.score_bias.reset(); }},
+      {Stage::kBias, [](const Case& c) { return c.slopes.has_value(); },
+       [](Case& c) { c.slopes.reset(), c.member_slopes = false; }},
+      {Stage::kScores, [](const Case& c) { return c.softcap > 0; },
+       [](Case& c) { c.softcap = 0; }},
+      {Stage::kSoftmax, [](const Case& c) { return c.sink.has_value(); },
+       [](Case& c) { c.sink.reset(); }}};
+  return kOptions;
+}
 
 Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness,
                    bool of_other_scores) {

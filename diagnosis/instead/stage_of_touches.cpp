@@ -144,27 +144,8 @@ Stage stage_of_returns(const std::vector<Touch>& touches, Witness& witness) {
 // What ends with an option and is right without; with another one in its place
 // it is right as well, so that it is not any option that does it.
 Stage stage_of_options(const std::vector<Touch>& touches, Witness& witness) {
-  struct Option {
-    Stage stage;
-    bool (*has)(const Case& value);
-    void (*drop)(Case& value);
-  };
-  static constexpr Option kOptions[] = {
-      {Stage::kKeys,
-       [](const Case& c) { return c.mask.kind != MaskKind::kNone; },
-       [](Case& c) { c.mask = {}; }},
-      {Stage::kKeys, [](const Case& c) { return c.window.has_value(); },
-       [](Case& c) { c.window.reset(); }},
-      {Stage::kBias, [](const Case& c) { return c.score_bias.has_value(); },
-       [](Case& c) { c.score_bias.reset(); }},
-      {Stage::kBias, [](const Case& c) { return c.slopes.has_value(); },
-       [](Case& c) { c.slopes.reset(), c.member_slopes = false; }},
-      {Stage::kScores, [](const Case& c) { return c.softcap > 0; },
-       [](Case& c) { c.softcap = 0; }},
-      {Stage::kSoftmax, [](const Case& c) { return c.sink.has_value(); },
-       [](Case& c) { c.sink.reset(); }}};
   const uint64_t known = witness.kernel().info.capabilities.options;
-  for (const Option& option : kOptions) {
+  for (const StageOfOption& option : stages_of_options()) {
     size_t right = 0;
     for (const Touch& touch : touches) {
       if (touch.value.subject() != Subject::kAttention ||

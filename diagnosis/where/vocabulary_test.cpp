@@ -309,6 +309,13 @@ const Pair kPairs[] = {
      kCache + "append.a.5+fork.a.b+append.a.1+evict.a.4.1"},
     {"a command takes several pages of 4, more than are free",
      kCache + "append.a.5", kCache + "append.a.4+append.a.4"},
+    {"a token is evicted from shared pages of 4, and too few are free for "
+     "their copies",
+     kCache + "append.a.4+fork.a.b+evict.a.0.1",
+     kCache + "append.a.8+truncate.a.4+fork.a.b+evict.a.0.1"},
+    {"tokens come to a shared page of 4, and none is free for its copy",
+     kCache + "append.a.3+fork.a.b+append.a.1",
+     kCache + "append.a.7+truncate.a.3+fork.a.b+append.a.1"},
     {"a page of 4 that was given back is taken again",
      kCache + "append.a.1+reset.a+append.b.1",
      kCache + "append.a.1+append.b.1"},
@@ -368,6 +375,22 @@ TEST(Vocabulary, WordsMeanWhatTheySay) {
       EXPECT_TRUE(told.count(term.name) > 0) << term.name;
     }
   }
+}
+
+// One of a kind is no plural, in words; a formula has none.
+TEST(Vocabulary, OneIsSaidOfOne) {
+  const auto written = [](int64_t number) {
+    const std::vector<Term>& terms = vocabulary();
+    Hypothesis one;
+    one.atoms.resize(1);
+    one.atoms[0].relation = Atom::Relation::kAtLeast;
+    one.atoms[0].number = number;
+    while (terms[one.atoms[0].term].name != "most seen") ++one.atoms[0].term;
+    return one;
+  };
+  EXPECT_EQ(written(1).sentence(), "a row sees 1 key or more");
+  EXPECT_EQ(written(2).sentence(), "a row sees 2 keys or more");
+  EXPECT_EQ(written(1).formula(), "rows(seen >= 1)");
 }
 
 TEST(Vocabulary, NumbersCountWhatTheySay) {

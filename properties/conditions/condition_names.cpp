@@ -329,7 +329,6 @@ constexpr ConditionName kNames[] = {
     {"pages.copied", In::kCommand,
      [](At at) { return at.command->pages.copies; }},
     {"pages.made", In::kCommand, [](At at) { return at.command->pages.made; }},
-    {"pages.free", In::kCommand, [](At at) { return at.command->pages.free; }},
     {"pages.copied_for_appended", In::kCommand,
      needs<PageCare::kCopyForAppended>},
     {"pages.copied_for_evicted", In::kCommand,

@@ -133,9 +133,6 @@ constexpr struct {
     {"commands(pages.taken == 2 && pages.made == 1)",
      "B1,H1,d1,cap8,story=append.a.1+reset.a+append.a.5",
      "B1,H1,d1,cap8,story=append.a.5"},
-    {"commands(new > 0 && pages.free == 2)",
-     "B1,H1,d1,cap9,story=append.a.9+truncate.a.1+append.a.1",
-     "B1,H1,d1,cap9,story=append.a.9+truncate.a.4+append.a.1"},
     {"commands(pages.copied_for_appended)",
      "B2,H1,d1,cap8,story=append.a.3+fork.a.b+append.a.1+append.b.1+append.a.2"
      "+attend.a.1",

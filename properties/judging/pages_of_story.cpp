@@ -150,7 +150,6 @@ bool PagesOfStory::play(const Snapshot& snapshot) {
   const bool moves =
       command.verb == StoryVerb::kFork || command.verb == StoryVerb::kReorder;
   if (!moves) held(sequence) = snapshot.history;
-  taken_.free = std::ssize(free_);
   return snapshot.queries > 0 && meets_others(snapshot, table(sequence));
 }
 

@@ -37,9 +37,9 @@ class PagesOfStory {
   bool play(const Snapshot& snapshot);
 
   // Of the last command: pages that it took, of those the copies of shared
-  // ones, and those for which none was free; and how many are free behind it.
+  // ones, and those for which none was free.
   struct Taken {
-    int64_t all = 0, copies = 0, made = 0, free = 0;
+    int64_t all = 0, copies = 0, made = 0;
   };
   const Taken& taken() const { return taken_; }
 
