@@ -76,10 +76,17 @@ void look_where(const Failure& failure, const Failure& plainest,
   diagnosis.calls += neighbours.calls_made();
 }
 
-// The failure whose law says most about a cause that several have.
+// The failure whose law says most about a cause that several have; of none that
+// is known the first that fails every time: what damages memory fails some
+// cases for what those before them did to it.
 const Failure* best_of(const Diagnosis& diagnosis,
                        const std::vector<const Failure*>& failures) {
-  if (diagnosis.causes.empty()) return failures[0];
+  if (diagnosis.causes.empty()) {
+    const auto steady = std::find_if(
+        failures.begin(), failures.end(),
+        [](const Failure* one) { return one->repeats_failed == one->repeats; });
+    return steady == failures.end() ? failures[0] : *steady;
+  }
   const std::vector<std::string>& laws = diagnosis.causes[0].laws;
   const auto place = [&](const Failure* failure) {
     return std::find(laws.begin(), laws.end(), failure->law->id) - laws.begin();

@@ -9,17 +9,18 @@
 #include "reference/attention/plain_rope.h"
 
 namespace qkvet::diagnosis {
-namespace {
 
-// q and k as they meet: turned already.
 void turn_first(Problem& p, Room& room) {
   if (p.rotation.style == RopeStyle::kNone) return;
+  room.has_own_scores = true;
   auto q = plain_rotate<PlainRopeHooks>(p.rotation, query_rows(p));
   auto k = plain_rotate<PlainRopeHooks>(p.rotation, key_rows(p));
   p.q = room.keep(std::move(q));
   p.k = room.keep(std::move(k));
   p.rotation = {};
 }
+
+namespace {
 
 // 1/x in the place of x, of k or v.
 void add_quotients(Readings& rows) {

@@ -63,20 +63,29 @@ bool is_in_head(const Address& where) {
          where.times[0] == 1 && where.times[1] == 1;
 }
 
-// Each head in memory of its own, one behind the other, as a kernel has it that
-// copies one at a time.
+// Each head of each member of a batch in memory of its own, as a kernel has it
+// that copies one at a time. `cuts`: where members of a packed batch begin, and
+// its end; empty of one that is none.
 std::vector<double> read_in_head(const double* from, const Extents& shape,
+                                 std::vector<int64_t> cuts,
                                  const Address& where) {
-  const TensorSpec head =
-      packed_spec(Dtype::kF32, 4, {1, 1, shape[2], shape[3]});
-  const int64_t size = head.elements();
+  if (cuts.empty()) cuts = {0, shape[2]};
+  const int64_t width = shape[3];
   std::vector<double> out;
-  for (int64_t h = 0; h < shape[0] * shape[1]; ++h)
-    for_each_element(head, [&](const Extents& at) {
-      const int64_t address = wrong_address(head, at, where);
-      out.push_back(address >= 0 && address < size ? from[h * size + address]
-                                                   : std::nan(""));
-    });
+  for (int64_t h = 0; h < shape[0] * shape[1]; ++h) {
+    int64_t rows = 0;
+    for (size_t m = 1; m < cuts.size(); ++m, rows = cuts[m - 1]) {
+      const TensorSpec head =
+          packed_spec(Dtype::kF32, 4, {1, 1, cuts[m] - cuts[m - 1], width});
+      const double* const begin = from + (h * shape[2] + rows) * width;
+      for_each_element(head, [&](const Extents& at) {
+        const int64_t address = wrong_address(head, at, where);
+        out.push_back(address >= 0 && address < head.elements() ? begin[address]
+                                                                : std::nan(""));
+      });
+    }
+    out.resize(static_cast<size_t>((h + 1) * shape[2] * width), std::nan(""));
+  }
   return out;
 }
 
@@ -198,12 +207,18 @@ std::optional<Extents> shape_of_heads(const WrongAnswer& answer,
   }
 }
 
-bool gives_first_wrong(const Predicted& predicted, const WrongOutput& output) {
-  for (const size_t n : output.wrong)
-    if (!std::isnan(predicted.values[n]))
-      return is_near(output.actual[n], predicted.values[n], predicted.bounds[n],
-                     output.dtype);
-  return std::isnan(output.actual[output.wrong[0]]);
+// All wrong numbers, as far as it says any; of one that says none, NaN.
+bool gives_wrong_numbers(const Predicted& predicted,
+                         const WrongOutput& output) {
+  size_t known = 0;
+  for (const size_t n : output.wrong) {
+    if (std::isnan(predicted.values[n])) continue;
+    ++known;
+    if (!is_near(output.actual[n], predicted.values[n], predicted.bounds[n],
+                 output.dtype))
+      return false;
+  }
+  return known > 0 || std::isnan(output.actual[output.wrong[0]]);
 }
 
 bool is_left_open(const Predicted& predicted, const WrongOutput& output) {
@@ -211,8 +226,8 @@ bool is_left_open(const Predicted& predicted, const WrongOutput& output) {
                      [&](size_t n) { return std::isnan(predicted.values[n]); });
 }
 
-// Of the strides that the kernel may have those which give the first wrong
-// number; or leave all of them open.
+// Of the strides that the kernel may have those which give the wrong numbers;
+// or leave all of them open.
 std::optional<Predicted> read_at(const Address& address,
                                  const JudgedKernel& kernel, TimeUse& time,
                                  const WrongAnswer& answer,
@@ -236,7 +251,7 @@ std::optional<Predicted> read_at(const Address& address,
     };
     auto out = read_as(edit, kernel, time, answer, output);
     if (!out || !is_new) return std::nullopt;
-    if (gives_first_wrong(*out, output)) return out;
+    if (gives_wrong_numbers(*out, output)) return out;
     if (is_left_open(*out, output)) open = std::move(out);
     return std::nullopt;
   };
@@ -252,7 +267,11 @@ std::optional<Predicted> read_at(const Address& address,
                                    : std::optional(specs[0].shape);
   if (shape && is_in_head(address))
     if (auto out = read([&](const double* own) {
-          return read_in_head(own, *shape, address);
+          const Case& value = answer.value();
+          return read_in_head(
+              own, *shape,
+              address.tensor == TensorName::kQ ? value.cu_q : value.cu_k,
+              address);
         }))
       return out;
   return open;
@@ -260,7 +279,10 @@ std::optional<Predicted> read_at(const Address& address,
 
 // Two ways to write differ in few elements, so that all decide; and where the
 // right number stands somebody wrote it.
+// Of half storage what nobody wrote may be anything.
 bool fits_all(const Predicted& predicted, const WrongOutput& output) {
+  const bool is_half =
+      output.dtype == Dtype::kF16 || output.dtype == Dtype::kBf16;
   const auto is = [&](size_t n, double value, double bound) {
     return is_near(output.actual[n], value, bound, output.dtype);
   };
@@ -268,11 +290,12 @@ bool fits_all(const Predicted& predicted, const WrongOutput& output) {
   for (const size_t n : output.wrong) is_wrong[n] = true;
   for (size_t n = 0; n < is_wrong.size(); ++n) {
     const bool is_nan = std::isnan(predicted.values[n]);
-    // Of nobody, or no matter of the call; and 0 may have stood there.
-    if (is_wrong[n]
-            ? is_nan
-            : output.actual[n] == 0 || !is(n, output.right[n], output.bound[n]))
-      continue;
+    const double actual = output.actual[n];
+    // 0 may have stood there, of those that nobody wrote as well.
+    if (actual == 0 && (is_nan || !is_wrong[n])) continue;
+    if (is_wrong[n] ? is_nan && (is_half || std::isnan(actual))
+                    : !is(n, output.right[n], output.bound[n]))
+      continue;  // of nobody, or no matter of the call
     if (is_nan || !is(n, predicted.values[n], predicted.bounds[n]))
       return false;
   }
@@ -290,7 +313,8 @@ std::optional<Predicted> written_at(const Address& address,
   for (const TensorSpec& spec : specs_of(answer, kernel.info, address.tensor)) {
     if (spec.elements() != std::ssize(output.right)) continue;
     for (const bool by_rows : {false, true}) {
-      if (by_rows && spec.strides[3] != 1) continue;
+      if (by_rows && (spec.strides[3] != 1 || output.dtype == Dtype::kF32))
+        continue;
       Predicted out = written_with_strides(output, spec, address, by_rows);
       if (fits_all(out, output)) return out;
     }

@@ -126,6 +126,7 @@ class OutputSearch {
     const bool has_dropout = !wrongs[0].first->kept.empty();
     const Subject subject = wrongs[0].first->evidence->value().subject();
     std::optional<Claim> found;
+    is_open_ = false;
     if (has_dropout && name == TensorName::kO)
       add_true(descriptions_of_dropout(kernel_.judged), wrongs,
                /*costs=*/true, found);
@@ -145,16 +146,20 @@ class OutputSearch {
     return found;
   }
 
-  // Of several the first is as true as the others; the stage is not.
+  // Of several the first is as true as the others; the stage is not. What says
+  // all numbers is truer than what leaves some open.
   void add_true(const std::vector<Description>& all, const Wrongs& wrongs,
                 bool costs, std::optional<Claim>& found) {
     for (const Description& one : all) {
       if (costs && has_ended()) return;
-      if (!is_true_of_all(one, wrongs, costs)) continue;
-      if (found) {
+      const auto open = open_where_true(one, wrongs, costs);
+      const bool is_open = open.value_or(0) > 0;
+      if (!open || (found && !is_open_ && is_open)) continue;
+      if (found && is_open_ == is_open) {
         if (found->stage != one.stage) found->stage = Stage::kUnknown;
         continue;
       }
+      is_open_ = is_open;
       found =
           Claim{one.text,
                 [one](const WrongAnswer& answer, const WrongOutput& output) {
@@ -164,29 +169,33 @@ class OutputSearch {
     }
   }
 
-  bool is_true_of_all(const Description& one, const Wrongs& wrongs,
-                      bool costs) {
-    size_t mostly_open = 0, knowing = 0, with_numbers = 0;
+  // Of how many numbers it says nothing; nothing: it is not true of all.
+  std::optional<size_t> open_where_true(const Description& one,
+                                        const Wrongs& wrongs, bool costs) {
+    size_t mostly_open = 0, knowing = 0, with_numbers = 0, all = 0;
     for (const auto& [answer, output] : wrongs) {
       if (costs) work_ += work_of(answer->value());
       LeftOpen open;
       if ((costs && has_ended()) || !fits(one, *answer, *output, &open))
-        return false;
+        return std::nullopt;
+      all += open.open;
       mostly_open += 2 * open.open > output->wrong.size();
       knowing += open.known > 0 || (one.nan_is_said && open.nan > 0);
       with_numbers += open.known > 0;
     }
-    if (!one.leaves_open) return true;
+    if (!one.leaves_open) return 0;
     // An answer may come of memory that nobody knows, as NaN does of most; what
     // is said has to be known of several, and no number of most.
     constexpr size_t kMostOpen = 4;  // one of so many
-    return kMostOpen * mostly_open <= wrongs.size() &&
-           knowing >= kFewestCases && with_numbers > 0;
+    const bool is_known = kMostOpen * mostly_open <= wrongs.size() &&
+                          knowing >= kFewestCases && with_numbers > 0;
+    return is_known ? std::optional(all) : std::nullopt;
   }
 
   const KernelUnderTest& kernel_;
   TimeUse& time_;
   int64_t work_ = 0;
+  bool is_open_ = false;  // what was found last leaves numbers open
 };
 
 }  // namespace qkvet::diagnosis

@@ -57,6 +57,9 @@ std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,
                                  TimeUse& time, const WrongAnswer& answer,
                                  const WrongOutput& output);
 
+// by_formula.cpp: q and k as they meet, turned already.
+void turn_first(Problem& problem, Room& room);
+
 // readings_of_*.cpp
 void add_readings_of_scores(Readings& rows);
 void add_readings_of_keys(Readings& rows);

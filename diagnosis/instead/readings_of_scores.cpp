@@ -88,11 +88,7 @@ void add_channels(Readings& rows) {
   const auto add = [&rows](const char* text, Keeps keeps) {
     rows.push_back({std::string("what comes of scores ") + text, Stage::kScores,
                     [keeps](Problem& p, Room& room) {
-                      const int64_t d = p.shape.d;
-                      bool keeps_any = false;
-                      for (int64_t c = 0; c < d; ++c) keeps_any |= keeps(c, d);
-                      if (p.rotation.style != RopeStyle::kNone && keeps_any)
-                        return;
+                      turn_first(p, room);
                       std::vector<double> q(p.q, p.q + p.shape.q_elements());
                       for (int64_t n = 0; n < std::ssize(q); ++n)
                         if (!keeps(n % p.shape.d, p.shape.d))
