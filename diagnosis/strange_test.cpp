@@ -151,6 +151,31 @@ TEST(Strange, AKnownFaultAmongThemIsKnown) {
   EXPECT_EQ(causes[0].others.size(), failures - 1);
 }
 
+// Of failures of which no cause is known, the first that fails every time
+// stands for the others: what damages memory fails some for what came before
+// them.
+TEST(Strange, ASteadyFailureStandsForTheOthers) {
+  const KernelUnderTest kernel = plain_fake();
+  const Strange& strange = strange_kernels()[0];
+  const auto open = [&](size_t) {
+    return Opened{
+        std::make_unique<FakeExecutor>(strange.question, strange.answer), ""};
+  };
+  std::vector<Failure> failures =
+      failures_for_test(kernel, open, attention_laws(), 600);
+  ASSERT_GE(failures.size(), 2u);
+  for (const bool is_steady : {true, false}) {
+    if (!is_steady) failures[0].repeats_failed = 0;
+    TimeUse time;
+    const Opened executor = open(0);
+    const auto causes =
+        diagnose_all(pointers_to(failures), kernel, *executor.executor,
+                     known_faults_for_test(), time);
+    ASSERT_EQ(causes.size(), 1u);
+    EXPECT_EQ(causes[0].best, &failures[is_steady ? 0 : 1]);
+  }
+}
+
 // A kernel that takes a scale which is given has another mistake: where all
 // that fails has none, nothing near tells, but for cases in which the known one
 // fails.
