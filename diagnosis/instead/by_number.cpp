@@ -403,11 +403,14 @@ void add_parts_of_lse(std::vector<Description>& out) {
              // more of a bound than it was.
              const double bound = output.bound[n];
              for (const double side : {-bound, bound})
-               for (const double apart : {side, 0.0})
-                 predicted.bounds[n] = std::max(
-                     predicted.bounds[n],
-                     bound + std::fabs(of(lse + side, max + apart, seen) -
-                                       predicted.values[n]));
+               for (const double apart : {side, 0.0}) {
+                 const double here = std::fabs(
+                     of(lse + side, max + apart, seen) - predicted.values[n]);
+                 // Nothing is near to a logarithm of 0 but itself.
+                 if (std::isfinite(here))
+                   predicted.bounds[n] =
+                       std::max(predicted.bounds[n], bound + here);
+               }
            }
            return predicted;
          }});

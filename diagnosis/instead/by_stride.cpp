@@ -70,6 +70,7 @@ std::vector<double> read_in_head(const double* from, const Extents& shape,
                                  std::vector<int64_t> cuts,
                                  const Address& where) {
   if (cuts.empty()) cuts = {0, shape[2]};
+  for (int64_t& cut : cuts) cut = std::min(cut, shape[2]);
   const int64_t width = shape[3];
   std::vector<double> out;
   for (int64_t h = 0; h < shape[0] * shape[1]; ++h) {
@@ -268,10 +269,10 @@ std::optional<Predicted> read_at(const Address& address,
   if (shape && is_in_head(address))
     if (auto out = read([&](const double* own) {
           const Case& value = answer.value();
-          return read_in_head(
-              own, *shape,
-              address.tensor == TensorName::kQ ? value.cu_q : value.cu_k,
-              address);
+          const bool is_of_keys = address.tensor == TensorName::kK ||
+                                  address.tensor == TensorName::kV;
+          return read_in_head(own, *shape, is_of_keys ? value.cu_k : value.cu_q,
+                              address);
         }))
       return out;
   return open;

@@ -84,13 +84,7 @@ Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
   const OutputInstead* o = nullptr;
   for (const OutputInstead& one : instead.outputs)
     if (one.output == TensorName::kO) o = &one;
-  // One number throughout, beside rows that are right, is no sum of theirs.
-  const bool is_lse_alone = instead.outputs.size() == 1 &&
-                            instead.outputs[0].output == TensorName::kLse &&
-                            !instead.outputs[0].of_empty_rows &&
-                            instead.outputs[0].is_cheap;
-  const Stage told = is_lse_alone                       ? Stage::kLse
-                     : o == nullptr                     ? Stage::kUnknown
+  const Stage told = o == nullptr                       ? Stage::kUnknown
                      : are_rows_without_a_key(instead)  ? Stage::kKeys
                      : is_at_odds_with_lse(instead, *o) ? Stage::kUnknown
                                                         : o->stage;

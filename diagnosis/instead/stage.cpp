@@ -385,6 +385,7 @@ bool is_constant_apart(const std::vector<WrongAnswer>& answers) {
     if (lse == nullptr || answer.value().sink) continue;
     for (const size_t n : lse->wrong) {
       const double here = lse->actual[n] - lse->right[n];
+      if (!std::isfinite(here)) return false;
       if (!apart) apart = here;
       if (!is_near(here, *apart, 2 * lse->bound[n], lse->dtype)) return false;
     }
