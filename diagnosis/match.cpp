@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "core/base/half.h"
 #include "core/door/call_plan.h"
@@ -68,7 +69,8 @@ CallStatus end_of(const KernelCall& call, const CallOutcome& outcome) {
 bool same_traces(const KernelCall& call, const CallOutcome& a,
                  const CallOutcome& b) {
   const auto place = [](const std::optional<MemoryFault>& fault) {
-    return fault ? std::optional(std::pair(fault->tensor, fault->of_reason))
+    return fault ? std::optional(std::tuple(fault->tensor, fault->of_reason,
+                                            fault->of_heap))
                  : std::nullopt;
   };
   return end_of(call, a) == end_of(call, b) && a.unwritten == b.unwritten &&

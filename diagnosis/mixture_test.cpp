@@ -102,5 +102,60 @@ TEST(Instead, MeansByOtherScoresAreKnown) {
   EXPECT_NE(said_of(other(false)), kMean);
 }
 
+// Each row is a sum of values with weights of its own: of the keys that it
+// sees, of all, and, the control, of these and something else.
+TEST(Instead, SumsOfValuesByWrongWeightsAreKnown) {
+  enum class Of : uint8_t { kSeen, kAll, kMore };
+  const auto summed = [](Of what) {
+    const auto asked = std::make_shared<Problem>();
+    return Fault{
+        "", Stage::kUnknown, [asked](KernelCall&, Problem& p) { *asked = p; },
+        [=](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          const Shape& s = call.shape;
+          for (int64_t at = 0; at < std::ssize(out.o); ++at) {
+            const int64_t row = at / s.dv, c = at % s.dv;
+            if (out.visible[static_cast<size_t>(row)] <= 0) continue;
+            const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+            const double* v =
+                asked->v + (b * s.Hkv + h / s.group()) * s.Tk * s.dv;
+            double sum =
+                what == Of::kMore ? std::sin(static_cast<double>(at)) : 0;
+            for (int64_t j = 0; j < s.Tk; ++j) {
+              const bool sees =
+                  out.sees[static_cast<size_t>(row * s.Tk + j)] != 0;
+              if (sees || what == Of::kAll)
+                sum += std::cos(static_cast<double>(5 * row + 3 * j)) *
+                       v[j * s.dv + c];
+            }
+            out.o[static_cast<size_t>(at)] = sum;
+          }
+        }};
+  };
+  EXPECT_EQ(said_of(summed(Of::kSeen)),
+            "a sum of the values that its row sees, with wrong weights");
+  EXPECT_EQ(said_of(summed(Of::kAll)),
+            "a sum of values of its key/value head, of hidden keys as well, "
+            "with wrong weights");
+  EXPECT_EQ(said_of(summed(Of::kMore)), "");
+}
+
+// What an option makes something else of is said of the others.
+TEST(Instead, WhatIsSoWithoutAnOptionIsSaidSo) {
+  const auto answer = [](bool is_so) {
+    return answering(
+        [is_so](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          for (size_t n = 0; n < out.o.size(); ++n) {
+            const double own = std::sin(static_cast<double>(n));
+            const bool is_other =
+                is_so ? call.causal != Causal::kNone
+                      : philox_u64(3, static_cast<uint32_t>(n), 0, 0) % 3 == 0;
+            out.o[n] = is_other ? out.o[n] + 2 + own : 3 * out.o[n];
+          }
+        });
+  };
+  EXPECT_EQ(said_of(answer(true)), "the right value times 3 where not causal");
+  EXPECT_EQ(said_of(answer(false)), "");
+}
+
 }  // namespace
 }  // namespace qkvet::diagnosis::mixture_test

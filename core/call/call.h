@@ -225,8 +225,10 @@ struct KernelCall : ScoreRule {
   int plan_slot = 0;
   // Nothing was called before in its process, where a new one costs little.
   bool new_process = false;
-  // The byte that malloc() gives memory full of, in a worker and where the C
-  // library is glibc; 0: memory is as it comes.
+  // The byte that memory is full of which nobody has written: what malloc()
+  // gives, in a worker and where the C library is glibc, and in a worker the
+  // stack. 0: 0xff where the worker guards the heap (guarded_heap.h), and else
+  // as it comes.
   uint8_t fresh_memory = 0;
   // Made at once with the calls in front of it and behind it that say so, too:
   // forward() on the CPU alone, each from a thread and with a context of its
@@ -368,10 +370,11 @@ enum class CallStatus : uint8_t {
 
 // A touch outside a tensor, or a write into an input.
 struct MemoryFault {
-  std::optional<TensorName> tensor;  // absent: the workspace, or far from
-                                     // every tensor
-  bool of_reason = false;  // the text that says why a call is refused; its size
-                           // is then `tensor_bytes`
+  std::optional<TensorName> tensor;  // absent: what follows, the workspace, or
+                                     // far from every tensor
+  // Of these the size is `tensor_bytes`, too.
+  bool of_reason = false;  // the text that says why a call is refused
+  bool of_heap = false;    // memory that the kernel allocated in a worker
   bool is_write = false;
   bool before_start = false;
   int64_t bytes = 0;  // distance past the end or before the start; inside: from
@@ -380,6 +383,9 @@ struct MemoryFault {
   bool between = false;  // inside, where no part of what lies far apart is
   int64_t tensor_bytes = 0;
 };
+
+// "k", "the workspace", "memory that the kernel allocated".
+std::string owner_name(const MemoryFault& fault);
 
 struct CallOutcome {
   CallStatus status = CallStatus::kDone;

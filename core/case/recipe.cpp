@@ -199,6 +199,12 @@ double shaped(const Recipe& recipe, TensorName tensor, int64_t t, int64_t c,
 
 const char* tensor_name(TensorName tensor) { return tensor_row(tensor).name; }
 
+std::string owner_name(const MemoryFault& fault) {
+  if (fault.of_reason) return "the reason's text";
+  if (fault.of_heap) return "memory that the kernel allocated";
+  return fault.tensor ? tensor_name(*fault.tensor) : "the workspace";
+}
+
 Recipe make_recipe(RecipeKind kind) { return {kind, row_of(kind).usual}; }
 
 std::string recipe_text(const Recipe& recipe) {

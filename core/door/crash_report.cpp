@@ -65,6 +65,15 @@ MemoryFault fault_at(const CrashRecord& crash, uint64_t address,
 
 std::optional<MemoryFault> find_fault(const CallPlan& plan, const Slot& slot,
                                       const CrashRecord& crash) {
+  if (crash.heap.found) {
+    MemoryFault fault;
+    fault.of_heap = true;
+    fault.is_write = crash.heap.is_write;
+    fault.before_start = crash.heap.before_start;
+    fault.bytes = crash.heap.distance;
+    fault.tensor_bytes = crash.heap.block_bytes;
+    return fault;
+  }
   // The kernel's own signal that no address belongs to (kill, raise) has a code
   // of zero or less, a non-canonical address SI_KERNEL.
   if (!is_memory_signal(crash.signal) || crash.code <= 0 ||
@@ -170,15 +179,12 @@ std::string death_text(const CrashRecord& crash, int wait_status) {
 }
 
 std::string fault_text(const MemoryFault& fault) {
-  const std::string owner = fault.of_reason ? "the reason's text"
-                            : fault.tensor  ? tensor_name(*fault.tensor)
-                                            : "the workspace";
   const char* access = fault.is_write ? "write" : "read";
   const char* where = fault.between        ? " between the parts of "
                       : fault.inside       ? " into "
                       : fault.before_start ? " before the start of "
                                            : " past the end of ";
-  return std::string(access) + where + owner + ", offset " +
+  return std::string(access) + where + owner_name(fault) + ", offset " +
          (fault.before_start ? "-" : "") + std::to_string(fault.bytes);
 }
 

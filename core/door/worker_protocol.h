@@ -56,12 +56,23 @@ inline constexpr int kDeviceExit = 120;  // the reply says that it is lost
 // How the worker ended up with its library.
 enum class LoadState : uint32_t { kLoading, kLoaded, kRefused, kMismatch };
 
+// Where memory was missed that the kernel itself had allocated
+// (guarded_heap.h).
+struct HeapFault {
+  bool found = false;
+  bool is_write = false;
+  bool before_start = false;
+  int64_t distance = 0;  // bytes past the end, or before the start
+  int64_t block_bytes = 0;
+};
+
 struct CrashRecord {
   std::atomic<int32_t> signal;  // 0: none
   int32_t code;                 // siginfo's
   int32_t is_write;
   int32_t stack_overflow;
   uint64_t address;
+  HeapFault heap;  // memory that the kernel allocated
 };
 
 struct Slot {

@@ -278,6 +278,7 @@ void Sandbox::send_batch() {
   control.count = static_cast<int32_t>(batch_.size());
   control.current = -1;
   control.crash.signal = 0;
+  control.crash.heap = {};
   worker_.forget_output();
   worker_.go();
 }

@@ -24,6 +24,12 @@
 namespace qkvet {
 namespace {
 
+// What memory is full of that nobody has written, unless a plan says otherwise:
+// a NaN in all storage types, and -1.
+constexpr uint8_t kFreshByte = 0xff;
+// Of the stack below the call, in bytes: room for frames of a kernel.
+constexpr size_t kFilledStack = size_t{64} << 10;
+
 // No core files, a stack that ends somewhere, and the first to go when the
 // machine runs out of memory.
 void limit_resources() {
@@ -88,8 +94,9 @@ bool find_tensors(WindowTable& windows, int number, Slot& slot,
   return true;
 }
 
-// What malloc() gives is full of this byte from now on; 0: as it comes. Nothing
-// where the C library has no such switch, or a sanitizer has its own malloc().
+// What malloc() gives is full of this byte from now on, where the kernel's heap
+// is not guarded; 0: as it comes. Nothing where the C library has no such
+// switch, or a sanitizer has its own malloc().
 void fill_fresh_memory([[maybe_unused]] uint8_t byte) {
 #ifdef M_PERTURB
   static uint8_t last = 0;
@@ -100,14 +107,46 @@ void fill_fresh_memory([[maybe_unused]] uint8_t byte) {
 #endif
 }
 
-void run_slot(Door& door, WindowTable& windows, Control* control, int number) {
-  Slot& slot = control->slots[static_cast<size_t>(number)];
+// Where frames of the kernel will lie there is the same in every call, and not
+// what the call in front left.
+[[gnu::noinline]] void fill_stack(uint8_t byte) {
+  std::array<uint8_t, kFilledStack> room;
+  std::memset(room.data(), byte, room.size());
+  asm volatile("" : : "r"(room.data()) : "memory");  // it is not left out
+}
+
+struct Worker {
+  Door& door;
+  WindowTable& windows;
+  Control* control;
+  const KernelHeap* heap;  // or null
+
+  Slot& slot(int number) const {
+    return control->slots[static_cast<size_t>(number)];
+  }
+};
+
+// Of one call, or of several at once, with memory as the plan wants it.
+template <class Call>
+void call_with_fresh_memory(const Worker& worker, const CallPlan& plan,
+                            Call call) {
+  const uint8_t byte = plan.fresh_memory == 0 ? kFreshByte : plan.fresh_memory;
+  fill_fresh_memory(plan.fresh_memory);
+  fill_stack(byte);
+  if (worker.heap != nullptr) worker.heap->begin_call(byte);
+  call();
+  if (worker.heap != nullptr) worker.heap->end_call();
+}
+
+void run_slot(const Worker& worker, int number) {
+  Slot& slot = worker.slot(number);
   TensorAddresses addresses{};
-  windows.forget_far();
-  if (!find_tensors(windows, number, slot, &addresses)) return;
-  control->current.store(number, std::memory_order_release);
-  fill_fresh_memory(slot.plan.fresh_memory);
-  door.call(control->kernel, slot.plan, addresses, &slot.reply);
+  worker.windows.forget_far();
+  if (!find_tensors(worker.windows, number, slot, &addresses)) return;
+  worker.control->current.store(number, std::memory_order_release);
+  call_with_fresh_memory(worker, slot.plan, [&] {
+    worker.door.call(worker.control->kernel, slot.plan, addresses, &slot.reply);
+  });
   // The next call gets a fresh process, and with it a fresh device.
   if (slot.reply.device_lost == 0) return;
   std::fflush(nullptr);
@@ -115,22 +154,20 @@ void run_slot(Door& door, WindowTable& windows, Control* control, int number) {
 }
 
 // Slots [first, end): the first one gets the blame for what ends the process.
-void run_at_once(Door& door, WindowTable& windows, Control* control, int first,
-                 int end) {
+void run_at_once(const Worker& worker, int first, int end) {
   std::array<TensorAddresses, kSlotCount> addresses{};
   std::vector<CallAtOnce> calls;
-  windows.forget_far();
+  worker.windows.forget_far();
   for (int i = first; i < end; ++i) {
-    Slot& slot = control->slots[static_cast<size_t>(i)];
+    Slot& slot = worker.slot(i);
     TensorAddresses* const found = &addresses[static_cast<size_t>(i)];
-    if (find_tensors(windows, i, slot, found))
+    if (find_tensors(worker.windows, i, slot, found))
       calls.push_back({&slot.plan, found, &slot.reply});
   }
-  control->current.store(first, std::memory_order_release);
-  // One for all of them: what a call in front of them asked for is over.
-  fill_fresh_memory(
-      control->slots[static_cast<size_t>(first)].plan.fresh_memory);
-  door.call_at_once(control->kernel, calls);
+  worker.control->current.store(first, std::memory_order_release);
+  call_with_fresh_memory(worker, worker.slot(first).plan, [&] {
+    worker.door.call_at_once(worker.control->kernel, calls);
+  });
 }
 
 // Behind the last of the slots that are made at once with this one.
@@ -141,11 +178,12 @@ int end_of_group(const Control& control, int first, int count) {
   return end;
 }
 
-void serve(Door& door, Control* control) {
+void serve(Door& door, Control* control, const KernelHeap* heap) {
   // Never taken down: the process ends behind the last call, and the system
   // takes hundreds of windows back at once, cheaper than one by one.
   static WindowTable& windows =
       *new WindowTable(kTensorsFd, WindowTable::Side::kKernel);
+  const Worker worker{door, windows, control, heap};
   for (;;) {
     await_go();
     const int count = control->count;
@@ -154,9 +192,9 @@ void serve(Door& door, Control* control) {
     for (int i = 0; i < count;) {
       const int end = end_of_group(*control, i, count);
       if (end - i > 1)
-        run_at_once(door, windows, control, i, end);
+        run_at_once(worker, i, end);
       else
-        run_slot(door, windows, control, i);
+        run_slot(worker, i);
       i = std::max(end, i + 1);
     }
     control->current.store(count, std::memory_order_release);
@@ -179,7 +217,7 @@ void begin_worker() {
   die_with_program();
 }
 
-int serve_library(const LibrarySpec& library) {
+int serve_library(const LibrarySpec& library, const KernelHeap* heap) {
   void* memory = mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE,
                       MAP_SHARED, kControlFd, 0);
   if (memory == MAP_FAILED) return kProtocolExit;
@@ -190,13 +228,13 @@ int serve_library(const LibrarySpec& library) {
   }
   // Into a pipe stdio would keep a crashed kernel's last lines to itself.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  install_last_words(&control->crash);
+  install_last_words(&control->crash, heap);
   std::string error;
   std::unique_ptr<Door> door = Door::open(library, &error);
   write_info(door ? pack_kernels(door->kernels()) : error);
   set_state(control, door ? LoadState::kLoaded : LoadState::kRefused);
   signal_done();
-  if (door) serve(*door, control);
+  if (door) serve(*door, control, heap);
   door.reset();
   // Without the destructors of static objects: threads of a kernel may still
   // use them, and a std::thread that nobody joined would end in terminate().

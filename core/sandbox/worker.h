@@ -6,6 +6,7 @@
 #define QKVET_CORE_SANDBOX_WORKER_H_
 
 #include "core/door/executor.h"
+#include "core/sandbox/guarded_heap.h"
 
 namespace qkvet {
 
@@ -19,8 +20,9 @@ void begin_worker();
 
 // Opens the library and serves until the program says that it is over, which
 // ends the process without the destructors of static objects. Returns only
-// where there is nothing to serve, with the status to exit with.
-int serve_library(const LibrarySpec& library);
+// where there is nothing to serve, with the status to exit with. `heap`: that
+// of the kernels, if this program guards one.
+int serve_library(const LibrarySpec& library, const KernelHeap* heap = nullptr);
 
 }  // namespace qkvet
 

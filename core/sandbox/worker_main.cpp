@@ -5,6 +5,7 @@
 
 #include "core/door/worker_protocol.h"
 #include "core/sandbox/fork_worker.h"
+#include "core/sandbox/guarded_heap.h"
 #include "core/sandbox/worker.h"
 
 int main(int argc, char** argv) {
@@ -18,5 +19,5 @@ int main(int argc, char** argv) {
     return qkvet::kUsageExit;
   }
   qkvet::begin_worker();
-  return qkvet::serve_library({argv[2], argv[3]});
+  return qkvet::serve_library({argv[2], argv[3]}, qkvet::kernel_heap());
 }

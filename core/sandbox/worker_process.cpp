@@ -107,6 +107,7 @@ bool WorkerProcess::start(int tensors_fd, std::string* error) {
   control_->current = -1;
   control_->crash.signal = 0;
   control_->crash.stack_overflow = 0;
+  control_->crash.heap = {};
   wait_status_ = 0;
   tail_.clear();
   const WorkerDescriptors descriptors = {

@@ -25,6 +25,7 @@ constexpr size_t kHandlerStack = size_t{256} << 10;
 constexpr uint64_t kStackEdge = uint64_t{1} << 20;
 
 CrashRecord* g_record = nullptr;
+const KernelHeap* g_kernel_heap = nullptr;
 uint64_t g_stack_limit = 0;  // the lowest address the stack may grow to
 uint64_t g_stack_top = 0;
 
@@ -55,13 +56,21 @@ void last_words(int signal, siginfo_t* info, void* context) {
   g_record->stack_overflow =
       memory && is_stack_overflow(stack_pointer_at_fault(context), address) ? 1
                                                                             : 0;
+  if (g_kernel_heap != nullptr) {
+    HeapFault fault;
+    if (signal == SIGABRT) fault = g_kernel_heap->found_write();
+    if (memory) fault = g_kernel_heap->fault_at(address);
+    fault.is_write |= g_record->is_write != 0;
+    g_record->heap = fault;
+  }
   _exit(kSignalExit);
 }
 
 }  // namespace
 
-void install_last_words(CrashRecord* record) {
+void install_last_words(CrashRecord* record, const KernelHeap* heap) {
   g_record = record;
+  g_kernel_heap = heap;
   char here = 0;
   g_stack_top = reinterpret_cast<uint64_t>(&here);
   rlimit limit{};

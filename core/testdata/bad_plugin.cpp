@@ -3,8 +3,10 @@
 // sandbox. Before that each one copies q to o, so that tests can tell a
 // finished call. QKVET_BAD_* builds variants of the library that cannot be
 // opened, or that speak an older header.
+#include <malloc.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cfenv>
 #include <chrono>
 #include <csignal>
@@ -12,8 +14,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "core/testdata/pool.h"
 #include "qkvet/kernel.h"
@@ -55,6 +59,7 @@ using Deed = qkvet_status (*)(const qkvet_forward_args* a,
 volatile int g_zero = 0;
 volatile int g_sink = 0;
 void* volatile g_pointer = nullptr;  // keeps compilers honest
+constexpr int64_t kScratch = 20;
 
 void touch(float) {}
 
@@ -96,6 +101,62 @@ constexpr Deed deed(Action) {
     Action{}(a);
     return QKVET_OK;
   };
+}
+
+// Scratch of a kernel: 20 floats that it allocates, and what it does to them.
+// It keeps its compiler from knowing which memory that is.
+template <class Use>
+constexpr Deed with_scratch(Use) {
+  return deed([](const qkvet_forward_args* a) {
+    g_pointer = std::malloc(kScratch * sizeof(float));
+    auto* const scratch = static_cast<volatile float*>(g_pointer);
+    Use{}(a, scratch);
+    std::free(g_pointer);
+  });
+}
+
+// How many promises of the C library about memory are broken.
+int allocate_in_all_ways() {
+  int broken = 0;
+  const auto expect = [&](bool holds) { broken += holds ? 0 : 1; };
+  const auto lies_on = [](const void* memory, size_t bytes) {
+    return reinterpret_cast<uintptr_t>(memory) % bytes == 0;
+  };
+  void* grown = nullptr;
+  for (const size_t size : {0, 1, 15, 16, 4095, 4096, 70'000, 5'000'000}) {
+    auto* const bytes = static_cast<unsigned char*>(std::calloc(size, 1));
+    expect(bytes != nullptr && lies_on(bytes, 16));
+    for (size_t n = 0; n < size; n += 7) {
+      expect(bytes[n] == 0);
+      bytes[n] = 3;
+    }
+    grown = std::realloc(bytes, size + 100);
+    for (size_t n = 0; n < size; n += 7)
+      expect(static_cast<unsigned char*>(grown)[n] == 3);
+    expect(malloc_usable_size(grown) >= size + 100);
+    grown = std::realloc(grown, size / 2 + 1);
+    expect(size == 0 || *static_cast<unsigned char*>(grown) == 3);
+    std::free(grown);
+    for (const size_t alignment : {8, 64, 4096, 65'536}) {
+      void* const aligned = std::aligned_alloc(alignment, size);
+      expect(lies_on(aligned, alignment));
+      std::memset(aligned, 1, size);
+      std::free(aligned);
+      void* other = nullptr;
+      expect(posix_memalign(&other, alignment, size) == 0 &&
+             lies_on(other, alignment));
+      std::free(other);
+    }
+  }
+  void* other = nullptr;
+  expect(posix_memalign(&other, 24, 8) == EINVAL);
+  volatile size_t most = static_cast<size_t>(-1);
+  expect(std::calloc(most, 2) == nullptr);
+  // More than are guarded, so that some come from elsewhere.
+  std::vector<std::unique_ptr<int>> many;
+  for (int n = 0; n < 40'000; ++n) many.push_back(std::make_unique<int>(n));
+  for (int n = 0; n < 40'000; ++n) expect(*many[static_cast<size_t>(n)] == n);
+  return broken;
 }
 
 qkvet_status refuse_in_call(const qkvet_forward_args*, const qkvet_exec*,
@@ -174,6 +235,44 @@ const Row kRows[] = {
      })},
     {"bad/pool_all_past_k", deed([](auto* a) {
        pool().run([&](int) { touch(floats(a->k)[elements(a->k)]); });
+     })},
+    {"bad/scratch", with_scratch([](auto* a, auto* scratch) {
+       for (int64_t n = 0; n < kScratch; ++n) scratch[n] = floats(a->q)[0];
+       floats(a->o)[0] = scratch[kScratch - 1];
+     })},
+    {"bad/scratch_not_cleared", with_scratch([](auto* a, auto* scratch) {
+       floats(a->o)[0] = scratch[0] + floats(a->q)[0];
+     })},
+    {"bad/read_past_scratch",
+     with_scratch([](auto*, auto* scratch) { touch(scratch[kScratch]); })},
+    {"bad/write_past_scratch",
+     with_scratch([](auto*, auto* scratch) { scratch[kScratch + 1] = 1; })},
+    {"bad/write_before_scratch",
+     with_scratch([](auto*, auto* scratch) { scratch[-2] = 1; })},
+    // Kept, and never given back.
+    {"bad/write_past_kept", deed([](auto*) {
+       static auto* const kept = static_cast<volatile char*>(std::malloc(13));
+       kept[14] = 1;
+     })},
+    {"bad/scratch_freed_twice",
+     with_scratch([](auto*, auto*) { std::free(g_pointer); })},
+    {"bad/write_freed_scratch", deed([](auto*) {
+       g_pointer = std::malloc(kScratch);
+       auto* const scratch = static_cast<volatile char*>(g_pointer);
+       std::free(g_pointer);
+       scratch[0] = 1;
+       for (int n = 0; n < 1000; ++n) {
+         g_pointer = std::malloc(kScratch);
+         std::free(g_pointer);
+       }
+     })},
+    {"bad/stack_not_cleared", deed([](auto* a) {
+       volatile float frame[1024];
+       g_pointer = const_cast<float*>(frame);
+       floats(a->o)[0] = frame[512];
+     })},
+    {"bad/allocates", deed([](auto* a) {
+       floats(a->o)[0] = static_cast<float>(allocate_in_all_ways());
      })},
     {"bad/unwritten",
      [](auto* a, auto*, auto*) -> qkvet_status {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -141,6 +142,78 @@ TEST(Sandbox, FreshMemoryIsFullOfTheByteThatIsAskedFor) {
   ASSERT_EQ(told.size(), std::size(bytes));
   for (size_t n = 0; n < told.size(); ++n)
     EXPECT_EQ(told[n].fresh_byte, bytes[n]) << n;
+}
+
+// A kernel's own memory ends at a guard, too, is full of NaN when it gets it,
+// and what lies around it stays as it is; so each such call ends as this one.
+TEST(Sandbox, MemoryThatAKernelAllocatesIsGuarded) {
+#ifdef QKVET_SANITIZED
+  GTEST_SKIP() << "a sanitizer has a malloc() of its own";
+#endif
+  const auto executor = sandbox();
+  const struct {
+    const char* kernel;
+    const char* text;
+    bool is_write, before_start;
+    int64_t bytes, of;
+  } rows[] = {
+      {"read_past_scratch", "read past the end of", false, false, 0, 80},
+      {"write_past_scratch", "write past the end of", true, false, 4, 80},
+      {"write_before_scratch", "write before the start of", true, true, 8, 80},
+      {"write_past_kept", "write past the end of", true, false, 1, 13}};
+  for (int again = 0; again < 3; ++again)
+    for (const auto& row : rows) {
+      SCOPED_TRACE(row.kernel);
+      const CallOutcome outcome = survive(*executor, row.kernel);
+      EXPECT_EQ(outcome.status, CallStatus::kFault);
+      EXPECT_EQ(outcome.text, std::string(row.text) +
+                                  " memory that the kernel allocated, offset " +
+                                  (row.before_start ? "-" : "") +
+                                  std::to_string(row.bytes));
+      expect_fault(outcome.fault, std::nullopt, row.is_write, row.before_start,
+                   row.bytes);
+      ASSERT_TRUE(outcome.fault);
+      EXPECT_TRUE(outcome.fault->of_heap);
+      EXPECT_EQ(outcome.fault->tensor_bytes, row.of);
+    }
+  const struct {
+    const char* kernel;
+    const char* said;
+  } misused[] = {
+      {"scratch_freed_twice", "memory was freed twice"},
+      {"write_freed_scratch", "memory was written to after it had been freed"}};
+  for (const auto& row : misused) {
+    const CallOutcome outcome = survive(*executor, row.kernel);
+    EXPECT_EQ(outcome.text, "SIGABRT");
+    EXPECT_NE(outcome.output.find(row.said), std::string::npos)
+        << outcome.output;
+  }
+}
+
+TEST(Sandbox, MemoryThatNobodyHasWrittenIsNaNInEachCall) {
+#ifdef QKVET_SANITIZED
+  GTEST_SKIP() << "a sanitizer has a malloc() of its own";
+#endif
+  const auto executor = sandbox();
+  for (const char* const kernel : {"scratch_not_cleared", "stack_not_cleared"})
+    for (int again = 0; again < 3; ++again) {
+      const CallOutcome outcome = survive(*executor, kernel);
+      ASSERT_EQ(outcome.status, CallStatus::kDone) << kernel;
+      float first = 0;
+      std::memcpy(&first, outcome.o.data(), sizeof first);
+      EXPECT_TRUE(std::isnan(first)) << kernel;
+    }
+}
+
+// The control: who keeps to what it allocated notices nothing.
+TEST(Sandbox, TheHeapIsOneAsAllOthers) {
+  const auto executor = sandbox();
+  expect_copy(survive(*executor, "scratch"));
+  const CallOutcome outcome = survive(*executor, "allocates");
+  ASSERT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
+  float broken = 1;
+  std::memcpy(&broken, outcome.o.data(), sizeof broken);
+  EXPECT_EQ(broken, 0);
 }
 
 // From the third on; a fork has made no call either. What a library starts

@@ -48,12 +48,18 @@ struct ScoredPair {
   int64_t i, j;      // row and key
   int64_t position;  // of the row among the keys
   double cap;        // 0 without one
+  double scale;
 };
 double capped_score(const ScoredPair& x) {
   return x.cap > 0 ? x.cap * std::tanh(x.scaled / x.cap) : x.scaled;
 }
 double less_slope(const ScoredPair& x, double score) {
   return score - x.slope * std::fabs(static_cast<double>(x.position - x.j));
+}
+// Of a sum of products that began with another number than 0.
+double score_begun_at(ScoredPair x, double first) {
+  x.scaled += first * x.scale;
+  return less_slope(x, capped_score(x) + x.bias);
 }
 using ScoreFormula = double (*)(const ScoredPair& x);
 
@@ -101,7 +107,7 @@ void use_scores(Problem& p, Room& room, ScoreFormula formula, bool is_added) {
         formula({is_added ? 0 : dot_of_pair(p, b, h, i, j) * p.scale,
                  p.bias != nullptr ? p.bias[n] : 0,
                  p.slopes != nullptr ? slope_of(p, b, h, i) : 0, at.i, at.j,
-                 at.position, is_added ? 0 : p.softcap}));
+                 at.position, is_added ? 0 : p.softcap, p.scale}));
     // Whatever hides a key goes on to do so.
     if (p.bias != nullptr && std::isinf(p.bias[n])) scores.back() = p.bias[n];
     if (at.j < 0 || at.j >= at.keys) scores.back() = 0;
@@ -126,10 +132,15 @@ void add_formulas(Readings& rows) {
     ScoreFormula formula;
     bool is_added = false;
   };
+  const auto always = [](const Problem&) { return true; };
   const auto has_bias = [](const Problem& p) { return p.bias != nullptr; };
   const auto has_slopes = [](const Problem& p) { return p.slopes != nullptr; };
   const auto has_cap = [](const Problem& p) { return p.softcap > 0; };
   static const Scores kScores[] = {
+      {"what comes of q k + 1 in the place of q k", Stage::kScores, always,
+       [](const ScoredPair& x) { return score_begun_at(x, 1); }},
+      {"what comes of q k - 1 in the place of q k", Stage::kScores, always,
+       [](const ScoredPair& x) { return score_begun_at(x, -1); }},
       {"what comes of the bias alone in the place of the score", Stage::kBias,
        has_bias, [](const ScoredPair& x) { return less_slope(x, x.bias); }},
       {"what comes of the score times the bias, not plus it", Stage::kBias,
@@ -266,13 +277,21 @@ std::vector<double> weights_of_row(const WrongAnswer& answer, int64_t row,
   std::vector<double> weights(static_cast<size_t>(keys), 0.0);
   for (int64_t j = 0; j < keys; ++j) {
     const auto pair = static_cast<size_t>(row * keys + j);
-    if (oracle.sees[pair] == 0) continue;
+    // Of another member of a packed batch, too.
+    if (oracle.sees[pair] == 0 || oracle.weights[pair] <= 0) continue;
     const double weight = of(
         std::log(oracle.weights[pair]) + oracle.lse[static_cast<size_t>(row)],
         largest);
     if (std::fabs(weight) > kNothing) weights[static_cast<size_t>(j)] = weight;
   }
   return weights;
+}
+
+// Scores are known to some roundings, and so is their sum.
+double unsure_sum(const WrongAnswer& answer, int64_t row) {
+  return 4 * unit_roundoff(Dtype::kF32) *
+         (1 + std::fabs(largest_of(answer, row))) *
+         static_cast<double>(answer.value().shape.Tk);
 }
 
 std::optional<Predicted> weighed_by(const WrongAnswer& answer,
@@ -284,10 +303,7 @@ std::optional<Predicted> weighed_by(const WrongAnswer& answer,
     if (answer.truth->oracle.visible[static_cast<size_t>(row)] <= 0) continue;
     const std::vector<double> weights = weights_of_row(answer, row, of);
     const double sum = sum_of_row(answer, row, weights);
-    // Scores are known to some roundings, and so is the sum.
-    const double unsure = 4 * unit_roundoff(Dtype::kF32) *
-                          (1 + std::fabs(largest_of(answer, row))) *
-                          static_cast<double>(s.Tk) / std::fabs(sum);
+    const double unsure = unsure_sum(answer, row) / std::fabs(sum);
     const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
     const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
     for (int64_t c = 0; c < s.dv; ++c) {
@@ -306,14 +322,33 @@ std::optional<Predicted> weighed_by(const WrongAnswer& answer,
   return out;
 }
 
+// Of the same sums.
+std::optional<Predicted> logarithm_of_sums(const WrongAnswer& answer,
+                                           const WrongOutput& output,
+                                           OfScore of) {
+  if (answer.truth == nullptr) return std::nullopt;
+  Predicted out{output.right, output.bound};
+  for (size_t row = 0; row < output.right.size(); ++row) {
+    if (answer.truth->oracle.visible[row] <= 0) continue;
+    const auto n = static_cast<int64_t>(row);
+    const double sum = sum_of_row(answer, n, weights_of_row(answer, n, of));
+    out.values[row] = largest_of(answer, n) + std::log(sum);
+    out.bounds[row] += unsure_sum(answer, n) / std::fabs(sum);
+  }
+  return out;
+}
+
 }  // namespace
 
-void add_scores_as_weights(std::vector<Description>& out) {
-  const auto add = [&out](const char* text, OfScore of) {
-    out.push_back({text, Stage::kUnknown,
-                   [of](const WrongAnswer& answer, const WrongOutput& output) {
-                     return weighed_by(answer, output, of);
-                   }});
+void add_scores_as_weights(TensorName output, std::vector<Description>& out) {
+  const auto add = [&out, output](const char* text, OfScore of) {
+    out.push_back(
+        {text, Stage::kUnknown,
+         [of, output](const WrongAnswer& answer, const WrongOutput& wrong) {
+           return output == TensorName::kLse
+                      ? logarithm_of_sums(answer, wrong, of)
+                      : weighed_by(answer, wrong, of);
+         }});
   };
   add("what comes of scores in the place of their exponentials",
       [](double score, double) { return score; });

@@ -6,6 +6,7 @@
 // went wrong before it.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "core/base/half.h"
 #include "diagnosis/instead/claims.h"
@@ -88,6 +89,10 @@ double length_of(const std::vector<double>& row) {
   return std::sqrt(sum);
 }
 
+// What is allowed of a row is more than its bounds: that of other weights is
+// not known.
+constexpr double kTimesBound = 4;
+
 // Directions at right angles, of length 1, and what others are in them.
 class Span {
  public:
@@ -168,12 +173,33 @@ std::optional<bool> is_mixed(const Mixed& row, bool adds_up) {
   return !adds_up || sum <= 1 + rounding;
 }
 
-// What is allowed of a row is more than its bounds: that of other weights is
-// not known.
-constexpr double kTimesBound = 4;
+// Whether o is a sum of these values, whatever their weights are. Nothing: any
+// row could be, or one could not be told from it.
+std::optional<bool> is_sum(const Mixed& row) {
+  constexpr double kTooUnsure = 0.01;  // of its length
+  if (row.values.empty() || row.values.size() >= row.o.size())
+    return std::nullopt;
+  Span span;
+  double size = 0;
+  for (const std::vector<double>& value : row.values) {
+    if (!span.add(value)) return std::nullopt;
+    size = std::max(size, length_of(value));
+  }
+  std::vector<double> along;
+  const double rest = length_of(span.rest_of(row.o, &along));
+  double weights = 0;
+  for (const double weight : span.weights(along)) weights += std::fabs(weight);
+  // Such weights may be large and add up to little.
+  const double bound = row.bound + kTimesBound * unit_roundoff(Dtype::kF32) *
+                                       weights * size *
+                                       static_cast<double>(row.values.size());
+  if (bound > kTooUnsure * length_of(row.o)) return std::nullopt;
+  return rest <= bound;
+}
 
+// Of the keys that a row sees, or of all of its head.
 std::optional<Mixed> row_of(const WrongAnswer& answer, const WrongOutput& o,
-                            int64_t row) {
+                            int64_t row, bool of_seen = true) {
   const Shape& s = answer.value().shape;
   const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
   const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
@@ -187,7 +213,8 @@ std::optional<Mixed> row_of(const WrongAnswer& answer, const WrongOutput& o,
     squares += o.bound[n] * o.bound[n];
   }
   for (int64_t j = 0; j < s.Tk; ++j) {
-    if (answer.truth->oracle.sees[static_cast<size_t>(row * s.Tk + j)] == 0)
+    if (of_seen &&
+        answer.truth->oracle.sees[static_cast<size_t>(row * s.Tk + j)] == 0)
       continue;
     const double* v =
         answer.inputs->v.data() + static_cast<size_t>((kv * s.Tk + j) * s.dv);
@@ -200,13 +227,15 @@ std::optional<Mixed> row_of(const WrongAnswer& answer, const WrongOutput& o,
   return out;
 }
 
-// Rows of o that could have been no mean and are one; nothing: a row is none.
-std::optional<int> rows_mixed(const WrongAnswer& answer, const WrongOutput& o) {
+// Rows of o that could have been no mean, or sum, and are one; nothing: a row
+// is none.
+using IsMixed = std::function<std::optional<bool>(const Mixed& row)>;
+std::optional<int> rows_mixed(const WrongAnswer& answer, const WrongOutput& o,
+                              const IsMixed& is_one, bool of_seen = true) {
   if (answer.truth == nullptr || o.name != TensorName::kO) return std::nullopt;
   const Case& value = answer.value();
   // States have no scores; a merge weighs them by their lse.
   if (value.subject() == Subject::kMerge) return std::nullopt;
-  const bool adds_up = !value.sink && !value.dropout;
   int told = 0;
   int64_t last = -1;
   for (const size_t n : o.wrong) {
@@ -214,13 +243,20 @@ std::optional<int> rows_mixed(const WrongAnswer& answer, const WrongOutput& o) {
     if (!std::isfinite(o.actual[n])) return std::nullopt;
     if (row == last) continue;
     last = row;
-    const auto mixed = row_of(answer, o, row);
+    const auto mixed = row_of(answer, o, row, of_seen);
     if (!mixed) continue;
-    const auto is_mean = is_mixed(*mixed, adds_up);
+    const auto is_mean = is_one(*mixed);
     if (is_mean == false) return std::nullopt;
     told += is_mean.has_value();
   }
   return told;
+}
+
+std::optional<int> means_told(const WrongAnswer& answer, const WrongOutput& o) {
+  const bool adds_up = !answer.value().sink && !answer.value().dropout;
+  return rows_mixed(answer, o, [adds_up](const Mixed& row) {
+    return is_mixed(row, adds_up);
+  });
 }
 
 template <class Told>
@@ -231,7 +267,10 @@ bool tell_enough(const Wrongs& wrongs, Told told) {
     all += here;
     cases += here > 0;
   }
-  return all >= kFewestTold && cases >= kFewestCases;
+  // Of many rows two cases will do: in most all values together span any row.
+  constexpr int kMany = 4 * kFewestTold;
+  return all >= kFewestTold &&
+         cases >= (all >= kMany ? kFewestCases - 1 : kFewestCases);
 }
 
 bool is_true_of_all(const Claim& claim, const Wrongs& wrongs) {
@@ -271,16 +310,39 @@ std::optional<Claim> claim_of_means(const Wrongs& wrongs) {
   Claim claim = {
       "a mean of the values that its row sees, weighed by other scores",
       [](const WrongAnswer& answer, const WrongOutput& o) {
-        return rows_mixed(answer, o).has_value();
+        return means_told(answer, o).has_value();
       }};
   claim.of_other_scores = true;
   claim.is_cheap = true;
   const auto told = [](const WrongAnswer& answer, const WrongOutput& o) {
-    return rows_mixed(answer, o).value_or(0);
+    return means_told(answer, o).value_or(0);
   };
   if (!tell_enough(wrongs, told) || !is_true_of_all(claim, wrongs))
     return std::nullopt;
   return claim;
+}
+
+std::optional<Claim> claim_of_sums(const Wrongs& wrongs) {
+  for (const bool of_seen : {true, false}) {
+    const auto sums_told = [of_seen](const WrongAnswer& answer,
+                                     const WrongOutput& o) {
+      return rows_mixed(answer, o, is_sum, of_seen);
+    };
+    Claim claim = {
+        of_seen ? "a sum of the values that its row sees, with wrong weights"
+                : "a sum of values of its key/value head, of hidden keys as "
+                  "well, with wrong weights",
+        [sums_told](const WrongAnswer& answer, const WrongOutput& o) {
+          return sums_told(answer, o).has_value();
+        }};
+    claim.is_cheap = true;
+    const auto told = [&](const WrongAnswer& answer, const WrongOutput& o) {
+      return sums_told(answer, o).value_or(0);
+    };
+    if (tell_enough(wrongs, told) && is_true_of_all(claim, wrongs))
+      return claim;
+  }
+  return std::nullopt;
 }
 
 }  // namespace qkvet::diagnosis

@@ -424,7 +424,7 @@ std::vector<Description> descriptions_by_number(TensorName output) {
   switch (output) {
     case TensorName::kO:
       add_terms(out);
-      add_scores_as_weights(out);
+      add_scores_as_weights(output, out);
       add_sums_of_rows(out);
       add_sum_of_sink(output, out);
       add_moves({"member", "head", "row", "channel"}, out);
@@ -433,6 +433,7 @@ std::vector<Description> descriptions_by_number(TensorName output) {
       break;
     case TensorName::kLse:
       add_parts_of_lse(out);
+      add_scores_as_weights(output, out);
       add_sum_of_sink(output, out);
       add_moves({"member", "head", "row"}, out);
       add_orders({"member", "head", "row"}, {"B", "H", "Tq"}, out);

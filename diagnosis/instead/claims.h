@@ -31,6 +31,8 @@ struct Claim {
   bool of_other_scores = false;
   // Seen of most of what is wrong, and not looked at in all.
   bool of_most = false;
+  // The answers that it is about, where these are not all.
+  std::function<bool(const WrongAnswer& answer)> is_about = nullptr;
 };
 
 std::vector<Claim> claims_of_one_number(const Wrongs& wrongs);
@@ -56,6 +58,8 @@ std::optional<Claim> claim_of_measure(const Wrongs& wrongs,
 std::optional<Claim> claim_of_places(const Wrongs& wrongs);
 std::optional<Claim> claim_of_shifted_rows(const Wrongs& wrongs);
 std::optional<Claim> claim_of_means(const Wrongs& wrongs);
+// The same with any weights: what nothing else is true of.
+std::optional<Claim> claim_of_sums(const Wrongs& wrongs);
 
 // by_asking.cpp: the kernel is asked again, in a new process, behind another
 // call and with other data elsewhere, here and by whoever asks the claim;

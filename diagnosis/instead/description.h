@@ -96,8 +96,9 @@ std::optional<Predicted> right_with_dropout(const WrongAnswer& answer,
                                             const JudgedKernel& kernel);
 std::vector<Description> descriptions_of_dropout(const JudgedKernel& kernel);
 
-// by_formula.cpp: of o, rows that are weighed by scores.
-void add_scores_as_weights(std::vector<Description>& out);
+// by_formula.cpp: of o, rows that are weighed by scores; of lse, the logarithm
+// of their sum.
+void add_scores_as_weights(TensorName output, std::vector<Description>& out);
 
 // The share of a row's largest exponential: of its scores and of its sink.
 double largest_share(const WrongAnswer& answer, int64_t row);

@@ -17,9 +17,7 @@ namespace qkvet::diagnosis {
 namespace {
 
 std::string place_text(const MemoryFault& fault) {
-  const std::string name = fault.of_reason ? "the text of its reason"
-                           : fault.tensor  ? tensor_name(*fault.tensor)
-                                           : "the workspace";
+  const std::string name = owner_name(fault);
   const char* verb = fault.is_write ? "written" : "read";
   if (fault.between)
     return name + " is " + verb +
@@ -36,7 +34,7 @@ Facts ends_of(const CallOutcome& outcome) {
   static const std::string kDead =
       "the process ends, or touches memory that is not its own";
   if (const auto& fault = outcome.fault ? outcome.fault : outcome.damage) {
-    if (!fault->tensor && !fault->of_reason && outcome.fault)
+    if (!fault->tensor && !fault->of_reason && !fault->of_heap && outcome.fault)
       return {kNear, kDead};
     Facts facts = {place_text(*fault)};
     // Which of them lies flush with its guard, or is read first, may be a

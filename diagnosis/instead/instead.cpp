@@ -163,6 +163,7 @@ void describe_as_others(const std::vector<WrongAnswer>& answers,
     if (!out.text.empty() || telling < kFewestTelling) continue;
     for (const OutputInstead& other : instead.outputs) {
       if (other.text.empty() || other.of_empty_rows != out.of_empty_rows ||
+          other.is_about != nullptr ||
           !std::all_of(
               answers.begin(), answers.end(), [&](const WrongAnswer& answer) {
                 const WrongOutput* output = out.in(answer);
@@ -175,6 +176,22 @@ void describe_as_others(const std::vector<WrongAnswer>& answers,
       out.is_cheap = other.is_cheap;
       break;
     }
+  }
+}
+
+void say(const Claim& claim, const Wrongs& wrongs, OutputInstead& out) {
+  out.text = claim.text;
+  out.stage = claim.stage;
+  out.is_true_of = claim.is_true_of;
+  out.is_about = claim.is_about;
+  out.is_cheap = claim.is_cheap;
+  out.of_other_scores = claim.of_other_scores;
+  out.of_most = claim.of_most;
+  out.elements = out.cases = 0;
+  for (const auto& [answer, output] : wrongs) {
+    if (out.is_about != nullptr && !out.is_about(*answer)) continue;
+    out.elements += static_cast<int>(output->wrong.size());
+    ++out.cases;
   }
 }
 
@@ -195,12 +212,7 @@ void describe(const std::vector<WrongAnswer>& answers,
     const auto claim = out.of_empty_rows ? search.claim_of_empty_rows(wrongs)
                                          : search.claim(out.output, wrongs);
     has_ended |= search.has_ended() && !claim;
-    if (!claim) continue;
-    out.text = claim->text;
-    out.stage = claim->stage;
-    out.is_true_of = claim->is_true_of;
-    out.is_cheap = claim->is_cheap;
-    out.of_other_scores = claim->of_other_scores;
+    if (claim) say(*claim, wrongs, out);
   }
   describe_as_others(answers, instead);
   if (has_ended && instead.left_out.empty())
@@ -208,7 +220,7 @@ void describe(const std::vector<WrongAnswer>& answers,
 }
 
 // What nothing else is true of may be no function of the inputs, or one of more
-// of them.
+// of them; or it is made of the right values alone.
 void describe_by_asking(const std::vector<WrongAnswer>& answers,
                         const KernelUnderTest& kernel, Executor& executor,
                         TimeUse& time, Instead& instead) {
@@ -223,11 +235,9 @@ void describe_by_asking(const std::vector<WrongAnswer>& answers,
     };
     auto claim = search(wrongs);
     if (!claim) claim = OutputSearch::claim_where_finite(wrongs, search);
-    if (!claim) continue;
-    out.text = claim->text;
-    out.is_true_of = claim->is_true_of;
-    out.is_cheap = claim->is_cheap;
-    out.of_most = claim->of_most;
+    if (!claim) claim = claim_of_sums(wrongs);
+    if (!claim) claim = OutputSearch::claim_where_finite(wrongs, claim_of_sums);
+    if (claim) say(*claim, wrongs, out);
   }
 }
 
@@ -292,10 +302,9 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
   for (WrongAnswer& answer : answers) {
     bool is_against = false;
     for (OutputInstead& one : instead.outputs) {
-      const WrongOutput* output = one.in(answer);
-      if (output == nullptr || one.is_true_of == nullptr) continue;
+      if (!one.says_of(answer)) continue;
       ++one.held_against;
-      if (one.is_true_of(answer, *output)) continue;
+      if (one.is_true_of(answer, *one.in(answer))) continue;
       one.say_nothing();
       is_against = true;
     }
@@ -382,6 +391,9 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   else if (is_row)
     instead.stage = stage_of(instead, answers, collector.touches(),
                              answered == nullptr ? &witness : nullptr);
+  // Of large scores nothing but the exponentials makes what is no number.
+  if (is_row && instead.stage == Stage::kUnknown && where.is_of_scores())
+    instead.stage = Stage::kSoftmax;
   instead.calls += witness.calls_made();
   return instead;
 }
@@ -417,10 +429,9 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
   }
   for (const WrongAnswer& answer : numbers)
     for (const OutputInstead& one : instead.outputs) {
-      const WrongOutput* output = one.in(answer);
-      if (output == nullptr || one.is_true_of == nullptr) continue;
+      if (!one.says_of(answer)) continue;
       ++score.all;
-      score.right += one.is_true_of(answer, *output);
+      score.right += one.is_true_of(answer, *one.in(answer));
     }
   return score;
 }
@@ -428,6 +439,7 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
 void OutputInstead::say_nothing() {
   text.clear();
   is_true_of = nullptr;
+  is_about = nullptr;
   is_cheap = of_other_scores = of_most = false;
   stage = Stage::kUnknown;
 }

@@ -39,6 +39,8 @@ struct OutputInstead {
   // made with.
   std::function<bool(const WrongAnswer& answer, const WrongOutput& output)>
       is_true_of;
+  // Null: it is about all of them.
+  std::function<bool(const WrongAnswer& answer)> is_about;
 
   int held_against = 0;   // further answers
   bool is_cheap = false;  // as those of a Claim
@@ -46,6 +48,11 @@ struct OutputInstead {
   bool of_most = false;
 
   void say_nothing();
+  // Whether there is something to be true of this answer.
+  bool says_of(const WrongAnswer& answer) const {
+    return is_true_of != nullptr && in(answer) != nullptr &&
+           (is_about == nullptr || is_about(answer));
+  }
   // Null: it is right there, or not returned.
   const WrongOutput* in(const WrongAnswer& answer) const;
 };

@@ -336,7 +336,8 @@ TEST(Instead, WhatIsNoneOfDropoutIsNotSaidOfIt) {
   }
 }
 
-// Two numbers at once are none of them.
+// Two numbers at once are none of them, and no more is said than where they
+// are not.
 TEST(Instead, TwoTurnsAreNotOne) {
   const Fault both{"", Stage::kUnknown,
                    [](KernelCall&, Problem& p) { p.scale *= 1.01; },
@@ -345,7 +346,8 @@ TEST(Instead, TwoTurnsAreNotOne) {
   ASSERT_TRUE(looked.failure);
   const OutputInstead* o = output_of(looked.instead, TensorName::kO);
   ASSERT_NE(o, nullptr);
-  EXPECT_EQ(o->text, "");
+  EXPECT_EQ(o->text,
+            "a sum of the values that its row sees, with wrong weights");
 }
 
 // What stands behind a tensor is nobody's: anything may come of it, as long as
@@ -547,10 +549,11 @@ TEST(Instead, RowsThatSeeNoKeyAreDescribed) {
 }
 
 // Rows are weighed by what is made of a score and of the row's largest one.
-Fault weighed_by(double (*of)(double score, double largest)) {
+Fault weighed_by(double (*of)(double score, double largest),
+                 bool is_of_lse = false) {
   const auto asked = std::make_shared<Problem>();
   return {"", Stage::kUnknown, [asked](KernelCall&, Problem& p) { *asked = p; },
-          [asked, of](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          [=](const KernelCall& call, OracleOutput& out, CallOutcome&) {
             const Shape& s = call.shape;
             if (call.sink != nullptr || call.dropout) return;
             for (int64_t row = 0; row < s.lse_elements(); ++row) {
@@ -573,6 +576,8 @@ Fault weighed_by(double (*of)(double score, double largest)) {
               for (int64_t c = 0; c < s.dv; ++c)
                 out.o[static_cast<size_t>(row * s.dv + c)] =
                     o[static_cast<size_t>(c)] / sum;
+              if (is_of_lse)
+                out.lse[static_cast<size_t>(row)] = most + std::log(sum);
             }
           }};
 }
@@ -586,6 +591,13 @@ TEST(Instead, ScoresInThePlaceOfTheirExponentials) {
   };
   EXPECT_EQ(said([](double score, double) { return score; }),
             "what comes of scores in the place of their exponentials");
+  const Looked looked =
+      look(weighed_by([](double score, double) { return score; },
+                      /*is_of_lse=*/true));
+  const OutputInstead* lse = output_of(looked.instead, TensorName::kLse);
+  ASSERT_NE(lse, nullptr);
+  EXPECT_EQ(lse->text,
+            "what comes of scores in the place of their exponentials");
   EXPECT_EQ(said([](double score, double most) { return score - most; }),
             "what comes of scores less the largest one in the place of their "
             "exponentials");
@@ -593,7 +605,7 @@ TEST(Instead, ScoresInThePlaceOfTheirExponentials) {
   EXPECT_EQ(said([](double score, double most) {
               return 1 + (score - most) * (score + 0.3);
             }),
-            "");
+            "a sum of the values that its row sees, with wrong weights");
 }
 
 // One number throughout is what memory may hold by chance, and is held against

@@ -59,7 +59,9 @@ INSTANTIATE_TEST_SUITE_P(
         Known{"cache_truncate_keeps_values", "cache_agrees_with_history",
               Stage::kMoved, "no single description fits o: "},
         Known{"cache_chunk_length_too_long", "cache_agrees_with_history",
-              Stage::kAttended, "no single description fits o and lse: "},
+              Stage::kAttended,
+              "o is a sum of values of its key/value head, of hidden keys as "
+              "well, with wrong weights: "},
         Known{"cache_window_one_too_wide", "cache_agrees_with_history",
               Stage::kAttended,
               "o and lse are what comes without the window: "},

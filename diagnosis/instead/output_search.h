@@ -4,9 +4,12 @@
 #ifndef QKVET_DIAGNOSIS_INSTEAD_OUTPUT_SEARCH_H_
 #define QKVET_DIAGNOSIS_INSTEAD_OUTPUT_SEARCH_H_
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +17,7 @@
 #include "diagnosis/instead/claims.h"
 #include "diagnosis/instead/collector.h"
 #include "diagnosis/instead/wrong_layer.h"
+#include "diagnosis/where/vocabulary.h"
 
 namespace qkvet::diagnosis {
 
@@ -45,9 +49,33 @@ class OutputSearch {
     if (auto one = claim_where_finite(wrongs, search)) return one;
     const auto last = [&](const Wrongs& of) { return last_claim(name, of); };
     if (auto one = last(wrongs)) return one;
-    return claim_where_finite(wrongs, last);
+    if (auto one = claim_where_finite(wrongs, last)) return one;
+    return claim_without_option(wrongs, search);
   }
   bool has_ended() const { return work_ > kMostReadingWork; }
+
+  // Where an option is given, or is not, it may be something else: what most of
+  // them have in common, the fewest left out first.
+  template <class Search>
+  static std::optional<Claim> claim_without_option(const Wrongs& wrongs,
+                                                   Search search) {
+    constexpr size_t kMostSearches = 4;
+    std::vector<Split> splits = splits_by_option(wrongs);
+    for (size_t n = 0; n < std::min(splits.size(), kMostSearches); ++n) {
+      auto claim = search(splits[n].most);
+      if (!claim || claim->is_about != nullptr) continue;
+      const Term& option = vocabulary()[splits[n].term];
+      const bool is_given = splits[n].is_given;
+      claim->text = fmt::format("{} where {}", claim->text,
+                                is_given ? option.yes : option.no);
+      claim->is_about = [term = splits[n].term,
+                         is_given](const WrongAnswer& answer) {
+        return (term_values(answer.value())[term] != 0) == is_given;
+      };
+      return claim;
+    }
+    return std::nullopt;
+  }
 
   // Numbers that a formula has no value for are NaN, whatever it is.
   template <class Search>
@@ -78,6 +106,41 @@ class OutputSearch {
   }
 
  private:
+  // Cases that are alike in an option, at least half of all.
+  struct Split {
+    size_t term;
+    bool is_given;
+    Wrongs most;
+  };
+
+  // By names of options alone, and each set of cases once.
+  static std::vector<Split> splits_by_option(const Wrongs& wrongs) {
+    std::vector<TermValues> values;
+    for (const auto& [answer, output] : wrongs)
+      values.push_back(term_values(answer->value()));
+    std::vector<Split> splits;
+    std::set<Wrongs> known;
+    for (size_t term = 0; term < vocabulary().size(); ++term) {
+      const Term& option = vocabulary()[term];
+      if (option.kind != Term::Kind::kFlag || option.cost > 0) continue;
+      for (const bool is_given : {false, true}) {
+        Wrongs most;
+        for (size_t n = 0; n < wrongs.size(); ++n)
+          if ((values[n][term] != 0) == is_given) most.push_back(wrongs[n]);
+        const size_t left = wrongs.size() - most.size();
+        if (left == 0 || left > most.size() || most.size() < kFewestCases ||
+            !known.insert(most).second)
+          continue;
+        splits.push_back({term, is_given, std::move(most)});
+      }
+    }
+    std::stable_sort(splits.begin(), splits.end(),
+                     [](const Split& a, const Split& b) {
+                       return a.most.size() > b.most.size();
+                     });
+    return splits;
+  }
+
   static std::optional<Claim> last_claim(TensorName name,
                                          const Wrongs& wrongs) {
     if (auto one = claim_of_places(wrongs)) return one;

@@ -2,6 +2,7 @@
 #include "diagnosis/where/fails_where.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <set>
 
@@ -48,16 +49,17 @@ class WhereSearch {
     FailsWhere out;
     if (!choose_setting()) return out;
     search(out);
-    if (out.is_known() || !is_another_worth_it(out)) return out;
     // Numbers that are wrong by a few bounds are so now and then, on normal
     // data: on those of the law that they fail every time may be told apart.
-    begin_anew();
-    FailsWhere other;
-    if (!choose_setting()) return out;
-    search(other);
-    const int calls = other.calls;
-    if (other.is_known()) out = std::move(other);
-    out.calls = calls;
+    if (!out.is_known() && is_nearly_right(out) && has_room_for_another()) {
+      begin_anew(kMostWhereCases / 2);
+      if (choose_setting()) search_again(out);
+    }
+    // And what fails by itself now and then may do so for its scores.
+    if (!out.is_known() && has_room_for_another()) {
+      begin_anew(kMostWhereCases);
+      if (choose_setting_of_scores()) search_again(out);
+    }
     return out;
   }
 
@@ -90,20 +92,29 @@ class WhereSearch {
     finish(out);
   }
 
-  // Whether other data may tell what these nearly do, and there is time to look
-  // at them. Of a story they do not matter.
-  bool is_another_worth_it(const FailsWhere& out) const {
+  void search_again(FailsWhere& out) {
+    FailsWhere other;
+    search(other);
+    const int calls = other.calls;
+    if (other.is_known() || other.fresh.are_better_than(out.fresh))
+      out = std::move(other);
+    out.calls = calls;
+  }
+
+  // Whether there is time to look at other data. Of a story they do not matter.
+  bool has_room_for_another() const {
     constexpr double kMostShare = 0.5;
-    const bool is_nearly_right = 20 * out.fresh.right >= 17 * out.fresh.all;
-    return is_nearly_right &&
-           failure_.law->domain.subject == Subject::kAttention &&
+    return failure_.law->domain.subject == Subject::kAttention &&
            !cases_.has_stopped() && cases_.share_of_work() < kMostShare &&
            cases_.share_of_time() < kMostShare;
   }
+  static bool is_nearly_right(const FailsWhere& out) {
+    return 20 * out.fresh.right >= 17 * out.fresh.all;
+  }
 
-  void begin_anew() {
+  void begin_anew(int most_cases) {
     before_ = cases_.setting();
-    cases_.begin_anew(kMostWhereCases / 2);
+    cases_.begin_anew(most_cases);
     bases_.clear();
     pool_.clear();
     in_pool_.clear();
@@ -132,6 +143,14 @@ class WhereSearch {
   bool choose_setting() {
     for (const FailingSetting& one : settings_of(failure_, kernel_)) {
       if (before_ && !has_other_data(one.setting)) continue;
+      if (fails_in(one.setting, one.like)) return true;
+      cases_.forget();
+    }
+    return false;
+  }
+
+  bool choose_setting_of_scores() {
+    for (const FailingSetting& one : settings_of_scores(failure_, kernel_)) {
       if (fails_in(one.setting, one.like)) return true;
       cases_.forget();
     }
@@ -356,10 +375,12 @@ class WhereSearch {
                     kFreshSeed + static_cast<uint64_t>(batch), count);
     // They come failing first and passing last. Of a kernel that keeps what an
     // earlier call left each would follow its like, and be as predicted; so
-    // they are asked from both ends in turn.
+    // they are asked from both ends, and not in turn either: some kernels fail
+    // in every other call.
+    size_t first = 0, last = cases.size();
     for (size_t n = 0; n < cases.size(); ++n) {
       const Case& value =
-          n % 2 == 0 ? cases[n / 2] : cases[cases.size() - 1 - n / 2];
+          std::popcount(n) % 2 == 0 ? cases[first++] : cases[--last];
       if (cases_.is_asked(value)) continue;
       const bool predicted = best.predicts_failure(setting().values(value));
       const auto failed = cases_.ask(value);

@@ -58,6 +58,8 @@ struct FailsWhere {
   bool is_known() const {
     return setting.has_value() && fresh.are_believable();
   }
+  // Whether it says so of the size of scores.
+  bool is_of_scores() const;
   // For people: "where Tk > 512, on normal data: ..."; "" if nothing is known.
   std::string text() const;
 };

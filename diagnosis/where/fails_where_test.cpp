@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "core/base/philox.h"
@@ -166,6 +167,46 @@ TEST(FailsWhere, TheDataOfALawTellWhatNormalDataDoNot) {
     EXPECT_EQ(where.is_known(), is_told) << where.text();
     if (is_told) {
       EXPECT_NE(where.text().find("q=zero"), std::string::npos) << where.text();
+    }
+  }
+}
+
+// Who does not subtract the largest score overflows for its size alone, which
+// normal data do not show.
+TEST(FailsWhere, WhatFailsForItsScoresIsSaidToDoSo) {
+  for (const bool is_told : {true, false}) {
+    const auto asked = std::make_shared<Problem>();
+    const auto look = [asked](KernelCall&, Problem& p) { *asked = p; };
+    const auto answer = [=](const KernelCall& call, OracleOutput& out,
+                            CallOutcome&) {
+      const Shape& s = call.shape;
+      double most = 0;
+      for (int64_t n = 0; n < s.weights_elements(); ++n)
+        if (const auto pair = static_cast<size_t>(n); out.weights[pair] > 0)
+          most = std::max(most, std::log(out.weights[pair]) +
+                                    out.lse[static_cast<size_t>(n / s.Tk)]);
+      // The control has scores that fail for their hash.
+      const auto hash = philox_u64(7, static_cast<uint32_t>(1e3 * most), 0, 0);
+      if (is_told ? most < 80 : most < 8 || hash % 2 == 0) return;
+      for (double& o : out.o) o = std::numeric_limits<double>::quiet_NaN();
+    };
+    const KernelUnderTest kernel = FakeExecutor::under_test();
+    const std::vector<Failure> failures = failures_for_test(
+        kernel,
+        [&](size_t) {
+          return Opened{std::make_unique<FakeExecutor>(look, answer), ""};
+        },
+        {find_law("shifted_keys_change_nothing")}, 4000);
+    ASSERT_FALSE(failures.empty());
+    FakeExecutor executor(look, answer);
+    TimeUse time;
+    const FailsWhere where =
+        look_where_it_fails(failures[0], kernel, executor, time);
+    EXPECT_EQ(where.is_known(), is_told) << where.text();
+    if (is_told) {
+      EXPECT_EQ(where.hypothesis.sentence(), "a score is 80 or more")
+          << where.text();
+      EXPECT_TRUE(where.is_of_scores());
     }
   }
 }

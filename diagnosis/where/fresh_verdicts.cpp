@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fresh cases say of a sentence, and how it is printed with that.
+#include <algorithm>
 #include <cmath>
 
 #include "diagnosis/evidence/evidence.h"
@@ -46,6 +47,15 @@ FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
                                              where.setting->values(value));
   }
   return fresh;
+}
+
+bool FailsWhere::is_of_scores() const {
+  return is_known() &&
+         std::any_of(hypothesis.atoms.begin(), hypothesis.atoms.end(),
+                     [](const Atom& atom) {
+                       return !atom.is_compound() &&
+                              diagnosis::is_of_scores(vocabulary()[atom.term]);
+                     });
 }
 
 std::string FailsWhere::text() const {

@@ -82,6 +82,21 @@ std::vector<FailingSetting> settings_of(const Failure& failure,
   return out;
 }
 
+std::vector<FailingSetting> settings_of_scores(const Failure& failure,
+                                               const KernelUnderTest& kernel) {
+  const Subject subject = failure.law->domain.subject;
+  if (subject != Subject::kAttention) return {};
+  constexpr int kFar = 5;  // scores of about 2^10
+  std::vector<FailingSetting> out;
+  for (Case like : {failure.found, failure.smallest}) {
+    like.q = like.k = {RecipeKind::kLargeN, kFar};
+    out.push_back({Setting(agreement_about(subject), Setting::Data::kOfPlan,
+                           like, kernel),
+                   like});
+  }
+  return out;
+}
+
 int64_t work_of(const Case& value) {
   const Shape& s = value.shape;
   const int64_t of_layer = s.D > 0 ? s.B * s.Tk * s.D * (4 * s.D) : 0;

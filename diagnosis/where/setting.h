@@ -56,6 +56,10 @@ struct FailingSetting {
 };
 std::vector<FailingSetting> settings_of(const Failure& failure,
                                         const KernelUnderTest& kernel);
+// Agreement on the plan's data, in which scores may be large, and cases that
+// should fail there for their scores.
+std::vector<FailingSetting> settings_of_scores(const Failure& failure,
+                                               const KernelUnderTest& kernel);
 
 // Multiplications, as far as extents tell.
 int64_t work_of(const Case& value);

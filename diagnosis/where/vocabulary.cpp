@@ -66,6 +66,29 @@ int64_t least_seen(const Situation& situation) {
   return seen_by_rows(situation, kNoRow,
                       [](int64_t a, int64_t b) { return std::min(a, b); });
 }
+template <class Better>
+int64_t score_by_rows(const Situation& situation, int64_t best, Better better) {
+  const Case& value = situation.value();
+  if (!value.has_options()) return best;
+  static const ConditionName& score =
+      *find_condition_name("score", ConditionScope::kRow);
+  ConditionPlace place;
+  place.situation = &situation;
+  for (place.b = 0; place.b < value.shape.B; ++place.b)
+    for (place.row = 0; place.row < value.shape.Tq; ++place.row)
+      for (place.h = 0; place.h < value.shape.H; ++place.h)
+        if (situation.visibility().counted(place.b, place.row))
+          best = better(best, score.value(place));
+  return best;
+}
+int64_t most_score(const Situation& situation) {
+  return score_by_rows(situation, -kNoRow,
+                       [](int64_t a, int64_t b) { return std::max(a, b); });
+}
+int64_t least_score(const Situation& situation) {
+  return score_by_rows(situation, kNoRow,
+                       [](int64_t a, int64_t b) { return std::min(a, b); });
+}
 template <class Count>
 int64_t most_of_commands(const Situation& situation, Count count) {
   int64_t most = 0;
@@ -124,6 +147,14 @@ constexpr Counted kCounted[] = {
      least_seen,
      {"!rows(seen < #)", "every row sees # keys or more", ""},
      {"rows(seen < #)", "a row sees fewer than # keys", ""}},
+    {"most score",
+     most_score,
+     {"rows(score >= #)", "a score is # or more", ""},
+     {"!rows(score >= #)", "no score is # or more", ""}},
+    {"least score",
+     least_score,
+     {"!rows(score < #)", "each row has a score of # or more", ""},
+     {"rows(score < #)", "all scores of a row are below #", ""}},
     {"most held",
      most_held,
      {"commands(held >= #)", "a sequence has # tokens or more", ""},
@@ -307,6 +338,16 @@ std::vector<Term> all_terms() {
   return terms;
 }
 
+// Another scale makes a score what it is to be, but for bias and cap.
+std::optional<float> scale_for(const Case& value, const Term& term,
+                               int64_t to) {
+  if (!is_of_scores(term)) return std::nullopt;
+  const int64_t now = term.value(Situation(value));
+  if (now == 0 || to == 0 || (now < 0) != (to < 0)) return std::nullopt;
+  return static_cast<float>(scale_of(value) * (static_cast<double>(to) + 0.5) /
+                            (static_cast<double>(now) + 0.5));
+}
+
 void set_heads(Shape& s, int64_t heads) {
   s.Hkv = s.H == s.Hkv ? heads : std::gcd(heads, s.Hkv);
   s.H = heads;
@@ -335,6 +376,10 @@ void set_surplus(Shape& s, int64_t surplus) {
 const std::vector<Term>& vocabulary() {
   static const std::vector<Term> terms = all_terms();
   return terms;
+}
+
+bool is_of_scores(const Term& term) {
+  return term.name == "most score" || term.name == "least score";
 }
 
 TermValues term_values(const Case& value, const Law* law,
@@ -403,6 +448,8 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
     out.paging.size = to;
   else if (name == "new_tokens" && out.append > 0 && to > 0)
     out.append = to;
+  else if (const auto scale = scale_for(value, term, to))
+    out.scale = scale;
   else
     return std::nullopt;
   if (s.D > 0) s.D = s.H * s.d;

@@ -40,6 +40,9 @@ struct Term {
 // In the order in which they are thought of first.
 const std::vector<Term>& vocabulary();
 
+// Whether it is about the size of scores.
+bool is_of_scores(const Term& term);
+
 // Of each term, what it is in the case. A flag is 1, too, where it is in one of
 // the calls that a law makes of it.
 using TermValues = std::vector<int64_t>;

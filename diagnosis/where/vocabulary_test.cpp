@@ -403,6 +403,8 @@ TEST(Vocabulary, NumbersCountWhatTheySay) {
               {"B * Hkv", "B2,H4,Hkv2,Tq5,Tk7,d1", 4},
               {"most seen", kOne + "Tq3,Tk5,causal=tl", 3},
               {"least seen", kOne + "Tq3,Tk5,causal=tl", 1},
+              {"most score", kOne + "Tq2,Tk2,scale=90.5,q=one,k=one", 90},
+              {"least score", kOne + "Tq2,Tk2,scale=-9.5,q=one,k=one", -10},
               {"most held", kCache + "append.a.3+truncate.a.1+step.b.2", 3},
               {"most asked", kCache + "append.a.3+step.b.2", 2},
               {"most new", kCache + "append.a.3+step.b.2", 3},

@@ -102,6 +102,18 @@ int64_t scale_bits(At at) {
   return bits;
 }
 
+// The largest of the row, rounded down; 0 where it sees no key, and where all
+// are small and would be computed for nothing.
+int64_t score_of_row(At at) {
+  constexpr double kMost = 1e6;
+  if (at.situation->has_plain_scores()) return 0;
+  if (at.situation->visibility().keys(at.b, at.h, at.row) == 0) return 0;
+  const double score =
+      std::floor(at.situation->largest_score(at.b, at.h, at.row));
+  if (std::isnan(score)) return 0;
+  return static_cast<int64_t>(std::clamp(score, -kMost, kMost));
+}
+
 int64_t hidden_keys(At at) {
   return at.keys - at.situation->visibility().keys(at.b, at.h, at.row);
 }
@@ -282,6 +294,7 @@ constexpr ConditionName kNames[] = {
     {"row", In::kRow, [](At at) { return at.row; }},
     {"seen", In::kRow,
      [](At at) { return at.situation->visibility().keys(at.b, at.h, at.row); }},
+    {"score", In::kRow, score_of_row},
     {"hidden", In::kRow, hidden_keys},
     {"gaps", In::kRow,
      [](At at) {

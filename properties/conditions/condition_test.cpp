@@ -100,6 +100,13 @@ constexpr struct {
     {"rows(diagonal == 2 && keys == 3)", "B1,H1,Tq3,Tk5,d1,cuq=0.1.3,cuk=0.2.5",
      "B1,H1,Tq3,Tk5,d1"},
     {"rows(row == 1 && queries == 2)", "B1,H1,Tq2,Tk3,d1", "B1,H1,Tq3,Tk3,d1"},
+    // One channel of 1 and keys of 1 or 0: the score is the scale, or 0.
+    {"rows(score == 90)", "B1,H1,Tq1,Tk1,d1,scale=90.5,q=one,k=one",
+     "B1,H1,Tq1,Tk1,d1,scale=91.5,q=one,k=one"},
+    {"rows(score < -3) == 2", "B1,H1,Tq2,Tk1,d1,scale=-3.5,q=one,k=one",
+     "B1,H1,Tq2,Tk1,d1,causal=br,scale=-3.5,q=one,k=one"},
+    {"rows(score < 3)", "B1,H1,Tq1,Tk1,d1,scale=90.5,softcap=2,q=one,k=one",
+     "B1,H1,Tq1,Tk1,d1,scale=90.5,softcap=20,q=one,k=one"},
     {"mask && rows(seen == 0)", "B1,H1,Tq2,Tk2,d1,mask=emptyrow0",
      "B1,H1,Tq2,Tk2,d1,mask=but0"},
     {"commands(verb == reset && before == 2)",

@@ -33,12 +33,12 @@ const char* placement_text(Placement placement) {
 // "READ of k, 0 bytes past its end (k has 80 bytes)"
 std::string fault_text(const MemoryFault& fault) {
   const std::string verb = fault.is_write ? "WRITE of " : "READ of ";
-  if (!fault.tensor && !fault.of_reason)
+  if (!fault.tensor && !fault.of_reason && !fault.of_heap)
     return verb + "memory that belongs to no tensor";
-  const std::string name =
-      fault.of_reason ? "the reason's text" : tensor_name(*fault.tensor);
-  const std::string size =
-      " (" + name + " has " + std::to_string(fault.tensor_bytes) + " bytes)";
+  const std::string name = owner_name(fault);
+  const std::string size = " (" + (fault.of_heap ? "this piece of it" : name) +
+                           " has " + std::to_string(fault.tensor_bytes) +
+                           " bytes)";
   const std::string bytes = std::to_string(fault.bytes) + " bytes ";
   if (fault.between)
     return verb + name + ", " + bytes +

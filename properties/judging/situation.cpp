@@ -2,9 +2,11 @@
 #include "properties/judging/situation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/case/option_data.h"
+#include "properties/judging/answer.h"
 
 namespace qkvet::properties {
 namespace {
@@ -143,9 +145,12 @@ Situation::Situation(const Case& value, const std::vector<PlannedCall>& calls)
 
 const Visibility& Situation::visibility() const {
   if (visibility_) return *visibility_;
-  if (call_ == nullptr || call_->edit == nullptr)
-    return visibility_.emplace(value_);
+  if (!has_edit()) return visibility_.emplace(value_);
   return visibility_.emplace(value_, edited_inputs());
+}
+
+bool Situation::has_edit() const {
+  return call_ != nullptr && call_->edit != nullptr;
 }
 
 // The edit may have written a mask.
@@ -155,14 +160,42 @@ Inputs Situation::edited_inputs() const {
   return inputs;
 }
 
+double Situation::largest_score(int64_t b, int64_t h, int64_t i) const {
+  if (!scores_) scores_ = largest_scores();
+  const Shape& s = value_.shape;
+  return (*scores_)[static_cast<size_t>((b * s.H + h) * s.Tq + i)];
+}
+
+bool Situation::has_plain_scores() const {
+  const Recipe normal = make_recipe(RecipeKind::kNormal);
+  return !has_edit() && value_.q == normal && value_.k == normal &&
+         value_.score_bias.value_or(normal) == normal && !value_.scale &&
+         value_.set.empty() && value_.file == 0;
+}
+
+// A weight is the exponential of its score less lse, the sink's share included.
+std::vector<double> Situation::largest_scores() const {
+  const Inputs inputs = has_edit() ? edited_inputs() : make_inputs(value_);
+  const OwnedProblem owned(value_, inputs, /*reading=*/0);
+  const OracleOutput out = plain_forward(owned.problem());
+  std::vector<double> scores = out.lse;
+  const auto keys = static_cast<size_t>(value_.shape.Tk);
+  for (size_t row = 0; row < scores.size() && keys > 0; ++row) {
+    const auto first = out.weights.begin() + static_cast<ptrdiff_t>(row * keys);
+    const double most = *std::max_element(first, first + value_.shape.Tk);
+    scores[row] += std::log(out.visible[row] > 0 ? most : 0);
+  }
+  return scores;
+}
+
 FieldFacts Situation::facts_of(int64_t b, int64_t i) const {
   if (value_.fields == MaskFields{}) return {};
   if (!facts_) {
     Inputs inputs;
-    if (call_ == nullptr || call_->edit == nullptr)
-      fill_option_data(value_, inputs);
-    else
+    if (has_edit())
       inputs = edited_inputs();
+    else
+      fill_option_data(value_, inputs);
     facts_ = field_facts(value_, inputs);
   }
   return (*facts_)[static_cast<size_t>(b * value_.shape.Tq + i)];

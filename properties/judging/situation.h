@@ -50,11 +50,18 @@ class Situation {
   Mistake mistake() const { return mistake_; }
   // For attention. Made when it is first asked for.
   const Visibility& visibility() const;
+  // For attention, of a row the largest score, as the oracle has it behind cap,
+  // bias and rotation; -infinity of a row that sees no key. Likewise.
+  double largest_score(int64_t b, int64_t h, int64_t i) const;
+  // Whether these come of normal data by the default scale, and are small.
+  bool has_plain_scores() const;
   // What masks in a few numbers say of a row; likewise.
   FieldFacts facts_of(int64_t b, int64_t i) const;
 
  private:
+  bool has_edit() const;
   Inputs edited_inputs() const;
+  std::vector<double> largest_scores() const;
 
   Case value_;
   const Case* own_ = nullptr;  // what the call's edit is made of
@@ -64,6 +71,7 @@ class Situation {
   bool lse_ = false;
   Mistake mistake_ = Mistake::kNone;
   mutable std::optional<Visibility> visibility_;
+  mutable std::optional<std::vector<double>> scores_;     // [B,H,Tq]
   mutable std::optional<std::vector<FieldFacts>> facts_;  // [B,Tq] or empty
 };
 
