@@ -511,7 +511,7 @@ TEST(Instead, ATensorThatIsGoneBeyondTellsTheStage) {
              call.shape.Tk % 2 == 0 ? TensorName::kQ : TensorName::kV;
        }},
       {"the process ends, or touches memory that is not its own",
-       Stage::kUnknown,
+       Stage::kScores,
        {},
        [](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
          outcome.status = CallStatus::kCrash;

@@ -56,8 +56,14 @@ End end_of(
   evidence = witness.ask(std::move(evidence));
   if (evidence == nullptr || evidence->is_empty_handed()) return End::kUnknown;
   if (!evidence->failed()) return End::kRight;
-  return evidence->judgement.kind == FailureKind::kCrash ? End::kDead
-                                                         : End::kWrong;
+  const bool is_dead =
+      std::any_of(evidence->outcomes.begin(), evidence->outcomes.end(),
+                  [](const CallOutcome& outcome) {
+                    return outcome.status == CallStatus::kCrash ||
+                           (outcome.status == CallStatus::kFault &&
+                            outcome.fault && !outcome.fault->tensor);
+                  });
+  return is_dead ? End::kDead : End::kWrong;
 }
 
 // As wide in queries and keys, and in values, as that; of so many keys, or of
@@ -104,6 +110,47 @@ Stage stage_of_widths(const std::vector<Touch>& touches, Witness& witness) {
   return of_scores >= kFewestTouches ? Stage::kScores
          : of_rows >= kFewestTouches ? Stage::kOutput
                                      : Stage::kUnknown;
+}
+
+// Who takes rows for columns ends by that, unless there are as many of both: of
+// which tensor says in which extent.
+Stage stage_of_squares(const std::vector<Touch>& touches, Witness& witness) {
+  struct Square {
+    int64_t Shape::*rows;
+    int64_t Shape::*columns;
+    Stage stage;
+  };
+  static constexpr Square kSquares[] = {
+      {&Shape::Tq, &Shape::d, Stage::kScores},
+      {&Shape::Tk, &Shape::d, Stage::kScores},
+      {&Shape::Tq, &Shape::dv, Stage::kOutput},
+      {&Shape::Tk, &Shape::dv, Stage::kValues}};
+  // No two of these are alike, but those that are to be.
+  constexpr int64_t kQueries = 3, kKeys = 5, kWidth = 2, kValueWidth = 7;
+  const uint64_t options = witness.kernel().info.capabilities.options;
+  if ((options & QKVET_OPTION_VALUE_WIDTH) == 0) return Stage::kUnknown;
+  Stage found = Stage::kUnknown;
+  for (const Square& square : kSquares) {
+    size_t right = 0, asked = 0;
+    for (const Touch& touch : touches) {
+      Case value = touch.value;
+      if (value.subject() != Subject::kAttention || asked == kMostAsked)
+        continue;
+      value.set.clear();
+      value.shape.Tq = kQueries;
+      value.shape.Tk = kKeys;
+      value.shape.d = kWidth;
+      value.shape.dv = kValueWidth;
+      if (end_of(value, witness) != End::kDead) continue;
+      value.shape.*square.columns = value.shape.*square.rows;
+      ++asked;
+      right += end_of(value, witness) == End::kRight;
+    }
+    if (right < kFewestTouches || right < asked) continue;
+    if (found != Stage::kUnknown) return Stage::kUnknown;
+    found = square.stage;
+  }
+  return found;
 }
 
 // What is returned beside o is stored by itself: who ends with it alone stores
@@ -180,19 +227,25 @@ Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness) {
   if (touches.size() < kFewestTouches) return Stage::kUnknown;
   if (std::none_of(touches.begin(), touches.end(),
                    [](const Touch& one) { return one.tensor.has_value(); })) {
-    for (const auto ask : {stage_of_widths, stage_of_returns, stage_of_options})
+    for (const auto ask : {stage_of_widths, stage_of_squares, stage_of_returns,
+                           stage_of_options})
       if (const Stage stage = ask(touches, witness); stage != Stage::kUnknown)
         return stage;
     return Stage::kUnknown;
   }
+  // Who goes far beyond it meets no tensor at all, or ends.
   std::optional<Stage> stage;
+  size_t known = 0;
   for (const Touch& touch : touches) {
-    const Stage here =
-        touch.tensor ? stage_of_tensor(*touch.tensor) : Stage::kUnknown;
+    if (!touch.tensor) continue;
+    const Stage here = stage_of_tensor(*touch.tensor);
     if (here == Stage::kUnknown || (stage && *stage != here))
       return Stage::kUnknown;
     stage = here;
+    ++known;
   }
+  if (known < kFewestTouches || 2 * known < touches.size())
+    return Stage::kUnknown;
   if (*stage != Stage::kScores) return *stage;
   // Whoever takes a row or a key too many reads its mask before its scores.
   constexpr size_t kMasked = 4;

@@ -111,5 +111,58 @@ TEST(ProbedStage, WhatEndsWithOneReturnOrOptionIsOfThat) {
                "");
 }
 
+// Also where the end is a guard of the kernel's own memory.
+FakeExecutor::Answer leaving_its_heap(bool (*leaves)(const KernelCall& call)) {
+  return [leaves](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+    if (!leaves(call)) return;
+    outcome.status = CallStatus::kFault;
+    outcome.fault.emplace();
+    outcome.fault->of_heap = true;
+  };
+}
+
+// A matrix that is taken for its own transpose has as many rows as columns, or
+// does not fit.
+TEST(ProbedStage, WhatEndsUnlessRowsAreAsManyAsColumnsIsOfTheTensor) {
+  const struct {
+    bool (*ends)(const KernelCall& call);
+    const char* stage;
+  } rows[] = {
+      {[](const KernelCall& c) { return c.shape.Tq != c.shape.d; }, "scores"},
+      {[](const KernelCall& c) { return c.shape.Tq != c.shape.dv; }, "output"},
+      {[](const KernelCall& c) { return c.shape.Tk != c.shape.dv; }, "values"},
+      // The control: of two tensors.
+      {[](const KernelCall& c) {
+         return c.shape.Tq != c.shape.dv && c.shape.Tk != c.shape.dv;
+       },
+       ""}};
+  for (const auto& row : rows)
+    for (const auto& ending : {dying(row.ends), leaving_its_heap(row.ends)})
+      EXPECT_STREQ(stage_of({}, ending), row.stage);
+}
+
+// Who goes far beyond a tensor meets none, or ends: the others say which it is.
+TEST(ProbedStage, ATouchOfATensorSpeaksForThoseOfNone) {
+  const auto touching = [](int64_t every) {
+    return
+        [every](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+          outcome.status = CallStatus::kFault;
+          outcome.fault.emplace();
+          if (call.shape.Tk % every == 0)
+            outcome.fault->tensor = TensorName::kV;
+        };
+  };
+  EXPECT_STREQ(stage_of({}, touching(1)), "values");
+  EXPECT_STREQ(
+      stage_of({},
+               [touch = touching(1)](const KernelCall& call, OracleOutput& out,
+                                     CallOutcome& outcome) {
+                 touch(call, out, outcome);
+                 if (call.shape.Tk % 3 == 2) outcome.fault->tensor.reset();
+               }),
+      "values");
+  EXPECT_STREQ(stage_of({}, touching(7)), "");
+}
+
 }  // namespace
 }  // namespace qkvet::diagnosis::probed_stage_test
