@@ -14,6 +14,15 @@ std::unique_ptr<Evidence> Witness::prepare(const Law& law, const Case& value) {
   return evidence;
 }
 
+std::unique_ptr<Evidence> Witness::ask_with_finite_memory(const Law& law,
+                                                          const Case& value) {
+  constexpr uint8_t kFinite = 0x3f;  // 0.75 in f32, and small in all types
+  auto prepared = prepare(law, value);
+  if (prepared != nullptr)
+    for (KernelCall& call : prepared->calls) call.fresh_memory = kFinite;
+  return ask(std::move(prepared));
+}
+
 std::unique_ptr<Evidence> Witness::ask(std::unique_ptr<Evidence> prepared) {
   if (prepared == nullptr || std::ssize(prepared->calls) > left_ ||
       is_too_slow())

@@ -78,6 +78,29 @@ bool is_at_odds_with_lse(const Instead& instead, const OutputInstead& o) {
                      });
 }
 
+// The same cases with finite numbers in memory that nobody wrote, where that
+// makes another wrong answer of them.
+std::vector<WrongAnswer> with_finite_memory(std::vector<WrongAnswer> answers,
+                                            Witness& witness) {
+  const auto has_nan = [](const WrongAnswer& answer) {
+    return std::any_of(
+        answer.outputs.begin(), answer.outputs.end(),
+        [](const WrongOutput& output) {
+          return std::any_of(
+              output.wrong.begin(), output.wrong.end(),
+              [&](size_t n) { return std::isnan(output.actual[n]); });
+        });
+  };
+  for (WrongAnswer& answer : answers) {
+    if (!has_nan(answer) || answer.evidence->calls.size() != 1) continue;
+    auto again = wrong_answer(
+        witness.ask_with_finite_memory(*answer.evidence->law, answer.value()),
+        witness.kernel());
+    if (again) answer = std::move(*again);
+  }
+  return answers;
+}
+
 // The description of o, held against probes, and what was gone beyond.
 Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
                const std::vector<Touch>& touches, Witness* witness) {
@@ -389,8 +412,11 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   else if (is_row && !answers[0].kept.empty())
     instead.stage = stage_of_dropout(failure, witness);
   else if (is_row)
-    instead.stage = stage_of(instead, answers, collector.touches(),
-                             answered == nullptr ? &witness : nullptr);
+    instead.stage =
+        answered == nullptr
+            ? stage_of(instead, with_finite_memory(std::move(answers), witness),
+                       collector.touches(), &witness)
+            : stage_of(instead, answers, collector.touches(), nullptr);
   // Of large scores nothing but the exponentials makes what is no number.
   if (is_row && instead.stage == Stage::kUnknown && where.is_of_scores())
     instead.stage = Stage::kSoftmax;

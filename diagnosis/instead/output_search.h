@@ -68,6 +68,8 @@ class OutputSearch {
       const bool is_given = splits[n].is_given;
       claim->text = fmt::format("{} where {}", claim->text,
                                 is_given ? option.yes : option.no);
+      // Of many options one may fit by chance.
+      claim->is_cheap = true;
       claim->is_about = [term = splits[n].term,
                          is_given](const WrongAnswer& answer) {
         return (term_values(answer.value())[term] != 0) == is_given;
@@ -101,7 +103,7 @@ class OutputSearch {
                  },
                  one->stage,
                  one->is_cheap,
-                 /*of_other_scores=*/false,
+                 one->of_other_scores,
                  one->of_most};
   }
 

@@ -45,7 +45,8 @@ const Law& agreement() { return agreement_about(Subject::kAttention); }
 
 void ask(const Case& value, Witness& witness, Probe& probe) {
   std::unique_ptr<Evidence> evidence;
-  if (invalid_reason(value).empty()) evidence = witness.ask(agreement(), value);
+  if (invalid_reason(value).empty())
+    evidence = witness.ask_with_finite_memory(agreement(), value);
   if (evidence == nullptr || evidence->judgement.compared == 0) {
     ++probe.unknown;
     return;

@@ -134,7 +134,8 @@ Stage stage_of_squares(const std::vector<Touch>& touches, Witness& witness) {
     size_t right = 0, asked = 0;
     for (const Touch& touch : touches) {
       Case value = touch.value;
-      if (value.subject() != Subject::kAttention || asked == kMostAsked)
+      if (value.subject() != Subject::kAttention || asked == kMostAsked ||
+          !value.cu_q.empty())
         continue;
       value.set.clear();
       value.shape.Tq = kQueries;
@@ -221,15 +222,68 @@ Stage stage_of_options(const std::vector<Touch>& touches, Witness& witness) {
   return Stage::kUnknown;
 }
 
+// What ends unless an option is given reads it all the same; with it the
+// answer may still be wrong.
+Stage stage_of_missing_options(const std::vector<Touch>& touches,
+                               Witness& witness) {
+  struct Missing {
+    uint64_t option;
+    Stage stage;
+    bool (*has)(const Case& value);
+    void (*give)(Case& value);
+  };
+  static constexpr Missing kMissing[] = {
+      {QKVET_OPTION_MASK, Stage::kKeys,
+       [](const Case& c) { return c.mask.kind != MaskKind::kNone; },
+       [](Case& c) {
+         c.mask = {MaskKind::kButN, 0};
+       }},
+      {QKVET_OPTION_BIAS, Stage::kBias,
+       [](const Case& c) { return c.score_bias.has_value(); },
+       [](Case& c) { c.score_bias = make_recipe(RecipeKind::kLattice); }},
+      {QKVET_OPTION_ALIBI, Stage::kBias,
+       [](const Case& c) { return c.slopes.has_value(); },
+       [](Case& c) { c.slopes = make_recipe(RecipeKind::kOne); }},
+      {QKVET_OPTION_SINK, Stage::kSoftmax,
+       [](const Case& c) { return c.sink.has_value(); },
+       [](Case& c) { c.sink = make_recipe(RecipeKind::kOne); }}};
+  const uint64_t known = witness.kernel().info.capabilities.options;
+  std::optional<size_t> found;
+  for (size_t n = 0; n < std::size(kMissing); ++n) {
+    const Missing& missing = kMissing[n];
+    if ((known & missing.option) == 0) continue;
+    size_t alive = 0, asked = 0;
+    for (const Touch& touch : touches) {
+      Case value = touch.value;
+      if (value.subject() != Subject::kAttention || missing.has(value) ||
+          asked == kMostAsked)
+        continue;
+      value.set.clear();
+      missing.give(value);
+      const End end = end_of(value, witness);
+      if (end == End::kUnknown) continue;
+      ++asked;
+      alive += end != End::kDead;
+    }
+    if (alive < kFewestTouches || alive < asked) continue;
+    // Any option may do it, and then it is none of them.
+    if (found) return Stage::kUnknown;
+    found = n;
+  }
+  return found ? kMissing[*found].stage : Stage::kUnknown;
+}
+
 }  // namespace
 
 Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness) {
   if (touches.size() < kFewestTouches) return Stage::kUnknown;
-  if (std::none_of(touches.begin(), touches.end(),
-                   [](const Touch& one) { return one.tensor.has_value(); })) {
+  std::vector<Touch> of_none;
+  for (const Touch& touch : touches)
+    if (!touch.tensor) of_none.push_back(touch);
+  if (2 * of_none.size() > touches.size()) {
     for (const auto ask : {stage_of_widths, stage_of_squares, stage_of_returns,
-                           stage_of_options})
-      if (const Stage stage = ask(touches, witness); stage != Stage::kUnknown)
+                           stage_of_options, stage_of_missing_options})
+      if (const Stage stage = ask(of_none, witness); stage != Stage::kUnknown)
         return stage;
     return Stage::kUnknown;
   }
@@ -244,8 +298,7 @@ Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness) {
     stage = here;
     ++known;
   }
-  if (known < kFewestTouches || 2 * known < touches.size())
-    return Stage::kUnknown;
+  if (known < kFewestTouches) return Stage::kUnknown;
   if (*stage != Stage::kScores) return *stage;
   // Whoever takes a row or a key too many reads its mask before its scores.
   constexpr size_t kMasked = 4;

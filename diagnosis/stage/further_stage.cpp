@@ -27,7 +27,8 @@ struct Asked {
 Asked ask(const Case& value, Witness& witness) {
   Asked out;
   if (!invalid_reason(value).empty()) return out;
-  auto evidence = witness.ask(agreement_about(Subject::kAttention), value);
+  auto evidence = witness.ask_with_finite_memory(
+      agreement_about(Subject::kAttention), value);
   if (evidence == nullptr || evidence->judgement.compared == 0) return out;
   if (!evidence->failed()) {
     out.came = Asked::Came::kRight;

@@ -111,6 +111,17 @@ TEST(ProbedStage, WhatEndsWithOneReturnOrOptionIsOfThat) {
                "");
 }
 
+TEST(ProbedStage, WhatEndsWithoutAnOptionReadsIt) {
+  EXPECT_STREQ(stage_of({}, dying([](const KernelCall& call) {
+                          return call.slopes == nullptr;
+                        })),
+               "bias");
+  EXPECT_STREQ(stage_of({}, dying([](const KernelCall& call) {
+                          return call.slopes == nullptr && call.bias == nullptr;
+                        })),
+               "");
+}
+
 // Also where the end is a guard of the kernel's own memory.
 FakeExecutor::Answer leaving_its_heap(bool (*leaves)(const KernelCall& call)) {
   return [leaves](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
