@@ -124,6 +124,14 @@ struct Worker {
   Slot& slot(int number) const {
     return control->slots[static_cast<size_t>(number)];
   }
+  // On a device what is allocated here is the driver's, and much.
+  const KernelHeap* heap_of_kernel() const {
+    const auto kernel = static_cast<size_t>(control->kernel);
+    return kernel < door.kernels().size() &&
+                   door.kernels()[kernel].device() == QKVET_DEVICE_CPU
+               ? heap
+               : nullptr;
+  }
 };
 
 // Of one call, or of several at once, with memory as the plan wants it.
@@ -133,9 +141,10 @@ void call_with_fresh_memory(const Worker& worker, const CallPlan& plan,
   const uint8_t byte = plan.fresh_memory == 0 ? kFreshByte : plan.fresh_memory;
   fill_fresh_memory(plan.fresh_memory);
   fill_stack(byte);
-  if (worker.heap != nullptr) worker.heap->begin_call(byte);
+  const KernelHeap* const heap = worker.heap_of_kernel();
+  if (heap != nullptr) heap->begin_call(byte);
   call();
-  if (worker.heap != nullptr) worker.heap->end_call();
+  if (heap != nullptr) heap->end_call();
 }
 
 void run_slot(const Worker& worker, int number) {
