@@ -131,9 +131,11 @@ Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness,
                    bool of_other_scores = false);
 // The stage that makes an option of a call: what has it and is right without.
 struct StageOfOption {
+  uint64_t option;  // QKVET_OPTION_...
   Stage stage;
   bool (*has)(const Case& value);
   void (*drop)(Case& value);
+  void (*give)(Case& value);  // null: not to any case
 };
 std::span<const StageOfOption> stages_of_options();
 // The stage that reads or writes what was gone beyond, if it is one.

@@ -226,32 +226,10 @@ Stage stage_of_options(const std::vector<Touch>& touches, Witness& witness) {
 // answer may still be wrong.
 Stage stage_of_missing_options(const std::vector<Touch>& touches,
                                Witness& witness) {
-  struct Missing {
-    uint64_t option;
-    Stage stage;
-    bool (*has)(const Case& value);
-    void (*give)(Case& value);
-  };
-  static constexpr Missing kMissing[] = {
-      {QKVET_OPTION_MASK, Stage::kKeys,
-       [](const Case& c) { return c.mask.kind != MaskKind::kNone; },
-       [](Case& c) {
-         c.mask = {MaskKind::kButN, 0};
-       }},
-      {QKVET_OPTION_BIAS, Stage::kBias,
-       [](const Case& c) { return c.score_bias.has_value(); },
-       [](Case& c) { c.score_bias = make_recipe(RecipeKind::kLattice); }},
-      {QKVET_OPTION_ALIBI, Stage::kBias,
-       [](const Case& c) { return c.slopes.has_value(); },
-       [](Case& c) { c.slopes = make_recipe(RecipeKind::kOne); }},
-      {QKVET_OPTION_SINK, Stage::kSoftmax,
-       [](const Case& c) { return c.sink.has_value(); },
-       [](Case& c) { c.sink = make_recipe(RecipeKind::kOne); }}};
   const uint64_t known = witness.kernel().info.capabilities.options;
-  std::optional<size_t> found;
-  for (size_t n = 0; n < std::size(kMissing); ++n) {
-    const Missing& missing = kMissing[n];
-    if ((known & missing.option) == 0) continue;
+  const StageOfOption* found = nullptr;
+  for (const StageOfOption& missing : stages_of_options()) {
+    if (missing.give == nullptr || (known & missing.option) == 0) continue;
     size_t alive = 0, asked = 0;
     for (const Touch& touch : touches) {
       Case value = touch.value;
@@ -267,10 +245,10 @@ Stage stage_of_missing_options(const std::vector<Touch>& touches,
     }
     if (alive < kFewestTouches || alive < asked) continue;
     // Any option may do it, and then it is none of them.
-    if (found) return Stage::kUnknown;
-    found = n;
+    if (found != nullptr) return Stage::kUnknown;
+    found = &missing;
   }
-  return found ? kMissing[*found].stage : Stage::kUnknown;
+  return found != nullptr ? found->stage : Stage::kUnknown;
 }
 
 }  // namespace

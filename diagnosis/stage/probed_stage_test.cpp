@@ -111,6 +111,19 @@ TEST(ProbedStage, WhatEndsWithOneReturnOrOptionIsOfThat) {
                "");
 }
 
+// A factor that lies in memory which nobody wrote is NaN, and NaN times q = 0
+// is NaN as well: it is asked with a number there. The control is NaN always.
+TEST(ProbedStage, WhatMemoryMakesNaNOfIsAskedWithANumber) {
+  const auto scaled = [](bool hangs_on_memory) -> FakeExecutor::Question {
+    return [hangs_on_memory](const KernelCall& call, Problem& p) {
+      p.scale *=
+          hangs_on_memory && call.fresh_memory != 0 ? 0.75 : std::nan("");
+    };
+  };
+  EXPECT_STREQ(stage_of(scaled(true), {}), "scores");
+  EXPECT_STRNE(stage_of(scaled(false), {}), "scores");
+}
+
 TEST(ProbedStage, WhatEndsWithoutAnOptionReadsIt) {
   EXPECT_STREQ(stage_of({}, dying([](const KernelCall& call) {
                           return call.slopes == nullptr;

@@ -128,6 +128,23 @@ TEST(FailsWhere, WhatALawAsksOfACaseIsAskedByItself) {
   EXPECT_EQ(where.hypothesis.formula(), "mask");
 }
 
+// Where a kernel fails that answers so, as its first failure of the law tells.
+FailsWhere where_of(const char* law, const FakeExecutor::Question& question,
+                    const FakeExecutor::Answer& answer) {
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  const std::vector<Failure> failures = failures_for_test(
+      kernel,
+      [&](size_t) {
+        return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
+      },
+      {find_law(law)}, 4000);
+  EXPECT_FALSE(failures.empty());
+  if (failures.empty()) return {};
+  FakeExecutor executor(question, answer);
+  TimeUse time;
+  return look_where_it_fails(failures[0], kernel, executor, time);
+}
+
 // A kernel whose lse is wrong by its extents, but for one case in eleven, by
 // its data; with queries of nothing it is by extents alone, or just so. Of the
 // first there is a sentence on the data of the law, of the other there is none.
@@ -152,18 +169,7 @@ TEST(FailsWhere, TheDataOfALawTellWhatNormalDataDoNot) {
       if (seen->is_nothing ? is_by_extents : (s.Tk > 4) != seen->is_odd)
         for (double& lse : out.lse) lse += 1;
     };
-    const KernelUnderTest kernel = FakeExecutor::under_test();
-    const std::vector<Failure> failures = failures_for_test(
-        kernel,
-        [&](size_t) {
-          return Opened{std::make_unique<FakeExecutor>(look, answer), ""};
-        },
-        {find_law("lse_counts_equal_keys")}, 4000);
-    ASSERT_FALSE(failures.empty());
-    FakeExecutor executor(look, answer);
-    TimeUse time;
-    const FailsWhere where =
-        look_where_it_fails(failures[0], kernel, executor, time);
+    const FailsWhere where = where_of("lse_counts_equal_keys", look, answer);
     EXPECT_EQ(where.is_known(), is_told) << where.text();
     if (is_told) {
       EXPECT_NE(where.text().find("q=zero"), std::string::npos) << where.text();
@@ -175,10 +181,8 @@ TEST(FailsWhere, TheDataOfALawTellWhatNormalDataDoNot) {
 // normal data do not show.
 TEST(FailsWhere, WhatFailsForItsScoresIsSaidToDoSo) {
   for (const bool is_told : {true, false}) {
-    const auto asked = std::make_shared<Problem>();
-    const auto look = [asked](KernelCall&, Problem& p) { *asked = p; };
-    const auto answer = [=](const KernelCall& call, OracleOutput& out,
-                            CallOutcome&) {
+    const auto answer = [is_told](const KernelCall& call, OracleOutput& out,
+                                  CallOutcome&) {
       const Shape& s = call.shape;
       double most = 0;
       for (int64_t n = 0; n < s.weights_elements(); ++n)
@@ -190,18 +194,8 @@ TEST(FailsWhere, WhatFailsForItsScoresIsSaidToDoSo) {
       if (is_told ? most < 80 : most < 8 || hash % 2 == 0) return;
       for (double& o : out.o) o = std::numeric_limits<double>::quiet_NaN();
     };
-    const KernelUnderTest kernel = FakeExecutor::under_test();
-    const std::vector<Failure> failures = failures_for_test(
-        kernel,
-        [&](size_t) {
-          return Opened{std::make_unique<FakeExecutor>(look, answer), ""};
-        },
-        {find_law("shifted_keys_change_nothing")}, 4000);
-    ASSERT_FALSE(failures.empty());
-    FakeExecutor executor(look, answer);
-    TimeUse time;
     const FailsWhere where =
-        look_where_it_fails(failures[0], kernel, executor, time);
+        where_of("shifted_keys_change_nothing", nullptr, answer);
     EXPECT_EQ(where.is_known(), is_told) << where.text();
     if (is_told) {
       EXPECT_EQ(where.hypothesis.sentence(), "a score is 80 or more")
