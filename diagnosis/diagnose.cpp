@@ -18,11 +18,36 @@ constexpr int kMostInquiries = 4;
 // Calls for neighbours, behind those for hypotheses.
 constexpr int kHiddenCalls = kMostDiagnosisCalls - kMostInquiryCalls;
 
+// Seconds of CPU time in calls that a report may take, behind those for
+// hypotheses: where each call hangs, the sentence and the description take most
+// of it, and what follows has the rest.
+constexpr double kMostSecondsOfReport = 7;
+
+// What is left of it, in parts of a diagnosis as a witness counts them.
+class ReportTime {
+ public:
+  explicit ReportTime(const Executor& executor)
+      : executor_(&executor), began_(executor.cpu_seconds()) {}
+
+  double parts() const {
+    constexpr double kLeast = 0.05;
+    const double left =
+        kMostSecondsOfReport - (executor_->cpu_seconds() - began_);
+    return std::clamp(left / kMostSecondsOfPart, kLeast, 1.0);
+  }
+
+ private:
+  const Executor* executor_;
+  double began_;
+};
+
 // What a kernel keeps from one call to the next fails cases that are right.
 std::string said_of_earlier_calls(const Failure& failure,
                                   const KernelUnderTest& kernel,
-                                  Executor& executor, TimeUse& time) {
-  Witness witness(kernel.judged, kernel.index, executor, time, kHiddenCalls);
+                                  Executor& executor, TimeUse& time,
+                                  double parts) {
+  Witness witness(kernel.judged, kernel.index, executor, time, kHiddenCalls,
+                  parts);
   auto evidence = witness.prepare(*failure.law, failure.smallest);
   if (evidence == nullptr || evidence->calls[0].new_process) return "";
   evidence->calls[0].new_process = true;
@@ -58,6 +83,7 @@ void look_where(const Failure& failure, const Failure& plainest,
         failure, diagnosis.where, kernel, executor, time, answered);
     return;
   }
+  const ReportTime report(executor);
   // What does not fail every time may do so in other cases.
   diagnosis.where = look_where_it_fails(failure, kernel, executor, time);
   if (fails_mostly(failure) || diagnosis.where.is_known()) {
@@ -65,12 +91,14 @@ void look_where(const Failure& failure, const Failure& plainest,
     instead = look_what_it_is_instead(plainest, diagnosis.where, kernel,
                                       executor, time);
     if (instead.stage == Stage::kUnknown)
-      instead.stage =
-          look_further_for_stage(plainest, diagnosis.where, instead, kernel,
-                                 executor, time, &instead.calls);
+      instead.stage = look_further_for_stage(plainest, diagnosis.where, instead,
+                                             kernel, executor, time,
+                                             &instead.calls, report.parts());
   }
-  diagnosis.hidden = said_of_earlier_calls(failure, kernel, executor, time);
-  Witness neighbours(kernel.judged, kernel.index, executor, time, kHiddenCalls);
+  diagnosis.hidden =
+      said_of_earlier_calls(failure, kernel, executor, time, report.parts());
+  Witness neighbours(kernel.judged, kernel.index, executor, time, kHiddenCalls,
+                     report.parts());
   diagnosis.hidden += hidden_among_neighbours(
       *failure.law, failure.smallest, neighbours, diagnosis.where.is_known());
   diagnosis.calls += neighbours.calls_made();

@@ -27,7 +27,8 @@ constexpr int kLeastFailing = 3;
 constexpr int kEnoughBare = 12;
 // Cases that are looked at for one that tells hypotheses apart.
 constexpr int kTellingLooks = 48;
-// Cases in which the only hypothesis says that it fails.
+// Cases in which the only hypothesis says that it fails, and as many in which
+// it says that it passes.
 constexpr int kOfItsOwn = 4;
 constexpr int kMostCallsOfItsOwn = 200;
 constexpr size_t kMostCauses = 4;
@@ -203,26 +204,30 @@ void Inquiry::tell_apart() {
 
 // All that was asked lies around the failure, where another fault may look just
 // alike: pages that are shared and not copied, and slots that all sequences
-// share. So a known fault that stands alone is asked about cases in which it
-// fails by its own condition, whatever else is in them; where it knows
+// share; a default scale of 0, and every scale. So a known fault that stands
+// alone is asked about cases in which it fails by its own condition, and about
+// cases in which it does not, whatever else is in them; where it knows
 // something of them, for nothing that is silent here is a reason for doubt.
-void Inquiry::look_where_it_would_fail() {
+void Inquiry::look_beyond_the_failure() {
   Suspect& suspect = *standing_[0].suspect;
   const Law& agreement = agreement_about(failure_->law->domain.subject);
   const ParsedCondition when = parse_condition(suspect.when());
   if (!when.value || when.value->is_always()) return;
   Witness witness(kernel_->judged, kernel_->index, *executor_, *time_,
                   kMostCallsOfItsOwn);
-  int asked = 0;
-  for (int n = 1; n <= kTellingLooks && asked < kOfItsOwn; ++n) {
+  int asked_where_it_fails = 0, asked_where_it_passes = 0;
+  for (int n = 1; n <= kTellingLooks; ++n) {
+    if (asked_where_it_fails + asked_where_it_passes == 2 * kOfItsOwn) return;
     auto prepared = witness.prepare(
         agreement, planned_nearby(agreement, failure_->found, kernel_->judged,
                                   kMostLooks + n));
     if (prepared == nullptr) continue;
     const Case& value = prepared->value();
     const Plan plan = agreement.plan(value, kernel_->judged.info);
-    if (!when.value->holds_in_any(situations_of(value, plan)) ||
-        suspect.predict(*prepared, witness).empty())
+    int& asked = when.value->holds_in_any(situations_of(value, plan))
+                     ? asked_where_it_fails
+                     : asked_where_it_passes;
+    if (asked == kOfItsOwn || suspect.predict(*prepared, witness).empty())
       continue;
     ++asked;
     hear(witness.ask(std::move(prepared)));
@@ -337,7 +342,7 @@ Diagnosis Inquiry::run() {
     keep_the_believable();
   }
   if (standing_.size() == 1 && standing_[0].suspect->rank() == 0)
-    look_where_it_would_fail();
+    look_beyond_the_failure();
   return conclusion();
 }
 

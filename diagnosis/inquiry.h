@@ -50,7 +50,7 @@ class Inquiry {
   void look_for_a_pass();
   void look_at_answered();
   void tell_apart();
-  void look_where_it_would_fail();
+  void look_beyond_the_failure();
   std::unique_ptr<Evidence> telling_evidence(int n);
   void keep_the_believable();
   std::string seen_text(const Bare& bare) const;

@@ -193,6 +193,22 @@ TEST(Strange, APartOfAKnownFaultIsAnother) {
         << to_string(cause.best->smallest);
 }
 
+// The other way round: one whose scores are always 0 fails where no scale is
+// given, as a known one does, and everywhere else.
+TEST(Strange, MoreThanAKnownFaultIsAnother) {
+  size_t failures = 0;
+  const auto causes = causes_of(
+      [](KernelCall&, Problem& p) {
+        p.scale = 0;
+        p.scale_given = true;
+      },
+      &failures);
+  ASSERT_GT(failures, 0u);
+  for (const CauseOfFailures& cause : causes)
+    EXPECT_EQ(cause.diagnosis.name(), "unknown")
+        << to_string(cause.best->smallest);
+}
+
 // Accused of failures that are not its own, a correct kernel is not diagnosed.
 TEST(Strange, ACorrectKernelHasNoCause) {
   const Opened faults = open_for_test(QKVET_FAULTY);

@@ -28,7 +28,7 @@ constexpr double kLoadFactor = 10;
 // Of kernels that are known to hang: the least CPU time of a hang, which the
 // look at the clock every 10 ms still tells, and how much longer it takes than
 // the longest call that ended, and than the oracle, which is no fast kernel.
-constexpr double kExpectedHangFloor = 0.05;
+constexpr double kExpectedHangFloor = 0.03;
 constexpr double kTimesLongestCall = 5;
 constexpr double kTimesOracle = 100;
 

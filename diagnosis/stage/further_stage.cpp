@@ -279,12 +279,12 @@ Stage stage_of_lse_beside_o(const Instead& instead) {
 Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
                              const Instead& instead,
                              const KernelUnderTest& kernel, Executor& executor,
-                             TimeUse& time, int* calls) {
+                             TimeUse& time, int* calls, double parts) {
   const Subject subject = failure.law->domain.subject;
   const bool is_story = subject == Subject::kCache;
   if (subject == Subject::kBackward) {
     Witness witness(kernel.judged, kernel.index, executor, time,
-                    kMostStageCalls);
+                    kMostStageCalls, parts);
     const Stage stage = stage_of_gradients(failure, where, kernel, witness);
     *calls += witness.calls_made();
     return stage;
@@ -296,7 +296,7 @@ Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
       told != Stage::kUnknown)
     return told;
   Witness witness(kernel.judged, kernel.index, executor, time,
-                  kMostStageCalls * (is_story ? kCallsOfStory : 1));
+                  kMostStageCalls * (is_story ? kCallsOfStory : 1), parts);
   const Stage stage =
       is_story ? stage_of_dead_stories(failure, where, kernel, witness)
                : stage_of_rows(failure, where, instead, kernel, witness);

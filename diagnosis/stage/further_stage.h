@@ -15,11 +15,12 @@ inline constexpr int kMostStageCalls = 160;
 inline constexpr uint64_t kStageSeed = 0x5347;
 
 // Of a failure whose stage `instead` does not know; kUnknown: nor does this.
-// Adds the calls that it made to *calls.
+// Adds the calls that it made to *calls. `parts`: of the time of a part of a
+// diagnosis.
 Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
                              const Instead& instead,
                              const KernelUnderTest& kernel, Executor& executor,
-                             TimeUse& time, int* calls);
+                             TimeUse& time, int* calls, double parts = 1);
 
 // --- for further_stage.cpp
 

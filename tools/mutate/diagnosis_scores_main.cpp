@@ -121,6 +121,9 @@ void print(const DiagnosedMutant& mutant) {
               mutant.described_rightly, mutant.described,
               mutant.instead.c_str(), mutant.stage.c_str(),
               mutant.known_stage.c_str());
+  if (!mutant.cause.empty())
+    std::printf("       %s: %s\n", mutant.certainty.c_str(),
+                mutant.cause.c_str());
   std::fflush(stdout);
 }
 
