@@ -230,6 +230,9 @@ struct KernelCall : ScoreRule {
   // stack. 0: 0xff where the worker guards the heap (guarded_heap.h), and else
   // as it comes.
   uint8_t fresh_memory = 0;
+  // The byte that lies in front of, between and behind what is given of inputs
+  // of a kernel on the CPU. 0: the NaN of canary.h.
+  uint8_t around_inputs = 0;
   // Made at once with the calls in front of it and behind it that say so, too:
   // forward() on the CPU alone, each from a thread and with a context of its
   // own. The outputs are those of one of several times.

@@ -212,6 +212,13 @@ void Arena::refill(const Spot& spot, const TensorSpec& spec, bool output) {
   window = {true, canary, spot.begin, spot.end};
 }
 
+// Until the next call of the window, which finds no canary in it.
+void Arena::fill_all(const Spot& spot, uint8_t byte) {
+  std::memset(spot.memory, byte, static_cast<size_t>(spot.size));
+  spot.window->begin = 0;
+  spot.window->end = spot.size;
+}
+
 bool Arena::prepare(int slot, const CallPlan& plan, const KernelCall& call,
                     std::string* why) {
   if (!room_for(plan, why)) return false;
@@ -225,8 +232,11 @@ bool Arena::prepare(int slot, const CallPlan& plan, const KernelCall& call,
     }
     const auto name = static_cast<TensorName>(t);
     const TensorSpec given = given_part(call, name, spec);
-    if (plan.has_window_of_its_own(static_cast<size_t>(t)))
+    if (plan.has_window_of_its_own(static_cast<size_t>(t))) {
       refill(spot, given, /*output=*/is_output(name));
+      if (call.around_inputs != 0 && !is_output(name))
+        fill_all(spot, call.around_inputs);
+    }
     const std::byte* content = content_of(call, name);
     if (content != nullptr && given.elements() > 0)
       scatter(given, content, spot.memory + spot.begin);

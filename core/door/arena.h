@@ -129,6 +129,7 @@ class Arena {
   bool room_for(const CallPlan& plan, std::string* why);
   bool find(int slot, const CallPlan& plan, int tensor, Spot* spot);
   void refill(const Spot& spot, const TensorSpec& spec, bool output);
+  static void fill_all(const Spot& spot, uint8_t byte);
   // The rows of every member, counted from its first row, as the call's lengths
   // say; empty: all. The inputs still lie in their windows.
   std::vector<int64_t> rows_to_write(int slot, const CallPlan& plan,

@@ -267,11 +267,19 @@ TEST(Arena, GapsBetweenStridedElementsAreWatched) {
   }
 }
 
+float last_in_front_of_keys(Fixture& f) {
+  float value = 0;
+  std::memcpy(&value, f.tensor(TensorName::kK) - sizeof value, sizeof value);
+  return value;
+}
+
+// Or full of the byte that a call asks for, and of canaries again behind it.
 TEST(Arena, GapsOfInputsAreCanaries) {
   for (const Layout layout : {Layout::kPacked, Layout::kGaps, Layout::kApart}) {
     Fixture f({2, 4, 2, 3, 3, 5, 5});
     f.call.layout = layout;
-    for (int round = 0; round < 2; ++round) {
+    for (const int byte : {0, 0, 0x3f, 0}) {
+      f.call.around_inputs = static_cast<uint8_t>(byte);
       f.prepare();
       const TensorSpec& k = f.plan.tensors[static_cast<size_t>(TensorName::kK)];
       std::vector<std::byte> seen(static_cast<size_t>(k.span_bytes()));
@@ -284,8 +292,10 @@ TEST(Arena, GapsOfInputsAreCanaries) {
         std::memcpy(&value, &seen[at], sizeof value);
         gaps += std::isnan(value);
       }
-      EXPECT_EQ(gaps, seen.size() / 4 - 60);
-      EXPECT_GT(gaps, 0u);
+      const size_t all = seen.size() / 4 - 60;
+      EXPECT_GT(all, 0u);
+      EXPECT_EQ(gaps, byte == 0 ? all : 0);
+      EXPECT_EQ(std::isnan(last_in_front_of_keys(f)), byte == 0);
     }
   }
 }

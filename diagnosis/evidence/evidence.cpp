@@ -19,7 +19,8 @@ std::unique_ptr<Evidence> Witness::ask_with_finite_memory(const Law& law,
   constexpr uint8_t kFinite = 0x3f;  // 0.75 in f32, and small in all types
   auto prepared = prepare(law, value);
   if (prepared != nullptr)
-    for (KernelCall& call : prepared->calls) call.fresh_memory = kFinite;
+    for (KernelCall& call : prepared->calls)
+      call.fresh_memory = call.around_inputs = kFinite;
   return ask(std::move(prepared));
 }
 

@@ -213,7 +213,7 @@ std::vector<Claim> claims_of_one_number(const Wrongs& wrongs) {
   std::vector<Claim> claims = {
       {"what stood there before: it is not written", is_unwritten,
        Stage::kOutput},
-      claim_of_number("NaN", [](double x) { return std::isnan(x); }),
+      claim_of_number(kNoNumber, [](double x) { return std::isnan(x); }),
       claim_of_number("0", [](double x) { return x == 0; })};
   if (std::isnan(first) || std::isinf(first))
     claims.push_back(

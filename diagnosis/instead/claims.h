@@ -35,6 +35,7 @@ struct Claim {
   std::function<bool(const WrongAnswer& answer)> is_about = nullptr;
 };
 
+inline constexpr const char* kNoNumber = "NaN";
 std::vector<Claim> claims_of_one_number(const Wrongs& wrongs);
 std::optional<Claim> claim_of_rounding(const Wrongs& wrongs);
 // Of rows that see no key: the mean of values.

@@ -132,6 +132,11 @@ Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
     if (stage != Stage::kUnknown && !is_refined) return Stage::kUnknown;
     if (!is_refined) stage = one;
   }
+  // The same added to all scores of a row leaves o as it is.
+  if (o == nullptr && stage != Stage::kLse)
+    for (const OutputInstead& one : instead.outputs)
+      if (one.output == TensorName::kLse && one.stage == Stage::kScores)
+        return one.stage;
   return stage;
 }
 

@@ -16,6 +16,7 @@
 
 #include "diagnosis/instead/claims.h"
 #include "diagnosis/instead/collector.h"
+#include "diagnosis/instead/instead.h"
 #include "diagnosis/instead/wrong_layer.h"
 #include "diagnosis/where/vocabulary.h"
 
@@ -66,6 +67,11 @@ class OutputSearch {
       if (!claim || claim->is_about != nullptr) continue;
       const Term& option = vocabulary()[splits[n].term];
       const bool is_given = splits[n].is_given;
+      // What is no number for want of an option is so where that is read, or
+      // where it takes part.
+      if (!is_given && claim->text == kNoNumber)
+        claim->stage =
+            stage_of_option(splits[n].term, *splits[n].most[0].first);
       claim->text = fmt::format("{} where {}", claim->text,
                                 is_given ? option.yes : option.no);
       // Of many options one may fit by chance.
@@ -114,6 +120,16 @@ class OutputSearch {
     bool is_given;
     Wrongs most;
   };
+
+  // Of the option that the term speaks of.
+  static Stage stage_of_option(size_t term, const WrongAnswer& without) {
+    for (const StageOfOption& one : stages_of_options()) {
+      Case value = without.value();
+      if (one.give != nullptr) one.give(value);
+      if (term_values(value)[term] != 0) return one.stage;
+    }
+    return Stage::kUnknown;
+  }
 
   // By names of options alone, and each set of cases once.
   static std::vector<Split> splits_by_option(const Wrongs& wrongs) {

@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMostProbed = 6;
 constexpr size_t kFewestProbed = 3;
+constexpr int64_t kLargestElement = 8;  // bytes
 
 Case with_data(Case value, TensorName tensor, RecipeKind kind) {
   (tensor == TensorName::kQ ? value.q : value.v) = make_recipe(kind);
@@ -66,6 +67,18 @@ void ask(const Case& value, Witness& witness, Probe& probe) {
   }
 }
 
+// All rows of its tensors are given, and none of them is a value and a key.
+bool has_plain_rows(const Case& value) {
+  return value.cu_q.empty() && value.cu_k.empty() && value.q_len.empty() &&
+         value.kv_len.empty() && value.paging.size == 0 && value.append == 0 &&
+         !value.values_in_keys;
+}
+
+int worth_asking(const WrongAnswer& answer) {
+  const Case& value = answer.value();
+  return has_plain_rows(value) ? 1 + (value.shape.Tk > 1) : 0;
+}
+
 // Wide enough for the output to be all weights.
 Case with_weights_shown(const Case& value, const JudgedKernel& kernel) {
   Case shown = with_data(value, TensorName::kV, RecipeKind::kOnehotN);
@@ -101,6 +114,9 @@ class StageProbes {
     if (is_unwritten()) return Stage::kOutput;
     without_scores_ = with_data_of(TensorName::kQ, RecipeKind::kZero);
     of_ones_ = with_data_of(TensorName::kV, RecipeKind::kOne);
+    if (have_no_answer() && of_other_scores_ && lse_ == Beside::kWrong &&
+        std::none_of(asked_.begin(), asked_.end(), is_biased))
+      return Stage::kScores;
     if (lse_ == Beside::kRight || weights_ == Beside::kRight)
       return lse_ == Beside::kWrong || weights_ == Beside::kWrong
                  ? behind_the_sum()
@@ -190,14 +206,66 @@ class StageProbes {
     if (of_ones_.are_all_right()) return Stage::kValues;
     // No sum that is right, and positive, turns a sign.
     if (are_turned()) return Stage::kValues;
+    if (are_zero()) return stage_of_zeros();
     // A row that is all right times a factor may lack its division, or be
-    // stored so.
+    // stored so; one that is another row's may be stored there.
     const Probe shown = with_weights();
-    return shown.are_all_wrong() &&
-                   said_of_rows(shown.answers, /*of_output=*/true) ==
-                       RowOfWeights::kOneMissing
-               ? Stage::kValues
+    if (!shown.are_all_wrong()) return Stage::kUnknown;
+    const bool is_other_product =
+        said_of_rows(shown.answers, /*of_output=*/true) ==
+            RowOfWeights::kOneMissing ||
+        (of_ones_.are_all_wrong() && are_of_no_row(shown.answers) &&
+         !are_rescaled_by_tiles(shown.answers) &&
+         are_of_keys(shown.answers, with_weights(/*of_key=*/1).answers));
+    return is_other_product ? Stage::kValues : Stage::kUnknown;
+  }
+
+  bool are_zero() const {
+    return std::all_of(
+        asked_.begin(), asked_.end(), [](const WrongAnswer* one) {
+          const WrongOutput& o = *one->find(TensorName::kO);
+          return std::all_of(o.wrong.begin(), o.wrong.end(),
+                             [&](size_t n) { return o.actual[n] == 0; });
+        });
+  }
+
+  // Who multiplies values by 0 answers NaN where they are NaN; who leaves them
+  // out does not.
+  Stage stage_of_zeros() {
+    size_t multiplied = 0, left_out = 0;
+    for (const WrongAnswer* answer : asked_) {
+      const auto has_nan = answers_nan_to_nan(*answer);
+      if (has_nan) ++(*has_nan ? multiplied : left_out);
+    }
+    if (left_out >= kFewestProbed && multiplied == 0) return Stage::kValues;
+    return multiplied >= kFewestProbed && left_out == 0 &&
+                   weights_ != Beside::kRight
+               ? Stage::kSoftmax
                : Stage::kUnknown;
+  }
+
+  // With values that are NaN throughout; nothing: it gives no numbers.
+  std::optional<bool> answers_nan_to_nan(const WrongAnswer& answer) {
+    const Case& value = answer.value();
+    if (!has_plain_rows(value)) return std::nullopt;
+    auto evidence = witness_.prepare(agreement(), value);
+    if (evidence == nullptr || evidence->calls.size() != 1) return std::nullopt;
+    const Shape& s = value.shape;
+    // All bits set is NaN in every type of floating point.
+    const std::vector<std::byte> nan(
+        static_cast<size_t>(s.B * s.Hkv * s.Tk * s.dv * kLargestElement),
+        std::byte{0xff});
+    evidence->calls[0].v = nan.data();
+    evidence = witness_.ask(std::move(evidence));
+    if (evidence == nullptr ||
+        evidence->outcomes[0].status != CallStatus::kDone)
+      return std::nullopt;
+    const std::vector<double> o =
+        as_doubles(evidence->outcomes[0].o, value.o_dtype);
+    const WrongOutput& wrong = *answer.find(TensorName::kO);
+    if (o.size() != wrong.actual.size()) return std::nullopt;
+    return std::any_of(wrong.wrong.begin(), wrong.wrong.end(),
+                       [&](size_t n) { return std::isnan(o[n]); });
   }
 
   bool are_turned() const {
@@ -210,9 +278,12 @@ class StageProbes {
         });
   }
 
-  Probe with_weights() {
-    return with([this](const Case& value) {
-      return with_weights_shown(value, witness_.kernel());
+  // `of_key`: whose weight stands in the first channel.
+  Probe with_weights(int64_t of_key = 0) {
+    return with([&](const Case& value) {
+      Case shown = with_weights_shown(value, witness_.kernel());
+      shown.v.parameter = of_key;
+      return shown;
     });
   }
 
@@ -300,12 +371,20 @@ class StageProbes {
     });
   }
 
+  static bool is_biased(const WrongAnswer* answer) {
+    return answer->value().score_bias || answer->value().slopes;
+  }
+
+  // What ends now and then may do so for whatever is changed.
+  bool have_no_answer() const {
+    return without_scores_.right + without_scores_.wrong + of_ones_.right +
+               of_ones_.wrong ==
+           0;
+  }
+
   // Weights of other scores, wrong with q = 0 as well: a bias makes them so,
   // or, where there is none, what stands where scores should.
   Stage of_other_scores() {
-    const auto is_biased = [](const WrongAnswer* answer) {
-      return answer->value().score_bias || answer->value().slopes;
-    };
     if (std::none_of(asked_.begin(), asked_.end(), is_biased))
       return lse_ != Beside::kWrong || !of_ones_.are_all_right()
                  ? Stage::kUnknown
@@ -394,6 +473,25 @@ bool is_constant_apart(const std::vector<WrongAnswer>& answers) {
   return apart.has_value();
 }
 
+// Exponentials of a row that are all the same factor too large leave o as it
+// is, but beside a sink, which has no such factor.
+Stage stage_of_lse_alone(const std::vector<WrongAnswer>& answers,
+                         Witness& witness) {
+  Probe probe;
+  const bool takes_sink =
+      (witness.kernel().info.capabilities.options & QKVET_OPTION_SINK) != 0;
+  for (size_t n = 0; takes_sink && n < std::min(answers.size(), kMostProbed);
+       ++n) {
+    Case value = answers[n].value();
+    if (!value.sink) value.sink = make_recipe(RecipeKind::kOne);
+    ask(value, witness, probe);
+  }
+  if (probe.are_all_right()) return Stage::kLse;
+  if (is_constant_apart(answers)) return Stage::kUnknown;
+  return probe.wrong >= static_cast<int>(kFewestProbed) ? Stage::kSoftmax
+                                                        : Stage::kLse;
+}
+
 }  // namespace
 
 std::span<const StageOfOption> stages_of_options() {
@@ -434,16 +532,22 @@ Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness,
   std::vector<const WrongAnswer*> asked;
   int wrong_lse = 0, wrong_weights = 0;
   for (const WrongAnswer& answer : answers) {
-    if (answer.find(TensorName::kO) != nullptr && asked.size() < kMostProbed)
-      asked.push_back(&answer);
+    if (answer.find(TensorName::kO) != nullptr) asked.push_back(&answer);
     wrong_lse += answer.find(TensorName::kLse) != nullptr;
     wrong_weights += answer.find(TensorName::kWeights) != nullptr;
   }
   // Each of them is wrong in o, in lse or in the weights.
   if (asked.empty() && wrong_weights == 0)
-    return is_constant_apart(answers) ? Stage::kUnknown : Stage::kLse;
+    return stage_of_lse_alone(answers, witness);
   if (asked.empty()) return wrong_lse == 0 ? Stage::kOutput : Stage::kUnknown;
   if (asked.size() < kFewestProbed) return Stage::kUnknown;
+  // Rows that nobody may read are NaN in all that is asked, and one key says
+  // little.
+  std::stable_sort(asked.begin(), asked.end(),
+                   [](const WrongAnswer* a, const WrongAnswer* b) {
+                     return worth_asking(*a) > worth_asking(*b);
+                   });
+  asked.resize(std::min(asked.size(), kMostProbed));
   return StageProbes(std::move(asked), witness, of_other_scores).stage();
 }
 

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
+#include <span>
 
 #include "core/base/half.h"
 
@@ -73,13 +75,12 @@ std::optional<RowOfWeights> said_of(const WrongAnswer& answer,
   }
   // Beside a sink other scores have another sum as well, which one key alone
   // does not tell.
+  if (is_one && in_proportion) return std::nullopt;  // nearly right
   if (answer.value().sink) {
     if (row.there < 2) return std::nullopt;
-    return in_proportion && !is_one ? RowOfWeights::kOtherSum
-                                    : RowOfWeights::kNothing;
+    return in_proportion ? RowOfWeights::kOtherSum : RowOfWeights::kNothing;
   }
-  if (!is_one) return RowOfWeights::kOtherSum;
-  return in_proportion ? RowOfWeights::kNothing : RowOfWeights::kOtherScores;
+  return is_one ? RowOfWeights::kOtherScores : RowOfWeights::kOtherSum;
 }
 
 }  // namespace
@@ -204,6 +205,88 @@ bool are_rescaled_by_tiles(const std::vector<WrongAnswer>& shown) {
     }
   }
   return rescaled >= kFewestRows && rescaled >= kMost * telling;
+}
+
+namespace {
+
+using Row = std::span<const double>;
+
+Row row_of(const std::vector<double>& output, size_t row, size_t width,
+           size_t keys) {
+  return {output.data() + row * width, keys};
+}
+
+double dot(Row a, Row b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+// Whether the row points where one of the right ones does.
+bool is_multiple_of_any(Row seen, const std::vector<double>& right,
+                        size_t width) {
+  constexpr double kSquaredAngle = 1e-4;
+  const double length = dot(seen, seen);
+  for (size_t row = 0; row < right.size() / width; ++row) {
+    const Row other = row_of(right, row, width, seen.size());
+    const double both = dot(seen, other);
+    if (both * both >= (1 - kSquaredAngle) * length * dot(other, other))
+      return true;
+  }
+  return false;
+}
+
+bool has_row_of_none(const WrongAnswer& answer, const WrongOutput& o) {
+  constexpr size_t kMostRows = 8;
+  const auto width = static_cast<size_t>(o.extents[3]);
+  const auto keys = static_cast<size_t>(answer.value().shape.Tk);
+  size_t last = o.right.size(), rows = 0;
+  for (const size_t n : o.wrong) {
+    const size_t row = n / width;
+    if (row == last || rows == kMostRows) continue;
+    last = row;
+    const Row seen = row_of(o.actual, row, width, keys);
+    const double length = dot(seen, seen);
+    if (!std::isfinite(length) || length <= kClearlyThere * o.bound[n])
+      continue;
+    ++rows;
+    if (!is_multiple_of_any(seen, o.right, width)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool are_of_no_row(const std::vector<WrongAnswer>& shown) {
+  constexpr size_t kFewest = 3;
+  size_t telling = 0;
+  for (const WrongAnswer& answer : shown) {
+    const WrongOutput* o = answer.find(TensorName::kO);
+    telling += o != nullptr && has_row_of_none(answer, *o);
+  }
+  return telling >= kFewest && 2 * telling >= shown.size();
+}
+
+bool are_of_keys(const std::vector<WrongAnswer>& shown,
+                 const std::vector<WrongAnswer>& of_next_keys) {
+  if (shown.size() != of_next_keys.size()) return false;
+  bool goes = true, stays = true;
+  for (size_t n = 0; n < shown.size(); ++n) {
+    const WrongOutput* a = shown[n].find(TensorName::kO);
+    const WrongOutput* b = of_next_keys[n].find(TensorName::kO);
+    if (a == nullptr || b == nullptr || a->actual.size() != b->actual.size())
+      return false;
+    const auto width = static_cast<size_t>(a->extents[3]);
+    const auto keys = static_cast<size_t>(shown[n].value().shape.Tk);
+    const auto same = [&](size_t in_a, size_t in_b) {
+      return is_near(b->actual[in_b], a->actual[in_a], 4 * a->bound[in_a],
+                     a->dtype);
+    };
+    for (size_t row = 0; row < a->actual.size(); row += width)
+      for (size_t c = 0; c + 1 < std::min(keys, width); ++c) {
+        goes &= same(row + c + 1, row + c);
+        stays &= same(row + c, row + c);
+      }
+  }
+  return goes || stays;
 }
 
 }  // namespace qkvet::diagnosis

@@ -35,6 +35,17 @@ bool are_keys_of_score_zero(const std::vector<WrongAnswer>& of_ones,
 // one: rescaled as they were added up, tile by tile.
 bool are_rescaled_by_tiles(const std::vector<WrongAnswer>& shown);
 
+// Of outputs of one-hot values: whether most have a row that is no multiple of
+// the right weights of any row of the answer.
+bool are_of_no_row(const std::vector<WrongAnswer>& shown);
+
+// Of the same calls with one-hot values and with those of the next key in each
+// channel: whether what stands in a channel goes with the key, so that a
+// product with V was made, or stays, so that V was not looked at. What is done
+// to channels afterwards does neither.
+bool are_of_keys(const std::vector<WrongAnswer>& shown,
+                 const std::vector<WrongAnswer>& of_next_keys);
+
 }  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_INSTEAD_WEIGHTS_ROW_H_

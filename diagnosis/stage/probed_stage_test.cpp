@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "diagnosis/fake_faults.h"
+#include "diagnosis/test_faults.h"
+#include "diagnosis/where/fails_where.h"
 
 namespace qkvet::diagnosis::probed_stage_test {
 namespace {
@@ -16,9 +19,13 @@ using instead_test::each_o;
 using instead_test::largest;
 using instead_test::look;
 
+// `left_out`: options that the kernel has not.
 const char* stage_of(const FakeExecutor::Question& question,
-                     const FakeExecutor::Answer& answer) {
-  const auto looked = look({"", Stage::kUnknown, question, answer});
+                     const FakeExecutor::Answer& answer,
+                     uint64_t left_out = 0) {
+  const auto looked =
+      look({"", Stage::kUnknown, question, answer}, nullptr, 4000,
+           "agrees_with_oracle", instead_test::kMaskFields | left_out);
   EXPECT_TRUE(looked.failure);
   return stage_name(looked.instead.stage);
 }
@@ -133,6 +140,130 @@ TEST(ProbedStage, WhatEndsWithoutAnOptionReadsIt) {
                           return call.slopes == nullptr && call.bias == nullptr;
                         })),
                "");
+}
+
+// So with what lies between the rows of an input.
+TEST(ProbedStage, WhatGapsMakeNaNOfIsAskedWithANumber) {
+  const auto scaled = [](bool hangs_on_gaps) -> FakeExecutor::Question {
+    return [hangs_on_gaps](const KernelCall& call, Problem& p) {
+      p.scale *= hangs_on_gaps && call.around_inputs != 0 ? 0.75 : std::nan("");
+    };
+  };
+  EXPECT_STREQ(stage_of(scaled(true), {}), "scores");
+  EXPECT_STRNE(stage_of(scaled(false), {}), "scores");
+}
+
+TEST(ProbedStage, ZerosAreOfValuesThatAreLeftOutOrMultipliedByZero) {
+  EXPECT_STREQ(stage_of({}, each_o([](double) { return 0.0; })), "values");
+  // Beside weights that are right another 0 has come.
+  for (const bool has_weights : {false, true})
+    EXPECT_STREQ(stage_of({}, each_o([](double o) { return 0 * o; }),
+                          has_weights ? 0 : uint64_t{QKVET_OPTION_WEIGHTS}),
+                 has_weights ? "" : "softmax");
+}
+
+// `of`: the row of weights that row i of a head has.
+FakeExecutor::Answer weighing(
+    double factor,
+    std::function<double(const KernelCall& call, const double* weights,
+                         int64_t i, int64_t j)>
+        of,
+    std::shared_ptr<const double*> v) {
+  return [=](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+    const Shape& s = call.shape;
+    if (s.Tk < 2) return;
+    const int64_t group = s.Hkv > 0 ? s.H / s.Hkv : 1;
+    for (int64_t head = 0; head < s.B * s.H; ++head)
+      for (int64_t i = 0; i < s.Tq; ++i)
+        for (int64_t c = 0; c < s.dv; ++c) {
+          double& o = out.o[(head * s.Tq + i) * s.dv + c];
+          o = 0;
+          for (int64_t j = 0; j < s.Tk; ++j)
+            o += factor *
+                 of(call, out.weights.data() + head * s.Tq * s.Tk, i, j) *
+                 (*v)[((head / group) * s.Tk + j) * s.dv + c];
+        }
+  };
+}
+
+// A right lse beside weights that no row has leaves the product with V. Those
+// of another row, times a factor, may be stored there.
+TEST(ProbedStage, WeightsOfNoRowAreOfTheProductWithV) {
+  const auto v = std::make_shared<const double*>();
+  const FakeExecutor::Question keep_v = [v](const KernelCall&, Problem& p) {
+    *v = p.v;
+  };
+  const auto uneven = [](const KernelCall& call, const double* weights,
+                         int64_t i, int64_t j) {
+    return weights[i * call.shape.Tk + j] * (j % 2 == 0 ? 0.25 : 1);
+  };
+  const auto of_next = [](const KernelCall& call, const double* weights,
+                          int64_t i, int64_t j) {
+    return weights[(i + 1) % call.shape.Tq * call.shape.Tk + j];
+  };
+  EXPECT_STREQ(stage_of(keep_v, weighing(1.5, uneven, v)), "values");
+  EXPECT_STREQ(stage_of(keep_v, weighing(1.5, of_next, v)), "");
+}
+
+// What is added to all scores of a row shows in lse, and beside a sink alone in
+// o. What is added to lse does not.
+TEST(ProbedStage, ALogarithmOfShiftedScoresIsOfTheScores) {
+  const auto scale = std::make_shared<double>();
+  const auto bias = std::make_shared<std::vector<double>>();
+  EXPECT_STREQ(
+      stage_of(
+          [bias](const KernelCall&, Problem& p) {
+            const Shape& s = p.shape;
+            if (p.softcap > 0) return;
+            bias->assign(static_cast<size_t>(s.lse_elements() * s.Tk), p.scale);
+            for (size_t n = 0; p.bias != nullptr && n < bias->size(); ++n)
+              (*bias)[n] += p.bias[n];
+            p.bias = bias->data();
+          },
+          {}),
+      "scores");
+  EXPECT_STREQ(
+      stage_of(
+          [scale](const KernelCall&, Problem& p) { *scale = p.scale; },
+          [scale](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+            if (call.softcap > 0) return;
+            for (double& lse : out.lse) lse += *scale;
+          }),
+      "lse");
+}
+
+// The stage as a whole diagnosis says it, of cases all over the plan.
+std::string stage_of_diagnosis(const FakeExecutor::Answer& answer) {
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  const auto open = [&answer](size_t) {
+    return Opened{std::make_unique<FakeExecutor>(nullptr, answer), ""};
+  };
+  const std::vector<Failure> failures =
+      failures_for_test(kernel, open, {find_law("agrees_with_oracle")}, 400);
+  EXPECT_EQ(failures.size(), 1u);
+  TimeUse time;
+  FakeExecutor executor(nullptr, answer);
+  const FailsWhere where =
+      look_where_it_fails(failures[0], kernel, executor, time);
+  const Instead instead =
+      look_what_it_is_instead(failures[0], where, kernel, executor, time);
+  return stage_name(instead.stage);
+}
+
+// With a sink it is another number. The control is none now and then.
+TEST(ProbedStage, WhatIsNoNumberWithoutAnOptionIsOfThat) {
+  const auto answer = [](bool is_of_sink) {
+    return
+        [is_of_sink](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          const bool has_sink = call.sink != nullptr;
+          if (has_sink && call.shape.Tk % 5 != 0) return;
+          const bool is_nan = is_of_sink ? !has_sink : call.shape.Tq % 2 == 0;
+          for (std::vector<double>* output : {&out.o, &out.lse})
+            for (double& x : *output) x = is_nan ? std::nan("") : 3 + x * x;
+        };
+  };
+  EXPECT_EQ(stage_of_diagnosis(answer(true)), "softmax");
+  EXPECT_EQ(stage_of_diagnosis(answer(false)), "");
 }
 
 // Also where the end is a guard of the kernel's own memory.
