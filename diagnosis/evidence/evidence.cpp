@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnosis/evidence/evidence.h"
 
+#include "properties/judging/subject.h"
+
 namespace qkvet::diagnosis {
+
+const Law& law_of_answers(const Case& value) {
+  return value.subject() == Subject::kAttention && value.dropout
+             ? *find_law("dropout_agrees_with_oracle")
+             : agreement_about(value.subject());
+}
 
 std::unique_ptr<Evidence> Witness::prepare(const Law& law, const Case& value) {
   auto evidence = std::make_unique<Evidence>();

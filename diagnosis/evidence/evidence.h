@@ -26,6 +26,10 @@ struct Evidence {
   const Case& value() const { return work->value(); }
 };
 
+// What a case's answer is right or wrong by, in one call. Of dropout agreement
+// says nothing.
+const Law& law_of_answers(const Case& value);
+
 // Seconds of calls after which a part of a diagnosis asks no further: of
 // kernels that hang, or are compiled for each extent. They are CPU time, so
 // that what else the machine does changes no answer.

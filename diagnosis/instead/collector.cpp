@@ -20,13 +20,6 @@ constexpr int kMostOfStorage = 28;
 constexpr size_t kEnoughOfStorage = 8;
 constexpr int kCallsLeftToAnswers = 60;
 
-// What a case's answer is right or wrong by. Of dropout agreement says nothing.
-const Law& law_of_answers(const Case& value) {
-  return value.subject() == Subject::kAttention && value.dropout
-             ? *find_law("dropout_agrees_with_oracle")
-             : agreement_about(value.subject());
-}
-
 // A cache may be right but for what a law puts into a story, such as forks: its
 // cases with those commands, which agreement is asked about then.
 void ask_with_commands_of_law(const Failure& failure, const FailsWhere& where,

@@ -114,9 +114,6 @@ class StageProbes {
     if (is_unwritten()) return Stage::kOutput;
     without_scores_ = with_data_of(TensorName::kQ, RecipeKind::kZero);
     of_ones_ = with_data_of(TensorName::kV, RecipeKind::kOne);
-    if (have_no_answer() && of_other_scores_ && lse_ == Beside::kWrong &&
-        std::none_of(asked_.begin(), asked_.end(), is_biased))
-      return Stage::kScores;
     if (lse_ == Beside::kRight || weights_ == Beside::kRight)
       return lse_ == Beside::kWrong || weights_ == Beside::kWrong
                  ? behind_the_sum()
@@ -137,7 +134,17 @@ class StageProbes {
     if (const Stage stage = by_weights(); stage != Stage::kUnknown)
       return stage;
     if (const Stage stage = by_sums(); stage != Stage::kUnknown) return stage;
-    return by_options();
+    if (const Stage stage = by_options(); stage != Stage::kUnknown)
+      return stage;
+    // Means of what each row sees, where what is asked is no number or ends.
+    const auto without_bias =
+        std::count_if(asked_.begin(), asked_.end(),
+                      [](const WrongAnswer* one) { return !is_biased(one); });
+    return (have_no_answer() || has_no_number()) && of_other_scores_ &&
+                   lse_ == Beside::kWrong &&
+                   without_bias >= static_cast<ptrdiff_t>(kFewestProbed)
+               ? Stage::kScores
+               : Stage::kUnknown;
   }
 
   Beside beside(TensorName name) const {
@@ -375,6 +382,17 @@ class StageProbes {
     return answer->value().score_bias || answer->value().slopes;
   }
 
+  // NaN hides what else is wrong.
+  bool has_no_number() const {
+    return std::any_of(
+        asked_.begin(), asked_.end(), [](const WrongAnswer* one) {
+          const WrongOutput& o = *one->find(TensorName::kO);
+          return std::any_of(o.wrong.begin(), o.wrong.end(), [&](size_t n) {
+            return !std::isfinite(o.actual[n]);
+          });
+        });
+  }
+
   // What ends now and then may do so for whatever is changed.
   bool have_no_answer() const {
     return without_scores_.right + without_scores_.wrong + of_ones_.right +
@@ -430,7 +448,8 @@ class StageProbes {
 
   // What all of them have and are right without.
   Stage by_options() {
-    if (!of_ones_.are_all_right() || lse_ == Beside::kRight)
+    if (!(of_ones_.are_all_right() || has_no_number()) ||
+        lse_ == Beside::kRight)
       return Stage::kUnknown;
     Stage stage = Stage::kUnknown;
     for (const StageOfOption& option : stages_of_options()) {

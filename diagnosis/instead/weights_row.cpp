@@ -57,15 +57,16 @@ WeightsSeen look_at(const WrongAnswer& answer, const WrongOutput& output,
 }
 
 // Nothing of a row that has no weights left, say for want of its only key.
-std::optional<RowOfWeights> said_of(const WrongAnswer& answer,
+std::optional<RowOfWeights> said_of(const WrongAnswer& answer, Dtype storage,
                                     const WeightsSeen& row, bool of_output) {
   if (row.is_impossible) return RowOfWeights::kImpossible;
   if (!row.is_finite) return std::nullopt;
   if (row.there == 0 && !row.shows_hidden) return std::nullopt;
+  const double same_share = kSameShare + 2 * unit_roundoff(storage);
   const bool is_one =
-      std::fabs(row.sum - row.right_sum) < kSameShare * row.right_sum;
+      std::fabs(row.sum - row.right_sum) < same_share * row.right_sum;
   const bool in_proportion =
-      row.there == 0 || row.most - row.least < kSameShare * row.most;
+      row.there == 0 || row.most - row.least < same_share * row.most;
   if (row.shows_hidden || row.lacks_seen) {
     if (is_one && in_proportion && !answer.value().sink)
       return RowOfWeights::kOtherKeys;
@@ -98,8 +99,8 @@ RowOfWeights said_of_rows(const std::vector<const WrongAnswer*>& answers,
       const int64_t row = static_cast<int64_t>(n) / output->extents[3];
       if (row == last) continue;
       last = row;
-      const auto here =
-          said_of(*answer, look_at(*answer, *output, row), of_output);
+      const auto here = said_of(*answer, output->dtype,
+                                look_at(*answer, *output, row), of_output);
       // Whatever else is wrong, no share of a sum of exponentials is that.
       if (here == RowOfWeights::kImpossible) return *here;
       if (!here) continue;

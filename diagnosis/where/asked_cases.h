@@ -51,6 +51,8 @@ class AskedCases {
   void forget();
   // The same, and of sentences; no more than this many cases from now on.
   void begin_anew(int most_cases);
+  // So many more may be asked.
+  void allow_more(int cases) { most_cases_ += cases; }
 
   const std::vector<Asked>& asked() const { return asked_; }
   // What came of them, in the same order.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "diagnosis/evidence/evidence.h"
 #include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/subject.h"
@@ -70,6 +71,10 @@ std::vector<FailingSetting> settings_of(const Failure& failure,
       {&agreement, own}};
   if (failure.law != &agreement) {
     from.push_back({&agreement, calls_of_law(failure, kernel)});
+    // About dropout others make dozens of calls a case.
+    if (const Law& of_answers = law_of_answers(failure.smallest);
+        &of_answers != &agreement && &of_answers != failure.law)
+      from.push_back({&of_answers, own});
     from.push_back({failure.law, own});
   }
   std::vector<FailingSetting> out;
