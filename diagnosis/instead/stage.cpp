@@ -136,15 +136,18 @@ class StageProbes {
     if (const Stage stage = by_sums(); stage != Stage::kUnknown) return stage;
     if (const Stage stage = by_options(); stage != Stage::kUnknown)
       return stage;
-    // Means of what each row sees, where what is asked is no number or ends.
+    return are_by_other_scores() ? Stage::kScores : Stage::kUnknown;
+  }
+
+  // Means of what each row sees, where nothing that is asked is against it.
+  bool are_by_other_scores() {
+    if (!of_other_scores_ || lse_ != Beside::kWrong) return false;
+    if (of_ones_.right < of_ones_.wrong && !has_no_number()) return false;
     const auto without_bias =
         std::count_if(asked_.begin(), asked_.end(),
                       [](const WrongAnswer* one) { return !is_biased(one); });
-    return (have_no_answer() || has_no_number()) && of_other_scores_ &&
-                   lse_ == Beside::kWrong &&
-                   without_bias >= static_cast<ptrdiff_t>(kFewestProbed)
-               ? Stage::kScores
-               : Stage::kUnknown;
+    return without_bias >= static_cast<ptrdiff_t>(kFewestProbed) &&
+           !are_in_tiles();
   }
 
   Beside beside(TensorName name) const {
@@ -391,13 +394,6 @@ class StageProbes {
             return !std::isfinite(o.actual[n]);
           });
         });
-  }
-
-  // What ends now and then may do so for whatever is changed.
-  bool have_no_answer() const {
-    return without_scores_.right + without_scores_.wrong + of_ones_.right +
-               of_ones_.wrong ==
-           0;
   }
 
   // Weights of other scores, wrong with q = 0 as well: a bias makes them so,

@@ -268,26 +268,36 @@ bool are_of_no_row(const std::vector<WrongAnswer>& shown) {
 
 bool are_of_keys(const std::vector<WrongAnswer>& shown,
                  const std::vector<WrongAnswer>& of_next_keys) {
-  if (shown.size() != of_next_keys.size()) return false;
+  constexpr int kFewestElements = 12;
+  const auto same_but_v = [&](const WrongAnswer& next) {
+    return std::find_if(shown.begin(), shown.end(), [&](const auto& one) {
+      Case value = next.value();
+      value.v = one.value().v;
+      return value == one.value();
+    });
+  };
   bool goes = true, stays = true;
-  for (size_t n = 0; n < shown.size(); ++n) {
-    const WrongOutput* a = shown[n].find(TensorName::kO);
-    const WrongOutput* b = of_next_keys[n].find(TensorName::kO);
-    if (a == nullptr || b == nullptr || a->actual.size() != b->actual.size())
-      return false;
+  int elements = 0;
+  for (const WrongAnswer& next : of_next_keys) {
+    const auto first = same_but_v(next);
+    if (first == shown.end()) continue;
+    const WrongOutput* a = first->find(TensorName::kO);
+    const WrongOutput* b = next.find(TensorName::kO);
+    if (a == nullptr || b == nullptr) return false;
     const auto width = static_cast<size_t>(a->extents[3]);
-    const auto keys = static_cast<size_t>(shown[n].value().shape.Tk);
+    const auto keys = static_cast<size_t>(next.value().shape.Tk);
     const auto same = [&](size_t in_a, size_t in_b) {
-      return is_near(b->actual[in_b], a->actual[in_a], 4 * a->bound[in_a],
-                     a->dtype);
+      const double bound = std::max(a->bound[in_a], b->bound[in_b]);
+      return is_near(b->actual[in_b], a->actual[in_a], 4 * bound, a->dtype);
     };
     for (size_t row = 0; row < a->actual.size(); row += width)
       for (size_t c = 0; c + 1 < std::min(keys, width); ++c) {
         goes &= same(row + c + 1, row + c);
         stays &= same(row + c, row + c);
+        ++elements;
       }
   }
-  return goes || stays;
+  return elements >= kFewestElements && (goes || stays);
 }
 
 }  // namespace qkvet::diagnosis

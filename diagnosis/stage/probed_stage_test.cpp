@@ -266,6 +266,51 @@ TEST(ProbedStage, WhatIsNoNumberWithoutAnOptionIsOfThat) {
   EXPECT_EQ(stage_of_diagnosis(answer(false)), "");
 }
 
+// A first row that is NaN whatever is asked.
+FakeExecutor::Answer with_nan_in_first_rows(bool (*is_so)(const KernelCall&),
+                                            double (*of)(double right)) {
+  return [=](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+    if (!is_so(call)) return;
+    const Shape& s = call.shape;
+    for (int64_t n = 0; n < std::ssize(out.o); ++n)
+      out.o[n] = n / s.dv % s.Tq == 0 ? std::nan("") : of(out.o[n]);
+    for (double& lse : out.lse) lse = of(lse);
+  };
+}
+
+// NaN hides what probes would show, but not that all is right without a bias.
+TEST(ProbedStage, BehindNaNAnOptionIsTakenAwayAllTheSame) {
+  const auto has_bias = [](const KernelCall& call) {
+    return call.bias != nullptr;
+  };
+  const auto always = [](const KernelCall&) { return true; };
+  const auto of = [](double x) { return 3 + x * x; };
+  for (const bool is_of_bias : {true, false})
+    EXPECT_STREQ(
+        stage_of({},
+                 with_nan_in_first_rows(is_of_bias ? +has_bias : +always, of),
+                 QKVET_OPTION_WEIGHTS),
+        is_of_bias ? "bias" : "");
+}
+
+// Nor that the others are means by other scores.
+TEST(ProbedStage, BehindNaNMeansByOtherScoresAreOfTheScores) {
+  const auto always = [](const KernelCall&) { return true; };
+  const FakeExecutor::Question other_scores = [](const KernelCall&,
+                                                 Problem& p) {
+    p.scale *= 1.25 + 0.5 * static_cast<double>(p.shape.Tk % 4);
+    p.scale_given = true;
+  };
+  EXPECT_STREQ(
+      stage_of(other_scores, with_nan_in_first_rows(
+                                 always, [](double right) { return right; })),
+      "scores");
+  EXPECT_STREQ(stage_of(other_scores,
+                        with_nan_in_first_rows(
+                            always, [](double right) { return 3 * right; })),
+               "");
+}
+
 // Also where the end is a guard of the kernel's own memory.
 FakeExecutor::Answer leaving_its_heap(bool (*leaves)(const KernelCall& call)) {
   return [leaves](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {

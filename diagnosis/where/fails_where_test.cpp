@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <set>
 
@@ -126,6 +127,42 @@ TEST(FailsWhere, WhatALawAsksOfACaseIsAskedByItself) {
                                                *wrong.executor, wrong.time);
   EXPECT_TRUE(where.is_known()) << where.text();
   EXPECT_EQ(where.hypothesis.formula(), "mask");
+}
+
+// Other laws about dropout make dozens of calls of a case.
+TEST(FailsWhere, DropoutIsAskedAboutInOneCall) {
+  Wrong wrong([](const KernelCall& c) { return c.dropout && c.shape.Tk > 4; },
+              "dropout_zero_is_no_dropout");
+  ASSERT_TRUE(wrong.failure);
+  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.kernel,
+                                               *wrong.executor, wrong.time);
+  ASSERT_TRUE(where.is_known()) << where.text();
+  EXPECT_EQ(where.setting->law().id, "dropout_agrees_with_oracle");
+  EXPECT_EQ(where.hypothesis.formula(), "Tk > 4");
+}
+
+// One case in `every` is not as the sentence says.
+FailsWhere nearly_right(uint32_t every) {
+  static uint32_t of = 0;
+  of = every;
+  return looked_for([](const KernelCall& c) {
+    const Shape& x = c.shape;
+    const auto extents = static_cast<uint32_t>(
+        x.Tk + 31 * (x.Tq + 31 * (x.d + 31 * (x.dv + 31 * (x.H + 31 * x.B)))));
+    const bool is_other = philox_u64(2, extents, 0, 0) % of == 0;
+    return (c.shape.Tk > 6) != is_other;
+  });
+}
+
+// What is wrong in every thirtieth case is believed, if not by the first two
+// hundred; what is wrong in every tenth is not.
+TEST(FailsWhere, WhatIsNearlyBelievedIsHeldAgainstMore) {
+  const FailsWhere nearly = nearly_right(32);
+  EXPECT_TRUE(nearly.is_known()) << nearly.text();
+  EXPECT_GT(nearly.fresh.all, 200);
+  EXPECT_LT(nearly.fresh.right, nearly.fresh.all);
+  const FailsWhere not_nearly = nearly_right(10);
+  EXPECT_FALSE(not_nearly.is_known()) << not_nearly.text();
 }
 
 // Where a kernel fails that answers so, as its first failure of the law tells.
