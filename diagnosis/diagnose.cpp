@@ -21,7 +21,7 @@ constexpr int kHiddenCalls = kMostDiagnosisCalls - kMostInquiryCalls;
 // Seconds of CPU time in calls that a report may take, behind those for
 // hypotheses: where each call hangs, the sentence and the description take most
 // of it, and what follows has the rest.
-constexpr double kMostSecondsOfReport = 7;
+constexpr double kMostSecondsOfReport = 6;
 
 // What is left of it, in parts of a diagnosis as a witness counts them.
 class ReportTime {
