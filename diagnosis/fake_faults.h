@@ -7,9 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "diagnosis/instead/instead.h"
+#include "diagnosis/test_faults.h"
 #include "properties/testing/fake_executor.h"
 
 namespace qkvet::diagnosis::instead_test {
@@ -19,6 +22,21 @@ struct Fault {
   FakeExecutor::Question question;
   FakeExecutor::Answer answer;
 };
+
+// What fails of the law in the made-up kernel that declares all; at least once.
+inline std::vector<Failure> failures_of(const char* law,
+                                        const FakeExecutor::Question& question,
+                                        const FakeExecutor::Answer& answer,
+                                        int64_t cases = 4000) {
+  std::vector<Failure> failures = failures_for_test(
+      FakeExecutor::under_test(),
+      [&](size_t) {
+        return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
+      },
+      {find_law(law)}, cases);
+  EXPECT_FALSE(failures.empty()) << law;
+  return failures;
+}
 
 struct Looked {
   std::optional<Failure> failure;

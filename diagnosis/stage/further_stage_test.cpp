@@ -19,13 +19,8 @@ using instead_test::each_o;
 Stage stage_of(const FakeExecutor::Question& question,
                const FakeExecutor::Answer& answer) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
-  const std::vector<Failure> failures = failures_for_test(
-      kernel,
-      [&](size_t) {
-        return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
-      },
-      {find_law("agrees_with_oracle")}, 4000);
-  EXPECT_FALSE(failures.empty());
+  const std::vector<Failure> failures =
+      instead_test::failures_of("agrees_with_oracle", question, answer);
   if (failures.empty()) return Stage::kUnknown;
   FakeExecutor executor(question, answer);
   TimeUse time;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "diagnosis/fake_faults.h"
-#include "diagnosis/test_faults.h"
 #include "diagnosis/where/fails_where.h"
 
 namespace qkvet::diagnosis::probed_stage_test {
@@ -118,17 +117,21 @@ TEST(ProbedStage, WhatEndsWithOneReturnOrOptionIsOfThat) {
                "");
 }
 
-// A factor that lies in memory which nobody wrote is NaN, and NaN times q = 0
-// is NaN as well: it is asked with a number there. The control is NaN always.
+// A factor that lies in memory which nobody wrote, or between the rows of an
+// input, is NaN, and NaN times q = 0 is NaN as well: it is asked with a number
+// there. The control is NaN always.
 TEST(ProbedStage, WhatMemoryMakesNaNOfIsAskedWithANumber) {
-  const auto scaled = [](bool hangs_on_memory) -> FakeExecutor::Question {
-    return [hangs_on_memory](const KernelCall& call, Problem& p) {
-      p.scale *=
-          hangs_on_memory && call.fresh_memory != 0 ? 0.75 : std::nan("");
+  using Byte = uint8_t KernelCall::*;
+  const auto scaled = [](Byte hangs_on) -> FakeExecutor::Question {
+    return [hangs_on](const KernelCall& call, Problem& p) {
+      const bool is_number = hangs_on != nullptr && call.*hangs_on != 0;
+      p.scale *= is_number ? 0.75 : std::nan("");
     };
   };
-  EXPECT_STREQ(stage_of(scaled(true), {}), "scores");
-  EXPECT_STRNE(stage_of(scaled(false), {}), "scores");
+  for (const Byte byte :
+       {&KernelCall::fresh_memory, &KernelCall::around_inputs})
+    EXPECT_STREQ(stage_of(scaled(byte), {}), "scores");
+  EXPECT_STRNE(stage_of(scaled(nullptr), {}), "scores");
 }
 
 TEST(ProbedStage, WhatEndsWithoutAnOptionReadsIt) {
@@ -140,17 +143,6 @@ TEST(ProbedStage, WhatEndsWithoutAnOptionReadsIt) {
                           return call.slopes == nullptr && call.bias == nullptr;
                         })),
                "");
-}
-
-// So with what lies between the rows of an input.
-TEST(ProbedStage, WhatGapsMakeNaNOfIsAskedWithANumber) {
-  const auto scaled = [](bool hangs_on_gaps) -> FakeExecutor::Question {
-    return [hangs_on_gaps](const KernelCall& call, Problem& p) {
-      p.scale *= hangs_on_gaps && call.around_inputs != 0 ? 0.75 : std::nan("");
-    };
-  };
-  EXPECT_STREQ(stage_of(scaled(true), {}), "scores");
-  EXPECT_STRNE(stage_of(scaled(false), {}), "scores");
 }
 
 TEST(ProbedStage, ZerosAreOfValuesThatAreLeftOutOrMultipliedByZero) {
@@ -235,12 +227,9 @@ TEST(ProbedStage, ALogarithmOfShiftedScoresIsOfTheScores) {
 // The stage as a whole diagnosis says it, of cases all over the plan.
 std::string stage_of_diagnosis(const FakeExecutor::Answer& answer) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
-  const auto open = [&answer](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(nullptr, answer), ""};
-  };
-  const std::vector<Failure> failures =
-      failures_for_test(kernel, open, {find_law("agrees_with_oracle")}, 400);
-  EXPECT_EQ(failures.size(), 1u);
+  const std::vector<Failure> failures = instead_test::failures_of(
+      "agrees_with_oracle", nullptr, answer, /*cases=*/400);
+  if (failures.empty()) return "nothing fails";
   TimeUse time;
   FakeExecutor executor(nullptr, answer);
   const FailsWhere where =

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "core/base/philox.h"
-#include "diagnosis/test_faults.h"
+#include "diagnosis/fake_faults.h"
 #include "properties/cases/generate.h"
 #include "properties/conditions/condition.h"
 #include "properties/testing/fake_executor.h"
@@ -168,13 +168,8 @@ TEST(FailsWhere, WhatIsNearlyBelievedIsHeldAgainstMore) {
 FailsWhere where_of(const char* law, const FakeExecutor::Question& question,
                     const FakeExecutor::Answer& answer) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
-  const std::vector<Failure> failures = failures_for_test(
-      kernel,
-      [&](size_t) {
-        return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
-      },
-      {find_law(law)}, 4000);
-  EXPECT_FALSE(failures.empty());
+  const std::vector<Failure> failures =
+      instead_test::failures_of(law, question, answer);
   if (failures.empty()) return {};
   FakeExecutor executor(question, answer);
   TimeUse time;
