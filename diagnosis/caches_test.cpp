@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causes of failures that commands of a law bring about. What went wrong is
-// seen by NaN then, and NaN alone does not tell one wrong eviction from
-// another: one that is not the known fault must not be taken for it, and that
-// must be known.
+// Causes of failures of caches that are near a known one: such a one must not
+// be taken for it, and that must be known.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "diagnosis/evidence/evidence.h"
 #include "diagnosis/test_faults.h"
@@ -14,6 +14,8 @@
 namespace qkvet::diagnosis::caches_test {
 namespace {
 
+// Where commands of a law bring a failure about, what went wrong is seen by
+// NaN, and NaN alone does not tell one wrong eviction from another.
 constexpr const char* kFault = "cache_evict_counts_positions";
 
 // What is left moves one page of four tokens further than it should, where the
@@ -50,16 +52,17 @@ Case case_of(const char* text) {
   return parsed.value.value_or(Case{});
 }
 
-// Two failures of both wrong evictions, found by a law that puts evictions in:
-// in these stories the two answer NaN in the same rows.
-Diagnosis diagnosed(const KernelUnderTest& kernel, Executor& executor) {
+// Two cases in which a known fault fails, and another that is near it.
+struct Failing {
+  const char *law, *smallest, *found;
+};
+
+Diagnosis diagnosed(const Failing& failing, const KernelUnderTest& kernel,
+                    Executor& executor) {
   Failure failure;
-  failure.law = find_law("cache_evict_forgets");
-  failure.smallest = case_of(
-      "f32,B2,H1,d1,cap5,q=small,k=small,seed=195693,story=step.a.1+step.a.1");
-  failure.found = case_of(
-      "f32,B1,H3,d16,dv23,cap6,q=small,k=small,seed=195693,story=step.a.1+"
-      "truncate.a.1+attend.a.1+step.a.2+truncate.a.1");
+  failure.law = find_law(failing.law);
+  failure.smallest = case_of(failing.smallest);
+  failure.found = case_of(failing.found);
   failure.repeats = failure.repeats_failed = 1;
   TimeUse time;
   Witness witness(kernel.judged, kernel.index, executor, time, 1000);
@@ -71,33 +74,127 @@ Diagnosis diagnosed(const KernelUnderTest& kernel, Executor& executor) {
   return diagnose(failure, kernel, executor, known_faults_for_test(), time);
 }
 
-Diagnosis diagnosed(decltype(Spoil::evict) evict) {
+Diagnosis diagnosed_fault(const char* fault, const Failing& failing) {
+  const Opened faults = open_for_test(QKVET_FAULTY);
+  for (const KernelUnderTest& kernel : kernels_for_test(*faults.executor))
+    if (kernel.judged.info.name == std::string("faulty/") + fault)
+      return diagnosed(failing, kernel, *faults.executor);
+  return {};
+}
+
+void expect_sure(const char* fault, const Diagnosis& diagnosis) {
+  EXPECT_EQ(diagnosis.name(), fault);
+  EXPECT_EQ(diagnosis.certainty, Certainty::kSure)
+      << diagnosis.predicted << " of " << diagnosis.failing;
+}
+
+// Found by a law that puts evictions in: in these stories two wrong evictions
+// answer NaN in the same rows.
+constexpr Failing kWithEvictions = {
+    "cache_evict_forgets",
+    "f32,B2,H1,d1,cap5,q=small,k=small,seed=195693,story=step.a.1+step.a.1",
+    "f32,B1,H3,d16,dv23,cap6,q=small,k=small,seed=195693,story=step.a.1+"
+    "truncate.a.1+attend.a.1+step.a.2+truncate.a.1"};
+
+Diagnosis diagnosed_with(decltype(Spoil::evict) evict) {
   Spoil spoil;
   spoil.evict = std::move(evict);
   FakeTables tables(spoil);
-  return diagnosed(FakeTables::under_test(), tables);
+  return diagnosed(kWithEvictions, FakeTables::under_test(), tables);
 }
 
 TEST(CachesDiagnosed, AnotherWrongEvictionIsNotTheKnownOne) {
-  const Diagnosis diagnosis = diagnosed(evict_into_the_next_page);
+  const Diagnosis diagnosis = diagnosed_with(evict_into_the_next_page);
   EXPECT_NE(diagnosis.certainty, Certainty::kSure) << diagnosis.name();
   EXPECT_NE(diagnosis.name(), kFault);
 }
 
 // The control: in a cache of which nothing else is wrong, and the fault itself.
 TEST(CachesDiagnosed, TheKnownWrongEvictionIsKnown) {
-  const Opened faults = open_for_test(QKVET_FAULTY);
-  ASSERT_NE(faults.executor, nullptr) << faults.error;
-  std::vector<Diagnosis> all = {diagnosed(evict_by_position)};
-  for (const KernelUnderTest& kernel : kernels_for_test(*faults.executor))
-    if (kernel.judged.info.name == std::string("faulty/") + kFault)
-      all.push_back(diagnosed(kernel, *faults.executor));
-  EXPECT_EQ(all.size(), 2u);
-  for (const Diagnosis& diagnosis : all) {
-    EXPECT_EQ(diagnosis.name(), kFault);
-    EXPECT_EQ(diagnosis.certainty, Certainty::kSure)
-        << diagnosis.predicted << " of " << diagnosis.failing;
+  expect_sure(kFault, diagnosed_with(evict_by_position));
+  expect_sure(kFault, diagnosed_fault(kFault, kWithEvictions));
+}
+
+// A branch of a fork that is cut, and writes to tokens of the other one behind
+// that: to so many of them.
+class KeepsSharedTokens : public FakeTables {
+ public:
+  explicit KeepsSharedTokens(int64_t kept) : FakeTables(spoil(kept)) {}
+
+  std::vector<CallOutcome> run(int kernel,
+                               std::span<const KernelCall> calls) override {
+    std::vector<CallOutcome> outcomes;
+    for (const KernelCall& call : calls) {
+      if (call.operation == Operation::kCacheCreate) branches_.clear();
+      outcomes.push_back(FakeTables::run(kernel, {&call, 1}).front());
+    }
+    return outcomes;
   }
+
+ private:
+  struct Branch {
+    FakeTokens* other = nullptr;
+    std::optional<size_t> cut_at = {};
+  };
+
+  Spoil spoil(int64_t kept) {
+    Spoil out;
+    out.fork = [this](const FakeTokens& from, FakeTokens& to) {
+      to = from;
+      auto& original = const_cast<FakeTokens&>(from);
+      branches_[&to] = {&original};
+      branches_[&original] = {&to};
+    };
+    out.truncate = [this](FakeTokens& tokens, int64_t count) {
+      const auto left = static_cast<size_t>(count);
+      if (left < tokens.size()) branches_[&tokens].cut_at = left;
+      tokens.resize(left);
+    };
+    out.reset = [this](FakeTokens& tokens) {
+      if (!tokens.empty()) branches_[&tokens].cut_at = 0;
+      tokens.clear();
+    };
+    out.append = [this, kept](FakeTokens& tokens, const FakeTokens& more) {
+      const auto found = branches_.find(&tokens);
+      for (const FakeToken& token : more) {
+        const size_t at = tokens.size();
+        tokens.push_back(token);
+        if (found == branches_.end() || found->second.other == nullptr)
+          continue;
+        const Branch& branch = found->second;
+        if (branch.cut_at && at < *branch.cut_at + static_cast<size_t>(kept) &&
+            at < branch.other->size())
+          (*branch.other)[at] = token;
+      }
+    };
+    return out;
+  }
+
+  std::map<const FakeTokens*, Branch> branches_ = {};
+};
+
+constexpr const char* kFreed = "cache_page_freed_while_shared";
+constexpr Failing kAfterAFork = {
+    "cache_agrees_with_history",
+    "f32,B2,H1,d1,cap4,story=step.a.2+fork.a.b+reset.a+step.a.1+attend.b.1",
+    "f32,B2,H2,d5,cap8,story=step.a.3+fork.a.b+truncate.b.0+step.b.2+"
+    "attend.a.1"};
+
+// As long as few tokens are brought it does what pages do that are free while
+// another sequence holds them.
+TEST(CachesDiagnosed, WhoKeepsAPageIsNotWhoFreesThem) {
+  KeepsSharedTokens tables(/*kept=*/4);
+  EXPECT_NE(diagnosed(kAfterAFork, FakeTables::under_test(), tables).name(),
+            kFreed);
+}
+
+// The control: one that keeps all of them, which is as much as to free them
+// until a third sequence comes, and the fault itself.
+TEST(CachesDiagnosed, WhoFreesOrKeepsAllSharedPagesIsKnown) {
+  KeepsSharedTokens tables(/*kept=*/1000);
+  EXPECT_EQ(diagnosed(kAfterAFork, FakeTables::under_test(), tables).name(),
+            "cache_stale_table_tail");
+  expect_sure(kFreed, diagnosed_fault(kFreed, kAfterAFork));
 }
 
 }  // namespace

@@ -235,6 +235,28 @@ void Inquiry::look_beyond_the_failure() {
   }
 }
 
+// Pages of another size, and room that another takes instead, answer alike
+// where all tokens fit into a page and nobody else comes: the failing stories
+// with more tokens tell, and with another sequence that takes what is free.
+void Inquiry::look_at_fuller_caches() {
+  const Law& law = *failure_->law;
+  if (law.domain.subject != Subject::kCache) return;
+  const Law& agreement = agreement_about(law.domain.subject);
+  Witness witness(kernel_->judged, kernel_->index, *executor_, *time_,
+                  kMostCallsOfItsOwn);
+  for (const Case* value : {&failure_->smallest, &failure_->found}) {
+    const auto story = with_commands_of_law(law, *value, witness);
+    if (!story) continue;
+    for (const Case& fuller :
+         {with_more_tokens(*story, 2), with_more_tokens(*story, 5),
+          with_a_newcomer(*story)}) {
+      const Case told = with_queries_behind_all(with_own_tokens(fuller));
+      if (invalid_reason(told).empty()) hear(witness.ask(agreement, told));
+      if (standing(standing_.size()) == 0) return;
+    }
+  }
+}
+
 // Keeps those that nothing has contradicted and that predicted a failure, and
 // only the best known kind of them. Who has predicted none of what failed is
 // not asked about what passes.
@@ -343,6 +365,8 @@ Diagnosis Inquiry::run() {
   }
   if (standing_.size() == 1 && standing_[0].suspect->rank() == 0)
     look_beyond_the_failure();
+  if (!standing_.empty() && standing_[0].suspect->rank() == 0)
+    look_at_fuller_caches();
   return conclusion();
 }
 

@@ -51,6 +51,7 @@ class Inquiry {
   void look_at_answered();
   void tell_apart();
   void look_beyond_the_failure();
+  void look_at_fuller_caches();
   std::unique_ptr<Evidence> telling_evidence(int n);
   void keep_the_believable();
   std::string seen_text(const Bare& bare) const;

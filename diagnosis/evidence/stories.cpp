@@ -36,6 +36,34 @@ Case with_own_tokens(Case value) {
   return value;
 }
 
+Case with_more_tokens(Case value, int64_t times) {
+  for (StoryCommand& command : value.story) {
+    command.first *= times;
+    if (command.verb != StoryVerb::kFork) command.count *= times;
+  }
+  value.capacity *= times;
+  return with_story(value, value.story);
+}
+
+Case with_a_newcomer(Case value) {
+  const int64_t newcomer = value.shape.B;
+  if (newcomer == kMostSequences) return value;
+  ++value.shape.B;
+  Story story;
+  for (StoryCommand command : value.story) {
+    if (command.verb == StoryVerb::kReorder)
+      command.parents += static_cast<char>('a' + newcomer);
+    const bool takes = command.verb == StoryVerb::kTruncate ||
+                       command.verb == StoryVerb::kEvict ||
+                       command.verb == StoryVerb::kReset;
+    story.push_back(std::move(command));
+    if (takes) story.push_back({StoryVerb::kAppend, newcomer, 2});
+  }
+  value.capacity = std::max<int64_t>(
+      value.capacity, 2 * static_cast<int64_t>(value.story.size()));
+  return with_story(value, std::move(story));
+}
+
 std::optional<Case> with_commands_of_law(const Law& law, const Case& value,
                                          Witness& witness) {
   const auto prepared = witness.prepare(law, value);

@@ -29,6 +29,14 @@ Case with_queries_behind_all(const Case& value);
 // holds any.
 std::optional<Case> with_queries_behind(const Case& value, Story story);
 
+// The same with so many times as many tokens in every command, and as much more
+// room: pages of another size, and tokens that all fit into one, show.
+Case with_more_tokens(Case value, int64_t times);
+
+// The same with one sequence more, to which tokens come behind every command
+// that takes some away; as it is where there can be no more.
+Case with_a_newcomer(Case value);
+
 // What a sequence holds, held in front of the last command that changed it, and
 // ever held.
 struct Holdings {

@@ -155,10 +155,10 @@ std::optional<NearPath> draw_near_path_of(Draw& draw, const Scope& scope,
   const auto near = [&](const std::vector<qkvet_path>& paths,
                         int64_t most) -> std::optional<NearPath> {
     const qkvet_path path = draw_path(draw, paths);
-    const NearPath near = {path.axis, draw_near(draw, paths, path), most};
-    if (near.extent > std::min(largest_extent(largest), kWidest))
+    const NearPath one = {path.axis, draw_near(draw, paths, path), most};
+    if (one.extent > std::min(largest_extent(largest), kWidest))
       return std::nullopt;
-    return near;
+    return one;
   };
   if (!scope.paths.empty() && draw.chance(kPercentPaths))
     return near(scope.paths, most_work);

@@ -230,8 +230,7 @@ class FakeTables : public Executor {
     }
     if (call.operation == Operation::kCacheFork) {
       const auto to = static_cast<size_t>(call.other);
-      const FakeTokens original = sequences_[from];
-      spoil_.fork(original, sequences_[to]);
+      spoil_.fork(sequences_[from], sequences_[to]);
       most_[to] = most_[from];
       return;
     }
