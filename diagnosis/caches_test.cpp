@@ -76,6 +76,8 @@ Diagnosis diagnosed(const Failing& failing, const KernelUnderTest& kernel,
 
 Diagnosis diagnosed_fault(const char* fault, const Failing& failing) {
   const Opened faults = open_for_test(QKVET_FAULTY);
+  EXPECT_NE(faults.executor, nullptr) << faults.error;
+  if (faults.executor == nullptr) return {};
   for (const KernelUnderTest& kernel : kernels_for_test(*faults.executor))
     if (kernel.judged.info.name == std::string("faulty/") + fault)
       return diagnosed(failing, kernel, *faults.executor);
@@ -139,11 +141,10 @@ class KeepsSharedTokens : public FakeTables {
 
   Spoil spoil(int64_t kept) {
     Spoil out;
-    out.fork = [this](const FakeTokens& from, FakeTokens& to) {
+    out.fork = [this](FakeTokens& from, FakeTokens& to) {
       to = from;
-      auto& original = const_cast<FakeTokens&>(from);
-      branches_[&to] = {&original};
-      branches_[&original] = {&to};
+      branches_[&to] = {&from};
+      branches_[&from] = {&to};
     };
     out.truncate = [this](FakeTokens& tokens, int64_t count) {
       const auto left = static_cast<size_t>(count);
@@ -181,11 +182,11 @@ constexpr Failing kAfterAFork = {
     "attend.a.1"};
 
 // As long as few tokens are brought it does what pages do that are free while
-// another sequence holds them.
-TEST(CachesDiagnosed, WhoKeepsAPageIsNotWhoFreesThem) {
+// another sequence holds them, or that are all kept.
+TEST(CachesDiagnosed, WhoKeepsOneSharedPageIsUnknown) {
   KeepsSharedTokens tables(/*kept=*/4);
-  EXPECT_NE(diagnosed(kAfterAFork, FakeTables::under_test(), tables).name(),
-            kFreed);
+  EXPECT_EQ(diagnosed(kAfterAFork, FakeTables::under_test(), tables).name(),
+            "unknown");
 }
 
 // The control: one that keeps all of them, which is as much as to free them

@@ -15,9 +15,6 @@ namespace {
 // Failures that one kernel is asked about; what is left is unknown.
 constexpr int kMostInquiries = 4;
 
-// Calls for neighbours, behind those for hypotheses.
-constexpr int kHiddenCalls = kMostDiagnosisCalls - kMostInquiryCalls;
-
 // Seconds of CPU time in calls that a report may take, behind those for
 // hypotheses: where each call hangs, the sentence and the description take most
 // of it, and what follows has the rest.
@@ -46,7 +43,7 @@ std::string said_of_earlier_calls(const Failure& failure,
                                   const KernelUnderTest& kernel,
                                   Executor& executor, TimeUse& time,
                                   double parts) {
-  Witness witness(kernel.judged, kernel.index, executor, time, kHiddenCalls,
+  Witness witness(kernel.judged, kernel.index, executor, time, kMostHiddenCalls,
                   parts);
   auto evidence = witness.prepare(*failure.law, failure.smallest);
   if (evidence == nullptr || evidence->calls[0].new_process) return "";
@@ -97,8 +94,8 @@ void look_where(const Failure& failure, const Failure& plainest,
   }
   diagnosis.hidden =
       said_of_earlier_calls(failure, kernel, executor, time, report.parts());
-  Witness neighbours(kernel.judged, kernel.index, executor, time, kHiddenCalls,
-                     report.parts());
+  Witness neighbours(kernel.judged, kernel.index, executor, time,
+                     kMostHiddenCalls, report.parts());
   diagnosis.hidden += hidden_among_neighbours(
       *failure.law, failure.smallest, neighbours, diagnosis.where.is_known());
   diagnosis.calls += neighbours.calls_made();

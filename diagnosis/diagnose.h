@@ -14,8 +14,13 @@
 
 namespace qkvet::diagnosis {
 
-// The most calls that one diagnosis makes of a kernel to find its cause.
-inline constexpr int kMostDiagnosisCalls = 200;
+// The most calls that one diagnosis makes of a kernel to find its cause: for
+// the hypotheses, around the failure and beyond it, and for neighbours.
+inline constexpr int kMostInquiryCalls = 150;
+inline constexpr int kMostCallsBeyond = 200;
+inline constexpr int kMostHiddenCalls = 50;
+inline constexpr int kMostDiagnosisCalls =
+    kMostInquiryCalls + kMostCallsBeyond + kMostHiddenCalls;
 
 enum class Certainty : uint8_t {
   kUnknown,  // no hypothesis predicts what the kernel does

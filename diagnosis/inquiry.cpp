@@ -30,7 +30,6 @@ constexpr int kTellingLooks = 48;
 // Cases in which the only hypothesis says that it fails, and as many in which
 // it says that it passes.
 constexpr int kOfItsOwn = 4;
-constexpr int kMostCallsOfItsOwn = 200;
 constexpr size_t kMostCauses = 4;
 
 bool differs(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
@@ -65,7 +64,8 @@ Inquiry::Inquiry(const Failure& failure, const KernelUnderTest& kernel,
       executor_(&executor),
       time_(&time),
       answered_(answered),
-      witness_(kernel.judged, kernel.index, executor, time, kMostInquiryCalls) {
+      witness_(kernel.judged, kernel.index, executor, time, kMostInquiryCalls),
+      beyond_(kernel.judged, kernel.index, executor, time, kMostCallsBeyond) {
   const Subject subject = failure.law->domain.subject;
   KernelKind kind(kernel.judged, /*is_recorded=*/answered != nullptr);
   for (FaultSuspect* fault : catalogue.about(subject))
@@ -111,6 +111,12 @@ size_t Inquiry::standing(size_t most) {
   return count;
 }
 
+void Inquiry::hear_told(const Case& story, Witness& witness) {
+  const Case told = with_queries_behind_all(with_own_tokens(story));
+  if (invalid_reason(told).empty())
+    hear(witness.ask(agreement_about(Subject::kCache), told));
+}
+
 // Where a law puts in tokens of NaN, all that is seen of what went wrong is
 // NaN, whichever of the tokens are left: two faults are told apart by the same
 // commands on tokens that have numbers, no two alike, read behind each command.
@@ -120,10 +126,8 @@ void Inquiry::look_at_commands_of_law() {
   if (law.domain.subject != Subject::kCache || &law == &agreement) return;
   for (const Case* value : {&failure_->smallest, &failure_->found}) {
     if (standing(1) == 0) return;
-    const auto story = with_commands_of_law(law, *value, witness_);
-    if (!story) continue;
-    const Case told = with_queries_behind_all(with_own_tokens(*story));
-    if (invalid_reason(told).empty()) hear(witness_.ask(agreement, told));
+    if (const auto story = with_commands_of_law(law, *value, witness_))
+      hear_told(*story, witness_);
   }
 }
 
@@ -213,12 +217,10 @@ void Inquiry::look_beyond_the_failure() {
   const Law& agreement = agreement_about(failure_->law->domain.subject);
   const ParsedCondition when = parse_condition(suspect.when());
   if (!when.value || when.value->is_always()) return;
-  Witness witness(kernel_->judged, kernel_->index, *executor_, *time_,
-                  kMostCallsOfItsOwn);
   int asked_where_it_fails = 0, asked_where_it_passes = 0;
   for (int n = 1; n <= kTellingLooks; ++n) {
     if (asked_where_it_fails + asked_where_it_passes == 2 * kOfItsOwn) return;
-    auto prepared = witness.prepare(
+    auto prepared = beyond_.prepare(
         agreement, planned_nearby(agreement, failure_->found, kernel_->judged,
                                   kMostLooks + n));
     if (prepared == nullptr) continue;
@@ -227,10 +229,10 @@ void Inquiry::look_beyond_the_failure() {
     int& asked = when.value->holds_in_any(situations_of(value, plan))
                      ? asked_where_it_fails
                      : asked_where_it_passes;
-    if (asked == kOfItsOwn || suspect.predict(*prepared, witness).empty())
+    if (asked == kOfItsOwn || suspect.predict(*prepared, beyond_).empty())
       continue;
     ++asked;
-    hear(witness.ask(std::move(prepared)));
+    hear(beyond_.ask(std::move(prepared)));
     if (standing(1) == 0) return;
   }
 }
@@ -241,17 +243,13 @@ void Inquiry::look_beyond_the_failure() {
 void Inquiry::look_at_fuller_caches() {
   const Law& law = *failure_->law;
   if (law.domain.subject != Subject::kCache) return;
-  const Law& agreement = agreement_about(law.domain.subject);
-  Witness witness(kernel_->judged, kernel_->index, *executor_, *time_,
-                  kMostCallsOfItsOwn);
   for (const Case* value : {&failure_->smallest, &failure_->found}) {
-    const auto story = with_commands_of_law(law, *value, witness);
+    const auto story = with_commands_of_law(law, *value, beyond_);
     if (!story) continue;
-    for (const Case& fuller :
-         {with_more_tokens(*story, 2), with_more_tokens(*story, 5),
-          with_a_newcomer(*story)}) {
-      const Case told = with_queries_behind_all(with_own_tokens(fuller));
-      if (invalid_reason(told).empty()) hear(witness.ask(agreement, told));
+    for (const auto& fuller : {std::optional(with_more_tokens(*story, 2)),
+                               std::optional(with_more_tokens(*story, 5)),
+                               with_a_newcomer(*story)}) {
+      if (fuller) hear_told(*fuller, beyond_);
       if (standing(standing_.size()) == 0) return;
     }
   }
@@ -322,14 +320,13 @@ Diagnosis Inquiry::conclusion() {
     diagnosis.predicted = standing_[0].predicted;
     const bool sure = diagnosis.causes.size() == 1 &&
                       standing_[0].silent == 0 && failing_ < probes_ &&
-                      standing_[0].telling >= kLeastFailing &&
-                      !witness_.is_too_slow();
+                      standing_[0].telling >= kLeastFailing && !is_too_slow();
     diagnosis.certainty = sure ? Certainty::kSure : Certainty::kLikely;
   } else if (bare_) {
     diagnosis.seen = seen_text(*bare_);
   }
-  diagnosis.calls = witness_.calls_made();
-  if (witness_.is_too_slow())
+  diagnosis.calls = witness_.calls_made() + beyond_.calls_made();
+  if (is_too_slow())
     diagnosis.left_out = "the kernel's calls take too long for more probes";
   return diagnosis;
 }

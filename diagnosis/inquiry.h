@@ -11,9 +11,6 @@
 
 namespace qkvet::diagnosis {
 
-// Calls of the kernel for the hypotheses.
-inline constexpr int kMostInquiryCalls = 150;
-
 class Inquiry {
  public:
   // All must outlive this.
@@ -46,6 +43,8 @@ class Inquiry {
   // How many stand against all that was heard, counted up to `most`.
   size_t standing(size_t most);
   void look_at_commands_of_law();
+  // A story told on tokens of which no two are alike, read behind each command.
+  void hear_told(const Case& story, Witness& witness);
   void look_around();
   void look_for_a_pass();
   void look_at_answered();
@@ -54,6 +53,9 @@ class Inquiry {
   void look_at_fuller_caches();
   std::unique_ptr<Evidence> telling_evidence(int n);
   void keep_the_believable();
+  bool is_too_slow() const {
+    return witness_.is_too_slow() || beyond_.is_too_slow();
+  }
   std::string seen_text(const Bare& bare) const;
   Diagnosis conclusion();
 
@@ -62,7 +64,7 @@ class Inquiry {
   Executor* executor_;
   TimeUse* time_;
   const Answered* answered_;  // null: the kernel can be asked
-  Witness witness_;
+  Witness witness_, beyond_;
   std::vector<std::unique_ptr<Suspect>> own_;
   std::vector<Standing> standing_;
   std::vector<Heard> heard_;

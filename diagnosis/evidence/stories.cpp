@@ -45,11 +45,13 @@ Case with_more_tokens(Case value, int64_t times) {
   return with_story(value, value.story);
 }
 
-Case with_a_newcomer(Case value) {
+std::optional<Case> with_a_newcomer(Case value) {
+  constexpr int64_t kBrought = 2;
   const int64_t newcomer = value.shape.B;
-  if (newcomer == kMostSequences) return value;
+  if (newcomer == kMostSequences) return std::nullopt;
   ++value.shape.B;
   Story story;
+  int64_t brought = 0;
   for (StoryCommand command : value.story) {
     if (command.verb == StoryVerb::kReorder)
       command.parents += static_cast<char>('a' + newcomer);
@@ -57,10 +59,12 @@ Case with_a_newcomer(Case value) {
                        command.verb == StoryVerb::kEvict ||
                        command.verb == StoryVerb::kReset;
     story.push_back(std::move(command));
-    if (takes) story.push_back({StoryVerb::kAppend, newcomer, 2});
+    if (!takes) continue;
+    story.push_back({StoryVerb::kAppend, newcomer, kBrought});
+    brought += kBrought;
   }
-  value.capacity = std::max<int64_t>(
-      value.capacity, 2 * static_cast<int64_t>(value.story.size()));
+  if (brought == 0) return std::nullopt;
+  value.capacity = std::max(value.capacity, brought);
   return with_story(value, std::move(story));
 }
 

@@ -34,8 +34,8 @@ std::optional<Case> with_queries_behind(const Case& value, Story story);
 Case with_more_tokens(Case value, int64_t times);
 
 // The same with one sequence more, to which tokens come behind every command
-// that takes some away; as it is where there can be no more.
-Case with_a_newcomer(Case value);
+// that takes some away. Nothing: none does, or there can be no more sequences.
+std::optional<Case> with_a_newcomer(Case value);
 
 // What a sequence holds, held in front of the last command that changed it, and
 // ever held.

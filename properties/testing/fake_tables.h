@@ -52,7 +52,7 @@ inline void store_int8(double* row, int64_t width) {
 struct Spoil {
   // What a copy becomes, out of the original and what the copy held; and where
   // reorder looks for a parent: before, and as far as it is done.
-  std::function<void(const FakeTokens&, FakeTokens&)> fork =
+  std::function<void(FakeTokens&, FakeTokens&)> fork =
       [](const FakeTokens& from, FakeTokens& to) { to = from; };
   bool reorders_in_place = false;
   // A row of k or v that is stored as int8.
