@@ -319,6 +319,7 @@ Diagnosis Inquiry::conclusion() {
   if (!standing_.empty()) {
     diagnosis.predicted = standing_[0].predicted;
     const bool sure = diagnosis.causes.size() == 1 &&
+                      !standing_[0].suspect->is_mere_bound() &&
                       standing_[0].silent == 0 && failing_ < probes_ &&
                       standing_[0].telling >= kLeastFailing && !is_too_slow();
     diagnosis.certainty = sure ? Certainty::kSure : Certainty::kLikely;

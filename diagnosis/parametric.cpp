@@ -25,6 +25,7 @@ class PrecisionSuspect : public Suspect {
   const std::string& cause() const override { return cause_; }
   const std::string& fix() const override { return fix_; }
   int rank() const override { return 2; }
+  bool is_mere_bound() const override { return true; }
   Word says(Evidence& evidence, const Witness& witness) override {
     JudgedKernel other = witness.kernel();
     // Gradients of tensor cores have no bound, and all would conform.

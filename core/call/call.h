@@ -397,7 +397,9 @@ struct CallOutcome {
   bool asked_kernel = false;  // the kernel itself was reached
   bool gave_reason = false;   // a kernel that says no: whether it says why
   std::string output;         // last lines that a crashed kernel printed
-  std::optional<MemoryFault> fault;     // kFault: what the guard pages saw
+  std::optional<MemoryFault> fault;  // kFault: what the guard pages saw
+  // kCrash, by an access to memory near no tensor: whether it wrote.
+  std::optional<bool> died_writing;
   std::optional<MemoryFault> damage;    // a canary that was overwritten
   bool dirty_environment = false;       // MXCSR or rounding mode left changed
   std::optional<TensorName> unwritten;  // an output with elements never written

@@ -63,6 +63,13 @@ MemoryFault fault_at(const CrashRecord& crash, uint64_t address,
   return fault;
 }
 
+// The kernel's own signal that no address belongs to (kill, raise) has a code
+// of zero or less, a non-canonical address SI_KERNEL.
+bool has_address(const CrashRecord& crash) {
+  return is_memory_signal(crash.signal) && crash.code > 0 &&
+         crash.code != SI_KERNEL && crash.stack_overflow == 0;
+}
+
 std::optional<MemoryFault> find_fault(const CallPlan& plan, const Slot& slot,
                                       const CrashRecord& crash) {
   if (crash.heap.found) {
@@ -74,11 +81,7 @@ std::optional<MemoryFault> find_fault(const CallPlan& plan, const Slot& slot,
     fault.tensor_bytes = crash.heap.block_bytes;
     return fault;
   }
-  // The kernel's own signal that no address belongs to (kill, raise) has a code
-  // of zero or less, a non-canonical address SI_KERNEL.
-  if (!is_memory_signal(crash.signal) || crash.code <= 0 ||
-      crash.code == SI_KERNEL || crash.stack_overflow != 0)
-    return std::nullopt;
+  if (!has_address(crash)) return std::nullopt;
   std::optional<MemoryFault> nearest;
   for (int t = 0; t < kTensorCount; ++t) {
     if (!plan.tensors[t].present()) continue;
@@ -201,6 +204,8 @@ void report_death(const CallPlan& plan, const Slot& slot,
   // beside each other.
   if (!outcome->on_device) outcome->fault = find_fault(plan, slot, crash);
   outcome->status = outcome->fault ? CallStatus::kFault : CallStatus::kCrash;
+  if (!outcome->fault && !outcome->on_device && has_address(crash))
+    outcome->died_writing = crash.is_write != 0;
   outcome->text = (outcome->fault ? fault_text(*outcome->fault)
                                   : death_text(crash, wait_status)) +
                   phase_text(slot.reply.phase.load());

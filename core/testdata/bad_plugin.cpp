@@ -67,6 +67,10 @@ void wild_write(uintptr_t address) {
   *reinterpret_cast<volatile int*>(address) = 1;
 }
 
+void wild_read(uintptr_t address) {
+  g_sink = *reinterpret_cast<volatile int*>(address);
+}
+
 int recurse(int depth) {
   volatile char frame[4096];
   frame[0] = static_cast<char>(depth);
@@ -175,6 +179,7 @@ const Row kRows[] = {
     {"bad/null_write", deed([](auto*) { wild_write(16); })},
     {"bad/divide", deed([](auto*) { g_sink = 7 / g_zero; })},
     {"bad/abort", deed([](auto*) { std::abort(); })},
+    {"bad/null_read", deed([](auto*) { wild_read(16); })},
     {"bad/endless", deed([](auto*) {
        for (;;) g_sink = g_sink + 1;
      })},

@@ -19,18 +19,21 @@ TEST(Sandbox, DeadlySignalsAreCrashesWithAName) {
   const struct {
     const char* kernel;
     const char* text;
-  } rows[] = {{"null_write", "SIGSEGV at address 0x10"},
-              {"divide", "SIGFPE (division by zero)"},
-              {"abort", "SIGABRT"},
-              {"stack", "stack overflow"},
-              {"big_frame", "stack overflow"},
-              {"exit", "exited with status 0"},
-              {"throw", "SIGABRT"},
-              {"raise", "SIGSEGV"},
-              {"kill", "killed by signal 9"},
-              {"thread", "SIGSEGV at address 0x20"},
-              {"follow_stride", "SIGSEGV at an impossible address"},
-              {"supports_crash", "SIGSEGV at address 0x10 in supports()"}};
+    std::optional<bool> died_writing = {};
+  } rows[] = {
+      {"null_write", "SIGSEGV at address 0x10", true},
+      {"null_read", "SIGSEGV at address 0x10", false},
+      {"divide", "SIGFPE (division by zero)"},
+      {"abort", "SIGABRT"},
+      {"stack", "stack overflow"},
+      {"big_frame", "stack overflow"},
+      {"exit", "exited with status 0"},
+      {"throw", "SIGABRT"},
+      {"raise", "SIGSEGV"},
+      {"kill", "killed by signal 9"},
+      {"thread", "SIGSEGV at address 0x20", true},
+      {"follow_stride", "SIGSEGV at an impossible address"},
+      {"supports_crash", "SIGSEGV at address 0x10 in supports()", true}};
   for (const auto& row : rows)
     for (const Placement placement : kPlacements) {
       SCOPED_TRACE(row.kernel);
@@ -38,6 +41,7 @@ TEST(Sandbox, DeadlySignalsAreCrashesWithAName) {
       EXPECT_EQ(outcome.status, CallStatus::kCrash);
       EXPECT_EQ(outcome.text, row.text);
       EXPECT_FALSE(outcome.fault);
+      EXPECT_EQ(outcome.died_writing, row.died_writing);
       EXPECT_TRUE(outcome.o.empty());
     }
 }

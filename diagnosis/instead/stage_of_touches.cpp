@@ -44,72 +44,88 @@ Stage stage_of_tensor(TensorName tensor) {
 
 enum class End : uint8_t { kUnknown, kRight, kWrong, kDead };
 
+// How a call ended, and if by an access far from every tensor, by which.
+struct Ending {
+  End end = End::kUnknown;
+  std::optional<bool> is_write = {};
+};
+
 using ChangeOfCall = void (*)(KernelCall& call);
+
+Ending ending_of(const Case& value, Witness& witness, ChangeOfCall change) {
+  if (!invalid_reason(value).empty()) return {};
+  auto evidence = witness.prepare(agreement_about(Subject::kAttention), value);
+  if (evidence == nullptr) return {};
+  for (KernelCall& call : evidence->calls) change(call);
+  evidence = witness.ask(std::move(evidence));
+  if (evidence == nullptr || evidence->is_empty_handed()) return {};
+  if (!evidence->failed()) return {End::kRight};
+  for (const CallOutcome& outcome : evidence->outcomes) {
+    const auto& fault = outcome.fault;
+    if (outcome.status == CallStatus::kCrash)
+      return {End::kDead, outcome.died_writing};
+    if (outcome.status == CallStatus::kFault && fault && !fault->tensor)
+      return {End::kDead, fault->of_heap || fault->of_reason
+                              ? std::nullopt
+                              : std::optional(fault->is_write)};
+  }
+  return {End::kWrong};
+}
 
 End end_of(
     const Case& value, Witness& witness,
     ChangeOfCall change = [](KernelCall&) {}) {
-  if (!invalid_reason(value).empty()) return End::kUnknown;
-  auto evidence = witness.prepare(agreement_about(Subject::kAttention), value);
-  if (evidence == nullptr) return End::kUnknown;
-  for (KernelCall& call : evidence->calls) change(call);
-  evidence = witness.ask(std::move(evidence));
-  if (evidence == nullptr || evidence->is_empty_handed()) return End::kUnknown;
-  if (!evidence->failed()) return End::kRight;
-  const bool is_dead =
-      std::any_of(evidence->outcomes.begin(), evidence->outcomes.end(),
-                  [](const CallOutcome& outcome) {
-                    return outcome.status == CallStatus::kCrash ||
-                           (outcome.status == CallStatus::kFault &&
-                            outcome.fault && !outcome.fault->tensor);
-                  });
-  return is_dead ? End::kDead : End::kWrong;
+  return ending_of(value, witness, change).end;
 }
 
 // As wide in queries and keys, and in values, as that; of so many keys, or of
 // as many as it has.
-End end_with_widths(Case value, int64_t d, int64_t dv, Witness& witness,
-                    std::optional<int64_t> keys = {}) {
+Ending end_with_widths(Case value, int64_t d, int64_t dv, Witness& witness,
+                       std::optional<int64_t> keys = {}) {
   value.shape.d = d;
   value.shape.dv = dv;
   if (keys) value.shape.Tk = *keys;
   value.set.clear();
-  return end_of(value, witness);
+  return ending_of(value, witness, [](KernelCall&) {});
 }
 
 constexpr size_t kMostAsked = 5;
 
 // Where nobody knows which tensor was gone beyond: who dies by the width of
 // queries and keys, and not by that of values, takes scores; who dies by that
-// of values, also where there is no key and so no value, stores rows.
+// of values reads them far away, or stores rows, which it does also where there
+// is no key and so no value.
 Stage stage_of_widths(const std::vector<Touch>& touches, Witness& witness) {
   const uint64_t options = witness.kernel().info.capabilities.options;
   if ((options & QKVET_OPTION_VALUE_WIDTH) == 0) return Stage::kUnknown;
   constexpr int64_t kWide = 5;  // no multiple of any lanes
-  size_t of_scores = 0, of_rows = 0;
+  Stage found = Stage::kUnknown;
+  size_t agree = 0;
   for (const Touch& touch : touches) {
-    if (touch.value.subject() != Subject::kAttention ||
-        std::max(of_scores, of_rows) == kMostAsked)
+    if (touch.value.subject() != Subject::kAttention || agree == kMostAsked)
       continue;
     if (touch.value.rope.style != RopeStyle::kNone) continue;
-    const End narrow = end_with_widths(touch.value, 1, kWide, witness);
-    const End wide = end_with_widths(touch.value, kWide, 1, witness);
-    if (narrow == End::kUnknown || wide == End::kUnknown) continue;
-    if (narrow == End::kRight && wide == End::kDead) {
-      ++of_scores;
-      continue;
+    const Ending narrow = end_with_widths(touch.value, 1, kWide, witness);
+    const Ending wide = end_with_widths(touch.value, kWide, 1, witness);
+    if (narrow.end == End::kUnknown || wide.end == End::kUnknown) continue;
+    Stage here = Stage::kUnknown;
+    if (narrow.end == End::kRight && wide.end == End::kDead) {
+      here = Stage::kScores;
+    } else if (narrow.end == End::kDead && wide.end == End::kRight) {
+      const End without_keys =
+          end_with_widths(touch.value, 1, kWide, witness, /*keys=*/0).end;
+      if (without_keys == End::kUnknown) continue;
+      if (without_keys == End::kDead || narrow.is_write == true)
+        here = Stage::kOutput;
+      else if (narrow.is_write == false)
+        here = Stage::kValues;
     }
-    if (narrow != End::kDead || wide != End::kRight) return Stage::kUnknown;
-    const End without_keys =
-        end_with_widths(touch.value, 1, kWide, witness, /*keys=*/0);
-    if (without_keys == End::kUnknown) continue;
-    if (without_keys != End::kDead) return Stage::kUnknown;
-    ++of_rows;
+    if (here == Stage::kUnknown || (agree > 0 && here != found))
+      return Stage::kUnknown;
+    found = here;
+    ++agree;
   }
-  if (of_scores > 0 && of_rows > 0) return Stage::kUnknown;
-  return of_scores >= kFewestTouches ? Stage::kScores
-         : of_rows >= kFewestTouches ? Stage::kOutput
-                                     : Stage::kUnknown;
+  return agree >= kFewestTouches ? found : Stage::kUnknown;
 }
 
 // Who takes rows for columns ends by that, unless there are as many of both: of
@@ -127,16 +143,19 @@ Stage stage_of_squares(const std::vector<Touch>& touches, Witness& witness) {
       {&Shape::Tk, &Shape::dv, Stage::kValues}};
   // No two of these are alike, but those that are to be.
   constexpr int64_t kQueries = 3, kKeys = 5, kWidth = 2, kValueWidth = 7;
+  // Of cases that do not end at any extents there are many, and each is a call.
+  constexpr size_t kMostTried = 8;
   const uint64_t options = witness.kernel().info.capabilities.options;
   if ((options & QKVET_OPTION_VALUE_WIDTH) == 0) return Stage::kUnknown;
   Stage found = Stage::kUnknown;
   for (const Square& square : kSquares) {
-    size_t right = 0, asked = 0;
+    size_t right = 0, asked = 0, tried = 0;
     for (const Touch& touch : touches) {
       Case value = touch.value;
       if (value.subject() != Subject::kAttention || asked == kMostAsked ||
-          !value.cu_q.empty())
+          tried == kMostTried || !value.cu_q.empty())
         continue;
+      ++tried;
       value.set.clear();
       value.shape.Tq = kQueries;
       value.shape.Tk = kKeys;
@@ -259,11 +278,11 @@ Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness) {
   for (const Touch& touch : touches)
     if (!touch.tensor) of_none.push_back(touch);
   if (2 * of_none.size() > touches.size()) {
-    for (const auto ask : {stage_of_widths, stage_of_squares, stage_of_returns,
-                           stage_of_options, stage_of_missing_options})
+    // Those in front need the fewest calls.
+    for (const auto ask : {stage_of_returns, stage_of_options, stage_of_widths,
+                           stage_of_squares, stage_of_missing_options})
       if (const Stage stage = ask(of_none, witness); stage != Stage::kUnknown)
         return stage;
-    return Stage::kUnknown;
   }
   // Who goes far beyond it meets no tensor at all, or ends.
   std::optional<Stage> stage;

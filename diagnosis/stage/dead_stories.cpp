@@ -3,7 +3,8 @@
 // not where memory was damaged: a page that was copied too far, or given back
 // twice, ends some later command. So a story is told again with as many tokens
 // in every sequence, but with nothing that moves, shares or takes them away;
-// and where that ends as well, with tokens that come without queries.
+// and where that ends as well, with tokens that come without queries: by these
+// alone, or when they are read back.
 #include <algorithm>
 
 #include "diagnosis/evidence/stories.h"
@@ -82,6 +83,26 @@ Ending ending_of(const Law& law, const Case& value, Witness& witness) {
   return Ending::kDead;
 }
 
+// Whether no command but what reads back ends it, and that before any query.
+bool is_dead_in_read_back(const Case& value, Witness& witness) {
+  static const Law* const law = find_law("cache_stores_what_it_is_given");
+  auto evidence = witness.prepare(*law, value);
+  if (evidence != nullptr && !evidence->calls.empty())
+    evidence->calls[0].new_process = true;
+  evidence = witness.ask(std::move(evidence));
+  if (evidence == nullptr) return false;
+  for (size_t n = 0; n < evidence->outcomes.size(); ++n) {
+    const KernelCall& call = evidence->calls[n];
+    const CallStatus status = evidence->outcomes[n].status;
+    if (status == CallStatus::kCrash || status == CallStatus::kFault)
+      return call.operation == Operation::kCacheReadBack;
+    const bool has_queries =
+        call.operation == Operation::kCacheStep && call.shape.Tq > 0;
+    if (status != CallStatus::kDone || has_queries) return false;
+  }
+  return false;
+}
+
 bool is_dead(Ending ending) {
   return ending == Ending::kDead || ending == Ending::kDeadInAppend;
 }
@@ -98,7 +119,9 @@ std::optional<Stage> stage_of_end(const Law& law, const Case& value,
     return moves_tokens(value.story) ? Stage::kMoved : Stage::kUnknown;
   if (!is_dead(without_moves)) return Stage::kUnknown;
   const auto appended = with_tokens_of_its_own(value, /*all_appended=*/true);
-  return appended && ending_of(law, *appended, witness) == Ending::kDeadInAppend
+  return appended &&
+                 (ending_of(law, *appended, witness) == Ending::kDeadInAppend ||
+                  is_dead_in_read_back(*appended, witness))
              ? Stage::kWritten
              : Stage::kUnknown;
 }

@@ -118,8 +118,8 @@ TEST(FurtherStage, WhatLseComesOfIsTheStageOfAWrongOBesideIt) {
 
 // A cache that ends in a command that brings tokens: behind a fork, as soon as
 // a sequence has more than a few, however they came, or then with queries
-// alone.
-enum class DiesOf : uint8_t { kForks, kTokens, kQueries };
+// alone; or whenever tokens are read, by queries or back.
+enum class DiesOf : uint8_t { kForks, kTokens, kQueries, kReading };
 
 class DyingTables : public Executor {
  public:
@@ -140,8 +140,10 @@ class DyingTables : public Executor {
         outcomes[n].status = CallStatus::kNotRun;
         continue;
       }
-      if (calls[n].operation == Operation::kCacheStep &&
-          dies(calls[n], outcomes[n], has_forked)) {
+      const bool is_step = calls[n].operation == Operation::kCacheStep;
+      if ((is_step && dies(calls[n], outcomes[n], has_forked)) ||
+          (of_ == DiesOf::kReading &&
+           calls[n].operation == Operation::kCacheReadBack)) {
         outcomes[n] = {};
         outcomes[n].status = CallStatus::kCrash;
         is_dead = true;
@@ -156,6 +158,7 @@ class DyingTables : public Executor {
             bool has_forked) const {
     constexpr int64_t kFew = 3;
     if (of_ == DiesOf::kForks) return has_forked;
+    if (of_ == DiesOf::kReading) return call.shape.Tq > 0;
     if (of_ == DiesOf::kQueries && call.shape.Tq == 0) return false;
     return std::any_of(outcome.lengths.begin(), outcome.lengths.end(),
                        [](int64_t one) { return one > kFew; });
@@ -171,6 +174,7 @@ TEST(FurtherStage, WhatEndsAStoryIsItsStage) {
     Stage stage;
   } rows[] = {{DiesOf::kForks, Stage::kMoved},
               {DiesOf::kTokens, Stage::kWritten},
+              {DiesOf::kReading, Stage::kWritten},
               {DiesOf::kQueries, Stage::kUnknown}};
   for (const auto& row : rows) {
     const KernelUnderTest kernel = FakeTables::under_test();

@@ -330,6 +330,21 @@ TEST(ProbedStage, WhatEndsUnlessRowsAreAsManyAsColumnsIsOfTheTensor) {
       EXPECT_STREQ(stage_of({}, ending), row.stage);
 }
 
+// Who ends by the width of values reads them, or writes what is made of them.
+TEST(ProbedStage, WhoEndsByTheWidthOfValuesReadsThemOrStoresRows) {
+  const auto dying_at_values = [](std::optional<bool> writing, bool has_keys) {
+    return [=](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+      if (call.shape.dv < 2 || (has_keys && call.shape.Tk == 0)) return;
+      outcome.status = CallStatus::kCrash;
+      outcome.died_writing = writing;
+    };
+  };
+  EXPECT_STREQ(stage_of({}, dying_at_values(false, true)), "values");
+  EXPECT_STREQ(stage_of({}, dying_at_values(true, true)), "output");
+  EXPECT_STREQ(stage_of({}, dying_at_values({}, true)), "");
+  EXPECT_STREQ(stage_of({}, dying_at_values({}, false)), "output");
+}
+
 // Who goes far beyond a tensor meets none, or ends: the others say which it is.
 TEST(ProbedStage, ATouchOfATensorSpeaksForThoseOfNone) {
   const auto touching = [](int64_t every) {
@@ -342,6 +357,8 @@ TEST(ProbedStage, ATouchOfATensorSpeaksForThoseOfNone) {
         };
   };
   EXPECT_STREQ(stage_of({}, touching(1)), "values");
+  // Also where they are few, and nothing else says what it is.
+  EXPECT_STREQ(stage_of({}, touching(7)), "values");
   EXPECT_STREQ(
       stage_of({},
                [touch = touching(1)](const KernelCall& call, OracleOutput& out,
@@ -350,7 +367,17 @@ TEST(ProbedStage, ATouchOfATensorSpeaksForThoseOfNone) {
                  if (call.shape.Tk % 3 == 2) outcome.fault->tensor.reset();
                }),
       "values");
-  EXPECT_STREQ(stage_of({}, touching(7)), "");
+  // The controls: too few, and of two.
+  EXPECT_STREQ(stage_of({}, touching(1000)), "");
+  EXPECT_STREQ(
+      stage_of({},
+               [touch = touching(3)](const KernelCall& call, OracleOutput& out,
+                                     CallOutcome& outcome) {
+                 touch(call, out, outcome);
+                 if (call.shape.Tk % 4 == 0)
+                   outcome.fault->tensor = TensorName::kO;
+               }),
+      "");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "core/base/sha256.h"
 #include "diagnosis/diagnose.h"
@@ -18,6 +19,7 @@
 #include "tools/mutate/mutant_build.h"
 #include "tools/mutate/mutant_run.h"
 #include "tools/mutate/mutation_run.h"
+#include "tools/mutate/repair.h"
 #include "tools/report/diagnoses.h"
 #include "tools/report/select.h"
 
@@ -49,6 +51,7 @@ class ScoreLog {
     head["cases"] = words.cases;
     head["fresh"] = words.fresh;
     head["describes"] = true;
+    if (words.repair_seconds > 0) head["repair"] = words.repair_seconds;
     std::string kept = json_text(head) + "\n";
     std::ifstream old(path_);
     bool first = true;
@@ -101,6 +104,11 @@ class ScoreLog {
     m.described_rightly = json.value("described_rightly", 0);
     m.stage = json.value("stage", "");
     m.known_stage = json.value("known_stage", "");
+    m.is_searched = json.contains("named_lines");
+    m.line = json.value("line", 0);
+    m.named_lines = json.value("named_lines", std::vector<int>{});
+    m.is_repaired = json.value("repaired", false);
+    m.repair_seconds = json.value("repair_seconds", 0.0);
     known_[m.kernel + " " + m.id] = m;
     return line + "\n";
   }
@@ -175,7 +183,37 @@ class ScoredKernel {
       return out;
     }
     diagnose_in(opened, out);
+    if (out.is_scored() && words_.repair_seconds > 0) search_edit(n, out);
     return out;
+  }
+
+  void search_edit(size_t n, DiagnosedMutant& out) {
+    const fs::path folder = fs::path(scratch_.path()) / "repair";
+    std::error_code code;
+    fs::create_directories(folder, code);
+    const std::string path =
+        (folder / fs::path(which_.source).filename()).string();
+    if (!write_file(path, mutated(source_, mutations_[n])).empty()) return;
+    RepairWords words;
+    words.selection.sources = {path};
+    words.selection.cflags = which_.cflags;
+    words.selection.kernels = {which_.kernel};
+    words.run.laws.assign(all_laws().begin(), all_laws().end());
+    words.run.cases = kMutantCases;
+    words.run.jobs =
+        static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    words.seconds = words_.repair_seconds;
+    const RepairRun run = run_repair(words);
+    out.is_searched = run.error.empty() && !run.failing.empty();
+    out.line = mutations_[n].line;
+    out.repair_seconds = run.wall_seconds;
+    for (const RepairEdit& edit : run.edits) {
+      out.is_repaired |= edit.conforms;
+      if (out.named_lines.size() < 3 &&
+          std::find(out.named_lines.begin(), out.named_lines.end(),
+                    edit.line) == out.named_lines.end())
+        out.named_lines.push_back(edit.line);
+    }
   }
 
   // Built libraries are kept by what they are made of. "": it does not compile.
@@ -267,8 +305,12 @@ struct ScoreCounts {
   int told = 0, told_wrong = 0, told_nothing = 0;      // descriptions
   int staged = 0, staged_wrong = 0, staged_never = 0;  // of known lines
 
+  int searched = 0, first = 0, among_three = 0, repaired = 0;
+  std::vector<double> repair_seconds;
+
   void add(const DiagnosedMutant& mutant) {
     if (!mutant.is_scored()) return;
+    add_search(mutant);
     ++killed;
     right += mutant.is_claimed && mutant.is_true();
     wrong += mutant.is_claimed && !mutant.is_true();
@@ -284,10 +326,31 @@ struct ScoreCounts {
                                             : staged_wrong);
   }
 
+  void add_search(const DiagnosedMutant& mutant) {
+    if (!mutant.is_searched) return;
+    const int place = mutant.place_of_line();
+    ++searched;
+    first += place == 1;
+    among_three += place > 0;
+    repaired += mutant.is_repaired;
+    repair_seconds.push_back(mutant.repair_seconds);
+  }
+
+  static std::vector<double> in_order(std::vector<double> numbers) {
+    std::sort(numbers.begin(), numbers.end());
+    if (numbers.empty()) numbers.push_back(0);
+    return numbers;
+  }
+
+  std::string search_row(const std::string& name) const {
+    const std::vector<double> sorted = in_order(repair_seconds);
+    return fmt::format("| {} | {} | {} | {} | {} | {:.0f} s | {:.0f} s |\n",
+                       name, searched, first, among_three, repaired,
+                       sorted[sorted.size() / 2], sorted.back());
+  }
+
   std::string row(const std::string& name) const {
-    std::vector<double> sorted = seconds;
-    std::sort(sorted.begin(), sorted.end());
-    if (sorted.empty()) sorted.push_back(0);
+    const std::vector<double> sorted = in_order(seconds);
     return fmt::format(
         "| {} | {} | {} | {} | {} | {} | {:.1f} s | {:.1f} s |\n", name, killed,
         right, wrong, none, sure, sorted[sorted.size() / 2], sorted.back());
@@ -329,6 +392,13 @@ Stage known_stage(const std::vector<KnownStage>& stages,
   return Stage::kUnknown;
 }
 
+int DiagnosedMutant::place_of_line() const {
+  const auto found = std::find(named_lines.begin(), named_lines.end(), line);
+  return found == named_lines.end()
+             ? 0
+             : static_cast<int>(found - named_lines.begin()) + 1;
+}
+
 Json to_json(const DiagnosedMutant& m) {
   Json json;
   json["kernel"] = m.kernel;
@@ -353,6 +423,11 @@ Json to_json(const DiagnosedMutant& m) {
   json["described_rightly"] = m.described_rightly;
   json["stage"] = m.stage;
   json["known_stage"] = m.known_stage;
+  if (!m.is_searched) return json;
+  json["line"] = m.line;
+  json["named_lines"] = m.named_lines;
+  json["repaired"] = m.is_repaired;
+  json["repair_seconds"] = m.repair_seconds;
   return json;
 }
 
@@ -395,7 +470,13 @@ std::string scores_text(const std::vector<DiagnosedMutant>& mutants) {
       "\n| kernel | description, right | description, wrong | none | stage, "
       "right | stage, wrong | no stage |\n|---|---|---|---|---|---|---|\n";
   for (const std::string& name : names) text += of[name].instead_row(name);
-  return text + all.instead_row("all");
+  text += all.instead_row("all");
+  if (all.searched == 0) return text;
+  text +=
+      "\n| kernel | searched | changed line first | among the first three | "
+      "made to conform | median | longest |\n|---|---|---|---|---|---|---|\n";
+  for (const std::string& name : names) text += of[name].search_row(name);
+  return text + all.search_row("all");
 }
 
 }  // namespace qkvet::tools

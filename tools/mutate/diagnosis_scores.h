@@ -43,8 +43,17 @@ struct DiagnosedMutant {
   int described = 0, described_rightly = 0;
   std::string stage;        // that is said; "": none
   std::string known_stage;  // of the changed line; "": not known
+  // Of a search for the edit that puts it right, where there was one: the line
+  // that was changed, and the first three that are named, the best first.
+  bool is_searched = false;
+  int line = 0;
+  std::vector<int> named_lines = {};
+  bool is_repaired = false;  // an edit makes it conform
+  double repair_seconds = 0;
 
   bool is_scored() const { return fate == "killed"; }
+  // From 1, among the lines that are named; 0: it is none of these.
+  int place_of_line() const;
   bool is_description_true() const {
     return described > 0 && 20 * described_rightly >= 19 * described;
   }
@@ -69,6 +78,9 @@ struct ScoreWords {
   int fresh = 200;       // cases of the judge
   std::string out;       // folder that a later run goes on from; or ""
   std::string only;      // the id of one mutant; "" for a draw
+  // For a search for the edit that puts it right; 0: none. By the plan of
+  // `qkvet repair`.
+  double repair_seconds = 0;
   std::vector<KnownStage> stages = {};
   std::function<void(const DiagnosedMutant&)> done = {};
 };
@@ -82,8 +94,8 @@ Stage known_stage(const std::vector<KnownStage>& stages,
 std::vector<DiagnosedMutant> score_diagnoses(const ScoreWords& words,
                                              std::string* error);
 
-// Two tables in Markdown, of sentences and of descriptions and stages: a row a
-// kernel, and one of all.
+// Tables in Markdown, of sentences, of descriptions and stages and, where they
+// were searched, of lines: a row a kernel, and one of all.
 std::string scores_text(const std::vector<DiagnosedMutant>& mutants);
 
 }  // namespace qkvet::tools

@@ -126,6 +126,14 @@ void print(const DiagnosedMutant& mutant) {
   if (!mutant.cause.empty())
     std::printf("       %s: %s\n", mutant.certainty.c_str(),
                 mutant.cause.c_str());
+  if (mutant.is_searched) {
+    std::string lines;
+    for (const int line : mutant.named_lines)
+      lines += " " + std::to_string(line);
+    std::printf("       line %d:%s%s, %.1f s\n", mutant.line,
+                lines.empty() ? " none is named" : lines.c_str(),
+                mutant.is_repaired ? ", conforms" : "", mutant.repair_seconds);
+  }
   std::fflush(stdout);
 }
 
@@ -144,6 +152,10 @@ int run(int argc, char** argv) {
       .within(int64_t{1}, int64_t{1'000'000});
   app.add_option("--out", words.out,
                  "Folder that keeps what is done; a later run goes on from it");
+  app.add_option("--repair", words.repair_seconds,
+                 "Seconds for a search for the edit that puts each right; 0: "
+                 "there is none")
+      .within(0.0, 86'400.0);
   app.add_option("--kernel", kernel, "One of the kernels: scalar/plain, ...");
   app.add_option("--only", words.only, "One mutant, by its id");
   std::string error;

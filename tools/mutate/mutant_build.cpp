@@ -33,10 +33,6 @@ bool take(const std::string& bytes, size_t at, T* value) {
   return true;
 }
 
-bool is_quoted_badly(const std::string& path) {
-  return path.find_first_of("\"\\\n") != std::string::npos;
-}
-
 }  // namespace
 
 ScratchFolder::ScratchFolder() {
@@ -66,16 +62,24 @@ std::string find_mutant_compiler(const std::string& source,
              : source + ": " + compiler->compiler.error;
 }
 
+std::string line_directive(const MutantCompiler& compiler, int line) {
+  const bool is_rust = compiler.language == Language::kRust;
+  const bool is_quoted_badly =
+      compiler.source.find_first_of("\"\\\n") != std::string::npos;
+  return is_rust || is_quoted_badly ? ""
+                                    : "#line " + std::to_string(line) + " \"" +
+                                          compiler.source + "\"\n";
+}
+
 std::string build_mutant(const MutantCompiler& compiler,
                          const std::string& text, const std::string& folder,
                          const std::string& library) {
   const bool rust = compiler.language == Language::kRust;
   const fs::path source(compiler.source);
   const std::string file = (fs::path(folder) / source.filename()).string();
-  const std::string name = rust || is_quoted_badly(compiler.source)
-                               ? ""
-                               : "#line 1 \"" + compiler.source + "\"\n";
-  if (const std::string error = write_file(file, name + text); !error.empty())
+  if (const std::string error =
+          write_file(file, line_directive(compiler, 1) + text);
+      !error.empty())
     return error;
   std::string beside = source.parent_path().string();
   if (beside.empty()) beside = ".";
@@ -84,8 +88,9 @@ std::string build_mutant(const MutantCompiler& compiler,
     flags.insert(flags.end(),
                  {"--remap-path-prefix", file + "=" + compiler.source});
   } else {
-    // Mutants make warnings that nobody wants to read, nor to end by.
-    flags.insert(flags.end(), {"-iquote", beside, "-w"});
+    // Mutants make warnings that nobody wants to read, nor to end by, and are
+    // looked at by no debugger.
+    flags.insert(flags.end(), {"-iquote", beside, "-w", "-g0"});
   }
   std::vector<std::string> words = compiler.compiler.words;
   const std::vector<std::string> more =

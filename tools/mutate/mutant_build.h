@@ -35,6 +35,10 @@ std::string find_mutant_compiler(const std::string& source,
                                  const std::string& cflags,
                                  MutantCompiler* compiler);
 
+// What tells the compiler that line `line` of the source comes next; "" where
+// the source's name cannot be said so.
+std::string line_directive(const MutantCompiler& compiler, int line);
+
 // A library in `folder`, with the words that `qkvet check` compiles with. To
 // the compiler the text has the name and the lines of the source, and what the
 // source includes is looked for beside the source. "" or what the compiler

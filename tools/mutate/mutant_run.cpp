@@ -292,6 +292,12 @@ OpenedLibrary open_built(const std::string& library,
   selection.precision = words.precision;
   opened.selected = select_kernels(selection);
   opened.error = opened.selected.error;
+  // By name alone: a glob would take kernels of this program as well.
+  if (!words.kernels.empty())
+    std::erase_if(opened.selected.kernels, [&](const KernelUnderTest& kernel) {
+      return std::find(words.kernels.begin(), words.kernels.end(),
+                       kernel.judged.info.name) == words.kernels.end();
+    });
   if (opened.error.empty()) {
     Opened door = executor_factory(opened.selected, /*in_process=*/false)(0);
     opened.executor = std::move(door.executor);

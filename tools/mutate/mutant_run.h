@@ -22,7 +22,7 @@ struct OpenedLibrary {
   std::string declared;  // all that its kernels say of themselves, as bytes
   std::string error;     // one line; then there is nothing else
 };
-// `words`: --dialect and --precision.
+// `words`: --dialect and --precision, and which of its kernels.
 OpenedLibrary open_built(const std::string& library,
                          const KernelSelection& words);
 

@@ -18,6 +18,7 @@
 #include "tools/mutate/mutant_build.h"
 #include "tools/mutate/mutant_run.h"
 #include "tools/mutate/mutation_run.h"
+#include "tools/mutate/schemata.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
 
@@ -29,6 +30,11 @@ namespace fs = std::filesystem;
 // Failing cases that each edit is asked: enough to tell a mended kernel from a
 // lucky one, few enough that nearly all of the time is the compiler's.
 constexpr size_t kMostFailing = 8;
+
+// Edits that are compiled together, and bytes of bodies of functions that this
+// may take: a compiler takes about as long for these as for the headers.
+constexpr size_t kMostTogether = 48;
+constexpr size_t kMostBytes = 48 << 10;
 
 // The smallest case of each law in front, then those that they were found as:
 // larger, with more options.
@@ -68,8 +74,15 @@ class Repair {
   using Clock = std::chrono::steady_clock;
 
   void run_lane(size_t lane);
-  std::optional<size_t> next_edit();
-  void try_edit(size_t number, const std::string& library);
+  std::vector<size_t> next_edits();
+  void try_edits(const std::vector<size_t>& numbers, const std::string& folder);
+  void try_alone(size_t number, const std::string& folder);
+  void try_edit(size_t number, const std::string& library,
+                const std::string& folder, bool is_alone);
+  bool goes_on() const { return !is_stopped() && Clock::now() < end_; }
+  bool is_wanted(size_t number);
+  void count_as_tried();
+  // A library that was tried alone, by what is its code.
   bool is_new(const std::string& code) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return code.empty() || known_.insert(code).second;
@@ -87,6 +100,7 @@ class Repair {
   ScratchFolder scratch_;
   std::string declared_;                // by the kernel as it is
   std::vector<size_t> waiting_;         // edits, as the seed draws them
+  std::vector<size_t> sizes_;           // of the body around each; 0: none
   std::map<int, size_t> best_of_line_;  // failing cases that its edits mend
   bool found_ = false;
   Clock::time_point end_;
@@ -135,6 +149,11 @@ void Repair::begin() {
 
 void Repair::search() {
   waiting_ = drawn_order(mutations_.size(), words_.run.seed);
+  for (const Mutation& mutation : mutations_) {
+    const auto body = body_around(tokens_, mutation);
+    sizes_.push_back(body ? tokens_[body->close].at - tokens_[body->open].at
+                          : 0);
+  }
   end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                             std::chrono::duration<double>(words_.seconds));
   std::vector<std::thread> threads;
@@ -164,46 +183,92 @@ void Repair::run_lane(size_t lane) {
   const std::string folder = fmt::format("{}/{}", scratch_.path(), lane);
   std::error_code code;
   fs::create_directories(folder, code);
-  while (const std::optional<size_t> number = next_edit()) {
-    const std::string library = fmt::format("{}/{}.so", folder, *number);
-    try_edit(*number, library);
-    fs::remove(library, code);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    run_.tried += !is_stopped();
-    if (words_.progress)
-      words_.progress(run_.tried, mutations_.size(),
-                      static_cast<size_t>(std::count_if(
-                          run_.edits.begin(), run_.edits.end(),
-                          [](const auto& one) { return one.conforms; })));
+  for (;;) {
+    const std::vector<size_t> numbers = next_edits();
+    if (numbers.empty()) return;
+    try_edits(numbers, folder);
   }
 }
 
 // First those of lines of which another edit mends something, and where one was
-// found these alone: what no edit of a line changes is hardly wrong there.
-std::optional<size_t> Repair::next_edit() {
-  if (is_stopped() || Clock::now() >= end_) return std::nullopt;
+// found these alone: what no edit of a line changes is hardly wrong there. As
+// many as go together into one library.
+std::vector<size_t> Repair::next_edits() {
+  std::vector<size_t> numbers;
+  if (!goes_on()) return numbers;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto mended = [&](size_t number) {
     const auto known = best_of_line_.find(mutations_[number].line);
     return known == best_of_line_.end() ? 0 : known->second;
   };
-  const auto best = std::max_element(
-      waiting_.begin(), waiting_.end(),
-      [&](size_t a, size_t b) { return mended(a) < mended(b); });
-  if (best == waiting_.end() || (found_ && mended(*best) == 0))
-    return std::nullopt;
-  const size_t number = *best;
-  waiting_.erase(best);
-  return number;
+  std::stable_sort(waiting_.begin(), waiting_.end(),
+                   [&](size_t a, size_t b) { return mended(a) > mended(b); });
+  size_t bytes = 0;
+  for (const size_t number : waiting_) {
+    if (found_ && mended(number) == 0) break;
+    const size_t size = sizes_[number];
+    const bool fits = numbers.size() < kMostTogether && size > 0 &&
+                      bytes + size <= kMostBytes;
+    if (!fits && !numbers.empty()) continue;
+    numbers.push_back(number);
+    bytes += size;
+    if (size == 0) break;
+  }
+  std::erase_if(waiting_, [&](size_t number) {
+    return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+  });
+  return numbers;
 }
 
-void Repair::try_edit(size_t number, const std::string& library) {
+// Whether nothing has been found since it was chosen that makes it needless.
+bool Repair::is_wanted(size_t number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !found_ || best_of_line_.count(mutations_[number].line) > 0;
+}
+
+void Repair::count_as_tried() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  run_.tried += !is_stopped();
+  if (words_.progress)
+    words_.progress(run_.tried, mutations_.size(),
+                    static_cast<size_t>(std::count_if(
+                        run_.edits.begin(), run_.edits.end(),
+                        [](const auto& one) { return one.conforms; })));
+}
+
+void Repair::try_edits(const std::vector<size_t>& numbers,
+                       const std::string& folder) {
+  Schemata together;
+  if (numbers.size() > 1)
+    together = build_schemata(compiler_, tokens_, mutations_, numbers, folder);
+  for (size_t n = 0; n < together.refused.size(); ++n) count_as_tried();
+  const std::string copy = folder + "/chosen.so";
+  for (size_t n = 0; n < together.mutants.size() && goes_on(); ++n) {
+    const size_t number = together.mutants[n];
+    if (!is_wanted(number)) continue;
+    if (choose_mutant(together.library, n + 1, copy).empty())
+      try_edit(number, copy, folder, /*is_alone=*/false);
+    count_as_tried();
+  }
+  if (!together.library.empty()) return;
+  for (const size_t number : numbers)
+    if (goes_on() && is_wanted(number)) {
+      try_alone(number, folder);
+      count_as_tried();
+    }
+}
+
+void Repair::try_alone(size_t number, const std::string& folder) {
+  const std::string library = folder + "/alone.so";
+  const std::string text = mutated(tokens_.source(), mutations_[number]);
+  if (build_mutant(compiler_, text, folder, library).empty() &&
+      is_new(code_hash(library)))
+    try_edit(number, library, folder, /*is_alone=*/true);
+}
+
+void Repair::try_edit(size_t number, const std::string& library,
+                      const std::string& folder, bool is_alone) {
   const Mutation& mutation = mutations_[number];
-  const std::string text = mutated(tokens_.source(), mutation);
-  const std::string folder = fs::path(library).parent_path().string();
-  if (!build_mutant(compiler_, text, folder, library).empty() ||
-      !is_new(code_hash(library)))
-    return;
   OpenedLibrary opened = open_built(library, words_.selection);
   // What promises less than the kernel did is no repair.
   if (!opened.error.empty() || opened.declared != declared_) return;
@@ -213,8 +278,20 @@ void Repair::try_edit(size_t number, const std::string& library) {
   edit.id = mutation.id();
   edit.operation = mutation.operation;
   edit.line = mutation.line;
+  const std::string text = mutated(tokens_.source(), mutation);
   edit.diff = diff_text(compiler_.source, tokens_.source(), text);
-  if (edit.mends == run_.failing.size()) judge(opened, edit);
+  if (edit.mends == run_.failing.size()) {
+    if (!is_alone) {
+      // What is printed as a repair was judged as it is printed.
+      const std::string printed = folder + "/printed.so";
+      if (!build_mutant(compiler_, text, folder, printed).empty() ||
+          !is_new(code_hash(printed)))
+        return;
+      opened = open_built(printed, words_.selection);
+      if (!opened.error.empty()) return;
+    }
+    judge(opened, edit);
+  }
   if (is_stopped()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   size_t& best = best_of_line_[edit.line];

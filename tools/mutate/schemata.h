@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many mutants in one library (mutant schemata: Untch, Offutt and Harrold,
+// "Mutation analysis using mutant schemata", ISSTA 1993). A function that is
+// changed has a body more for each of its mutants, and a number in the
+// library's data says which one runs: the compiler reads the headers once for
+// all of them. Here a mutant is a token changed, not an operator's operands, so
+// bodies are copied as they stand, and of any type.
+#ifndef QKVET_TOOLS_MUTATE_SCHEMATA_H_
+#define QKVET_TOOLS_MUTATE_SCHEMATA_H_
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/mutate/mutant_build.h"
+#include "tools/mutate/operators.h"
+
+namespace qkvet::tools {
+
+// The body of a function, from its { to its }, as tokens.
+struct FunctionBody {
+  size_t open = 0, close = 0;
+};
+
+// The function around all that the mutation changes, the outermost that can
+// have several bodies. None: it lies outside of functions, in one that may be a
+// constant, or its language is not C or C++.
+std::optional<FunctionBody> body_around(const Tokens& tokens,
+                                        const Mutation& mutation);
+
+// Some mutants of a source as one library.
+struct Schemata {
+  std::string library;          // "": this cannot be done with any of them
+  std::vector<size_t> mutants;  // of these it is; number n + 1 is mutants[n]
+  std::vector<size_t> refused;  // by the compiler, each for itself
+};
+
+// Of `chosen`, each with a body around it. What the compiler refuses is left
+// out, and the rest compiled again. The library lies in `folder`.
+Schemata build_schemata(const MutantCompiler& compiler, const Tokens& tokens,
+                        std::span<const Mutation> mutations,
+                        std::span<const size_t> chosen,
+                        const std::string& folder);
+
+// The text that is compiled, for tests: mutant n of `chosen` is number n + 1.
+std::string schemata_text(const MutantCompiler& compiler, const Tokens& tokens,
+                          std::span<const Mutation> mutations,
+                          std::span<const size_t> chosen);
+
+// A copy of the library in which one mutant runs; 0: the source as it is.
+// "" or one line.
+std::string choose_mutant(const std::string& library, size_t number,
+                          const std::string& copy);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_MUTATE_SCHEMATA_H_
