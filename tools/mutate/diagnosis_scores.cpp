@@ -207,13 +207,17 @@ class ScoredKernel {
     out.is_searched = run.error.empty() && !run.failing.empty();
     out.line = mutations_[n].line;
     out.repair_seconds = run.wall_seconds;
-    for (const RepairEdit& edit : run.edits) {
-      out.is_repaired |= edit.conforms;
+    const auto name = [&](int line) {
       if (out.named_lines.size() < 3 &&
-          std::find(out.named_lines.begin(), out.named_lines.end(),
-                    edit.line) == out.named_lines.end())
-        out.named_lines.push_back(edit.line);
-    }
+          std::find(out.named_lines.begin(), out.named_lines.end(), line) ==
+              out.named_lines.end())
+        out.named_lines.push_back(line);
+    };
+    for (const RepairEdit& edit : run.edits) out.is_repaired |= edit.conforms;
+    // As the report has them: edits in front, unless none makes it conform.
+    if (!out.is_repaired)
+      for (const LineCount& one : telling_lines(run)) name(one.line);
+    for (const RepairEdit& edit : run.edits) name(edit.line);
   }
 
   // Built libraries are kept by what they are made of. "": it does not compile.

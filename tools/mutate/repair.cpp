@@ -13,6 +13,7 @@
 #include <thread>
 #include <tuple>
 
+#include "properties/cases/generate.h"
 #include "properties/run/shrink.h"
 #include "tools/base/lines.h"
 #include "tools/mutate/mutant_build.h"
@@ -35,6 +36,11 @@ constexpr size_t kMostFailing = 8;
 // may take: a compiler takes about as long for these as for the headers.
 constexpr size_t kMostTogether = 48;
 constexpr size_t kMostBytes = 48 << 10;
+
+// Cases of each law that fails, and seconds, to see which lines passing ones
+// run.
+constexpr int64_t kPlannedOfLaw = 24;
+constexpr double kSecondsOfLines = 3;
 
 // The smallest case of each law in front, then those that they were found as:
 // larger, with more options.
@@ -68,6 +74,8 @@ class Repair {
 
   // Fills in what fails, or the error.
   void begin();
+  // Which lines failing and passing cases run, as far as that can be told.
+  void count_lines();
   void search();
 
  private:
@@ -87,7 +95,10 @@ class Repair {
     const std::lock_guard<std::mutex> lock(mutex_);
     return code.empty() || known_.insert(code).second;
   }
+  Judgement asked(OpenedLibrary& library, const FailingCase& one);
   size_t mended_by(OpenedLibrary& library);
+  std::vector<FailingCase> planned(const OpenedLibrary& library) const;
+  void order_by_lines(const LinesRun& marks);
   void judge(OpenedLibrary& library, RepairEdit& edit);
   RunResult plan_of(const OpenedLibrary& library, bool fail_fast, int jobs);
   bool is_stopped() const { return words_.run.stop && words_.run.stop(); }
@@ -135,6 +146,7 @@ void Repair::begin() {
   if (!original.error.empty())
     return failed(compiler_.source + ": " + original.error);
   declared_ = original.declared;
+  waiting_ = drawn_order(mutations_.size(), words_.run.seed);
   const RunResult result =
       plan_of(original, /*fail_fast=*/false, words_.run.jobs);
   if (!result.error.empty()) return failed(result.error);
@@ -148,7 +160,6 @@ void Repair::begin() {
 }
 
 void Repair::search() {
-  waiting_ = drawn_order(mutations_.size(), words_.run.seed);
   for (const Mutation& mutation : mutations_) {
     const auto body = body_around(tokens_, mutation);
     sizes_.push_back(body ? tokens_[body->close].at - tokens_[body->open].at
@@ -300,18 +311,106 @@ void Repair::try_edit(size_t number, const std::string& library,
   run_.edits.push_back(std::move(edit));
 }
 
+Judgement Repair::asked(OpenedLibrary& library, const FailingCase& one) {
+  if (one.kernel >= library.selected.kernels.size()) return {};
+  const KernelUnderTest& kernel = library.selected.kernels[one.kernel];
+  TimeUse time;
+  return check_case(*one.law, one.value, kernel.judged, kernel.index,
+                    *library.executor, /*with_twin=*/false, time);
+}
+
 size_t Repair::mended_by(OpenedLibrary& library) {
   size_t mends = 0;
-  TimeUse time;
   for (const FailingCase& one : run_.failing) {
-    if (one.kernel >= library.selected.kernels.size()) continue;
-    const KernelUnderTest& kernel = library.selected.kernels[one.kernel];
-    const Judgement judgement =
-        check_case(*one.law, one.value, kernel.judged, kernel.index,
-                   *library.executor, /*with_twin=*/false, time);
+    const Judgement judgement = asked(library, one);
     mends += judgement.verdict == Verdict::kPassed && judgement.compared > 0;
+    // Each takes seconds, and the next will hang as well.
+    if (judgement.kind == FailureKind::kHang) break;
   }
   return mends;
+}
+
+// Cases of the laws that fail, of which some will pass.
+std::vector<FailingCase> Repair::planned(const OpenedLibrary& library) const {
+  std::vector<FailingCase> cases;
+  std::set<std::pair<size_t, const Law*>> known;
+  for (const FailingCase& failing : run_.failing) {
+    if (!known.insert({failing.kernel, failing.law}).second) continue;
+    const KernelUnderTest& kernel = library.selected.kernels[failing.kernel];
+    Scope scope = words_.run.scope;
+    scope.largest = std::min(scope.largest, SizeClass::kSmall);
+    scope.dtypes = declared_dtypes({kernel});
+    keep_scope_to({kernel}, scope);
+    for (int64_t number = 1; number <= kPlannedOfLaw; ++number)
+      cases.push_back(
+          {failing.kernel, failing.law,
+           planned_case(*failing.law, words_.run.seed, number, scope)});
+  }
+  return cases;
+}
+
+void Repair::count_lines() {
+  LinesRun marks(compiler_, tokens_, scratch_.path());
+  const std::string library = scratch_.path() + "/marked.so";
+  if (!build_mutant(compiler_, marks.text(), scratch_.path(), library).empty())
+    return;
+  OpenedLibrary opened = open_built(library, words_.selection);
+  if (!opened.error.empty() || opened.declared != declared_) return;
+  std::map<int, LineCount> counts;
+  int failing = 0, passing = 0;
+  const auto ask = [&](const FailingCase& one) {
+    marks.forget();
+    const Judgement judgement = asked(opened, one);
+    const bool fails = judgement.verdict == Verdict::kFailed;
+    if (!fails &&
+        (judgement.verdict != Verdict::kPassed || judgement.compared == 0))
+      return;
+    ++(fails ? failing : passing);
+    for (const int line : marks.lines()) {
+      counts[line].line = line;
+      ++(fails ? counts[line].failing : counts[line].passing);
+    }
+  };
+  for (const FailingCase& one : run_.failing) ask(one);
+  // What it does elsewhere with marks in it says nothing of it without.
+  if (failing < std::ssize(run_.failing)) return;
+  const Clock::time_point start = Clock::now();
+  for (const FailingCase& one : planned(opened))
+    if (!is_stopped() &&
+        seconds_since(start) < std::min(kSecondsOfLines, words_.seconds / 10))
+      ask(one);
+  for (const auto& [line, count] : counts)
+    if (count.failing > 0) run_.lines.push_back(count);
+  std::stable_sort(run_.lines.begin(), run_.lines.end(),
+                   [&](const LineCount& a, const LineCount& b) {
+                     return a.suspicion(failing) > b.suspicion(failing);
+                   });
+  run_.asked_failing = failing;
+  run_.asked_passing = passing;
+  order_by_lines(marks);
+}
+
+// What no failing case runs mends none.
+void Repair::order_by_lines(const LinesRun& marks) {
+  std::map<int, size_t> place;
+  for (size_t n = 0; n < run_.lines.size(); ++n)
+    place[run_.lines[n].line] = n + 1;
+  std::vector<size_t> places(mutations_.size(), 0);
+  std::erase_if(waiting_, [&](size_t number) {
+    const int line = marks.line_of(mutations_[number]);
+    const auto known = place.find(line);
+    if (known != place.end()) places[number] = known->second;
+    return line > 0 && known == place.end();
+  });
+  // Lines that are as suspicious as one another keep the order of the seed:
+  // there are many.
+  const auto suspicion = [&](size_t number) {
+    const size_t at = places[number];
+    return at == 0 ? 0 : run_.lines[at - 1].suspicion(run_.asked_failing);
+  };
+  std::stable_sort(waiting_.begin(), waiting_.end(), [&](size_t a, size_t b) {
+    return suspicion(a) > suspicion(b);
+  });
 }
 
 // By the plan that the kernel failed.
@@ -364,6 +463,17 @@ std::string diff_text(const std::string& name, const std::string& before,
   return out;
 }
 
+std::vector<LineCount> telling_lines(const RepairRun& run) {
+  std::vector<LineCount> lines;
+  for (const LineCount& one : run.lines) {
+    if (one.failing < run.asked_failing || 2 * one.passing > run.asked_passing)
+      continue;
+    if (!lines.empty() && one.passing != lines[0].passing) break;
+    lines.push_back(one);
+  }
+  return run.asked_passing > 0 ? lines : std::vector<LineCount>();
+}
+
 RepairRun run_repair(const RepairWords& words) {
   const auto start = std::chrono::steady_clock::now();
   RepairRun run;
@@ -376,8 +486,10 @@ RepairRun run_repair(const RepairWords& words) {
   const Tokens tokens(text, compiler.language);
   Repair repair(words, compiler, tokens, run);
   repair.begin();
-  if (run.error.empty() && !run.failing.empty() && !run.interrupted)
+  if (run.error.empty() && !run.failing.empty() && !run.interrupted) {
+    repair.count_lines();
     repair.search();
+  }
   run.wall_seconds = seconds_since(start);
   return run;
 }

@@ -13,6 +13,7 @@
 #include "properties/run/runner.h"
 #include "tools/base/exit_code.h"
 #include "tools/kernels/kernels.h"
+#include "tools/mutate/lines_run.h"
 
 namespace qkvet::tools {
 
@@ -45,6 +46,10 @@ struct RepairRun {
   // That mend something: those that make it conform in front, then those that
   // mend most; of equals in the order of the operators, then of the source.
   std::vector<RepairEdit> edits;
+  // Lines that some failing case runs, the most suspicious in front; none where
+  // nobody knows. Of so many cases, these and others of the laws that fail.
+  std::vector<LineCount> lines;
+  int asked_failing = 0, asked_passing = 0;
   size_t generated = 0, tried = 0;
   bool interrupted = false;
   bool out_of_time = false;
@@ -53,6 +58,10 @@ struct RepairRun {
   std::string error;
   ExitCode exit = kWrongUse;
 };
+
+// Lines that all failing cases run, and fewer passing ones than any other: none
+// where more than half of these do, as then it says little.
+std::vector<LineCount> telling_lines(const RepairRun& run);
 
 // Without failing cases and without an error the kernel conforms as it is.
 RepairRun run_repair(const RepairWords& words);

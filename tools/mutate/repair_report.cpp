@@ -36,6 +36,30 @@ std::string edit_text(const RepairWords& words, const RepairRun& run,
   return out + "\n";
 }
 
+// "52-54, 60: run by all of 18 failing cases, and by 2 of 24 that pass".
+std::string lines_text(const RepairRun& run) {
+  const std::vector<LineCount> telling = telling_lines(run);
+  if (telling.empty()) return "";
+  std::vector<int> lines;
+  for (const LineCount& one : telling) lines.push_back(one.line);
+  std::sort(lines.begin(), lines.end());
+  std::string text;
+  for (size_t n = 0; n < lines.size();) {
+    size_t last = n;
+    while (last + 1 < lines.size() && lines[last + 1] == lines[last] + 1)
+      ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(lines[n]);
+    if (last > n) text += "-" + std::to_string(lines[last]);
+    n = last + 1;
+  }
+  const std::string passing =
+      telling[0].passing == 0 ? "none" : std::to_string(telling[0].passing);
+  return fmt::format("{}: run by all of {}, and by {} of {} that pass{}", text,
+                     counted(run.asked_failing, "failing case"), passing,
+                     run.asked_passing,
+                     telling[0].passing == 0 ? "" : "; other lines by more");
+}
+
 std::string verdict_line(const RepairRun& run) {
   const size_t repairs = repairs_in(run);
   if (run.failing.empty()) return "CONFORMS  as it is: nothing to repair";
@@ -62,6 +86,9 @@ ExitCode repair_exit(const RepairRun& run) {
 std::string repair_text(const RepairWords& words, const RepairRun& run,
                         size_t most) {
   std::string out;
+  const std::string lines = lines_text(run);
+  if (!lines.empty() && repairs_in(run) == 0)
+    out += wrapped_field("lines", lines) + "\n";
   const size_t shown = std::min(most, run.edits.size());
   for (size_t n = 0; n < shown; ++n) out += edit_text(words, run, run.edits[n]);
   out += fmt::format("{}   exit {}\n", verdict_line(run),
@@ -72,6 +99,8 @@ std::string repair_text(const RepairWords& words, const RepairRun& run,
   for (const FailingCase& one : run.failing)
     out += field(&one == run.failing.data() ? "fails" : "",
                  fmt::format("{}   {}", one.law->id, to_string(one.value)));
+  if (!lines.empty() && repairs_in(run) > 0)
+    out += wrapped_field("lines", lines);
   out +=
       field("edits", fmt::format("{} of {} tried{}", run.tried, run.generated,
                                  run.interrupted   ? "; interrupted"
@@ -110,6 +139,16 @@ std::string repair_json(const RepairWords& words, const RepairRun& run) {
     row["law"] = one.law->id;
     row["case"] = to_string(one.value);
     end["failing"].push_back(row);
+  }
+  end["asked_failing"] = run.asked_failing;
+  end["asked_passing"] = run.asked_passing;
+  end["lines"] = Json::array();
+  for (const LineCount& one : run.lines) {
+    Json row;
+    row["line"] = one.line;
+    row["failing"] = one.failing;
+    row["passing"] = one.passing;
+    end["lines"].push_back(row);
   }
   end["edits"] = run.generated;
   end["tried"] = run.tried;

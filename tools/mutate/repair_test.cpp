@@ -80,6 +80,28 @@ QKVET_PLAIN_KERNEL(zeros, "mine/zeros");
   EXPECT_EQ(ran.out.find("REPAIR"), std::string::npos) << ran.out;
 }
 
+// A statement that was left out comes back by no edit: what shows where it was
+// are the lines that failing cases run and others do not.
+TEST(Repair, LinesThatOnlyFailingCasesRunAreNamed) {
+  const fs::path where = with_mistake(
+      "left-out", "if (causal && j > i + Tk - Tq) s[j] = -INFINITY;",
+      "if (causal && j > i + Tk - Tq) {\n          ;\n        }");
+  const Ran ran = repair(where, "--json found.json");
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  EXPECT_NE(ran.out.find("lines       22: run by all of"), std::string::npos)
+      << ran.out;
+  // What no failing case runs is no place to edit.
+  std::istringstream lines(read_text(where / "found.json"));
+  for (std::string line; std::getline(lines, line);) {
+    const ReadJson json = read_json(line);
+    if (json.value("type", "") != "summary") continue;
+    EXPECT_GT(json.value("asked_passing", 0), 10) << line;
+    EXPECT_GT(json["lines"].size(), 3u) << line;
+    EXPECT_EQ(json["lines"][0].value("line", 0), 22) << line;
+    EXPECT_LT(json["lines"][0].value("passing", 99), 10) << line;
+  }
+}
+
 TEST(Repair, WhatConformsHasNothingToRepair) {
   const Ran ran = repair(with_mistake("right", "", ""));
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;

@@ -117,9 +117,14 @@ std::set<size_t> refused_by(const std::string& said) {
 
 std::optional<FunctionBody> body_around(const Tokens& tokens,
                                         const Mutation& mutation) {
-  if (tokens.is_rust() || mutation.edits.empty()) return std::nullopt;
-  const size_t begin = mutation.edits.front().at;
-  const size_t end = mutation.edits.back().at + mutation.edits.back().size;
+  if (mutation.edits.empty()) return std::nullopt;
+  const Edit& last = mutation.edits.back();
+  return body_around(tokens, mutation.edits.front().at, last.at + last.size);
+}
+
+std::optional<FunctionBody> body_around(const Tokens& tokens, size_t begin,
+                                        size_t end) {
+  if (tokens.is_rust()) return std::nullopt;
   size_t i = 0;
   while (i + 1 < tokens.size() && tokens[i + 1].at <= begin) ++i;
   std::optional<FunctionBody> found;

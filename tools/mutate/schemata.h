@@ -28,6 +28,9 @@ struct FunctionBody {
 // constant, or its language is not C or C++.
 std::optional<FunctionBody> body_around(const Tokens& tokens,
                                         const Mutation& mutation);
+// The same, around bytes of the source.
+std::optional<FunctionBody> body_around(const Tokens& tokens, size_t begin,
+                                        size_t end);
 
 // Some mutants of a source as one library.
 struct Schemata {

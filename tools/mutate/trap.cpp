@@ -2,10 +2,7 @@
 #include "tools/mutate/trap.h"
 
 namespace qkvet::tools {
-namespace {
 
-// The first token of the statement around token `i`; kNoToken where it cannot
-// be told: behind a label nothing in front of it is reached.
 size_t begin_of_statement(const Tokens& tokens, size_t i) {
   int choices = 0;  // ? that lie behind
   for (;;) {
@@ -36,8 +33,6 @@ size_t begin_of_statement(const Tokens& tokens, size_t i) {
     i = before;
   }
 }
-
-}  // namespace
 
 std::optional<std::string> with_trap(const Tokens& tokens,
                                      const Mutation& mutation) {

@@ -17,6 +17,10 @@ namespace qkvet::tools {
 std::optional<std::string> with_trap(const Tokens& tokens,
                                      const Mutation& mutation);
 
+// The first token of the statement around token `i`; kNoToken where it cannot
+// be told: behind a label nothing in front of it is reached.
+size_t begin_of_statement(const Tokens& tokens, size_t i);
+
 }  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_MUTATE_TRAP_H_

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which lines of a source a call runs: what failing calls run and passing ones
+// do not is where to look first, and what no failing call runs is right, or
+// does not matter (spectra of programs: Abreu, Zoeteweij and van Gemund, "On
+// the accuracy of spectrum-based fault localization", TAIC PART 2007).
+#ifndef QKVET_TOOLS_MUTATE_LINES_RUN_H_
+#define QKVET_TOOLS_MUTATE_LINES_RUN_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tools/mutate/mutant_build.h"
+#include "tools/mutate/operators.h"
+
+namespace qkvet::tools {
+
+// A source that writes down, in a file, which of its statements are run; also
+// where its process ends then. Statements of functions in C and C++ that have a
+// place in front of them where another one may stand; by their first lines.
+class LinesRun {
+ public:
+  // The file is made in `folder`.
+  LinesRun(const MutantCompiler& compiler, const Tokens& tokens,
+           const std::string& folder);
+
+  // What to compile in the source's place. Whether it compiles is another
+  // matter.
+  std::string text() const;
+
+  // Nothing is run yet.
+  void forget();
+  // Lines that were, since then.
+  std::set<int> lines() const;
+
+  // The line that a mutation's statement is written down by; 0: by none.
+  int line_of(const Mutation& mutation) const;
+
+ private:
+  struct Mark {
+    size_t token = 0;
+    bool is_among_others = false;  // statements, and not the body of an if
+  };
+  void find_marks();
+  std::string file_bytes() const;
+
+  const MutantCompiler* compiler_;
+  const Tokens* tokens_;
+  std::string file_;
+  std::map<size_t, Mark> marks_;  // by first byte
+};
+
+// Of the cases that fail and of those that pass, how many run a line.
+struct LineCount {
+  int line = 0;
+  int failing = 0, passing = 0;
+
+  // The cosine of what fails and what runs it, as Ochiai has it: 1 for a line
+  // that all failing cases run and no other. 0 without failing cases.
+  double suspicion(int all_failing) const;
+};
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_MUTATE_LINES_RUN_H_
