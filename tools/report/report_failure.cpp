@@ -8,6 +8,7 @@
 #include "core/case/file_data.h"
 #include "properties/conventions/domain.h"
 #include "tools/base/lines.h"
+#include "tools/kernels/compiler.h"
 #include "tools/report/report.h"
 
 namespace qkvet::tools {
@@ -50,6 +51,20 @@ std::string replay_line(const ReportInput& input, const KernelResult& kernel,
 }
 
 namespace {
+
+// The search for the edit that mends it, of a kernel whose source is compiled.
+std::string repair_line(const ReportInput& input, const KernelResult& kernel) {
+  const SelectedKernels& selected = input.selected;
+  const size_t library = kernel.kernel.library;
+  if (!selected.again.empty() || library >= selected.names.size()) return "";
+  std::vector<std::string> words;
+  Language language = Language::kPython;
+  if (!split_words(selected.names[library], &words) || words.empty() ||
+      !source_language(words[0], &language).empty() ||
+      language == Language::kPython)
+    return "";
+  return "qkvet repair " + selected.names[library] + selected.declarations;
+}
 
 std::string optional_field(std::string_view name, std::string_view text,
                            size_t width) {
@@ -190,6 +205,8 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
   out += optional_field("unsteady", unsteady_text(failure), input.width);
   if (!failure.where.empty()) out += field("where", failure.where);
   out += field("again", replay_line(input, kernel, failure));
+  if (const std::string line = repair_line(input, kernel); !line.empty())
+    out += field("repair", line);
   // What the guard pages or the worker saw is best seen where it happens.
   if (failure.judgement.kind != FailureKind::kLaw && !input.in_process) {
     const size_t library = kernel.kernel.library;
