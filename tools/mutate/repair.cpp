@@ -392,24 +392,20 @@ void Repair::count_lines() {
 
 // What no failing case runs mends none.
 void Repair::order_by_lines(const LinesRun& marks) {
-  std::map<int, size_t> place;
-  for (size_t n = 0; n < run_.lines.size(); ++n)
-    place[run_.lines[n].line] = n + 1;
-  std::vector<size_t> places(mutations_.size(), 0);
+  std::map<int, double> suspicion_of;
+  for (const LineCount& one : run_.lines)
+    suspicion_of[one.line] = one.suspicion(run_.asked_failing);
+  std::vector<double> suspicion(mutations_.size(), 0);
   std::erase_if(waiting_, [&](size_t number) {
     const int line = marks.line_of(mutations_[number]);
-    const auto known = place.find(line);
-    if (known != place.end()) places[number] = known->second;
-    return line > 0 && known == place.end();
+    const auto known = suspicion_of.find(line);
+    if (known != suspicion_of.end()) suspicion[number] = known->second;
+    return line > 0 && known == suspicion_of.end();
   });
   // Lines that are as suspicious as one another keep the order of the seed:
   // there are many.
-  const auto suspicion = [&](size_t number) {
-    const size_t at = places[number];
-    return at == 0 ? 0 : run_.lines[at - 1].suspicion(run_.asked_failing);
-  };
   std::stable_sort(waiting_.begin(), waiting_.end(), [&](size_t a, size_t b) {
-    return suspicion(a) > suspicion(b);
+    return suspicion[a] > suspicion[b];
   });
 }
 

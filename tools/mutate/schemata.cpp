@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 // What stands in front of the number, in the library's data and nowhere else.
 constexpr std::string_view kMark = "qkvet: which mutant runs 7e1c4a";
+constexpr size_t kBytesOfNumber = 2;
 // The compiler names the lines of a mutant's body by this and its number.
 constexpr std::string_view kFile = "qkvet-mutant-";
 // Compilers stop at the first errors, so what is left may have more.
@@ -86,14 +87,12 @@ bool has_several_bodies(const Tokens& tokens, size_t open) {
   return true;
 }
 
-// The mutated source, from `from` to `to`, bytes of the source as it was.
+// The mutated source, from `from` to `to`: bytes of the source as it was, with
+// all edits between them.
 std::string mutated_part(const std::string& source, const Mutation& mutation,
                          size_t from, size_t to) {
-  std::string text = source.substr(from, to - from);
-  for (auto edit = mutation.edits.rbegin(); edit != mutation.edits.rend();
-       ++edit)
-    text.replace(edit->at - from, edit->size, edit->text);
-  return text;
+  const std::string whole = mutated(source, mutation);
+  return whole.substr(from, whole.size() - source.size() + to - from);
 }
 
 // The numbers of the mutants that the compiler complains about: in whose lines
@@ -159,9 +158,9 @@ std::string schemata_text(const MutantCompiler& compiler, const Tokens& tokens,
     return "\n" + line_directive(compiler, line);
   };
   std::string text = fmt::format(
-      "static volatile struct {{ char mark[{}]; unsigned char number[8]; }} "
+      "static volatile struct {{ char mark[{}]; unsigned char number[{}]; }} "
       "qkvet_which_mutant __attribute__((used)) = {{\"{}\", {{0}}}};",
-      kMark.size() + 1, kMark);
+      kMark.size() + 1, kBytesOfNumber, kMark);
   text += back_to(1);
   size_t at = 0;
   for (const auto& [open, bodies] : by_place) {
@@ -225,7 +224,7 @@ std::string choose_mutant(const std::string& library, size_t number,
   const size_t at = bytes.find(kMark);
   if (at == std::string::npos) return library + ": holds no number of a mutant";
   // With the 0 behind the text, least byte first.
-  for (size_t n = 0; n < 8; ++n)
+  for (size_t n = 0; n < kBytesOfNumber; ++n)
     bytes[at + kMark.size() + 1 + n] =
         static_cast<char>(uint64_t{number} >> (8 * n));
   return write_file(copy, bytes);
