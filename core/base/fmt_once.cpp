@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fmt would compile in every file that formats something, compiled once.
-// Its own library is a shared one here, which neither the portable program nor
-// a test program with a linked kernel may need.
-#include <fmt/format-inl.h>
+// The functions of fmt that every other file only declares, compiled once: the
+// distribution's own library is a shared one, which neither the portable
+// program nor a test program with a linked kernel may need. All other files
+// include <fmt/core.h> alone, whose templates need no other function.
+#define FMT_HEADER_ONLY
+#include <fmt/format.h>
 
-FMT_BEGIN_NAMESPACE
-namespace detail {
+#include <string>
 
-template FMT_API auto thousands_sep_impl<char>(locale_ref)
-    -> thousands_sep_result<char>;
-template FMT_API auto decimal_point_impl(locale_ref) -> char;
+namespace qkvet {
+namespace {
 
-template FMT_API void buffer<char>::append(const char*, const char*);
-template FMT_API void vformat_to(buffer<char>&, string_view,
-                                 basic_format_args<FMT_BUFFER_CONTEXT(char)>,
-                                 locale_ref);
+// An inline function is emitted where its address is taken.
+[[gnu::used]] std::string (*const kFormat)(fmt::string_view,
+                                           fmt::format_args) = fmt::vformat;
+[[gnu::used]] void (*const kPrint)(fmt::string_view,
+                                   fmt::format_args) = fmt::vprint;
+[[gnu::used]] void (*const kPrintTo)(std::FILE*, fmt::string_view,
+                                     fmt::format_args) = fmt::vprint;
 
-}  // namespace detail
-FMT_END_NAMESPACE
+}  // namespace
+}  // namespace qkvet

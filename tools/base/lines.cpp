@@ -52,6 +52,12 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
   return text;
 }
 
+std::string joined(std::span<const int64_t> numbers, const char* between) {
+  std::vector<std::string> words;
+  for (const int64_t n : numbers) words.push_back(std::to_string(n));
+  return joined(words, between);
+}
+
 std::string grouped(int64_t n) {
   std::string out = std::to_string(n);
   for (auto at = std::ssize(out) - 3; at > 0; at -= 3)

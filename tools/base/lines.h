@@ -4,6 +4,7 @@
 #define QKVET_TOOLS_BASE_LINES_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ std::string wrapped_field(std::string_view name, std::string_view text,
 
 // "a, b, c".
 std::string joined(const std::vector<std::string>& words,
+                   const char* between = ", ");
+std::string joined(std::span<const int64_t> numbers,
                    const char* between = ", ");
 
 // "1 law", "12,345 cases"

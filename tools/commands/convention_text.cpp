@@ -4,7 +4,6 @@
 #include "tools/commands/convention_text.h"
 
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -90,12 +89,12 @@ std::string pages_text(const Convention& convention) {
                   {kPages, s.Hkv, value->paging.size, s.d, group}, is_value);
     const std::span strides(view.strides.data(),
                             group > 0 && !is_value ? 5U : 4U);
-    text += field(is_value ? "v" : "k",
-                  fmt::format("offset {:<8} strides {}{}", view.offset,
-                              fmt::join(strides, ", "),
-                              convention.pages.pool == PagePool::kApart
-                                  ? "   of a tensor of its own"
-                                  : ""));
+    text += field(
+        is_value ? "v" : "k",
+        fmt::format("offset {:<8} strides {}{}", view.offset, joined(strides),
+                    convention.pages.pool == PagePool::kApart
+                        ? "   of a tensor of its own"
+                        : ""));
   }
   return text;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet emit: the questions of a numbered plan as files, for a kernel that
 // cannot be opened.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <fstream>
@@ -174,7 +174,7 @@ std::string dropped_text(const PlanRecipe& recipe) {
   std::string out;
   for (const auto& [why, laws] : by_reason) {
     std::string names = fmt::format("{} laws", laws.size());
-    if (laws.size() <= kFew) names = fmt::format("{}", fmt::join(laws, ", "));
+    if (laws.size() <= kFew) names = joined(laws);
     out += wrapped_field(out.empty() ? "not asked" : "",
                          fmt::format("{}: {}", names, why));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/inspect/stages.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "reference/options/rope.h"
+#include "tools/base/lines.h"
 
 namespace qkvet::tools {
 namespace {
@@ -153,7 +154,7 @@ std::string group_text(const Shape& s) {
 }  // namespace
 
 std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ","));
+  return fmt::format("[{}]", joined(shape, ","));
 }
 
 int64_t last_row(const std::vector<int64_t>& shape, const Focus& focus) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/reproduce/python_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
+
+#include "tools/base/lines.h"
 
 namespace qkvet::tools {
 namespace {
@@ -11,8 +13,7 @@ namespace {
 constexpr size_t kWidth = 80;
 
 std::string shape_py(const std::vector<int64_t>& shape) {
-  return fmt::format("({}{})", fmt::join(shape, ", "),
-                     shape.size() == 1 ? "," : "");
+  return fmt::format("({}{})", joined(shape), shape.size() == 1 ? "," : "");
 }
 
 // The words in lines, as one string.
@@ -83,7 +84,7 @@ std::string quoted_py(const std::string& text) {
 }
 
 std::string list_py(const std::vector<int64_t>& numbers) {
-  return fmt::format("[{}]", fmt::join(numbers, ", "));
+  return fmt::format("[{}]", joined(numbers));
 }
 
 std::string tensor_py(const NamedTensor& tensor) {

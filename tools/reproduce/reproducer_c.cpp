@@ -2,13 +2,14 @@
 // One C file, C11 and C++17, whose tables a program walks: that of
 // templates/reproducer.c, reproducer_backward.c, reproducer_layer.c or
 // reproducer_story.c.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <filesystem>
 #include <map>
 
 #include "core/call/option_numbers.h"
 #include "core/door/plan_tensors.h"
+#include "tools/base/lines.h"
 #include "tools/kernels/compiler.h"
 #include "tools/reproduce/c_text.h"
 #include "tools/reproduce/reproducer.h"
@@ -109,11 +110,11 @@ constexpr size_t kPerLine = 6;
 
 // "4 x 8 x 1", for comments.
 std::string extents_text(const std::vector<int64_t>& shape) {
-  return fmt::format("{}", fmt::join(shape, " x "));
+  return joined(shape, " x ");
 }
 
 std::string numbers_text(const Extents& numbers) {
-  return fmt::format("{{{}}}", fmt::join(numbers, ", "));
+  return fmt::format("{{{}}}", joined(numbers));
 }
 
 class Tables {

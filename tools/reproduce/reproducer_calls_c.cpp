@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/reproduce/reproducer_calls_c.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +10,7 @@
 
 #include "core/call/option_numbers.h"
 #include "core/door/abi_call.h"
+#include "tools/base/lines.h"
 #include "tools/reproduce/c_text.h"
 #include "tools/reproduce/reproducer_story.h"
 
@@ -21,7 +22,7 @@ constexpr size_t kSequences = 8;
 static_assert(kSequences == static_cast<size_t>(kMostSequences));
 
 std::string numbers_c(std::array<int64_t, kSequences> numbers) {
-  return fmt::format("{{{}}}", fmt::join(numbers, ", "));
+  return fmt::format("{{{}}}", joined(numbers));
 }
 
 std::string text_or_null(const std::string& text) {
@@ -71,7 +72,7 @@ std::string forward_row_c(const WrittenCall& call) {
       args.scale_given, number_c(static_cast<double>(args.scale)),
       args.has_window, args.window_left, args.window_right, args.page_size,
       args.key_block_size, args.channel_group, args.chunk,
-      has_values_in_keys(plan) ? 1 : 0, args.rope, fmt::join(numbers, ", "));
+      has_values_in_keys(plan) ? 1 : 0, args.rope, joined(numbers));
 }
 
 std::string layer_row_c(const WrittenCall& call) {
