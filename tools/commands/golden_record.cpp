@@ -348,7 +348,7 @@ ExitCode run(const GoldenRecordOptions& options) {
 void add_flags(Command& command, GoldenRecordOptions& options) {
   command.add_option("folder", options.folder, "Where the sets are kept")
       .required();
-  command.add_option("cases", options.cases,
+  command.add_option("case", options.cases,
                      "CASE, NAME:CASE, or @FILE with one a line; absent: what "
                      "the folder holds, or a plan");
   add_selection(command, options.selection);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "tools/base/program_run.h"
@@ -72,6 +74,36 @@ TEST(Describe, ThePageHasEveryCommandAndItsOptions) {
   }
   EXPECT_FALSE(has(page, "--no-such-option"));
   EXPECT_TRUE(has(page, ".SH EXIT STATUS\n0 conforms, 1 a law failed"));
+}
+
+// Commands of a page of options in which a word without dashes has the name of
+// an option. CLI11 2.4 ends a program that adds both.
+std::vector<std::string> ambiguous_in(const std::string& page) {
+  std::vector<std::string> out;
+  std::string command;
+  std::set<std::string> names;
+  const std::regex name("`-*([a-z][a-z-]*)`");
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("## ", 0) == 0) {
+      command = line.substr(3);
+      names.clear();
+    }
+    if (line.rfind("| `", 0) != 0) continue;
+    const std::string cell = line.substr(0, line.find(" | "));
+    for (std::sregex_iterator at(cell.begin(), cell.end(), name), end;
+         at != end; ++at)
+      if (!names.insert((*at)[1]).second)
+        out.push_back(command + " " + (*at)[1].str());
+  }
+  return out;
+}
+
+TEST(Describe, NoWordHasTheNameOfAnOption) {
+  const std::string page = output_of("man --markdown");
+  EXPECT_EQ(ambiguous_in(page), std::vector<std::string>{});
+  EXPECT_EQ(ambiguous_in("## qkvet x\n| `f` | y |\n| `-f`, `--file` A | y |\n"),
+            std::vector<std::string>{"qkvet x f"});
 }
 
 TEST(Describe, GroffHasNothingToSayAgainstThePage) {
