@@ -48,12 +48,26 @@ struct FaultBlock {
   bool tiled = false;
 };
 
+// A block with its name, and where it is.
+struct NamedFault {
+  const char* kernel;
+  Place place;
+  FaultBlock block;
+};
+
 // A kernel that tells its fault. A constant of static storage: it points into
-// itself.
+// itself, so a function that returned one would be no constant to g++ 14.
 class Fault : public qkvet_kernel {
  public:
-  constexpr Fault(const char* kernel, Place place, const FaultBlock& block)
-      : qkvet_kernel(block.kernel(kernel, block.mechanism, place)),
+  constexpr Fault(const NamedFault& fault) : Fault(fault, fault.block) {}
+  Fault(const Fault&) = delete;
+  Fault& operator=(const Fault&) = delete;
+
+ private:
+  using Extension = const void* (*)(const qkvet_kernel*, const char*);
+
+  constexpr Fault(const NamedFault& fault, const FaultBlock& block)
+      : qkvet_kernel(block.kernel(fault.kernel, block.mechanism, fault.place)),
         other_(get_extension),
         killed_by_{},
         told_{.struct_size = sizeof(qkvet_fault),
@@ -72,11 +86,6 @@ class Fault : public qkvet_kernel {
     user = &told_;
     get_extension = extension;
   }
-  Fault(const Fault&) = delete;
-  Fault& operator=(const Fault&) = delete;
-
- private:
-  using Extension = const void* (*)(const qkvet_kernel*, const char*);
 
   // `self` is one of these.
   static const void* extension(const qkvet_kernel* self, const char* id) {
@@ -97,7 +106,7 @@ struct FaultName {
   const char* kernel;
   Place place;
 
-  constexpr Fault operator=(const FaultBlock& block) const {
+  constexpr NamedFault operator=(const FaultBlock& block) const {
     return {kernel, place, block};
   }
 };

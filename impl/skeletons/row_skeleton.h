@@ -259,11 +259,12 @@ qkvet_status compute_rows(const ForwardCall& call, qkvet_text* why) {
   const std::unique_ptr<float[]> scratch(
       new (std::nothrow) float[static_cast<size_t>(floats)]);
   const std::unique_ptr<int64_t[]> index(
-      new (std::nothrow) int64_t[listed ? static_cast<size_t>(call.keys) : 0]);
-  if (scratch == nullptr || index == nullptr) {
+      listed ? new (std::nothrow) int64_t[static_cast<size_t>(call.keys)]
+             : nullptr);
+  if (scratch == nullptr || (listed && index == nullptr)) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
   }
-  RowMemory memory = {scratch.get(), nullptr, listed ? index.get() : nullptr};
+  RowMemory memory = {scratch.get(), nullptr, index.get()};
   Row row = {};
   row.q = memory.q;
   row.acc = memory.q + call.width;
