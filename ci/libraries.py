@@ -392,6 +392,10 @@ def main(argv):
             for one in row.get("failures", []) if name in entries() else []:
                 one["findings"] = explained(name, one["law"])
         results = {name: results[name] for name in entries() if name in results}
+        for name, row in results.items():
+            row.pop("stale", None)
+            if "groups" in row and row["declaration"] != digest(name):
+                row["stale"] = True
         libraries_page.write_json(path, results)
         libraries_page.write_pages(words.results, results, all_findings())
     alone = {name: unexplained(results[name]) for name in names

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What is counted in millions, and the figures that the README
-# quotes: correct kernels and controls without a false alarm, faults killed,
-# checked cases per second, how sharp the bounds are and how soon a fault is
-# reported, distances of the references from MPFR. QKVET_CASES
-# sets the cases per correct kernel, QKVET_FAULT_CASES those per fault.
+# What is counted in millions, and the records of the figures that pages quote
+# (ci/records): correct kernels and controls without a false alarm, with several
+# seeds and numbers of cases, faults killed, checked cases per second, how sharp
+# the bounds are and how soon a fault is reported; distances of the references
+# from MPFR. QKVET_CASES sets the cases per correct kernel, QKVET_FAULT_CASES those
+# per fault.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,12 +16,37 @@ qkvet=build/release/bin/qkvet
 out=build/release/long
 mkdir -p "$out"
 
+# recorded NAME WORD...: a run whose lines and command make a record.
+recorded() {
+  local name=$1
+  shift
+  echo "qkvet check $*" >"$out/$name.command"
+  "$qkvet" check "$@" --json "$out/$name.jsonl"
+}
+correct=()
+for family in scalar eigen avx2 simt kv_cache kv_cache_avx2 serving \
+  serving_avx2 controls; do
+  correct+=(--kernel "$family/*")
+done
+
 echo "== correct kernels and controls =="
-"$qkvet" check --kernel 'scalar/*' --kernel 'eigen/*' --kernel 'avx2/*' --kernel 'simt/*' \
-  --kernel 'kv_cache/*' --kernel 'kv_cache_avx2/*' --kernel 'serving/*' \
-  --kernel 'serving_avx2/*' --kernel 'controls/*' \
-  --cases "${QKVET_CASES:-40000}" \
-  --seed 2 --json "$out/correct.jsonl"
+status=0
+recorded correct "${correct[@]}" --cases "${QKVET_CASES:-40000}" --seed 2 ||
+  status=$?
+[ "$status" -eq 0 ] || [ "$status" -eq 3 ]  # 3: a verdict is mistrusted
+
+echo "== the same with other seeds and numbers of cases =="
+rm -f "$out"/sweep-*.jsonl
+for cases in 500 1500 5000 20000; do
+  for seed in 1 2 3 4 5; do
+    status=0
+    recorded "sweep-$seed-$cases" "${correct[@]}" --cases "$cases" \
+      --seed "$seed" | tail -n 4 || status=$?
+    [ "$status" -eq 0 ] || [ "$status" -eq 3 ]
+  done
+done
+echo "qkvet check, correct kernels, --seed 1 to 5, --cases 500 to 20000" \
+  >"$out/sweep.command"
 
 echo "== 100,000 stories over every kind of cache =="
 "$qkvet" check --kernel 'kv_cache/*' --kernel 'kv_cache_avx2/*' \
@@ -32,8 +58,7 @@ echo "== small scope, by exhaustion =="
 
 echo "== faults: exit code 1 or 4 is expected =="
 status=0
-"$qkvet" check --kernel 'faulty/*' --cases "${QKVET_FAULT_CASES:-12000}" \
-  --json "$out/faults.jsonl" \
+recorded faults --kernel 'faulty/*' --cases "${QKVET_FAULT_CASES:-12000}" \
   >"$out/faults.txt" || status=$?
 tail -n 8 "$out/faults.txt"
 [ "$status" -eq 1 ] || [ "$status" -eq 4 ]  # 4: some crash
@@ -75,8 +100,7 @@ for seed in 1 2; do
 done
 
 echo "== speed at small shapes, one thread =="
-"$qkvet" check --sizes small --jobs 1 --cases 30000 --json "$out/small.jsonl" |
-  tail -n 6
+ci/speed.py "$qkvet" 30000
 
 echo "== kernels against doubles, on seven times the shapes of ci/test.sh =="
 QKVET_TEST_FACTOR=7 build/release/bin/impl_test --gtest_brief=1
@@ -97,5 +121,4 @@ QKVET_MPFR_PROBLEMS=1000 build/release/bin/mpfr_test \
 echo "== the same defects, shown to others' acceptance rules =="
 build/release/bin/acceptance --out properties/others.md
 
-ci/sharpness.py "$out"
-python3 ci/figures.py "$out"
+python3 ci/figures.py --record "$out"

@@ -1,27 +1,21 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes properties/sharpness.md: how sharp the bounds are, how soon a fault is
-reported, and what of that the data does.
-
-Usage: ci/sharpness.py FOLDER, where FOLDER holds correct.jsonl as `qkvet check
---json` writes it, first.jsonl as ci/first_reports.py does, and recall.jsonl as
-ci/data_recall.py does.
-"""
+"""properties/sharpness.md: how sharp the bounds are, how soon a fault is reported,
+and what of that the data does. The first functions make records (ci/records.py) of
+the lines that `qkvet check --json`, ci/first_reports.py and ci/data_recall.py
+write, page() makes the page of the records."""
 import collections
 import json
 import math
-import pathlib
-import sys
 import textwrap
 
-PAGE = (pathlib.Path(__file__).resolve().parent.parent / "properties"
-        / "sharpness.md")
+import records
+
 # Cases of a row, below which a percentile says nothing.
 FEWEST = 40
 # Fields of a declaration that leaves little to its preset.
 FIELDS_IN_DETAIL = 10
 MEANING = """
-What passes is at most as far off as its bound says, and a bound that is derived holds for the
+Recorded at {source}. What passes is at most as far off as its bound says, and a bound that is derived holds for the
 worst case. How much further off a kernel might have been before it failed is bound/error, of the
 number of a case that came nearest to its bound: 1 is a bound that is used up. Here are
 {cases:,} cases of {kernels} correct kernels ({planned:,} cases a kernel, of {laws} laws) that
@@ -35,7 +29,7 @@ classes that are 19 % wide.
 TEXT = """\
 # How sharp
 
-Written by `ci/sharpness.py`, from the runs of `ci/long.sh`.
+Written by `ci/figures.py` from the records of `ci/long.sh` (`ci/records`).
 
 ## Bound over error
 
@@ -49,7 +43,7 @@ Written by `ci/sharpness.py`, from the runs of `ci/long.sh`.
 
 ## Time to the first report
 
-Each fault of `impl/faulty` alone, by `qkvet check --kernel FAULT --fail-fast --jobs 1`, until the
+Recorded at {first_source}. Each fault of `impl/faulty` alone, by `qkvet check --kernel FAULT --fail-fast --jobs 1`, until the
 report stands there with the smallest case and the cause. Cases are those of the plan up to the
 first that fails, over all laws together; seconds are of CPU.
 
@@ -143,30 +137,47 @@ def number(quotient):
     return f"{quotient:,.0f}" if quotient >= 9.95 else f"{quotient:.2g}"
 
 
-def row_of(storage, arithmetic, group):
-    share = f"{100 * group.no_error / group.cases():.0f} %"
-    cells = [f"`{storage}`", arithmetic, len(group.kernels),
-             f"{group.cases():,}", share, number(group.quotient(0.5)),
-             number(group.quotient(0.95)), number(group.nearest())]
+def row_values(storage, arithmetic, group):
+    return {"storage": storage, "arithmetic": arithmetic,
+            "kernels": len(group.kernels), "cases": group.cases(),
+            "no_error": round(group.no_error / group.cases(), 2),
+            "median": number(group.quotient(0.5)),
+            "largest": number(group.quotient(0.95)),
+            "nearest": number(group.nearest())}
+
+
+def row_of(row):
+    cells = [f"`{row['storage']}`", row["arithmetic"], row["kernels"],
+             f"{row['cases']:,}", f"{100 * row['no_error']:.0f} %",
+             row["median"], row["largest"], row["nearest"]]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def bound_over_error(lines):
-    """What TEXT needs of the run of correct kernels."""
+    """The values of a record, from the lines of a run of correct kernels."""
     groups = groups_of(lines)
     shown = {key: group for key, group in groups.items()
              if group.with_error() >= FEWEST}
-    left = sum(group.cases() for key, group in groups.items()
-               if key not in shown)
-    meaning = MEANING.format(
-        cases=sum(group.cases() for group in groups.values()),
-        kernels=len(set().union(*(g.kernels for g in groups.values()))),
-        planned=lines[-1]["planned_cases"], laws=len(lines[0]["laws"]))
-    return {"meaning": paragraph(meaning.strip()),
-            "rows": "\n".join(row_of(*key, shown[key]) for key in sorted(shown)),
+    return {"cases": sum(group.cases() for group in groups.values()),
+            "kernels": len(set().union(*(g.kernels for g in groups.values()))),
+            "planned": lines[-1]["planned_cases"],
+            "laws": len(lines[0]["laws"]),
+            "rows": [row_values(*key, shown[key]) for key in sorted(shown)],
+            "left": {"rows": len(groups) - len(shown), "cases": sum(
+                group.cases() for key, group in groups.items()
+                if key not in shown)}}
+
+
+def bound_text(record):
+    """What TEXT needs of it."""
+    values = record["values"]
+    return {"meaning": paragraph(MEANING.strip().format(
+                source=records.source(record), **values)),
+            "rows": "\n".join(map(row_of, values["rows"])),
             "few": paragraph(
-                f"{left:,} cases of {len(groups) - len(shown)} further rows are "
-                f"left out, in which fewer than {FEWEST} have an error.")}
+                f"{values['left']['cases']:,} cases of {values['left']['rows']} "
+                f"further rows are left out, in which fewer than {FEWEST} have an "
+                "error.")}
 
 
 def paragraph(text):
@@ -175,30 +186,44 @@ def paragraph(text):
 
 
 def first_reports(faults):
-    """What TEXT needs of the runs of faults, each alone."""
-    known = max(fault.get("faults", 0) for fault in faults)
+    """The values of a record, from the runs of faults, each alone."""
     found = [fault for fault in faults if "case" in fault]
-    names = sorted(fault["kernel"] for fault in faults if "case" not in fault)
+    rows = {}
+    for field in ("case", "cpu_seconds"):
+        numbers = [fault[field] for fault in found]
+        worst = max(found, key=lambda fault: fault[field])
+        rows[field] = {"median": percentile(numbers, 0.5),
+                       "largest": percentile(numbers, 0.95),
+                       "worst": worst[field], "of": worst["kernel"]}
+    return {"asked": len(faults),
+            "faults": max(fault.get("faults", 0) for fault in faults),
+            "living": sorted(fault["kernel"] for fault in faults
+                             if "case" not in fault), **rows}
+
+
+def first_text(record):
+    """What TEXT needs of it."""
+    values = record["values"]
     rows = []
     for field, text, digits in (("case", "cases", 0),
                                 ("cpu_seconds", "seconds", 1)):
-        numbers = [fault[field] for fault in found]
-        worst = max(found, key=lambda fault: fault[field])
-        cells = [f"{one:,.{digits}f}" for one in
-                 (percentile(numbers, 0.5), percentile(numbers, 0.95),
-                  worst[field])]
-        rows.append(f"| {text} | {' | '.join(cells)} | `{worst['kernel']}` |")
-    asked = f"{len(faults)}"
-    return {"faults": asked if len(faults) == known else f"{asked} of {known}",
+        row = values[field]
+        cells = [f"{row[one]:,.{digits}f}" for one in
+                 ("median", "largest", "worst")]
+        rows.append(f"| {text} | {' | '.join(cells)} | `{row['of']}` |")
+    whole = values["asked"] == values["faults"]
+    living = ", ".join(f"`{name}`" for name in values["living"])
+    return {"first_source": records.source(record),
+            "faults": f"{values['asked']}" + (
+                "" if whole else f" of {values['faults']}"),
             "first": "\n".join(rows),
             "living": paragraph(
-                "Not reported by the default plan of this one seed: "
-                f"{', '.join(f'`{name}`' for name in names)}." if names else
-                "All of them are reported.")}
+                f"Not reported by the default plan of this one seed: {living}."
+                if living else "All of them are reported.")}
 
 
 RECALL = """
-`ci/data_recall.py` asks {asked} of {faults} faults that name `agrees_with_oracle` up to {most}
+Recorded at {source}. `ci/data_recall.py` asks {asked} of {faults} faults that name `agrees_with_oracle` up to {most}
 cases of this law in f32 that they take: the calls that a plan draws, and then the same calls with
 other data in q, k and v. Found is a fault that one of them shows. {some} are found by some data;
 the others need what none of these calls has, such as an extent, a layout, an option or a half type.
@@ -208,38 +233,39 @@ median of these.
 
 
 def recall(rows):
-    """What TEXT needs of the faults asked with other data."""
-    strategies = list(rows[0]["failed"])
+    """The values of a record, from faults asked with other data."""
     found = [row for row in rows if any(row["failed"].values())]
-    cells = []
-    for strategy in strategies:
+    strategies = {}
+    for strategy in rows[0]["failed"]:
         shares = [row["failed"][strategy] / row["cases"] for row in found
                   if row["failed"][strategy] > 0]
-        cells.append(f"| {strategy} | {len(shares)} | "
-                     f"{100 * len(shares) / len(found):.0f} % | "
-                     f"{100 * percentile(shares, 0.5):.0f} % |")
-    alone = sorted(row["kernel"] for row in found
-                   if not row["failed"]["N(0,1)"])
-    text = RECALL.format(asked=len(rows), faults=rows[0]["faults"],
-                         most=max(row["cases"] for row in rows),
-                         some=len(found))
-    return {"recall_text": paragraph(text.strip()), "recall": "\n".join(cells),
+        strategies[strategy] = {
+            "found": len(shares),
+            "share": round(percentile(shares, 0.5), 2) if shares else 0}
+    return {"asked": len(rows), "faults": rows[0]["faults"],
+            "most": max(row["cases"] for row in rows), "some": len(found),
+            "strategies": strategies,
+            "not_by_normal": sorted(row["kernel"] for row in found
+                                    if not row["failed"]["N(0,1)"])}
+
+
+def recall_text(record):
+    """What TEXT needs of it."""
+    values = record["values"]
+    cells = [f"| {strategy} | {one['found']} | "
+             f"{100 * one['found'] / values['some']:.0f} % | "
+             f"{100 * one['share']:.0f} % |"
+             for strategy, one in values["strategies"].items()]
+    alone = ", ".join(f"`{name}`" for name in values["not_by_normal"])
+    return {"recall_text": paragraph(RECALL.strip().format(
+                source=records.source(record), **values)),
+            "recall": "\n".join(cells),
             "not_by_normal": paragraph(
-                "Found, and not by N(0,1): "
-                f"{', '.join(f'`{name}`' for name in alone) or 'none'}.")}
+                f"Found, and not by N(0,1): {alone or 'none'}.")}
 
 
-def main() -> int:
-    if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    folder = pathlib.Path(sys.argv[1])
-    PAGE.write_text(TEXT.format(
-        **bound_over_error(lines_of(folder / "correct.jsonl")),
-        **first_reports(lines_of(folder / "first.jsonl")),
-        **recall(lines_of(folder / "recall.jsonl"))))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def page(read):
+    """The page; read: the record of a name."""
+    return TEXT.format(**bound_text(read("bounds")),
+                       **first_text(read("first_reports")),
+                       **recall_text(read("data_recall")))

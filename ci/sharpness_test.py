@@ -29,7 +29,7 @@ def test_quotients_are_those_of_the_class_in_the_middle():
     assert group.quotient(0.39) == group.quotient(0.98) == 2 ** 1.125
     assert group.quotient(0.99) == 2 ** 10.125
     assert group.nearest() == 1
-    row = sharpness.row_of("f32", "`cpu_f32`", group)
+    row = sharpness.row_of(sharpness.row_values("f32", "`cpu_f32`", group))
     assert row == "| `f32` | `cpu_f32` | 1 | 100 | 50 % | 2.2 | 2.2 | 1 |"
 
 
@@ -42,25 +42,32 @@ def test_arithmetic_is_the_preset_and_what_is_narrower():
     assert "generic" in sharpness.arithmetic_of({"precision_declared": False})
 
 
+def record_of(values):
+    return {"commit": "0" * 8, "date": "2026-11-29", "seed": None, "values": values}
+
+
+def first_text(rows):
+    return sharpness.first_text(record_of(sharpness.first_reports(rows)))
+
+
 def test_a_fault_that_lives_is_named():
     rows = [{"kernel": f"faulty/{n}", "case": n, "cpu_seconds": n / 10,
              "faults": 100} for n in range(1, 101)]
-    said = sharpness.first_reports(rows + [{"kernel": "faulty/alive",
-                                            "cpu_seconds": 99}])
+    said = first_text(rows + [{"kernel": "faulty/alive", "cpu_seconds": 99}])
     assert said["first"].splitlines() == [
         "| cases | 50 | 95 | 100 | `faulty/100` |",
         "| seconds | 5.0 | 9.5 | 10.0 | `faulty/100` |"]
     assert "`faulty/alive`" in said["living"]
-    said = sharpness.first_reports(rows)
+    said = first_text(rows)
     assert said["faults"] == "100" and "All" in said["living"]
-    assert sharpness.first_reports(rows[:9])["faults"] == "9 of 100"
+    assert first_text(rows[:9])["faults"] == "9 of 100"
 
 
 def test_recall_is_of_faults_that_some_data_finds():
     rows = [{"kernel": f"faulty/{n}", "cases": 10, "faults": 9,
              "failed": {"all recipes": all_, "N(0,1)": normal}}
             for n, (all_, normal) in enumerate([(4, 8), (2, 0), (0, 0)])]
-    said = sharpness.recall(rows)
+    said = sharpness.recall_text(record_of(sharpness.recall(rows)))
     assert said["recall"].splitlines() == ["| all recipes | 2 | 100 % | 20 % |",
                                            "| N(0,1) | 1 | 50 % | 80 % |"]
     assert said["not_by_normal"].endswith("`faulty/1`.")

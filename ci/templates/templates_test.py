@@ -290,14 +290,69 @@ def test_cmake(project, archive):
         assert (folder / "build" / name).exists(), name
 
 
-def test_a_template_that_is_wrong_is_seen(tmp_path):
-    """The controls: what the checks above hold against a template."""
-    (tmp_path / "BUILD").write_text('cc_binary(name = "a", srcs = [)')
-    with pytest.raises(SyntaxError):
-        Rules(tmp_path / "BUILD")
+# What somebody might do to a template, and the test that must see it before it runs
+# anything: a file, what is there, what takes its place.
+WRONG = [
+    ("github.yml", "        run: >-\n", "        runs: >-\n"),
+    ("github.yml", "      - uses: github/codeql-action/upload-sarif@v3\n"
+                   "        if: always()\n",
+     "      - uses: github/codeql-action/upload-sarif@v3\n"),
+    ("github.yml", "  security-events: write", "  security-events: read"),
+    ("github.yml", "          sarif_file: qkvet.sarif\n", ""),
+    ("github.yml", "${{ env.QKVET_VERSION }}", "${{ env.QKVET_RELEASE }}"),
+    ("github.yml", "runs-on: ubuntu-24.04", "runs-on: macos-14"),
+    ("github-night.yml", "    needs: shard\n", "    needs: shards\n"),
+    ("gitlab.yml", "      junit: qkvet.xml", "      junit: qkvet.html"),
+    ("gitlab.yml", "    when: always", "    when: on_success"),
+    ("gitlab.yml", "      - qkvet.html", "      - $PAGE.html"),
+    ("gitlab.yml", 'CASES: "20000"', "CASES: 20000"),
+    ("Jenkinsfile", "    }\n  }\n  post {", "    }\n  post {"),
+    ("Jenkinsfile", "    KERNEL = 'attention.c'", "    KERNEL = \"attention.c\""),
+]
+
+
+@pytest.mark.parametrize("name,there,instead", WRONG)
+def test_a_template_that_is_wrong_is_seen(name, there, instead, tmp_path, monkeypatch):
+    here = pathlib.Path(__file__).parent
+    text = (here / name).read_text()
+    assert text.count(there) == 1, there
+    for path in here.glob("*"):
+        if path.is_file():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / name).write_text(text.replace(there, instead))
+    monkeypatch.setitem(globals(), "HERE", tmp_path)
+
+    def ran_nothing(*_, **__):
+        pytest.fail(f"{name}: wrong, and its commands are run")
+    monkeypatch.setitem(globals(), "ran", ran_nothing)
+    project = (tmp_path, 0, {})
+    with pytest.raises((AssertionError, KeyError)):
+        if name.startswith("github"):
+            test_workflows_have_the_form_of_workflows(name)
+        elif name == "gitlab.yml":
+            test_gitlab(project)
+        else:
+            test_jenkins(project)
+
+
+def test_a_rule_of_bazel_that_is_wrong_is_seen(tmp_path):
+    text = (HERE / "bazel/BUILD.bazel").read_text()
+    (tmp_path / "BUILD").write_text(text)
+    assert Rules(tmp_path / "BUILD").declared
+    for there, instead in (("sh_test(", "shell_test("), (")", "")):
+        (tmp_path / "BUILD").write_text(text.replace(there, instead, 1))
+        with pytest.raises((SyntaxError, NameError)):
+            Rules(tmp_path / "BUILD")
+
+
+def test_what_a_run_must_show_and_leave_is_asked(tmp_path):
     with pytest.raises(AssertionError):
         ran(["bash", "-e", "-c", "false"], tmp_path)
     with pytest.raises(AssertionError):
         expect_shown("cmake", "100% tests passed", False)
-    with pytest.raises(yaml.YAMLError):
-        yaml.safe_load("a: [")
+    (tmp_path / "qkvet.xml").write_text("<testsuites/>")
+    expect_left(tmp_path, ["qkvet.xml"], True)
+    with pytest.raises(AssertionError):
+        expect_left(tmp_path, ["qkvet.xml", "qkvet.html"], True)
+    with pytest.raises(AssertionError):
+        expect_left(tmp_path, ["qkvet.xml"], False)

@@ -2,6 +2,8 @@
 #include "core/sandbox/wire.h"
 
 #include <cstring>
+#include <optional>
+#include <tuple>
 #include <type_traits>
 
 namespace qkvet {
@@ -18,6 +20,16 @@ class Writer {
   void field(const std::string& text) {
     field(static_cast<uint64_t>(text.size()));
     bytes += text;
+  }
+  void field(const std::vector<std::string>& texts) {
+    count(texts.size());
+    for (const std::string& text : texts) field(text);
+  }
+  void field(const std::optional<FaultInfo>& fault) {
+    field(fault.has_value());
+    if (!fault) return;
+    std::apply([this](auto&... one) { (field(one), ...); },
+               fault_fields(*fault));
   }
   void count(size_t n) { field(static_cast<uint64_t>(n)); }
 
@@ -44,6 +56,17 @@ class Reader {
     field(size);
     if (take(size)) text = taken_;
   }
+  void field(std::vector<std::string>& texts) {
+    texts.resize(count(sizeof(uint64_t)));
+    for (std::string& text : texts) field(text);
+  }
+  void field(std::optional<FaultInfo>& fault) {
+    bool faulty = false;
+    field(faulty);
+    if (!faulty) return;
+    std::apply([this](auto&... one) { (field(one), ...); },
+               fault_fields(fault.emplace()));
+  }
   // A count of items, each at least so many bytes long.
   size_t count(size_t least) {
     uint64_t n = 0;
@@ -68,51 +91,9 @@ class Reader {
 };
 
 // One list of fields for both directions.
-template <class Stream, class Info>
-void plain_fields(Stream& stream, Info& info) {
-  stream.field(info.name);
-  stream.field(info.description);
-  stream.field(info.source_file);
-  stream.field(info.source_line);
-  stream.field(info.capabilities);
-  stream.field(info.dialect);
-  stream.field(info.precision);
-  stream.field(info.has_forward);
-  stream.field(info.has_cache);
-  stream.field(info.has_truncate);
-  stream.field(info.has_evict);
-  stream.field(info.has_fork);
-  stream.field(info.has_reorder);
-  stream.field(info.has_read_back);
-  stream.field(info.has_layer);
-  stream.field(info.has_backward);
-  stream.field(info.has_layer_backward);
-  stream.field(info.has_workspace);
-  stream.field(info.has_merge);
-  stream.field(info.has_plan);
-  stream.field(info.only_plans);
-  stream.field(info.orders_threads);
-  stream.field(info.cache_options);
-  stream.field(info.layer_options);
-  stream.field(info.backward_options);
-  stream.field(info.merge_options);
-  stream.field(info.plan_options);
-  stream.field(info.min_states);
-  stream.field(info.max_states);
-  stream.field(info.layer_stage);
-  stream.field(info.unavailable);
-}
-
-template <class Stream, class Fault>
-void fault_fields(Stream& stream, Fault& fault) {
-  stream.field(fault.mechanism);
-  stream.field(fault.symptom);
-  stream.field(fault.cause);
-  stream.field(fault.fix);
-  stream.field(fault.source);
-  stream.field(fault.trigger);
-  stream.field(fault.when);
-  stream.field(fault.extents);
+template <class Stream, class Fields>
+void pass(Stream& stream, Fields fields) {
+  std::apply([&](auto&... field) { (stream.field(field), ...); }, fields);
 }
 
 }  // namespace
@@ -120,14 +101,7 @@ void fault_fields(Stream& stream, Fault& fault) {
 std::string pack_kernels(const std::vector<KernelInfo>& kernels) {
   Writer writer;
   writer.count(kernels.size());
-  for (const KernelInfo& info : kernels) {
-    plain_fields(writer, info);
-    writer.field(static_cast<uint8_t>(info.fault.has_value()));
-    if (!info.fault) continue;
-    fault_fields(writer, *info.fault);
-    writer.count(info.fault->killed_by.size());
-    for (const std::string& law : info.fault->killed_by) writer.field(law);
-  }
+  for (const KernelInfo& info : kernels) pass(writer, kernel_fields(info));
   return std::move(writer.bytes);
 }
 
@@ -135,15 +109,7 @@ bool unpack_kernels(std::string_view bytes, std::vector<KernelInfo>* kernels) {
   Reader reader(bytes);
   // A kernel takes a thousand times the room of a byte: a wrong count must not.
   kernels->resize(reader.count(sizeof(qkvet_capabilities)));
-  for (KernelInfo& info : *kernels) {
-    plain_fields(reader, info);
-    uint8_t faulty = 0;
-    reader.field(faulty);
-    if (faulty == 0) continue;
-    fault_fields(reader, info.fault.emplace());
-    info.fault->killed_by.resize(reader.count(sizeof(uint64_t)));
-    for (std::string& law : info.fault->killed_by) reader.field(law);
-  }
+  for (KernelInfo& info : *kernels) pass(reader, kernel_fields(info));
   return reader.done();
 }
 

@@ -6,11 +6,36 @@
 
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "core/capability/kernel_info.h"
 
 namespace qkvet {
+
+// What goes over the wire: every member, in the order of the struct. A list
+// that misses one, or a member that no list has, does not compile.
+#define QKVET_FAULT_FIELDS \
+  mechanism, symptom, cause, fix, source, trigger, killed_by, when, extents
+#define QKVET_KERNEL_FIELDS                                                    \
+  name, description, source_file, source_line, capabilities, dialect,          \
+      precision, has_forward, has_cache, has_truncate, has_evict, has_fork,    \
+      has_reorder, has_read_back, has_layer, has_backward, has_layer_backward, \
+      has_workspace, has_merge, has_plan, only_plans, orders_threads,          \
+      cache_options, layer_options, backward_options, merge_options,           \
+      plan_options, min_states, max_states, layer_stage, unavailable, fault
+template <class Fault>
+auto fault_fields(Fault& all) {
+  auto& [QKVET_FAULT_FIELDS] = all;
+  return std::tie(QKVET_FAULT_FIELDS);
+}
+template <class Kernel>
+auto kernel_fields(Kernel& all) {
+  auto& [QKVET_KERNEL_FIELDS] = all;
+  return std::tie(QKVET_KERNEL_FIELDS);
+}
+#undef QKVET_FAULT_FIELDS
+#undef QKVET_KERNEL_FIELDS
 
 std::string pack_kernels(const std::vector<KernelInfo>& kernels);
 // False if the bytes are cut off or make no sense.

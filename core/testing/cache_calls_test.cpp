@@ -164,7 +164,7 @@ TEST(SandboxStory, ACrashBehindTheCall) {
 }
 
 TEST(SandboxStory, AHangEndsTheRun) {
-  const auto executor = tables(impatient_options());
+  const auto executor = tables(soon_stalling());
   CacheCalls story;
   story.create().step(0, {1}, {}).step(0, {}, {1}).reset(0).create();
   const auto outcomes = story.run(*executor, "step_hang");

@@ -371,11 +371,12 @@ TEST(Sandbox, OutputOfACrashIsKept) {
 }
 
 TEST(Sandbox, HangsAndStallsEnd) {
-  const auto executor = sandbox(impatient_options());
-  const auto hang = survive(*executor, "endless");
+  const auto computing = sandbox(soon_hanging());
+  const auto hang = survive(*computing, "endless");
   EXPECT_EQ(hang.status, CallStatus::kHang);
   EXPECT_EQ(hang.text, "no end after 0.2 s of CPU time");
-  const auto stall = survive(*executor, "sleep");
+  const auto waiting = sandbox(soon_stalling());
+  const auto stall = survive(*waiting, "sleep");
   EXPECT_EQ(stall.status, CallStatus::kHang);
   EXPECT_EQ(stall.text, "no progress for 0.4 s");
 }
@@ -396,11 +397,12 @@ TEST(Sandbox, HangsThatAreExpectedEndSoon) {
 
 // Of processes that were ended, too; what sleeps takes none of it.
 TEST(Sandbox, CpuTimeIsThatOfWorkers) {
-  const auto executor = sandbox(impatient_options());
-  const double loaded = executor->cpu_seconds();
+  const auto waiting = sandbox(soon_stalling());
+  const double loaded = waiting->cpu_seconds();
   EXPECT_GT(loaded, 0);
-  run_one(*executor, "sleep");
-  EXPECT_LT(executor->cpu_seconds() - loaded, 0.1);
+  run_one(*waiting, "sleep");
+  EXPECT_LT(waiting->cpu_seconds() - loaded, 0.1);
+  const auto executor = sandbox(soon_hanging());
   const double before = executor->cpu_seconds();
   run_one(*executor, "endless");
   run_one(*executor, "endless");
@@ -413,7 +415,7 @@ TEST(Sandbox, CpuTimeIsThatOfWorkers) {
 }
 
 TEST(Sandbox, CallsAtOnceHaveTheTimeOfAllThatTheyMake) {
-  const auto executor = sandbox(impatient_options());
+  const auto executor = sandbox(soon_hanging());
   BadInputs inputs;
   inputs.call.at_once = true;
   std::vector<KernelCall> calls(1, inputs.call);
@@ -427,7 +429,7 @@ TEST(Sandbox, CallsAtOnceHaveTheTimeOfAllThatTheyMake) {
 }
 
 TEST(Sandbox, SlowOraclesGiveTime) {
-  const auto executor = sandbox(impatient_options());
+  const auto executor = sandbox(soon_hanging());
   BadInputs inputs;
   inputs.call.oracle_seconds = 1e-3;  // times 1000
   const auto start = std::chrono::steady_clock::now();
@@ -438,7 +440,7 @@ TEST(Sandbox, SlowOraclesGiveTime) {
 }
 
 TEST(Sandbox, FirstCallOfAShapeMayCompile) {
-  const auto executor = sandbox(impatient_options());
+  const auto executor = sandbox(soon_hanging());
   expect_copy(survive(*executor, "compiles"));
   expect_copy(survive(*executor, "compiles"));
 }
@@ -513,8 +515,7 @@ TEST(Sandbox, TooLargeForMemoryIsAnOutcome) {
 }
 
 TEST(Sandbox, LibrariesThatCannotBeLoaded) {
-  SandboxOptions options = impatient_options();
-  options.stall_seconds = 0.2;
+  SandboxOptions options = patient_options();
   const auto error_of = [&](const std::string& path) {
     const Opened opened = open_sandbox({path, ""}, options);
     EXPECT_EQ(opened.executor, nullptr);
@@ -524,11 +525,13 @@ TEST(Sandbox, LibrariesThatCannotBeLoaded) {
   EXPECT_EQ(error_of(plugin("bad_crashing_open")),
             plugin("bad_crashing_open") +
                 ": SIGSEGV at address 0x10 while it was loaded");
-  EXPECT_EQ(error_of(plugin("bad_hanging_open")),
-            plugin("bad_hanging_open") +
-                ": no progress for 0.2 s while it was loaded");
   EXPECT_EQ(error_of(plugin("bad_newer")),
             plugin("bad_newer") + ": is for ABI 2, this program speaks 1");
+  options = soon_stalling();
+  EXPECT_EQ(error_of(plugin("bad_hanging_open")),
+            plugin("bad_hanging_open") +
+                ": no progress for 0.4 s while it was loaded");
+  options = patient_options();
   options.worker = "/nowhere/qkvet-worker";
   EXPECT_EQ(error_of(plugin("bad")),
             "cannot start the worker program /nowhere/qkvet-worker: No such "

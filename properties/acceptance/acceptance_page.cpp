@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 
 namespace qkvet::properties::acceptance {
 namespace {
@@ -139,15 +138,6 @@ std::string tally_table(Comparisons comparisons) {
   return text + "\n";
 }
 
-const Comparison* found(Comparisons comparisons, const char* rule,
-                        const char* defect) {
-  for (const Comparison& c : comparisons)
-    if (std::strcmp(c.rule->name, rule) == 0 &&
-        std::strcmp(c.defect->name, defect) == 0)
-      return &c;
-  return nullptr;
-}
-
 // How far the bound alone is ahead on the data of a suite.
 double lead(const Comparison& c) {
   return noticed_octaves(c.ours, c.defect->measure) -
@@ -170,59 +160,6 @@ std::string behind_text(const Comparison& c) {
   return std::string(c.defect->name) + ", " + c.rule->name + " (the rule " +
          cell_text(c.theirs, measure) + ", the bound " +
          cell_text(c.ours, measure) + ")";
-}
-
-std::string wrapped(const std::string& text) {
-  constexpr size_t kColumns = 98;
-  std::string out;
-  size_t column = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    if (column > 0) {
-      const bool fits = column + 1 + (end - at) <= kColumns;
-      out += fits ? " " : "\n";
-      column = fits ? column + 1 : 0;
-    }
-    out += text.substr(at, end - at);
-    column += end - at;
-    at = end + 1;
-  }
-  return out;
-}
-
-// The few sentences that README.md repeats.
-std::string summary_text(Comparisons comparisons) {
-  const auto cell = [&](const char* rule, const char* defect,
-                        Cell Comparison::*what) {
-    const Comparison* c = found(comparisons, rule, defect);
-    return c == nullptr ? std::string("not measured")
-                        : cell_text(c->*what, c->defect->measure);
-  };
-  const char* cudnn = "cudnn-frontend, bf16";
-  const char* flash = "FA3 and FA4, bf16";
-  const char* bench = "KernelBench, f16";
-  std::string text =
-      "The same defects, shown to the acceptance rules of published suites and "
-      "to the bound. A wrong softmax scale is noticed by the rule of "
-      "cudnn-frontend if it is off by " +
-      cell(cudnn, "scale off", &Comparison::theirs) + ", by the bound at " +
-      cell(cudnn, "scale off", &Comparison::ours) +
-      " on the same data and at " +
-      cell(cudnn, "scale off", &Comparison::ours_targeted) +
-      " on targeted data. One key lost among n: FA3's rule, n " +
-      cell(flash, "lost key", &Comparison::theirs) +
-      "; the bound on targeted data, " +
-      cell(flash, "lost key", &Comparison::ours_targeted) +
-      ". The mean of V in place of attention: KernelBench's f16 rule, n " +
-      cell(bench, "mean of V", &Comparison::theirs) +
-      "; the bound on targeted data, " +
-      cell(bench, "mean of V", &Comparison::ours_targeted) + ". ";
-  const auto worse = behind(comparisons);
-  text += worse.empty() ? "On no data of a suite does the bound notice less."
-                        : "Where the bound alone does worst, on the data of "
-                          "the suite: " +
-                              behind_text(*worse[0]) + ".";
-  return "<!-- summary -->\n" + wrapped(text) + "\n<!-- end of summary -->\n\n";
 }
 
 std::string behind_list(Comparisons comparisons) {
@@ -288,7 +225,7 @@ std::string page_text(std::span<const Comparison> comparisons,
   std::string text =
       "# What others' acceptance rules let through\n\n"
       "Written by `acceptance --out` (`ci/long.sh`); do not edit.\n\n" +
-      summary_text(comparisons) + method_text(effort) + "## In short\n\n" +
+      method_text(effort) + "## In short\n\n" +
       std::to_string(comparisons.size()) +
       " pairs of a rule and a defect.\n\n" + tally_table(comparisons) +
       behind_list(comparisons) +

@@ -26,6 +26,10 @@ def script_of(kinds):
     return "\n".join(block for kind, block in BLOCKS if kind in kinds)
 
 
+def test_no_block_is_left_out():
+    assert {kind for kind, _ in BLOCKS} == {"python", "python torch", "python pytest"}
+
+
 def test_the_blocks_run(tmp_path):
     script = tmp_path / "tutorial.py"
     script.write_text(script_of(["python"]))

@@ -5,6 +5,11 @@ import numpy as np
 from shown import causal, defined, finding, refused, show
 
 
+# How refusals begin.
+MASK_REFUSED = "TypeError: and got incompatible shapes for broadcasting"
+WIDTH_REFUSED = "ValueError: value shape should be"
+
+
 def batches(*shape):
     return np.ones(shape, np.float32)
 
@@ -22,7 +27,8 @@ def flax_causal_with_padding():
     for sown in (False, True):
         show(f"sow_weights={sown}", expected, refused(
             lambda: layer(x, mask=mask, is_causal=True,
-                          sow_weights=sown)[0, :, 0]), same=not sown)
+                          sow_weights=sown)[0, :, 0],
+            "ValueError: Incompatible types for broadcasting"), same=not sown)
 
 
 @finding("crash on legal input", "nnx.dot_product_attention: a mask that broadcasts over "
@@ -34,7 +40,8 @@ def flax_mask_over_two_batches():
                        ("nnx", nnx.dot_product_attention)):
         show(f"{name}, a batch of [2, 3], a mask of [2, 1, ...]",
              defined(q[0, 0, :, 0], q[0, 0, :, 0], q[0, 0, :, 0])[0][:, 0], refused(
-                 lambda: call(q, q, q, mask=mask)[0, 0, :, 0, 0]),
+                 lambda: call(q, q, q, mask=mask)[0, 0, :, 0, 0],
+                 MASK_REFUSED),
              same=name == "linen")
 
 
@@ -47,7 +54,7 @@ def flax_value_width():
                        ("nnx", nnx.dot_product_attention)):
         show(f"{name}, d = 4, dv = 6", defined(
             q[0, :, 0], q[0, :, 0], v[0, :, 0])[0][:, 0], refused(
-                lambda: call(q, q, v)[0, :, 0, 0]), same=name == "linen")
+                lambda: call(q, q, v)[0, :, 0, 0], WIDTH_REFUSED), same=name == "linen")
 
 
 @finding("undocumented convention", "a row that sees no key is the mean of the values, "

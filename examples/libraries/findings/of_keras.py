@@ -24,7 +24,9 @@ def keras_bias_with_causal():
         show(f"is_causal=True beside {next(iter(words))}",
              defined(x[0, :, 0], x[0, :, 0], x[0, :, 0], seen=causal(2, 2))[0][:, 0],
              refused(lambda: attention(x, x, x, is_causal=True,
-                                       **words)[0, :, 0, 0]),
+                                       **words)[0, :, 0, 0],
+                     "RuntimeError: Explicit attn_mask should not be set when "
+                     "is_causal=True"),
              same="mask" in words)
 
 

@@ -27,9 +27,14 @@ def run_onnx(operator, domain, opset, feeds, inputs=None, outputs=("o",),
     return session.run(None, feeds)[0]
 
 
-def row(*words, **attributes):
-    """A row of o, or the refusal."""
-    return refused(lambda: run_onnx(*words, **attributes)[0, 0, :, 0])
+# How the two refusals begin.
+SCALE_REFUSED = "Fail: scale must be greater than 0"
+MASK_REFUSED = "Fail: inconsistent q_sequence_length"
+
+
+def row(expected, *words, **attributes):
+    """A row of o, or the refusal that is expected."""
+    return refused(lambda: run_onnx(*words, **attributes)[0, 0, :, 0], expected)
 
 
 @finding("bug", "with more keys than queries a causal MultiHeadAttention has "
@@ -66,7 +71,7 @@ def onnxruntime_negative_scale():
     expected = defined(x[0, 0], x[0, 0], x[0, 0], -1)[0][:, 0]
     for opset in (24, 25):
         show(f"Attention of opset {opset}, scale=-1", expected, row(
-            "Attention", "", opset, {"q": x, "k": x, "v": x}, scale=-1.0))
+            SCALE_REFUSED, "Attention", "", opset, {"q": x, "k": x, "v": x}, scale=-1.0))
 
 
 @finding("crash on legal input", "a mask of [1, 1, 1, Tk] is refused, which ONNX calls "
@@ -76,7 +81,7 @@ def onnxruntime_broadcast_mask():
     x = np.ones((1, 1, 2, 4), np.float32)
     show("a mask of [1, 1, 1, 2], which ONNX allows",
          defined(x[0, 0], x[0, 0], x[0, 0])[0][:, 0], row(
-             "Attention", "", 24, {"q": x, "k": x, "v": x, "m": np.zeros(
+             MASK_REFUSED, "Attention", "", 24, {"q": x, "k": x, "v": x, "m": np.zeros(
                  (1, 1, 1, 2), np.float32)}))
 
 
@@ -85,10 +90,10 @@ def onnxruntime_nan_behind_infinity():
     x = np.ones((1, 1, 1, 4), np.float32)
     two = np.ones((1, 1, 2, 4), np.float32)
     for opset in (24, 25):
-        show(f"Attention of opset {opset}, a mask of -inf, nan", [np.nan], row(
+        show(f"Attention of opset {opset}, a mask of -inf, nan", [np.nan], run_onnx(
             "Attention", "", opset, {
                 "q": x, "k": two, "v": two,
-                "m": np.array([[-np.inf, np.nan]], np.float32)}),
+                "m": np.array([[-np.inf, np.nan]], np.float32)})[0, 0, :, 0],
             same=opset == 24)
 
 

@@ -36,6 +36,11 @@ class NotHere(Exception):
     """The machine is none on which the finding shows: why."""
 
 
+# The calls shown have at most 16 keys and 16 channels of numbers that the type
+# holds: 16 + 1 roundings in a scaled score, 2 of its exponential, 16 in a sum of
+# them, 16 in a sum of values and 3 beside. Arithmetic of half types is that of f32.
+ROUNDINGS = 64
+
 FINDINGS = {}
 pairs = []  # of the finding that runs
 
@@ -53,8 +58,9 @@ def finding(kind, summary, thread=""):
 
 
 def plain(value):
-    """A NumPy array of any library's, and the name of its type."""
-    dtype = str(getattr(value, "dtype", "float64")).rpartition(".")[2]
+    """A NumPy array of any library's, and the name of its type; a number of Python
+    comes out of a tensor of f32."""
+    dtype = str(getattr(value, "dtype", "float32")).rpartition(".")[2]
     if hasattr(value, "detach"):
         value = value.detach().float() if dtype == "bfloat16" else value.detach()
     array = np.asarray(value)
@@ -72,8 +78,9 @@ def show(what, expected, actual, same=False):
         shown = actual
     else:
         array, dtype = plain(actual)
-        differs = not np.allclose(array, expected, rtol=1e-5, atol=1e-9,
-                                  equal_nan=True)
+        u = 2.0 ** -53 if dtype == "float64" else 2.0 ** -24
+        differs = not np.allclose(array, expected, rtol=ROUNDINGS * u,
+                                  atol=ROUNDINGS * u, equal_nan=True)
         shown = np.array2string(array, separator=", ", precision=8)
     if differs == same:
         shown += "    NO LONGER SO"
@@ -83,13 +90,17 @@ def show(what, expected, actual, same=False):
     pairs.append(Pair(what, expected, array, dtype, differs, not same))
 
 
-def refused(call):
-    """What call() returns, or the last words of the refusal."""
+def refused(call, expected):
+    """What call() returns, or the last words of the refusal. `expected` is how
+    these begin; any other exception is none that the finding knows."""
     try:
         return call()
     except Exception as why:  # noqa: BLE001: every library has its own
-        line = str(why).splitlines()[0].rpartition(" was false. ")[2].strip()
-        return f"{type(why).__name__}: {line}"
+        text = (str(why).splitlines() or [""])[0]
+        line = f"{type(why).__name__}: {text.rpartition(' was false. ')[2].strip()}"
+        if not line.startswith(expected):
+            raise
+        return line
 
 
 def defined(q, k, v, scale=None, seen=None, bias=None, softcap=None):
