@@ -8,6 +8,7 @@
 #include "core/capability/paths.h"
 #include "properties/cases/small_scope.h"
 #include "properties/judging/subject.h"
+#include "properties/run/own_plan.h"
 #include "properties/run/runner.h"
 
 namespace qkvet::properties {
@@ -28,28 +29,67 @@ void plan_small_scope(Part& part) {
   part.options.planned = [scope](int64_t number) { return scope->at(number); };
 }
 
-Part part_of(const std::vector<KernelUnderTest>& kernels,
-             const RunOptions& options, Subject subject) {
-  Part part;
+// Whether kernels of several declarations have one plan. The short one is for
+// many kernels at once, and replaces what a kernel cannot take; a shard and a
+// run that ends with its first failure replace nothing.
+bool shares_plan(const RunOptions& options) {
+  return options.planned || options.exhaustive ||
+         (options.cases_per_law > 0 && options.shards == 1 &&
+          !options.fail_fast);
+}
+
+// The kernels of the subject, those of one plan together.
+std::vector<Part> kernels_in_parts(const std::vector<KernelUnderTest>& kernels,
+                                   const RunOptions& options, Subject subject) {
+  std::vector<Part> parts;
+  const std::vector<size_t> declaration = declarations_of(kernels);
+  std::vector<size_t> part_of(kernels.size(), kernels.size());
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (!has_subject(kernels[i].judged.info, subject)) continue;
-    part.kernels.push_back(kernels[i]);
-    part.numbers.push_back(i);
+    size_t& part = part_of[shares_plan(options) ? 0 : declaration[i]];
+    if (part == kernels.size()) {
+      part = parts.size();
+      parts.emplace_back();
+    }
+    parts[part].kernels.push_back(kernels[i]);
+    parts[part].numbers.push_back(i);
   }
+  return parts;
+}
+
+// Of a subject of one of so many plans.
+void plan_part(const RunOptions& options, Subject subject, size_t plans,
+               Part& part) {
   part.options = options;
-  keep_scope_to(part.kernels, part.options.scope);
+  if (shares_plan(options))
+    keep_scope_to(part.kernels, part.options.scope);
+  else
+    part.options.scope = own_scope(part.kernels[0], options.scope);
   std::erase_if(part.options.laws, [subject](const Law* law) {
     return law->domain.subject != subject;
   });
   if (options.cases_per_law > 0)
     part.options.cases = options.cases_per_law * std::ssize(part.options.laws);
   if (options.exhaustive) plan_small_scope(part);
-  // Every law gets the same share of a budget.
+  // Every law gets the same share of a budget, and every plan.
   if (options.budget)
     part.options.budget = *options.budget *
                           static_cast<double>(part.options.laws.size()) /
-                          static_cast<double>(options.laws.size());
-  return part;
+                          static_cast<double>(options.laws.size() * plans);
+}
+
+std::vector<Part> parts_of(const std::vector<KernelUnderTest>& kernels,
+                           const RunOptions& options) {
+  std::vector<Part> parts;
+  for (const SubjectRow& row : all_subjects()) {
+    if (options.exhaustive && row.subject != Subject::kAttention) continue;
+    std::vector<Part> mine = kernels_in_parts(kernels, options, row.subject);
+    for (Part& part : mine) {
+      plan_part(options, row.subject, mine.size(), part);
+      if (!part.options.laws.empty()) parts.push_back(std::move(part));
+    }
+  }
+  return parts;
 }
 
 int64_t planned_of(const Part& part) {
@@ -287,12 +327,15 @@ class Progress {
 
 // The parts take turns, so that the first failure is not behind the whole plan
 // of a part that passes.
-RunResult run_in_turns(std::vector<Part>& parts, const ExecutorFactory& open,
+RunResult run_in_turns(std::vector<Part>& parts, SharedExecutors& executors,
                        RunResult all) {
+  std::vector<ExecutorFactory> opens;
+  for (size_t i = 0; i < parts.size(); ++i)
+    opens.push_back(executors.for_part());
   std::vector<std::unique_ptr<SubjectRun>> runs;
   std::vector<SubjectRun*> going;
-  for (const Part& part : parts) {
-    runs.push_back(begin_subject(part.kernels, open, part.options));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    runs.push_back(begin_subject(parts[i].kernels, opens[i], parts[i].options));
     going.push_back(runs.back().get());
   }
   const SubjectRun* failed = nullptr;
@@ -322,18 +365,14 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
   RunResult all;
   for (const KernelUnderTest& kernel : kernels)
     all.kernels.push_back({kernel, {}, {}});
-  std::vector<Part> parts;
-  for (const SubjectRow& row : all_subjects()) {
-    if (options.exhaustive && row.subject != Subject::kAttention) continue;
-    Part part = part_of(kernels, options, row.subject);
-    if (part.kernels.empty() || part.options.laws.empty()) continue;
-    parts.push_back(std::move(part));
-  }
+  std::vector<Part> parts = parts_of(kernels, options);
   const Progress progress(parts, options);
+  SharedExecutors executors(open);
   if (options.fail_fast && !options.budget)
-    return run_in_turns(parts, open, std::move(all));
+    return run_in_turns(parts, executors, std::move(all));
   for (Part& part : parts) {
-    RunResult result = run_subject(part.kernels, open, part.options);
+    RunResult result =
+        run_subject(part.kernels, executors.for_part(), part.options);
     if (!result.error.empty()) return result;
     add_part(part, std::move(result), all);
     if (all.interrupted || (options.fail_fast && some_failed(all))) break;

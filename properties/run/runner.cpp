@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <iterator>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "properties/cases/data_cases.h"
@@ -14,9 +16,11 @@
 #include "properties/cases/pair_coverage.h"
 #include "properties/cases/triple_cases.h"
 #include "properties/cases/wide_cases.h"
+#include "properties/judging/subject.h"
 #include "properties/judging/visibility.h"
 #include "properties/run/added_cases.h"
 #include "properties/run/failure.h"
+#include "properties/run/own_plan.h"
 #include "properties/run/shrink.h"
 #include "properties/run/tally.h"
 
@@ -70,9 +74,15 @@ class Runner : public SubjectRun {
         strays_(total_.size()),
         stopped_(total_.size()),
         has_failed_(kernels.size() * options.laws.size()),
-        hangs_(kernels.size()) {
-    for (const Law* law : options.laws)
-      if (undeclared_need(*law, options.scope).empty()) asked_.push_back(law);
+        hangs_(kernels.size()),
+        declaration_(declarations_of(kernels)) {
+    for (size_t k = 0; k < kernels.size(); ++k)
+      if (declaration_[k] == own_.size())
+        own_.push_back(own_plan(kernels[k], options));
+    for (size_t l = 0; l < options.laws.size(); ++l)
+      if (std::any_of(own_.begin(), own_.end(),
+                      [l](const OwnPlan& own) { return own.needs[l].empty(); }))
+        asked_.push_back(options.laws[l]);
     if (asked_.empty()) asked_ = options.laws;
   }
 
@@ -116,6 +126,10 @@ class Runner : public SubjectRun {
   void report_progress(bool shrinking) const;
   bool is_stopped() const { return options_.stop && options_.stop(); }
   void replace_refused();
+  void replace_refused_of(size_t declaration);
+  int64_t find_lacking(size_t declaration, int64_t share);
+  bool never_fitted(size_t kernel, size_t law);
+  int64_t planned_for(const Law& law) const;
   bool adds_cases_of(Subject subject) const;
   int64_t cost_so_far() const;
   PairPlan plan_of_all() const;
@@ -140,6 +154,16 @@ class Runner : public SubjectRun {
   size_t cell_index(size_t kernel, size_t law) const {
     return kernel * options_.laws.size() + law;
   }
+  const OwnPlan& own(size_t kernel) const { return own_[declaration_[kernel]]; }
+  bool asks(size_t kernel, size_t law) const {
+    return own(kernel).needs[law].empty();
+  }
+  // Whether it is asked a case of the plan, or one in place of another.
+  bool takes(size_t kernel, size_t law) const {
+    const size_t cell = cell_index(kernel, law);
+    return asks(kernel, law) && !stopped_[cell] &&
+           (lacking_.empty() || lacking_[cell]);
+  }
 
   const std::vector<KernelUnderTest>& kernels_;
   const ExecutorFactory& open_;
@@ -157,8 +181,16 @@ class Runner : public SubjectRun {
   std::vector<std::atomic<int>> hangs_;        // per kernel
   int64_t cases_done_ = 0, rounds_ = 0;
   bool interrupted_ = false;
-  int64_t planned_done_ = 0;   // without what replaces refused cases
-  std::vector<char> lacking_;  // laws whose refused cases are being replaced
+  int64_t planned_done_ = 0;         // without what replaces refused cases
+  std::vector<size_t> declaration_;  // of each kernel
+  std::vector<OwnPlan> own_;         // of each declaration
+  std::vector<std::optional<bool>> never_fitted_ =
+      std::vector<std::optional<bool>>(total_.size());
+  // While refused cases are replaced: the declaration for which others are
+  // drawn, the cells that lack some, and how many each law does.
+  size_t replaced_for_ = 0;
+  std::vector<char> lacking_;
+  std::vector<int64_t> lacks_;
   // Of a round that has its dear cases last: its first, which are dear, and
   // whether it is their turn.
   int64_t first_of_round_ = 0;
@@ -204,6 +236,10 @@ std::string Runner::open_lanes() {
 
 void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
                     const Judgement& judgement, double seconds) {
+  // Drawn for the declaration of others.
+  if (!lacking_.empty() && declaration_[kernel] != replaced_for_ &&
+      judgement.verdict == Verdict::kUnsupported)
+    return;
   const Law& planned = planned_law(number);
   const Law* owner = &failed_law(planned, judgement);
   const bool keeps_law = law_index(*owner) == options_.laws.size();
@@ -239,8 +275,7 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
     const auto [number, work] = works[i];
     const PairCase* added = added_.at(number);
     if (added != nullptr && !added->kernels[kernel]) continue;
-    const size_t law = law_index(planned_law(number));
-    if (stopped_[cell_index(kernel, law)]) continue;
+    if (!takes(kernel, law_index(planned_law(number)))) continue;
     if (!options_.planned && !keeps_pins(options_.scope, work->value())) {
       record(lane, kernel, number, *work, pinned_otherwise(), 0);
       continue;
@@ -299,9 +334,10 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
 
 Case Runner::case_of(const Law& law, int64_t number) const {
   if (const PairCase* added = added_.at(number)) return added->value;
-  return options_.planned
-             ? options_.planned(number)
-             : planned_case(law, options_.seed, number, options_.scope);
+  if (options_.planned) return options_.planned(number);
+  const Scope& scope =
+      lacking_.empty() ? options_.scope : own_[replaced_for_].scope;
+  return planned_case(law, options_.seed, number, scope);
 }
 
 void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
@@ -314,7 +350,8 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
       continue;
     const Law& law = planned_law(number);
     if (!lacking_.empty()) {
-      if (!lacking_[law_index(law)]) continue;
+      const int64_t n = (number - first_of_round_) / std::ssize(asked_);
+      if (n >= lacks_[law_index(law)]) continue;
       ++replaced_;
     }
     Case value;
@@ -494,16 +531,23 @@ RunResult Runner::result() {
     KernelResult kernel{kernels_[k], {}};
     for (size_t l = 0; l < options_.laws.size(); ++l) {
       const size_t i = cell_index(k, l);
+      if (asks(k, l) && !options_.planned)
+        total_[i].planned = planned_for(*options_.laws[l]);
       kernel.cells.push_back(
           cell_of(total_[i], std::move(failures_[i]),
                   mistrust_in(kernels_[k].judged, options_)));
       Cell& cell = kernel.cells.back();
       cell.law = options_.laws[l];
-      if (cell.failure ||
-          std::find(asked_.begin(), asked_.end(), cell.law) != asked_.end())
-        continue;
-      cell.verdict = Verdict::kUnsupported;
-      cell.reason = undeclared_need(*cell.law, options_.scope);
+      if (cell.failure) continue;
+      if (!asks(k, l)) {
+        cell.verdict = Verdict::kUnsupported;
+        cell.reason = own(k).needs[l];
+      } else if (never_fitted(k, l)) {
+        cell.verdict = Verdict::kGaveUp;
+        cell.reason =
+            std::to_string(cell.unsupported) +
+            " cases were drawn, and none is as declared: " + cell.reason;
+      }
     }
     OptionUse use;
     for (const Lane& lane : lanes_) use.add(lane.uses[k]);
@@ -548,24 +592,80 @@ RunResult Runner::result() {
   return result;
 }
 
-// Among several kernels a case that one refuses is another's. A shard does not
-// know what the others were refused.
+// A shard does not know what the others were refused.
 void Runner::replace_refused() {
-  if (kernels_.size() != 1 || options_.planned || options_.budget ||
-      options_.fail_fast || asked_.empty() || options_.shards > 1)
+  if (options_.planned || options_.budget || options_.fail_fast ||
+      options_.shards > 1)
     return;
+  // What a poorer kernel is given, a richer one takes as well.
+  std::vector<size_t> order(own_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+    return std::popcount(own_[a].scope.options) <
+           std::popcount(own_[b].scope.options);
+  });
+  for (const size_t declaration : order) replace_refused_of(declaration);
+  lacking_.clear();
+}
+
+void Runner::replace_refused_of(size_t declaration) {
   const auto laws = static_cast<int64_t>(asked_.size());
-  while (cases_done_ < 2 * planned_done_ + added_.count()) {
-    lacking_.assign(options_.laws.size(), 0);
-    for (const Law* law : asked_) {
-      const size_t l = law_index(*law);
-      lacking_[l] =
-          !stopped_[cell_index(0, l)] &&
-          lacks_cases(total_[cell_index(0, l)], options_.cases / laws);
-    }
-    if (std::count(lacking_.begin(), lacking_.end(), 1) == 0) break;
-    run_round(cases_done_ + 1, cases_done_ + kRoundPerLaw * laws);
+  const int64_t last = cases_done_ + planned_done_;
+  replaced_for_ = declaration;
+  while (cases_done_ < last && !is_stopped()) {
+    const int64_t most = find_lacking(declaration, planned_done_ / laws);
+    if (most == 0) break;
+    first_of_round_ = cases_done_ + 1;
+    run_round(first_of_round_, cases_done_ + most * laws);
   }
+}
+
+// Sets which cells lack cases, and returns how many the law does that lacks
+// most: none if no kernel of the declaration lacks any.
+int64_t Runner::find_lacking(size_t declaration, int64_t share) {
+  // Asked at once. The short plan has not much more than its number.
+  constexpr int64_t kFewest = 4;
+  lacking_.assign(total_.size(), 0);
+  lacks_.assign(options_.laws.size(), 0);
+  for (const Law* law : asked_) {
+    const size_t l = law_index(*law);
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      const size_t cell = cell_index(k, l);
+      const int64_t lacks = lacking_cases(total_[cell], share);
+      if (lacks == 0 || !asks(k, l) || stopped_[cell]) continue;
+      // What was refused throughout cannot be asked.
+      if (total_[cell].checked == 0 && !never_fitted(k, l)) continue;
+      lacking_[cell] = 1;
+      if (declaration_[k] == declaration)
+        lacks_[l] = own_.size() == 1 ? kRoundPerLaw
+                                     : std::max({lacks_[l], lacks, kFewest});
+    }
+  }
+  return *std::max_element(lacks_.begin(), lacks_.end());
+}
+
+// Whether no case of the law was as the kernel declares, though some are.
+bool Runner::never_fitted(size_t kernel, size_t law) {
+  const size_t cell = cell_index(kernel, law);
+  const Tally& tally = total_[cell];
+  if (tally.checked > 0 || !is_undeclared_text(tally.unsupported_for.text))
+    return false;
+  std::optional<bool>& known = never_fitted_[cell];
+  if (!known)
+    known = can_be_asked(*options_.laws[law], kernels_[kernel],
+                         own(kernel).scope, options_.seed, lanes_[0].time);
+  return *known;
+}
+
+// Of the plan, or of the shard's part of it.
+int64_t Runner::planned_for(const Law& law) const {
+  const auto laws = static_cast<int64_t>(asked_.size());
+  const int64_t place =
+      std::find(asked_.begin(), asked_.end(), &law) - asked_.begin();
+  int64_t sum = 0;
+  for (int64_t n = place + 1; place < laws && n <= planned_done_; n += laws)
+    sum += in_shard(options_, n, laws);
+  return sum;
 }
 
 PairCoverage Runner::pairs_of_plan(size_t kernel) const {

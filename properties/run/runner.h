@@ -135,7 +135,9 @@ struct Elements {
 struct Cell {
   const Law* law = nullptr;
   Verdict verdict = Verdict::kGaveUp;
-  std::string reason;   // for every verdict but Passed and Failed
+  std::string reason;  // for every verdict but Passed and Failed
+  // Its cases of the plan, however many are refused; 0: it is not asked.
+  int64_t planned = 0;
   int64_t checked = 0;  // cases with a comparison that could have failed
   int64_t unsupported = 0;
   std::string refusal;  // of the first unsupported case
@@ -225,8 +227,11 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope);
 // The cases that a kernel gets for the subject that has most of them.
 int64_t most_cases(const RunOptions& options);
 
-// Attention, caches and layers each have a plan of their own: a kernel is
-// judged by the laws about what it declares.
+// A kernel is judged by the laws about what it declares: each subject has a
+// plan, and each declaration a plan of its own, so that the cases and the
+// verdict of a kernel are those of a run of it alone. In the short plan
+// (cases_per_law) all kernels share the cases that they can take, and each gets
+// others in place of those that it cannot.
 RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
                    const ExecutorFactory& open, const RunOptions& options);
 

@@ -23,7 +23,7 @@ void keep_first(NumberedText& kept, const NumberedText& other) {
 void keep_telling(NumberedText& kept, const NumberedText& other) {
   if (other.text.empty()) return;
   const auto order = [](const NumberedText& one) {
-    return std::pair(one.text.ends_with("is not declared"), one.number);
+    return std::pair(is_undeclared_text(one.text), one.number);
   };
   if (!kept.text.empty() && order(kept) <= order(other)) return;
   kept = other;
@@ -89,6 +89,10 @@ Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
 
 }  // namespace
 
+bool is_undeclared_text(const std::string& reason) {
+  return reason.ends_with("is not declared");
+}
+
 Elements& Elements::operator-=(const Elements& other) {
   compared -= other.compared;
   vacuous -= other.vacuous;
@@ -138,6 +142,7 @@ void keep_first(std::optional<Candidate>& kept,
 }
 
 void merge(Tally& sum, Tally& part) {
+  sum.planned += part.planned;
   sum.checked += part.checked;
   sum.unsupported += part.unsupported;
   sum.not_applicable += part.not_applicable;
@@ -169,14 +174,15 @@ void merge(Tally& sum, Tally& part) {
   part = {};
 }
 
-bool lacks_cases(const Tally& tally, int64_t share) {
-  return tally.unsupported > 0 && tally.checked > 0 &&
-         tally.checked + tally.not_applicable < share;
+int64_t lacking_cases(const Tally& tally, int64_t share) {
+  if (tally.unsupported == 0) return 0;
+  return std::max<int64_t>(share - tally.checked - tally.not_applicable, 0);
 }
 
 Cell cell_of(const Tally& tally, std::vector<Failure> failures,
              const std::string& mistrust) {
   Cell cell;
+  cell.planned = tally.planned;
   cell.checked = tally.checked;
   cell.unsupported = tally.unsupported;
   cell.not_applicable = tally.not_applicable;

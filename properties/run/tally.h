@@ -33,7 +33,7 @@ struct NumberedText {
 };
 
 struct Tally {
-  int64_t checked = 0, unsupported = 0, not_applicable = 0;
+  int64_t planned = 0, checked = 0, unsupported = 0, not_applicable = 0;
   Elements elements;  // of cases without stress data
   Elements of_long;   // of these, of long ones
   int64_t long_cases = 0;
@@ -64,10 +64,13 @@ void keep_first(std::optional<Candidate>& kept,
 // failures and which reason are kept, so that threads do not.
 void merge(Tally& sum, Tally& part);
 
-// Whether cases were refused that others have to replace: a kernel of
-// somebody's own refuses what it does not declare as such. `share`: its cases
-// of the plan. What was refused throughout cannot be asked.
-bool lacks_cases(const Tally& tally, int64_t share);
+// Whether a refusal says that what the case has is not declared.
+bool is_undeclared_text(const std::string& reason);
+
+// How many cases were refused that others have to replace: those that the
+// kernel does not declare, and those that it refuses without such a
+// declaration. `share`: its cases of the plan.
+int64_t lacking_cases(const Tally& tally, int64_t share);
 
 // `failures`: none, or the shrunk first one and those that have other causes.
 // `mistrust`: "" or why a kernel that passed is not believed.

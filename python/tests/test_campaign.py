@@ -157,7 +157,7 @@ def test_a_shard_that_is_lost_too_often_is_missing(tmp_path, gate):
     assert f"shard {number}/2  lost: killed by SIGKILL; given up after 1 tries" in more
     assert night.returncode == 3, out
     assert f"shard {number} of 2 is missing" in out, out
-    assert "NOT CHECKED" in out
+    assert "INCOMPLETE" in out
 
 
 def test_another_campaign_in_the_folder_is_refused(tmp_path):

@@ -131,6 +131,7 @@ ExitCode run(const CheckOptions& options) {
                      &diagnoses};
   report.tensors = &tensors;
   report.baseline = baseline ? &*baseline : nullptr;
+  report.kernels_asked = selection.kernels;
   std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
              stdout);
   std::fflush(stdout);

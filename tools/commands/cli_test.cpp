@@ -326,5 +326,30 @@ TEST(Cli, ThePluginsOwnKernelsAreListed) {
                    "list laws --plugin: allowed: kernels");
 }
 
+// What is named is judged, or the command is refused.
+TEST(Cli, AFileOfWhichNoKernelIsNamedIsWrongUse) {
+  const std::string plugin = " --plugin " + bad_plugin();
+  const std::string line = bad_plugin() +
+                           ": none of its kernels is named by --kernel "
+                           "scalar/plain; allowed: ";
+  for (const char* command :
+       {"check -n 5", "replay f32,B1,H1,Tq1,Tk2,d1", "identify",
+        "golden verify", "fuzz shapes --runs 5", "bench decode"})
+    expect_wrong_use(run_qkvet(command + plugin + " --kernel scalar/plain"),
+                     line);
+  const std::string source =
+      " '" + std::string(QKVET_EXAMPLES) + "/ggml_like.cpp'";
+  expect_wrong_use(run_qkvet("check -n 5 --kernel scalar/plain" + source),
+                   "ggml_like.cpp: none of its kernels is named by");
+  // One kernel of each is enough, and a name that nothing has says so.
+  const Ran both = run_qkvet(
+      "check -n 5 --law weights_sum_to_one --kernel bad/copy "
+      "--kernel scalar/plain" +
+      plugin);
+  EXPECT_EQ(both.exit, 1) << both.out << both.error;
+  expect_wrong_use(run_qkvet("check --kernel bad/coyp" + plugin),
+                   "no kernel is named \"bad/coyp\"");
+}
+
 }  // namespace
 }  // namespace qkvet::tools::cli_test

@@ -134,6 +134,7 @@ struct Globs {
   const std::vector<std::string>& globs;
   std::vector<bool> used = std::vector<bool>(globs.size());
   std::vector<std::string> seen = {};  // names that were held against them
+  std::string left_out = {};  // "" or what was named and holds none of them
 
   bool accept(const std::string& name) {
     seen.push_back(name);
@@ -143,6 +144,17 @@ struct Globs {
     return wanted;
   }
 };
+
+// The error of a library that was named and of which no kernel was taken.
+std::string why_none(const std::string& named, Globs& globs) {
+  if (globs.globs.empty()) return named + ": holds no kernel";
+  std::string words;
+  for (const std::string& glob : globs.globs) words += " --kernel " + glob;
+  if (globs.left_out.empty())
+    globs.left_out = named + ": none of its kernels is named by" + words +
+                     "; allowed: a glob for each of them, or no --kernel";
+  return "";  // unless a glob has found nothing at all, which tells more
+}
 
 // The command that builds the families, if the program lies in a build tree;
 // the shortest name of the tree from here.
@@ -235,10 +247,8 @@ void add_plugins(SelectedKernels& selected, const KernelSelection& selection,
         selected, parse_plugin(plugin), plugin_argument(plugin), selection,
         [&](const KernelInfo& info) { return globs.accept(info.name); });
     if (added < 0) return;
-    if (added == 0 && selection.kernels.empty()) {
-      selected.error = plugin + ": holds no kernel";
-      return;
-    }
+    if (added == 0) selected.error = why_none(plugin, globs);
+    if (!selected.error.empty()) return;
   }
 }
 
@@ -272,8 +282,8 @@ void add_sources(SelectedKernels& selected, const KernelSelection& selection,
     const std::string lead = built.library + ": ";
     if (selected.error.starts_with(lead))
       selected.error = source + ": " + selected.error.substr(lead.size());
-    else if (added == 0 && selection.kernels.empty())
-      selected.error = source + ": holds no kernel";
+    else if (added == 0)
+      selected.error = why_none(source, globs);
     if (!selected.error.empty()) return;
   }
 }
@@ -390,6 +400,7 @@ SelectedKernels select_kernels(const KernelSelection& selection) {
   if (selected.error.empty()) add_sources(selected, selection, globs);
   for (size_t i = 0; i < globs.globs.size() && selected.error.empty(); ++i)
     if (!globs.used[i]) selected.error = why_unmatched(globs.globs[i], globs);
+  if (selected.error.empty()) selected.error = globs.left_out;
   return selected;
 }
 

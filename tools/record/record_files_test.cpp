@@ -136,6 +136,65 @@ TEST(RecordFiles, ShardsFindWhatTheRunFinds) {
   EXPECT_EQ(reported_failures(all).size(), reported_failures(whole).size());
 }
 
+// The results of the kernel, without what a clock says.
+std::vector<Json> results_in(const std::string& file,
+                             const std::string& kernel) {
+  const RunRecord record = record_in(file);
+  std::vector<Json> out;
+  for (const Json* result : record.results_of(kernel)) {
+    out.push_back(*result);
+    out.back().erase("seconds");
+  }
+  return out;
+}
+
+TEST(RecordFiles, AKernelHasTheSameResultsAloneAndBesideOthers) {
+  const std::string laws =
+      " --law agrees_with_oracle --law rows_stay_in_hull --law "
+      "page_size_changes_nothing --law mask_equals_bias -n 200 --json ";
+  ASSERT_EQ(run_qkvet("check -k eigen/plain" + laws + "alone.jsonl").exit, 0);
+  ASSERT_EQ(
+      run_qkvet("check -k eigen/plain -k scalar/plain" + laws + "both.jsonl")
+          .exit,
+      0);
+  const std::vector<Json> alone = results_in("alone.jsonl", "eigen/plain");
+  EXPECT_EQ(alone.size(), 4u);
+  EXPECT_EQ(alone, results_in("both.jsonl", "eigen/plain"));
+}
+
+TEST(RecordFiles, AKernelThatIsGoneIsWorse) {
+  const std::string laws =
+      " --law rows_stay_in_hull --law weights_sum_to_one -n 40 ";
+  ASSERT_EQ(run_qkvet("check -k scalar/plain -k eigen/plain" + laws +
+                      "--json two.jsonl")
+                .exit,
+            0);
+  ASSERT_EQ(run_qkvet("check -k scalar/plain" + laws + "--json one.jsonl").exit,
+            0);
+  const Ran diff = run_qkvet("diff two.jsonl one.jsonl");
+  EXPECT_EQ(diff.exit, 1) << diff.out;
+  EXPECT_TRUE(
+      has(diff.out, "eigen/plain: 2 passed, 0 failed -> not in the run\n"))
+      << diff.out;
+  EXPECT_EQ(run_qkvet("diff one.jsonl two.jsonl").exit, 0);
+  // Of a plug-in whatever it holds is to be judged.
+  const std::string family = " --plugin '" + std::string(QKVET_SCALAR) + "'";
+  const Ran gone = run_qkvet("check" + family + laws +
+                             "--baseline two.jsonl --json gone.jsonl");
+  EXPECT_EQ(gone.exit, 1) << gone.out;
+  EXPECT_TRUE(has(gone.out, "eigen/plain: judged -> not in the run\n"))
+      << gone.out;
+  EXPECT_TRUE(has(run_qkvet("report gone.jsonl").out,
+                  "judged in the baseline, and not in this run: eigen/plain"));
+  // What --kernel or --law leaves out is not lost.
+  const Ran fewer = run_qkvet(
+      "check -k scalar/plain --law rows_stay_in_hull -n 40 --baseline "
+      "two.jsonl");
+  EXPECT_EQ(fewer.exit, 0) << fewer.out;
+  EXPECT_TRUE(has(fewer.out, "not held against 1 kernel that --kernel leaves"))
+      << fewer.out;
+}
+
 TEST(RecordFiles, ABaselineFailsWhatGotWorse) {
   ASSERT_EQ(run_qkvet(words(kWrong, "-n 120 --json before.jsonl")).exit, 1);
   const Ran same = run_qkvet(words(kWrong,

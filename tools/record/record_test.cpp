@@ -163,6 +163,14 @@ TEST(Record, TheRuleOfTheVerdict) {
   EXPECT_EQ(code({good, as_before}), kConforms);
   as_before["baseline"]["worse"] = true;
   EXPECT_EQ(code({good, as_before}), kLawFailed);
+  // Less than half of the cases of its plan, whatever other kernels had.
+  const Json few =
+      result("a/c", "first", "passed", {{"planned", 300}, {"checked", 149}});
+  EXPECT_EQ(code({good, few}), kNothingChecked);
+  EXPECT_EQ(code({good, result("a/c", "first", "passed",
+                               {{"planned", 300}, {"checked", 150}})}),
+            kConforms);
+  EXPECT_EQ(code({good}, {{"baseline_gone", {"a/c"}}}), kLawFailed);
   Json lost = result("a/b", "second", "unsupported");
   EXPECT_EQ(code({good, lost}), kConforms);
   lost["baseline"] = {{"verdict", "passed"}, {"worse", true}};
@@ -290,8 +298,46 @@ TEST(RecordCompare, WhatIsWorseAndWhatIsBetter) {
   EXPECT_EQ(change_of("crash", "FAILED"), Change::kBetter);
   EXPECT_EQ(change_of("FAILED", "passed"), Change::kBetter);
   EXPECT_EQ(change_of("", "passed"), Change::kOther);
-  EXPECT_EQ(change_of("FAILED", "unsupported"), Change::kOther);
-  EXPECT_EQ(change_of("passed", ""), Change::kOther);
+  EXPECT_EQ(change_of("mistrusted", "unsupported"), Change::kOther);
+  // Whatever was judged has to be judged again.
+  for (const char* before : {"passed", "FAILED", "crash"})
+    for (const char* after : {"", "unsupported", "gave up"})
+      EXPECT_EQ(change_of(before, after), Change::kWorse) << before << after;
+}
+
+TEST(RecordCompare, AKernelOfOneRunAloneIsALineAndWorseIfItIsGone) {
+  const RunRecord both = record_of_lines(
+      {result("a/b", "first", "passed"), result("a/c", "first", "passed"),
+       result("a/c", "second", "FAILED", {{"failure", failure("f32")}}),
+       result("a/c", "third", "unsupported")},
+      1);
+  const RunRecord one = record_of_lines({result("a/b", "first", "passed")}, 0);
+  const std::string gone = comparison_text(compare_records(both, one), 80);
+  EXPECT_TRUE(has(gone, "WORSE  2 laws worse, 0 better, 0 otherwise")) << gone;
+  EXPECT_TRUE(
+      has(gone, "  worse       a/c: 1 passed, 1 failed -> not in the run\n"))
+      << gone;
+  EXPECT_EQ(std::count(gone.begin(), gone.end(), '\n'), 3) << gone;
+  // New, it is worse for what fails, and a change without that.
+  EXPECT_EQ(compare_records(one, both).worse.size(), 1u);
+  const RunRecord none = record_of_lines({result("a/d", "first", "passed")}, 0);
+  EXPECT_EQ(compare_records(none, one).worse.size(), 1u);  // a/d is gone
+  EXPECT_EQ(compare_records(none, one).other.size(), 1u);
+  // Never judged, it is no loss.
+  const RunRecord refused =
+      record_of_lines({result("a/d", "first", "unsupported")}, 3);
+  EXPECT_TRUE(compare_records(refused, one).worse.empty());
+}
+
+TEST(RecordCompare, LawsThatARunLacksAreALineForEachKernel) {
+  const RunRecord all = record_of_lines(
+      {result("a/b", "first", "passed"), result("a/b", "second", "passed"),
+       result("a/b", "third", "passed"), result("a/b", "fourth", "gave up")},
+      0);
+  const RunRecord few = record_of_lines({result("a/b", "first", "passed")}, 0);
+  const std::string text = comparison_text(compare_records(all, few), 80);
+  EXPECT_TRUE(has(text, "WORSE  2 laws worse, 0 better, 1 otherwise")) << text;
+  EXPECT_TRUE(has(text, "a/b 2 laws: judged -> not in the run")) << text;
 }
 
 TEST(RecordCompare, ErrorsAndSpeedAreTold) {

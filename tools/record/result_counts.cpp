@@ -56,6 +56,7 @@ constexpr char kMet = '1', kNot = '0', kApart = '-';
 }  // namespace
 
 void add_counts(const Cell& cell, Json& result) {
+  if (cell.planned > 0) result["planned"] = cell.planned;
   result["checked"] = cell.checked;
   result["unsupported"] = cell.unsupported;
   result["not_applicable"] = cell.not_applicable;
@@ -88,6 +89,7 @@ void add_counts(const Cell& cell, Json& result) {
 
 Tally tally_of(const Json& result) {
   Tally tally;
+  tally.planned = count_of(result, "planned");
   tally.checked = count_of(result, "checked");
   tally.unsupported = count_of(result, "unsupported");
   tally.not_applicable = count_of(result, "not_applicable");

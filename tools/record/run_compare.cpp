@@ -46,17 +46,70 @@ void add_change(const RunRecord& before, const RunRecord& after,
     out.smaller.push_back(one);
 }
 
-// Pairs of either run, those of the first in front.
-std::vector<std::pair<std::string, std::string>> pairs_of(
-    const RunRecord& before, const RunRecord& after) {
-  std::vector<std::pair<std::string, std::string>> out;
-  std::set<std::pair<std::string, std::string>> seen;
+// Without repeats, those of the first run in front.
+std::vector<std::string> texts_in(const RunRecord& before,
+                                  const RunRecord& after,
+                                  const std::string& kernel) {
+  std::vector<std::string> out;
+  std::set<std::string> seen;
   for (const RunRecord* record : {&before, &after})
     for (const Json& result : record->results) {
-      auto pair = std::pair(text_of(result, "kernel"), text_of(result, "law"));
-      if (seen.insert(pair).second) out.push_back(std::move(pair));
+      const std::string name = text_of(result, "kernel");
+      std::string text = kernel.empty() ? name : text_of(result, "law");
+      if ((kernel.empty() || name == kernel) && seen.insert(text).second)
+        out.push_back(std::move(text));
     }
   return out;
+}
+
+// "61 passed, 0 failed"; "" where the kernel is not in the run.
+std::string verdicts_in(const RunRecord& record, const std::string& kernel) {
+  if (record.results_of(kernel).empty()) return "";
+  const RecordCounts counts = counts_of(record, kernel);
+  return fmt::format("{} passed, {} failed", counts.passed, counts.failed);
+}
+
+// A kernel that is in one of the runs alone. Gone, it is worse as far as it was
+// judged; new, as far as it fails.
+void add_kernel_alone(const RunRecord& before, const RunRecord& after,
+                      const std::string& kernel, RunComparison& out) {
+  ChangedResult one{kernel, "", verdicts_in(before, kernel),
+                    verdicts_in(after, kernel)};
+  const bool gone = one.after.empty();
+  const auto results = (gone ? before : after).results_of(kernel);
+  const auto worse =
+      std::count_if(results.begin(), results.end(), [gone](const Json* result) {
+        const std::string verdict = text_of(*result, "verdict");
+        return gone ? is_judged(verdict) : is_failing(verdict);
+      });
+  one.laws = worse > 0 ? worse : std::ssize(results);
+  (worse > 0 ? out.worse : out.other).push_back(std::move(one));
+}
+
+// Laws under which the kernel was judged, and which the second run lacks.
+void add_lost_laws(const std::vector<std::string>& laws,
+                   const RunRecord& before, const std::string& kernel,
+                   RunComparison& out) {
+  if (laws.empty()) return;
+  const bool one = laws.size() == 1;
+  out.worse.push_back(
+      {kernel, one ? laws[0] : counted(std::ssize(laws), "law"),
+       one ? verdict_in(before.result(kernel, laws[0])) : "judged", ""});
+  out.worse.back().laws = std::ssize(laws);
+}
+
+void add_kernel(const RunRecord& before, const RunRecord& after,
+                const std::string& kernel, RunComparison& out) {
+  if (before.results_of(kernel).empty() || after.results_of(kernel).empty())
+    return add_kernel_alone(before, after, kernel, out);
+  std::vector<std::string> lost;
+  for (const std::string& law : texts_in(before, after, kernel))
+    if (after.result(kernel, law) == nullptr &&
+        is_judged(verdict_in(before.result(kernel, law))))
+      lost.push_back(law);
+    else
+      add_change(before, after, kernel, law, out);
+  add_lost_laws(lost, before, kernel, out);
 }
 
 double seconds_a_case(const RunRecord& record, const std::string& kernel) {
@@ -74,8 +127,8 @@ std::string plan_difference(const RunRecord& before, const RunRecord& after) {
   return out;
 }
 
-const char* or_absent(const std::string& verdict) {
-  return verdict.empty() ? "not in the run" : verdict.c_str();
+std::string or_absent(const std::string& verdict) {
+  return verdict.empty() ? "not in the run" : verdict;
 }
 
 // Lines of one name.
@@ -85,34 +138,39 @@ std::string listed(const char* name, const std::vector<ChangedResult>& changes,
   for (const ChangedResult& one : changes)
     out += wrapped_field(
         out.empty() ? name : "",
-        by_ratio ? fmt::format("{} {}: {} -> {}", one.kernel, one.law,
-                               ratio_text(one.ratio_before),
-                               ratio_text(one.ratio_after))
-                 : fmt::format("{} {}: {} -> {}", one.kernel, one.law,
-                               or_absent(one.before), or_absent(one.after)),
+        fmt::format(
+            "{}{}{}: {} -> {}", one.kernel, one.law.empty() ? "" : " ", one.law,
+            by_ratio ? ratio_text(one.ratio_before) : or_absent(one.before),
+            by_ratio ? ratio_text(one.ratio_after) : or_absent(one.after)),
         width);
   return out;
 }
 
+int64_t laws_in(const std::vector<ChangedResult>& changes) {
+  int64_t sum = 0;
+  for (const ChangedResult& one : changes) sum += one.laws;
+  return sum;
+}
+
 }  // namespace
+
+bool is_judged(std::string_view verdict) {
+  return verdict == "passed" || is_failing(verdict);
+}
 
 Change change_of(std::string_view before, std::string_view after) {
   if (before == after) return Change::kSame;
   if (after == "crash") return Change::kWorse;
-  if (before == "crash")
-    return is_failing(after) || after == "passed" ? Change::kBetter
-                                                  : Change::kOther;
+  if (is_judged(before) && !is_judged(after)) return Change::kWorse;
+  if (before == "crash") return Change::kBetter;
   if (is_failing(after)) return Change::kWorse;
-  if (before == "passed")
-    return after.empty() ? Change::kOther : Change::kWorse;
-  return is_failing(before) && after == "passed" ? Change::kBetter
-                                                 : Change::kOther;
+  return is_failing(before) ? Change::kBetter : Change::kOther;
 }
 
 RunComparison compare_records(const RunRecord& before, const RunRecord& after) {
   RunComparison out;
-  for (const auto& [kernel, law] : pairs_of(before, after))
-    add_change(before, after, kernel, law, out);
+  for (const std::string& kernel : texts_in(before, after, ""))
+    add_kernel(before, after, kernel, out);
   for (const Json& kernel : after.kernels) {
     const std::string name = text_of(kernel, "kernel");
     const double old = seconds_a_case(before, name);
@@ -129,9 +187,9 @@ std::string comparison_text(const RunComparison& comparison, size_t width) {
       "{}  {}, {}, {}; error/bound: {} larger, {} smaller by more than {} "
       "times\n",
       comparison.worse.empty() ? "NO WORSE" : "WORSE",
-      counted(std::ssize(comparison.worse), comparison.row) + " worse",
+      counted(laws_in(comparison.worse), comparison.row) + " worse",
       std::to_string(comparison.better.size()) + " better",
-      std::to_string(comparison.other.size()) + " otherwise changed",
+      std::to_string(laws_in(comparison.other)) + " otherwise changed",
       comparison.larger.size(), comparison.smaller.size(), kMostNoise);
   out += listed("worse", comparison.worse, /*by_ratio=*/false, width);
   out += listed("better", comparison.better, /*by_ratio=*/false, width);

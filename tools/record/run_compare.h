@@ -11,16 +11,23 @@
 
 namespace qkvet::tools {
 
+// Passed, FAILED or crash.
+bool is_judged(std::string_view verdict);
+
 // How a verdict has changed. "" stands for a law that was not in the run.
 enum class Change : uint8_t { kSame, kBetter, kWorse, kOther };
 // Worse: what passed does not any more, what failed crashes, what was not there
-// fails. Better: what failed passes, what crashed fails. Other: neither.
+// fails, what was judged is not judged any more. Better: what failed passes,
+// what crashed fails. Other: neither.
 Change change_of(std::string_view before, std::string_view after);
 
 struct ChangedResult {
-  std::string kernel, law;
+  std::string kernel;
+  std::string law;  // "" for a kernel that is in one of the runs alone, and
+                    // "60 laws" for those that the second run lacks
   std::string before, after;  // verdicts; "" where it is not in the run
   double ratio_before = 0, ratio_after = 0;  // largest error/bound
+  int64_t laws = 1;
 };
 
 struct RunComparison {

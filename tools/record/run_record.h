@@ -91,12 +91,16 @@ struct RunVerdict {
   std::string why_open;
 };
 RunVerdict verdict_of(const RunRecord& record);
-// Whether the one kernel of the run refused more cases than it was checked in.
-bool is_mostly_refused(const RunRecord& record);
+// "" or, where a kernel with these results was checked in less than half of the
+// cases that its laws have in the plan, "checked in 32 of its 300 cases".
+std::string too_few_checked(const std::vector<const Json*>& results);
 // "shards 3, 4 of 8 are missing"; "" where none is.
 std::string missing_shards(const RunRecord& record);
 
-// "FAILED", "PASSED", "NOT CHECKED", by the exit code of the record.
+// "FAILED", "PASSED", or of a run that leaves something open "INCOMPLETE", and
+// "NOT CHECKED" if no law passed.
+const char* verdict_word(int64_t exit_code, int64_t laws_passed);
+// By the exit code of the record.
 const char* verdict_word(const RunRecord& record);
 // "Do not ship: scalar/plain fails 2 of 70 laws." and the like.
 std::string verdict_sentence(const RunRecord& record);

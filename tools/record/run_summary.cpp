@@ -85,25 +85,28 @@ RecordCounts counts_of(const RunRecord& record, std::string_view kernel) {
   return counts;
 }
 
+const char* verdict_word(int64_t exit_code, int64_t laws_passed) {
+  if (exit_code == kConforms) return "PASSED";
+  if (exit_code != kNothingChecked) return "FAILED";
+  return laws_passed > 0 ? "INCOMPLETE" : "NOT CHECKED";
+}
+
 const char* verdict_word(const RunRecord& record) {
-  switch (count_of(record.end, "exit")) {
-    case kConforms:
-      return "PASSED";
-    case kNothingChecked:
-      return "NOT CHECKED";
-    default:
-      return "FAILED";
-  }
+  return verdict_word(count_of(record.end, "exit"), counts_of(record).passed);
 }
 
 std::string verdict_sentence(const RunRecord& record) {
   const int64_t laws = std::ssize(record.laws);
   const RecordCounts counts = counts_of(record);
-  const std::string_view word = verdict_word(record);
-  if (word == "FAILED") return failed_sentence(record, laws);
-  if (word == "NOT CHECKED")
+  const int64_t code = count_of(record.end, "exit");
+  if (code == kNothingChecked)
     return fmt::format("No verdict on {}: {}.", subject_words(record),
                        text_of(record.end, "why"));
+  if (const auto gone = texts_of(record.end, "baseline_gone");
+      code == kLawFailed && failing_kernels(record).empty() && !gone.empty())
+    return "Not ready: judged in the baseline, and not in this run: " +
+           joined(gone, ", ") + ".";
+  if (code != kConforms) return failed_sentence(record, laws);
   const bool one = record.kernels.size() == 1;
   return fmt::format(
       "{} {} to every {} that {} be asked about: {} passed in {}{}.",

@@ -52,24 +52,25 @@ std::string kernel_open(const RunRecord& record, const Json& kernel,
   if (is_set(record.end, "whole_plan") && !never_drawn.empty())
     return name + " declares " + never_drawn[0] +
            ", and no answered call had it";
-  if (is_mostly_refused(record))
-    return name + " refused more cases than it was checked in";
-  return "";
+  const std::string few = too_few_checked(results);
+  return few.empty() ? "" : name + " was " + few;
 }
 
 }  // namespace
 
-bool is_mostly_refused(const RunRecord& record) {
-  // Laws that the kernel can be asked for; among several kernels, cases that
-  // one refuses are another's.
-  if (record.kernels.size() != 1) return false;
-  int64_t checked = 0, refused = -count_of(record.end, "replaced_cases");
-  for (const Json& result : record.results) {
-    if (count_of(result, "checked") == 0) continue;
-    checked += count_of(result, "checked");
-    refused += count_of(result, "unsupported");
+std::string too_few_checked(const std::vector<const Json*>& results) {
+  int64_t planned = 0, checked = 0;
+  for (const Json* result : results) {
+    // A law that has failed is not asked to the end of its plan.
+    if (failures_of(*result).empty() && !is_set(*result, "undeclared")) {
+      const int64_t mine = count_of(*result, "planned");
+      planned += mine;
+      checked += std::min(count_of(*result, "checked"), mine);
+    }
   }
-  return checked < refused;
+  if (2 * checked >= planned) return "";
+  return "checked in " + std::to_string(checked) + " of its " +
+         std::to_string(planned) + " cases";
 }
 
 RunVerdict verdict_of(const RunRecord& record) {
@@ -85,6 +86,7 @@ RunVerdict verdict_of(const RunRecord& record) {
       failed |= is_bad(state) || is_set(part_of(*result, "baseline"), "worse");
     }
   }
+  failed |= !texts_of(record.end, "baseline_gone").empty();
   if (died) return {kKernelDied, ""};
   if (failed) return {kLawFailed, ""};
   if (is_set(record.end, "interrupted"))

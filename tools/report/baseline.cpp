@@ -2,6 +2,9 @@
 #include "tools/report/baseline.h"
 
 #include <fmt/core.h>
+#include <fnmatch.h>
+
+#include <algorithm>
 
 #include "tools/base/lines.h"
 #include "tools/record/run_compare.h"
@@ -19,7 +22,62 @@ std::string verdict_before(const ReportInput& input, const KernelResult& kernel,
   return result == nullptr ? "" : text_of(*result, "verdict");
 }
 
+// Whether this run was to judge the kernel.
+bool is_asked_for(const ReportInput& input, const std::string& kernel) {
+  const auto& globs = input.kernels_asked;
+  return globs.empty() ||
+         std::any_of(globs.begin(), globs.end(),
+                     [&kernel](const std::string& glob) {
+                       return fnmatch(glob.c_str(), kernel.c_str(), 0) == 0;
+                     });
+}
+
+// Whether it was to judge the kernel under the law.
+bool is_to_be_judged(const ReportInput& input, const std::string& kernel,
+                     const std::string& law) {
+  const auto& laws = input.options.laws;
+  return is_asked_for(input, kernel) &&
+         std::any_of(laws.begin(), laws.end(),
+                     [&law](const Law* one) { return one->id == law; });
+}
+
+// Kernels of the baseline that --kernel names none of.
+int64_t kernels_left_out(const ReportInput& input) {
+  return std::count_if(input.baseline->kernels.begin(),
+                       input.baseline->kernels.end(), [&](const Json& kernel) {
+                         return !is_asked_for(input, text_of(kernel, "kernel"));
+                       });
+}
+
 }  // namespace
+
+std::vector<std::string> gone_since_baseline(const ReportInput& input) {
+  std::vector<std::string> out;
+  // An interrupted run is not compared by what it did not come to.
+  if (input.baseline == nullptr || input.result.interrupted) return out;
+  for (const Json& before : input.baseline->results) {
+    const std::string name = text_of(before, "kernel");
+    const std::string law = text_of(before, "law");
+    if (!is_judged(text_of(before, "verdict")) ||
+        !is_to_be_judged(input, name, law))
+      continue;
+    const auto kernel = std::find_if(
+        input.result.kernels.begin(), input.result.kernels.end(),
+        [&name](const KernelResult& one) {
+          return one.kernel.judged.info.name == name && !one.cells.empty();
+        });
+    std::string gone;
+    if (kernel == input.result.kernels.end())
+      gone = name;
+    else if (std::none_of(
+                 kernel->cells.begin(), kernel->cells.end(),
+                 [&law](const Cell& cell) { return cell.law->id == law; }))
+      gone = name + " " + law;
+    if (!gone.empty() && std::find(out.begin(), out.end(), gone) == out.end())
+      out.push_back(std::move(gone));
+  }
+  return out;
+}
 
 Json baseline_of(const ReportInput& input, const KernelResult& kernel,
                  const Cell& cell) {
@@ -58,9 +116,15 @@ std::string baseline_text(const ReportInput& input, size_t width) {
                       verdict_word(cell)),
           width);
     }
+  for (const std::string& gone : gone_since_baseline(input))
+    worse += wrapped_field(worse.empty() ? "worse" : "",
+                           gone + ": judged -> not in the run", width);
   std::string out = field(
       "baseline", fmt::format("{}{}", input.baseline->name,
                               worse.empty() ? ": nothing got worse" : ""));
+  if (const int64_t left_out = kernels_left_out(input); left_out > 0)
+    out += field("", fmt::format("not held against {} that --kernel leaves out",
+                                 counted(left_out, "kernel")));
   if (absent > 0)
     out +=
         field("", fmt::format("says nothing of {}", counted(absent, "result")));

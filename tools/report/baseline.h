@@ -4,6 +4,7 @@
 #define QKVET_TOOLS_REPORT_BASELINE_H_
 
 #include <string>
+#include <vector>
 
 #include "core/base/json.h"
 #include "tools/report/report.h"
@@ -17,6 +18,10 @@ Json baseline_of(const ReportInput& input, const KernelResult& kernel,
 // Whether the law failed in the baseline, and not less badly.
 bool is_no_worse(const ReportInput& input, const KernelResult& kernel,
                  const Failure& failure);
+
+// What was judged in the baseline, was to be judged here, and is in no result:
+// "scalar/plain", or "scalar/plain rows_stay_in_hull".
+std::vector<std::string> gone_since_baseline(const ReportInput& input);
 
 // What got worse and what got better; "" without a baseline.
 std::string baseline_text(const ReportInput& input, size_t width);

@@ -28,6 +28,8 @@ struct ReportInput {
   size_t width = kLineWidth;                // of the lines of a failure
   const FailureTensors* tensors = nullptr;  // numbers of failures, for records
   const RunRecord* baseline = nullptr;  // an earlier run: what was wrong then
+  // Globs over the kernels that were to be judged; empty: whatever is named.
+  std::vector<std::string> kernels_asked = {};
 };
 
 // How a report is shown.

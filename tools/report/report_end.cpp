@@ -194,6 +194,7 @@ std::string not_at_once_text(const ReportInput& input) {
 // Cases that a kernel did not take of laws that it can be asked for.
 std::string refused_text(const ReportInput& input, const ReportStyle& style) {
   Lines lines;
+  const RunRecord facts = verdict_facts(input);
   int64_t all = 0, kernels = 0;
   std::string first;
   for (const KernelResult& kernel : input.result.kernels) {
@@ -205,6 +206,11 @@ std::string refused_text(const ReportInput& input, const ReportStyle& style) {
     const std::string& name = kernel.kernel.judged.info.name;
     lines.add(fmt::format("{}: {}; the first: {}", name, counted(cases, "case"),
                           cell->refusal));
+    if (const std::string few = too_few_checked(facts.results_of(name));
+        !few.empty())
+      lines.add(few +
+                ", so this is no pass: declare what supports() refuses (extent "
+                "rules, QKVET_FLAG_CAUSAL_ONLY, options)");
     if (first.empty()) first = name + ", " + cell->refusal;
     all += cases;
     ++kernels;
@@ -212,10 +218,6 @@ std::string refused_text(const ReportInput& input, const ReportStyle& style) {
   if (all > 0 && input.result.replaced_cases > 0)
     lines.add(fmt::format("{} asked in their place",
                           counted(input.result.replaced_cases, "case")));
-  if (kernels == 1 && is_mostly_refused(verdict_facts(input)))
-    lines.add(
-        "more than it was checked in, so this is no pass: declare what "
-        "supports() refuses (extent rules, QKVET_FLAG_CAUSAL_ONLY, options)");
   // Among several kernels each refuses what only others declare.
   if (kernels <= 2 || style.verbose) return lines.text("refused", style);
   return wrapped_field(
@@ -389,9 +391,7 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
     for (const Cell& cell : kernel.cells) laws.insert(cell.law);
   }
   const auto& [code, why] = verdict_of(verdict_facts(input));
-  const char* word = code == kConforms         ? "PASSED"
-                     : code == kNothingChecked ? "NOT CHECKED"
-                                               : "FAILED";
+  const char* word = verdict_word(code, all.passed);
   std::vector<std::string> parts = {
       fmt::format(
           "{}, {}: ", counted(std::ssize(input.result.kernels), "kernel"),

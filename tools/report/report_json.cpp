@@ -324,6 +324,8 @@ std::string end_line(const ReportInput& input) {
   if (input.baseline != nullptr) {
     end["baseline"] = input.baseline->name;
     end["baseline_exit"] = count_of(input.baseline->end, "exit");
+    if (auto gone = gone_since_baseline(input); !gone.empty())
+      end["baseline_gone"] = std::move(gone);
   }
   end["planned_cases"] = input.result.planned_cases;
   if (input.result.replaced_cases > 0)

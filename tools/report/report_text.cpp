@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/base/lines.h"
+#include "tools/report/baseline.h"
 #include "tools/report/report_parts.h"
 #include "tools/report/select.h"
 
@@ -168,18 +169,22 @@ RunRecord verdict_facts(const ReportInput& input) {
                   {"law", cell.law->id},
                   {"verdict", verdict_word(cell)},
                   {"reason", cell.reason},
+                  {"planned", cell.planned},
                   {"checked", cell.checked},
                   {"unsupported", cell.unsupported}};
+      if (is_undeclared(cell)) result["undeclared"] = true;
+      if (cell.failure) result["failure"] = Json::object();
       add_accepted(input, kernel, cell, result);
       facts.results.push_back(std::move(result));
     }
   }
   facts.end = {{"interrupted", input.result.interrupted},
                {"by_default", input.selected.by_default},
-               {"whole_plan", is_whole_plan(input)},
-               {"replaced_cases", input.result.replaced_cases}};
-  if (input.baseline != nullptr)
+               {"whole_plan", is_whole_plan(input)}};
+  if (input.baseline != nullptr) {
     facts.end["baseline_exit"] = count_of(input.baseline->end, "exit");
+    facts.end["baseline_gone"] = gone_since_baseline(input);
+  }
   return facts;
 }
 

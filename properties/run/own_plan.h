@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel is asked by itself, whichever kernels are beside it: what its
+// declaration makes of the plan.
+#ifndef QKVET_PROPERTIES_RUN_OWN_PLAN_H_
+#define QKVET_PROPERTIES_RUN_OWN_PLAN_H_
+
+#include <string>
+#include <vector>
+
+#include "properties/run/runner.h"
+
+namespace qkvet::properties {
+
+// The scope of a run with this kernel alone.
+Scope own_scope(const KernelUnderTest& kernel, const Scope& of_run);
+
+// Kernels with one declaration and the same hints: equal numbers, counted from
+// 0 in the order of the kernels.
+std::vector<size_t> declarations_of(
+    const std::vector<KernelUnderTest>& kernels);
+
+// One declaration of a run.
+struct OwnPlan {
+  Scope scope;
+  // Of each law of the run "" or what it needs and is not declared: the law is
+  // not asked.
+  std::vector<std::string> needs;
+};
+OwnPlan own_plan(const KernelUnderTest& kernel, const RunOptions& options);
+
+// Whether some case of the law that is drawn for this kernel alone is one that
+// it declares. Of a law that it was refused throughout.
+bool can_be_asked(const Law& law, const KernelUnderTest& kernel,
+                  const Scope& own, uint64_t seed, TimeUse& time);
+
+// Executors that the parts of a run use in turn: each library is opened once
+// for each thread, and not once for each part.
+class SharedExecutors {
+ public:
+  explicit SharedExecutors(const ExecutorFactory& open) : open_(open) {}
+  // For one part, which has to end before this.
+  ExecutorFactory for_part();
+
+ private:
+  const ExecutorFactory& open_;
+  std::map<size_t, std::vector<std::unique_ptr<Executor>>> opened_;
+};
+
+}  // namespace qkvet::properties
+
+#endif  // QKVET_PROPERTIES_RUN_OWN_PLAN_H_
