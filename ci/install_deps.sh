@@ -8,16 +8,24 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build git librapidcheck-dev libeigen3-dev libcli11-dev
   nlohmann-json3-dev libfmt-dev libmd-dev libminizip-dev zlib1g-dev
-  libprotozero-dev libclang-rt-14-dev
+  libprotozero-dev libclang-rt-dev
 )
 case "${1:-}" in
   --program) ;;
   "") packages+=(
-        ccache mold python3 python3-numpy python3-pytest python3-jsonschema python3-yaml python3-venv libgtest-dev libdlpack-dev libmpfr-dev
-        clang llvm clang-format-14 clang-tidy-14
+        ccache mold python3 python3-numpy python3-pytest python3-jsonschema
+        python3-yaml python3-venv libgtest-dev libdlpack-dev libmpfr-dev
+        clang llvm curl groff rustc zsh
       )
       # For the test of pages, which skips without one. Ubuntu has it as a snap.
       if grep -qx ID=debian /etc/os-release; then packages+=(chromium); fi
+      # Debian 13 has no clang-format 14, which ci/lint.sh then takes from PyPI,
+      # and the first PyTorch that is new enough for the tests.
+      if grep -qx 'VERSION_ID="13"' /etc/os-release; then
+        packages+=(python3-torch)
+      else
+        packages+=(clang-format-14 clang-tidy-14)
+      fi
       ;;
   *)
     echo "ci/install_deps.sh: $1: unknown; allowed is --program" >&2
@@ -39,7 +47,8 @@ if [ "$(id -u)" -ne 0 ]; then
     echo "ci/install_deps.sh: run as root, or install by hand: ${missing[*]}" >&2
     exit 2
   fi
-  root=(sudo)
+  # Which passes no variable on.
+  root=(sudo env DEBIAN_FRONTEND=noninteractive)
 fi
 export DEBIAN_FRONTEND=noninteractive
 "${root[@]}" apt-get update -qq

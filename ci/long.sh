@@ -10,6 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 bash ci/install_deps.sh
+bash ci/test_python.sh --all
 cmake --preset release >/dev/null
 cmake --build --preset release
 qkvet=build/release/bin/qkvet
@@ -104,6 +105,9 @@ ci/speed.py "$qkvet" 30000
 
 echo "== kernels against doubles, on seven times the shapes of ci/test.sh =="
 QKVET_TEST_FACTOR=7 build/release/bin/impl_test --gtest_brief=1
+
+echo "== PyTorch and Ray, which ci/test.sh may lack =="
+ctest --test-dir build/release --output-on-failure -L python
 
 echo "== samples of ci/test.sh, in full =="
 QKVET_TEST_FACTOR=7 build/release/bin/reference_test --gtest_brief=1

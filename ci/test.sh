@@ -8,7 +8,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 bash ci/install_deps.sh
+bash ci/test_python.sh &
+packages=$!
 bash ci/lint.sh --quick
+wait "$packages"
 
 builds=(release)
 if [ "${QKVET_SANITIZERS:-on}" != off ]; then

@@ -43,7 +43,7 @@ qkvet::fuzz::Draw draw_from(unsigned seed) {
 namespace qkvet::fuzz {
 
 const char* const kNoEngine =
-    "this program was built without libFuzzer; install libclang-rt-14-dev and "
+    "this program was built without libFuzzer; install libclang-rt-dev and "
     "configure again (on Debian ci/install_deps.sh does)";
 
 EngineHooks& engine_hooks() {
