@@ -121,7 +121,8 @@ def failure_lines(one):
 def entry_lines(name, row):
     lines = ["", f"## {name} {row['version']}", ""]
     lines.append(f"{row['cases']:,} cases asked, {row['checked']:,} checked, on "
-                 f"{row.get('machine', '?')}, {row['on']}.")
+                 f"{row.get('machine', '?')}, {row['on']}"
+                 + (f", commit {row['commit']}." if "commit" in row else "."))
     if row.get("stale"):
         lines += ["", "Stale: what is declared of it, or the file that calls it, has "
                   "changed since."]
