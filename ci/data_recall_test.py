@@ -94,7 +94,9 @@ def test_counts_what_fails_of_what_a_fault_takes(program, tmp_path):
 def test_the_table_is_of_these_records(program, tmp_path):
     out = tmp_path / "recall.jsonl"
     run(program, out)
-    said = sharpness.recall(list(rows_of(out).values()))
+    said = sharpness.recall_text({
+        "commit": "0" * 8, "date": "2026-11-29", "seed": None,
+        "values": sharpness.recall(list(rows_of(out).values()))})
     cells = dict(re.match(r"\| (.*?) \| (.*) \|$", line).groups()
                  for line in said["recall"].splitlines())
     assert cells["N(0,1)"] == "1 | 50 % | 50 %"

@@ -37,6 +37,7 @@ sys.path[:0] = [str(LIBRARIES), str(LIBRARIES / "findings"), str(ROOT / "ci")]
 
 import answer  # noqa: E402
 import libraries_page  # noqa: E402
+import records  # noqa: E402
 
 SECONDS = 1800  # an entry that takes longer is a line with the reason
 
@@ -331,7 +332,7 @@ def run_all(words, names, results, path):
             with nobody_else(path.parent):
                 results.update(libraries_page.read_json(path))
                 results[name] = {**key, **row, "machine": machine(),
-                                 "on": datetime.date.today().isoformat()}
+                                 "commit": records.commit(), "on": datetime.date.today().isoformat()}
                 libraries_page.write_json(path, results)
     return count
 

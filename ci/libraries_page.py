@@ -91,13 +91,13 @@ def summary(rows):
     findings = {finding for row in judged if not row.get("stale")
                 for finding in findings_in(row)}
     machines = sorted({row.get("machine", "?") for row in judged})
-    stale = sum(row.get("stale", False) for row in judged)
+    stale = [f"`{name}`" for name, row in rows.items() if row.get("stale")]
     return (f"{len(judged)} entries of {len(libraries_of(rows))} libraries and of a "
             "control in NumPy, "
             f"{sum(row['checked'] for row in judged):,} checked cases on "
-            f"{' and '.join(machines)}; the failures are {len(findings)} findings. "
-            f"{stale} entries are stale: what they declare has changed since they "
-            "were judged, so that they count for no finding.")
+            f"{' and '.join(machines)}; the failures are {len(findings)} findings."
+            + (f" Stale, and counted for no finding, since what it declares has "
+               f"changed: {', '.join(stale)}." if stale else ""))
 
 
 def missing(rows):
@@ -121,7 +121,8 @@ def failure_lines(one):
 def entry_lines(name, row):
     lines = ["", f"## {name} {row['version']}", ""]
     lines.append(f"{row['cases']:,} cases asked, {row['checked']:,} checked, on "
-                 f"{row.get('machine', '?')}, {row['on']}.")
+                 f"{row.get('machine', '?')}, {row['on']}"
+                 + (f", commit {row['commit']}." if "commit" in row else "."))
     if row.get("stale"):
         lines += ["", "Stale: what is declared of it, or the file that calls it, has "
                   "changed since."]

@@ -14,7 +14,6 @@
 #include "properties/judging/malformed_numbers.h"
 #include "properties/judging/outcome.h"
 #include "properties/judging/subject.h"
-#include "properties/judging/twin_check.h"
 
 namespace qkvet::properties {
 
@@ -27,12 +26,12 @@ void TimeUse::add(const TimeUse& other) {
 }
 
 CaseWork::CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time,
-                   Oracle oracle, Reading reading)
+                   const References& references, Reading reading)
     : law_(&law),
       value_(std::move(value)),
       with_twin_(with_twin),
       time_(&time),
-      oracle_(oracle),
+      references_(references),
       reading_(reading) {}
 CaseWork::~CaseWork() = default;
 CaseWork::CaseWork(CaseWork&&) noexcept = default;
@@ -193,8 +192,9 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
   if (is_layer(call.operation) && with_twin_ && !slot->twin_asked) {
     const Stopwatch watch(time_->oracle);
     slot->twin_asked = true;
-    slot->twin_disagrees =
-        twin_disagreement(layer_problem(slot->value, slot->inputs));
+    const LayerProblem problem = layer_problem(slot->value, slot->inputs);
+    slot->twin_disagrees = twin_disagreement(
+        problem, references_.layer(problem), twin_layer(problem));
   }
   return *slot;
 }
@@ -206,7 +206,7 @@ void CaseWork::prepare_gradient(const PlannedCall& call,
     const Stopwatch watch(time_->oracle);
     if (prepared.gradient == nullptr)
       prepared.gradient = std::make_unique<GradientAnswer>(
-          prepared.value, prepared.inputs, kernel, oracle_, reading_);
+          prepared.value, prepared.inputs, kernel, references_, reading_);
     if (call.needs_truth) prepared.gradient->find_truth(with_twin_);
   }
   prepared.oracle_seconds += time_->oracle - before;
@@ -238,7 +238,7 @@ Answer& CaseWork::answer(Prepared& prepared, const KernelInfo& kernel) {
                                            reading);
     slot.emplace(
         reading_ != nullptr ? reading_(owned->problem()) : owned->problem(),
-        truth_of(prepared.value, oracle_), with_twin_,
+        truth_of(prepared.value, references_.forward), with_twin_,
         stored_errors_of(prepared.inputs));
   }
   prepared.oracle_seconds = time_->oracle - before;

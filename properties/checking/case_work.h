@@ -18,6 +18,7 @@
 #include "properties/checking/vote.h"
 #include "properties/judging/answer.h"
 #include "properties/judging/law.h"
+#include "properties/judging/twin_check.h"
 #include "properties/judging/visibility.h"
 #include "reference/arithmetic/precision.h"
 
@@ -72,7 +73,7 @@ class CaseWork {
  public:
   // `with_twin`: the oracle is compared with its twin as well.
   CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time,
-           Oracle oracle = plain_forward, Reading reading = nullptr);
+           const References& references = {}, Reading reading = nullptr);
   ~CaseWork();
   CaseWork(CaseWork&&) noexcept;
 
@@ -135,7 +136,7 @@ class CaseWork {
   Case value_;
   bool with_twin_;
   TimeUse* time_;
-  Oracle oracle_;
+  References references_;
   Reading reading_;
   std::vector<Ballot> ballots_;
   std::optional<Inputs> own_;  // as the case's recipes make them

@@ -5,6 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "properties/testing/fake_executor.h"
+#include "properties/testing/fake_gradients.h"
+#include "properties/testing/fake_layer_gradients.h"
+#include "reference/seeded/seeded.h"
+#include "reference/seeded/seeded_gradient.h"
+#include "reference/seeded/seeded_layer.h"
 
 namespace qkvet::properties::case_work_test {
 namespace {
@@ -80,6 +85,70 @@ TEST(CaseWork, AKernelThatDiesHasFailedWhateverItRefusedBefore) {
     EXPECT_EQ(work.judge(kernel, outcomes).verdict, Verdict::kFailed);
     EXPECT_EQ(work.judge(kernel, outcomes).kind, kind);
   }
+}
+
+// A reference with one mistake, beside the twin that it is compared with.
+References strict_diagonal() {
+  return References([](const Problem& problem) {
+    return seeded_forward(SeededFault::kPlainStrictDiagonal, problem);
+  });
+}
+References no_delta() {
+  References wrong;
+  wrong.backward = [](const GradientProblem& problem) {
+    return seeded_backward(SeededGradientFault::kPlainDeltaMissing, problem);
+  };
+  return wrong;
+}
+References no_layer_bias() {
+  References wrong;
+  wrong.layer = [](const LayerProblem& problem) {
+    return seeded_layer(SeededLayerFault::kPlainBiasIgnored, problem);
+  };
+  return wrong;
+}
+
+template <class Fake>
+Judgement judged_by(const char* law, const char* text,
+                    const References& references, bool with_twin) {
+  const ParsedCase parsed = parse_case(text);
+  EXPECT_TRUE(parsed.value) << parsed.error;
+  const JudgedKernel kernel = Fake::under_test().judged;
+  TimeUse time;
+  CaseWork work(*find_law(law), *parsed.value, with_twin, time, references);
+  EXPECT_FALSE(work.settled(kernel));
+  return work.judge(kernel, Fake().run(0, work.calls_for(kernel)));
+}
+
+template <class Fake>
+void expect_doubt(const char* law, const char* text, const References& wrong) {
+  SCOPED_TRACE(text);
+  const Judgement right = judged_by<Fake>(law, text, References(), true);
+  EXPECT_EQ(right.verdict, Verdict::kPassed) << right.reason;
+  EXPECT_GT(right.compared, 0);
+  const Judgement doubted = judged_by<Fake>(law, text, wrong, true);
+  EXPECT_EQ(doubted.verdict, Verdict::kGaveUp);
+  EXPECT_TRUE(doubted.reason.starts_with("oracle and twin are "))
+      << doubted.reason;
+  const Judgement alone = judged_by<Fake>(law, text, wrong, false);
+  EXPECT_EQ(alone.reason.find("oracle and twin"), std::string::npos)
+      << alone.reason;
+}
+
+// In f64 the twin is the truth, and the definition is held against it.
+TEST(CaseWork, AReferenceThatItsTwinContradictsJudgesNothing) {
+  for (const char* text : {"f32,B1,H1,Tq3,Tk3,d2,causal=tl,seed=1",
+                           "f64,B1,H1,Tq3,Tk3,d2,causal=tl,seed=1"}) {
+    const bool f64 = text[1] == '6';
+    if (!f64)
+      expect_doubt<FakeExecutor>("agrees_with_oracle", text, strict_diagonal());
+    expect_doubt<FakeGradients>("backward_agrees_with_oracle",
+                                (std::string(text) + ",backward").c_str(),
+                                no_delta());
+  }
+  expect_doubt<FakeLayerGradients>(
+      "layer_backward_agrees_with_oracle",
+      "f32,B2,H2,T3,D8,biases=qkvo,backward,seed=3", no_layer_bias());
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "properties/judging/empty_row.h"
-#include "properties/judging/twin_check.h"
 #include "properties/judging/visibility.h"
 
 namespace qkvet::properties {
@@ -60,13 +59,15 @@ std::string given_text(const KernelInfo& kernel) {
 }
 
 GradientAnswer::GradientAnswer(const Case& value, Inputs& inputs,
-                               const KernelInfo& kernel, Oracle oracle,
+                               const KernelInfo& kernel,
+                               const References& references,
                                const Reading& reading)
     : f64_(value.o_dtype == Dtype::kF64),
+      references_(references),
       owned_(value, inputs, reading_of(value, kernel.dialect)) {
   problem_.forward =
       reading != nullptr ? reading(owned_.problem()) : owned_.problem();
-  forward_ = truth_of(value, oracle)(problem_.forward);
+  forward_ = truth_of(value, references.forward)(problem_.forward);
   give(value, inputs, kernel);
   problem_.d_o = inputs.d_o.data();
   problem_.o = inputs.given_o.data();
@@ -99,14 +100,15 @@ void GradientAnswer::find_truth(bool with_twin) {
   twin_disagrees_ = gradient_not_derived(problem_.forward);
   truth_.emplace();
   if (!twin_disagrees_.empty()) return;
-  truth_ = f64_ ? twin_backward(problem_) : plain_backward(problem_);
+  truth_ = f64_ ? twin_backward(problem_) : references_.backward(problem_);
   if (with_twin) compare_with_twin();
 }
 
 void GradientAnswer::compare_with_twin() {
   twin_disagrees_ =
-      f64_ ? twin_disagreement(problem_, plain_backward(problem_), *truth_)
-           : twin_disagreement(problem_, *truth_, twin_backward(problem_));
+      f64_
+          ? twin_disagreement(problem_, references_.backward(problem_), *truth_)
+          : twin_disagreement(problem_, *truth_, twin_backward(problem_));
 }
 
 const Truth& GradientAnswer::truth_for(const PrecisionModel& model) {

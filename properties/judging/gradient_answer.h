@@ -12,6 +12,7 @@
 
 #include "properties/judging/answer.h"
 #include "properties/judging/law.h"
+#include "properties/judging/twin_check.h"
 
 namespace qkvet::properties {
 
@@ -28,7 +29,7 @@ class GradientAnswer {
   // have stored it, in the kernel's own units; zero in rows without a key, and
   // NaN in rows that do not count. `value` and `inputs` outlive this.
   GradientAnswer(const Case& value, Inputs& inputs, const KernelInfo& kernel,
-                 Oracle oracle, const Reading& reading);
+                 const References& references, const Reading& reading);
   GradientAnswer(const GradientAnswer&) = delete;
   GradientAnswer& operator=(const GradientAnswer&) = delete;
 
@@ -50,6 +51,7 @@ class GradientAnswer {
   void compare_with_twin();
 
   bool f64_;
+  References references_;
   OwnedProblem owned_;
   GradientProblem problem_;
   OracleOutput forward_;

@@ -28,9 +28,10 @@ std::string twin_disagreement(const GradientProblem& problem,
   return disagreement(gradient_ratio(problem, plain, twin));
 }
 
-std::string twin_disagreement(const LayerProblem& problem) {
-  return disagreement(
-      layer_ratio(problem, plain_layer(problem), twin_layer(problem)));
+std::string twin_disagreement(const LayerProblem& problem,
+                              const LayerOutput& plain,
+                              const LayerOutput& twin) {
+  return disagreement(layer_ratio(problem, plain, twin));
 }
 
 }  // namespace qkvet::properties

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference on trial: the oracle against its twin.
+// The reference on trial: the definitions against their twins.
 #ifndef QKVET_PROPERTIES_JUDGING_TWIN_CHECK_H_
 #define QKVET_PROPERTIES_JUDGING_TWIN_CHECK_H_
 
@@ -10,6 +10,17 @@
 #include "reference/layer/layer.h"
 
 namespace qkvet::properties {
+
+// The definitions that a case is judged by. A test puts a wrong one here.
+struct References {
+  using Forward = OracleOutput (*)(const Problem&);
+
+  References(Forward oracle = plain_forward) : forward(oracle) {}
+
+  Forward forward;
+  GradientOutput (*backward)(const GradientProblem&) = plain_backward;
+  LayerOutput (*layer)(const LayerProblem&) = plain_layer;
+};
 
 // "" or one line that says that the oracle is farther from its twin than the
 // bound of double arithmetic allows.
@@ -23,7 +34,9 @@ std::string twin_disagreement(const GradientProblem& problem,
                               const GradientOutput& twin);
 
 // The same for a layer, over all of its stages.
-std::string twin_disagreement(const LayerProblem& problem);
+std::string twin_disagreement(const LayerProblem& problem,
+                              const LayerOutput& plain,
+                              const LayerOutput& twin);
 
 }  // namespace qkvet::properties
 

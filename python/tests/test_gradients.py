@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients of attention, of a bias and of layers; stages of layers."""
+import re
+
 import pytest
 
 import gradients
@@ -50,8 +52,13 @@ def test_stages_of_a_layer_conform():
 
 
 def test_stages_that_are_not_what_they_say_are_found():
+    """y is right, so that the only laws that fail are those that read stages,
+    and they say which one is wrong."""
     report = qkvet.check(gradients.swaps_stages, cases=150, diagnose=0)
     assert report.verdict == "failed", report.text
+    assert report.law("layer_agrees_with_oracle").verdict == "failed", report.text
+    for one in report.failures:
+        assert re.match(r"[qk]\[", one.fields["at"]), one.fields["report"]
 
 
 def test_gradients_of_a_layer_conform():

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "tools/mutate/mutation_run.h"
@@ -47,16 +48,35 @@ TEST(Tokens, RustHasRangesLifetimesAndNestedComments) {
              "r",   "=",  "r#\"+\"\"#", ";",  "}", "}"}));
 }
 
+// Tokens follow each other within the source, and brackets pair with brackets.
+void expect_well_formed(const Tokens& tokens, std::string_view source) {
+  size_t end = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const Token& token = tokens[i];
+    ASSERT_GE(token.at, end);
+    ASSERT_GT(token.size, 0u);
+    end = token.at + token.size;
+    ASSERT_LE(end, source.size());
+    EXPECT_EQ(tokens.text(i), source.substr(token.at, token.size));
+    ASSERT_LT(token.partner, tokens.size());
+    EXPECT_EQ(tokens[token.partner].partner, i);
+    EXPECT_TRUE(token.inside == kNoToken || token.inside < i);
+  }
+}
+
 TEST(Tokens, AnythingEndsAtItsEnd) {
   for (const char* source :
        {"",   "\"",       "'",     "R\"(",    "/*",    "//", "#",
         "\\", "a[",       "1e",    "r#\"",    "b'",    "}",  ")(",
         "f(", "\xff\xfe", "a<b<c", "x ? y :", "for (", "!",  "-"})
     for (const Language language : {Language::kCxx, Language::kRust}) {
+      SCOPED_TRACE(source);
       const Tokens tokens(source, language);
+      expect_well_formed(tokens, source);
       for (const Mutation& one : all_mutations(tokens)) {
-        mutated(source, one);
-        with_trap(tokens, one);
+        EXPECT_NE(mutated(source, one), source) << one.id();
+        const auto trapped = with_trap(tokens, one);
+        if (trapped) EXPECT_GT(trapped->size(), std::strlen(source));
       }
     }
 }
