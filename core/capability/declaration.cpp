@@ -19,6 +19,7 @@ namespace {
 struct Word {
   const char* word;
   int32_t code;
+  const char* constant = "";
 };
 
 // A field whose values are words.
@@ -28,32 +29,46 @@ struct WordField {
   std::span<const Word> words;
 };
 
-constexpr Word kEmptyRow[] = {{"zero", QKVET_EMPTY_ROW_ZERO},
-                              {"nan", QKVET_EMPTY_ROW_NAN},
-                              {"mean", QKVET_EMPTY_ROW_MEAN},
-                              {"unspecified", QKVET_EMPTY_ROW_UNSPECIFIED}};
-constexpr Word kLseBase[] = {{"natural", QKVET_LSE_NATURAL},
-                             {"base2", QKVET_LSE_BASE2}};
-constexpr Word kEmptyLse[] = {{"minus_inf", QKVET_EMPTY_LSE_MINUS_INF},
-                              {"plus_inf", QKVET_EMPTY_LSE_PLUS_INF},
-                              {"nan", QKVET_EMPTY_LSE_NAN},
-                              {"unspecified", QKVET_EMPTY_LSE_UNSPECIFIED}};
-constexpr Word kSoftcap[] = {{"before_mask", QKVET_SOFTCAP_BEFORE_MASK},
-                             {"after_mask", QKVET_SOFTCAP_AFTER_MASK}};
-constexpr Word kMasked[] = {{"ignored", QKVET_MASKED_IGNORED},
-                            {"not_ignored", QKVET_MASKED_NOT_IGNORED}};
-constexpr Word kSink[] = {{"in", QKVET_SINK_IN_LSE},
-                          {"not_in", QKVET_SINK_NOT_IN_LSE}};
-constexpr Word kBoth[] = {{"both", QKVET_MASK_AND_CAUSAL_BOTH},
-                          {"refused", QKVET_MASK_AND_CAUSAL_REFUSED}};
-constexpr Word kVisibleNan[] = {{"reaches", QKVET_VISIBLE_NAN_REACHES},
-                                {"may_vanish", QKVET_VISIBLE_NAN_MAY_VANISH}};
-constexpr Word kUnowned[] = {{"ignored", QKVET_UNOWNED_IGNORED},
-                             {"not_ignored", QKVET_UNOWNED_NOT_IGNORED}};
-constexpr Word kPadding[] = {{"ignored", QKVET_PADDING_IGNORED},
-                             {"not_ignored", QKVET_PADDING_NOT_IGNORED}};
-constexpr Word kRangeWords[] = {{"over_window", QKVET_RANGES_OVER_WINDOW},
-                                {"in_window", QKVET_RANGES_IN_WINDOW}};
+// The constant of the ABI and its name.
+#define QKVET_NAMED(constant) constant, #constant
+
+constexpr Word kEmptyRow[] = {
+    {"zero", QKVET_NAMED(QKVET_EMPTY_ROW_ZERO)},
+    {"nan", QKVET_NAMED(QKVET_EMPTY_ROW_NAN)},
+    {"mean", QKVET_NAMED(QKVET_EMPTY_ROW_MEAN)},
+    {"unspecified", QKVET_NAMED(QKVET_EMPTY_ROW_UNSPECIFIED)}};
+constexpr Word kLseBase[] = {{"natural", QKVET_NAMED(QKVET_LSE_NATURAL)},
+                             {"base2", QKVET_NAMED(QKVET_LSE_BASE2)}};
+constexpr Word kEmptyLse[] = {
+    {"minus_inf", QKVET_NAMED(QKVET_EMPTY_LSE_MINUS_INF)},
+    {"plus_inf", QKVET_NAMED(QKVET_EMPTY_LSE_PLUS_INF)},
+    {"nan", QKVET_NAMED(QKVET_EMPTY_LSE_NAN)},
+    {"unspecified", QKVET_NAMED(QKVET_EMPTY_LSE_UNSPECIFIED)}};
+constexpr Word kSoftcap[] = {
+    {"before_mask", QKVET_NAMED(QKVET_SOFTCAP_BEFORE_MASK)},
+    {"after_mask", QKVET_NAMED(QKVET_SOFTCAP_AFTER_MASK)}};
+constexpr Word kMasked[] = {
+    {"ignored", QKVET_NAMED(QKVET_MASKED_IGNORED)},
+    {"not_ignored", QKVET_NAMED(QKVET_MASKED_NOT_IGNORED)}};
+constexpr Word kSink[] = {{"in", QKVET_NAMED(QKVET_SINK_IN_LSE)},
+                          {"not_in", QKVET_NAMED(QKVET_SINK_NOT_IN_LSE)}};
+constexpr Word kBoth[] = {
+    {"both", QKVET_NAMED(QKVET_MASK_AND_CAUSAL_BOTH)},
+    {"refused", QKVET_NAMED(QKVET_MASK_AND_CAUSAL_REFUSED)}};
+constexpr Word kVisibleNan[] = {
+    {"reaches", QKVET_NAMED(QKVET_VISIBLE_NAN_REACHES)},
+    {"may_vanish", QKVET_NAMED(QKVET_VISIBLE_NAN_MAY_VANISH)}};
+constexpr Word kUnowned[] = {
+    {"ignored", QKVET_NAMED(QKVET_UNOWNED_IGNORED)},
+    {"not_ignored", QKVET_NAMED(QKVET_UNOWNED_NOT_IGNORED)}};
+constexpr Word kPadding[] = {
+    {"ignored", QKVET_NAMED(QKVET_PADDING_IGNORED)},
+    {"not_ignored", QKVET_NAMED(QKVET_PADDING_NOT_IGNORED)}};
+constexpr Word kRangeWords[] = {
+    {"over_window", QKVET_NAMED(QKVET_RANGES_OVER_WINDOW)},
+    {"in_window", QKVET_NAMED(QKVET_RANGES_IN_WINDOW)}};
+#undef QKVET_NAMED
+
 constexpr WordField kDialect[] = {
     {"empty_row", &qkvet_dialect::empty_row, kEmptyRow},
     {"lse_base", &qkvet_dialect::lse_base, kLseBase},
@@ -301,11 +316,26 @@ std::string read_precision(const std::string& path, P& precision) {
 
 std::string dialect_text(const qkvet_dialect& dialect) {
   std::string text;
+  for (const DeclaredWord& one : declared_words(dialect))
+    text += std::string(one.field) + " = " + one.word + "\n";
+  return text;
+}
+
+std::vector<DeclaredWord> declared_words(const qkvet_dialect& dialect) {
+  std::vector<DeclaredWord> words;
   for (const WordField& field : kDialect)
     for (const Word& word : field.words)
       if (dialect.*field.field == word.code)
-        text += std::string(field.name) + " = " + word.word + "\n";
-  return text;
+        words.push_back({field.name, word.word, word.constant});
+  return words;
+}
+
+std::vector<DeclaredWord> dialect_words() {
+  std::vector<DeclaredWord> words;
+  for (const WordField& field : kDialect)
+    for (const Word& word : field.words)
+      words.push_back({field.name, word.word, word.constant});
+  return words;
 }
 
 std::vector<std::string> precision_lines(const P& precision) {

@@ -26,6 +26,15 @@ std::string parse_precision(const std::string& name, std::string_view text,
                             qkvet_precision& precision);
 // The lines that read back as the same; "" where nothing is declared.
 std::string dialect_text(const qkvet_dialect& dialect);
+// What they say, field by field.
+struct DeclaredWord {
+  const char* field;     // "empty_row"
+  const char* word;      // "zero"
+  const char* constant;  // "QKVET_EMPTY_ROW_ZERO"
+};
+std::vector<DeclaredWord> declared_words(const qkvet_dialect& dialect);
+// All that a dialect can say.
+std::vector<DeclaredWord> dialect_words();
 // The same of a precision, a line each.
 std::vector<std::string> precision_lines(const qkvet_precision& precision);
 

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <span>
 
@@ -98,42 +97,14 @@ std::string capabilities_c(const qkvet_capabilities& c) {
          "};\n";
 }
 
-// The names of a field's values, around the word of a declaration: of all
-// fields whose names begin like this, the first that fits.
-struct FieldNames {
-  std::string_view field, prefix, suffix;
-};
-constexpr std::array<FieldNames, 10> kFields = {
-    {{"empty_row_lse", "QKVET_EMPTY_LSE_", ""},
-     {"empty_row", "QKVET_EMPTY_ROW_", ""},
-     {"lse_base", "QKVET_LSE_", ""},
-     {"visible_nan", "QKVET_VISIBLE_NAN_", ""},
-     {"unowned_nonfinite", "QKVET_UNOWNED_", ""},
-     {"padding_nonfinite", "QKVET_PADDING_", ""},
-     {"softcap_order", "QKVET_SOFTCAP_", ""},
-     {"masked_nonfinite", "QKVET_MASKED_", ""},
-     {"sink_in_lse", "QKVET_SINK_", "_LSE"},
-     {"mask_and_causal", "QKVET_MASK_AND_CAUSAL_", ""}}};
-
 std::string dialect_c(const qkvet_dialect& dialect) {
-  const std::string declared = dialect_text(dialect);
-  if (declared.empty()) return "";
-  std::string text =
-      "\nstatic const qkvet_dialect kDialect = {\n"
-      "    .struct_size = sizeof(qkvet_dialect),\n";
-  for (std::string_view rest = declared; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(line.size() + 1);
-    const size_t equals = line.find(" = ");
-    const std::string_view field = line.substr(0, equals);
-    const auto* const names = std::find_if(
-        kFields.begin(), kFields.end(),
-        [&](const auto& row) { return field.starts_with(row.field); });
-    text +=
-        fmt::format("    .{} = {}{}{},\n", field, names->prefix,
-                    upper(std::string(line.substr(equals + 3))), names->suffix);
-  }
-  return text + "};\n";
+  std::string fields;
+  for (const DeclaredWord& one : declared_words(dialect))
+    fields += fmt::format("    .{} = {},\n", one.field, one.constant);
+  if (fields.empty()) return "";
+  return "\nstatic const qkvet_dialect kDialect = {\n"
+         "    .struct_size = sizeof(qkvet_dialect),\n" +
+         fields + "};\n";
 }
 
 std::string layer_c(const KernelInfo& declared) {

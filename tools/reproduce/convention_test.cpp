@@ -207,29 +207,18 @@ TEST(ExplainConvention, EveryWordHasItsNameInC) {
   for (const char* extent : {"d", "dv", "group", "tq", "tk"})
     ASSERT_EQ(declare(extent, "min 1 max 9 multiple 2", all), "");
   std::string code = convention_c(all);
-  const std::pair<const char*, std::vector<const char*>> fields[] = {
-      {"empty_row", {"zero", "nan", "mean", "unspecified"}},
-      {"lse_base", {"natural", "base2"}},
-      {"empty_row_lse", {"minus_inf", "plus_inf", "nan", "unspecified"}},
-      {"softcap_order", {"before_mask", "after_mask"}},
-      {"masked_nonfinite", {"ignored", "not_ignored"}},
-      {"sink_in_lse", {"in", "not_in"}},
-      {"mask_and_causal", {"both", "refused"}},
-      {"empty_row_by_mask", {"zero", "nan", "mean", "unspecified"}},
-      {"empty_row_lse_by_extent", {"minus_inf", "plus_inf", "nan"}},
-      {"visible_nan", {"reaches", "may_vanish"}},
-      {"unowned_nonfinite", {"ignored", "not_ignored"}},
-      {"padding_nonfinite", {"ignored", "not_ignored"}}};
   std::string source =
       "#include \"qkvet/kernel.h\"\nvoid all(void);\nvoid all(void) {\n" +
       code + "(void)kCapabilities; (void)kLayerOptions;\n";
-  for (const auto& [field, words] : fields)
-    for (const char* word : words) {
-      Convention one;
-      ASSERT_EQ(declare(field, word, one), "");
-      source +=
-          "{" + convention_c(one) + "(void)kCapabilities; (void)kDialect;}\n";
-    }
+  for (const DeclaredWord& word : dialect_words()) {
+    Convention one;
+    ASSERT_EQ(declare(word.field, word.word, one), "");
+    const std::string text = convention_c(one);
+    EXPECT_NE(text.find(std::string(".") + word.field + " = " + word.constant),
+              std::string::npos)
+        << text;
+    source += "{" + text + "(void)kCapabilities; (void)kDialect;}\n";
+  }
   write_text(scratch() / "all.c", source + "}\n");
   EXPECT_EQ(std::system(("cd '" + scratch().string() +
                          "' && cc -std=c11 -Wall -Wextra -Werror -c "
