@@ -6,8 +6,10 @@
 
 #include "diagnosis/evidence/nearby.h"
 #include "diagnosis/evidence/stories.h"
+#include "diagnosis/evidence/tiles.h"
 #include "diagnosis/kind.h"
 #include "diagnosis/parametric.h"
+#include "diagnosis/where/setting.h"
 #include "properties/conditions/condition.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/situation.h"
@@ -31,6 +33,8 @@ constexpr int kTellingLooks = 48;
 // it says that it passes.
 constexpr int kOfItsOwn = 4;
 constexpr size_t kMostCauses = 4;
+// Multiplications (work_of) of a case at a tile.
+constexpr int64_t kMostWorkAtTiles = 300'000;
 
 bool differs(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
   if (a.size() != b.size()) return true;
@@ -51,6 +55,22 @@ bool differ(const std::vector<CallOutcome>& a,
     if (a[n].status != b[n].status || differs(a[n].o, b[n].o) ||
         differs(a[n].y, b[n].y))
       return true;
+  return false;
+}
+
+// Whether q, k or v of a call has NaN or infinities. What becomes of these is
+// alike in kernels that have little else in common.
+bool has_no_numbers(Evidence& evidence, const JudgedKernel& kernel) {
+  const auto is_finite = [](const std::vector<double>& values) {
+    return std::all_of(values.begin(), values.end(),
+                       [](double x) { return std::isfinite(x); });
+  };
+  if (evidence.judgement.kind != FailureKind::kLaw) return false;
+  for (size_t n = 0; n < evidence.calls.size(); ++n) {
+    const Inputs& inputs = evidence.work->whole_call(kernel, n).inputs;
+    if (!is_finite(inputs.q) || !is_finite(inputs.k) || !is_finite(inputs.v))
+      return true;
+  }
   return false;
 }
 
@@ -82,13 +102,20 @@ void Inquiry::hear(std::unique_ptr<Evidence> evidence) {
       failed ? bare_answer(*evidence, kernel_->judged) : std::nullopt;
   if (failed && failing_ == 1) bare_ = bare;
   if (failed && bare != bare_) bare_.reset();
-  heard_.push_back({std::move(evidence), failed, bare.has_value()});
+  const bool is_of_nan = failed && has_no_numbers(*evidence, kernel_->judged);
+  heard_.push_back({std::move(evidence), failed, bare.has_value(), is_of_nan});
 }
 
 bool Inquiry::stands(Standing& one, const Heard& heard) {
   const Word word = one.suspect->says(*heard.evidence, witness_);
   if (heard.failed && word == Word::kPredicted) ++one.predicted;
-  if (heard.failed && word == Word::kPredicted && !heard.bare) ++one.telling;
+  if (heard.failed && word == Word::kPredicted && !heard.bare) {
+    ++one.telling;
+    one.of_numbers += !heard.is_of_nan;
+    const std::vector<std::string> laws = one.suspect->laws();
+    one.is_named |= std::find(laws.begin(), laws.end(),
+                              heard.evidence->law->id) != laws.end();
+  }
   if (heard.failed && word == Word::kSilent) ++one.silent;
   return word != Word::kContradicts;
 }
@@ -237,6 +264,26 @@ void Inquiry::look_beyond_the_failure() {
   }
 }
 
+// Two mistakes of tiles may agree up to the end of the first one.
+void Inquiry::look_at_tiles() {
+  constexpr int kMostAtTiles = 12;
+  const Law& agreement = agreement_about(failure_->law->domain.subject);
+  std::vector<int64_t> tiles = tiles_near(kernel_->hints, failure_->smallest);
+  for (const int64_t number : numbers_in(standing_[0].suspect->cause()))
+    tiles.insert(tiles.begin(), number);
+  Case like = failure_->smallest;
+  like.set.clear();
+  like.q = like.k = like.v = make_recipe(RecipeKind::kNormal);
+  int asked = 0;
+  for (const Case& value : at_tiles(agreement, like, tiles)) {
+    if (asked == kMostAtTiles) return;
+    if (work_of(value) > kMostWorkAtTiles) continue;
+    ++asked;
+    hear(beyond_.ask(agreement, value));
+    if (standing(standing_.size()) == 0) return;
+  }
+}
+
 // Pages of another size, and room that another takes instead, answer alike
 // where all tokens fit into a page and nobody else comes: the failing stories
 // with more tokens tell, and with another sequence that takes what is free.
@@ -268,7 +315,8 @@ void Inquiry::keep_the_believable() {
           });
     };
     if (is_contradicted(/*failed=*/true) || one.telling == 0 ||
-        one.silent > one.predicted || is_contradicted(/*failed=*/false))
+        (one.of_numbers == 0 && !one.is_named) || one.silent > one.predicted ||
+        is_contradicted(/*failed=*/false))
       return true;
     one.heard = heard_.size();
     return false;
@@ -321,7 +369,8 @@ Diagnosis Inquiry::conclusion() {
     const bool sure = diagnosis.causes.size() == 1 &&
                       !standing_[0].suspect->is_mere_bound() &&
                       standing_[0].silent == 0 && failing_ < probes_ &&
-                      standing_[0].telling >= kLeastFailing && !is_too_slow();
+                      standing_[0].telling >= kLeastFailing &&
+                      standing_[0].of_numbers > 0 && !is_too_slow();
     diagnosis.certainty = sure ? Certainty::kSure : Certainty::kLikely;
   } else if (bare_) {
     diagnosis.seen = seen_text(*bare_);
@@ -363,8 +412,10 @@ Diagnosis Inquiry::run() {
   }
   if (standing_.size() == 1 && standing_[0].suspect->rank() == 0)
     look_beyond_the_failure();
-  if (!standing_.empty() && standing_[0].suspect->rank() == 0)
+  if (!standing_.empty() && standing_[0].suspect->rank() == 0) {
     look_at_fuller_caches();
+    if (!standing_.empty()) look_at_tiles();
+  }
   return conclusion();
 }
 

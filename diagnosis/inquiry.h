@@ -26,14 +26,17 @@ class Inquiry {
  private:
   struct Standing {
     Suspect* suspect;
-    int predicted = 0;  // failing evidence
-    int telling = 0;    // of that, what is more than a bare answer
-    int silent = 0;     // failing evidence of which it knows nothing
-    size_t heard = 0;   // pieces of evidence that it was held against
+    int predicted = 0;      // failing evidence
+    int telling = 0;        // of that, what is more than a bare answer
+    int silent = 0;         // failing evidence of which it knows nothing
+    int of_numbers = 0;     // telling, with inputs that are all finite
+    bool is_named = false;  // it names the law of a telling failure
+    size_t heard = 0;       // pieces of evidence that it was held against
   };
   struct Heard {
     std::unique_ptr<Evidence> evidence;
     bool failed = false, bare = false;
+    bool is_of_nan = false;  // inputs that are no numbers
   };
   // Takes it up; null is nothing. Hundreds of hypotheses would each be a call
   // for it: it is held against them when it matters which of them stand.
@@ -50,6 +53,7 @@ class Inquiry {
   void look_at_answered();
   void tell_apart();
   void look_beyond_the_failure();
+  void look_at_tiles();
   void look_at_fuller_caches();
   std::unique_ptr<Evidence> telling_evidence(int n);
   void keep_the_believable();

@@ -39,12 +39,21 @@ bool are_right_elsewhere(const WrongAnswer& answer, const WrongOutput& output) {
   return written && is_moved_around(*written);
 }
 
-// Numbers of which there is one alone, such as 0, tell nothing.
+// Numbers of which there is one alone, such as 0, tell nothing, nor does a
+// number that is as near to the right one as to another element's: an error of
+// 1e-5 is no exchange of elements that are alike.
+bool is_far_from_right(const WrongOutput& output, size_t n) {
+  constexpr double kFar = 64;
+  return std::isfinite(output.actual[n]) && output.actual[n] != 0 &&
+         !is_near(output.actual[n], output.right[n],
+                  kFar * (output.bound[n] + unit_roundoff(Dtype::kF32) *
+                                                std::fabs(output.right[n])),
+                  output.dtype);
+}
 int elements_told(const WrongOutput& output) {
   return static_cast<int>(
-      std::count_if(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
-        return std::isfinite(output.actual[n]) && output.actual[n] != 0;
-      }));
+      std::count_if(output.wrong.begin(), output.wrong.end(),
+                    [&](size_t n) { return is_far_from_right(output, n); }));
 }
 
 // --- rows that are moved as a whole
@@ -288,7 +297,13 @@ std::optional<Claim> claim_of_places(const Wrongs& wrongs) {
   const auto told = [](const WrongAnswer&, const WrongOutput& output) {
     return elements_told(output);
   };
-  if (!tell_enough(wrongs, told) || !is_true_of_all(claim, wrongs))
+  size_t of_all = 0, far = 0;
+  for (const auto& [answer, output] : wrongs) {
+    of_all += output->wrong.size();
+    far += static_cast<size_t>(elements_told(*output));
+  }
+  if (2 * far < of_all || !tell_enough(wrongs, told) ||
+      !is_true_of_all(claim, wrongs))
     return std::nullopt;
   return claim;
 }

@@ -323,6 +323,23 @@ std::optional<Predicted> written_at(const Address& address,
   return std::nullopt;
 }
 
+// The stride of an axis of extent 1 is no stride of its own: a kernel that
+// takes the first of all others reads the same.
+bool is_address_told(const Address& address, const JudgedKernel& kernel,
+                     const WrongAnswer& answer) {
+  std::optional<Extents> shape = shape_of_heads(answer, address.tensor);
+  if (!shape) {
+    const auto specs = specs_of(answer, kernel.info, address.tensor);
+    if (specs.empty()) return true;
+    shape = specs[0].shape;
+  }
+  for (size_t axis = 0; axis < 4; ++axis)
+    if (address.steps[axis] != axis &&
+        ((*shape)[axis] < 2 || (*shape)[address.steps[axis]] < 2))
+      return false;
+  return true;
+}
+
 // Every wrong address, and how it comes about.
 template <class Add>
 void for_each_address(TensorName tensor, Add add) {
@@ -374,7 +391,10 @@ void add_strides_of_writing(TensorName output, const JudgedKernel& kernel,
                      return written_at(address, kernel, answer, wrong);
                    },
                    /*leaves_open=*/true,
-                   /*nan_is_said=*/true});
+                   /*nan_is_said=*/true,
+                   [address, &kernel](const WrongAnswer& answer) {
+                     return is_address_told(address, kernel, answer);
+                   }});
   });
 }
 
@@ -395,7 +415,11 @@ void add_strides(const JudgedKernel& kernel, TimeUse& time,
                                          const WrongOutput& output) {
                  return read_at(address, kernel, time, answer, output);
                },
-               /*leaves_open=*/true});
+               /*leaves_open=*/true,
+               /*nan_is_said=*/false,
+               [address, &kernel](const WrongAnswer& answer) {
+                 return is_address_told(address, kernel, answer);
+               }});
         });
   }
 }

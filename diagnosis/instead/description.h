@@ -74,6 +74,9 @@ struct Description {
   // NaN is predicted where nobody knows what stands there: anything may come.
   bool leaves_open = false;
   bool nan_is_said = false;  // but of what nobody writes
+  // Whether the answer tells it from simpler ones, as an exchange of two axes
+  // is told where both are longer than 1. Null: every answer does.
+  std::function<bool(const WrongAnswer& answer)> is_told_by = nullptr;
 };
 
 // The right numbers, moved, scaled or without a term: of an output. The first

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <map>
 
+#include "diagnosis/evidence/tiles.h"
 #include "diagnosis/instead/claims.h"
 #include "diagnosis/instead/collector.h"
 #include "diagnosis/instead/output_search.h"
 #include "properties/calls/gradient_calls.h"
+#include "properties/conventions/domain.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
@@ -140,6 +142,13 @@ Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
   return stage;
 }
 
+// Outputs of [B,H,Tq,...], and none of layers.
+bool is_of_heads(TensorName output) {
+  return output == TensorName::kO || output == TensorName::kLse ||
+         output == TensorName::kDQ || output == TensorName::kDK ||
+         output == TensorName::kDV;
+}
+
 // Of a layer that returns no stages: what is said of y is of one alone.
 Stage told_of_layer(const Instead& instead) {
   return instead.stage == Stage::kUnknown && instead.outputs.size() == 1
@@ -177,6 +186,40 @@ std::vector<WrongAnswer> of_one_kind(std::vector<WrongAnswer> answers,
         TensorName::kAttended, TensorName::kY})
     add(name);
   return answers;
+}
+
+bool is_of_empty_rows_alone(const std::vector<WrongAnswer>& answers) {
+  return !answers.empty() &&
+         std::all_of(answers.begin(), answers.end(),
+                     [](const auto& one) { return one.outputs.empty(); });
+}
+
+// A mask that hides whole rows is not seen to be ignored by any others: the
+// same cases with masks that hide a part of each row, on normal data. Failing
+// answers of these; none where rows that see no key are a case of their own.
+std::vector<WrongAnswer> with_other_masks(
+    const std::vector<WrongAnswer>& answers, const KernelUnderTest& kernel,
+    Witness& witness) {
+  constexpr int kMostOfMasks = 16;
+  Collector collector(kernel, witness, kMostAnswers, kMostOfMasks);
+  const Recipe normal = make_recipe(RecipeKind::kNormal);
+  for (const WrongAnswer& answer : answers)
+    for (const MaskKind kind : {MaskKind::kButN, MaskKind::kRandomN}) {
+      Case value = answer.value();
+      if (value.mask.kind == MaskKind::kNone || !value.has_options()) continue;
+      value.mask.kind = kind;
+      value.mask.parameter = kind == MaskKind::kButN ? 0 : 50;
+      value.set.clear();
+      value.q = value.k = value.v = normal;
+      Shape& s = value.shape;
+      if (value.kv_len.empty() && value.cu_k.empty() && value.paging.size == 0)
+        s.Tk = std::max<int64_t>(s.Tk, 5);
+      value = constrained(law_of_answers(value), std::move(value));
+      if (invalid_reason(value).empty()) collector.ask(value);
+    }
+  std::vector<WrongAnswer> out = collector.take();
+  std::erase_if(out, [](const auto& one) { return one.outputs.empty(); });
+  return out;
 }
 
 // What is true of one output may be true of another, where that alone says too
@@ -302,6 +345,28 @@ void drop_untrue(const std::vector<Facts>& further, FactInstead& fact) {
   fact.say(common_facts(all));
 }
 
+// Answers at once, twice and three times the numbers that are said, hinted at,
+// or failed at.
+void add_answers_at_tiles(const Failure& failure, const FailsWhere& where,
+                          const KernelUnderTest& kernel, Witness& witness,
+                          const Instead& instead,
+                          std::vector<WrongAnswer>& answers) {
+  constexpr size_t kMostAtTiles = 10;
+  constexpr int kMostAskedAtTiles = 24;
+  const Law& agreement = law_of_answers(failure.smallest);
+  std::vector<int64_t> tiles = tiles_near(kernel.hints, failure.smallest);
+  for (const OutputInstead& one : instead.outputs)
+    for (const int64_t number : numbers_in(one.text))
+      tiles.insert(tiles.begin(), number);
+  Collector collector(kernel, witness, kMostAtTiles, kMostAskedAtTiles);
+  const auto known = parse_case(where.nearest_failure);
+  for (const Case& value :
+       at_tiles(agreement, known.value.value_or(failure.smallest), tiles))
+    if (!collector.is_full()) collector.ask(value);
+  for (WrongAnswer& answer : collector.take())
+    answers.push_back(std::move(answer));
+}
+
 // What is not true of further answers is not said, nor what none of them tells
 // of where that is wanted. Returns those of which something was not true.
 std::vector<WrongAnswer> keep_the_true(const Failure& failure,
@@ -309,7 +374,11 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
                                        const KernelUnderTest& kernel,
                                        Witness& witness, Instead& instead) {
   std::vector<WrongAnswer> against;
-  if (!instead.is_description() && instead.end.text.empty()) return against;
+  const bool has_place =
+      std::any_of(instead.outputs.begin(), instead.outputs.end(),
+                  [](const OutputInstead& one) { return !one.place.empty(); });
+  if (!instead.is_description() && instead.end.text.empty() && !has_place)
+    return against;
   const bool is_cheap =
       std::any_of(instead.outputs.begin(), instead.outputs.end(),
                   [](const OutputInstead& one) { return one.is_cheap; });
@@ -327,9 +396,13 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
   drop_untrue(collector.stored(), instead.stored);
   std::vector<WrongAnswer> answers = collector.take();
   instead.end.count(collector.ends().size(), answers.size());
+  add_answers_at_tiles(failure, where, kernel, witness, instead, answers);
   for (WrongAnswer& answer : answers) {
     bool is_against = false;
     for (OutputInstead& one : instead.outputs) {
+      const WrongOutput* output = one.in(answer);
+      if (output != nullptr && !is_at_place(one.place, *output))
+        one.place.clear();
       if (!one.says_of(answer)) continue;
       ++one.held_against;
       if (one.is_true_of(answer, *one.in(answer))) continue;
@@ -373,8 +446,12 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
     instead.stage = stage_of_other_subject(failure, where, witness);
   Collector collector(kernel, witness);
   ask_for_failing_answers(failure, where, answered, witness, collector);
-  std::vector<WrongAnswer> answers =
-      of_one_kind(collector.take(), &instead.outputs);
+  std::vector<WrongAnswer> answers = collector.take();
+  if (is_row && answered == nullptr && is_of_empty_rows_alone(answers)) {
+    auto others = with_other_masks(answers, kernel, witness);
+    if (std::ssize(others) >= kFewestCases) answers = std::move(others);
+  }
+  answers = of_one_kind(std::move(answers), &instead.outputs);
   instead.cases = static_cast<int>(answers.size());
   // Where other stories give numbers, not now and then alone, memory decides
   // whether one ends, and how.
@@ -396,6 +473,9 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
     return instead;
   }
   describe(answers, kernel, time, instead);
+  for (OutputInstead& one : instead.outputs)
+    if (answered == nullptr && is_of_heads(one.output))
+      one.place = place_of(answers, one);
   if (answered == nullptr) {
     describe_by_asking(answers, kernel, executor, time, instead);
     describe_again(
@@ -484,12 +564,17 @@ std::string Instead::text() const {
     std::vector<std::string> names;
     int elements = 0, most_cases = 0;
     bool of_most = false;
+    std::string place;
   };
   std::vector<std::string> texts;  // in their order
+  const auto is_elsewhere = [](const Said& of, const OutputInstead& one) {
+    return !of.names.empty() && of.place != one.place;
+  };
   std::map<std::string, Said> said;
   for (const OutputInstead& one : outputs) {
     if (said.count(one.text) == 0) texts.push_back(one.text);
     Said& of = said[one.text];
+    of.place = is_elsewhere(of, one) ? "" : one.place;
     of.names.push_back(std::string(tensor_name(one.output)) +
                        (one.of_empty_rows ? " of rows that see no key" : ""));
     of.elements += one.elements;
@@ -510,6 +595,9 @@ std::string Instead::text() const {
                : fmt::format("{}{} {} {}: {} of {}", out.empty() ? "" : " ",
                              which, of.names.size() > 1 ? "are" : "is", text,
                              of.of_most ? "most" : "all", counts);
+    if (!of.place.empty())
+      out += fmt::format(" {} in {} alone.",
+                         of.elements == 1 ? "It lies" : "They lie", of.place);
   }
   const auto add = [&](const FactInstead& fact) {
     if (fact.text.empty()) return;

@@ -30,6 +30,9 @@ struct OutputInstead {
   TensorName output = TensorName::kO;
   // "the right value times sqrt(d)"; "" if nothing is true of all.
   std::string text;
+  // Where all wrong elements lie: "the last channel"; "" where that is not one
+  // place.
+  std::string place;
   int elements = 0;  // wrong ones, of all ...
   int cases = 0;     // ... failing cases that were looked at
   Stage stage = Stage::kUnknown;
@@ -116,6 +119,15 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
                            const KernelUnderTest& kernel, Executor& executor,
                            TimeUse& time, uint64_t seed, int count,
                            int answers = kMostAnswers);
+
+// --- for instead.cpp: place.cpp
+
+// The head, member, row or channel in which all wrong elements of all answers
+// lie, where it has others beside it in several; "".
+std::string place_of(const std::vector<WrongAnswer>& answers,
+                     const OutputInstead& output);
+// Whether they lie there in this answer.
+bool is_at_place(const std::string& place, const WrongOutput& output);
 
 // --- for instead.cpp: stage.cpp
 

@@ -253,6 +253,7 @@ class OutputSearch {
   // Of how many numbers it says nothing; nothing: it is not true of all.
   std::optional<size_t> open_where_true(const Description& one,
                                         const Wrongs& wrongs, bool costs) {
+    if (!is_told(one, wrongs)) return std::nullopt;
     size_t mostly_open = 0, knowing = 0, with_numbers = 0, all = 0;
     for (const auto& [answer, output] : wrongs) {
       if (costs) work_ += work_of(answer->value());
@@ -271,6 +272,14 @@ class OutputSearch {
     const bool is_known = kMostOpen * mostly_open <= wrongs.size() &&
                           knowing >= kFewestCases && with_numbers > 0;
     return is_known ? std::optional(all) : std::nullopt;
+  }
+
+  static bool is_told(const Description& one, const Wrongs& wrongs) {
+    constexpr auto kFewestTold = kFewestCases - 1;
+    return one.is_told_by == nullptr ||
+           std::count_if(wrongs.begin(), wrongs.end(), [&](const auto& wrong) {
+             return one.is_told_by(*wrong.first);
+           }) >= kFewestTold;
   }
 
   const KernelUnderTest& kernel_;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "diagnosis/evidence/nearby.h"
+#include "diagnosis/evidence/tiles.h"
 #include "diagnosis/where/asked_cases.h"
 #include "diagnosis/where/fresh_cases.h"
 #include "diagnosis/where/nearest.h"
@@ -17,9 +18,14 @@ namespace {
 
 constexpr uint64_t kPlanSeed = 0x5748;   // any: every search asks the same
 constexpr uint64_t kFreshSeed = 0x4652;  // of cases that nobody has asked
-constexpr int kPlanned = 36;             // cases that are asked first
-constexpr int kInPool = 200;             // and those to choose from
-constexpr size_t kMostWaiting = 1200;    // of variations and those
+constexpr uint64_t kConfirmingSeed = 0x434F;
+// Tiles and lanes that a kernel may work in, of keys and of queries.
+constexpr int64_t kTiles[] = {16, 32, 64, 128, 256};
+// Cases at tiles that a sentence is held against.
+constexpr int kMostAtTiles = 12;
+constexpr int kPlanned = 36;           // cases that are asked first
+constexpr int kInPool = 200;           // and those to choose from
+constexpr size_t kMostWaiting = 1200;  // of variations and those
 constexpr int kMostQuestions = 130;
 constexpr int kMostTrials = 5;
 // Trials after which no sentence was right in four of five cases.
@@ -82,7 +88,9 @@ class WhereSearch {
       const bool is_outdone = hold_against_fresh(trial, out);
       hopeless += 5 * out.fresh.right < 4 * out.fresh.all;
       if (hopeless == kMostHopeless) break;
-      if ((out.fresh.are_believable() && !is_outdone) || !cases_.has_room())
+      if ((out.fresh.are_believable() && !is_outdone &&
+           unconfirmed(out.hypothesis).empty()) ||
+          !cases_.has_room())
         break;
       questions_ -= kMostQuestions / 4;
       rivals_.clear();
@@ -90,7 +98,85 @@ class WhereSearch {
     }
     out.setting = setting();
     hold_against_more(out);
+    keep_the_confirmed(out);
     finish(out);
+  }
+
+  // What is believed without the predicates that were not seen to decide, where
+  // that is as true; else the sentence is not said.
+  void keep_the_confirmed(FailsWhere& out) {
+    if (!out.fresh.are_believable()) return;
+    const std::vector<size_t> noise = unconfirmed(out.hypothesis);
+    out.is_confirmed = noise.empty();
+    if (noise.empty() || noise.size() == out.hypothesis.atoms.size()) return;
+    Hypothesis less = out.hypothesis;
+    for (size_t n = noise.size(); n-- > 0;)
+      less.atoms.erase(less.atoms.begin() +
+                       static_cast<std::ptrdiff_t>(noise[n]));
+    FreshVerdicts& fresh = cases_.verdicts_of(less.formula());
+    cases_.allow_more(2 * kFreshCases);
+    ask_fresh(less, 4 * kMostTrials, 2 * kFreshCases, fresh);
+    if (!fresh.are_believable() || !unconfirmed(less).empty()) return;
+    out.hypothesis = less;
+    out.fresh = fresh;
+    out.is_confirmed = true;
+  }
+
+  // The predicates of which cases that lack them alone do not bear out that
+  // they decide. `A or B` is borne out by cases in which one of the two holds.
+  std::vector<size_t> unconfirmed(const Hypothesis& one) {
+    constexpr int kEnoughOfEach = 6, kFewestOfEach = 3;
+    cases_.allow_more(kEnoughOfEach * static_cast<int>(one.atoms.size()));
+    std::vector<size_t> out;
+    for (size_t i = 0; i < one.atoms.size(); ++i) {
+      const auto lacks_it = [&](const TermValues& values) {
+        return all_hold(one, values, i) && !one.atoms[i].holds(values);
+      };
+      Borne borne = borne_out(one, lacks_it);
+      if (borne.all < kEnoughOfEach) {
+        for (const Case& value :
+             cases_lacking(one, i, setting(), cases_.failing(),
+                           kConfirmingSeed + i, kEnoughOfEach - borne.all))
+          if (!cases_.is_asked(value)) cases_.ask(value);
+        borne = borne_out(one, lacks_it);
+      }
+      // Of an option it may be that no call can lack it.
+      const Atom& atom = one.atoms[i];
+      const bool must_be_seen =
+          atom.is_compound() ||
+          vocabulary()[atom.term].kind == Term::Kind::kNumber;
+      bool is_confirmed =
+          borne.is_right() && (!must_be_seen || borne.all >= kFewestOfEach);
+      if (atom.relation == Atom::Relation::kAnyOf)
+        for (const Atom& part : atom.parts) {
+          const Borne alone = borne_out(one, [&](const TermValues& values) {
+            return all_hold(one, values, i) && part.holds(values) &&
+                   std::count_if(atom.parts.begin(), atom.parts.end(),
+                                 [&](const Atom& other) {
+                                   return other.holds(values);
+                                 }) == 1;
+          });
+          is_confirmed &= alone.all >= kFewestOfEach && alone.is_right();
+        }
+      if (!is_confirmed) out.push_back(i);
+    }
+    return out;
+  }
+
+  // Of cases that were asked, those that came out as a sentence says.
+  struct Borne {
+    int right = 0, all = 0;
+    bool is_right() const { return 5 * right >= 4 * all; }
+  };
+  template <class Which>
+  Borne borne_out(const Hypothesis& one, Which which) const {
+    Borne borne;
+    for (const Sample& sample : samples()) {
+      if (!which(sample.values)) continue;
+      ++borne.all;
+      borne.right += sample.failed == one.predicts_failure(sample.values);
+    }
+    return borne;
   }
 
   // What is nearly believed is held against as many again: of one that is wrong
@@ -175,7 +261,7 @@ class WhereSearch {
   bool has_other_data(const Setting& setting) const {
     return setting.data() == Setting::Data::kOfCase &&
            &setting.law() == failure_.law &&
-           setting.data_text() != before_->data_text();
+           setting.text_of_data() != before_->text_of_data();
   }
 
   // --- what is asked before there is anything to tell apart
@@ -192,7 +278,34 @@ class WhereSearch {
         bases_.push_back(dressed);
     }
     ask_ladder(bases_.front());
+    ask_tiles(bases_.front());
     fill_pool();
+  }
+
+  // Tiles that are full: where one passes, twice and three times as many.
+  void ask_tiles(const Case& base) {
+    if (!base.story.empty() || base.shape.D > 0) return;
+    for (int64_t Shape::*extent : {&Shape::Tk, &Shape::Tq}) {
+      std::vector<int64_t> tiles(std::begin(kTiles), std::end(kTiles));
+      for (const Hint& hint : kernel_.hints)
+        if (hint.path.axis ==
+            (extent == &Shape::Tk ? QKVET_AXIS_TK : QKVET_AXIS_TQ))
+          tiles.push_back(hint.path.at), tiles.push_back(hint.path.at + 1);
+      for (const int64_t tile : tiles)
+        for (int64_t times = 1; times <= 3; ++times)
+          if (asks_with(base, extent, times * tile).value_or(true)) break;
+    }
+  }
+
+  std::optional<bool> asks_with(const Case& base, int64_t Shape::*extent,
+                                int64_t to) {
+    Case other = base;
+    other.shape.*extent = to;
+    if (!invalid_reason(other).empty()) return std::nullopt;
+    const Case dressed = setting().dressed(other);
+    if (!setting().allows(dressed) || dressed.shape.*extent != to)
+      return std::nullopt;
+    return cases_.ask(dressed);
   }
 
   // Each extent far below and above what it is, and one option fewer.
@@ -410,6 +523,26 @@ class WhereSearch {
     }
   }
 
+  // What is true of one tile may be false of two.
+  void ask_fresh_tiles(const Hypothesis& best, FreshVerdicts& fresh) {
+    std::vector<int64_t> tiles = tiles_near(kernel_.hints, failure_.smallest);
+    for (const int64_t number : numbers_in(best.sentence()))
+      tiles.insert(tiles.begin(), number);
+    int asked = 0;
+    for (const Case& value : at_tiles(setting().law(), bases_.front(), tiles)) {
+      const Case dressed = setting().dressed(value);
+      if (asked == kMostAtTiles) return;
+      if (!setting().allows(dressed) || cases_.is_asked(dressed)) continue;
+      const bool predicted = best.predicts_failure(setting().values(dressed));
+      const auto failed = cases_.ask(dressed);
+      if (!failed) continue;
+      ++asked;
+      ++fresh.all;
+      fresh.failing += *failed;
+      fresh.right += *failed == predicted;
+    }
+  }
+
   // Holds the best sentence against fresh cases, and says whether those that
   // it missed lead to another one.
   bool hold_against_fresh(int trial, FailsWhere& out) {
@@ -429,8 +562,10 @@ class WhereSearch {
     ask_fresh(best, 3 * trial, kFreshCases, fresh);
     // Of so few cases a sentence may miss more than it deserves, or fewer: all
     // fifty may be right of one that is wrong in every twentieth.
-    if (fresh.are_right())
+    if (fresh.are_right()) {
       ask_fresh(best, 3 * trial + 1, 2 * kFreshCases, fresh);
+      ask_fresh_tiles(best, fresh);
+    }
     bool is_outdone = is_another_better(best, fresh);
     if (!is_outdone && 25 * fresh.right >= 24 * fresh.all &&
         50 * fresh.right <= 49 * fresh.all) {

@@ -54,10 +54,14 @@ struct FailsWhere {
   int calls = 0;
   bool is_recorded =
       false;  // fresh are recorded answers that it was not made of
+  // Each predicate was seen to decide: cases that lack it alone pass.
+  bool is_confirmed = true;
 
   bool is_known() const {
-    return setting.has_value() && fresh.are_believable();
+    return setting.has_value() && fresh.are_believable() && is_confirmed;
   }
+  // Of a sentence that is not known: whether it is worth printing.
+  bool is_nearly_right() const;
   // Whether it says so of the size of scores.
   bool is_of_scores() const;
   // For people: "where Tk > 512, on normal data: ..."; "" if nothing is known.

@@ -77,7 +77,30 @@ class Drawer {
     return all;
   }
 
+  // All with this atom broken, and no other.
+  std::vector<Case> draw_lacking(size_t atom, uint64_t seed, int count) {
+    for (int n = 1; n <= kMostDraws / 4 && std::ssize(lacking_) < count; ++n) {
+      const Case planned = setting_.planned(seed, n);
+      for (const Case& one : {planned, with_other_options(planned, n)}) {
+        if (!setting_.allows(one)) continue;
+        keep_lacking(one, atom, count);
+        constexpr int64_t kSteps[] = {0, 1, 0, 3};
+        turn_ = static_cast<int>(atom);
+        if (const auto moved = moved_to(one, false, kSteps[n % 4]))
+          keep_lacking(*moved, atom, count);
+      }
+    }
+    return lacking_;
+  }
+
  private:
+  void keep_lacking(const Case& value, size_t atom, int count) {
+    const TermValues values = setting_.values(value);
+    if (std::ssize(lacking_) < count && missing(hypothesis_, values) == 1 &&
+        !hypothesis_.atoms[atom].holds(values))
+      lacking_.push_back(value);
+  }
+
   bool is_full(int half, int others) const {
     return std::ssize(fails_) >= half &&
            std::ssize(near_) + std::ssize(passes_) >= others &&
@@ -105,27 +128,34 @@ class Drawer {
   }
 
   // With all atoms made true, or one of them made false.
-  void take_moved(Case value, bool all, int64_t step, int half, int others) {
+  void take_moved(const Case& value, bool all, int64_t step, int half,
+                  int others) {
+    const auto moved = moved_to(value, all, step);
+    if (moved) take(*moved, setting_.values(*moved), half, others);
+  }
+
+  std::optional<Case> moved_to(Case value, bool all, int64_t step) {
     const size_t size = hypothesis_.atoms.size();
-    if (size == 0) return;
+    if (size == 0) return std::nullopt;
     const size_t broken = all ? size : static_cast<size_t>(turn_++) % size;
     for (size_t i = 0; i < size; ++i) {
       const Atom& atom = hypothesis_.atoms[i];
       const bool wanted = i != broken;
       const int64_t now = setting_.values(value)[atom.term];
       if (atom.holds(setting_.values(value)) == wanted) continue;
-      if (atom.is_compound()) return;
-      if (vocabulary()[atom.term].kind != Term::Kind::kNumber) return;
+      if (atom.is_compound()) return std::nullopt;
+      if (vocabulary()[atom.term].kind != Term::Kind::kNumber)
+        return std::nullopt;
       const auto moved =
           with_term(value, vocabulary()[atom.term], beyond(atom, wanted, step));
-      if (!moved || !invalid_reason(*moved).empty()) return;
+      if (!moved || !invalid_reason(*moved).empty()) return std::nullopt;
       value = setting_.dressed(*moved);
-      if (setting_.values(value)[atom.term] == now) return;
+      if (setting_.values(value)[atom.term] == now) return std::nullopt;
     }
-    if (!setting_.allows(value)) return;
-    const TermValues values = setting_.values(value);
-    if (missing(hypothesis_, values) == (all ? 0 : 1))
-      take(value, values, half, others);
+    if (!setting_.allows(value) ||
+        missing(hypothesis_, setting_.values(value)) != (all ? 0 : 1))
+      return std::nullopt;
+    return value;
   }
 
   // All atoms hold, one of them only just.
@@ -152,7 +182,7 @@ class Drawer {
   const Hypothesis& hypothesis_;
   const Setting& setting_;
   const std::vector<Case>& failing_;
-  std::vector<Case> fails_, near_, passes_;
+  std::vector<Case> fails_, near_, passes_, lacking_;
   int at_edge_ = 0;
   int turn_ = 0;
 };
@@ -164,6 +194,13 @@ std::vector<Case> fresh_cases(const Hypothesis& hypothesis,
                               const std::vector<Case>& failing, uint64_t seed,
                               int count) {
   return Drawer(hypothesis, setting, failing).draw(seed, count);
+}
+
+std::vector<Case> cases_lacking(const Hypothesis& hypothesis, size_t atom,
+                                const Setting& setting,
+                                const std::vector<Case>& failing, uint64_t seed,
+                                int count) {
+  return Drawer(hypothesis, setting, failing).draw_lacking(atom, seed, count);
 }
 
 }  // namespace qkvet::diagnosis

@@ -18,6 +18,12 @@ std::vector<Case> fresh_cases(const Hypothesis& hypothesis,
                               const std::vector<Case>& failing, uint64_t seed,
                               int count);
 
+// Cases in which all atoms of the sentence hold but one, which may be none.
+std::vector<Case> cases_lacking(const Hypothesis& hypothesis, size_t atom,
+                                const Setting& setting,
+                                const std::vector<Case>& failing, uint64_t seed,
+                                int count);
+
 }  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_WHERE_FRESH_CASES_H_

@@ -49,6 +49,10 @@ FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
   return fresh;
 }
 
+bool FailsWhere::is_nearly_right() const {
+  return is_confirmed && 10 * fresh.right >= 9 * fresh.all;
+}
+
 bool FailsWhere::is_of_scores() const {
   return is_known() &&
          std::any_of(hypothesis.atoms.begin(), hypothesis.atoms.end(),
@@ -69,17 +73,22 @@ std::string FailsWhere::text() const {
                                 : " fresh cases";
   std::string out;
   if (!is_known()) {
-    out = "no short sentence says where. The nearest: " +
-          (hypothesis.is_always() ? "" : std::string("where ")) +
-          hypothesis.sentence() + data + ", which is right in " + counts +
-          cases + (fresh.right == fresh.all ? ", too few to tell." : ".");
+    out = "no short sentence says where.";
+    if (is_nearly_right())
+      out += " The nearest: " +
+             (hypothesis.is_always() ? "" : std::string("where ")) +
+             hypothesis.sentence() + data + ", which is right in " + counts +
+             cases + (fresh.right == fresh.all ? ", too few to tell." : ".");
   } else if (hypothesis.is_always()) {
-    out = "for every input" + data + ": " + counts + cases + " fail.";
+    out = (fresh.right == fresh.all ? "for every input"
+                                    : "for nearly every input") +
+          data + ": " + counts + cases + " fail.";
   } else {
     out = "where " + hypothesis.sentence() + data + ": right in " + counts +
           cases + ".";
   }
-  if (!difference.empty() && !hypothesis.is_always())
+  if (!difference.empty() && !hypothesis.is_always() &&
+      (is_known() || is_nearly_right()))
     out += " Nearest: " + difference + ".";
   if (!left_out.empty()) out += " Not all was looked at: " + left_out + ".";
   return out;

@@ -29,7 +29,7 @@ constexpr double kCostOfOr = 0.9;
 // Atoms that no sample tells apart and that are all gone on with.
 constexpr size_t kMostAlike = 10;
 // Tiles, lanes and pages are these.
-constexpr int64_t kModuli[] = {2, 4, 8, 16, 32, 64, 128, 3, 5, 6, 7};
+constexpr int64_t kModuli[] = {2, 4, 8, 16, 32, 64, 128, 256, 3, 5, 6, 7};
 
 void set(Bits& bits, size_t n) { bits[n / 64] |= uint64_t{1} << n % 64; }
 

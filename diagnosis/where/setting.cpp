@@ -159,7 +159,30 @@ TermValues Setting::values(const Case& value) const {
   return as_it_stands ? term_values(value) : term_values(value, law_, &kernel_);
 }
 
+// "a sink" of "a sink is given": the options that every case of the law has.
+std::string Setting::set_by_law() const {
+  const std::string_view given = " is given";
+  const TermValues values = term_values(dressed(keep_allowed(like_, 0)));
+  std::string out;
+  for (size_t n = 0; n < vocabulary().size(); ++n) {
+    const Term& term = vocabulary()[n];
+    if (term.kind != Term::Kind::kFlag || term.cost > 0 || values[n] == 0 ||
+        !term.yes.ends_with(given))
+      continue;
+    out += (out.empty() ? "" : " and ") +
+           term.yes.substr(0, term.yes.size() - given.size());
+  }
+  return out;
+}
+
 std::string Setting::data_text() const {
+  const std::string text = text_of_data(), set = set_by_law();
+  if (set.empty()) return text;
+  return (text.empty() ? "cases" : text) + " with " + set +
+         ", which the law sets";
+}
+
+std::string Setting::text_of_data() const {
   if (data_ == Data::kOfPlan) return "";
   if (data_ == Data::kNormal) return "normal data";
   std::string out;

@@ -35,10 +35,14 @@ class Setting {
   // What the sentence is about: the case, and what the law makes of it.
   TermValues values(const Case& value) const;
   uint64_t options() const { return scope_.options; }
-  // "normal data", "q=large3, v=one"; "" for the plan's.
+  // "normal data", "q=large3, v=one"; "" for the plan's. Where each case of the
+  // law has an option: "v=one with a sink, which the law sets".
   std::string data_text() const;
+  std::string text_of_data() const;  // the same without options
 
  private:
+  std::string set_by_law() const;
+
   const Law* law_;
   Data data_;
   Case like_;

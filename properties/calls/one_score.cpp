@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/half.h"
 #include "properties/calls/raw_score.h"
 #include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
@@ -75,6 +76,39 @@ std::optional<double> score_seen(const JudgeInput& input) {
   const double w = o[static_cast<size_t>(row * s.dv)];
   if (!(w > 0 && w < 1 && n > 1)) return std::nullopt;
   return std::log(w) - std::log1p(-w) + std::log(n - 1);
+}
+
+bool gives_all(const JudgeInput& input, double score, double right) {
+  const Case& value = input.value;
+  const std::vector<double> o =
+      as_doubles(input.calls[0].outcome->o, value.o_dtype);
+  const std::vector<double> given = weights_of_one_score(value, score);
+  const std::vector<double> known = weights_of_one_score(value, right);
+  const Truth* truth = input.calls[0].truth;
+  if (truth == nullptr || truth->bound->o.size() != o.size()) return false;
+  // A measured score carries the rounding of one weight: some 2^-20.
+  constexpr double kFitError = 0x1p-12, kFar = 4;
+  bool is_better = false;
+  for (size_t n = 0; n < o.size(); ++n) {
+    const int64_t row = static_cast<int64_t>(n) / value.shape.dv;
+    if (visible_keys(value, row % value.shape.Tq) == 0) continue;
+    const double w = given[n];
+    const double allowed = truth->bound->o[n] +
+                           unit_roundoff(value.o_dtype) * w +
+                           kFitError * std::fabs(score) * w * (1 - w);
+    if (!(std::fabs(o[n] - w) <= allowed)) return false;
+    is_better |= std::fabs(known[n] - w) > kFar * allowed;
+  }
+  return is_better;
+}
+
+bool has_two_numbers(const Case& value) {
+  const int64_t last = visible_keys(value, value.shape.Tq - 1);
+  for (int64_t i = 0; i < value.shape.Tq; ++i) {
+    const int64_t keys = visible_keys(value, i);
+    if (keys > 1 && keys != last) return true;
+  }
+  return false;
 }
 
 }  // namespace qkvet::properties

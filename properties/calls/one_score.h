@@ -30,6 +30,14 @@ std::vector<double> weights_of_one_score(const Case& value, double score);
 // t of the row that sees the most keys; nothing if no score gives its output.
 std::optional<double> score_seen(const JudgeInput& input);
 
+// Whether the score gives every element of o, within its bound and the rounding
+// of a score that was measured, and the right score does so for none of those
+// that tell the two apart.
+bool gives_all(const JudgeInput& input, double score, double right);
+// Whether rows see different numbers of keys: a score that is measured gives
+// any one number, and says something where it gives two.
+bool has_two_numbers(const Case& value);
+
 }  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_ONE_SCORE_H_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "core/base/half.h"
 #include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
@@ -61,11 +62,71 @@ std::vector<double> closed_formula(const JudgeInput& input) {
   return out;
 }
 
+// How often each key of a row counts.
+using Counts = std::vector<int64_t>;
+
+bool gives(const Case& value, const Counts& counts, const double* o) {
+  const Shape& s = value.shape;
+  const double near = 64 * unit_roundoff(value.o_dtype);
+  double keys = 0;
+  std::vector<double> sums(static_cast<size_t>(s.dv));
+  for (int64_t j = 0; j < s.Tk; ++j) {
+    const auto times = static_cast<double>(counts[static_cast<size_t>(j)]);
+    keys += times;
+    for (int64_t c = 0; times > 0 && c < s.dv; ++c)
+      sums[static_cast<size_t>(c)] += times * value_at(s, j, c);
+  }
+  for (size_t c = 0; c < sums.size(); ++c)
+    if (!(std::fabs(o[c] * keys - sums[c]) <= near * sums[c])) return false;
+  return keys > 0;
+}
+
+// The mistake in the number of keys that gives a row: one key that is lost or
+// counts twice, hidden keys that count, or the last ones that are lost.
+std::string row_looks(const Case& value, const Counts& right, const double* o) {
+  Counts all(right.size(), 1), other = right;
+  if (all != right && gives(value, all, o)) return "hidden keys count as well";
+  for (size_t j = right.size(); j-- > 0;) {
+    other[j] = 0;
+    if (right[j] > 0 && gives(value, other, o)) return "a key is lost";
+  }
+  for (size_t j = 0; j < right.size(); ++j) {
+    other = right;
+    other[j] = 2;
+    if (right[j] > 0 && gives(value, other, o)) return "a key counts twice";
+    other[j] = 1;
+    if (right[j] == 0 && gives(value, other, o)) return "a hidden key counts";
+    other[j] = 0;
+    if (right[j] > 0 && gives(value, other, o)) return "a key is lost";
+  }
+  return "";
+}
+
+// The same of all rows that are wrong; "" where no one mistake gives them all.
+std::string looks_like(const JudgeInput& input) {
+  const Shape& s = input.value.shape;
+  const std::vector<double> o =
+      as_doubles(input.calls[0].outcome->o, input.value.o_dtype);
+  std::string out;
+  for (int64_t row = 0; row < s.B * s.H * s.Tq; ++row) {
+    const int64_t b = row / s.Tq / s.H, h = row / s.Tq % s.H, i = row % s.Tq;
+    if (input.visibility->keys(b, h, i) == 0) continue;
+    Counts right;
+    for (int64_t j = 0; j < s.Tk; ++j)
+      right.push_back(input.visibility->sees(b, h, i, j));
+    const double* at = o.data() + row * s.dv;
+    if (gives(input.value, right, at)) continue;
+    const std::string here = row_looks(input.value, right, at);
+    if (here.empty() || (!out.empty() && here != out)) return "";
+    out = here;
+  }
+  return out;
+}
+
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   compare_with_known(input, input.calls[0], closed_formula(input), judgement);
-  if (judgement.finding)
-    judgement.finding->looks = "a key was lost, or counted more than once";
+  if (judgement.finding) judgement.finding->looks = looks_like(input);
   return judgement;
 }
 

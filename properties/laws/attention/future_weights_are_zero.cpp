@@ -98,11 +98,37 @@ void judge_weights(const JudgeInput& input, Judgement& judgement) {
   }
 }
 
+// Whether every row could be a mean of the values of its head, hidden ones with
+// them: it shares out a weight of 1 and gives none of it to channels that step
+// up later. A row that sees a key of a step has a share of it, whatever takes
+// part beside that. What is stored at another place breaks one of these.
+bool are_means(const JudgeInput& input) {
+  constexpr double kRounding = 1e-2;
+  const Shape& s = input.value.shape;
+  const std::vector<double> o =
+      as_doubles(input.calls[0].outcome->o, input.value.o_dtype);
+  for (int64_t row = 0; row < s.B * s.H * s.Tq; ++row) {
+    const int64_t visible = visible_keys(input.value, row % s.Tq);
+    const double* at = o.data() + row * s.dv;
+    if (visible == 0) continue;
+    for (int64_t c = 0; c < s.dv; ++c) {
+      if (!(at[c] >= 0 && at[c] <= 1 + kRounding)) return false;
+      const int64_t step = visible_keys(input.value, step_row(input.value, c));
+      if (visible > step && at[c] == 0) return false;
+      for (int64_t other = 0; other < s.dv; ++other)
+        if (visible_keys(input.value, step_row(input.value, other)) >= step &&
+            at[other] > at[c] + kRounding * at[c])
+          return false;
+    }
+  }
+  return true;
+}
+
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   judge_outputs(input, judgement);
   judge_weights(input, judgement);
-  if (judgement.finding)
+  if (judgement.finding && are_means(input))
     judgement.finding->looks =
         "a later key takes part: V is 1 there and 0 at every visible key";
   return judgement;

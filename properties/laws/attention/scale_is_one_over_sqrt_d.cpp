@@ -19,8 +19,10 @@ Plan plan(const Case& value, const KernelInfo&) {
   return plan_one_score(value, one_score);
 }
 
-// What a wrong scale is known to come from.
-std::string looks_like(const Case& value, double effective) {
+// What a wrong scale is known to come from; "" where none gives all numbers.
+std::string looks_like(const JudgeInput& input) {
+  const Case& value = input.value;
+  const double g = raw_score(value);
   struct Guess {
     double scale;
     const char* text;
@@ -37,14 +39,16 @@ std::string looks_like(const Case& value, double effective) {
       {1 / d, "1/d: the square root is missing"},
       {given / std::numbers::ln2, "the scale times log2(e)"},
       {given * std::numbers::ln2, "the scale times ln 2"}};
-  // The fitted value carries the rounding of one weight: some 2^-20.
-  constexpr double kFitError = 0x1p-12;
+  const auto fits = [&](double scale) {
+    return gives_all(input, scale * g, given * g);
+  };
   for (const Guess& guess : guesses)
-    if (std::fabs(effective / guess.scale - 1) < kFitError &&
-        guess.scale != given)
+    if (guess.scale != given && fits(guess.scale))
       return std::string("an effective scale of ") + guess.text;
+  const std::optional<double> score = score_seen(input);
+  if (!score || !has_two_numbers(value) || !fits(*score / g)) return "";
   return "an effective scale of " +
-         number_text(effective / given, Dtype::kF32) + " times the right one";
+         number_text(*score / g / given, Dtype::kF32) + " times the right one";
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -54,8 +58,8 @@ Judgement judge(const JudgeInput& input) {
       input, input.calls[0],
       weights_of_one_score(input.value, scale_of(input.value) * g), judgement);
   if (!judgement.finding) return judgement;
-  if (const std::optional<double> score = score_seen(input))
-    judgement.finding->looks = looks_like(input.value, *score / g);
+  if (std::string looks = looks_like(input); !looks.empty())
+    judgement.finding->looks = std::move(looks);
   return judgement;
 }
 

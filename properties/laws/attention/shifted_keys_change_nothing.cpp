@@ -4,6 +4,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/raw_score.h"
 #include "properties/conventions/constrain.h"
+#include "properties/judging/compare.h"
 
 namespace qkvet::properties {
 namespace of_shifted_keys_change_nothing {
@@ -51,6 +52,79 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan_pair(kernel, shift_keys, far_exponent(value, model));
 }
 
+// Of one call.
+struct Answer {
+  std::vector<double> o;
+  const std::vector<double>&right, &bound;
+
+  bool is_right(size_t n, Dtype dtype) const {
+    return std::fabs(o[n] - right[n]) <=
+           allowed_difference(o[n], right[n], bound[n], dtype);
+  }
+};
+
+// Keys of score 0 beside those that the row sees, which take their share of all
+// channels alike; nothing where no number of them gives it.
+std::optional<int64_t> padding_in(const Answer& answer, size_t first,
+                                  size_t width, double lse, Dtype dtype) {
+  constexpr double kFar = 30, kNear = 0x1p-6;
+  size_t largest = first;
+  bool is_right = true;
+  for (size_t n = first; n < first + width; ++n) {
+    is_right &= answer.is_right(n, dtype);
+    if (std::fabs(answer.right[n]) > std::fabs(answer.right[largest]))
+      largest = n;
+  }
+  if (is_right) return 0;
+  if (std::fabs(lse) > kFar) return std::nullopt;
+  const double share = answer.o[largest] / answer.right[largest];
+  const double padding = (1 / share - 1) * std::exp(lse);
+  const double whole = std::nearbyint(padding);
+  if (!(whole >= 1 && std::fabs(padding - whole) < kNear * whole))
+    return std::nullopt;
+  for (size_t n = first; n < first + width; ++n)
+    if (!(std::fabs(answer.o[n] - share * answer.right[n]) <=
+          2 * answer.bound[n] +
+              kNear * kNear * std::fabs(answer.right[largest])))
+      return std::nullopt;
+  return static_cast<int64_t>(whole);
+}
+
+// Why the shift does not cancel, where that explains all of both answers; "".
+std::string looks_like(const JudgeInput& input) {
+  const Case& value = input.value;
+  const Dtype dtype = value.o_dtype;
+  std::vector<Answer> answers;
+  for (size_t call = 0; call < 2; ++call) {
+    const Truth* truth = input.calls[call].truth;
+    if (truth == nullptr) return "";
+    answers.push_back({as_doubles(input.calls[call].outcome->o, dtype),
+                       truth->oracle.o, truth->bound->o});
+    if (answers[call].o.size() != answers[call].right.size()) return "";
+  }
+  const std::vector<double>& lse = input.calls[1].truth->oracle.lse;
+  const auto width = static_cast<size_t>(value.shape.dv);
+  int64_t padding = 0;
+  bool is_finite = true;
+  for (size_t row = 0; row < answers[0].o.size() / width; ++row) {
+    if (input.calls[0].truth->oracle.visible[row] == 0) continue;
+    for (size_t n = row * width; n < (row + 1) * width; ++n) {
+      if (!answers[0].is_right(n, dtype)) return "";
+      is_finite &= std::isfinite(answers[1].o[n]);
+    }
+    if (!is_finite || row >= lse.size()) continue;
+    const auto here =
+        padding_in(answers[1], row * width, width, lse[row], dtype);
+    if (!here) return "";
+    padding += *here;
+  }
+  if (!is_finite)
+    return "NaN or infinity where all scores are shifted alike: the maximum is "
+           "not subtracted, or scores overflow in a narrow type";
+  return padding > 0 ? "a key that does not exist takes part, with a score of 0"
+                     : "";
+}
+
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const Case& value = input.value;
@@ -67,10 +141,9 @@ Judgement judge(const JudgeInput& input) {
              shift_of(value, exponent, c);
     return scale_of(value) * dot;
   };
-  pair.looks =
-      "scores do not cancel: the maximum is not subtracted, or a key "
-      "that does not exist takes part";
   compare_within_bounds(input, pair, judgement);
+  if (judgement.finding && judgement.finding->looks.empty())
+    judgement.finding->looks = looks_like(input);
   return judgement;
 }
 

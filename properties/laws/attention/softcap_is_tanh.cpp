@@ -37,8 +37,9 @@ double score_of(const Case& value) {
 double cap_of(const Case& value) { return static_cast<double>(value.softcap); }
 double capped(double cap, double x) { return cap * std::tanh(x / cap); }
 
-// What a wrong score is known to come from.
-std::string looks_like(const Case& value, double effective) {
+// What a wrong score is known to come from; "" where none gives all numbers.
+std::string looks_like(const JudgeInput& input) {
+  const Case& value = input.value;
   const double cap = cap_of(value), x = score_of(value);
   const double right = capped(cap, x);
   struct Guess {
@@ -57,12 +58,12 @@ std::string looks_like(const Case& value, double effective) {
        "the cap applied before the scale"},
       {std::log(std::tanh(std::exp(x) / cap) / std::tanh(1 / cap)),
        "the cap applied after exp"}};
-  const double error = 256 * unit_roundoff(value.o_dtype);
   for (const Guess& guess : guesses)
-    if (std::fabs(effective - guess.score) < error &&
-        std::fabs(guess.score - right) > 2 * error)
-      return guess.text;
-  return "a score of " + number_text(effective, Dtype::kF32) + " instead of " +
+    if (gives_all(input, guess.score, right)) return guess.text;
+  const std::optional<double> score = score_seen(input);
+  if (!score || !has_two_numbers(value) || !gives_all(input, *score, right))
+    return "";
+  return "a score of " + number_text(*score, Dtype::kF32) + " instead of " +
          number_text(right, Dtype::kF32);
 }
 
@@ -73,8 +74,8 @@ Judgement judge(const JudgeInput& input) {
   compare_with_known(input, input.calls[0], weights_of_one_score(value, right),
                      judgement);
   if (!judgement.finding) return judgement;
-  if (const std::optional<double> score = score_seen(input))
-    judgement.finding->looks = looks_like(value, *score);
+  if (std::string looks = looks_like(input); !looks.empty())
+    judgement.finding->looks = std::move(looks);
   return judgement;
 }
 

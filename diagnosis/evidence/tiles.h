@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases at which a kernel that works in tiles, or knows an extent, takes
+// another path: at once, twice and three times a number of keys or queries.
+// What is true of one tile may be false from the second one on.
+#ifndef QKVET_DIAGNOSIS_EVIDENCE_TILES_H_
+#define QKVET_DIAGNOSIS_EVIDENCE_TILES_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "properties/run/runner.h"
+
+namespace qkvet::diagnosis {
+
+// Whole numbers of a text that could be tiles: "the first 16 keys" has 16.
+std::vector<int64_t> numbers_in(std::string_view text);
+
+// Those of the kernel's hints, and of the extents at which a case fails.
+std::vector<int64_t> tiles_near(const std::vector<Hint>& hints,
+                                const Case& value);
+
+// The case with three times, twice and once so many keys, then queries, and
+// with one more of them. None of a story, and of lengths and pages, whose
+// extents are their own.
+std::vector<Case> at_tiles(const Law& law, const Case& value,
+                           const std::vector<int64_t>& tiles);
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_EVIDENCE_TILES_H_

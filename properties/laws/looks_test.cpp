@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a failure is said to look like gives all numbers that are printed, or
+// is not said: each sentence beside kernels of which it is true and of which it
+// is false.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+
+#include "properties/judging/law.h"
+#include "properties/testing/fake_check.h"
+
+namespace qkvet::properties::looks_test {
+namespace {
+
+using Answer = FakeExecutor::Answer;
+using Question = FakeExecutor::Question;
+
+std::string looks_of(const char* law, const char* text, Answer answer,
+                     Question question = {}) {
+  FakeExecutor executor(std::move(question), std::move(answer));
+  const Judgement judgement = check(law, text, executor);
+  EXPECT_EQ(judgement.verdict, Verdict::kFailed) << law << " " << text;
+  return judgement.finding ? judgement.finding->looks : "no finding";
+}
+
+constexpr const char* kScale = "scale_is_one_over_sqrt_d";
+
+// Row 0 is loaded as zeros: 0.5 for 0.935. The last row, from which a scale was
+// measured, is right but for its rounding.
+TEST(Looks, ARowOfZerosIsNoScale) {
+  EXPECT_EQ(
+      looks_of(kScale, "f32,B1,H1,Tq3,Tk2,d8,q=zero,k=zero,v=zero",
+               [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+                 for (int64_t c = 0; c < call.shape.dv; ++c)
+                   out.o[static_cast<size_t>(c)] = 0.5;
+               }),
+      "");
+}
+
+// A row that sees one key fewer has some effective scale; so has any number.
+TEST(Looks, ALostKeyIsNoScale) {
+  const auto lost = [](KernelCall&, Problem& p) { --p.shape.Tk; };
+  EXPECT_EQ(
+      looks_of(kScale, "f32,B1,H1,Tq1,Tk17,d1,q=zero,k=zero,v=zero", {}, lost),
+      "");
+}
+
+TEST(Looks, NoCausalRuleIsNoScale) {
+  EXPECT_EQ(
+      looks_of(kScale, "f32,B1,H1,Tq3,Tk3,d4,causal=tl,q=zero,k=zero,v=zero",
+               {}, [](KernelCall&, Problem& p) { p.causal = Causal::kNone; }),
+      "");
+}
+
+// Rows with two and with three keys agree on it.
+TEST(Looks, AScaleOfAllRowsIsSaid) {
+  EXPECT_EQ(
+      looks_of(kScale, "f32,B1,H1,Tq3,Tk3,d4,causal=tl,q=zero,k=zero,v=zero",
+               {}, [](KernelCall&, Problem& p) { p.scale *= 1.01; })
+          .substr(0, 27),
+      "an effective scale of 1.01 ");
+  EXPECT_EQ(looks_of(kScale, "f32,B1,H3,Tq1,Tk3,d16,q=zero,k=zero,v=zero", {},
+                     [](KernelCall&, Problem& p) { p.scale = 1; }),
+            "an effective scale of 1: no scale at all");
+}
+
+constexpr const char* kFuture = "future_weights_are_zero";
+constexpr const char* kLater =
+    "a later key takes part: V is 1 there and 0 at every visible key";
+constexpr const char* kFutureCase =
+    "f32,B1,H1,Tq4,Tk4,d16,causal=br,q=zero,k=zero,v=zero";
+
+TEST(Looks, ALaterKeyTakesPart) {
+  EXPECT_EQ(looks_of(kFuture, kFutureCase, {},
+                     [](KernelCall&, Problem& p) { p.causal = Causal::kNone; }),
+            kLater);
+}
+
+// Two quarters of a tile are stored in each other's place: a row that sees keys
+// of a step has nothing of them.
+TEST(Looks, AnotherPlaceIsNoLaterKey) {
+  EXPECT_EQ(
+      looks_of(
+          kFuture, kFutureCase,
+          [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+            const int64_t half = call.shape.dv / 2;
+            for (int64_t i = 0; i < 2; ++i)
+              for (int64_t c = 0; c < half; ++c)
+                std::swap(
+                    out.o[static_cast<size_t>(i * call.shape.dv + half + c)],
+                    out.o[static_cast<size_t>((i + 2) * call.shape.dv + c)]);
+          }),
+      "");
+}
+
+constexpr const char* kShifted = "shifted_keys_change_nothing";
+
+// Of a missing ALiBi both answers are wrong, and differ by their rounding.
+TEST(Looks, TwoWrongAnswersTellNothingOfTheMaximum) {
+  int call = 0;
+  EXPECT_EQ(
+      looks_of(kShifted, "f32,B1,H2,Tq1,Tk2,d2,k=lattice,v=onehot",
+               [&call](const KernelCall&, OracleOutput& out, CallOutcome&) {
+                 const double factor = call++ % 2 == 0 ? 0.5 : 0.5001;
+                 for (double& o : out.o) o *= factor;
+               }),
+      "");
+}
+
+TEST(Looks, OverflowIsTheMaximum) {
+  EXPECT_NE(looks_of(kShifted, "f32,B1,H1,Tq2,Tk3,d2,k=lattice,v=normal,seed=2",
+                     [](const KernelCall&, OracleOutput& out, CallOutcome&) {
+                       if (std::fabs(out.lse[0]) < 88) return;
+                       for (double& o : out.o) o = std::nan("");
+                     })
+                .find("the maximum is not subtracted"),
+            std::string::npos);
+}
+
+constexpr const char* kOnce = "every_key_counts_once";
+constexpr const char* kOnceCase =
+    "f32,B1,H1,Tq2,Tk5,d4,mask=but1,q=zero,k=zero,v=count";
+
+TEST(Looks, KeysThatCountWronglyAreTold) {
+  EXPECT_EQ(looks_of(kOnce, kOnceCase, {},
+                     [](KernelCall&, Problem& p) { p.mask = nullptr; }),
+            "hidden keys count as well");
+  EXPECT_EQ(looks_of(kOnce, "f32,B1,H1,Tq2,Tk5,d4,q=zero,k=zero,v=count", {},
+                     [](KernelCall&, Problem& p) { --p.shape.Tk; }),
+            "a key is lost");
+  EXPECT_EQ(looks_of(kOnce, "f32,B1,H1,Tq2,Tk5,d4,q=zero,k=zero,v=count",
+                     [](const KernelCall&, OracleOutput& out, CallOutcome&) {
+                       for (double& o : out.o) o *= 0.77;
+                     }),
+            "");
+}
+
+}  // namespace
+}  // namespace qkvet::properties::looks_test
