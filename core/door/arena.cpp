@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,7 +75,26 @@ int64_t first_overwritten(const Canary& canary, const TensorSpec& spec,
 
 }  // namespace
 
-WindowTable::WindowTable(int fd, Side side) : fd_(fd), side_(side) {}
+WindowTable::WindowTable(int fd, Side side)
+    : fd_(fd), inputs_fd_(-1), side_(side) {
+  if (side == Side::kKernel)
+    inputs_fd_ = open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
+                      O_RDONLY | O_CLOEXEC);
+}
+
+WindowTable::~WindowTable() {
+  if (inputs_fd_ >= 0) close(inputs_fd_);
+}
+
+int WindowTable::descriptor_of(TensorName tensor) const {
+  // The kernel may have closed it, or opened it as another file.
+  struct stat ours {
+  }, file{};
+  const bool reads = inputs_fd_ >= 0 && !is_output(tensor) &&
+                     fstat(inputs_fd_, &ours) == 0 && fstat(fd_, &file) == 0 &&
+                     ours.st_ino == file.st_ino && ours.st_dev == file.st_dev;
+  return reads ? inputs_fd_ : fd_;
+}
 
 int WindowTable::index(int slot, TensorName tensor) {
   return slot * kTensorCount + static_cast<int>(tensor);
@@ -92,7 +112,8 @@ std::byte* WindowTable::window(int slot, TensorName tensor, int size_class) {
   GuardedMapping& mapping = mapped_.at(at, size_class);
   if (mapping.data() == nullptr)
     mapping = GuardedMapping::of_file(
-        fd_, file_offset(at, size_class), window_bytes(size_class),
+        descriptor_of(tensor), file_offset(at, size_class),
+        window_bytes(size_class),
         /*writable=*/side_ == Side::kHost || is_output(tensor));
   return mapping.data();
 }
@@ -112,7 +133,7 @@ std::byte* WindowTable::far_window(int slot, const CallPlan& plan,
   const auto name = static_cast<TensorName>(tensor);
   const int64_t around = plan.kernel_guard(tensor);
   far_.push_back(GuardedMapping::of_parts(
-      fd_, file_offset(index(slot, name), place.size_class),
+      descriptor_of(name), file_offset(index(slot, name), place.size_class),
       spec.strides[static_cast<size_t>(place.far_axis)] *
           dtype_bytes(spec.dtype),
       plan.parts_of(tensor), plan.part_offset(tensor, 1), around,

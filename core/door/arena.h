@@ -55,6 +55,9 @@ class WindowTable {
  public:
   enum class Side { kHost, kKernel };
   WindowTable(int fd, Side side);
+  ~WindowTable();
+  WindowTable(const WindowTable&) = delete;
+  WindowTable& operator=(const WindowTable&) = delete;
 
   // Null if the window cannot be mapped.
   std::byte* window(int slot, TensorName tensor, int size_class);
@@ -76,7 +79,11 @@ class WindowTable {
   std::byte* far_window(int slot, const CallPlan& plan, size_t tensor,
                         std::string* why);
 
-  int fd_;
+  // That of a window: inputs of a kernel have one that only reads, so that no
+  // mprotect() makes them writable.
+  int descriptor_of(TensorName tensor) const;
+
+  int fd_, inputs_fd_;
   Side side_;
   ByWindow<GuardedMapping> mapped_;
   std::vector<GuardedMapping> far_;

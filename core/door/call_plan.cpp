@@ -549,10 +549,6 @@ bool CallPlan::has_far() const {
                      [](const Place& place) { return place.far_stride > 0; });
 }
 
-CallStatus without_memory(bool has_far) {
-  return has_far ? CallStatus::kUnsupported : CallStatus::kOutOfMemory;
-}
-
 int64_t CallPlan::parts_of(size_t tensor) const {
   const auto axis = static_cast<size_t>(places[tensor].far_axis);
   return is_far(tensor) ? tensors[tensor].shape[axis] : 1;

@@ -136,10 +136,6 @@ inline bool is_cache(TensorName tensor) {
 bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
                std::string* why);
 
-// What becomes of a call without the memory for it. Nobody owes it addresses
-// for what lies far apart: then nothing is said of the kernel.
-CallStatus without_memory(bool has_far);
-
 // What the tensor holds before the call, packed; null: nothing that is given.
 const std::byte* content_of(const KernelCall& call, TensorName tensor);
 

@@ -162,6 +162,7 @@ const char* phase_text(uint32_t phase) {
 }  // namespace
 
 std::string death_text(const CrashRecord& crash, int wait_status) {
+  if (crash.forked != 0) return "it forked, and both processes returned";
   const int signal = crash.signal;
   const char* name = signal_name(signal);
   if (name == nullptr) {

@@ -52,6 +52,7 @@ inline constexpr int kUsageExit = 2;
 inline constexpr int kProtocolExit = 118;
 inline constexpr int kSignalExit = 119;
 inline constexpr int kDeviceExit = 120;  // the reply says that it is lost
+inline constexpr int kForkedExit = 121;  // the crash record says so
 
 // How the worker ended up with its library.
 enum class LoadState : uint32_t { kLoading, kLoaded, kRefused, kMismatch };
@@ -73,6 +74,8 @@ struct CrashRecord {
   int32_t stack_overflow;
   uint64_t address;
   HeapFault heap;  // memory that the kernel allocated
+  // A process that the kernel forked came back out of it.
+  std::atomic<int32_t> forked;
 };
 
 struct Slot {

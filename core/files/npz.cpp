@@ -20,6 +20,9 @@ constexpr uLong kEncrypted = 1;  // a bit of the flags
 constexpr uLong kStored = 0, kDeflated = 8;
 // Deflate makes no more out of a byte: 258 bytes of two bits.
 constexpr uint64_t kMostRatio = 1032;
+// A file that unpacks into more than so many times its size is none of tensors.
+// Masks alone shrink further, and are small.
+constexpr uint64_t kMostGrowth = 64, kSmallBytes = uint64_t{64} << 20;
 // A claim is believed as far as it is borne out: so much at a time.
 constexpr size_t kFirstStep = size_t{1} << 20;
 
@@ -75,8 +78,9 @@ Archive open_archive(Memory& memory) {
 
 // What is known before anything is unpacked.
 struct Budget {
-  uint64_t packed = 0;                // bytes that no member has claimed
-  uint64_t unpacked = kMostNpzBytes;  // bytes that may still come
+  uint64_t packed = 0;       // bytes that no member has claimed
+  uint64_t most = 0;         // bytes of all arrays
+  uint64_t unpacked = most;  // bytes that may still come
 };
 
 // "" or why the member that the archive stands at is not unpacked.
@@ -89,8 +93,9 @@ std::string check_claims(const unz_file_info64& info, Budget& budget) {
   const uint64_t packed = info.compressed_size;
   const uint64_t unpacked = info.uncompressed_size;
   if (unpacked > budget.unpacked)
-    return "makes the arrays larger than " + std::to_string(kMostNpzBytes) +
-           " bytes";
+    return "makes the arrays larger than " + std::to_string(budget.most) +
+           " bytes" +
+           (budget.most < kMostNpzBytes ? ", 64 times the file" : "");
   if (packed > budget.packed)
     return "claims " + std::to_string(packed) +
            " bytes of the file, but only " + std::to_string(budget.packed) +
@@ -174,7 +179,10 @@ std::string read_npz(std::span<const std::byte> file, NpzArrays& arrays) {
   if (!whole || !archive || unzGetGlobalInfo64(archive.get(), &info) != UNZ_OK)
     return "is not a whole .npz file: there is no directory at its end";
   if (info.number_entry == 0) return "";
-  Budget budget = {.packed = file.size()};
+  Budget budget = {
+      .packed = file.size(),
+      .most = std::min<uint64_t>(
+          kMostNpzBytes, std::max(kSmallBytes, kMostGrowth * file.size()))};
   int moved = unzGoToFirstFile(archive.get());
   for (; moved == UNZ_OK; moved = unzGoToNextFile(archive.get()))
     if (std::string wrong = read_member(archive.get(), budget, arrays);

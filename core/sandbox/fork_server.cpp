@@ -11,6 +11,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "core/sandbox/orphans.h"
+
 namespace qkvet {
 namespace {
 
@@ -27,9 +29,10 @@ ForkServer::~ForkServer() { stop(); }
 void ForkServer::stop() {
   socket_.reset();
   if (pid_ <= 0) return;
-  kill(pid_, SIGKILL);
+  kill(-pid_, SIGKILL);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+  forget_child(pid_);
   pid_ = -1;
 }
 

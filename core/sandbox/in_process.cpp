@@ -75,7 +75,6 @@ bool InProcess::admit(int number, int slot, const KernelCall& call,
   const KernelInfo& info = kernels_[static_cast<size_t>(number)];
   outcome->status = CallStatus::kUnsupported;
   if (!capability_allows(info, call, &outcome->text)) return false;
-  outcome->status = without_memory(call.layout == Layout::kFar);
   if (!plan_call(call, info, plan, &outcome->text) ||
       !arena_->prepare(slot, *plan, call, &outcome->text))
     return false;

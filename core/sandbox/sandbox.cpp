@@ -158,6 +158,7 @@ class Sandbox : public Executor {
 std::string Sandbox::limit_text(WaitEnd end, const WaitLimits& limits) const {
   if (end == WaitEnd::kHang)
     return "no end after " + seconds_text(limits.cpu_seconds) + " of CPU time";
+  if (end == WaitEnd::kStopped) return "stopped by a signal (SIGSTOP)";
   if (end == WaitEnd::kStalled)
     return "no progress for " + seconds_text(limits.stall_seconds);
   return "more than " + bytes_text(options_.resident_limit) +
@@ -234,7 +235,6 @@ bool Sandbox::admit(const KernelCall& call, int slot, CallPlan* plan,
   outcome->status = CallStatus::kUnsupported;
   bool good = capability_allows(info(), call, &outcome->text);
   if (good) {
-    outcome->status = without_memory(call.layout == Layout::kFar);
     good = plan_call(call, info(), plan, &outcome->text) &&
            arena_->prepare(slot, *plan, call, &outcome->text);
   }

@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +20,7 @@
 
 #include "core/door/door.h"
 #include "core/door/worker_protocol.h"
+#include "core/sandbox/orphans.h"
 #include "core/sandbox/wire.h"
 #include "core/sandbox/worker_signals.h"
 
@@ -38,7 +41,7 @@ void limit_resources() {
   constexpr rlim_t kStack = rlim_t{8} << 20;
   rlimit stack{};
   getrlimit(RLIMIT_STACK, &stack);
-  if (stack.rlim_cur == RLIM_INFINITY) {
+  if (stack.rlim_cur == RLIM_INFINITY || stack.rlim_cur < kStack) {
     stack.rlim_cur = std::min(kStack, stack.rlim_max);
     setrlimit(RLIMIT_STACK, &stack);
   }
@@ -49,13 +52,11 @@ void limit_resources() {
 }
 
 // The kernel's signal when the last writer of the pipe closes it. Not
-// PR_SET_PDEATHSIG: that fires when the thread that started us ends.
+// PR_SET_PDEATHSIG: that fires when the thread that started us ends. What a
+// kernel forked ends with it.
 void die_with_program() {
-  fcntl(kLifelineFd, F_SETOWN, getpid());
-  fcntl(kLifelineFd, F_SETSIG, SIGKILL);
-  fcntl(kLifelineFd, F_SETFL, O_ASYNC | O_NONBLOCK);
-  char byte = 0;  // it may have ended before the lines above
-  if (read(kLifelineFd, &byte, 1) == 0) _exit(0);
+  const bool leads = getpgrp() == getpid();
+  end_with_writer(kLifelineFd, leads ? -getpid() : getpid());
 }
 
 void write_info(const std::string& text) {
@@ -81,12 +82,23 @@ void set_state(Control* control, LoadState state) {
   control->load_state.store(static_cast<uint32_t>(state));
 }
 
+// Without room for a call's tensors the kernel is not to blame, unless it took
+// the room itself: where addresses are limited, or those of parts that lie far
+// apart, nothing is said of it.
+CallStatus without_memory(const CallPlan& plan) {
+  rlimit addresses{};
+  getrlimit(RLIMIT_AS, &addresses);
+  return plan.has_far() || addresses.rlim_cur != RLIM_INFINITY
+             ? CallStatus::kUnsupported
+             : CallStatus::kOutOfMemory;
+}
+
 bool find_tensors(WindowTable& windows, int number, Slot& slot,
                   TensorAddresses* addresses) {
   std::string why;
   if (!windows.locate(number, slot.plan, addresses, &why)) {
     slot.reply.without_memory = 1;
-    slot.reply.answer(without_memory(slot.plan.has_far()), why);
+    slot.reply.answer(without_memory(slot.plan), why);
     return false;
   }
   for (int t = 0; t < kTensorCount; ++t)
@@ -113,6 +125,35 @@ void fill_fresh_memory([[maybe_unused]] uint8_t byte) {
   std::array<uint8_t, kFilledStack> room;
   std::memset(room.data(), byte, room.size());
   asm volatile("" : : "r"(room.data()) : "memory");  // it is not left out
+}
+
+// Whether there are child processes, which only a kernel starts here.
+bool has_children() {
+  siginfo_t info{};
+  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+// After the kernel has returned. A process that it forked and that also returns
+// goes no further, and the worker ends for it: otherwise both would serve. That
+// process may still be on its way: the first time that there are children they
+// are waited for.
+void end_if_forked(Control* control) {
+  static const pid_t worker = getpid();
+  static bool waited = false;
+  std::atomic<int32_t>& forked = control->crash.forked;
+  if (getpid() != worker) {
+    forked = 1;
+    _exit(kForkedExit);
+  }
+  constexpr int kMostMilliseconds = 100;
+  if (!waited && has_children()) {
+    waited = true;
+    for (int n = 0; n < kMostMilliseconds && forked == 0; ++n)
+      poll(nullptr, 0, 1);
+  }
+  if (forked == 0) return;
+  std::fflush(nullptr);
+  _exit(kForkedExit);
 }
 
 struct Worker {
@@ -155,6 +196,7 @@ void run_slot(const Worker& worker, int number) {
   worker.control->current.store(number, std::memory_order_release);
   call_with_fresh_memory(worker, slot.plan, [&] {
     worker.door.call(worker.control->kernel, slot.plan, addresses, &slot.reply);
+    end_if_forked(worker.control);
   });
   // The next call gets a fresh process, and with it a fresh device.
   if (slot.reply.device_lost == 0) return;
@@ -213,6 +255,14 @@ void serve(Door& door, Control* control, const KernelHeap* heap) {
 
 }  // namespace
 
+void end_with_writer(int pipe, pid_t whom) {
+  fcntl(pipe, F_SETOWN, whom);
+  fcntl(pipe, F_SETSIG, SIGKILL);
+  fcntl(pipe, F_SETFL, O_ASYNC | O_NONBLOCK);
+  char byte = 0;  // it may have ended before the lines above
+  if (read(pipe, &byte, 1) == 0) _exit(0);
+}
+
 bool has_worker_descriptors() {
   for (int fd = kControlFd; fd < kFirstFreeFd; ++fd)
     if (fcntl(fd, F_GETFD) < 0) return false;
@@ -222,6 +272,7 @@ bool has_worker_descriptors() {
 void begin_worker() {
   // Descriptors of the program that were not meant for us.
   syscall(SYS_close_range, kFirstFreeFd, ~0U, 0);
+  adopt_orphans();
   limit_resources();
   die_with_program();
 }
@@ -238,8 +289,10 @@ int serve_library(const LibrarySpec& library, const KernelHeap* heap) {
   // Into a pipe stdio would keep a crashed kernel's last lines to itself.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   install_last_words(&control->crash, heap);
+  end_if_forked(control);
   std::string error;
   std::unique_ptr<Door> door = Door::open(library, &error);
+  end_if_forked(control);
   write_info(door ? pack_kernels(door->kernels()) : error);
   set_state(control, door ? LoadState::kLoaded : LoadState::kRefused);
   signal_done();

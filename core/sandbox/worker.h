@@ -5,6 +5,8 @@
 #ifndef QKVET_CORE_SANDBOX_WORKER_H_
 #define QKVET_CORE_SANDBOX_WORKER_H_
 
+#include <sys/types.h>
+
 #include "core/door/executor.h"
 #include "core/sandbox/guarded_heap.h"
 
@@ -13,6 +15,10 @@ namespace qkvet {
 // Whether a program started this process as a worker: the descriptors of the
 // protocol are there.
 bool has_worker_descriptors();
+
+// Ends a process, or a group by its negative number, when the last writer of
+// the pipe closes it, which the end of the writing process does.
+void end_with_writer(int pipe, pid_t whom);
 
 // What a worker does before it loads anything: foreign descriptors are closed,
 // resources limited, and it ends when the program does.

@@ -15,8 +15,11 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
+#include "core/base/read_file.h"
 #include "core/door/guarded.h"
+#include "core/sandbox/orphans.h"
 #include "core/sandbox/worker_spawn.h"
 
 namespace qkvet {
@@ -48,6 +51,8 @@ struct WorkerProcess::Watch {
   uint64_t step = 0;  // slot and phase
   double step_cpu = 0;
   double progress_cpu = 0;
+  double last_cpu = -1;  // at the last look
+  int stopped = 0;       // looks in a row
   Clock::time_point progress_time = Clock::now();
   Clock::time_point last_look = Clock::now();
 };
@@ -108,6 +113,7 @@ bool WorkerProcess::start(int tensors_fd, std::string* error) {
   control_->crash.signal = 0;
   control_->crash.stack_overflow = 0;
   control_->crash.heap = {};
+  control_->crash.forked = 0;
   wait_status_ = 0;
   tail_.clear();
   const WorkerDescriptors descriptors = {
@@ -147,6 +153,16 @@ double WorkerProcess::cpu_seconds() const {
          1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+// By SIGSTOP, which it may have sent to itself. The state follows the name,
+// which is in parentheses and may hold some.
+bool WorkerProcess::stopped() const {
+  std::string text;
+  read_system_file("/proc/" + std::to_string(pid_) + "/stat", &text);
+  const size_t end = text.rfind(')');
+  return end != std::string::npos && end + 2 < text.size() &&
+         text[end + 2] == 'T';
+}
+
 // Resident pages that are not shared: the tensors of the calls do not count.
 int64_t WorkerProcess::private_memory() const {
   const std::string path = "/proc/" + std::to_string(pid_) + "/statm";
@@ -181,7 +197,13 @@ bool WorkerProcess::over_limit(Watch* watch, const WaitLimits& limits,
     watch->progress_cpu = cpu;
     watch->progress_time = watch->last_look;
   }
-  if (cpu - watch->step_cpu > limits.cpu_seconds)
+  // Once may be a stop for a moment, by somebody else.
+  constexpr int kStoppedLooks = 3;
+  const bool idle = std::exchange(watch->last_cpu, cpu) == cpu;
+  watch->stopped = idle && stopped() ? watch->stopped + 1 : 0;
+  if (watch->stopped >= kStoppedLooks)
+    *end = WaitEnd::kStopped;
+  else if (cpu - watch->step_cpu > limits.cpu_seconds)
     *end = WaitEnd::kHang;
   else if (seconds_since(watch->progress_time) > limits.stall_seconds)
     *end = WaitEnd::kStalled;
@@ -226,9 +248,12 @@ WaitEnd WorkerProcess::wait(const std::function<WaitLimits()>& limits) {
 // The descriptors of the process go with it.
 void WorkerProcess::reap() {
   ended_cpu_ += cpu_seconds();  // known until it is waited for
+  // Until then its id, which is that of its group, is not given anew.
+  kill(-pid_, SIGKILL);
   wait_status_ = forked_ ? forks_.reap(pid_) : 0;
   while (!forked_ && waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
   }
+  forked_ ? end_orphans(pid_) : forget_child(pid_);
   if (output_.valid()) tail_.drain(output_.get());
   pid_ = -1;
   for (Descriptor* ours : {&go_, &done_, &lifeline_, &output_, &pidfd_})
@@ -236,10 +261,8 @@ void WorkerProcess::reap() {
 }
 
 void WorkerProcess::kill_now() {
-  // It leads a group of its own, which holds the compilers it may have started.
-  kill(-pid_, SIGKILL);
   kill(pid_, SIGKILL);
-  reap();
+  reap();  // which ends its group: the compilers that it may have started
 }
 
 void WorkerProcess::stop() {

@@ -21,6 +21,7 @@ enum class WaitEnd : uint8_t {
   kDied,     // by its own doing
   kHang,     // ended by us: too much CPU time
   kStalled,  // ended by us: no CPU progress
+  kStopped,  // ended by us: SIGSTOP, which is no progress either
   kTooLarge  // ended by us: too much memory
 };
 
@@ -66,6 +67,7 @@ class WorkerProcess {
   bool over_limit(Watch* watch, const WaitLimits& limits, WaitEnd* end);
   double cpu_seconds() const;
   int64_t private_memory() const;
+  bool stopped() const;
   void reap();
   void kill_now();
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/door/worker_protocol.h"
+#include "core/sandbox/orphans.h"
 
 extern char** environ;
 
@@ -62,8 +63,18 @@ int spawned(std::vector<std::string> words, Actions& actions, pid_t* pid) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  return posix_spawnp(pid, words[0].c_str(), actions.get(), attributes.get(),
-                      arguments.data(), environ);
+  std::string mark = kWorkerVariable;
+  std::vector<char*> variables = {mark.data()};
+  for (char** one = environ; *one != nullptr; ++one) variables.push_back(*one);
+  variables.push_back(nullptr);
+  int failed = 0;
+  *pid = start_child([&] {
+    pid_t started = -1;
+    failed = posix_spawnp(&started, words[0].c_str(), actions.get(),
+                          attributes.get(), arguments.data(), variables.data());
+    return failed == 0 ? started : -1;
+  });
+  return failed;
 }
 
 // The program that a worker is, by a mark that says in which way.

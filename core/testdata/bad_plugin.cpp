@@ -4,6 +4,8 @@
 // finished call. QKVET_BAD_* builds variants of the library that cannot be
 // opened, or that speak an older header.
 #include <malloc.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -163,6 +165,18 @@ int allocate_in_all_ways() {
   return broken;
 }
 
+// A process in a session of its own, as those that serve start.
+void start_daemon() {
+  const pid_t child = fork();
+  if (child != 0) {
+    waitpid(child, nullptr, 0);
+    return;
+  }
+  setsid();
+  if (fork() != 0) _exit(0);
+  sleep_forever();
+}
+
 qkvet_status refuse_in_call(const qkvet_forward_args*, const qkvet_exec*,
                             qkvet_text* why) {
   say(why, "more than 4 queries");
@@ -188,6 +202,29 @@ const Row kRows[] = {
      deed([](auto* a) { touch(floats(a->k)[elements(a->k)]); })},
     {"bad/read_before_q", deed([](auto* a) { touch(floats(a->q)[-1]); })},
     {"bad/write_v", deed([](auto* a) { floats(a->v)[2] = 1; })},
+    // Without the lock: where that is refused, the write still happens.
+    {"bad/unlock_v", deed([](auto* a) {
+       const auto address = reinterpret_cast<uintptr_t>(a->v.data);
+       const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+       mprotect(reinterpret_cast<void*>(address / page * page), page,
+                PROT_READ | PROT_WRITE);
+       floats(a->v)[2] = 1;
+     })},
+    {"bad/fork", deed([](auto*) { fork(); })},
+    {"bad/fork_and_wait", deed([](auto*) {
+       const pid_t child = fork();
+       if (child == 0) _exit(0);
+       waitpid(child, nullptr, 0);
+     })},
+    {"bad/child", deed([](auto*) {
+       if (fork() == 0) sleep_forever();
+     })},
+    {"bad/daemon", deed([](auto*) { start_daemon(); })},
+    {"bad/daemon_and_exit", deed([](auto*) {
+       start_daemon();
+       _exit(3);
+     })},
+    {"bad/stop", deed([](auto*) { std::raise(SIGSTOP); })},
     {"bad/write_past_o",
      deed([](auto* a) { floats(a->o)[elements(a->o)] = 3; })},
     {"bad/write_before_o", deed([](auto* a) { floats(a->o)[-1] = 3; })},

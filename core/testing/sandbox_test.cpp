@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every misbehaviour gets its outcome, and the next call works.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
+#include "core/base/read_file.h"
 #include "core/door/executor.h"
 #include "core/sandbox/worker_process.h"
 #include "core/testing/bad_plugin_calls.h"
@@ -76,6 +79,72 @@ TEST(Sandbox, GuardPagesNameTensorAndDistance) {
     expect_fault(outcome.fault, TensorName::kV, true, false, 8);
     EXPECT_EQ(outcome.text, "write into v, offset 8");
   }
+}
+
+// The lock of an input cannot be taken off: its file is open for reading alone.
+TEST(Sandbox, InputsStayReadOnlyWhateverAKernelDoes) {
+  const auto executor = sandbox();
+  for (const Placement placement : kPlacements) {
+    const CallOutcome outcome = survive(*executor, "unlock_v", placement);
+    EXPECT_EQ(outcome.status, CallStatus::kFault);
+    EXPECT_EQ(outcome.text, "write into v, offset 8");
+  }
+}
+
+// Processes of workers that are children of this process or of none, ended or
+// not. What is set here is in the environment of all that it starts.
+int64_t left_behind() {
+  const std::string mark = "QKVET_TEST_OF=" + std::to_string(getpid());
+  setenv("QKVET_TEST_OF", std::to_string(getpid()).c_str(), 1);
+  int64_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    std::string stat, environment;
+    if (name.find_first_not_of("0123456789") != name.npos ||
+        !read_system_file(entry.path() / "stat", &stat) ||
+        stat.find("(qkvet-worker)") == stat.npos)
+      continue;
+    read_system_file(entry.path() / "environ", &environment);
+    const size_t end = stat.rfind(')');
+    const bool is_here =
+        stat.find(" " + std::to_string(getpid()) + " ", end) == end + 3;
+    const bool is_lost = stat.compare(end + 3, 3, " 1 ") == 0 &&
+                         environment.find(mark) != environment.npos;
+    count += is_here || is_lost;
+  }
+  return count;
+}
+
+TEST(Sandbox, AKernelThatForksAndReturnsTwiceIsFound) {
+  const auto executor = sandbox();
+  for (int n = 0; n < 4; ++n) {
+    const CallOutcome outcome = survive(*executor, "fork");
+    EXPECT_EQ(outcome.status, CallStatus::kCrash) << n;
+    EXPECT_EQ(outcome.text, "it forked, and both processes returned") << n;
+  }
+  // Control: a process of its own is a kernel's business.
+  expect_copy(survive(*executor, "fork_and_wait"));
+}
+
+TEST(Sandbox, NoProcessOutlivesTheWorkerThatItCameOf) {
+  const int64_t before = left_behind();
+  for (const char* kernel : {"child", "daemon", "daemon_and_exit", "fork"}) {
+    {
+      const auto executor = sandbox();
+      for (int n = 0; n < 3; ++n) survive(*executor, kernel);
+      survive(*executor, "daemon");
+    }
+    EXPECT_EQ(left_behind(), before) << kernel;
+  }
+}
+
+TEST(Sandbox, AKernelThatStopsIsSeenAtOnce) {
+  const auto executor = sandbox();
+  const auto start = std::chrono::steady_clock::now();
+  const CallOutcome outcome = survive(*executor, "stop");
+  EXPECT_EQ(outcome.status, CallStatus::kHang);
+  EXPECT_EQ(outcome.text, "stopped by a signal (SIGSTOP)");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
 }
 
 // What "bad/tells" says of a call.
@@ -509,7 +578,7 @@ TEST(Sandbox, TooLargeForMemoryIsAnOutcome) {
   BadInputs inputs;
   inputs.call.shape = {1, 1, 1, int64_t{1} << 40, 7, 3, 3};
   const auto outcomes = executor->run(0, {&inputs.call, size_t{1}});
-  EXPECT_EQ(outcomes[0].status, CallStatus::kOutOfMemory);
+  EXPECT_EQ(outcomes[0].status, CallStatus::kUnsupported);
   EXPECT_EQ(outcomes[0].text, "q is too large for any memory");
   expect_copy(run_one(*executor, "copy"));
 }

@@ -5,10 +5,12 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
+
+#include "core/base/read_file.h"
 
 namespace qkvet::tools {
 namespace {
@@ -20,6 +22,9 @@ constexpr int64_t kLeast = 25, kMost = 65536;
 constexpr size_t kMostConstants = 12;
 // Calls are drawn at so many times a hint, too.
 constexpr int64_t kMostTimes = 3;
+// Words and marks at the first column that begin no statement of their own.
+constexpr auto kContinued = std::to_array<std::string_view>(
+    {"else", "elif", "except", "finally", ")", "]", "}"});
 // Of a source that is no longer one file of a kernel, the first of it.
 constexpr size_t kMostBytes = size_t{1} << 22;
 
@@ -210,6 +215,48 @@ class Constants {
   std::vector<Constant> found_;
 };
 
+// One at the outermost level of a Python file, with its decorators.
+struct Statement {
+  size_t first = 0, end = 0;  // tokens
+  size_t at = 0, end_at = 0;  // bytes
+  int first_line = 0, last_line = 0;
+  std::set<std::string, std::less<>> names;  // that it defines
+};
+
+// What a statement defines: its functions and classes, also behind a condition,
+// or the name that it gives a value.
+void add_names(const Tokens& tokens, Statement& one) {
+  for (size_t i = one.first; i + 1 < one.end; ++i) {
+    const bool defines = tokens.text(i) == "def" || tokens.text(i) == "class";
+    const std::string_view next = tokens.text(i + 1);
+    if (defines)
+      one.names.emplace(next);
+    else if (tokens[i].column == 1 && tokens.is_word(i) &&
+             (next == "=" || next == ":"))
+      one.names.emplace(tokens.text(i));
+  }
+}
+
+std::vector<Statement> statements_of(const Tokens& tokens) {
+  std::vector<Statement> all;
+  bool decorated = false;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const bool begins = tokens[i].column == 1 && tokens[i].inside == kNoToken &&
+                        !is_one_of(tokens.text(i), kContinued);
+    if (begins && !decorated) {
+      all.push_back({.first = i, .at = tokens[i].at});
+      all.back().first_line = tokens[i].line;
+    }
+    if (begins) decorated = tokens.text(i) == "@";
+    if (all.empty()) continue;
+    all.back().end = i + 1;
+    all.back().end_at = tokens[i].at + tokens[i].size;
+    all.back().last_line = tokens[i].line;
+  }
+  for (Statement& one : all) add_names(tokens, one);
+  return all;
+}
+
 }  // namespace
 
 std::vector<Hint> source_hints(const std::string& text, Language language) {
@@ -235,14 +282,38 @@ std::vector<Hint> source_hints(const std::string& text, Language language) {
   return hints;
 }
 
+std::string python_part(const std::string& text, int line) {
+  const Tokens tokens(text, Language::kPython);
+  const std::vector<Statement> all = statements_of(tokens);
+  std::vector<size_t> wanted;
+  for (size_t n = 0; n < all.size(); ++n)
+    if (all[n].first_line <= line && line <= all[n].last_line)
+      wanted.push_back(n);
+  if (wanted.empty()) return text;
+  std::set<size_t> kept(wanted.begin(), wanted.end());
+  while (!wanted.empty()) {
+    const Statement now = all[wanted.back()];
+    wanted.pop_back();
+    for (size_t i = now.first; i < now.end; ++i)
+      for (size_t n = 0; n < all.size() && tokens.is_word(i); ++n)
+        if (all[n].names.contains(tokens.text(i)) && kept.insert(n).second)
+          wanted.push_back(n);
+  }
+  // Blank, so that lines keep their numbers.
+  std::string part = text;
+  for (size_t n = 0; n < all.size(); ++n)
+    for (size_t at = all[n].at; !kept.contains(n) && at < all[n].end_at; ++at)
+      if (part[at] != '\n') part[at] = ' ';
+  return part;
+}
+
 std::vector<Hint> source_hints_of_file(const std::string& path,
-                                       Language language) {
-  std::ifstream file(path, std::ios::binary);
+                                       Language language, int line) {
   std::string text;
-  text.resize(kMostBytes);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  return source_hints(text, language);
+  if (!read_file(path, &text).empty()) return {};
+  text.resize(std::min(text.size(), kMostBytes));
+  const bool is_part = language == Language::kPython && line > 0;
+  return source_hints(is_part ? python_part(text, line) : text, language);
 }
 
 }  // namespace qkvet::tools

@@ -64,6 +64,30 @@ TEST(SourceHints, ReadRustAndPython) {
             (Found{"1777 line 4", "96 line 3", "450 line 5"}));
 }
 
+TEST(SourceHints, OfPythonAreThoseOfTheFunctionAndOfWhatItUses) {
+  const std::string source =
+      "import numpy as np\n"
+      "BLOCK = 640\n"
+      "UNUSED = 750\n"
+      "def part(x):\n"
+      "    return x[: BLOCK + 111]\n"
+      "@decorated(n=1300)\n"
+      "def attention(q, k, v):\n"
+      "    return part(k) if len(k) > 1777 else (\n"
+      "q[450])\n"
+      "def other(x):\n"
+      "    return x % 910\n"
+      "if __name__ == '__main__':\n"
+      "    check(attention, cases=200, text=r[:4000])\n";
+  Found all = found(python_part(source, 7), Language::kPython);
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, (Found{"111 line 5", "1300 line 6", "1777 line 8",
+                        "450 line 9", "640 line 2"}));
+  EXPECT_EQ(python_part(source, 6), python_part(source, 8));
+  EXPECT_EQ(python_part(source, 99), source);
+  EXPECT_EQ(found(source, Language::kPython).size(), 9u);
+}
+
 TEST(SourceHints, AreFewAndNoSmallMultiplesOfOneAnother) {
   std::string source;
   for (int n = 1; n <= 100; ++n)
