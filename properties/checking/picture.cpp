@@ -126,6 +126,18 @@ std::vector<std::string> calls_shown(const JudgeInput& input, int64_t numbers,
   return lines;
 }
 
+// What the kernel is to answer: in rows that see no key what it declares.
+std::vector<double> expected_o(const JudgeInput& input,
+                               const OracleOutput& oracle) {
+  std::vector<double> o = oracle.o;
+  const auto width = static_cast<size_t>(input.value.shape.dv);
+  if (input.kernel.dialect.empty_row != QKVET_EMPTY_ROW_ZERO) return o;
+  for (size_t row = 0; row < oracle.visible.size(); ++row)
+    if (oracle.visible[row] == 0)
+      std::fill_n(o.begin() + static_cast<ptrdiff_t>(row * width), width, 0.0);
+  return o;
+}
+
 }  // namespace
 
 // Calls of q, k and v.
@@ -148,9 +160,10 @@ std::vector<std::string> attention_picture(const JudgeInput& input,
             as_doubles(call.outcome->o, input.value.o_dtype);
         if (!o.empty())
           add_rows({"o", &o, s.H, s.Tq, s.dv}, "   <- actual", lines);
-        if (call.truth != nullptr)
-          add_rows({"o", &call.truth->oracle.o, s.H, s.Tq, s.dv},
-                   "   <- expected", lines);
+        if (call.truth == nullptr) return;
+        const std::vector<double> expected =
+            expected_o(input, call.truth->oracle);
+        add_rows({"o", &expected, s.H, s.Tq, s.dv}, "   <- expected", lines);
       });
 }
 

@@ -46,8 +46,12 @@ constexpr int64_t kChunk = 16;
 constexpr int64_t kTwinEvery = 16;
 // What is added to a plan: so much of its cases, and of what they cost.
 constexpr int64_t kShareOfWide = 32, kShareOfPairs = 8, kShareOfTriples = 32;
-// A kernel that has hung this often is not run any further.
+// A kernel that has hung this often is not run any further, nor one that has
+// died this often before it gave its first answer, or hung once.
 constexpr int kMostHangs = 2;
+constexpr int kMostDeaths = 3;
+// Until then, or so many cases, they are asked one by one.
+constexpr int64_t kMostAskedAlone = 64;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -75,6 +79,8 @@ class Runner : public SubjectRun {
         stopped_(total_.size()),
         has_failed_(kernels.size() * options.laws.size()),
         hangs_(kernels.size()),
+        deaths_(kernels.size()),
+        answers_(kernels.size()),
         declaration_(declarations_of(kernels)) {
     for (size_t k = 0; k < kernels.size(); ++k)
       if (declaration_[k] == own_.size())
@@ -107,6 +113,16 @@ class Runner : public SubjectRun {
     if (const PairCase* added = added_.at(number)) return *added->law;
     return *asked_[static_cast<size_t>(number - 1) % asked_.size()];
   }
+
+  bool has_ended(size_t kernel) const {
+    const bool is_enough = options_.fail_fast || !answers_[kernel];
+    return hangs_[kernel] >= (is_enough ? 1 : kMostHangs) ||
+           (!answers_[kernel] &&
+            deaths_[kernel] >= (options_.fail_fast ? 1 : kMostDeaths));
+  }
+  // "" or why cases of the kernel were not asked.
+  std::string why_ended(size_t kernel) const;
+  bool asks_alone(int64_t number) const;
 
   std::string open_lanes();
   int64_t run_cases(int64_t first, int64_t last);
@@ -178,7 +194,9 @@ class Runner : public SubjectRun {
   std::vector<std::vector<Failure>> strays_;    // of cells of other laws
   std::vector<char> stopped_;  // cells that have failed in an earlier round
   std::vector<std::atomic<bool>> has_failed_;  // cells, as soon as they have
-  std::vector<std::atomic<int>> hangs_;        // per kernel
+  // Per kernel: calls that hung, that died, and that gave an answer.
+  std::vector<std::atomic<int>> hangs_, deaths_;
+  std::vector<std::atomic<bool>> answers_;
   int64_t cases_done_ = 0, rounds_ = 0;
   bool interrupted_ = false;
   int64_t planned_done_ = 0;         // without what replaces refused cases
@@ -288,7 +306,7 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
     slices[i] = {calls.size(), more.size()};
     calls.insert(calls.end(), more.begin(), more.end());
   }
-  if (calls.empty() || hangs_[kernel] >= kMostHangs) return;
+  if (calls.empty() || has_ended(kernel)) return;
   const Clock::time_point start = Clock::now();
   std::vector<CallOutcome> outcomes;
   {
@@ -312,6 +330,7 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
     if (value.subject() == Subject::kCache && count > 0 && answered)
       lane.uses[kernel].count_story(value);
     for (size_t call = from; call < from + count; ++call) {
+      if (outcomes[call].status == CallStatus::kDone) answers_[kernel] = true;
       lane.uses[kernel].count(calls[call], outcomes[call]);
       if (computes && outcomes[call].status == CallStatus::kDone)
         pairs.count(value, calls[call]);
@@ -327,6 +346,7 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
         under_test.judged, std::span(outcomes).subspan(from, count));
     if (judgement.verdict == Verdict::kSkipped) continue;  // behind a hang
     if (judgement.kind == FailureKind::kHang) ++hangs_[kernel];
+    if (judgement.kind == FailureKind::kCrash) ++deaths_[kernel];
     record(lane, kernel, works[i].first, *works[i].second, judgement,
            seconds_since(judging) + per_call * static_cast<double>(count));
   }
@@ -375,9 +395,30 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
     progress_ += last - first + 1;
 }
 
+// A kernel that dies in every call costs a process for each of them: whether it
+// is one is known before threads take many cases at once.
+bool Runner::asks_alone(int64_t number) const {
+  bool is_open = false;
+  for (size_t k = 0; k < kernels_.size(); ++k)
+    is_open |= !answers_[k] && !has_ended(k);
+  return is_open && number <= kMostAskedAlone && !is_stopped();
+}
+
+std::string Runner::why_ended(size_t kernel) const {
+  if (!has_ended(kernel)) return "";
+  const int hangs = hangs_[kernel], deaths = deaths_[kernel];
+  return hangs > 0 ? "not asked: the kernel hung in " + std::to_string(hangs) +
+                         (hangs == 1 ? " case" : " cases")
+                   : "not asked: the kernel died in all of its first " +
+                         std::to_string(deaths) + " cases";
+}
+
 // How many of them were begun before the run was stopped.
 int64_t Runner::run_cases(int64_t first, int64_t last) {
-  std::atomic<int64_t> next{first};
+  int64_t alone = first;
+  for (; alone <= last && asks_alone(alone); ++alone)
+    run_chunk(lanes_[0], alone, alone);
+  std::atomic<int64_t> next{alone};
   // As many cases of a shard.
   const int64_t chunk = kChunk * options_.shards;
   const auto work = [&](Lane& lane, bool reports) {
@@ -539,10 +580,13 @@ RunResult Runner::result() {
       Cell& cell = kernel.cells.back();
       cell.law = options_.laws[l];
       if (cell.failure) continue;
+      const std::string ended = why_ended(k);
+      if (!ended.empty() && cell.checked == 0 && cell.unsupported == 0)
+        cell.reason = ended;
       if (!asks(k, l)) {
         cell.verdict = Verdict::kUnsupported;
         cell.reason = own(k).needs[l];
-      } else if (never_fitted(k, l)) {
+      } else if (ended.empty() && never_fitted(k, l)) {
         cell.verdict = Verdict::kGaveUp;
         cell.reason =
             std::to_string(cell.unsupported) +

@@ -74,6 +74,51 @@ TEST(Runner, AnUnsteadyFailureIsReportedAndNotShrunk) {
   EXPECT_EQ(cell.verdict, Verdict::kFailed);
 }
 
+// Each of its calls costs a process, and all of them say the same.
+TEST(Runner, AKernelThatDiesInEveryCallIsAskedNoFurther) {
+  for (const bool fail_fast : {false, true}) {
+    RunOptions options = options_for(
+        {"agrees_with_oracle", "weights_sum_to_one", "rows_stay_in_hull",
+         "same_call_same_bits", "every_key_counts_once"},
+        3000);
+    options.fail_fast = fail_fast;
+    options.jobs = 2;
+    const RunResult result =
+        run_fake(options, {},
+                 [](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
+                   outcome.status = CallStatus::kCrash;
+                   outcome.text = "SIGSEGV at address 0x10";
+                 });
+    const int died = fail_fast ? 1 : 3;
+    int failed = 0, checked = 0;
+    for (const Cell& cell : result.kernels[0].cells) {
+      checked += static_cast<int>(cell.checked);
+      failed += cell.failure.has_value();
+      if (cell.failure) continue;
+      EXPECT_EQ(cell.verdict, Verdict::kGaveUp);
+      EXPECT_EQ(cell.reason, "not asked: the kernel died in all of its first " +
+                                 std::to_string(died) + " cases");
+    }
+    EXPECT_EQ(failed, died);
+    EXPECT_EQ(checked, died);
+  }
+}
+
+// One that has answered is asked on, whatever it does later.
+TEST(Runner, AKernelThatDiesNowAndThenIsAskedToTheEnd) {
+  const RunResult result = run_fake(
+      options_for({"agrees_with_oracle", "weights_sum_to_one"}, 300), {},
+      [](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+        if (call.causal == Causal::kNone) return;
+        outcome.status = CallStatus::kCrash;
+        outcome.text = "SIGSEGV at address 0x10";
+      });
+  for (const Cell& cell : result.kernels[0].cells) {
+    EXPECT_TRUE(cell.failure);
+    EXPECT_GT(cell.checked, 20);
+  }
+}
+
 TEST(Runner, NothingSupportedIsNotPassed) {
   const RunResult result =
       run_fake(options_for({"agrees_with_oracle"}, 64), {},

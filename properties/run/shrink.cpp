@@ -22,6 +22,15 @@ bool fails_alike(const Judgement& a, const Judgement& b) {
          a.kind == b.kind;
 }
 
+// Whether the two numbers of a report are other ones as they are printed.
+bool shows_difference(const Judgement& judgement) {
+  const auto number = [](const std::string& text) {
+    return text.substr(0, text.find(' '));
+  };
+  const auto& finding = judgement.finding;
+  return !finding || number(finding->expected) != number(finding->actual);
+}
+
 }  // namespace
 
 Judgement check_case(const Law& law, const Case& value,
@@ -86,6 +95,7 @@ Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
     Judgement verdict =
         check_case(law, next, kernel, index, executor, false, time);
     if (!fails_alike(judgement, verdict) ||
+        shows_difference(best.judgement) > shows_difference(verdict) ||
         (same_outcome && traits_of(next, verdict).outcome != outcome))
       continue;
     best.value = next;
