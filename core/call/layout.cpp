@@ -15,6 +15,8 @@ using Strides = Extents;
 constexpr int64_t kRowGap = 3;
 constexpr int64_t kHeadGap = 5;
 constexpr int64_t kMemberGap = 7;
+// Elements after every state of a merge.
+constexpr int64_t kStateGap = 11;
 // From one channel to the next in Layout::kApart, as in a slice [..., ::2].
 constexpr int64_t kChannelStep = 2;
 
@@ -30,28 +32,52 @@ int64_t far_stride(int64_t parts) {
   return (kFarElements / (parts - 1) / kFarStep + 1) * kFarStep;
 }
 
+// In which order the dimensions of a tensor are in memory, outermost first, and
+// how far apart. The one generator of strides.
+struct Order {
+  std::array<size_t, kMostRank> of{};
+  int64_t step = 1;  // from one index of the innermost to the next
+  // Unused elements after each run of a dimension, innermost first.
+  std::array<int64_t, kMostRank> gaps{};
+};
+
+Order row_major(int ndim) {
+  Order order;
+  for (size_t i = 0; i < static_cast<size_t>(ndim); ++i) order.of[i] = i;
+  return order;
+}
+
+Strides strides_in(const Order& order, int ndim, const Strides& shape) {
+  Strides strides{};
+  int64_t next = order.step;
+  for (auto n = static_cast<size_t>(ndim); n-- > 0;) {
+    strides[order.of[n]] = next;
+    next *= std::max<int64_t>(shape[order.of[n]], 1);
+    next += order.gaps[static_cast<size_t>(ndim) - 1 - n];
+  }
+  return strides;
+}
+
+// The order of a layout that a kernel of any strides alone gets.
+Order order_of(Layout layout, int ndim) {
+  Order order = row_major(ndim);
+  if (layout == Layout::kApart) order.step = kChannelStep;
+  if (layout == Layout::kGaps)
+    order.gaps = {kRowGap, kHeadGap, kMemberGap, kStateGap};
+  if (layout == Layout::kTurned && ndim > 1)
+    std::swap(order.of[static_cast<size_t>(ndim) - 2],
+              order.of[static_cast<size_t>(ndim) - 1]);
+  return order;
+}
+
 // The strides of [B,heads,T,width]; `buffer_row` elements from one row of
 // Layout::kPacked to the next.
 Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
   const auto [B, heads, T, width, none] = shape;
-  switch (layout) {
-    case Layout::kBthd:
-      return {T * heads * width, width, heads * width, 1};
-    case Layout::kPacked:
-      return {T * buffer_row, width, buffer_row, 1};
-    case Layout::kGaps: {
-      const int64_t row = width + kRowGap;
-      const int64_t head = T * row + kHeadGap;
-      return {heads * head + kMemberGap, head, row, 1};
-    }
-    case Layout::kApart:
-      return {kChannelStep * heads * T * width, kChannelStep * T * width,
-              kChannelStep * width, kChannelStep};
-    case Layout::kBhtd:
-    case Layout::kFar:
-      break;
-  }
-  return {heads * T * width, T * width, width, 1};
+  if (layout == Layout::kPacked) return {T * buffer_row, width, buffer_row, 1};
+  Order order = order_of(layout, 4);
+  if (layout == Layout::kBthd) std::swap(order.of[1], order.of[2]);
+  return strides_in(order, 4, shape);
 }
 
 // The strides of k [pages,Hkv,page,d/x,x] and v [pages,Hkv,page,dv] where the
@@ -83,17 +109,16 @@ bool is_like_o(TensorName tensor) {
 
 // Whether the call's layout is one of the tensor's.
 bool is_laid_out(Layout layout, TensorName tensor) {
-  // Gradients lie as what they are gradients of; the last two have no heads in
-  // the middle.
+  // Gradients are laid out as what they are gradients of; the last two have no
+  // heads in the middle.
   if (tensor <= TensorName::kV || is_like_o(tensor) ||
       tensor == TensorName::kKNew || tensor == TensorName::kVNew ||
       (tensor >= TensorName::kKCache && tensor <= TensorName::kDV))
     return true;
-  // The rows of a mask and a bias may lie in a wider buffer as well, and its
-  // planes far apart; no other layout is one of theirs.
-  return (layout == Layout::kGaps || layout == Layout::kFar) &&
-         (tensor == TensorName::kMask || tensor == TensorName::kBias ||
-          tensor == TensorName::kDBias);
+  // All other inputs, and the gradient of a bias, as a kernel of any strides
+  // may find them.
+  return layout >= Layout::kGaps &&
+         (tensor < TensorName::kO || tensor == TensorName::kDBias);
 }
 
 // The strides of the tensor with its broadcast dimensions at extent 1.
@@ -106,9 +131,6 @@ Strides own_strides(const KernelCall& call, TensorName tensor,
   const Shape& s = call.shape;
   return strides_of(layout, own_shape, (s.H + 2 * s.Hkv) * s.d);
 }
-
-// Elements behind every state of Layout::kGaps.
-constexpr int64_t kStateGap = 11;
 
 // Those of a merge that have no layout.
 bool is_list(TensorName tensor) {
@@ -123,24 +145,19 @@ Strides merge_strides(Layout layout, TensorName tensor,
   const auto last = static_cast<size_t>(spec.ndim - 1);
   const bool is_lse =
       tensor == TensorName::kStatesLse || tensor == TensorName::kLse;
-  std::array<size_t, kMostRank> order = {0, 1, 2, 3, 4};
+  Order order = order_of(layout, spec.ndim);
   if (layout == Layout::kBthd && is_lse)
-    std::swap(order[last - 1], order[last]);
+    std::swap(order.of[last - 1], order.of[last]);
   if (layout == Layout::kGaps && spec.ndim == (is_lse ? 3 : 4))
-    std::swap(order[0], order[1]);
-  constexpr std::array<int64_t, 4> kGaps = {kRowGap, kHeadGap, kMemberGap,
-                                            kStateGap};
-  Strides strides{};
-  int64_t next = layout == Layout::kApart ? kChannelStep : 1;
-  for (size_t n = last + 1; n-- > 0;) {
-    strides[order[n]] = next;
-    next *= std::max<int64_t>(spec.shape[order[n]], 1);
-    if (layout == Layout::kGaps) next += kGaps[last - n];
-  }
-  return strides;
+    std::swap(order.of[0], order.of[1]);
+  return strides_in(order, spec.ndim, spec.shape);
 }
 
 }  // namespace
+
+bool fit_one_block(const Shape& s, Dtype q, Dtype kv) {
+  return s.Tq == s.Tk && s.dv == s.d && q == kv;
+}
 
 uint8_t broadcast_dimensions(const KernelCall& call, TensorName tensor) {
   switch (tensor) {
@@ -180,6 +197,10 @@ void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec) {
     for (size_t i = 0; i < 4; ++i)
       if ((broadcast >> i & 1) != 0) own[i] = 1;
     spec.strides = own_strides(call, tensor, own);
+  } else if (takes_options(call.operation) &&
+             is_laid_out(call.layout, tensor) && call.layout != Layout::kFar) {
+    spec.strides =
+        strides_in(order_of(call.layout, spec.ndim), spec.ndim, spec.shape);
   }
   if (call.operation == Operation::kMerge)
     spec.strides = merge_strides(call.layout, tensor, spec);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the elements of a forward call's tensors lie: the layout of q, k, v and
-// o, with gaps that of a mask and a bias, too, and stride 0 where k and v are
+// Where the elements of a call's tensors are: the layout of q, k, v and o, from
+// Layout::kGaps on that of all other inputs, and stride 0 where k and v are
 // shared or a mask or bias is broadcast.
 #ifndef QKVET_CORE_CALL_LAYOUT_H_
 #define QKVET_CORE_CALL_LAYOUT_H_
@@ -11,6 +11,10 @@
 #include "core/call/tensor.h"
 
 namespace qkvet {
+
+// Whether one buffer can hold q, k and v of the call: as many rows and channels
+// of one type in each.
+bool fit_one_block(const Shape& shape, Dtype q, Dtype kv);
 
 // Lays out a row-major `spec`. Extents of 1 get strides that no honest kernel
 // can follow, but for those that are broadcast.

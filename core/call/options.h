@@ -67,17 +67,18 @@ struct Mask {
   friend bool operator==(const Mask&, const Mask&) = default;
 };
 
-// How q, k, v and o lie in memory; with gaps, and far apart, a mask and a bias,
-// too.
+// Where the elements of q, k, v and o are in memory. Those from kGaps on, which
+// a kernel of any strides alone gets, are layouts of the other inputs, too.
 enum class Layout : uint8_t {
   kBhtd,    // contiguous [B,H,T,d]
   kBthd,    // contiguous [B,T,H,d], seen as [B,H,T,d]
   kPacked,  // the strides of one [B,T,H + 2 Hkv,d]; o as in kBthd
   kGaps,    // unused elements behind every row, head and member
   kApart,   // unused elements between the channels; else as in kBhtd
-  kFar      // as in kBhtd, but the last member begins behind 2^32 elements
+  kFar,     // as in kBhtd, but the last member begins behind 2^32 elements
+  kTurned   // contiguous [B,H,d,T], seen as [B,H,T,d]
 };
-inline constexpr int kLayoutCount = 6;
+inline constexpr int kLayoutCount = 7;
 
 // Rotary position embedding of q and k (Su et al., "RoFormer: Enhanced
 // Transformer with Rotary Position Embedding", 2021, 3.2): the pairs of

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "core/call/layout.h"
 #include "core/capability/option_table.h"
 #include "core/case/exclusions.h"
 #include "core/case/paging.h"
@@ -83,6 +84,9 @@ std::string option_contradiction(const KernelCall& call) {
   if (std::string why = list_contradiction(call); !why.empty()) return why;
   if (std::string why = field_contradiction(call); !why.empty()) return why;
   if (std::string why = exclusion_contradiction(call); !why.empty()) return why;
+  if (call.layout == Layout::kPacked &&
+      !fit_one_block(call.shape, call.q_dtype, call.kv_dtype))
+    return "q, k and v in one block have as many rows and channels of one type";
   if (call.values_in_keys &&
       (call.shape.dv > call.shape.d || call.operation != Operation::kForward))
     return "values lie in keys of forward() that are as wide";
@@ -414,6 +418,7 @@ std::string foreign_memory(const qkvet_capabilities& capabilities,
       {call.layout == Layout::kGaps, 0, "any strides (gaps between rows)"},
       {call.layout == Layout::kApart, 0, "any strides (channels apart)"},
       {call.layout == Layout::kFar, 0, "any strides (members far apart)"},
+      {call.layout == Layout::kTurned, 0, "any strides (tokens innermost)"},
       {call.share != 0, 0, "any strides (shared k and v)"},
   };
   const uint64_t declared =

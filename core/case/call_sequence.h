@@ -22,9 +22,11 @@ enum class CallStepKind : uint8_t {
   kNone,       // n: without options, here
   kWith,       // w: with other options, those that the kernel has, here
   kMore,       // m: more queries and keys
-  kFew         // f: few of both
+  kFew,        // f: few of both
+  kStrides,    // s: the case in another layout
+  kNumbers     // v: the case with other values of its options, here
 };
-inline constexpr std::string_view kCallStepLetters = "aoexnwmf";
+inline constexpr std::string_view kCallStepLetters = "aoexnwmfsv";
 
 struct CallStep {
   CallStepKind kind = CallStepKind::kAsIs;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "core/call/layout.h"
 #include "core/case/case_text.h"
 #include "core/case/exclusions.h"
 #include "core/case/key_lists.h"
@@ -43,7 +44,7 @@ constexpr std::array<MaskRow, kMaskKindCount + 1> kMasks = {{
 
 // In the order of Layout.
 constexpr std::array<std::string_view, kLayoutCount> kLayouts = {
-    "bhtd", "bthd", "packed", "gaps", "apart", "far"};
+    "bhtd", "bthd", "packed", "gaps", "apart", "far", "turned"};
 
 constexpr std::string_view kOwnLetters = "bhqk";
 constexpr std::string_view kDropoutAllowed =
@@ -197,7 +198,7 @@ std::string read_layout(std::string_view text, std::string_view token,
   if (found == kLayouts.end())
     return quoted(token) +
            ": allowed layout=bthd, layout=packed, layout=gaps, layout=apart, "
-           "layout=far";
+           "layout=far, layout=turned";
   *layout = static_cast<Layout>(found - kLayouts.begin());
   return "";
 }
@@ -215,10 +216,10 @@ std::string up_to(int64_t least, int64_t most) {
 }
 
 std::string window_reason(const Window& window) {
-  const auto bad = [](int64_t side) { return side < -1 || side > kMaxExtent; };
+  const auto bad = [](int64_t side) { return side < -1 || side > kMaxCount; };
   if (!bad(window.left) && !bad(window.right)) return "";
   return numbers_text("window", {window.left, window.right}) +
-         ": both sides are " + up_to(-1, kMaxExtent);
+         ": both sides are " + up_to(-1, kMaxCount);
 }
 
 std::string mask_reason(const Mask& mask) {
@@ -303,7 +304,7 @@ std::string layout_reason(const Case& c) {
   if (static_cast<int>(c.layout) >= kLayoutCount) return "no such layout";
   if (c.share > (kShareB | kShareH)) return "share= takes b, h or bh";
   if (c.layout != Layout::kPacked) return "";
-  return s.Tq != s.Tk || s.dv != s.d || c.q_dtype != c.kv_dtype
+  return !fit_one_block(s, c.q_dtype, c.kv_dtype)
              ? "layout=packed: q, k and v have one buffer [B,T,H+2Hkv,d], so "
                "Tq = Tk, dv = d and one storage type are needed"
              : "";
@@ -437,16 +438,16 @@ constexpr auto kOptions = std::to_array<CaseOption>({
        c.chunk = chunk.value_or(0);
        return c.chunk > 0 ? ""
                           : quoted(token) + ": a chunk has 1 .. " +
-                                std::to_string(kMaxExtent) + " positions";
+                                std::to_string(kMaxCount) + " positions";
      },
      [](const Case& c) {
        return c.chunk != 0 ? "chunk=" + std::to_string(c.chunk) : "";
      },
      [](const Case& c) {
-       return c.chunk >= 0 && c.chunk <= kMaxExtent
+       return c.chunk >= 0 && c.chunk <= kMaxCount
                   ? ""
                   : "chunk=" + std::to_string(c.chunk) + ": allowed " +
-                        up_to(1, kMaxExtent);
+                        up_to(1, kMaxCount);
      }},
     {"tree", QKVET_OPTION_TREE_MASK, false,
      [](const Case& c) { return c.fields.tree; }, copy_tree, read_tree,

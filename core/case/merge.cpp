@@ -2,7 +2,9 @@
 #include "core/case/merge.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <numbers>
 
 #include "core/base/half.h"
@@ -76,8 +78,6 @@ std::string merge_reason(const Case& c) {
   if (c.v.kind == RecipeKind::kFile ||
       (c.score_bias && c.score_bias->kind == RecipeKind::kFile))
     return "a merge has no data out of a file";
-  if (c.score_bias && is_of_bias_alone(c.score_bias->kind))
-    return of_bias_alone(*c.score_bias);
   constrain_to_merge(nearest);
   if (nearest.q_dtype != c.q_dtype || nearest.o_dtype != c.o_dtype)
     return "the lse of a merge are f32, f64 where states and o are (q=f32," +
@@ -119,7 +119,14 @@ void fill_merge_in_base2(const Case& c, Inputs& inputs) {
   std::vector<double>& bias = inputs.bias;
   const std::vector<std::byte> natural = inputs.bias_bytes;
   for (size_t n = 0; n < bias.size(); ++n) {
-    const double in_base2 = round_to(c.q_dtype, bias[n] * std::numbers::log2e);
+    const double most =
+        c.q_dtype == Dtype::kF64
+            ? std::numeric_limits<double>::max()
+            : static_cast<double>(std::numeric_limits<float>::max());
+    // The largest of one base is beyond the other; an empty state stays one.
+    double scaled = bias[n] * std::numbers::log2e;
+    if (std::isfinite(bias[n])) scaled = std::clamp(scaled, -most, most);
+    const double in_base2 = round_to(c.q_dtype, scaled);
     bias[n] = in_base2 * std::numbers::ln2;
     const auto stored = static_cast<float>(in_base2);
     if (c.q_dtype == Dtype::kF64)

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/base/half.h"
+#include "core/call/layout.h"
 #include "core/case/key_lists.h"
 #include "core/case/layer_storage.h"
 #include "core/case/mask_fields.h"
@@ -382,7 +383,9 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
     fill_backward_options(inputs, call);
   call.mask_own = c.mask.own;
   call.bias_own = c.score_bias_own;
-  call.layout = c.layout;
+  // Laws make calls of other extents out of a case.
+  const bool fits = fit_one_block(c.shape, c.q_dtype, c.kv_dtype);
+  call.layout = c.layout == Layout::kPacked && !fits ? Layout::kBthd : c.layout;
   call.share = c.share;
   call.values_in_keys = c.values_in_keys;
   call.members = c.cu_q.empty() ? 0 : static_cast<int64_t>(c.cu_q.size()) - 1;

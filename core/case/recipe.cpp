@@ -222,8 +222,8 @@ double masking_number(const Recipe& recipe) {
 
 std::string of_bias_alone(const Recipe& recipe) {
   return "recipe \"" + recipe_text(recipe) +
-         "\" is one of the bias of a forward call of attention and of nothing "
-         "else";
+         "\" is one of the bias of a forward call, or of the lse of a merge, "
+         "and of nothing else";
 }
 
 std::optional<Recipe> parse_recipe(std::string_view text, std::string* error) {

@@ -35,13 +35,14 @@ enum class RecipeKind : uint8_t {
   kScaledN,      // normal / 2^N
   kFile,         // no recipe: out of a file (file_data.h); where a law asks for
                  // further data, normal
-  kMaskingN,     // of a score bias alone: 0 or -10^N, one row in four all of it
+  kMaskingN,     // of a score bias or the lse of a merge alone: 0 or -10^N, one
+                 // row in four all of it
   kRaisedN       // the same with 10^N
 };
 inline constexpr int kRecipeCount = 17;  // of those that make any tensor
 
-// Recipes of a score bias and of no other tensor. Numbers beyond the storage
-// type of the bias are its largest finite ones.
+// Recipes of a score bias, which the lse of a merge is, and of no other tensor.
+// Numbers beyond the storage type of the bias are its largest finite ones.
 constexpr bool is_of_bias_alone(RecipeKind kind) {
   return kind == RecipeKind::kMaskingN || kind == RecipeKind::kRaisedN;
 }

@@ -314,8 +314,8 @@ std::vector<int64_t> Arena::rows_to_write(int slot, const CallPlan& plan,
       return numbers;
     const auto read = [&](auto stored) {
       stored.resize(static_cast<size_t>(spec.elements()));
-      std::memcpy(stored.data(), spot.memory + spot.begin,
-                  stored.size() * sizeof stored[0]);
+      gather(spec, spot.memory + spot.begin,
+             reinterpret_cast<std::byte*>(stored.data()));
       numbers.assign(stored.begin(), stored.end());
     };
     if (narrow)

@@ -408,10 +408,19 @@ void add_mistake(const KernelCall& call, Rows* rows) {
   }
 }
 
+// Whether q, k and v of the call are the parts of one block: as many rows of
+// one width and type, none of them a pool, a view or larger by a mistake.
+bool are_one_block(const KernelCall& call) {
+  return call.layout == Layout::kPacked && takes_options(call.operation) &&
+         fit_one_block(call.shape, call.q_dtype, call.kv_dtype) &&
+         call.page_size == 0 && call.k_new == nullptr && call.share == 0 &&
+         !call.values_in_keys && call.mistake == Mistake::kNone;
+}
+
 // Kernels that take q, k and v in one block get them in one, at q's place.
 void plan_block(const KernelCall& call, const KernelInfo& kernel,
                 CallPlan* plan) {
-  if (call.layout != Layout::kPacked || !takes_options(call.operation) ||
+  if (!are_one_block(call) ||
       (kernel.capabilities.layouts & QKVET_LAYOUT_PACKED_QKV) == 0)
     return;
   const Shape& s = call.shape;

@@ -421,4 +421,25 @@ QKVET_FAULT(slopes_kept_for_next_call) = {
     .when = "",
 };
 
+// The columns of a bias are taken to be side by side.
+struct BiasColumnsSideBySide : OptionHooks {
+  static void member(const ForwardCall&, int64_t, ForwardCall* member) {
+    int64_t& step = member->options.bias.step[3];
+    step = step > 1 ? 1 : step;
+  }
+};
+QKVET_FAULT(bias_columns_side_by_side) = {
+    .kernel = option_fault<BiasColumnsSideBySide, QKVET_OPTION_BIAS>,
+    .mechanism = "column j of a bias is read j elements after the first",
+    .symptom =
+        "right for a bias in one piece; a transposed one, and a slice of "
+        "columns, add numbers of other pairs",
+    .cause = "three strides are passed on, and the last one is taken to be 1",
+    .fix = "use the stride of the columns, or refuse another one than 1",
+    .source = "textbook, cf. pytorch/pytorch#128816",
+    .trigger = "a bias whose columns are apart, and two of them",
+    .killed_by = {"layout_changes_nothing", "agrees_with_oracle"},
+    .when = "bias && (layout == apart || layout == turned) && Tk > 1",
+};
+
 }  // namespace qkvet::impl

@@ -489,4 +489,27 @@ QKVET_FAULT(tree_siblings_see_each_other) = {
     .when = "rows(aside > 0)",
 };
 
+// A chunk is kept in 32 bits.
+struct ChunkInInt : RightFields {
+  static bool chunk(const FieldMasks& f, int64_t position, int64_t key) {
+    FieldMasks narrow = f;
+    narrow.chunk = std::max<int64_t>(static_cast<int32_t>(f.chunk), 0);
+    return narrow.in_chunk(position, key);
+  }
+};
+QKVET_FAULT(chunk_kept_in_int) = {
+    .kernel = option_fault<WrongFields<ChunkInInt>,
+                           QKVET_OPTION_CHUNK | QKVET_OPTION_MASK>,
+    .mechanism = "the size of a chunk is cut to 32 bits",
+    .symptom =
+        "right for every model; one chunk for all, said by a number beyond "
+        "2^32, becomes many small ones",
+    .cause = "a parameter of type int for a field of 64 bits",
+    .fix = "keep it in 64 bits",
+    .source = "textbook (narrowing)",
+    .trigger = "a chunk of 2^32 or more that leaves a small number",
+    .killed_by = {"mask_fields_equal_masks", "every_pair_is_seen_as_asked"},
+    .when = "chunk > 2147483647",
+};
+
 }  // namespace qkvet::impl

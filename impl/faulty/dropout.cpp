@@ -116,6 +116,29 @@ QKVET_FAULT(dropout_seed_ignored) = {
     .when = "dropout",
 };
 
+// Seed and offset are kept in 32 bits.
+struct DropoutSeedIn32Bits : OptionHooks {
+  static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
+    Dropout dropout = call.options.dropout;
+    dropout.seed = static_cast<uint32_t>(dropout.seed);
+    dropout.offset = static_cast<uint32_t>(dropout.offset);
+    return dropout.keeps(at.b, at.h, at.i, j);
+  }
+};
+QKVET_FAULT(dropout_seed_in_32_bits) = {
+    .kernel = option_fault<DropoutSeedIn32Bits, QKVET_OPTION_DROPOUT>,
+    .mechanism = "seed and offset are cut to 32 bits",
+    .symptom =
+        "training repeats its masks once an offset is beyond 2^32, and seeds "
+        "that differ in their upper half alone are one",
+    .cause = "parameters of type int for fields of 64 bits",
+    .fix = "keep both in 64 bits",
+    .source = "textbook (narrowing)",
+    .trigger = "two seeds, or offsets, of the same lower half",
+    .killed_by = {"dropout_is_a_function_of_its_seed"},
+    .when = "dropout",
+};
+
 // The head has no part in what is dropped.
 struct DropoutSameForAllHeads : OptionHooks {
   static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {

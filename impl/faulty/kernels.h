@@ -63,6 +63,27 @@ constexpr qkvet_kernel option_fault(const char* name, const char* description,
   return option_fault_on<OptionRows, Hooks, kOptions>(name, description, place);
 }
 
+// The kernel of a fault in how arguments are read: right, of other arguments.
+template <void (*kRead)(qkvet_forward_args*), uint64_t kOptions>
+constexpr qkvet_kernel argument_fault(const char* name, const char* description,
+                                      Place place) {
+  qkvet_kernel kernel =
+      option_fault<OptionHooks, kOptions>(name, description, place);
+  kernel.forward = [](const qkvet_kernel* self, qkvet_context* context,
+                      const qkvet_forward_args* args, const qkvet_exec* exec,
+                      qkvet_text* why) {
+    qkvet_forward_args known = {};
+    const qkvet_status status = read_struct(args, &known, why);
+    if (status != QKVET_OK) {
+      return status;
+    }
+    kRead(&known);
+    return OptionsKernel<OptionHooks>::forward(self, context, &known, exec,
+                                               why);
+  };
+  return kernel;
+}
+
 // The same on the other skeletons.
 template <class Hooks, uint64_t kOptions = 0>
 constexpr qkvet_kernel split_fault(const char* name, const char* description,

@@ -160,7 +160,7 @@ struct MaskRowsAssumedAdjacent : OptionHooks {
   // Only of rows that are longer than one element and are not all the same.
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     View<const uint8_t>& mask = member->options.mask;
-    if (mask.data != nullptr && mask.step[2] != 0 && mask.step[3] != 0) {
+    if (mask.data != nullptr && mask.step[2] != 0 && mask.step[3] == 1) {
       mask.step[2] = whole.keys;
     }
   }
@@ -582,6 +582,32 @@ QKVET_FAULT(mask_unread_in_decode) = {
     .killed_by = {"tree_branches_equal_sequences",
                   "every_pair_is_seen_as_asked", "agrees_with_oracle"},
     .when = "mask && Tq < Tk",
+};
+
+// A mask is read as the transposed one.
+struct MaskRowsAreColumns : OptionHooks {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    View<const uint8_t>& mask = member->options.mask;
+    const bool turned = mask.data != nullptr && mask.step[2] == 1 &&
+                        mask.step[3] == whole.queries;
+    if (turned && whole.queries > 1 && whole.keys > 1) {
+      mask.step[2] = whole.keys;
+      mask.step[3] = 1;
+    }
+  }
+};
+QKVET_FAULT(mask_plane_taken_for_row_major) = {
+    .kernel = option_fault<MaskRowsAreColumns, QKVET_OPTION_MASK>,
+    .mechanism = "a plane of the mask that fills its memory is read row by row",
+    .symptom =
+        "right for a mask that was made for the call; one that was transposed "
+        "without a copy hides other pairs",
+    .cause = "contiguous is taken to mean row-major",
+    .fix = "use both strides of the plane",
+    .source = "textbook",
+    .trigger = "a transposed mask with two rows and two keys",
+    .killed_by = {"layout_changes_nothing", "agrees_with_oracle"},
+    .when = "mask && layout == turned && Tq > 1 && Tk > 1",
 };
 
 }  // namespace qkvet::impl

@@ -2,8 +2,10 @@
 // Faults that read or write beyond their tensors or scratch, or keep what was
 // there.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <new>
 #include <numeric>
@@ -492,6 +494,59 @@ QKVET_FAULT(rule_kept_by_address) = {
     .source = "textbook",
     .trigger = "two calls at one address, of which one is causal",
     .killed_by = {"calls_before_change_nothing"},
+    .when = "",
+};
+
+namespace {
+
+// Elements from the first to behind the last.
+int64_t span_of(const int64_t (&extents)[4], const int64_t (&steps)[4]) {
+  int64_t span = 1;
+  for (int i = 0; i < 4; ++i) {
+    span += (extents[i] - 1) * steps[i];
+  }
+  return span;
+}
+
+}  // namespace
+
+// What is compiled for a call is found again by extents alone.
+struct StridesOfFirstCall : OptionHooks {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    if (whole.options.has_lengths() || whole.keys == 0) {
+      return;
+    }
+    thread_local std::map<std::array<int64_t, 6>, std::array<int64_t, 4>> known;
+    const int64_t extents[] = {whole.batch, whole.kv_heads, whole.keys,
+                               whole.width};
+    const int64_t(&own)[4] = whole.k.step;
+    const auto& steps =
+        known
+            .try_emplace({whole.batch, whole.heads, whole.kv_heads,
+                          whole.queries, whole.keys, whole.width},
+                         std::array{own[0], own[1], own[2], own[3]})
+            .first->second;
+    const int64_t kept[] = {steps[0], steps[1], steps[2], steps[3]};
+    // What is read stays inside of K.
+    if (span_of(extents, kept) <= span_of(extents, own)) {
+      std::copy_n(kept, 4, member->k.step);
+    }
+  }
+};
+QKVET_FAULT(strides_of_first_call) = {
+    .kernel = option_fault<StridesOfFirstCall>,
+    .mechanism =
+        "K is read with the strides of the first call of the process that had "
+        "the same extents",
+    .symptom =
+        "right as long as all callers lay out their tensors alike; the second "
+        "layout reads keys of other heads and rows",
+    .cause =
+        "a compiled graph, or a plan, whose key has extents and no strides",
+    .fix = "put strides and storage types into the key",
+    .source = "flashinfer-ai/flashinfer#4146",
+    .trigger = "two calls of the same extents in two layouts",
+    .killed_by = {"calls_before_change_nothing", "layout_changes_nothing"},
     .when = "",
 };
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults in merges of attention states.
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <numbers>
 
 #include "impl/abi/half.h"
@@ -323,6 +326,91 @@ QKVET_FAULT(merge_reads_one_more) = {
     .source = "textbook",
     .trigger = "always",
     .killed_by = {"merge_reads_only_its_inputs"},
+    .when = "",
+};
+
+// The maximum begins at a low number.
+struct MergeMaximumFromLowNumber : PlainMerge {
+  static float maximum(const float* lse, int64_t count) {
+    constexpr float kLow = -1e6f;
+    const float max = PlainMerge::maximum(lse, count);
+    return max == kNone ? max : std::fmax(max, kLow);
+  }
+};
+QKVET_FAULT(merge_maximum_from_low_number) = {
+    .kernel = merge_fault<MergeMaximumFromLowNumber>,
+    .mechanism = "the maximum of a row is -10^6 at least",
+    .symptom = "NaN, 0 over 0, where every lse of a row is lower",
+    .cause = "a number that is `low enough` stands for minus infinity",
+    .fix = "begin with minus infinity, or with the first lse",
+    .source = "textbook",
+    .trigger = "a row whose lse are all below -10^6",
+    .killed_by = {"merge_agrees_with_oracle"},
+    .when = "",
+};
+
+// Every lse is cut to what f16 holds.
+struct MergeLseCut : PlainMerge {
+  static float state_lse(const MergeCall& call, int64_t t, int64_t n,
+                         int64_t h) {
+    constexpr float kMost = 65504;
+    const float lse = call.state_lse(t, n, h);
+    return lse == kNone ? lse : std::fmax(std::fmin(lse, kMost), -kMost);
+  }
+};
+QKVET_FAULT(merge_lse_cut) = {
+    .kernel = merge_fault<MergeLseCut>,
+    .mechanism = "every lse is cut to -65504 .. 65504",
+    .symptom =
+        "o is right where one state is far above the others; lse is wrong, and "
+        "states beyond the limit weigh the same",
+    .cause = "a guard against infinities of f16, in front of the merge",
+    .fix = "merge what attention returned",
+    .source = "textbook",
+    .trigger = "an lse beyond the largest number of f16",
+    .killed_by = {"merge_agrees_with_oracle"},
+    .when = "",
+};
+
+// What is planned for a merge is found again by its extents.
+struct MergeStridesOfFirstCall : PlainMerge {
+  static float state_lse(const MergeCall& call, int64_t t, int64_t n,
+                         int64_t h) {
+    if (call.ragged() || call.in_place) {
+      return call.state_lse(t, n, h);
+    }
+    const Stored& own = call.states_lse;
+    thread_local std::map<std::array<int64_t, 4>, std::array<int64_t, 3>> known;
+    const auto& steps =
+        known
+            .try_emplace({call.others, call.rows, call.heads, call.width},
+                         std::array{own.step[0], own.step[1], own.step[2]})
+            .first->second;
+    const auto last = [&](int64_t a, int64_t b, int64_t c) {
+      return (call.others - 1) * a + (call.rows - 1) * b + (call.heads - 1) * c;
+    };
+    // What is read stays inside of the tensor.
+    return last(steps[0], steps[1], steps[2]) <=
+                   last(own.step[0], own.step[1], own.step[2])
+               ? load(own.type, own.data,
+                      n * steps[0] + t * steps[1] + h * steps[2])
+               : call.state_lse(t, n, h);
+  }
+};
+QKVET_FAULT(merge_strides_of_first_call) = {
+    .kernel = merge_fault<MergeStridesOfFirstCall, QKVET_MERGE_LSE_HEADS_FIRST |
+                                                       QKVET_MERGE_ANY_STRIDES>,
+    .mechanism =
+        "lse are read with the strides of the first merge of the process that "
+        "had the same extents",
+    .symptom =
+        "right as long as all callers lay out their states alike; then rows "
+        "have the lse of others",
+    .cause = "a compiled merge whose key has extents and no strides",
+    .fix = "put strides into the key",
+    .source = "textbook, cf. flashinfer-ai/flashinfer#4146",
+    .trigger = "two merges of the same extents in two layouts",
+    .killed_by = {"merge_calls_before_change_nothing"},
     .when = "",
 };
 

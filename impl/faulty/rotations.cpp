@@ -171,4 +171,30 @@ QKVET_FAULT(rope_positions_of_first_member) = {
     .when = "rope.random && B > 1",
 };
 
+// Positions are kept in 16 bits.
+struct NarrowPosition : PlainTurn {
+  static int64_t position(const View<const int64_t>& positions, int64_t b,
+                          int64_t t) {
+    return static_cast<uint16_t>(PlainTurn::position(positions, b, t));
+  }
+};
+
+struct RopePositionsIn16Bits : OptionHooks {
+  using QueryTurn = NarrowPosition;
+  using KeyTurn = NarrowPosition;
+};
+QKVET_FAULT(rope_positions_in_16_bits) = {
+    .kernel = option_fault<RopePositionsIn16Bits, QKVET_OPTION_ROPE>,
+    .mechanism = "positions are cut to 16 bits",
+    .symptom =
+        "right for the first 65,536 tokens; the one after them turns as the "
+        "first one does",
+    .cause = "positions are packed beside other numbers of a token",
+    .fix = "keep positions in 32 bits or more",
+    .source = "textbook (narrowing)",
+    .trigger = "positions on both sides of 65,536",
+    .killed_by = {"agrees_with_oracle"},
+    .when = "rope && rope.first > 60000",
+};
+
 }  // namespace qkvet::impl

@@ -183,7 +183,7 @@ QKVET_FAULT(value_channels_side_by_side) = {
     .source = "pytorch/pytorch#187506",
     .trigger = "channels that lie apart, and dv > 1",
     .killed_by = {"reads_only_its_inputs"},
-    .when = "layout == apart && dv > 1",
+    .when = "(layout == apart || layout == turned) && dv > 1",
 };
 
 // o is taken for contiguous.

@@ -162,6 +162,91 @@ QKVET_FAULT(window_wider_in_prefill) = {
     .when = "window.left >= 0 && Tq > 1 && rows(diagonal > window.left)",
 };
 
+namespace {
+
+// What a variable of 32 bits holds; below 0: all keys, as -1 means it.
+int64_t in_int(int64_t side) {
+  return std::max<int64_t>(static_cast<int32_t>(side), -1);
+}
+
+void window_in_int(qkvet_forward_args* args) {
+  args->window_left = in_int(args->window_left);
+  args->window_right = in_int(args->window_right);
+}
+
+}  // namespace
+
+// A window is kept in 32 bits.
+QKVET_FAULT(window_kept_in_int) = {
+    .kernel =
+        argument_fault<window_in_int, QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>,
+    .mechanism = "both sides of a window are cut to 32 bits",
+    .symptom =
+        "right for every window of a model; a caller that says `no limit` by a "
+        "number beyond 2^32 gets a narrow window",
+    .cause = "a parameter of type int for a field of 64 bits",
+    .fix = "keep the sides in 64 bits, or cut them to Tq + Tk first",
+    .source = "textbook (narrowing)",
+    .trigger = "a side of 2^32 or more that leaves a small number",
+    .killed_by = {"every_pair_is_seen_as_asked", "window_equals_mask",
+                  "every_key_counts_once", "agrees_with_oracle"},
+    .when = "window.left > 2147483647 || window.right > 2147483647",
+};
+
+// The end of a window is added up in 32 bits.
+struct WindowEndInInt : OptionHooks {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    if (user_right() < 0) {
+      return OptionHooks::in_reach(call, i, j);
+    }
+    const auto end = static_cast<uint32_t>(call.position(i)) +
+                     static_cast<uint32_t>(user_right()) + 1;
+    const Run run = call.in_reach(i);
+    return run.begin <= j && j < call.visible(i) &&
+           j < static_cast<int32_t>(end);
+  }
+
+  // As the caller said it; what a call holds is cut to its extents.
+  static int64_t& user_right() {
+    thread_local int64_t right = -1;
+    return right;
+  }
+  static qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+    qkvet_forward_args known = {};
+    const qkvet_status status = read_struct(args, &known, why);
+    if (status != QKVET_OK) {
+      return status;
+    }
+    user_right() = known.has_window != 0 ? known.window_right : -1;
+    return OptionsKernel<WindowEndInInt>::forward(self, context, args, exec,
+                                                  why);
+  }
+  static constexpr qkvet_kernel kernel(const char* name,
+                                       const char* description, Place place) {
+    qkvet_kernel made =
+        option_fault<WindowEndInInt, QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>(
+            name, description, place);
+    made.forward = forward;
+    return made;
+  }
+};
+QKVET_FAULT(window_end_in_int) = {
+    .kernel = WindowEndInInt::kernel,
+    .mechanism = "position + right + 1 is computed in 32 bits",
+    .symptom =
+        "right for every window of a model; where the right side is the "
+        "largest number of its type rows see nothing",
+    .cause = "`no limit` is spelled INT_MAX, and is added to",
+    .fix = "compare key - position with the side, or cut it to Tq + Tk first",
+    .source = "textbook (overflow)",
+    .trigger = "a right side near 2^31 or beyond",
+    .killed_by = {"every_pair_is_seen_as_asked", "window_equals_mask",
+                  "every_key_counts_once", "agrees_with_oracle"},
+    .when = "window.right > 2000000000",
+};
+
 // All rows have the beginning of the last window.
 struct WindowOfLastDraft : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {

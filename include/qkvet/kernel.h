@@ -96,7 +96,8 @@ typedef struct qkvet_forward_args {
   int64_t window_left;  /* keys to the left of the diagonal that stay visible,
                            inclusive count; -1: all. The diagonal of row i is
                            key i with TOP_LEFT, key i + Tk - Tq otherwise,
-                           counted from each member's own lengths */
+                           counted from each member's own lengths. 2^62 at
+                           most: a position can be added in 64 bits */
   int64_t window_right; /* the same to the right */
 
   qkvet_tensor mask;   /* [B, H, Tq, Tk] bool or uint8, nonzero = attend */

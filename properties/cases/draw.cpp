@@ -94,6 +94,7 @@ Case draw_unconstrained(Draw& draw, const Law& law, const Scope& scope,
   keep_to_declared(scope, value);
   apply_pins(scope, value);
   draw_data(draw, value);
+  draw_edges(law, value);
   return value;
 }
 
@@ -121,6 +122,16 @@ void draw_layer_extents(Draw& draw, const Scope& scope, Shape& s) {
       draw_extent(draw, size == SizeClass::kLong ? SizeClass::kSmall : size);
   s.d = draw.range(1, 8);
   draw_model_width(draw, s);
+}
+
+// How a layer is given its matrices and its causal mask.
+void draw_layer_storage(Draw& draw, Case& value) {
+  if (draw.chance(40))
+    value.fused = static_cast<FusedOrder>(draw.range(1, kFusedOrderCount - 1));
+  // As long as the text, a little longer, or much.
+  if (value.causal == Causal::kNone || !draw.chance(40)) return;
+  constexpr std::array<int64_t, 5> kLonger = {0, 0, 1, 7, 32};
+  value.context = value.shape.Tq + draw.of(kLonger);
 }
 
 // A layer at a path: its T, or another extent. Nothing is drawn for a kernel

@@ -82,6 +82,10 @@ void draw_data_of(Draw& draw, const DataPreset& preset, Case& value);
 
 Rope draw_rotation(Draw& draw);
 
+// Numbers at the edges of narrower types, strides of any order, and lse up to
+// the range of their type, for a case whose data is drawn.
+void draw_edges(const Law& law, Case& value);
+
 // Options that the law allows and some kernel of the run declares.
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
 // One of them, a bit of Domain::allows; and, behind the last, what they need of
@@ -110,8 +114,6 @@ Case draw_layer(Draw& draw, const Law& law, const Scope& scope);
 // A layer that is not constrained yet.
 Case draw_unconstrained_layer(Draw& draw, const Scope& scope, bool backward);
 Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope);
-// How a layer is given its matrices and its causal mask.
-void draw_layer_storage(Draw& draw, Case& value);
 Case draw_backward(Draw& draw, const Law& law, const Scope& scope);
 Case draw_merge(Draw& draw, const Law& law, const Scope& scope);
 

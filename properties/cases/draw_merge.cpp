@@ -74,6 +74,7 @@ Case draw_merge(Draw& draw, const Law& law, const Scope& scope) {
     value.layout = Layout::kFar;
   draw_data(draw, value);
   value.score_bias = draw_lse(draw);
+  draw_edges(law, value);
   keep_to_declared(scope, value);
   apply_pins(scope, value);
   constrain_to_merge(value);

@@ -142,6 +142,37 @@ TEST(Generate, SequencesOfCallsAreDrawnForTheirLawAlone) {
     EXPECT_TRUE(simpler.contains(calls)) << calls;
 }
 
+// Of each kind some, and few: most numbers are those of models.
+TEST(Generate, NumbersAreDrawnAtTheEdgesOfTypes) {
+  constexpr int64_t kCases = 3000, kNarrow = int64_t{1} << 31;
+  int windows = 0, beyond = 0, cut = 0, chunks = 0, turned = 0, positions = 0;
+  for (int64_t n = 1; n <= kCases; ++n) {
+    const Case value = planned_case(*find_law("agrees_with_oracle"), 1, n);
+    windows += value.window.has_value();
+    turned += value.layout == Layout::kTurned;
+    chunks += value.chunk >= kNarrow - 1;
+    positions += value.rope.first > 32000;
+    if (!value.window) continue;
+    const int64_t side = std::max(value.window->left, value.window->right);
+    beyond += side >= kNarrow - 1;
+    // What is left of 32 bits is a small number.
+    cut += side > kNarrow && (side & 0xFFFFFFFF) < 8;
+  }
+  EXPECT_LT(beyond, windows / 4);
+  for (const int count : {beyond, cut, chunks, turned, positions})
+    EXPECT_GT(count, 0);
+  int low = 0, high = 0, all = 0;
+  for (int64_t n = 1; n <= kCases; ++n) {
+    const Case value =
+        planned_case(*find_law("merge_agrees_with_oracle"), 1, n);
+    all += value.merge;
+    low += value.score_bias->kind == RecipeKind::kMaskingN;
+    high += value.score_bias->kind == RecipeKind::kRaisedN;
+  }
+  EXPECT_EQ(all, kCases);
+  for (const int count : {low, high}) EXPECT_GT(count, kCases / 50);
+}
+
 TEST(Generate, MostCasesAreSmall) {
   const Law& law = *find_law("agrees_with_oracle");
   int small = 0;

@@ -26,7 +26,7 @@ constexpr NamedLayout kLayouts[] = {
     {"packed q, k and v", QKVET_LAYOUT_PACKED_QKV, {Layout::kPacked}},
     {"any strides",
      QKVET_LAYOUT_ANY_STRIDES,
-     {Layout::kGaps, Layout::kApart, Layout::kFar}},
+     {Layout::kGaps, Layout::kApart, Layout::kFar, Layout::kTurned}},
     {"offsets to 2^32 elements", QKVET_LAYOUT_ANY_STRIDES, {Layout::kFar}}};
 
 template <class Key>

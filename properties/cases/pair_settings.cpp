@@ -40,7 +40,8 @@ constexpr std::array<LayoutName, kLayoutCount> kLayouts = {
      {Layout::kPacked, "packed q, k and v"},
      {Layout::kGaps, "gaps between rows"},
      {Layout::kApart, "gaps between channels"},
-     {Layout::kFar, "members far apart"}}};
+     {Layout::kFar, "members far apart"},
+     {Layout::kTurned, "[B, H, d, T]"}}};
 size_t layout_number(Layout layout) {
   return static_cast<size_t>(std::find_if(kLayouts.begin(), kLayouts.end(),
                                           [layout](const LayoutName& one) {
@@ -126,10 +127,21 @@ const std::vector<SettingRow>& setting_rows() {
 uint32_t number_in_draws(size_t setting) {
   // As many options as there were when the first cases were drawn so.
   constexpr size_t kFirstOptions = 33;
+  // A layout that came later stands where its row would move others.
+  static const size_t later = [] {
+    const auto& rows = setting_rows();
+    const auto found =
+        std::find_if(rows.begin(), rows.end(), [](const SettingRow& row) {
+          return row.kind == SettingKind::kLayout &&
+                 layout_of_setting(row.value) == Layout::kTurned;
+        });
+    return static_cast<size_t>(found - rows.begin());
+  }();
   const size_t options = option_rows().size();
   size_t number = setting;
+  if (setting == later) return static_cast<uint32_t>(2 * kMostSettings);
   if (setting >= options)
-    number = setting - options + kFirstOptions;
+    number = setting - options + kFirstOptions - (setting > later ? 1 : 0);
   else if (setting >= kFirstOptions)
     number = kMostSettings + setting;
   return static_cast<uint32_t>(number);

@@ -77,6 +77,7 @@ std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
   if (call.operation == Operation::kMerge &&
       kernel.dialect.lse_base == QKVET_LSE_BASE2)
     text += "base2 ";
+  if (call.own_inputs) text += "own ";
   return call.variant && call.edit == nullptr ? text + to_string(*call.variant)
                                               : text;
 }
@@ -146,6 +147,14 @@ const Inputs& CaseWork::own_inputs() {
   return *own_;
 }
 
+// Those of the case, or of a variant that has data of its own.
+const Inputs& CaseWork::inputs_of(const PlannedCall& call) {
+  if (!call.own_inputs) return own_inputs();
+  const auto [found, is_new] = variants_.try_emplace(to_string(*call.variant));
+  if (is_new) found->second = make_inputs(*call.variant);
+  return found->second;
+}
+
 bool CaseWork::is_case_of_law() {
   if (!is_case_of_law_) is_case_of_law_ = meets_precondition(*law_, value_);
   return *is_case_of_law_;
@@ -166,16 +175,18 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
     slot = std::make_unique<Prepared>();
     slot->value = call.variant.value_or(value_);
     if (call.snapshot) {
-      slot->value = step_case(value_, *call.snapshot);
-      StoryInputs picked = pick_inputs(value_, *call.snapshot, own_inputs());
+      StoryInputs picked =
+          pick_inputs(slot->value, *call.snapshot, inputs_of(call));
+      slot->value = step_case(slot->value, *call.snapshot);
       slot->inputs = std::move(picked.history);
       slot->fresh = std::move(picked.fresh);
     } else {
-      slot->inputs = own_inputs();
+      slot->inputs = inputs_of(call);
     }
     if (call.edit != nullptr) call.edit(value_, call.argument, slot->inputs);
     const bool is_other = make_finite(kernel, slot->value, slot->inputs);
-    if (is_other || call.edit != nullptr || call.variant)
+    if (is_other || call.edit != nullptr ||
+        (call.variant && !call.snapshot && !call.own_inputs))
       store_inputs(slot->value, slot->inputs);
     if (call.operation == Operation::kForward)
       spoil_numbers(call.mistake, slot->value, slot->inputs);
@@ -313,7 +324,8 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   if (call.dropout) call.dropout->seed += planned.dropout_seed;
   if (call.dropout) call.dropout->offset += planned.dropout_offset;
   if (planned.snapshot)
-    fill_story_call(value_, planned, prepared.fresh, own_inputs(), call);
+    fill_story_call(planned.variant.value_or(value_), planned, prepared.fresh,
+                    inputs_of(planned), call);
   return call;
 }
 

@@ -117,6 +117,7 @@ class CaseWork {
 
  private:
   struct Prepared;  // one distinct edit of the inputs
+  const Inputs& inputs_of(const PlannedCall& call);
   Prepared& prepare(const PlannedCall& call, const KernelInfo& kernel);
   void prepare_gradient(const PlannedCall& call, const KernelInfo& kernel,
                         Prepared& prepared);
@@ -139,7 +140,8 @@ class CaseWork {
   References references_;
   Reading reading_;
   std::vector<Ballot> ballots_;
-  std::optional<Inputs> own_;  // as the case's recipes make them
+  std::optional<Inputs> own_;               // as the case's recipes make them
+  std::map<std::string, Inputs> variants_;  // by their text
   // As each of the readings of ranges within a window has it.
   std::array<std::optional<Visibility>, 2> visibility_;
   std::optional<bool> is_case_of_law_;  // meets the precondition

@@ -196,8 +196,13 @@ void add_simpler_pairs(const Case& value, Collector& out) {
   }
   if (value.window)
     for (const auto side : {&Window::left, &Window::right})
-      if ((*value.window).*side > 0)
+      if ((*value.window).*side > 0) {
+        out.add([&](Case& c) {
+          auto& keys = (*c.window).*side;
+          keys = std::min(keys, std::max(c.shape.Tq, c.shape.Tk));
+        });
         out.add([&](Case& c) { (*c.window).*side /= 2; });
+      }
   if (!value.q_len.empty() && !value.kv_len.empty()) {
     out.add([](Case& c) { c.q_len.clear(); });
     out.add([](Case& c) { c.kv_len.clear(); });

@@ -21,9 +21,10 @@ constexpr ConditionWord kTypes[] = {
     word("f64", Dtype::kF64), word("f32", Dtype::kF32),
     word("f16", Dtype::kF16), word("bf16", Dtype::kBf16)};
 constexpr ConditionWord kLayouts[] = {
-    word("bhtd", Layout::kBhtd),   word("bthd", Layout::kBthd),
-    word("qkv", Layout::kPacked),  word("gaps", Layout::kGaps),
-    word("apart", Layout::kApart), word("far", Layout::kFar)};
+    word("bhtd", Layout::kBhtd),    word("bthd", Layout::kBthd),
+    word("qkv", Layout::kPacked),   word("gaps", Layout::kGaps),
+    word("apart", Layout::kApart),  word("far", Layout::kFar),
+    word("turned", Layout::kTurned)};
 constexpr ConditionWord kStored[] = {
     word("as_given", StoredAs::kAsGiven),
     word("int8token", StoredAs::kInt8PerToken),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/call/layout.h"
 #include "core/capability/option_table.h"
 #include "core/case/exclusions.h"
 #include "core/case/file_data.h"
@@ -52,7 +53,7 @@ void repair(Case& value) {
   }
   // One buffer holds q, k and v only if they have rows of one width and type.
   if (value.layout == Layout::kPacked &&
-      (s.Tq != s.Tk || s.dv != s.d || value.q_dtype != value.kv_dtype))
+      !fit_one_block(s, value.q_dtype, value.kv_dtype))
     value.layout = Layout::kBthd;
   repair_served(value);
   if (value.mask.kind == MaskKind::kNone) value.mask = {};
@@ -60,7 +61,7 @@ void repair(Case& value) {
   if (!value.score_bias) value.score_bias_own = kOwnAll;
   if (!value.slopes) value.member_slopes = false;
   if (value.score_bias && is_of_bias_alone(value.score_bias->kind) &&
-      (value.backward || value.merge))
+      value.backward)
     value.score_bias = Recipe{};
   std::erase_if(value.set, [&](const SetValue& set) {
     const auto extents = tensor_extents(value, set.tensor);

@@ -48,6 +48,7 @@ struct PlannedCall {
   int64_t argument = 0;      // passed to the edit
   // Shape, mask and scale of the call where they are not the case's own.
   std::optional<Case> variant;
+  bool own_inputs = false;  // the data is the variant's, too
   bool want_lse = false;
   bool want_weights = false;
   bool want_stages = false;

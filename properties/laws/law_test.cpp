@@ -149,6 +149,35 @@ TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
           if (call.new_process) room = call.shape.Tk;
           if (call.shape.Tk > room) oracle.o[0] += 1;
         });
+  // What is compiled for a layout, or for a value of an option, stays.
+  const auto layout_stays = [kept = Layout::kBhtd](const KernelCall& call,
+                                                   OracleOutput& oracle,
+                                                   CallOutcome&) mutable {
+    if (call.new_process) kept = call.layout;
+    if (call.layout != kept) oracle.o[0] += 1;
+  };
+  const Judgement strides =
+      fails(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=aos", {}, layout_stays);
+  EXPECT_NE(
+      strides.finding->looks.find("call 3 of aos, the case in another layout"),
+      std::string::npos)
+      << strides.finding->looks;
+  const auto block_stays = [kept = int64_t{0}](const KernelCall& call,
+                                               OracleOutput& oracle,
+                                               CallOutcome&) mutable {
+    if (call.new_process) kept = call.listed.block;
+    if (call.listed.block != kept) oracle.o[0] += 1;
+  };
+  int told = 0;
+  for (int seed = 1; seed <= 12; ++seed) {
+    FakeExecutor blocks({}, block_stays);
+    const Judgement one = check(
+        kLaw,
+        "f32,B1,H1,Tq2,Tk6,d4,keys=2x2,calls=av,seed=" + std::to_string(seed),
+        blocks);
+    told += one.verdict == Verdict::kFailed;
+  }
+  EXPECT_GT(told, 0);
   // A kernel that is wrong in its first call is another law's business, and so
   // is one that is wrong in a further one whatever came before.
   FakeExecutor large(

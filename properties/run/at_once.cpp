@@ -33,31 +33,44 @@ void put_all_other_data(const Case& value, int64_t, Inputs& inputs) {
       value, [](int64_t, int64_t) { return true; }, inputs);
 }
 
+void compare_calls_bit_for_bit(const JudgeInput& input, size_t first,
+                               size_t second, TensorName output, Dtype dtype,
+                               const std::function<std::string(int64_t)>& name,
+                               const char* first_name, const char* second_name,
+                               Judgement& judgement) {
+  const auto values = [&](size_t call) {
+    return as_doubles(input.calls[call].outcome->*output_member(output), dtype);
+  };
+  const std::vector<double> expected = values(first);
+  const std::vector<double> actual = values(second);
+  for (size_t at = 0; at < expected.size() && at < actual.size(); ++at) {
+    ++judgement.compared;
+    const bool same = expected[at] == actual[at] ||
+                      (std::isnan(expected[at]) && std::isnan(actual[at]));
+    if (same) continue;
+    Finding finding;
+    finding.where = name(static_cast<int64_t>(at));
+    finding.expected =
+        number_text(expected[at], dtype) + " (" + first_name + ")";
+    finding.actual = number_text(actual[at], dtype) + " (" + second_name + ")";
+    finding.allowed = "the same bits";
+    add_failure(judgement, std::move(finding));
+    return;
+  }
+}
+
 void compare_alone_with_at_once(const JudgeInput& input, size_t n,
                                 TensorName output, Dtype dtype,
                                 const std::function<std::string(int64_t)>& name,
                                 Judgement& judgement) {
-  const auto values = [&](size_t call) {
-    return as_doubles(input.calls[call].outcome->*output_member(output), dtype);
-  };
-  const std::vector<double> alone = values(n);
-  const std::vector<double> at_once = values(n + input.calls.size() / 2);
-  for (size_t at = 0; at < alone.size(); ++at) {
-    ++judgement.compared;
-    const bool same = alone[at] == at_once[at] ||
-                      (std::isnan(alone[at]) && std::isnan(at_once[at]));
-    if (same) continue;
-    Finding finding;
-    finding.call = n + 1;
-    finding.where = name(static_cast<int64_t>(at));
-    finding.expected = number_text(alone[at], dtype) + " (alone)";
-    finding.actual =
-        number_text(at_once[at], dtype) + " (at once with other calls)";
-    finding.allowed = "the same bits";
-    finding.looks = "calls of several threads share memory";
-    add_failure(judgement, std::move(finding));
-    return;
-  }
+  Judgement own;
+  compare_calls_bit_for_bit(input, n, n + input.calls.size() / 2, output, dtype,
+                            name, "alone", "at once with other calls", own);
+  judgement.compared += own.compared;
+  if (!own.finding) return;
+  own.finding->call = n + 1;
+  own.finding->looks = "calls of several threads share memory";
+  add_failure(judgement, std::move(*own.finding));
 }
 
 }  // namespace qkvet::properties

@@ -3,7 +3,7 @@
 // and a larger one. The executor makes them at once several times
 // (core/door/door.h).
 #include "properties/calls/call_pairs.h"
-#include "properties/calls/other_shape.h"
+#include "properties/calls/other_calls.h"
 #include "properties/judging/visibility.h"
 #include "properties/run/at_once.h"
 

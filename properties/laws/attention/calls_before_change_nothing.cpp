@@ -8,23 +8,13 @@
 #include <vector>
 
 #include "properties/calls/call_pairs.h"
-#include "properties/calls/other_shape.h"
-#include "properties/conventions/domain.h"
+#include "properties/calls/other_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/visibility.h"
 #include "properties/run/at_once.h"
 
 namespace qkvet::properties {
 namespace of_calls_before_change_nothing {
-
-constexpr const char* kNames[] = {"the case as it is",
-                                  "other data at the same addresses",
-                                  "the case at other addresses",
-                                  "the case in a second context",
-                                  "the case without its options",
-                                  "the case with other options",
-                                  "more queries and keys",
-                                  "few queries and keys"};
 
 // Small: of each kind of call there is an oracle. It begins with the case.
 Case constrain(Case value) {
@@ -41,114 +31,12 @@ Case constrain(Case value) {
   return value;
 }
 
-// What comes and goes without changing what else may stand in a call.
-constexpr uint32_t kComeAndGo = kAllowMask | kAllowBias | kAllowWindow |
-                                kAllowSoftcap | kAllowAlibi | kAllowSink;
-
-void give_option(uint32_t option, Case& value) {
-  switch (option) {
-    case kAllowMask:
-      value.mask = {MaskKind::kRandomN, 70, kOwnAll};
-      break;
-    case kAllowBias:
-      value.score_bias = make_recipe(RecipeKind::kLattice);
-      break;
-    case kAllowWindow:
-      value.window = Window{2, 0};
-      break;
-    case kAllowSoftcap:
-      value.softcap = 2;
-      break;
-    case kAllowAlibi:
-      value.slopes = make_recipe(RecipeKind::kOne);
-      break;
-    default:
-      value.sink = make_recipe(RecipeKind::kNormal);
-  }
-}
-
-// Without options but for where the tensors lie, and with these.
-Case with_options(Case value, uint32_t options) {
-  value = keep_allowed(std::move(value), kAllowLayout | kAllowShare);
-  value.causal = Causal::kNone;
-  std::erase_if(value.set, [](const SetValue& set) {
-    return set.tensor != TensorName::kQ && set.tensor != TensorName::kK &&
-           set.tensor != TensorName::kV;
-  });
-  for (uint32_t option = 1; option <= kAllowLast; option <<= 1)
-    if ((options & option) != 0) give_option(option, value);
-  return value;
-}
-
-// Of moderate size, and with another content of masks and biases as well.
-Case with_other_data(Case value) {
-  value.q = value.k = value.v = {};
-  value.seed = ~value.seed;
-  value.set.clear();
-  value.calls.clear();
-  return value;
-}
-
-void other_inputs(const Case& value, int64_t, Inputs& inputs) {
-  inputs = make_inputs(with_other_data(value));
-}
-
-void inputs_with_options(const Case& value, int64_t options, Inputs& inputs) {
-  inputs = make_inputs(with_options(value, static_cast<uint32_t>(options)));
-}
-
-// One or two of those that the kernel has and the case has not.
-uint32_t other_options(const Case& value, const KernelInfo& kernel) {
-  std::vector<uint32_t> bits;
-  for (uint32_t option = 1; option <= kAllowLast; option <<= 1)
-    if ((kComeAndGo & ~options_of(value) & option) != 0 &&
-        (allowed_of(kernel.capabilities.options) & option) != 0)
-      bits.push_back(option);
-  if (bits.empty()) return 0;
-  return bits[value.seed % bits.size()] | bits[value.seed / 8 % bits.size()];
-}
-
-PlannedCall with_options_of(const Case& value, uint32_t options) {
-  PlannedCall call;
-  call.variant = with_options(value, options);
-  call.edit = inputs_with_options;
-  call.argument = options;
-  call.only_between = true;
-  return call;
-}
-
-PlannedCall call_of_other_shape(const Case& value, const KernelInfo& kernel,
-                                size_t n) {
-  return calls_of_other_shapes(value, kernel, Operation::kForward)[n];
-}
-
 PlannedCall call_of_kind(const Case& value, const KernelInfo& kernel,
                          CallStepKind kind) {
-  PlannedCall call;
-  // Of recorded data there is no other.
-  if (value.file != 0) return call;
-  switch (kind) {
-    case CallStepKind::kAsIs:
-      break;
-    case CallStepKind::kOther:
-      call.variant = with_other_data(value);
-      call.edit = other_inputs;
-      break;
-    case CallStepKind::kElsewhere:
-      call.placement = Placement::kStart;
-      break;
-    case CallStepKind::kContext:
-      call.second_context = not_at_once_reason(kernel).empty();
-      break;
-    case CallStepKind::kNone:
-      return with_options_of(value, 0);
-    case CallStepKind::kWith:
-      return with_options_of(value, other_options(value, kernel));
-    case CallStepKind::kMore:
-      return call_of_other_shape(value, kernel, 0);
-    case CallStepKind::kFew:
-      return call_of_other_shape(value, kernel, 1);
-  }
+  PlannedCall call = other_call(value, kernel, kind).value_or(PlannedCall{});
+  if (kind == CallStepKind::kElsewhere) call.placement = Placement::kStart;
+  if (kind == CallStepKind::kContext)
+    call.second_context = not_at_once_reason(kernel).empty();
   return call;
 }
 
@@ -238,7 +126,7 @@ void add(const Judgement& other, Judgement& judgement) {
 
 std::string name_of(const Case& value, const Step& step, size_t n) {
   return "call " + std::to_string(n + 1) + " of " + calls_text(value.calls) +
-         ", " + kNames[static_cast<size_t>(step.kind)];
+         ", " + step_name(step.kind);
 }
 
 // One call behind others; whether it is right.
@@ -332,15 +220,16 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law calls_before_change_nothing{
     "calls_before_change_nothing",
     "A call gives its own answer whatever calls came before: the same "
-    "addresses with other data, other addresses with the same data, options "
-    "that come and go, other shapes, a second context, hundreds of calls.",
+    "addresses with other data, other addresses with the same data, another "
+    "layout, options that come and go or have other values, other shapes, a "
+    "second context, hundreds of calls.",
     "forward(x_n | x_1 .. x_(n-1)) = forward(x_n)",
     "a sequence of calls",
     "A call has no other arguments than its own.",
     "Each call is within its own bound; of two equal ones a deterministic "
     "kernel gives the same bits.",
-    "(c) it reaches what a kernel keeps between calls, by address, by shape, "
-    "by option or by count",
+    "(c) it reaches what a kernel keeps between calls, by address, by shape "
+    "and layout, by option or by count",
     565,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
                      kAllowServing | kAllowCalls,

@@ -17,9 +17,12 @@ namespace of_dropout_is_a_function_of_its_seed {
 
 constexpr int64_t kBits = 40;
 
-// Calls with one seed each, and with one offset each.
+// Calls with one seed each, and with one offset each. They differ in the lower
+// half of their 64 bits or in the upper one, by the seed of the case.
 // Generators that make four numbers at a time count offsets in fours or more.
-constexpr uint64_t kOffsetStep = 4096;
+constexpr uint64_t kOffsetStep = 4096, kUpperHalf = uint64_t{1} << 32;
+
+bool in_upper_half(const Case& value) { return value.seed % 4 == 3; }
 
 size_t calls_of(const Case& value) {
   const int64_t pairs = std::max<int64_t>(value.shape.Tq * value.shape.Tk, 1);
@@ -44,9 +47,10 @@ std::vector<PlannedCall> asked(const Case& value, const KernelInfo& kernel) {
                                  dropout_call(Operation::kForward, kernel));
   calls[0].threads = 3;
   calls[0].edit = all_other_data;
+  const bool upper = in_upper_half(value);
   for (size_t n = 1; n < count; ++n) {
-    calls[1 + n].dropout_seed = n;
-    calls[count + n].dropout_offset = kOffsetStep * n;
+    calls[1 + n].dropout_seed = n * (upper ? kUpperHalf : 1);
+    calls[count + n].dropout_offset = n * (upper ? kUpperHalf : kOffsetStep);
   }
   return calls;
 }
@@ -144,10 +148,15 @@ Judgement judge(const JudgeInput& input) {
     masks.push_back(std::move(*kept));
   }
   must_be_same(input, masks[1], masks[0], judgement);
-  must_differ(all_same(masks, 1, count + 1), "other seeds",
-              "the seed is not read", judgement);
+  const bool upper = in_upper_half(input.value);
+  must_differ(
+      all_same(masks, 1, count + 1), "other seeds",
+      upper ? "the upper half of the seed is not read" : "the seed is not read",
+      judgement);
   must_differ(all_same(masks, count + 1, 2 * count), "other offsets",
-              "the offset is not read", judgement);
+              upper ? "the upper half of the offset is not read"
+                    : "the offset is not read",
+              judgement);
   compare_heads(input, masks, count, judgement);
   return judgement;
 }

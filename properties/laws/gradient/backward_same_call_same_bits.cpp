@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/gradient_calls.h"
+#include "properties/calls/other_calls.h"
 #include "properties/calls/other_data.h"
-#include "properties/calls/other_shape.h"
 
 namespace qkvet::properties {
 namespace of_backward_same_call_same_bits {

@@ -4,7 +4,7 @@
 // refused with a reason and writes nothing, and the plan is as good as before.
 #include <algorithm>
 
-#include "properties/calls/other_shape.h"
+#include "properties/calls/other_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/malformed_numbers.h"
 #include "properties/judging/plan_calls.h"

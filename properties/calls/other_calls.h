@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that differ from a case in one respect, made for what they may leave
+// behind: other data, another layout, other options or other values of them,
+// more tokens or few. A case about a cache has stories in their place.
+#ifndef QKVET_PROPERTIES_CALLS_OTHER_CALLS_H_
+#define QKVET_PROPERTIES_CALLS_OTHER_CALLS_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/judging/law.h"
+
+namespace qkvet::properties {
+
+// What each of these calls is.
+inline constexpr const char* kOtherShapes[] = {
+    "more queries and keys", "few queries and keys", "still more of both"};
+
+// A larger call, a small one and one that is larger still: what the larger ones
+// leave is not the same, so that the case differs behind them whatever there
+// was before. None of a case with data from a file, which has no further rows.
+// A kernel may refuse them.
+std::vector<PlannedCall> calls_of_other_shapes(const Case& value,
+                                               const KernelInfo& kernel,
+                                               Operation operation);
+
+// "the case in another layout": what a step of the kind is.
+const char* step_name(CallStepKind kind);
+
+// The case that a step of the kind is, as the kernel takes it; nothing where
+// the case, or the kernel, has no such call. It differs from the case in the
+// respect alone that the kind names: of several values of options in one.
+std::optional<Case> other_case(const Case& value, const KernelInfo& kernel,
+                               CallStepKind kind);
+
+// The call of such a case. Its answer is not looked at, and the kernel may
+// refuse it.
+std::optional<PlannedCall> other_call(const Case& value,
+                                      const KernelInfo& kernel,
+                                      CallStepKind kind);
+
+// A few kinds of call that a case of the subject has, which the seed picks.
+std::vector<CallStepKind> kinds_before(const Case& value,
+                                       const KernelInfo& kernel, size_t most);
+
+// Whether the first of these is the first call of a process, which is when a
+// kernel compiles. Processes cost more than calls: of half of the cases, and of
+// those that have options.
+bool begins_anew(const Case& value, const KernelInfo& kernel);
+
+// The call, and then in most cases in a new process, after a call of each of a
+// few kinds: calls 0, 2, 4 and so on, which must be the same. Of a kernel that
+// is not deterministic each needs its truth.
+Plan plan_calls_before(const PlannedCall& own, const Case& value,
+                       const KernelInfo& kernel);
+
+struct CallsBefore {
+  // Holds call `second` against call 0, bit for bit.
+  std::function<void(size_t second, const char* name, Judgement&)> bits;
+  // Holds a call against its truth.
+  std::function<void(size_t call, Judgement&)> truth;
+};
+// What is wrong after a call and right before it is what that call left.
+Judgement judge_calls_before(const JudgeInput& input,
+                             const CallsBefore& compare);
+
+}  // namespace qkvet::properties
+
+#endif  // QKVET_PROPERTIES_CALLS_OTHER_CALLS_H_
