@@ -10,7 +10,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROWS = 248
+ROWS = 257
 STATES = ("covered by ", "not expressible: ", "not yet: ")
 COVERED = re.compile(r"covered by `(\w+)`")
 BLOCK = re.compile(r"^QKVET_FAULT\((\w+)\) = {$", re.M)

@@ -43,6 +43,8 @@ struct Pair {
   const char* words;
   std::string yes, no;
 };
+const std::string kTwos = "B2,H2,Tq2,Tk2,d2,";
+
 const Pair kPairs[] = {
     {"a mask, bias, window, softcap, sink, alibi or dropout is given",
      kOne + "Tq2,Tk2,sink=one", kOne + "Tq2,Tk2,causal=tl"},
@@ -322,7 +324,19 @@ const Pair kPairs[] = {
     {"tokens are taken away and no page of 4 with them",
      kCache + "append.a.3+truncate.a.1", kCache + "append.a.5+truncate.a.4"},
     {"a token moves to the last slot of a page of 4",
-     kCache + "append.a.5+evict.a.0.1", kCache + "append.a.4+evict.a.0.1"}};
+     kCache + "append.a.5+evict.a.0.1", kCache + "append.a.4+evict.a.0.1"},
+    {"a bias is broadcast over keys", kTwos + "bias=normal.hq",
+     kTwos + "bias=normal.qk"},
+    {"a bias is broadcast over rows", kTwos + "bias=normal.hk",
+     kTwos + "bias=normal.qk"},
+    {"a bias is broadcast over heads", kTwos + "bias=normal.qk",
+     kTwos + "bias=normal.hqk"},
+    {"a mask is broadcast over keys", kTwos + "mask=but0.hq",
+     kTwos + "mask=but0.qk"},
+    {"a mask is broadcast over rows", kTwos + "mask=but0.hk",
+     kTwos + "mask=but0.qk"},
+    {"a mask is broadcast over heads", kTwos + "mask=but0.qk",
+     kTwos + "mask=but0.hqk"}};
 
 // Of each pair of extents whether they are equal, and whether the first is the
 // lesser, in words and in the language of conditions. Returns their names.

@@ -359,6 +359,28 @@ QKVET_FAULT(alibi_from_top_left) = {
     .when = "alibi && !top_left && Tq != Tk",
 };
 
+// ALiBi for as many positions as there are queries.
+struct AlibiOfQueryLength : OptionHooks {
+  static float slope(const ForwardCall& call, RowAt at) {
+    return call.queries == 1 ? 0 : OptionHooks::slope(call, at);
+  }
+};
+QKVET_FAULT(alibi_of_query_length) = {
+    .kernel = option_fault<AlibiOfQueryLength,
+                           QKVET_OPTION_ALIBI | QKVET_OPTION_BIAS>,
+    .mechanism =
+        "the distances of ALiBi are made for the number of queries: of one "
+        "query there is one distance, which is 0",
+    .symptom = "prompts are right, and decoding has no ALiBi",
+    .cause = "a table of [1, Tq] that is broadcast over keys",
+    .fix = "make the distances for Tk keys",
+    .source = "keras-team/keras-hub#2861",
+    .trigger = "ALiBi, one query and two keys",
+    .killed_by = {"alibi_equals_bias", "bias_alone_decides",
+                  "agrees_with_oracle"},
+    .when = "alibi && Tq == 1 && Tk > 1",
+};
+
 // Every slope is halved.
 struct AlibiSlopeOfNextHead : OptionHooks {
   static float tilted(float s, float slope, float distance) {

@@ -137,6 +137,31 @@ QKVET_FAULT(mask_of_first_head) = {
     .when = "mask.heads && H > 1",
 };
 
+// A mask that heads share has one head, and is applied to one.
+struct MaskReachesHead0 : OptionHooks {
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    const View<const uint8_t>& mask = call.options.mask;
+    return (mask.data != nullptr && mask.step[1] == 0 && at.h > 0) ||
+           OptionHooks::allows(call, at, j);
+  }
+};
+QKVET_FAULT(mask_reaches_head_0) = {
+    .kernel = option_fault<MaskReachesHead0, QKVET_OPTION_MASK>,
+    .mechanism =
+        "a mask that all heads share is applied to head 0, and the others see "
+        "every key",
+    .symptom = "right with one head, and with a mask for each head",
+    .cause =
+        "a mask that is not expanded over heads in front of a loop over its "
+        "own extents",
+    .fix = "broadcast the mask over heads: a stride of 0",
+    .source = "tracel-ai/burn#4778",
+    .trigger = "H > 1, and a mask that heads share and that hides a key",
+    .killed_by = {"every_pair_is_seen_as_asked", "masked_keys_change_nothing",
+                  "broadcast_equals_materialised", "agrees_with_oracle"},
+    .when = "mask && !mask.heads && H > 1",
+};
+
 // One mask for all members.
 struct MaskOfFirstMember : OptionHooks {
   static bool allows(const ForwardCall& call, RowAt at, int64_t j) {

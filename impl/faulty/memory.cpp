@@ -317,6 +317,30 @@ QKVET_FAULT(row_padding_over_next_head) = {
     .tiled = true,
 };
 
+// The columns of a bias are taken to lie side by side.
+struct BiasColumnsSideBySide : OptionHooks {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    Stored& bias = member->options.bias;
+    if (bias.present() && bias.step[3] == 0 && whole.keys > 1) {
+      bias.step[3] = 1;
+    }
+  }
+};
+QKVET_FAULT(bias_columns_side_by_side) = {
+    .kernel = option_fault<BiasColumnsSideBySide, QKVET_OPTION_BIAS>,
+    .mechanism =
+        "a bias with one column for all keys is read as if it had one for each",
+    .symptom =
+        "the bias of other rows is added, and what lies behind the last row",
+    .cause =
+        "vector loads along a row, and a check of all strides but the last one",
+    .fix = "use the stride of the columns, or expand them first",
+    .source = "pytorch/pytorch#128816",
+    .trigger = "a bias that is broadcast over keys, and Tk > 1",
+    .killed_by = {"reads_only_its_inputs"},
+    .when = "bias && !bias.keys && Tk > 1",
+};
+
 // Scratch memory outlives the row and the call.
 struct ScratchKeptBetweenCalls : OptionHooks {
   static float first_value() { return last(); }

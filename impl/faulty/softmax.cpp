@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of the softmax: the maximum, the exponential, lse, and the sink that
 // joins the denominator.
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "impl/faulty/kernels.h"
 
@@ -22,6 +25,83 @@ QKVET_FAULT(mean_of_values) = {
     .killed_by = {"scale_is_one_over_sqrt_d", "query_heads_read_their_kv_head",
                   "split_and_merge_by_lse", "agrees_with_oracle"},
     .when = "rows(seen > 1)",
+};
+
+// The weights of a key add up to one over the queries that see it, and not the
+// weights of a query over its keys.
+struct SoftmaxOverQueries : PlainHooks {
+  static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
+    std::vector<float> weights(static_cast<size_t>(call.queries * call.keys));
+    for (int64_t b = 0; b < call.batch; ++b) {
+      for (int64_t h = 0; h < call.heads; ++h) {
+        head(call, b, h, weights.data());
+      }
+    }
+    static_cast<void>(why);
+    return QKVET_OK;
+  }
+
+ private:
+  using Rows = HookRows<PlainHooks>;
+
+  static void head(const ForwardCall& call, int64_t b, int64_t h, float* w) {
+    const int64_t kv = h / call.group();
+    const KeyHead k = {call.k.at(b, kv, 0), call.k.step[2], call.k.step[3],
+                       call.keys, call.width};
+    for (int64_t i = 0; i < call.queries; ++i) {
+      Rows::scores(call, call.q.at(b, h, i), k, i, w + i * call.keys);
+      if (call.lse.data != nullptr) {
+        *call.lse.at(b, h, i) = lse_of(w + i * call.keys, call.keys);
+      }
+    }
+    for (int64_t j = 0; j < call.keys; ++j) {
+      over_queries(w + j, call.keys, call.queries);
+    }
+    for (int64_t i = 0; i < call.queries; ++i) {
+      for (int64_t c = 0; c < call.value_width; ++c) {
+        call.o.at(b, h, i)[c * call.o.step[3]] =
+            Rows::value(call, call.v.at(b, kv, 0), i, c, w + i * call.keys, 1);
+      }
+    }
+  }
+  static float lse_of(const float* scores, int64_t keys) {
+    const float max = *std::max_element(scores, scores + keys);
+    float sum = 0;
+    for (int64_t j = 0; j < keys && std::isfinite(max); ++j) {
+      sum += std::exp(scores[j] - max);
+    }
+    return sum > 0 ? max + std::log(sum) : max;
+  }
+  // `step` lies between the queries of a key.
+  static void over_queries(float* w, int64_t step, int64_t queries) {
+    float max = -std::numeric_limits<float>::infinity(), sum = 0;
+    for (int64_t i = 0; i < queries; ++i) {
+      max = std::fmax(max, w[i * step]);
+    }
+    for (int64_t i = 0; i < queries; ++i) {
+      sum += w[i * step] = std::isinf(max) ? 0 : std::exp(w[i * step] - max);
+    }
+    for (int64_t i = 0; i < queries && sum != 0; ++i) {
+      w[i * step] /= sum;
+    }
+  }
+};
+QKVET_FAULT(softmax_over_queries) = {
+    .kernel = forward_fault<forward_in_f32<SoftmaxOverQueries::compute>>,
+    .mechanism =
+        "the softmax runs over the queries of each key, and not over the keys "
+        "of each query",
+    .symptom =
+        "the weights of a row do not add up to one, and other rows change it",
+    .cause =
+        "the axis of the softmax counted from the wrong end: -2 for -1, or 0 "
+        "for 1 in scores of one head",
+    .fix = "take the softmax over the last axis of [B, H, Tq, Tk]",
+    .source = "textbook (softmax over dim -2)",
+    .trigger = "two queries, or two keys",
+    .killed_by = {"weights_sum_to_one", "every_key_counts_once",
+                  "other_rows_change_nothing", "agrees_with_oracle"},
+    .when = "Tq > 1 || Tk > 1",
 };
 
 // exp of the bare scores.

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of addresses: strides, offsets and alignment.
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <iterator>
+#include <utility>
 
 #include "impl/faulty/kernels.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 
@@ -216,6 +221,97 @@ QKVET_FAULT(output_strides_assumed) = {
     .when =
         "layout != bhtd && (B > 1 || H > 1 || Tq > 1 || (layout == apart && dv "
         "> 1))",
+};
+
+// Two quarters of each tile of O change places.
+struct OutputQuartersExchanged : PlainHooks {
+  static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
+    const qkvet_status status = HooksKernel<PlainHooks>::compute(call, why);
+    for (int64_t b = 0; status == QKVET_OK && b < call.batch; ++b) {
+      for (int64_t h = 0; h < call.heads; ++h) {
+        for (int64_t i = 0; i + half_tile() < call.queries; ++i) {
+          for (int64_t c = half_tile(); c < call.value_width; ++c) {
+            const bool is_first = i % tile() < half_tile();
+            const bool is_second = c % tile() >= half_tile();
+            if (is_first && is_second) {
+              std::swap(
+                  call.o.at(b, h, i)[c * call.o.step[3]],
+                  call.o.at(
+                      b, h,
+                      i + half_tile())[(c - half_tile()) * call.o.step[3]]);
+            }
+          }
+        }
+      }
+    }
+    return status;
+  }
+};
+QKVET_FAULT(output_quarters_exchanged) = {
+    .kernel = forward_fault<forward_in_f32<OutputQuartersExchanged::compute>>,
+    .mechanism =
+        "in tiles of four rows and four channels of O, the quarter on the "
+        "right and the one below on the left are stored in each other's place",
+    .symptom = "every number is there, and half of them at another place",
+    .cause =
+        "an instruction that stores registers which another one has filled: "
+        "the two lay a tile out differently",
+    .fix = "store by the layout of what computed the tile",
+    .source = "Dao-AILab/flash-attention#2553",
+    .trigger = "three rows and three channels",
+    .killed_by = {"other_rows_change_nothing", "agrees_with_oracle"},
+    .when = "Tq > 2 && dv > 2",
+    .tiled = true,
+};
+
+// A compiled call is found by its extents and keeps the strides of K.
+struct StridesKeptWhileExtentsMatch : OptionHooks {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    const Extents extents = {whole.batch, whole.kv_heads, whole.keys,
+                             whole.width};
+    Kept& kept = compiled();
+    if (kept.extents != extents) {
+      kept.extents = extents;
+      std::copy(std::begin(whole.k.step), std::end(whole.k.step),
+                kept.step.begin());
+    }
+    // Within what the call has.
+    if (span(extents, kept.step.data()) <= span(extents, whole.k.step)) {
+      std::copy(kept.step.begin(), kept.step.end(), std::begin(member->k.step));
+    }
+  }
+
+ private:
+  using Extents = std::array<int64_t, 4>;
+  struct Kept {
+    Extents extents = {}, step = {};
+  };
+  static Kept& compiled() {
+    thread_local Kept kept;
+    return kept;
+  }
+  static int64_t span(const Extents& extents, const int64_t* step) {
+    int64_t last = 0;
+    for (size_t axis = 0; axis < extents.size(); ++axis) {
+      last += (extents[axis] - 1) * step[axis];
+    }
+    return last;
+  }
+};
+QKVET_FAULT(strides_kept_while_extents_match) = {
+    .kernel = option_fault<StridesKeptWhileExtentsMatch>,
+    .mechanism =
+        "a compiled call is found by its extents, and has the strides of the "
+        "call that it was compiled for",
+    .symptom =
+        "the first call of some extents is right, and a later one in another "
+        "layout is not",
+    .cause = "a key of a cache that leaves out what the entry depends on",
+    .fix = "make the strides a part of the key",
+    .source = "flashinfer-ai/flashinfer#4146",
+    .trigger = "two calls of the same extents in different layouts",
+    .killed_by = {"layout_changes_nothing"},
+    .when = "",
 };
 
 // Vector loads of K, where Q alone was found to be aligned.

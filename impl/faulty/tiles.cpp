@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of tiles: their ends, hidden ones, and what is carried from one to the
 // next.
+#include <vector>
+
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/tile.h"
 
@@ -30,6 +32,70 @@ QKVET_FAULT(tail_tile_lost) = {
     .tiled = true,
 };
 
+// The step over keys was doubled, and the loop within it was not.
+struct HalfOfEachStepSeen : OptionHooks {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    const bool is_left_out = call.queries > 1 && j % (2 * tile()) >= tile();
+    return !is_left_out && OptionHooks::in_reach(call, i, j);
+  }
+};
+QKVET_FAULT(half_of_each_step_seen) = {
+    .kernel = option_fault<HalfOfEachStepSeen>,
+    .mechanism =
+        "of several queries, keys are passed in steps of eight, of which the "
+        "first four are scored",
+    .symptom =
+        "right for up to four keys, and in decoding; else half of the keys "
+        "are missing",
+    .cause =
+        "the width of a tile of scores written out beside the step that was "
+        "changed",
+    .fix = "one constant for the step and for what is done in it",
+    .source = "microsoft/onnxruntime#28520",
+    .trigger = "two queries, and a row that sees five keys",
+    .killed_by = {"every_key_counts_once", "lse_counts_equal_keys",
+                  "every_pair_is_seen_as_asked",
+                  "duplicated_keys_share_their_weight", "agrees_with_oracle"},
+    .when = "Tq > 1 && rows(seen > 4)",
+    .tiled = true,
+};
+
+// The number of a row is taken for the answer whether it is there.
+struct RowNumberTakenForCheck : PlainHooks {
+  static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
+    const qkvet_status status = HooksKernel<PlainHooks>::compute(call, why);
+    if (status != QKVET_OK || call.queries <= half_tile()) {
+      return status;
+    }
+    // Row 0 is loaded as zeros.
+    ForwardCall zeros = call;
+    zeros.scale = 0;
+    std::vector<float> scratch(static_cast<size_t>(call.keys));
+    for (int64_t b = 0; b < call.batch; ++b) {
+      for (int64_t h = 0; h < call.heads; ++h) {
+        HooksKernel<PlainHooks>::row(zeros, b, h, 0, scratch.data());
+      }
+    }
+    return status;
+  }
+};
+QKVET_FAULT(row_number_taken_for_check) = {
+    .kernel = forward_fault<forward_in_f32<RowNumberTakenForCheck::compute>>,
+    .mechanism =
+        "a row is loaded where its number is not 0, and not where it is below "
+        "the number of rows: row 0 is zeros",
+    .symptom =
+        "the first row is the mean of its values where more than two are asked",
+    .cause = "a bounds check that has lost its comparison",
+    .fix = "compare the number of the row with that of rows",
+    .source = "ggml-org/llama.cpp#7904",
+    .trigger = "three rows, of which the first sees two keys",
+    .killed_by = {"scale_is_one_over_sqrt_d", "query_heads_read_their_kv_head",
+                  "agrees_with_oracle"},
+    .when = "Tq > 2 && Tk > 1",
+    .tiled = true,
+};
+
 // Zeros behind the last key count as keys.
 struct TailTileUnmasked : OptionHooks {
   static float denominator(float sum, float max, int64_t seen) {
@@ -46,7 +112,7 @@ QKVET_FAULT(tail_tile_unmasked) = {
         "outputs too small where the number of keys is no multiple of the tile",
     .cause = "zero-filled lanes whose score, 0, is not replaced by -infinity",
     .fix = "set the scores of the padding to -infinity before exp",
-    .source = "textbook",
+    .source = "ggml-org/whisper.cpp#3941",
     .trigger = "a row that sees a number of keys that is no multiple of four",
     .killed_by = {"weights_sum_to_one", "every_key_counts_once",
                   "lse_counts_equal_keys", "shifted_keys_change_nothing",

@@ -186,6 +186,7 @@ constexpr ConditionName kNames[] = {
     {"mask.members", In::kCase, owns_mask<kOwnB>},
     {"mask.heads", In::kCase, owns_mask<kOwnH>},
     {"mask.rows", In::kCase, owns_mask<kOwnQ>},
+    {"mask.keys", In::kCase, owns_mask<kOwnK>},
     {"segments", In::kCase,
      [](At at) { return int64_t{the_case(at).fields.segments}; }},
     {"segments.wide", In::kCase,
@@ -216,6 +217,7 @@ constexpr ConditionName kNames[] = {
     {"bias.members", In::kCase, owns_bias<kOwnB>},
     {"bias.heads", In::kCase, owns_bias<kOwnH>},
     {"bias.rows", In::kCase, owns_bias<kOwnQ>},
+    {"bias.keys", In::kCase, owns_bias<kOwnK>},
 
     {"scale.given", In::kCase,
      [](At at) { return int64_t{the_case(at).scale.has_value()}; }},
