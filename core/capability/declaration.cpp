@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <functional>
 #include <optional>
 #include <span>
-#include <sstream>
 #include <string_view>
 
 #include "core/base/dtype.h"
+#include "core/base/read_file.h"
 #include "core/case/case_text.h"
 
 namespace qkvet {
@@ -223,14 +222,6 @@ std::string read_fields(
   return "";
 }
 
-std::optional<std::string> content_of_file(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  std::ostringstream content;
-  content << file.rdbuf();
-  return content.str();
-}
-
 std::string set_precision(const PrecisionField& field, std::string_view value,
                           P& precision) {
   precision.struct_size = sizeof precision;
@@ -304,14 +295,15 @@ std::string parse_precision(const std::string& path, std::string_view text,
 }
 
 std::string read_dialect(const std::string& path, qkvet_dialect& dialect) {
-  const auto text = content_of_file(path);
-  return text ? parse_dialect(path, *text, dialect) : path + ": cannot be read";
+  std::string text;
+  const std::string error = read_file(path, &text);
+  return error.empty() ? parse_dialect(path, text, dialect) : error;
 }
 
 std::string read_precision(const std::string& path, P& precision) {
-  const auto text = content_of_file(path);
-  return text ? parse_precision(path, *text, precision)
-              : path + ": cannot be read";
+  std::string text;
+  const std::string error = read_file(path, &text);
+  return error.empty() ? parse_precision(path, text, precision) : error;
 }
 
 std::string dialect_text(const qkvet_dialect& dialect) {

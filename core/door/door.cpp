@@ -2,7 +2,6 @@
 #include "core/door/door.h"
 
 #include <dlfcn.h>
-#include <sys/stat.h>
 
 #include <array>
 #include <cerrno>
@@ -13,6 +12,7 @@
 
 #include "core/base/elf_file.h"
 #include "core/base/machine.h"
+#include "core/base/read_file.h"
 #include "core/door/kernel_reader.h"
 
 namespace qkvet {
@@ -33,12 +33,9 @@ std::string loader_text(const std::string& path) {
 
 // "" if the file may be a shared library.
 std::string bad_file(const std::string& path) {
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0)
-    return errno == ENOENT ? "no such file" : std::strerror(errno);
-  if (S_ISDIR(info.st_mode)) return "is a directory";
+  if (std::string wrong = not_readable_reason(path); !wrong.empty())
+    return wrong;
   std::ifstream file(path, std::ios::binary);
-  if (!file) return "cannot be read";
   std::array<char, 4> magic{};
   file.read(magic.data(), magic.size());
   constexpr std::array<char, 4> kElf = {0x7f, 'E', 'L', 'F'};

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "core/base/read_file.h"
 #include "golden/format/manifest.h"
 #include "golden/format/set.h"
 #include "golden/import/import_onnx.h"
@@ -29,8 +30,7 @@ std::string read_onnx(const std::string& path, const std::string& options,
 std::string read_file_tensors(const std::string& path, NamedTensors* tensors,
                               std::string* value, std::string* dialect) {
   std::vector<std::byte> bytes;
-  if (std::string wrong = read_bytes(path, &bytes); !wrong.empty())
-    return wrong;
+  if (std::string wrong = read_file(path, &bytes); !wrong.empty()) return wrong;
   std::string error;
   if (path.ends_with(".npz")) {
     const auto read = parse_npz(bytes, &error);

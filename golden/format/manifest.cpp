@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "core/base/json.h"
+#include "core/base/read_file.h"
 #include "core/base/sha256.h"
 
 namespace qkvet::golden {
@@ -15,9 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kManifestFormat = "golden manifest 1";
-
-// A set is read as a whole; nothing of this size is one.
-constexpr uintmax_t kLargestFile = uintmax_t{4} << 30;
 
 struct Field {
   const char* key;
@@ -109,21 +106,6 @@ std::string difference(const ManifestRow& row, const GoldenSet& set) {
 
 }  // namespace
 
-std::string read_bytes(const std::string& path, std::vector<std::byte>* bytes) {
-  std::error_code code;
-  const uintmax_t size = fs::file_size(path, code);
-  if (code) return path + ": cannot be read";
-  if (size > kLargestFile)
-    return path + ": " + std::to_string(size) + " bytes; at most " +
-           std::to_string(kLargestFile) + " are read";
-  std::ifstream file(path, std::ios::binary);
-  bytes->resize(size);
-  if (!file || !file.read(reinterpret_cast<char*>(bytes->data()),
-                          static_cast<std::streamsize>(size)))
-    return path + ": cannot be read";
-  return "";
-}
-
 std::string manifest_text(const std::vector<ManifestRow>& rows) {
   std::string text = json_text(Json{{"qkvet", kManifestFormat}}) + "\n";
   for (const ManifestRow& row : rows) {
@@ -162,8 +144,7 @@ std::string parse_manifest(std::string_view text,
 
 std::string read_golden_file(const std::string& path, GoldenSet* set) {
   std::vector<std::byte> bytes;
-  if (std::string wrong = read_bytes(path, &bytes); !wrong.empty())
-    return wrong;
+  if (std::string wrong = read_file(path, &bytes); !wrong.empty()) return wrong;
   std::string error;
   auto read =
       read_golden_set(bytes, fs::path(path).stem().string(), path, &error);
@@ -175,7 +156,7 @@ std::string read_golden_file(const std::string& path, GoldenSet* set) {
 std::string read_golden_folder(const std::string& path, GoldenFolder* folder) {
   const fs::path manifest = fs::path(path) / kManifestName;
   std::vector<std::byte> text;
-  if (std::string wrong = read_bytes(manifest.string(), &text); !wrong.empty())
+  if (std::string wrong = read_file(manifest.string(), &text); !wrong.empty())
     return wrong;
   std::string wrong = parse_manifest(
       {reinterpret_cast<const char*>(text.data()), text.size()}, &folder->rows);
@@ -184,7 +165,7 @@ std::string read_golden_folder(const std::string& path, GoldenFolder* folder) {
   for (const ManifestRow& row : folder->rows) {
     const std::string file = (fs::path(path) / (row.set + kSetEnding)).string();
     std::vector<std::byte> bytes;
-    if (wrong = read_bytes(file, &bytes); !wrong.empty())
+    if (wrong = read_file(file, &bytes); !wrong.empty())
       return wrong + ", and " + kManifestName + " lists it";
     if (const std::string hash = sha256_hex(bytes); hash != row.sha256)
       return file + ": its SHA-256 is " + hash.substr(0, 16) + "..., in " +

@@ -43,9 +43,6 @@ std::string read_golden_folder(const std::string& path, GoldenFolder* folder);
 // Reads one file, without a manifest.
 std::string read_golden_file(const std::string& path, GoldenSet* set);
 
-// The bytes of a file, as a whole. "" or one line.
-std::string read_bytes(const std::string& path, std::vector<std::byte>* bytes);
-
 }  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_FORMAT_MANIFEST_H_

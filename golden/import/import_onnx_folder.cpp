@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
+#include "core/base/read_file.h"
 #include "golden/format/manifest.h"
 #include "golden/import/import_onnx.h"
 
@@ -18,7 +19,7 @@ std::string read_numbered(const fs::path& folder, const std::string& name,
     std::error_code code;
     if (!fs::exists(folder / file, code)) return "";
     std::vector<std::byte> bytes;
-    std::string wrong = read_bytes((folder / file).string(), &bytes);
+    std::string wrong = read_file((folder / file).string(), &bytes);
     if (!wrong.empty()) return wrong;
     auto tensor = parse_onnx_tensor(bytes, &wrong);
     if (!tensor) return std::string(file).append(": ").append(wrong);
@@ -32,7 +33,7 @@ std::optional<ImportedOnnx> import_onnx_folder(const std::string& folder,
                                                std::string* error) {
   const fs::path path(folder);
   std::vector<std::byte> bytes;
-  *error = read_bytes((path / "model.onnx").string(), &bytes);
+  *error = read_file((path / "model.onnx").string(), &bytes);
   if (!error->empty()) return std::nullopt;
   const auto node = parse_onnx_node(bytes, error);
   if (!node) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program `qkvet`, and the library through which Python becomes a worker."""
+import contextlib
 import ctypes
 import functools
 import os
@@ -88,6 +89,31 @@ def environment():
             "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
+@contextlib.contextmanager
+def started(words, env, **more):
+    """The program with these words, as a process that ends with this one, however
+    this one ends: it holds the reading end of a pipe, and is killed by the kernel
+    of the system when nobody can write any more."""
+    theirs, ours = os.pipe()
+    try:
+        with subprocess.Popen([program(), *words],
+                              env={**env, "QKVET_LIFELINE": str(theirs)},
+                              pass_fds=[theirs], text=True, errors="replace",
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, **more) as process:
+            os.close(theirs)
+            theirs = None
+            try:
+                yield process
+            except BaseException:
+                process.kill()
+                raise
+    finally:
+        os.close(ours)
+        if theirs is not None:
+            os.close(theirs)
+
+
 def run(words, paths=()):
     """The program with these words: exit code, stdout, stderr. `paths` go in
     front of those where modules are looked for. Ctrl-C lets it say what it has
@@ -95,22 +121,12 @@ def run(words, paths=()):
     env = environment()
     env["PYTHONPATH"] = os.pathsep.join([*paths, env["PYTHONPATH"]])
     # In a session of its own: it gets the interrupts that are passed on here.
-    with subprocess.Popen([program(), *words], env=env, text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE,
-                          start_new_session=True) as running:
+    with started(words, env, start_new_session=True) as running:
         try:
             said = running.communicate()
         except KeyboardInterrupt:
             running.send_signal(signal.SIGINT)
-            try:
-                said = running.communicate()
-            except BaseException:
-                running.kill()
-                raise
-        except BaseException:
-            running.kill()
-            raise
+            said = running.communicate()
     return running.returncode, *said
 
 

@@ -116,6 +116,9 @@ def case_words(causal, scale, window, softcap, more=()):
     if scale is not None:
         words.append(f"scale={np.float32(scale)!s}")
     if window is not None:
+        if not isinstance(window, (tuple, list)) or len(window) != 2:
+            raise WrongUse(f"window = {window!r}; allowed: (left, right), such as "
+                           "(2, 0); -1 for no end")
         words.append("window={}.{}".format(*window))
     if softcap is not None:
         words.append(f"softcap={np.float32(softcap)!s}")
@@ -163,6 +166,7 @@ def assert_close(actual, q, k, v, *, causal=None, scale=None, window=None,
     what was expected, what is allowed and the likely cause; WrongUse where the
     tensors are no call.
     """
+    __tracebackhide__ = True  # from pytest
     if (nothing := in_worker()) is not None:
         return nothing
     outputs = actual if isinstance(actual, dict) else {"o": actual}
@@ -180,6 +184,10 @@ def assert_close(actual, q, k, v, *, causal=None, scale=None, window=None,
                 words += [flag, word]
         lines = os.path.join(folder, "report.jsonl")
         code, text, wrong = _program.run(["judge", call, *words, "--json", lines])
+        # The files are gone when the report is read.
+        text = "".join(line.replace(call, "this call")
+                       for line in text.splitlines(keepends=True)
+                       if not line.startswith("  again "))
         if code == 2:
             raise WrongUse(wrong.strip().removeprefix("qkvet: ").replace(
                 call, "this call"))

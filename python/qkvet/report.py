@@ -141,6 +141,7 @@ class Report:
 
     def raise_on_failure(self) -> "Report":
         """LawFailed with the text unless all that was judged conforms."""
+        __tracebackhide__ = True  # from pytest
         if not self.ok:
             raise LawFailed("\n" + self.text)
         return self

@@ -27,6 +27,26 @@ def test_an_answer_that_a_loose_tolerance_takes_is_not():
         qkvet.assert_close(wrong, q, k, v)
 
 
+def test_a_report_names_no_file_that_is_gone():
+    q, k, v = call()
+    with pytest.raises(qkvet.LawFailed) as failed:
+        qkvet.assert_close(kernels.attention(q * np.float32(2), k, v), q, k, v)
+    text = str(failed.value)
+    assert "qkvet judge" not in text and "call.safetensors" not in text
+    # Its own lines are none of the test's (pytest hides them).
+    frames = [entry for entry in failed.traceback
+              if "qkvet" in str(entry.path) and "tests" not in str(entry.path)]
+    assert frames and all(entry.frame.f_locals.get("__tracebackhide__")
+                          for entry in frames)
+
+
+def test_a_window_has_two_sides():
+    q, k, v = call()
+    for window in (2, "2", (1, 2, 3)):
+        with pytest.raises(qkvet.WrongUse, match="allowed: .left, right."):
+            qkvet.assert_close(q, q, k, v, window=window)
+
+
 def test_words_of_a_call():
     q, k, v = call()
     hidden = signatures.beyond(7, 9, 2)

@@ -201,6 +201,15 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys, options, plan, wha
     assert said.out == ""
 
 
+def test_a_mistake_in_the_words_keeps_no_folder(tmp_path):
+    wrong = [*PLAN[:1], "scalar/nope"]
+    code, _, said = run(tmp_path, "night", "--shards", "2", plan=wrong)
+    assert code == 2 and "nope" in said
+    code, out, said = run(tmp_path, "night", "--shards", "2",
+                          plan=["--kernel", "scalar/plain", *PLAN[4:]])
+    assert code == 0, out + said
+
+
 def test_wrong_use_ends_with_two(tmp_path):
     code, out, said = run(tmp_path, "night", "--shards", "2",
                           plan=["--kernel", "scalar/nowhere"])

@@ -1,17 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that are there in full or not at all.
+// Files that are there in full or not at all, and one that grows by whole
+// lines. None of them replaces a file that the run has read.
 #ifndef QKVET_TOOLS_BASE_WRITTEN_FILE_H_
 #define QKVET_TOOLS_BASE_WRITTEN_FILE_H_
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace qkvet::tools {
 
-// "" or why no file can be written there: before there is anything to write.
-// What is there stays.
+// "" or why no file can be written there, or may not: before there is anything
+// to write. An existing file stays as it is.
 std::string not_writable_reason(const std::string& path);
-// Replaces `path` in one step; an error is one line.
+// Replaces `path` in one step, or writes to it if it is a device or a pipe; an
+// error is one line.
 std::string write_file(const std::string& path, const std::string& content);
+
+// A new folder "LEAD-XXXXXX", which this process holds until it ends; those of
+// processes that are gone are removed. "": it cannot be made.
+std::string make_scratch_folder(const std::string& lead);
+
+// A file that is written as a run goes, and ends after a whole line whatever
+// happens. One run at a time writes it.
+class GrowingFile {
+ public:
+  GrowingFile() = default;
+  ~GrowingFile();
+  GrowingFile(const GrowingFile&) = delete;
+  GrowingFile& operator=(const GrowingFile&) = delete;
+
+  // Empties `path`. "" or one line.
+  std::string open(const std::string& path);
+  // Does nothing without a file. "" or one line, after which no more is
+  // written and each call returns that line.
+  std::string add(std::string_view lines);
+
+ private:
+  std::string path_, error_;
+  int fd_ = -1;
+  int64_t size_ = 0;  // of whole lines
+};
 
 }  // namespace qkvet::tools
 

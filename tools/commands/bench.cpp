@@ -159,10 +159,6 @@ ExitCode run(const BenchDecodeOptions& options) {
   DecodeBench bench;
   if (std::string error = read_options(options, &bench); !error.empty())
     return wrong_use(error);
-  // Before the time is spent.
-  if (!options.json.empty())
-    if (std::string error = write_file(options.json, ""); !error.empty())
-      return wrong_use(error);
   KernelSelection selection = options.selection;
   if (selection.kernels.empty() && selection.plugins.empty())
     selection.kernels = {kDefaultKernel};

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "tools/base/interrupts.h"
+#include "tools/base/written_file.h"
 #include "tools/commands/flags.h"
 #include "tools/report/failure_tensors.h"
 #include "tools/report/progress_line.h"
@@ -22,26 +23,6 @@ struct CheckOptions : RunWords {
   bool no_hints = false;             // from sources and workspaces
   int diagnose = kDefaultDiagnosed;  // failing kernels, at most
   bool verbose = false;              // law by law
-};
-
-// The JSON Lines file, open from the start so that a path that cannot be
-// written is found before anything runs.
-class JsonLog {
- public:
-  ~JsonLog() {
-    if (file_ != nullptr) std::fclose(file_);
-  }
-  bool open(const std::string& path) {
-    file_ = std::fopen(path.c_str(), "wb");
-    return file_ != nullptr;
-  }
-  bool write(const std::string& lines) {
-    return file_ == nullptr ||
-           (std::fputs(lines.c_str(), file_) >= 0 && std::fflush(file_) == 0);
-  }
-
- private:
-  std::FILE* file_ = nullptr;
 };
 
 // How many workers are worth it that are interpreters, which take as long to
@@ -87,20 +68,18 @@ ExitCode run(const CheckOptions& options) {
   run.scope.dtypes = declared_dtypes(selected.kernels);
   run.covers_pairs = options.shard.empty();
 
-  JsonLog json;
-  if (!options.json.empty() && !json.open(options.json))
-    return wrong_use(options.json + ": cannot be written");
-  if (const std::string error = not_writable_reason(options.files);
-      !error.empty())
-    return wrong_use(error);
+  GrowingFile json;
+  const std::string start = json_start(run);
+  std::string unwritten;
+  if (!options.json.empty()) unwritten = json.open(options.json);
+  if (unwritten.empty()) unwritten = json.add(start);
+  if (!unwritten.empty()) return wrong_use(unwritten);
 
   ProgressLine progress(run.budget);
   if (progress.is_visible())
     run.progress = [&progress](const RunProgress& now) { progress.show(now); };
-  const std::string start = json_start(run);
-  json.write(start);
   run.round_done = [&json](int64_t round, int64_t cases, int64_t failed) {
-    json.write(json_round(round, cases, failed));
+    json.add(json_round(round, cases, failed));
   };
   const Interrupts interrupts;
   run.stop = Interrupts::seen;
@@ -135,8 +114,8 @@ ExitCode run(const CheckOptions& options) {
   std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
              stdout);
   std::fflush(stdout);
-  if (!json.write(json_results(report)))
-    return wrong_use(options.json + ": cannot be written in full");
+  if (unwritten = json.add(json_results(report)); !unwritten.empty())
+    return wrong_use(unwritten);
   if (options.files.any())
     if (const std::string error =
             write_reports(record_of(start, report), options.files);

@@ -47,7 +47,8 @@ ExitCode run_completion(const CompletionOptions& options) {
 
 void add_out(Command& command, std::string& out) {
   command.add_option("-o,--out", out, "File, instead of stdout")
-      .type_name("FILE");
+      .type_name("FILE")
+      .names_output();
 }
 
 void add_man_flags(Command& command, ManOptions& options) {

@@ -4,11 +4,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <sstream>
 
+#include "core/base/read_file.h"
 #include "properties/cases/generate.h"
 #include "properties/conventions/conventions.h"
 #include "tools/base/arguments.h"
@@ -44,8 +44,9 @@ constexpr int64_t kMostDraws = 8;
 // The lines of a file of declarations, without comments. "" or one line.
 std::string declaration_text(const std::string& path, std::string* text) {
   if (path.empty()) return "";
-  std::ifstream file(path);
-  if (!file) return path + ": cannot be read";
+  std::string all;
+  if (std::string wrong = read_file(path, &all); !wrong.empty()) return wrong;
+  std::istringstream file(all);
   for (std::string line; std::getline(file, line);) {
     line.resize(std::min(line.find('#'), line.size()));
     line.resize(line.find_last_not_of(" \t\r") + 1);

@@ -74,9 +74,6 @@ ExitCode run(const FaultsOptions& options) {
       !error.empty())
     return wrong_use(error);
   if (selection.in_process) run.jobs = 1;
-  if (!options.json.empty())
-    if (const std::string error = write_file(options.json, ""); !error.empty())
-      return wrong_use(error);
   if (isatty(STDERR_FILENO) != 0) run.progress = show;
 
   const Hunt hunt = hunt_faults(

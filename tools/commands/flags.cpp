@@ -135,12 +135,9 @@ void add_whether_to_diagnose(Command& command, int& diagnose) {
 }
 
 void add_json(Command& command, std::string& json) {
-  command.add_option("--json", json, "JSON Lines").type_name("FILE");
-}
-
-void add_reports(Command& command, std::string& junit, std::string& json) {
-  command.add_option("--junit", junit, "JUnit XML").type_name("FILE");
-  add_json(command, json);
+  command.add_option("--json", json, "JSON Lines")
+      .type_name("FILE")
+      .names_output();
 }
 
 void add_report_files(Command& command, ReportFiles& files) {
@@ -153,14 +150,16 @@ void add_report_files(Command& command, ReportFiles& files) {
               {"--sarif", &files.sarif, "SARIF 2.1.0, for code scanning"},
               {"--markdown", &files.markdown, "Markdown"}};
   for (const auto& row : rows)
-    command.add_option(row.option, *row.file, row.what).type_name("FILE");
+    command.add_option(row.option, *row.file, row.what)
+        .type_name("FILE")
+        .names_output();
   command.add_flag("--github", files.github,
                    "Annotations of GitHub on stdout, and Markdown to the file "
                    "that $GITHUB_STEP_SUMMARY names");
 }
 
 void add_picture(Command& command, PictureFile& file, const char* what) {
-  command.add_option("--svg", file.svg, what).type_name("FILE");
+  command.add_option("--svg", file.svg, what).type_name("FILE").names_output();
   command.add_flag("--force", file.force, "Replace a picture that is there");
   // Scripts that ask for pixels are told; help is silent about it.
   command.refuse_option(

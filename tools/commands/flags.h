@@ -59,8 +59,6 @@ void add_diagnose(Command& command, int& most);
 // The same word where one kernel is judged, or each by itself.
 void add_whether_to_diagnose(Command& command, int& diagnose);
 void add_json(Command& command, std::string& json);
-// --junit, --json
-void add_reports(Command& command, std::string& junit, std::string& json);
 // --junit, --html, --sarif, --markdown, --github
 void add_report_files(Command& command, ReportFiles& files);
 

@@ -56,10 +56,9 @@ class Folder {
     const fs::path memory = "/dev/shm";
     const bool in_memory = std::getenv("TMPDIR") == nullptr &&
                            access(memory.c_str(), W_OK | X_OK) == 0;
-    std::string name = ((in_memory ? memory : fs::temp_directory_path(code)) /
-                        "qkvet-fuzz-XXXXXX")
-                           .string();
-    if (mkdtemp(name.data()) != nullptr) path_ = name;
+    path_ = make_scratch_folder(
+        ((in_memory ? memory : fs::temp_directory_path(code)) / "qkvet-fuzz")
+            .string());
   }
   ~Folder() {
     std::error_code code;
@@ -232,7 +231,8 @@ void add_hunt_inputs(Command& command, FuzzOptions& options) {
       .add_option("--regressions", options.regressions,
                   "File that gets a line for each finding, for qkvet replay "
                   "@FILE")
-      .type_name("FILE");
+      .type_name("FILE")
+      .names_output();
 }
 
 void add_flags(Command& command, FuzzOptions& options) {

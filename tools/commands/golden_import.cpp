@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "core/base/read_file.h"
 #include "core/base/sha256.h"
 #include "golden/check/call_file.h"
 #include "golden/check/verify.h"
@@ -31,16 +30,6 @@ struct GoldenImportOptions {
 };
 
 namespace fs = std::filesystem;
-
-std::string text_of_file(const std::string& path, std::string* text) {
-  if (path.empty()) return "";
-  std::ifstream file(path);
-  if (!file) return path + ": cannot be read";
-  std::ostringstream all;
-  all << file.rdbuf();
-  *text = all.str();
-  return "";
-}
 
 // What the numbers are worth, before they are put beside others.
 std::string doubts(const GoldenSet& set) {
@@ -106,8 +95,8 @@ std::string add_others(const GoldenImportOptions& options,
     rows.push_back(row);
     files.push_back({row.set + kSetEnding, {}});
     const std::string wrong =
-        read_bytes((fs::path(options.folder) / files.back().first).string(),
-                   &files.back().second);
+        read_file((fs::path(options.folder) / files.back().first).string(),
+                  &files.back().second);
     if (!wrong.empty()) return wrong;
   }
   std::sort(rows.begin(), rows.end(),
@@ -130,8 +119,8 @@ std::string misuse(const GoldenImportOptions& options) {
 ExitCode run(const GoldenImportOptions& options) {
   std::string dialect = convention_dialect(options.dialect);
   std::string wrong = misuse(options);
-  if (wrong.empty() && dialect.empty())
-    wrong = text_of_file(options.dialect, &dialect);
+  if (wrong.empty() && dialect.empty() && !options.dialect.empty())
+    wrong = read_file(options.dialect, &dialect);
   GoldenFolder old;
   bool there = false;
   if (wrong.empty()) wrong = look_at_folder(options.folder, &old, &there);

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
+#include <sstream>
 
+#include "core/base/read_file.h"
 #include "core/base/sha256.h"
 #include "core/capability/declaration.h"
 #include "golden/check/verify.h"
@@ -62,8 +63,9 @@ std::string read_wanted(const std::string& text,
 }
 
 std::string read_list(const std::string& path, std::vector<WantedSet>& wanted) {
-  std::ifstream file(path);
-  if (!file) return path + ": cannot be read";
+  std::string all;
+  if (std::string wrong = read_file(path, &all); !wrong.empty()) return wrong;
+  std::istringstream file(all);
   std::string line;
   for (int at = 1; std::getline(file, line); ++at) {
     std::string text = line.substr(0, line.find('#'));
@@ -282,7 +284,7 @@ std::string all_files(const std::string& path, const GoldenFolder& old,
     if (now.files.contains(row.set)) continue;
     std::vector<std::byte>& bytes = now.files[row.set];
     const std::string wrong =
-        read_bytes((fs::path(path) / (row.set + kSetEnding)).string(), &bytes);
+        read_file((fs::path(path) / (row.set + kSetEnding)).string(), &bytes);
     if (!wrong.empty()) return wrong;
     now.rows.push_back(row);
   }

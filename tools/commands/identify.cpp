@@ -48,7 +48,7 @@ std::string misuse_of(const IdentifyWords& words) {
            "--python MODULE:NAME; none is named";
   if (words.out.empty()) return "";
   for (const char* ending : {".dialect", ".precision"})
-    if (const std::string reason = not_new_reason(words.out + ending);
+    if (std::string reason = not_new_reason(words.out + ending);
         !reason.empty())
       return reason;
   return "";
@@ -68,9 +68,6 @@ ExitCode run(const IdentifyWords& words) {
   if (!words.out.empty() && selected.kernels.size() > 1)
     return wrong_use("--out " + words.out + ": takes one kernel; " +
                      std::to_string(selected.kernels.size()) + " are named");
-  if (!words.json.empty())
-    if (error = write_file(words.json, ""); !error.empty())
-      return wrong_use(error);
 
   ExitCode worst = kConforms;
   std::string lines;

@@ -85,7 +85,8 @@ void add_flags(Command& command, JudgeOptions& options) {
   command
       .add_option("--table", options.table,
                   "A row for each question of a plan, tab-separated")
-      .type_name("FILE");
+      .type_name("FILE")
+      .names_output();
   command.add_flag("-v,--verbose", options.verbose, "A line for every law");
 }
 

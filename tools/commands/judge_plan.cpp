@@ -277,21 +277,6 @@ SelectedKernels selected_of(const JudgeOptions& options, const PlanFolder& plan,
   return selected;
 }
 
-// "" or why one of the files to be written cannot be.
-std::string bad_output(const JudgeOptions& options) {
-  std::vector<std::string> paths;
-  for (const std::string* path :
-       {&options.json, &options.files.junit, &options.files.html,
-        &options.files.sarif, &options.files.markdown, &options.table}) {
-    if (path->empty()) continue;
-    if (std::find(paths.begin(), paths.end(), *path) != paths.end())
-      return *path + ": is named for two outputs";
-    paths.push_back(*path);
-    if (std::string why = not_writable_reason(*path); !why.empty()) return why;
-  }
-  return "";
-}
-
 std::string write_rows(const JudgeOptions& options, const ReportInput& report,
                        const std::vector<QuestionRow>& rows) {
   std::string error;
@@ -309,8 +294,7 @@ std::string write_rows(const JudgeOptions& options, const ReportInput& report,
 ExitCode judge_plan(const JudgeOptions& options) {
   const std::string& folder = options.targets[0];
   PlanFolder plan;
-  std::string error = bad_output(options);
-  if (error.empty()) error = read_plan(folder, &plan);
+  std::string error = read_plan(folder, &plan);
   std::vector<RecordedAnswer> answers;
   if (error.empty())
     error = read_answers(plan, folder,

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: its commands, each a file of this folder that has its flags and
 // its run, and what all of them share.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <string>
 
+#include "core/sandbox/worker.h"
+#include "tools/base/host_limits.h"
 #include "tools/commands/flags.h"
 #include "tools/hunt/hunt_child.h"
 #include "tools/report/select.h"
@@ -68,7 +76,38 @@ int run_program(int argc, char** argv) {
     case CommandLine::Read::kRun:
       break;
   }
-  return parse_only ? ExitCode::kConforms : chosen();
+  if (parse_only) return ExitCode::kConforms;
+  if (error = line.bad_output(); !error.empty()) return wrong_use(error);
+  return chosen();
+}
+
+// A report that did not arrive is no verdict.
+int with_output(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  return wrong_use("stdout: cannot be written in full");
+}
+
+// Whoever starts the program may give it the reading end of a pipe: it ends
+// when the last writer does, however that ends.
+void end_with_caller() {
+  constexpr const char* kVariable = "QKVET_LIFELINE";
+  const char* text = std::getenv(kVariable);
+  if (text == nullptr) return;
+  const int pipe = std::atoi(text);
+  unsetenv(kVariable);
+  if (fcntl(pipe, F_SETFD, FD_CLOEXEC) == 0) end_with_writer(pipe, getpid());
+}
+
+int run_main(int argc, char** argv) {
+  end_with_caller();
+  prepare_limits();
+  try {
+    return with_output(run_program(argc, argv));
+  } catch (const std::exception&) {
+    // What fmt throws where nothing can be written any more.
+    if (std::ferror(stdout) == 0) throw;
+    return with_output(ExitCode::kConforms);
+  }
 }
 
 }  // namespace
@@ -80,5 +119,5 @@ int main(int argc, char** argv) {
   // Words of the engine, which are none of ours.
   if (qkvet::tools::is_hunt_child(argc, argv))
     return qkvet::tools::run_hunt_child(argc, argv);
-  return qkvet::tools::run_program(argc, argv);
+  return qkvet::tools::run_main(argc, argv);
 }

@@ -108,9 +108,6 @@ ExitCode run(const MutateOptions& options) {
             options.explained, words.selection.sources[0], &explained);
         !error.empty())
       return wrong_use(error);
-  if (!options.json.empty())
-    if (const std::string error = write_file(options.json, ""); !error.empty())
-      return wrong_use(error);
   const Interrupts interrupts;
   words.run.stop = Interrupts::seen;
   if (!options.emit.empty()) return show_emitted(options, words.run);
@@ -166,7 +163,8 @@ void add_flags(Command& command, MutateOptions& options) {
       .add_option("--emit", options.emit,
                   "With --only: write the mutated source there, and report on "
                   "it as check does")
-      .type_name("FILE");
+      .type_name("FILE")
+      .names_output();
   command
       .add_option("--explained", options.explained,
                   "Survivors that are as they should be: ID WHY, a line each")

@@ -25,8 +25,6 @@ ExitCode write_record(const RecordOptions& options) {
   std::string error;
   const auto record = read_record(options.record, &error);
   if (!record) return wrong_use(error);
-  if (error = not_writable_reason(options.files); !error.empty())
-    return wrong_use(error);
   if (error = write_reports(*record, options.files); !error.empty())
     return wrong_use(error);
   if (!options.files.any())
@@ -111,6 +109,7 @@ void add_merge_flags(Command& command, MergeOptions& options) {
       .required();
   command.add_option("-o,--out", options.out, "The record of all of them")
       .type_name("ALL.jsonl")
+      .names_output()
       .required();
 }
 

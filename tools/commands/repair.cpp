@@ -47,9 +47,6 @@ ExitCode run(const RepairOptions& options) {
   if (!seconds) return wrong_use(error);
   words.seconds = *seconds;
   words.run.cases = options.cases.value_or(kMutantCases);
-  if (!options.json.empty())
-    if (error = write_file(options.json, ""); !error.empty())
-      return wrong_use(error);
   const Interrupts interrupts;
   words.run.stop = Interrupts::seen;
   const bool on_terminal = isatty(STDERR_FILENO) != 0;

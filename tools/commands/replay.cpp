@@ -3,8 +3,9 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <fstream>
+#include <sstream>
 
+#include "core/base/read_file.h"
 #include "tools/base/lines.h"
 #include "tools/base/load_data.h"
 #include "tools/commands/flags.h"
@@ -64,8 +65,9 @@ std::string read_cases(const std::string& target,
     return "";
   }
   const std::string path = target.substr(1);
-  std::ifstream file(path);
-  if (!file) return path + ": cannot be read";
+  std::string all;
+  if (std::string wrong = read_file(path, &all); !wrong.empty()) return wrong;
+  std::istringstream file(all);
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     const std::string text = trimmed(line.substr(0, line.find('#')));

@@ -6,9 +6,8 @@
 #include <fmt/core.h>
 
 #include <chrono>
-#include <fstream>
-#include <sstream>
 
+#include "core/base/read_file.h"
 #include "properties/logs/log_shrink.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
@@ -19,11 +18,9 @@ namespace {
 constexpr std::string_view kEnding = ".story";
 
 std::string read_log(const std::string& path, std::optional<StoryLog>& log) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) return path + ": cannot be read";
-  std::string error;
-  log = parse_story_log(text.str(), path, &error);
+  std::string text;
+  std::string error = read_file(path, &text);
+  if (error.empty()) log = parse_story_log(text, path, &error);
   return error;
 }
 

@@ -4,6 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string_view>
+
+#include "core/base/read_file.h"
+#include "tools/base/written_file.h"
 
 namespace qkvet::tools {
 namespace {
@@ -44,6 +49,57 @@ std::vector<std::string> choices_in(const std::string& type) {
     from = comma + 1;
   }
   return out;
+}
+
+// A script with a variable that is not set, and no option left out.
+constexpr const char* kEmpty =
+    "an empty value; leave the option out, or name one";
+
+CLI::Option* with_a_value(CLI::Option* option) {
+  option->check([](const std::string& value) {
+    return std::string(value.empty() ? kEmpty : "");
+  });
+  return option;
+}
+
+// "" or the option that has nothing after "=": CLI11 takes the next word.
+std::string empty_value(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--") break;
+    if (word.starts_with("--") && word.ends_with('=') &&
+        word.find('=') + 1 == word.size())
+      return std::string(word.substr(0, word.size() - 1)) + ": " + kEmpty;
+  }
+  return "";
+}
+
+std::set<const CLI::Option*>& output_options() {
+  static std::set<const CLI::Option*> all;
+  return all;
+}
+
+// Of "@FILE", "FILE:config" and "LIB:FUNCTION:FILE", too.
+void remember_files_in(std::string_view value) {
+  if (value.starts_with('@')) value.remove_prefix(1);
+  remember_input(std::string(value));
+  for (size_t from = 0; from <= value.size();) {
+    const size_t end = std::min(value.find(':', from), value.size());
+    remember_input(std::string(value.substr(from, end - from)));
+    from = end + 1;
+  }
+}
+
+// The values of all options of the command that was chosen.
+void collect_files(const CLI::App& app, std::vector<std::string>* outputs) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      if (output_options().contains(option))
+        outputs->push_back(value);
+      else
+        remember_files_in(value);
+  for (const CLI::App* command : app.get_subcommands())
+    collect_files(*command, outputs);
 }
 
 OptionDescription describe_option(const CLI::Option& option) {
@@ -119,6 +175,11 @@ CommandOption CommandOption::one_of(
   return *this;
 }
 
+CommandOption CommandOption::names_output() const {
+  output_options().insert(option_);
+  return *this;
+}
+
 CommandOption CommandOption::excludes(CommandOption other) const {
   option_->excludes(other.option_);
   return *this;
@@ -133,7 +194,7 @@ void Command::needs_a_command() const { app_->require_subcommand(1); }
 template <class Value>
 CommandOption Command::add_option(const std::string& names, Value& value,
                                   const std::string& what) const {
-  return CommandOption(app_->add_option(names, value, what));
+  return CommandOption(with_a_value(app_->add_option(names, value, what)));
 }
 #define QKVET_OPTION_OF(Value)                                           \
   template CommandOption Command::add_option(const std::string&, Value&, \
@@ -151,8 +212,8 @@ CommandOption Command::add_taker(
     const std::string& names,
     std::function<void(const std::vector<std::string>&)> take,
     const std::string& what) const {
-  return CommandOption(
-      app_->add_option_function<std::vector<std::string>>(names, take, what));
+  return CommandOption(with_a_value(
+      app_->add_option_function<std::vector<std::string>>(names, take, what)));
 }
 
 CommandOption Command::add_flag(const std::string& names, bool& value,
@@ -199,6 +260,7 @@ CommandLine::~CommandLine() = default;
 CommandLine::Read CommandLine::read(int argc, char** argv,
                                     std::string* error) const {
   *error = unknown_command(*app_, argc, argv);
+  if (error->empty()) *error = empty_value(argc, argv);
   if (!error->empty()) return Read::kWrong;
   try {
     app_->parse(argc, argv);
@@ -215,6 +277,17 @@ CommandLine::Read CommandLine::read(int argc, char** argv,
     return Read::kWrong;
   }
   return Read::kRun;
+}
+
+std::string CommandLine::bad_output() const {
+  std::vector<std::string> outputs;
+  collect_files(*app_, &outputs);
+  std::set<std::string> seen;
+  for (const std::string& path : outputs) {
+    if (!seen.insert(path).second) return path + ": is named for two outputs";
+    if (std::string why = not_writable_reason(path); !why.empty()) return why;
+  }
+  return "";
 }
 
 }  // namespace qkvet::tools

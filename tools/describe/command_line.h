@@ -37,6 +37,8 @@ class CommandOption {
   CommandOption within(Number low, Number high) const;
   CommandOption one_of(const std::vector<std::string>& words) const;
   CommandOption excludes(CommandOption other) const;
+  // Its value is a file that the command writes; other values may name inputs.
+  CommandOption names_output() const;
 
  private:
   CLI::Option* option_;
@@ -94,6 +96,9 @@ class CommandLine {
     kWrong   // `error` is one line that says what
   };
   Read read(int argc, char** argv, std::string* error) const;
+  // After kRun, before the work: "" or why a file cannot be written, is named
+  // for two outputs, or is an input at the same time.
+  std::string bad_output() const;
 
  private:
   std::unique_ptr<CLI::App> app_;

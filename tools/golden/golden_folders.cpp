@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tools/kernels/kernels.h"
+#include "tools/kernels/write_new.h"
 
 namespace qkvet::tools {
 namespace {
@@ -54,7 +55,7 @@ std::string look_at_folder(const std::string& path, GoldenFolder* old,
                            bool* there) {
   std::error_code code;
   *there = fs::exists(path, code);
-  if (!*there) return "";
+  if (!*there) return not_new_reason(path);
   if (!fs::is_directory(path, code)) return path + ": is no folder";
   if (!fs::exists(fs::path(path) / kManifestName, code))
     return fs::is_empty(path, code) ? ""

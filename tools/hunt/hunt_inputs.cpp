@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <sstream>
 
+#include "core/base/read_file.h"
 #include "fuzz/hunt/hunter.h"
 #include "properties/cases/generate.h"
 #include "tools/base/written_file.h"
@@ -21,8 +21,9 @@ namespace fs = std::filesystem;
 // Planned cases of each law that a hunt without inputs begins with.
 constexpr int64_t kSeedsPerLaw = 4;
 
-void read_list(const std::string& path, std::vector<NamedInput>& inputs) {
-  std::ifstream file(path, std::ios::binary);
+void add_list(const std::string& path, const std::string& text,
+              std::vector<NamedInput>& inputs) {
+  std::istringstream file(text);
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
@@ -32,11 +33,14 @@ void read_list(const std::string& path, std::vector<NamedInput>& inputs) {
   }
 }
 
-void read_file(const std::string& path, std::vector<NamedInput>& inputs) {
+std::string add_file(const std::string& path, std::vector<NamedInput>& inputs) {
+  std::string text;
+  if (std::string wrong = read_file(path, &text); !wrong.empty()) return wrong;
   if (path.ends_with(".txt"))
-    read_list(path, inputs);
+    add_list(path, text, inputs);
   else
-    inputs.push_back({path, file_bytes(path)});
+    inputs.push_back({path, {text.begin(), text.end()}});
+  return "";
 }
 
 std::string write_inputs(const std::string& folder,
@@ -115,8 +119,9 @@ std::string replay_cases(const Hunted& hunted, const HuntJob& job,
 }  // namespace
 
 std::vector<uint8_t> file_bytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  if (!read_file(path, &text).empty()) return {};
+  return {text.begin(), text.end()};
 }
 
 std::string read_inputs(const std::vector<std::string>& paths,
@@ -128,11 +133,11 @@ std::string read_inputs(const std::vector<std::string>& paths,
       for (const auto& entry : fs::directory_iterator(path, code))
         if (entry.is_regular_file()) inside.push_back(entry.path().string());
       std::sort(inside.begin(), inside.end());
-      for (const std::string& file : inside) read_file(file, inputs);
-    } else if (fs::is_regular_file(path, code)) {
-      read_file(path, inputs);
-    } else {
-      return path + ": no file, list or folder of inputs";
+      for (const std::string& file : inside)
+        if (std::string wrong = add_file(file, inputs); !wrong.empty())
+          return wrong;
+    } else if (std::string wrong = add_file(path, inputs); !wrong.empty()) {
+      return wrong;
     }
   }
   return inputs.empty() && !paths.empty() ? paths[0] + ": holds no input" : "";

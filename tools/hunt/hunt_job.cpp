@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "core/base/json.h"
+#include "core/base/read_file.h"
 #include "fuzz/targets/rules.h"
 #include "tools/report/select.h"
 
@@ -64,9 +65,10 @@ std::string job_text(const HuntJob& job) {
 }
 
 std::optional<HuntJob> read_job(const std::string& path, std::string* error) {
-  std::ifstream file(path);
-  const ReadJson json = read_json(std::string(
-      std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+  std::string text;
+  *error = read_file(path, &text);
+  if (!error->empty()) return std::nullopt;
+  const ReadJson json = read_json(text);
   *error = path + ": no hunt";
   if (!json.is_object()) return std::nullopt;
   HuntJob job;

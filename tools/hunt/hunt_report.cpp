@@ -4,11 +4,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <filesystem>
 #include <set>
 
 #include "core/base/printable.h"
+#include "core/base/read_file.h"
 #include "tools/base/lines.h"
 #include "tools/base/written_file.h"
 
@@ -167,10 +167,9 @@ ExitCode bytes_exit(const HuntJob& job, const HuntEnd& end) {
 int add_regressions(const std::string& path, const HuntFindings& findings,
                     std::string* error) {
   std::string text;
-  {
-    std::ifstream file(path, std::ios::binary);
-    text.assign(std::istreambuf_iterator<char>(file), {});
-  }
+  std::error_code code;
+  if (std::filesystem::exists(path, code)) *error = read_file(path, &text);
+  if (!error->empty()) return -1;
   if (!text.empty() && text.back() != '\n') text += '\n';
   int added = 0;
   for (const HuntFindings::Report& report : findings.reports()) {

@@ -116,7 +116,7 @@ TEST(JudgeBadInput, ThePlanItself) {
 TEST(JudgeBadInput, Folders) {
   fs::remove_all(scratch() / "empty");
   fs::create_directories(scratch() / "empty" / "c0000");
-  expect_wrong_use(judged(scratch() / "empty"), "plan.json: is not there");
+  expect_wrong_use(judged(scratch() / "empty"), "plan.json: cannot be read");
   expect_wrong_use(judged(scratch() / "nowhere"), "nowhere: cannot be read");
   expect_wrong_use(judged(answered_plan(), "--answers nowhere"),
                    "nowhere: is no folder");
@@ -124,7 +124,7 @@ TEST(JudgeBadInput, Folders) {
   expect_wrong_use(judged(answered_plan()), "is the folder of no call");
   fs::remove(in_plan("c9999"));
   fs::rename(in_plan("t/0001.npy"), in_plan("kept"));
-  expect_wrong_use(judged(answered_plan()), "t/0001.npy: is not there");
+  expect_wrong_use(judged(answered_plan()), "t/0001.npy: cannot be read");
   fs::rename(in_plan("kept"), in_plan("t/0001.npy"));
   EXPECT_EQ(judged(answered_plan()).exit, 0);
   // Inputs that come back with the answers must be those that went.

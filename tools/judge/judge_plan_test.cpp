@@ -358,7 +358,7 @@ TEST(EmitPlan, ARecipeIsThePlanWithoutItsFiles) {
   EXPECT_EQ(judged(recipe, "--answers third").exit, 0);
   expect_wrong_use(run_qkvet("emit other --from recipe --seed 2"), "--seed");
   expect_wrong_use(run_qkvet("emit other --from nowhere"),
-                   "nowhere/plan.json: is not there");
+                   "nowhere/plan.json: cannot be read");
 }
 
 // What a library refuses although it takes each part of it.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/base/read_file.h"
+
 namespace qkvet::tools {
 namespace {
 
@@ -131,14 +133,14 @@ std::string Reader::same_as_plan(const fs::path& path,
   if (is_own_) return "";  // looked at already
   const std::string& wanted = files_.at(name);
   std::string found;
-  std::string error = read_file(path.string(), wanted.size() + 1, &found);
+  std::string error = read_file(path.string(), &found, wanted.size() + 1);
   if (!error.empty() || found == wanted) return error;
   return path.string() + ": is not the plan's " + name;
 }
 
 std::string Reader::read_refusal(size_t call, const fs::path& path) {
   std::string text;
-  std::string error = read_file(path.string(), kMostHeader, &text);
+  std::string error = read_file(path.string(), &text, kMostHeader);
   answers_[call].refusal = text.substr(0, text.find_first_of("\r\n"));
   return error;
 }
@@ -148,7 +150,7 @@ std::string Reader::read_npy(size_t call, const std::string& name,
   const PlanTensor* wanted = output(call, name);
   std::string text;
   std::string error =
-      read_file(path.string(), bytes_of(*wanted) + kMostHeader, &text);
+      read_file(path.string(), &text, bytes_of(*wanted) + kMostHeader);
   if (!error.empty()) return error;
   const auto file = std::as_bytes(std::span(text));
   const auto found = parse_npy(file, &error);
@@ -174,7 +176,7 @@ std::string Reader::read_safetensors(size_t call, const fs::path& path) {
   for (const PlanTensor& one : plan_.calls.calls()[call].inputs)
     most += bytes_of(one);
   std::string text;
-  std::string error = read_file(path.string(), most, &text);
+  std::string error = read_file(path.string(), &text, most);
   if (!error.empty()) return error;
   const auto file = std::as_bytes(std::span(text));
   const auto found = parse_safetensors(file, &error);
@@ -233,7 +235,7 @@ std::string Reader::read_all(const fs::path& path) {
     for (const PlanTensor& one : call.outputs)
       most += bytes_of(one) + kMostEntry;
   std::string text;
-  std::string error = read_file(path.string(), most, &text);
+  std::string error = read_file(path.string(), &text, most);
   if (!error.empty()) return error;
   const auto file = std::as_bytes(std::span(text));
   if (path.extension() == kNpz) {

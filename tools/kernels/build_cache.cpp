@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "core/base/read_file.h"
 #include "tools/base/child.h"
 #include "tools/base/written_file.h"
 #include "tools/kernels/compiler.h"
@@ -39,19 +39,9 @@ class Hash {
   uint64_t state_ = 0xcbf29ce484222325;
 };
 
-// False if the file cannot be read.
-bool read_file(const std::string& path, std::string* text) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return false;
-  std::ostringstream out;
-  out << file.rdbuf();
-  *text = out.str();
-  return !file.bad();
-}
-
 std::string hash_of_file(const std::string& path) {
   std::string text;
-  if (!read_file(path, &text)) return "none";
+  if (!read_file(path, &text).empty()) return "none";
   Hash hash;
   hash.add(text);
   return hash.text();
@@ -208,18 +198,15 @@ std::string make_directory(const fs::path& path) {
 std::string cache_directory(std::string* error) {
   const char* asked = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
-  // The specification: a relative path is to be ignored.
-  const bool by_name = asked != nullptr && asked[0] == '/';
   fs::path path;
-  if (by_name)
+  // The specification: a relative path is to be ignored.
+  if (asked != nullptr && asked[0] == '/')
     path = fs::path(asked) / "qkvet";
   else if (home != nullptr && home[0] == '/')
     path = fs::path(home) / ".cache" / "qkvet";
   if (!path.empty()) {
     *error = make_directory(path);
     if (error->empty()) return path.string();
-    // Who names a folder wants that one.
-    if (by_name) return "";
   }
   std::error_code code;
   path = fs::temp_directory_path(code) / fmt::format("qkvet-{}", getuid());

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <span>
 
+#include "core/base/read_file.h"
 #include "tools/kernels/kernels.h"
 
 namespace qkvet::tools {
@@ -70,13 +71,14 @@ bool is_elf(const std::string& path) {
 }  // namespace
 
 std::string source_language(const std::string& source, Language* language) {
+  std::string wrong = not_readable_reason(source);
+  if (wrong == "no such file" && !fs::path(source).has_extension())
+    wrong += "; a built-in kernel is named by --kernel";
+  if (!wrong.empty()) return wrong;
+  // A compiler would read it all.
   std::error_code code;
-  if (!fs::exists(source, code))
-    return fs::path(source).has_extension()
-               ? "no such file"
-               : "no such file; a built-in kernel is named by --kernel";
-  if (fs::is_directory(source, code)) return "is a directory";
-  if (access(source.c_str(), R_OK) != 0) return "cannot be read";
+  if (fs::file_size(source, code) > kMostTextBytes)
+    return "more than " + std::to_string(kMostTextBytes) + " bytes";
   if (is_elf(source))
     return "is a shared library: use --plugin " + shell_quoted(source);
   const std::string ending = fs::path(source).extension().string();

@@ -2,17 +2,20 @@
 #include "tools/kernels/kernels.h"
 
 #include <fnmatch.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
 
+#include "core/base/read_file.h"
 #include "core/capability/declaration.h"
 #include "properties/checking/probe.h"
 #include "properties/checking/workspace_hints.h"
 #include "properties/conventions/conventions.h"
 #include "reference/arithmetic/precision.h"
+#include "tools/base/host_limits.h"
 #include "tools/base/perhaps.h"
 #include "tools/kernels/build_cache.h"
 #include "tools/kernels/compiler.h"
@@ -52,6 +55,13 @@ Opened open_library(const LibrarySpec& library, bool in_process) {
     return {nullptr, library.path + ": its worker is " + library.interpreter +
                          ", which is another process; allowed: no "
                          "--in-process, or qkvet.check() in Python"};
+  // The interpreter that imports the file would wait for a pipe.
+  const std::string file = library.path.substr(0, library.path.rfind(':'));
+  std::error_code code;
+  if (!library.interpreter.empty() && file.ends_with(".py") &&
+      fs::exists(file, code))
+    if (std::string wrong = not_readable_reason(file); !wrong.empty())
+      return {nullptr, file + ": " + wrong};
   if (in_process || library.entry != nullptr) return open_in_process(library);
   SandboxOptions options;
   options.worker = worker_path();
@@ -89,7 +99,8 @@ std::vector<Hint> hints_of(const KernelSelection& selection,
   // In this process a call could end the program before anything is judged.
   if (!selection.in_process) hints = workspace_hints(executor, index, info);
   if (library.interpreter.empty()) return hints;
-  for (Hint& hint : source_hints_of_file(info.source_file, Language::kPython))
+  for (Hint& hint : source_hints_of_file(info.source_file, Language::kPython,
+                                         info.source_line))
     hints.push_back(std::move(hint));
   return hints;
 }
@@ -305,7 +316,10 @@ void use_program(const std::string& path) {
 std::string program_directory() {
   if (!named_program.empty()) return named_program;
   std::error_code code;
-  const fs::path self = fs::read_symlink("/proc/self/exe", code);
+  fs::path self = fs::read_symlink("/proc/self/exe", code);
+  // Without /proc: as it was started.
+  const auto* const name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (code && name != nullptr) self = fs::canonical(name, code);
   return code ? "." : self.parent_path().string();
 }
 
@@ -387,6 +401,8 @@ LibrarySpec parse_plugin(const std::string& text) {
 
 SelectedKernels select_kernels(const KernelSelection& selection) {
   SelectedKernels selected;
+  selected.error = host_obstacle();
+  if (!selected.error.empty()) return selected;
   if (!selection.dialect.empty())
     selected.declarations = " --dialect " + shell_quoted(selection.dialect);
   if (!selection.precision.empty())

@@ -11,13 +11,13 @@
 #include <cctype>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "core/base/read_file.h"
 #include "core/call/option_numbers.h"
 #include "core/capability/declaration.h"
 #include "properties/conventions/conventions.h"
@@ -243,8 +243,9 @@ class Library {
 };
 
 std::string Library::read_map(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return path + ": cannot be read";
+  std::string text;
+  if (std::string wrong = read_file(path, &text); !wrong.empty()) return wrong;
+  std::istringstream file(text);
   std::string precision;
   int64_t number = 0;
   bool declares = false;
@@ -291,6 +292,10 @@ std::string Library::read_map(const std::string& path) {
 
 std::string Library::load(const std::string& path,
                           const std::string& function) {
+  for (const std::string& one : {runtime_, path})
+    if (std::string wrong = not_readable_reason(one);
+        !one.empty() && one.find('/') != std::string::npos && !wrong.empty())
+      return one + ": " + wrong;
   if (!runtime_.empty() &&
       dlopen(runtime_.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr)
     return dlerror();

@@ -51,6 +51,11 @@ bool write_plain(const fs::path& path, const std::string& text) {
   return out.good();
 }
 
+bool is_there(const std::string& path) {
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0;
+}
+
 // Puts `part` where `folder` is; what was there goes.
 int move_folder(const std::string& part, const std::string& folder,
                 bool replace) {
@@ -66,8 +71,13 @@ int move_folder(const std::string& part, const std::string& folder,
 }  // namespace
 
 std::string not_new_reason(const std::string& path) {
-  struct stat info {};
-  return lstat(path.c_str(), &info) == 0 ? path + kThere : "";
+  if (is_there(path)) return path + kThere;
+  fs::path target = fs::path(path).lexically_normal();
+  if (!target.has_filename()) target = target.parent_path();
+  const fs::path folder = target.parent_path();
+  return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0
+             ? ""
+             : cannot(path, errno);
 }
 
 std::string write_new(const std::string& file, const std::string& text,
@@ -94,7 +104,7 @@ std::string write_new_folder(
     const std::vector<std::pair<std::string, std::string>>& files, bool force,
     const std::string& mark) {
   std::error_code code;
-  const bool there = !not_new_reason(folder).empty();
+  const bool there = is_there(folder);
   if (there && !force) return folder + kThere;
   if (there && !fs::exists(fs::path(folder) / mark, code))
     return folder + ": is not replaced: it is no folder with a " + mark;
@@ -104,7 +114,8 @@ std::string write_new_folder(
   bool written = chmod(part.c_str(), mode_without_mask(kReadable)) == 0;
   for (const auto& [path, text] : files)
     written = written && write_plain(fs::path(part) / path, text);
-  const int failed = written ? move_folder(part, folder, there) : EIO;
+  const int unwritten = errno != 0 ? errno : EIO;
+  const int failed = written ? move_folder(part, folder, there) : unwritten;
   fs::remove_all(part, code);
   return failed == 0 ? "" : cannot(folder, failed);
 }

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/base/read_file.h"
 #include "core/base/sha256.h"
 #include "diagnosis/diagnose.h"
 #include "properties/run/runner.h"
@@ -53,7 +54,11 @@ class ScoreLog {
     head["describes"] = true;
     if (words.repair_seconds > 0) head["repair"] = words.repair_seconds;
     std::string kept = json_text(head) + "\n";
-    std::ifstream old(path_);
+    std::string before;
+    if (fs::exists(path_, code))
+      if (std::string wrong = read_file(path_, &before); !wrong.empty())
+        return wrong;
+    std::istringstream old(before);
     bool first = true;
     // A last line that was cut off has no end.
     for (std::string line; std::getline(old, line) && !old.eof();) {
@@ -63,7 +68,6 @@ class ScoreLog {
       if (!first) kept += take(line);
       first = false;
     }
-    old.close();
     return write_file(path_, kept);
   }
 
@@ -130,10 +134,8 @@ class ScoredKernel {
             find_mutant_compiler(which_.source, which_.cflags, &compiler_);
         !error.empty())
       return error;
-    std::ostringstream text;
-    text << std::ifstream(which_.source, std::ios::binary).rdbuf();
-    source_ = text.str();
-    if (source_.empty()) return which_.source + ": cannot be read";
+    if (std::string wrong = read_file(which_.source, &source_); !wrong.empty())
+      return wrong;
     mutations_ = all_mutations(Tokens(source_, compiler_.language));
     order_ = drawn_order(mutations_.size(), words_.seed);
     if (!words_.only.empty())

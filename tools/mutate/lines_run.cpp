@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "core/base/read_file.h"
 #include "tools/base/written_file.h"
 #include "tools/mutate/mutation_run.h"
 #include "tools/mutate/schemata.h"
@@ -141,7 +142,7 @@ void LinesRun::forget() {
 std::set<int> LinesRun::lines() const {
   std::string bytes;
   std::set<int> lines;
-  if (!read_source(file_, &bytes).empty()) return lines;
+  if (!read_file(file_, &bytes).empty()) return lines;
   for (size_t n = 0; n < bytes.size(); ++n)
     if (bytes[n] != 0) lines.insert(static_cast<int>(n));
   return lines;

@@ -7,9 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "core/base/read_file.h"
 #include "core/base/sha256.h"
 #include "tools/base/child.h"
 #include "tools/base/written_file.h"
@@ -18,12 +17,6 @@ namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string bytes_of(const std::string& path) {
-  std::ostringstream out;
-  out << std::ifstream(path, std::ios::binary).rdbuf();
-  return out.str();
-}
 
 // A header of a section, or a section's name; false beyond the file's end.
 template <class T>
@@ -37,9 +30,8 @@ bool take(const std::string& bytes, size_t at, T* value) {
 
 ScratchFolder::ScratchFolder() {
   std::error_code code;
-  std::string name =
-      (fs::temp_directory_path(code) / "qkvet-mutate-XXXXXX").string();
-  if (mkdtemp(name.data()) != nullptr) path_ = name;
+  path_ = make_scratch_folder(
+      (fs::temp_directory_path(code) / "qkvet-mutate").string());
 }
 
 ScratchFolder::~ScratchFolder() {
@@ -105,7 +97,8 @@ std::string build_mutant(const MutantCompiler& compiler,
 }
 
 std::string code_hash(const std::string& library) {
-  const std::string bytes = bytes_of(library);
+  std::string bytes;
+  if (!read_file(library, &bytes).empty()) return "";
   Elf64_Ehdr header{};
   if (!take(bytes, 0, &header) ||
       std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||

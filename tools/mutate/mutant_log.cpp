@@ -2,8 +2,9 @@
 #include "tools/mutate/mutant_log.h"
 
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 
+#include "core/base/read_file.h"
 #include "tools/base/written_file.h"
 
 namespace qkvet::tools {
@@ -34,8 +35,11 @@ std::string MutantLog::open(const std::string& folder, const Json& head) {
   fs::create_directories(folder, code);
   if (!fs::is_directory(folder, code)) return folder + ": cannot be made";
   path_ = (fs::path(folder) / "mutants.jsonl").string();
-  std::string kept;
-  std::ifstream old(path_);
+  std::string kept, before;
+  if (fs::exists(path_, code))
+    if (std::string wrong = read_file(path_, &before); !wrong.empty())
+      return wrong;
+  std::istringstream old(before);
   for (std::string line; std::getline(old, line) && !old.eof();) {
     const ReadJson json = read_json(line);
     if (kept.empty()) {
@@ -50,7 +54,6 @@ std::string MutantLog::open(const std::string& folder, const Json& head) {
     }
     kept += line + "\n";
   }
-  old.close();
   // A line that was cut off would spoil the next one.
   if (kept.empty()) kept = json_text(head) + "\n";
   if (const std::string error = write_file(path_, kept); !error.empty())

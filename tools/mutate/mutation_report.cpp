@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <sstream>
 
+#include "core/base/read_file.h"
 #include "tools/base/json_lines.h"
 #include "tools/base/lines.h"
 #include "tools/report/report.h"
@@ -184,8 +184,9 @@ std::string needed_text(const Survival& s) {
 
 std::string read_explained(const std::string& path, const std::string& source,
                            Explained* explained) {
-  std::ifstream file(path);
-  if (!file) return path + ": cannot be read";
+  std::string text;
+  if (std::string wrong = read_file(path, &text); !wrong.empty()) return wrong;
+  std::istringstream file(text);
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;

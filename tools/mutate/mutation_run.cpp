@@ -6,15 +6,14 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "core/base/philox.h"
+#include "core/base/read_file.h"
 #include "core/base/sha256.h"
 #include "tools/base/json_lines.h"
 #include "tools/base/lines.h"
@@ -349,14 +348,6 @@ Json head_of(const MutationWords& words, const Tokens& tokens,
 
 }  // namespace
 
-std::string read_source(const std::string& path, std::string* text) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream out;
-  out << file.rdbuf();
-  *text = out.str();
-  return file.bad() || !file.is_open() ? path + ": cannot be read" : "";
-}
-
 std::vector<size_t> drawn_order(size_t count, uint64_t seed) {
   std::vector<size_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), size_t{0});
@@ -383,7 +374,7 @@ std::vector<Mutation> mutations_of(const std::string& source,
   std::string text;
   *error = source_language(source, &language);
   if (!error->empty()) *error = source + ": " + *error;
-  if (error->empty()) *error = read_source(source, &text);
+  if (error->empty()) *error = read_file(source, &text);
   return error->empty() ? all_mutations(Tokens(text, language))
                         : std::vector<Mutation>{};
 }
@@ -395,7 +386,7 @@ OneMutant one_mutant(const std::string& source, const std::string& id) {
   words.only = id;
   if (one.error.empty()) one.error = choose(words, source, mutations);
   std::string text;
-  if (one.error.empty()) one.error = read_source(source, &text);
+  if (one.error.empty()) one.error = read_file(source, &text);
   if (!one.error.empty()) return one;
   one.text = mutated(text, mutations[0]);
   one.line = changed_line(text, mutations[0]);
@@ -409,7 +400,7 @@ MutationRun run_mutation(const MutationWords& words) {
   MutantCompiler compiler;
   run.error = find_mutant_compiler(source, words.selection.cflags, &compiler);
   std::string text;
-  if (run.error.empty()) run.error = read_source(source, &text);
+  if (run.error.empty()) run.error = read_file(source, &text);
   if (!run.error.empty()) return run;
   const Tokens tokens(text, compiler.language);
   std::vector<Mutation> mutations = all_mutations(tokens);

@@ -43,9 +43,6 @@ struct MutationRun {
 
 MutationRun run_mutation(const MutationWords& words);
 
-// The text of a source. "" or one line.
-std::string read_source(const std::string& path, std::string* text);
-
 // All mutations of a source, in its order; none with one line in *error.
 std::vector<Mutation> mutations_of(const std::string& source,
                                    std::string* error);

@@ -13,6 +13,7 @@
 #include <thread>
 #include <tuple>
 
+#include "core/base/read_file.h"
 #include "properties/cases/generate.h"
 #include "properties/run/shrink.h"
 #include "tools/base/lines.h"
@@ -477,7 +478,7 @@ RepairRun run_repair(const RepairWords& words) {
   MutantCompiler compiler;
   run.error = find_mutant_compiler(source, words.selection.cflags, &compiler);
   std::string text;
-  if (run.error.empty()) run.error = read_source(source, &text);
+  if (run.error.empty()) run.error = read_file(source, &text);
   if (!run.error.empty()) return run;
   const Tokens tokens(text, compiler.language);
   Repair repair(words, compiler, tokens, run);

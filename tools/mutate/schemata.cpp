@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/base/read_file.h"
 #include "tools/base/written_file.h"
 #include "tools/mutate/mutation_run.h"
 
@@ -219,7 +220,7 @@ Schemata build_schemata(const MutantCompiler& compiler, const Tokens& tokens,
 std::string choose_mutant(const std::string& library, size_t number,
                           const std::string& copy) {
   std::string bytes;
-  if (const std::string error = read_source(library, &bytes); !error.empty())
+  if (const std::string error = read_file(library, &bytes); !error.empty())
     return error;
   const size_t at = bytes.find(kMark);
   if (at == std::string::npos) return library + ": holds no number of a mutant";

@@ -39,15 +39,6 @@ bool ReportFiles::any() const {
   return github;
 }
 
-std::string not_writable_reason(const ReportFiles& files) {
-  for (const Writer& one : kWriters) {
-    const std::string& path = files.*one.file;
-    if (path.empty()) continue;
-    if (std::string why = not_writable_reason(path); !why.empty()) return why;
-  }
-  return "";
-}
-
 std::string write_reports(const RunRecord& record, const ReportFiles& files) {
   for (const Writer& one : kWriters) {
     const std::string& path = files.*one.file;

@@ -29,8 +29,6 @@ struct ReportFiles {
 
   bool any() const;
 };
-// "" or why one of them cannot be written, before anything runs.
-std::string not_writable_reason(const ReportFiles& files);
 // Each file in one step; "" or one line.
 std::string write_reports(const RunRecord& record, const ReportFiles& files);
 

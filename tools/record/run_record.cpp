@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
+#include "core/base/read_file.h"
 #include "tools/base/json_lines.h"
 
 namespace qkvet::tools {
@@ -131,14 +130,10 @@ std::optional<RunRecord> parse_record(std::string_view text,
 
 std::optional<RunRecord> read_record(const std::string& file,
                                      std::string* error) {
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream.is_open() || stream.bad()) {
-    *error = file + ": cannot be read";
-    return std::nullopt;
-  }
-  return parse_record(text.str(), file, error);
+  std::string text;
+  *error = read_file(file, &text);
+  if (!error->empty()) return std::nullopt;
+  return parse_record(text, file, error);
 }
 
 std::string record_lines(const RunRecord& record) {

@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 
+#include "core/base/read_file.h"
 #include "tools/base/lines.h"
 #include "tools/report/baseline.h"
 #include "tools/report/report.h"
@@ -218,12 +217,9 @@ std::optional<KnownFailures> parse_known(std::string_view text,
 
 std::optional<KnownFailures> read_known(const std::string& file,
                                         std::string* error) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file)) {
-    *error = file + ": cannot be read";
-    return std::nullopt;
-  }
-  const std::string text((std::istreambuf_iterator<char>(stream)), {});
+  std::string text;
+  *error = read_file(file, &text);
+  if (!error->empty()) return std::nullopt;
   return parse_known(text, file, error);
 }
 

@@ -186,8 +186,6 @@ TEST(Compile, WrongUseIsOneLineAndTwo) {
       {"check good.cc", "looked for $CXX, c++, g++, clang++ on PATH",
        "PATH=/nope"},
       {"check good.c", "CC names \"nobody\"", "CC='nobody -x'"},
-      {"check good.c", "/dev/null/x/qkvet: the cache directory",
-       "XDG_CACHE_HOME=/dev/null/x"},
       {"check good.c --cflags \"'\"", "--cflags: a quote is not closed"},
       {"check good.c --kernel no/such", "no/such"},
       {"replay f32,B1,H1,Tq1,Tk1,d1 nowhere.c", "nowhere.c: no such file"},
@@ -211,7 +209,9 @@ TEST(Compile, WithoutAHomeTheCacheIsAmongTheTemporaryFiles) {
   write_text(in("homeless.c"), kernel_source());
   fs::create_directories(in("tmp"));
   const std::string environment =
-      "XDG_CACHE_HOME= HOME=/dev/null TMPDIR='" + in("tmp").string() + "'";
+      "XDG_CACHE_HOME=/dev/null/x HOME=/dev/null "
+      "TMPDIR='" +
+      in("tmp").string() + "'";
   const Ran ran =
       run_qkvet("check homeless.c --cases 64", scratch(), environment);
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;

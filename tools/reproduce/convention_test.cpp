@@ -254,7 +254,7 @@ TEST(ListConventions, WrongUseIsOneLine) {
   expect_wrong_use(run_qkvet("list convention"), "convention");
   expect_wrong_use(run_qkvet("explain flash_attention_9"),
                    "perhaps flash_attention_2, flash_attention_3");
-  expect_wrong_use(run_qkvet("explain ''"), "no convention");
+  expect_wrong_use(run_qkvet("explain ''"), "an empty value");
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
+#include "core/base/read_file.h"
 #include "core/files/npy.h"
 #include "core/files/safetensors.h"
 #include "tools/reproduce/plan_text.h"
@@ -88,27 +88,10 @@ std::map<std::string, std::string> plan_files(const PlanFolder& plan,
   return files;
 }
 
-std::string read_file(const std::string& path, size_t most_bytes,
-                      std::string* content) {
-  std::error_code code;
-  if (!fs::exists(path, code)) return path + ": is not there";
-  if (!fs::is_regular_file(path, code)) return path + ": is no file";
-  const auto bytes = fs::file_size(path, code);
-  if (code) return path + ": cannot be read";
-  if (bytes > most_bytes)
-    return fmt::format("{}: {} bytes; at most {} belong here", path, bytes,
-                       most_bytes);
-  std::ifstream file(path, std::ios::binary);
-  content->resize(bytes);
-  if (!file.read(content->data(), static_cast<std::streamsize>(bytes)))
-    return path + ": cannot be read";
-  return "";
-}
-
 std::string read_plan_recipe(const std::string& folder, std::string* text,
                              PlanRecipe* recipe) {
   const std::string path = (fs::path(folder) / kPlanFile).string();
-  std::string error = read_file(path, kMostPlanBytes, text);
+  std::string error = read_file(path, text, kMostPlanBytes);
   if (!error.empty()) return error;
   error = parse_plan(*text, recipe);
   return error.empty() ? "" : path + ": " + error;
@@ -128,7 +111,7 @@ std::string read_plan(const std::string& folder, PlanFolder* plan) {
     const std::string file = (base / name).string();
     std::string found;
     // One byte more shows that it is another file.
-    error = read_file(file, content.size() + 1, &found);
+    error = read_file(file, &found, content.size() + 1);
     if (!error.empty()) return error;
     if (found != content)
       return file +

@@ -74,10 +74,6 @@ std::map<std::string, std::string> plan_files(const PlanFolder& plan,
 // would write. "" or one line that names the file.
 std::string read_plan(const std::string& folder, PlanFolder* plan);
 
-// A file as it is, if it has no more than so many bytes. "" or one line.
-std::string read_file(const std::string& path, size_t most_bytes,
-                      std::string* content);
-
 }  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_PLAN_FOLDER_H_

@@ -101,6 +101,9 @@ def main(line):
                     Progress(campaign, options.tries))
         except KeyboardInterrupt:
             say("interrupted; the same command goes on")
+        except WrongUse:
+            campaign.forget()  # words with a mistake keep no folder
+            raise
         return _finish(campaign)
 
 

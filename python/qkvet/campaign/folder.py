@@ -86,6 +86,17 @@ class Campaign:
                            "allowed: one at a time") from error
         return file
 
+    def forget(self):
+        """Frees the folder for other words, if nothing was done with these."""
+        if any(self.out.glob("shards/*")):
+            return
+        self._plan.unlink()
+        for folder in (self.out / "shards", self.out):
+            try:
+                folder.rmdir()
+            except OSError:
+                break  # something else is in it
+
     def file(self, number, ending=".jsonl"):
         return self.out / "shards" / f"{number}-of-{self.of}{ending}"
 

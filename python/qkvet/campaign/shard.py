@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """One shard, as a process of the program. All that a worker needs, here or on
 another machine."""
-import ctypes
 import dataclasses
 import json
 import os
 import pathlib
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 
 from .. import _program
 from ..declare import WrongUse
 from ..report import VERDICTS
-
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +42,6 @@ def is_whole(record, number, of):
             and last.get("type") == "end" and not last.get("interrupted"))
 
 
-def _die_with_parent():
-    # A worker that is killed takes its shard along: nobody would read it.
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _why_lost(code, said):
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
@@ -69,7 +59,7 @@ def run(words, number, of, folder, jobs=1, devices=None, started=None):
             f"{folder}: there is no such folder on {host}; allowed: to start a "
             "campaign in a folder that all machines share"))
     try:
-        program = _program.program()
+        _program.program()
     except WrongUse as wrong:
         return Outcome(number, host=host, wrong=f"{host}: {wrong}")
     env = _program.environment()
@@ -79,12 +69,9 @@ def run(words, number, of, folder, jobs=1, devices=None, started=None):
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="qkvet-shard-") as own:
         file = pathlib.Path(own) / "record.jsonl"
-        line = [program, "check", *words, "--shard", f"{number}/{of}", "--jobs",
+        line = ["check", *words, "--shard", f"{number}/{of}", "--jobs",
                 str(jobs), "--json", str(file)]
-        with subprocess.Popen(line, env=env, cwd=folder, text=True,
-                              errors="replace", stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              preexec_fn=_die_with_parent) as process:
+        with _program.started(line, env, cwd=folder) as process:
             started(process)
             try:
                 text, said = process.communicate()
