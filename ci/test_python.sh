@@ -6,7 +6,7 @@
 # tests are skipped.
 #
 #   ci/test_python.sh          what fits into two minutes
-#   ci/test_python.sh --all    also Ray, and PyTorch with CUDA (4 GB)
+#   ci/test_python.sh --all    PyTorch from PyPI, with CUDA (4 GB)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,10 +16,11 @@ index=https://download.pytorch.org/whl/cpu
 wanted=(
   "onnx: onnx" "onnxruntime: onnxruntime" "hypothesis: hypothesis"
   "xdist: pytest-xdist" "ml_dtypes: ml_dtypes" "jax: jax"
+  "ray: ray"
 )
 case "${1:-}" in
   "") limit=120 wanted+=("torch: torch --index-url $index") ;;
-  --all) limit=3600 wanted+=("torch: torch" "ray: ray[default]") ;;
+  --all) limit=3600 wanted+=("torch: torch") ;;
   *)
     echo "ci/test_python.sh: $1: unknown; allowed is --all" >&2
     exit 2

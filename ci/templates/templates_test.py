@@ -279,7 +279,7 @@ def test_bazel(project, archive):
 def test_cmake(project, archive):
     folder, code, _ = project
     (folder / "CMakeLists.txt").write_text((HERE / "cmake/CMakeLists.txt").read_text())
-    ran(["cmake", "-S", ".", "-B", "build", f"-DCASES={CASES}",
+    ran(["cmake", "-G", "Ninja", "-S", ".", "-B", "build", f"-DCASES={CASES}",
          "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF", f"-DQKVET_ARCHIVE={archive}"], folder)
     ran(["cmake", "--build", "build"], folder)
     said = ran(["ctest", "--test-dir", "build", "--output-on-failure"], folder,

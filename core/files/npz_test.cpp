@@ -188,12 +188,13 @@ TEST(Npz, ClaimsAreNotBelieved) {
               "member \"q.npy\" claims to hold 60000000 bytes in 152");
     EXPECT_EQ(error_of(claiming(method, 152, 67'108'865)),
               "member \"q.npy\"" + large);
-    // The sizes stand in a field of zip64.
+    // The sizes are in a field of zip64, which minizip 1.1 of Debian 12 does
+    // not read: it takes them for 2^32 - 1.
     EXPECT_EQ(error_of(archive({{.name = "q.npy",
                                  .bytes = npy,
                                  .method = method,
                                  .packed = 152,
-                                 .unpacked = 152,
+                                 .unpacked = 3'000'000'000,
                                  .zip64 = true}})),
               "member \"q.npy\"" + large);
   }

@@ -71,7 +71,7 @@ bool takes_any_strides(const KernelInfo& info) {
 }
 
 TEST(FarStrides, EveryKernelOnTheCpuThatTakesAnyTakesThem) {
-  const SelectedKernels& all = selected({"*"});
+  const SelectedKernels all = selected({"*"});
   ASSERT_EQ(all.error, "");
   const ExecutorFactory open = executor_factory(all, false);
   std::map<size_t, std::unique_ptr<Executor>> executors;  // of libraries
@@ -115,7 +115,7 @@ TEST(FarStrides, OffsetsOf32BitsAreWrongThereAlone) {
       {"serving_append_offset_in_int", "f32,B2,H1,Tq1,Tk2,d4,append=1",
        "WRITE of k"}};
   for (const auto& row : rows) {
-    const SelectedKernels& all = selected({std::string("faulty/") + row.fault});
+    const SelectedKernels all = selected({std::string("faulty/") + row.fault});
     ASSERT_EQ(all.kernels.size(), 1u) << all.error;
     const auto executor = executor_factory(all, false)(0).executor;
     const auto verdict = [&](const std::string& layout, std::string* why) {

@@ -85,9 +85,9 @@ TEST(JudgeRows, EveryQuestionHasARowAndAnObject) {
   for (size_t i = 0; i < judged.rows.size(); ++i) {
     const Row& row = judged.rows[i];
     const auto& asked = json["cases"][i];
-    EXPECT_EQ(row.at("law"), asked["law"]);
+    EXPECT_EQ(asked["law"], row.at("law"));
     EXPECT_EQ(row.at("number"), std::to_string(int64_t{asked["number"]}));
-    EXPECT_EQ(row.at("case"), asked["case"]);
+    EXPECT_EQ(asked["case"], row.at("case"));
     EXPECT_EQ(split(row.at("calls"), ',').size(), asked["calls"].size());
     EXPECT_EQ(objects[i]["law"], asked["law"]);
     EXPECT_EQ(objects[i]["verdict"], row.at("verdict"));

@@ -159,7 +159,7 @@ void compare_tensors(const std::string& page, const Plans& plans,
           wrong.insert(name + ": is of shape " + is["shape"].dump());
         const Cells types = split(row.at(3), ";");
         if (std::none_of(types.begin(), types.end(), [&](const auto& type) {
-              return type_of(type, call) == is["dtype"];
+              return is["dtype"] == type_of(type, call);
             }))
           wrong.insert(name + ": is of type " + std::string(is["dtype"]));
         // "out; p", "in", "out; of backward in"
