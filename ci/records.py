@@ -46,7 +46,7 @@ def write(name, command, seed, values, folder=FOLDER):
 
 
 def load():
-    """"load 7.3 on 2 cores": what else the machine does, beside a time."""
+    """"load 7.3 on 2 cores": how busy the machine is, for records of times."""
     return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 

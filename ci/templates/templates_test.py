@@ -290,8 +290,8 @@ def test_cmake(project, archive):
         assert (folder / "build" / name).exists(), name
 
 
-# What somebody might do to a template, and the test that must see it before it runs
-# anything: a file, what is there, what takes its place.
+# Mistakes in a template, which the test of its form must see before it runs any
+# command: a file, a text of it, and the text that replaces it.
 WRONG = [
     ("github.yml", "        run: >-\n", "        runs: >-\n"),
     ("github.yml", "      - uses: github/codeql-action/upload-sarif@v3\n"

@@ -13,8 +13,9 @@
 
 namespace qkvet {
 
-// What goes over the wire: every member, in the order of the struct. A list
-// that misses one, or a member that no list has, does not compile.
+// Every member, in the order of the struct, goes over the wire. A list that
+// misses one does not compile, nor does a struct with a member that no list
+// has.
 #define QKVET_FAULT_FIELDS \
   mechanism, symptom, cause, fix, source, trigger, killed_by, when, extents
 #define QKVET_KERNEL_FIELDS                                                    \

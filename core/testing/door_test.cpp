@@ -296,7 +296,7 @@ TEST(Reply, ATextOfAReasonHasGuards) {
   EXPECT_EQ(before->bytes, 1);
 }
 
-// Any other value than that of a fresh KernelInfo.
+// Gives a field another value than a fresh KernelInfo has.
 void change(bool& flag) { flag = !flag; }
 void change(std::string& text) { text += "\nchanged"; }
 void change(std::vector<std::string>& texts) { texts = {"x", "", "y"}; }
@@ -332,7 +332,7 @@ std::vector<size_t> differing(const KernelInfo& one, const KernelInfo& other) {
   return found;
 }
 
-// A kernel, between two that are as fresh ones are, behind the way.
+// Sends a kernel between two fresh ones; returns what arrives.
 KernelInfo sent(const KernelInfo& kernel) {
   const std::string bytes = pack_kernels({KernelInfo(), kernel, KernelInfo()});
   std::vector<KernelInfo> copy;
@@ -344,7 +344,7 @@ KernelInfo sent(const KernelInfo& kernel) {
   return copy[1];
 }
 
-// One after the other is another than it was, and arrives so.
+// Changes one field at a time.
 TEST(Wire, EveryFieldSurvivesTheWay) {
   constexpr size_t kFields =
       std::tuple_size_v<decltype(kernel_fields(std::declval<KernelInfo&>()))>;

@@ -82,6 +82,7 @@ TEST_P(BoundHalfTest, StaysWithinTheBoundAndComesNearIt) {
   // which is what block_adder_test asks.
   const bool cut_off_alone = declared.block_u > 0 && declared.p_u == 0;
   EXPECT_GT(several, cut_off_alone ? kNear / 2 : kNear) << kernel.name();
+  EXPECT_TRUE(all.near_beside_o()) << kernel.name();
   std::printf(
       "%-20s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "
       "%.3f | generic o %.3f lse %.3f\n",

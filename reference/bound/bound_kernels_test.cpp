@@ -50,6 +50,7 @@ TEST_P(BoundKernelsTest, StaysWithinTheBoundAndComesNearIt) {
     keep_larger(all_generic, generic);
   }
   EXPECT_GT(several, kNear) << kernel.name();
+  EXPECT_TRUE(all.near_beside_o()) << kernel.name();
   EXPECT_LE(all.o, 1) << kernel.name();
   std::printf(
       "%-18s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "

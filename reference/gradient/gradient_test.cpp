@@ -298,10 +298,11 @@ void step(std::vector<double>& x, const std::vector<double>& direction,
   }
 }
 
-// Central differences of the twin: of order h^2, on calls of moderate size.
+// Central differences of the twin are off by h^2 / 6 times the third derivative
+// along the way, which is below 24,000 on calls of moderate size.
 TEST(GradientTest, DirectionalDerivativesAreLimitsOfDifferences) {
   constexpr double kStep = 0x1p-16;
-  constexpr double kNear = 1e-6;
+  constexpr double kNear = 4000 * kStep * kStep;
   TestRandom random(34);
   for (int i = 0; i < 200; ++i) {
     const Shape shape = random_shape(random, 6);

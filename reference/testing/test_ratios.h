@@ -22,6 +22,10 @@ struct Ratios {
   // o, in rows of at least four keys whose sums are not exact anyway.
   double several = 0;
   double worst() const { return std::max({o, lse, weights, row_sum}); }
+  // Whether random data comes near the bounds beside that of o as well.
+  bool near_beside_o() const {
+    return lse > 0.1 && weights > 0.3 && row_sum > 0.05;
+  }
 };
 
 inline void keep_larger(Ratios& all, const Ratios& one) {

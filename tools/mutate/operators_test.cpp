@@ -75,8 +75,9 @@ TEST(Tokens, AnythingEndsAtItsEnd) {
       expect_well_formed(tokens, source);
       for (const Mutation& one : all_mutations(tokens)) {
         EXPECT_NE(mutated(source, one), source) << one.id();
-        const auto trapped = with_trap(tokens, one);
-        if (trapped) EXPECT_GT(trapped->size(), std::strlen(source));
+        if (const auto trapped = with_trap(tokens, one)) {
+          EXPECT_GT(trapped->size(), std::strlen(source));
+        }
       }
     }
 }
