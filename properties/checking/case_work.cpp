@@ -307,6 +307,7 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.same_place = planned.same_place;
   call.second_context = planned.second_context;
   call.new_process = planned.new_process;
+  call.repeats = planned.repeats;
   call.plan_use = planned.plan_use;
   call.plan_slot = planned.plan_slot;
   call.oracle_seconds = prepared.oracle_seconds;

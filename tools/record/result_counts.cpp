@@ -58,6 +58,7 @@ constexpr char kMet = '1', kNot = '0', kApart = '-';
 void add_counts(const Cell& cell, Json& result) {
   result["checked"] = cell.checked;
   result["unsupported"] = cell.unsupported;
+  if (cell.refused > 0) result["refused"] = cell.refused;
   result["not_applicable"] = cell.not_applicable;
   add_elements(cell.elements, result);
   if (cell.long_cases > 0) {
@@ -90,6 +91,7 @@ Tally tally_of(const Json& result) {
   Tally tally;
   tally.checked = count_of(result, "checked");
   tally.unsupported = count_of(result, "unsupported");
+  tally.refused = count_of(result, "refused");
   tally.not_applicable = count_of(result, "not_applicable");
   tally.elements = elements_of(result);
   const Json& of_long = part_of(result, "long");

@@ -91,8 +91,10 @@ struct RunVerdict {
   std::string why_open;
 };
 RunVerdict verdict_of(const RunRecord& record);
-// Whether the one kernel of the run refused more cases than it was checked in.
-bool is_mostly_refused(const RunRecord& record);
+// "" or, to be written after a kernel's name, how many of the cases that it
+// declares it refused, where these are too many for a pass: of all laws, or of
+// one.
+std::string refused_too_much(const std::vector<const Json*>& results);
 // "shards 3, 4 of 8 are missing"; "" where none is.
 std::string missing_shards(const RunRecord& record);
 

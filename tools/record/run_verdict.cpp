@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rule by which a run ends, the only one: of runs that have just ended, and
 // of those that are put together of several.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "tools/record/run_record.h"
@@ -52,24 +54,32 @@ std::string kernel_open(const RunRecord& record, const Json& kernel,
   if (is_set(record.end, "whole_plan") && !never_drawn.empty())
     return name + " declares " + never_drawn[0] +
            ", and no answered call had it";
-  if (is_mostly_refused(record))
-    return name + " refused more cases than it was checked in";
-  return "";
+  const std::string refusals = refused_too_much(results);
+  return refusals.empty() ? "" : name + refusals;
 }
 
 }  // namespace
 
-bool is_mostly_refused(const RunRecord& record) {
-  // Laws that the kernel can be asked for; among several kernels, cases that
-  // one refuses are another's.
-  if (record.kernels.size() != 1) return false;
-  int64_t checked = 0, refused = -count_of(record.end, "replaced_cases");
-  for (const Json& result : record.results) {
-    if (count_of(result, "checked") == 0) continue;
-    checked += count_of(result, "checked");
-    refused += count_of(result, "unsupported");
+std::string refused_too_much(const std::vector<const Json*>& results) {
+  // Of the cases that a kernel declares, one in so many may be refused; of a
+  // law that was refused so often, one in so many has to be checked.
+  constexpr int64_t kRefusedOneIn = 4, kOften = 12, kCheckedOneIn = 4;
+  int64_t checked = 0, refused = 0;
+  std::string law;
+  for (const Json* result : results) {
+    const int64_t own = count_of(*result, "refused");
+    checked += count_of(*result, "checked");
+    refused += own;
+    const int64_t asked = count_of(*result, "checked") + own;
+    if (law.empty() && own >= kOften &&
+        kCheckedOneIn * count_of(*result, "checked") < asked)
+      law = fmt::format(", {}: refused {} of {} cases that it declares",
+                        text_of(*result, "law"), own, asked);
   }
-  return checked < refused;
+  if (kRefusedOneIn * refused > checked + refused)
+    return fmt::format(" refused {} of {} cases that it declares", refused,
+                       checked + refused);
+  return law;
 }
 
 RunVerdict verdict_of(const RunRecord& record) {

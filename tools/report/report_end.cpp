@@ -196,6 +196,7 @@ std::string refused_text(const ReportInput& input, const ReportStyle& style) {
   Lines lines;
   int64_t all = 0, kernels = 0;
   std::string first;
+  const RunRecord facts = verdict_facts(input);
   for (const KernelResult& kernel : input.result.kernels) {
     const int64_t cases = counts_of(input, kernel).refused;
     if (cases == 0) continue;
@@ -205,6 +206,12 @@ std::string refused_text(const ReportInput& input, const ReportStyle& style) {
     const std::string& name = kernel.kernel.judged.info.name;
     lines.add(fmt::format("{}: {}; the first: {}", name, counted(cases, "case"),
                           cell->refusal));
+    if (const std::string many = refused_too_much(facts.results_of(name));
+        !many.empty())
+      lines.add(fmt::format(
+          "{}{}, so this is no pass: declare what it refuses (extent rules, "
+          "QKVET_FLAG_CAUSAL_ONLY, options)",
+          name, many));
     if (first.empty()) first = name + ", " + cell->refusal;
     all += cases;
     ++kernels;
@@ -212,10 +219,6 @@ std::string refused_text(const ReportInput& input, const ReportStyle& style) {
   if (all > 0 && input.result.replaced_cases > 0)
     lines.add(fmt::format("{} asked in their place",
                           counted(input.result.replaced_cases, "case")));
-  if (kernels == 1 && is_mostly_refused(verdict_facts(input)))
-    lines.add(
-        "more than it was checked in, so this is no pass: declare what "
-        "supports() refuses (extent rules, QKVET_FLAG_CAUSAL_ONLY, options)");
   // Among several kernels each refuses what only others declare.
   if (kernels <= 2 || style.verbose) return lines.text("refused", style);
   return wrapped_field(

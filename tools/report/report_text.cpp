@@ -169,15 +169,15 @@ RunRecord verdict_facts(const ReportInput& input) {
                   {"verdict", verdict_word(cell)},
                   {"reason", cell.reason},
                   {"checked", cell.checked},
-                  {"unsupported", cell.unsupported}};
+                  {"unsupported", cell.unsupported},
+                  {"refused", cell.refused}};
       add_accepted(input, kernel, cell, result);
       facts.results.push_back(std::move(result));
     }
   }
   facts.end = {{"interrupted", input.result.interrupted},
                {"by_default", input.selected.by_default},
-               {"whole_plan", is_whole_plan(input)},
-               {"replaced_cases", input.result.replaced_cases}};
+               {"whole_plan", is_whole_plan(input)}};
   if (input.baseline != nullptr)
     facts.end["baseline_exit"] = count_of(input.baseline->end, "exit");
   return facts;
