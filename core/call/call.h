@@ -242,6 +242,9 @@ struct KernelCall : ScoreRule {
   // gives other bits, or of the last.
   int64_t repeats = 0;
   double oracle_seconds = 0;  // time of the oracle, for the limit on a hang
+  // What it takes at the kernel's measured pace, for the same limit; 0:
+  // unknown.
+  double expected_seconds = 0;
   const std::byte* q = nullptr;
   const std::byte* k = nullptr;
   const std::byte* v = nullptr;

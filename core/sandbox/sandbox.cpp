@@ -33,6 +33,11 @@ constexpr double kExpectedHangFloor = 0.03;
 constexpr double kTimesLongestCall = 5;
 constexpr double kTimesOracle = 100;
 
+// A call may take so many times what it takes at the measured pace of its
+// kernel, and no more than so many times what one that is not slow may take.
+constexpr double kTimesPace = 10;
+constexpr double kMostTimesFloor = 30;
+
 // A batch ends when its windows are this large, so that memory does not grow
 // with the number of slots.
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
@@ -398,14 +403,17 @@ bool Sandbox::expect_hangs(int kernel) {
 
 double Sandbox::cpu_limit_of(const Entry& entry) const {
   const double oracle = calls_[entry.call].oracle_seconds;
+  const double at_its_pace = kTimesPace * calls_[entry.call].expected_seconds;
   const double repeats = entry.plan.repeats > 0 ? kMostSecondsOfRepeats : 0;
   const double patient =
-      std::max(options_.hang_floor_seconds, options_.hang_factor * oracle) +
+      std::max({options_.hang_floor_seconds, options_.hang_factor * oracle,
+                std::min(at_its_pace,
+                         kMostTimesFloor * options_.hang_floor_seconds)}) +
       repeats;
   if (!hanging_.contains(kernel_)) return patient;
   return std::min(patient,
                   std::max({kExpectedHangFloor, kTimesOracle * oracle,
-                            kTimesLongestCall * longest_call_}) +
+                            kTimesLongestCall * longest_call_, at_its_pace}) +
                       repeats);
 }
 

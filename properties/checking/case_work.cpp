@@ -322,8 +322,12 @@ std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
   const Plan& plan = plan_for(kernel);
   std::vector<KernelCall> calls;
   calls.reserve(plan.calls.size());
-  for (const PlannedCall& planned : plan.calls)
+  for (const PlannedCall& planned : plan.calls) {
     calls.push_back(call_for(planned, kernel.info));
+    KernelCall& call = calls.back();
+    call.expected_seconds = kernel.pace * static_cast<double>(work_of_call(
+                                              call.operation, call.shape));
+  }
   return calls;
 }
 
