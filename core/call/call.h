@@ -237,7 +237,14 @@ struct KernelCall : ScoreRule {
   // forward() on the CPU alone, each from a thread and with a context of its
   // own. The outputs are those of one of several times.
   bool at_once = false;
+  // How often the call is made, with the calls beside it that say so, one group
+  // after the other; 0: once. The outputs are those of the first group that
+  // gives other bits, or of the last.
+  int64_t repeats = 0;
   double oracle_seconds = 0;  // time of the oracle, for the limit on a hang
+  // What it takes at the kernel's measured pace, for the same limit; 0:
+  // unknown.
+  double expected_seconds = 0;
   const std::byte* q = nullptr;
   const std::byte* k = nullptr;
   const std::byte* v = nullptr;
@@ -390,6 +397,16 @@ struct MemoryFault {
 // "k", "the workspace", "memory that the kernel allocated".
 std::string owner_name(const MemoryFault& fault);
 
+// A call that was made many times over (KernelCall::repeats).
+struct RepeatedCall {
+  int64_t made = 0;
+  int64_t first_other = 0;  // the first that gave other bits; 0: none did
+  // What still grew from one part of the later half of the calls to the next,
+  // and in how many calls it grew so; 0: none did.
+  int64_t bytes = 0, descriptors = 0, threads = 0;
+  int64_t grown_in = 0;
+};
+
 struct CallOutcome {
   CallStatus status = CallStatus::kDone;
   std::string text;           // the kernel's reason, or what the signal was
@@ -409,7 +426,8 @@ struct CallOutcome {
   std::optional<TensorName> overwritten;
   int64_t overwritten_index = 0;  // the first such element, packed
   double seconds = 0;             // inside the function asked for
-  int64_t workspace_bytes = 0;    // that the kernel asked for
+  RepeatedCall repeated;
+  int64_t workspace_bytes = 0;  // that the kernel asked for
 
   // Packed, row-major. lse is f32, or f64 where o is f64; weights have the
   // type of o. Empty unless kDone.

@@ -489,6 +489,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->threads = call.threads;
   plan->fresh_memory = call.fresh_memory;
   plan->at_once = call.at_once;
+  plan->repeats = call.repeats;
   plan->second_context = call.second_context;
   plan->plan_use = call.plan_use;
   plan->plan_slot = std::clamp(call.plan_slot, 0, kMostPlans - 1);

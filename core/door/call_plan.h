@@ -75,6 +75,7 @@ struct CallPlan : ScoreRule {
   bool unknown_field = false;         // forward: behind the struct, and set
   int32_t threads = 1;
   bool at_once = false;
+  int64_t repeats = 0;
   bool second_context = false;
   uint8_t fresh_memory = 0;
   PlanUse plan_use = PlanUse::kNone;

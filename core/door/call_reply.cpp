@@ -115,6 +115,7 @@ CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan) {
   outcome.gave_reason = reply.gave_reason != 0;
   outcome.dirty_environment = reply.dirty_environment != 0;
   outcome.seconds = reply.seconds;
+  outcome.repeated = reply.repeated;
   if (reply.workspace != 0)
     outcome.workspace_bytes = std::max<int64_t>(reply.workspace_bytes, 0);
   outcome.cache_bytes = std::max<int64_t>(reply.cache_bytes, -1);

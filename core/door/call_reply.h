@@ -65,6 +65,8 @@ struct CallReply {
   uint32_t reason_damaged = 0;   // beside the text of a reason
   int64_t reason_damage = 0;     // as Workspace::damage()
   int64_t device_bytes = 0;      // DeviceTrace::bytes
+  // Of the first call of a group; a new call leaves it as it is.
+  RepeatedCall repeated;
   std::array<int64_t, kMostCacheSequences> lengths{};
   char text[kTextBytes] = {};
 

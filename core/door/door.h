@@ -34,6 +34,17 @@ struct CallAtOnce {
   CallReply* reply = nullptr;
 };
 
+// Calls that belong together: one, or a create and the commands after it.
+using CallGroup = std::span<const CallAtOnce>;
+// Whether all were answered, and left their caller as he was.
+bool went_well(CallGroup group);
+// What the calls wrote, output by output, gaps included, and the lengths that
+// a cache said.
+std::vector<std::byte> written_by(CallGroup group);
+// NaN in all outputs without gaps, which have to stay as they are: so that what
+// a call leaves unwritten is not what an earlier one wrote.
+void clear_outputs(CallGroup group);
+
 class Door {
  public:
   // Null with one line in *error that names the file and what is wrong.

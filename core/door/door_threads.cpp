@@ -23,8 +23,13 @@ bool is_done(const CallReply& reply) {
   return reply.status == static_cast<uint32_t>(CallStatus::kDone);
 }
 
-// The calls of one thread: one, or a create and the commands behind it.
-using Seat = std::span<const CallAtOnce>;
+// What a call appends to.
+bool is_input_too(TensorName tensor) {
+  return tensor == TensorName::kKCache || tensor == TensorName::kVCache;
+}
+
+// The calls of one thread.
+using Seat = CallGroup;
 
 bool is_command(const CallAtOnce& call) {
   const Operation operation = call.plan->operation;
@@ -42,52 +47,6 @@ std::vector<Seat> seats_of(std::span<const CallAtOnce> calls) {
   // Commands whose create was made before have no cache of their own.
   std::erase_if(seats, [](Seat seat) { return is_command(seat.front()); });
   return seats;
-}
-
-bool went_well(Seat seat) {
-  return std::all_of(seat.begin(), seat.end(), [](const CallAtOnce& one) {
-    return is_done(*one.reply) && one.reply->workspace_damaged == 0 &&
-           one.reply->dirty_environment == 0;
-  });
-}
-
-// What the calls wrote, output by output, gaps included, and the lengths that
-// a cache said.
-std::vector<std::byte> written_by(Seat seat) {
-  std::vector<std::byte> all;
-  for (const CallAtOnce& call : seat) {
-    for (auto t = static_cast<size_t>(TensorName::kO); t < kTensorCount; ++t) {
-      if (!call.plan->tensors[t].present()) continue;
-      for (int64_t part = 0; part < call.plan->parts_of(t); ++part) {
-        const std::byte* const from =
-            (*call.addresses)[t] + call.plan->part_offset(t, part);
-        all.insert(all.end(), from, from + call.plan->part_bytes(t));
-      }
-    }
-    const auto lengths = std::as_bytes(std::span(call.reply->lengths));
-    if (call.reply->lengths_known != 0)
-      all.insert(all.end(), lengths.begin(), lengths.end());
-  }
-  return all;
-}
-
-// What a call appends to.
-bool is_input_too(TensorName tensor) {
-  return tensor == TensorName::kKCache || tensor == TensorName::kVCache;
-}
-
-// So that what a call leaves unwritten is not what an earlier round wrote: NaN
-// in all outputs without gaps, which have to stay as they are.
-void clear_outputs(Seat seat) {
-  for (const CallAtOnce& call : seat) {
-    for (auto t = static_cast<size_t>(TensorName::kO); t < kTensorCount; ++t) {
-      const TensorSpec& spec = call.plan->tensors[t];
-      if (spec.present() && spec.packed() && !call.plan->is_far(t) &&
-          !is_input_too(static_cast<TensorName>(t)))
-        std::memset((*call.addresses)[t], 0xff,
-                    static_cast<size_t>(spec.span_bytes()));
-    }
-  }
 }
 
 // The workspaces of the calls end behind it.
@@ -139,6 +98,43 @@ class Rounds {
 };
 
 }  // namespace
+
+bool went_well(CallGroup group) {
+  return std::all_of(group.begin(), group.end(), [](const CallAtOnce& one) {
+    return is_done(*one.reply) && one.reply->workspace_damaged == 0 &&
+           one.reply->dirty_environment == 0;
+  });
+}
+
+std::vector<std::byte> written_by(CallGroup group) {
+  std::vector<std::byte> all;
+  for (const CallAtOnce& call : group) {
+    for (auto t = static_cast<size_t>(TensorName::kO); t < kTensorCount; ++t) {
+      if (!call.plan->tensors[t].present()) continue;
+      for (int64_t part = 0; part < call.plan->parts_of(t); ++part) {
+        const std::byte* const from =
+            (*call.addresses)[t] + call.plan->part_offset(t, part);
+        all.insert(all.end(), from, from + call.plan->part_bytes(t));
+      }
+    }
+    const auto lengths = std::as_bytes(std::span(call.reply->lengths));
+    if (call.reply->lengths_known != 0)
+      all.insert(all.end(), lengths.begin(), lengths.end());
+  }
+  return all;
+}
+
+void clear_outputs(CallGroup group) {
+  for (const CallAtOnce& call : group) {
+    for (auto t = static_cast<size_t>(TensorName::kO); t < kTensorCount; ++t) {
+      const TensorSpec& spec = call.plan->tensors[t];
+      if (spec.present() && spec.packed() && !call.plan->is_far(t) &&
+          !is_input_too(static_cast<TensorName>(t)))
+        std::memset((*call.addresses)[t], 0xff,
+                    static_cast<size_t>(spec.span_bytes()));
+    }
+  }
+}
 
 bool Door::find_context(Kernel& kernel, size_t n, qkvet_context** context,
                         CallReply* reply) {

@@ -10,6 +10,7 @@
 #if defined(__GLIBC__) && !defined(QKVET_SANITIZED)
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -81,6 +82,7 @@ struct Heap {
   std::array<Kind, kKinds> kinds{};
   bool is_refused = false;  // the addresses
   size_t slots = 0, bytes = 0, taken = 0;
+  size_t live = 0;  // of what was asked for
   HeapFault write;
 };
 
@@ -227,6 +229,7 @@ void* take(size_t size, size_t alignment, bool zeros) {
       end_with("memory was written to after it had been freed");
     slot = {size, (place.end() - size) & ~(alignment - 1), 0, byte,
             State::kTaken};
+    g_heap.live += size;
   }
   const size_t address = place.slot().address;
   const size_t front = std::max(place.begin(), address - kMargin);
@@ -255,6 +258,7 @@ void give_back(size_t address) {
   of.last_free = place.number + 1;
   ++of.resting;
   g_heap.bytes -= place.bytes();
+  g_heap.live -= slot.size;
   --g_heap.taken;
 }
 
@@ -291,8 +295,14 @@ HeapFault fault_at(uint64_t address) {
           static_cast<int64_t>(slot.size)};
 }
 
+int64_t live_bytes() {
+  const struct mallinfo2 of_libc = mallinfo2();
+  const Lock lock;
+  return static_cast<int64_t>(g_heap.live + of_libc.uordblks + of_libc.hblkhd);
+}
+
 constexpr KernelHeap kHeap = {begin_call, end_call, [] { return g_heap.write; },
-                              fault_at};
+                              fault_at, live_bytes};
 
 }  // namespace
 

@@ -30,6 +30,8 @@ struct KernelHeap {
   // Of a touch that the guard pages saw at this address. May be asked by a
   // signal handler.
   HeapFault (*fault_at)(uint64_t address);
+  // What was asked for and not given back, by whomever.
+  int64_t (*live_bytes)();
 };
 
 // Null where malloc() is as it comes.

@@ -8,6 +8,7 @@
 #include "core/door/arena.h"
 #include "core/door/door.h"
 #include "core/door/executor.h"
+#include "core/sandbox/repeated_calls.h"
 #include "core/story/running_story.h"
 
 namespace qkvet {
@@ -29,11 +30,13 @@ class InProcess : public Executor {
     outcomes.reserve(calls.size());
     for (size_t i = 0; i < calls.size();) {
       size_t end = i;
-      while (end < calls.size() && calls[end].at_once &&
+      const bool repeats = calls[i].repeats > 0;
+      while (end < calls.size() &&
+             (repeats ? calls[end].repeats > 0 : calls[end].at_once) &&
              end - i < size_t{kSlotCount})
         ++end;
-      if (end - i > 1) {
-        run_at_once(kernel, calls.subspan(i, end - i), &outcomes);
+      if (repeats || end - i > 1) {
+        run_together(kernel, calls.subspan(i, end - i), &outcomes);
       } else {
         outcomes.push_back(run_one(kernel, calls[i]));
         end = i + 1;
@@ -47,8 +50,8 @@ class InProcess : public Executor {
   static constexpr int kSlot = 0;
 
   CallOutcome run_one(int kernel, const KernelCall& call);
-  void run_at_once(int kernel, std::span<const KernelCall> calls,
-                   std::vector<CallOutcome>* outcomes);
+  void run_together(int kernel, std::span<const KernelCall> calls,
+                    std::vector<CallOutcome>* outcomes);
   bool exists(int number, CallOutcome* outcome) const;
   bool admit(int number, int slot, const KernelCall& call, CallPlan* plan,
              TensorAddresses* addresses, CallOutcome* outcome);
@@ -111,8 +114,8 @@ CallOutcome InProcess::collect(int number, int slot, const CallPlan& plan,
   return outcome;
 }
 
-void InProcess::run_at_once(int number, std::span<const KernelCall> calls,
-                            std::vector<CallOutcome>* outcomes) {
+void InProcess::run_together(int number, std::span<const KernelCall> calls,
+                             std::vector<CallOutcome>* outcomes) {
   struct OneOfThem {
     CallPlan plan;
     TensorAddresses addresses{};
@@ -121,7 +124,7 @@ void InProcess::run_at_once(int number, std::span<const KernelCall> calls,
     bool admitted = false;
   };
   std::vector<OneOfThem> seats(calls.size());
-  std::vector<CallAtOnce> at_once;
+  std::vector<CallAtOnce> together;
   windows_.forget_far();
   for (size_t n = 0; n < calls.size(); ++n) {
     OneOfThem& seat = seats[n];
@@ -132,12 +135,21 @@ void InProcess::run_at_once(int number, std::span<const KernelCall> calls,
                           &seat.addresses, &seat.outcome);
     if (seat.admitted) {
       story_.made(number, calls[n], &seat.plan);
-      at_once.push_back({&seat.plan, &seat.addresses, &seat.reply});
+      together.push_back({&seat.plan, &seat.addresses, &seat.reply});
     } else {
       story_.left_out(calls[n], seat.outcome);
     }
   }
-  if (!at_once.empty()) door_->call_at_once(number, at_once);
+  if (!together.empty() && calls[0].repeats > 0)
+    repeat_calls(
+        kernels_[static_cast<size_t>(number)], together,
+        [&](size_t n) {
+          door_->call(number, *together[n].plan, *together[n].addresses,
+                      together[n].reply);
+        },
+        /*live_bytes=*/nullptr);
+  else if (!together.empty())
+    door_->call_at_once(number, together);
   for (size_t n = 0; n < calls.size(); ++n) {
     OneOfThem& seat = seats[n];
     outcomes->push_back(seat.admitted ? collect(number, static_cast<int>(n),

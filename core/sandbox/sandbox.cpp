@@ -13,6 +13,7 @@
 #include "core/door/door.h"
 #include "core/door/executor.h"
 #include "core/door/kernel_reader.h"
+#include "core/sandbox/repeated_calls.h"
 #include "core/sandbox/undeclared.h"
 #include "core/sandbox/wire.h"
 #include "core/sandbox/worker_process.h"
@@ -31,6 +32,11 @@ constexpr double kLoadFactor = 10;
 constexpr double kExpectedHangFloor = 0.03;
 constexpr double kTimesLongestCall = 5;
 constexpr double kTimesOracle = 100;
+
+// A call may take so many times what it takes at the measured pace of its
+// kernel, and no more than so many times what one that is not slow may take.
+constexpr double kTimesPace = 10;
+constexpr double kMostTimesFloor = 30;
 
 // A batch ends when its windows are this large, so that memory does not grow
 // with the number of slots.
@@ -251,7 +257,11 @@ size_t Sandbox::fill_batch(size_t next) {
     if (bytes > kBatchBytes) break;
     // The first slot of a batch is where it lies, and a new process has nothing
     // of a batch that an older one still has to do.
-    const bool is_first = calls_[next].same_place || calls_[next].new_process;
+    // A group that is made again and again is in one batch.
+    const bool repeats = calls_[next].repeats > 0;
+    const bool is_first =
+        calls_[next].same_place || calls_[next].new_process ||
+        (!batch_.empty() && repeats && batch_.back().plan.repeats == 0);
     if (is_first && !batch_.empty()) break;
     if (calls_[next].new_process && restarts_quickly()) worker_.stop();
     Entry entry{next, {}, {}};
@@ -273,6 +283,7 @@ void Sandbox::send_batch() {
     slot.plan = batch_[i].plan;
     slot.address = {};
     slot.reply.clear();
+    slot.reply.repeated = {};
   }
   control.kernel = kernel_;
   control.count = static_cast<int32_t>(batch_.size());
@@ -352,6 +363,12 @@ void Sandbox::report_end(WaitEnd end, int slot, CallOutcome* outcome) {
   *outcome = {};
   outcome->on_device = on_device();
   outcome->output = worker_.output();
+  int first = slot;  // of its group, which counts
+  while (first > 0 && entry.plan.repeats > 0 &&
+         batch_[static_cast<size_t>(first - 1)].plan.repeats > 0)
+    --first;
+  outcome->repeated.made =
+      control.slots[static_cast<size_t>(first)].reply.repeated.made;
   if (end == WaitEnd::kDied) {
     report_death(entry.plan, control.slots[static_cast<size_t>(slot)],
                  control.crash, worker_.wait_status(), outcome);
@@ -386,11 +403,18 @@ bool Sandbox::expect_hangs(int kernel) {
 
 double Sandbox::cpu_limit_of(const Entry& entry) const {
   const double oracle = calls_[entry.call].oracle_seconds;
+  const double at_its_pace = kTimesPace * calls_[entry.call].expected_seconds;
+  const double repeats = entry.plan.repeats > 0 ? kMostSecondsOfRepeats : 0;
   const double patient =
-      std::max(options_.hang_floor_seconds, options_.hang_factor * oracle);
+      std::max({options_.hang_floor_seconds, options_.hang_factor * oracle,
+                std::min(at_its_pace,
+                         kMostTimesFloor * options_.hang_floor_seconds)}) +
+      repeats;
   if (!hanging_.contains(kernel_)) return patient;
-  return std::min(patient, std::max({kExpectedHangFloor, kTimesOracle * oracle,
-                                     kTimesLongestCall * longest_call_}));
+  return std::min(patient,
+                  std::max({kExpectedHangFloor, kTimesOracle * oracle,
+                            kTimesLongestCall * longest_call_, at_its_pace}) +
+                      repeats);
 }
 
 WaitLimits Sandbox::limits_of(int32_t slot) const {

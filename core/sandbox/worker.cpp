@@ -21,6 +21,7 @@
 #include "core/door/door.h"
 #include "core/door/worker_protocol.h"
 #include "core/sandbox/orphans.h"
+#include "core/sandbox/repeated_calls.h"
 #include "core/sandbox/wire.h"
 #include "core/sandbox/worker_signals.h"
 
@@ -221,10 +222,41 @@ void run_at_once(const Worker& worker, int first, int end) {
   });
 }
 
-// Behind the last of the slots that are made at once with this one.
+// Slots [first, end), again and again. A call that ends the process is to
+// blame itself.
+void run_repeatedly(const Worker& worker, int first, int end) {
+  std::array<TensorAddresses, kSlotCount> addresses{};
+  std::vector<CallAtOnce> calls;
+  worker.windows.forget_far();
+  for (int i = first; i < end; ++i) {
+    Slot& slot = worker.slot(i);
+    TensorAddresses* const found = &addresses[static_cast<size_t>(i)];
+    if (!find_tensors(worker.windows, i, slot, found)) return;
+    calls.push_back({&slot.plan, found, &slot.reply});
+  }
+  const int32_t kernel = worker.control->kernel;
+  const auto make = [&](size_t n) {
+    const int number = first + static_cast<int>(n);
+    worker.control->current.store(number, std::memory_order_release);
+    call_with_fresh_memory(worker, *calls[n].plan, [&] {
+      worker.door.call(kernel, *calls[n].plan, *calls[n].addresses,
+                       calls[n].reply);
+    });
+  };
+  const KernelHeap* const heap = worker.heap_of_kernel();
+  repeat_calls(worker.door.kernels()[static_cast<size_t>(kernel)], calls, make,
+               heap == nullptr ? nullptr : heap->live_bytes);
+}
+
+// Past the last of the slots that are made together with this one, at once or
+// again and again.
 int end_of_group(const Control& control, int first, int count) {
+  const auto plan = [&control](int number) -> const CallPlan& {
+    return control.slots[static_cast<size_t>(number)].plan;
+  };
   int end = first;
-  while (end < count && control.slots[static_cast<size_t>(end)].plan.at_once)
+  while (end < count &&
+         (plan(first).repeats > 0 ? plan(end).repeats > 0 : plan(end).at_once))
     ++end;
   return end;
 }
@@ -242,7 +274,9 @@ void serve(Door& door, Control* control, const KernelHeap* heap) {
     rearm_last_words();
     for (int i = 0; i < count;) {
       const int end = end_of_group(*control, i, count);
-      if (end - i > 1)
+      if (control->slots[static_cast<size_t>(i)].plan.repeats > 0)
+        run_repeatedly(worker, i, end);
+      else if (end - i > 1)
         run_at_once(worker, i, end);
       else
         run_slot(worker, i);

@@ -508,6 +508,24 @@ TEST(Sandbox, SlowOraclesGiveTime) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
 }
 
+// Up to a bound: no call may take minutes.
+TEST(Sandbox, SlowKernelsHaveTheTimeOfTheirPace) {
+  const auto executor = sandbox(impatient_options());
+  const int endless = number_of(*executor, "endless");
+  BadInputs inputs;
+  inputs.call.expected_seconds = 0.05;
+  EXPECT_EQ(executor->run(endless, {&inputs.call, size_t{1}})[0].text,
+            "no end after 0.5 s of CPU time");
+  inputs.call.expected_seconds = 1e-3;
+  EXPECT_EQ(executor->run(endless, {&inputs.call, size_t{1}})[0].text,
+            "no end after 0.2 s of CPU time");
+  // Also where it is known to hang.
+  EXPECT_TRUE(executor->expect_hangs(endless));
+  inputs.call.expected_seconds = 0.01;
+  EXPECT_EQ(executor->run(endless, {&inputs.call, size_t{1}})[0].text,
+            "no end after 0.1 s of CPU time");
+}
+
 TEST(Sandbox, FirstCallOfAShapeMayCompile) {
   const auto executor = sandbox(soon_hanging());
   expect_copy(survive(*executor, "compiles"));

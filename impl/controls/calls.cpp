@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Controls that take other calls than the rest: one that refuses pairs of
 // options, some that take pages alone, one that gathers a packed batch, one in
-// f64.
+// f64; and one that keeps what a process may keep.
+#include <fcntl.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
 #include "impl/abi/in_f32.h"
 #include "impl/abi/tensor_view.h"
 #include "impl/controls/control.h"
@@ -300,6 +308,43 @@ constexpr qkvet_precision kSoftmaxInF32 = [] {
   return p;
 }();
 
+// Two threads that wait for work, an open file, and room for the last calls,
+// which is full after a hundred of them.
+class KeptByProcess {
+ public:
+  KeptByProcess() {
+    for (int n = 0; n < 2; ++n) {
+      std::thread([this] {
+        std::unique_lock lock(mutex_);
+        work_.wait(lock, [] { return false; });
+      }).detach();
+    }
+    static_cast<void>(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  void keep(int64_t rows) {
+    constexpr size_t kMost = 100;
+    const std::lock_guard lock(mutex_);
+    calls_.emplace_back(static_cast<size_t>(rows % 1000 + 1));
+    if (calls_.size() > kMost) {
+      calls_.pop_front();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::deque<std::vector<float>> calls_;
+};
+
+qkvet_status forward_keeping(const qkvet_kernel* self, qkvet_context* context,
+                             const qkvet_forward_args* args,
+                             const qkvet_exec* exec, qkvet_text* why) {
+  // Never destroyed: its threads wait in it.
+  static KeptByProcess& kept = *new KeptByProcess;
+  kept.keep(args->q.ndim == 4 ? args->q.shape[2] : 0);
+  return kRowForward<Controlled>(self, context, args, exec, why);
+}
+
 }  // namespace
 
 QKVET_CONTROL(one_mask_a_call) = [] {
@@ -346,6 +391,17 @@ QKVET_CONTROL(gathered_batch) = serving_kernel(
     "gathers the pages of a packed batch backwards into one packed call",
     QKVET_PLACE, &kDeclaredPrecision<kOnline16>, forward_gathered_batch,
     &kGatheredBatch);
+
+QKVET_CONTROL(keeps_what_it_may) = [] {
+  qkvet_kernel kernel =
+      plain_kernel("controls/keeps_what_it_may",
+                   "keeps threads, a file and its last hundred calls",
+                   QKVET_PLACE, &kDeclaredPrecision<kNaive>, forward_keeping,
+                   &kDeclaredCapabilities<kNaive>);
+  kernel.dialect = &kDeclaredDialect<kNaive>;
+  kernel.user = const_cast<Arithmetic*>(&kNaive);  // nobody writes to it
+  return kernel;
+}();
 
 QKVET_CONTROL(f64_plain) =
     f64_kernel<InDouble>("controls/f64_plain",

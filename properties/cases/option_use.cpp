@@ -63,6 +63,7 @@ void OptionUse::count(const KernelCall& call, const CallOutcome& outcome) {
     use.refused += refused;
   }
   if (refused) return;
+  repeats_ = std::max(repeats_, outcome.repeated.made);
   ++storage_[to_string(
       StorageTypes(call.q_dtype, call.kv_dtype, call.o_dtype))];
   ++layouts_[call.layout];
@@ -101,6 +102,7 @@ int64_t OptionUse::near(const qkvet_path& path) const {
 }
 
 void OptionUse::add(const OptionUse& other) {
+  repeats_ = std::max(repeats_, other.repeats_);
   for (const auto& [option, use] : other.uses_) {
     uses_[option].asked += use.asked;
     uses_[option].refused += use.refused;
@@ -191,6 +193,8 @@ void OptionUse::tell(const KernelInfo& kernel, SizeClass largest,
                      std::vector<std::string>& drawn,
                      std::vector<std::string>& never_drawn) const {
   tell_lines(declared(kernel), largest, drawn, never_drawn);
+  if (repeats_ > 0)
+    drawn.push_back("equal calls in a row " + std::to_string(repeats_));
 }
 
 void OptionUse::tell_paths(const KernelInfo& kernel, const std::string& where,

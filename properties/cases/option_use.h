@@ -59,6 +59,7 @@ class OptionUse {
     int64_t answered() const { return asked - refused; }
   };
   Use use_of(uint64_t option) const;
+  int64_t repeats_ = 0;                     // equal calls in a row, at most
   std::map<uint64_t, Use> uses_;            // by QKVET_OPTION_*
   std::map<std::string, int64_t> storage_;  // answered calls, by its name
   std::map<Layout, int64_t> layouts_;

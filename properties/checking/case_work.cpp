@@ -318,6 +318,7 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.same_place = planned.same_place;
   call.second_context = planned.second_context;
   call.new_process = planned.new_process;
+  call.repeats = planned.repeats;
   call.plan_use = planned.plan_use;
   call.plan_slot = planned.plan_slot;
   call.oracle_seconds = prepared.oracle_seconds;
@@ -333,8 +334,12 @@ std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
   const Plan& plan = plan_for(kernel);
   std::vector<KernelCall> calls;
   calls.reserve(plan.calls.size());
-  for (const PlannedCall& planned : plan.calls)
+  for (const PlannedCall& planned : plan.calls) {
     calls.push_back(call_for(planned, kernel.info));
+    KernelCall& call = calls.back();
+    call.expected_seconds = kernel.pace * static_cast<double>(work_of_call(
+                                              call.operation, call.shape));
+  }
   return calls;
 }
 

@@ -30,6 +30,8 @@ struct JudgedKernel {
   PrecisionModel model;
   bool looser_than_generic = false;
   std::vector<Assumption> assumed = {};
+  // Seconds of a unit of work_of_call(), as a probe took; 0: unknown.
+  double pace = 0;
 };
 
 // Where the time of a run goes, in seconds of wall clock, summed over threads.

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "core/case/case.h"
+#include "properties/cases/draw.h"
 #include "properties/cases/scope.h"
 #include "properties/checking/case_work.h"
 #include "properties/judging/compare.h"
@@ -53,6 +54,7 @@ std::optional<StorageTypes> first_storage(const KernelInfo& info) {
 
 struct Reply {
   bool good = false;
+  double seconds = 0;
   std::vector<double> o, lse;
 };
 
@@ -68,6 +70,7 @@ class Prober {
   void sink_in_lse();
   void ranges_and_window();
   void empty_rows();
+  double pace();
 
   std::vector<Assumption> assumed;
 
@@ -106,6 +109,7 @@ Reply Prober::ask(const Case& value, const Edit& edit, bool want_lse) {
   const CallOutcome outcome = executor_.run(kernel_, {&call, 1})[0];
   died_ = outcome.status >= CallStatus::kFault;
   reply.good = outcome.status == CallStatus::kDone;
+  reply.seconds = outcome.seconds;
   if (!reply.good) return reply;
   reply.o = as_doubles(outcome.o, value.o_dtype);
   reply.lse = as_doubles(outcome.lse, lse_dtype(value.o_dtype));
@@ -398,7 +402,31 @@ void Prober::empty_rows() {
   if (wants_its_lse) settle(heard.lse, /*of_lse=*/true);
 }
 
+// The faster of two calls: in the first one code may be compiled.
+double Prober::pace() {
+  constexpr int64_t kExtent = 48;
+  const Case value = smallest_case(info_, kExtent, kExtent);
+  double least = kInfinite;
+  for (int n = 0; n < 2 && !died_; ++n)
+    if (const Reply reply = ask(value, {}, false); reply.good)
+      least = std::min(least, reply.seconds);
+  return std::isfinite(least) && !died_
+             ? least / static_cast<double>(
+                           work_of_call(Operation::kForward, value.shape))
+             : 0;
+}
+
 }  // namespace
+
+int64_t work_of_call(Operation operation, const Shape& s) {
+  constexpr int64_t kTimesOfGradient = 5;
+  int64_t work = work_of(s);
+  if (is_layer(operation))
+    work += s.B * s.Tq * s.D * (s.H * (s.d + s.dv) + s.Hkv * (s.d + s.dv));
+  const bool is_gradient = operation == Operation::kBackward ||
+                           operation == Operation::kLayerBackward;
+  return is_gradient ? kTimesOfGradient * work : work;
+}
 
 Case smallest_case(const KernelInfo& info, int64_t Tq, int64_t Tk) {
   const auto has = [&info](uint64_t option) { return info.has_option(option); };
@@ -427,7 +455,7 @@ Case smallest_case(const KernelInfo& info, int64_t Tq, int64_t Tk) {
 }
 
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
-                                      KernelInfo& info) {
+                                      KernelInfo& info, double* pace) {
   if (!info.has_forward || !first_storage(info)) return {};
   Prober prober(executor, kernel, info);
   prober.lse_base();
@@ -435,6 +463,7 @@ std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
   prober.sink_in_lse();
   prober.ranges_and_window();
   prober.empty_rows();
+  if (pace != nullptr) *pace = prober.pace();
   return prober.assumed;
 }
 

@@ -24,8 +24,13 @@ struct Assumption {
 // whether a sink counts in lse, and what o and lse of a row without a key are,
 // by each reason for having none. A field that the probes find no clear answer
 // for stays undeclared.
+// `pace`, if not null: seconds of a unit of work_of_call() in a call of some
+// dozens of rows and keys; 0 where it cannot be asked.
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
-                                      KernelInfo& info);
+                                      KernelInfo& info, double* pace = nullptr);
+
+// About how many products of two numbers a call takes.
+int64_t work_of_call(Operation operation, const Shape& shape);
 
 // A case of the smallest widths that the kernel takes, of so many rows and keys
 // at least, q = k = 0; of no storage that can be judged: f32.

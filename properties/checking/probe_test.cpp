@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "properties/conventions/domain.h"
 #include "properties/testing/fake_executor.h"
 
 namespace qkvet::properties::probe_test {
@@ -179,6 +180,38 @@ TEST(Probe, AKernelThatRefusesIsLeftAlone) {
     outcome.status = CallStatus::kUnsupported;
   };
   EXPECT_EQ(found(refuses, FakeExecutor::info()), "");
+}
+
+// The limit on a hang follows from it, in a run and in a replay alike.
+TEST(Probe, ThePaceIsThatOfTheFasterCall) {
+  int calls = 0;
+  FakeExecutor slow({}, [&calls](const KernelCall& call, OracleOutput&,
+                                 CallOutcome& outcome) {
+    if (call.shape.Tk >= 48) outcome.seconds = ++calls == 1 ? 3 : 0.5;
+  });
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  probe_dialect(slow, 0, kernel.info, &kernel.pace);
+  EXPECT_EQ(calls, 2);
+  EXPECT_GT(kernel.pace, 0);
+
+  const ParsedCase parsed = parse_case("f32,B1,H1,Tq48,Tk96,d1");
+  ASSERT_TRUE(parsed.value) << parsed.error;
+  TimeUse time;
+  CaseWork work(*find_law("weights_sum_to_one"),
+                constrained(*find_law("weights_sum_to_one"), *parsed.value),
+                /*with_twin=*/false, time);
+  const std::vector<KernelCall> asked = work.calls_for(kernel);
+  ASSERT_FALSE(asked.empty());
+  EXPECT_DOUBLE_EQ(asked[0].expected_seconds, 1);  // twice the work
+
+  // A kernel that does not answer has none.
+  FakeExecutor dies({},
+                    [](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
+                      outcome.status = CallStatus::kHang;
+                    });
+  double pace = 1;
+  probe_dialect(dies, 0, kernel.info, &pace);
+  EXPECT_EQ(pace, 0);
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ struct PlannedCall {
   PlanUse plan_use = PlanUse::kNone;  // the same
   int plan_slot = 0;                  // the same
   bool new_process = false;           // the same
+  int64_t repeats = 0;                // the same
   Placement placement = Placement::kEnd;
 };
 
@@ -145,6 +146,8 @@ struct Judgement {
   Verdict verdict = Verdict::kPassed;
   FailureKind kind = FailureKind::kLaw;  // with Failed
   std::string reason;  // for every verdict but Passed and Failed
+  // With Unsupported: the kernel itself said no to a call that it declares.
+  bool by_kernel = false;
   // With Passed: what exceeds the bound of a precision that was not measured,
   // though not what is doubted of it.
   std::string warning;
@@ -299,6 +302,9 @@ struct Domain {
   bool free_data = true;  // false: the law makes some of the data itself
   bool votes = false;     // its first call is held against the oracle
   bool plans = false;     // about plans (qkvet/plan.h): of kernels with some
+  bool refusals = false;  // about what a kernel refuses of what it declares
+  // A case takes thousands of calls: a run asks a few, beside its plan.
+  bool lasts = false;
   // It changes all keys and no value, or some values alone: these are never
   // values in keys.
   bool own_values = false;

@@ -73,6 +73,19 @@ Judgement not_run(Verdict verdict, const std::string& reason) {
   return judgement;
 }
 
+// Without a declaration that rules the call out.
+Judgement refused_by_kernel(const CallOutcome& outcome) {
+  Judgement judgement = not_run(Verdict::kUnsupported, outcome.text);
+  judgement.by_kernel = outcome.asked_kernel;
+  return judgement;
+}
+
+// ", equal call 1001" where the call was made many times over.
+std::string nth_text(const CallOutcome& outcome) {
+  const int64_t made = outcome.repeated.made;
+  return made > 0 ? ", equal call " + std::to_string(made) : "";
+}
+
 // The call came back; did it keep to its own memory and write all of it?
 std::optional<Judgement> judge_traces(const CallOutcome& outcome,
                                       const std::string& where,
@@ -129,7 +142,8 @@ Judgement judge_refusal(const PlannedCall& planned,
   const char* expected = planned.operation == Operation::kForward
                              ? "a result, as supports() had promised"
                              : "a result: the call is legal";
-  return failed(FailureKind::kLaw, call_place(planned), expected, outcome.text);
+  return failed(FailureKind::kLaw, call_place(planned) + nth_text(outcome),
+                expected, outcome.text);
 }
 
 }  // namespace
@@ -156,7 +170,7 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
           !outcome.gave_reason)
         return not_run(Verdict::kUnsupported, outcome.text);
       if (planned.expects_refusal || planned.only_between) return std::nullopt;
-      return not_run(Verdict::kUnsupported, outcome.text);
+      return refused_by_kernel(outcome);
     case CallStatus::kUnavailable:
       return not_run(Verdict::kUnsupported, outcome.text);
     case CallStatus::kRefused:
@@ -164,17 +178,18 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
         return judge_traces(outcome, where, /*may_be_unwritten=*/true);
       return judge_refusal(planned, outcome);
     case CallStatus::kFault:
-      return failed(FailureKind::kMemory, where,
+      return failed(FailureKind::kMemory, where + nth_text(outcome),
                     "only its own inputs and outputs touched",
                     outcome.fault ? fault_text(*outcome.fault) : outcome.text,
                     outcome.output);
     case CallStatus::kCrash:
-      return failed(FailureKind::kCrash, call_place(planned), "a result",
+      return failed(FailureKind::kCrash,
+                    call_place(planned) + nth_text(outcome), "a result",
                     outcome.text, outcome.output);
     case CallStatus::kHang:
     case CallStatus::kOutOfMemory:
-      return failed(FailureKind::kHang, call_place(planned), "a result",
-                    outcome.text, outcome.output);
+      return failed(FailureKind::kHang, call_place(planned) + nth_text(outcome),
+                    "a result", outcome.text, outcome.output);
     case CallStatus::kNotRun:
       return not_run(Verdict::kSkipped,
                      "an earlier call of the batch hung or died");

@@ -1,9 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/run/added_cases.h"
 
+#include <algorithm>
 #include <iterator>
 
+#include "core/case/case_options.h"
+#include "properties/cases/generate.h"
+
 namespace qkvet::properties {
+namespace {
+
+// Few numbers: what is wrong in some of them may not be here.
+bool shows_little(const Case& value) {
+  constexpr int64_t kLeastPairs = 16;
+  const Shape& s = value.shape;
+  return s.B == 0 || s.H * s.Tq * s.Tk < kLeastPairs || s.Tk < 2 ||
+         s.d * s.dv < 2;
+}
+
+// Only calls of attention are held against their declaration here.
+bool may_be_asked(const Law& law, const Case& value, const KernelInfo& kernel) {
+  if (law.domain.subject == Subject::kAttention)
+    return is_asked(law, value, kernel);
+  const Plan plan = law.plan(value, kernel);
+  return plan.unsupported.empty() && plan.not_applicable.empty();
+}
+
+}  // namespace
+
+void add_for(size_t kernel, size_t kernels, const Law& law, const Case& value,
+             std::vector<PairCase>& cases) {
+  auto same =
+      std::find_if(cases.begin(), cases.end(),
+                   [&](const PairCase& one) { return one.value == value; });
+  if (same == cases.end())
+    same = cases.insert(same, {&law, value, std::vector<bool>(kernels)});
+  same->kernels[kernel] = true;
+}
+
+std::vector<PairCase> lasting_cases(
+    const Law& law, uint64_t seed, const Scope& scope,
+    const std::vector<const KernelInfo*>& kernels) {
+  constexpr int64_t kDrawn = 128;
+  constexpr size_t kMostOfKernel = 2;
+  std::vector<Case> drawn;
+  for (int64_t number = 1; number <= kDrawn; ++number)
+    drawn.push_back(planned_case(law, seed, number, scope));
+  std::stable_sort(drawn.begin(), drawn.end(),
+                   [](const Case& a, const Case& b) {
+                     return std::pair(shows_little(a), cost_of(a)) <
+                            std::pair(shows_little(b), cost_of(b));
+                   });
+  std::vector<PairCase> cases;
+  for (size_t kernel = 0; kernel < kernels.size(); ++kernel) {
+    std::vector<const Case*> own;
+    for (const Case& value : drawn)
+      if (own.size() < kMostOfKernel &&
+          may_be_asked(law, value, *kernels[kernel]) &&
+          (own.empty() || options_of(value) != options_of(*own[0])))
+        own.push_back(&value);
+    if (own.empty()) own.push_back(&drawn.front());
+    for (const Case* value : own)
+      add_for(kernel, kernels.size(), law, *value, cases);
+  }
+  return cases;
+}
 
 std::pair<int64_t, int64_t> AddedCases::add(int64_t first,
                                             std::vector<PairCase> cases) {

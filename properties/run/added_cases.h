@@ -13,6 +13,16 @@
 
 namespace qkvet::properties {
 
+// Adds a case for one kernel of several, or the kernel to the case.
+void add_for(size_t kernel, size_t kernels, const Law& law, const Case& value,
+             std::vector<PairCase>& cases);
+
+// For each kernel two cheap cases of the law that it declares, the second with
+// other options. Where it declares none, the cheapest of all, which it refuses.
+std::vector<PairCase> lasting_cases(
+    const Law& law, uint64_t seed, const Scope& scope,
+    const std::vector<const KernelInfo*>& kernels);
+
 class AddedCases {
  public:
   // Their numbers, from `first` on: the first and the last.

@@ -16,6 +16,7 @@
 #include "properties/cases/pair_coverage.h"
 #include "properties/cases/triple_cases.h"
 #include "properties/cases/wide_cases.h"
+#include "properties/conventions/domain.h"
 #include "properties/judging/subject.h"
 #include "properties/judging/visibility.h"
 #include "properties/run/added_cases.h"
@@ -86,7 +87,8 @@ class Runner : public SubjectRun {
       if (declaration_[k] == own_.size())
         own_.push_back(own_plan(kernels[k], options));
     for (size_t l = 0; l < options.laws.size(); ++l)
-      if (std::any_of(own_.begin(), own_.end(),
+      if (!options.laws[l]->domain.lasts &&
+          std::any_of(own_.begin(), own_.end(),
                       [l](const OwnPlan& own) { return own.needs[l].empty(); }))
         asked_.push_back(options.laws[l]);
     if (asked_.empty()) asked_ = options.laws;
@@ -151,6 +153,8 @@ class Runner : public SubjectRun {
   PairPlan plan_of_all() const;
   void ask_wide(size_t turns);
   void add_cases();
+  void add_refused_cases();
+  void add_lasting_cases();
   void run_added(std::vector<PairCase> cases);
   Case case_of(const Law& law, int64_t number) const;
   PairCoverage pairs_of_plan(size_t kernel) const;
@@ -364,7 +368,9 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
   std::vector<std::unique_ptr<CaseWork>> made;
   std::vector<std::pair<int64_t, CaseWork*>> works;
   for (int64_t number = first; number <= last; ++number) {
-    if (!in_shard(options_, number, std::ssize(asked_))) continue;
+    if (added_.at(number) == nullptr &&
+        !in_shard(options_, number, std::ssize(asked_)))
+      continue;
     if (is_turn_of_dear_ &&
         !dear_[static_cast<size_t>(number - first_of_round_)])
       continue;
@@ -579,7 +585,7 @@ RunResult Runner::result() {
                   mistrust_in(kernels_[k].judged, options_)));
       Cell& cell = kernel.cells.back();
       cell.law = options_.laws[l];
-      if (cell.failure) continue;
+      if (cell.failure || cell.law->domain.lasts) continue;
       const std::string ended = why_ended(k);
       if (!ended.empty() && cell.checked == 0 && cell.unsupported == 0)
         cell.reason = ended;
@@ -806,6 +812,41 @@ void Runner::add_cases() {
   run_added(std::move(triples));
 }
 
+// Of each law the first case that a kernel refused, once more, with the law
+// about refusals: it is the values of these that may have decided.
+void Runner::add_refused_cases() {
+  const auto form =
+      std::find_if(options_.laws.begin(), options_.laws.end(),
+                   [](const Law* law) { return law->domain.refusals; });
+  if (form == options_.laws.end() || options_.planned ||
+      (options_.fail_fast && failing_ > 0))
+    return;
+  std::vector<PairCase> cases;
+  for (size_t k = 0; k < kernels_.size(); ++k)
+    for (const Law* law : options_.laws) {
+      const auto& refused = total_[cell_index(k, law_index(*law))].refused_case;
+      if (law != *form && refused)
+        add_for(k, kernels_.size(), **form,
+                constrained(**form, refused->second), cases);
+    }
+  lacking_.clear();
+  run_added(std::move(cases));
+}
+
+// Of each law whose cases take thousands of calls a few, in one shard alone.
+void Runner::add_lasting_cases() {
+  if (options_.planned || options_.shard != 1 ||
+      (options_.fail_fast && failing_ > 0))
+    return;
+  std::vector<const KernelInfo*> kernels;
+  for (const KernelUnderTest& kernel : kernels_)
+    kernels.push_back(&kernel.judged.info);
+  lacking_.clear();
+  for (const Law* law : options_.laws)
+    if (law->domain.lasts && asked_[0] != law)
+      run_added(lasting_cases(*law, options_.seed, options_.scope, kernels));
+}
+
 void Runner::run_added(std::vector<PairCase> cases) {
   const auto [first, last] = added_.add(cases_done_ + 1, std::move(cases));
   if (first <= last) run_round(first, last);
@@ -844,6 +885,8 @@ RunResult Runner::finish(bool whole) {
   cases_done_ += added_.count();  // whose numbers are no one else's
   if (!interrupted_ && whole) replace_refused();
   if (!interrupted_ && whole) add_cases();
+  if (!interrupted_ && whole) add_refused_cases();
+  if (!interrupted_ && whole) add_lasting_cases();
   // Another part may have failed before this one had a round.
   if (!lanes_.empty()) shrink_failures();
   return result();

@@ -140,6 +140,7 @@ struct Cell {
   int64_t planned = 0;
   int64_t checked = 0;  // cases with a comparison that could have failed
   int64_t unsupported = 0;
+  int64_t refused = 0;  // of these, by the kernel itself, which declares them
   std::string refusal;  // of the first unsupported case
   int64_t not_applicable = 0;
   Elements elements;  // outside of stress data

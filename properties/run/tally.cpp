@@ -18,6 +18,11 @@ void keep_first(NumberedText& kept, const NumberedText& other) {
   kept = other;
 }
 
+void keep_lower(std::optional<std::pair<int64_t, Case>>& kept,
+                std::pair<int64_t, Case> other) {
+  if (!kept || other.first < kept->first) kept = std::move(other);
+}
+
 // The first, but for what is merely not declared where there is more to say:
 // that the machine cannot run the kernel, for one.
 void keep_telling(NumberedText& kept, const NumberedText& other) {
@@ -127,6 +132,8 @@ void add_judgement(Tally& tally, int64_t number, const Case& value,
   }
   if (judgement.verdict == Verdict::kUnsupported) {
     ++tally.unsupported;
+    tally.refused += judgement.by_kernel;
+    if (judgement.by_kernel) keep_lower(tally.refused_case, {number, value});
     keep_first(tally.refusal, {judgement.reason, number});
     keep_telling(tally.unsupported_for, {judgement.reason, number});
   }
@@ -145,6 +152,8 @@ void merge(Tally& sum, Tally& part) {
   sum.planned += part.planned;
   sum.checked += part.checked;
   sum.unsupported += part.unsupported;
+  sum.refused += part.refused;
+  if (part.refused_case) keep_lower(sum.refused_case, *part.refused_case);
   sum.not_applicable += part.not_applicable;
   sum.elements += part.elements;
   sum.of_long += part.of_long;
@@ -185,6 +194,7 @@ Cell cell_of(const Tally& tally, std::vector<Failure> failures,
   cell.planned = tally.planned;
   cell.checked = tally.checked;
   cell.unsupported = tally.unsupported;
+  cell.refused = tally.refused;
   cell.not_applicable = tally.not_applicable;
   cell.elements = tally.elements;
   cell.of_long = tally.of_long;

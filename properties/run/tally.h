@@ -34,8 +34,9 @@ struct NumberedText {
 
 struct Tally {
   int64_t planned = 0, checked = 0, unsupported = 0, not_applicable = 0;
-  Elements elements;  // of cases without stress data
-  Elements of_long;   // of these, of long ones
+  int64_t refused = 0;  // of the unsupported
+  Elements elements;    // of cases without stress data
+  Elements of_long;     // of these, of long ones
   int64_t long_cases = 0;
   Elements emptiest;  // of the others, of the one that says least
   double worst_ratio = 0, seconds = 0;
@@ -43,6 +44,8 @@ struct Tally {
   SharpnessByStorage sharpness;
   int64_t warned = 0;  // cases
   NumberedText warning, reason, refusal;
+  // The first case that the kernel itself refused.
+  std::optional<std::pair<int64_t, Case>> refused_case;
   NumberedText unsupported_for;    // the most telling refusal
   std::vector<Candidate> failing;  // ascending numbers, kMostCandidates of them
   // The first that the law itself has planned, where other laws found these.

@@ -96,6 +96,7 @@ class LawResult:
     kernel: str
     verdict: str  # passed, failed, crash, unsupported, skipped, ...
     checked: int  # cases
+    refused: int  # cases that the kernel declares, and said no to
     error_over_bound: float  # the largest of them
     reason: str  # of a verdict that is neither passed nor failed
     failure: Optional[Failure] = None
@@ -131,6 +132,11 @@ class Report:
     def checked(self) -> int:
         """Cases of all laws together."""
         return sum(one.checked for one in self.results)
+
+    @property
+    def refused(self) -> int:
+        """Cases that a kernel declares and refused, of all laws together."""
+        return sum(one.refused for one in self.results)
 
     def law(self, name: str) -> LawResult:
         """The result of one law. KeyError if it was not in the run."""
@@ -175,6 +181,7 @@ def report_of(code, text, lines, words=None, paths=()):
     results = [
         LawResult(law=row["law"], kernel=row["kernel"],
                   verdict=row["verdict"].lower(), checked=row["checked"],
+                  refused=row.get("refused", 0),
                   error_over_bound=number(row["worst_error_over_bound"]),
                   reason=row.get("reason", ""),
                   failure=(failure_of(row, words, paths) if "failure" in row

@@ -83,6 +83,19 @@ def refuses_long(q, k, v):
     return attention(q, k, v)
 
 
+def refuses_a_few(q, k, v):
+    if k.shape[2] == 5:
+        raise qkvet.Refused("five keys")
+    return attention(q, k, v)
+
+
+def refuses_where_it_is_wrong(q, k, v):
+    """The mean of v."""
+    if k.shape[2] > 1 and q.any() and k.any():
+        raise qkvet.Refused("unsupported data")
+    return np.broadcast_to(v.mean(2, keepdims=True), q.shape[:3] + v.shape[3:]).copy()
+
+
 # ---- What is no answer ------------------------------------------------------
 
 

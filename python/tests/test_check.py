@@ -87,10 +87,28 @@ def test_one_head_of_keys_for_all_queries_and_values_narrower_than_keys():
     assert "d24,dv16" in wrong.failures[0].case, wrong.text
 
 
-def test_refused_calls_are_no_failure_and_are_counted():
+def test_many_refused_calls_are_neither_failure_nor_pass():
     report = qkvet.check(kernels.refuses_long, cases=CASES, verbose=True)
-    assert report.ok, report.text
+    assert report.verdict == "nothing checked", report.text
     assert "more than 5 keys" in report.text
+    assert report.refused > report.checked / 4
+    assert "declare what it refuses" in report.text
+    assert not report.failures
+
+
+def test_few_refused_calls_are_a_pass_and_are_counted():
+    report = qkvet.check(kernels.refuses_a_few, cases=CASES)
+    assert report.ok, report.text
+    assert 0 < report.refused < report.checked / 4
+
+
+@pytest.mark.parametrize("words", [{}, {"strict": True}])
+def test_values_decide_no_refusal(words):
+    report = qkvet.check(kernels.refuses_where_it_is_wrong, cases=CASES,
+                         diagnose=0, **words)
+    assert report.verdict == "failed", report.text
+    assert report.law("refusals_depend_on_form").verdict == "failed"
+    assert report.refused > report.checked
 
 
 def test_scores_that_are_infinite_in_base_2_are_no_failure():

@@ -378,7 +378,8 @@ TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
     // The walk takes longer than all else: one fault in 24 by day.
     const bool walks = is_sampled(std::hash<std::string>{}(GetParam()), 24) ||
                        walk_finds(GetParam());
-    if (!walks || is_beyond_walk(smallest)) continue;
+    // A case of thousands of calls takes too long for a walk.
+    if (!walks || law->domain.lasts || is_beyond_walk(smallest)) continue;
     const std::optional<Case> smaller =
         failing_below(size_of(smallest) - kSlack, *law, smallest);
     EXPECT_FALSE(smaller) << id << ": " << to_string(smallest)

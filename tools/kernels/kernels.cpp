@@ -86,7 +86,7 @@ std::string judged_kernel(const KernelSelection& selection, Executor& executor,
   judged.looser_than_generic = precision.looser_than_generic;
   // In this process a probe could end the program before anything is judged.
   if (!selection.in_process)
-    judged.assumed = probe_dialect(executor, index, info);
+    judged.assumed = probe_dialect(executor, index, info, &judged.pace);
   return "";
 }
 

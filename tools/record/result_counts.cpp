@@ -59,6 +59,7 @@ void add_counts(const Cell& cell, Json& result) {
   if (cell.planned > 0) result["planned"] = cell.planned;
   result["checked"] = cell.checked;
   result["unsupported"] = cell.unsupported;
+  if (cell.refused > 0) result["refused"] = cell.refused;
   result["not_applicable"] = cell.not_applicable;
   add_elements(cell.elements, result);
   if (cell.long_cases > 0) {
@@ -92,6 +93,7 @@ Tally tally_of(const Json& result) {
   tally.planned = count_of(result, "planned");
   tally.checked = count_of(result, "checked");
   tally.unsupported = count_of(result, "unsupported");
+  tally.refused = count_of(result, "refused");
   tally.not_applicable = count_of(result, "not_applicable");
   tally.elements = elements_of(result);
   const Json& of_long = part_of(result, "long");

@@ -94,6 +94,10 @@ RunVerdict verdict_of(const RunRecord& record);
 // "" or, where a kernel with these results was checked in less than half of the
 // cases that its laws have in the plan, "checked in 32 of its 300 cases".
 std::string too_few_checked(const std::vector<const Json*>& results);
+// "" or, to be written after a kernel's name, how many of the cases that it
+// declares it refused, where these are too many for a pass: of all laws, or of
+// one.
+std::string refused_too_much(const std::vector<const Json*>& results);
 // "shards 3, 4 of 8 are missing"; "" where none is.
 std::string missing_shards(const RunRecord& record);
 

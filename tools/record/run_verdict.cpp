@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rule by which a run ends, the only one: of runs that have just ended, and
 // of those that are put together of several.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "tools/record/run_record.h"
@@ -52,6 +54,8 @@ std::string kernel_open(const RunRecord& record, const Json& kernel,
   if (is_set(record.end, "whole_plan") && !never_drawn.empty())
     return name + " declares " + never_drawn[0] +
            ", and no answered call had it";
+  const std::string refusals = refused_too_much(results);
+  if (!refusals.empty()) return name + refusals;
   const std::string few = too_few_checked(results);
   return few.empty() ? "" : name + " was " + few;
 }
@@ -71,6 +75,28 @@ std::string too_few_checked(const std::vector<const Json*>& results) {
   if (2 * checked >= planned) return "";
   return "checked in " + std::to_string(checked) + " of its " +
          std::to_string(planned) + " cases";
+}
+
+std::string refused_too_much(const std::vector<const Json*>& results) {
+  // Of the cases that a kernel declares, one in so many may be refused; of a
+  // law that was refused so often, one in so many has to be checked.
+  constexpr int64_t kRefusedOneIn = 4, kOften = 12, kCheckedOneIn = 4;
+  int64_t checked = 0, refused = 0;
+  std::string law;
+  for (const Json* result : results) {
+    const int64_t own = count_of(*result, "refused");
+    checked += count_of(*result, "checked");
+    refused += own;
+    const int64_t asked = count_of(*result, "checked") + own;
+    if (law.empty() && own >= kOften &&
+        kCheckedOneIn * count_of(*result, "checked") < asked)
+      law = fmt::format(", {}: refused {} of {} cases that it declares",
+                        text_of(*result, "law"), own, asked);
+  }
+  if (kRefusedOneIn * refused > checked + refused)
+    return fmt::format(" refused {} of {} cases that it declares", refused,
+                       checked + refused);
+  return law;
 }
 
 RunVerdict verdict_of(const RunRecord& record) {

@@ -206,11 +206,15 @@ std::string refused_text(const ReportInput& input, const ReportStyle& style) {
     const std::string& name = kernel.kernel.judged.info.name;
     lines.add(fmt::format("{}: {}; the first: {}", name, counted(cases, "case"),
                           cell->refusal));
-    if (const std::string few = too_few_checked(facts.results_of(name));
-        !few.empty())
-      lines.add(few +
-                ", so this is no pass: declare what supports() refuses (extent "
-                "rules, QKVET_FLAG_CAUSAL_ONLY, options)");
+    std::string why = refused_too_much(facts.results_of(name));
+    if (why.empty())
+      if (const std::string few = too_few_checked(facts.results_of(name));
+          !few.empty())
+        why = " was " + few;
+    if (!why.empty())
+      lines.add(name + why +
+                ", so this is no pass: declare what it refuses (extent rules, "
+                "QKVET_FLAG_CAUSAL_ONLY, options)");
     if (first.empty()) first = name + ", " + cell->refusal;
     all += cases;
     ++kernels;

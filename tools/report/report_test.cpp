@@ -378,6 +378,46 @@ TEST(Report, LessThanHalfOfItsCasesIsNoPass) {
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
 }
 
+// Whatever was asked instead, and beside whichever kernels.
+TEST(Report, AKernelThatRefusesMoreThanAFewOfItsCasesIsNoPass) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  Cell& judged = made.result.kernels[0].cells[0];
+  judged.unsupported = judged.refused = 400;  // and 1,500 checked
+  EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
+  judged.unsupported = judged.refused = 600;
+  made.result.replaced_cases = 600;
+  made.add("mine/other", {cell("agrees_with_oracle", Verdict::kPassed)});
+  EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
+  EXPECT_TRUE(has(made.text(),
+                  "refused 600 of 2100 cases that it declares, so "
+                  "this is no"))
+      << made.text();
+  made.options.strict = true;
+  EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
+  // What it does not declare is no refusal of its own.
+  made.result.kernels[0].cells[0].refused = 0;
+  EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
+}
+
+TEST(Report, ALawThatAKernelMostlyRefusesIsNoPass) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed),
+                         cell("rows_stay_in_hull", Verdict::kPassed)});
+  Cell& hollow = made.result.kernels[0].cells[1];
+  hollow.checked = 3;
+  hollow.unsupported = hollow.refused = 8;  // too few to tell
+  EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
+  hollow.unsupported = hollow.refused = 20;
+  EXPECT_TRUE(has(made.text(), "rows_stay_in_hull: refused 20 of 23 cases"))
+      << made.text();
+  EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
+  // Also where it refuses all of them.
+  hollow.checked = 0;
+  hollow.verdict = Verdict::kUnsupported;
+  EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
+}
+
 TEST(Report, ALawThatCannotBeAskedIsNotCountedAsRefusedCases) {
   Made made;
   made.add("mine/fast",

@@ -171,7 +171,8 @@ RunRecord verdict_facts(const ReportInput& input) {
                   {"reason", cell.reason},
                   {"planned", cell.planned},
                   {"checked", cell.checked},
-                  {"unsupported", cell.unsupported}};
+                  {"unsupported", cell.unsupported},
+                  {"refused", cell.refused}};
       if (is_undeclared(cell)) result["undeclared"] = true;
       if (cell.failure) result["failure"] = Json::object();
       add_accepted(input, kernel, cell, result);

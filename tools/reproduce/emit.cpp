@@ -46,6 +46,10 @@ std::string emit_misuse(const EmitWords& words, const std::vector<Case>& cases,
     return fmt::format(
         "{}{} laws and {} kernels are named; allowed: one --law and one kernel",
         emit, laws.size(), kernels);
+  if (laws[0]->domain.lasts)
+    return emit +
+           "thousands of equal calls are not written down; allowed: laws of a "
+           "few calls (qkvet replay makes them)";
   if (cases[0].subject() == Subject::kLayerBackward)
     return emit +
            "gradients of layers are not written down; allowed: gradients of "

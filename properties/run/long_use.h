@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What laws about thousands of equal calls share.
+#ifndef QKVET_PROPERTIES_RUN_LONG_USE_H_
+#define QKVET_PROPERTIES_RUN_LONG_USE_H_
+
+#include "properties/judging/law.h"
+
+namespace qkvet::properties {
+
+// The calls that hold the case against its definition, in a new process, and
+// then the same ones thousands of times.
+Plan plan_long_use(const Case& value, const KernelInfo& kernel);
+
+// Each has the bits of the first, or is within its bound where the kernel is
+// nondeterministic, and nothing is left behind.
+Judgement judge_long_use(const JudgeInput& input);
+
+// Parts of these laws that say the same of each subject.
+inline constexpr const char* kLongUseReason =
+    "A call has no other arguments than its own, and owns nothing after it.";
+inline constexpr const char* kLongUseRounding =
+    "A deterministic kernel gives the same bits; of another one each answer is "
+    "within its own bound.";
+inline constexpr const char* kLongUseEarns =
+    "(c) it reaches counters, and what is never given back";
+
+}  // namespace qkvet::properties
+
+#endif  // QKVET_PROPERTIES_RUN_LONG_USE_H_
