@@ -110,7 +110,7 @@ class Runner : public SubjectRun {
            (!answers_[kernel] &&
             deaths_[kernel] >= (options_.fail_fast ? 1 : kMostDeaths));
   }
-  // "" or why cases of the kernel were not asked.
+  // Why no further cases of the kernel were asked.
   std::string why_ended(size_t kernel) const;
   bool asks_alone(int64_t number) const;
 
@@ -190,6 +190,11 @@ class Runner : public SubjectRun {
   std::atomic<int64_t> progress_{0};
   std::atomic<int64_t> failing_{0};
 };
+
+// Whether no case of it was asked.
+bool is_untouched(const Cell& cell) {
+  return cell.verdict == Verdict::kGaveUp && cell.checked == 0;
+}
 
 Judgement pinned_otherwise() {
   Judgement judgement;
@@ -368,7 +373,6 @@ bool Runner::asks_alone(int64_t number) const {
 }
 
 std::string Runner::why_ended(size_t kernel) const {
-  if (!has_ended(kernel)) return "";
   const int hangs = hangs_[kernel], deaths = deaths_[kernel];
   return hangs > 0 ? "not asked: the kernel hung in " + std::to_string(hangs) +
                          (hangs == 1 ? " case" : " cases")
@@ -540,9 +544,6 @@ RunResult Runner::result() {
                   mistrust_in(kernels_[k].judged, options_)));
       Cell& cell = kernel.cells.back();
       cell.law = options_.laws[l];
-      if (!cell.failure && cell.checked == 0 && cell.unsupported == 0)
-        if (const std::string why = why_ended(k); !why.empty())
-          cell.reason = why;
       if (cell.failure ||
           std::find(asked_.begin(), asked_.end(), cell.law) != asked_.end())
         continue;
@@ -746,7 +747,11 @@ RunResult Runner::finish(bool whole) {
   if (!interrupted_ && whole) add_cases();
   // Another part may have failed before this one had a round.
   if (!lanes_.empty()) shrink_failures();
-  return result();
+  RunResult made = result();
+  for (size_t k = 0; k < kernels_.size(); ++k)
+    for (Cell& cell : made.kernels[k].cells)
+      if (is_untouched(cell) && has_ended(k)) cell.reason = why_ended(k);
+  return made;
 }
 
 }  // namespace
