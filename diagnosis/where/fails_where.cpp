@@ -225,7 +225,7 @@ class WhereSearch {
   // --- cases to choose from
 
   void put_in_pool(const Case& value) {
-    if (!invalid_reason(value).empty()) return;
+    if (cases_.is_over() || !invalid_reason(value).empty()) return;
     const Case dressed = setting().dressed(value);
     if (pool_.size() >= room_ || !setting().allows(dressed)) return;
     const std::string text = to_string(dressed);
@@ -386,7 +386,8 @@ class WhereSearch {
                  FreshVerdicts& fresh) {
     const std::vector<Case> cases =
         fresh_cases(best, setting(), cases_.failing(),
-                    kFreshSeed + static_cast<uint64_t>(batch), count);
+                    kFreshSeed + static_cast<uint64_t>(batch), count,
+                    [this] { return cases_.is_over(); });
     // They come failing first and passing last. Of a kernel that keeps what an
     // earlier call left each would follow its like, and be as predicted; so
     // they are asked from both ends, and not in turn either: some kernels fail

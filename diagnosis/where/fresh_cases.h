@@ -4,6 +4,7 @@
 #ifndef QKVET_DIAGNOSIS_WHERE_FRESH_CASES_H_
 #define QKVET_DIAGNOSIS_WHERE_FRESH_CASES_H_
 
+#include <functional>
 #include <vector>
 
 #include "diagnosis/where/hypothesis.h"
@@ -11,12 +12,13 @@
 
 namespace qkvet::diagnosis {
 
-// A pure function. `failing` are cases that fail: where the plan hardly draws
-// one that does, its extents are given to these.
-std::vector<Case> fresh_cases(const Hypothesis& hypothesis,
-                              const Setting& setting,
-                              const std::vector<Case>& failing, uint64_t seed,
-                              int count);
+// `failing` are cases that fail: where the plan hardly draws one that does, its
+// extents are given to these. `is_over`: asked now and then; once it is, those
+// that were drawn are all.
+std::vector<Case> fresh_cases(
+    const Hypothesis& hypothesis, const Setting& setting,
+    const std::vector<Case>& failing, uint64_t seed, int count,
+    const std::function<bool()>& is_over = [] { return false; });
 
 }  // namespace qkvet::diagnosis
 
