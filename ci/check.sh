@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The main job in one command: installs what is missing, builds the program and
-# the kernels that it judges by default, and judges them. Arguments are passed on
-# to `qkvet check`. Other families of kernels are built when they are asked for;
-# the program names the command.
+# The main job in one command: installs what is missing, builds the program, the
+# kernels that it judges by default and the known faults, by which it finds causes,
+# and judges the kernels. Arguments are passed on to `qkvet check`. The program names
+# the command that builds another family.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -36,6 +36,12 @@ void Catalogue::add(const Open& open, const std::string& config,
   executors_.push_back(std::move(opened.executor));
 }
 
+double Catalogue::cpu_seconds() const {
+  double seconds = 0;
+  for (const auto& executor : executors_) seconds += executor->cpu_seconds();
+  return seconds;
+}
+
 std::vector<FaultSuspect*> Catalogue::about(Subject subject) const {
   std::vector<FaultSuspect*> found;
   for (const auto& suspect : suspects_)

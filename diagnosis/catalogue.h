@@ -22,10 +22,13 @@ class Catalogue {
     std::string config;
     std::vector<std::string> faults;  // without their family
   };
+  Catalogue() = default;  // without any: what needs no known fault goes on
   explicit Catalogue(Open open, std::vector<Variant> variants = {});
 
   // "" or why it holds nothing.
   const std::string& error() const { return error_; }
+  // CPU time of the calls that faults have made so far.
+  double cpu_seconds() const;
   // Those about a subject; they live as long as this.
   std::vector<FaultSuspect*> about(Subject subject) const;
 

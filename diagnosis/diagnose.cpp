@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "diagnosis/evidence/nearby.h"
 #include "diagnosis/inquiry.h"
@@ -37,23 +38,6 @@ class ReportTime {
   const Executor* executor_;
   double began_;
 };
-
-// What a kernel keeps from one call to the next fails cases that are right.
-std::string said_of_earlier_calls(const Failure& failure,
-                                  const KernelUnderTest& kernel,
-                                  Executor& executor, TimeUse& time,
-                                  double parts) {
-  Witness witness(kernel.judged, kernel.index, executor, time, kMostHiddenCalls,
-                  parts);
-  auto evidence = witness.prepare(*failure.law, failure.smallest);
-  if (evidence == nullptr || evidence->calls[0].new_process) return "";
-  evidence->calls[0].new_process = true;
-  evidence = witness.ask(std::move(evidence));
-  return evidence == nullptr || evidence->failed()
-             ? ""
-             : "The case alone passes, in a new process: it fails for what the "
-               "calls before it left. ";
-}
 
 // What fails nearly every time may do so for memory that nobody wrote. What is
 // said of it is held against fresh cases, as all is. A case that is replayed
@@ -92,25 +76,37 @@ void look_where(const Failure& failure, const Failure& plainest,
                                              kernel, executor, time,
                                              &instead.calls, report.parts());
   }
-  diagnosis.hidden =
-      said_of_earlier_calls(failure, kernel, executor, time, report.parts());
   Witness neighbours(kernel.judged, kernel.index, executor, time,
                      kMostHiddenCalls, report.parts());
-  diagnosis.hidden += hidden_among_neighbours(
+  diagnosis.hidden = hidden_among_neighbours(
       *failure.law, failure.smallest, neighbours, diagnosis.where.is_known());
   diagnosis.calls += neighbours.calls_made();
 }
 
+// How little a failure shows: a number that is hardly beyond its bound may be
+// the difference of two wrong ones, and in rows without a key little can go
+// wrong.
+int weakness(const Failure& failure) {
+  constexpr double kHardlyBeyond = 4;
+  const auto& finding = failure.judgement.finding;
+  if (failure.judgement.kind != FailureKind::kLaw || !finding) return 0;
+  if (finding->expected.find("sees no key") != std::string::npos) return 2;
+  return finding->ratio > 0 && finding->ratio < kHardlyBeyond ? 1 : 0;
+}
+
 // The failure whose law says most about a cause that several have; of none that
-// is known the first that fails every time: what damages memory fails some
-// cases for what those before them did to it.
+// is known the first of those that show most, and of these one that fails every
+// time: what damages memory fails some cases for what those before them did.
 const Failure* best_of(const Diagnosis& diagnosis,
                        const std::vector<const Failure*>& failures) {
   if (diagnosis.causes.empty()) {
-    const auto steady = std::find_if(
-        failures.begin(), failures.end(),
-        [](const Failure* one) { return one->repeats_failed == one->repeats; });
-    return steady == failures.end() ? failures[0] : *steady;
+    const auto order = [](const Failure* one) {
+      return std::pair(one->repeats_failed != one->repeats, weakness(*one));
+    };
+    return *std::min_element(failures.begin(), failures.end(),
+                             [&](const Failure* a, const Failure* b) {
+                               return order(a) < order(b);
+                             });
   }
   const std::vector<std::string>& laws = diagnosis.causes[0].laws;
   const auto place = [&](const Failure* failure) {
@@ -135,6 +131,25 @@ const Failure& plainest_of(const CauseOfFailures& cause) {
   return *cause.best;
 }
 
+// A known fault keeps something itself if a law about earlier calls kills it.
+// Of one that does not the failures of earlier calls say nothing.
+bool keeps_something(const Cause& cause) {
+  return std::any_of(cause.laws.begin(), cause.laws.end(),
+                     [](const std::string& law) {
+                       return law.find("calls_before") != std::string::npos;
+                     });
+}
+
+Cause cause_in_earlier_calls(const EarlierCalls& earlier) {
+  return {
+      "earlier_call",
+      earlier.text(),
+      "Key what is kept between calls (a plan, a compiled graph, scratch, a "
+      "state) by all that the answer depends on, layout and options "
+      "included, or make it anew in each call.",
+      {}};
+}
+
 CauseOfFailures cause_of(Diagnosis diagnosis,
                          const std::vector<const Failure*>& failures) {
   CauseOfFailures cause{std::move(diagnosis), nullptr, {}};
@@ -146,14 +161,135 @@ CauseOfFailures cause_of(Diagnosis diagnosis,
 
 }  // namespace
 
-Diagnosis diagnose(const Failure& failure, const KernelUnderTest& kernel,
-                   Executor& executor, const Catalogue& catalogue,
-                   TimeUse& time, const Answered* answered) {
-  Diagnosis diagnosis =
-      Inquiry(failure, kernel, executor, catalogue, time, answered).run();
-  look_where(failure, failure, kernel, executor, time, answered, diagnosis);
+Diagnosis diagnosis_of(EarlierCalls earlier) {
+  Diagnosis diagnosis;
+  diagnosis.causes = {cause_in_earlier_calls(earlier)};
+  const bool is_found = earlier.part != EarlierCalls::Part::kOthers;
+  diagnosis.certainty = is_found ? Certainty::kSure : Certainty::kLikely;
+  // Asked with what decides and without it, twice.
+  diagnosis.predicted = diagnosis.failing = is_found ? 2 : 1;
+  diagnosis.probes = diagnosis.failing + 2;
+  diagnosis.earlier = std::move(earlier);
   return diagnosis;
 }
+
+namespace {
+
+// Takes out the failures that earlier calls decide: one cause, whatever the
+// cases are like. One that is steady only by chance is left where no earlier
+// calls are found.
+class FailuresOfEarlierCalls {
+ public:
+  FailuresOfEarlierCalls(const KernelUnderTest& kernel, Executor& executor,
+                         TimeUse& time)
+      : kernel_(kernel),
+        witness_(kernel.judged, kernel.index, executor, time,
+                 kMostEarlierCalls) {}
+
+  std::vector<const Failure*> take_from(std::vector<const Failure*>& failures) {
+    std::vector<const Failure*> taken;
+    for (const Failure* failure : failures) {
+      EarlierCalls part = part_of_earlier_calls(*failure, witness_);
+      if (!part.decide()) continue;
+      // Those that are found once have the others among them.
+      if (part.part == EarlierCalls::Part::kOthers &&
+          found_.part != EarlierCalls::Part::kTheseOnes &&
+          searches_ < kMostSearches)
+        look_for_them(*failure, part);
+      const bool is_steady = failure->repeats_failed == failure->repeats;
+      if (!is_steady && part.part == EarlierCalls::Part::kOthers) continue;
+      if (best_ == nullptr || part.part > found_.part) {
+        best_ = failure;
+        found_ = std::move(part);
+      }
+      taken.push_back(failure);
+    }
+    std::erase_if(failures, [&taken](const Failure* one) {
+      return std::find(taken.begin(), taken.end(), one) != taken.end();
+    });
+    return taken;
+  }
+  const Failure* best() const { return best_; }
+  const EarlierCalls& found() const { return found_; }
+
+ private:
+  static constexpr int kMostSearches = 3;
+
+  void look_for_them(const Failure& failure, EarlierCalls& part) {
+    ++searches_;
+    part.before = find_earlier_calls(failure, kernel_, witness_);
+    if (!part.before.empty()) part.part = EarlierCalls::Part::kTheseOnes;
+  }
+
+  const KernelUnderTest& kernel_;
+  Witness witness_;
+  const Failure* best_ = nullptr;
+  EarlierCalls found_;
+  int searches_ = 0;
+};
+
+// Whether two failures are told alike: the same sentence, stage and description
+// of wrong numbers, however many of these were looked at.
+bool are_told_alike(const Diagnosis& a, const Diagnosis& b) {
+  const auto words = [](const Diagnosis& one) {
+    std::vector<std::string> out = {
+        one.where.hypothesis.formula(), one.instead.stage_sentence(),
+        one.instead.end.text, one.instead.stored.text};
+    for (const OutputInstead& output : one.instead.outputs)
+      out.push_back(std::string(tensor_name(output.output)) + output.text);
+    return out;
+  };
+  return a.where.is_known() && b.where.is_known() &&
+         a.instead.is_description() && b.instead.is_description() &&
+         words(a) == words(b);
+}
+
+// What is told alike is one report, under the failure of the surer cause.
+void join_alike(std::vector<CauseOfFailures>& causes) {
+  for (size_t i = 0; i < causes.size(); ++i)
+    for (size_t j = causes.size(); --j > i;) {
+      if (!are_told_alike(causes[i].diagnosis, causes[j].diagnosis)) continue;
+      CauseOfFailures other = std::move(causes[j]);
+      causes.erase(causes.begin() + static_cast<ptrdiff_t>(j));
+      CauseOfFailures& kept = causes[i];
+      if (other.diagnosis.certainty > kept.diagnosis.certainty)
+        std::swap(kept, other);
+      kept.others.push_back(other.best);
+      kept.others.insert(kept.others.end(), other.others.begin(),
+                         other.others.end());
+    }
+}
+
+// The failures that earlier calls decide, taken out of `left`; nothing if there
+// are none. A known fault that keeps something is the cause, and of others that
+// it predicts as well.
+std::optional<CauseOfFailures> cause_of_earlier_calls(
+    const KernelUnderTest& kernel, Executor& executor,
+    const Catalogue& catalogue, TimeUse& time,
+    std::vector<const Failure*>& left) {
+  FailuresOfEarlierCalls earlier(kernel, executor, time);
+  std::vector<const Failure*> taken = earlier.take_from(left);
+  if (taken.empty()) return std::nullopt;
+  Inquiry inquiry(*earlier.best(), kernel, executor, catalogue, time);
+  Diagnosis diagnosis = inquiry.run();
+  if (!diagnosis.causes.empty() && keeps_something(diagnosis.causes[0])) {
+    diagnosis.earlier = earlier.found();
+    diagnosis.hidden = diagnosis.earlier.text();
+    std::erase_if(left, [&](const Failure* other) {
+      const bool same = inquiry.explains(*other);
+      if (same) taken.push_back(other);
+      return same;
+    });
+  } else {
+    diagnosis = diagnosis_of(earlier.found());
+  }
+  CauseOfFailures cause{std::move(diagnosis), earlier.best(), {}};
+  for (const Failure* failure : taken)
+    if (failure != cause.best) cause.others.push_back(failure);
+  return cause;
+}
+
+}  // namespace
 
 std::vector<CauseOfFailures> diagnose_all(
     const std::vector<const Failure*>& failures, const KernelUnderTest& kernel,
@@ -161,6 +297,10 @@ std::vector<CauseOfFailures> diagnose_all(
     const Answered* answered) {
   std::vector<CauseOfFailures> causes;
   std::vector<const Failure*> left = failures, unknown;
+  if (answered == nullptr)
+    if (auto earlier =
+            cause_of_earlier_calls(kernel, executor, catalogue, time, left))
+      causes.push_back(std::move(*earlier));
   std::map<const Failure*, Diagnosis> open;  // of those that are unknown
   for (int n = 0; n < kMostInquiries && !left.empty(); ++n) {
     const Failure* const failure = left.front();
@@ -184,9 +324,19 @@ std::vector<CauseOfFailures> diagnose_all(
   unknown.insert(unknown.end(), left.begin(), left.end());
   if (!unknown.empty()) causes.push_back(cause_of(open[unknown[0]], unknown));
   for (CauseOfFailures& cause : causes)
-    look_where(*cause.best, plainest_of(cause), kernel, executor, time,
-               answered, cause.diagnosis);
+    if (!cause.diagnosis.earlier.decide())
+      look_where(*cause.best, plainest_of(cause), kernel, executor, time,
+                 answered, cause.diagnosis);
+  join_alike(causes);
   return causes;
+}
+
+Diagnosis diagnose(const Failure& failure, const KernelUnderTest& kernel,
+                   Executor& executor, const Catalogue& catalogue,
+                   TimeUse& time, const Answered* answered) {
+  return diagnose_all({&failure}, kernel, executor, catalogue, time,
+                      answered)[0]
+      .diagnosis;
 }
 
 }  // namespace qkvet::diagnosis

@@ -9,6 +9,7 @@
 
 #include "diagnosis/catalogue.h"
 #include "diagnosis/instead/instead.h"
+#include "diagnosis/where/earlier_calls.h"
 #include "diagnosis/where/fails_where.h"
 #include "properties/run/runner.h"
 
@@ -18,7 +19,7 @@ namespace qkvet::diagnosis {
 // the hypotheses, around the failure and beyond it, and for neighbours.
 inline constexpr int kMostInquiryCalls = 150;
 inline constexpr int kMostCallsBeyond = 200;
-inline constexpr int kMostHiddenCalls = 50;
+inline constexpr int kMostHiddenCalls = 150;
 inline constexpr int kMostDiagnosisCalls =
     kMostInquiryCalls + kMostCallsBeyond + kMostHiddenCalls;
 
@@ -42,6 +43,7 @@ struct Diagnosis {
   int failing = 0;            // ... of so many
   int probes = 0;             // passing ones as well
   int calls = 0;              // of the kernel
+  EarlierCalls earlier;       // if they decide, nothing is said of the case
   FailsWhere where;           // the sentence about where it fails
   Instead instead;            // what its numbers are, and since which stage
   // What that does not say: neighbours that pass and fail, threads; "" if
@@ -56,6 +58,9 @@ struct Diagnosis {
     return causes.empty() ? "unknown" : causes[0].name;
   }
 };
+
+// That of a failure which earlier calls decide.
+Diagnosis diagnosis_of(EarlierCalls earlier);
 
 // The failure must be one that was repeated and shrunk, or with `answered` one
 // of those.

@@ -84,6 +84,9 @@ Inquiry::Inquiry(const Failure& failure, const KernelUnderTest& kernel,
       executor_(&executor),
       time_(&time),
       answered_(answered),
+      catalogue_(&catalogue),
+      began_(catalogue.cpu_seconds()),
+      knows_faults_(!catalogue.about(failure.law->domain.subject).empty()),
       witness_(kernel.judged, kernel.index, executor, time, kMostInquiryCalls),
       beyond_(kernel.judged, kernel.index, executor, time, kMostCallsBeyond) {
   const Subject subject = failure.law->domain.subject;
@@ -130,7 +133,8 @@ size_t Inquiry::standing(size_t most) {
   auto last = standing_.begin();  // behind those that stand
   auto one = standing_.begin();
   for (; one != standing_.end() && count < most; ++one)
-    if (stands_against_all(*one)) {
+    // Those that could not be asked any more are no hypotheses.
+    if (!faults_are_too_slow() && stands_against_all(*one)) {
       if (last != one) *last = *one;
       ++last, ++count;
     }
@@ -314,9 +318,9 @@ void Inquiry::keep_the_believable() {
             return heard.failed != failed || stands(one, heard);
           });
     };
-    if (is_contradicted(/*failed=*/true) || one.telling == 0 ||
-        (one.of_numbers == 0 && !one.is_named) || one.silent > one.predicted ||
-        is_contradicted(/*failed=*/false))
+    if (faults_are_too_slow() || is_contradicted(/*failed=*/true) ||
+        one.telling == 0 || (one.of_numbers == 0 && !one.is_named) ||
+        one.silent > one.predicted || is_contradicted(/*failed=*/false))
       return true;
     one.heard = heard_.size();
     return false;
@@ -366,11 +370,11 @@ Diagnosis Inquiry::conclusion() {
   }
   if (!standing_.empty()) {
     diagnosis.predicted = standing_[0].predicted;
-    const bool sure = diagnosis.causes.size() == 1 &&
-                      !standing_[0].suspect->is_mere_bound() &&
-                      standing_[0].silent == 0 && failing_ < probes_ &&
-                      standing_[0].telling >= kLeastFailing &&
-                      standing_[0].of_numbers > 0 && !is_too_slow();
+    const bool sure =
+        diagnosis.causes.size() == 1 &&
+        !standing_[0].suspect->is_mere_bound() && standing_[0].silent == 0 &&
+        failing_ < probes_ && standing_[0].telling >= kLeastFailing &&
+        standing_[0].of_numbers > 0 && knows_faults_ && !is_too_slow();
     diagnosis.certainty = sure ? Certainty::kSure : Certainty::kLikely;
   } else if (bare_) {
     diagnosis.seen = seen_text(*bare_);

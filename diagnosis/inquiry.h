@@ -11,6 +11,9 @@
 
 namespace qkvet::diagnosis {
 
+// CPU time of faults in one inquiry; most take a tenth of it.
+inline constexpr double kMostSecondsOfFaults = 10;
+
 class Inquiry {
  public:
   // All must outlive this.
@@ -57,8 +60,13 @@ class Inquiry {
   void look_at_fuller_caches();
   std::unique_ptr<Evidence> telling_evidence(int n);
   void keep_the_believable();
+  // Hundreds of faults answer each case, in as many calls or more.
+  bool faults_are_too_slow() const {
+    return catalogue_->cpu_seconds() - began_ > kMostSecondsOfFaults;
+  }
   bool is_too_slow() const {
-    return witness_.is_too_slow() || beyond_.is_too_slow();
+    return witness_.is_too_slow() || beyond_.is_too_slow() ||
+           faults_are_too_slow();
   }
   std::string seen_text(const Bare& bare) const;
   Diagnosis conclusion();
@@ -68,6 +76,9 @@ class Inquiry {
   Executor* executor_;
   TimeUse* time_;
   const Answered* answered_;  // null: the kernel can be asked
+  const Catalogue* catalogue_;
+  double began_;       // CPU time of its faults
+  bool knows_faults_;  // without any nothing is sure
   Witness witness_, beyond_;
   std::vector<std::unique_ptr<Suspect>> own_;
   std::vector<Standing> standing_;

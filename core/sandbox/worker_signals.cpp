@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 
 #include "core/base/machine.h"
@@ -29,14 +30,31 @@ const KernelHeap* g_kernel_heap = nullptr;
 uint64_t g_stack_limit = 0;  // the lowest address the stack may grow to
 uint64_t g_stack_top = 0;
 
+// What functions touch below their stack pointer, and above it in one step.
+constexpr uint64_t kRedZone = 4096;
+
+// The kernel reads a path there, and says if it cannot.
+bool is_readable(uint64_t address) {
+  return access(reinterpret_cast<const char*>(address), F_OK) == 0 ||
+         errno != EFAULT;
+}
+
+// A stack that the kernel has made, a fiber's: it lies below the limit of the
+// main one, among the tensors. While the pointer is inside of it, only what
+// lies just below can be its guard page.
+bool is_on_another_stack(uint64_t pointer) {
+  return pointer + kStackEdge < g_stack_limit && is_readable(pointer);
+}
+
 // The main stack: the pointer is at or below the limit, and what was touched
-// lies between it (with the 128 bytes that functions use below it) and the top.
-// The stacks of other threads all lie below the limit, among the tensors.
+// lies between it (with the red zone) and the top. The stacks of other threads
+// all lie below the limit, too.
 bool is_stack_overflow(uint64_t pointer, uint64_t address) {
-  constexpr uint64_t kRedZone = 4096;
-  if (syscall(SYS_gettid) != getpid()) return false;
-  return pointer != 0 && pointer < g_stack_limit + kStackEdge &&
-         address + kRedZone >= pointer && address < g_stack_top;
+  if (syscall(SYS_gettid) != getpid() || pointer == 0 ||
+      address + kRedZone < pointer)
+    return false;
+  if (is_on_another_stack(pointer)) return address < pointer;
+  return pointer < g_stack_limit + kStackEdge && address < g_stack_top;
 }
 
 void last_words(int signal, siginfo_t* info, void* context) {

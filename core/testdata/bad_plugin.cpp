@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -77,6 +78,35 @@ int recurse(int depth) {
   volatile char frame[4096];
   frame[0] = static_cast<char>(depth);
   return recurse(depth + 1) + frame[0];
+}
+
+// Runs the deed on a stack of its own, with a page below it that may not be
+// touched, as emulators and coroutines do.
+ucontext_t g_caller, g_fiber;
+const qkvet_forward_args* g_args = nullptr;
+template <void (*action)(const qkvet_forward_args* a)>
+void on_fiber(const qkvet_forward_args* a) {
+  constexpr size_t kStack = size_t{64} << 10, kPage = 4096;
+  void* const memory = mmap(nullptr, kStack + kPage, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || mprotect(memory, kPage, PROT_NONE) != 0) return;
+  g_args = a;
+  getcontext(&g_fiber);
+  g_fiber.uc_stack.ss_sp = static_cast<char*>(memory) + kPage;
+  g_fiber.uc_stack.ss_size = kStack;
+  g_fiber.uc_link = &g_caller;
+  makecontext(
+      &g_fiber, [] { action(g_args); }, 0);
+  swapcontext(&g_caller, &g_fiber);
+  munmap(memory, kStack + kPage);
+}
+
+void run_out_of_stack(const qkvet_forward_args*) { g_sink = recurse(0); }
+
+// Two bytes past the end of k.
+void read_past_k(const qkvet_forward_args* a) {
+  const auto* const bytes = static_cast<const volatile char*>(a->k.data);
+  g_sink = bytes[elements(a->k) * 4 + 2];
 }
 
 // Made with its first use.
@@ -238,6 +268,8 @@ const Row kRows[] = {
        g_pointer = const_cast<char*>(frame);
        frame[0] = 1;
      })},
+    {"bad/fiber_past_k", deed([](auto* a) { on_fiber<read_past_k>(a); })},
+    {"bad/fiber_stack", deed([](auto* a) { on_fiber<run_out_of_stack>(a); })},
     {"bad/exit", deed([](auto*) { _exit(0); })},
     {"bad/throw",
      deed([](auto*) { throw std::runtime_error("thrown by bad/throw"); })},

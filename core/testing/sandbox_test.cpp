@@ -30,6 +30,7 @@ TEST(Sandbox, DeadlySignalsAreCrashesWithAName) {
       {"abort", "SIGABRT"},
       {"stack", "stack overflow"},
       {"big_frame", "stack overflow"},
+      {"fiber_stack", "stack overflow"},
       {"exit", "exited with status 0"},
       {"throw", "SIGABRT"},
       {"raise", "SIGSEGV"},
@@ -56,6 +57,11 @@ TEST(Sandbox, GuardPagesNameTensorAndDistance) {
   EXPECT_EQ(outcome.text, "read past the end of k, offset 0");
   expect_fault(outcome.fault, TensorName::kK, false, false, 0);
   EXPECT_EQ(outcome.fault->tensor_bytes, 7 * 3 * 4);
+
+  // On a stack that the kernel has made, far below the main one.
+  outcome = survive(*executor, "fiber_past_k", Placement::kEnd);
+  EXPECT_EQ(outcome.text, "read past the end of k, offset 2");
+  expect_fault(outcome.fault, TensorName::kK, false, false, 2);
 
   outcome = survive(*executor, "read_before_q", Placement::kStart);
   EXPECT_EQ(outcome.status, CallStatus::kFault);

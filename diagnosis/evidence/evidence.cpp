@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnosis/evidence/evidence.h"
 
+#include <ctime>
+#include <iterator>
+
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
@@ -32,31 +35,78 @@ std::unique_ptr<Evidence> Witness::ask_with_finite_memory(const Law& law,
   return ask(std::move(prepared));
 }
 
+double Witness::own_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) +
+         1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+std::vector<CallOutcome> Witness::outcomes_of(
+    const std::vector<KernelCall>& calls) {
+  std::vector<CallOutcome> outcomes;
+  const Stopwatch watch(time_->kernel);
+  const double before = executor_->cpu_seconds();
+  outcomes = executor_->run(index_, calls);
+  cpu_seconds_ += executor_->cpu_seconds() - before;
+  left_ -= static_cast<int>(calls.size());
+  made_ += static_cast<int>(calls.size());
+  return outcomes;
+}
+
+std::unique_ptr<Evidence> Witness::judged(std::unique_ptr<Evidence> asked) {
+  asked->judgement = asked->work->judge(*kernel_, asked->outcomes);
+  const Verdict verdict = asked->judgement.verdict;
+  if (verdict != Verdict::kPassed && verdict != Verdict::kFailed)
+    return nullptr;
+  return asked;
+}
+
 std::unique_ptr<Evidence> Witness::ask(std::unique_ptr<Evidence> prepared) {
   if (prepared == nullptr || std::ssize(prepared->calls) > left_ ||
       is_too_slow())
     return nullptr;
-  double taken = 0;
-  {
-    const Stopwatch watch(time_->kernel);
-    const double before = executor_->cpu_seconds();
-    prepared->outcomes = executor_->run(index_, prepared->calls);
-    taken = executor_->cpu_seconds() - before;
-  }
-  left_ -= static_cast<int>(prepared->calls.size());
-  made_ += static_cast<int>(prepared->calls.size());
-  prepared->judgement = prepared->work->judge(*kernel_, prepared->outcomes);
-  if (prepared->judgement.kind == FailureKind::kHang && !expects_hangs_) {
+  const double before = cpu_seconds_;
+  prepared->outcomes = outcomes_of(prepared->calls);
+  auto asked = judged(std::move(prepared));
+  if (asked != nullptr && asked->judgement.kind == FailureKind::kHang &&
+      !expects_hangs_) {
     expects_hangs_ = executor_->expect_hangs(index_);
     has_hung_long_ = !expects_hangs_;
     // The first was waited for, as none that follow will be.
-    if (expects_hangs_) taken = 0;
+    if (expects_hangs_) cpu_seconds_ = before;
   }
-  cpu_seconds_ += taken;
-  const Verdict verdict = prepared->judgement.verdict;
-  if (verdict != Verdict::kPassed && verdict != Verdict::kFailed)
-    return nullptr;
-  return prepared;
+  return asked;
+}
+
+std::unique_ptr<Evidence> Witness::ask_after(const std::vector<Case>& before,
+                                             const Law& law,
+                                             const Case& value) {
+  auto prepared = prepare(law, value);
+  if (prepared == nullptr || is_too_slow()) return nullptr;
+  std::vector<std::unique_ptr<Evidence>> earlier;  // hold what calls refer to
+  std::vector<KernelCall> calls;
+  for (const Case& one : before) {
+    earlier.push_back(prepare(law_of_answers(one), one));
+    if (earlier.back() != nullptr)
+      calls.insert(calls.end(), earlier.back()->calls.begin(),
+                   earlier.back()->calls.end());
+  }
+  const auto own = std::ssize(calls);
+  calls.insert(calls.end(), prepared->calls.begin(), prepared->calls.end());
+  if (std::ssize(calls) > left_) return nullptr;
+  for (KernelCall& call : calls) call.same_place = true;
+  calls.front().new_process = true;
+  std::vector<CallOutcome> outcomes = outcomes_of(calls);
+  const bool are_done = std::all_of(
+      outcomes.begin(), outcomes.begin() + own, [](const CallOutcome& one) {
+        return one.status == CallStatus::kDone ||
+               one.status == CallStatus::kUnsupported;
+      });
+  if (!are_done) return nullptr;
+  prepared->outcomes.assign(std::make_move_iterator(outcomes.begin() + own),
+                            std::make_move_iterator(outcomes.end()));
+  return judged(std::move(prepared));
 }
 
 }  // namespace qkvet::diagnosis

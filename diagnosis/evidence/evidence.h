@@ -34,6 +34,9 @@ const Law& law_of_answers(const Case& value);
 // kernels that hang, or are compiled for each extent. They are CPU time, so
 // that what else the machine does changes no answer.
 inline constexpr double kMostSecondsOfPart = 2.5;
+// The same of what the diagnosis itself computes: oracles, bounds, and what it
+// knows of cases that it does not ask in the end. Most take a tenth of it.
+inline constexpr double kMostOwnSecondsOfPart = 8;
 // The same on the clock, for what sleeps or waits for a device, with room for a
 // machine on which ten others work.
 inline constexpr double kMostClockOfPart = 30;
@@ -51,7 +54,8 @@ class Witness {
         time_(&time),
         left_(most_calls),
         parts_(parts),
-        began_(time.kernel) {}
+        began_(time.kernel),
+        own_began_(own_seconds()) {}
 
   const JudgedKernel& kernel() const { return *kernel_; }
   TimeUse& time() const { return *time_; }
@@ -59,8 +63,9 @@ class Witness {
   int calls_made() const { return made_; }
   // Of the time that it may take; from 1 on it asks no further.
   double share_of_time() const {
-    return std::max(cpu_seconds_ / kMostSecondsOfPart,
-                    (time_->kernel - began_) / kMostClockOfPart) /
+    return std::max({cpu_seconds_ / kMostSecondsOfPart,
+                     (own_seconds() - own_began_) / kMostOwnSecondsOfPart,
+                     (time_->kernel - began_) / kMostClockOfPart}) /
            parts_;
   }
   bool is_too_slow() const { return share_of_time() > 1; }
@@ -75,12 +80,22 @@ class Witness {
   std::unique_ptr<Evidence> ask(const Law& law, const Case& value) {
     return ask(prepare(law, value));
   }
+  // In a new process, after one call of each of these: all calls lie in one
+  // place, so that addresses decide nothing. Null as well where one of these
+  // ends the process.
+  std::unique_ptr<Evidence> ask_after(const std::vector<Case>& before,
+                                      const Law& law, const Case& value);
   // With finite numbers in memory that nobody wrote, where it is NaN otherwise:
   // whatever a question changes, NaN stays what it is.
   std::unique_ptr<Evidence> ask_with_finite_memory(const Law& law,
                                                    const Case& value);
 
  private:
+  static double own_seconds();  // CPU time of this thread
+  // Calls and their time are counted.
+  std::vector<CallOutcome> outcomes_of(const std::vector<KernelCall>& calls);
+  std::unique_ptr<Evidence> judged(std::unique_ptr<Evidence> asked);
+
   const JudgedKernel* kernel_;
   int index_;
   Executor* executor_;
@@ -88,7 +103,8 @@ class Witness {
   int left_;
   int made_ = 0;
   double parts_;
-  double began_;            // on the clock of all calls
+  double began_;  // on the clock of all calls
+  double own_began_;
   double cpu_seconds_ = 0;  // of its own
   bool expects_hangs_ = false, has_hung_long_ = false;
 };

@@ -33,11 +33,11 @@ bool has_fixed_extents(const Case& value) {
 }
 
 int64_t other_extent(Dice& dice, int64_t extent) {
-  constexpr int64_t kOthers[] = {2, 3, 4, 5, 7, 8, 9, 13, 17};
+  constexpr int64_t kOthers[] = {2, 3, 4, 5, 7, 8, 9, 13};
   const int64_t grown = extent + dice.below(4);
   return dice.heads()
              ? grown
-             : kOthers[static_cast<size_t>(dice.below(std::size(kExtents)))];
+             : kOthers[static_cast<size_t>(dice.below(std::size(kOthers)))];
 }
 
 void draw_data(Dice& dice, const Domain& domain, Case& value) {

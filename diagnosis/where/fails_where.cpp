@@ -136,7 +136,8 @@ class WhereSearch {
       if (borne.all < kEnoughOfEach) {
         for (const Case& value :
              cases_lacking(one, i, setting(), cases_.failing(),
-                           kConfirmingSeed + i, kEnoughOfEach - borne.all))
+                           kConfirmingSeed + i, kEnoughOfEach - borne.all,
+                           [this] { return cases_.is_over(); }))
           if (!cases_.is_asked(value)) cases_.ask(value);
         borne = borne_out(one, lacks_it);
       }
@@ -338,7 +339,7 @@ class WhereSearch {
   // --- cases to choose from
 
   void put_in_pool(const Case& value) {
-    if (!invalid_reason(value).empty()) return;
+    if (cases_.is_over() || !invalid_reason(value).empty()) return;
     const Case dressed = setting().dressed(value);
     if (pool_.size() >= room_ || !setting().allows(dressed)) return;
     const std::string text = to_string(dressed);
@@ -499,7 +500,8 @@ class WhereSearch {
                  FreshVerdicts& fresh) {
     const std::vector<Case> cases =
         fresh_cases(best, setting(), cases_.failing(),
-                    kFreshSeed + static_cast<uint64_t>(batch), count);
+                    kFreshSeed + static_cast<uint64_t>(batch), count,
+                    [this] { return cases_.is_over(); });
     // They come failing first and passing last. Of a kernel that keeps what an
     // earlier call left each would follow its like, and be as predicted; so
     // they are asked from both ends, and not in turn either: some kernels fail

@@ -43,13 +43,17 @@ int64_t beyond(const Atom& atom, bool holds, int64_t step) {
 class Drawer {
  public:
   Drawer(const Hypothesis& hypothesis, const Setting& setting,
-         const std::vector<Case>& failing)
-      : hypothesis_(hypothesis), setting_(setting), failing_(failing) {}
+         const std::vector<Case>& failing, const std::function<bool()>& is_over)
+      : hypothesis_(hypothesis),
+        setting_(setting),
+        failing_(failing),
+        is_over_(is_over) {}
 
   std::vector<Case> draw(uint64_t seed, int count) {
     const int half = hypothesis_.is_always() ? count : count / 2;
     const int others = count - half;
-    for (int n = 1; n <= kMostDraws && !is_full(half, others); ++n) {
+    for (int n = 1; n <= kMostDraws && !is_full(half, others) && !is_over_();
+         ++n) {
       const Case planned = setting_.planned(seed, n);
       if (!setting_.allows(planned)) continue;
       const TermValues values = setting_.values(planned);
@@ -79,7 +83,9 @@ class Drawer {
 
   // All with this atom broken, and no other.
   std::vector<Case> draw_lacking(size_t atom, uint64_t seed, int count) {
-    for (int n = 1; n <= kMostDraws / 4 && std::ssize(lacking_) < count; ++n) {
+    for (int n = 1;
+         n <= kMostDraws / 4 && std::ssize(lacking_) < count && !is_over_();
+         ++n) {
       const Case planned = setting_.planned(seed, n);
       for (const Case& one : {planned, with_other_options(planned, n)}) {
         if (!setting_.allows(one)) continue;
@@ -182,6 +188,7 @@ class Drawer {
   const Hypothesis& hypothesis_;
   const Setting& setting_;
   const std::vector<Case>& failing_;
+  const std::function<bool()>& is_over_;
   std::vector<Case> fails_, near_, passes_, lacking_;
   int at_edge_ = 0;
   int turn_ = 0;
@@ -192,15 +199,17 @@ class Drawer {
 std::vector<Case> fresh_cases(const Hypothesis& hypothesis,
                               const Setting& setting,
                               const std::vector<Case>& failing, uint64_t seed,
-                              int count) {
-  return Drawer(hypothesis, setting, failing).draw(seed, count);
+                              int count, const std::function<bool()>& is_over) {
+  return Drawer(hypothesis, setting, failing, is_over).draw(seed, count);
 }
 
 std::vector<Case> cases_lacking(const Hypothesis& hypothesis, size_t atom,
                                 const Setting& setting,
                                 const std::vector<Case>& failing, uint64_t seed,
-                                int count) {
-  return Drawer(hypothesis, setting, failing).draw_lacking(atom, seed, count);
+                                int count,
+                                const std::function<bool()>& is_over) {
+  return Drawer(hypothesis, setting, failing, is_over)
+      .draw_lacking(atom, seed, count);
 }
 
 }  // namespace qkvet::diagnosis

@@ -4,6 +4,7 @@
 #ifndef QKVET_DIAGNOSIS_WHERE_FRESH_CASES_H_
 #define QKVET_DIAGNOSIS_WHERE_FRESH_CASES_H_
 
+#include <functional>
 #include <vector>
 
 #include "diagnosis/where/hypothesis.h"
@@ -11,18 +12,20 @@
 
 namespace qkvet::diagnosis {
 
-// A pure function. `failing` are cases that fail: where the plan hardly draws
-// one that does, its extents are given to these.
-std::vector<Case> fresh_cases(const Hypothesis& hypothesis,
-                              const Setting& setting,
-                              const std::vector<Case>& failing, uint64_t seed,
-                              int count);
+// `failing` are cases that fail: where the plan hardly draws one that does, its
+// extents are given to these. `is_over`: asked now and then; once it is, those
+// that were drawn are all.
+std::vector<Case> fresh_cases(
+    const Hypothesis& hypothesis, const Setting& setting,
+    const std::vector<Case>& failing, uint64_t seed, int count,
+    const std::function<bool()>& is_over = [] { return false; });
 
 // Cases in which all atoms of the sentence hold but one, which may be none.
 std::vector<Case> cases_lacking(const Hypothesis& hypothesis, size_t atom,
                                 const Setting& setting,
                                 const std::vector<Case>& failing, uint64_t seed,
-                                int count);
+                                int count,
+                                const std::function<bool()>& is_over);
 
 }  // namespace qkvet::diagnosis
 

@@ -224,6 +224,14 @@ std::vector<Case> variations(const Case& value, const Setting& setting) {
     story.erase(story.begin() + static_cast<ptrdiff_t>(n));
   }
   if (!value.story.empty()) out.push_back(value), out.back().cache = {};
+  for (const Case& other : variations_of_options(value, setting))
+    out.push_back(other);
+  return out;
+}
+
+std::vector<Case> variations_of_options(const Case& value,
+                                        const Setting& setting) {
+  std::vector<Case> out;
   const uint32_t has = options_of(value);
   for (const AllowedOption& row : kAllowedOptions)
     if ((has & row.allowed) != 0)

@@ -71,6 +71,9 @@ int64_t work_of(const Case& value);
 // Cases that differ from `value` in an extent, an option or the causal rule,
 // one at a time: not dressed yet.
 std::vector<Case> variations(const Case& value, const Setting& setting);
+// Of these the ones that differ in an option or the causal rule.
+std::vector<Case> variations_of_options(const Case& value,
+                                        const Setting& setting);
 // `value` with the extents of another.
 Case with_extents_of(Case value, const Case& other);
 

@@ -122,7 +122,7 @@ class Runner : public SubjectRun {
            (!answers_[kernel] &&
             deaths_[kernel] >= (options_.fail_fast ? 1 : kMostDeaths));
   }
-  // "" or why cases of the kernel were not asked.
+  // Why no further cases of the kernel were asked.
   std::string why_ended(size_t kernel) const;
   bool asks_alone(int64_t number) const;
 
@@ -226,6 +226,11 @@ class Runner : public SubjectRun {
   std::atomic<int64_t> progress_{0};
   std::atomic<int64_t> failing_{0};
 };
+
+// Whether no case of it was asked.
+bool is_untouched(const Cell& cell) {
+  return cell.verdict == Verdict::kGaveUp && cell.checked == 0;
+}
 
 Judgement pinned_otherwise() {
   Judgement judgement;
@@ -411,7 +416,6 @@ bool Runner::asks_alone(int64_t number) const {
 }
 
 std::string Runner::why_ended(size_t kernel) const {
-  if (!has_ended(kernel)) return "";
   const int hangs = hangs_[kernel], deaths = deaths_[kernel];
   return hangs > 0 ? "not asked: the kernel hung in " + std::to_string(hangs) +
                          (hangs == 1 ? " case" : " cases")
@@ -586,13 +590,10 @@ RunResult Runner::result() {
       Cell& cell = kernel.cells.back();
       cell.law = options_.laws[l];
       if (cell.failure || cell.law->domain.lasts) continue;
-      const std::string ended = why_ended(k);
-      if (!ended.empty() && cell.checked == 0 && cell.unsupported == 0)
-        cell.reason = ended;
       if (!asks(k, l)) {
         cell.verdict = Verdict::kUnsupported;
         cell.reason = own(k).needs[l];
-      } else if (ended.empty() && never_fitted(k, l)) {
+      } else if (!has_ended(k) && never_fitted(k, l)) {
         cell.verdict = Verdict::kGaveUp;
         cell.reason =
             std::to_string(cell.unsupported) +
@@ -889,7 +890,11 @@ RunResult Runner::finish(bool whole) {
   if (!interrupted_ && whole) add_lasting_cases();
   // Another part may have failed before this one had a round.
   if (!lanes_.empty()) shrink_failures();
-  return result();
+  RunResult made = result();
+  for (size_t k = 0; k < kernels_.size(); ++k)
+    for (Cell& cell : made.kernels[k].cells)
+      if (is_untouched(cell) && has_ended(k)) cell.reason = why_ended(k);
+  return made;
 }
 
 }  // namespace

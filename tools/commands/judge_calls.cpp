@@ -204,10 +204,8 @@ Diagnoses causes_of(const RunResult& result, const std::vector<Recorded>& all,
       continue;
     }
     if (catalogue == nullptr) catalogue = known_faults(&causes.no_faults);
-    if (catalogue != nullptr)
-      causes.kernels[k] =
-          diagnose_all({&*kernel.cells[0].failure}, kernel.kernel, answers,
-                       *catalogue, time, &answered);
+    causes.kernels[k] = diagnose_all({&*kernel.cells[0].failure}, kernel.kernel,
+                                     answers, *catalogue, time, &answered);
   }
   return causes;
 }

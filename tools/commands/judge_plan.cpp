@@ -246,9 +246,8 @@ Diagnoses causes_of(const KernelResult& kernel, Judge& judge, bool wanted) {
     if (cell.failure) failures.push_back(&*cell.failure);
   if (failures.empty()) return causes;
   causes.not_looked_at = wanted ? 0 : 1;
-  const std::unique_ptr<Catalogue> catalogue =
-      wanted ? known_faults(&causes.no_faults) : nullptr;
-  if (catalogue == nullptr) return causes;
+  if (!wanted) return causes;
+  const std::unique_ptr<Catalogue> catalogue = known_faults(&causes.no_faults);
   const Answered answered = judge.answered();
   TimeUse time;
   causes.kernels[0] = diagnose_all(failures, kernel.kernel, judge.executor(),

@@ -21,9 +21,10 @@ struct ReplayOptions {
   std::string target;  // a case, @FILE with one case per line, or X.story
   KernelSelection selection;
   std::vector<std::string> laws;
-  std::vector<std::string> data;  // files that cases take data from
-  std::string digest;             // "" for none
-  int diagnose = 1;               // 0: no cause is looked for
+  std::vector<std::string> after;  // cases whose calls come first
+  std::vector<std::string> data;   // files that cases take data from
+  std::string digest;              // "" for none
+  int diagnose = 1;                // 0: no cause is looked for
   EmitWords emit;
 };
 
@@ -81,6 +82,17 @@ std::string read_cases(const std::string& target,
   return cases.empty() ? path + ": holds no case" : "";
 }
 
+// "" or one line.
+std::string read_after(const std::vector<std::string>& texts,
+                       std::vector<Case>& after) {
+  for (const std::string& text : texts) {
+    const ParsedCase parsed = parse_case(text);
+    if (!parsed.value) return "--after " + text + ": " + parsed.error;
+    after.push_back(*parsed.value);
+  }
+  return "";
+}
+
 // A list holds cases of attention, caches and layers together: a kernel is
 // asked about what it declares.
 bool is_asked(const ReplayCase& one, const Law& law,
@@ -115,20 +127,31 @@ void print_cell(const ReportInput& input, const KernelResult& kernel,
                  : "   " + cell.reason);
 }
 
-// Looks for the cause of the one failure that there may be. `catalogue` may be
-// null, with `no_faults` if it should not be. The kernel runs in a worker of
-// its own: what it remembers of the case must stay as it is.
+// Looks for the cause of the one failure that there may be. `catalogue` is null
+// where none is wanted. The kernel runs in a worker of its own: what it
+// remembers of the case must stay as it is.
+// `after`: calls that were made first, which are the cause if it passes alone.
 Diagnoses causes_of(const KernelResult& kernel, const Catalogue* catalogue,
-                    const std::string& no_faults, const ExecutorFactory& open) {
+                    const std::string& no_faults, const ExecutorFactory& open,
+                    const std::vector<Case>& after) {
   Diagnoses causes;
   causes.no_faults = no_faults;
   TimeUse time;
   if (!kernel.cells[0].failure || catalogue == nullptr) return causes;
-  const Opened opened = open(kernel.kernel.library);
-  if (opened.executor != nullptr)
-    causes.kernels.push_back(diagnose_all({&*kernel.cells[0].failure},
-                                          kernel.kernel, *opened.executor,
-                                          *catalogue, time));
+  const Failure& failure = *kernel.cells[0].failure;
+  const KernelUnderTest& judged = kernel.kernel;
+  const Opened opened = open(judged.library);
+  if (opened.executor == nullptr) return causes;
+  using Part = EarlierCalls::Part;
+  Witness witness(judged.judged, judged.index, *opened.executor, time,
+                  kMostEarlierCalls);
+  if (!after.empty() &&
+      part_of_earlier_calls(failure, witness).part == Part::kOthers)
+    causes.kernels.emplace_back().push_back(
+        {diagnosis_of({Part::kTheseOnes, after}), &failure, {}});
+  else
+    causes.kernels.push_back(
+        diagnose_all({&failure}, judged, *opened.executor, *catalogue, time));
   return causes;
 }
 
@@ -159,10 +182,11 @@ std::string emit(const ReplayOptions& options, const KernelResult& made,
 struct Replay {
   const ReplayOptions& options;
   const std::vector<ReplayCase>& cases;
+  const std::vector<Case>& after;
   const ReportInput& report;
   const ExecutorFactory& open;
-  const Catalogue* catalogue;  // null: no causes are looked for ...
-  std::string no_faults;       // ... or cannot be, and why
+  const Catalogue* catalogue;  // null: no causes are looked for
+  std::string no_faults;       // "" or why the catalogue is empty
 };
 
 // Prints what every law says and adds the kernel to `result`; "" or what
@@ -181,15 +205,15 @@ std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
         ++silent_laws;
         continue;
       }
-      KernelResult made =
-          replay_one(*law, one.value, kernel, executor, result.time);
+      KernelResult made = replay_one(*law, one.value, kernel, executor,
+                                     result.time, replay.after);
       const bool silent = all_laws && made.cells[0].verdict == Verdict::kGaveUp;
       if (silent && any) {
         ++silent_laws;
         continue;
       }
-      const Diagnoses causes =
-          causes_of(made, replay.catalogue, replay.no_faults, replay.open);
+      const Diagnoses causes = causes_of(
+          made, replay.catalogue, replay.no_faults, replay.open, replay.after);
       ReportInput with_causes = replay.report;
       with_causes.diagnoses = &causes;
       print_cell(with_causes, made, *law, one);
@@ -222,6 +246,10 @@ ExitCode run(const ReplayOptions& options) {
   std::vector<ReplayCase> cases;
   if (std::string error = read_cases(options.target, cases); !error.empty())
     return wrong_use(error);
+  std::vector<Case> after;
+  if (const std::string wrong = read_after(options.after, after);
+      !wrong.empty())
+    return wrong_use(wrong);
   RunOptions run;
   std::string error;
   run.laws = select_laws(options.laws, &error);
@@ -249,7 +277,8 @@ ExitCode run(const ReplayOptions& options) {
           ? known_faults(&no_faults)
           : nullptr;
   const ReportInput report{result, run, selected, options.selection.in_process};
-  const Replay replay{options, cases, report, open, catalogue.get(), no_faults};
+  const Replay replay{options, cases,           after,    report,
+                      open,    catalogue.get(), no_faults};
   for (const KernelUnderTest& kernel : selected.kernels) {
     error = replay_on(kernel, *executors[kernel.library], replay, result);
     if (!error.empty()) return wrong_use(error);
@@ -267,6 +296,10 @@ void add_flags(Command& command, ReplayOptions& options) {
   add_sources(command, options.selection);
   add_laws(command, options.laws);
   add_data(command, options.data);
+  command
+      .add_option("--after", options.after,
+                  "Call these cases first, in the same new process")
+      .type_name("CASE");
   command
       .add_option("--digest", options.digest,
                   "Eight hex digits: the inputs must be these")

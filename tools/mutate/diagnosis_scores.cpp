@@ -444,7 +444,7 @@ std::vector<DiagnosedMutant> score_diagnoses(const ScoreWords& words,
   *error = log.open(words);
   if (!error->empty()) return out;
   const std::unique_ptr<Catalogue> catalogue = known_faults(error);
-  if (catalogue == nullptr) return out;
+  if (!error->empty()) return out;
   for (size_t n = 0; n < words.kernels.size(); ++n) {
     ScoredKernel kernel(words.kernels[n], words, *catalogue);
     *error = kernel.begin();

@@ -52,6 +52,12 @@ std::string cause_html(const Json& failure) {
     return fmt::format(
         "unknown: no known fault does what this kernel does in {}",
         counted(count_of(diagnosis, "probes"), "probe"));
+  // What all wrong numbers are, and no known fault.
+  if (text_of(diagnosis, "certainty") == "unknown")
+    return fmt::format(
+        "<strong>{}</strong> <span class=\"quiet\">likely; no known fault does "
+        "it</span>",
+        xml_escaped(text));
   std::string out = fmt::format(
       "<strong>{}</strong> <span class=\"quiet\">{}, {}: {} of {} failing "
       "probes as predicted",

@@ -99,6 +99,39 @@ TEST(Causes, ACaseAloneIsReplayedUnderTheLawsThatAreAboutIt) {
       << ran.out;
 }
 
+// The scale of the first call is kept for all others.
+TEST(Causes, AnEarlierCallIsOneAndIsReplayed) {
+  ASSERT_EQ(run_qkvet("new mine.cpp").exit, 0);
+  const auto source = scratch() / "mine.cpp";
+  std::string wrong = read_text(source);
+  const std::string line = "const float scale = 1 /";
+  ASSERT_TRUE(has(wrong, line));
+  write_text(source, wrong.insert(wrong.find(line), "static "));
+  const Ran ran = run_qkvet("check mine.cpp --cases 600");
+  EXPECT_EQ(ran.exit, 1) << ran.error;
+  EXPECT_TRUE(has(ran.out, "  cause       An earlier call decides: "))
+      << ran.out;
+  for (const char* name : {"fails", "stage", "instead", "looks", "hidden"})
+    EXPECT_FALSE(has(ran.out, std::string("\n  ") + name + "  ")) << ran.out;
+  const std::string again = "  again       qkvet ";
+  ASSERT_TRUE(has(ran.out, again)) << ran.out;
+  std::string words = ran.out.substr(ran.out.find(again) + again.size());
+  words.resize(words.find('\n'));
+  const size_t after = words.find(" --after ");
+  ASSERT_NE(after, std::string::npos) << words;
+  const Ran replayed = run_qkvet(words);
+  EXPECT_EQ(replayed.exit, 1) << replayed.out << replayed.error;
+  EXPECT_TRUE(has(replayed.out, "An earlier call decides")) << replayed.out;
+  EXPECT_TRUE(has(replayed.out, words)) << replayed.out;
+  // Without the call before it passes.
+  words.erase(after, words.find(" --law") - after);
+  const Ran alone = run_qkvet(words);
+  EXPECT_EQ(alone.exit, 0) << alone.out << alone.error;
+  const Ran misspelled = run_qkvet("replay f32,B1,H1,Tq1,Tk1,d1 --after f33");
+  EXPECT_EQ(misspelled.exit, 2);
+  EXPECT_TRUE(has(misspelled.error, "--after f33: ")) << misspelled.error;
+}
+
 TEST(Causes, OfAKernelThatNobodyKnows) {
   ASSERT_EQ(run_qkvet("new mine.cpp").exit, 0);
   const auto source = scratch() / "mine.cpp";

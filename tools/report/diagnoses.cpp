@@ -37,7 +37,7 @@ std::vector<const Failure*> failures_of(const KernelResult& kernel) {
 std::unique_ptr<Catalogue> known_faults(std::string* missing) {
   const Family& faults = faults_family();
   *missing = why_missing(faults);
-  if (!missing->empty()) return nullptr;
+  if (!missing->empty()) return std::make_unique<Catalogue>();
   const auto open = [&faults](const std::string& config) {
     SandboxOptions options;
     options.worker = worker_path();
@@ -45,7 +45,8 @@ std::unique_ptr<Catalogue> known_faults(std::string* missing) {
   };
   auto catalogue = std::make_unique<Catalogue>(open, other_tiles());
   *missing = catalogue->error();
-  return missing->empty() ? std::move(catalogue) : nullptr;
+  return missing->empty() ? std::move(catalogue)
+                          : std::make_unique<Catalogue>();
 }
 
 Diagnoses diagnose_run(const RunResult& result, const SelectedKernels& selected,
@@ -64,7 +65,6 @@ Diagnoses diagnose_run(const RunResult& result, const SelectedKernels& selected,
       continue;
     }
     if (catalogue == nullptr) catalogue = known_faults(&diagnoses.no_faults);
-    if (catalogue == nullptr) break;
     Opened opened = executor_factory(selected, in_process)(kernel.library);
     if (opened.executor == nullptr) continue;
     diagnoses.kernels[i] =

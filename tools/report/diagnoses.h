@@ -22,12 +22,11 @@ struct Diagnoses {
 // Kernels that fail and are looked at where nothing else is asked for.
 inline constexpr int kDefaultDiagnosed = 8;
 
-// The faults that come with QKVet, with tiles of several widths; null where
-// they are not at hand, with one line why in *missing.
+// The faults that come with QKVet, with tiles of several widths. Without the
+// library of faults the catalogue is empty, and *missing is one line why.
 std::unique_ptr<Catalogue> known_faults(std::string* missing);
 
-// Looks at `most` failing kernels, if there are known faults. `result` must
-// stay where it is.
+// Diagnoses `most` failing kernels. `result` must stay where it is.
 Diagnoses diagnose_run(const RunResult& result, const SelectedKernels& selected,
                        bool in_process, int most);
 

@@ -53,6 +53,10 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
 // it happens in all.
 std::string unsteady_text(const Failure& failure);
 
+// A guess from the numbers of the case alone; "" where others decide: it is
+// unsteady, or it depends on earlier calls.
+std::string looks_text(const ReportInput& input, const Failure& failure);
+
 // What fails again: "qkvet replay CASE --law LAW --kernel NAME".
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure);

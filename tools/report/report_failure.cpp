@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/case/file_data.h"
+#include "diagnosis/stage/described_cause.h"
 #include "properties/conventions/domain.h"
 #include "tools/base/lines.h"
 #include "tools/kernels/compiler.h"
@@ -36,6 +37,26 @@ std::string data_argument(const Case& value) {
   const auto data = find_file_data(value.file);
   return data == nullptr ? "" : " --data " + data->path;
 }
+// That of the failure itself, and not of others with the same cause.
+const CauseOfFailures* own_cause(const ReportInput& input,
+                                 const Failure& failure) {
+  const CauseOfFailures* cause = cause_of(input.diagnoses, failure);
+  return cause != nullptr && cause->best == &failure ? cause : nullptr;
+}
+
+bool earlier_calls_decide(const ReportInput& input, const Failure& failure) {
+  const CauseOfFailures* cause = own_cause(input, failure);
+  return cause != nullptr && cause->diagnosis.earlier.decide();
+}
+
+// " --after f32,...": the calls without which the case passes.
+std::string after_argument(const ReportInput& input, const Failure& failure) {
+  std::string out;
+  if (const CauseOfFailures* cause = own_cause(input, failure))
+    for (const Case& one : cause->diagnosis.earlier.before)
+      out += " --after " + to_string(one);
+  return out;
+}
 }  // namespace
 
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
@@ -44,10 +65,10 @@ std::string replay_line(const ReportInput& input, const KernelResult& kernel,
   if (input.selected.libraries[kernel.kernel.library].entry != nullptr)
     return fmt::format("this test, with .only(\"{}\") behind its entry",
                        to_string(failure.smallest));
-  return fmt::format("qkvet replay {}{} --law {} {}",
-                     to_string(failure.smallest),
-                     data_argument(failure.smallest), failure.law->id,
-                     kernel_arguments(input.selected, kernel.kernel));
+  return fmt::format(
+      "qkvet replay {}{}{} --law {} {}", to_string(failure.smallest),
+      after_argument(input, failure), data_argument(failure.smallest),
+      failure.law->id, kernel_arguments(input.selected, kernel.kernel));
 }
 
 namespace {
@@ -71,7 +92,8 @@ std::string optional_field(std::string_view name, std::string_view text,
   return text.empty() ? "" : wrapped_field(name, text, width);
 }
 
-std::string finding_text(const Failure& failure, size_t width) {
+std::string finding_text(const ReportInput& input, const Failure& failure) {
+  const size_t width = input.width;
   if (!failure.judgement.finding) return "";
   const Finding& finding = *failure.judgement.finding;
   std::string out = field("at", finding.where);
@@ -87,7 +109,7 @@ std::string finding_text(const Failure& failure, size_t width) {
                                         ratio_text(finding.ratio)));
   for (const Reach& reach : failure.story.reaches)
     out += wrapped_field("", reach_text(reach), width);
-  out += optional_field("looks", finding.looks, width);
+  out += optional_field("looks", looks_text(input, failure), width);
   std::istringstream printed(finding.printed);
   const char* name = "printed";
   for (std::string line; std::getline(printed, line); name = "")
@@ -95,11 +117,14 @@ std::string finding_text(const Failure& failure, size_t width) {
   return out;
 }
 
-// "window_off_by_one_left, sure: 9 of 9 failing probes agree, ..."
-std::string certainty_text(const Diagnosis& diagnosis) {
+// "window_off_by_one_left, sure: 9 of 9 failing probes agree, ..." Without
+// known faults nothing is told apart from them.
+std::string certainty_text(const Diagnosis& diagnosis, bool has_faults) {
   const std::string agree = fmt::format(
       "{} of {} failing probes and {} passing ones agree", diagnosis.predicted,
       diagnosis.failing, diagnosis.probes - diagnosis.failing);
+  if (!has_faults)
+    return fmt::format("{}, likely: {}", diagnosis.name(), agree);
   if (diagnosis.certainty == Certainty::kSure)
     return fmt::format("{}, sure: {}, nothing else that is known does",
                        diagnosis.name(), agree);
@@ -114,39 +139,55 @@ std::string certainty_text(const Diagnosis& diagnosis) {
       others.empty() ? few : "; they do not tell it apart from " + others);
 }
 
+// An unknown cause, and what is certain of it all the same.
+std::string unknown_cause(const Diagnosis& diagnosis) {
+  if (const auto described = described_cause(diagnosis.instead))
+    return fmt::format("{}: likely, {}; no known fault does it",
+                       described->cause, described->evidence);
+  if (diagnosis.probes == 0) return "unknown: it could not be looked into";
+  if (!diagnosis.seen.empty())
+    return "unknown: " + diagnosis.seen + ", which many faults end in";
+  return fmt::format(
+      "unknown: no known fault does what this kernel does in {} probes, of "
+      "which {} fail",
+      diagnosis.probes, diagnosis.failing);
+}
+
+std::string fix_of(const Diagnosis& diagnosis) {
+  if (!diagnosis.causes.empty()) return diagnosis.causes[0].fix;
+  const auto described = described_cause(diagnosis.instead);
+  return described ? described->fix : "";
+}
+
 std::string cause_text(const ReportInput& input, const Failure& failure) {
+  const CauseOfFailures* cause = own_cause(input, failure);
   // Whoever is asked again answers something else.
-  if (!unsteady_text(failure).empty()) return "";
-  // In one line, because it holds a command.
-  if (input.diagnoses != nullptr && !input.diagnoses->no_faults.empty())
-    return field("cause", "not looked up: " + input.diagnoses->no_faults);
-  const CauseOfFailures* cause = cause_of(input.diagnoses, failure);
-  if (cause == nullptr || cause->best != &failure) return "";
+  if (cause == nullptr ||
+      (!unsteady_text(failure).empty() && !cause->diagnosis.earlier.decide()))
+    return "";
   const Diagnosis& diagnosis = cause->diagnosis;
+  const std::string& no_faults = input.diagnoses->no_faults;
   // What was seen before what is thought of it.
   std::string out =
       optional_field("fails", diagnosis.where.text(), input.width) +
       optional_field("stage", diagnosis.instead.stage_sentence(), input.width) +
       optional_field("instead", diagnosis.instead.text(), input.width);
-  if (diagnosis.causes.empty()) {
-    out += wrapped_field(
-        "cause",
-        diagnosis.probes == 0 ? "unknown: it could not be looked into"
-        : !diagnosis.seen.empty()
-            ? "unknown: " + diagnosis.seen + ", which many faults end in"
-            : fmt::format("unknown: no known fault does what this kernel does "
-                          "in {} probes, of which {} fail",
-                          diagnosis.probes, diagnosis.failing),
-        input.width);
-  } else {
+  if (!diagnosis.causes.empty()) {
     out += wrapped_field("cause", diagnosis.causes[0].cause, input.width);
-    out += wrapped_field("", certainty_text(diagnosis), input.width);
+    out += wrapped_field("", certainty_text(diagnosis, no_faults.empty()),
+                         input.width);
+  } else if (no_faults.empty()) {
+    out += wrapped_field("cause", unknown_cause(diagnosis), input.width);
   }
+  // In one line, because it holds a command.
+  if (!no_faults.empty())
+    out += diagnosis.causes.empty()
+               ? field("cause", "not looked up: " + no_faults)
+               : field("", "known faults were not looked up: " + no_faults);
   if (!diagnosis.left_out.empty())
     out += wrapped_field("", diagnosis.left_out, input.width);
   out += optional_field("hidden", diagnosis.hidden, input.width);
-  if (!diagnosis.causes.empty())
-    out += wrapped_field("fix", diagnosis.causes[0].fix, input.width);
+  out += optional_field("fix", fix_of(diagnosis), input.width);
   return out;
 }
 
@@ -181,6 +222,14 @@ std::string unsteady_text(const Failure& failure) {
       failure.repeats_failed, failure.repeats);
 }
 
+std::string looks_text(const ReportInput& input, const Failure& failure) {
+  const auto& finding = failure.judgement.finding;
+  return finding && unsteady_text(failure).empty() &&
+                 !earlier_calls_decide(input, failure)
+             ? finding->looks
+             : "";
+}
+
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure) {
   std::string out = headline(kernel, failure);
@@ -190,6 +239,8 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
     out += field("", fmt::format("shrunk from {} in {} step{}",
                                  to_string(failure.found), failure.shrink_steps,
                                  failure.shrink_steps == 1 ? "" : "s"));
+  if (!earlier_calls_decide(input, failure))
+    out += optional_field("unsteady", unsteady_text(failure), input.width);
   out += alike_text(kernel, failure);
   const Domain& domain = failure.law->domain;
   out += field("inputs", fmt::format("digest {:08x}{}", failure.digest,
@@ -198,11 +249,10 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                                                        : ""));
   for (const std::string& line : failure.judgement.picture)
     out += field("", line);
-  out += finding_text(failure, input.width);
+  out += finding_text(input, failure);
   out += optional_field("whose", failure.story.whose, input.width);
   out += optional_field("dialect", failure.dialect, input.width);
   out += cause_text(input, failure);
-  out += optional_field("unsteady", unsteady_text(failure), input.width);
   if (!failure.where.empty()) out += field("where", failure.where);
   out += field("again", replay_line(input, kernel, failure));
   if (const std::string line = repair_line(input, kernel); !line.empty())

@@ -8,6 +8,7 @@
 #include "core/base/json.h"
 #include "core/capability/declaration.h"
 #include "core/capability/paths.h"
+#include "diagnosis/stage/described_cause.h"
 #include "properties/conventions/domain.h"
 #include "tools/base/json_lines.h"
 #include "tools/record/report_files.h"
@@ -99,6 +100,8 @@ void add_diagnosis(const CauseOfFailures& cause, Json& out) {
             {"foretold", diagnosis.predicted},
             {"calls", diagnosis.calls},
             {"hidden", diagnosis.hidden}};
+  for (const Case& one : diagnosis.earlier.before)
+    json["after"].push_back(to_string(one));
   if (!diagnosis.left_out.empty()) json["left_out"] = diagnosis.left_out;
   if (!diagnosis.where.text().empty())
     json["where"] = where_json(diagnosis.where);
@@ -113,6 +116,9 @@ void add_diagnosis(const CauseOfFailures& cause, Json& out) {
   if (!diagnosis.causes.empty()) {
     json["text"] = diagnosis.causes[0].cause;
     json["fix"] = diagnosis.causes[0].fix;
+  } else if (const auto described = described_cause(instead)) {
+    json["text"] = described->cause + ": " + described->evidence;
+    if (!described->fix.empty()) json["fix"] = described->fix;
   }
   out["diagnosis"] = std::move(json);
 }
@@ -172,7 +178,7 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
     out["expected"] = finding.expected;
     out["actual"] = finding.actual;
     out["allowed"] = finding.allowed;
-    out["looks"] = finding.looks;
+    out["looks"] = looks_text(input, failure);
     out["error_over_bound"] = json_number(finding.ratio);
     if (!finding.printed.empty()) out["printed"] = finding.printed;
   }

@@ -458,10 +458,38 @@ TEST(Report, WithoutFaultsTheCauseSaysWhatBuildsThem) {
   Made made;
   made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kFailed)});
   EXPECT_FALSE(has(made.text(), "  cause ")) << made.text();
+  CauseOfFailures cause;
+  cause.best = &*made.result.kernels[0].cells[0].failure;
+  cause.diagnosis.instead.end.say({"the process ends"});
+  cause.diagnosis.instead.end.cases = cause.diagnosis.instead.end.of = 9;
+  made.diagnoses.kernels.push_back({cause});
   made.diagnoses.no_faults = "the family faulty is not built; `cmake`";
   EXPECT_EQ(line_with(made.text(), "  cause "),
             "  cause       not looked up: the family faulty is not built; "
             "`cmake`");
+  // What needs no known fault is said all the same.
+  EXPECT_TRUE(has(made.text(), "  instead ")) << made.text();
+  Diagnosis& found = made.diagnoses.kernels[0][0].diagnosis;
+  found.causes.push_back(
+      {"scale_times_2", "The scale is twice as large.", "Halve it.", {}});
+  found.certainty = Certainty::kLikely;
+  line_with(made.text(), "known faults were not looked up: the family faulty");
+  EXPECT_FALSE(has(made.text(), "too few to be sure")) << made.text();
+}
+
+// What is guessed from one answer says nothing where the next is another one.
+TEST(Report, WhatIsUnsteadySaysSoFirst) {
+  Made made;
+  Cell failing = cell("agrees_with_oracle", Verdict::kFailed);
+  failing.failure->judgement.finding.emplace();
+  failing.failure->judgement.finding->looks = "a key was lost";
+  failing.failure->repeats = failing.failure->repeats_failed = 10;
+  made.add("mine/fast", {failing});
+  EXPECT_TRUE(has(made.text(), "  looks       a key was lost")) << made.text();
+  made.result.kernels[0].cells[0].failure->repeats_failed = 3;
+  const std::string text = made.text();
+  EXPECT_FALSE(has(text, "  looks ")) << text;
+  EXPECT_LT(text.find("  unsteady    3 of 10"), text.find("  inputs ")) << text;
 }
 
 TEST(Report, AScreenShowsTheFirstOfManyLines) {

@@ -159,9 +159,26 @@ std::string none_of_its_cases(const Law& law, const Case& value) {
 
 }  // namespace
 
+namespace {
+
+Judgement judgement_of(const Law& law, const Case& value,
+                       const KernelUnderTest& kernel, Executor& executor,
+                       TimeUse& time, const std::vector<Case>& after) {
+  Witness witness(kernel.judged, kernel.index, executor, time,
+                  kMostEarlierCalls);
+  const auto evidence =
+      after.empty() ? nullptr : witness.ask_after(after, law, value);
+  return evidence != nullptr
+             ? evidence->judgement
+             : check_case(law, value, kernel.judged, kernel.index, executor,
+                          /*with_twin=*/true, time);
+}
+
+}  // namespace
+
 KernelResult replay_one(const Law& law, const Case& value,
                         const KernelUnderTest& kernel, Executor& executor,
-                        TimeUse& time) {
+                        TimeUse& time, const std::vector<Case>& after) {
   if (const std::string reason = none_of_its_cases(law, value);
       !reason.empty()) {
     Cell cell;
@@ -171,8 +188,7 @@ KernelResult replay_one(const Law& law, const Case& value,
   }
   const auto start = std::chrono::steady_clock::now();
   const Judgement judgement =
-      check_case(law, value, kernel.judged, kernel.index, executor,
-                 /*with_twin=*/true, time);
+      judgement_of(law, value, kernel, executor, time, after);
   Cell cell = one_cell(law, judgement, seconds_since(start));
   if (cell.verdict == Verdict::kPassed && cell.checked == 0) {
     cell.verdict = Verdict::kMistrusted;

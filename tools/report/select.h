@@ -41,10 +41,11 @@ std::string flags_of(const RunWords& words);
 // What they mean. "" or one line.
 std::string read_run_words(const RunWords& words, RunOptions& run);
 
-// One case under one law, in the shape that reports are made of.
+// One case under one law, in the shape that reports are made of. `after`: in a
+// new process, after one call of each of these.
 KernelResult replay_one(const Law& law, const Case& value,
                         const KernelUnderTest& kernel, Executor& executor,
-                        TimeUse& time);
+                        TimeUse& time, const std::vector<Case>& after = {});
 
 double seconds_since(std::chrono::steady_clock::time_point start);
 

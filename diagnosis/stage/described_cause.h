@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A description that explains all wrong numbers is the cause where no known
+// fault is one: never a sure one, as it says what comes out and not why.
+#ifndef QKVET_DIAGNOSIS_STAGE_DESCRIBED_CAUSE_H_
+#define QKVET_DIAGNOSIS_STAGE_DESCRIBED_CAUSE_H_
+
+#include <optional>
+#include <string>
+
+#include "diagnosis/instead/instead.h"
+
+namespace qkvet::diagnosis {
+
+struct DescribedCause {
+  std::string cause;     // "o is what comes without the causal rule"
+  std::string evidence;  // "all of 96 wrong elements in 8 failing cases"
+  std::string fix;       // "" where the description does not tell it
+};
+
+// Nothing where a wrong output has no description, or one of most elements
+// alone, or one that many mistakes end in.
+std::optional<DescribedCause> described_cause(const Instead& instead);
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_STAGE_DESCRIBED_CAUSE_H_

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/where/earlier_calls.h"
+
+#include <algorithm>
+
+#include "diagnosis/where/setting.h"
+#include "properties/judging/subject.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+constexpr uint64_t kSeedOfEarlier = 0x4541;  // any: every search asks the same
+constexpr int kPlannedBefore = 96, kPlannedAtOnce = 4;
+// A list of calls that nobody reads says nothing.
+constexpr size_t kMostBefore = 3;
+// Laws of more calls are sequences themselves.
+constexpr size_t kMostCallsAlone = 16;
+constexpr int64_t kValuesBefore[] = {1, 2, 3, 4, 5, 8, 16, 17, 33, 65, 300};
+
+// One call's answer is a matter of that call: not so in a story, where the
+// cache is meant to remember, and of calls that share a plan or come at once.
+bool is_about_single_calls(const Failure& failure) {
+  const Domain& domain = failure.law->domain;
+  return domain.subject != Subject::kCache && !domain.plans &&
+         failure.judgement.kind != FailureKind::kHang;
+}
+
+bool are_single(const std::vector<KernelCall>& calls) {
+  return std::none_of(calls.begin(), calls.end(), [](const KernelCall& call) {
+    return call.plan_use != PlanUse::kNone || call.at_once;
+  });
+}
+
+// Whether the law holds; nothing where it cannot be asked. All calls lie in one
+// place, so that addresses decide nothing.
+std::optional<bool> passes(const Failure& failure, bool each_alone,
+                           Witness& witness) {
+  auto evidence = witness.prepare(*failure.law, failure.smallest);
+  if (evidence == nullptr || !are_single(evidence->calls)) return std::nullopt;
+  evidence->calls.front().new_process = true;
+  for (KernelCall& call : evidence->calls) {
+    call.same_place = true;
+    call.new_process |= each_alone;
+  }
+  evidence = witness.ask(std::move(evidence));
+  if (evidence == nullptr) return std::nullopt;
+  return !evidence->failed();
+}
+
+// Twice: what is unsteady may pass once.
+bool passes_twice(const Failure& failure, bool each_alone, Witness& witness) {
+  return passes(failure, each_alone, witness).value_or(false) &&
+         passes(failure, each_alone, witness).value_or(false);
+}
+
+class EarlierSearch {
+ public:
+  EarlierSearch(const Failure& failure, const KernelUnderTest& kernel,
+                Witness& witness)
+      : failure_(failure),
+        witness_(witness),
+        setting_(agreement_about(failure.law->domain.subject),
+                 Setting::Data::kOfPlan, failure.smallest, kernel) {}
+
+  std::vector<Case> run() {
+    for (const std::vector<Case>& group : groups()) {
+      if (witness_.is_too_slow()) break;
+      if (group.empty() || !fails_after(group)) continue;
+      std::vector<Case> fewest = with_fewest(group);
+      if (fewest.size() <= kMostBefore && is_confirmed(fewest)) return fewest;
+    }
+    return {};
+  }
+
+ private:
+  bool fails_after(const std::vector<Case>& before) {
+    const auto evidence =
+        witness_.ask_after(before, *failure_.law, failure_.smallest);
+    return evidence != nullptr && evidence->failed();
+  }
+
+  bool is_confirmed(const std::vector<Case>& before) {
+    return passes_twice(failure_, /*each_alone=*/false, witness_) &&
+           fails_after(before) &&
+           passes_twice(failure_, /*each_alone=*/false, witness_) &&
+           fails_after(before);
+  }
+
+  // One of them, or what is left where none of the rest can be spared.
+  std::vector<Case> with_fewest(std::vector<Case> before) {
+    for (size_t n = before.size(); n-- > 0 && before.size() > 1;)
+      if (fails_after({before[n]})) return {before[n]};
+    for (size_t n = before.size(); n-- > 0 && before.size() > 1;) {
+      std::vector<Case> fewer = before;
+      fewer.erase(fewer.begin() + static_cast<ptrdiff_t>(n));
+      if (fails_after(fewer)) before = std::move(fewer);
+    }
+    return before;
+  }
+
+  void add(const Case& other, std::vector<Case>& group) const {
+    if (!invalid_reason(other).empty()) return;
+    const Case dressed = setting_.dressed(other);
+    if (setting_.allows(dressed) && !(dressed == failure_.smallest))
+      group.push_back(dressed);
+  }
+
+  // The likeliest first: what is kept is found again by some of what a call is,
+  // and the rest of it differs.
+  std::vector<std::vector<Case>> groups() const {
+    const Case& own = failure_.smallest;
+    std::vector<std::vector<Case>> all;
+    const auto add_alone = [&](const Case& other) {
+      all.emplace_back();
+      add(other, all.back());
+    };
+    Case other = own;
+    for (int n = 0; n < kLayoutCount; ++n) {
+      other.layout = static_cast<Layout>(n);
+      if (other.layout != Layout::kFar) add_alone(other);
+    }
+    other = own;
+    other.seed += 1;
+    add_alone(other);
+    other.q = other.k = other.v = make_recipe(RecipeKind::kNormal);
+    add_alone(other);
+    other = own;
+    for (const int64_t block : {1, 2, 3, 4}) {
+      other.listed.block = block;
+      if (own.listed.entries > 0) add_alone(other);
+    }
+    add_numbers(all);
+    for (const Case& fewer : variations_of_options(own, setting_))
+      add_alone(fewer);
+    add_planned(all);
+    return all;
+  }
+
+  // With the extents of the case, a few at a time: the first of them may keep
+  // what is right. And with their own.
+  void add_planned(std::vector<std::vector<Case>>& all) const {
+    for (int n = 0; n < kPlannedBefore; ++n) {
+      if (n % kPlannedAtOnce == 0) all.emplace_back();
+      Case planned = with_extents_of(setting_.planned(kSeedOfEarlier, n + 1),
+                                     failure_.smallest);
+      planned.causal = failure_.smallest.causal;
+      add(planned, all.back());
+    }
+    all.emplace_back();
+    for (int n = 0; n < kPlannedBefore; ++n)
+      add(setting_.planned(kSeedOfEarlier, n + 1), all.back());
+  }
+
+  // Calls that differ in one number, with several values of it.
+  void add_numbers(std::vector<std::vector<Case>>& all) const {
+    for (const Term& term : vocabulary()) {
+      if (term.kind != Term::Kind::kNumber || is_of_scores(term)) continue;
+      all.emplace_back();
+      for (const int64_t to : kValuesBefore)
+        if (const auto other = with_term(failure_.smallest, term, to))
+          add(*other, all.back());
+    }
+  }
+
+  const Failure& failure_;
+  Witness& witness_;
+  Setting setting_;
+};
+
+}  // namespace
+
+std::string EarlierCalls::text() const {
+  std::string after;
+  for (const Case& one : before)
+    after += (after.empty() ? "" : " and ") + to_string(one);
+  switch (part) {
+    case Part::kNone:
+      break;
+    case Part::kOfLaw:
+      return "An earlier call decides: the law holds where each of its calls "
+             "has a process of its own.";
+    case Part::kOthers:
+      return "Earlier calls decide: the case passes in a new process, and "
+             "fails in one that has made other calls.";
+    case Part::kTheseOnes:
+      return "An earlier call decides: the case passes in a new process, and "
+             "fails there after " +
+             after + ".";
+  }
+  return "";
+}
+
+EarlierCalls part_of_earlier_calls(const Failure& failure, Witness& witness) {
+  using Part = EarlierCalls::Part;
+  if (!is_about_single_calls(failure)) return {};
+  const auto evidence = witness.prepare(*failure.law, failure.smallest);
+  if (evidence == nullptr || evidence->calls.empty() ||
+      !are_single(evidence->calls))
+    return {};
+  const size_t calls = evidence->calls.size();
+  const bool is_steady = failure.repeats_failed == failure.repeats;
+  // A law that begins anew is about what its calls leave.
+  if (evidence->calls.front().new_process)
+    return {is_steady ? Part::kOfLaw : Part::kNone, {}};
+  const auto alone = passes(failure, /*each_alone=*/false, witness);
+  if (!alone) return {};
+  if (*alone)
+    return {passes(failure, /*each_alone=*/false, witness).value_or(false)
+                ? Part::kOthers
+                : Part::kNone,
+            {}};
+  const bool is_of_law = calls > 1 && calls <= kMostCallsAlone && is_steady &&
+                         passes_twice(failure, /*each_alone=*/true, witness);
+  return {is_of_law ? Part::kOfLaw : Part::kNone, {}};
+}
+
+std::vector<Case> find_earlier_calls(const Failure& failure,
+                                     const KernelUnderTest& kernel,
+                                     Witness& witness) {
+  return EarlierSearch(failure, kernel, witness).run();
+}
+
+}  // namespace qkvet::diagnosis

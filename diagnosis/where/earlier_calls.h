@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a failure is one of the case, or of the calls that came before it in
+// the same process: of a plan, a graph, scratch or a state that one call keeps
+// and another finds.
+#ifndef QKVET_DIAGNOSIS_WHERE_EARLIER_CALLS_H_
+#define QKVET_DIAGNOSIS_WHERE_EARLIER_CALLS_H_
+
+#include <string>
+#include <vector>
+
+#include "diagnosis/evidence/evidence.h"
+#include "properties/run/runner.h"
+
+namespace qkvet::diagnosis {
+
+// The most calls that are made to find out, for all failures of a kernel.
+inline constexpr int kMostEarlierCalls = 4000;
+
+struct EarlierCalls {
+  enum class Part : uint8_t {
+    kNone,      // the case fails by itself, or it is not known
+    kOthers,    // the case passes in a new process
+    kOfLaw,     // a later call of the law fails for an earlier one
+    kTheseOnes  // the case passes in a new process, and fails there after these
+  };
+  Part part = Part::kNone;
+  std::vector<Case> before;
+
+  bool decide() const { return part != Part::kNone; }
+  // "An earlier call decides: ..."
+  std::string text() const;
+};
+
+// As far as the calls of the failure itself tell: without `before`.
+EarlierCalls part_of_earlier_calls(const Failure& failure, Witness& witness);
+
+// Looks for calls after which a case fails that passes in a new process.
+std::vector<Case> find_earlier_calls(const Failure& failure,
+                                     const KernelUnderTest& kernel,
+                                     Witness& witness);
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_WHERE_EARLIER_CALLS_H_
