@@ -14,6 +14,7 @@
 #include "properties/cases/pair_coverage.h"
 #include "properties/cases/triple_cases.h"
 #include "properties/cases/wide_cases.h"
+#include "properties/judging/subject.h"
 #include "properties/judging/visibility.h"
 #include "properties/run/added_cases.h"
 #include "properties/run/failure.h"
