@@ -39,7 +39,7 @@ else
     fail "$python has no venv (Debian: python3-venv)"
   "$scratch/build/bin/pip" install -q build scikit-build-core wheel
   "$scratch/build/bin/python" -m build --wheel --no-isolation \
-    --outdir "$scratch" . >"$scratch/log" 2>&1 ||
+    --outdir "$scratch" . 2>&1 | tee "$scratch/log" | sed -un '/^\[[0-9]/p' ||
     { tail -n 30 "$scratch/log" >&2; fail "no wheel"; }
   # The newest symbol of the C library decides the tag, as for ninja and cmake.
   "$python" -m zipfile -e "$scratch"/*.whl "$scratch/content"
