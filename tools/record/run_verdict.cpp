@@ -52,6 +52,7 @@ std::string kernel_open(const RunRecord& record, const Json& kernel,
   if (is_set(record.end, "whole_plan") && !never_drawn.empty())
     return name + " declares " + never_drawn[0] +
            ", and no answered call had it";
+  if (!passed_one(results)) return "";  // not for this machine
   const std::string few = too_few_checked(results);
   return few.empty() ? "" : name + " was " + few;
 }
