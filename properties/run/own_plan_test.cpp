@@ -240,5 +240,17 @@ TEST(OwnPlan, WhatIsDrawnAndNeverFitsIsOpen) {
             Verdict::kUnsupported);
 }
 
+// Whoever pins an extent is owed nothing of laws that need another.
+TEST(OwnPlan, CasesThatAPinExcludesAreNoneOfItsNumber) {
+  RunOptions options =
+      options_for({"permuted_keys_change_nothing", "agrees_with_oracle"}, 40);
+  std::string error;
+  options.scope.pins = parse_pins("Tk=1", &error);
+  const std::vector<Cell> cells = run_all({rich()}, options).kernels[0].cells;
+  EXPECT_EQ(cells[0].unsupported, 20);
+  EXPECT_EQ(cells[0].planned, 0);
+  EXPECT_EQ(cells[1].planned, 20);
+}
+
 }  // namespace
 }  // namespace qkvet::properties::own_plan_test

@@ -305,6 +305,9 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
     if (!takes(kernel, law_index(planned_law(number)))) continue;
     if (!options_.planned && !keeps_pins(options_.scope, work->value())) {
       record(lane, kernel, number, *work, pinned_otherwise(), 0);
+      // No case for this run, whatever the kernel is.
+      const size_t law = law_index(planned_law(number));
+      if (lacking_.empty()) --lane.tallies[cell_index(kernel, law)].planned;
       continue;
     }
     if (const auto settled = work->settled(under_test.judged)) {
@@ -583,7 +586,7 @@ RunResult Runner::result() {
     for (size_t l = 0; l < options_.laws.size(); ++l) {
       const size_t i = cell_index(k, l);
       if (asks(k, l) && !options_.planned)
-        total_[i].planned = planned_for(*options_.laws[l]);
+        total_[i].planned += planned_for(*options_.laws[l]);
       kernel.cells.push_back(
           cell_of(total_[i], std::move(failures_[i]),
                   mistrust_in(kernels_[k].judged, options_)));

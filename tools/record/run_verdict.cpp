@@ -56,6 +56,7 @@ std::string kernel_open(const RunRecord& record, const Json& kernel,
            ", and no answered call had it";
   const std::string refusals = refused_too_much(results);
   if (!refusals.empty()) return name + refusals;
+  if (!passed_one(results)) return "";  // not for this machine
   const std::string few = too_few_checked(results);
   return few.empty() ? "" : name + " was " + few;
 }
