@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts on callables, in a worker and in this process."""
+import inspect
+import re
+
 import numpy as np
 import pytest
 
@@ -166,7 +169,11 @@ def test_a_mistake_at_a_number_of_the_file_is_found():
     report = qkvet.check(kernels.loses_rest_behind_odd_border, cases=600,
                          laws=["agrees_with_oracle"], diagnose=0)
     assert report.verdict == "failed"
-    assert "Tk=777, from the source, line" in report.text
+    # Of the function, and of no other line of the file.
+    lines = set(re.findall(r"from the source, line (\d+)", report.text))
+    own, first = inspect.getsourcelines(kernels.loses_rest_behind_odd_border)
+    assert "=777, from the source, line" in report.text
+    assert all(first <= int(line) < first + len(own) for line in lines)
 
 
 def test_laws_by_name_and_seed():

@@ -207,7 +207,7 @@ TEST_F(Fuzz, WrongUseIsOneLine) {
       {"fuzz differential -k scalar/plain", "wants two kernels, and got 1"},
       {"fuzz case_text -k scalar/plain", "case_text: is about no kernel"},
       {"fuzz shapes --replay nowhere", "nowhere: cannot be read"},
-      {"fuzz shapes --seeds nowhere --runs 1", "--seeds nowhere: no file"},
+      {"fuzz shapes --seeds nowhere --runs 1", "--seeds nowhere: cannot be read"},
       {"fuzz shapes --merge .", "--merge: --corpus says where to"},
       {"fuzz shapes --corpus /dev/null/x --runs 1", "--corpus /dev/null/x"},
       {"fuzz shapes --pin d=x --runs 1", "--pin \"d=x\""},

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One shard, as a process of the program. All that a worker needs, here or on
 another machine."""
+import ctypes
 import dataclasses
 import json
 import os
@@ -13,6 +14,9 @@ import time
 from .. import _program
 from ..declare import WrongUse
 from ..report import VERDICTS
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +44,12 @@ def is_whole(record, number, of):
         return False
     return (first.get("shard") == {"number": number, "of": of}
             and last.get("type") == "end" and not last.get("interrupted"))
+
+
+def _die_with_parent():
+    # A worker that is killed takes its shard along, also before the program reads
+    # its lifeline: nobody would read the record.
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _why_lost(code, said):
@@ -71,7 +81,8 @@ def run(words, number, of, folder, jobs=1, devices=None, started=None):
         file = pathlib.Path(own) / "record.jsonl"
         line = ["check", *words, "--shard", f"{number}/{of}", "--jobs",
                 str(jobs), "--json", str(file)]
-        with _program.started(line, env, cwd=folder) as process:
+        with _program.started(line, env, cwd=folder,
+                              preexec_fn=_die_with_parent) as process:
             started(process)
             try:
                 text, said = process.communicate()
