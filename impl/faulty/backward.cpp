@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of gradients: forward is right. First what the formula lacks, then
 // heads, then rows, tiles and orders.
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <map>
 
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/tile.h"
@@ -608,6 +611,41 @@ QKVET_FAULT(backward_store_width_of_other_head) = {
     .when =
         "(d % 4 == 0 && dv > 4 && dv % 4 != 0) || (d % 4 == 2 && dv > 2 && dv "
         "% 2 != 0)",
+};
+
+// ---- What earlier calls left ------------------------------------------------
+
+// The gradient over lists of blocks is compiled once.
+struct BackwardBlocksOfFirstCall : PlainBackward {
+  static bool sees(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                   int64_t j) {
+    if (!call.options.lists.present()) {
+      return PlainBackward::sees(call, b, h, i, j);
+    }
+    thread_local std::map<std::array<int64_t, 3>, int64_t> compiled;
+    ForwardCall known = call;
+    int64_t& block = known.options.lists.block;
+    block =
+        compiled
+            .try_emplace({call.heads, call.width, call.causal ? 1 : 0}, block)
+            .first->second;
+    return PlainBackward::sees(known, b, h, i, j);
+  }
+};
+QKVET_FAULT(backward_blocks_of_first_call) = {
+    .kernel = backward_fault<BackwardBlocksOfFirstCall, kListed>,
+    .mechanism =
+        "the gradient over lists of blocks has the size of block of the first "
+        "call of the process with the same heads, width and causal rule",
+    .symptom =
+        "right for one model; a second one with larger blocks loses gradients "
+        "of the keys at the end of each",
+    .cause = "a compiled kernel whose key leaves an argument out",
+    .fix = "put the size of a block into the key",
+    .source = "Dao-AILab/flash-attention#2645",
+    .trigger = "two calls with blocks of two sizes",
+    .killed_by = {"backward_calls_before_change_nothing"},
+    .when = "",
 };
 
 }  // namespace qkvet::impl

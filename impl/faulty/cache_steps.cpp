@@ -2,7 +2,10 @@
 // Faults of the steps of a cache: lengths, where new tokens go, and what they
 // attend to.
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -409,6 +412,36 @@ QKVET_FAULT(cache_rope_offset_advances_twice) = {
     .when =
         "rope && commands(new > 1 && before == 0) && commands(new > 0 && "
         "before > 0)",
+};
+
+// The scale is that of the first cache of the process.
+class CacheScaleOfFirstCache : public ContiguousCache {
+ public:
+  explicit CacheScaleOfFirstCache(const CacheShape& shape)
+      : ContiguousCache(with_first_scale(shape)) {}
+
+ private:
+  static CacheShape with_first_scale(CacheShape shape) {
+    thread_local std::map<std::array<int64_t, 2>, float> compiled;
+    shape.scale = compiled.try_emplace({shape.heads, shape.width}, shape.scale)
+                      .first->second;
+    return shape;
+  }
+};
+QKVET_FAULT(cache_scale_of_first_cache) = {
+    .kernel = cache_fault<CacheScaleOfFirstCache>,
+    .mechanism =
+        "a cache has the scale of the first cache of the process with as many "
+        "heads of the same width",
+    .symptom =
+        "right for one model; the second one of a process has weights that are "
+        "too sharp or too flat",
+    .cause = "a compiled step whose key has extents and no numbers",
+    .fix = "put what is compiled in into the key",
+    .source = "textbook, cf. flashinfer-ai/flashinfer#4014",
+    .trigger = "two caches of one process with two scales",
+    .killed_by = {"cache_calls_before_change_nothing"},
+    .when = "",
 };
 
 }  // namespace qkvet::impl

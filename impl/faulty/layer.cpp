@@ -2,7 +2,11 @@
 // Faults of layers: projections, heads, rows of weights, fused matrices, and
 // the mask buffer.
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "impl/faulty/fault.h"
@@ -460,6 +464,39 @@ QKVET_FAULT(context_overrun_accepted) = {
     .trigger = "more tokens than the mask buffer has rows",
     .killed_by = {"context_overrun_is_refused"},
     .when = "context > 0",
+};
+
+// The scale is part of what is compiled for a shape.
+struct LayerScaleOfFirstCall : PlainLayer {
+  static void cut(qkvet_layer_args* args, int64_t*) {
+    if (args->x.ndim < 2) {
+      return;
+    }
+    thread_local std::map<std::array<int64_t, 3>, std::pair<int32_t, float>>
+        compiled;
+    const auto& known =
+        compiled
+            .try_emplace({args->x.ndim, args->x.shape[0], args->x.shape[1]},
+                         args->scale_given, args->scale)
+            .first->second;
+    args->scale_given = known.first;
+    args->scale = known.second;
+  }
+};
+QKVET_FAULT(layer_scale_of_first_call) = {
+    .kernel = layer_fault<LayerScaleOfFirstCall>,
+    .mechanism =
+        "a layer has the scale of the first layer of the process that had the "
+        "same extents",
+    .symptom =
+        "right for one model; the second one of like extents, with a scale of "
+        "its own, has weights that are too sharp or too flat",
+    .cause = "a compiled layer whose key has extents and no numbers",
+    .fix = "put what is compiled in into the key",
+    .source = "textbook, cf. flashinfer-ai/flashinfer#4014",
+    .trigger = "two layers of the same extents with two scales",
+    .killed_by = {"layer_calls_before_change_nothing"},
+    .when = "",
 };
 
 }  // namespace qkvet::impl

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of the gradients of layers: the layer itself is right.
+#include <array>
+#include <cstdint>
+#include <map>
+
 #include "impl/faulty/fault.h"
 #include "impl/skeletons/layer_gradient.h"
 #include "impl/skeletons/layer_skeleton.h"
@@ -231,6 +235,39 @@ QKVET_FAULT(layer_backward_bias_in_whole_lanes) = {
     .when =
         "(b_q && H * d % 4 != 0) || (b_k && Hkv * d % 4 != 0) || (b_v && Hkv * "
         "dv % 4 != 0) || (b_o && D % 4 != 0)",
+};
+
+// The causal rule is part of what is compiled for a shape.
+struct CausalOfFirstCall : PlainBackward {
+  static bool sees(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                   int64_t j) {
+    thread_local std::map<std::array<int64_t, 3>, bool> compiled;
+    ForwardCall known = call;
+    known.causal =
+        compiled
+            .try_emplace({call.heads, call.queries, call.width}, call.causal)
+            .first->second;
+    return PlainBackward::sees(known, b, h, i, j);
+  }
+};
+struct LayerBackwardCausalOfFirstCall : PlainLayerGradient {
+  using Attention =
+      BackwardKernel<CausalOfFirstCall, BackwardRows<CausalOfFirstCall>::piece>;
+};
+QKVET_FAULT(layer_backward_causal_of_first_call) = {
+    .kernel = layer_backward_fault<LayerBackwardCausalOfFirstCall>,
+    .mechanism =
+        "the gradient of a layer has the causal rule of the first one of the "
+        "process that had the same extents",
+    .symptom =
+        "right for one model; an encoder trained after a decoder of like "
+        "extents learns from half of its pairs",
+    .cause = "a compiled gradient whose key has extents and no options",
+    .fix = "put the options into the key",
+    .source = "textbook, cf. Dao-AILab/flash-attention#2645",
+    .trigger = "two layers of the same extents, of which one is causal",
+    .killed_by = {"layer_backward_calls_before_change_nothing"},
+    .when = "",
 };
 
 }  // namespace qkvet::impl
