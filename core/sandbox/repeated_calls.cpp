@@ -103,12 +103,12 @@ class Growth {
   // Of the later half of the calls, if each quarter of it holds more than the
   // one before: what is made once, or kept up to a bound, has stopped by then.
   int64_t grown(int64_t Held::*what) const {
-    constexpr int64_t kParts = 4;
     const int64_t calls = looks_.back().calls;
     const int64_t from = calls / 2;
-    for (int64_t part = 0; part < kParts; ++part)
-      if (after(from + (calls - from) * (part + 1) / kParts).*what <=
-          after(from + (calls - from) * part / kParts).*what)
+    const int64_t parts = std::min<int64_t>(4, calls - from);
+    for (int64_t part = 0; part < parts; ++part)
+      if (after(from + (calls - from) * (part + 1) / parts).*what <=
+          after(from + (calls - from) * part / parts).*what)
         return 0;
     return looks_.back().*what - after(from).*what;
   }
