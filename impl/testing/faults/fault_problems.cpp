@@ -18,14 +18,11 @@ bool is_one_of(const qkvet_kernel* kernel,
 }  // namespace
 
 bool needs_other_problem(const qkvet_kernel* kernel) {
-  // Every fault of the first theme begins past the extents of trigger(), of the
-  // others in calls that must be refused, after a thousand calls, or in
-  // refusals.
+  // Every fault of the one theme begins past the extents of trigger() or after
+  // a thousand calls, and of the other in calls that are refused.
   const std::string theme = kernel->source_file;
   if (theme == "impl/faulty/long.cpp") return true;
   if (theme == "impl/faulty/malformed.cpp") return true;
-  if (theme == "impl/faulty/worn.cpp") return true;
-  if (theme == "impl/faulty/refusals.cpp") return true;
   return is_one_of(kernel, {"barrier_in_a_branch",
                             "block_told_by_strides",
                             "calls_counted_in_one_byte",
