@@ -533,7 +533,7 @@ int64_t number_of_call(int64_t member) {
 
 // Of which nobody knows any more.
 void leak() {
-  static void* volatile last = nullptr;
+  static std::atomic<void*> last = nullptr;
   last = std::malloc(64);
 }
 
