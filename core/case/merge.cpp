@@ -73,9 +73,6 @@ std::string merge_reason(const Case& c) {
   if (c.layout == Layout::kPacked)
     return "layout=packed: a merge has no q, k and v in one block; allowed: "
            "bthd gaps apart";
-  if (c.v.kind == RecipeKind::kFile ||
-      (c.score_bias && c.score_bias->kind == RecipeKind::kFile))
-    return "a merge has no data out of a file";
   if (c.score_bias && is_of_bias_alone(c.score_bias->kind))
     return of_bias_alone(*c.score_bias);
   constrain_to_merge(nearest);
