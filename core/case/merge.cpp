@@ -75,9 +75,6 @@ std::string merge_reason(const Case& c) {
   if (c.layout == Layout::kPacked)
     return "layout=packed: a merge has no q, k and v in one block; allowed: "
            "bthd gaps apart";
-  if (c.v.kind == RecipeKind::kFile ||
-      (c.score_bias && c.score_bias->kind == RecipeKind::kFile))
-    return "a merge has no data out of a file";
   constrain_to_merge(nearest);
   if (nearest.q_dtype != c.q_dtype || nearest.o_dtype != c.o_dtype)
     return "the lse of a merge are f32, f64 where states and o are (q=f32," +

@@ -516,7 +516,7 @@ TEST(Sandbox, SlowOraclesGiveTime) {
 
 // Up to a bound: no call may take minutes.
 TEST(Sandbox, SlowKernelsHaveTheTimeOfTheirPace) {
-  const auto executor = sandbox(impatient_options());
+  const auto executor = sandbox(soon_hanging());
   const int endless = number_of(*executor, "endless");
   BadInputs inputs;
   inputs.call.expected_seconds = 0.05;

@@ -194,8 +194,6 @@ std::optional<Recording> make_recording(const NamedTensors& tensors,
   *error = parsed.error;
   if (parsed.value && parsed.value->backward)
     *error = "case: no gradients are recorded; allowed: cases without backward";
-  if (parsed.value && parsed.value->merge)
-    *error = "case: no merges are recorded; allowed: cases without merge";
   if (!error->empty()) return std::nullopt;
   Recording recording;
   recording.value = *parsed.value;

@@ -19,6 +19,7 @@ class Case:
     extents: dict = field(default_factory=dict)
     causal: str = ""  # "", "tl" or "br"
     unbatched: bool = False
+    is_merge: bool = False
     words: dict = field(default_factory=dict)  # of the tokens KEY=VALUE
     lists: dict = field(default_factory=dict)  # window, qlen, ... as numbers
 
@@ -58,6 +59,8 @@ def add_token(case, token):
         case.extents[extent[1]] = int(extent[2])
     elif token == "unbatched":
         case.unbatched = True
+    elif token == "merge":
+        case.is_merge = True
     elif key == "causal":
         case.causal = value or "br"
     elif key in ("q", "kv", "o") and value in TYPES:
@@ -91,6 +94,8 @@ def parse(text):
     for token in text.split(","):
         add_token(case, token)
     e = case.extents
+    if case.is_merge:  # attention of one query a row over scores that are given
+        e.update(Tq=1, d=1)
     e.setdefault("Hkv", e["H"])
     if case.is_layer:
         e.setdefault("d", e["D"] // e["H"])
@@ -126,6 +131,9 @@ def input_shapes(case):
     if case.is_layer:
         return layer_inputs(case)
     e = case
+    if case.is_merge:
+        return {"v": ((e.B, e.H, e.Tk, e.dv), e.kv_type),
+                "bias": ((e.B, e.H, 1, e.Tk), e.q_type)}
     wanted = {"q": ((e.B, e.H, e.Tq, e.d), e.q_type),
               "k": ((e.B, e.Hkv, e.Tk, e.d), e.kv_type),
               "v": ((e.B, e.Hkv, e.Tk, e.dv), e.kv_type)}

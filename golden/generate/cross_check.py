@@ -13,7 +13,8 @@ import sys
 
 import numpy as np
 
-from golden.generate import case_text, definition, sets, storage, story
+from golden.generate import (case_text, definition, numpy_merges, sets, storage,
+                             story)
 
 # Relative to a set's largest number: what its arithmetic can do, and some more.
 EXACT_LIMIT = 1e-11
@@ -25,6 +26,8 @@ def expected(case, inputs, dialect):
         return {"y": definition.layer(case, inputs)}
     if case.is_story:
         return story.answers(case, inputs)
+    if case.is_merge:
+        return numpy_merges.answer(case, inputs)
     return definition.attention(case, inputs, dialect)
 
 

@@ -208,6 +208,11 @@ def served():
         "cuk=0.5.5.8,page=2", "a packed member without rows or pages")
     add("packed_page_list", "f32,B1," + packed + lists,
         "packed members over pages in lists")
+    add("packed_page_chunk", "f32,B1," + packed + ",chunk=3",
+        "packed members over pages: chunks count from the first key of each")
+    add("packed_page_window_sink", "f32,B1," + packed.replace(
+        "causal=br", "causal=br,window=2.0") + ",sink=file,q=file,k=file,v=file",
+        "a window and a sink beside packed members over pages")
     narrow = ",lens=i32"
     add("lengths_int32", "f32,B2,H2,Tq3,Tk6,d4,causal=br,qlen=3.2,kvlen=6.4"
         + narrow, "lengths in int32")
@@ -254,7 +259,8 @@ def make():
     for write in (shapes, causal, windows, masks, lengths, memory, served,
                   latent):
         write()
-    from golden.generate import numpy_options, numpy_subjects
+    from golden.generate import numpy_merges, numpy_options, numpy_subjects
     numpy_options.write(NUMPY)
     numpy_subjects.write(NUMPY.generator)
+    numpy_merges.write(NUMPY.generator)
     return NUMPY.generator

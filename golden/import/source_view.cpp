@@ -26,7 +26,9 @@ bool has_output(const GoldenSet& set, TensorName tensor) {
 // The case as the source had it.
 Case seen_case(const GoldenSet& set) {
   Case value = set.value();
-  if (value.subject() == Subject::kAttention && all_in_f64(set))
+  const bool in_any_type = value.subject() == Subject::kAttention ||
+                           value.subject() == Subject::kMerge;
+  if (in_any_type && all_in_f64(set))
     value.q_dtype = value.kv_dtype = value.o_dtype = Dtype::kF64;
   return value;
 }
@@ -41,7 +43,8 @@ JudgedKernel source_kernel(const GoldenSet& set) {
     kernel.info.capabilities.options &= ~QKVET_OPTION_LSE;
   if (!has_output(set, TensorName::kWeights))
     kernel.info.capabilities.options &= ~QKVET_OPTION_WEIGHTS;
-  kernel.info.has_layer = kernel.info.has_cache = true;
+  kernel.info.has_layer = kernel.info.has_cache = kernel.info.has_merge = true;
+  kernel.info.merge_options = ~uint64_t{0};
   kernel.model = generic_precision();
   return kernel;
 }

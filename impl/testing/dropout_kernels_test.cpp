@@ -170,7 +170,7 @@ TEST(DropoutKernels, GradientsDropTheSame) {
           }
         }
       }
-      EXPECT_NEAR(of_values, of_outputs, 1e-5 * (1 + size))
+      EXPECT_NEAR(of_values, of_outputs, kRoom * (1 + size))
           << name << " " << asked.text();
       ++calls;
     }

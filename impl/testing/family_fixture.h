@@ -161,6 +161,12 @@ struct HalfCall {
 };
 
 // What Call::outputs() should be, in double.
+// How far numbers of f32 of up to 1 may be apart in these tests, which do not
+// see the bounds of reference/: 160 roundings. The largest problems have 70
+// keys of 13 channels: 13 + 2 roundings of a score, 3 of an exponential, 70 in
+// each of the two sums, and one of the quotient.
+inline constexpr double kRoom = 160 * 0x1p-24;
+
 struct Expected {
   std::vector<double> outputs;
   double largest_score = 0;

@@ -18,8 +18,6 @@ namespace {
 
 constexpr int64_t kRows = 3, kHeads = 2, kWidth = 11, kStates = 10;
 constexpr double kNone = -std::numeric_limits<double>::infinity();
-// States of f32 differ by units of 2^-24, eight numbers at a time.
-constexpr double kNear = 1e-5;
 
 // f32 with gaps of NaN between the channels, and NaN behind all.
 class Numbers {
@@ -133,7 +131,7 @@ class MergeCall {
  private:
   static bool near(double seen, double wanted) {
     if (std::isinf(wanted) || std::isinf(seen)) return seen == wanted;
-    return std::fabs(seen - wanted) <= kNear * std::fmax(1, std::fabs(wanted));
+    return std::fabs(seen - wanted) <= kRoom * std::fmax(1, std::fabs(wanted));
   }
   int64_t gap() const { return form_.has(QKVET_MERGE_ANY_STRIDES) ? 3 : 1; }
   std::vector<int64_t> shape(std::vector<int64_t> row) const {

@@ -184,7 +184,7 @@ TEST(OptionsRefused, WindowsWiderThanAnything) {
       ASSERT_EQ(OpenKernel(kernel).forward(plain.args()), QKVET_OK);
       const std::vector<float> a = call.outputs(), b = plain.outputs();
       for (size_t n = 0; n < a.size(); ++n) {
-        EXPECT_NEAR(a[n], b[n], 1e-5) << kernel->name;
+        EXPECT_NEAR(a[n], b[n], kRoom) << kernel->name;
       }
     }
   }

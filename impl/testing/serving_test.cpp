@@ -362,7 +362,7 @@ bool is_right_packed(const qkvet_kernel* kernel) {
       const std::vector<float> seen = call.outputs();
       for (size_t n = 0; n < expected.size(); ++n) {
         right &=
-            std::fabs(seen[n] - expected[n]) <= 1e-5f || seen[n] == expected[n];
+            std::fabs(seen[n] - expected[n]) <= kRoom || seen[n] == expected[n];
       }
     }
   }
@@ -381,7 +381,7 @@ bool is_right(const qkvet_kernel* kernel, const ServingCase& served) {
       << kernel->name << " " << open.reason().room;
   const std::vector<float> seen = call.outputs();
   for (size_t n = 0; n < right.size(); ++n) {
-    if (!(std::fabs(seen[n] - right[n]) <= 1e-5f)) {
+    if (!(std::fabs(seen[n] - right[n]) <= kRoom)) {
       return false;
     }
   }

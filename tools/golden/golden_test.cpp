@@ -97,6 +97,17 @@ TEST(Golden, AFaultIsWrongAndReplaysFromTheFile) {
   EXPECT_EQ(run_qkvet(again[1]).exit, 1) << again[1];
 }
 
+// A kernel that no set asks anything is not judged: each subject has sets.
+TEST(Golden, EveryKernelOfAFamilyIsAskedSomething) {
+  const Ran ran = run_qkvet("golden verify -k 'scalar/*'");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_TRUE(has(ran.out, "scalar/merge ")) << ran.out;
+  // The control: of one subject alone the others have nothing.
+  const Ran merges =
+      run_qkvet("golden verify -k 'scalar/*' --set 'numpy_merge_*'");
+  EXPECT_EQ(merges.exit, 3) << merges.out;
+}
+
 TEST(Golden, OwnSetsHoldForEveryFamily) {
   const Ran ran = run_qkvet("golden verify --junit sets.xml --json sets.jsonl");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
@@ -107,7 +118,7 @@ TEST(Golden, OwnSetsHoldForEveryFamily) {
       junit, std::regex("tests=\"[0-9]{4,}\" failures=\"0\" errors=\"0\"")));
   EXPECT_TRUE(has(junit, "classname=\"eigen/plain\" name=\"hand_"));
   std::istringstream lines(read_text(scratch() / "sets.jsonl"));
-  int passed = 0, layers = 0, stories = 0, open = 0;
+  int passed = 0, layers = 0, stories = 0, merges = 0, open = 0;
   for (std::string line; std::getline(lines, line);) {
     const auto json = nlohmann::json::parse(line);
     if (json["type"] != "set") continue;
@@ -117,10 +128,12 @@ TEST(Golden, OwnSetsHoldForEveryFamily) {
     ++passed;
     layers += has(json["case"], ",D");
     stories += has(json["case"], "story=");
+    merges += has(json["case"], ",merge");
   }
   EXPECT_GT(passed, 1000);
   EXPECT_GT(layers, 10);
   EXPECT_GT(stories, 10);
+  EXPECT_GT(merges, 10);
   EXPECT_EQ(open, 0);
 }
 

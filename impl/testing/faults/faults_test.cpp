@@ -180,7 +180,7 @@ TEST(Faults, EqualTheSkeletonOutsideOfTheirTrigger) {
       continue;
     }
     for (size_t n = 0; n < right.size(); ++n) {  // other roundings, no more
-      EXPECT_NEAR(faulty[n], right[n], 1e-5) << kernel->name;
+      EXPECT_NEAR(faulty[n], right[n], kRoom) << kernel->name;
     }
   }
 }
@@ -194,7 +194,7 @@ bool sums_to_one(const qkvet_kernel* kernel) {
   call.v.fill(1);
   outputs_of(kernel, &call);
   for (int64_t i = 0; i < call.problem.queries; ++i) {
-    if (!(std::fabs(call.o.at(0, 0, i, 0) - 1) <= 1e-5f)) {
+    if (!(std::fabs(call.o.at(0, 0, i, 0) - 1) <= kRoom)) {
       return false;
     }
   }

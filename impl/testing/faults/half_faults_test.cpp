@@ -47,12 +47,11 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 int count_errors(Storage type, const std::vector<float>& actual,
                  const std::vector<double>& expected) {
   const double u = type == Storage::kF16 ? 0x1p-11 : 0x1p-8;
-  constexpr double kSlack = 1e-5;  // of f32, on values of up to 2
   int count = 0;
   for (size_t n = 0; n < actual.size(); ++n) {
     const double error = std::fabs(actual[n] - expected[n]);
     // Half a unit in the last place is below u |o|, and at least half of it.
-    count += !(error <= u * std::fabs(expected[n]) + kSlack);
+    count += !(error <= u * std::fabs(expected[n]) + kRoom);
   }
   return count;
 }
