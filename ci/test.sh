@@ -11,7 +11,6 @@ bash ci/install_deps.sh
 bash ci/test_python.sh &
 packages=$!
 bash ci/lint.sh --quick
-wait "$packages"
 
 builds=(release)
 if [ "${QKVET_SANITIZERS:-on}" != off ]; then
@@ -22,13 +21,14 @@ if [ "${QKVET_SANITIZERS:-on}" != off ]; then
   if setarch -R true 2> /dev/null; then launcher="setarch;-R"; fi
   cmake --preset asan-ubsan -D QKVET_BUILD_TESTS=ON
   cmake --preset tsan -D QKVET_BUILD_TESTS=ON -D CMAKE_CROSSCOMPILING_EMULATOR="$launcher"
+  cmake --build --preset asan-ubsan
+  cmake --build --preset tsan
 fi
+wait "$packages"
 # Where there is nvcc, for one kind of device: ci/cuda.sh takes all.
 cmake --preset release -D QKVET_BUILD_TESTS=ON \
   -D CMAKE_CUDA_ARCHITECTURES=90a-real
-for build in "${builds[@]}"; do
-  cmake --build --preset "$build"
-done
+cmake --build --preset release
 
 # The tests of all builds, in one run that keeps every core busy to its end, also
 # while one of them waits for a kernel that hangs.

@@ -27,9 +27,10 @@ case "${1:-}" in
     ;;
 esac
 
+# Debian's packages belong to Debian's Python, which need not be the first.
 if [ ! -x "$folder/bin/pip" ]; then
   rm -rf "$folder"
-  python3 -m venv --system-site-packages "$folder"
+  /usr/bin/python3 -m venv --system-site-packages "$folder"
 fi
 python=$folder/bin/python
 # The tests are about the machine's NumPy.

@@ -94,35 +94,24 @@ endif()
 qkvet_add_test(check.simt/three_tiles COMMAND qkvet check
   --kernel simt/flash_mma --cases 500 --pin Tq=90,Tk=150,d=16,dv=16)
 qkvet_set_test(check.simt/three_tiles LABELS check COST 30)
-# All controls, whose list the build makes: qkvet_add_controls_check(<name>
-# <glob>...). Kernels that are judged together share the oracle, and cases that
-# some of them refuse; those of other calls are judged among themselves as well.
-# Those of half storage, and gradients in it, alone: among cases of f32 too few
-# would be left of theirs to say of each law how much of it is vacuous; and those
-# have more cases (CASES).
+# All controls, in groups that take about as long as one another:
+# qkvet_add_controls_check(<name> <glob>...). Each has a plan of its own.
 function(qkvet_add_controls_check name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CASES" "")
-  if(NOT arg_CASES)
-    set(arg_CASES ${QKVET_CHECK_CASES})
-  endif()
+  math(EXPR cases "${QKVET_CHECK_CASES} / 4")
   set(kernels)
-  foreach(glob ${arg_UNPARSED_ARGUMENTS})
+  foreach(glob ${ARGN})
     list(APPEND kernels --kernel controls/${glob})
   endforeach()
   qkvet_add_test(check.controls_${name} COMMAND qkvet check ${kernels}
-    --cases ${arg_CASES})
+    --cases ${cases})
   qkvet_set_test(check.controls_${name} LABELS check COST 500)
 endfunction()
 qkvet_add_controls_check(a_to_h "a*" "b[!afl]*" "c[!h]*" "[de]*" "f[!1al]*" "fl[!a]*"
   "g*" "hal[!f]*")
 qkvet_add_controls_check(half "bf16_*" "blocks*" "f16_*" "fast_*" "flash_p_*"
-  "half_*" CASES 1400)
+  "half_*")
 qkvet_add_controls_check(i_to_z "[i-pr-u]*" "value_*")
-# Its q, k and v lie in one block, its keys in groups of channels or its values in
-# the keys, which hardly a case of others has.
-qkvet_add_controls_check(one_block "q*")
-qkvet_add_controls_check(channel_groups "ch*")
-qkvet_add_controls_check(values_in_keys "values_*")
+qkvet_add_controls_check(in_one_block "ch*" "q*" "values_*")
 qkvet_add_controls_check(backward "backward_[!h]*")
 qkvet_add_controls_check(backward_half "backward_h*")
 qkvet_add_controls_check(caches "cache_*")

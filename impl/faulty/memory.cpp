@@ -317,8 +317,8 @@ QKVET_FAULT(row_padding_over_next_head) = {
     .tiled = true,
 };
 
-// The columns of a bias are taken to lie side by side.
-struct BiasColumnsSideBySide : OptionHooks {
+// A bias with one column is read as if it had one for each key.
+struct OneBiasColumnReadAsRow : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     Stored& bias = member->options.bias;
     if (bias.present() && bias.step[3] == 0 && whole.keys > 1) {
@@ -326,8 +326,8 @@ struct BiasColumnsSideBySide : OptionHooks {
     }
   }
 };
-QKVET_FAULT(bias_columns_side_by_side) = {
-    .kernel = option_fault<BiasColumnsSideBySide, QKVET_OPTION_BIAS>,
+QKVET_FAULT(one_bias_column_read_as_row) = {
+    .kernel = option_fault<OneBiasColumnReadAsRow, QKVET_OPTION_BIAS>,
     .mechanism =
         "a bias with one column for all keys is read as if it had one for each",
     .symptom =

@@ -485,7 +485,10 @@ Plan plan_calls_before(const PlannedCall& own, const Case& value,
   if (plan.calls.size() == 1)
     plan.not_applicable = "no other call of the kernel is like this one";
   else
-    plan.calls[1].new_process = begins_anew(value, kernel);
+    // Call 0 as well: what was left there is left to both, and a second run of
+    // the case would find what the first one left.
+    plan.calls[0].new_process = plan.calls[1].new_process =
+        begins_anew(value, kernel);
   return plan;
 }
 

@@ -46,13 +46,13 @@ std::vector<CallStepKind> kinds_before(const Case& value,
                                        const KernelInfo& kernel, size_t most);
 
 // Whether the first of these is the first call of a process, which is when a
-// kernel compiles. Processes cost more than calls: of half of the cases, and of
-// those that have options.
+// kernel compiles, and the call before it is that of another. Processes cost
+// more than calls: of half of the cases, and of those that have options.
 bool begins_anew(const Case& value, const KernelInfo& kernel);
 
-// The call, and then in most cases in a new process, after a call of each of a
-// few kinds: calls 0, 2, 4 and so on, which must be the same. Of a kernel that
-// is not deterministic each needs its truth.
+// The call, in most cases alone in a new process, and then, in another one,
+// after a call of each of a few kinds: calls 0, 2, 4 and so on, which must be
+// the same. Of a kernel that is not deterministic each needs its truth.
 Plan plan_calls_before(const PlannedCall& own, const Case& value,
                        const KernelInfo& kernel);
 

@@ -73,7 +73,7 @@ std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
   if (call.mistake != Mistake::kNone && call.edit == nullptr)
     text += "mistake " + std::to_string(static_cast<int>(call.mistake)) + " ";
   if (needs_finite_padding(kernel.dialect)) text += "padding ";
-  if (call.operation == Operation::kBackward) return text + given_text(kernel);
+  if (call.operation == Operation::kBackward) text += given_text(kernel) + " ";
   if (call.operation == Operation::kMerge &&
       kernel.dialect.lse_base == QKVET_LSE_BASE2)
     text += "base2 ";

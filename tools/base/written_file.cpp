@@ -41,11 +41,12 @@ int open_to_write(const std::string& path) {
               kReadable);
 }
 
-// A device or a pipe: replacing it would leave a file in its place.
+// A device, a pipe, or an open file without a name (/dev/fd/3): it is written in
+// place, because another file cannot replace it.
 bool is_stream(const std::string& path) {
-  std::error_code code;
-  const fs::file_status status = fs::status(path, code);
-  return fs::exists(status) && !fs::is_regular_file(status);
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 &&
+         (!S_ISREG(status.st_mode) || status.st_nlink == 0);
 }
 
 std::string forbidden(const std::string& path) {
