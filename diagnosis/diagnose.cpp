@@ -78,8 +78,11 @@ void look_where(const Failure& failure, const Failure& plainest,
   }
   Witness neighbours(kernel.judged, kernel.index, executor, time,
                      kMostHiddenCalls, report.parts());
-  diagnosis.hidden = hidden_among_neighbours(
+  diagnosis.hidden = diagnosis.earlier.text();
+  const std::string near = hidden_among_neighbours(
       *failure.law, failure.smallest, neighbours, diagnosis.where.is_known());
+  if (!diagnosis.hidden.empty() && !near.empty()) diagnosis.hidden += " ";
+  diagnosis.hidden += near;
   diagnosis.calls += neighbours.calls_made();
 }
 
@@ -164,10 +167,9 @@ CauseOfFailures cause_of(Diagnosis diagnosis,
 Diagnosis diagnosis_of(EarlierCalls earlier) {
   Diagnosis diagnosis;
   diagnosis.causes = {cause_in_earlier_calls(earlier)};
-  const bool is_found = earlier.part != EarlierCalls::Part::kOthers;
-  diagnosis.certainty = is_found ? Certainty::kSure : Certainty::kLikely;
+  diagnosis.certainty = Certainty::kSure;
   // Asked with what decides and without it, twice.
-  diagnosis.predicted = diagnosis.failing = is_found ? 2 : 1;
+  diagnosis.predicted = diagnosis.failing = 2;
   diagnosis.probes = diagnosis.failing + 2;
   diagnosis.earlier = std::move(earlier);
   return diagnosis;
@@ -176,8 +178,8 @@ Diagnosis diagnosis_of(EarlierCalls earlier) {
 namespace {
 
 // Takes out the failures that earlier calls decide: one cause, whatever the
-// cases are like. One that is steady only by chance is left where no earlier
-// calls are found.
+// cases are like. Where calls are found that decide one, a steady one that
+// passes in a new process is among them. Where none are found, all are left.
 class FailuresOfEarlierCalls {
  public:
   FailuresOfEarlierCalls(const KernelUnderTest& kernel, Executor& executor,
@@ -190,26 +192,35 @@ class FailuresOfEarlierCalls {
     std::vector<const Failure*> taken;
     for (const Failure* failure : failures) {
       EarlierCalls part = part_of_earlier_calls(*failure, witness_);
+      if (part.part == EarlierCalls::Part::kUnknown) {
+        if (found_.part != EarlierCalls::Part::kTheseOnes &&
+            searches_ < kMostSearches)
+          look_for_them(*failure, part);
+        if (!part.decide()) pass_alone_.push_back(failure);
+      }
       if (!part.decide()) continue;
-      // Those that are found once have the others among them.
-      if (part.part == EarlierCalls::Part::kOthers &&
-          found_.part != EarlierCalls::Part::kTheseOnes &&
-          searches_ < kMostSearches)
-        look_for_them(*failure, part);
-      const bool is_steady = failure->repeats_failed == failure->repeats;
-      if (!is_steady && part.part == EarlierCalls::Part::kOthers) continue;
       if (best_ == nullptr || part.part > found_.part) {
         best_ = failure;
         found_ = std::move(part);
       }
       taken.push_back(failure);
     }
+    if (best_ != nullptr)
+      std::copy_if(pass_alone_.begin(), pass_alone_.end(),
+                   std::back_inserter(taken), [](const Failure* one) {
+                     return one->repeats_failed == one->repeats;
+                   });
     std::erase_if(failures, [&taken](const Failure* one) {
       return std::find(taken.begin(), taken.end(), one) != taken.end();
     });
     return taken;
   }
   const Failure* best() const { return best_; }
+  // Whether it passes in a new process, and no calls were found that decide.
+  bool passes_alone(const Failure& failure) const {
+    return std::find(pass_alone_.begin(), pass_alone_.end(), &failure) !=
+           pass_alone_.end();
+  }
   const EarlierCalls& found() const { return found_; }
 
  private:
@@ -225,6 +236,7 @@ class FailuresOfEarlierCalls {
   Witness witness_;
   const Failure* best_ = nullptr;
   EarlierCalls found_;
+  std::vector<const Failure*> pass_alone_;
   int searches_ = 0;
 };
 
@@ -264,10 +276,9 @@ void join_alike(std::vector<CauseOfFailures>& causes) {
 // are none. A known fault that keeps something is the cause, and of others that
 // it predicts as well.
 std::optional<CauseOfFailures> cause_of_earlier_calls(
-    const KernelUnderTest& kernel, Executor& executor,
-    const Catalogue& catalogue, TimeUse& time,
+    FailuresOfEarlierCalls& earlier, const KernelUnderTest& kernel,
+    Executor& executor, const Catalogue& catalogue, TimeUse& time,
     std::vector<const Failure*>& left) {
-  FailuresOfEarlierCalls earlier(kernel, executor, time);
   std::vector<const Failure*> taken = earlier.take_from(left);
   if (taken.empty()) return std::nullopt;
   Inquiry inquiry(*earlier.best(), kernel, executor, catalogue, time);
@@ -297,10 +308,11 @@ std::vector<CauseOfFailures> diagnose_all(
     const Answered* answered) {
   std::vector<CauseOfFailures> causes;
   std::vector<const Failure*> left = failures, unknown;
+  FailuresOfEarlierCalls earlier(kernel, executor, time);
   if (answered == nullptr)
-    if (auto earlier =
-            cause_of_earlier_calls(kernel, executor, catalogue, time, left))
-      causes.push_back(std::move(*earlier));
+    if (auto cause = cause_of_earlier_calls(earlier, kernel, executor,
+                                            catalogue, time, left))
+      causes.push_back(std::move(*cause));
   std::map<const Failure*, Diagnosis> open;  // of those that are unknown
   for (int n = 0; n < kMostInquiries && !left.empty(); ++n) {
     const Failure* const failure = left.front();
@@ -323,10 +335,13 @@ std::vector<CauseOfFailures> diagnose_all(
   }
   unknown.insert(unknown.end(), left.begin(), left.end());
   if (!unknown.empty()) causes.push_back(cause_of(open[unknown[0]], unknown));
-  for (CauseOfFailures& cause : causes)
-    if (!cause.diagnosis.earlier.decide())
-      look_where(*cause.best, plainest_of(cause), kernel, executor, time,
-                 answered, cause.diagnosis);
+  for (CauseOfFailures& cause : causes) {
+    if (cause.diagnosis.earlier.decide()) continue;
+    if (earlier.passes_alone(*cause.best))
+      cause.diagnosis.earlier.part = EarlierCalls::Part::kUnknown;
+    look_where(*cause.best, plainest_of(cause), kernel, executor, time,
+               answered, cause.diagnosis);
+  }
   join_alike(causes);
   return causes;
 }

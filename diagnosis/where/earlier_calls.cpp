@@ -13,8 +13,9 @@ constexpr uint64_t kSeedOfEarlier = 0x4541;  // any: every search asks the same
 constexpr int kPlannedBefore = 96, kPlannedAtOnce = 4;
 // A list of calls that nobody reads says nothing.
 constexpr size_t kMostBefore = 3;
-// Laws of more calls are sequences themselves.
-constexpr size_t kMostCallsAlone = 16;
+// Laws of more calls are sequences themselves. Of those that begin in a new
+// process each call is a part of one.
+constexpr size_t kMostCallsAlone = 16, kMostCallsOfSequence = 64;
 constexpr int64_t kValuesBefore[] = {1, 2, 3, 4, 5, 8, 16, 17, 33, 65, 300};
 
 // One call's answer is a matter of that call: not so in a story, where the
@@ -32,14 +33,16 @@ bool are_single(const std::vector<KernelCall>& calls) {
 }
 
 // Whether the law holds; nothing where it cannot be asked. All calls lie in one
-// place, so that addresses decide nothing.
+// place, so that addresses decide nothing. A law that begins in a new process
+// says itself where its calls lie.
 std::optional<bool> passes(const Failure& failure, bool each_alone,
                            Witness& witness) {
   auto evidence = witness.prepare(*failure.law, failure.smallest);
   if (evidence == nullptr || !are_single(evidence->calls)) return std::nullopt;
+  const bool begins_anew = evidence->calls.front().new_process;
   evidence->calls.front().new_process = true;
   for (KernelCall& call : evidence->calls) {
-    call.same_place = true;
+    call.same_place |= !begins_anew;
     call.new_process |= each_alone;
   }
   evidence = witness.ask(std::move(evidence));
@@ -51,6 +54,18 @@ std::optional<bool> passes(const Failure& failure, bool each_alone,
 bool passes_twice(const Failure& failure, bool each_alone, Witness& witness) {
   return passes(failure, each_alone, witness).value_or(false) &&
          passes(failure, each_alone, witness).value_or(false);
+}
+
+bool fails_twice(const Failure& failure, Witness& witness) {
+  return !passes(failure, /*each_alone=*/false, witness).value_or(true) &&
+         !passes(failure, /*each_alone=*/false, witness).value_or(true);
+}
+
+bool case_fails_after(const std::vector<Case>& before, const Failure& failure,
+                      Witness& witness) {
+  const auto evidence =
+      witness.ask_after(before, *failure.law, failure.smallest);
+  return evidence != nullptr && evidence->failed();
 }
 
 class EarlierSearch {
@@ -67,23 +82,16 @@ class EarlierSearch {
       if (witness_.is_too_slow()) break;
       if (group.empty() || !fails_after(group)) continue;
       std::vector<Case> fewest = with_fewest(group);
-      if (fewest.size() <= kMostBefore && is_confirmed(fewest)) return fewest;
+      if (fewest.size() <= kMostBefore &&
+          calls_decide(fewest, failure_, witness_))
+        return fewest;
     }
     return {};
   }
 
  private:
   bool fails_after(const std::vector<Case>& before) {
-    const auto evidence =
-        witness_.ask_after(before, *failure_.law, failure_.smallest);
-    return evidence != nullptr && evidence->failed();
-  }
-
-  bool is_confirmed(const std::vector<Case>& before) {
-    return passes_twice(failure_, /*each_alone=*/false, witness_) &&
-           fails_after(before) &&
-           passes_twice(failure_, /*each_alone=*/false, witness_) &&
-           fails_after(before);
+    return case_fails_after(before, failure_, witness_);
   }
 
   // One of them, or what is left where none of the rest can be spared.
@@ -176,12 +184,12 @@ std::string EarlierCalls::text() const {
   switch (part) {
     case Part::kNone:
       break;
+    case Part::kUnknown:
+      return "The case alone passes, in a new process, twice; no earlier call "
+             "was found after which it fails there.";
     case Part::kOfLaw:
       return "An earlier call decides: the law holds where each of its calls "
              "has a process of its own.";
-    case Part::kOthers:
-      return "Earlier calls decide: the case passes in a new process, and "
-             "fails in one that has made other calls.";
     case Part::kTheseOnes:
       return "An earlier call decides: the case passes in a new process, and "
              "fails there after " +
@@ -200,18 +208,31 @@ EarlierCalls part_of_earlier_calls(const Failure& failure, Witness& witness) {
   const size_t calls = evidence->calls.size();
   const bool is_steady = failure.repeats_failed == failure.repeats;
   // A law that begins anew is about what its calls leave.
-  if (evidence->calls.front().new_process)
-    return {is_steady ? Part::kOfLaw : Part::kNone, {}};
-  const auto alone = passes(failure, /*each_alone=*/false, witness);
-  if (!alone) return {};
-  if (*alone)
-    return {passes(failure, /*each_alone=*/false, witness).value_or(false)
-                ? Part::kOthers
-                : Part::kNone,
-            {}};
-  const bool is_of_law = calls > 1 && calls <= kMostCallsAlone && is_steady &&
-                         passes_twice(failure, /*each_alone=*/true, witness);
+  const bool begins_anew = evidence->calls.front().new_process;
+  if (!begins_anew) {
+    const auto alone = passes(failure, /*each_alone=*/false, witness);
+    if (!alone) return {};
+    if (*alone)
+      return {passes(failure, /*each_alone=*/false, witness).value_or(false)
+                  ? Part::kUnknown
+                  : Part::kNone,
+              {}};
+  }
+  const bool is_of_law =
+      is_steady && calls > 1 &&
+      calls <= (begins_anew ? kMostCallsOfSequence : kMostCallsAlone) &&
+      passes_twice(failure, /*each_alone=*/true, witness) &&
+      fails_twice(failure, witness);
   return {is_of_law ? Part::kOfLaw : Part::kNone, {}};
+}
+
+bool calls_decide(const std::vector<Case>& before, const Failure& failure,
+                  Witness& witness) {
+  for (int n = 0; n < 2; ++n)
+    if (!passes_twice(failure, /*each_alone=*/false, witness) ||
+        !case_fails_after(before, failure, witness))
+      return false;
+  return true;
 }
 
 std::vector<Case> find_earlier_calls(const Failure& failure,

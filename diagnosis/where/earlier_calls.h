@@ -19,20 +19,28 @@ inline constexpr int kMostEarlierCalls = 4000;
 struct EarlierCalls {
   enum class Part : uint8_t {
     kNone,      // the case fails by itself, or it is not known
-    kOthers,    // the case passes in a new process
+    kUnknown,   // the case passes in a new process: after what it fails is open
     kOfLaw,     // a later call of the law fails for an earlier one
     kTheseOnes  // the case passes in a new process, and fails there after these
   };
   Part part = Part::kNone;
   std::vector<Case> before;
 
-  bool decide() const { return part != Part::kNone; }
-  // "An earlier call decides: ..."
+  // Said only of calls that were made: twice with what decides, and without.
+  bool decide() const {
+    return part == Part::kOfLaw || part == Part::kTheseOnes;
+  }
+  // "An earlier call decides: ...", or that none was found that does.
   std::string text() const;
 };
 
 // As far as the calls of the failure itself tell: without `before`.
 EarlierCalls part_of_earlier_calls(const Failure& failure, Witness& witness);
+
+// Whether the case fails after these calls and passes without them, each twice
+// and in a new process.
+bool calls_decide(const std::vector<Case>& before, const Failure& failure,
+                  Witness& witness);
 
 // Looks for calls after which a case fails that passes in a new process.
 std::vector<Case> find_earlier_calls(const Failure& failure,

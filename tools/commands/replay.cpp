@@ -142,13 +142,11 @@ Diagnoses causes_of(const KernelResult& kernel, const Catalogue* catalogue,
   const KernelUnderTest& judged = kernel.kernel;
   const Opened opened = open(judged.library);
   if (opened.executor == nullptr) return causes;
-  using Part = EarlierCalls::Part;
   Witness witness(judged.judged, judged.index, *opened.executor, time,
                   kMostEarlierCalls);
-  if (!after.empty() &&
-      part_of_earlier_calls(failure, witness).part == Part::kOthers)
+  if (!after.empty() && calls_decide(after, failure, witness))
     causes.kernels.emplace_back().push_back(
-        {diagnosis_of({Part::kTheseOnes, after}), &failure, {}});
+        {diagnosis_of({EarlierCalls::Part::kTheseOnes, after}), &failure, {}});
   else
     causes.kernels.push_back(
         diagnose_all({&failure}, judged, *opened.executor, *catalogue, time));
