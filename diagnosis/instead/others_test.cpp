@@ -83,8 +83,10 @@ INSTANTIATE_TEST_SUITE_P(
               "0.69315: "},
         Known{"merge_ragged_leaves_last", "merge_agrees_with_oracle",
               Stage::kUnknown, "no single description fits o and lse: "},
+        // The first failing case has scores of -100, whose exponentials have a
+        // few bits left: o is no NaN there.
         Known{"merge_no_maximum", "merge_agrees_with_oracle",
-              Stage::kMergeMaximum, "o is NaN: "}));
+              Stage::kMergeMaximum, "no single description fits o: "}));
 
 // A kernel whose softcap stays for calls that have none: the case is right
 // alone. One that is wrong by itself is not said to be.

@@ -112,6 +112,26 @@ TEST(EarlierCalls, OneMayBeACallOfTheLawItself) {
   expect_no_word_of_the_case(found.causes[0].diagnosis);
 }
 
+// What fails by a chance that no call decides: it passes alone, and no more
+// than that is said.
+TEST(EarlierCalls, WhereNoneIsFoundNoneIsSaidToDecide) {
+  const Found found = found_of(
+      [] {
+        return [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          if (!call.new_process && !call.same_place) spoil(out);
+        };
+      },
+      {find_law("agrees_with_oracle")});
+  ASSERT_EQ(found.causes.size(), 1u);
+  const Diagnosis& diagnosis = found.causes[0].diagnosis;
+  EXPECT_FALSE(diagnosis.earlier.decide());
+  EXPECT_TRUE(diagnosis.earlier.before.empty());
+  EXPECT_EQ(diagnosis.name(), "unknown");
+  EXPECT_EQ(
+      diagnosis.hidden.rfind("The case alone passes, in a new process", 0), 0u)
+      << diagnosis.hidden;
+}
+
 TEST(EarlierCalls, WhatFailsByItselfIsLeftAlone) {
   const auto always = [] {
     return [](const KernelCall& call, OracleOutput& out, CallOutcome&) {

@@ -49,6 +49,21 @@ JudgedKernel source_kernel(const GoldenSet& set) {
   return kernel;
 }
 
+// That of merges asks for a second call, with other data: a source has the
+// first one.
+const Law& agreement_of_source(Subject subject) {
+  static const Law first_merge = [] {
+    Law law = agreement_about(Subject::kMerge);
+    law.plan = [](const Case& value, const KernelInfo& kernel) {
+      Plan plan = agreement_about(Subject::kMerge).plan(value, kernel);
+      plan.calls.resize(1);
+      return plan;
+    };
+    return law;
+  }();
+  return subject == Subject::kMerge ? first_merge : agreement_about(subject);
+}
+
 }  // namespace
 
 size_t call_of(const OutputName& name) {
@@ -58,7 +73,7 @@ size_t call_of(const OutputName& name) {
 SourceView::SourceView(const GoldenSet& set, TimeUse& time)
     : value_(seen_case(set)),
       kernel_(source_kernel(set)),
-      work_(agreement_about(value_.subject()), value_, /*with_twin=*/true,
+      work_(agreement_of_source(value_.subject()), value_, /*with_twin=*/true,
             time) {
   if (value_.o_dtype != set.value().o_dtype) {
     Inputs inputs = make_inputs(set.value());

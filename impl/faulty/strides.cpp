@@ -311,7 +311,7 @@ QKVET_FAULT(strides_kept_while_extents_match) = {
     .source = "flashinfer-ai/flashinfer#4146",
     .trigger = "two calls of the same extents in different layouts",
     .killed_by = {"layout_changes_nothing"},
-    .when = "",
+    .when = "B > 1 || Hkv > 1 || Tk > 1 || d > 1",
 };
 
 // Vector loads of K, where Q alone was found to be aligned.

@@ -89,10 +89,12 @@ QKVET_FAULT(row_number_taken_for_check) = {
     .cause = "a bounds check that has lost its comparison",
     .fix = "compare the number of the row with that of rows",
     .source = "ggml-org/llama.cpp#7904",
-    .trigger = "three rows, of which the first sees two keys",
+    .trigger =
+        "three rows, of which the first sees two keys, or one key where lse is "
+        "asked for",
     .killed_by = {"scale_is_one_over_sqrt_d", "query_heads_read_their_kv_head",
                   "agrees_with_oracle"},
-    .when = "Tq > 2 && Tk > 1",
+    .when = "Tq > 2 && (Tk > 1 || (lse && Tk > 0))",
     .tiled = true,
 };
 

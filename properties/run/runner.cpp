@@ -702,7 +702,8 @@ int64_t Runner::find_lacking(size_t declaration, int64_t share) {
 bool Runner::never_fitted(size_t kernel, size_t law) {
   const size_t cell = cell_index(kernel, law);
   const Tally& tally = total_[cell];
-  if (tally.checked > 0 || !is_undeclared_text(tally.unsupported_for.text))
+  if (tally.checked > 0 || tally.refused > 0 ||
+      !is_undeclared_text(tally.unsupported_for.text))
     return false;
   std::optional<bool>& known = never_fitted_[cell];
   if (!known)

@@ -115,7 +115,11 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """conforms, failed, nothing checked or died"""
+        """conforms, failed, incomplete (some laws passed, others are open),
+        nothing checked or died"""
+        if self.exit_code == 3 and any(one.verdict == "passed"
+                                       for one in self.results):
+            return "incomplete"
         return VERDICTS[self.exit_code]
 
     @property

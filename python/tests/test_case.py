@@ -28,7 +28,9 @@ def test_inputs_are_those_that_a_kernel_gets():
     text = "f32,B2,H3,Tq5,Tk7,d4,seed=9"
     assert qkvet.replay(text, keeps, law="agrees_with_oracle").ok
     inputs = case.parse(text).inputs
-    for given, name in zip(seen[0], "qkv"):
+    # Other calls measure the pace of the kernel.
+    of_case = next(one for one in seen if one[0].shape == inputs["q"].shape)
+    for given, name in zip(of_case, "qkv"):
         np.testing.assert_array_equal(given, inputs[name])
 
 

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+import qkvet
+
 HANGS = '''
 import qkvet
 
@@ -40,7 +42,9 @@ def running(folder):
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_goes_on(tmp_path, how):
     (tmp_path / "hangs.py").write_text(HANGS.replace("{more}", ""))
+    package = pathlib.Path(qkvet.__file__).parents[1]
     with subprocess.Popen([sys.executable, "hangs.py"], cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": str(package)},
                           stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as process:
         end = time.monotonic() + 60

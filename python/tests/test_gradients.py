@@ -12,7 +12,7 @@ LAYER = "layer_backward_agrees_with_oracle"
 
 
 def test_gradients_by_hand_conform():
-    report = qkvet.check(gradients.attention, cases=250)
+    report = qkvet.check(gradients.attention, cases=500)
     assert report.ok, report.text
     assert report.law(BACKWARD).verdict == "passed"
 
@@ -25,7 +25,7 @@ def test_a_gradient_of_the_bias_with_the_wrong_sign_is_found():
 
 
 def test_gradients_of_sinks_conform():
-    report = qkvet.check(gradients.with_sink, cases=250)
+    report = qkvet.check(gradients.with_sink, cases=500)
     assert report.ok, report.text
     assert report.law(BACKWARD).verdict == "passed"
 

@@ -75,12 +75,13 @@ def test_the_latent_cache_is_given_as_it_lies():
             (signatures.flash_mla_with_kvcache, adapters.flash_mla_decode, {}),
             (signatures.flash_mla_with_kvcache, adapters.flash_mla_decode,
              {"options": LISTED})):
-        # Sparse calls are refused without lists, which the second law has.
-        report = qkvet.check(function, adapter=adapter, pin="H=2,Hkv=1",
-                             laws=["agrees_with_oracle",
-                                   "listed_order_changes_nothing"],
+        laws = ["agrees_with_oracle", "listed_order_changes_nothing"]
+        report = qkvet.check(function, adapter=adapter, pin="H=2,Hkv=1", laws=laws,
                              **{**MLA, **more})
-        assert report.ok, report.text
+        # Sparse calls are refused without lists, which no declaration can say.
+        sparse = function is signatures.flash_mla_sparse_fwd
+        assert report.verdict == ("incomplete" if sparse else "conforms"), report.text
+        assert {report.law(law).verdict for law in laws} == {"passed"}, report.text
         assert report.checked > 20, report.text
 
 

@@ -111,7 +111,7 @@ TEST(Trace, WrongUse) {
       {"trace --tokens 1,64", "64 is no token, --vocab has 0 .. 63"},
       {"trace --tokens 1,-1", "-1 is no token"},
       {"trace --tokens 1,,2", "token ids with commas"},
-      {"trace --tokens ''", "token ids with commas"},
+      {"trace --tokens ''", "--tokens: an empty value"},
       {"trace --tokens 1,2 --tokens 3", "the sequences before have 2"},
       {"trace --tokens 1,2 --batch 2", "--batch 2"},
       {"trace --heads 0", "--heads 0: allowed 1 .. 1024"},

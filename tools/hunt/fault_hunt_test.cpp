@@ -37,7 +37,7 @@ TEST(FaultConditions, AllCanBeReadAndNearlyAllSaySomething) {
              law == "merge_of_empty_states_is_empty" ||
              law.find("long_use") != std::string::npos ||
              law.find("refusals_depend_on_form") != std::string::npos ||
-             law == "calls_before_change_nothing" ||
+             law.find("calls_before_change_nothing") != std::string::npos ||
              law == "rows_left_out_of_a_merge_stay";
     });
     always += parsed.value->is_always() && !of_the_law;
@@ -50,16 +50,17 @@ TEST(FaultConditions, AllCanBeReadAndNearlyAllSaySomething) {
   // One in twenty.
   EXPECT_LT(20 * always, static_cast<int64_t>(faults.kernels.size()));
   // One key, one query, one head, no option: nearly every fault needs more.
-  EXPECT_EQ(shown_by_least,
-            (std::set<std::string>{
-                "faulty/tail_tile_unmasked", "faulty/part_of_old_scratch",
-                "faulty/shared_projection", "faulty/keys_aligned_as_queries",
-                "faulty/flushed_before_merge", "faulty/shared_tile_read_early",
-                "faulty/threads_leave_before_loading",
-                "faulty/scratch_tail_of_larger_call",
-                "faulty/backward_last_keys_missing",
-                "faulty/backward_lse_exponentiated_alone",
-                "faulty/backward_writes_whole_lanes"}));
+  EXPECT_EQ(
+      shown_by_least,
+      (std::set<std::string>{
+          "faulty/tail_tile_unmasked", "faulty/part_of_old_scratch",
+          "faulty/shared_projection", "faulty/keys_aligned_as_queries",
+          "faulty/flushed_before_merge", "faulty/shared_tile_read_early",
+          "faulty/threads_leave_before_loading",
+          "faulty/scratch_tail_of_larger_call",
+          "faulty/backward_last_keys_missing", "faulty/backward_leaks_memory",
+          "faulty/backward_lse_exponentiated_alone",
+          "faulty/backward_writes_whole_lanes"}));
 }
 
 const Law& law(const char* id) { return *find_law(id); }

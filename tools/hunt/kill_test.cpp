@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <stdexcept>
 
 #include "core/base/at_night.h"
 #include "properties/cases/generate.h"
@@ -327,8 +328,11 @@ class Kill : public testing::TestWithParam<std::string> {
   }
 
   Executor* executor() {
-    if (executor_ == nullptr)
-      executor_ = executor_factory(faults(), false)(kernel().library).executor;
+    if (executor_ == nullptr) {
+      Opened opened = executor_factory(faults(), false)(kernel().library);
+      if (opened.executor == nullptr) throw std::runtime_error(opened.error);
+      executor_ = std::move(opened.executor);
+    }
     return executor_.get();
   }
 

@@ -68,7 +68,8 @@ Plans plans_with_all() {
   for (const char* words :
        {"--options all --cases 700", "--options all --cases 300 --dtype bf16",
         "--options all --cases 200 --dtype f32/f16/bf16",
-        "--options all --cases 200 --dtype f64 --law '*agree*'"}) {
+        "--options all --cases 200 --dtype f64 --law '*agree*'",
+        "--options all --cases 400 --law 'backward_agrees*'"}) {
     const fs::path plan = emitted("page", std::string(words) + " --force");
     const std::string table = read_text(plan / "calls.tsv");
     plans.columns = split(table.substr(0, table.find('\n')), "\t");

@@ -66,6 +66,8 @@ bool needs_other_problem(const qkvet_kernel* kernel) {
                             "scratch_shared_by_calls",
                             "scratch_tail_of_larger_call",
                             "shared_tile_overwritten_early",
+                            "strides_kept_while_extents_match",
+                            "strides_of_first_call",
                             "tail_channels_lost",
                             "tail_row_not_written",
                             "threads_drop_last_keys",
@@ -136,6 +138,15 @@ Problem harmless(const std::string& name) {
              name == "faulty/weights_in_fp8_sum_is_not" ||
              name == "faulty/accumulator_not_rescaled") {
     p.keys = 1;
+    p.causal = QKVET_CAUSAL_NONE;
+  } else if (name == "faulty/softmax_over_queries") {
+    p.queries = p.keys = 1;
+  } else if (name == "faulty/half_of_each_step_seen") {
+    p.keys = 4;
+    p.causal = QKVET_CAUSAL_NONE;
+  } else if (name == "faulty/row_number_taken_for_check" ||
+             name == "faulty/output_quarters_exchanged") {
+    p.queries = 2;
     p.causal = QKVET_CAUSAL_NONE;
   } else if (name == "faulty/key_counted_twice") {
     p.keys = 2;

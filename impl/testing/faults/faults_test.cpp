@@ -228,11 +228,13 @@ bool future_changes_nothing(const qkvet_kernel* kernel) {
 }
 
 // Two keys whose raw scores differ by 1: the ratio of their weights is
-// exp(scale), with the scale left to the kernel and with one given.
+// exp(scale), with the scale left to the kernel and with one given. Row 0 of
+// three is looked at: a fault takes it for none where it is one of many.
 bool scale_is_right(const qkvet_kernel* kernel) {
   for (const bool given : {false, true}) {
     Problem p = trigger();
-    p.queries = p.keys = 2;
+    p.queries = 3;
+    p.keys = 2;
     p.causal = QKVET_CAUSAL_NONE;
     p.scale_given = given;
     p.scale = 0.5f;
