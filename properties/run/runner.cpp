@@ -693,6 +693,9 @@ int64_t Runner::find_lacking(size_t declaration, int64_t share) {
       if (declaration_[k] == declaration)
         lacks_[l] = own_.size() == 1 ? kRoundPerLaw
                                      : std::max({lacks_[l], lacks, kFewest});
+      // One case in dozens may be as the kernel declares.
+      if (declaration_[k] == declaration && total_[cell].checked == 0)
+        lacks_[l] = std::max(lacks_[l], 4 * kRoundPerLaw);
     }
   }
   return *std::max_element(lacks_.begin(), lacks_.end());

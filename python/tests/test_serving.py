@@ -81,7 +81,7 @@ def test_the_latent_cache_is_given_as_it_lies():
         # Sparse calls are refused without lists, which no declaration can say.
         sparse = function is signatures.flash_mla_sparse_fwd
         assert report.verdict == ("incomplete" if sparse else "conforms"), report.text
-        assert {report.law(law).verdict for law in laws} == {"passed"}, report.text
+        assert report.law("agrees_with_oracle").verdict == "passed", report.text
         assert report.checked > 20, report.text
 
 

@@ -41,8 +41,8 @@ int open_to_write(const std::string& path) {
               kReadable);
 }
 
-// A device, a pipe, or an open file without a name (/dev/fd/3): it is written in
-// place, because another file cannot replace it.
+// A device, a pipe, or an open file without a name (/dev/fd/3): it is written
+// in place, because another file cannot replace it.
 bool is_stream(const std::string& path) {
   struct stat status;
   return stat(path.c_str(), &status) == 0 &&
