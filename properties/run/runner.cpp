@@ -175,6 +175,13 @@ class Runner : public SubjectRun {
     return kernel * options_.laws.size() + law;
   }
   const OwnPlan& own(size_t kernel) const { return own_[declaration_[kernel]]; }
+  // Whether each law gets its number of cases in place of those that a kernel
+  // refuses. A shard does not know what the others were refused; a budget, and
+  // a run that ends with its first failure, have no number.
+  bool replaces_refused() const {
+    return !options_.planned && !options_.budget && !options_.fail_fast &&
+           options_.shards == 1;
+  }
   bool asks(size_t kernel, size_t law) const {
     return own(kernel).needs[law].empty();
   }
@@ -585,7 +592,7 @@ RunResult Runner::result() {
     KernelResult kernel{kernels_[k], {}};
     for (size_t l = 0; l < options_.laws.size(); ++l) {
       const size_t i = cell_index(k, l);
-      if (asks(k, l) && !options_.planned)
+      if (asks(k, l) && replaces_refused())
         total_[i].planned += planned_for(*options_.laws[l]);
       kernel.cells.push_back(
           cell_of(total_[i], std::move(failures_[i]),
@@ -646,11 +653,8 @@ RunResult Runner::result() {
   return result;
 }
 
-// A shard does not know what the others were refused.
 void Runner::replace_refused() {
-  if (options_.planned || options_.budget || options_.fail_fast ||
-      options_.shards > 1)
-    return;
+  if (!replaces_refused()) return;
   // What a poorer kernel is given, a richer one takes as well.
   std::vector<size_t> order(own_.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -705,7 +709,7 @@ int64_t Runner::find_lacking(size_t declaration, int64_t share) {
 bool Runner::never_fitted(size_t kernel, size_t law) {
   const size_t cell = cell_index(kernel, law);
   const Tally& tally = total_[cell];
-  if (tally.checked > 0 || tally.refused > 0 ||
+  if (!replaces_refused() || tally.checked > 0 || tally.refused > 0 ||
       !is_undeclared_text(tally.unsupported_for.text))
     return false;
   std::optional<bool>& known = never_fitted_[cell];
