@@ -395,7 +395,7 @@ def main(argv):
         results = {name: results[name] for name in entries() if name in results}
         for name, row in results.items():
             row.pop("stale", None)
-            if "groups" in row and row["declaration"] != digest(name):
+            if "groups" in row and row.get("declaration", digest(name)) != digest(name):
                 row["stale"] = True
         libraries_page.write_json(path, results)
         libraries_page.write_pages(words.results, results, all_findings())

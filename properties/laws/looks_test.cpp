@@ -118,6 +118,29 @@ TEST(Looks, OverflowIsTheMaximum) {
             std::string::npos);
 }
 
+// What an earlier call left makes the contiguous one wrong, too.
+TEST(Looks, AStrideIsAssumedWhereContiguousTensorsComeOutRight) {
+  for (const bool is_contiguous_wrong : {true, false}) {
+    int call = 0;
+    EXPECT_EQ(
+        looks_of("layout_changes_nothing", "f32,B1,H2,Tq2,Tk2,d2,layout=bthd",
+                 [&](const KernelCall&, OracleOutput& out, CallOutcome&) {
+                   if ((call++ % 2 == 1) != is_contiguous_wrong) return;
+                   for (double& o : out.o) o += 1;
+                 }),
+        is_contiguous_wrong ? "" : "a stride is assumed and not read");
+  }
+}
+
+// Rows with keys are right, and one without has seen a key.
+TEST(Looks, ARowWithoutAKeyIsNoCountOfKeys) {
+  EXPECT_EQ(looks_of("every_pair_is_seen_as_asked",
+                     "f32,B1,H2,Tq1,Tk1,d1,mask=emptyrow.bqk,q=zero,k=zero,"
+                     "v=count",
+                     {}, [](KernelCall&, Problem& p) { p.mask = nullptr; }),
+            "");
+}
+
 constexpr const char* kOnce = "every_key_counts_once";
 constexpr const char* kOnceCase =
     "f32,B1,H1,Tq2,Tk5,d4,mask=but1,q=zero,k=zero,v=count";

@@ -132,7 +132,8 @@ void add_judgement(Tally& tally, int64_t number, const Case& value,
   }
   if (judgement.verdict == Verdict::kUnsupported) {
     ++tally.unsupported;
-    tally.refused += judgement.by_kernel;
+    // Added cases are asked beside the number, also those that were refused.
+    tally.refused += judgement.by_kernel && !added;
     if (judgement.by_kernel) keep_lower(tally.refused_case, {number, value});
     keep_first(tally.refusal, {judgement.reason, number});
     keep_telling(tally.unsupported_for, {judgement.reason, number});

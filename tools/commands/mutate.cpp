@@ -37,8 +37,6 @@ std::string mutate_misuse(const MutateOptions& options) {
     return "--emit writes one mutant: --only says which";
   if (!options.only.empty() && (!options.out.empty() || options.sample > 0))
     return "--only is about one mutant: no --out and no --sample beside it";
-  if (!options.emit.empty() && options.emit == options.selection.sources[0])
-    return "--emit " + options.emit + ": is the source itself";
   return "";
 }
 

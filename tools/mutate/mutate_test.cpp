@@ -250,7 +250,7 @@ TEST(Mutate, BadWordsAreOneLine) {
       {"mutate mine.cpp --only 1:1:x", "--only 1:1:x: mine.cpp has no such"},
       {"mutate mine.cpp --emit a.cpp", "--only says which"},
       {"mutate mine.cpp --only 18:9:negate --emit mine.cpp",
-       "is the source itself"},
+       "mine.cpp: is read by this command, which would replace it"},
       {"mutate mine.cpp --only 18:9:negate --out a", "no --out"},
       {"mutate mine.cpp --sample 0", "--sample"},
       {"mutate mine.cpp --budget x", "--budget"},
