@@ -261,7 +261,7 @@ TEST(KnownRun, ABadFileIsWrongUseBeforeAnythingRuns) {
   std::filesystem::remove(scratch() / "known.txt");
   expect_wrong_use(run_qkvet(kCheck), "known.txt: cannot be read");
   std::filesystem::create_directories(scratch() / "known.txt");
-  expect_wrong_use(run_qkvet(kCheck), "known.txt: cannot be read");
+  expect_wrong_use(run_qkvet(kCheck), "known.txt: is a directory");
   std::filesystem::remove(scratch() / "known.txt");
 }
 
