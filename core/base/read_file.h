@@ -12,7 +12,7 @@
 
 namespace qkvet {
 
-// Of texts: declarations, lists, sources, records.
+// The limit for texts: declarations, lists, sources, records.
 inline constexpr uint64_t kMostTextBytes = uint64_t{256} << 20;
 // Of tensors.
 inline constexpr uint64_t kMostDataBytes = uint64_t{4} << 30;

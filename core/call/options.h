@@ -75,7 +75,7 @@ enum class Layout : uint8_t {
   kPacked,  // the strides of one [B,T,H + 2 Hkv,d]; o as in kBthd
   kGaps,    // unused elements behind every row, head and member
   kApart,   // unused elements between the channels; else as in kBhtd
-  kFar,     // as in kBhtd, but the last member begins behind 2^32 elements
+  kFar,     // as in kBhtd, but the last member begins after 2^32 elements
   kTurned   // contiguous [B,H,d,T], seen as [B,H,T,d]
 };
 inline constexpr int kLayoutCount = 7;

@@ -26,7 +26,7 @@ std::string parse_precision(const std::string& name, std::string_view text,
                             qkvet_precision& precision);
 // The lines that read back as the same; "" where nothing is declared.
 std::string dialect_text(const qkvet_dialect& dialect);
-// What they say, field by field.
+// Their values, field by field.
 struct DeclaredWord {
   const char* field;     // "empty_row"
   const char* word;      // "zero"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases at which a kernel that works in tiles, or knows an extent, takes
 // another path: at once, twice and three times a number of keys or queries.
-// What is true of one tile may be false from the second one on.
+// A sentence may be true of one tile and false from the second one on.
 #ifndef QKVET_DIAGNOSIS_EVIDENCE_TILES_H_
 #define QKVET_DIAGNOSIS_EVIDENCE_TILES_H_
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kSeedOfEarlier = 0x4541;  // any: every search asks the same
 constexpr int kPlannedBefore = 96, kPlannedAtOnce = 4;
-// A list of calls that nobody reads says nothing.
+// An unread list of calls proves nothing.
 constexpr size_t kMostBefore = 3;
 // Laws of more calls are sequences themselves. Of those that begin in a new
 // process each call is a part of one.

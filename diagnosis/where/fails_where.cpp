@@ -525,7 +525,7 @@ class WhereSearch {
     }
   }
 
-  // What is true of one tile may be false of two.
+  // A sentence may be true of one tile and false of two.
   void ask_fresh_tiles(const Hypothesis& best, FreshVerdicts& fresh) {
     std::vector<int64_t> tiles = tiles_near(kernel_.hints, failure_.smallest);
     for (const int64_t number : numbers_in(best.sentence()))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of long calls: what begins behind a threshold, and numbers that are
 // kept in too few bits; and of a process that has made a thousand calls, with
-// what it has left behind by then.
+// what it has left by then.
 #include <fcntl.h>
 
 #include <algorithm>

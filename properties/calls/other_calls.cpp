@@ -368,7 +368,7 @@ std::optional<Case> fitting(std::optional<Case> other, const Case& value) {
   return invalid_reason(*other).empty() ? std::move(other) : std::nullopt;
 }
 
-// Of a story the operation is that of each command.
+// The operation of a story is that of each command.
 Operation operation_of(Subject subject) {
   switch (subject) {
     case Subject::kLayer:

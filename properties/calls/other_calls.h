@@ -14,7 +14,7 @@
 
 namespace qkvet::properties {
 
-// What each of these calls is.
+// The meaning of each of these calls.
 inline constexpr const char* kOtherShapes[] = {
     "more queries and keys", "few queries and keys", "still more of both"};
 
