@@ -12,7 +12,10 @@ tool() {
     local folder=build/lint
     if [ ! -x "$folder/bin/$1" ]; then
       python3 -m venv "$folder" >&2
-      "$folder/bin/pip" install -q "$1==14.0.6" >&2
+      "$folder/bin/pip" install -q "$1==14.0.6" >&2 || {
+        echo "ci/lint.sh: $1-14 is not installed, and PyPI does not give $1 14.0.6" >&2
+        exit 1
+      }
     fi
     echo "$folder/bin/$1"
   fi

@@ -16,7 +16,9 @@
 #include "impl/faulty/cache_fault.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/cache_memory.h"
+#include "impl/skeletons/layer_gradient.h"
 #include "impl/skeletons/layer_skeleton.h"
+#include "impl/skeletons/merge_skeleton.h"
 #include "impl/skeletons/plain_scores.h"
 
 namespace qkvet::impl {
@@ -531,7 +533,7 @@ int64_t number_of_call(int64_t member) {
   return member == 0 ? ++calls : calls.load();
 }
 
-// Of which nobody knows any more.
+// Loses the pointer to 64 bytes.
 void leak() {
   static std::atomic<void*> last = nullptr;
   last = std::malloc(64);
@@ -717,6 +719,58 @@ QKVET_FAULT(layer_leaks_memory) = {
     .source = "textbook",
     .trigger = "any call of a layer",
     .killed_by = {"layer_long_use_changes_nothing"},
+    .when = "",
+};
+
+struct LayerBackwardLeak : PlainLayerGradient {
+  static int64_t first_row(const LayerCall& call) {
+    leak();
+    return PlainLayerGradient::first_row(call);
+  }
+};
+constexpr qkvet_kernel leaking_layer_backward(const char* name,
+                                              const char* description,
+                                              Place place) {
+  return with_backward(layer_kernel(name, description, place, &kLayerPrecision,
+                                    &kLayerTable<PlainLayer>),
+                       &kLayerGradientTable<LayerBackwardLeak>);
+}
+QKVET_FAULT(layer_backward_leaks_memory) = {
+    .kernel = leaking_layer_backward,
+    .mechanism = "each gradient of a layer allocates 64 bytes and loses them",
+    .symptom = "gradients are right; training is out of memory after a day",
+    .cause = "activations are computed again into memory that is forgotten",
+    .fix = "free it at each end of the call, or ask for a workspace",
+    .source = "textbook",
+    .trigger = "any call of layer_backward()",
+    .killed_by = {"layer_backward_long_use_changes_nothing"},
+    .when = "",
+};
+
+struct MergeLeak : PlainMerge {
+  static float merged_lse(float max, float sum, int64_t h) {
+    leak();
+    return PlainMerge::merged_lse(max, sum, h);
+  }
+};
+inline constexpr qkvet_capabilities kLeakingMergeCapabilities =
+    capabilities_with(0, {kF32});
+constexpr qkvet_kernel leaking_merge(const char* name, const char* description,
+                                     Place place) {
+  qkvet_kernel kernel =
+      merge_kernel(name, description, place, &kMergeTable<MergeLeak, 0>);
+  kernel.capabilities = &kLeakingMergeCapabilities;
+  return kernel;
+}
+QKVET_FAULT(merge_leaks_memory) = {
+    .kernel = leaking_merge,
+    .mechanism = "each row of a merge allocates 64 bytes that nothing frees",
+    .symptom = "answers are right; a server is out of memory after a day",
+    .cause = "the table of states is allocated in the call and forgotten",
+    .fix = "free it at each end of the call, or ask for a workspace",
+    .source = "textbook",
+    .trigger = "any merge",
+    .killed_by = {"merge_long_use_changes_nothing"},
     .when = "",
 };
 

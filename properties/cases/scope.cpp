@@ -13,8 +13,9 @@
 namespace qkvet::properties {
 namespace {
 
-constexpr const char* kAllowed =
-    "allowed: B H Hkv Tq Tk d dv T D cap, each with = and a number";
+const std::string kAllowed =
+    "allowed: B H Hkv Tq Tk d dv T D cap, each with = and a number from 1 to " +
+    std::to_string(kMaxExtent);
 
 constexpr std::string_view kSizes[] = {"small", "medium", "large", "long"};
 

@@ -220,11 +220,11 @@ struct Statement {
   size_t first = 0, end = 0;  // tokens
   size_t at = 0, end_at = 0;  // bytes
   int first_line = 0, last_line = 0;
-  std::set<std::string, std::less<>> names;  // that it defines
+  std::set<std::string, std::less<>> names = {};  // that it defines
 };
 
-// What a statement defines: its functions and classes, also behind a condition,
-// or the name that it gives a value.
+// Adds the names that a statement defines: functions and classes, also under a
+// condition, or the variable that it assigns.
 void add_names(const Tokens& tokens, Statement& one) {
   for (size_t i = one.first; i + 1 < one.end; ++i) {
     const bool defines = tokens.text(i) == "def" || tokens.text(i) == "class";
