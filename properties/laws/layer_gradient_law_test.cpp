@@ -70,7 +70,7 @@ TEST(LayerGradientLaws, PassTheDefinitionOnEveryPlannedCase) {
     EXPECT_GT(rotated, 0) << law->id;
     EXPECT_GT(biased, 0) << law->id;
   }
-  EXPECT_EQ(laws, 7);
+  EXPECT_EQ(laws, 8);
 }
 
 TEST(LayerGradientLaws, AgreementSeesOneWrongElementOfEach) {

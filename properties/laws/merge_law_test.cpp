@@ -32,7 +32,7 @@ TEST(MergeLaws, ARightMergePassesThemAndComesNearToItsBound) {
   ASSERT_EQ(result.kernels[0].cells.size(), options.laws.size());
   for (const Cell& cell : result.kernels[0].cells) {
     EXPECT_EQ(cell.verdict, Verdict::kPassed) << cell.law->id << cell.reason;
-    EXPECT_GT(cell.checked, 50) << cell.law->id;
+    EXPECT_GT(cell.checked, cell.law->domain.lasts ? 0 : 50) << cell.law->id;
   }
   EXPECT_GT(result.kernels[0].cells.back().worst_ratio, 0.5);
 }
