@@ -19,9 +19,8 @@ extern constinit const Law merge_long_use_changes_nothing{
     kLongUseRounding,
     kLongUseEarns,
     93,
-    Domain{.subject = Subject::kMerge,
-           .lasts = true,
-           .allows = kAllowRaggedMerge},
+    Domain{
+        .subject = Subject::kMerge, .lasts = true, .allows = kAllowRaggedMerge},
     of_merge_long_use_changes_nothing::constrain,
     plan_long_use,
     judge_long_use};
