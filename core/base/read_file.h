@@ -14,7 +14,7 @@ namespace qkvet {
 
 // The limit for texts: declarations, lists, sources, records.
 inline constexpr uint64_t kMostTextBytes = uint64_t{256} << 20;
-// Of tensors.
+// Limit for tensor files.
 inline constexpr uint64_t kMostDataBytes = uint64_t{4} << 30;
 
 // "" or one line that begins with the path.

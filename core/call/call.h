@@ -242,8 +242,7 @@ struct KernelCall : ScoreRule {
   // gives other bits, or of the last.
   int64_t repeats = 0;
   double oracle_seconds = 0;  // time of the oracle, for the limit on a hang
-  // What it takes at the kernel's measured pace, for the same limit; 0:
-  // unknown.
+  // Seconds at the kernel's measured pace, for the same limit; 0: unknown.
   double expected_seconds = 0;
   const std::byte* q = nullptr;
   const std::byte* k = nullptr;
@@ -401,8 +400,8 @@ std::string owner_name(const MemoryFault& fault);
 struct RepeatedCall {
   int64_t made = 0;
   int64_t first_other = 0;  // the first that gave other bits; 0: none did
-  // What still grew from one part of the later half of the calls to the next,
-  // and in how many calls it grew so; 0: none did.
+  // Growth from one part of the later half of the calls to the next, and the
+  // number of calls in which it grew; 0: none.
   int64_t bytes = 0, descriptors = 0, threads = 0;
   int64_t grown_in = 0;
 };

@@ -67,8 +67,9 @@ struct Mask {
   friend bool operator==(const Mask&, const Mask&) = default;
 };
 
-// Where the elements of q, k, v and o are in memory. Those from kGaps on, which
-// a kernel of any strides alone gets, are layouts of the other inputs, too.
+// The order of the elements of q, k, v and o in memory. Layouts from kGaps on
+// need a kernel that takes any strides; they are those of the other inputs,
+// too.
 enum class Layout : uint8_t {
   kBhtd,    // contiguous [B,H,T,d]
   kBthd,    // contiguous [B,T,H,d], seen as [B,H,T,d]

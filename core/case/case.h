@@ -25,8 +25,8 @@ inline constexpr size_t kMaxCaseText = 4096;  // characters of a spelling
 inline constexpr size_t kMaxSetValues = 64;   // single values per case
 inline constexpr size_t kMaxMembers = 64;     // that have lengths of their own
 inline constexpr int64_t kMaxExtent = int64_t{1} << 24;
-// Of numbers that take no memory: windows and chunks. A position that is added
-// to one stays a number of 64 bits.
+// Limit of numbers that take no memory: windows and chunks. Such a number plus
+// a position fits into 64 bits.
 inline constexpr int64_t kMaxCount = int64_t{1} << 62;
 inline constexpr int64_t kMaxElements = int64_t{1} << 28;  // of one tensor
 inline constexpr uint64_t kDefaultSeed = 1;

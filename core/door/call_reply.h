@@ -65,7 +65,7 @@ struct CallReply {
   uint32_t reason_damaged = 0;   // beside the text of a reason
   int64_t reason_damage = 0;     // as Workspace::damage()
   int64_t device_bytes = 0;      // DeviceTrace::bytes
-  // Of the first call of a group; a new call leaves it as it is.
+  // Belongs to the first call of a group; a new call does not change it.
   RepeatedCall repeated;
   std::array<int64_t, kMostCacheSequences> lengths{};
   char text[kTextBytes] = {};

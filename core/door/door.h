@@ -38,8 +38,8 @@ struct CallAtOnce {
 using CallGroup = std::span<const CallAtOnce>;
 // Whether all were answered, and left their caller as he was.
 bool went_well(CallGroup group);
-// What the calls wrote, output by output, gaps included, and the lengths that
-// a cache said.
+// The bytes that the calls wrote, output by output, gaps included, and the
+// lengths that a cache returned.
 std::vector<std::byte> written_by(CallGroup group);
 // NaN in all outputs without gaps, which have to stay as they are: so that what
 // a call leaves unwritten is not what an earlier one wrote.

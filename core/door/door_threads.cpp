@@ -23,7 +23,7 @@ bool is_done(const CallReply& reply) {
   return reply.status == static_cast<uint32_t>(CallStatus::kDone);
 }
 
-// What a call appends to.
+// An output that the call appends to is read as well.
 bool is_input_too(TensorName tensor) {
   return tensor == TensorName::kKCache || tensor == TensorName::kVCache;
 }

@@ -30,7 +30,7 @@ struct KernelHeap {
   // Of a touch that the guard pages saw at this address. May be asked by a
   // signal handler.
   HeapFault (*fault_at)(uint64_t address);
-  // What was asked for and not given back, by whomever.
+  // Bytes that are allocated and not freed, in the whole process.
   int64_t (*live_bytes)();
 };
 

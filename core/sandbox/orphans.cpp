@@ -70,7 +70,7 @@ bool end_some(const std::set<pid_t>& known) {
 void end_all(pid_t group, const std::set<pid_t>& known) {
   while (waitpid(-group, nullptr, 0) > 0 || errno == EINTR) {
   }
-  // What an orphan had started comes here when it ends.
+  // The children of an orphan become ours when it ends.
   constexpr int kMostGenerations = 100;
   for (int n = 0; n < kMostGenerations && end_some(known); ++n) {
   }

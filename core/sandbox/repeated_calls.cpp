@@ -41,7 +41,8 @@ int64_t entries_of(const char* folder) {
   return entries;
 }
 
-// Of the whole process; what no allocator gives is mapped.
+// Mapped bytes of the whole process, which include those outside of any
+// allocator.
 int64_t mapped_bytes() {
   std::FILE* const file = std::fopen("/proc/self/statm", "re");
   if (file == nullptr) return 0;
@@ -51,7 +52,7 @@ int64_t mapped_bytes() {
   return read ? pages * sysconf(_SC_PAGESIZE) : 0;
 }
 
-// What the process holds after so many calls.
+// Resources of the process after some number of calls.
 struct Held {
   int64_t calls = 0;
   int64_t live = 0, mapped = 0, descriptors = 0, threads = 0;
@@ -100,8 +101,9 @@ class Growth {
     return next == looks_.begin() ? *next : *std::prev(next);
   }
 
-  // Of the later half of the calls, if each quarter of it holds more than the
-  // one before: what is made once, or kept up to a bound, has stopped by then.
+  // Growth in the later half of the calls, if each quarter of it holds more
+  // than the one before: memory that is allocated once, or up to a bound, has
+  // stopped growing by then.
   int64_t grown(int64_t Held::*what) const {
     const int64_t calls = looks_.back().calls;
     const int64_t from = calls / 2;

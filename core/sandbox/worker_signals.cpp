@@ -30,7 +30,8 @@ const KernelHeap* g_kernel_heap = nullptr;
 uint64_t g_stack_limit = 0;  // the lowest address the stack may grow to
 uint64_t g_stack_top = 0;
 
-// What functions touch below their stack pointer, and above it in one step.
+// The bytes that functions touch below their stack pointer, and above it in one
+// step.
 constexpr uint64_t kRedZone = 4096;
 
 // The kernel reads a path there, and says if it cannot.

@@ -17,8 +17,8 @@
 namespace qkvet::planned_memory_test {
 namespace {
 
-// What a call holds beside q, k and v, in extents of B2, H4, Hkv2, Tq3, Tk5,
-// and of B1 where members are packed. "" is a call without options.
+// Options of a call with extents B2, H4, Hkv2, Tq3, Tk5, and B1 if sequences
+// are packed. "" is a call without options.
 const std::vector<std::string> kForms = {"",
                                          "B2,qlen=1.3",
                                          "B2,kvlen=5.2",
@@ -58,7 +58,7 @@ std::optional<Case> case_of(const std::string& text) {
   return parse_case(text).value;
 }
 
-// What forward() gave, for its gradient.
+// The outputs of forward(), for its gradient.
 void give_forward(const Case& value, Inputs& inputs) {
   const Shape& s = value.shape;
   const auto rows = static_cast<size_t>(s.B * s.H * s.Tq);

@@ -68,7 +68,7 @@ TEST(RepeatedCalls, MemoryThatGrowsToTheEndIsLeaked) {
   // One in ten calls, too.
   EXPECT_GT(repeat([](int64_t n) { return g_live += n % 10 == 0, 3; }).bytes,
             0);
-  // What is kept up to a bound is not.
+  // Memory that is kept up to a bound is no leak.
   for (const int64_t bound : {1, 100, 900}) {
     const auto keeps = [bound](int64_t n) {
       return g_live += n <= bound ? 64 : 0, 3;

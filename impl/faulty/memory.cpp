@@ -534,7 +534,7 @@ int64_t span_of(const int64_t (&extents)[4], const int64_t (&steps)[4]) {
 
 }  // namespace
 
-// What is compiled for a call is found again by extents alone.
+// A compiled call is found again by extents alone.
 struct StridesOfFirstCall : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     if (whole.options.has_lengths() || whole.keys == 0) {
@@ -551,7 +551,7 @@ struct StridesOfFirstCall : OptionHooks {
                          std::array{own[0], own[1], own[2], own[3]})
             .first->second;
     const int64_t kept[] = {steps[0], steps[1], steps[2], steps[3]};
-    // What is read stays inside of K.
+    // No read leaves K.
     if (span_of(extents, kept) <= span_of(extents, own)) {
       std::copy_n(kept, 4, member->k.step);
     }

@@ -372,7 +372,7 @@ QKVET_FAULT(merge_lse_cut) = {
     .when = "",
 };
 
-// What is planned for a merge is found again by its extents.
+// A planned merge is found again by its extents.
 struct MergeStridesOfFirstCall : PlainMerge {
   static float state_lse(const MergeCall& call, int64_t t, int64_t n,
                          int64_t h) {
@@ -389,7 +389,7 @@ struct MergeStridesOfFirstCall : PlainMerge {
     const auto last = [&](int64_t a, int64_t b, int64_t c) {
       return (call.others - 1) * a + (call.rows - 1) * b + (call.heads - 1) * c;
     };
-    // What is read stays inside of the tensor.
+    // No read leaves the tensor.
     return last(steps[0], steps[1], steps[2]) <=
                    last(own.step[0], own.step[1], own.step[2])
                ? load(own.type, own.data,

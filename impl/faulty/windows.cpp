@@ -164,7 +164,7 @@ QKVET_FAULT(window_wider_in_prefill) = {
 
 namespace {
 
-// What a variable of 32 bits holds; below 0: all keys, as -1 means it.
+// The side in a variable of 32 bits; below 0: all keys, the meaning of -1.
 int64_t in_int(int64_t side) {
   return std::max<int64_t>(static_cast<int32_t>(side), -1);
 }

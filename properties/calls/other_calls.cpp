@@ -88,7 +88,7 @@ namespace {
 
 using Kind = CallStepKind;
 
-// Of moderate size, and with another content of masks and biases as well.
+// Data of moderate size, and other values of masks and biases as well.
 Case with_other_data(Case value) {
   value.q = value.k = value.v = value.x = value.w = value.d_o = {};
   if (value.merge) value.q = value.k = make_recipe(RecipeKind::kZero);
@@ -149,7 +149,7 @@ std::optional<Case> with_other_layout(Case value, const KernelInfo& kernel) {
 
 // ---- Options that come and go
 
-// What comes and goes without changing what else may stand in a call.
+// Options that can be added and removed without making another one illegal.
 constexpr uint32_t kComeAndGo = kAllowMask | kAllowBias | kAllowWindow |
                                 kAllowSoftcap | kAllowAlibi | kAllowSink;
 
@@ -313,7 +313,7 @@ OtherValues other_values(const Case& value, const KernelInfo& kernel) {
   return other;
 }
 
-// Of an option that the case has, most often.
+// Mostly another value of an option that the case has.
 std::optional<Case> with_other_value(const Case& value,
                                      const KernelInfo& kernel) {
   const OtherValues other = other_values(value, kernel);

@@ -62,7 +62,7 @@ struct CallsBefore {
   // Holds a call against its truth.
   std::function<void(size_t call, Judgement&)> truth;
 };
-// What is wrong after a call and right before it is what that call left.
+// A result that is right before a call and wrong after it depends on that call.
 Judgement judge_calls_before(const JudgeInput& input,
                              const CallsBefore& compare);
 

@@ -142,7 +142,7 @@ TEST(Generate, SequencesOfCallsAreDrawnForTheirLawAlone) {
     EXPECT_TRUE(simpler.contains(calls)) << calls;
 }
 
-// Of each kind some, and few: most numbers are those of models.
+// Each kind is drawn, and seldom: most numbers are those of models.
 TEST(Generate, NumbersAreDrawnAtTheEdgesOfTypes) {
   constexpr int64_t kCases = 3000, kNarrow = int64_t{1} << 31;
   int windows = 0, beyond = 0, cut = 0, chunks = 0, turned = 0, positions = 0;
@@ -155,7 +155,7 @@ TEST(Generate, NumbersAreDrawnAtTheEdgesOfTypes) {
     if (!value.window) continue;
     const int64_t side = std::max(value.window->left, value.window->right);
     beyond += side >= kNarrow - 1;
-    // What is left of 32 bits is a small number.
+    // The low 32 bits are a small number.
     cut += side > kNarrow && (side & 0xFFFFFFFF) < 8;
   }
   EXPECT_LT(beyond, windows / 4);

@@ -126,7 +126,7 @@ std::vector<std::string> calls_shown(const JudgeInput& input, int64_t numbers,
   return lines;
 }
 
-// What the kernel is to answer: in rows that see no key what it declares.
+// The expected output; rows that see no key have the declared value.
 std::vector<double> expected_o(const JudgeInput& input,
                                const OracleOutput& oracle) {
   std::vector<double> o = oracle.o;

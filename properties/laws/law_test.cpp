@@ -149,7 +149,7 @@ TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
           if (call.new_process) room = call.shape.Tk;
           if (call.shape.Tk > room) oracle.o[0] += 1;
         });
-  // What is compiled for a layout, or for a value of an option, stays.
+  // The first layout, or value of an option, is compiled in and stays.
   const auto layout_stays = [kept = Layout::kBhtd](const KernelCall& call,
                                                    OracleOutput& oracle,
                                                    CallOutcome&) mutable {

@@ -96,7 +96,7 @@ TEST(Looks, AnotherPlaceIsNoLaterKey) {
 
 constexpr const char* kShifted = "shifted_keys_change_nothing";
 
-// Of a missing ALiBi both answers are wrong, and differ by their rounding.
+// Without ALiBi both answers are wrong, and differ by their rounding.
 TEST(Looks, TwoWrongAnswersTellNothingOfTheMaximum) {
   int call = 0;
   EXPECT_EQ(

@@ -38,7 +38,7 @@ std::string count_text(int64_t count, const char* what) {
   return std::to_string(count) + " " + what;
 }
 
-// Of outputs in the type of o and lse the numbers, of others the bytes.
+// Prints numbers of outputs in the type of o and lse, and no others.
 void tell_numbers(const Case& value, TensorName tensor, const CallView& first,
                   const CallView& other, Finding& finding) {
   const auto member = output_member(tensor);
@@ -62,7 +62,7 @@ void tell_numbers(const Case& value, TensorName tensor, const CallView& first,
   }
 }
 
-// What the call that differs from the first wrote stands in the outcomes.
+// The outcomes contain the outputs of the first call that differs.
 Finding other_bits(const JudgeInput& input, size_t first, size_t size) {
   const RepeatedCall& repeated = input.calls[first].outcome->repeated;
   Finding finding;

@@ -22,8 +22,8 @@ std::vector<size_t> declarations_of(
 // One declaration of a run.
 struct OwnPlan {
   Scope scope;
-  // Of each law of the run "" or what it needs and is not declared: the law is
-  // not asked.
+  // One entry for each law of the run: "", or its need that is not declared.
+  // Such a law is not checked.
   std::vector<std::string> needs;
 };
 OwnPlan own_plan(const KernelUnderTest& kernel, const RunOptions& options);

@@ -214,8 +214,8 @@ Law mostly_with_softcap() {
   return law;
 }
 
-// Of a law that can be asked no drawn case is as declared: the law is open and
-// not undeclared.
+// A law that can be checked, and of which no drawn case is as declared, is open
+// and not undeclared.
 TEST(OwnPlan, WhatIsDrawnAndNeverFitsIsOpen) {
   const Law law = mostly_with_softcap();
   RunOptions options;
@@ -242,7 +242,7 @@ TEST(OwnPlan, WhatIsDrawnAndNeverFitsIsOpen) {
   EXPECT_EQ(verdict().verdict, Verdict::kUnsupported);
 }
 
-// Whoever pins an extent is owed nothing of laws that need another.
+// A pinned extent takes nothing from the number of laws that need another one.
 TEST(OwnPlan, CasesThatAPinExcludesAreNoneOfItsNumber) {
   RunOptions options =
       options_for({"permuted_keys_change_nothing", "agrees_with_oracle"}, 40);

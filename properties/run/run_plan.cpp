@@ -57,7 +57,7 @@ std::vector<Part> kernels_in_parts(const std::vector<KernelUnderTest>& kernels,
   return parts;
 }
 
-// Of a subject of one of so many plans.
+// The part of one subject, in a run of several plans.
 void plan_part(const RunOptions& options, Subject subject, size_t plans,
                Part& part) {
   part.options = options;

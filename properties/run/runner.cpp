@@ -655,7 +655,7 @@ RunResult Runner::result() {
 
 void Runner::replace_refused() {
   if (!replaces_refused()) return;
-  // What a poorer kernel is given, a richer one takes as well.
+  // A richer kernel takes the cases of a poorer one as well.
   std::vector<size_t> order(own_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
@@ -691,7 +691,7 @@ int64_t Runner::find_lacking(size_t declaration, int64_t share) {
       const size_t cell = cell_index(k, l);
       const int64_t lacks = lacking_cases(total_[cell], share);
       if (lacks == 0 || !asks(k, l) || stopped_[cell]) continue;
-      // What was refused throughout cannot be asked.
+      // The kernel refused all cases of this law.
       if (total_[cell].checked == 0 && !never_fitted(k, l)) continue;
       lacking_[cell] = 1;
       if (declaration_[k] == declaration)
@@ -719,7 +719,7 @@ bool Runner::never_fitted(size_t kernel, size_t law) {
   return *known;
 }
 
-// Of the plan, or of the shard's part of it.
+// Cases of the plan, or of the shard's part of it.
 int64_t Runner::planned_for(const Law& law) const {
   const auto laws = static_cast<int64_t>(asked_.size());
   const int64_t place =
@@ -824,8 +824,8 @@ void Runner::add_cases() {
   run_added(std::move(triples));
 }
 
-// Of each law the first case that a kernel refused, once more, with the law
-// about refusals: it is the values of these that may have decided.
+// Repeats the first refused case of each law under the law about refusals: its
+// values may have decided.
 void Runner::add_refused_cases() {
   const auto form =
       std::find_if(options_.laws.begin(), options_.laws.end(),
@@ -845,7 +845,8 @@ void Runner::add_refused_cases() {
   run_added(std::move(cases));
 }
 
-// Of each law whose cases take thousands of calls a few, in one shard alone.
+// Adds a few cases of each law that makes thousands of calls, in one shard
+// alone.
 void Runner::add_lasting_cases() {
   if (options_.planned || options_.shard != 1 ||
       (options_.fail_fast && failing_ > 0))

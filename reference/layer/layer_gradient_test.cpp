@@ -265,8 +265,9 @@ TEST_P(LayerGradientBoundTest, HoldsForCorrectKernels) {
   const bool half_softmax = kernel.attention.softmax != Dtype::kF32;
   EXPECT_GT(*std::max_element(own.each.begin(), own.each.end()),
             half_softmax ? 0.08 : 0.1);
-  // Where arithmetic is narrow, some are nearly exact: W_O and b_O get sums of
-  // what was stored, b_V those of whole rows of P, in which errors cancel.
+  // Some gradients are nearly exact in narrow arithmetic: those of W_O and b_O
+  // are sums of stored values, that of b_V sums whole rows of P, in which
+  // errors cancel.
   const bool coarse = kernel.attention.coarse();
   const bool half = storage == Dtype::kF16 || storage == Dtype::kBf16;
   for (size_t member = 0; member < own.each.size(); ++member) {

@@ -160,7 +160,7 @@ class Files : public ::testing::Test {
     return kind + "/x" + ending;
   }
 
-  // What hangs is ended, and what eats memory has little.
+  // A command that hangs is ended, and memory is limited.
   static Ran run(const std::string& words) {
     return run_qkvet(
         words, scratch(),

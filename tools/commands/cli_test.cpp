@@ -326,7 +326,7 @@ TEST(Cli, ThePluginsOwnKernelsAreListed) {
                    "list laws --plugin: allowed: kernels");
 }
 
-// What is named is judged, or the command is refused.
+// A named kernel is judged, or the command is refused.
 TEST(Cli, AFileOfWhichNoKernelIsNamedIsWrongUse) {
   const std::string plugin = " --plugin " + bad_plugin();
   const std::string line = bad_plugin() +

@@ -87,8 +87,8 @@ int with_output(int code) {
   return wrong_use("stdout: cannot be written in full");
 }
 
-// Whoever starts the program may give it the reading end of a pipe: it ends
-// when the last writer does, however that ends.
+// The caller may pass the reading end of a pipe: the program ends with the last
+// writer, in whichever way that one ends.
 void end_with_caller() {
   constexpr const char* kVariable = "QKVET_LIFELINE";
   const char* text = std::getenv(kVariable);
@@ -104,7 +104,7 @@ int run_main(int argc, char** argv) {
   try {
     return with_output(run_program(argc, argv));
   } catch (const std::exception&) {
-    // What fmt throws where nothing can be written any more.
+    // fmt throws if nothing can be written any more.
     if (std::ferror(stdout) == 0) throw;
     return with_output(ExitCode::kConforms);
   }

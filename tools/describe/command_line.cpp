@@ -79,7 +79,7 @@ std::set<const CLI::Option*>& output_options() {
   return all;
 }
 
-// Of "@FILE", "FILE:config" and "LIB:FUNCTION:FILE", too.
+// Includes the files in "@FILE", "FILE:config" and "LIB:FUNCTION:FILE".
 void remember_files_in(std::string_view value) {
   if (value.starts_with('@')) value.remove_prefix(1);
   remember_input(std::string(value));

@@ -19,7 +19,7 @@ Plan plan(const Case& value, const KernelInfo&) {
   return plan_one_score(value, one_score);
 }
 
-// What a wrong scale is known to come from; "" where none gives all numbers.
+// A known origin of the wrong scale; "" if none gives all numbers.
 std::string looks_like(const JudgeInput& input) {
   const Case& value = input.value;
   const double g = raw_score(value);

@@ -52,7 +52,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan_pair(kernel, shift_keys, far_exponent(value, model));
 }
 
-// Of one call.
+// The answer of one call.
 struct Answer {
   std::vector<double> o;
   const std::vector<double>&right, &bound;

@@ -37,7 +37,7 @@ double score_of(const Case& value) {
 double cap_of(const Case& value) { return static_cast<double>(value.softcap); }
 double capped(double cap, double x) { return cap * std::tanh(x / cap); }
 
-// What a wrong score is known to come from; "" where none gives all numbers.
+// A known origin of the wrong score; "" if none gives all numbers.
 std::string looks_like(const JudgeInput& input) {
   const Case& value = input.value;
   const double cap = cap_of(value), x = score_of(value);
