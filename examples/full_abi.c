@@ -8,20 +8,12 @@
  * With -DBROKEN the lse forgets the maximum: o is right, and whoever merges
  * parts of a long row by their lse gets it wrong. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "qkvet/kernel.h"
+#include "qkvet/adapter.h"
 
-/* Element (b, h, t, c) of a tensor. The stride of an extent of 1 may be any
- * number, but its index is 0. */
 static float* at(const qkvet_tensor* t, int64_t b, int64_t h, int64_t row,
                  int64_t c) {
-  const int64_t index[4] = {b, h, row, c};
-  float* data = (float*)(void*)((char*)t->data + t->byte_offset);
-  for (int axis = 0; axis < t->ndim; ++axis)
-    data += index[axis] * t->strides[axis];
-  return data;
+  return (float*)qkvet_element(t, b, h, row, c);
 }
 
 static float score(const qkvet_forward_args* a, float scale, int64_t b,
@@ -59,58 +51,11 @@ static void attend_row(const qkvet_forward_args* a, float scale, int64_t b,
     *at(&a->lse, b, h, i, 0) = seen > 0 ? max + logf(sum) : -INFINITY;
 }
 
-static qkvet_status no(qkvet_text* why, const char* reason) {
-  if (why != NULL && why->data != NULL && why->capacity > 0)
-    snprintf(why->data, why->capacity, "%s", reason);
-  return QKVET_UNSUPPORTED;
-}
-
-/* The arguments as this file knows them: a shorter struct ends in zeros. */
-static qkvet_forward_args known(const qkvet_forward_args* from) {
-  qkvet_forward_args a = {0};
-  memcpy(&a, from, from->struct_size < sizeof a ? from->struct_size : sizeof a);
-  return a;
-}
-
-/* What was not declared is not asked for; a kernel that is called by others as
- * well refuses it all the same, since ignoring it would be a wrong answer. */
-static qkvet_status supports(const qkvet_kernel* self,
-                             const qkvet_forward_args* args, qkvet_text* why) {
-  const qkvet_forward_args a = known(args);
-  const qkvet_tensor* const unknown[] = {
-      &a.weights,       &a.mask,        &a.bias,         &a.sink,
-      &a.slopes,        &a.rope_cos,    &a.rope_sin,     &a.q_positions,
-      &a.k_positions,   &a.q_len,       &a.kv_len,       &a.cu_seqlens_q,
-      &a.cu_seqlens_k,  &a.block_table, &a.page_indptr,  &a.page_indices,
-      &a.last_page_len, &a.k_new,       &a.v_new,        &a.q_scale,
-      &a.k_scale,       &a.v_scale,     &a.dropout_mask, &a.key_indices,
-      &a.topk_length,   &a.segments_q,  &a.segments_k,   &a.full_ranges,
-      &a.tree_mask};
-  const qkvet_tensor* const used[] = {&a.q, &a.k, &a.v, &a.o};
-  (void)self;
-  for (size_t i = sizeof *args; i < args->struct_size; ++i)
-    if (((const unsigned char*)args)[i] != 0)
-      return no(why, "an argument is too new for this kernel");
-  for (size_t n = 0; n < sizeof unknown / sizeof unknown[0]; ++n)
-    if (unknown[n]->ndim != 0) return no(why, "only q, k, v, o and lse");
-  if (a.has_window || a.softcap > 0 || a.rope || a.dropout_p > 0 ||
-      a.chunk != 0)
-    return no(why, "no windows, softcap, rope or dropout");
-  for (size_t n = 0; n < sizeof used / sizeof used[0]; ++n) {
-    if (used[n]->ndim != 4 || used[n]->dtype.code != QKVET_DTYPE_FLOAT ||
-        used[n]->dtype.bits != 32)
-      return no(why, "q, k, v and o are f32 with four extents");
-    for (int axis = 0; axis < 4; ++axis)
-      if (used[n]->shape[axis] < 1) return no(why, "no empty extents");
-  }
-  return QKVET_OK;
-}
-
 static qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
                             const qkvet_forward_args* args,
                             const qkvet_exec* exec, qkvet_text* why) {
-  const qkvet_forward_args a = known(args);
-  const qkvet_status status = supports(self, args, why);
+  const qkvet_forward_args a = qkvet_known_args(args);
+  const qkvet_status status = qkvet_supports_declared(self, args, why);
   (void)context, (void)exec;
   if (status != QKVET_OK) return status;
   const float scale = a.scale_given ? a.scale : 1 / sqrtf((float)a.q.shape[3]);
@@ -151,25 +96,12 @@ static const qkvet_kernel kKernel = {
     .capabilities = &kCapabilities,
     .dialect = &kDialect,
     .precision = &kPrecision,
-    .supports = supports,
+    .supports = qkvet_supports_declared,
     .forward = forward,
 };
 
 qkvet_status qkvet_open(const qkvet_host* host, const char* config,
                         qkvet_library* out, qkvet_text* why) {
   static const qkvet_kernel* const kernels[] = {&kKernel};
-  (void)config;
-  if (host == NULL || host->abi_major != QKVET_ABI_MAJOR)
-    return no(why, "the host speaks another version of the ABI");
-  if (out == NULL || out->struct_size < sizeof *out)
-    return no(why, "the library struct is too small");
-  *out = (qkvet_library){
-      .struct_size = sizeof *out,
-      .abi_major = QKVET_ABI_MAJOR,
-      .abi_minor = QKVET_ABI_MINOR,
-      .name = "full_abi",
-      .kernel_count = 1,
-      .kernels = kernels,
-  };
-  return QKVET_OK;
+  return qkvet_open_kernels(host, config, out, why, "full_abi", kernels, 1);
 }

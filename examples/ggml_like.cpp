@@ -12,7 +12,7 @@
 #include <cstring>
 #include <vector>
 
-#include "qkvet/kernel.h"
+#include "qkvet/adapter.h"
 
 namespace {
 
@@ -114,40 +114,11 @@ GgmlLikeTensor make(std::vector<Element>& memory, int64_t n0, int64_t n1,
           memory.data()};
 }
 
-qkvet_status supports(const qkvet_kernel*, const qkvet_forward_args* args,
-                      qkvet_text* why) {
-  // What is not declared below is not asked for by QKVet; what has no place in
-  // the function is refused for everybody.
-  const char* reason = nullptr;
-  const qkvet_forward_args& a = *args;
-  if (a.struct_size != sizeof a) reason = "other headers than the host's";
-  for (const qkvet_tensor* t :
-       {&a.lse,         &a.weights,      &a.sink,         &a.slopes,
-        &a.rope_cos,    &a.rope_sin,     &a.q_positions,  &a.k_positions,
-        &a.q_len,       &a.kv_len,       &a.cu_seqlens_q, &a.cu_seqlens_k,
-        &a.block_table, &a.page_indptr,  &a.page_indices, &a.last_page_len,
-        &a.k_new,       &a.v_new,        &a.q_scale,      &a.k_scale,
-        &a.v_scale,     &a.dropout_mask, &a.key_indices,  &a.topk_length,
-        &a.segments_q,  &a.segments_k,   &a.full_ranges,  &a.tree_mask})
-    if (t->ndim != 0) reason = "only q, k, v and o";
-  if (a.chunk != 0) reason = "no chunks";
-  if (a.mask.ndim != 0 || a.bias.ndim != 0)
-    reason = "the mask tensor is made from the causal flag";
-  for (const qkvet_tensor* t : {&args->q, &args->k, &args->v, &args->o})
-    if (t->ndim != 4 || (t->shape[3] > 1 && t->strides[3] != 1))
-      reason = "rows must lie in one piece";
-  if (reason == nullptr) return QKVET_OK;
-  if (why != nullptr && why->capacity > 0) {
-    std::strncpy(why->data, reason, why->capacity - 1);
-    why->data[why->capacity - 1] = '\0';
-  }
-  return QKVET_UNSUPPORTED;
-}
-
 qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                      const qkvet_forward_args* args, const qkvet_exec*,
                      qkvet_text* why) {
-  if (supports(self, args, why) != QKVET_OK) return QKVET_UNSUPPORTED;
+  const qkvet_status status = qkvet_supports_declared(self, args, why);
+  if (status != QKVET_OK) return status;
   const qkvet_forward_args& a = *args;
   const int64_t B = a.q.shape[0], H = a.q.shape[1], Tq = a.q.shape[2];
   const int64_t d = a.q.shape[3], Tk = a.k.shape[2], dv = a.v.shape[3];
@@ -226,7 +197,7 @@ const qkvet_kernel kKernel = [] {
   kernel.source_line = __LINE__;
   kernel.capabilities = &kCapabilities;
   kernel.dialect = &kDialect;
-  kernel.supports = supports;
+  kernel.supports = qkvet_supports_declared;
   kernel.forward = forward;
   return kernel;
 }();
@@ -235,17 +206,7 @@ const qkvet_kernel* const kKernels[] = {&kKernel};
 
 }  // namespace
 
-extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char*,
-                                   qkvet_library* out, qkvet_text*) {
-  if (host == nullptr || host->abi_major != QKVET_ABI_MAJOR || out == nullptr ||
-      out->struct_size < sizeof *out)
-    return QKVET_INVALID_ARGUMENT;
-  *out = {};
-  out->struct_size = sizeof *out;
-  out->abi_major = QKVET_ABI_MAJOR;
-  out->abi_minor = QKVET_ABI_MINOR;
-  out->name = "ggml_like";
-  out->kernel_count = 1;
-  out->kernels = kKernels;
-  return QKVET_OK;
+extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
+                                   qkvet_library* out, qkvet_text* why) {
+  return qkvet_open_kernels(host, config, out, why, "ggml_like", kKernels, 1);
 }

@@ -192,7 +192,12 @@ std::vector<std::string> compile_arguments(
              "-shared",
              "-fPIC",
              "-I" + header_directory()};
-  if (cuda) words.insert(words.end(), {"-x", "c++"});
+  // Vector loads of CUDA read memory of one type as another, and its headers
+  // are those of the emulator.
+  if (cuda)
+    words.insert(words.end(),
+                 {"-fno-strict-aliasing",
+                  "-I" + header_directory() + "/qkvet/simt/cuda", "-x", "c++"});
   if (language != Language::kRust) words.push_back(file);
   if (cuda) words.insert(words.end(), {"-x", "none"});
   if (language != Language::kRust) words.insert(words.end(), {"-o", output});

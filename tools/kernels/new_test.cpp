@@ -88,6 +88,48 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+// Types and words of strangers' files: halves that are read eight at a time,
+// CUDA's own headers, a static kernel, a promise to the compiler.
+constexpr const char* kHalves = R"(#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <vector>
+
+#include "qkvet/plain.h"
+#include "qkvet/simt/runtime.h"
+
+static __global__ void first(const half* v, float* o, int Tk, int d) {
+  __builtin_assume(Tk > 0);
+  const half* row = v + blockIdx.x * Tk * 8;
+  const uint4 eight = *reinterpret_cast<const uint4*>(row);
+  const half2* pairs = reinterpret_cast<const half2*>(&eight);
+  const float2 pair = __half22float2(pairs[threadIdx.x / 2]);
+  o[blockIdx.x * d + threadIdx.x] = threadIdx.x % 2 == 0 ? pair.x : pair.y;
+}
+
+static void attend(const float*, const float*, const float* v, float* o,
+                   int64_t B, int64_t H, int64_t, int64_t Tk, int64_t d, int) {
+  std::vector<half> halves(B * H * Tk * 8);
+  for (int64_t n = 0; n < B * H * Tk * d; ++n)
+    halves[n / d * 8 + n % d] = __float2half(v[n]);
+  simt::or_abort(SIMT_LAUNCH(first, unsigned(B * H), unsigned(d), 0, nullptr,
+                             halves.data(), o, int(Tk), int(d)));
+}
+QKVET_PLAIN_KERNEL(attend, "halves/first");
+)";
+
+TEST(New, CudaOfStrangersCompiles) {
+  write_text(scratch() / "halves.cu", kHalves);
+  const auto replay = [](const std::string& of) {
+    return run_qkvet("replay " + of +
+                     " --law agrees_with_oracle halves.cu --cflags -Wall");
+  };
+  const Ran one_key = replay("f32,B2,H3,Tq1,Tk1,d7,v=lattice");
+  EXPECT_EQ(one_key.exit, 0) << one_key.out << one_key.error;
+  EXPECT_EQ(one_key.error, "") << "warnings";
+  EXPECT_EQ(replay("f32,B2,H3,Tq1,Tk2,d7,v=lattice").exit, 1);
+}
+
 TEST(New, NeverOverwrites) {
   const fs::path file = scratch() / "taken.cpp";
   write_text(file, "mine");

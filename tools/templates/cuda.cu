@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "qkvet/kernel.h"
+#include "qkvet/adapter.h"
 #include "qkvet/simt/runtime.h"
 
 namespace {
@@ -117,97 +117,25 @@ constexpr int32_t kDevice = QKVET_DEVICE_CUDA;
 constexpr int32_t kDevice = QKVET_DEVICE_CPU;
 #endif
 
-qkvet_status no(qkvet_text* why, qkvet_status status, const char* reason) {
-  if (why != nullptr && why->data != nullptr && why->capacity > 0) {
-    std::strncpy(why->data, reason, why->capacity - 1);
-    why->data[why->capacity - 1] = '\0';
-  }
-  return status;
-}
-
-// The arguments as this file knows them: a shorter struct ends in zeros.
-qkvet_forward_args known(const qkvet_forward_args* from) {
-  qkvet_forward_args args{};
-  std::memcpy(
-      &args, from,
-      from->struct_size < sizeof args ? from->struct_size : sizeof args);
-  return args;
-}
-
-// Whether a field is set that is newer than the headers of this file.
-bool is_newer(const qkvet_forward_args* from) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
-  for (size_t i = sizeof *from; i < from->struct_size; ++i)
-    if (bytes[i] != 0) return true;
-  return false;
-}
-
-bool is_f32(const qkvet_tensor& t, int rank) {
-  return t.data != nullptr && t.ndim == rank && t.shape != nullptr &&
-         t.strides != nullptr && t.device_type == kDevice &&
-         t.dtype.code == QKVET_DTYPE_FLOAT && t.dtype.bits == 32;
-}
-
-bool has_shape(const qkvet_tensor& t, int64_t B, int64_t H, int64_t T) {
-  return t.shape[0] == B && t.shape[1] == H && t.shape[2] == T;
-}
-
-// Whether a field is set that this kernel does not know. Ignoring one would be
-// a wrong answer.
-bool asks_for_more(const qkvet_forward_args& a) {
-  for (const qkvet_tensor* t :
-       {&a.weights,       &a.mask,        &a.bias,         &a.sink,
-        &a.slopes,        &a.rope_cos,    &a.rope_sin,     &a.q_positions,
-        &a.k_positions,   &a.q_len,       &a.kv_len,       &a.cu_seqlens_q,
-        &a.cu_seqlens_k,  &a.block_table, &a.page_indptr,  &a.page_indices,
-        &a.last_page_len, &a.k_new,       &a.v_new,        &a.q_scale,
-        &a.k_scale,       &a.v_scale,     &a.dropout_mask, &a.key_indices,
-        &a.topk_length,   &a.segments_q,  &a.segments_k,   &a.full_ranges,
-        &a.tree_mask})
-    if (t->data != nullptr || t->ndim != 0) return true;
-  return a.has_window != 0 || a.softcap > 0 || a.rope != QKVET_ROPE_NONE ||
-         a.dropout_p > 0 || a.chunk != 0 || a.causal < QKVET_CAUSAL_NONE ||
-         a.causal > QKVET_CAUSAL_BOTTOM_RIGHT;
-}
-
-// nullptr, or why the call is refused; `a` are its arguments as they are known.
-const char* refusal(const qkvet_forward_args* args,
-                    const qkvet_forward_args& a) {
-  if (is_newer(args)) return "an argument is too new for this kernel";
-  if (asks_for_more(a)) return "masks, windows, pages, ... are not supported";
-  for (const qkvet_tensor* t : {&a.q, &a.k, &a.v, &a.o}) {
-    if (!is_f32(*t, 4))
-      return "only f32 tensors of rank 4, on the device of this library";
-    for (int axis = 0; axis < 4; ++axis)
-      if (t->shape[axis] < 1) return "empty extents are not supported";
-  }
-  const int64_t B = a.q.shape[0], H = a.q.shape[1], Tq = a.q.shape[2];
-  const int64_t Hkv = a.k.shape[1], Tk = a.k.shape[2];
-  if (!has_shape(a.k, B, Hkv, Tk) || !has_shape(a.v, B, Hkv, Tk) ||
-      !has_shape(a.o, B, H, Tq) || a.k.shape[3] != a.q.shape[3] ||
-      a.o.shape[3] != a.v.shape[3] || H % Hkv != 0)
-    return "the shapes of q, k, v and o do not fit";
-  if (a.lse.ndim != 0 && (!is_f32(a.lse, 3) || !has_shape(a.lse, B, H, Tq)))
-    return "lse must be f32 [B, H, Tq]";
-  constexpr int64_t kMostBlocks = 0x7fffffff;
-  if (a.q.shape[3] > kWidest || a.v.shape[3] > kWidest ||
-      B * H * Tq > kMostBlocks)
-    return "heads of at most 1,024, and a row of q for each block of a grid";
-  return nullptr;
-}
-
-qkvet_status supports(const qkvet_kernel*, const qkvet_forward_args* args,
+// The capabilities below, and a grid that CUDA can launch.
+qkvet_status supports(const qkvet_kernel* self, const qkvet_forward_args* args,
                       qkvet_text* why) {
-  const char* reason = refusal(args, known(args));
-  return reason == nullptr ? QKVET_OK : no(why, QKVET_UNSUPPORTED, reason);
+  const qkvet_status status = qkvet_supports_declared(self, args, why);
+  if (status != QKVET_OK) return status;
+  constexpr int64_t kMostBlocks = 0x7fffffff;
+  const int64_t* q = args->q.shape;
+  return q[0] * q[1] * q[2] <= kMostBlocks
+             ? QKVET_OK
+             : qkvet_refuse(why, QKVET_UNSUPPORTED,
+                            "a grid has no block for each row of q");
 }
 
-qkvet_status forward(const qkvet_kernel*, qkvet_context*,
+qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                      const qkvet_forward_args* args, const qkvet_exec* exec,
                      qkvet_text* why) {
-  const qkvet_forward_args a = known(args);
-  if (const char* reason = refusal(args, a))
-    return no(why, QKVET_UNSUPPORTED, reason);
+  const qkvet_status status = supports(self, args, why);
+  if (status != QKVET_OK) return status;
+  const qkvet_forward_args a = qkvet_known_args(args);
   const int64_t d = a.q.shape[3];
   const float scale =
       a.scale_given ? a.scale : 1 / std::sqrt(static_cast<float>(d));
@@ -289,18 +217,5 @@ const qkvet_kernel* const kKernels[] = {&kKernel};
 
 extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
                                    qkvet_library* out, qkvet_text* why) {
-  if (host == nullptr || host->abi_major != QKVET_ABI_MAJOR)
-    return no(why, QKVET_INVALID_ARGUMENT, "another version of the ABI");
-  if (config != nullptr && config[0] != '\0')
-    return no(why, QKVET_INVALID_ARGUMENT, "takes no configuration");
-  if (out == nullptr || out->struct_size < sizeof *out)
-    return no(why, QKVET_INVALID_ARGUMENT, "the library struct is too small");
-  *out = {};
-  out->struct_size = sizeof *out;
-  out->abi_major = QKVET_ABI_MAJOR;
-  out->abi_minor = QKVET_ABI_MINOR;
-  out->name = "mine";
-  out->kernel_count = 1;
-  out->kernels = kKernels;
-  return QKVET_OK;
+  return qkvet_open_kernels(host, config, out, why, "mine", kKernels, 1);
 }

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "qkvet/kernel.h"
+#include "qkvet/adapter.h"
 
 // ---- Plans and arithmetic: yours to replace --------------------------------
 
@@ -114,92 +114,7 @@ bool list_items(const Key& key, const qkvet_tensor& q_len,
   return true;
 }
 
-// ---- What is taken, and what is refused ------------------------------------
-
-qkvet_status no(qkvet_text* why, qkvet_status status, const char* reason) {
-  if (why != nullptr && why->data != nullptr && why->capacity > 0) {
-    std::strncpy(why->data, reason, why->capacity - 1);
-    why->data[why->capacity - 1] = '\0';
-  }
-  return status;
-}
-
-// The arguments as this file knows them: a shorter struct ends in zeros.
-qkvet_forward_args known(const qkvet_forward_args* from) {
-  qkvet_forward_args args{};
-  std::memcpy(
-      &args, from,
-      from->struct_size < sizeof args ? from->struct_size : sizeof args);
-  return args;
-}
-
-// Whether a field is set that is newer than the headers of this file.
-bool is_newer(const qkvet_forward_args* from) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
-  for (size_t i = sizeof *from; i < from->struct_size; ++i)
-    if (bytes[i] != 0) return true;
-  return false;
-}
-
-// In plan() and update() q, k, v, o and lse have no data, in run() the lengths
-// have none.
-bool is_cpu(const qkvet_tensor& t, int rank, uint8_t code, int bits) {
-  return t.ndim == rank && t.shape != nullptr && t.strides != nullptr &&
-         t.device_type == QKVET_DEVICE_CPU && t.dtype.code == code &&
-         t.dtype.bits == bits;
-}
-
-bool is_f32(const qkvet_tensor& t, int rank) {
-  return is_cpu(t, rank, QKVET_DTYPE_FLOAT, 32);
-}
-
-bool are_lengths(const qkvet_tensor& t, int64_t B) {
-  return t.ndim == 0 || (is_cpu(t, 1, QKVET_DTYPE_INT, 64) && t.shape[0] == B);
-}
-
-bool has_shape(const qkvet_tensor& t, int64_t B, int64_t H, int64_t T) {
-  return t.shape[0] == B && t.shape[1] == H && t.shape[2] == T;
-}
-
-// Whether a field is set that this kernel does not know. Ignoring one would be
-// a wrong answer.
-bool asks_for_more(const qkvet_forward_args& a) {
-  for (const qkvet_tensor* t :
-       {&a.weights,      &a.mask,         &a.bias,          &a.sink,
-        &a.slopes,       &a.rope_cos,     &a.rope_sin,      &a.q_positions,
-        &a.k_positions,  &a.cu_seqlens_q, &a.cu_seqlens_k,  &a.block_table,
-        &a.page_indptr,  &a.page_indices, &a.last_page_len, &a.k_new,
-        &a.v_new,        &a.q_scale,      &a.k_scale,       &a.v_scale,
-        &a.dropout_mask, &a.key_indices,  &a.topk_length,   &a.segments_q,
-        &a.segments_k,   &a.full_ranges,  &a.tree_mask})
-    if (t->data != nullptr || t->ndim != 0) return true;
-  return a.has_window != 0 || a.softcap > 0 || a.rope != QKVET_ROPE_NONE ||
-         a.dropout_p > 0 || a.chunk != 0 || a.causal < QKVET_CAUSAL_NONE ||
-         a.causal > QKVET_CAUSAL_BOTTOM_RIGHT;
-}
-
-// nullptr, or why the call is refused; `a` are its arguments as they are known.
-const char* refusal(const qkvet_forward_args* args,
-                    const qkvet_forward_args& a) {
-  if (is_newer(args)) return "an argument is too new for this kernel";
-  if (asks_for_more(a)) return "masks, windows, pages, ... are not supported";
-  for (const qkvet_tensor* t : {&a.q, &a.k, &a.v, &a.o}) {
-    if (!is_f32(*t, 4)) return "only f32 tensors of rank 4 on the CPU";
-    for (int axis = 0; axis < 4; ++axis)
-      if (t->shape[axis] < 1) return "empty extents are not supported";
-  }
-  const int64_t B = a.q.shape[0], H = a.q.shape[1], Tq = a.q.shape[2];
-  const int64_t Hkv = a.k.shape[1], Tk = a.k.shape[2];
-  if (!has_shape(a.k, B, Hkv, Tk) || !has_shape(a.v, B, Hkv, Tk) ||
-      !has_shape(a.o, B, H, Tq) || a.k.shape[3] != a.q.shape[3] ||
-      a.o.shape[3] != a.v.shape[3] || H % Hkv != 0)
-    return "the shapes of q, k, v and o do not fit";
-  if (a.lse.ndim != 0 && (!is_f32(a.lse, 3) || !has_shape(a.lse, B, H, Tq)))
-    return "lse must be f32 [B, H, Tq]";
-  if (!are_lengths(a.q_len, B) || !are_lengths(a.kv_len, B))
-    return "q_len and kv_len must be int64 [B]";
-  return nullptr;
-}
+// ---- Calls of one plan ------------------------------------------------------
 
 Key key_of(const qkvet_forward_args& a) {
   Key key;
@@ -223,53 +138,51 @@ Key key_of(const qkvet_forward_args& a) {
 
 // ---- The functions of the table --------------------------------------------
 
-qkvet_status supports(const qkvet_kernel*, const qkvet_forward_args* args,
-                      qkvet_text* why) {
-  const char* reason = refusal(args, known(args));
-  return reason == nullptr ? QKVET_OK : no(why, QKVET_UNSUPPORTED, reason);
-}
-
-qkvet_status plan(const qkvet_kernel*, qkvet_context*,
+qkvet_status plan(const qkvet_kernel* self, qkvet_context*,
                   const qkvet_forward_args* args, const qkvet_exec*,
                   qkvet_plan** made, qkvet_text* why) {
-  const qkvet_forward_args a = known(args);
-  if (const char* reason = refusal(args, a))
-    return no(why, QKVET_UNSUPPORTED, reason);
+  const qkvet_status status = qkvet_supports_declared(self, args, why);
+  if (status != QKVET_OK) return status;
+  const qkvet_forward_args a = qkvet_known_args(args);
   qkvet_plan plan{key_of(a), {}};
   if (!list_items(plan.key, a.q_len, a.kv_len, &plan.items))
-    return no(why, QKVET_INVALID_ARGUMENT, "a length is beyond its extent");
+    return qkvet_refuse(why, QKVET_INVALID_ARGUMENT,
+                        "a length is beyond its extent");
   *made = new qkvet_plan(std::move(plan));
   return QKVET_OK;
 }
 
 // Whether the call is one that the plan is for; otherwise why not.
-qkvet_status fits(const qkvet_plan* plan, const qkvet_forward_args* args,
-                  const qkvet_forward_args& a, qkvet_text* why) {
-  if (const char* reason = refusal(args, a))
-    return no(why, QKVET_UNSUPPORTED, reason);
+qkvet_status fits(const qkvet_kernel* self, const qkvet_plan* plan,
+                  const qkvet_forward_args* args, const qkvet_forward_args& a,
+                  qkvet_text* why) {
+  const qkvet_status status = qkvet_supports_declared(self, args, why);
+  if (status != QKVET_OK) return status;
   if (!(key_of(a) == plan->key))
-    return no(why, QKVET_INVALID_ARGUMENT, "the plan is for another call");
+    return qkvet_refuse(why, QKVET_INVALID_ARGUMENT,
+                        "the plan is for another call");
   return QKVET_OK;
 }
 
-qkvet_status update(const qkvet_kernel*, qkvet_plan* plan,
+qkvet_status update(const qkvet_kernel* self, qkvet_plan* plan,
                     const qkvet_forward_args* args, const qkvet_exec*,
                     qkvet_text* why) {
-  const qkvet_forward_args a = known(args);
-  const qkvet_status status = fits(plan, args, a, why);
+  const qkvet_forward_args a = qkvet_known_args(args);
+  const qkvet_status status = fits(self, plan, args, a, why);
   if (status != QKVET_OK) return status;
   std::vector<Item> items;
   if (!list_items(plan->key, a.q_len, a.kv_len, &items))
-    return no(why, QKVET_INVALID_ARGUMENT, "a length is beyond its extent");
+    return qkvet_refuse(why, QKVET_INVALID_ARGUMENT,
+                        "a length is beyond its extent");
   plan->items.swap(items);
   return QKVET_OK;
 }
 
-qkvet_status run(const qkvet_kernel*, qkvet_plan* plan,
+qkvet_status run(const qkvet_kernel* self, qkvet_plan* plan,
                  const qkvet_forward_args* args, const qkvet_exec*,
                  qkvet_text* why) {
-  const qkvet_forward_args a = known(args);
-  const qkvet_status status = fits(plan, args, a, why);
+  const qkvet_forward_args a = qkvet_known_args(args);
+  const qkvet_status status = fits(self, plan, args, a, why);
   if (status != QKVET_OK) return status;
   const Tensors tensors = {View(a.q), View(a.k), View(a.v), View(a.o),
                            View(a.lse)};
@@ -336,7 +249,7 @@ const qkvet_kernel kKernel = [] {
   kernel.capabilities = &kCapabilities;
   kernel.dialect = &kDialect;
   kernel.precision = &kPrecision;
-  kernel.supports = supports;
+  kernel.supports = qkvet_supports_declared;
   kernel.get_extension = extension;
   return kernel;
 }();
@@ -347,18 +260,5 @@ const qkvet_kernel* const kKernels[] = {&kKernel};
 
 extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
                                    qkvet_library* out, qkvet_text* why) {
-  if (host == nullptr || host->abi_major != QKVET_ABI_MAJOR)
-    return no(why, QKVET_INVALID_ARGUMENT, "another version of the ABI");
-  if (config != nullptr && config[0] != '\0')
-    return no(why, QKVET_INVALID_ARGUMENT, "takes no configuration");
-  if (out == nullptr || out->struct_size < sizeof *out)
-    return no(why, QKVET_INVALID_ARGUMENT, "the library struct is too small");
-  *out = {};
-  out->struct_size = sizeof *out;
-  out->abi_major = QKVET_ABI_MAJOR;
-  out->abi_minor = QKVET_ABI_MINOR;
-  out->name = "mine";
-  out->kernel_count = 1;
-  out->kernels = kKernels;
-  return QKVET_OK;
+  return qkvet_open_kernels(host, config, out, why, "mine", kKernels, 1);
 }

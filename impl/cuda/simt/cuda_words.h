@@ -20,13 +20,18 @@
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 // NOLINTBEGIN(bugprone-macro-parentheses)
 
-#define __global__ static
+// External, as it is for nvcc: `static __global__` is one as well.
+#define __global__ __attribute__((unused))
 #define __device__
 #define __host__
 #define __shared__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
+#define __grid_constant__
+#ifndef __clang__
+#define __builtin_assume(condition) static_cast<void>(0)
+#endif
 
 using dim3 = simt::Extent;
 

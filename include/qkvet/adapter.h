@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Help for adapters of forward(), C11 or C++17, nothing to link. The
+ * capabilities of a kernel already state what it supports, so its supports()
+ * follows from them:
+ *
+ *   static qkvet_status forward(const qkvet_kernel* self, qkvet_context*
+ * context, const qkvet_forward_args* args, const qkvet_exec* exec, qkvet_text*
+ * why) { const qkvet_status status = qkvet_supports_declared(self, args, why);
+ *     if (status != QKVET_OK) return status;
+ *     const qkvet_forward_args a = qkvet_known_args(args);
+ *     ...
+ *   }
+ *   ... .supports = qkvet_supports_declared, .forward = forward ...
+ *
+ * examples/mask_adapter.c is a whole adapter.
+ */
+#ifndef QKVET_ADAPTER_H_
+#define QKVET_ADAPTER_H_
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "qkvet/kernel.h"
+
+/* The arguments as this header knows them: a shorter struct ends in zeros. */
+static inline qkvet_forward_args qkvet_known_args(
+    const qkvet_forward_args* from) {
+  qkvet_forward_args args;
+  memset(&args, 0, sizeof args);
+  memcpy(&args, from,
+         from->struct_size < sizeof args ? from->struct_size : sizeof args);
+  return args;
+}
+
+/* `status`, with its reason in `why`: one line that names the argument. */
+static inline qkvet_status qkvet_refuse(qkvet_text* why, qkvet_status status,
+                                        const char* reason) {
+  if (why != NULL && why->data != NULL && why->capacity > 0)
+    snprintf(why->data, why->capacity, "%s", reason);
+  return status;
+}
+
+static inline int qkvet_is_absent(const qkvet_tensor* t) {
+  return t->data == NULL && t->ndim == 0;
+}
+
+/* The first element of a tensor in memory of the host. */
+static inline void* qkvet_data(const qkvet_tensor* t) {
+  return (void*)((char*)t->data + t->byte_offset);
+}
+
+/* Element (n0, n1, n2, n3) of a tensor of at most four axes, of which the last
+ * numbers do not count if it has fewer. The stride of an extent of 1 may be any
+ * number, but its index is 0. */
+static inline void* qkvet_element(const qkvet_tensor* t, int64_t n0, int64_t n1,
+                                  int64_t n2, int64_t n3) {
+  const int64_t at[4] = {n0, n1, n2, n3};
+  int64_t elements = 0;
+  int axis;
+  for (axis = 0; axis < t->ndim && axis < 4; ++axis)
+    elements += at[axis] * t->strides[axis];
+  return (char*)qkvet_data(t) + elements * (t->dtype.bits / 8) * t->dtype.lanes;
+}
+
+/* UNSUPPORTED and the reason if the call has anything that the capabilities of
+ * `self` do not declare, or shapes that contradict each other: q [B, H, Tq, d],
+ * k [B, Hkv, Tk, d], v [B, Hkv, Tk, dv], o [B, H, Tq, dv], lse [B, H, Tq],
+ * q_len and kv_len [B], and mask, bias and weights [B, H, Tq, Tk]. The shapes
+ * of other tensors, and of a pool of pages, are left to the kernel. */
+static inline qkvet_status qkvet_supports_declared(
+    const qkvet_kernel* self, const qkvet_forward_args* args, qkvet_text* why);
+
+/* A library of these kernels, without a configuration. `name` is the family. */
+static inline qkvet_status qkvet_open_kernels(
+    const qkvet_host* host, const char* config, qkvet_library* out,
+    qkvet_text* why, const char* name, const qkvet_kernel* const* kernels,
+    int32_t count);
+
+/* ---- From here on: how it works ----------------------------------------- */
+
+/* A tensor and the options that bring it. */
+typedef struct qkvet_field_rule {
+  const char* name;
+  size_t offset;
+  uint64_t options; /* one of them is enough */
+} qkvet_field_rule;
+
+#define QKVET_FIELD_(field, options) \
+  { #field, offsetof(qkvet_forward_args, field), (options) }
+
+/* The first optional tensor that is given and not declared; NULL: none. */
+static inline const char* qkvet_undeclared_tensor_(const qkvet_forward_args* a,
+                                                   uint64_t options) {
+  const uint64_t pages = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR;
+  const qkvet_field_rule rules[] = {
+      QKVET_FIELD_(lse, QKVET_OPTION_LSE),
+      QKVET_FIELD_(weights, QKVET_OPTION_WEIGHTS),
+      QKVET_FIELD_(mask, QKVET_OPTION_MASK),
+      QKVET_FIELD_(bias, QKVET_OPTION_BIAS),
+      QKVET_FIELD_(sink, QKVET_OPTION_SINK),
+      QKVET_FIELD_(slopes, QKVET_OPTION_ALIBI),
+      QKVET_FIELD_(rope_cos, QKVET_OPTION_ROPE),
+      QKVET_FIELD_(rope_sin, QKVET_OPTION_ROPE),
+      QKVET_FIELD_(q_positions, QKVET_OPTION_ROPE),
+      QKVET_FIELD_(k_positions, QKVET_OPTION_ROPE),
+      QKVET_FIELD_(q_len, QKVET_OPTION_LENGTHS),
+      QKVET_FIELD_(kv_len, QKVET_OPTION_LENGTHS | QKVET_OPTION_APPEND | pages),
+      QKVET_FIELD_(cu_seqlens_q,
+                   QKVET_OPTION_PACKED | QKVET_OPTION_PACKED_PAGES),
+      QKVET_FIELD_(cu_seqlens_k, QKVET_OPTION_PACKED),
+      QKVET_FIELD_(block_table, QKVET_OPTION_PAGED),
+      QKVET_FIELD_(page_indptr, QKVET_OPTION_PAGED_CSR),
+      QKVET_FIELD_(page_indices, QKVET_OPTION_PAGED_CSR),
+      QKVET_FIELD_(last_page_len, QKVET_OPTION_PAGED_CSR),
+      QKVET_FIELD_(k_new, QKVET_OPTION_APPEND),
+      QKVET_FIELD_(v_new, QKVET_OPTION_APPEND),
+      QKVET_FIELD_(q_scale, QKVET_OPTION_QUANT_SCALES),
+      QKVET_FIELD_(k_scale, QKVET_OPTION_QUANT_SCALES),
+      QKVET_FIELD_(v_scale, QKVET_OPTION_QUANT_SCALES),
+      QKVET_FIELD_(dropout_mask, QKVET_OPTION_DROPOUT_MASK),
+      QKVET_FIELD_(key_indices, QKVET_OPTION_KEY_LISTS),
+      QKVET_FIELD_(topk_length, QKVET_OPTION_KEY_LIST_LENGTHS),
+      QKVET_FIELD_(segments_q, QKVET_OPTION_SEGMENTS),
+      QKVET_FIELD_(segments_k, QKVET_OPTION_SEGMENTS),
+      QKVET_FIELD_(full_ranges, QKVET_OPTION_FULL_RANGES),
+      QKVET_FIELD_(tree_mask, QKVET_OPTION_TREE_MASK)};
+  size_t i;
+  for (i = 0; i < sizeof rules / sizeof rules[0]; ++i) {
+    const qkvet_tensor* t =
+        (const qkvet_tensor*)(const void*)((const char*)a + rules[i].offset);
+    if (!qkvet_is_absent(t) && (options & rules[i].options) == 0)
+      return rules[i].name;
+  }
+  return NULL;
+}
+
+/* The same of the options that are no tensors. */
+static inline const char* qkvet_undeclared_number_(const qkvet_forward_args* a,
+                                                   uint64_t options) {
+  const struct {
+    const char* name;
+    int is_set;
+    uint64_t option;
+  } rules[] = {
+      {"scale", a->scale_given != 0, QKVET_OPTION_SCALE},
+      {"the default scale", a->scale_given == 0, QKVET_OPTION_DEFAULT_SCALE},
+      {"a window", a->has_window != 0, QKVET_OPTION_WINDOW},
+      {"softcap", a->softcap != 0, QKVET_OPTION_SOFTCAP},
+      {"rope", a->rope != QKVET_ROPE_NONE, QKVET_OPTION_ROPE},
+      {"dropout_p", a->dropout_p != 0, QKVET_OPTION_DROPOUT},
+      {"chunk", a->chunk != 0, QKVET_OPTION_CHUNK},
+      {"key_block_size", a->key_block_size > 1, QKVET_OPTION_KEY_LIST_BLOCKS},
+      {"channel_group", a->channel_group != 0,
+       QKVET_OPTION_PAGED_CHANNEL_GROUPS},
+      {"cu_seqlens_q beside pages",
+       !qkvet_is_absent(&a->cu_seqlens_q) && a->page_size != 0,
+       QKVET_OPTION_PACKED_PAGES},
+      {"int32 lengths",
+       (a->q_len.ndim != 0 && a->q_len.dtype.bits == 32) ||
+           (a->kv_len.ndim != 0 && a->kv_len.dtype.bits == 32) ||
+           (a->cu_seqlens_q.ndim != 0 && a->cu_seqlens_q.dtype.bits == 32),
+       QKVET_OPTION_INT32_LENGTHS},
+      {"slopes of each batch element", a->slopes.ndim == 2,
+       QKVET_OPTION_ALIBI_PER_MEMBER}};
+  size_t i;
+  for (i = 0; i < sizeof rules / sizeof rules[0]; ++i)
+    if (rules[i].is_set && (options & rules[i].option) == 0)
+      return rules[i].name;
+  return NULL;
+}
+
+static inline int qkvet_same_dtype_(qkvet_dtype a, qkvet_dtype b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+static inline int qkvet_declares_dtypes_(const qkvet_capabilities* can,
+                                         const qkvet_forward_args* a) {
+  qkvet_dtype_rule f32;
+  const qkvet_dtype_rule* rules = can->dtypes;
+  int n = can->dtype_count, i;
+  f32.q.code = QKVET_DTYPE_FLOAT, f32.q.bits = 32, f32.q.lanes = 1;
+  f32.kv = f32.o = f32.q;
+  if (n == 0) rules = &f32, n = 1;
+  for (i = 0; i < n; ++i)
+    if (qkvet_same_dtype_(rules[i].q, a->q.dtype) &&
+        qkvet_same_dtype_(rules[i].kv, a->k.dtype) &&
+        qkvet_same_dtype_(rules[i].kv, a->v.dtype) &&
+        qkvet_same_dtype_(rules[i].o, a->o.dtype))
+      return 1;
+  return 0;
+}
+
+/* Whether t is contiguous in this order of its axes. */
+static inline int qkvet_is_dense_(const qkvet_tensor* t, const int order[4]) {
+  int64_t step = 1;
+  int i;
+  for (i = 3; i >= 0; --i) {
+    if (t->shape[order[i]] > 1 && t->strides[order[i]] != step) return 0;
+    step *= t->shape[order[i]];
+  }
+  return 1;
+}
+
+static inline int qkvet_declares_layout_(const qkvet_capabilities* can,
+                                         const qkvet_forward_args* a) {
+  static const int kBhtd[4] = {0, 1, 2, 3}, kBthd[4] = {0, 2, 1, 3};
+  const uint64_t layouts = can->layouts != 0 ? can->layouts : QKVET_LAYOUT_BHTD;
+  const qkvet_tensor* const all[] = {&a->q, &a->k, &a->v, &a->o};
+  int bhtd = 1, bthd = 1, i;
+  if (layouts & (QKVET_LAYOUT_ANY_STRIDES | QKVET_LAYOUT_PACKED_QKV)) return 1;
+  for (i = 0; i < 4; ++i) {
+    bhtd = bhtd && qkvet_is_dense_(all[i], kBhtd);
+    bthd = bthd && qkvet_is_dense_(all[i], kBthd);
+  }
+  return (bhtd && (layouts & QKVET_LAYOUT_BHTD)) ||
+         (bthd && (layouts & QKVET_LAYOUT_BTHD));
+}
+
+static inline int qkvet_keeps_rule_(int64_t extent, qkvet_extent_rule rule) {
+  return extent == 0 ||
+         (extent >= rule.min && (rule.max == 0 || extent <= rule.max) &&
+          (rule.multiple == 0 || extent % rule.multiple == 0));
+}
+
+/* Whether t is absent or has these extents. */
+static inline int qkvet_fits_(const qkvet_tensor* t, int rank, int64_t n0,
+                              int64_t n1, int64_t n2, int64_t n3) {
+  const int64_t shape[4] = {n0, n1, n2, n3};
+  int axis;
+  if (qkvet_is_absent(t)) return 1;
+  if (t->ndim != rank || t->shape == NULL || t->strides == NULL) return 0;
+  for (axis = 0; axis < rank; ++axis)
+    if (t->shape[axis] != shape[axis]) return 0;
+  return 1;
+}
+
+/* NULL, or the part of a call with keys in rows that is not as declared. */
+static inline const char* qkvet_misfit_(const qkvet_forward_args* a,
+                                        const qkvet_capabilities* can) {
+  const uint64_t options = can->options;
+  const int64_t B = a->q.shape[0], H = a->q.shape[1], Tq = a->q.shape[2];
+  const int64_t Hkv = a->k.shape[1], Tk = a->k.shape[2], d = a->q.shape[3];
+  const int64_t dv = a->v.shape[3];
+  if (!qkvet_fits_(&a->k, 4, B, Hkv, Tk, d) ||
+      !qkvet_fits_(&a->v, 4, B, Hkv, Tk, dv) ||
+      !qkvet_fits_(&a->o, 4, B, H, Tq, dv) ||
+      (Hkv == 0 ? H != 0 : H % Hkv != 0))
+    return "q [B, H, Tq, d], k [B, Hkv, Tk, d], v [B, Hkv, Tk, dv] and o "
+           "[B, H, Tq, dv] do not fit";
+  if (!qkvet_fits_(&a->lse, 3, B, H, Tq, 0)) return "lse is not [B, H, Tq]";
+  if (!qkvet_fits_(&a->weights, 4, B, H, Tq, Tk) ||
+      !qkvet_fits_(&a->mask, 4, B, H, Tq, Tk) ||
+      !qkvet_fits_(&a->bias, 4, B, H, Tq, Tk))
+    return "mask, bias and weights are not [B, H, Tq, Tk]";
+  if (!qkvet_fits_(&a->q_len, 1, B, 0, 0, 0) ||
+      !qkvet_fits_(&a->kv_len, 1, B, 0, 0, 0))
+    return "q_len and kv_len are not [B]";
+  if (!(options & QKVET_OPTION_EMPTY_EXTENTS) &&
+      (B < 1 || H < 1 || Hkv < 1 || Tq < 1 || Tk < 1 || d < 1 || dv < 1))
+    return "empty extents are not declared";
+  if (Hkv < H && !(options & QKVET_OPTION_GROUPED_HEADS))
+    return "grouped heads are not declared";
+  if (dv != d && !(options & QKVET_OPTION_VALUE_WIDTH))
+    return "dv != d is not declared";
+  if (Tq != Tk && !(options & QKVET_OPTION_CROSS_LENGTHS) &&
+      qkvet_is_absent(&a->cu_seqlens_q))
+    return "Tq != Tk is not declared";
+  if (!qkvet_keeps_rule_(Tk, can->tk)) return "Tk is not declared";
+  if (Hkv > 0 && !qkvet_keeps_rule_(H / Hkv, can->group))
+    return "H / Hkv is not declared";
+  if (!qkvet_declares_layout_(can, a)) return "these strides are not declared";
+  if (a->causal == QKVET_CAUSAL_NONE)
+    return (can->flags & QKVET_FLAG_CAUSAL_ONLY) != 0
+               ? "only causal calls are declared"
+               : NULL;
+  if (a->causal != QKVET_CAUSAL_TOP_LEFT &&
+      a->causal != QKVET_CAUSAL_BOTTOM_RIGHT)
+    return "causal is unknown";
+  /* With Tq = Tk both rules are one. */
+  if (options &
+      (a->causal == QKVET_CAUSAL_TOP_LEFT ? QKVET_OPTION_CAUSAL_TOP_LEFT
+                                          : QKVET_OPTION_CAUSAL_BOTTOM_RIGHT))
+    return NULL;
+  return "this causal rule is not declared";
+}
+
+static inline qkvet_status qkvet_supports_declared(
+    const qkvet_kernel* self, const qkvet_forward_args* args, qkvet_text* why) {
+  const qkvet_capabilities* can = self->capabilities;
+  const qkvet_forward_args a = qkvet_known_args(args);
+  const qkvet_tensor* const all[] = {&a.q, &a.k, &a.v, &a.o};
+  const char* undeclared;
+  const char* misfit = NULL;
+  char text[128];
+  size_t i;
+  for (i = sizeof a; i < args->struct_size; ++i)
+    if (((const unsigned char*)args)[i] != 0)
+      return qkvet_refuse(why, QKVET_UNSUPPORTED,
+                          "an argument is newer than this kernel");
+  for (i = 0; i < 4; ++i) {
+    if (all[i]->shape == NULL || all[i]->strides == NULL || all[i]->ndim < 4)
+      return qkvet_refuse(why, QKVET_UNSUPPORTED,
+                          "q, k, v and o must be there, with four extents");
+    if (((can->devices != 0 ? can->devices : UINT64_C(1) << QKVET_DEVICE_CPU) >>
+             all[i]->device_type &
+         1) == 0)
+      return qkvet_refuse(why, QKVET_UNSUPPORTED,
+                          "memory of this device is not declared");
+  }
+  if (!qkvet_declares_dtypes_(can, &a))
+    return qkvet_refuse(why, QKVET_UNSUPPORTED,
+                        "the storage types of q, k, v and o are not declared");
+  undeclared = qkvet_undeclared_tensor_(&a, can->options);
+  if (undeclared == NULL)
+    undeclared = qkvet_undeclared_number_(&a, can->options);
+  if (undeclared != NULL) {
+    snprintf(text, sizeof text, "%s is not declared", undeclared);
+    return qkvet_refuse(why, QKVET_UNSUPPORTED, text);
+  }
+  if (!qkvet_keeps_rule_(a.q.shape[3], can->d))
+    misfit = "d is not declared";
+  else if (!qkvet_keeps_rule_(a.o.shape[3], can->dv))
+    misfit = "dv is not declared";
+  else if (!qkvet_keeps_rule_(a.q.shape[2], can->tq))
+    misfit = "Tq is not declared";
+  else if ((can->flags & QKVET_FLAG_POSITIVE_SCALE) != 0 && a.scale_given &&
+           a.scale < 0)
+    misfit = "a scale below 0 is not declared";
+  else if ((can->flags & QKVET_FLAG_MASK_OR_BIAS) != 0 && a.mask.ndim != 0 &&
+           a.bias.ndim != 0)
+    misfit = "a mask beside a bias is not declared";
+  else if ((can->flags & QKVET_FLAG_BIAS_OR_CAUSAL) != 0 && a.bias.ndim != 0 &&
+           a.causal != QKVET_CAUSAL_NONE)
+    misfit = "a bias beside the causal rule is not declared";
+  else if (a.page_size == 0 && (can->flags & QKVET_FLAG_PAGES_ONLY) != 0)
+    misfit = "keys in rows are not declared";
+  else if (a.page_size == 0)
+    misfit = qkvet_misfit_(&a, can);
+  return misfit == NULL ? QKVET_OK
+                        : qkvet_refuse(why, QKVET_UNSUPPORTED, misfit);
+}
+
+static inline qkvet_status qkvet_open_kernels(
+    const qkvet_host* host, const char* config, qkvet_library* out,
+    qkvet_text* why, const char* name, const qkvet_kernel* const* kernels,
+    int32_t count) {
+  if (host == NULL || host->abi_major != QKVET_ABI_MAJOR)
+    return qkvet_refuse(why, QKVET_INVALID_ARGUMENT,
+                        "the host speaks another version of the ABI");
+  if (config != NULL && config[0] != '\0')
+    return qkvet_refuse(why, QKVET_INVALID_ARGUMENT,
+                        "this library takes no configuration");
+  if (out == NULL || out->struct_size < sizeof *out)
+    return qkvet_refuse(why, QKVET_INVALID_ARGUMENT,
+                        "the library struct is too small");
+  memset(out, 0, sizeof *out);
+  out->struct_size = sizeof *out;
+  out->abi_major = QKVET_ABI_MAJOR;
+  out->abi_minor = QKVET_ABI_MINOR;
+  out->name = name;
+  out->kernel_count = count;
+  out->kernels = kernels;
+  return QKVET_OK;
+}
+
+#endif /* QKVET_ADAPTER_H_ */
