@@ -249,6 +249,22 @@ TEST(FalseSentences, NoiseIsNoSentence) {
         << cause.diagnosis.where.text();
 }
 
+// A sentence is not nearly right if no fresh case fails.
+TEST(FalseSentences, ANearestSentenceHasCasesOnBothSides) {
+  const auto like = parse_case("f32,B1,H1,Tq1,Tk1,d1");
+  ASSERT_TRUE(like.value);
+  FailsWhere where;
+  where.setting.emplace(agreement_about(Subject::kAttention),
+                        Setting::Data::kNormal, *like.value,
+                        FakeExecutor::under_test());
+  where.fresh = {244, 244, 0};
+  EXPECT_EQ(where.text(), "no short sentence says where.");
+  where.fresh = {235, 244, 120};
+  EXPECT_NE(where.text().find("The nearest: "), std::string::npos);
+  where.fresh = {150, 244, 120};
+  EXPECT_EQ(where.text(), "no short sentence says where.");
+}
+
 TEST(Tiles, AreReadOffTexts) {
   EXPECT_EQ(numbers_in("the first 16 keys, f16, 0.5 and tile=32 of 1 or 16"),
             (std::vector<int64_t>{16, 32}));
