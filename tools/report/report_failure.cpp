@@ -117,6 +117,16 @@ std::string finding_text(const ReportInput& input, const Failure& failure) {
   return out;
 }
 
+// All causes that no probe tells apart: "... Or: ..."
+std::string joined_causes(const Diagnosis& diagnosis,
+                          std::string Cause::*text) {
+  std::string out;
+  for (const Cause& one : diagnosis.causes)
+    if (out.find(one.*text) == std::string::npos)
+      out += (out.empty() ? "" : " Or: ") + one.*text;
+  return out;
+}
+
 // "window_off_by_one_left, sure: 9 of 9 failing probes agree, ..." Without
 // known faults nothing is told apart from them.
 std::string certainty_text(const Diagnosis& diagnosis, bool has_faults) {
@@ -154,7 +164,7 @@ std::string unknown_cause(const Diagnosis& diagnosis) {
 }
 
 std::string fix_of(const Diagnosis& diagnosis) {
-  if (!diagnosis.causes.empty()) return diagnosis.causes[0].fix;
+  if (!diagnosis.causes.empty()) return joined_causes(diagnosis, &Cause::fix);
   const auto described = described_cause(diagnosis.instead);
   return described ? described->fix : "";
 }
@@ -173,7 +183,8 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
       optional_field("stage", diagnosis.instead.stage_sentence(), input.width) +
       optional_field("instead", diagnosis.instead.text(), input.width);
   if (!diagnosis.causes.empty()) {
-    out += wrapped_field("cause", diagnosis.causes[0].cause, input.width);
+    out += wrapped_field("cause", joined_causes(diagnosis, &Cause::cause),
+                         input.width);
     out += wrapped_field("", certainty_text(diagnosis, no_faults.empty()),
                          input.width);
   } else if (no_faults.empty()) {
