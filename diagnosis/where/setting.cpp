@@ -159,6 +159,12 @@ TermValues Setting::values(const Case& value) const {
   return as_it_stands ? term_values(value) : term_values(value, law_, &kernel_);
 }
 
+TermValues Setting::values_of(const std::vector<size_t>& terms,
+                              const Case& value) const {
+  const bool as_it_stands = law_ == &agreement_about(law_->domain.subject);
+  return term_values_of(terms, value, as_it_stands ? nullptr : law_, &kernel_);
+}
+
 // "a sink" of "a sink is given": the options that every case of the law has.
 std::string Setting::set_by_law() const {
   const std::string_view given = " is given";
