@@ -71,7 +71,7 @@ void look_where(const Failure& failure, const Failure& plainest,
     Instead& instead = diagnosis.instead;
     instead = look_what_it_is_instead(plainest, diagnosis.where, kernel,
                                       executor, time);
-    if (instead.stage == Stage::kUnknown)
+    if (instead.stage == Stage::kUnknown && !instead.depends_on_calls)
       instead.stage = look_further_for_stage(plainest, diagnosis.where, instead,
                                              kernel, executor, time,
                                              &instead.calls, report.parts());

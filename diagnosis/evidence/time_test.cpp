@@ -3,11 +3,8 @@
 // what is said of one that does not fail every time.
 #include <gtest/gtest.h>
 
-#include <ctime>
-
 #include "diagnosis/evidence/evidence.h"
 #include "diagnosis/test_faults.h"
-#include "properties/run/shrink.h"
 #include "properties/testing/fake_executor.h"
 
 namespace qkvet::diagnosis::time_test {
@@ -101,39 +98,6 @@ TEST(Time, TimeIsKeptForFreshCases) {
     EXPECT_EQ(where.fresh.all >= 100, seconds < 0.1) << where.text();
     EXPECT_LE(seconds * (executor.calls - 1), 1.5 * kMostSecondsOfPart);
   }
-}
-
-// Drawing a case of thousands of rows takes time as well as asking it. The
-// kernel is wrong for members after the first 3,276.
-TEST(Time, DrawingWideCasesEnds) {
-  const KernelUnderTest kernel = FakeExecutor::under_test();
-  FakeExecutor executor(
-      {}, [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
-        constexpr int64_t kMost = 3276;
-        const Shape& s = call.shape;
-        const int64_t first = kMost * s.H * s.Tq * s.dv;
-        for (int64_t n = first; n < std::ssize(out.o); ++n)
-          out.o[static_cast<size_t>(n)] += 1;
-      });
-  Failure failure;
-  failure.law = find_law("agrees_with_oracle");
-  failure.smallest = *parse_case("f32,B3277,H1,Tq1,Tk1,d1").value;
-  failure.found = *parse_case("f32,B3300,H1,Tq1,Tk1,d3,causal=tl").value;
-  TimeUse time;
-  failure.judgement =
-      check_case(*failure.law, failure.smallest, kernel.judged, 0, executor,
-                 /*with_twin=*/false, time);
-  ASSERT_EQ(failure.judgement.verdict, Verdict::kFailed);
-  const clock_t began = clock();
-  const Diagnosis diagnosis =
-      diagnose(failure, kernel, executor, known_faults_for_test(), time);
-  constexpr double kMostSeconds = 4 * kMostOwnSecondsOfPart;
-  EXPECT_LT(static_cast<double>(clock() - began) / CLOCKS_PER_SEC,
-            kMostSeconds);
-  const std::string text = diagnosis.where.text();
-  EXPECT_TRUE(!diagnosis.where.is_known() ||
-              text.find("B > 3276") != std::string::npos)
-      << text;
 }
 
 // What fails nearly every time has a sentence, if one is true of it; what

@@ -524,7 +524,7 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   else if (is_row && !answers[0].kept.empty())
     instead.stage = stage_of_dropout(failure, witness);
   else if (is_row && answered == nullptr && depend_on_calls(answers, witness))
-    instead.stage = Stage::kUnknown;
+    instead.depends_on_calls = true;
   else if (is_row)
     instead.stage =
         answered == nullptr

@@ -165,8 +165,8 @@ class Drawer {
       if (atom.is_compound()) return std::nullopt;
       if (vocabulary()[atom.term].kind != Term::Kind::kNumber)
         return std::nullopt;
-      const auto moved =
-          with_term(value, vocabulary()[atom.term], beyond(atom, wanted, step));
+      const auto moved = with_term_or_product(value, vocabulary()[atom.term],
+                                              beyond(atom, wanted, step));
       if (!moved || !invalid_reason(*moved).empty()) return std::nullopt;
       value = setting_.dressed(*moved);
       if (values_of(value)[atom.term] == now) return std::nullopt;
@@ -186,7 +186,7 @@ class Drawer {
     const bool is_bound = edge.relation == Atom::Relation::kAtLeast ||
                           edge.relation == Atom::Relation::kAtMost;
     if (!is_bound || term.kind != Term::Kind::kNumber) return;
-    const auto moved = with_term(planned, term, edge.number);
+    const auto moved = with_term_or_product(planned, term, edge.number);
     if (!moved || !invalid_reason(*moved).empty()) return;
     const Case value = setting_.dressed(*moved);
     if (!setting_.allows(value)) return;

@@ -224,6 +224,16 @@ std::vector<Case> variations(const Case& value, const Setting& setting) {
         if (auto other = with_term(value, term, -to)) out.push_back(*other);
     }
   }
+  // As many members times heads in another arrangement.
+  const Shape& s = value.shape;
+  if (value.story.empty() && s.D == 0 && s.B * s.H > kMostOfMany)
+    for (const int64_t times : {2, 4}) {
+      out.push_back(value);
+      Shape& other = out.back().shape;
+      other.B = (s.B + times - 1) / times;
+      other.H *= times;
+      other.Hkv *= times;
+    }
   for (size_t n = 0; n < value.story.size(); ++n) {
     out.push_back(value);
     Story& story = out.back().story;

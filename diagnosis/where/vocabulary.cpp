@@ -462,4 +462,22 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
   return out;
 }
 
+std::optional<Case> with_term_or_product(const Case& value, const Term& term,
+                                         int64_t to) {
+  const bool is_of_heads = term.name == "B * H";
+  if (!is_of_heads && term.name != "B * Hkv") return with_term(value, term, to);
+  if (value.subject() == Subject::kCache || to < 1) return std::nullopt;
+  Case out = value;
+  Shape& s = out.shape;
+  const int64_t heads = is_of_heads ? s.H : s.Hkv;
+  if (heads > 0 && to % heads == 0) {
+    s.B = to / heads;
+  } else {
+    set_heads(s, 1);
+    s.B = to;
+  }
+  if (s.D > 0) s.D = s.H * s.d;
+  return out;
+}
+
 }  // namespace qkvet::diagnosis

@@ -56,6 +56,9 @@ TermValues term_values_of(const std::vector<size_t>& wanted, const Case& value,
 // The case with an extent, or what follows from extents, of another size, and
 // what goes with it; nothing if this term cannot be set. To be constrained.
 std::optional<Case> with_term(const Case& value, const Term& term, int64_t to);
+// The same, and products of members and heads with another number of members.
+std::optional<Case> with_term_or_product(const Case& value, const Term& term,
+                                         int64_t to);
 
 }  // namespace qkvet::diagnosis
 
