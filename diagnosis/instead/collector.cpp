@@ -102,7 +102,12 @@ void Collector::note_touch(const Evidence* evidence) {
       evidence->outcomes.begin(), evidence->outcomes.end(),
       [](const CallOutcome& one) { return one.unwritten.has_value(); });
   if (tensor || (is_dead && !is_unwritten))
-    touches_.push_back({evidence->value(), tensor});
+    touches_.push_back(
+        {evidence->value(), tensor,
+         std::any_of(evidence->outcomes.begin(), evidence->outcomes.end(),
+                     [](const CallOutcome& one) {
+                       return one.fault && one.fault->of_heap;
+                     })});
 }
 
 std::vector<WrongAnswer> Collector::take() {

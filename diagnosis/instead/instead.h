@@ -137,6 +137,7 @@ bool is_at_place(const std::string& place, const WrongOutput& output);
 struct Touch {
   Case value;
   std::optional<TensorName> tensor;
+  bool of_heap = false;  // memory that the kernel allocated
 };
 
 // The stage that probes show: the same calls with q = 0, with V = 1, with V

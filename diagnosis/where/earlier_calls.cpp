@@ -61,6 +61,19 @@ bool fails_twice(const Failure& failure, Witness& witness) {
          !passes(failure, /*each_alone=*/false, witness).value_or(true);
 }
 
+// Whether the case is right by itself, as far as agreement tells. Calls that
+// are all wrong alike may keep a law that compares them, as scratch does that
+// is never written: it is the same in each new process.
+bool is_right_alone(const Failure& failure, Witness& witness) {
+  const Law& truth = law_of_answers(failure.smallest);
+  if (failure.law == &truth) return true;
+  auto evidence = witness.prepare(truth, failure.smallest);
+  if (evidence == nullptr || !are_single(evidence->calls)) return true;
+  for (KernelCall& call : evidence->calls) call.new_process = true;
+  evidence = witness.ask(std::move(evidence));
+  return evidence == nullptr || !evidence->failed();
+}
+
 bool case_fails_after(const std::vector<Case>& before, const Failure& failure,
                       Witness& witness) {
   const auto evidence =
@@ -222,7 +235,7 @@ EarlierCalls part_of_earlier_calls(const Failure& failure, Witness& witness) {
       is_steady && calls > 1 &&
       calls <= (begins_anew ? kMostCallsOfSequence : kMostCallsAlone) &&
       passes_twice(failure, /*each_alone=*/true, witness) &&
-      fails_twice(failure, witness);
+      fails_twice(failure, witness) && is_right_alone(failure, witness);
   return {is_of_law ? Part::kOfLaw : Part::kNone, {}};
 }
 

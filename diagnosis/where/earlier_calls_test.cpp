@@ -112,6 +112,24 @@ TEST(EarlierCalls, OneMayBeACallOfTheLawItself) {
   expect_no_word_of_the_case(found.causes[0].diagnosis);
 }
 
+// The first row is never written. A law that compares two calls holds where
+// both begin with the same memory, and yet both are wrong.
+TEST(EarlierCalls, CallsThatAreWrongByThemselvesDoNotDecide) {
+  const auto unwritten = [] {
+    auto left = std::make_shared<double>(1);
+    return [left](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+      if (call.new_process) *left = 1;
+      if (!out.o.empty()) out.o[0] = *left += 1;
+    };
+  };
+  const Found found =
+      found_of(unwritten, {find_law("permuted_keys_change_nothing")});
+  ASSERT_FALSE(found.causes.empty());
+  for (const CauseOfFailures& cause : found.causes)
+    EXPECT_FALSE(cause.diagnosis.earlier.decide())
+        << cause.diagnosis.earlier.text();
+}
+
 // What fails by a chance that no call decides: it passes alone, and no more
 // than that is said.
 TEST(EarlierCalls, WhereNoneIsFoundNoneIsSaidToDecide) {

@@ -117,16 +117,6 @@ std::string finding_text(const ReportInput& input, const Failure& failure) {
   return out;
 }
 
-// All causes that no probe tells apart: "... Or: ..."
-std::string joined_causes(const Diagnosis& diagnosis,
-                          std::string Cause::*text) {
-  std::string out;
-  for (const Cause& one : diagnosis.causes)
-    if (out.find(one.*text) == std::string::npos)
-      out += (out.empty() ? "" : " Or: ") + one.*text;
-  return out;
-}
-
 // "window_off_by_one_left, sure: 9 of 9 failing probes agree, ..." Without
 // known faults nothing is told apart from them.
 std::string certainty_text(const Diagnosis& diagnosis, bool has_faults) {
@@ -222,6 +212,15 @@ std::string alike_text(const KernelResult& kernel, const Failure& failure) {
 }
 
 }  // namespace
+
+std::string joined_causes(const Diagnosis& diagnosis,
+                          std::string Cause::*text) {
+  std::string out;
+  for (const Cause& one : diagnosis.causes)
+    if (out.find(one.*text) == std::string::npos)
+      out += (out.empty() ? "" : " Or: ") + one.*text;
+  return out;
+}
 
 std::string unsteady_text(const Failure& failure) {
   if (failure.repeats_failed == failure.repeats) return "";
