@@ -61,17 +61,12 @@ bool fails_twice(const Failure& failure, Witness& witness) {
          !passes(failure, /*each_alone=*/false, witness).value_or(true);
 }
 
-// Whether the case is right by itself, as far as agreement tells. Calls that
-// are all wrong alike may keep a law that compares them, as scratch does that
-// is never written: it is the same in each new process.
+// Calls that are all wrong alike may keep a law that compares them, as scratch
+// does that is never written: it is the same in each new process.
 bool is_right_alone(const Failure& failure, Witness& witness) {
   const Law& truth = law_of_answers(failure.smallest);
-  if (failure.law == &truth) return true;
-  auto evidence = witness.prepare(truth, failure.smallest);
-  if (evidence == nullptr || !are_single(evidence->calls)) return true;
-  for (KernelCall& call : evidence->calls) call.new_process = true;
-  evidence = witness.ask(std::move(evidence));
-  return evidence == nullptr || !evidence->failed();
+  return failure.law == &truth ||
+         is_right_in_new_process(failure.smallest, witness);
 }
 
 bool case_fails_after(const std::vector<Case>& before, const Failure& failure,
@@ -209,6 +204,14 @@ std::string EarlierCalls::text() const {
              after + ".";
   }
   return "";
+}
+
+bool is_right_in_new_process(const Case& value, Witness& witness) {
+  auto evidence = witness.prepare(law_of_answers(value), value);
+  if (evidence == nullptr || !are_single(evidence->calls)) return true;
+  for (KernelCall& call : evidence->calls) call.new_process = true;
+  evidence = witness.ask(std::move(evidence));
+  return evidence == nullptr || !evidence->failed();
 }
 
 EarlierCalls part_of_earlier_calls(const Failure& failure, Witness& witness) {

@@ -128,6 +128,11 @@ std::string certainty_text(const Diagnosis& diagnosis, bool has_faults) {
   if (diagnosis.certainty == Certainty::kSure)
     return fmt::format("{}, sure: {}, nothing else that is known does",
                        diagnosis.name(), agree);
+  if (diagnosis.earlier.decide() && diagnosis.causes.size() == 1)
+    return fmt::format(
+        "{}, likely: {}; on normal data the kernel is wrong "
+        "without it as well",
+        diagnosis.name(), agree);
   std::string others;
   for (size_t i = 1; i < diagnosis.causes.size(); ++i)
     others += (i == 1 ? "" : ", ") + diagnosis.causes[i].name;
