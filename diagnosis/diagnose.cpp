@@ -8,6 +8,7 @@
 #include "diagnosis/evidence/nearby.h"
 #include "diagnosis/inquiry.h"
 #include "diagnosis/stage/further_stage.h"
+#include "diagnosis/where/setting.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
@@ -71,14 +72,15 @@ void look_where(const Failure& failure, const Failure& plainest,
     Instead& instead = diagnosis.instead;
     instead = look_what_it_is_instead(plainest, diagnosis.where, kernel,
                                       executor, time);
-    if (instead.stage == Stage::kUnknown)
+    if (instead.stage == Stage::kUnknown && !instead.depends_on_calls)
       instead.stage = look_further_for_stage(plainest, diagnosis.where, instead,
                                              kernel, executor, time,
                                              &instead.calls, report.parts());
   }
   Witness neighbours(kernel.judged, kernel.index, executor, time,
                      kMostHiddenCalls, report.parts());
-  diagnosis.hidden = diagnosis.earlier.text();
+  // A cause in earlier calls has this text already.
+  diagnosis.hidden = diagnosis.earlier.decide() ? "" : diagnosis.earlier.text();
   const std::string near = hidden_among_neighbours(
       *failure.law, failure.smallest, neighbours, diagnosis.where.is_known());
   if (!diagnosis.hidden.empty() && !near.empty()) diagnosis.hidden += " ";
@@ -153,6 +155,12 @@ Cause cause_in_earlier_calls(const EarlierCalls& earlier) {
       {}};
 }
 
+// Whether earlier calls decide failures of a kernel that is wrong by itself.
+bool is_wrong_without_them(const Diagnosis& diagnosis) {
+  return diagnosis.name() == "earlier_call" &&
+         diagnosis.certainty == Certainty::kLikely;
+}
+
 CauseOfFailures cause_of(Diagnosis diagnosis,
                          const std::vector<const Failure*>& failures) {
   CauseOfFailures cause{std::move(diagnosis), nullptr, {}};
@@ -222,6 +230,16 @@ class FailuresOfEarlierCalls {
            pass_alone_.end();
   }
   const EarlierCalls& found() const { return found_; }
+  // Whether the case of best() is right by itself on normal data. If not,
+  // earlier calls decide what the kernel reads, but it is wrong without them.
+  bool is_right_without() {
+    const Law& agreement = agreement_about(best_->law->domain.subject);
+    const Setting normal(agreement, Setting::Data::kNormal, best_->smallest,
+                         kernel_);
+    const Case value = normal.dressed(best_->smallest);
+    return !invalid_reason(value).empty() ||
+           is_right_in_new_process(value, witness_);
+  }
 
  private:
   static constexpr int kMostSearches = 3;
@@ -293,6 +311,7 @@ std::optional<CauseOfFailures> cause_of_earlier_calls(
     });
   } else {
     diagnosis = diagnosis_of(earlier.found());
+    if (!earlier.is_right_without()) diagnosis.certainty = Certainty::kLikely;
   }
   CauseOfFailures cause{std::move(diagnosis), earlier.best(), {}};
   for (const Failure* failure : taken)
@@ -336,8 +355,9 @@ std::vector<CauseOfFailures> diagnose_all(
   unknown.insert(unknown.end(), left.begin(), left.end());
   if (!unknown.empty()) causes.push_back(cause_of(open[unknown[0]], unknown));
   for (CauseOfFailures& cause : causes) {
-    if (cause.diagnosis.earlier.decide()) continue;
-    if (earlier.passes_alone(*cause.best))
+    const bool do_decide = cause.diagnosis.earlier.decide();
+    if (do_decide && !is_wrong_without_them(cause.diagnosis)) continue;
+    if (!do_decide && earlier.passes_alone(*cause.best))
       cause.diagnosis.earlier.part = EarlierCalls::Part::kUnknown;
     look_where(*cause.best, plainest_of(cause), kernel, executor, time,
                answered, cause.diagnosis);

@@ -249,6 +249,43 @@ TEST(FalseSentences, NoiseIsNoSentence) {
         << cause.diagnosis.where.text();
 }
 
+// A number is added to every output. If it changes from call to call, probes of
+// the stage compare answers that have nothing in common.
+TEST(FalseSentences, NumbersThatChangeFromCallToCallHaveNoStage) {
+  for (const bool do_change : {true, false}) {
+    const auto calls = std::make_shared<int>(0);
+    const Reported report =
+        report_on(with_options(kFew), {},
+                  [=](const KernelCall&, OracleOutput& out, CallOutcome&) {
+                    constexpr int kNumbers = 7;
+                    const double more = do_change ? 1 + ++*calls % kNumbers : 1;
+                    for (double& o : out.o) o += more;
+                  },
+                  {"agrees_with_oracle"});
+    ASSERT_EQ(report.causes.size(), 1u);
+    const Instead& instead = report.causes[0].diagnosis.instead;
+    EXPECT_EQ(instead.depends_on_calls, do_change) << instead.text();
+    EXPECT_EQ(instead.stage == Stage::kUnknown, do_change)
+        << instead.stage_sentence();
+  }
+}
+
+// A sentence is not nearly right if no fresh case fails.
+TEST(FalseSentences, ANearestSentenceHasCasesOnBothSides) {
+  const auto like = parse_case("f32,B1,H1,Tq1,Tk1,d1");
+  ASSERT_TRUE(like.value);
+  FailsWhere where;
+  where.setting.emplace(agreement_about(Subject::kAttention),
+                        Setting::Data::kNormal, *like.value,
+                        FakeExecutor::under_test());
+  where.fresh = {244, 244, 0};
+  EXPECT_EQ(where.text(), "no short sentence says where.");
+  where.fresh = {235, 244, 120};
+  EXPECT_NE(where.text().find("The nearest: "), std::string::npos);
+  where.fresh = {150, 244, 120};
+  EXPECT_EQ(where.text(), "no short sentence says where.");
+}
+
 TEST(Tiles, AreReadOffTexts) {
   EXPECT_EQ(numbers_in("the first 16 keys, f16, 0.5 and tile=32 of 1 or 16"),
             (std::vector<int64_t>{16, 32}));

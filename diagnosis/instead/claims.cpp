@@ -211,8 +211,9 @@ std::optional<Claim> claim_of_rows(const Wrongs& wrongs) {
 std::vector<Claim> claims_of_one_number(const Wrongs& wrongs) {
   const double first = wrongs[0].second->actual[wrongs[0].second->wrong[0]];
   std::vector<Claim> claims = {
-      {"what stood there before: it is not written", is_unwritten,
-       Stage::kOutput},
+      // A sum with the NaN that stood there has its bits.
+      {"what stood there before: it is not written, or is computed from that",
+       is_unwritten, Stage::kOutput},
       claim_of_number(kNoNumber, [](double x) { return std::isnan(x); }),
       claim_of_number("0", [](double x) { return x == 0; })};
   if (std::isnan(first) || std::isinf(first))

@@ -26,8 +26,9 @@ void ask_with_commands_of_law(const Failure& failure, const FailsWhere& where,
                               uint64_t seed, int count, Collector& collector) {
   const Law& law = *failure.law;
   if (where.setting && &where.setting->law() == &law)
-    for (const Case& value : fresh_cases(where.hypothesis, *where.setting,
-                                         {failure.smallest}, seed, count / 2))
+    for (const Case& value :
+         fresh_cases(where.hypothesis, *where.setting, {failure.smallest}, seed,
+                     count / 2, collector.is_over()))
       if (where.hypothesis.predicts_failure(where.setting->values(value)))
         collector.ask_with_commands_of(law, value);
   const auto first = static_cast<int>(seed % 1000);
@@ -101,7 +102,12 @@ void Collector::note_touch(const Evidence* evidence) {
       evidence->outcomes.begin(), evidence->outcomes.end(),
       [](const CallOutcome& one) { return one.unwritten.has_value(); });
   if (tensor || (is_dead && !is_unwritten))
-    touches_.push_back({evidence->value(), tensor});
+    touches_.push_back(
+        {evidence->value(), tensor,
+         std::any_of(evidence->outcomes.begin(), evidence->outcomes.end(),
+                     [](const CallOutcome& one) {
+                       return one.fault && one.fault->of_heap;
+                     })});
 }
 
 std::vector<WrongAnswer> Collector::take() {
@@ -120,7 +126,8 @@ void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
     failing.push_back(*known.value);
   if (where.setting && &where.setting->law() == &agreement)
     for (const Case& value :
-         fresh_cases(where.hypothesis, *where.setting, failing, seed, count))
+         fresh_cases(where.hypothesis, *where.setting, failing, seed, count,
+                     collector.is_over()))
       if (where.hypothesis.predicts_failure(where.setting->values(value)))
         collector.ask(value);
   for (const Case& value : failing) collector.ask(value);

@@ -3,6 +3,7 @@
 #ifndef QKVET_DIAGNOSIS_INSTEAD_COLLECTOR_H_
 #define QKVET_DIAGNOSIS_INSTEAD_COLLECTOR_H_
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ class Collector {
   bool is_full() const {
     return answers_.size() >= most_answers_ || asked_ >= most_asked_ ||
            hung_ >= kMostHung || stories_ended_ >= kMostStoriesEnded;
+  }
+  // Whether drawing further cases is of no use: cases of thousands of rows take
+  // time even if none is asked.
+  std::function<bool()> is_over() const {
+    return [this] { return is_full() || witness_.is_too_slow(); };
   }
   void ask(const Case& value);
   // Of a cache: the story with what the law puts into it.

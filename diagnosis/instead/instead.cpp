@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "diagnosis/evidence/tiles.h"
@@ -12,6 +13,7 @@
 #include "diagnosis/instead/output_search.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/conventions/domain.h"
+#include "properties/judging/compare.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
@@ -101,6 +103,31 @@ std::vector<WrongAnswer> with_finite_memory(std::vector<WrongAnswer> answers,
     if (again) answer = std::move(*again);
   }
   return answers;
+}
+
+// Whether repeated calls give other wrong numbers: state that is kept from call
+// to call belongs to no stage of one call.
+bool depend_on_calls(const std::vector<WrongAnswer>& answers,
+                     Witness& witness) {
+  constexpr int kMostRepeated = 3;
+  int repeated = 0;
+  // The largest call comes first, because it leaves most for the others.
+  for (auto one = answers.rbegin();
+       one != answers.rend() && repeated < kMostRepeated; ++one) {
+    const WrongOutput* o = one->find(TensorName::kO);
+    if (o == nullptr || one->evidence->calls.size() != 1) continue;
+    const auto again = witness.ask(*one->evidence->law, one->value());
+    if (again == nullptr || again->outcomes[0].o.empty()) continue;
+    ++repeated;
+    const std::vector<double> now = as_doubles(again->outcomes[0].o, o->dtype);
+    const bool is_same =
+        std::all_of(o->wrong.begin(), o->wrong.end(), [&](size_t n) {
+          return (std::isnan(now[n]) && std::isnan(o->actual[n])) ||
+                 is_near(now[n], o->actual[n], o->bound[n], o->dtype);
+        });
+    if (!is_same) return true;
+  }
+  return false;
 }
 
 // The description of o, held against probes, and what was gone beyond.
@@ -496,6 +523,8 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
     instead.stage = Stage::kEmptyRows;
   else if (is_row && !answers[0].kept.empty())
     instead.stage = stage_of_dropout(failure, witness);
+  else if (is_row && answered == nullptr && depend_on_calls(answers, witness))
+    instead.depends_on_calls = true;
   else if (is_row)
     instead.stage =
         answered == nullptr

@@ -91,6 +91,8 @@ struct Instead {
   FactInstead stored;     // what a cache reads back
   std::string gradients;  // "dk (dq and dv are right)"
   std::string left_out;   // "" or what was not looked at
+  // Whether repeated calls gave other wrong numbers: no stage is looked for.
+  bool depends_on_calls = false;
   int calls = 0;
 
   // For people: "o is the right value times sqrt(d): all of 96 wrong elements
@@ -135,6 +137,7 @@ bool is_at_place(const std::string& place, const WrongOutput& output);
 struct Touch {
   Case value;
   std::optional<TensorName> tensor;
+  bool of_heap = false;  // memory that the kernel allocated
 };
 
 // The stage that probes show: the same calls with q = 0, with V = 1, with V

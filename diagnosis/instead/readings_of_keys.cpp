@@ -170,6 +170,9 @@ void add_tiles(Readings& rows) {
         [](int64_t j, int64_t n, int64_t all) {
           return j >= (all - 1) / n * n;
         });
+    add("of the keys j with j mod " + std::to_string(2 * tile) + " < " +
+            std::to_string(tile) + " alone",
+        [](int64_t j, int64_t n, int64_t) { return j % (2 * n) < n; });
   }
 }
 
@@ -212,6 +215,20 @@ void add_own_tokens(Readings& rows) {
   rows.push_back({"what comes of the call's own tokens alone, the last Tq keys",
                   Stage::kKeys, [](Problem& p, Room& room) {
                     see_but(p, room, 0, p.shape.Tk - p.shape.Tq);
+                  }});
+}
+
+// Another extent is taken for the number of keys.
+void add_other_extents(Readings& rows) {
+  rows.push_back({"what comes of the first Tq keys alone", Stage::kKeys,
+                  [](Problem& p, Room& room) {
+                    if (p.shape.Tq < p.shape.Tk)
+                      see_but(p, room, p.shape.Tq, p.shape.Tk);
+                  }});
+  rows.push_back({"what comes of the first H keys alone", Stage::kKeys,
+                  [](Problem& p, Room& room) {
+                    if (p.shape.H < p.shape.Tk)
+                      see_but(p, room, p.shape.H, p.shape.Tk);
                   }});
 }
 
@@ -379,6 +396,7 @@ void add_readings_of_key_sets(Readings& rows) {
   add_lists(rows);
   add_keys(rows);
   add_own_tokens(rows);
+  add_other_extents(rows);
   add_tiles(rows);
   add_rows_of_keys(rows);
 }

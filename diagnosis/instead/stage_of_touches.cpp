@@ -255,6 +255,8 @@ Stage stage_of_missing_options(const std::vector<Touch>& touches,
       if (value.subject() != Subject::kAttention || missing.has(value) ||
           asked == kMostAsked)
         continue;
+      // Scratch for all keys of a row has room to spare once some are hidden.
+      if (touch.of_heap && missing.stage == Stage::kKeys) continue;
       value.set.clear();
       missing.give(value);
       const End end = end_of(value, witness);

@@ -330,6 +330,14 @@ TEST(ProbedStage, WhatEndsUnlessRowsAreAsManyAsColumnsIsOfTheTensor) {
       EXPECT_STREQ(stage_of({}, ending), row.stage);
 }
 
+// Scratch for all keys of a row has room to spare if a mask hides some: that it
+// ends no more tells nothing of the mask.
+TEST(ProbedStage, ScratchThatIsLeftWithoutAMaskIsNoMatterOfKeys) {
+  const auto no_mask = [](const KernelCall& c) { return c.mask == nullptr; };
+  EXPECT_STREQ(stage_of({}, dying(no_mask)), "keys");
+  EXPECT_STREQ(stage_of({}, leaving_its_heap(no_mask)), "");
+}
+
 // Who ends by the width of values reads them, or writes what is made of them.
 TEST(ProbedStage, WhoEndsByTheWidthOfValuesReadsThemOrStoresRows) {
   const auto dying_at_values = [](std::optional<bool> writing, bool has_keys) {

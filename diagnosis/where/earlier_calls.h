@@ -37,6 +37,9 @@ struct EarlierCalls {
 // As far as the calls of the failure itself tell: without `before`.
 EarlierCalls part_of_earlier_calls(const Failure& failure, Witness& witness);
 
+// Whether the case is right by itself, as far as agreement tells.
+bool is_right_in_new_process(const Case& value, Witness& witness);
+
 // Whether the case fails after these calls and passes without them, each twice
 // and in a new process.
 bool calls_decide(const std::vector<Case>& before, const Failure& failure,

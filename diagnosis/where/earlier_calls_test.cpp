@@ -112,6 +112,53 @@ TEST(EarlierCalls, OneMayBeACallOfTheLawItself) {
   expect_no_word_of_the_case(found.causes[0].diagnosis);
 }
 
+// The first row is never written. A law that compares two calls holds where
+// both begin with the same memory, and yet both are wrong.
+TEST(EarlierCalls, CallsThatAreWrongByThemselvesDoNotDecide) {
+  const auto unwritten = [] {
+    auto left = std::make_shared<double>(1);
+    return [left](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+      if (call.new_process) *left = 1;
+      if (!out.o.empty()) out.o[0] = *left += 1;
+    };
+  };
+  const Found found =
+      found_of(unwritten, {find_law("permuted_keys_change_nothing")});
+  ASSERT_FALSE(found.causes.empty());
+  for (const CauseOfFailures& cause : found.causes)
+    EXPECT_FALSE(cause.diagnosis.earlier.decide())
+        << cause.diagnosis.earlier.text();
+}
+
+// Scratch keeps what a longer call left. If values other than 0 are wrong in
+// any process, the earlier call is not all that is wrong.
+TEST(EarlierCalls, AreNotSureOfAKernelThatIsWrongWithoutThem) {
+  for (const bool is_wrong : {true, false}) {
+    FakeExecutor executor(
+        nullptr,
+        [is_wrong, scratch = scratch_of_longer_call()](
+            const KernelCall& call, OracleOutput& out, CallOutcome& outcome) {
+          if (is_wrong)
+            for (double& o : out.o) o *= 2;
+          scratch(call, out, outcome);
+        });
+    Failure failure;
+    failure.law = find_law("agrees_with_oracle");
+    failure.smallest = failure.found =
+        *parse_case("f32,B1,H1,Tq1,Tk2,d1,q=zero,k=zero,v=zero").value;
+    failure.judgement.verdict = Verdict::kFailed;
+    const KernelUnderTest kernel = FakeExecutor::under_test();
+    TimeUse time;
+    const auto causes =
+        diagnose_all({&failure}, kernel, executor, Catalogue(), time);
+    ASSERT_EQ(causes.size(), 1u);
+    EXPECT_EQ(causes[0].diagnosis.name(), "earlier_call");
+    EXPECT_EQ(causes[0].diagnosis.certainty,
+              is_wrong ? Certainty::kLikely : Certainty::kSure);
+    EXPECT_EQ(causes[0].diagnosis.where.text().empty(), !is_wrong);
+  }
+}
+
 // What fails by a chance that no call decides: it passes alone, and no more
 // than that is said.
 TEST(EarlierCalls, WhereNoneIsFoundNoneIsSaidToDecide) {

@@ -459,7 +459,7 @@ class WhereSearch {
       if (!all_hold(best, samples()[n].values, at)) continue;
       ++looks;
       const auto other =
-          with_term(cases_.asked()[n].value, vocabulary()[term], to);
+          with_term_or_product(cases_.asked()[n].value, vocabulary()[term], to);
       if (!other || !invalid_reason(*other).empty()) continue;
       const Case dressed = setting().dressed(*other);
       if (!setting().allows(dressed)) continue;

@@ -40,6 +40,13 @@ int64_t beyond(const Atom& atom, bool holds, int64_t step) {
   return 0;
 }
 
+void add_terms_of(const std::vector<Atom>& atoms, std::vector<size_t>& terms) {
+  for (const Atom& atom : atoms) {
+    if (!atom.is_compound()) terms.push_back(atom.term);
+    add_terms_of(atom.parts, terms);
+  }
+}
+
 class Drawer {
  public:
   Drawer(const Hypothesis& hypothesis, const Setting& setting,
@@ -47,7 +54,9 @@ class Drawer {
       : hypothesis_(hypothesis),
         setting_(setting),
         failing_(failing),
-        is_over_(is_over) {}
+        is_over_(is_over) {
+    add_terms_of(hypothesis.atoms, terms_);
+  }
 
   std::vector<Case> draw(uint64_t seed, int count) {
     const int half = hypothesis_.is_always() ? count : count / 2;
@@ -56,7 +65,7 @@ class Drawer {
          ++n) {
       const Case planned = setting_.planned(seed, n);
       if (!setting_.allows(planned)) continue;
-      const TermValues values = setting_.values(planned);
+      const TermValues values = values_of(planned);
       take(planned, values, half, others);
       // Half of what is moved lies at an edge, where a number that is one off
       // would show.
@@ -100,8 +109,12 @@ class Drawer {
   }
 
  private:
+  TermValues values_of(const Case& value) const {
+    return setting_.values_of(terms_, value);
+  }
+
   void keep_lacking(const Case& value, size_t atom, int count) {
-    const TermValues values = setting_.values(value);
+    const TermValues values = values_of(value);
     if (std::ssize(lacking_) < count && missing(hypothesis_, values) == 1 &&
         !hypothesis_.atoms[atom].holds(values))
       lacking_.push_back(value);
@@ -137,7 +150,7 @@ class Drawer {
   void take_moved(const Case& value, bool all, int64_t step, int half,
                   int others) {
     const auto moved = moved_to(value, all, step);
-    if (moved) take(*moved, setting_.values(*moved), half, others);
+    if (moved) take(*moved, values_of(*moved), half, others);
   }
 
   std::optional<Case> moved_to(Case value, bool all, int64_t step) {
@@ -147,19 +160,19 @@ class Drawer {
     for (size_t i = 0; i < size; ++i) {
       const Atom& atom = hypothesis_.atoms[i];
       const bool wanted = i != broken;
-      const int64_t now = setting_.values(value)[atom.term];
-      if (atom.holds(setting_.values(value)) == wanted) continue;
+      const int64_t now = values_of(value)[atom.term];
+      if (atom.holds(values_of(value)) == wanted) continue;
       if (atom.is_compound()) return std::nullopt;
       if (vocabulary()[atom.term].kind != Term::Kind::kNumber)
         return std::nullopt;
-      const auto moved =
-          with_term(value, vocabulary()[atom.term], beyond(atom, wanted, step));
+      const auto moved = with_term_or_product(value, vocabulary()[atom.term],
+                                              beyond(atom, wanted, step));
       if (!moved || !invalid_reason(*moved).empty()) return std::nullopt;
       value = setting_.dressed(*moved);
-      if (setting_.values(value)[atom.term] == now) return std::nullopt;
+      if (values_of(value)[atom.term] == now) return std::nullopt;
     }
     if (!setting_.allows(value) ||
-        missing(hypothesis_, setting_.values(value)) != (all ? 0 : 1))
+        missing(hypothesis_, values_of(value)) != (all ? 0 : 1))
       return std::nullopt;
     return value;
   }
@@ -173,11 +186,11 @@ class Drawer {
     const bool is_bound = edge.relation == Atom::Relation::kAtLeast ||
                           edge.relation == Atom::Relation::kAtMost;
     if (!is_bound || term.kind != Term::Kind::kNumber) return;
-    const auto moved = with_term(planned, term, edge.number);
+    const auto moved = with_term_or_product(planned, term, edge.number);
     if (!moved || !invalid_reason(*moved).empty()) return;
     const Case value = setting_.dressed(*moved);
     if (!setting_.allows(value)) return;
-    const TermValues values = setting_.values(value);
+    const TermValues values = values_of(value);
     if (values[edge.term] != edge.number || missing(hypothesis_, values) > 0)
       return;
     const auto had = fails_.size() + passes_.size() + near_.size();
@@ -189,6 +202,7 @@ class Drawer {
   const Setting& setting_;
   const std::vector<Case>& failing_;
   const std::function<bool()>& is_over_;
+  std::vector<size_t> terms_;  // of the hypothesis
   std::vector<Case> fails_, near_, passes_, lacking_;
   int at_edge_ = 0;
   int turn_ = 0;

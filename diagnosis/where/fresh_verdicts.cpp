@@ -38,7 +38,8 @@ FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
   if (const auto parsed = parse_case(where.nearest_failure); parsed.value)
     failing.push_back(*parsed.value);
   for (const Case& value :
-       fresh_cases(where.hypothesis, *where.setting, failing, seed, count)) {
+       fresh_cases(where.hypothesis, *where.setting, failing, seed, count,
+                   [&witness] { return witness.is_too_slow(); })) {
     const auto evidence = witness.ask(where.setting->law(), value);
     if (evidence == nullptr || evidence->is_empty_handed()) continue;
     ++fresh.all;
@@ -50,7 +51,10 @@ FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
 }
 
 bool FailsWhere::is_nearly_right() const {
-  return is_confirmed && 10 * fresh.right >= 9 * fresh.all;
+  // If nearly all cases pass, any sentence that is never true is right in
+  // nine of ten.
+  return is_confirmed && 10 * fresh.right >= 9 * fresh.all &&
+         10 * fresh.failing >= fresh.all;
 }
 
 bool FailsWhere::is_of_scores() const {

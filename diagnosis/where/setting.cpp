@@ -159,6 +159,12 @@ TermValues Setting::values(const Case& value) const {
   return as_it_stands ? term_values(value) : term_values(value, law_, &kernel_);
 }
 
+TermValues Setting::values_of(const std::vector<size_t>& terms,
+                              const Case& value) const {
+  const bool as_it_stands = law_ == &agreement_about(law_->domain.subject);
+  return term_values_of(terms, value, as_it_stands ? nullptr : law_, &kernel_);
+}
+
 // "a sink" of "a sink is given": the options that every case of the law has.
 std::string Setting::set_by_law() const {
   const std::string_view given = " is given";
@@ -218,6 +224,16 @@ std::vector<Case> variations(const Case& value, const Setting& setting) {
         if (auto other = with_term(value, term, -to)) out.push_back(*other);
     }
   }
+  // As many members times heads in another arrangement.
+  const Shape& s = value.shape;
+  if (value.story.empty() && s.D == 0 && s.B * s.H > kMostOfMany)
+    for (const int64_t times : {2, 4}) {
+      out.push_back(value);
+      Shape& other = out.back().shape;
+      other.B = (s.B + times - 1) / times;
+      other.H *= times;
+      other.Hkv *= times;
+    }
   for (size_t n = 0; n < value.story.size(); ++n) {
     out.push_back(value);
     Story& story = out.back().story;

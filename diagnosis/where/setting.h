@@ -34,6 +34,9 @@ class Setting {
   void make_room_for(int64_t extent);
   // What the sentence is about: the case, and what the law makes of it.
   TermValues values(const Case& value) const;
+  // The values of these terms alone; all others are 0.
+  TermValues values_of(const std::vector<size_t>& terms,
+                       const Case& value) const;
   uint64_t options() const { return scope_.options; }
   // "normal data", "q=large3, v=one"; "" for the plan's. Where each case of the
   // law has an option: "v=one with a sink, which the law sets".

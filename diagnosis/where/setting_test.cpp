@@ -177,6 +177,19 @@ TEST(Variations, DifferInOneThing) {
   for (const Case& one : all) EXPECT_LE(std::max(one.shape.B, one.shape.H), 17);
 }
 
+// Cases that tell the number of members from that of members times heads.
+TEST(Variations, ArrangeManyMembersAndHeadsAnew) {
+  const auto halved = [](const char* text) {
+    const std::vector<Case> all =
+        variations(case_of(text), setting_of(Data::kNormal, text));
+    return std::count_if(all.begin(), all.end(), [](const Case& one) {
+      return one.shape.B == 1639 && one.shape.H == 2 && one.shape.Hkv == 2;
+    });
+  };
+  EXPECT_EQ(halved("B3277,H1,Tq1,Tk1,d1"), 1);
+  EXPECT_EQ(halved("B17,H1,Tq1,Tk1,d1"), 0);
+}
+
 TEST(Variations, OfAStoryLackACommand) {
   const std::string text =
       "B2,H1,d1,cap12,story=append.a.2+append.b.1+attend.a.1";

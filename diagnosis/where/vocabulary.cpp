@@ -382,23 +382,29 @@ bool is_of_scores(const Term& term) {
   return term.name == "most score" || term.name == "least score";
 }
 
-TermValues term_values(const Case& value, const Law* law,
-                       const KernelInfo* kernel) {
+TermValues term_values_of(const std::vector<size_t>& wanted, const Case& value,
+                          const Law* law, const KernelInfo* kernel) {
   // Those that a law makes are much alike.
   constexpr size_t kMostSituations = 12;
   const std::vector<Term>& terms = vocabulary();
-  TermValues values;
-  values.reserve(terms.size());
+  TermValues values(terms.size());
   const Situation own(value);
-  for (const Term& term : terms) values.push_back(term.value(own));
+  for (const size_t i : wanted) values[i] = terms[i].value(own);
   if (law == nullptr) return values;
   const Plan plan = law->plan(value, *kernel);
   const std::vector<Situation> all = situations_of(value, plan);
   for (size_t n = 0; n < std::min(all.size(), kMostSituations); ++n)
-    for (size_t i = 0; i < terms.size(); ++i)
+    for (const size_t i : wanted)
       if (terms[i].kind == Kind::kFlag && values[i] == 0)
         values[i] = terms[i].value(all[n]);
   return values;
+}
+
+TermValues term_values(const Case& value, const Law* law,
+                       const KernelInfo* kernel) {
+  std::vector<size_t> all(vocabulary().size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return term_values_of(all, value, law, kernel);
 }
 
 std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
@@ -452,6 +458,24 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
     out.scale = scale;
   else
     return std::nullopt;
+  if (s.D > 0) s.D = s.H * s.d;
+  return out;
+}
+
+std::optional<Case> with_term_or_product(const Case& value, const Term& term,
+                                         int64_t to) {
+  const bool is_of_heads = term.name == "B * H";
+  if (!is_of_heads && term.name != "B * Hkv") return with_term(value, term, to);
+  if (value.subject() == Subject::kCache || to < 1) return std::nullopt;
+  Case out = value;
+  Shape& s = out.shape;
+  const int64_t heads = is_of_heads ? s.H : s.Hkv;
+  if (heads > 0 && to % heads == 0) {
+    s.B = to / heads;
+  } else {
+    set_heads(s, 1);
+    s.B = to;
+  }
   if (s.D > 0) s.D = s.H * s.d;
   return out;
 }

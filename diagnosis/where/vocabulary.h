@@ -48,10 +48,17 @@ bool is_of_scores(const Term& term);
 using TermValues = std::vector<int64_t>;
 TermValues term_values(const Case& value, const Law* law = nullptr,
                        const KernelInfo* kernel = nullptr);
+// The values of these terms; all others are 0. A term about rows takes time in
+// a case of thousands of rows.
+TermValues term_values_of(const std::vector<size_t>& wanted, const Case& value,
+                          const Law* law, const KernelInfo* kernel);
 
 // The case with an extent, or what follows from extents, of another size, and
 // what goes with it; nothing if this term cannot be set. To be constrained.
 std::optional<Case> with_term(const Case& value, const Term& term, int64_t to);
+// The same, and products of members and heads with another number of members.
+std::optional<Case> with_term_or_product(const Case& value, const Term& term,
+                                         int64_t to);
 
 }  // namespace qkvet::diagnosis
 

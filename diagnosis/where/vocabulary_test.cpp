@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <set>
 
 #include "diagnosis/where/fresh_cases.h"
@@ -510,6 +511,35 @@ TEST(FreshCases, AreOnBothSidesOfASentenceAndAtItsEdge) {
   EXPECT_GE(with.near, 15);
   EXPECT_GT(with.others, 0);
   EXPECT_LT(without.failing, with.failing);
+}
+
+// Terms about rows take time in a case of thousands of rows: drawing computes
+// the terms of the sentence alone.
+TEST(FreshCases, OfThousandsOfRowsAreDrawnSoon) {
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  const Case failing = case_of("B3277,H1,Tq1,Tk1,d1");
+  const Setting setting(*find_law("agrees_with_oracle"), Setting::Data::kNormal,
+                        failing, kernel);
+  constexpr int kFull = 10, kMostFull = 100;
+  const clock_t first = clock();
+  for (int n = 0; n < kFull; ++n) setting.values(failing);
+  const clock_t second = clock();
+  constexpr int64_t kMost = 3276;
+  Hypothesis hypothesis;
+  hypothesis.atoms = {atom_of("B * H", Atom::Relation::kAtLeast, kMost + 1)};
+  int wide = 0, with_heads = 0, others = 0;
+  const std::vector<Case> cases =
+      fresh_cases(hypothesis, setting, {failing}, 5, 150);
+  const clock_t third = clock();
+  for (const Case& value : cases) {
+    const Shape& s = value.shape;
+    ++(s.B * s.H > kMost ? wide : others);
+    with_heads += s.B * s.H > kMost && s.B <= kMost;
+  }
+  EXPECT_GE(wide, 30);
+  EXPECT_GE(with_heads, 5);
+  EXPECT_GE(others, 30);
+  EXPECT_LT(third - second, kMostFull / kFull * (second - first));
 }
 
 }  // namespace

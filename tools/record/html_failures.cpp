@@ -113,6 +113,7 @@ std::string failure_article(const RunRecord& record, const Reported& one,
       std::string_view(state_of(*one.result)) == "crash" ? "CRASH" : "FAIL",
       html_law_link(law), xml_escaped(text_of(*one.result, "kernel")),
       xml_escaped(text_of(record.law(law), "sentence")));
+  out += text_term("unsteady", text_of(failure, "unsteady"));
   out += text_term("fails", text_of(part_of(diagnosis, "where"), "text"));
   out += text_term("stage", text_of(part_of(diagnosis, "stage"), "text"));
   out += text_term("instead", text_of(part_of(diagnosis, "instead"), "text"));
@@ -128,7 +129,6 @@ std::string failure_article(const RunRecord& record, const Reported& one,
   out += text_term("whose", text_of(failure, "whose"));
   out += text_term("hidden", text_of(diagnosis, "hidden"));
   out += text_term("dialect", text_of(failure, "other_dialect"));
-  out += text_term("unsteady", text_of(failure, "unsteady"));
   out += term("source", place_html(record, *one.result));
   out += code_term("printed", text_of(failure, "printed"));
   out += term("again", html_command(text_of(failure, "again")));

@@ -49,6 +49,9 @@ ExitCode exit_code_of(const ReportInput& input);
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure);
 
+// The text of all causes that no probe tells apart: "... Or: ..."
+std::string joined_causes(const Diagnosis& diagnosis, std::string Cause::*text);
+
 // How many of the runs a failure happens in, and what that suggests; "" where
 // it happens in all.
 std::string unsteady_text(const Failure& failure);

@@ -128,6 +128,11 @@ std::string certainty_text(const Diagnosis& diagnosis, bool has_faults) {
   if (diagnosis.certainty == Certainty::kSure)
     return fmt::format("{}, sure: {}, nothing else that is known does",
                        diagnosis.name(), agree);
+  if (diagnosis.earlier.decide() && diagnosis.causes.size() == 1)
+    return fmt::format(
+        "{}, likely: {}; on normal data the kernel is wrong "
+        "without it as well",
+        diagnosis.name(), agree);
   std::string others;
   for (size_t i = 1; i < diagnosis.causes.size(); ++i)
     others += (i == 1 ? "" : ", ") + diagnosis.causes[i].name;
@@ -154,7 +159,7 @@ std::string unknown_cause(const Diagnosis& diagnosis) {
 }
 
 std::string fix_of(const Diagnosis& diagnosis) {
-  if (!diagnosis.causes.empty()) return diagnosis.causes[0].fix;
+  if (!diagnosis.causes.empty()) return joined_causes(diagnosis, &Cause::fix);
   const auto described = described_cause(diagnosis.instead);
   return described ? described->fix : "";
 }
@@ -173,7 +178,8 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
       optional_field("stage", diagnosis.instead.stage_sentence(), input.width) +
       optional_field("instead", diagnosis.instead.text(), input.width);
   if (!diagnosis.causes.empty()) {
-    out += wrapped_field("cause", diagnosis.causes[0].cause, input.width);
+    out += wrapped_field("cause", joined_causes(diagnosis, &Cause::cause),
+                         input.width);
     out += wrapped_field("", certainty_text(diagnosis, no_faults.empty()),
                          input.width);
   } else if (no_faults.empty()) {
@@ -211,6 +217,15 @@ std::string alike_text(const KernelResult& kernel, const Failure& failure) {
 }
 
 }  // namespace
+
+std::string joined_causes(const Diagnosis& diagnosis,
+                          std::string Cause::*text) {
+  std::string out;
+  for (const Cause& one : diagnosis.causes)
+    if (out.find(one.*text) == std::string::npos)
+      out += (out.empty() ? "" : " Or: ") + one.*text;
+  return out;
+}
 
 std::string unsteady_text(const Failure& failure) {
   if (failure.repeats_failed == failure.repeats) return "";

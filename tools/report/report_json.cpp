@@ -114,8 +114,8 @@ void add_diagnosis(const CauseOfFailures& cause, Json& out) {
   for (size_t i = 1; i < diagnosis.causes.size(); ++i)
     json["also_possible"].push_back(diagnosis.causes[i].name);
   if (!diagnosis.causes.empty()) {
-    json["text"] = diagnosis.causes[0].cause;
-    json["fix"] = diagnosis.causes[0].fix;
+    json["text"] = joined_causes(diagnosis, &Cause::cause);
+    json["fix"] = joined_causes(diagnosis, &Cause::fix);
   } else if (const auto described = described_cause(instead)) {
     json["text"] = described->cause + ": " + described->evidence;
     if (!described->fix.empty()) json["fix"] = described->fix;

@@ -475,6 +475,13 @@ TEST(Report, WithoutFaultsTheCauseSaysWhatBuildsThem) {
   found.certainty = Certainty::kLikely;
   line_with(made.text(), "known faults were not looked up: the family faulty");
   EXPECT_FALSE(has(made.text(), "too few to be sure")) << made.text();
+  // Causes that no probe tells apart.
+  made.diagnoses.no_faults.clear();
+  found.causes.push_back(
+      {"scale_squared", "The scale is squared.", "Take it once.", {}});
+  line_with(made.text(),
+            "The scale is twice as large. Or: The scale is squared.");
+  line_with(made.text(), "fix         Halve it. Or: Take it once.");
 }
 
 // What is guessed from one answer says nothing where the next is another one.
