@@ -113,7 +113,7 @@ TEST(Device, WithoutADriverNothingIsChecked) {
         {fake("fake_cuda_no_init"), "CUDA_ERROR_NO_DEVICE"}}) {
     const Ran ran = check("good", "--law weights_sum_to_one --cases 5", driver);
     EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
-    expect_says(ran, "NOT CHECKED  1 kernel");
+    expect_says(ran, "INCOMPLETE  1 kernel");
     expect_says(ran, why);
   }
 }

@@ -299,7 +299,7 @@ TEST(Golden, SetsThatAreWrongThemselvesAreInDoubt) {
   const Ran told =
       run_qkvet(one_set("gone", 1, "half too much") + " --markdown gone.md");
   EXPECT_EQ(told.exit, 3) << told.error;
-  EXPECT_TRUE(has(read_text(scratch() / "gone.md"), "NOT CHECKED"));
+  EXPECT_TRUE(has(read_text(scratch() / "gone.md"), "INCOMPLETE"));
   EXPECT_TRUE(
       has(read_text(scratch() / "gone.md"), "the set itself is in doubt"))
       << read_text(scratch() / "gone.md");
