@@ -136,7 +136,7 @@ TEST(Cli, FarStridesThatCannotBeAreNotJudged) {
   expect_unjudged(replay("Tq3,Tk3", "scalar/plain", limited),
                   "a limit (ulimit -v), gives no 32.0 GiB of addresses to q");
   // A run that has few of them goes on without, and says it.
-  const Ran run = run_qkvet("check --kernel scalar/plain --cases 2000",
+  const Ran run = run_qkvet("check --kernel scalar/plain --cases 2000 -v",
                             scratch(), "", limited);
   EXPECT_EQ(run.exit, 0) << run.out << run.error;
   EXPECT_NE(run.out.find("(ulimit -v)"), std::string::npos) << run.out;

@@ -287,7 +287,8 @@ std::string remedy_text(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure) {
   const CauseOfFailures* cause = own_cause(input, failure);
   std::string what, fix;
-  if (!unsteady_text(failure).empty()) {
+  if (!unsteady_text(failure).empty() &&
+      !earlier_calls_decide(input, failure)) {
     what = fmt::format("unsteady: {} of {} further runs failed",
                        failure.repeats_failed, failure.repeats);
   } else if (cause != nullptr) {
