@@ -269,7 +269,7 @@ std::string plan_text(const ReportInput& input, size_t width) {
                            end));
 }
 
-// "98 % of option pairs drawn, 141 cases refused, 11 features not judged (...)"
+// "98 % of pairs drawn, 141 cases refused, 11 features not judged (...)"
 std::string coverage_text(const ReportInput& input) {
   std::vector<std::string> parts;
   int64_t seen = 0, possible = 0, refused = 0, never = 0;
@@ -280,14 +280,13 @@ std::string coverage_text(const ReportInput& input) {
     never += std::ssize(kernel.never_drawn);
   }
   if (possible > 0)
-    parts.push_back(
-        fmt::format("{} % of option pairs drawn", 100 * seen / possible));
+    parts.push_back(fmt::format("{} % of pairs drawn", 100 * seen / possible));
   if (never > 0 && !is_whole_plan(input))
     parts.push_back(counted(never, "declared option") + " never drawn");
   if (refused > 0) parts.push_back(counted(refused, "case") + " refused");
   parts.push_back(counted(std::ssize(not_judged(input)), "feature") +
                   " not judged");
-  return joined(parts) + " (-v lists them)";
+  return joined(parts) + " (-v)";
 }
 
 // "403 passed, 0 failed, 2 open", with what else there was.

@@ -605,7 +605,7 @@ TEST(Screen, CoverageIsALineAndInFullWithVerbose) {
   kernel.pairs.met[0][1] = kernel.pairs.met[1][0] = false;
   const std::string text = made.text({.width = 100});
   EXPECT_TRUE(line_with(text, "  coverage")
-                  .starts_with("  coverage    80 % of option pairs drawn, "))
+                  .starts_with("  coverage    80 % of pairs drawn, "))
       << text;
   for (const char* name :
        {"  drawn ", "  pairs ", "  hints ", "  not judged "}) {
