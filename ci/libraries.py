@@ -213,6 +213,17 @@ def refused(text):
     return out
 
 
+def refused_cases(results):
+    """"mine/fast: 64 cases; the first: why", of laws that are not refused whole."""
+    some = [row for row in results
+            if row["unsupported"] and row["verdict"] != "unsupported"]
+    if not some:
+        return ""
+    cases = sum(row["unsupported"] for row in some)
+    return (f"{some[0]['kernel']}: {cases:,} case{'s' if cases != 1 else ''}; "
+            f"the first: {some[0]['refusal']}")
+
+
 def judged(name, python, qkvet, cases, subjects):
     """One entry by examples/libraries/run.py: what came out, or {"reason"}."""
     begun = time.monotonic()
@@ -244,10 +255,10 @@ def judged(name, python, qkvet, cases, subjects):
                      if row["verdict"] not in (
                          "passed", "unsupported", "not declared", "skipped",
                          "gave up")],  # of few cases none may be judged
-        "not_judged": paragraph(ran.stdout, "not judged"),
+        "not_judged": "; ".join(rows[-1].get("not_judged", [])),
         "assumed": paragraph(ran.stdout, "assumed"),
         "refused": refused(ran.stdout),
-        "refused_cases": paragraph(ran.stdout, "refused")}
+        "refused_cases": refused_cases(results)}
 
 
 def machine():

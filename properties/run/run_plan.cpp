@@ -375,6 +375,8 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
         run_subject(part.kernels, executors.for_part(), part.options);
     if (!result.error.empty()) return result;
     add_part(part, std::move(result), all);
+    if (some_failed(all))
+      for (Part& other : parts) other.options.first_failure = nullptr;
     if (all.interrupted || (options.fail_fast && some_failed(all))) break;
   }
   return all;

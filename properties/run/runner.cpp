@@ -137,6 +137,7 @@ class Runner : public SubjectRun {
   void record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
               const Judgement& judgement, double seconds);
   void end_round();
+  void tell_first_failure(const std::vector<Tally>& tallies);
   void shrink_failures();
   void shrink_cells(const std::vector<size_t>& cells,
                     const std::vector<std::vector<Case>>& like);
@@ -232,6 +233,7 @@ class Runner : public SubjectRun {
   std::vector<PairTable> can_;     // per kernel: pairs that a case can have
   std::atomic<int64_t> progress_{0};
   std::atomic<int64_t> failing_{0};
+  bool told_first_ = false;  // options_.first_failure was called
 };
 
 // Whether no case of it was asked.
@@ -448,6 +450,7 @@ int64_t Runner::run_cases(int64_t first, int64_t last) {
       if (from > last) return;
       run_chunk(lane, from, std::min(last, from + chunk - 1));
       if (reports) report_progress(/*shrinking=*/false);
+      if (reports) tell_first_failure(lane.tallies);
     }
   };
   std::vector<std::thread> threads;
@@ -493,9 +496,29 @@ void Runner::end_round() {
       merge(total_[i], lane.tallies[i]);
       if (!total_[i].failing.empty()) stopped_[i] = 1;
     }
+  tell_first_failure(total_);
   if (options_.round_done)
     options_.round_done(rounds_, cases_done_,
                         std::count(stopped_.begin(), stopped_.end(), 1));
+}
+
+// Of these failing cases the first of the plan. The end shrinks it again, with
+// what is known of other laws by then.
+void Runner::tell_first_failure(const std::vector<Tally>& tallies) {
+  if (!options_.first_failure || failing_ == 0 || told_first_) return;
+  size_t first = tallies.size();
+  for (size_t i = 0; i < tallies.size(); ++i)
+    if (!tallies[i].failing.empty() &&
+        (first == tallies.size() ||
+         tallies[i].failing[0].number < tallies[first].failing[0].number))
+      first = i;
+  if (first == tallies.size()) return;
+  told_first_ = true;
+  const KernelUnderTest& kernel = kernels_[first / options_.laws.size()];
+  options_.first_failure(kernel,
+                         shrunk_failure(tallies[first].failing[0], kernel,
+                                        *lanes_[0].executors[kernel.library],
+                                        lanes_[0].time, options_.scope));
 }
 
 void Runner::report_progress(bool shrinking) const {

@@ -40,6 +40,8 @@ inline constexpr int64_t kDefaultCases = 16384;
 // in which it could fail, and that all of it takes ten seconds on two cores.
 inline constexpr int64_t kShortCasesPerLaw = 48;
 
+struct Failure;
+
 // How far a run is. A case counts once for every kernel.
 struct RunProgress {
   int64_t done = 0;
@@ -75,6 +77,9 @@ struct RunOptions {
   std::function<bool()> stop;
   // Called now and then from one thread, for a progress line.
   std::function<void(const RunProgress&)> progress;
+  // Called once from one thread, as soon as a failure is found and shrunk; the
+  // run goes on. Null: no failure is shrunk before the end.
+  std::function<void(const KernelUnderTest&, const Failure&)> first_failure;
   // Called after every round, with the number of (kernel, law) that failed.
   std::function<void(int64_t round, int64_t cases_done, int64_t failed)>
       round_done;

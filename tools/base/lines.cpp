@@ -70,7 +70,14 @@ std::string counted(int64_t n, const char* what) {
 }
 
 std::string ratio_text(double ratio) {
-  return std::isinf(ratio) ? "inf" : fmt::format("{:.2g}", ratio);
+  if (std::isinf(ratio)) return "inf";
+  std::string text = fmt::format("{:.2g}", ratio);
+  return text == "1" && ratio > 1 ? "> 1" : text;
+}
+
+std::string worst_text(double ratio) {
+  const std::string text = ratio_text(ratio);
+  return text == "1" ? "<= 1 passes" : text;
 }
 
 std::string xml_escaped(std::string_view text) {

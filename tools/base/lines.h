@@ -30,8 +30,10 @@ std::string joined(std::span<const int64_t> numbers,
 std::string counted(int64_t n, const char* what);
 // "12,345"
 std::string grouped(int64_t n);
-// The ratio of an error and its bound: "6.8", "inf".
+// The ratio of an error and its bound: "6.8", "inf"; "> 1" just above 1.
 std::string ratio_text(double ratio);
+// The largest ratio of many: "<= 1 passes" for what would read as 1.
+std::string worst_text(double ratio);
 
 // For the text and the attributes of XML and HTML.
 std::string xml_escaped(std::string_view text);

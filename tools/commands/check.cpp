@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet check: the main job. Every law on every selected kernel.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -23,6 +25,7 @@ struct CheckOptions : RunWords {
   bool no_hints = false;             // from sources and workspaces
   int diagnose = kDefaultDiagnosed;  // failing kernels, at most
   bool verbose = false;              // law by law
+  bool quiet = false;                // a line a kernel
 };
 
 // How many workers are worth it that are interpreters, which take as long to
@@ -78,6 +81,18 @@ ExitCode run(const CheckOptions& options) {
   ProgressLine progress(run.budget);
   if (progress.is_visible())
     run.progress = [&progress](const RunProgress& now) { progress.show(now); };
+  // Whoever waits at a terminal sees it now. What is accepted, and what ends
+  // the run, waits for the report.
+  if (isatty(STDOUT_FILENO) != 0 && !options.quiet && !run.fail_fast &&
+      !known && !baseline)
+    run.first_failure = [&](const KernelUnderTest& kernel,
+                            const Failure& failure) {
+      const ReportInput found{{}, run, selected, options.selection.in_process};
+      progress.clear();
+      std::fputs((found_text(found, {kernel, {}}, failure) + "\n").c_str(),
+                 stdout);
+      std::fflush(stdout);
+    };
   run.round_done = [&json](int64_t round, int64_t cases, int64_t failed) {
     json.add(json_round(round, cases, failed));
   };
@@ -111,8 +126,9 @@ ExitCode run(const CheckOptions& options) {
   report.tensors = &tensors;
   report.baseline = baseline ? &*baseline : nullptr;
   report.kernels_asked = selection.kernels;
-  std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
-             stdout);
+  std::fputs(
+      text_report(report, screen_style(options.verbose, options.quiet)).c_str(),
+      stdout);
   std::fflush(stdout);
   if (unwritten = json.add(json_results(report)); !unwritten.empty())
     return wrong_use(unwritten);
@@ -182,8 +198,14 @@ void add_flags(Command& command, CheckOptions& options) {
       .excludes(baseline);
   command.add_flag("--fail-fast", options.fail_fast,
                    "No further round of cases once something has failed");
-  command.add_flag("-v,--verbose", options.verbose,
-                   "A line for every law of every kernel");
+  const CommandOption verbose =
+      command.add_flag("-v,--verbose", options.verbose,
+                       "A line for every law of every kernel, and all that was "
+                       "covered");
+  command
+      .add_flag("-q,--quiet", options.quiet,
+                "A line for every kernel, and the verdict")
+      .excludes(verbose);
   add_diagnose(command, options.diagnose);
 }
 

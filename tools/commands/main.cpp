@@ -56,8 +56,8 @@ constexpr void (*kCommands[])(Command&, Chosen&) = {QKVET_COMMANDS(QKVET_ROW)};
 int run_program(int argc, char** argv) {
   const CommandLine line(
       "QKVet vets attention kernels: law by law, or the smallest failing "
-      "case.\nExit: 0 conforms, 1 a law failed, 2 wrong use, 3 nothing "
-      "checked, 4 a kernel died.",
+      "case.\nExit: 0 conforms, 1 a law failed, 2 wrong use, 3 "
+      "incomplete, 4 a kernel died.",
       "qkvet", QKVET_VERSION);
   Command program = line.program();
   program.needs_a_command();

@@ -231,8 +231,8 @@ TEST(Golden, ReportsAreThoseOfARun) {
   EXPECT_TRUE(has(ran.out, "::error")) << ran.out;
   const std::string page = read_text(scratch() / "g.html");
   for (const char* part :
-       {"2 of 3 kernels fail", " sets of 3", "Sets and kernels",
-        "<code>no_scale</code>", "3 sets per kernel", "class=\"picture\"",
+       {"2 of 3 kernels fail", " of 3 sets asked", "Sets and kernels",
+        "<code>no_scale</code>", "3 sets per kernel", "<dt>actual</dt>",
         "as it was recorded"})
     EXPECT_TRUE(has(page, part)) << part;
   const std::string junit = read_text(scratch() / "g.xml");
@@ -299,7 +299,7 @@ TEST(Golden, SetsThatAreWrongThemselvesAreInDoubt) {
   const Ran told =
       run_qkvet(one_set("gone", 1, "half too much") + " --markdown gone.md");
   EXPECT_EQ(told.exit, 3) << told.error;
-  EXPECT_TRUE(has(read_text(scratch() / "gone.md"), "NOT CHECKED"));
+  EXPECT_TRUE(has(read_text(scratch() / "gone.md"), "INCOMPLETE"));
   EXPECT_TRUE(
       has(read_text(scratch() / "gone.md"), "the set itself is in doubt"))
       << read_text(scratch() / "gone.md");

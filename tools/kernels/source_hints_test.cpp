@@ -122,7 +122,7 @@ Ran check(const std::string& name, const std::string& text,
   write_text(scratch() / name, text);
   return run_qkvet("check " + name +
                    " --law agrees_with_oracle --law weights_sum_to_one "
-                   "--law rows_stay_in_hull -n 1500" +
+                   "--law rows_stay_in_hull -n 1500 --verbose" +
                    more);
 }
 

@@ -63,6 +63,17 @@ std::vector<std::string> open_lines(const RunRecord& record,
   return out;
 }
 
+// Where something hinted at a path that no kernel declares.
+std::vector<std::string> hint_lines(const Json& kernel) {
+  std::vector<std::string> out;
+  if (const Json& hints = part_of(kernel, "hints"); hints.is_array())
+    for (const Json& hint : hints)
+      out.push_back(fmt::format("{}, from {}: {}", text_of(hint, "path"),
+                                text_of(hint, "from"),
+                                counted(count_of(hint, "calls"), "call")));
+  return out;
+}
+
 std::vector<std::string> lines_of_results(const RunRecord& record,
                                           const std::string& kernel,
                                           std::string (*line)(const Json&)) {
@@ -120,6 +131,7 @@ std::string kernel_coverage(const RunRecord& record, const Json& kernel,
   out += part("Declared, and in no answered call",
               texts_of(kernel, "never_drawn"), "chips");
   out += pairs_part(met_pairs_of(part_of(kernel, "pairs")));
+  out += part("Looked near", hint_lines(kernel));
   out += part("Declared, and mostly refused", texts_of(kernel, "hollow"));
   out += part("Assumed", assumed_lines(kernel));
   out += part("Looser than generic", looser);

@@ -113,12 +113,11 @@ std::string failure_article(const RunRecord& record, const Reported& one,
       std::string_view(state_of(*one.result)) == "crash" ? "CRASH" : "FAIL",
       html_law_link(law), xml_escaped(text_of(*one.result, "kernel")),
       xml_escaped(text_of(record.law(law), "sentence")));
+  // The answer first, the evidence below.
   out += text_term("unsteady", text_of(failure, "unsteady"));
-  out += text_term("fails", text_of(part_of(diagnosis, "where"), "text"));
-  out += text_term("stage", text_of(part_of(diagnosis, "stage"), "text"));
-  out += text_term("instead", text_of(part_of(diagnosis, "instead"), "text"));
   out += term("cause", cause_html(failure));
   out += text_term("fix", text_of(diagnosis, "fix"));
+  out += term("again", html_command(text_of(failure, "again")));
   out += code_term("case", text_of(failure, "case"));
   out += term("shrunk", shrunk_html(failure));
   out += code_term("at", text_of(failure, "at"));
@@ -127,11 +126,13 @@ std::string failure_article(const RunRecord& record, const Reported& one,
   out += term("actual", actual_html(failure));
   out += text_term("looks like", text_of(failure, "looks"));
   out += text_term("whose", text_of(failure, "whose"));
+  out += text_term("fails", text_of(part_of(diagnosis, "where"), "text"));
+  out += text_term("stage", text_of(part_of(diagnosis, "stage"), "text"));
+  out += text_term("instead", text_of(part_of(diagnosis, "instead"), "text"));
   out += text_term("hidden", text_of(diagnosis, "hidden"));
   out += text_term("dialect", text_of(failure, "other_dialect"));
   out += term("source", place_html(record, *one.result));
   out += code_term("printed", text_of(failure, "printed"));
-  out += term("again", html_command(text_of(failure, "again")));
   return out + "</dl>\n" + html_heat_maps(failure) + picture_html(failure) +
          also_html(one) + "</article>\n";
 }

@@ -46,16 +46,6 @@ std::string legend(const RunRecord& record) {
   return "<p class=\"legend\">" + out + "</p>\n";
 }
 
-// Whether some kernel has more to say than that it declares nothing of it.
-bool is_asked(const RunRecord& record, const std::string& law) {
-  return std::any_of(
-      record.kernels.begin(), record.kernels.end(), [&](const Json& kernel) {
-        const Json* result = record.result(text_of(kernel, "kernel"), law);
-        return result != nullptr &&
-               std::string_view(state_of(*result)) != "undeclared";
-      });
-}
-
 std::string sign_cell(const Json* result) {
   if (result == nullptr) return "<td></td>";
   const StateSign& sign = sign_of(state_of(*result));
@@ -83,7 +73,7 @@ std::string figure_cells(const Json* result) {
           ? ""
           : ": <span class=\"quiet\">" + xml_escaped(reason) + "</span>",
       grouped(count_of(*result, "checked")),
-      worst > 0 ? ratio_text(worst) : "–", number_of(*result, "seconds"));
+      worst > 0 ? worst_text(worst) : "–", number_of(*result, "seconds"));
 }
 
 std::string head_cells(const RunRecord& record) {
@@ -98,6 +88,14 @@ std::string head_cells(const RunRecord& record) {
   return out;
 }
 
+bool fails_law(const RunRecord& record, const std::string& law) {
+  return std::any_of(
+      record.kernels.begin(), record.kernels.end(), [&](const Json& kernel) {
+        const Json* result = record.result(text_of(kernel, "kernel"), law);
+        return result != nullptr && is_bad(state_of(*result));
+      });
+}
+
 std::string law_row(const RunRecord& record, const std::string& law) {
   std::string out =
       fmt::format("<tr><th scope=\"row\">{}</th>", html_law_link(law));
@@ -109,33 +107,72 @@ std::string law_row(const RunRecord& record, const std::string& law) {
   return out + "</tr>\n";
 }
 
+// A table of some laws; "" of none.
+std::string laws_table(const RunRecord& record, std::string_view label,
+                       const std::vector<std::string>& laws) {
+  if (laws.empty()) return "";
+  std::string rows;
+  for (const std::string& law : laws) rows += law_row(record, law);
+  return fmt::format(
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+      "aria-label=\"{0}s and kernels: {1}\">\n<table class=\"grid\">\n"
+      "<thead><tr><th scope=\"col\">{0}</th>{2}</tr></thead>\n<tbody>\n{3}"
+      "</tbody>\n</table></div>\n",
+      row_word(record), xml_escaped(label), head_cells(record), rows);
+}
+
+// "17 passed, 2 open": the results of these laws.
+std::string states_text(const RunRecord& record,
+                        const std::vector<std::string>& laws) {
+  std::string out;
+  for (const StateSign& row : kStateSigns) {
+    int64_t count = 0;
+    for (const Json& result : record.results)
+      count += state_of(result) == std::string_view(row.state) &&
+               std::find(laws.begin(), laws.end(), text_of(result, "law")) !=
+                   laws.end();
+    if (count > 0)
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", grouped(count),
+                         row.word);
+  }
+  return out;
+}
+
+// How many laws of the run were asked, as a bar.
+std::string asked_bar(const RunRecord& record) {
+  const int64_t asked = laws_asked(record), all = std::ssize(record.laws);
+  return fmt::format(
+      "<p>{} of {} asked</p>\n<div class=\"share\" aria-hidden=\"true\">"
+      "<span style=\"width:{}%\"></span></div>\n",
+      grouped(asked), counted(all, row_word(record)),
+      all == 0 ? 0 : 100 * asked / all);
+}
+
 }  // namespace
 
+// Rows that fail first; the others are folded, subject by subject.
 std::string html_grid(const RunRecord& record) {
-  const size_t columns =
-      1 + (record.kernels.size() == 1 ? 4 : record.kernels.size());
-  std::string out = legend(record) +
-                    "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-                    "aria-label=\"Table of " +
-                    row_word(record) +
-                    "s and kernels\">\n<table class=\"grid\">\n" +
-                    "<thead><tr><th scope=\"col\">" + row_word(record) +
-                    "</th>" + head_cells(record) + "</tr></thead>\n";
-  std::string unasked;
+  std::vector<std::string> failing;
+  std::string folded, unasked;
   for (const LawGroup& group : law_groups(record)) {
-    std::string rows;
+    std::vector<std::string> others;
     for (const std::string& law : group.laws)
-      if (is_asked(record, law))
-        rows += law_row(record, law);
+      if (fails_law(record, law))
+        failing.push_back(law);
+      else if (is_asked(record, law))
+        others.push_back(law);
       else
         unasked += (unasked.empty() ? "" : ", ") + html_law_link(law);
-    if (rows.empty()) continue;
-    out += fmt::format(
-        "<tbody><tr><th scope=\"rowgroup\" colspan=\"{}\" class=\"group\">"
-        "<span>{}</span></th></tr>\n{}</tbody>\n",
-        columns, xml_escaped(group.subject), rows);
+    if (others.empty()) continue;
+    const std::string name = group.subject.empty()
+                                 ? std::string(row_word(record)) + "s"
+                                 : group.subject;
+    folded += fmt::format("<details><summary>{}: {}</summary>\n{}</details>\n",
+                          xml_escaped(name), states_text(record, others),
+                          laws_table(record, name, others));
   }
-  out += "</table></div>\n";
+  std::string out = asked_bar(record) + legend(record) +
+                    laws_table(record, "failing", failing) + folded;
   if (!unasked.empty())
     out += fmt::format(
         "<details><summary>Those about what no kernel here "

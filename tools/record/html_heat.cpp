@@ -248,6 +248,51 @@ std::string scales(const Range& range) {
   return out + "</div>\n";
 }
 
+// "b=0, h=0, i=1, c=0"
+std::string element_text(const HeatTensor& tensor, size_t n) {
+  const size_t axes = tensor.shape.size(), shift = axes == 2 ? 1 : 0;
+  std::string out;
+  for (size_t axis = axes; axis-- > 0;) {
+    const auto extent = static_cast<size_t>(tensor.shape[axis]);
+    out = fmt::format("{}={}{}{}", tensor.axes[axis + shift], n % extent,
+                      out.empty() ? "" : ", ", out);
+    n /= extent;
+  }
+  return out;
+}
+
+// Too few numbers for a map: they are rows of a table.
+bool is_small(const HeatTensor& tensor) {
+  constexpr size_t kLeastForAMap = 4;
+  return tensor.actual.size() < kLeastForAMap;
+}
+
+std::string number_rows(const HeatTensor& tensor, const std::string& place) {
+  std::string out;
+  for (size_t n = 0; n < tensor.actual.size(); ++n)
+    out += fmt::format(
+        "<tr{}><th scope=\"row\">{}{}[{}]</th><td>{:.9g}</td><td>{:.9g} .. "
+        "{:.9g}</td><td>{:.9g}</td><td>{}</td></tr>\n",
+        is_off(tensor, n) ? " class=\"off\"" : "",
+        place.empty() ? "" : xml_escaped(place) + ": ",
+        xml_escaped(tensor.name), xml_escaped(element_text(tensor, n)),
+        tensor.expected[n], tensor.low[n], tensor.high[n], tensor.actual[n],
+        ratio_text(excess(tensor, n)));
+  return out;
+}
+
+std::string number_table(const std::string& rows) {
+  return rows.empty()
+             ? ""
+             : "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+               "aria-label=\"Numbers of the case\">\n<table "
+               "class=\"numbers\"><thead><tr><th scope=\"col\">element</th>"
+               "<th scope=\"col\">expected</th><th "
+               "scope=\"col\">allowed</th><th scope=\"col\">actual</th><th "
+               "scope=\"col\">error/bound</th></tr></thead>\n<tbody>\n" +
+                   rows + "</tbody></table></div>\n";
+}
+
 std::string tensor_maps(const HeatTensor& tensor, const std::string& place) {
   constexpr size_t kMostSlices = 4;
   Range range;
@@ -296,9 +341,19 @@ std::string html_heat_maps(const Json& failure) {
       if (is_off(one.second, n)) return true;
     return false;
   });
-  std::string out;
-  for (size_t i = 0; i < std::min(kMostMaps, maps.size()); ++i)
-    out += tensor_maps(maps[i].second, maps[i].first);
+  std::string out, rows;
+  size_t numbers = 0;
+  for (size_t i = 0; i < std::min(kMostMaps, maps.size()); ++i) {
+    const auto& [place, tensor] = maps[i];
+    if (!is_small(tensor)) {
+      out += tensor_maps(tensor, place);
+      continue;
+    }
+    numbers += tensor.actual.size();
+    rows += number_rows(tensor, place);
+  }
+  // One number is named above.
+  if (numbers > 1 || !out.empty()) out = number_table(rows) + out;
   return out.empty() ? ""
                      : "<details open><summary>Expected, actual and "
                        "error</summary>\n" +

@@ -113,7 +113,10 @@ TEST(Record, ItsLinesReadBackAsTheSame) {
              {"drawn", {"windows 8"}},
              {"never_drawn", Json::array()},
              {"pairs",
-              {{"settings", {"windows", "softcap"}}, {"met", {"11", "11"}}}}})},
+              {{"settings", {"windows", "softcap"}}, {"met", {"11", "11"}}}},
+             {"hints",
+              Json::array(
+                  {{{"path", "Tk=7"}, {"from", "line 7"}, {"calls", 2}}})}})},
       1);
   std::string error;
   const auto again = parse_record(record_lines(record), "again", &error);
@@ -249,7 +252,7 @@ Json output_of(Json expected, Json low, Json high, Json actual) {
            Json::array({{{"outputs", Json::array({{{"name", "o"},
                                                    {"axes", "bhic"},
                                                    {"dtype", "f32"},
-                                                   {"shape", {1, 1, 1, 2}},
+                                                   {"shape", {1, 1, 2, 2}},
                                                    {"expected", expected},
                                                    {"low", low},
                                                    {"high", high},
@@ -257,26 +260,127 @@ Json output_of(Json expected, Json low, Json high, Json actual) {
 }
 
 TEST(RecordFormats, HeatMapsShowWhatIsOff) {
-  const std::string maps =
-      html_heat_maps(output_of({1, 2}, {0.5, 1.5}, {1.5, 2.5}, {1.25, 4}));
+  const std::string maps = html_heat_maps(output_of(
+      {1, 2, 0, 0}, {0.5, 1.5, 0, 0}, {1.5, 2.5, 0, 0}, {1.25, 4, 0, 0}));
   EXPECT_TRUE(has(maps, "expected 2, actual 4, error/bound 4<")) << maps;
   EXPECT_TRUE(has(maps, "expected 1, actual 1.25, error/bound 0.5<")) << maps;
-  EXPECT_TRUE(has(maps, "1 of 2 elements outside of what is allowed")) << maps;
+  EXPECT_TRUE(has(maps, "1 of 4 elements outside of what is allowed")) << maps;
   EXPECT_TRUE(has(maps, "class=\"cross frame ")) << maps;
   // NaN is drawn, and an infinity has a colour.
-  const std::string odd = html_heat_maps(
-      output_of({1, "nan"}, {0, "nan"}, {2, "nan"}, {"nan", "inf"}));
+  const std::string odd =
+      html_heat_maps(output_of({1, "nan", 0, 0}, {0, "nan", 0, 0},
+                               {2, "nan", 0, 0}, {"nan", "inf", 0, 0}));
   EXPECT_TRUE(has(odd, "url(#hatch)")) << odd;
-  EXPECT_TRUE(has(odd, "2 of 2 elements")) << odd;
+  EXPECT_TRUE(has(odd, "2 of 4 elements")) << odd;
 }
 
 TEST(RecordFormats, TensorsThatDoNotFitTogetherAreLeftOut) {
   EXPECT_EQ(html_heat_maps(output_of({1}, {0}, {2}, {1})), "");
   EXPECT_EQ(html_heat_maps({{"calls", "none"}}), "");
   EXPECT_EQ(html_heat_maps(Json::object()), "");
-  Json large = output_of({1, 2}, {0, 0}, {2, 2}, {1, 2});
-  large["calls"][0]["outputs"][0]["shape"] = {1e300, 1, 1, 2};
+  Json large =
+      output_of({1, 2, 1, 2}, {0, 0, 0, 0}, {2, 2, 2, 2}, {1, 2, 1, 2});
+  large["calls"][0]["outputs"][0]["shape"] = {1e300, 1, 2, 2};
   EXPECT_EQ(html_heat_maps(large), "");
+}
+
+// Fewer than four are a table, and one stands on the card already.
+TEST(RecordFormats, AFewNumbersAreNoMap) {
+  Json few = output_of({1, 2}, {0.5, 1.5}, {1.5, 2.5}, {1.25, 4});
+  few["calls"][0]["outputs"][0]["shape"] = {1, 1, 1, 2};
+  const std::string table = html_heat_maps(few);
+  EXPECT_FALSE(has(table, "<svg")) << table;
+  EXPECT_TRUE(has(table,
+                  "<tr class=\"off\"><th scope=\"row\">o[b=0, h=0, i=0, c=1]"
+                  "</th><td>2</td><td>1.5 .. 2.5</td><td>4</td><td>4</td>"))
+      << table;
+  Json one = output_of({1}, {0.5}, {1.5}, {4});
+  one["calls"][0]["outputs"][0]["shape"] = {1, 1, 1, 1};
+  EXPECT_EQ(html_heat_maps(one), "");
+}
+
+TEST(RecordFormats, ACardAnswersBeforeItShowsEvidence) {
+  Json bad = failure("f32", "slip");
+  bad["diagnosis"]["where"] = {{"text", "where d > 4"}};
+  bad["diagnosis"]["stage"] = {{"text", "the softmax"}};
+  const std::string card = html_failures(record_of_lines(
+      {result("a/b", "first", "FAILED", {{"failure", bad}})}, 1));
+  size_t last = 0;
+  for (const char* name : {"cause", "fix", "again", "case", "fails", "stage"}) {
+    const size_t at = card.find("<dt>" + std::string(name) + "</dt>");
+    ASSERT_NE(at, std::string::npos) << name << "\n" << card;
+    EXPECT_GT(at, last) << name;
+    last = at;
+  }
+}
+
+TEST(RecordFormats, RowsThatFailAreFirstAndTheOthersFolded) {
+  RunRecord record = record_of_lines(
+      {result("a/b", "first", "passed"),
+       result("a/b", "second", "FAILED", {{"failure", failure("f32")}}),
+       result("a/b", "third", "unsupported", {{"undeclared", true}})},
+      1);
+  const std::string grid = html_grid(record);
+  EXPECT_TRUE(has(grid, "<p>2 of 3 laws asked</p>")) << grid;
+  const size_t folded = grid.find("<details><summary>laws: 1 passed<");
+  ASSERT_NE(folded, std::string::npos) << grid;
+  EXPECT_LT(grid.find("#law-second"), folded);
+  EXPECT_GT(grid.find("#law-first"), folded);
+  EXPECT_EQ(verdict_sentence(record),
+            "Not ready: a/b fails 1 of 2 laws asked.");
+  EXPECT_TRUE(has(figures_text(record),
+                  "1 kernel, 2 laws asked: 1 passed, 1 "
+                  "failed, 1 not declared; "));
+}
+
+TEST(RecordFormats, ThePageHasWhatTheScreenLeavesOut) {
+  RunRecord record = record_of_lines(
+      {result("a/b", "first", "passed",
+              {{"unsupported", 3}, {"refusal", "d % 8 != 0"}}),
+       line("declared", {{"kernel", "a/b"},
+                         {"drawn", {"windows 8"}},
+                         {"never_drawn", {"softcap"}},
+                         {"hints", Json::array({{{"path", "Tk 128"},
+                                                 {"from", "line 7"},
+                                                 {"calls", 2}}})}})},
+      0);
+  record.end["not_judged"] = {"f64 (not declared)", "caches (not declared)"};
+  const std::string page = html_report(record);
+  for (const char* part : {"<li>windows 8</li>", "<li>softcap</li>",
+                           "Tk 128, from line 7: 2 calls", "d % 8 != 0",
+                           "f64 (not declared)", ">2 features not judged</a>"})
+    EXPECT_TRUE(has(page, part)) << part;
+}
+
+// The others of the cause are places beside it.
+TEST(RecordFormats, SarifHasAResultACause) {
+  Json unknown = failure("f16");
+  unknown["diagnosis"] = {{"cause", "unknown"},
+                          {"certainty", "unknown"},
+                          {"reported_with", "third"},
+                          {"where", {{"text", "where d > 4"}}}};
+  const RunRecord record = record_of_lines(
+      {result("a/b", "first", "FAILED", {{"failure", failure("f32", "slip")}}),
+       result("a/b", "second", "FAILED", {{"failure", failure("f16", "slip")}}),
+       result("a/b", "third", "FAILED", {{"failure", unknown}}),
+       result("a/b", "fourth", "FAILED", {{"failure", unknown}})},
+      1);
+  const Json results = json_of(sarif_report(record))["runs"][0]["results"];
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0]["ruleId"], "second");
+  EXPECT_EQ(results[0]["partialFingerprints"]["qkvet/v2"], "a/b/slip");
+  ASSERT_EQ(results[0]["relatedLocations"].size(), 1u);
+  EXPECT_EQ(results[0]["relatedLocations"][0]["message"]["text"],
+            "first: f32\nAgain: qkvet replay");
+  EXPECT_EQ(results[1]["partialFingerprints"]["qkvet/v2"], "a/b/third");
+  EXPECT_EQ(results[1]["relatedLocations"].size(), 1u);
+}
+
+TEST(RecordFormats, ARunThatLeavesSomethingOpenIsIncomplete) {
+  for (const char* verdict : {"unsupported", "gave up"})
+    EXPECT_STREQ(
+        verdict_word(record_of_lines({result("a/b", "first", verdict)}, 3)),
+        "INCOMPLETE");
 }
 
 TEST(RecordFormats, APassingRunIsOneSentence) {

@@ -46,12 +46,16 @@ std::string page_head(const RunRecord& record) {
 }
 
 std::string page_header(const RunRecord& record) {
+  const int64_t open = std::ssize(texts_of(record.end, "not_judged"));
   return fmt::format(
       "<header class=\"verdict {}\">\n<p class=\"word\">{}</p>\n<h1>{}</h1>\n"
-      "<p>{}</p>\n<p class=\"quiet\">{}; exit {}</p>\n</header>\n",
+      "<p>{}</p>\n<p class=\"quiet\">{}; exit {}{}</p>\n</header>\n",
       tone_of(record), verdict_word(record),
       xml_escaped(verdict_sentence(record)), xml_escaped(figures_text(record)),
-      xml_escaped(plan_words(record)), count_of(record.end, "exit"));
+      xml_escaped(plan_words(record)), count_of(record.end, "exit"),
+      open == 0 ? ""
+                : fmt::format("; <a href=\"#coverage\">{} not judged</a>",
+                              counted(open, "feature")));
 }
 
 // "Laws and kernels"; of golden sets "Sets and kernels".

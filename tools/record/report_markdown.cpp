@@ -53,7 +53,7 @@ std::string kernel_row(const RunRecord& record, const std::string& kernel) {
       "| {} | {} | {} | {} | {} | {} | {} |\n", plain(kernel), counts.passed,
       counts.failed, counts.undeclared + counts.unsupported + counts.open,
       grouped(counts.checked),
-      counts.worst > 0 ? ratio_text(counts.worst) : "-", plain(failing));
+      counts.worst > 0 ? worst_text(counts.worst) : "-", plain(failing));
 }
 
 std::string failure_section(const Reported& one) {
@@ -140,7 +140,7 @@ std::string github_annotations(const RunRecord& record) {
                   /*is_property=*/false));
   }
   if (count_of(record.end, "exit") == kNothingChecked)
-    out += fmt::format("::warning title=qkvet%3A not checked::{}\n",
+    out += fmt::format("::warning title=qkvet%3A incomplete::{}\n",
                        annotated(verdict_sentence(record),
                                  /*is_property=*/false));
   return out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SARIF 2.1.0 (OASIS, 2020): what code scanning reads. Laws are rules, failures
+// SARIF 2.1.0 (OASIS, 2020): what code scanning reads. Laws are rules, causes
 // are results at the place of their kernel; what is accepted is suppressed.
 #include <fmt/core.h>
 
@@ -78,6 +78,27 @@ int64_t rule_index(const RunRecord& record, const std::string& law) {
   return found - record.laws.begin();
 }
 
+// The same finding in the next run, whose smallest case may be another.
+std::string fingerprint(const Json& result, const Json& failure) {
+  const Json& diagnosis = part_of(failure, "diagnosis");
+  const std::string cause = text_of(diagnosis, "cause");
+  return fmt::format(
+      "{}/{}", text_of(result, "kernel"),
+      cause.empty() || text_of(diagnosis, "certainty") == "unknown"
+          ? text_of(result, "law")
+          : cause);
+}
+
+// Another failure of the same cause.
+Json related_location(const RunRecord& record, const Json& result,
+                      const Json& failure) {
+  Json out = location_of(record, result);
+  out["message"]["text"] =
+      fmt::format("{}: {}\nAgain: {}", text_of(result, "law"),
+                  text_of(failure, "case"), text_of(failure, "again"));
+  return out;
+}
+
 Json failure_result(const RunRecord& record, const Json& result,
                     const Json& failure) {
   const std::string law = text_of(result, "law");
@@ -92,10 +113,7 @@ Json failure_result(const RunRecord& record, const Json& result,
   text += "\nAgain: " + text_of(failure, "again");
   out["message"]["text"] = text;
   out["locations"] = Json::array({location_of(record, result)});
-  // The same finding in the next run: the smallest case may be another.
-  out["partialFingerprints"]["qkvet/v1"] =
-      fmt::format("{}/{}/{}", text_of(result, "kernel"), law,
-                  text_of(part_of(failure, "diagnosis"), "cause"));
+  out["partialFingerprints"]["qkvet/v2"] = fingerprint(result, failure);
   out["properties"] = {{"case", text_of(failure, "case")},
                        {"report", text_of(failure, "report")}};
   if (std::string_view(state_of(result)) == "known")
@@ -118,11 +136,23 @@ Json other_result(const RunRecord& record, const Json& result, bool open,
   return out;
 }
 
+// A result a cause, at the law that says most about it.
+void add_failures(const RunRecord& record, Json& results) {
+  for (const Reported& one : reported_failures(record)) {
+    Json out = failure_result(record, *one.result, *one.failure);
+    for (const auto& [result, failure] : one.also)
+      out["relatedLocations"].push_back(
+          related_location(record, *result, *failure));
+    results.push_back(std::move(out));
+  }
+}
+
 void add_results(const RunRecord& record, const Json& result, Json& results) {
   const auto failures = failures_of(result);
-  for (const Json* failure : failures)
-    results.push_back(failure_result(record, result, *failure));
   const std::string_view state = state_of(result);
+  if (!is_bad(state))
+    for (const Json* failure : failures)
+      results.push_back(failure_result(record, result, *failure));
   if (state == "open")
     results.push_back(
         other_result(record, result, /*open=*/true,
@@ -156,6 +186,7 @@ std::string sarif_report(const RunRecord& record) {
   run["invocations"] = Json::array({std::move(invocation)});
   run["columnKind"] = "utf16CodeUnits";
   run["results"] = Json::array();
+  add_failures(record, run["results"]);
   for (const Json& result : record.results)
     add_results(record, result, run["results"]);
   run["properties"] = {{"verdict", verdict_sentence(record)},

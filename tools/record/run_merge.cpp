@@ -186,6 +186,16 @@ Json merged_result(const std::vector<const Json*>& results) {
   return out;
 }
 
+// Calls of all shards near the path of a hint.
+int64_t calls_near(const std::vector<const Json*>& kernels, const Json& hint) {
+  int64_t sum = 0;
+  for (const Json* kernel : kernels)
+    for (const Json& one : part_of(*kernel, "hints"))
+      if (text_of(one, "path") == text_of(hint, "path"))
+        sum += count_of(one, "calls");
+  return sum;
+}
+
 // "windows 812" and "windows 40" are "windows 852". Shards name what they have
 // drawn in one order, each without what it has not: a name that is new stands
 // behind the one that it stands behind there.
@@ -214,6 +224,9 @@ void merge_drawn(const std::vector<const Json*>& kernels, Json& out) {
   for (const auto& [what, calls] : drawn)
     out["drawn"].push_back(fmt::format("{} {}", what, calls));
   out["never_drawn"] = never;
+  if (out.contains("hints"))
+    for (Json& hint : out["hints"])
+      if (hint.is_object()) hint["calls"] = calls_near(kernels, hint);
   MetPairs pairs;
   for (const Json* kernel : kernels)
     pairs.add(met_pairs_of(part_of(*kernel, "pairs")));

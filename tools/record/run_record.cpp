@@ -72,7 +72,7 @@ std::string add_line(Json line, RunRecord& record) {
           Json{{"schema", kSchema},
                {"type", "kernel"},
                {"kernel", text_of(line, "kernel")}});
-    for (const char* field : {"drawn", "never_drawn", "pairs"})
+    for (const char* field : {"drawn", "never_drawn", "pairs", "hints"})
       if (line.contains(field)) (*kernel)[field] = part_of(line, field);
   }
   return "";
@@ -148,10 +148,11 @@ std::string record_lines(const RunRecord& record) {
       line[field] = texts_of(kernel, field);
       kernel.erase(field);
     }
-    if (kernel.contains("pairs")) {
-      line["pairs"] = kernel["pairs"];
-      kernel.erase("pairs");
-    }
+    for (const char* field : {"pairs", "hints"})
+      if (kernel.contains(field)) {
+        line[field] = kernel[field];
+        kernel.erase(field);
+      }
     out += record_line(kernel);
     if (!line["drawn"].empty() || !line["never_drawn"].empty())
       declared += record_line(line);

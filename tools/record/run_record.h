@@ -101,14 +101,18 @@ std::string refused_too_much(const std::vector<const Json*>& results);
 // "shards 3, 4 of 8 are missing"; "" where none is.
 std::string missing_shards(const RunRecord& record);
 
-// "FAILED", "PASSED", or of a run that leaves something open "INCOMPLETE", and
-// "NOT CHECKED" if no law passed.
-const char* verdict_word(int64_t exit_code, int64_t laws_passed);
+// "FAILED", "PASSED", or of a run that leaves something open "INCOMPLETE".
+const char* verdict_word(int64_t exit_code);
 // By the exit code of the record.
 const char* verdict_word(const RunRecord& record);
-// "Do not ship: scalar/plain fails 2 of 70 laws." and the like.
+// "Not ready: scalar/plain fails 2 of 70 laws asked." and the like.
 std::string verdict_sentence(const RunRecord& record);
-// "2 kernels, 70 laws: 88 passed, 7 failed; 33,810 checked cases, 437.7 s"
+// Whether the record has more of a law than that no kernel declares what it is
+// about; and how many such laws there are.
+bool is_asked(const RunRecord& record, const std::string& law);
+int64_t laws_asked(const RunRecord& record);
+// "2 kernels, 70 laws asked: 88 passed, 7 failed; 33,810 checked cases, 437.7
+// s"
 std::string figures_text(const RunRecord& record);
 // "seed 1, 16,384 cases per kernel"
 std::string plan_words(const RunRecord& record);

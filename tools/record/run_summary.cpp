@@ -12,12 +12,17 @@
 namespace qkvet::tools {
 namespace {
 
-// "" where the cause is not known: such failures have none in common.
-std::string cause_name(const Json& failure) {
+// What failures of one cause have in common: its name or, of a cause that is
+// not known, all that was found out; "" where it was not looked for.
+std::string cause_key(const Json& failure) {
   const Json& diagnosis = part_of(failure, "diagnosis");
-  return text_of(diagnosis, "certainty") == "unknown"
-             ? ""
-             : text_of(diagnosis, "cause");
+  if (text_of(diagnosis, "certainty") != "unknown")
+    return text_of(diagnosis, "cause");
+  std::string found = text_of(diagnosis, "text");
+  for (const char* part : {"where", "stage", "instead"})
+    found += text_of(part_of(diagnosis, part), "text");
+  return found.empty() ? ""
+                       : text_of(diagnosis, "reported_with") + ": " + found;
 }
 
 int64_t failing_laws(const RunRecord& record) {
@@ -44,7 +49,7 @@ std::string subject_words(const RunRecord& record) {
              : counted(std::ssize(record.kernels), "kernel");
 }
 
-std::string failed_sentence(const RunRecord& record, int64_t laws) {
+std::string failed_sentence(const RunRecord& record) {
   const std::vector<std::string> kernels = failing_kernels(record);
   const std::string who =
       kernels.size() == 1
@@ -53,12 +58,11 @@ std::string failed_sentence(const RunRecord& record, int64_t laws) {
                         counted(std::ssize(record.kernels), "kernel"));
   const bool died = count_of(record.end, "exit") == kKernelDied;
   const int64_t failing = failing_laws(record);
-  const std::string row = row_word(record);
-  return fmt::format("Not ready: {} {}{} {} of {}.", who,
+  return fmt::format("Not ready: {} {}{} of {} asked.", who,
                      died                 ? "crashed; failing: "
                      : kernels.size() > 1 ? "fail "
                                           : "fails ",
-                     failing, failing == 1 ? row : row + "s", laws);
+                     failing, counted(laws_asked(record), row_word(record)));
 }
 
 }  // namespace
@@ -85,18 +89,17 @@ RecordCounts counts_of(const RunRecord& record, std::string_view kernel) {
   return counts;
 }
 
-const char* verdict_word(int64_t exit_code, int64_t laws_passed) {
-  if (exit_code == kConforms) return "PASSED";
-  if (exit_code != kNothingChecked) return "FAILED";
-  return laws_passed > 0 ? "INCOMPLETE" : "NOT CHECKED";
+const char* verdict_word(int64_t exit_code) {
+  return exit_code == kConforms         ? "PASSED"
+         : exit_code == kNothingChecked ? "INCOMPLETE"
+                                        : "FAILED";
 }
 
 const char* verdict_word(const RunRecord& record) {
-  return verdict_word(count_of(record.end, "exit"), counts_of(record).passed);
+  return verdict_word(count_of(record.end, "exit"));
 }
 
 std::string verdict_sentence(const RunRecord& record) {
-  const int64_t laws = std::ssize(record.laws);
   const RecordCounts counts = counts_of(record);
   const int64_t code = count_of(record.end, "exit");
   if (code == kNothingChecked)
@@ -106,7 +109,7 @@ std::string verdict_sentence(const RunRecord& record) {
       code == kLawFailed && failing_kernels(record).empty() && !gone.empty())
     return "Not ready: judged in the baseline, and not in this run: " +
            joined(gone, ", ") + ".";
-  if (code != kConforms) return failed_sentence(record, laws);
+  if (code != kConforms) return failed_sentence(record);
   const bool one = record.kernels.size() == 1;
   return fmt::format(
       "{} {} to every {} that {} be asked about: {} passed in {}{}.",
@@ -117,13 +120,27 @@ std::string verdict_sentence(const RunRecord& record) {
                        : "");
 }
 
+bool is_asked(const RunRecord& record, const std::string& law) {
+  return std::any_of(
+      record.kernels.begin(), record.kernels.end(), [&](const Json& kernel) {
+        const Json* result = record.result(text_of(kernel, "kernel"), law);
+        return result != nullptr &&
+               std::string_view(state_of(*result)) != "undeclared";
+      });
+}
+
+int64_t laws_asked(const RunRecord& record) {
+  return std::count_if(
+      record.laws.begin(), record.laws.end(),
+      [&](const Json& law) { return is_asked(record, text_of(law, "law")); });
+}
+
 std::string figures_text(const RunRecord& record) {
   const RecordCounts counts = counts_of(record);
-  std::string out =
-      fmt::format("{}, {}: {} passed, {} failed",
-                  counted(std::ssize(record.kernels), "kernel"),
-                  counted(std::ssize(record.laws), row_word(record)),
-                  counts.passed, counts.failed);
+  std::string out = fmt::format("{}, {} asked: {} passed, {} failed",
+                                counted(std::ssize(record.kernels), "kernel"),
+                                counted(laws_asked(record), row_word(record)),
+                                counts.passed, counts.failed);
   const struct {
     int64_t count;
     const char* what;
@@ -159,13 +176,13 @@ std::vector<Reported> reported_failures(const RunRecord& record) {
   std::vector<Reported> out;
   const auto same_cause = [](const Reported& one, const Json& result,
                              const std::string& cause) {
-    return !cause.empty() && cause_name(*one.failure) == cause &&
+    return !cause.empty() && cause_key(*one.failure) == cause &&
            text_of(*one.result, "kernel") == text_of(result, "kernel");
   };
   for (const Json& result : record.results) {
     if (!is_bad(state_of(result))) continue;
     for (const Json* failure : failures_of(result)) {
-      const std::string cause = cause_name(*failure);
+      const std::string cause = cause_key(*failure);
       const auto group = std::find_if(
           out.begin(), out.end(),
           [&](const Reported& one) { return same_cause(one, result, cause); });

@@ -71,7 +71,8 @@ TEST(FirstScreen, AllKernelsFitOnAScreen) {
   EXPECT_LE(count, 40) << ran.out;
   EXPECT_GE(kernels, 15) << ran.out;
   EXPECT_TRUE(has(ran.out, "  plan        short: ")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "  not judged  ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "  coverage    ")) << ran.out;
+  EXPECT_FALSE(has(ran.out, "  not judged  ")) << ran.out;
   EXPECT_EQ(ran.error, "");
 }
 
@@ -101,6 +102,10 @@ TEST(FirstScreen, VerboseIsLawByLaw) {
   EXPECT_FALSE(has(brief.out, "agrees_with_oracle")) << brief.out;
   EXPECT_TRUE(has(full.out, "agrees_with_oracle")) << full.out;
   EXPECT_TRUE(has(full.out, "  time  ")) << full.out;
+  const Ran quiet = run_qkvet("check --kernel scalar/plain --cases 300 -q");
+  EXPECT_EQ(std::count(quiet.out.begin(), quiet.out.end(), '\n'), 3)
+      << quiet.out;
+  expect_wrong_use(run_qkvet("check -q -v"), "-q");
 }
 
 // `qkvet check ...` on a terminal of its own: all that it writes.
@@ -146,6 +151,34 @@ TEST(FirstScreen, OnATerminalItSaysHowFarItIs) {
   // 70 columns are too few for all that a line has.
   EXPECT_TRUE(has(out, "checked  error/bound")) << out;
   EXPECT_FALSE(has(out, "error/bound      time")) << out;
+}
+
+// What takes hours is shown in seconds.
+TEST(FirstScreen, OnATerminalTheFirstFailureIsShownWhenItIsFound) {
+  int exit = -1;
+  const std::vector<std::string> arguments = {"check",
+                                              "--plugin",
+                                              QKVET_BAD_PLUGIN,
+                                              "--kernel",
+                                              "bad/unwritten",
+                                              "--law",
+                                              "agrees_with_oracle",
+                                              "--cases",
+                                              "600",
+                                              "--diagnose",
+                                              "0"};
+  const std::string out = on_terminal(arguments, &exit);
+  EXPECT_EQ(exit, 1) << out;
+  const size_t first = out.find("FAIL  agrees_with_oracle");
+  const size_t shrinking = out.find("\rmaking 1 failure smaller");
+  ASSERT_NE(first, std::string::npos) << out;
+  EXPECT_LT(first, shrinking) << out;
+  EXPECT_GT(out.rfind("FAIL  agrees_with_oracle"), shrinking) << out;
+  // The report of a pipe has it once, and --fail-fast ends at once.
+  std::string line;
+  for (const std::string& one : arguments) line += one + " ";
+  const Ran piped = run_qkvet(line);
+  EXPECT_EQ(piped.out.find("FAIL  agrees"), piped.out.rfind("FAIL  agrees"));
 }
 
 // The program in a folder that looks like a build tree or an installation with

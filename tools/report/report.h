@@ -35,11 +35,12 @@ struct ReportInput {
 // How a report is shown.
 struct ReportStyle {
   bool colour = false;
-  bool verbose = false;  // law by law
+  bool verbose = false;  // law by law, and all that was covered
   size_t width = 100;    // of the screen
+  bool quiet = false;    // a line a kernel, and the verdict
 };
 // As stdout can show it.
-ReportStyle screen_style(bool verbose = false);
+ReportStyle screen_style(bool verbose = false, bool quiet = false);
 
 // 2 > 4 > 1 > 3 > 0; a run that was made never yields 2. A kernel that this
 // machine cannot run counts as not checked only if it was asked for by name.
@@ -64,7 +65,17 @@ std::string looks_text(const ReportInput& input, const Failure& failure);
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure);
 
-// The whole report: failures, table, last lines.
+// The failure in few lines, while the run goes on: no cause is known yet.
+std::string found_text(const ReportInput& input, const KernelResult& kernel,
+                       const Failure& failure);
+
+// What to do about a failure, for the end of a report: its cause and the fix,
+// as far as they are known, and what fails again.
+std::string remedy_text(const ReportInput& input, const KernelResult& kernel,
+                        const Failure& failure);
+
+// The whole report: failures, table, coverage, and at the end the verdict with
+// the remedy of each cause.
 std::string text_report(const ReportInput& input, const ReportStyle& style);
 
 // The record of a run: JSON Lines, schema 1 (run.schema.json): one object per

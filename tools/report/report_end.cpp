@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last lines of a report: the verdict, and what it rests on.
+// The verdict, and what it rests on.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "core/capability/paths.h"
 #include "properties/cases/small_scope.h"
@@ -72,21 +71,6 @@ std::string precision_text(const ReportInput& input, const ReportStyle& style) {
   return lines.text("precision", style);
 }
 
-// What the laws about memory cannot see there.
-std::string device_text(const ReportInput& input, size_t width) {
-  const auto& kernels = input.result.kernels;
-  const bool any =
-      std::any_of(kernels.begin(), kernels.end(), [](const auto& kernel) {
-        return kernel.kernel.judged.info.device() != QKVET_DEVICE_CPU;
-      });
-  return any ? wrapped_field("device",
-                             "tensors in memory of a device lie between NaN, "
-                             "not between guard pages: a read beside one is "
-                             "seen where its NaN reaches an output",
-                             width)
-             : "";
-}
-
 // Declared options that a kernel mostly refuses.
 std::string hollow_text(const ReportInput& input, const ReportStyle& style) {
   Lines lines;
@@ -96,9 +80,8 @@ std::string hollow_text(const ReportInput& input, const ReportStyle& style) {
   return lines.text("hollow", style);
 }
 
-// How many calls had what the one kernel of a run declares.
+// How many calls had what a kernel declares.
 std::string drawn_text(const ReportInput& input, const ReportStyle& style) {
-  if (input.result.kernels.size() != 1 && !style.verbose) return "";
   std::string out;
   for (const KernelResult& kernel : input.result.kernels) {
     std::string line;
@@ -115,7 +98,6 @@ std::string drawn_text(const ReportInput& input, const ReportStyle& style) {
 // Which settings met in one call.
 std::string pairs_of_kernels(const ReportInput& input,
                              const ReportStyle& style) {
-  if (input.result.kernels.size() != 1 && !style.verbose) return "";
   std::string out;
   for (const KernelResult& kernel : input.result.kernels) {
     std::string line = pairs_text(kernel.pairs);
@@ -144,18 +126,19 @@ std::string hints_text(const ReportInput& input, const ReportStyle& style) {
   return lines.text("hints", style);
 }
 
-// What was declared and no call had.
+// What was declared and no call had. It decides only over a whole plan.
 std::string never_drawn_text(const ReportInput& input,
                              const ReportStyle& style) {
+  const bool decides = is_whole_plan(input);
+  if (!decides && !style.verbose) return "";
   Lines lines;
   for (const KernelResult& kernel : input.result.kernels) {
     if (kernel.never_drawn.empty()) continue;
-    std::string line = kernel.kernel.judged.info.name + " declares ";
-    for (size_t i = 0; i < kernel.never_drawn.size(); ++i)
-      line += (i == 0 ? "" : ", ") + kernel.never_drawn[i];
-    lines.add(line + ": no answered call had " +
-              (kernel.never_drawn.size() == 1 ? "it" : "these") +
-              (is_whole_plan(input) ? ", so this is no pass" : ""));
+    lines.add(fmt::format("{} declares {}: no answered call had {}{}",
+                          kernel.kernel.judged.info.name,
+                          joined(kernel.never_drawn),
+                          kernel.never_drawn.size() == 1 ? "it" : "these",
+                          decides ? ", so this is no pass" : ""));
   }
   return lines.text("never drawn", style);
 }
@@ -191,47 +174,54 @@ std::string not_at_once_text(const ReportInput& input) {
                    : "calls at once (declared, but nondeterministic)";
 }
 
-// Cases that a kernel did not take of laws that it can be asked for.
-std::string refused_text(const ReportInput& input, const ReportStyle& style) {
+// Why a kernel refused the first of the cases that it did not take.
+std::string first_refusal(const KernelResult& kernel) {
+  const auto cell =
+      std::find_if(kernel.cells.begin(), kernel.cells.end(),
+                   [](const Cell& one) { return refused_cases(one) > 0; });
+  return cell == kernel.cells.end() ? "" : cell->refusal;
+}
+
+// Kernels whose refusals leave no pass.
+std::string refused_too_much_text(const ReportInput& input,
+                                  const ReportStyle& style) {
   Lines lines;
   const RunRecord facts = verdict_facts(input);
-  int64_t all = 0, kernels = 0;
-  std::string first;
   for (const KernelResult& kernel : input.result.kernels) {
-    const int64_t cases = counts_of(input, kernel).refused;
-    if (cases == 0) continue;
-    const auto cell =
-        std::find_if(kernel.cells.begin(), kernel.cells.end(),
-                     [](const Cell& one) { return refused_cases(one) > 0; });
+    if (counts_of(input, kernel).refused == 0) continue;
     const std::string& name = kernel.kernel.judged.info.name;
-    lines.add(fmt::format("{}: {}; the first: {}", name, counted(cases, "case"),
-                          cell->refusal));
     std::string why = refused_too_much(facts.results_of(name));
     if (why.empty())
       if (const std::string few = too_few_checked(facts.results_of(name));
           !few.empty())
         why = " was " + few;
     if (!why.empty())
-      lines.add(name + why +
-                ", so this is no pass: declare what it refuses (extent rules, "
-                "QKVET_FLAG_CAUSAL_ONLY, options)");
-    if (first.empty()) first = name + ", " + cell->refusal;
-    all += cases;
-    ++kernels;
+      lines.add(fmt::format(
+          "{}{}, so this is no pass: declare what it refuses (extent rules, "
+          "QKVET_FLAG_CAUSAL_ONLY, options); the first: {}",
+          name, why, first_refusal(kernel)));
   }
-  if (all > 0 && input.result.replaced_cases > 0)
-    lines.add(fmt::format("{} asked in their place",
-                          counted(input.result.replaced_cases, "case")));
-  // Among several kernels each refuses what only others declare.
-  if (kernels <= 2 || style.verbose) return lines.text("refused", style);
-  return wrapped_field(
-      "refused",
-      fmt::format("{} by {}; the first: {}", counted(all, "case"),
-                  counted(kernels, "kernel"), first),
-      style.width);
+  return lines.text("refused", style);
 }
 
-std::string time_text(const ReportInput& input, int64_t checked) {
+// Cases that a kernel did not take of laws that it can be asked for.
+std::string refused_text(const ReportInput& input, const ReportStyle& style) {
+  Lines lines;
+  for (const KernelResult& kernel : input.result.kernels)
+    if (const int64_t cases = counts_of(input, kernel).refused; cases > 0)
+      lines.add(fmt::format("{}: {}; the first: {}",
+                            kernel.kernel.judged.info.name,
+                            counted(cases, "case"), first_refusal(kernel)));
+  if (input.result.replaced_cases > 0)
+    lines.add(counted(input.result.replaced_cases, "case") +
+              " asked in place of refused ones");
+  return lines.text("refused", style);
+}
+
+std::string time_text(const ReportInput& input) {
+  int64_t checked = 0;
+  for (const KernelResult& kernel : input.result.kernels)
+    checked += counts_of(input, kernel).checked;
   const TimeUse& time = input.result.time;
   const double all = std::max(time.total(), 1e-9);  // only against 0/0
   const auto percent = [all](double part) { return 100 * part / all; };
@@ -279,7 +269,27 @@ std::string plan_text(const ReportInput& input, size_t width) {
                            end));
 }
 
-// "403 passed, 0 failed, 38 not declared", with what else there was.
+// "98 % of pairs drawn, 141 cases refused, 11 features not judged (...)"
+std::string coverage_text(const ReportInput& input) {
+  std::vector<std::string> parts;
+  int64_t seen = 0, possible = 0, refused = 0, never = 0;
+  for (const KernelResult& kernel : input.result.kernels) {
+    seen += kernel.pairs.seen();
+    possible += kernel.pairs.possible();
+    refused += counts_of(input, kernel).refused;
+    never += std::ssize(kernel.never_drawn);
+  }
+  if (possible > 0)
+    parts.push_back(fmt::format("{} % of pairs drawn", 100 * seen / possible));
+  if (never > 0 && !is_whole_plan(input))
+    parts.push_back(counted(never, "declared option") + " never drawn");
+  if (refused > 0) parts.push_back(counted(refused, "case") + " refused");
+  parts.push_back(counted(std::ssize(not_judged(input)), "feature") +
+                  " not judged");
+  return joined(parts) + " (-v)";
+}
+
+// "403 passed, 0 failed, 2 open", with what else there was.
 std::string verdicts_text(const LawCounts& counts, bool with_known) {
   std::string out =
       fmt::format("{} passed, {} failed", counts.passed, counts.failed);
@@ -288,7 +298,6 @@ std::string verdicts_text(const LawCounts& counts, bool with_known) {
     const char* what;
     bool always;
   } rows[] = {{counts.known, "known", with_known},
-              {counts.undeclared, "not declared", false},
               {counts.unsupported, "unsupported", false},
               {counts.open, "open", false}};
   for (const auto& row : rows)
@@ -320,11 +329,12 @@ std::string verdict_line(const std::string& word, const char* colour,
 }  // namespace
 
 std::vector<std::string> not_judged(const ReportInput& input) {
-  bool lse = false, weights = false;
+  bool lse = false, weights = false, device = false;
   uint64_t declared = 0;
   for (const KernelResult& kernel : input.result.kernels) {
     const KernelInfo& info = kernel.kernel.judged.info;
     declared |= info.capabilities.options;
+    device |= info.device() != QKVET_DEVICE_CPU;
     lse |= !wants_lse(info) && (info.has_forward || info.has_cache);
     weights |= !wants_weights(info) && info.has_forward;
   }
@@ -384,50 +394,34 @@ std::vector<std::string> not_judged(const ReportInput& input) {
   if (attention && !plans) out.push_back("plans (not declared)");
   if (lse) out.push_back("lse where a kernel returns none");
   if (weights) out.push_back("weights where a kernel returns none");
+  if (device)
+    out.push_back(
+        "reads beside a tensor in memory of a device whose NaN reaches no "
+        "output (there are no guard pages)");
   return out;
 }
 
-std::string last_lines(const ReportInput& input, const ReportStyle& style) {
-  LawCounts all;
-  std::set<const Law*> laws;
-  for (const KernelResult& kernel : input.result.kernels) {
-    all.add(counts_of(input, kernel));
-    for (const Cell& cell : kernel.cells) laws.insert(cell.law);
-  }
-  const auto& [code, why] = verdict_of(verdict_facts(input));
-  const char* word = verdict_word(code, all.passed);
-  std::vector<std::string> parts = {
-      fmt::format(
-          "{}, {}: ", counted(std::ssize(input.result.kernels), "kernel"),
-          counted(std::ssize(laws), "law")),
-      verdicts_text(all, input.known != nullptr || input.baseline != nullptr) +
-          "; ",
-      fmt::format("{} checked cases, {:.1f} s   exit {}", grouped(all.checked),
-                  input.result.wall_seconds, static_cast<int>(code))};
-  if (code == kNothingChecked) {
-    parts.back() += ":";
-    std::istringstream words(why);
-    for (std::string one; words >> one; parts.push_back(one))
-      parts.back() += " ";
-  }
-  std::string out =
-      verdict_line(word, code == kConforms ? "1;32" : "1;31", parts, style);
-  out += known_text(input);
+std::string coverage_lines(const ReportInput& input, const ReportStyle& style) {
+  std::string out = known_text(input);
   out += baseline_text(input, style.width);
   out += plan_text(input, style.width);
-  if (style.verbose) out += time_text(input, all.checked);
   out += assumed_text(input, style.width);
   out += precision_text(input, style);
   out += warnings_text(input, style);
-  out += device_text(input, style.width);
-  out += drawn_text(input, style);
-  out += pairs_of_kernels(input, style);
-  out += hints_text(input, style);
   out += never_drawn_text(input, style);
-  out += refused_text(input, style);
+  out += refused_too_much_text(input, style);
   out += hollow_text(input, style);
-  out +=
-      wrapped_field("not judged", joined(not_judged(input), "; "), style.width);
+  if (style.verbose) {
+    out += time_text(input);
+    out += drawn_text(input, style);
+    out += pairs_of_kernels(input, style);
+    out += hints_text(input, style);
+    out += refused_text(input, style);
+    out += wrapped_field("not judged", joined(not_judged(input), "; "),
+                         style.width);
+  } else {
+    out += wrapped_field("coverage", coverage_text(input), style.width);
+  }
   if (input.diagnoses != nullptr && input.diagnoses->not_looked_at > 0)
     out += wrapped_field(
         "causes",
@@ -438,6 +432,30 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
   for (const std::string& note : input.selected.notes)
     out += wrapped_field("note", note, style.width);
   return out;
+}
+
+std::string verdict_lines(const ReportInput& input, const ReportStyle& style) {
+  LawCounts all;
+  std::set<const Law*> asked;
+  for (const KernelResult& kernel : input.result.kernels) {
+    all.add(counts_of(input, kernel));
+    for (const Cell& cell : kernel.cells)
+      if (!is_undeclared(cell)) asked.insert(cell.law);
+  }
+  const auto& [code, why] = verdict_of(verdict_facts(input));
+  std::vector<std::string> parts = {
+      fmt::format(
+          "{}, {} asked: ", counted(std::ssize(input.result.kernels), "kernel"),
+          counted(std::ssize(asked), "law")),
+      verdicts_text(all, input.known != nullptr || input.baseline != nullptr) +
+          "; ",
+      fmt::format("{} checked cases, {:.1f} s   exit {}", grouped(all.checked),
+                  input.result.wall_seconds, static_cast<int>(code))};
+  const char* colour = code == kConforms         ? "1;32"
+                       : code == kNothingChecked ? "1;33"
+                                                 : "1;31";
+  return verdict_line(verdict_word(code), colour, parts, style) +
+         (why.empty() ? "" : wrapped_field("why", why, style.width));
 }
 
 }  // namespace qkvet::tools

@@ -286,4 +286,43 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
   return out;
 }
 
+std::string found_text(const ReportInput& input, const KernelResult& kernel,
+                       const Failure& failure) {
+  std::string out = headline(kernel, failure);
+  out += wrapped_field("law", failure.law->sentence, input.width);
+  out += field("case", to_string(failure.smallest));
+  if (const auto& finding = failure.judgement.finding) {
+    out += field("expected", finding->expected);
+    out += field("actual", finding->actual);
+  }
+  return out + field("again", replay_line(input, kernel, failure));
+}
+
+std::string remedy_text(const ReportInput& input, const KernelResult& kernel,
+                        const Failure& failure) {
+  const CauseOfFailures* cause = own_cause(input, failure);
+  std::string what, fix;
+  if (!unsteady_text(failure).empty() &&
+      !earlier_calls_decide(input, failure)) {
+    what = fmt::format("unsteady: {} of {} further runs failed",
+                       failure.repeats_failed, failure.repeats);
+  } else if (cause != nullptr) {
+    const Diagnosis& diagnosis = cause->diagnosis;
+    if (!diagnosis.causes.empty())
+      what = diagnosis.causes[0].cause;
+    else if (const auto described = described_cause(diagnosis.instead))
+      what = described->cause;
+    else if (const std::string where = diagnosis.where.text(); !where.empty())
+      what = "unknown; it fails " + where;
+    else if (input.diagnoses->no_faults.empty())
+      what = unknown_cause(diagnosis);
+    fix = fix_of(diagnosis);
+  }
+  const std::string repair = fix.empty() ? repair_line(input, kernel) : "";
+  return optional_field("cause", what, input.width) +
+         optional_field("fix", fix, input.width) +
+         (repair.empty() ? "" : field("repair", repair)) +
+         field("again", replay_line(input, kernel, failure));
+}
+
 }  // namespace qkvet::tools

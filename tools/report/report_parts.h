@@ -14,6 +14,9 @@ namespace qkvet::tools {
 // SGR codes, such as "1;31", around the text where there is colour.
 std::string painted(const std::string& text, const char* code, bool colour);
 
+// "law_a, law_b and 15 more": as many as there is room for, one at least.
+std::string some_of(const std::vector<std::string>& words, size_t width);
+
 // Whether it fails as the file of known failures says.
 bool is_known(const ReportInput& input, const KernelResult& kernel,
               const Cell& cell);
@@ -58,8 +61,11 @@ LawCounts counts_of(const ReportInput& input, const KernelResult& kernel);
 std::string kernel_table(const ReportInput& input, const ReportStyle& style);
 // A line for every law of every kernel.
 std::string law_table(const ReportInput& input, const ReportStyle& style);
-// The verdict, and what it rests on.
-std::string last_lines(const ReportInput& input, const ReportStyle& style);
+// What the verdict rests on: the plan, what was assumed, and how much was
+// covered, in one line or in full.
+std::string coverage_lines(const ReportInput& input, const ReportStyle& style);
+// "PASSED  1 kernel, 95 laws asked: ...   exit 0"
+std::string verdict_lines(const ReportInput& input, const ReportStyle& style);
 
 }  // namespace qkvet::tools
 

@@ -13,19 +13,10 @@ bool is_judged(const Cell& cell) {
   return cell.verdict == Verdict::kPassed || cell.verdict == Verdict::kFailed;
 }
 
-// "law_a, law_b and 15 more"
 std::string laws_text(const std::vector<const Cell*>& cells, size_t width) {
-  std::string out;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    const std::string id = cells[i]->law->id;
-    const std::string rest =
-        i + 1 < cells.size() ? fmt::format(" and {} more", cells.size() - i - 1)
-                             : "";
-    if (i > 0 && out.size() + 2 + id.size() + rest.size() > width)
-      return out + fmt::format(" and {} more", cells.size() - i);
-    out += (i == 0 ? "" : ", ") + id;
-  }
-  return out;
+  std::vector<std::string> laws;
+  for (const Cell* cell : cells) laws.emplace_back(cell->law->id);
+  return some_of(laws, width);
 }
 
 // Cells of one kernel that have the same verdict for the same reason.
@@ -52,6 +43,7 @@ std::vector<Group> grouped_by_reason(const std::vector<const Cell*>& cells) {
 // Which laws failed, and why others have no verdict, below a kernel's line.
 std::string kernel_notes(const ReportInput& input, const KernelResult& kernel,
                          const ReportStyle& style) {
+  if (style.quiet) return "";
   constexpr size_t kIndent = kNameWidth + 2;
   const size_t room = std::max(style.width, 2 * kIndent) - kIndent;
   std::vector<const Cell*> failed, crashed, other;
@@ -108,7 +100,7 @@ std::vector<Column> columns(const ReportInput& input) {
        {"checked", 9, [](const LawCounts& one) { return dashed(one.checked); }},
        {"error/bound", 11,
         [](const LawCounts& one) {
-          return one.worst_ratio > 0 ? ratio_text(one.worst_ratio)
+          return one.worst_ratio > 0 ? worst_text(one.worst_ratio)
                                      : std::string("-");
         }},
        {"time", 8, [](const LawCounts& one) {
@@ -131,6 +123,19 @@ std::string verdict_text(const Cell& cell, bool known) {
 }
 
 }  // namespace
+
+std::string some_of(const std::vector<std::string>& words, size_t width) {
+  std::string out;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string rest =
+        i + 1 < words.size() ? fmt::format(" and {} more", words.size() - i - 1)
+                             : "";
+    if (i > 0 && out.size() + 2 + words[i].size() + rest.size() > width)
+      return out + fmt::format(" and {} more", words.size() - i);
+    out += (i == 0 ? "" : ", ") + words[i];
+  }
+  return out;
+}
 
 // The reasons are those of the laws and of core/capability/capability.h; what
 // is worded otherwise, such as a refusal by supports(), is printed in full.
@@ -224,7 +229,7 @@ std::string law_table(const ReportInput& input, const ReportStyle& style) {
       const bool known = is_known(input, kernel, cell);
       const bool bad = cell.verdict == Verdict::kFailed && !known;
       const std::string ratio =
-          cell.worst_ratio > 0 ? ratio_text(cell.worst_ratio) : "-";
+          cell.worst_ratio > 0 ? worst_text(cell.worst_ratio) : "-";
       out += fmt::format(
           "{:<{}}  {:<{}}  {}  {:>7}  {:>11}  {:>6.2f} s\n",
           kernel.kernel.judged.info.name, names, cell.law->id, law_width,

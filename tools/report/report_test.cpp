@@ -98,8 +98,8 @@ TEST(Report, AKernelIsALine) {
             "mine/slow       1       0             -      1,500          0.5   "
             " 0.25 s");
   EXPECT_TRUE(has(text,
-                  "PASSED  2 kernels, 4 laws: 3 passed, 0 failed, 2 not "
-                  "declared; 4,500 checked cases"))
+                  "PASSED  2 kernels, 2 laws asked: 3 passed, 0 failed; 4,500 "
+                  "checked cases"))
       << text;
   EXPECT_FALSE(has(text, kNoPages)) << text;
 }
@@ -135,12 +135,12 @@ TEST(Report, AnOpenVerdictIsShownWithItsReason) {
   EXPECT_EQ(line_with(text, "d % 8"),
             "  unsupported every_key_counts_once: d % 8 != 0");
   EXPECT_TRUE(has(text,
-                  "INCOMPLETE  1 kernel, 4 laws: 1 passed, 0 failed, 1 "
+                  "INCOMPLETE  1 kernel, 4 laws asked: 1 passed, 0 failed, 1 "
                   "unsupported, 2 open;\n            1,500 checked cases"))
       << text;
   // The last line says why that is no pass.
-  EXPECT_TRUE(
-      has(text, "exit 3: mine/fast, agrees_with_oracle mistrusted: it is"))
+  EXPECT_TRUE(has(
+      text, "  why         mine/fast, agrees_with_oracle mistrusted: it is"))
       << text;
 }
 
@@ -182,13 +182,13 @@ TEST(Report, CallsAtOnceThatNoLawMadeAreSaid) {
   // Lines end where the screen does.
   const auto says = [&](const char* text) {
     std::string words;
-    std::istringstream stream(made.text());
+    std::istringstream stream(made.text({.verbose = true}));
     for (std::string word; stream >> word;) words += word + " ";
     return has(words, text);
   };
   EXPECT_TRUE(says("calls at once (not declared)"));
   info.capabilities.flags = QKVET_FLAG_REENTRANT;
-  EXPECT_FALSE(says("calls at once")) << made.text();
+  EXPECT_FALSE(says("calls at once")) << made.text({.verbose = true});
   info.capabilities.devices = uint64_t{1} << QKVET_DEVICE_CUDA;
   EXPECT_TRUE(
       says("calls at once (declared, but on a device they are made one "
@@ -295,7 +295,7 @@ TEST(Report, WhatWasNeverDrawnIsNoPass) {
   KernelResult& kernel = made.result.kernels[0];
   kernel.drawn = {"storage f32 812"};
   made.result.planned_cases = kDefaultCases;
-  EXPECT_EQ(line_with(made.text(), "  drawn"),
+  EXPECT_EQ(line_with(made.text({.verbose = true}), "  drawn"),
             "  drawn       calls with storage f32 812");
   EXPECT_TRUE(has(made.text(), "PASSED"));
   kernel.never_drawn = {"storage fp8e4m3", "a window"};
@@ -304,32 +304,35 @@ TEST(Report, WhatWasNeverDrawnIsNoPass) {
                   "mine/fast declares storage fp8e4m3, a window: no answered "
                   "call had these, so this is no pass"))
       << made.text({.verbose = true, .width = 1000});
-  // Where few laws were asked it is said, and the verdict is theirs.
+  // Where few laws were asked it is counted, and the verdict is theirs.
   made.options.laws = {find_law("agrees_with_oracle")};
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
-  EXPECT_TRUE(has(made.text(), "never drawn")) << made.text();
+  EXPECT_TRUE(has(made.text(), "2 declared options never drawn"))
+      << made.text();
+  EXPECT_TRUE(has(made.text({.verbose = true}), "  never drawn mine/fast"));
 }
 
 TEST(Report, PairsThatNeverMetAreSaid) {
   Made made;
   made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
-  EXPECT_FALSE(has(made.text(), "pairs"));
+  EXPECT_FALSE(has(made.text({.verbose = true}), "pairs"));
   MetPairs& pairs = made.result.kernels[0].pairs;
   pairs.settings = {"windows", "softcap", "keys: 1", "keys: 2 to 24"};
   pairs.met.assign(4, std::vector<bool>(4, true));
-  EXPECT_EQ(line_with(made.text(), "  pairs"),
+  EXPECT_EQ(line_with(made.text({.verbose = true}), "  pairs"),
             "  pairs       5 of 5 pairs of 4 settings met in a call");
   // Windows, softcap and either class of keys.
   pairs.triples = 1;
   EXPECT_EQ(
-      line_with(made.text({.width = 1000}), "  pairs"),
+      line_with(made.text({.verbose = true, .width = 1000}), "  pairs"),
       "  pairs       5 of 5 pairs of 4 settings met in a call; and 1 of 2 "
       "possible triples, whose pairs all met");
   pairs.added_triples = 1;
-  EXPECT_TRUE(has(made.text({.width = 1000}), "met, 1 of them in added cases"));
+  EXPECT_TRUE(has(made.text({.verbose = true, .width = 1000}),
+                  "met, 1 of them in added cases"));
   pairs.triples.reset();
   pairs.met[0][1] = pairs.met[1][0] = false;
-  EXPECT_EQ(line_with(made.text({.width = 1000}), "  pairs"),
+  EXPECT_EQ(line_with(made.text({.verbose = true, .width = 1000}), "  pairs"),
             "  pairs       4 of 5 pairs of 4 settings met in a call; never: "
             "windows with softcap");
   // One that no case has is not among the possible ones.
@@ -337,7 +340,7 @@ TEST(Report, PairsThatNeverMetAreSaid) {
   pairs.apart[0][1] = pairs.apart[1][0] = true;
   pairs.added = 2;
   EXPECT_EQ(
-      line_with(made.text({.width = 1000}), "  pairs"),
+      line_with(made.text({.verbose = true, .width = 1000}), "  pairs"),
       "  pairs       4 of 4 possible pairs of 4 settings met in a call, 2 "
       "of them in added cases; in no case of these laws: windows with "
       "softcap");
@@ -355,7 +358,7 @@ TEST(Report, LessThanHalfOfItsCasesIsNoPass) {
   cells[0].planned = 3001;
   EXPECT_TRUE(has(made.text(), "INCOMPLETE  2 kernels")) << made.text();
   EXPECT_TRUE(has(made.text({.width = 1000}),
-                  "exit 3: mine/fast was checked in 1500 of its 3001 cases"))
+                  "  why         mine/fast was checked in 1500 of its 3001"))
       << made.text();
   EXPECT_FALSE(has(made.text(), "no pass: declare"));
   cells[0].unsupported = 1600;
@@ -424,11 +427,12 @@ TEST(Report, ALawThatCannotBeAskedIsNotCountedAsRefusedCases) {
            {cell("agrees_with_oracle", Verdict::kPassed),
             cell("rows_stay_in_hull", Verdict::kUnsupported, "d % 8 != 0")});
   made.result.kernels[0].cells[1].unsupported = 100;
-  EXPECT_FALSE(has(made.text(), "  refused ")) << made.text();
+  EXPECT_FALSE(has(made.text(), " refused")) << made.text();
   made.result.kernels[0].cells[0].unsupported = 7;
   made.result.kernels[0].cells[0].refusal = "Tk % 32 != 0";
-  EXPECT_TRUE(has(made.text(), "7 cases; the first: Tk % 32 != 0"))
-      << made.text();
+  EXPECT_TRUE(has(made.text(), "7 cases refused")) << made.text();
+  EXPECT_TRUE(
+      has(made.text({.verbose = true}), "7 cases; the first: Tk % 32 != 0"));
 }
 
 TEST(Report, OtherCausesOfALawAreReportsOfTheirOwn) {
@@ -511,12 +515,146 @@ TEST(Report, AScreenShowsTheFirstOfManyLines) {
   EXPECT_TRUE(has(text, "mine/c declares lse")) << text;
   EXPECT_FALSE(has(text, "mine/d declares lse")) << text;
   line_with(text, "and 1 more (--verbose shows all)");
-  EXPECT_EQ(line_with(text, "  refused"),
-            "  refused     4,000 cases by 4 kernels; the first: mine/a, d % 8 "
-            "!= 0");
+  EXPECT_TRUE(has(text, "  coverage    4,000 cases refused, ")) << text;
   const std::string all = made.text({.verbose = true});
   EXPECT_TRUE(has(all, "mine/d declares lse")) << all;
   EXPECT_TRUE(has(all, "mine/d: 1,000 cases; the first: d % 8")) << all;
+}
+
+// The last line that begins so.
+size_t last_line(const std::vector<std::string>& lines,
+                 const std::string& start) {
+  size_t n = lines.size();
+  while (n > 0 && !lines[n - 1].starts_with(start)) --n;
+  return n;
+}
+
+// A failing kernel of which everything is known.
+void add_failing(Made& made) {
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kFailed),
+                         cell("rows_stay_in_hull", Verdict::kFailed)});
+  KernelResult& kernel = made.result.kernels.back();
+  kernel.drawn = {"storage f32 812"};
+  CauseOfFailures cause;
+  cause.best = &*kernel.cells[0].failure;
+  cause.others = {&*kernel.cells[1].failure};
+  cause.diagnosis.causes.push_back(
+      {"no_scale", "The scores are not scaled.", "Scale them.", {}});
+  cause.diagnosis.certainty = Certainty::kSure;
+  made.diagnoses.kernels.push_back({cause});
+}
+
+TEST(Screen, AFailingRunEndsWithTheVerdictTheCauseTheFixAndTheCommand) {
+  Made made;
+  add_failing(made);
+  const std::vector<std::string> lines = lines_of(made.text({.width = 80}));
+  const size_t end = lines.size();
+  EXPECT_EQ(last_line(lines, "FAILED  1 kernel, 2 laws asked"), end - 4)
+      << made.text();
+  EXPECT_EQ(lines[end - 3], "  cause       The scores are not scaled.");
+  EXPECT_EQ(lines[end - 2], "  fix         Scale them.");
+  EXPECT_TRUE(lines[end - 1].starts_with("  again       qkvet replay "));
+  // Laws of the same cause are named, and their cases are for --verbose.
+  const std::string also = "  also        rows_stay_in_hull";
+  EXPECT_EQ(line_with(made.text(), "  also"), also);
+  EXPECT_EQ(line_with(made.text({.verbose = true}), "  also"),
+            also + "   f32,B1,H1,Tq1,Tk2,d1");
+}
+
+TEST(Screen, SeveralCausesAreNamedAtTheEnd) {
+  Made made;
+  made.result.kernels.reserve(5);
+  made.diagnoses.kernels.reserve(5);
+  for (int n = 0; n < 5; ++n) add_failing(made);
+  const std::vector<std::string> lines = lines_of(made.text());
+  EXPECT_EQ(lines.back(), "              and 2 more, above");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(),
+                       "  failure     mine/fast, agrees_with_oracle"),
+            3);
+}
+
+TEST(Screen, AnUnsteadyFailureEndsWithoutACause) {
+  Made made;
+  add_failing(made);
+  Failure& failure = *made.result.kernels[0].cells[0].failure;
+  failure.repeats = 10;
+  failure.repeats_failed = 3;
+  const std::string text = made.text();
+  EXPECT_FALSE(has(text, "not scaled")) << text;
+  EXPECT_TRUE(
+      has(text, "  cause       unsteady: 3 of 10 further runs failed\n"))
+      << text;
+}
+
+TEST(Screen, WhereNoFixIsKnownTheSearchForOneIsNamed) {
+  Made made;
+  add_failing(made);
+  const std::string source = QKVET_EXAMPLES "/cache.cpp";
+  made.selected.names[0] = source;
+  const auto last_but_one = [&made] {
+    const std::vector<std::string> lines = lines_of(made.text());
+    return lines[lines.size() - 2];
+  };
+  EXPECT_EQ(last_but_one(), "  fix         Scale them.");
+  made.diagnoses.kernels.clear();
+  EXPECT_EQ(last_but_one(), "  repair      qkvet repair " + source);
+}
+
+TEST(Screen, CoverageIsALineAndInFullWithVerbose) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  KernelResult& kernel = made.result.kernels[0];
+  kernel.drawn = {"storage f32 812"};
+  kernel.near_hints = {3};
+  kernel.kernel.hints = {{{}, "line 7 of mine.cpp"}};
+  kernel.pairs.settings = {"windows", "softcap", "keys: 1", "keys: 2 to 24"};
+  kernel.pairs.met.assign(4, std::vector<bool>(4, true));
+  kernel.pairs.met[0][1] = kernel.pairs.met[1][0] = false;
+  const std::string text = made.text({.width = 100});
+  EXPECT_TRUE(line_with(text, "  coverage")
+                  .starts_with("  coverage    80 % of pairs drawn, "))
+      << text;
+  for (const char* name :
+       {"  drawn ", "  pairs ", "  hints ", "  not judged "}) {
+    EXPECT_FALSE(has(text, name)) << text;
+    EXPECT_TRUE(has(made.text({.verbose = true}), name)) << name;
+  }
+  EXPECT_FALSE(has(made.text({.verbose = true}), "  coverage"));
+}
+
+TEST(Screen, QuietIsALineAKernelAndTheVerdict) {
+  Made made;
+  add_failing(made);
+  const std::vector<std::string> lines =
+      lines_of(made.text({.width = 200, .quiet = true}));
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_TRUE(lines[0].starts_with("kernel  "));
+  EXPECT_TRUE(lines[1].starts_with("mine/fast "));
+  EXPECT_TRUE(lines[2].starts_with("FAILED  1 kernel, ")) << lines[2];
+}
+
+TEST(Screen, AnErrorAsLargeAsItsBoundPasses) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  made.result.kernels[0].cells[0].worst_ratio = 0.998;
+  EXPECT_TRUE(has(line_with(made.text(), "mine/fast"), " <= 1 passes "));
+  made.result.kernels[0].cells[0].worst_ratio = 1.002;
+  EXPECT_TRUE(has(line_with(made.text(), "mine/fast"), " > 1 "));
+}
+
+TEST(Screen, AFailureIsTold) {
+  Made made;
+  add_failing(made);
+  Failure& failure = *made.result.kernels[0].cells[0].failure;
+  failure.judgement.finding.emplace();
+  failure.judgement.finding->expected = "1";
+  failure.judgement.finding->actual = "0.25";
+  const std::string text =
+      found_text({made.result, made.options, made.selected},
+                 made.result.kernels[0], failure);
+  EXPECT_EQ(line_with(text, "  actual "), "  actual      0.25");
+  EXPECT_TRUE(has(line_with(text, "  again "), "qkvet replay f32,B1")) << text;
+  EXPECT_LE(lines_of(text).size(), 7u) << text;
 }
 
 TEST(Progress, ALineSaysHowFarAndHowLong) {

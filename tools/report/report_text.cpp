@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report for people: failures, cause by cause, in front of the tables.
+// The report for people: failures, cause by cause, the table, and the end.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -66,22 +66,67 @@ std::vector<std::vector<const Failure*>> failures_by_cause(
   return groups;
 }
 
+// The failures of one cause, the one to report first.
+struct FailureGroup {
+  const KernelResult* kernel;
+  std::vector<const Failure*> failures;
+};
+
+std::vector<FailureGroup> groups_of(const ReportInput& input) {
+  std::vector<FailureGroup> out;
+  for (const KernelResult& kernel : input.result.kernels)
+    for (auto& failures : failures_by_cause(input, kernel))
+      out.push_back({&kernel, std::move(failures)});
+  return out;
+}
+
+// The other failures of the same cause: their laws, or each with its case.
+std::string also_text(const FailureGroup& group, const ReportStyle& style) {
+  constexpr size_t kIndent = kNameWidth + 2;
+  std::string out;
+  std::vector<std::string> laws;
+  for (size_t i = 1; i < group.failures.size(); ++i) {
+    const Failure& failure = *group.failures[i];
+    const std::string law = failure.law->id;
+    if (style.verbose)
+      out += field(i == 1 ? "also" : "",
+                   fmt::format("{}   {}", law, to_string(failure.smallest)));
+    else if (law != group.failures[0]->law->id &&
+             std::find(laws.begin(), laws.end(), law) == laws.end())
+      laws.push_back(law);
+  }
+  if (laws.empty()) return out;
+  return field("also",
+               some_of(laws, std::max(style.width, 2 * kIndent) - kIndent));
+}
+
 // One report per cause, under the law that says most about it; the other laws
 // are named.
-std::string kernel_failures(const ReportInput& input,
-                            const KernelResult& kernel, bool colour) {
+std::string group_text(const ReportInput& input, const FailureGroup& group,
+                       const ReportStyle& style) {
+  const std::string text =
+      failure_text(input, *group.kernel, *group.failures[0]);
+  const size_t head = text.find(' ');
+  return painted(text.substr(0, head), "1;31", style.colour) +
+         text.substr(head) + "\n" + also_text(group, style) + "\n";
+}
+
+// What to do, cause by cause, below the verdict.
+std::string remedies(const ReportInput& input,
+                     const std::vector<FailureGroup>& groups) {
+  constexpr size_t kMostShown = 3;
   std::string out;
-  for (const auto& group : failures_by_cause(input, kernel)) {
-    const std::string text = failure_text(input, kernel, *group[0]);
-    const size_t head = text.find(' ');
-    out += painted(text.substr(0, head), "1;31", colour) + text.substr(head) +
-           "\n";
-    for (size_t i = 1; i < group.size(); ++i)
-      out += field(i == 1 ? "also" : "",
-                   fmt::format("{}   {}", group[i]->law->id,
-                               to_string(group[i]->smallest)));
-    out += "\n";
+  for (size_t i = 0; i < std::min(kMostShown, groups.size()); ++i) {
+    const FailureGroup& group = groups[i];
+    if (groups.size() > 1)
+      out += field("failure",
+                   fmt::format("{}, {}", group.kernel->kernel.judged.info.name,
+                               group.failures[0]->law->id));
+    out += remedy_text(input, *group.kernel, *group.failures[0]);
   }
+  if (groups.size() > kMostShown)
+    out += field("",
+                 fmt::format("and {} more, above", groups.size() - kMostShown));
   return out;
 }
 
@@ -119,20 +164,24 @@ bool is_known(const ReportInput& input, const KernelResult& kernel,
   return known_cell(input, kernel, cell).state == KnownState::kAsKnown;
 }
 
-ReportStyle screen_style(bool verbose) {
-  return {colour_wanted(), verbose, screen_width()};
+ReportStyle screen_style(bool verbose, bool quiet) {
+  return {colour_wanted(), verbose, screen_width(), quiet};
 }
 
 std::string text_report(const ReportInput& input, const ReportStyle& style) {
+  const std::string table =
+      style.verbose ? law_table(input, style) : kernel_table(input, style);
+  const std::string verdict = verdict_lines(input, style);
+  if (style.quiet) return table + verdict;
   ReportInput fitted = input;
   fitted.width = std::min(input.width, style.width);
+  const std::vector<FailureGroup> groups = groups_of(input);
   std::string out;
-  for (const KernelResult& kernel : input.result.kernels)
-    out += kernel_failures(fitted, kernel, style.colour);
-  return out + suspicion_text(input, style.colour) +
-         (style.verbose ? law_table(input, style)
-                        : kernel_table(input, style)) +
-         "\n" + last_lines(input, style);
+  for (const FailureGroup& group : groups)
+    out += group_text(fitted, group, style);
+  return out + suspicion_text(input, style.colour) + table + "\n" +
+         coverage_lines(input, style) + "\n" + verdict +
+         remedies(fitted, groups);
 }
 
 bool is_whole_plan(const ReportInput& input) {
