@@ -23,11 +23,6 @@ def wants_mask(q, k, v, mask):
     return kernels.attention(q, k, v)
 
 
-@qkvet.kernel(options="mask default_scale")
-def lacks_mask(q, k, v):
-    return kernels.attention(q, k, v)
-
-
 @qkvet.kernel(options="scale cross_lengths")
 def wants_scale(q, k, v, scale):
     return kernels.softmax_values(q @ k.swapaxes(-1, -2) * scale, v)
@@ -47,7 +42,6 @@ number = 3
     (wants_training, "no call has training: give it a default"),
     (wants_causal, "no call has causal: declare its option"),
     (wants_mask, "some calls have no mask: give it a default"),
-    (lacks_mask, "its options declare mask: it needs an argument"),
     ("test_errors:number", "number is no callable, but of type int")])
 def test_another_signature_is_one_line(function, said, isolated):
     if isinstance(function, str) and not isolated:
