@@ -156,6 +156,11 @@ std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
       kernel.has_flag(QKVET_FLAG_LISTS_IN_FORWARD_ONLY))
     return "lists of keys in gradients are declared as refused, or not known "
            "to the library's version of the ABI";
+  if ((call.rope == RopeStyle::kInterleaved &&
+       kernel.has_flag(QKVET_FLAG_ROPE_HALF_ONLY)) ||
+      (call.rope == RopeStyle::kHalf &&
+       kernel.has_flag(QKVET_FLAG_ROPE_INTERLEAVED_ONLY)))
+    return "the other style of rotation is declared as refused";
   if (call.mask == nullptr) return "";
   if (call.bias != nullptr && kernel.has_flag(QKVET_FLAG_MASK_OR_BIAS))
     return "a mask together with a bias is declared as refused";

@@ -98,6 +98,9 @@ std::string Reason::line() {
 
 std::string status_line(const char* function, qkvet_status status,
                         const std::string& reason) {
+  // What Python raised or returned needs no word of this interface.
+  for (const char* const word : {"raised ", "returned: ", "wrote "})
+    if (reason.starts_with(word)) return reason;
   std::string line =
       std::string(function) + "() returned " + status_name(status);
   return reason.empty() ? line : line + ": " + reason;

@@ -24,6 +24,9 @@ struct LibrarySpec {
   // that is their worker, with the package qkvet ("python3"); "": there is
   // none.
   std::string interpreter = {};
+  // A call of an interpreter that waits, for nothing that it started itself, is
+  // ended after seconds: where the first failure ends the run.
+  bool ends_waits = false;
 };
 
 struct SandboxOptions {

@@ -10,15 +10,22 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
+#include <map>
+#include <tuple>
 
 #include "core/sandbox/orphans.h"
 
 namespace qkvet {
 namespace {
 
-// For loading, on the clock of a machine that may be busy otherwise: the first
-// worker has shown that it ends.
-constexpr int kMostMilliseconds = 600'000;
+// For loading: CPU time, and time on the clock without any.
+constexpr double kMostSeconds = 20;
+constexpr int kMostIdleMilliseconds = 30'000;
+constexpr int kTickMilliseconds = 100;
+
+// What is judged may end its server, which is then started again.
+constexpr int kMostStarts = 8;
 
 constexpr size_t kDescriptors = sizeof(WorkerDescriptors) / sizeof(int);
 
@@ -47,6 +54,30 @@ bool ForkServer::start(const std::string& program, const LibrarySpec& library) {
   return pid_ > 0;
 }
 
+bool ForkServer::has_answered() const {
+  clockid_t clock{};
+  const bool is_timed = clock_getcpuclockid(pid_, &clock) == 0;
+  const auto seconds = [&] {
+    timespec time{};
+    if (!is_timed || clock_gettime(clock, &time) != 0) return 0.0;
+    return static_cast<double>(time.tv_sec) +
+           1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double begun = seconds();
+  double last = begun;
+  for (int idle = 0; idle <= kMostIdleMilliseconds;) {
+    pollfd polled{socket_.get(), POLLIN, 0};
+    const int ready = poll(&polled, 1, kTickMilliseconds);
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+    const double now = seconds();
+    if (now - begun > kMostSeconds) return false;
+    idle = now > last ? 0 : idle + kTickMilliseconds;
+    last = now;
+  }
+  return false;
+}
+
 bool ForkServer::ask(const ForkRequest& request, const WorkerDescriptors* from,
                      int32_t* answer) {
   ForkRequest sent = request;
@@ -66,37 +97,56 @@ bool ForkServer::ask(const ForkRequest& request, const WorkerDescriptors* from,
   }
   if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL) != sizeof sent)
     return false;
-  pollfd polled{socket_.get(), POLLIN, 0};
-  int ready = 0;
-  do {
-    ready = poll(&polled, 1, kMostMilliseconds);
-  } while (ready < 0 && errno == EINTR);
-  return ready > 0 &&
+  return has_answered() &&
          recv(socket_.get(), answer, sizeof *answer, 0) == sizeof *answer;
+}
+
+bool ForkServer::forks(const std::string& program, const LibrarySpec& library,
+                       const WorkerDescriptors& from, int32_t* worker) {
+  return (pid_ > 0 || start(program, library)) &&
+         ask({ForkRequest::kFork}, &from, worker) && *worker > 0;
 }
 
 pid_t ForkServer::fork_worker(const std::string& program,
                               const LibrarySpec& library,
                               const WorkerDescriptors& from) {
-  if (useless_) return -1;
-  int32_t worker = -1;
-  if ((pid_ > 0 || start(program, library)) &&
-      ask({ForkRequest::kFork}, &from, &worker) && worker > 0)
-    return worker;
-  useless_ = true;
-  stop();
+  const std::lock_guard lock(mutex_);
+  while (worth_ > 0) {
+    int32_t worker = -1;
+    if (forks(program, library, from, &worker)) {
+      if (!std::exchange(has_forked_, true)) worth_ = kMostStarts;
+      return worker;
+    }
+    --worth_;
+    stop();
+  }
   return -1;
 }
 
-// Until then the process is a zombie, so that its id is nobody else's.
+// Until then the process is a zombie, so that its id is nobody else's. Where
+// the server has ended, its workers are children of this process (orphans.h).
 int ForkServer::reap(pid_t worker) {
+  const std::lock_guard lock(mutex_);
   int32_t status = 0;
-  if (pid_ <= 0 || !ask({ForkRequest::kReap, worker}, nullptr, &status)) {
-    useless_ = true;
-    stop();
-    return 0;
+  if (pid_ > 0 && ask({ForkRequest::kReap, worker}, nullptr, &status))
+    return status;
+  while (waitpid(worker, &status, 0) < 0 && errno == EINTR) {
   }
+  stop();
   return status;
+}
+
+std::shared_ptr<ForkServer> fork_server_of(const LibrarySpec& library) {
+  if (library.interpreter.empty()) return std::make_shared<ForkServer>();
+  static std::mutex mutex;
+  static std::map<std::tuple<std::string, std::string, std::string>,
+                  std::shared_ptr<ForkServer>>
+      servers;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<ForkServer>& server =
+      servers[{library.interpreter, library.path, library.config}];
+  if (server == nullptr) server = std::make_shared<ForkServer>();
+  return server;
 }
 
 }  // namespace qkvet

@@ -3,15 +3,17 @@
 // a worker whenever one is wanted. An import takes a quarter of a second with
 // NumPy and seconds with PyTorch, loading a library some milliseconds;
 // shrinking a case that ends its process wants dozens of workers, and what
-// calls leave behind is only seen beside fresh ones, hundreds in a run. The
-// first worker of a run is started on its own: what goes wrong while it loads
-// is seen there. A server that does not do is no failure either: workers are
-// then started as the first one was.
+// calls leave behind is only seen beside fresh ones, hundreds in a run. All
+// workers of an interpreter come from one server, so that a run imports once.
+// A server that does not load, or dies, is no failure: workers are then started
+// one by one, and an error in loading is reported there.
 #ifndef QKVET_CORE_SANDBOX_FORK_SERVER_H_
 #define QKVET_CORE_SANDBOX_FORK_SERVER_H_
 
 #include <sys/types.h>
 
+#include <memory>
+#include <mutex>
 #include <string>
 
 #include "core/capability/descriptor.h"
@@ -35,15 +37,24 @@ class ForkServer {
   int reap(pid_t worker);
 
  private:
+  bool forks(const std::string& program, const LibrarySpec& library,
+             const WorkerDescriptors& from, int32_t* worker);
   bool start(const std::string& program, const LibrarySpec& library);
   bool ask(const ForkRequest& request, const WorkerDescriptors* from,
            int32_t* answer);
+  bool has_answered() const;
   void stop();
 
+  std::mutex mutex_;  // held while one question is asked
   Descriptor socket_;
   pid_t pid_ = -1;
-  bool useless_ = false;
+  int worth_ = 1;  // how often it may still be started
+  bool has_forked_ = false;
 };
+
+// The server of an interpreter and what it imports, which is that of the whole
+// process; of a library a new one.
+std::shared_ptr<ForkServer> fork_server_of(const LibrarySpec& library);
 
 }  // namespace qkvet
 

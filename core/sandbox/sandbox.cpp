@@ -26,6 +26,10 @@ namespace {
 // this many times the CPU time of a call that is not slow.
 constexpr double kLoadFactor = 10;
 
+// Of a call that waits where waits are ended: far more than the pauses of a
+// busy machine.
+constexpr double kShortStall = 3;
+
 // Of kernels that are known to hang: the least CPU time of a hang, which the
 // look at the clock every 10 ms still tells, and how much longer it takes than
 // the longest call that ended, and than the oracle, which is no fast kernel.
@@ -90,6 +94,7 @@ class Sandbox : public Executor {
   Sandbox(const LibrarySpec& library, const SandboxOptions& options)
       : path_(library.path),
         interpreter_(library.interpreter),
+        ends_waits_(library.ends_waits),
         program_(library.interpreter.empty()
                      ? options.worker
                      : "the package qkvet of " + library.interpreter),
@@ -142,6 +147,7 @@ class Sandbox : public Executor {
 
   std::string path_;
   std::string interpreter_;
+  bool ends_waits_;
   std::string program_;  // that the worker runs
   SandboxOptions options_;
   std::unique_ptr<Arena> arena_;
@@ -177,7 +183,7 @@ std::string Sandbox::start_worker() {
   compiled_.clear();
   if (!worker_.start(arena_->fd(), &error)) return error;
   const WaitLimits limits = {kLoadFactor * options_.hang_floor_seconds,
-                             options_.stall_seconds};
+                             options_.stall_seconds, options_.stall_seconds};
   const WaitEnd end = worker_.wait([&] { return limits; });
   const auto state =
       static_cast<LoadState>(worker_.control().load_state.load());
@@ -418,7 +424,10 @@ double Sandbox::cpu_limit_of(const Entry& entry) const {
 }
 
 WaitLimits Sandbox::limits_of(int32_t slot) const {
-  WaitLimits limits = {options_.hang_floor_seconds, options_.stall_seconds};
+  WaitLimits limits = {options_.hang_floor_seconds, options_.stall_seconds,
+                       options_.stall_seconds};
+  if (ends_waits_ && !interpreter_.empty() && !on_device())
+    limits.stall_seconds = std::min(limits.stall_seconds, kShortStall);
   if (slot < 0 || static_cast<size_t>(slot) >= batch_.size()) return limits;
   const auto& entry = batch_[static_cast<size_t>(slot)];
   limits.cpu_seconds = cpu_limit_of(entry);
@@ -434,8 +443,8 @@ WaitLimits Sandbox::limits_of(int32_t slot) const {
         std::max(limits.cpu_seconds, kLoadFactor * options_.hang_floor_seconds);
   if (compiles(slot)) {
     limits.cpu_seconds = std::max(limits.cpu_seconds, options_.compile_seconds);
-    limits.stall_seconds =
-        std::max(limits.stall_seconds, options_.compile_seconds);
+    limits.stall_seconds = limits.stall_with_children =
+        std::max(limits.stall_with_children, options_.compile_seconds);
   }
   return limits;
 }

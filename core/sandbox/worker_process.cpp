@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <utility>
 
 #include "core/base/read_file.h"
@@ -59,7 +60,7 @@ struct WorkerProcess::Watch {
 
 WorkerProcess::WorkerProcess(const LibrarySpec& library,
                              const SandboxOptions& options)
-    : library_(library), options_(options) {}
+    : library_(library), options_(options), forks_(fork_server_of(library)) {}
 
 WorkerProcess::~WorkerProcess() {
   stop();
@@ -121,10 +122,10 @@ bool WorkerProcess::start(int tensors_fd, std::string* error) {
       done_.get(),       lifeline_end_.get(), output_end_.get()};
   // Whatever ends one worker may end dozens. A library is loaded faster than an
   // interpreter starts: two workers are worth no server.
-  const int alone = library_.interpreter.empty() ? 2 : 1;
+  const int alone = library_.interpreter.empty() ? 2 : 0;
   const bool again = starts_++ >= alone;
   pid_ =
-      again ? forks_.fork_worker(options_.worker, library_, descriptors) : -1;
+      again ? forks_->fork_worker(options_.worker, library_, descriptors) : -1;
   forked_ = pid_ > 0;
   if (!forked_)
     pid_ = spawn_worker(options_.worker, library_, descriptors, error);
@@ -161,6 +162,18 @@ bool WorkerProcess::stopped() const {
   const size_t end = text.rfind(')');
   return end != std::string::npos && end + 2 < text.size() &&
          text[end + 2] == 'T';
+}
+
+bool WorkerProcess::has_children() const {
+  const std::string tasks = "/proc/" + std::to_string(pid_) + "/task";
+  std::error_code code;
+  std::string text;
+  for (std::filesystem::directory_iterator task(tasks, code), end;
+       !code && task != end; task.increment(code))
+    if (read_system_file(task->path().string() + "/children", &text) &&
+        !text.empty())
+      return true;
+  return false;
 }
 
 // Resident pages that are not shared: the tensors of the calls do not count.
@@ -205,7 +218,9 @@ bool WorkerProcess::over_limit(Watch* watch, const WaitLimits& limits,
     *end = WaitEnd::kStopped;
   else if (cpu - watch->step_cpu > limits.cpu_seconds)
     *end = WaitEnd::kHang;
-  else if (seconds_since(watch->progress_time) > limits.stall_seconds)
+  else if (const double idle_seconds = seconds_since(watch->progress_time);
+           idle_seconds > limits.stall_seconds &&
+           (idle_seconds > limits.stall_with_children || !has_children()))
     *end = WaitEnd::kStalled;
   else if (private_memory() > options_.resident_limit)
     *end = WaitEnd::kTooLarge;
@@ -250,7 +265,7 @@ void WorkerProcess::reap() {
   ended_cpu_ += cpu_seconds();  // known until it is waited for
   // Until then its id, which is that of its group, is not given anew.
   kill(-pid_, SIGKILL);
-  wait_status_ = forked_ ? forks_.reap(pid_) : 0;
+  wait_status_ = forked_ ? forks_->reap(pid_) : 0;
   while (!forked_ && waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
   }
   forked_ ? end_orphans(pid_) : forget_child(pid_);

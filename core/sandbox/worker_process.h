@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "core/capability/descriptor.h"
@@ -29,6 +30,8 @@ enum class WaitEnd : uint8_t {
 struct WaitLimits {
   double cpu_seconds = 0;
   double stall_seconds = 0;
+  // The same while it has processes of its own: compilers, say.
+  double stall_with_children = 0;
 };
 
 class WorkerProcess {
@@ -68,6 +71,7 @@ class WorkerProcess {
   double cpu_seconds() const;
   int64_t private_memory() const;
   bool stopped() const;
+  bool has_children() const;
   void reap();
   void kill_now();
 
@@ -84,7 +88,7 @@ class WorkerProcess {
   bool forked_ = false;  // it is the fork server's child, and not ours
   int starts_ = 0;
   double ended_cpu_ = 0;  // seconds, of processes that have ended
-  ForkServer forks_;
+  std::shared_ptr<ForkServer> forks_;
   int wait_status_ = 0;
   OutputTail tail_;
 };

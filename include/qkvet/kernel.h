@@ -342,6 +342,9 @@ typedef struct qkvet_forward_args {
  * calls, are not asked for them, as if they had declared both. */
 #define QKVET_FLAG_LISTS_OR_PAGES (UINT64_C(1) << 34)
 #define QKVET_FLAG_LISTS_IN_FORWARD_ONLY (UINT64_C(1) << 35)
+/* Nor these, beside ROPE: rotations of interleaved pairs, and of halves. */
+#define QKVET_FLAG_ROPE_HALF_ONLY (UINT64_C(1) << 37)
+#define QKVET_FLAG_ROPE_INTERLEAVED_ONLY (UINT64_C(1) << 38)
 /* A claim: the bits of a row are a function of its query, of the keys and
  * values that it sees, of extents, options and addresses. What stands in other
  * rows, heads and members, at hidden keys, beyond the lengths and in slots that

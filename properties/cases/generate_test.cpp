@@ -403,6 +403,29 @@ TEST(Generate, DrawsWhatKernelsDeclareToRefuseNowhere) {
   EXPECT_EQ(drawn().given, 0);
 }
 
+TEST(Generate, DrawsTheDeclaredStyleOfRotationAlone) {
+  KernelUnderTest kernel;
+  qkvet_capabilities& own = kernel.judged.info.capabilities;
+  own.options = QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_ROPE;
+  const auto styles = [&kernel] {
+    Scope scope;
+    keep_scope_to({kernel}, scope);
+    std::set<RopeStyle> drawn;
+    for (int64_t n = 1; n <= 500; ++n) {
+      const Rope rope =
+          planned_case(*find_law("agrees_with_oracle"), 9, n, scope).rope;
+      if (rope.style != RopeStyle::kNone) drawn.insert(rope.style);
+    }
+    return drawn;
+  };
+  using Styles = std::set<RopeStyle>;
+  EXPECT_EQ(styles(), (Styles{RopeStyle::kHalf, RopeStyle::kInterleaved}));
+  own.flags = QKVET_FLAG_ROPE_HALF_ONLY;
+  EXPECT_EQ(styles(), Styles{RopeStyle::kHalf});
+  own.flags = QKVET_FLAG_ROPE_INTERLEAVED_ONLY;
+  EXPECT_EQ(styles(), Styles{RopeStyle::kInterleaved});
+}
+
 TEST(Generate, DrawsListsWhereKernelsTakeThem) {
   KernelUnderTest kernel;
   KernelInfo& info = kernel.judged.info;

@@ -195,6 +195,12 @@ void keep_to_declared(const Scope& scope, Case& value) {
   };
   Shape& s = value.shape;
   if (value.merge) return keep_merge_to_declared(scope, value);
+  if (value.rope.style != RopeStyle::kNone) {
+    if (scope.refuses(QKVET_FLAG_ROPE_HALF_ONLY))
+      value.rope.style = RopeStyle::kHalf;
+    if (scope.refuses(QKVET_FLAG_ROPE_INTERLEAVED_ONLY))
+      value.rope.style = RopeStyle::kInterleaved;
+  }
   if (scope.groups_only && value.paging.size > 0) in_channel_groups(value);
   s.d = nearest_allowed(s.d, scope.d);
   s.dv = nearest_allowed(s.dv, scope.dv);

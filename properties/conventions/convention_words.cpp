@@ -281,8 +281,14 @@ std::string declare(std::string_view key, std::string_view value,
   if (key == "case") return convention.cases.emplace_back(value), "";
   if (key == "options")
     return read_bits(BitKind::kOption, value, &capabilities.options);
-  if (key == "flags")
-    return read_bits(BitKind::kFlag, value, &capabilities.flags);
+  constexpr uint64_t kOfRopes =
+      QKVET_FLAG_ROPE_HALF_ONLY | QKVET_FLAG_ROPE_INTERLEAVED_ONLY;
+  if (key == "flags") {
+    const uint64_t of_ropes = capabilities.flags & kOfRopes;
+    std::string why = read_bits(BitKind::kFlag, value, &capabilities.flags);
+    capabilities.flags |= of_ropes;
+    return why;
+  }
   if (key == "layouts")
     return read_bits(BitKind::kLayout, value, &capabilities.layouts);
   if (key == "layer")
@@ -290,7 +296,14 @@ std::string declare(std::string_view key, std::string_view value,
   if (key == "dtypes") return read_dtypes(value, capabilities);
   if (key == "page_sizes") return read_page_sizes(value, capabilities);
   if (key == "paths") return read_paths(value, capabilities);
-  if (key == "rope") return read_ropes(value, &convention.ropes);
+  if (key == "rope") {
+    const std::string why = read_ropes(value, &convention.ropes);
+    if (why.empty() && convention.ropes.size() == 1)
+      capabilities.flags |= convention.ropes[0] == RopeStyle::kHalf
+                                ? QKVET_FLAG_ROPE_HALF_ONLY
+                                : QKVET_FLAG_ROPE_INTERLEAVED_ONLY;
+    return why;
+  }
   if (key == "layer.fused")
     return read_word(value, kFusedWords, &convention.layer.fused);
   if (key == "layer.weight")

@@ -140,7 +140,7 @@ std::string call_place(const PlannedCall& planned) {
 Judgement judge_refusal(const PlannedCall& planned,
                         const CallOutcome& outcome) {
   const char* expected = planned.operation == Operation::kForward
-                             ? "a result, as supports() had promised"
+                             ? "a result: the call is declared"
                              : "a result: the call is legal";
   return failed(FailureKind::kLaw, call_place(planned) + nth_text(outcome),
                 expected, outcome.text);

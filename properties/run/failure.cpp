@@ -120,7 +120,8 @@ Failure shrunk_failure(const Candidate& candidate,
     const Judgement again = check(*law, from);
     failure.repeats_failed += again.verdict == Verdict::kFailed;
   }
-  if (failure.repeats_failed == failure.repeats) {
+  if (failure.repeats_failed == failure.repeats &&
+      !(hangs && candidate.hangs_once)) {
     // What another law stumbled on is shrunk under the law that owns it.
     if (!candidate.keeps_law)
       law = &replayed_law(*law, from, judged, kernel.judged, kernel.index,

@@ -48,7 +48,8 @@ constexpr int64_t kTwinEvery = 16;
 // What is added to a plan: so much of its cases, and of what they cost.
 constexpr int64_t kShareOfWide = 32, kShareOfPairs = 8, kShareOfTriples = 32;
 // A kernel that has hung this often is not run any further, nor one that has
-// died this often before it gave its first answer, or hung once.
+// died or returned an error this often before it gave its first answer, or hung
+// once.
 constexpr int kMostHangs = 2;
 constexpr int kMostDeaths = 3;
 // Until then, or so many cases, they are asked one by one.
@@ -66,6 +67,14 @@ void add_like(const Case& value, std::vector<Case>& like) {
     like.push_back(value);
 }
 
+// Whether every call ended with an error.
+bool returned_errors(std::span<const CallOutcome> outcomes) {
+  return std::all_of(outcomes.begin(), outcomes.end(),
+                     [](const CallOutcome& one) {
+                       return one.status == CallStatus::kRefused;
+                     });
+}
+
 class Runner : public SubjectRun {
  public:
   Runner(const std::vector<KernelUnderTest>& kernels,
@@ -81,6 +90,7 @@ class Runner : public SubjectRun {
         has_failed_(kernels.size() * options.laws.size()),
         hangs_(kernels.size()),
         deaths_(kernels.size()),
+        errors_(kernels.size()),
         answers_(kernels.size()),
         declaration_(declarations_of(kernels)) {
     for (size_t k = 0; k < kernels.size(); ++k)
@@ -119,8 +129,8 @@ class Runner : public SubjectRun {
   bool has_ended(size_t kernel) const {
     const bool is_enough = options_.fail_fast || !answers_[kernel];
     return hangs_[kernel] >= (is_enough ? 1 : kMostHangs) ||
-           (!answers_[kernel] &&
-            deaths_[kernel] >= (options_.fail_fast ? 1 : kMostDeaths));
+           (!answers_[kernel] && deaths_[kernel] + errors_[kernel] >=
+                                     (options_.fail_fast ? 1 : kMostDeaths));
   }
   // Why no further cases of the kernel were asked.
   std::string why_ended(size_t kernel) const;
@@ -206,8 +216,9 @@ class Runner : public SubjectRun {
   std::vector<std::vector<Failure>> strays_;    // of cells of other laws
   std::vector<char> stopped_;  // cells that have failed in an earlier round
   std::vector<std::atomic<bool>> has_failed_;  // cells, as soon as they have
-  // Per kernel: calls that hung, that died, and that gave an answer.
-  std::vector<std::atomic<int>> hangs_, deaths_;
+  // Per kernel: calls that hung, that died, that returned an error where a
+  // result was due, and whether one gave an answer.
+  std::vector<std::atomic<int>> hangs_, deaths_, errors_;
   std::vector<std::atomic<bool>> answers_;
   int64_t cases_done_ = 0, rounds_ = 0;
   bool interrupted_ = false;
@@ -288,9 +299,13 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
     add_case(tally.sharpness, work.value(), judgement);
   if (judgement.verdict != Verdict::kFailed) return;
   if (!has_failed_[cell].exchange(true)) ++failing_;
-  const Candidate candidate{
-      number,   &planned, work.value(), judgement, seconds_since(start_),
-      keeps_law};
+  const Candidate candidate{number,
+                            &planned,
+                            work.value(),
+                            judgement,
+                            seconds_since(start_),
+                            keeps_law,
+                            options_.fail_fast};
   if (owner == &planned && (!tally.own || number < tally.own->number))
     tally.own = candidate;
   // A lane takes cases in ascending order, but for those of other laws whose
@@ -367,7 +382,16 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
         under_test.judged, std::span(outcomes).subspan(from, count));
     if (judgement.verdict == Verdict::kSkipped) continue;  // behind a hang
     if (judgement.kind == FailureKind::kHang) ++hangs_[kernel];
-    if (judgement.kind == FailureKind::kCrash) ++deaths_[kernel];
+    // Where the first failure ends the run, a fault is a death like others.
+    if (judgement.kind == FailureKind::kCrash ||
+        (options_.fail_fast && judgement.kind == FailureKind::kMemory &&
+         outcomes[from + count - 1].status == CallStatus::kFault))
+      ++deaths_[kernel];
+    // Further errors are no failures of further laws.
+    if (judgement.verdict == Verdict::kFailed && !answers_[kernel] &&
+        returned_errors(std::span(outcomes).subspan(from, count)) &&
+        errors_[kernel]++ > 0)
+      continue;
     record(lane, kernel, works[i].first, *works[i].second, judgement,
            seconds_since(judging) + per_call * static_cast<double>(count));
   }
@@ -428,11 +452,15 @@ bool Runner::asks_alone(int64_t number) const {
 }
 
 std::string Runner::why_ended(size_t kernel) const {
-  const int hangs = hangs_[kernel], deaths = deaths_[kernel];
-  return hangs > 0 ? "not asked: the kernel hung in " + std::to_string(hangs) +
-                         (hangs == 1 ? " case" : " cases")
-                   : "not asked: the kernel died in all of its first " +
-                         std::to_string(deaths) + " cases";
+  const int hangs = hangs_[kernel], errors = errors_[kernel];
+  const int lost = deaths_[kernel] + errors;
+  if (hangs > 0)
+    return "not asked: the kernel hung in " + std::to_string(hangs) +
+           (hangs == 1 ? " case" : " cases");
+  return std::string("not asked: the kernel ") +
+         (errors > 0 ? "gave no result in " : "died in ") +
+         (lost == 1 ? "its first case"
+                    : "all of its first " + std::to_string(lost) + " cases");
 }
 
 // How many of them were begun before the run was stopped.

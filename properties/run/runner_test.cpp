@@ -160,11 +160,43 @@ TEST(Runner, AKernelThatDiesInEveryCallIsAskedNoFurther) {
       failed += cell.failure.has_value();
       if (cell.failure) continue;
       EXPECT_EQ(cell.verdict, Verdict::kGaveUp);
-      EXPECT_EQ(cell.reason, "not asked: the kernel died in all of its first " +
-                                 std::to_string(died) + " cases");
+      EXPECT_EQ(cell.reason,
+                fail_fast
+                    ? "not asked: the kernel died in its first case"
+                    : "not asked: the kernel died in all of its first 3 cases");
     }
     EXPECT_EQ(failed, died);
     EXPECT_EQ(checked, died);
+  }
+}
+
+// The same error in every call, as of a callable with another signature, is one
+// failure and not one of each law.
+TEST(Runner, AKernelThatReturnsErrorsAloneFailsOnce) {
+  for (const bool fail_fast : {false, true}) {
+    RunOptions options = options_for(
+        {"agrees_with_oracle", "weights_sum_to_one", "rows_stay_in_hull",
+         "same_call_same_bits", "every_key_counts_once"},
+        3000);
+    options.fail_fast = fail_fast;
+    const RunResult result =
+        run_fake(options, {},
+                 [](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
+                   outcome.status = CallStatus::kRefused;
+                   outcome.text = "raised TypeError";
+                 });
+    int failed = 0;
+    for (const Cell& cell : result.kernels[0].cells) {
+      failed += cell.failure.has_value();
+      if (cell.failure) continue;
+      EXPECT_EQ(cell.verdict, Verdict::kGaveUp);
+      EXPECT_EQ(cell.reason,
+                fail_fast ? "not asked: the kernel gave no result in its first "
+                            "case"
+                          : "not asked: the kernel gave no result in all of "
+                            "its first 3 cases");
+    }
+    EXPECT_EQ(failed, 1);
   }
 }
 

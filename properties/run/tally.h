@@ -23,7 +23,8 @@ struct Candidate {
   Case value;
   Judgement judgement;
   double seconds = 0;
-  bool keeps_law = false;  // the law that owns it is not in the run
+  bool keeps_law = false;   // the law that owns it is not in the run
+  bool hangs_once = false;  // a hang is not tried at a smaller case
 };
 
 // What the case with the lowest number says.

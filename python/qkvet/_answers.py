@@ -13,6 +13,10 @@ class Wrong(Exception):
     """What a callable returned and should not have: one line."""
 
 
+class Written(Exception):
+    """Memory that a callable wrote and should not have: one line."""
+
+
 def last_frame(error):
     """" (attention.py:12, in forward)": where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -37,7 +41,9 @@ def guarded(answer):
             _abi.write_reason(text, str(refused) or "refused")
             return _abi.UNSUPPORTED
         except Wrong as wrong:
-            _abi.write_reason(text, str(wrong))
+            _abi.write_reason(text, f"returned: {wrong}")
+        except Written as wrong:
+            _abi.write_reason(text, f"wrote {wrong}")
         except WrongUse as wrong:
             _abi.write_reason(text, str(wrong))
             return _abi.INVALID_ARGUMENT
@@ -49,7 +55,7 @@ def guarded(answer):
             _abi.write_reason(text, "MemoryError")
             return _abi.OUT_OF_MEMORY
         except BaseException as error:  # noqa: an exit, too, is an answer
-            _abi.write_reason(text, f"{type(error).__name__}: {error}"
+            _abi.write_reason(text, f"raised {type(error).__name__}: {error}"
                               + last_frame(error))
         return _abi.INTERNAL
     return call
@@ -73,11 +79,11 @@ class Lent(dict):
                         for name, one in self._lying.items())
 
     def unwritten(self):
-        """Wrong if one of them was written."""
+        """Written if one of them was."""
         for name, array in self._lying.items():
             if self[name].tobytes() != array.tobytes():
-                raise Wrong(f"the input {name} was written; expected: inputs are "
-                            "read alone")
+                raise Written(f"the input {name}; expected: inputs are only "
+                              "read")
 
 
 def taken(name, given, out, framework):

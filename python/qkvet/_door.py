@@ -11,6 +11,7 @@ from . import _abi, _program
 from ._answers import guarded
 from ._attention import Forward
 from ._cache import Caches
+from ._inspected import arrays_of, check_arguments
 from ._layer import Layer
 from .declare import WrongUse, declared
 from .imported import find
@@ -45,6 +46,9 @@ class Library:
 
     def __init__(self, target, function, fields, here=False):
         """here: not in a worker, but in the process of whoever asks."""
+        fields = dict(fields)
+        if fields.get("arrays") is None:
+            fields["arrays"] = arrays_of(function, fields)
         capabilities, dialect, precision, layer_options = _program.resolve(
             fields)
         # A callable learns in the call what it does not take.
@@ -74,6 +78,7 @@ class Library:
                 self.functions = Layer(made, fields, layer_options, here)
                 kernel.layer = ctypes.pointer(self.functions.table)
             else:
+                check_arguments(target.rpartition(":")[2], made, fields)
                 self.functions = Forward(made, fields, capabilities, here)
                 kernel.forward = self.functions.forward
         table = getattr(self.functions, "backward_table", lambda: None)()

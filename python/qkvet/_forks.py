@@ -2,7 +2,9 @@
 """Workers that are forked from an interpreter in which what is judged has been
 imported; core/sandbox/fork_server.h has the other end and the reason."""
 import array
+import ctypes
 import os
+import signal
 import socket
 import struct
 
@@ -13,6 +15,7 @@ _DESCRIPTORS = 7
 # Where a worker has them: core/door/worker_protocol.h; the last is its output.
 _PLACES = (3, 4, 5, 6, 7, 8, 1)
 _HIGH = 64
+_PR_SET_PDEATHSIG = 1
 
 
 def _has_threads():
@@ -30,6 +33,9 @@ def _descriptors_of(ancillary):
 def _become_worker(program, given):
     import fcntl
     os.setpgid(0, 0)  # which the compilers that it may start are ended with
+    # It ends with this server, so that what kills its parent meets the server
+    # and never the program.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # None lies where another is to go.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH) for fd in given]
     program.close()

@@ -101,7 +101,9 @@ def split_tensors(tensors):
             data[name] = as_numpy(array)
         else:
             raise WrongUse(f"{name} is no tensor of a call; allowed: "
-                           + ", ".join((*_TENSORS, *_NUMBERS)))
+                           + ", ".join((*_TENSORS, *_NUMBERS))
+                           + ("; a causal mask is causal=\"top_left\" or "
+                              "\"bottom_right\"" if "causal" in name else ""))
     return data, words
 
 

@@ -85,7 +85,9 @@ def kernel(function=None, **fields):
     empty_row, lse_base, masked_nonfinite, ...: the dialect.
     precision: the arithmetic, as a dictionary ({"preset": "flash_half"}) or the
         text of a file for --precision. Default: generic.
-    arrays: "numpy", "torch", "jax" or "cupy": what the callable gets and returns;
+    arrays: "numpy", "torch", "jax" or "cupy": what the callable gets and returns
+        [torch or jax if it uses that, or functions of its module do, and converts
+        nothing from or to NumPy; else numpy];
         "dlpack": it gets tensors that from_dlpack() of any library takes
         (qkvet.dlpack.Tensor), and returns any with __dlpack__.
     device: "cuda" [cpu]: the tensors lie on the first CUDA device, and the work

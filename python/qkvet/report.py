@@ -103,6 +103,7 @@ class LawResult:
     # Where a file of accepted failures has a line about it: since, why, holds
     # (it fails as the line says), and problems where it does not.
     known: Optional[Dict[str, Any]] = None
+    fields: Dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +113,19 @@ class Report:
     exit_code: int
     text: str
     results: List[LawResult]
+    # Conventions that are not declared and that probes have found, in the words
+    # of `kernel`: {"lse_base": "base2"}.
+    assumed: Dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """One JSON object: verdict, exit_code, checked, refused, assumed, and of
+        each law in `results` what the record of a run has
+        (tools/record/run.schema.json)."""
+        return json.dumps({
+            "verdict": self.verdict, "exit_code": self.exit_code,
+            "checked": self.checked, "refused": self.refused,
+            "assumed": self.assumed,
+            "results": [one.fields for one in self.results]})
 
     @property
     def verdict(self) -> str:
@@ -179,6 +193,22 @@ def failure_of(row, words, paths):
         _paths=list(paths))
 
 
+# How the text of an answer begins that is no output (_answers.py).
+_NO_OUTPUT = ("raised ", "returned: ", "wrote ")
+
+
+def one_line(results):
+    """The text of a report of which all is said by one error of the callable: it
+    never gave an output that could be judged. None where there is more to say."""
+    failed = [one for one in results if one.failure]
+    if len(failed) != 1 or any(one.verdict == "passed" for one in results):
+        return None
+    failure = failed[0].failure
+    if not failure.actual.startswith(_NO_OUTPUT):
+        return None
+    return f"FAILED  {failed[0].kernel} {failure.actual}   case {failure.case}\n"
+
+
 def report_of(code, text, lines, words=None, paths=()):
     """A Report of the program's text and its JSON Lines."""
     rows = [json.loads(line) for line in lines.splitlines() if line]
@@ -190,6 +220,9 @@ def report_of(code, text, lines, words=None, paths=()):
                   reason=row.get("reason", ""),
                   failure=(failure_of(row, words, paths) if "failure" in row
                            else None),
-                  known=row.get("known"))
+                  known=row.get("known"), fields=row)
         for row in rows if row["type"] == "result"]
-    return Report(code, text, results)
+    assumed = {one["field"]: one.get("word", one["value"])
+               for row in rows if row["type"] == "kernel"
+               for one in row["assumed"]}
+    return Report(code, one_line(results) or text, results, assumed)

@@ -98,7 +98,16 @@ def ran(words, paths):
     return code, text
 
 
-def _here(function, fields, request):
+def _reported(words, where, paths, record=None):
+    """The report of a command with --json, whose file is the record."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = os.fspath(record or os.path.join(folder, "run.jsonl"))
+        code, text = ran([*words, "--json", record], paths)
+        with open(record, encoding="utf-8") as lines:
+            return report_of(code, text, lines.read(), where, paths)
+
+
+def _here(function, fields, request, files=()):
     """In this process: for closures, notebooks and debuggers."""
     said = {}
 
@@ -114,12 +123,18 @@ def _here(function, fields, request):
         door, _program.Say(say))
     if code == 2:
         raise WrongUse(said.get(2, "wrong use"))
+    if files:
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as lines:
+            lines.write(said[1])
+            lines.flush()
+            ran(["report", lines.name, *files], [])
     return report_of(code, said[0], said[1])
 
 
 def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
           sizes=None, pin=None, known=None, strict=False, fail_fast=False,
           jobs=None, diagnose=None, verbose=False, hints=True, isolated=None,
+          junit=None, sarif=None, html=None, record=None, baseline=None,
           **fields) -> Report:
     """Judges an attention callable by every law that it declares enough for.
 
@@ -133,9 +148,14 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
     fields: what it takes, on top of its decorator, in the words of `kernel`.
     laws: names or globs. cases: of all laws together [20,000]; budget: a time
         ("60s") instead. seed: a number or "random". sizes: "small", "medium",
-        "large" or "long" [long]. pin: "d=64,Tk=128". known: a file of accepted failures.
-        strict, fail_fast, jobs, diagnose, verbose: as in `qkvet check --help`.
+        "large" or "long" [long]. pin: "d=64,Tk=128". known: a file of accepted
+        failures. baseline: the `record` of an earlier run, whose failures are
+        accepted.
+        strict, jobs, diagnose, verbose: as in `qkvet check --help`.
+        fail_fast: the first failure ends the run; causes are looked for only with
+        `diagnose=1`. A call that waits for 3 s has then died.
         hints: whether numbers of the callable's file say where to look.
+    junit, sarif, html, record: files that are written of the report.
 
     Returns a Report. Errors: WrongUse, one line, for what cannot be judged at
     all: an unknown word, a module that cannot be imported.
@@ -144,28 +164,37 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
         return nothing
     where, paths = where_of(function, adapter, isolated, fields)
     names = [laws] if isinstance(laws, str) else list(laws or [])
+    if diagnose is None and fail_fast:
+        diagnose = 0
+    diagnose = None if diagnose is None else int(diagnose)
+    files = [part for flag, path in (("--junit", junit), ("--sarif", sarif),
+                                     ("--html", html)) if path is not None
+             for part in (flag, os.fspath(path))]
+    if record is not None and where is None:
+        raise WrongUse("record: only for callables that a worker can import")
     if where is None:
         function, fields = _adapted(function, adapter, fields)
-        if known is not None:
-            raise WrongUse("known: only for callables that a worker can import")
+        for name, value in (("known", known), ("baseline", baseline)):
+            if value is not None:
+                raise WrongUse(f"{name}: only for callables that a worker can "
+                               "import")
         return _here(function, fields, {
             "laws": names, "cases": cases, "budget": budget, "seed": str(seed),
             "sizes": sizes, "pin": pin, "strict": strict, "diagnose": diagnose,
-            "fail_fast": fail_fast, "verbose": verbose})
-    words = ["check", *where, "--seed", str(seed)]
+            "fail_fast": fail_fast, "verbose": verbose}, files)
+    words = ["check", *where, "--seed", str(seed), *files]
     for law in names:
         words += ["--law", law]
     for flag, value in (("--cases", cases), ("--budget", budget),
                         ("--sizes", sizes), ("--pin", pin), ("--known", known),
-                        ("--jobs", jobs), ("--diagnose", diagnose)):
+                        ("--jobs", jobs), ("--diagnose", diagnose),
+                        ("--baseline", baseline)):
         if value is not None:
             words += [flag, str(value)]
     words += [flag for flag, wanted in (
         ("--strict", strict), ("--fail-fast", fail_fast),
         ("--verbose", verbose), ("--no-hints", not hints)) if wanted]
-    with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as lines:
-        code, text = ran([*words, "--json", lines.name], paths)
-        return report_of(code, text, lines.read(), where, paths)
+    return _reported(words, where, paths, record)
 
 
 def replay(case, function, *, law=None, adapter=None, isolated=None,
@@ -179,7 +208,7 @@ def replay(case, function, *, law=None, adapter=None, isolated=None,
         function, fields = _adapted(function, adapter, fields)
         return _here(function, fields, {"case": case, "laws": [law] if law else []})
     words = ["replay", case, *where] + (["--law", law] if law else [])
-    return Report(*ran(words, paths), [])
+    return _reported(words, where, paths)
 
 
 def fuzz(function, *, target="forward", time="60s", adapter=None, seed=1,

@@ -48,6 +48,52 @@ def full(q, k, v, *, causal=None, scale=None):
     return weights @ v / total, (top + np.log(total))[..., 0]
 
 
+@qkvet.kernel(options="default_scale cross_lengths lse causal_bottom_right")
+def lse_in_base_2(q, k, v, *, causal=None):
+    """Rows without a key are the mean of all values."""
+    scores = q @ k.swapaxes(-1, -2) / np.float32(np.sqrt(q.shape[-1]))
+    if causal:
+        rows, keys = np.indices(scores.shape[-2:])
+        scores = np.where(keys <= rows + k.shape[2] - q.shape[2], scores,
+                          np.float32(-1e9))
+    top = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - top)
+    total = weights.sum(-1, keepdims=True)
+    lse = (top + np.log(total)) * np.float32(np.log2(np.e))
+    return weights @ v / total, lse[..., 0]
+
+
+@qkvet.kernel(options="rope default_scale cross_lengths", rope="half",
+              d="multiple 2")
+def rotates_halves(q, k, v, *, rope=None):
+    if rope is not None:
+        style, cos, sin, *positions = rope
+        assert style == "half"
+        q, k = (rotated(one, cos[at], sin[at])
+                for one, at in zip((q, k), positions))
+    return attention(q, k, v)
+
+
+def rotated(x, cos, sin):
+    if cos.ndim == 3:
+        cos, sin = cos[:, None], sin[:, None]
+    first, second = np.split(x, 2, -1)
+    return np.concatenate([first * cos - second * sin,
+                           second * cos + first * sin], -1)
+
+
+@qkvet.kernel(options="causal_bottom_right default_scale cross_lengths",
+              empty_row="unspecified")
+def causal_at_the_end(q, k, v, *, causal=None):
+    scores = q @ k.swapaxes(-1, -2) / np.float32(np.sqrt(q.shape[-1]))
+    if causal:
+        rows, keys = np.indices(scores.shape[-2:])
+        scores = np.where(keys <= rows + k.shape[2] - q.shape[2], scores,
+                          np.float32(-np.inf))
+    with np.errstate(invalid="ignore"):
+        return softmax_values(scores, v)
+
+
 @qkvet.kernel(options="scale cross_lengths grouped_heads value_width")
 def latent(q, k, v, scale=None):
     """As MLA decodes: all heads have one row of keys, and values are narrower."""
@@ -130,6 +176,10 @@ def raises(q, k, v):
     return attention(q, k, v)
 
 
+def always_raises(q, k, v):
+    raise IndexError("tile 3 of 2")
+
+
 def leaves(q, k, v):
     raise SystemExit(7)
 
@@ -156,9 +206,23 @@ def hangs(q, k, v):
     return attention(q, k, v)
 
 
+def always_crashes(q, k, v):
+    import ctypes
+    ctypes.string_at(8)
+
+
+def always_sleeps(q, k, v):
+    time.sleep(1000)
+
+
 def sleeps(q, k, v):
     if q.shape[2] > 2:
         time.sleep(1000)
+    return attention(q, k, v)
+
+
+def ends_its_parent(q, k, v):
+    os.kill(os.getppid(), 9)
     return attention(q, k, v)
 
 

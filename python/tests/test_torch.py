@@ -132,7 +132,7 @@ def test_a_fork_that_shares_values_is_found():
     ("gives_meta", "o lies on meta; expected memory of the host"),
     ("gives_sparse", "o has the layout torch.sparse_coo; expected torch.strided"),
     ("gives_view", "o is a view of the input v"),
-    ("writes_input", "the input q was written"),
+    ("writes_input", "wrote the input q"),
     ("raises", "ValueError: tile 3 of 2 (torch_kernels.py:")])
 def test_what_is_no_output_is_a_clear_line(name, said):
     if name == "gives_bf16":

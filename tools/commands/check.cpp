@@ -61,6 +61,7 @@ ExitCode run(const CheckOptions& options) {
   }
   KernelSelection selection = options.selection;
   selection.hints = !options.no_hints;
+  selection.ends_waits = options.fail_fast;
   const SelectedKernels selected = select_kernels(selection);
   if (!selected.error.empty()) return wrong_use(selected.error);
   if (selected.by_default && !options.cases && !run.budget && !run.exhaustive)

@@ -8,6 +8,7 @@
 #include "core/base/read_file.h"
 #include "tools/base/lines.h"
 #include "tools/base/load_data.h"
+#include "tools/base/written_file.h"
 #include "tools/commands/flags.h"
 #include "tools/commands/replay_log.h"
 #include "tools/report/report.h"
@@ -24,6 +25,7 @@ struct ReplayOptions {
   std::vector<std::string> after;  // cases whose calls come first
   std::vector<std::string> data;   // files that cases take data from
   std::string digest;              // "" for none
+  std::string json;                // file; "" for none
   int diagnose = 1;                // 0: no cause is looked for
   EmitWords emit;
 };
@@ -205,7 +207,9 @@ std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
       }
       KernelResult made = replay_one(*law, one.value, kernel, executor,
                                      result.time, replay.after);
-      const bool silent = all_laws && made.cells[0].verdict == Verdict::kGaveUp;
+      const Verdict verdict = made.cells[0].verdict;
+      const bool silent = all_laws && (verdict == Verdict::kGaveUp ||
+                                       verdict == Verdict::kMistrusted);
       if (silent && any) {
         ++silent_laws;
         continue;
@@ -281,6 +285,13 @@ ExitCode run(const ReplayOptions& options) {
     error = replay_on(kernel, *executors[kernel.library], replay, result);
     if (!error.empty()) return wrong_use(error);
   }
+  if (!options.json.empty()) {
+    GrowingFile json;
+    std::string unwritten = json.open(options.json);
+    if (unwritten.empty())
+      unwritten = json.add(json_start(run) + json_results(report));
+    if (!unwritten.empty()) return wrong_use(unwritten);
+  }
   return exit_code_of(report);
 }
 
@@ -302,6 +313,7 @@ void add_flags(Command& command, ReplayOptions& options) {
       .add_option("--digest", options.digest,
                   "Eight hex digits: the inputs must be these")
       .type_name("HEX");
+  add_json(command, options.json);
   add_whether_to_diagnose(command, options.diagnose);
   command
       .add_option("--emit", options.emit.as,

@@ -56,7 +56,8 @@ struct Told {
 
 // One case under each law that is about it.
 std::string replay_here(const std::string& text, const RunOptions& run,
-                        const SelectedKernels& selected, RunResult& result) {
+                        bool all_laws, const SelectedKernels& selected,
+                        RunResult& result) {
   const ParsedCase value = parse_case(text);
   if (!value.value) return value.error;
   const Opened opened = executor_factory(selected, /*in_process=*/true)(0);
@@ -68,7 +69,11 @@ std::string replay_here(const std::string& text, const RunOptions& run,
       KernelResult one =
           replay_one(*law, *value.value, kernel, *opened.executor, result.time);
       of_kernel.kernel = one.kernel;
-      for (Cell& cell : one.cells) of_kernel.cells.push_back(std::move(cell));
+      // A law that has nothing to say about the one case is no open one.
+      for (Cell& cell : one.cells)
+        if (!all_laws || (cell.verdict != Verdict::kGaveUp &&
+                          cell.verdict != Verdict::kMistrusted))
+          of_kernel.cells.push_back(std::move(cell));
     }
     result.kernels.push_back(std::move(of_kernel));
   }
@@ -101,7 +106,7 @@ Told check_here(const LibrarySpec& library, const std::string& text) {
                       executor_factory(selected, /*in_process=*/true), run);
     told.wrong = result.error;
   } else {
-    told.wrong = replay_here(only, run, selected, result);
+    told.wrong = replay_here(only, run, words.laws.empty(), selected, result);
   }
   if (!told.wrong.empty()) return told;
   const Diagnoses diagnoses =

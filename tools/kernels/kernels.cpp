@@ -111,7 +111,9 @@ template <class Wanted>
 int add_library(SelectedKernels& selected, const LibrarySpec& library,
                 const std::string& name, const KernelSelection& selection,
                 Wanted wanted) {
-  const Opened opened = open_library(library, selection.in_process);
+  LibrarySpec spec = library;
+  spec.ends_waits = selection.ends_waits;
+  const Opened opened = open_library(spec, selection.in_process);
   if (opened.executor == nullptr) {
     selected.error = opened.error;
     return -1;
@@ -133,7 +135,7 @@ int add_library(SelectedKernels& selected, const LibrarySpec& library,
     ++added;
   }
   if (added > 0) {
-    selected.libraries.push_back(library);
+    selected.libraries.push_back(std::move(spec));
     selected.names.push_back(name);
     selected.held.push_back(count);
   }

@@ -50,7 +50,8 @@ struct KernelSelection {
   bool in_process = false;
   std::vector<std::string> sources = {};  // to be compiled (build_cache.h)
   std::string cflags = {};                // further words for the compiler
-  bool hints = true;  // where sources and workspaces hint at paths
+  bool hints = true;        // where sources and workspaces hint at paths
+  bool ends_waits = false;  // LibrarySpec::ends_waits
   // Files with declarations; "" for none.
   std::string dialect = {};
   std::string precision = {};

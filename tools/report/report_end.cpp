@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/capability/declaration.h"
 #include "core/capability/paths.h"
 #include "properties/cases/small_scope.h"
 #include "properties/conventions/domain.h"
@@ -37,24 +38,32 @@ class Lines {
   std::vector<std::string> lines_;
 };
 
-// What was not declared and what it was taken to be.
-std::string assumed_text(const ReportInput& input, size_t width) {
+// Conventions that no kernel declares and that probes have found, each once: as
+// a dialect in C, or as a file of fields.
+std::vector<std::string> assumed(const ReportInput& input, bool in_c) {
   std::vector<std::string> lines;
-  const auto add = [&lines](const std::string& line) {
-    if (std::find(lines.begin(), lines.end(), line) == lines.end())
-      lines.push_back(line);
-  };
-  bool precision = false;
   for (const KernelResult& kernel : input.result.kernels) {
     const JudgedKernel& judged = kernel.kernel.judged;
-    precision |= judged.info.precision.struct_size == 0;
     for (const Assumption& one : judged.assumed)
-      add("." + one.field + " = " + one.constant);
+      if (std::string line =
+              in_c ? "." + one.field + " = " + one.constant
+                   : one.field + " = " + assumed_word(judged, one);
+          std::find(lines.begin(), lines.end(), line) == lines.end())
+        lines.push_back(std::move(line));
   }
+  return lines;
+}
+
+// What was not declared and what it was taken to be.
+std::string assumed_text(const ReportInput& input, size_t width) {
+  std::vector<std::string> lines = assumed(input, /*in_c=*/true);
   const bool probed = !lines.empty();
-  if (precision) add("precision generic");
-  std::string out;
-  for (const std::string& line : lines) out += (out.empty() ? "" : "; ") + line;
+  const auto& kernels = input.result.kernels;
+  if (std::any_of(kernels.begin(), kernels.end(), [](const auto& kernel) {
+        return kernel.kernel.judged.info.precision.struct_size == 0;
+      }))
+    lines.emplace_back("precision generic");
+  std::string out = joined(lines, "; ");
   if (probed) out += " (found by probes; declare it in qkvet_dialect)";
   return out.empty() ? "" : wrapped_field("assumed", out, width);
 }
@@ -328,6 +337,12 @@ std::string verdict_line(const std::string& word, const char* colour,
 
 }  // namespace
 
+std::string assumed_word(const JudgedKernel& judged, const Assumption& one) {
+  for (const DeclaredWord& word : declared_words(judged.info.dialect))
+    if (word.field == one.field) return word.word;
+  return one.constant;
+}
+
 std::vector<std::string> not_judged(const ReportInput& input) {
   bool lse = false, weights = false, device = false;
   uint64_t declared = 0;
@@ -449,6 +464,9 @@ std::string verdict_lines(const ReportInput& input, const ReportStyle& style) {
           counted(std::ssize(asked), "law")),
       verdicts_text(all, input.known != nullptr || input.baseline != nullptr) +
           "; ",
+      code == kConforms && !assumed(input, /*in_c=*/false).empty()
+          ? "assumed " + joined(assumed(input, /*in_c=*/false), ", ") + "; "
+          : "",
       fmt::format("{} checked cases, {:.1f} s   exit {}", grouped(all.checked),
                   input.result.wall_seconds, static_cast<int>(code))};
   const char* colour = code == kConforms         ? "1;32"

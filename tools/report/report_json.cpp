@@ -287,7 +287,9 @@ std::string kernel_line(const ReportInput& input, const KernelResult& kernel) {
   json["device"] = judged.info.device() != QKVET_DEVICE_CPU;
   json["assumed"] = Json::array();
   for (const Assumption& one : judged.assumed)
-    json["assumed"].push_back({{"field", one.field}, {"value", one.constant}});
+    json["assumed"].push_back({{"field", one.field},
+                               {"value", one.constant},
+                               {"word", assumed_word(judged, one)}});
   json["precision_declared"] = judged.info.precision.struct_size != 0;
   for (std::string& line : precision_lines(judged.info.precision))
     json["precision"].push_back(std::move(line));

@@ -28,6 +28,8 @@ bool is_whole_plan(const ReportInput& input);
 bool asks_whole_plan(const ReportInput& input);
 // What no law could be asked about, and why: "caches (not declared)".
 std::vector<std::string> not_judged(const ReportInput& input);
+// What was assumed, as a file of dialect fields spells it: "base2".
+std::string assumed_word(const JudgedKernel& judged, const Assumption& one);
 // The verdict as records spell it: "passed", "FAILED", "crash", ...
 std::string verdict_word(const Cell& cell);
 // What accepts its failures, into the line of the cell: a file of known
