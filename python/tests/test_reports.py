@@ -56,7 +56,7 @@ def test_conventions_that_are_assumed_are_named():
 
 
 def test_the_declared_style_of_rotation_is_drawn():
-    report = qkvet.check(kernels.rotates_halves, cases=200)
+    report = qkvet.check(kernels.rotates_halves, cases=200, verbose=True)
     assert report.ok, report.text
     assert "interleaved rotations (declared as refused)" in " ".join(
         report.text.split())

@@ -309,7 +309,7 @@ std::string remedy_text(const ReportInput& input, const KernelResult& kernel,
   } else if (cause != nullptr) {
     const Diagnosis& diagnosis = cause->diagnosis;
     if (!diagnosis.causes.empty())
-      what = diagnosis.causes[0].cause;
+      what = joined_causes(diagnosis, &Cause::cause);
     else if (const auto described = described_cause(diagnosis.instead))
       what = described->cause;
     else if (const std::string where = diagnosis.where.text(); !where.empty())

@@ -483,9 +483,14 @@ TEST(Report, WithoutFaultsTheCauseSaysWhatBuildsThem) {
   made.diagnoses.no_faults.clear();
   found.causes.push_back(
       {"scale_squared", "The scale is squared.", "Take it once.", {}});
-  line_with(made.text(),
-            "The scale is twice as large. Or: The scale is squared.");
-  line_with(made.text(), "fix         Halve it. Or: Take it once.");
+  const std::string text = made.text();
+  for (const char* both :
+       {"  cause       The scale is twice as large. Or: The scale is squared.",
+        "  fix         Halve it. Or: Take it once."}) {
+    const size_t in_block = text.find(both);
+    ASSERT_NE(in_block, text.npos) << text;
+    EXPECT_NE(text.find(both, in_block + 1), text.npos) << "the last lines";
+  }
 }
 
 // What is guessed from one answer says nothing where the next is another one.
