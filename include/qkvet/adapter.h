@@ -334,6 +334,14 @@ static inline qkvet_status qkvet_supports_declared(
   else if ((can->flags & QKVET_FLAG_BIAS_OR_CAUSAL) != 0 && a.bias.ndim != 0 &&
            a.causal != QKVET_CAUSAL_NONE)
     misfit = "a bias beside the causal rule is not declared";
+  else if ((a.rope == QKVET_ROPE_INTERLEAVED &&
+            (can->flags & QKVET_FLAG_ROPE_HALF_ONLY) != 0) ||
+           (a.rope == QKVET_ROPE_HALF &&
+            (can->flags & QKVET_FLAG_ROPE_INTERLEAVED_ONLY) != 0))
+    misfit = "the other style of rotation is not declared";
+  else if (a.page_size != 0 && a.key_indices.ndim != 0 &&
+           (can->flags & QKVET_FLAG_LISTS_OR_PAGES) != 0)
+    misfit = "lists of keys beside pages are not declared";
   else if (a.page_size == 0 && (can->flags & QKVET_FLAG_PAGES_ONLY) != 0)
     misfit = "keys in rows are not declared";
   else if (a.page_size == 0)
