@@ -7,7 +7,8 @@
 //! A shared library without a crate:
 //!   rustc --crate-type cdylib --edition 2021 -O FILE.rs
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
+use std::os::raw::c_char;
 
 struct Shape {
     b: usize,
@@ -262,7 +263,7 @@ unsafe fn read(from: *const ForwardArgs) -> Result<(ForwardArgs, Shape), &'stati
     if newer.iter().any(|byte| *byte != 0) {
         return Err("an argument is too new for this kernel");
     }
-    std::ptr::copy_nonoverlapping(from.cast::<u8>(), (&raw mut a).cast::<u8>(), size);
+    std::ptr::copy_nonoverlapping(from.cast::<u8>(), std::ptr::addr_of_mut!(a).cast::<u8>(), size);
     let more = [
         a.lse, a.weights, a.mask, a.bias, a.sink, a.slopes, a.rope_cos, a.rope_sin,
         a.q_positions, a.k_positions, a.q_len, a.kv_len, a.cu_seqlens_q, a.cu_seqlens_k,
@@ -278,10 +279,9 @@ unsafe fn read(from: *const ForwardArgs) -> Result<(ForwardArgs, Shape), &'stati
     {
         return Err("a given scale, windows, softcap, rope, dropout, chunks are not supported");
     }
-    let (Some(q), Some(k), Some(v), Some(o)) =
-        (extents(&a.q), extents(&a.k), extents(&a.v), extents(&a.o))
-    else {
-        return Err("only contiguous f32 [B, H, T, d] is supported");
+    let (q, k, v, o) = match (extents(&a.q), extents(&a.k), extents(&a.v), extents(&a.o)) {
+        (Some(q), Some(k), Some(v), Some(o)) => (q, k, v, o),
+        _ => return Err("only contiguous f32 [B, H, T, d] is supported"),
     };
     let [b, h, tq, d] = q;
     if o != q || k != v || k != [b, h, k[2], d] {
