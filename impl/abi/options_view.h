@@ -96,9 +96,9 @@ struct FieldMasks {
     bool present() const {
       return narrow.data != nullptr || wide.data != nullptr;
     }
-    int64_t get(int64_t b, int64_t n, int64_t column) const {
-      return wide.data != nullptr ? *wide.at(b, n, column)
-                                  : *narrow.at(b, n, column);
+    int64_t get(int64_t batch, int64_t n, int64_t column) const {
+      return wide.data != nullptr ? *wide.at(batch, n, column)
+                                  : *narrow.at(batch, n, column);
     }
   };
   Integers segments_q, segments_k;  // [B, Tq], [B, Tk]

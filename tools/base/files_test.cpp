@@ -299,7 +299,7 @@ TEST_F(Files, NoOutputTakesThePlaceOfAnInput) {
 
 TEST_F(Files, AFullDiskIsNoSuccess) {
   const std::string check = "check -k scalar/plain -n 20 ";
-  for (const std::string words :
+  for (const std::string& words :
        {check + "> /dev/full", check + "--json /dev/full",
         check + "--html /dev/full", check + "--junit /dev/full",
         std::string("man > /dev/full"), std::string("man -o /dev/full"),

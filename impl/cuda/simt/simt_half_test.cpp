@@ -38,10 +38,12 @@ TEST(SimtHalf, RoundingIsToNearestTiesToEven) {
   std::mt19937 random(1);
   for (int n = 0; n < 200000; ++n) {
     const auto bits = static_cast<uint32_t>(random());
-    // Half of them are ties of either type, or next to one.
-    const uint32_t near = (bits & ~0x1fffu) | 0x1000u | (random() % 3 - 1);
-    float x;
+    // Half of them are ties of f16 or bf16, or next to one.
+    const uint32_t tie = n % 4 == 1 ? 0x1000 : 0x8000;
+    const uint32_t near = ((bits & ~(2 * tie - 1)) | tie) +
+                          static_cast<uint32_t>(random() % 3) - 1;
     const uint32_t drawn = n % 2 == 0 ? bits : near;
+    float x;
     std::memcpy(&x, &drawn, sizeof x);
     if (std::isnan(x)) continue;
     ASSERT_EQ(__half_as_ushort(__float2half(x)), f32_to_f16(x)) << x;
