@@ -24,7 +24,8 @@ constexpr double kMostSeconds = 20;
 constexpr int kMostIdleMilliseconds = 30'000;
 constexpr int kTickMilliseconds = 100;
 
-// What is judged may end its server, which is then started again.
+// A callable may end its server, which is then started again: in vain so often
+// at most, once it has forked.
 constexpr int kMostStarts = 8;
 
 constexpr size_t kDescriptors = sizeof(WorkerDescriptors) / sizeof(int);
@@ -114,7 +115,7 @@ pid_t ForkServer::fork_worker(const std::string& program,
   while (worth_ > 0) {
     int32_t worker = -1;
     if (forks(program, library, from, &worker)) {
-      if (!std::exchange(has_forked_, true)) worth_ = kMostStarts;
+      worth_ = kMostStarts;
       return worker;
     }
     --worth_;

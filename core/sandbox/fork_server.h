@@ -48,8 +48,7 @@ class ForkServer {
   std::mutex mutex_;  // held while one question is asked
   Descriptor socket_;
   pid_t pid_ = -1;
-  int worth_ = 1;  // how often it may still be started
-  bool has_forked_ = false;
+  int worth_ = 1;  // how often it may still be started in vain
 };
 
 // The server of an interpreter and what it imports, which is that of the whole

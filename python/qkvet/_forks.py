@@ -30,12 +30,13 @@ def _descriptors_of(ancillary):
     return list(found)
 
 
-def _become_worker(program, given):
+def _become_worker(program, given, server):
     import fcntl
     os.setpgid(0, 0)  # which the compilers that it may start are ended with
-    # It ends with this server, so that what kills its parent meets the server
-    # and never the program.
+    # It ends with this server, the parent that a callable may kill.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != server:  # it has ended before that
+        os._exit(1)
     # None lies where another is to go.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH) for fd in given]
     program.close()
@@ -65,9 +66,10 @@ def serve(imports):
             answer = os.waitpid(worker, 0)[1]
         elif what == _FORK:
             given = _descriptors_of(ancillary)
+            server = os.getpid()
             answer = os.fork()
             if answer == 0:
-                _become_worker(program, given)
+                _become_worker(program, given, server)
                 return True
             for fd in given:
                 os.close(fd)

@@ -221,11 +221,6 @@ def sleeps(q, k, v):
     return attention(q, k, v)
 
 
-def ends_its_parent(q, k, v):
-    os.kill(os.getppid(), 9)
-    return attention(q, k, v)
-
-
 def eats(q, k, v):
     hoard = []
     while q.shape[2] > 2:

@@ -80,8 +80,3 @@ def test_fail_fast_is_fast(function, most):
     report = qkvet.check(function, fail_fast=True)
     assert report.verdict in ("failed", "died")
     assert time.monotonic() - begun < most
-
-
-def test_a_callable_that_ends_its_parent_does_not_end_the_run():
-    report = qkvet.check(kernels.ends_its_parent, cases=20, fail_fast=True)
-    assert report.text and report.results
