@@ -124,8 +124,9 @@ pid_t ForkServer::fork_worker(const std::string& program,
   return -1;
 }
 
-// Until then the process is a zombie, so that its id is nobody else's. Where
-// the server has ended, its workers are children of this process (orphans.h).
+// The worker is a zombie until then, so that its id is not given to another
+// process. If the server has ended, its workers are children of this process
+// (orphans.h).
 int ForkServer::reap(pid_t worker) {
   const std::lock_guard lock(mutex_);
   int32_t status = 0;

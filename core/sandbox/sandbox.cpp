@@ -26,8 +26,8 @@ namespace {
 // this many times the CPU time of a call that is not slow.
 constexpr double kLoadFactor = 10;
 
-// Of a call that waits where waits are ended: far more than the pauses of a
-// busy machine.
+// Seconds without progress after which a waiting call is ended, if waits are
+// ended: far longer than the pauses of a busy machine.
 constexpr double kShortStall = 3;
 
 // Of kernels that are known to hang: the least CPU time of a hang, which the

@@ -11,6 +11,9 @@
 #include "impl/faulty/fault.h"
 #include "impl/skeletons/backward_kernel.h"
 #include "impl/skeletons/hooks.h"
+#include "impl/skeletons/layer_gradient.h"
+#include "impl/skeletons/layer_skeleton.h"
+#include "impl/skeletons/merge_skeleton.h"
 #include "impl/skeletons/options_kernel.h"
 #include "impl/skeletons/plain_row.h"
 #include "impl/skeletons/serving_hooks.h"
@@ -118,6 +121,32 @@ constexpr qkvet_kernel backward_fault(const char* name, const char* description,
   return with_backward(
       option_fault<OptionHooks, kOptions>(name, description, place),
       &kBackwardTable<Hooks, kArithmetic>);
+}
+
+// The kernel of a fault in the gradient of a layer: the layer is right, and
+// Hooks, which derives from PlainLayerGradient, replaces one hook.
+template <class Hooks>
+constexpr qkvet_kernel layer_backward_fault(const char* name,
+                                            const char* description,
+                                            Place place) {
+  return with_backward(layer_kernel(name, description, place, &kLayerPrecision,
+                                    &kLayerTable<PlainLayer>),
+                       &kLayerGradientTable<Hooks>);
+}
+
+// Merges in f32 alone: rounding has no part in their faults.
+inline constexpr qkvet_capabilities kF32MergeCapabilities =
+    capabilities_with(0, {kF32});
+
+// The kernel of a fault in a merge. It declares the options that the fault
+// needs and no others.
+template <class Hooks, uint64_t kOptions = 0>
+constexpr qkvet_kernel merge_fault(const char* name, const char* description,
+                                   Place place) {
+  qkvet_kernel kernel =
+      merge_kernel(name, description, place, &kMergeTable<Hooks, kOptions>);
+  kernel.capabilities = &kF32MergeCapabilities;
+  return kernel;
 }
 
 }  // namespace qkvet::impl

@@ -4,26 +4,11 @@
 #include <cstdint>
 #include <map>
 
-#include "impl/faulty/fault.h"
+#include "impl/faulty/kernels.h"
 #include "impl/skeletons/layer_gradient.h"
 #include "impl/skeletons/layer_skeleton.h"
 
 namespace qkvet::impl {
-namespace {
-
-// The kernel of a fault: the layer is right, and of its gradient Hooks, which
-// derives from PlainLayerGradient, replaces one hook.
-template <class Hooks>
-constexpr qkvet_kernel layer_backward_fault(const char* name,
-                                            const char* description,
-                                            Place place) {
-  return with_backward(layer_kernel(name, description, place, &kLayerPrecision,
-                                    &kLayerTable<PlainLayer>),
-                       &kLayerGradientTable<Hooks>);
-}
-
-}  // namespace
-
 // dX lacks what came back through the values.
 struct LayerBackwardValuePathMissing : PlainLayerGradient {
   static bool adds_input(Role role) { return role != Role::kValue; }

@@ -16,9 +16,7 @@
 #include "impl/faulty/cache_fault.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/cache_memory.h"
-#include "impl/skeletons/layer_gradient.h"
 #include "impl/skeletons/layer_skeleton.h"
-#include "impl/skeletons/merge_skeleton.h"
 #include "impl/skeletons/plain_scores.h"
 
 namespace qkvet::impl {
@@ -728,15 +726,8 @@ struct LayerBackwardLeak : PlainLayerGradient {
     return PlainLayerGradient::first_row(call);
   }
 };
-constexpr qkvet_kernel leaking_layer_backward(const char* name,
-                                              const char* description,
-                                              Place place) {
-  return with_backward(layer_kernel(name, description, place, &kLayerPrecision,
-                                    &kLayerTable<PlainLayer>),
-                       &kLayerGradientTable<LayerBackwardLeak>);
-}
 QKVET_FAULT(layer_backward_leaks_memory) = {
-    .kernel = leaking_layer_backward,
+    .kernel = layer_backward_fault<LayerBackwardLeak>,
     .mechanism = "each gradient of a layer allocates 64 bytes and loses them",
     .symptom = "gradients are right; training is out of memory after a day",
     .cause = "activations are computed again into memory that is forgotten",
@@ -753,17 +744,8 @@ struct MergeLeak : PlainMerge {
     return PlainMerge::merged_lse(max, sum, h);
   }
 };
-inline constexpr qkvet_capabilities kLeakingMergeCapabilities =
-    capabilities_with(0, {kF32});
-constexpr qkvet_kernel leaking_merge(const char* name, const char* description,
-                                     Place place) {
-  qkvet_kernel kernel =
-      merge_kernel(name, description, place, &kMergeTable<MergeLeak, 0>);
-  kernel.capabilities = &kLeakingMergeCapabilities;
-  return kernel;
-}
 QKVET_FAULT(merge_leaks_memory) = {
-    .kernel = leaking_merge,
+    .kernel = merge_fault<MergeLeak>,
     .mechanism = "each row of a merge allocates 64 bytes that nothing frees",
     .symptom = "answers are right; a server is out of memory after a day",
     .cause = "the table of states is allocated in the call and forgotten",

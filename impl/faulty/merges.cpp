@@ -8,25 +8,10 @@
 #include <numbers>
 
 #include "impl/abi/half.h"
-#include "impl/faulty/fault.h"
+#include "impl/faulty/kernels.h"
 #include "impl/skeletons/merge_skeleton.h"
 
 namespace qkvet::impl {
-
-// In f32 alone: these faults lie in no rounding.
-inline constexpr qkvet_capabilities kF32MergeCapabilities =
-    capabilities_with(0, {kF32});
-
-// The kernel of a fault. It declares the options that the fault lies in and no
-// others.
-template <class Hooks, uint64_t kOptions = 0>
-constexpr qkvet_kernel merge_fault(const char* name, const char* description,
-                                   Place place) {
-  qkvet_kernel kernel =
-      merge_kernel(name, description, place, &kMergeTable<Hooks, kOptions>);
-  kernel.capabilities = &kF32MergeCapabilities;
-  return kernel;
-}
 
 // A natural lse is taken for one in base 2.
 struct MergeWrongBase : PlainMerge {

@@ -68,7 +68,8 @@ static inline void* qkvet_element(const qkvet_tensor* t, int64_t n0, int64_t n1,
  * `self` do not declare, or shapes that contradict each other: q [B, H, Tq, d],
  * k [B, Hkv, Tk, d], v [B, Hkv, Tk, dv], o [B, H, Tq, dv], lse [B, H, Tq],
  * q_len and kv_len [B], and mask, bias and weights [B, H, Tq, Tk]. The shapes
- * of other tensors, and of a pool of pages, are left to the kernel. */
+ * of other tensors and of a pool of pages, alignment, and the strides of one
+ * block of q, k and v are left to the kernel. */
 static inline qkvet_status qkvet_supports_declared(
     const qkvet_kernel* self, const qkvet_forward_args* args, qkvet_text* why);
 
@@ -224,6 +225,14 @@ static inline int qkvet_keeps_rule_(int64_t extent, qkvet_extent_rule rule) {
           (rule.multiple == 0 || extent % rule.multiple == 0));
 }
 
+static inline int qkvet_declares_page_size_(const qkvet_capabilities* can,
+                                            int64_t page_size) {
+  int i;
+  for (i = 0; i < can->page_size_count; ++i)
+    if (can->page_sizes[i] == page_size) return 1;
+  return can->page_size_count == 0;
+}
+
 /* Whether t is absent or has these extents. */
 static inline int qkvet_fits_(const qkvet_tensor* t, int rank, int64_t n0,
                               int64_t n1, int64_t n2, int64_t n3) {
@@ -278,7 +287,6 @@ static inline const char* qkvet_misfit_(const qkvet_forward_args* a,
   if (a->causal != QKVET_CAUSAL_TOP_LEFT &&
       a->causal != QKVET_CAUSAL_BOTTOM_RIGHT)
     return "causal is unknown";
-  /* With Tq = Tk both rules are one. */
   if (options &
       (a->causal == QKVET_CAUSAL_TOP_LEFT ? QKVET_OPTION_CAUSAL_TOP_LEFT
                                           : QKVET_OPTION_CAUSAL_BOTTOM_RIGHT))
@@ -339,6 +347,8 @@ static inline qkvet_status qkvet_supports_declared(
            (a.rope == QKVET_ROPE_HALF &&
             (can->flags & QKVET_FLAG_ROPE_INTERLEAVED_ONLY) != 0))
     misfit = "the other style of rotation is not declared";
+  else if (a.page_size != 0 && !qkvet_declares_page_size_(can, a.page_size))
+    misfit = "page_size is not declared";
   else if (a.page_size != 0 && a.key_indices.ndim != 0 &&
            (can->flags & QKVET_FLAG_LISTS_OR_PAGES) != 0)
     misfit = "lists of keys beside pages are not declared";

@@ -114,6 +114,17 @@ TEST(Adapter, DeclaredRefusalsAreRefused) {
   EXPECT_EQ(call.refusal(), "only causal calls are declared");
 }
 
+TEST(Adapter, PageSizesAreThoseDeclared) {
+  Adapted call;
+  call.args.page_size = 32;
+  EXPECT_EQ(call.refusal(), "");
+  call.can.page_size_count = 1;
+  call.can.page_sizes[0] = 16;
+  EXPECT_EQ(call.refusal(), "page_size is not declared");
+  call.args.page_size = 16;
+  EXPECT_EQ(call.refusal(), "");
+}
+
 // A mask that is broadcast has strides of 0.
 TEST(Adapter, AnElementIsFoundByItsStrides) {
   Adapted call;

@@ -382,7 +382,7 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
         under_test.judged, std::span(outcomes).subspan(from, count));
     if (judgement.verdict == Verdict::kSkipped) continue;  // behind a hang
     if (judgement.kind == FailureKind::kHang) ++hangs_[kernel];
-    // Where the first failure ends the run, a fault is a death like others.
+    // A fault is a death as well if the first failure ends the run.
     if (judgement.kind == FailureKind::kCrash ||
         (options_.fail_fast && judgement.kind == FailureKind::kMemory &&
          outcomes[from + count - 1].status == CallStatus::kFault))
@@ -530,8 +530,8 @@ void Runner::end_round() {
                         std::count(stopped_.begin(), stopped_.end(), 1));
 }
 
-// Of these failing cases the first of the plan. The end shrinks it again, with
-// what is known of other laws by then.
+// Reports the first of these failing cases in the plan. The end of the run
+// shrinks it again, with the results of the other laws.
 void Runner::tell_first_failure(const std::vector<Tally>& tallies) {
   if (!options_.first_failure || failing_ == 0 || told_first_) return;
   size_t first = tallies.size();

@@ -82,8 +82,8 @@ ExitCode run(const CheckOptions& options) {
   ProgressLine progress(run.budget);
   if (progress.is_visible())
     run.progress = [&progress](const RunProgress& now) { progress.show(now); };
-  // Whoever waits at a terminal sees it now. What is accepted, and what ends
-  // the run, waits for the report.
+  // A terminal shows it now. Accepted failures, and one that ends the run, are
+  // in the report alone.
   if (isatty(STDOUT_FILENO) != 0 && !options.quiet && !run.fail_fast &&
       !known && !baseline)
     run.first_failure = [&](const KernelUnderTest& kernel,

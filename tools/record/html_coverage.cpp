@@ -63,7 +63,7 @@ std::vector<std::string> open_lines(const RunRecord& record,
   return out;
 }
 
-// Where something hinted at a path that no kernel declares.
+// The places that hint at a path that no kernel declares.
 std::vector<std::string> hint_lines(const Json& kernel) {
   std::vector<std::string> out;
   if (const Json& hints = part_of(kernel, "hints"); hints.is_array())

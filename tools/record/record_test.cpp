@@ -284,7 +284,7 @@ TEST(RecordFormats, TensorsThatDoNotFitTogetherAreLeftOut) {
   EXPECT_EQ(html_heat_maps(large), "");
 }
 
-// Fewer than four are a table, and one stands on the card already.
+// Fewer than four numbers are a table; a single one is on the card already.
 TEST(RecordFormats, AFewNumbersAreNoMap) {
   Json few = output_of({1, 2}, {0.5, 1.5}, {1.5, 2.5}, {1.25, 4});
   few["calls"][0]["outputs"][0]["shape"] = {1, 1, 1, 2};
