@@ -18,11 +18,24 @@ double scaled_size(const RowView& row, int64_t j) {
   return std::fabs(row.scaled != nullptr ? row.scaled[j] : row.score[j]);
 }
 
+// lane_partial_sums() of one lane: its sums stay in registers.
+double lone_lane_sums(const RowView& row, const PrecisionModel& model,
+                      const double* k) {
+  double sum = row.q[0] * k[0];
+  double total = model.fma ? std::fabs(sum) : 0;
+  for (int64_t c = 1; c < row.d; ++c) {
+    sum += row.q[c] * k[c];
+    total += std::fabs(sum);
+  }
+  return total;
+}
+
 // sum_k |S_k| over the additions of q.k in the declared lanes, and over the
 // tree that adds the lanes, where a level costs at most the sum of all lanes.
 double lane_partial_sums(const RowView& row, const PrecisionModel& model,
                          const double* k, RowScratch& scratch) {
   const int64_t lanes = std::min<int64_t>(model.dot_lanes, row.d);
+  if (lanes == 1) return lone_lane_sums(row, model, k);
   double* __restrict lane = scratch.lane.data();
   double* __restrict cost = scratch.lane_cost.data();
   for (int64_t l = 0; l < lanes; ++l) {
