@@ -27,87 +27,21 @@ enum class Placement : uint8_t {
 };
 inline constexpr int kPlacementCount = 3;
 
+// Inputs and then outputs (core/call/tensors.def).
 enum class TensorName : uint8_t {
-  // Inputs.
-  kQ,
-  kK,
-  kV,
-  kX,
-  kWq,
-  kWk,
-  kWv,
-  kWo,
-  kBq,
-  kBk,
-  kBv,
-  kBo,
-  kMask,
-  kBias,
-  kSink,
-  kSlopes,
-  kQLen,
-  kKvLen,
-  kCuQ,
-  kCuK,
-  kRopeCos,
-  kRopeSin,
-  kQPositions,
-  kKPositions,
-  kKScale,
-  kVScale,
-  kBlockTable,
-  kKNew,
-  kVNew,
-  kDO,
-  kGivenO,  // what forward() gave, where its gradient is asked for
-  kGivenLse,
-  kDY,    // of a layer
-  kWqkv,  // of a layer
-  kBqkv,
-  kMaskBuffer,
-  kStates,  // of a merge
-  kStatesLse,
-  kIndptr,
-  kRowMask,
-  kPageIndptr,
-  kPageIndices,
-  kLastPageLen,
-  kKeyIndices,
-  kTopkLength,
-  kSegmentsQ,
-  kSegmentsK,
-  kFullRanges,
-  kTreeMask,
-  // Outputs.
-  kO,
-  kLse,
-  kWeights,
-  kY,
-  kStageQ,
-  kStageK,
-  kStageV,
-  kAttended,
-  kKCache,  // k and v where the call appends to them: inputs, too
-  kVCache,
-  kDQ,  // gradients
-  kDK,
-  kDV,
-  kDBias,
-  kDSink,
-  kDX,  // of a layer, in the order of its inputs
-  kDWq,
-  kDWk,
-  kDWv,
-  kDWo,
-  kDBq,
-  kDBk,
-  kDBv,
-  kDBo,
-  kDropoutMask
+#define QKVET_INPUT(name, ...) k##name,
+#define QKVET_OUTPUT(name, ...) k##name,
+#include "core/call/tensors.def"
 };
-inline constexpr int kTensorCount = 74;
-inline constexpr int kInputCount = 49;
-inline constexpr int kOutputCount = kTensorCount - kInputCount;
+inline constexpr int kInputCount = 0
+#define QKVET_INPUT(...) +1
+#include "core/call/tensors.def"
+    ;
+inline constexpr int kOutputCount = 0
+#define QKVET_OUTPUT(...) +1
+#include "core/call/tensors.def"
+    ;
+inline constexpr int kTensorCount = kInputCount + kOutputCount;
 // "q", "k", ..., "weights" (core/call/tensor_table.h).
 const char* tensor_name(TensorName tensor);
 
@@ -207,6 +141,8 @@ enum class Mistake : uint8_t {
 // packed batch, of its gradient. k and v are given in full where they are
 // shared: what is the same lies in memory once.
 struct KernelCall : ScoreRule {
+#define QKVET_INPUT(name, member, ...) const std::byte* member = nullptr;
+#include "core/call/tensors.def"
   Operation operation = Operation::kForward;
   Mistake mistake = Mistake::kNone;
   Shape shape;
@@ -244,43 +180,20 @@ struct KernelCall : ScoreRule {
   double oracle_seconds = 0;  // time of the oracle, for the limit on a hang
   // Seconds at the kernel's measured pace, for the same limit; 0: unknown.
   double expected_seconds = 0;
-  const std::byte* q = nullptr;
-  const std::byte* k = nullptr;
-  const std::byte* v = nullptr;
 
-  const std::byte* x = nullptr;    // [B,T,D]
-  const std::byte* w_q = nullptr;  // [D,H*d]
-  const std::byte* w_k = nullptr;  // [D,Hkv*d]
-  const std::byte* w_v = nullptr;  // [D,Hkv*dv]
-  const std::byte* w_o = nullptr;  // [H*dv,D]
-  const std::byte* b_q = nullptr;  // [H*d], optional as all biases
-  const std::byte* b_k = nullptr;  // [Hkv*d]
-  const std::byte* b_v = nullptr;  // [Hkv*dv]
-  const std::byte* b_o = nullptr;  // [D]
-  bool unbatched = false;          // x and y are [T,D]; B = 1
+  bool unbatched = false;  // x and y are [T,D]; B = 1
   bool want_stages = false;
   // w_q, w_k and w_v are views into w_qkv then, and their biases into b_qkv.
   FusedOrder fused = FusedOrder::kNone;
-  const std::byte* w_qkv = nullptr;        // [D,H*d + Hkv*d + Hkv*dv]
-  const std::byte* b_qkv = nullptr;        // [H*d + Hkv*d + Hkv*dv]
-  int64_t context = 0;                     // C; 0: no mask buffer
-  const std::byte* mask_buffer = nullptr;  // [C,C] bytes, nonzero = attend
+  int64_t context = 0;  // C; 0: no mask buffer
 
-  uint8_t mask_own = kOwnAll;       // kOwnB, ...: what mask and bias are given
-  uint8_t bias_own = kOwnAll;       // for; along the others they are broadcast
-  Layout layout = Layout::kBhtd;    // of q, k, v, o
-  uint8_t share = 0;                // kShareB, kShareH: of k and v
-  int64_t members = 0;              // of a packed batch
-  const std::byte* mask = nullptr;  // own extents, uint8
-  const std::byte* bias = nullptr;  // own extents, stored as q
-  const std::byte* sink = nullptr;  // [H] f32, f64 where q is f64
-  const std::byte* slopes = nullptr;  // [H] the same; or [B,H], packed
-  bool member_slopes = false;         // [members,H], if this says so
-  const std::byte* q_len = nullptr;   // [B] int64
-  const std::byte* kv_len = nullptr;  // [B] int64
-  const std::byte* cu_q = nullptr;    // [members + 1] int64
-  const std::byte* cu_k = nullptr;    // [members + 1] int64
-  bool int32_lengths = false;         // these four are int32
+  uint8_t mask_own = kOwnAll;     // kOwnB, ...: what mask and bias are given
+  uint8_t bias_own = kOwnAll;     // for; along the others they are broadcast
+  Layout layout = Layout::kBhtd;  // of q, k, v, o
+  uint8_t share = 0;              // kShareB, kShareH: of k and v
+  int64_t members = 0;            // of a packed batch
+  bool member_slopes = false;     // slopes are [B,H], packed [members,H]
+  bool int32_lengths = false;     // q_len, kv_len, cu_q and cu_k are int32
 
   // Pages: k and v are then the pool, [pages,Hkv,page_size,width]; Tk is still
   // the most tokens that a member has. With new tokens kv_len counts those in
@@ -293,50 +206,29 @@ struct KernelCall : ScoreRule {
   int64_t channel_group = 0;
   // v is k's memory: its first dv channels, which is what v holds.
   bool values_in_keys = false;
-  int64_t pages = 0;                       // of the pool
-  int64_t table_columns = 0;               // of the block table
-  int64_t new_tokens = 0;                  // of every member, to be appended
-  const std::byte* block_table = nullptr;  // [B,table_columns] int32
+  int64_t pages = 0;          // of the pool
+  int64_t table_columns = 0;  // of the block table
+  int64_t new_tokens = 0;     // of every member, to be appended
   // The other form of the table: with these there is neither block_table nor
   // kv_len, and what they count are all tokens, new ones included.
-  int64_t page_entries = 0;                  // of page_indices
-  const std::byte* page_indptr = nullptr;    // [B + 1] int32
-  const std::byte* page_indices = nullptr;   // [page_entries] int32
-  const std::byte* last_page_len = nullptr;  // [B] int32
-  const std::byte* k_new = nullptr;          // [B,Hkv,new_tokens,d]
-  const std::byte* v_new = nullptr;          // [B,Hkv,new_tokens,dv]
+  int64_t page_entries = 0;  // of page_indices
 
-  // Lists of keys. topk_length is there if they have lengths.
+  // topk_length is there if lists have lengths.
   KeyLists listed;
-  const std::byte* key_indices = nullptr;  // [B,Hkv or 1,Tq,entries] int32
-  const std::byte* topk_length = nullptr;  // [B,Tq] int32
 
   // Masks in a few numbers; `chunk` is a ScoreRule's.
   MaskFields fields;
-  const std::byte* segments_q = nullptr;   // [B,Tq] int32 or int64, as the
-  const std::byte* segments_k = nullptr;   // [B,Tk] fields say, like the
-  const std::byte* full_ranges = nullptr;  // [B,ranges,2]
-  const std::byte* tree_mask = nullptr;    // [B,Tq,Tq] uint8
 
-  // The gradient of the call above, which gave o and lse.
-  const std::byte* d_o = nullptr;        // [B,H,Tq,dv] stored as o
-  const std::byte* given_o = nullptr;    // [B,H,Tq,dv]
-  const std::byte* given_lse = nullptr;  // [B,H,Tq] f32, f64 where o is f64
+  // Of the gradient, which is given what forward() gave as o and lse; that of a
+  // layer calls it anew and is given nothing of its forward pass.
   bool want_d_bias = false;
   bool want_d_sink = false;
-  // That of a layer, which is called anew: nothing of its forward pass is
-  // given.
-  const std::byte* d_y = nullptr;  // [B,T,D]
 
   // A rotation of q and k: of forward(), a layer, or a step. A layer has one
   // row of positions for both, q_positions [B,T]; a step has none, its tokens
   // stand where they stand in their sequence.
   RopeStyle rope = RopeStyle::kNone;
   int64_t rope_rows = 0;
-  const std::byte* rope_cos = nullptr;  // [rope_rows,d/2] f32, f64 where q is
-  const std::byte* rope_sin = nullptr;  // f64
-  const std::byte* q_positions = nullptr;  // [B,Tq] int64
-  const std::byte* k_positions = nullptr;  // [B,Tk] int64
 
   // For forward(), and for its gradient, which is then asked for forward()
   // first, and given what that returned as o and lse, for no caller can know
@@ -346,21 +238,15 @@ struct KernelCall : ScoreRule {
 
   // A merge of states (merge.h): B rows, Tk states of each and Tq = d = 1, as
   // the attention that it is. In place the first state is what o and lse hold.
-  const std::byte* states = nullptr;      // [Tk,B,H,dv]; ragged [total,H,dv]
-  const std::byte* states_lse = nullptr;  // [Tk,B,H] f32, f64 where states are
-  const std::byte* indptr = nullptr;      // [B + 1] int64, or null
-  int64_t total_states = 0;               // of all rows, where indptr is there
+  int64_t total_states = 0;  // of all rows, where indptr is there
   bool in_place = false;
-  const std::byte* row_mask = nullptr;  // [B] bytes, or null
 
   int64_t sequence = 0;
   int64_t tokens = 0;
   int64_t first = 0;
   int64_t other = 0;
-  std::vector<int64_t> parents;        // one for every sequence
-  CacheForm cache;                     // of create
-  const std::byte* k_scale = nullptr;  // [Hkv,d] f32, stored per channel
-  const std::byte* v_scale = nullptr;  // [Hkv,dv] f32
+  std::vector<int64_t> parents;  // one for every sequence
+  CacheForm cache;               // of create
 };
 
 enum class CallStatus : uint8_t {
@@ -428,36 +314,20 @@ struct CallOutcome {
   RepeatedCall repeated;
   int64_t workspace_bytes = 0;  // that the kernel asked for
 
-  // Packed, row-major. lse is f32, or f64 where o is f64; weights have the
-  // type of o. Empty unless kDone.
-  std::vector<std::byte> o;        // [B,H,Tq,dv]
-  std::vector<std::byte> lse;      // [B,H,Tq]
-  std::vector<std::byte> weights;  // [B,H,Tq,Tk]
-  std::vector<std::byte> y;        // [B,T,D]
-  // The stages of a layer, in KernelInfo::stage_dtype(); k and v are also what
-  // read_back returns, [1,Hkv,Tk,d] and [1,Hkv,Tk,dv] f32.
-  std::vector<std::byte> stage_q;   // [B,H,T,d]
-  std::vector<std::byte> stage_k;   // [B,Hkv,T,d]
-  std::vector<std::byte> stage_v;   // [B,Hkv,T,dv]
-  std::vector<std::byte> attended;  // [B,H,T,dv]
-  // k and v as a call left them that appends: pages or [B,Hkv,Tk,width].
-  std::vector<std::byte> k_cache, v_cache;
-  // Gradients, each stored as what it is the gradient of.
-  std::vector<std::byte> d_q;     // [B,H,Tq,d]
-  std::vector<std::byte> d_k;     // [B,Hkv,Tk,d]
-  std::vector<std::byte> d_v;     // [B,Hkv,Tk,dv]
-  std::vector<std::byte> d_bias;  // [B,H,Tq,Tk], also of a broadcast bias
-  std::vector<std::byte> d_sink;  // [H]
-  // A layer's; those of biases that it has.
-  std::vector<std::byte> d_x, d_w_q, d_w_k, d_w_v, d_w_o;
-  std::vector<std::byte> d_b_q, d_b_k, d_b_v, d_b_o;
-  std::vector<std::byte> dropout_mask;  // [B,H,Tq,Tk] uint8, 1: kept
+  // Packed, row-major. Empty unless kDone.
+#define QKVET_OUTPUT(name, member, ...) std::vector<std::byte> member;
+#include "core/call/tensors.def"
 
   // After a call to a cache: tokens held, sequence by sequence.
   std::vector<int64_t> lengths;
   // Bytes that the cache has allocated for tokens; -1: unknown.
   int64_t cache_bytes = -1;
 };
+
+// The member that holds an input's data.
+const std::byte* KernelCall::*input_member(TensorName tensor);
+// And the one that holds an output's.
+std::vector<std::byte> CallOutcome::*output_member(TensorName output);
 
 // Most sequences of a cache. A story that a Case spells has fewer (story.h), a
 // recorded one (story_log.h) as many as were live at once.

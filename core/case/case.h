@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -143,7 +144,10 @@ int tensor_rank(TensorName input);
 // As a kernel and files have it: slopes of all members alike are [H].
 int given_rank(const Case& value, TensorName input);
 std::array<int64_t, 4> tensor_extents(const Shape& shape, TensorName input);
-// Those that its values have of their own: 1 where a mask or a bias is
+// Whether the case says that it has the input, of those that it can say it of;
+// pages, new tokens and states of a merge are others.
+bool has_tensor(const Case& value, TensorName input);
+// The extents that its values have of their own: 1 where a mask or a bias is
 // broadcast or k and v are shared. All 0 for an option that the case has not.
 std::array<int64_t, 4> tensor_extents(const Case& value, TensorName input);
 // The members of a batch or of a packed batch.
@@ -158,86 +162,77 @@ const char* set_name(TensorName input);
 int64_t counted_queries(const Case& value, int64_t b);
 int64_t counted_keys(const Case& value, int64_t b);
 
-inline constexpr int kLayerInputCount = 9;
+// x, W_Q, ..., b_O.
+inline constexpr TensorName kLayerInputs[] = {
+    TensorName::kX,  TensorName::kWq, TensorName::kWk,
+    TensorName::kWv, TensorName::kWo, TensorName::kBq,
+    TensorName::kBk, TensorName::kBv, TensorName::kBo};
 
-// The inputs of a case: exact in double, and as the kernel gets them. Those
-// that the case does not have are empty.
+// The inputs of a case, as core/call/tensors.def has them: exact, as doubles,
+// integers or bytes of a mask, and the bytes that the kernel gets (of a mask
+// its values). Those that the case does not have are empty. given_o and
+// given_lse are for laws to fill, and so are k_error and v_error.
 struct Inputs {
-  std::vector<double> q;  // [B,H,Tq,d], rounded to storage
-  std::vector<double> k;  // [B,Hkv,Tk,d]
-  std::vector<double> v;  // [B,Hkv,Tk,dv]
-  std::vector<std::byte> q_bytes, k_bytes, v_bytes;  // in the storage types
-  // x, w_q, ..., b_o, in the order of TensorName.
-  std::array<std::vector<double>, kLayerInputCount> layer;
-  std::array<std::vector<std::byte>, kLayerInputCount> layer_bytes;
-  // Those, side by side, if the case is fused; and [C,C], nonzero = attend.
-  std::vector<std::byte> w_qkv_bytes, b_qkv_bytes;
-  std::vector<uint8_t> mask_buffer;
-  // For a backward call dO, and what forward() gave, which laws fill in and
-  // nothing here.
-  std::vector<double> d_o;        // [B,H,Tq,dv], rounded to o's storage
-  std::vector<double> given_o;    // the same
-  std::vector<double> given_lse;  // [B,H,Tq] f32, f64 where o is f64
-  std::vector<std::byte> d_o_bytes, given_o_bytes, given_lse_bytes;
-  std::vector<double> d_y;  // of a layer's backward call, [B,T,D]
-  std::vector<std::byte> d_y_bytes;
-  // Options of attention. Mask and bias in the extents of their own.
-  std::vector<uint8_t> mask;   // [B or 1, H or 1, Tq or 1, Tk or 1]
-  std::vector<double> bias;    // the same; stored as q is
-  std::vector<double> sink;    // [H] f32, f64 where q is f64
-  std::vector<double> slopes;  // [H] or [members,H], the same
-  std::vector<std::byte> bias_bytes, sink_bytes, slopes_bytes;
-  // The tables of a rotation, [rope_rows(), d/2] f32, f64 where q is f64, and
-  // the rows of them that queries and keys use.
-  std::vector<double> rope_cos, rope_sin;
-  std::vector<int64_t> q_positions;  // [B,Tq]
-  std::vector<int64_t> k_positions;  // [B,Tk]
-  std::vector<std::byte> rope_cos_bytes, rope_sin_bytes;
-  std::vector<std::byte> q_positions_bytes, k_positions_bytes;
-  // The scales of a cache that stores codes per channel, [Hkv,d] and [Hkv,dv]:
-  // the largest magnitude of the channel is the largest code.
-  std::vector<double> k_scale, v_scale;
-  std::vector<std::byte> k_scale_bytes, v_scale_bytes;
+#define QKVET_HOLD_kBytes(member) std::vector<std::byte> member##_bytes;
+#define QKVET_HOLD_kValues(member) \
+  std::vector<double> member;      \
+  QKVET_HOLD_kBytes(member)
+#define QKVET_HOLD_kNumbers(member) \
+  std::vector<int64_t> member;      \
+  QKVET_HOLD_kBytes(member)
+#define QKVET_HOLD_kShortNumbers(member) \
+  std::vector<int32_t> member;           \
+  QKVET_HOLD_kBytes(member)
+#define QKVET_HOLD_kMask(member) std::vector<uint8_t> member;
+#define QKVET_INPUT(name, member, text, data, ...) QKVET_HOLD_##data(member)
+#include "core/call/tensors.def"
+#undef QKVET_HOLD_kBytes
+#undef QKVET_HOLD_kValues
+#undef QKVET_HOLD_kNumbers
+#undef QKVET_HOLD_kShortNumbers
+#undef QKVET_HOLD_kMask
+
   // How far the k and v that a cache has stored may be from those above; empty:
-  // not at all. For laws, filled by nothing here.
+  // not at all.
   std::vector<double> k_error, v_error;
-  // int64 numbers of the case; with new tokens kv_len counts those in front.
-  std::vector<std::byte> q_len_bytes, kv_len_bytes, cu_q_bytes, cu_k_bytes;
   // For a case with pages or new tokens (core/case/paging.h): what k and v are
-  // in the call, [pages,Hkv,page,width] or [B,Hkv,Tk,width], the block table,
-  // and the tokens to append [B,Hkv,new,width].
+  // in the call, [pages,Hkv,page,width] or [B,Hkv,Tk,width].
+  std::vector<std::byte> k_cache_bytes, v_cache_bytes;
   int64_t pages = 0;
   int64_t table_columns = 0;
-  int64_t new_tokens = 0;
-  std::vector<std::byte> k_cache_bytes, v_cache_bytes, block_table_bytes;
-  // In the place of the table and of kv_len, where the case says so.
   int64_t page_entries = 0;
-  std::vector<std::byte> page_indptr_bytes, page_indices_bytes;
-  std::vector<std::byte> last_page_len_bytes;
-  std::vector<std::byte> k_new_bytes, v_new_bytes;
-  // Lists of keys (core/case/key_lists.h).
-  std::vector<int32_t> key_indices;  // [B,Hkv or 1,Tq,entries]
-  std::vector<int32_t> topk_length;  // [B,Tq], where the case has them
-  std::vector<std::byte> key_indices_bytes, topk_length_bytes;
-  // Masks in a few numbers (core/case/mask_fields.h).
-  std::vector<int64_t> segments_q, segments_k;  // [B,Tq], [B,Tk]
-  std::vector<int64_t> full_ranges;             // [B,ranges,2]
-  std::vector<uint8_t> tree_mask;               // [B,Tq,Tq]
-  std::vector<std::byte> segments_q_bytes, segments_k_bytes, full_ranges_bytes;
-  // For a merge (core/case/merge.h): the states as a kernel gets them, v and
-  // the bias in another order, and the rows that are merged where some are not.
-  std::vector<std::byte> states_bytes;      // [Tk,B,H,dv], ragged [S,H,dv]
-  std::vector<std::byte> states_lse_bytes;  // [Tk,B,H], ragged [S,H]
-  std::vector<std::byte> indptr_bytes;      // [B + 1] int64, where it is ragged
-  std::vector<uint8_t> row_mask;            // [B]
+  int64_t new_tokens = 0;
 
-  // The values of all inputs but masks, lengths and positions, which are no
-  // floating numbers.
+  // The values of an input that has doubles.
   std::vector<double>& values(TensorName input);
   const std::vector<double>& values(TensorName input) const;
-  // The bytes of all inputs but masks, whose values are bytes already.
-  const std::vector<std::byte>& bytes(TensorName input) const;
+  // The bytes of any input.
+  std::span<const std::byte> bytes(TensorName input) const;
 };
+
+// Calls visit(values) with the doubles, integers or bytes of a mask that an
+// input has; with nothing for one that has bytes alone.
+template <class Visit>
+void visit_values(Inputs& inputs, TensorName input, Visit visit) {
+#define QKVET_VISIT_kBytes(member)
+#define QKVET_VISIT_kValues(member) visit(inputs.member);
+#define QKVET_VISIT_kNumbers QKVET_VISIT_kValues
+#define QKVET_VISIT_kShortNumbers QKVET_VISIT_kValues
+#define QKVET_VISIT_kMask QKVET_VISIT_kValues
+  switch (input) {
+#define QKVET_INPUT(name, member, text, data, ...) \
+  case TensorName::k##name:                        \
+    QKVET_VISIT_##data(member) break;
+#include "core/call/tensors.def"
+    default:
+      break;
+  }
+#undef QKVET_VISIT_kBytes
+#undef QKVET_VISIT_kValues
+#undef QKVET_VISIT_kNumbers
+#undef QKVET_VISIT_kShortNumbers
+#undef QKVET_VISIT_kMask
+}
 
 // Whether this program can make tensors of the type: f64, f32, f16, bf16.
 bool can_store(Dtype dtype);
@@ -258,7 +253,7 @@ void store_lengths(const Case& value, const std::vector<int64_t>& lengths,
                    std::vector<std::byte>& bytes);
 // The other way round.
 std::vector<int64_t> lengths_in(const Case& value,
-                                const std::vector<std::byte>& bytes);
+                                std::span<const std::byte> bytes);
 // Whether the call has any.
 bool gives_lengths(const Case& value);
 

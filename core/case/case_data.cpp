@@ -2,13 +2,15 @@
 // From a Case to its tensors.
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <type_traits>
 
 #include "core/base/half.h"
+#include "core/call/tensor_table.h"
 #include "core/case/case.h"
 #include "core/case/file_data.h"
 #include "core/case/key_lists.h"
 #include "core/case/layer_storage.h"
-#include "core/case/mask_fields.h"
 #include "core/case/merge.h"
 #include "core/case/option_data.h"
 #include "core/case/paging.h"
@@ -61,14 +63,22 @@ void store_as(Dtype dtype, std::vector<double>& values,
   }
 }
 
-void store_numbers(const std::vector<int64_t>& numbers,
-                   std::vector<std::byte>& bytes) {
-  bytes.resize(numbers.size() * sizeof(int64_t));
-  if (!bytes.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
+template <class Stored, class Number>
+void store_each(const std::vector<Number>& numbers,
+                std::vector<std::byte>& bytes) {
+  const std::vector<Stored> stored(numbers.begin(), numbers.end());
+  const auto all = std::as_bytes(std::span(stored));
+  bytes.assign(all.begin(), all.end());
 }
 
-size_t layer_index(TensorName input) {
-  return static_cast<size_t>(input) - static_cast<size_t>(TensorName::kX);
+// As int32 or int64.
+template <class Number>
+void store_integers(Dtype dtype, const std::vector<Number>& numbers,
+                    std::vector<std::byte>& bytes) {
+  if (dtype == Dtype::kInt32)
+    store_each<int32_t>(numbers, bytes);
+  else
+    store_each<int64_t>(numbers, bytes);
 }
 
 // A row of a matrix is one input; a bias is one row.
@@ -97,10 +107,9 @@ void fill_layer(const Case& c, Inputs& inputs) {
   if (c.backward) fill_tensor(c.d_o, TensorName::kDY);
 }
 
-template <class Byte>
-void hash_bytes(const std::vector<Byte>& bytes, uint32_t& hash) {
+void hash_bytes(std::span<const std::byte> bytes, uint32_t& hash) {
   constexpr uint32_t kPrime = 16777619;
-  for (const Byte byte : bytes)
+  for (const std::byte byte : bytes)
     hash = (hash ^ static_cast<uint32_t>(byte)) * kPrime;
 }
 
@@ -135,129 +144,41 @@ void fill_scales(const Case& c, int64_t width,
 }  // namespace
 
 std::vector<double>& Inputs::values(TensorName input) {
-  switch (input) {
-    case TensorName::kQ:
-      return q;
-    case TensorName::kK:
-      return k;
-    case TensorName::kV:
-      return v;
-    case TensorName::kBias:
-      return bias;
-    case TensorName::kSink:
-      return sink;
-    case TensorName::kSlopes:
-      return slopes;
-    case TensorName::kDO:
-      return d_o;
-    case TensorName::kGivenO:
-      return given_o;
-    case TensorName::kGivenLse:
-      return given_lse;
-    case TensorName::kDY:
-      return d_y;
-    case TensorName::kRopeCos:
-      return rope_cos;
-    case TensorName::kRopeSin:
-      return rope_sin;
-    default:
-      return layer.at(layer_index(input));
-  }
+  std::vector<double>* found = nullptr;
+  visit_values(*this, input, [&found](auto& values) {
+    if constexpr (std::is_same_v<decltype(values), std::vector<double>&>)
+      found = &values;
+  });
+  return *found;
 }
 
 const std::vector<double>& Inputs::values(TensorName input) const {
   return const_cast<Inputs*>(this)->values(input);
 }
 
-const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
+std::span<const std::byte> Inputs::bytes(TensorName input) const {
+#define QKVET_BYTES_kBytes(member) member##_bytes
+#define QKVET_BYTES_kValues QKVET_BYTES_kBytes
+#define QKVET_BYTES_kNumbers QKVET_BYTES_kBytes
+#define QKVET_BYTES_kShortNumbers QKVET_BYTES_kBytes
+#define QKVET_BYTES_kMask(member) std::as_bytes(std::span(member))
   switch (input) {
-    case TensorName::kQ:
-      return q_bytes;
-    case TensorName::kK:
-      return k_bytes;
-    case TensorName::kV:
-      return v_bytes;
-    case TensorName::kBias:
-      return bias_bytes;
-    case TensorName::kSink:
-      return sink_bytes;
-    case TensorName::kSlopes:
-      return slopes_bytes;
-    case TensorName::kDO:
-      return d_o_bytes;
-    case TensorName::kGivenO:
-      return given_o_bytes;
-    case TensorName::kGivenLse:
-      return given_lse_bytes;
-    case TensorName::kDY:
-      return d_y_bytes;
-    case TensorName::kQLen:
-      return q_len_bytes;
-    case TensorName::kKvLen:
-      return kv_len_bytes;
-    case TensorName::kCuQ:
-      return cu_q_bytes;
-    case TensorName::kCuK:
-      return cu_k_bytes;
-    case TensorName::kRopeCos:
-      return rope_cos_bytes;
-    case TensorName::kRopeSin:
-      return rope_sin_bytes;
-    case TensorName::kQPositions:
-      return q_positions_bytes;
-    case TensorName::kKPositions:
-      return k_positions_bytes;
-    case TensorName::kKScale:
-      return k_scale_bytes;
-    case TensorName::kVScale:
-      return v_scale_bytes;
-    case TensorName::kBlockTable:
-      return block_table_bytes;
-    case TensorName::kKNew:
-      return k_new_bytes;
-    case TensorName::kVNew:
-      return v_new_bytes;
-    case TensorName::kWqkv:
-      return w_qkv_bytes;
-    case TensorName::kBqkv:
-      return b_qkv_bytes;
-    case TensorName::kStates:
-      return states_bytes;
-    case TensorName::kStatesLse:
-      return states_lse_bytes;
-    case TensorName::kIndptr:
-      return indptr_bytes;
-    case TensorName::kPageIndptr:
-      return page_indptr_bytes;
-    case TensorName::kPageIndices:
-      return page_indices_bytes;
-    case TensorName::kLastPageLen:
-      return last_page_len_bytes;
-    case TensorName::kKeyIndices:
-      return key_indices_bytes;
-    case TensorName::kTopkLength:
-      return topk_length_bytes;
-    case TensorName::kSegmentsQ:
-      return segments_q_bytes;
-    case TensorName::kSegmentsK:
-      return segments_k_bytes;
-    case TensorName::kFullRanges:
-      return full_ranges_bytes;
+#define QKVET_INPUT(name, member, text, data, ...) \
+  case TensorName::k##name:                        \
+    return QKVET_BYTES_##data(member);
+#include "core/call/tensors.def"
     default:
-      return layer_bytes.at(layer_index(input));
+      return {};
   }
 }
 
 void store_lengths(const Case& c, const std::vector<int64_t>& lengths,
                    std::vector<std::byte>& bytes) {
-  if (!c.int32_lengths) return store_numbers(lengths, bytes);
-  const std::vector<int32_t> narrow(lengths.begin(), lengths.end());
-  bytes.resize(narrow.size() * sizeof(int32_t));
-  if (!bytes.empty()) std::memcpy(bytes.data(), narrow.data(), bytes.size());
+  store_integers(stored_type(c, TensorType::kLength), lengths, bytes);
 }
 
 std::vector<int64_t> lengths_in(const Case& c,
-                                const std::vector<std::byte>& bytes) {
+                                std::span<const std::byte> bytes) {
   const auto read = [&](auto numbers) {
     numbers.resize(bytes.size() / sizeof(numbers[0]));
     if (!bytes.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
@@ -285,27 +206,19 @@ void copy_channels(const std::vector<Value>& from, int64_t all, int64_t width,
 void store_inputs(const Case& c, Inputs& inputs) {
   if (c.values_in_keys)
     copy_channels(inputs.k, c.shape.d, c.shape.dv, inputs.v);
-  store_as(c.q_dtype, inputs.q, inputs.q_bytes);
-  store_as(c.kv_dtype, inputs.k, inputs.k_bytes);
-  store_as(c.kv_dtype, inputs.v, inputs.v_bytes);
-  for (size_t i = 0; i < inputs.layer.size(); ++i)
-    store_as(c.q_dtype, inputs.layer[i], inputs.layer_bytes[i]);
+#define QKVET_STORE_kBytes(member, type)
+#define QKVET_STORE_kMask(member, type)
+#define QKVET_STORE_kValues(member, type)                   \
+  store_as(stored_type(c, TensorType::type), inputs.member, \
+           inputs.member##_bytes);
+#define QKVET_STORE_kNumbers(member, type)                        \
+  store_integers(stored_type(c, TensorType::type), inputs.member, \
+                 inputs.member##_bytes);
+#define QKVET_STORE_kShortNumbers QKVET_STORE_kNumbers
+#define QKVET_INPUT(name, member, text, data, type, ...) \
+  QKVET_STORE_##data(member, type)
+#include "core/call/tensors.def"
   store_layer(c, inputs);
-  store_as(c.o_dtype, inputs.d_o, inputs.d_o_bytes);
-  store_as(c.o_dtype, inputs.given_o, inputs.given_o_bytes);
-  store_as(c.o_dtype, inputs.d_y, inputs.d_y_bytes);
-  store_as(storage_type(c, TensorName::kGivenLse), inputs.given_lse,
-           inputs.given_lse_bytes);
-  store_as(c.q_dtype, inputs.bias, inputs.bias_bytes);
-  const Dtype per_head = storage_type(c, TensorName::kSink);
-  store_as(per_head, inputs.sink, inputs.sink_bytes);
-  store_as(per_head, inputs.slopes, inputs.slopes_bytes);
-  store_as(per_head, inputs.rope_cos, inputs.rope_cos_bytes);
-  store_as(per_head, inputs.rope_sin, inputs.rope_sin_bytes);
-  store_as(Dtype::kF32, inputs.k_scale, inputs.k_scale_bytes);
-  store_as(Dtype::kF32, inputs.v_scale, inputs.v_scale_bytes);
-  store_numbers(inputs.q_positions, inputs.q_positions_bytes);
-  store_numbers(inputs.k_positions, inputs.k_positions_bytes);
   store_lengths(c, c.q_len, inputs.q_len_bytes);
   store_lengths(c, c.kv_len, inputs.kv_len_bytes);
   store_lengths(c, c.cu_q, inputs.cu_q_bytes);
@@ -314,8 +227,6 @@ void store_inputs(const Case& c, Inputs& inputs) {
   if (c.values_in_keys && is_served(c))
     copy_channels(inputs.k_cache_bytes, c.shape.d * dtype_bytes(c.kv_dtype),
                   c.shape.dv * dtype_bytes(c.kv_dtype), inputs.v_cache_bytes);
-  store_key_lists(inputs);
-  store_mask_fields(c, inputs);
   fill_merge(c, inputs);
 }
 
@@ -348,31 +259,10 @@ Inputs make_inputs(const Case& c) {
 uint32_t input_digest(const Inputs& inputs) {
   constexpr uint32_t kOffsetBasis = 2166136261;
   uint32_t hash = kOffsetBasis;
-  hash_bytes(inputs.q_bytes, hash);
-  hash_bytes(inputs.k_bytes, hash);
-  hash_bytes(inputs.v_bytes, hash);
-  hash_bytes(inputs.d_o_bytes, hash);
-  hash_bytes(inputs.d_y_bytes, hash);
-  for (const auto& bytes : inputs.layer_bytes) hash_bytes(bytes, hash);
-  hash_bytes(inputs.w_qkv_bytes, hash);
-  hash_bytes(inputs.b_qkv_bytes, hash);
-  hash_bytes(inputs.mask_buffer, hash);
-  hash_bytes(inputs.mask, hash);
-  for (const TensorName option :
-       {TensorName::kBias,        TensorName::kSink,
-        TensorName::kSlopes,      TensorName::kQLen,
-        TensorName::kKvLen,       TensorName::kCuQ,
-        TensorName::kCuK,         TensorName::kRopeCos,
-        TensorName::kRopeSin,     TensorName::kQPositions,
-        TensorName::kKPositions,  TensorName::kKScale,
-        TensorName::kVScale,      TensorName::kBlockTable,
-        TensorName::kKNew,        TensorName::kVNew,
-        TensorName::kPageIndptr,  TensorName::kPageIndices,
-        TensorName::kLastPageLen, TensorName::kKeyIndices,
-        TensorName::kTopkLength,  TensorName::kSegmentsQ,
-        TensorName::kSegmentsK,   TensorName::kFullRanges})
-    hash_bytes(inputs.bytes(option), hash);
-  hash_bytes(inputs.tree_mask, hash);
+  constexpr int kPasses = 3;
+  for (int pass = 1; pass <= kPasses; ++pass)
+    for (const TensorRow& row : kTensors)
+      if (row.digest == pass) hash_bytes(inputs.bytes(row.tensor), hash);
   hash_bytes(inputs.k_cache_bytes, hash);
   hash_bytes(inputs.v_cache_bytes, hash);
   return hash;

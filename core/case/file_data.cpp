@@ -2,9 +2,10 @@
 #include "core/case/file_data.h"
 
 #include <mutex>
+#include <type_traits>
 
+#include "core/call/tensor_table.h"
 #include "core/case/case.h"
-#include "core/case/mask_fields.h"
 
 namespace qkvet {
 namespace {
@@ -160,34 +161,15 @@ void fill_from_file(const Case& c, Inputs& inputs) {
   for (const TensorName tensor : file_tensors(c)) {
     const FileData::Tensor& from = data->tensors.at(tensor);
     const auto extents = given_extents(c, tensor);
-    if (tensor == TensorName::kMask || tensor == TensorName::kTreeMask) {
-      auto& mask = tensor == TensorName::kMask ? inputs.mask : inputs.tree_mask;
-      mask.clear();
-      for_each_value(from, extents,
-                     [&](double value) { mask.push_back(value != 0 ? 1 : 0); });
-      continue;
-    }
-    if (auto* numbers = field_numbers(tensor, inputs)) {
-      numbers->clear();
+    visit_values(inputs, tensor, [&](auto& values) {
+      using Value = typename std::decay_t<decltype(values)>::value_type;
+      values.clear();
       for_each_value(from, extents, [&](double value) {
-        numbers->push_back(static_cast<int64_t>(value));
+        values.push_back(tensor_row(tensor).data == TensorData::kMask
+                             ? static_cast<Value>(value != 0)
+                             : static_cast<Value>(value));
       });
-      continue;
-    }
-    if (tensor == TensorName::kKeyIndices ||
-        tensor == TensorName::kTopkLength) {
-      auto& numbers = tensor == TensorName::kKeyIndices ? inputs.key_indices
-                                                        : inputs.topk_length;
-      numbers.clear();
-      for_each_value(from, extents, [&](double value) {
-        numbers.push_back(static_cast<int32_t>(value));
-      });
-      continue;
-    }
-    std::vector<double>& values = inputs.values(tensor);
-    values.clear();
-    for_each_value(from, extents,
-                   [&](double value) { values.push_back(value); });
+    });
   }
 }
 

@@ -78,12 +78,6 @@ int32_t drawn_length(const Case& c, int64_t b, int64_t i) {
                                        : below(bits, c.listed.entries + 1));
 }
 
-void store_numbers(const std::vector<int32_t>& numbers,
-                   std::vector<std::byte>& bytes) {
-  bytes.resize(numbers.size() * sizeof(int32_t));
-  if (!bytes.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
-}
-
 }  // namespace
 
 std::string read_key_lists(std::string_view text, std::string_view token,
@@ -194,11 +188,6 @@ void fill_key_lists(const Case& c, Inputs& inputs) {
   for (int64_t b = 0; b < s.B; ++b)
     for (int64_t i = 0; i < s.Tq; ++i)
       inputs.topk_length.push_back(drawn_length(c, b, i));
-}
-
-void store_key_lists(Inputs& inputs) {
-  store_numbers(inputs.key_indices, inputs.key_indices_bytes);
-  store_numbers(inputs.topk_length, inputs.topk_length_bytes);
 }
 
 }  // namespace qkvet

@@ -42,7 +42,6 @@ int64_t list_length(const Case& value, const Inputs& inputs, int64_t b,
 void expand_key_blocks(Case& value, Inputs& inputs);
 
 void fill_key_lists(const Case& value, Inputs& inputs);
-void store_key_lists(Inputs& inputs);
 
 }  // namespace qkvet
 

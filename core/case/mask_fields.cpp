@@ -143,30 +143,6 @@ void fill_tree(const Case& c, Inputs& inputs) {
             1;
 }
 
-template <class Number>
-void store_as(const std::vector<int64_t>& numbers,
-              std::vector<std::byte>& bytes) {
-  const std::vector<Number> stored(numbers.begin(), numbers.end());
-  bytes.resize(stored.size() * sizeof(Number));
-  if (!bytes.empty()) std::memcpy(bytes.data(), stored.data(), bytes.size());
-}
-
-void store_integers(bool wide, const std::vector<int64_t>& numbers,
-                    std::vector<std::byte>& bytes) {
-  if (wide)
-    store_as<int64_t>(numbers, bytes);
-  else
-    store_as<int32_t>(numbers, bytes);
-}
-
-// What is given and has no element is not absent.
-template <class Value>
-const std::byte* given(const std::vector<Value>& values) {
-  static constexpr std::byte kNothing{};
-  return values.empty() ? &kNothing
-                        : reinterpret_cast<const std::byte*>(values.data());
-}
-
 }  // namespace
 
 void copy_segments(const Case& from, Case& to) {
@@ -308,40 +284,10 @@ int64_t parent_in_tree(const Case& c, int64_t b, int64_t n) {
          1;
 }
 
-std::vector<int64_t>* field_numbers(TensorName tensor, Inputs& inputs) {
-  switch (tensor) {
-    case TensorName::kSegmentsQ:
-      return &inputs.segments_q;
-    case TensorName::kSegmentsK:
-      return &inputs.segments_k;
-    case TensorName::kFullRanges:
-      return &inputs.full_ranges;
-    default:
-      return nullptr;
-  }
-}
-
 void fill_mask_fields(const Case& c, Inputs& inputs) {
   if (c.fields.segments) fill_segments(c, inputs);
   if (c.fields.ranges > 0) fill_ranges(c, inputs);
   if (c.fields.tree) fill_tree(c, inputs);
-}
-
-void store_mask_fields(const Case& c, Inputs& inputs) {
-  const MaskFields& f = c.fields;
-  store_integers(f.wide_segments, inputs.segments_q, inputs.segments_q_bytes);
-  store_integers(f.wide_segments, inputs.segments_k, inputs.segments_k_bytes);
-  store_integers(f.wide_ranges, inputs.full_ranges, inputs.full_ranges_bytes);
-}
-
-void give_mask_fields(const Case& c, const Inputs& inputs, KernelCall& call) {
-  call.fields = c.fields;
-  if (c.fields.segments) {
-    call.segments_q = given(inputs.segments_q_bytes);
-    call.segments_k = given(inputs.segments_k_bytes);
-  }
-  if (c.fields.ranges > 0) call.full_ranges = given(inputs.full_ranges_bytes);
-  if (c.fields.tree) call.tree_mask = given(inputs.tree_mask);
 }
 
 }  // namespace qkvet

@@ -52,13 +52,7 @@ int64_t history_of(const Case& value, int64_t b);
 // -1: the history.
 int64_t parent_in_tree(const Case& value, int64_t b, int64_t n);
 
-// The integers that a file gives of the tensor, or null.
-std::vector<int64_t>* field_numbers(TensorName tensor, Inputs& inputs);
-
 void fill_mask_fields(const Case& value, Inputs& inputs);
-void store_mask_fields(const Case& value, Inputs& inputs);
-void give_mask_fields(const Case& value, const Inputs& inputs,
-                      KernelCall& call);
 
 }  // namespace qkvet
 

@@ -251,15 +251,21 @@ const std::byte* pointer_to(const void* data) {
 }
 
 // What is given and has no element is not absent.
-template <class Value>
-const std::byte* given(const std::vector<Value>& values) {
+const std::byte* given(std::span<const std::byte> bytes) {
   static constexpr std::byte kNothing{};
-  return values.empty() ? &kNothing : pointer_to(values.data());
+  return bytes.empty() ? &kNothing : bytes.data();
 }
 
-template <class Value>
-const std::byte* given_or_null(const std::vector<Value>& values) {
-  return values.empty() ? nullptr : pointer_to(values.data());
+const std::byte* given_or_null(std::span<const std::byte> bytes) {
+  return bytes.empty() ? nullptr : bytes.data();
+}
+
+// Those of the tensors, from the first to the last, that the case says it has.
+void give(const Case& c, const Inputs& inputs, TensorName first,
+          TensorName last, KernelCall& call) {
+  for (auto t = static_cast<int>(first); t <= static_cast<int>(last); ++t)
+    if (const auto name = static_cast<TensorName>(t); has_tensor(c, name))
+      call.*input_member(name) = given(inputs.bytes(name));
 }
 
 // A layer has one row of positions for both; a step has none.
@@ -302,12 +308,6 @@ void fill_served_options(const Case& c, const Inputs& inputs,
   if (call.new_tokens == 0) return;
   call.k_new = given(inputs.k_new_bytes);
   call.v_new = given(inputs.v_new_bytes);
-}
-
-void fill_backward_options(const Inputs& inputs, KernelCall& call) {
-  call.d_o = given(inputs.d_o_bytes);
-  call.given_o = given(inputs.given_o_bytes);
-  call.given_lse = given(inputs.given_lse_bytes);
 }
 
 }  // namespace
@@ -380,7 +380,9 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
     fill_merge_call(c, inputs, /*in_place=*/false, call);
   if (!takes_options(call.operation)) return;
   if (call.operation == Operation::kBackward)
-    fill_backward_options(inputs, call);
+    for (const TensorName name :
+         {TensorName::kDO, TensorName::kGivenO, TensorName::kGivenLse})
+      call.*input_member(name) = given(inputs.bytes(name));
   call.mask_own = c.mask.own;
   call.bias_own = c.score_bias_own;
   // Laws make calls of other extents out of a case.
@@ -389,10 +391,8 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   call.share = c.share;
   call.values_in_keys = c.values_in_keys;
   call.members = c.cu_q.empty() ? 0 : static_cast<int64_t>(c.cu_q.size()) - 1;
-  if (c.mask.kind != MaskKind::kNone) call.mask = given(inputs.mask);
-  if (c.score_bias) call.bias = given(inputs.bias_bytes);
-  if (c.sink) call.sink = given(inputs.sink_bytes);
-  if (c.slopes) call.slopes = given(inputs.slopes_bytes);
+  give(c, inputs, TensorName::kMask, TensorName::kSlopes, call);
+  give(c, inputs, TensorName::kKeyIndices, TensorName::kTreeMask, call);
   call.member_slopes = c.member_slopes;
   call.int32_lengths = c.int32_lengths;
   call.q_len = given_or_null(inputs.q_len_bytes);
@@ -401,26 +401,8 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   call.cu_k = given_or_null(inputs.cu_k_bytes);
   if (is_served(c)) fill_served_options(c, inputs, call);
   call.listed = c.listed;
-  if (c.listed.entries > 0) call.key_indices = given(inputs.key_indices_bytes);
-  if (c.listed.lengths) call.topk_length = given(inputs.topk_length_bytes);
-  give_mask_fields(c, inputs, call);
+  call.fields = c.fields;
   if (c.dropout) call.dropout = Dropout{*c.dropout, c.seed, 0};
-}
-
-void fill_layer(const Case& c, const Inputs& inputs, KernelCall& call) {
-  const auto bytes = [&](TensorName name) {
-    return given_or_null(inputs.bytes(name));
-  };
-  call.x = bytes(TensorName::kX);
-  call.w_q = bytes(TensorName::kWq);
-  call.w_k = bytes(TensorName::kWk);
-  call.w_v = bytes(TensorName::kWv);
-  call.w_o = bytes(TensorName::kWo);
-  call.b_q = bytes(TensorName::kBq);
-  call.b_k = bytes(TensorName::kBk);
-  call.b_v = bytes(TensorName::kBv);
-  call.b_o = bytes(TensorName::kBo);
-  call.unbatched = c.unbatched;
 }
 
 }  // namespace
@@ -433,10 +415,12 @@ KernelCall call_of(const Case& c, const Inputs& inputs, Operation operation) {
   call.q_dtype = c.q_dtype;
   call.kv_dtype = c.kv_dtype;
   call.o_dtype = c.o_dtype;
-  call.q = given_or_null(inputs.q_bytes);
-  call.k = given_or_null(inputs.k_bytes);
-  call.v = given_or_null(inputs.v_bytes);
-  fill_layer(c, inputs, call);
+  for (auto t = static_cast<int>(TensorName::kQ);
+       t <= static_cast<int>(TensorName::kBo); ++t) {
+    const auto name = static_cast<TensorName>(t);
+    call.*input_member(name) = given_or_null(inputs.bytes(name));
+  }
+  call.unbatched = c.unbatched;
   fill_options(c, inputs, call);
   return call;
 }

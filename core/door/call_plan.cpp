@@ -2,10 +2,12 @@
 #include "core/door/call_plan.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 
 #include "core/call/layout.h"
+#include "core/call/tensor_table.h"
 #include "core/door/guarded.h"
 
 namespace qkvet {
@@ -13,9 +15,6 @@ namespace {
 
 // The line of a cache, and the width of the widest vector.
 constexpr int64_t kCacheLine = 64;
-
-// Large enough for any memory; sums of products stay exact.
-constexpr int64_t kMostElements = int64_t{1} << 40;
 
 // Each part is a mapping of its own, of which a process has 65,530, and a
 // call's tensors are a dozen.
@@ -32,11 +31,6 @@ bool countable(int ndim, const Extents& shape) {
   return true;
 }
 
-// Extents of a matrix are products: too large is the same as infinite.
-int64_t times(int64_t a, int64_t b) {
-  return a > 0 && b > kMostElements / a ? kMostElements + 1 : a * b;
-}
-
 struct Row {
   int ndim = 0;
   Dtype dtype = Dtype::kF32;
@@ -45,26 +39,41 @@ struct Row {
 
 class Rows {
  public:
+  Rows(const KernelCall& call, Dtype stage) : call_(call), stage_(stage) {}
+
   Row& operator[](TensorName tensor) {
     return rows_[static_cast<size_t>(tensor)];
   }
+  // As the table has it.
+  void add(TensorName tensor) {
+    const TensorRow& of = tensor_row(tensor);
+    Row& row = (*this)[tensor];
+    row.ndim = of.rank();
+    row.dtype =
+        of.type == TensorType::kStage ? stage_ : stored_type(call_, of.type);
+    for (size_t n = 0; n < static_cast<size_t>(row.ndim); ++n)
+      row.shape[n] = extent_of(call_, of.extents[n]);
+  }
+  void add(std::initializer_list<TensorName> tensors) {
+    for (const TensorName tensor : tensors) add(tensor);
+  }
+  // Those that the call gives, from the first to the last of them.
+  void add_given(TensorName first, TensorName last) {
+    for (auto t = static_cast<int>(first); t <= static_cast<int>(last); ++t)
+      if (const auto name = static_cast<TensorName>(t);
+          call_.*input_member(name) != nullptr)
+        add(name);
+  }
 
  private:
+  const KernelCall& call_;
+  Dtype stage_;
   std::array<Row, kTensorCount> rows_{};
 };
 
-Dtype lse_dtype(const KernelCall& call) {
-  return call.o_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
-}
-
-// The type of sinks and slopes.
-Dtype per_head_dtype(const KernelCall& call) {
-  return call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
-}
-
 void add_forward(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
-  (*rows)[TensorName::kQ] = {4, call.q_dtype, {s.B, s.H, s.Tq, s.d}};
+  rows->add(TensorName::kQ);
   const bool paged = call.page_size > 0, appends = call.k_new != nullptr;
   const int64_t first = paged ? call.pages : s.B;
   const int64_t tokens = paged ? call.page_size : s.Tk;
@@ -74,124 +83,43 @@ void add_forward(const KernelCall& call, Rows* rows) {
     keys = {5, call.kv_dtype, {first, s.Hkv, tokens, s.d / x, x}};
   (*rows)[appends ? TensorName::kVCache : TensorName::kV] = {
       4, call.kv_dtype, {first, s.Hkv, tokens, s.dv}};
-  (*rows)[TensorName::kO] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.dv}};
-  if (call.want_lse)
-    (*rows)[TensorName::kLse] = {3, lse_dtype(call), {s.B, s.H, s.Tq}};
-  if (call.want_weights)
-    (*rows)[TensorName::kWeights] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.Tk}};
-  if (call.want_dropout_mask)
-    (*rows)[TensorName::kDropoutMask] = {
-        4, Dtype::kUint8, {s.B, s.H, s.Tq, s.Tk}};
+  rows->add(TensorName::kO);
+  if (call.want_lse) rows->add(TensorName::kLse);
+  if (call.want_weights) rows->add(TensorName::kWeights);
+  if (call.want_dropout_mask) rows->add(TensorName::kDropoutMask);
 }
 
 // The outputs of forward() are inputs here.
 void add_backward(const KernelCall& call, Rows* rows) {
   add_forward(call, rows);
-  const Shape& s = call.shape;
   (*rows)[TensorName::kO] = {};
-  (*rows)[TensorName::kDO] =
-      (*rows)[TensorName::kGivenO] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.dv}};
-  (*rows)[TensorName::kGivenLse] = {3, lse_dtype(call), {s.B, s.H, s.Tq}};
-  (*rows)[TensorName::kDQ] = (*rows)[TensorName::kQ];
-  (*rows)[TensorName::kDK] = (*rows)[TensorName::kK];
-  (*rows)[TensorName::kDV] = (*rows)[TensorName::kV];
-  if (call.want_d_bias)
-    (*rows)[TensorName::kDBias] = {4, call.q_dtype, {s.B, s.H, s.Tq, s.Tk}};
-  if (call.want_d_sink)
-    (*rows)[TensorName::kDSink] = {1, per_head_dtype(call), {s.H}};
-}
-
-int64_t members_of(const KernelCall& call) {
-  return call.members > 0 ? call.members : call.shape.B;
-}
-
-Row slopes_row(const KernelCall& call) {
-  const Dtype type = per_head_dtype(call);
-  if (!call.member_slopes) return {1, type, {call.shape.H}};
-  return {2, type, {members_of(call), call.shape.H}};
+  rows->add({TensorName::kDO, TensorName::kGivenO, TensorName::kGivenLse,
+             TensorName::kDQ, TensorName::kDK, TensorName::kDV});
+  if (call.want_d_bias) rows->add(TensorName::kDBias);
+  if (call.want_d_sink) rows->add(TensorName::kDSink);
 }
 
 void add_options(const KernelCall& call, Rows* rows) {
-  const Shape& s = call.shape;
-  const Dtype per_head = per_head_dtype(call);
-  const Extents pairs = {s.B, s.H, s.Tq, s.Tk};
-  const int64_t members = members_of(call);
-  const Dtype lengths = call.int32_lengths ? Dtype::kInt32 : Dtype::kInt64;
-  const auto integers = [](bool wide) {
-    return wide ? Dtype::kInt64 : Dtype::kInt32;
-  };
-  const Dtype segments = integers(call.fields.wide_segments);
-  const Dtype ranges = integers(call.fields.wide_ranges);
-  const struct {
-    const std::byte* data;
-    TensorName name;
-    Row row;
-  } options[] = {
-      {call.mask, TensorName::kMask, {4, Dtype::kUint8, pairs}},
-      {call.bias, TensorName::kBias, {4, call.q_dtype, pairs}},
-      {call.sink, TensorName::kSink, {1, per_head, {s.H}}},
-      {call.slopes, TensorName::kSlopes, slopes_row(call)},
-      {call.q_len, TensorName::kQLen, {1, lengths, {s.B}}},
-      {call.kv_len, TensorName::kKvLen, {1, lengths, {members}}},
-      {call.cu_q, TensorName::kCuQ, {1, lengths, {call.members + 1}}},
-      {call.cu_k, TensorName::kCuK, {1, lengths, {call.members + 1}}},
-      {call.block_table,
-       TensorName::kBlockTable,
-       {2, Dtype::kInt32, {members, call.table_columns}}},
-      {call.page_indptr,
-       TensorName::kPageIndptr,
-       {1, Dtype::kInt32, {members + 1}}},
-      {call.page_indices,
-       TensorName::kPageIndices,
-       {1, Dtype::kInt32, {call.page_entries}}},
-      {call.last_page_len,
-       TensorName::kLastPageLen,
-       {1, Dtype::kInt32, {members}}},
-      {call.key_indices,
-       TensorName::kKeyIndices,
-       {4,
-        Dtype::kInt32,
-        {s.B, call.listed.per_head ? s.Hkv : 1, s.Tq, call.listed.entries}}},
-      {call.topk_length,
-       TensorName::kTopkLength,
-       {2, Dtype::kInt32, {s.B, s.Tq}}},
-      {call.segments_q, TensorName::kSegmentsQ, {2, segments, {s.B, s.Tq}}},
-      {call.segments_k, TensorName::kSegmentsK, {2, segments, {s.B, s.Tk}}},
-      {call.full_ranges,
-       TensorName::kFullRanges,
-       {3, ranges, {s.B, call.fields.ranges, 2}}},
-      {call.tree_mask,
-       TensorName::kTreeMask,
-       {3, Dtype::kUint8, {s.B, s.Tq, s.Tq}}},
-      {call.k_new,
-       TensorName::kKNew,
-       {4, call.kv_dtype, {members, s.Hkv, call.new_tokens, s.d}}},
-      {call.v_new,
-       TensorName::kVNew,
-       {4, call.kv_dtype, {members, s.Hkv, call.new_tokens, s.dv}}}};
-  for (const auto& option : options)
-    if (option.data != nullptr) (*rows)[option.name] = option.row;
+  rows->add_given(TensorName::kMask, TensorName::kCuK);
+  rows->add_given(TensorName::kBlockTable, TensorName::kVNew);
+  rows->add_given(TensorName::kPageIndptr, TensorName::kTreeMask);
+  if (call.slopes != nullptr && !call.member_slopes) {
+    Row& slopes = (*rows)[TensorName::kSlopes];
+    slopes = {1, slopes.dtype, {call.shape.H}};
+  }
 }
 
 // The positions of a layer are those of its tokens.
 void add_rope(const KernelCall& call, Rows* rows) {
   if (call.rope == RopeStyle::kNone) return;
-  const Shape& s = call.shape;
-  const Dtype type = call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
-  (*rows)[TensorName::kRopeCos] = {2, type, {call.rope_rows, s.d / 2}};
-  (*rows)[TensorName::kRopeSin] = {2, type, {call.rope_rows, s.d / 2}};
-  if (call.q_positions != nullptr)
-    (*rows)[TensorName::kQPositions] = {2, Dtype::kInt64, {s.B, s.Tq}};
-  if (call.k_positions != nullptr)
-    (*rows)[TensorName::kKPositions] = {2, Dtype::kInt64, {s.B, s.Tk}};
+  rows->add({TensorName::kRopeCos, TensorName::kRopeSin});
+  rows->add_given(TensorName::kQPositions, TensorName::kKPositions);
 }
 
 // The scales that a cache is given, and what it reads back.
 void add_create(const KernelCall& call, Rows* rows) {
-  const Shape& s = call.shape;
-  if (!call.cache.per_channel()) return;
-  (*rows)[TensorName::kKScale] = {2, Dtype::kF32, {s.Hkv, s.d}};
-  (*rows)[TensorName::kVScale] = {2, Dtype::kF32, {s.Hkv, s.dv}};
+  if (call.cache.per_channel())
+    rows->add({TensorName::kKScale, TensorName::kVScale});
 }
 
 void add_read_back(const KernelCall& call, Rows* rows) {
@@ -210,43 +138,24 @@ void add_step(const KernelCall& call, Rows* rows) {
       (*rows)[name] = {};
 }
 
-void add_layer(const KernelCall& call, Dtype stage, Rows* rows) {
+void add_layer(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
-  const Dtype type = call.q_dtype;
-  const int64_t q_width = times(s.H, s.d);
-  const int64_t k_width = times(s.Hkv, s.d);
-  const int64_t v_width = times(s.Hkv, s.dv);
-  const int64_t o_width = times(s.H, s.dv);
-  Row x = {3, type, {s.B, s.Tq, s.D}};
-  if (call.unbatched) x = {2, type, {s.Tq, s.D}};
-  (*rows)[TensorName::kX] = x;
-  (*rows)[TensorName::kWq] = {2, type, {s.D, q_width}};
-  (*rows)[TensorName::kWk] = {2, type, {s.D, k_width}};
-  (*rows)[TensorName::kWv] = {2, type, {s.D, v_width}};
-  (*rows)[TensorName::kWo] = {2, type, {o_width, s.D}};
-  if (call.b_q != nullptr) (*rows)[TensorName::kBq] = {1, type, {q_width}};
-  if (call.b_k != nullptr) (*rows)[TensorName::kBk] = {1, type, {k_width}};
-  if (call.b_v != nullptr) (*rows)[TensorName::kBv] = {1, type, {v_width}};
-  if (call.b_o != nullptr) (*rows)[TensorName::kBo] = {1, type, {s.D}};
-  (*rows)[TensorName::kY] = {x.ndim, call.o_dtype, x.shape};
-  const int64_t all = q_width + k_width + v_width;
-  if (call.w_qkv != nullptr) (*rows)[TensorName::kWqkv] = {2, type, {s.D, all}};
-  if (call.b_qkv != nullptr) (*rows)[TensorName::kBqkv] = {1, type, {all}};
-  if (call.mask_buffer != nullptr)
-    (*rows)[TensorName::kMaskBuffer] = {
-        2, Dtype::kUint8, {call.context, call.context}};
-  if (call.want_weights)
-    (*rows)[TensorName::kWeights] = {4, type, {s.B, s.H, s.Tq, s.Tq}};
-  if (!call.want_stages) return;
-  (*rows)[TensorName::kStageQ] = {4, stage, {s.B, s.H, s.Tq, s.d}};
-  (*rows)[TensorName::kStageK] = {4, stage, {s.B, s.Hkv, s.Tq, s.d}};
-  (*rows)[TensorName::kStageV] = {4, stage, {s.B, s.Hkv, s.Tq, s.dv}};
-  (*rows)[TensorName::kAttended] = {4, stage, {s.B, s.H, s.Tq, s.dv}};
+  rows->add({TensorName::kX, TensorName::kWq, TensorName::kWk, TensorName::kWv,
+             TensorName::kWo, TensorName::kY});
+  rows->add_given(TensorName::kBq, TensorName::kBo);
+  rows->add_given(TensorName::kWqkv, TensorName::kMaskBuffer);
+  if (call.unbatched)
+    for (const auto name : {TensorName::kX, TensorName::kY})
+      (*rows)[name] = {2, (*rows)[name].dtype, {s.Tq, s.D}};
+  if (call.want_weights) rows->add(TensorName::kWeights);
+  if (call.want_stages)
+    rows->add({TensorName::kStageQ, TensorName::kStageK, TensorName::kStageV,
+               TensorName::kAttended});
 }
 
 // Everything but y, and for every input the gradient of its shape.
 void add_layer_backward(const KernelCall& call, Rows* rows) {
-  add_layer(call, call.q_dtype, rows);
+  add_layer(call, rows);
   (*rows)[TensorName::kDY] = (*rows)[TensorName::kY];
   (*rows)[TensorName::kY] = {};
   constexpr auto kFirst = static_cast<int>(TensorName::kX);
@@ -260,7 +169,7 @@ void add_layer_backward(const KernelCall& call, Rows* rows) {
 // The state that lies in o and lse is none of the others.
 void add_merge(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
-  const Dtype lse = lse_dtype(call);
+  const Dtype lse = stored_type(call, TensorType::kLse);
   if (call.indptr != nullptr) {
     (*rows)[TensorName::kStates] = {
         3, call.kv_dtype, {call.total_states, s.H, s.dv}};
@@ -271,15 +180,14 @@ void add_merge(const KernelCall& call, Rows* rows) {
     (*rows)[TensorName::kStates] = {4, call.kv_dtype, {others, s.B, s.H, s.dv}};
     (*rows)[TensorName::kStatesLse] = {3, lse, {others, s.B, s.H}};
   }
-  if (call.row_mask != nullptr)
-    (*rows)[TensorName::kRowMask] = {1, Dtype::kUint8, {s.B}};
+  rows->add_given(TensorName::kRowMask, TensorName::kRowMask);
   (*rows)[TensorName::kO] = {3, call.o_dtype, {s.B, s.H, s.dv}};
   (*rows)[TensorName::kLse] = {2, lse, {s.B, s.H}};
 }
 
 // The tensors of a call without its mistake.
 Rows right_rows(const KernelCall& call, Dtype stage) {
-  Rows rows;
+  Rows rows(call, stage);
   switch (call.operation) {
     case Operation::kForward:
       add_forward(call, &rows);
@@ -290,7 +198,7 @@ Rows right_rows(const KernelCall& call, Dtype stage) {
       add_options(call, &rows);
       break;
     case Operation::kLayer:
-      add_layer(call, stage, &rows);
+      add_layer(call, &rows);
       break;
     case Operation::kLayerBackward:
       add_layer_backward(call, &rows);
@@ -463,8 +371,10 @@ void plan_parts(const KernelCall& call, Rows* rows, CallPlan* plan) {
   plan->fused = call.fused;
   if (call.fused == FusedOrder::kNone) return;
   const Shape& s = call.shape;
+  const auto columns = [&s](Extent extent) { return *extent_of(s, extent); };
   const auto first = fused_columns(
-      call.fused, {times(s.H, s.d), times(s.Hkv, s.d), times(s.Hkv, s.dv)});
+      call.fused, {columns(Extent::kQColumns), columns(Extent::kKColumns),
+                   columns(Extent::kVColumns)});
   for (size_t n = 0; n < plan->parts.size(); ++n) {
     TensorPart& part = plan->parts[n];
     part = part_of_fused(n, first[n % 3]);
@@ -637,6 +547,15 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
   plan_values(call, plan);
   plan_scalars(call, plan);
   return true;
+}
+
+const std::byte* content_of(const KernelCall& call, TensorName tensor) {
+  if (is_cache(tensor)) return tensor == TensorName::kKCache ? call.k : call.v;
+  if (call.operation == Operation::kMerge && call.in_place) {
+    if (tensor == TensorName::kO) return call.given_o;
+    if (tensor == TensorName::kLse) return call.given_lse;
+  }
+  return is_output(tensor) ? nullptr : call.*input_member(tensor);
 }
 
 TensorSpec given_part(const KernelCall& call, TensorName tensor,

@@ -121,11 +121,6 @@ struct CallPlan : ScoreRule {
   }
 };
 
-// The member that holds an input's data.
-const std::byte* KernelCall::*input_member(TensorName tensor);
-// And the one that holds an output's.
-std::vector<std::byte> CallOutcome::*output_member(TensorName output);
-
 inline bool is_output(TensorName tensor) { return tensor >= TensorName::kO; }
 // k and v where a call appends to them: outputs that hold something before.
 inline bool is_cache(TensorName tensor) {

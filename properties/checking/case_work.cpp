@@ -123,7 +123,9 @@ bool has_finite_inputs(const CallView& call) {
   const Inputs& in = *call.inputs;
   return in.pages == 0 && are_finite(in.q) && are_finite(in.k) &&
          are_finite(in.v) && are_finite(in.d_o) &&
-         std::all_of(in.layer.begin(), in.layer.end(), are_finite) &&
+         std::all_of(
+             std::begin(kLayerInputs), std::end(kLayerInputs),
+             [&in](TensorName name) { return are_finite(in.values(name)); }) &&
          std::none_of(in.bias.begin(), in.bias.end(),
                       [](double x) { return std::isnan(x); });
 }

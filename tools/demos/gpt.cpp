@@ -159,9 +159,9 @@ class Walk {
                                 gpt_.heads, gpt_.T, gpt_.width))
              .value;
     Inputs inputs = make_inputs(value);
-    inputs.layer[0] = normed_;
+    inputs.x = normed_;
     for (size_t n = 0; n < matrices_.size(); ++n)
-      inputs.layer[n + 1] = matrices_[n];
+      inputs.values(kLayerInputs[n + 1]) = matrices_[n];
     store_inputs(value, inputs);
     return viewed(value, inputs);
   }

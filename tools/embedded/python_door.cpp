@@ -10,6 +10,7 @@
 #include "core/capability/declaration.h"
 #include "core/case/case.h"
 #include "core/door/worker_protocol.h"
+#include "core/files/named_tensors.h"
 #include "core/sandbox/worker.h"
 #include "golden/check/call_file.h"
 #include "properties/conventions/conventions.h"
@@ -175,67 +176,26 @@ std::string give_reference(const CallWords& words, Give give) {
 using GiveInput = void (*)(const char* name, const char* dtype, int32_t rank,
                            const int64_t* extents, const double* values);
 
-// Those whose values a case has as floating numbers.
-bool is_drawn(TensorName name) {
-  return name <= TensorName::kSlopes || name == TensorName::kRopeCos ||
-         name == TensorName::kRopeSin || name == TensorName::kDO ||
-         name == TensorName::kDY;
-}
-
-bool is_list(TensorName name) {
-  return name == TensorName::kKeyIndices || name == TensorName::kTopkLength;
-}
-
-// Lengths and starts of members.
-bool is_count(TensorName name) {
-  return name >= TensorName::kQLen && name <= TensorName::kCuK;
-}
-
-// Masks, lengths and positions as numbers, too.
-std::vector<double> numbers_of(const Case& value, const Inputs& inputs,
-                               TensorName name) {
-  if (name == TensorName::kMask)
-    return {inputs.mask.begin(), inputs.mask.end()};
-  if (is_drawn(name)) return inputs.values(name);
-  if (name == TensorName::kKeyIndices)
-    return {inputs.key_indices.begin(), inputs.key_indices.end()};
-  if (name == TensorName::kTopkLength)
-    return {inputs.topk_length.begin(), inputs.topk_length.end()};
-  if (name == TensorName::kTreeMask)
-    return {inputs.tree_mask.begin(), inputs.tree_mask.end()};
-  if (name == TensorName::kSegmentsQ)
-    return {inputs.segments_q.begin(), inputs.segments_q.end()};
-  if (name == TensorName::kSegmentsK)
-    return {inputs.segments_k.begin(), inputs.segments_k.end()};
-  if (name == TensorName::kFullRanges)
-    return {inputs.full_ranges.begin(), inputs.full_ranges.end()};
-  if (is_count(name)) {
-    const std::vector<int64_t> counts = lengths_in(value, inputs.bytes(name));
-    return {counts.begin(), counts.end()};
-  }
-  std::vector<int64_t> counts(inputs.bytes(name).size() / sizeof(int64_t));
-  if (!counts.empty())
-    std::memcpy(counts.data(), inputs.bytes(name).data(),
-                counts.size() * sizeof(int64_t));
-  return {counts.begin(), counts.end()};
-}
-
+// All of them but those that are made of others: what forward() gave, and the
+// states of a merge. Masks are bool.
 void give_inputs(const Case& value, const Inputs& inputs, GiveInput give) {
+  const KernelCall call =
+      call_of(value, inputs,
+              value.is_layer() ? Operation::kLayer : Operation::kForward);
   for (const TensorRow& row : kTensors) {
-    const TensorName name = row.tensor;
-    const bool counts = is_count(name);
-    const bool positions =
-        name == TensorName::kQPositions || name == TensorName::kKPositions;
-    if (!is_drawn(name) && !counts && !positions && !is_list(name)) continue;
-    const std::vector<double> values = numbers_of(value, inputs, name);
-    if (values.empty()) continue;
-    std::array<int64_t, 4> extents = tensor_extents(value, name);
-    if (counts) extents = {std::ssize(values)};
-    const std::string dtype(name == TensorName::kMask ? "bool"
-                            : positions
-                                ? "int64"
-                                : dtype_name(storage_type(value, name)));
-    give(row.name, dtype.c_str(), row.rank, extents.data(), values.data());
+    const std::span<const std::byte> bytes = inputs.bytes(row.tensor);
+    if (row.digest == 0 || bytes.empty()) continue;
+    std::array<int64_t, 4> extents{};
+    for (size_t n = 0; n < extents.size(); ++n)
+      extents[n] = extent_of(call, row.extents[n]);
+    if (has_tensor(value, row.tensor))
+      extents = tensor_extents(value, row.tensor);
+    const Dtype dtype = storage_type(value, row.tensor);
+    const bool mask = row.data == TensorData::kMask;
+    const std::vector<double> values = numbers_of(
+        NamedTensor{file_dtype(dtype), {}, {bytes.begin(), bytes.end()}});
+    give(row.name, mask ? "bool" : std::string(dtype_name(dtype)).c_str(),
+         row.rank(), extents.data(), values.data());
   }
 }
 
