@@ -141,6 +141,15 @@ void fill_scales(const Case& c, int64_t width,
     scale = scale > 0 ? scale / c.cache.largest_code() : 1;
 }
 
+// The first `width` of each row of `all`.
+template <class Value>
+void copy_channels(const std::vector<Value>& from, int64_t all, int64_t width,
+                   std::vector<Value>& to) {
+  to.clear();
+  for (auto row = from.begin(); all > 0 && row != from.end(); row += all)
+    to.insert(to.end(), row, row + width);
+}
+
 }  // namespace
 
 std::vector<double>& Inputs::values(TensorName input) {
@@ -192,15 +201,6 @@ bool gives_lengths(const Case& c) {
   const bool of_keys = !c.kv_len.empty() || is_served(c);
   return !c.q_len.empty() || !c.cu_q.empty() ||
          (of_keys && c.paging.table == PageTable::kBlocks);
-}
-
-// The first `width` of each row of `all`.
-template <class Value>
-void copy_channels(const std::vector<Value>& from, int64_t all, int64_t width,
-                   std::vector<Value>& to) {
-  to.clear();
-  for (auto row = from.begin(); all > 0 && row != from.end(); row += all)
-    to.insert(to.end(), row, row + width);
 }
 
 void store_inputs(const Case& c, Inputs& inputs) {

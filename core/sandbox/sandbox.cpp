@@ -2,9 +2,11 @@
 // The executor whose kernels run in a process of their own. It never loads the
 // library: all it knows comes from the worker.
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <set>
+#include <vector>
 
 #include "core/capability/capability.h"
 #include "core/capability/option_table.h"
@@ -46,41 +48,34 @@ constexpr double kMostTimesFloor = 30;
 // with the number of slots.
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
 
-// What a kernel may compile for.
-using Signature = std::array<int64_t, 20>;
+// What a kernel may compile for: all that a call has but its data.
+using Signature = std::vector<int64_t>;
 
-// Which options the call has, as bits.
-int64_t options_of(const KernelCall& call) {
-  const int64_t forms = call.context << 4 | (call.b_qkv != nullptr ? 8 : 0) |
-                        static_cast<int64_t>(call.fused);
-  return forms << 32 | static_cast<int64_t>(options_in(call));
-}
-
-Signature signature_of(int kernel, const KernelCall& call) {
-  const Shape& s = call.shape;
-  return {kernel,
-          static_cast<int64_t>(call.operation),
-          s.B,
-          s.H,
-          s.Hkv,
-          s.Tq,
-          s.Tk,
-          s.d,
-          s.dv,
-          s.D,
-          static_cast<int64_t>(call.q_dtype) << 16 |
-              static_cast<int64_t>(call.kv_dtype) << 8 |
-              static_cast<int64_t>(call.o_dtype),
-          call.want_stages,
-          call.unbatched,
-          (call.b_q != nullptr) | (call.b_k != nullptr) << 1 |
-              (call.b_v != nullptr) << 2 | (call.b_o != nullptr) << 3,
-          call.threads,
-          static_cast<int64_t>(call.placement),
-          options_of(call),
-          static_cast<int64_t>(call.layout) << 8 | call.share,
-          call.mask_own << 4 | call.bias_own,
-          call.members};
+Signature signature_of(int kernel, const KernelCall& call,
+                       const CallPlan& plan) {
+  Signature all = {kernel,
+                   static_cast<int64_t>(call.operation),
+                   static_cast<int64_t>(call.placement),
+                   static_cast<int64_t>(options_in(call)),
+                   static_cast<int64_t>(plan.fused),
+                   static_cast<int64_t>(plan.rope),
+                   static_cast<int64_t>(std::bit_cast<uint32_t>(plan.softcap)),
+                   plan.threads,
+                   plan.page_size,
+                   plan.channel_group,
+                   plan.key_block_size,
+                   plan.chunk,
+                   plan.window ? plan.window->left : 0,
+                   plan.window ? plan.window->right : 0};
+  for (const TensorSpec& tensor : plan.tensors) {
+    all.push_back(tensor.ndim);
+    all.push_back(static_cast<int64_t>(tensor.dtype));
+    const auto rank = static_cast<size_t>(tensor.ndim);
+    for (const Extents* extents : {&tensor.shape, &tensor.strides})
+      all.insert(all.end(), extents->begin(), extents->begin() + rank);
+  }
+  for (const TensorPart& part : plan.parts) all.push_back(part.spec.ndim);
+  return all;
 }
 
 std::string seconds_text(double seconds) {
@@ -360,7 +355,7 @@ void Sandbox::collect(int number) {
     kernels_[static_cast<size_t>(kernel_)].unavailable = outcome.text;
   if (outcome.status == CallStatus::kDone &&
       info().has_flag(QKVET_FLAG_COMPILES_PER_SHAPE))
-    compiled_.insert(signature_of(kernel_, calls_[entry.call]));
+    compiled_.insert(signature_of(kernel_, calls_[entry.call], entry.plan));
 }
 
 void Sandbox::report_end(WaitEnd end, int slot, CallOutcome* outcome) {
@@ -389,13 +384,14 @@ void Sandbox::report_end(WaitEnd end, int slot, CallOutcome* outcome) {
 // Whether the slot's call is the first of its shape for a kernel that compiles.
 bool Sandbox::compiles(int32_t slot) const {
   if (!info().has_flag(QKVET_FLAG_COMPILES_PER_SHAPE)) return false;
-  const Signature signature =
-      signature_of(kernel_, calls_[batch_[static_cast<size_t>(slot)].call]);
+  const auto of_slot = [this](int32_t n) {
+    const Entry& entry = batch_[static_cast<size_t>(n)];
+    return signature_of(kernel_, calls_[entry.call], entry.plan);
+  };
+  const Signature signature = of_slot(slot);
   if (compiled_.contains(signature)) return false;
   for (int32_t i = 0; i < slot; ++i)
-    if (signature_of(kernel_, calls_[batch_[static_cast<size_t>(i)].call]) ==
-        signature)
-      return false;
+    if (of_slot(i) == signature) return false;
   return true;
 }
 

@@ -434,12 +434,14 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
                      const qkvet_forward_args* args, const qkvet_exec* exec,
                      qkvet_text* why) {
   if (is(self, "bad/compiles")) {
-    // Once per process, as if every call were of one shape.
-    static bool compiled = false;
+    // For each window, as if every call were of one shape.
+    constexpr int64_t kNothing = -2, kNoWindow = -1;
+    static int64_t compiled = kNothing;
+    const int64_t window = args->has_window ? args->window_left : kNoWindow;
     const auto end = std::chrono::steady_clock::now() +
-                     std::chrono::milliseconds(compiled ? 0 : 400);
+                     std::chrono::milliseconds(compiled == window ? 0 : 400);
     while (std::chrono::steady_clock::now() < end) g_sink = g_sink + 1;
-    compiled = true;
+    compiled = window;
   }
   copy(args);
   if (is(self, "bad/tells")) tell(context, args);
@@ -493,6 +495,7 @@ void declare() {
                            QKVET_OPTION_GROUPED_HEADS;
   g_compiles = g_aligned = g_refuses = g_capabilities;
   g_compiles.flags = QKVET_FLAG_COMPILES_PER_SHAPE;
+  g_compiles.options |= QKVET_OPTION_WINDOW;
   g_aligned.alignment = 64;
   g_refuses.flags = QKVET_FLAG_REFUSES_IN_CALL;
   for (int i = 0; i < kCount; ++i) {

@@ -536,6 +536,12 @@ TEST(Sandbox, FirstCallOfAShapeMayCompile) {
   const auto executor = sandbox(soon_hanging());
   expect_copy(survive(*executor, "compiles"));
   expect_copy(survive(*executor, "compiles"));
+  // A window is compiled for as an extent is.
+  BadInputs inputs;
+  inputs.call.window = Window{3, 3};
+  const int number = number_of(*executor, "compiles");
+  EXPECT_EQ(executor->run(number, {&inputs.call, size_t{1}})[0].status,
+            CallStatus::kDone);
 }
 
 TEST(Sandbox, MemoryWithoutEnd) {

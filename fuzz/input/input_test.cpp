@@ -185,6 +185,37 @@ TEST(Mutation, StaysLegalAndComesEverywhere) {
   }
 }
 
+// Each number that an option has is changed, and not only taken from a case
+// that is drawn: it meets values that no draw has.
+TEST(Mutation, NumbersOfOptionsChange) {
+  InputRules rules = rules_of("shapes");
+  rules.laws = {find_law("agrees_with_oracle")};
+  const struct {
+    const char* text;
+    int64_t (*number)(const Case&);
+  } rows[] = {
+      {"f32,B2,H2,Tq5,Tk7,d4,chunk=3", [](const Case& c) { return c.chunk; }},
+      {"f32,B2,H2,Tq5,Tk7,d4,ranges=2",
+       [](const Case& c) { return c.fields.ranges; }},
+      {"f32,B2,H2,Tq5,Tk7,d4,keys=top3",
+       [](const Case& c) { return c.listed.entries; }}};
+  for (const auto& row : rows) {
+    FuzzInput input;
+    input.law = rules.laws[0];
+    const ParsedCase parsed = parse_case(row.text);
+    ASSERT_TRUE(parsed.value) << parsed.error;
+    input.value = *parsed.value;
+    std::set<int64_t> met;
+    for (uint32_t n = 0; n < kInputs; ++n) {
+      Draw draw = draw_from(n);
+      const FuzzInput next = mutated(input, rules, 0, draw);
+      expect_legal(next, rules);
+      met.insert(row.number(next.value));
+    }
+    EXPECT_GT(met.size(), 6u) << row.text;
+  }
+}
+
 TEST(Mutation, TakesPiecesOfBoth) {
   const InputRules rules = rules_of("shapes");
   const Law* law = find_law("agrees_with_oracle");

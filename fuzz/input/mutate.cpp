@@ -79,11 +79,13 @@ void change_option(Case& value, Draw& draw) {
     for (size_t i = 1; i + 1 < ends->size(); ++i)
       numbers.push_back(&(*ends)[i]);
   if (value.paging.size > 0) numbers.push_back(&value.paging.size);
-  if (value.append > 0) numbers.push_back(&value.append);
-  if (value.cache.window > 0) numbers.push_back(&value.cache.window);
-  if (value.cache.first_tokens > 0)
-    numbers.push_back(&value.cache.first_tokens);
-  if (value.cache.rollback > 0) numbers.push_back(&value.cache.rollback);
+  for (int64_t* number : {&value.append, &value.chunk, &value.listed.entries,
+                          &value.fields.ranges, &value.cache.window,
+                          &value.cache.first_tokens, &value.cache.rollback})
+    if (*number > 0) numbers.push_back(number);
+  if (value.listed.entries > 0) numbers.push_back(&value.listed.block);
+  if (value.fields.segments) numbers.push_back(&value.fields.tokens);
+  if (value.fields.tree) numbers.push_back(&value.fields.children);
   if (value.rope.style != RopeStyle::kNone)
     numbers.push_back(&value.rope.first);
   if (!numbers.empty())

@@ -14,32 +14,10 @@ namespace {
 using Args = qkvet_forward_args;
 using Field = qkvet_tensor Args::*;
 
-constexpr Field kOthers[] = {&Args::q,           &Args::k,
-                             &Args::v,           &Args::o,
-                             &Args::lse,         &Args::weights,
-                             &Args::mask,        &Args::bias,
-                             &Args::sink,        &Args::slopes,
-                             &Args::rope_cos,    &Args::rope_sin,
-                             &Args::q_positions, &Args::k_positions,
-                             &Args::k_new,       &Args::v_new,
-                             &Args::q_scale,     &Args::k_scale,
-                             &Args::v_scale,     &Args::dropout_mask,
-                             &Args::key_indices, &Args::topk_length,
-                             &Args::segments_q,  &Args::segments_k,
-                             &Args::full_ranges, &Args::tree_mask};
-
-// Lengths and tables come first.
-constexpr auto kFields = [] {
-  std::array<Field, std::size(kBatchTables) + std::size(kOthers)> all = {};
-  auto to = all.begin();
-  for (const Field field : kBatchTables) {
-    *to++ = field;
-  }
-  for (const Field field : kOthers) {
-    *to++ = field;
-  }
-  return all;
-}();
+constexpr Field kFields[] = {
+#define QKVET_FORWARD_TENSOR(field, ...) &Args::field,
+#include "qkvet/tensors.def"
+};
 
 // The first axis of a pool and the last of a table are a batch's.
 bool is_of_batch(const Args& args, Field field, int32_t axis) {

@@ -20,44 +20,13 @@ const char* tensor_on_cpu(qkvet_tensor* t) {
 
 namespace {
 
-constexpr qkvet_tensor qkvet_forward_args::*kTensors[] = {
-    &qkvet_forward_args::q,
-    &qkvet_forward_args::k,
-    &qkvet_forward_args::v,
-    &qkvet_forward_args::o,
-    &qkvet_forward_args::lse,
-    &qkvet_forward_args::weights,
-    &qkvet_forward_args::mask,
-    &qkvet_forward_args::bias,
-    &qkvet_forward_args::sink,
-    &qkvet_forward_args::slopes,
-    &qkvet_forward_args::rope_cos,
-    &qkvet_forward_args::rope_sin,
-    &qkvet_forward_args::q_positions,
-    &qkvet_forward_args::k_positions,
-    &qkvet_forward_args::q_len,
-    &qkvet_forward_args::kv_len,
-    &qkvet_forward_args::cu_seqlens_q,
-    &qkvet_forward_args::cu_seqlens_k,
-    &qkvet_forward_args::block_table,
-    &qkvet_forward_args::page_indptr,
-    &qkvet_forward_args::page_indices,
-    &qkvet_forward_args::last_page_len,
-    &qkvet_forward_args::k_new,
-    &qkvet_forward_args::v_new,
-    &qkvet_forward_args::q_scale,
-    &qkvet_forward_args::k_scale,
-    &qkvet_forward_args::v_scale,
-    &qkvet_forward_args::key_indices,
-    &qkvet_forward_args::topk_length,
-    &qkvet_forward_args::segments_q,
-    &qkvet_forward_args::segments_k,
-    &qkvet_forward_args::full_ranges,
-    &qkvet_forward_args::tree_mask};
-
 const char* as_on_cpu(qkvet_forward_args* args) {
-  for (const auto member : kTensors) {
-    if (const char* wrong = tensor_on_cpu(&(args->*member))) {
+  qkvet_tensor* const tensors[] = {
+#define QKVET_FORWARD_TENSOR(field, ...) &args->field,
+#include "qkvet/tensors.def"
+  };
+  for (qkvet_tensor* const tensor : tensors) {
+    if (const char* wrong = tensor_on_cpu(tensor)) {
       return wrong;
     }
   }

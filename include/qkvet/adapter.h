@@ -2,11 +2,10 @@
  *
  * Help for adapters of forward(), C11 or C++17, nothing to link. The
  * capabilities of a kernel already state what it supports, so its supports()
- * follows from them:
+ * follows from them (types of arguments are left out):
  *
- *   static qkvet_status forward(const qkvet_kernel* self, qkvet_context*
- * context, const qkvet_forward_args* args, const qkvet_exec* exec, qkvet_text*
- * why) { const qkvet_status status = qkvet_supports_declared(self, args, why);
+ *   static qkvet_status forward(self, context, args, exec, why) {
+ *     const qkvet_status status = qkvet_supports_declared(self, args, why);
  *     if (status != QKVET_OK) return status;
  *     const qkvet_forward_args a = qkvet_known_args(args);
  *     ...
@@ -64,6 +63,11 @@ static inline void* qkvet_element(const qkvet_tensor* t, int64_t n0, int64_t n1,
   return (char*)qkvet_data(t) + elements * (t->dtype.bits / 8) * t->dtype.lanes;
 }
 
+/* The options that the call has, as QKVET_OPTION_*: what a kernel must declare
+ * to be given it. Extents of 0, and Tq != Tk of packed batches and of pages,
+ * are not looked for. */
+static inline uint64_t qkvet_options_of(const qkvet_forward_args* a);
+
 /* UNSUPPORTED and the reason if the call has anything that the capabilities of
  * `self` do not declare, or shapes that contradict each other: q [B, H, Tq, d],
  * k [B, Hkv, Tk, d], v [B, Hkv, Tk, dv], o [B, H, Tq, dv], lse [B, H, Tq],
@@ -81,94 +85,89 @@ static inline qkvet_status qkvet_open_kernels(
 
 /* ---- From here on: how it works ----------------------------------------- */
 
-/* A tensor and the options that bring it. */
-typedef struct qkvet_field_rule {
-  const char* name;
-  size_t offset;
-  uint64_t options; /* one of them is enough */
-} qkvet_field_rule;
-
-#define QKVET_FIELD_(field, options) \
-  { #field, offsetof(qkvet_forward_args, field), (options) }
+static inline uint64_t qkvet_options_of(const qkvet_forward_args* a) {
+  const int pages = a->page_size != 0;
+  const int packed = !qkvet_is_absent(&a->cu_seqlens_q);
+  const int appends = !qkvet_is_absent(&a->k_new);
+  uint64_t options = 0;
+  /* Tensors that one option alone brings. */
+#define QKVET_FORWARD_TENSOR(field, tensor, brings)                  \
+  if (((brings) & ((brings)-1)) == 0 && !qkvet_is_absent(&a->field)) \
+    options |= (brings);
+#include "qkvet/tensors.def"
+  const struct {
+    int is_set;
+    uint64_t option;
+  } rules[] = {
+      {a->causal == QKVET_CAUSAL_TOP_LEFT, QKVET_OPTION_CAUSAL_TOP_LEFT},
+      {a->causal == QKVET_CAUSAL_BOTTOM_RIGHT,
+       QKVET_OPTION_CAUSAL_BOTTOM_RIGHT},
+      {a->scale_given != 0, QKVET_OPTION_SCALE},
+      {a->scale_given == 0, QKVET_OPTION_DEFAULT_SCALE},
+      {a->has_window != 0, QKVET_OPTION_WINDOW},
+      {a->softcap != 0, QKVET_OPTION_SOFTCAP},
+      {a->rope != QKVET_ROPE_NONE, QKVET_OPTION_ROPE},
+      {a->dropout_p != 0, QKVET_OPTION_DROPOUT},
+      {a->chunk != 0, QKVET_OPTION_CHUNK},
+      {a->key_block_size > 1, QKVET_OPTION_KEY_LIST_BLOCKS},
+      {a->channel_group != 0, QKVET_OPTION_PAGED_CHANNEL_GROUPS},
+      {packed, pages ? QKVET_OPTION_PACKED_PAGES : QKVET_OPTION_PACKED},
+      {!qkvet_is_absent(&a->kv_len) && !pages && !appends,
+       QKVET_OPTION_LENGTHS},
+      {(a->q_len.ndim != 0 && a->q_len.dtype.bits == 32) ||
+           (a->kv_len.ndim != 0 && a->kv_len.dtype.bits == 32) ||
+           (a->cu_seqlens_q.ndim != 0 && a->cu_seqlens_q.dtype.bits == 32),
+       QKVET_OPTION_INT32_LENGTHS},
+      {a->slopes.ndim == 2, QKVET_OPTION_ALIBI_PER_MEMBER},
+      {a->k.data != NULL && a->v.data == a->k.data &&
+           a->v.byte_offset == a->k.byte_offset,
+       QKVET_OPTION_VALUES_IN_KEYS}};
+  size_t i;
+  for (i = 0; i < sizeof rules / sizeof rules[0]; ++i)
+    if (rules[i].is_set) options |= rules[i].option;
+  if (a->q.ndim == 4 && a->k.ndim >= 4 && a->o.ndim == 4) {
+    if (a->k.shape[1] < a->q.shape[1]) options |= QKVET_OPTION_GROUPED_HEADS;
+    if (a->o.shape[3] != a->q.shape[3]) options |= QKVET_OPTION_VALUE_WIDTH;
+    if (!packed && !pages && a->k.shape[2] != a->q.shape[2])
+      options |= QKVET_OPTION_CROSS_LENGTHS;
+  }
+  return options;
+}
 
 /* The first optional tensor that is given and not declared; NULL: none. */
 static inline const char* qkvet_undeclared_tensor_(const qkvet_forward_args* a,
                                                    uint64_t options) {
-  const uint64_t pages = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR;
-  const qkvet_field_rule rules[] = {
-      QKVET_FIELD_(lse, QKVET_OPTION_LSE),
-      QKVET_FIELD_(weights, QKVET_OPTION_WEIGHTS),
-      QKVET_FIELD_(mask, QKVET_OPTION_MASK),
-      QKVET_FIELD_(bias, QKVET_OPTION_BIAS),
-      QKVET_FIELD_(sink, QKVET_OPTION_SINK),
-      QKVET_FIELD_(slopes, QKVET_OPTION_ALIBI),
-      QKVET_FIELD_(rope_cos, QKVET_OPTION_ROPE),
-      QKVET_FIELD_(rope_sin, QKVET_OPTION_ROPE),
-      QKVET_FIELD_(q_positions, QKVET_OPTION_ROPE),
-      QKVET_FIELD_(k_positions, QKVET_OPTION_ROPE),
-      QKVET_FIELD_(q_len, QKVET_OPTION_LENGTHS),
-      QKVET_FIELD_(kv_len, QKVET_OPTION_LENGTHS | QKVET_OPTION_APPEND | pages),
-      QKVET_FIELD_(cu_seqlens_q,
-                   QKVET_OPTION_PACKED | QKVET_OPTION_PACKED_PAGES),
-      QKVET_FIELD_(cu_seqlens_k, QKVET_OPTION_PACKED),
-      QKVET_FIELD_(block_table, QKVET_OPTION_PAGED),
-      QKVET_FIELD_(page_indptr, QKVET_OPTION_PAGED_CSR),
-      QKVET_FIELD_(page_indices, QKVET_OPTION_PAGED_CSR),
-      QKVET_FIELD_(last_page_len, QKVET_OPTION_PAGED_CSR),
-      QKVET_FIELD_(k_new, QKVET_OPTION_APPEND),
-      QKVET_FIELD_(v_new, QKVET_OPTION_APPEND),
-      QKVET_FIELD_(q_scale, QKVET_OPTION_QUANT_SCALES),
-      QKVET_FIELD_(k_scale, QKVET_OPTION_QUANT_SCALES),
-      QKVET_FIELD_(v_scale, QKVET_OPTION_QUANT_SCALES),
-      QKVET_FIELD_(dropout_mask, QKVET_OPTION_DROPOUT_MASK),
-      QKVET_FIELD_(key_indices, QKVET_OPTION_KEY_LISTS),
-      QKVET_FIELD_(topk_length, QKVET_OPTION_KEY_LIST_LENGTHS),
-      QKVET_FIELD_(segments_q, QKVET_OPTION_SEGMENTS),
-      QKVET_FIELD_(segments_k, QKVET_OPTION_SEGMENTS),
-      QKVET_FIELD_(full_ranges, QKVET_OPTION_FULL_RANGES),
-      QKVET_FIELD_(tree_mask, QKVET_OPTION_TREE_MASK)};
-  size_t i;
-  for (i = 0; i < sizeof rules / sizeof rules[0]; ++i) {
-    const qkvet_tensor* t =
-        (const qkvet_tensor*)(const void*)((const char*)a + rules[i].offset);
-    if (!qkvet_is_absent(t) && (options & rules[i].options) == 0)
-      return rules[i].name;
-  }
+#define QKVET_FORWARD_TENSOR(field, tensor, brings) \
+  if ((brings) != 0 && (options & (brings)) == 0 && \
+      !qkvet_is_absent(&a->field))                  \
+    return #field;
+#include "qkvet/tensors.def"
   return NULL;
 }
 
 /* The same of the options that are no tensors. */
 static inline const char* qkvet_undeclared_number_(const qkvet_forward_args* a,
                                                    uint64_t options) {
-  const struct {
-    const char* name;
-    int is_set;
+  static const struct {
     uint64_t option;
-  } rules[] = {
-      {"scale", a->scale_given != 0, QKVET_OPTION_SCALE},
-      {"the default scale", a->scale_given == 0, QKVET_OPTION_DEFAULT_SCALE},
-      {"a window", a->has_window != 0, QKVET_OPTION_WINDOW},
-      {"softcap", a->softcap != 0, QKVET_OPTION_SOFTCAP},
-      {"rope", a->rope != QKVET_ROPE_NONE, QKVET_OPTION_ROPE},
-      {"dropout_p", a->dropout_p != 0, QKVET_OPTION_DROPOUT},
-      {"chunk", a->chunk != 0, QKVET_OPTION_CHUNK},
-      {"key_block_size", a->key_block_size > 1, QKVET_OPTION_KEY_LIST_BLOCKS},
-      {"channel_group", a->channel_group != 0,
-       QKVET_OPTION_PAGED_CHANNEL_GROUPS},
-      {"cu_seqlens_q beside pages",
-       !qkvet_is_absent(&a->cu_seqlens_q) && a->page_size != 0,
-       QKVET_OPTION_PACKED_PAGES},
-      {"int32 lengths",
-       (a->q_len.ndim != 0 && a->q_len.dtype.bits == 32) ||
-           (a->kv_len.ndim != 0 && a->kv_len.dtype.bits == 32) ||
-           (a->cu_seqlens_q.ndim != 0 && a->cu_seqlens_q.dtype.bits == 32),
-       QKVET_OPTION_INT32_LENGTHS},
-      {"slopes of each batch element", a->slopes.ndim == 2,
-       QKVET_OPTION_ALIBI_PER_MEMBER}};
+    const char* name;
+  } rules[] = {{QKVET_OPTION_SCALE, "scale"},
+               {QKVET_OPTION_DEFAULT_SCALE, "the default scale"},
+               {QKVET_OPTION_WINDOW, "a window"},
+               {QKVET_OPTION_SOFTCAP, "softcap"},
+               {QKVET_OPTION_ROPE, "rope"},
+               {QKVET_OPTION_DROPOUT, "dropout_p"},
+               {QKVET_OPTION_CHUNK, "chunk"},
+               {QKVET_OPTION_KEY_LIST_BLOCKS, "key_block_size"},
+               {QKVET_OPTION_PAGED_CHANNEL_GROUPS, "channel_group"},
+               {QKVET_OPTION_PACKED_PAGES, "cu_seqlens_q beside pages"},
+               {QKVET_OPTION_INT32_LENGTHS, "int32 lengths"},
+               {QKVET_OPTION_ALIBI_PER_MEMBER, "slopes of each batch element"},
+               {QKVET_OPTION_VALUES_IN_KEYS, "values in the keys"}};
+  const uint64_t missing = qkvet_options_of(a) & ~options;
   size_t i;
   for (i = 0; i < sizeof rules / sizeof rules[0]; ++i)
-    if (rules[i].is_set && (options & rules[i].option) == 0)
-      return rules[i].name;
+    if (missing & rules[i].option) return rules[i].name;
   return NULL;
 }
 
@@ -252,6 +251,7 @@ static inline const char* qkvet_misfit_(const qkvet_forward_args* a,
   const int64_t B = a->q.shape[0], H = a->q.shape[1], Tq = a->q.shape[2];
   const int64_t Hkv = a->k.shape[1], Tk = a->k.shape[2], d = a->q.shape[3];
   const int64_t dv = a->v.shape[3];
+  uint64_t missing;
   if (!qkvet_fits_(&a->k, 4, B, Hkv, Tk, d) ||
       !qkvet_fits_(&a->v, 4, B, Hkv, Tk, dv) ||
       !qkvet_fits_(&a->o, 4, B, H, Tq, dv) ||
@@ -269,13 +269,11 @@ static inline const char* qkvet_misfit_(const qkvet_forward_args* a,
   if (!(options & QKVET_OPTION_EMPTY_EXTENTS) &&
       (B < 1 || H < 1 || Hkv < 1 || Tq < 1 || Tk < 1 || d < 1 || dv < 1))
     return "empty extents are not declared";
-  if (Hkv < H && !(options & QKVET_OPTION_GROUPED_HEADS))
+  missing = qkvet_options_of(a) & ~options;
+  if (missing & QKVET_OPTION_GROUPED_HEADS)
     return "grouped heads are not declared";
-  if (dv != d && !(options & QKVET_OPTION_VALUE_WIDTH))
-    return "dv != d is not declared";
-  if (Tq != Tk && !(options & QKVET_OPTION_CROSS_LENGTHS) &&
-      qkvet_is_absent(&a->cu_seqlens_q))
-    return "Tq != Tk is not declared";
+  if (missing & QKVET_OPTION_VALUE_WIDTH) return "dv != d is not declared";
+  if (missing & QKVET_OPTION_CROSS_LENGTHS) return "Tq != Tk is not declared";
   if (!qkvet_keeps_rule_(Tk, can->tk)) return "Tk is not declared";
   if (Hkv > 0 && !qkvet_keeps_rule_(H / Hkv, can->group))
     return "H / Hkv is not declared";
@@ -287,9 +285,8 @@ static inline const char* qkvet_misfit_(const qkvet_forward_args* a,
   if (a->causal != QKVET_CAUSAL_TOP_LEFT &&
       a->causal != QKVET_CAUSAL_BOTTOM_RIGHT)
     return "causal is unknown";
-  if (options &
-      (a->causal == QKVET_CAUSAL_TOP_LEFT ? QKVET_OPTION_CAUSAL_TOP_LEFT
-                                          : QKVET_OPTION_CAUSAL_BOTTOM_RIGHT))
+  if ((missing &
+       (QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT)) == 0)
     return NULL;
   return "this causal rule is not declared";
 }

@@ -5,6 +5,7 @@
 
 #include "core/base/philox.h"
 #include "properties/cases/draw.h"
+#include "properties/cases/generate.h"
 
 namespace qkvet::properties {
 namespace {
@@ -60,9 +61,7 @@ Recipe draw_far_lse(Draw& draw) {
 
 void draw_edges(const Law& law, Case& value) {
   constexpr uint32_t kStream = 0xED6E;
-  uint32_t id = 0;
-  for (const char* c = law.id; *c != 0; ++c)
-    id = id * 31 + static_cast<uint32_t>(*c);
+  const uint32_t id = stream_of(law);
   uint32_t next = 0;
   Draw draw([&] { return philox_u64(value.seed, kStream, id, next++); });
   if (value.window && draw.chance(15))

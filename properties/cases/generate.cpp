@@ -35,14 +35,19 @@ std::optional<Case> declared_case(const Law& law, const Scope& scope,
   return std::nullopt;
 }
 
+uint32_t stream_of(const Law& law) {
+  uint32_t id = 0;
+  for (const char* c = law.id; *c != 0; ++c)
+    id = id * 31 + static_cast<uint32_t>(*c);
+  return id;
+}
+
 namespace {
 
 Case drawn_case(const Law& law, uint64_t seed, int64_t number,
                 const Scope& scope) {
-  uint32_t id = 0;  // the law's name, so that adding a law moves no case
-  for (const char* c = law.id; *c != 0; ++c)
-    id = id * 31 + static_cast<uint32_t>(*c);
-  const rc::Random random(philox_u64(seed, id, static_cast<uint32_t>(number),
+  const rc::Random random(philox_u64(seed, stream_of(law),
+                                     static_cast<uint32_t>(number),
                                      static_cast<uint32_t>(number >> 32)));
   constexpr int kSize = 100;  // not used by the generator above
   return case_generator(law, scope)(random, kSize).value();

@@ -11,6 +11,10 @@
 
 namespace qkvet::properties {
 
+// The random stream of a law's cases: of its name, so that a law that is added
+// moves no case of another one. No two laws have the same.
+uint32_t stream_of(const Law& law);
+
 // Case number `number` of the plan with this seed: a pure function.
 Case planned_case(const Law& law, uint64_t seed, int64_t number,
                   const Scope& scope = {});

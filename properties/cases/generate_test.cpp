@@ -4,13 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "core/base/at_night.h"
+#include "core/capability/option_table.h"
+#include "core/door/abi_call.h"
+#include "core/door/call_plan.h"
 #include "properties/cases/case_generator.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/visibility.h"
 #include "properties/run/runner.h"
+#include "qkvet/adapter.h"
 
 namespace qkvet::properties::generate_test {
 namespace {
@@ -29,10 +34,46 @@ TEST(Generate, PlannedCasesAreValidFitAndRepeatable) {
     }
 }
 
+TEST(Generate, EachLawHasAStreamOfItsOwn) {
+  std::set<uint32_t> streams;
+  for (const Law* law : all_laws())
+    EXPECT_TRUE(streams.insert(stream_of(*law)).second) << law->id;
+}
+
 TEST(Generate, SeedAndNumberAndLawMatter) {
   const Law& law = *find_law("agrees_with_oracle");
   EXPECT_NE(planned_case(law, 1, 1), planned_case(law, 1, 2));
   EXPECT_NE(planned_case(law, 1, 1), planned_case(law, 2, 1));
+}
+
+// What qkvet/adapter.h reads off the arguments of a call is what the host
+// counts of it; addresses, and extents that only numbers say, are not there to
+// be read.
+TEST(Generate, AdaptersCountTheOptionsThatTheHostCounts) {
+  uint64_t seen = 0;
+  for (const Law* law : all_laws()) {
+    if (law->domain.subject != Subject::kAttention) continue;
+    for (int64_t n = 1; n <= 40; ++n) {
+      const Case value = planned_case(*law, 3, n);
+      const Inputs inputs = make_inputs(value);
+      KernelCall call = call_of(value, inputs, Operation::kForward);
+      call.want_lse = n % 2 == 0;
+      call.want_weights = n % 3 == 0;
+      CallPlan plan;
+      std::string why;
+      ASSERT_TRUE(plan_call(call, KernelInfo{}, &plan, &why)) << why;
+      const AbiCall abi(plan, TensorAddresses{});
+      uint64_t unseen =
+          QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_VALUES_IN_KEYS;
+      if (call.page_size > 0 || call.members > 0)
+        unseen |= QKVET_OPTION_CROSS_LENGTHS;
+      const uint64_t counted = options_in(call) & ~unseen;
+      ASSERT_EQ(qkvet_options_of(&abi.forward()) & ~unseen, counted)
+          << to_string(value);
+      seen |= counted;
+    }
+  }
+  EXPECT_GT(std::popcount(seen), 30);
 }
 
 // The aims that the README names are met, not only possible.

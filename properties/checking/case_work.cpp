@@ -254,7 +254,7 @@ Answer& CaseWork::answer(Prepared& prepared, const KernelInfo& kernel) {
         truth_of(prepared.value, references_.forward), with_twin_,
         stored_errors_of(prepared.inputs));
   }
-  prepared.oracle_seconds = time_->oracle - before;
+  prepared.oracle_seconds += time_->oracle - before;
   return *slot;
 }
 

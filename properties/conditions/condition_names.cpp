@@ -61,7 +61,16 @@ constexpr ConditionWord kMistakes[] = {
     word("pages_end", Mistake::kPagesEnd),
     word("last_page_empty", Mistake::kLastPageEmpty),
     word("last_page_beyond", Mistake::kLastPageBeyond),
-    word("both_tables", Mistake::kBothTables)};
+    word("both_tables", Mistake::kBothTables),
+    word("slopes_extent", Mistake::kSlopesExtent),
+    word("key_lists_extent", Mistake::kKeyListsExtent),
+    word("topk_length_extent", Mistake::kTopkLengthExtent),
+    word("segments_extent", Mistake::kSegmentsExtent),
+    word("segments_absent", Mistake::kSegmentsAbsent),
+    word("full_ranges_extent", Mistake::kFullRangesExtent),
+    word("tree_mask_extent", Mistake::kTreeMaskExtent)};
+static_assert(std::size(kMistakes) ==
+              static_cast<size_t>(Mistake::kTreeMaskExtent) + 1);
 constexpr ConditionWord kFused[] = {
     word("none", FusedOrder::kNone), word("qkv", FusedOrder::kQkv),
     word("qvk", FusedOrder::kQvk),   word("kqv", FusedOrder::kKqv),
