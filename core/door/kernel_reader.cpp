@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "core/capability/extents.h"
 #include "core/capability/paths.h"
 #include "core/door/guarded.h"
 
@@ -42,7 +43,8 @@ std::string bad_capabilities(const qkvet_capabilities& c) {
   if (a < 0 || a > page_bytes() || (a & (a - 1)) != 0)
     return "alignment is " + std::to_string(a) +
            ", not a power of two up to a page";
-  return bad_paths(c);
+  const std::string bad = bad_extents(c);
+  return bad.empty() ? bad_paths(c) : bad;
 }
 
 // Null: the kernel has none of this name.

@@ -79,6 +79,8 @@ TEST(Door, EveryErrorIsOneLineThatNamesTheFile) {
             plugin("bad_paths") +
                 ": kernel bad/copy: paths[0] is at -64; allowed: 2 to "
                 "131072");
+  EXPECT_EQ(error_of(plugin("bad_widths")),
+            plugin("bad_widths") + ": kernel bad/copy: widths[1] is 0 by 0");
   EXPECT_EQ(error_of(plugin("bad"), "refuse"),
             plugin("bad") +
                 ": qkvet_open() returned INVALID_ARGUMENT: this config is not "
