@@ -133,6 +133,11 @@ std::string read_merge(const qkvet_merge_table* from, KernelInfo* info) {
       (table.max_states > 0 && table.max_states < table.min_states))
     return "its merge takes " + std::to_string(table.min_states) + " to " +
            std::to_string(table.max_states) + " states";
+  constexpr uint64_t kFirst = QKVET_MERGE_LSE_HEADS_FIRST;
+  if ((table.options & QKVET_MERGE_LSE_HEADS_FIRST_ONLY) != 0 &&
+      (table.options & (kFirst | QKVET_MERGE_ANY_STRIDES)) != kFirst)
+    return "its merge takes lse as [n, H, T] alone, and its other options do "
+           "not say so";
   info->has_merge = true;
   info->merge_options = table.options;
   info->min_states = table.min_states;

@@ -196,6 +196,7 @@ void keep_merge_to_declared(const Scope& scope, Case& value) {
   if (!has(QKVET_MERGE_RAGGED)) value.kv_len.clear();
   if (value.kv_len.empty() && value.shape.Tk > 0)
     value.shape.Tk = nearest_allowed(value.shape.Tk, scope.states);
+  if (has(QKVET_MERGE_LSE_HEADS_FIRST_ONLY)) value.layout = Layout::kBthd;
   if (has(QKVET_MERGE_ANY_STRIDES)) return;
   if (value.layout != Layout::kBhtd)
     value.layout =

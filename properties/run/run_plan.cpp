@@ -208,6 +208,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   scope.pages_only = scope.groups_only = scope.in_keys_only =
       scope.causal_only = scope.few_shapes = true;
   scope.refusals = ~uint64_t{0};
+  uint64_t merge_refusals = QKVET_MERGE_LSE_HEADS_FIRST_ONLY;
   bool any_page = false;
   for (const KernelUnderTest& kernel : kernels) {
     const qkvet_capabilities& mine = kernel.judged.info.capabilities;
@@ -217,6 +218,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     scope.layer_options |= kernel.judged.info.layer_options;
     scope.merge_options |= kernel.judged.info.merge_options;
     if (const KernelInfo& info = kernel.judged.info; info.has_merge) {
+      merge_refusals &= info.merge_options;
       const qkvet_extent_rule own = {info.min_states, info.max_states, 0};
       states = states && !is_same(*states, own) ? qkvet_extent_rule{} : own;
     }
@@ -247,6 +249,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     for (const Hint& hint : kernel.hints)
       if (!is_among(hint.path, scope.paths)) add_path(hint.path, scope.hints);
   if (any_page) scope.page_sizes.clear();
+  scope.merge_options &= ~QKVET_MERGE_LSE_HEADS_FIRST_ONLY | merge_refusals;
   scope.states = states.value_or(qkvet_extent_rule{});
 }
 
