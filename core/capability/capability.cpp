@@ -5,27 +5,13 @@
 #include <initializer_list>
 
 #include "core/call/layout.h"
+#include "core/capability/extents.h"
 #include "core/capability/option_table.h"
 #include "core/case/exclusions.h"
 #include "core/case/paging.h"
 
 namespace qkvet {
 namespace {
-
-// "" if the extent keeps the rule.
-std::string broken_rule(const char* name, int64_t extent,
-                        const qkvet_extent_rule& rule) {
-  const std::string lead =
-      std::string(name) + " = " + std::to_string(extent) + " is ";
-  if (extent == 0) return "";  // the business of EMPTY_EXTENTS
-  if (extent < rule.min)
-    return lead + "below the declared " + std::to_string(rule.min);
-  if (rule.max > 0 && extent > rule.max)
-    return lead + "above the declared " + std::to_string(rule.max);
-  if (rule.multiple > 0 && extent % rule.multiple != 0)
-    return lead + "not a multiple of " + std::to_string(rule.multiple);
-  return "";
-}
 
 bool is_missing(const std::byte* data, std::initializer_list<int64_t> shape) {
   return data == nullptr && std::min(shape) > 0;
@@ -356,29 +342,15 @@ std::string missing_dtypes(const KernelInfo& kernel, const KernelCall& call) {
          std::string(dtype_name(call.o_dtype)) + " is not declared";
 }
 
-// The rules for Tq and Tk speak of forward() and its gradient alone.
-std::string broken_extent(const qkvet_capabilities& capabilities,
-                          const KernelCall& call) {
-  const Shape& s = call.shape;
-  const bool forward = takes_options(call.operation);
-  const struct {
-    const char* name;
-    int64_t extent;
-    const qkvet_extent_rule& rule;
-  } rows[] = {
-      {"d", call.operation == Operation::kMerge ? 0 : s.d, capabilities.d},
-      {"dv", s.dv, capabilities.dv},
-      {"H / Hkv",
-       s.Hkv == 0 || call.operation == Operation::kMerge ? 0 : s.group(),
-       capabilities.group},
-      {"Tq", forward ? s.Tq : 0, capabilities.tq},
-      {"Tk", forward ? s.Tk : 0, capabilities.tk},
-  };
-  for (const auto& row : rows) {
-    std::string broken = broken_rule(row.name, row.extent, row.rule);
-    if (!broken.empty()) return broken;
-  }
-  return "";
+std::string undeclared_extent(const qkvet_capabilities& capabilities,
+                              const KernelCall& call) {
+  Shape shape = call.shape;
+  if (call.members > 0) shape.B = call.members;
+  const ExtentsOf of = takes_options(call.operation)         ? kOfAttention
+                       : is_layer(call.operation)            ? kOfLayers
+                       : call.operation == Operation::kMerge ? kOfMerges
+                                                             : kOfCaches;
+  return broken_extent(extents_of(capabilities), shape, of);
 }
 
 // A device is asked for forward() and its gradient alone.
@@ -462,7 +434,7 @@ bool capability_allows(const KernelInfo& kernel, const KernelCall& call,
   if (why->empty()) *why = missing_option(kernel, call);
   if (why->empty()) *why = refused_pair(kernel, call);
   if (why->empty()) *why = undeclared_page_size(kernel.capabilities, call);
-  if (why->empty()) *why = broken_extent(kernel.capabilities, call);
+  if (why->empty()) *why = undeclared_extent(kernel.capabilities, call);
   return why->empty();
 }
 

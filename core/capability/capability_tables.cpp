@@ -62,6 +62,8 @@ std::string missing_merge(const KernelInfo& kernel, const KernelCall& call) {
     return "a merge in place is not declared";
   if (call.row_mask != nullptr && lacks(QKVET_MERGE_ROW_MASK))
     return "a row_mask is not declared";
+  if (call.layout != Layout::kBthd && !lacks(QKVET_MERGE_LSE_HEADS_FIRST_ONLY))
+    return "lse that does not lie as [n, H, T] is not declared";
   if (call.layout != Layout::kBhtd && lacks(QKVET_MERGE_ANY_STRIDES) &&
       (call.layout != Layout::kBthd || lacks(QKVET_MERGE_LSE_HEADS_FIRST)))
     return call.layout == Layout::kBthd

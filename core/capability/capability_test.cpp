@@ -124,6 +124,19 @@ TEST(Capability, ExtentRules) {
             }),
             "H / Hkv = 1 is below the declared 2");
   EXPECT_EQ(reason_of_kernel([](auto& c) { c.d = {16, 16, 16}; }), "");
+  EXPECT_EQ(reason_of_kernel([](auto& c) {
+              c.b = {5, 0, 0};
+            }),
+            "B = 1 is below the declared 5");
+  EXPECT_EQ(reason_of_kernel([](auto& c) {
+              c.h = {0, 0, 3};
+            }),
+            "H = 2 is not a multiple of 3");
+  EXPECT_EQ(reason_of_kernel([](auto& c) {
+              c.width_count = 1;
+              c.widths[0] = {16, 8};
+            }),
+            "d = 16 with dv = 16 is no declared width");
 }
 
 TEST(Capability, MemoryAndLayout) {

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "core/capability/extents.h"
 #include "core/capability/paths.h"
 #include "core/door/guarded.h"
 
@@ -42,7 +43,8 @@ std::string bad_capabilities(const qkvet_capabilities& c) {
   if (a < 0 || a > page_bytes() || (a & (a - 1)) != 0)
     return "alignment is " + std::to_string(a) +
            ", not a power of two up to a page";
-  return bad_paths(c);
+  const std::string bad = bad_extents(c);
+  return bad.empty() ? bad_paths(c) : bad;
 }
 
 // Null: the kernel has none of this name.
@@ -131,6 +133,11 @@ std::string read_merge(const qkvet_merge_table* from, KernelInfo* info) {
       (table.max_states > 0 && table.max_states < table.min_states))
     return "its merge takes " + std::to_string(table.min_states) + " to " +
            std::to_string(table.max_states) + " states";
+  constexpr uint64_t kFirst = QKVET_MERGE_LSE_HEADS_FIRST;
+  if ((table.options & QKVET_MERGE_LSE_HEADS_FIRST_ONLY) != 0 &&
+      (table.options & (kFirst | QKVET_MERGE_ANY_STRIDES)) != kFirst)
+    return "its merge takes lse as [n, H, T] alone, and its other options do "
+           "not say so";
   info->has_merge = true;
   info->merge_options = table.options;
   info->min_states = table.min_states;

@@ -542,6 +542,9 @@ extern "C" qkvet_status qkvet_open(const qkvet_host*, const char* config,
 #elif defined(QKVET_BAD_PATHS)
   g_capabilities.path_count = 1;
   g_capabilities.paths[0] = {QKVET_AXIS_TK, -64};
+#elif defined(QKVET_BAD_WIDTHS)
+  g_capabilities.width_count = 2;
+  g_capabilities.widths[0].d = 64;
 #elif defined(QKVET_BAD_SHORT)
   // An older header: kernels end before `cache`, capabilities before `dv`.
   // What lies behind is garbage here, and must not be read.

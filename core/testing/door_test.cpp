@@ -79,6 +79,8 @@ TEST(Door, EveryErrorIsOneLineThatNamesTheFile) {
             plugin("bad_paths") +
                 ": kernel bad/copy: paths[0] is at -64; allowed: 2 to "
                 "131072");
+  EXPECT_EQ(error_of(plugin("bad_widths")),
+            plugin("bad_widths") + ": kernel bad/copy: widths[1] is 0 by 0");
   EXPECT_EQ(error_of(plugin("bad"), "refuse"),
             plugin("bad") +
                 ": qkvet_open() returned INVALID_ARGUMENT: this config is not "
@@ -219,6 +221,34 @@ TEST(Door, TablesAreChecked) {
             "layer: its layer has no forward()");
   EXPECT_EQ(tables_error("int_stage"),
             "layer: the stages of its layer have no known floating type");
+}
+
+TEST(Door, AMergeOfOneLayoutDeclaresIt) {
+  qkvet_capabilities capabilities{};
+  capabilities.struct_size = sizeof capabilities;
+  qkvet_merge_table merge{};
+  merge.struct_size = sizeof merge;
+  merge.merge = [](const qkvet_kernel*, qkvet_context*, const qkvet_merge_args*,
+                   const qkvet_exec*,
+                   qkvet_text*) -> qkvet_status { return QKVET_OK; };
+  qkvet_kernel kernel{};
+  kernel.struct_size = sizeof kernel;
+  kernel.name = "merge/one";
+  kernel.capabilities = &capabilities;
+  kernel.merge = &merge;
+  const auto error = [&](uint64_t options) {
+    merge.options = options;
+    KernelInfo info;
+    return read_kernel(&kernel, 0, &info);
+  };
+  constexpr uint64_t kOnly = QKVET_MERGE_LSE_HEADS_FIRST_ONLY;
+  EXPECT_EQ(error(QKVET_MERGE_LSE_HEADS_FIRST | kOnly), "");
+  for (const uint64_t options :
+       {kOnly, kOnly | QKVET_MERGE_ANY_STRIDES,
+        kOnly | QKVET_MERGE_LSE_HEADS_FIRST | QKVET_MERGE_ANY_STRIDES})
+    EXPECT_EQ(error(options),
+              "kernel merge/one: its merge takes lse as [n, H, T] alone, and "
+              "its other options do not say so");
 }
 
 TEST(Door, TablesAreRead) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "core/capability/capability.h"
 #include "core/case/merge.h"
 
 namespace qkvet::merge_case_test {
@@ -94,6 +95,30 @@ TEST(MergeCase, InPlaceTheFirstStateIsTheOutput) {
   fill_merge_call(value, inputs, /*in_place=*/true, call);
   EXPECT_EQ(call.given_o, all);
   EXPECT_EQ(call.states, all + 2 * sizeof(float));
+}
+
+// A kernel that takes lse as [n, H, T] alone is asked for nothing else.
+TEST(MergeCase, LseHeadsFirstAloneAllowsOneLayout) {
+  KernelInfo kernel;
+  kernel.has_merge = true;
+  kernel.capabilities.options = ~uint64_t{0};
+  kernel.merge_options = QKVET_MERGE_LSE_HEADS_FIRST;
+  const auto refusal = [&kernel](const char* layout) {
+    const Case value =
+        parsed((std::string("f32,B3,H2,Tk2,dv1,merge") + layout).c_str());
+    const Inputs inputs = make_inputs(value);
+    std::string why;
+    capability_allows(kernel, call_of(value, inputs, Operation::kMerge), &why);
+    return why;
+  };
+  EXPECT_EQ(refusal(""), "");
+  EXPECT_EQ(refusal(",layout=bthd"), "");
+  EXPECT_EQ(refusal(",layout=gaps"), "any strides of a merge are not declared");
+  kernel.merge_options |= QKVET_MERGE_LSE_HEADS_FIRST_ONLY;
+  EXPECT_EQ(refusal(",layout=bthd"), "");
+  for (const char* layout : {"", ",layout=gaps"})
+    EXPECT_EQ(refusal(layout),
+              "lse that does not lie as [n, H, T] is not declared");
 }
 
 // What the kernel gets is exact in base 2, and the bias what that means.

@@ -30,6 +30,21 @@ qkvet_status check_options(const qkvet_kernel* self, const qkvet_merge_args& a,
                                    : QKVET_OK;
 }
 
+// Whether [..., T, H] lies as [..., H, T], without gaps.
+bool is_heads_first(const qkvet_tensor& t) {
+  int64_t step = 1;
+  const auto is_dense = [&](int32_t axis) {
+    const bool fits = t.shape[axis] <= 1 || t.strides[axis] == step;
+    step *= t.shape[axis];
+    return fits;
+  };
+  bool fits = is_dense(t.ndim - 2) && is_dense(t.ndim - 1);
+  for (int32_t axis = t.ndim - 3; axis >= 0; --axis) {
+    fits = is_dense(axis) && fits;
+  }
+  return fits;
+}
+
 // The first `rank` extents of `shape` are those of `t`.
 bool has_shape(const qkvet_tensor& t, const int64_t* shape, int32_t rank) {
   for (int32_t axis = 0; axis < rank; ++axis) {
@@ -40,8 +55,8 @@ bool has_shape(const qkvet_tensor& t, const int64_t* shape, int32_t rank) {
   return true;
 }
 
-qkvet_status check_tensors(const qkvet_merge_args& a, bool ragged,
-                           qkvet_text* why) {
+qkvet_status check_tensors(const qkvet_kernel* self, const qkvet_merge_args& a,
+                           bool ragged, qkvet_text* why) {
   const int32_t rank = ragged ? 3 : 4;
   const struct {
     const qkvet_tensor& tensor;
@@ -61,7 +76,12 @@ qkvet_status check_tensors(const qkvet_merge_args& a, bool ragged,
                  "states, lse and o do not have the same rows, heads and "
                  "channels");
   }
-  return QKVET_OK;
+  const bool heads_first =
+      (self->merge->options & QKVET_MERGE_LSE_HEADS_FIRST_ONLY) != 0;
+  return !heads_first || (is_heads_first(a.states_lse) && is_heads_first(a.lse))
+             ? QKVET_OK
+             : refuse(why, QKVET_UNSUPPORTED,
+                      "lse that does not lie as [n, H, T] is not supported");
 }
 
 qkvet_status check_types(const qkvet_kernel* self, const qkvet_merge_args& a,
@@ -126,7 +146,7 @@ qkvet_status read_merge_extents(const qkvet_kernel* self,
   const bool ragged = status == QKVET_OK && !is_absent(a.indptr);
   Storage states = Storage::kF32, o = Storage::kF32;
   status = status == QKVET_OK ? check_options(self, a, why) : status;
-  status = status == QKVET_OK ? check_tensors(a, ragged, why) : status;
+  status = status == QKVET_OK ? check_tensors(self, a, ragged, why) : status;
   status = status == QKVET_OK ? check_types(self, a, &states, &o, why) : status;
   status = status == QKVET_OK ? check_vectors(a, why) : status;
   if (status != QKVET_OK) {

@@ -53,6 +53,15 @@ QKVET_CONTROL(merge_powers_of_two) = merge_kernel(
     "controls/merge_powers_of_two", "a natural lse by powers of two",
     QKVET_PLACE, &kMergeTable<PowersOfTwoMerge>, &kGenericMerge);
 
+// lse as [n, H, T] and in no other layout.
+QKVET_CONTROL(merge_lse_heads_first) = merge_kernel(
+    "controls/merge_lse_heads_first", "every lse has its heads first",
+    QKVET_PLACE,
+    &kMergeTable<PlainMerge, QKVET_MERGE_RAGGED | QKVET_MERGE_IN_PLACE |
+                                 QKVET_MERGE_ROW_MASK |
+                                 QKVET_MERGE_LSE_HEADS_FIRST |
+                                 QKVET_MERGE_LSE_HEADS_FIRST_ONLY>);
+
 // Weights are exp(lse_i - lse) of the merged lse, as they are written in
 // papers: nothing is divided.
 struct WeightsOfTheMergedLse : PlainMerge {

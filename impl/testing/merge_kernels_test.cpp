@@ -257,11 +257,18 @@ qkvet_status merge(const qkvet_kernel* kernel, MergeCall* call, Reason* why) {
   return kernel->merge->merge(kernel, nullptr, &args, nullptr, &why->text);
 }
 
+bool takes(const qkvet_kernel* kernel, const Form& form) {
+  const uint64_t has = kernel->merge->options;
+  return (form.options & ~has) == 0 &&
+         ((has & QKVET_MERGE_LSE_HEADS_FIRST_ONLY) == 0 ||
+          form.has(QKVET_MERGE_LSE_HEADS_FIRST));
+}
+
 // Forms that the kernel takes and answers wrongly.
 int wrong_forms(const qkvet_kernel* kernel) {
   int wrong = 0;
   for (const Form& form : all_forms()) {
-    if ((form.options & ~kernel->merge->options) != 0) continue;
+    if (!takes(kernel, form)) continue;
     MergeCall call(form, in_base2(*kernel));
     call.expect();
     Reason why;
@@ -277,6 +284,21 @@ TEST(MergeKernels, StatesBecomeOneInEveryForm) {
   ASSERT_GE(kernels.size(), 4u);
   for (const qkvet_kernel* kernel : kernels) {
     EXPECT_EQ(wrong_forms(kernel), 0) << kernel->name;
+  }
+}
+
+TEST(MergeKernels, LseHeadsFirstAloneRefusesAllElse) {
+  const auto kernels = kernels_that(false, [](const qkvet_kernel& kernel) {
+    return merges(kernel) &&
+           (kernel.merge->options & QKVET_MERGE_LSE_HEADS_FIRST_ONLY) != 0;
+  });
+  ASSERT_EQ(kernels.size(), 1u);
+  for (const Form& form : all_forms()) {
+    MergeCall call(form, in_base2(*kernels[0]));
+    Reason why;
+    EXPECT_EQ(merge(kernels[0], &call, &why) == QKVET_OK,
+              takes(kernels[0], form))
+        << why.room;
   }
 }
 

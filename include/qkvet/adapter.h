@@ -224,6 +224,16 @@ static inline int qkvet_keeps_rule_(int64_t extent, qkvet_extent_rule rule) {
           (rule.multiple == 0 || extent % rule.multiple == 0));
 }
 
+static inline int qkvet_declares_widths_(const qkvet_capabilities* can,
+                                         int64_t d, int64_t dv) {
+  int i;
+  for (i = 0; i < can->width_count; ++i)
+    if (can->widths[i].d == d &&
+        (can->widths[i].dv == 0 ? d : can->widths[i].dv) == dv)
+      return 1;
+  return can->width_count == 0 || d == 0 || dv == 0;
+}
+
 static inline int qkvet_declares_page_size_(const qkvet_capabilities* can,
                                             int64_t page_size) {
   int i;
@@ -328,8 +338,18 @@ static inline qkvet_status qkvet_supports_declared(
     misfit = "d is not declared";
   else if (!qkvet_keeps_rule_(a.o.shape[3], can->dv))
     misfit = "dv is not declared";
+  else if (!qkvet_declares_widths_(can, a.q.shape[3], a.o.shape[3]))
+    misfit = "these widths are not declared";
   else if (!qkvet_keeps_rule_(a.q.shape[2], can->tq))
     misfit = "Tq is not declared";
+  else if (!qkvet_keeps_rule_(a.q.shape[1], can->h))
+    misfit = "H is not declared";
+  else if (!qkvet_keeps_rule_(
+               a.cu_seqlens_q.ndim == 1 && a.cu_seqlens_q.shape != NULL
+                   ? a.cu_seqlens_q.shape[0] - 1
+                   : a.q.shape[0],
+               can->b))
+    misfit = "B is not declared";
   else if ((can->flags & QKVET_FLAG_POSITIVE_SCALE) != 0 && a.scale_given &&
            a.scale < 0)
     misfit = "a scale below 0 is not declared";

@@ -102,6 +102,24 @@ TEST(Adapter, ExtentsTypesAndStridesAreThoseDeclared) {
   EXPECT_NE(call.refusal().find("do not fit"), std::string::npos);
 }
 
+TEST(Adapter, WidthsHeadsAndMembersAreThoseDeclared) {
+  Adapted call;
+  const int64_t B = call.args.q.shape[0], H = call.args.q.shape[1],
+                d = call.args.q.shape[3], dv = call.args.o.shape[3];
+  call.can.width_count = 1;
+  call.can.widths[0] = {d, dv + 1};
+  EXPECT_EQ(call.refusal(), "these widths are not declared");
+  call.can.widths[0].dv = d == dv ? 0 : dv;
+  EXPECT_EQ(call.refusal(), "");
+  call.can.h = {H + 1, 0, 0};
+  EXPECT_EQ(call.refusal(), "H is not declared");
+  call.can.h = {H, H, 0};
+  call.can.b = {0, 0, B + 1};
+  EXPECT_EQ(call.refusal(), "B is not declared");
+  call.can.b = {0, B, 0};
+  EXPECT_EQ(call.refusal(), "");
+}
+
 TEST(Adapter, DeclaredRefusalsAreRefused) {
   Adapted call;
   call.args.rope = QKVET_ROPE_INTERLEAVED;

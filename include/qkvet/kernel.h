@@ -45,12 +45,14 @@ extern "C" {
 
 #define QKVET_ABI_MAJOR 1
 #define QKVET_ABI_MINOR                                    \
-  5 /* 1: qkvet_kernel.merge; 2: page_indptr and its       \
+  6 /* 1: qkvet_kernel.merge; 2: page_indptr and its       \
        lists, lengths in int32, slopes of each member; 3:  \
        key_indices, topk_length; 4: paths, key_block_size, \
        channel_group, lists beside pages and backward,     \
        values in keys; 5: segments, full_ranges, chunk,    \
-       tree_mask */
+       tree_mask; 6: rules of B and H, widths, merges with \
+       lse heads-first alone, slopes, sink and softcap of  \
+       caches */
 
 #if defined(_WIN32)
 #define QKVET_EXPORT __declspec(dllexport)
@@ -400,6 +402,12 @@ typedef struct qkvet_extent_rule {
   int64_t multiple; /* 0: any */
 } qkvet_extent_rule;
 
+/* The width of q and k heads, and that of v heads. */
+typedef struct qkvet_width {
+  int64_t d;
+  int64_t dv; /* 0: d */
+} qkvet_width;
+
 /* Which storage types go together. */
 typedef struct qkvet_dtype_rule {
   qkvet_dtype q;
@@ -448,6 +456,15 @@ typedef struct qkvet_capabilities {
   int64_t page_sizes[16];
   int32_t path_count; /* since minor version 4; 0: not declared */
   qkvet_path paths[16];
+  /* Since minor version 6. Rules of B, in a packed batch the number of its
+   * members, of forward(), backward() and layers; and of H, of everything. */
+  qkvet_extent_rule b;
+  qkvet_extent_rule h;
+  /* The widths that the kernel takes, and no others: each keeps the rules of d
+   * and dv. Of a merge, every dv of the list. */
+  int32_t width_count; /* 0: as the rules of d and dv say */
+  int32_t reserved;    /* not read */
+  qkvet_width widths[16];
 } qkvet_capabilities;
 
 /* Where correct libraries differ. 0 everywhere: not declared, found by probes,

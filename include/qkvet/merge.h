@@ -63,6 +63,9 @@ typedef struct qkvet_merge_args {
  * [n, H, T] and [H, T], the rest as above; or any strides. */
 #define QKVET_MERGE_LSE_HEADS_FIRST (UINT64_C(1) << 3)
 #define QKVET_MERGE_ANY_STRIDES (UINT64_C(1) << 4)
+/* Not something that it can do, beside LSE_HEADS_FIRST: lse in any other layout
+ * is refused. Since minor version 6. */
+#define QKVET_MERGE_LSE_HEADS_FIRST_ONLY (UINT64_C(1) << 5)
 
 struct qkvet_merge_table {
   size_t struct_size;

@@ -111,7 +111,10 @@ std::vector<Layout> layouts_of(const Case& value, const KernelInfo& kernel) {
   const bool heads_first =
       value.merge ? (kernel.merge_options & QKVET_MERGE_LSE_HEADS_FIRST) != 0
                   : (declared & QKVET_LAYOUT_BTHD) != 0;
-  const bool plain = value.merge || (declared & QKVET_LAYOUT_BHTD) != 0;
+  const bool plain =
+      value.merge
+          ? (kernel.merge_options & QKVET_MERGE_LSE_HEADS_FIRST_ONLY) == 0
+          : (declared & QKVET_LAYOUT_BHTD) != 0;
   std::vector<Layout> layouts;
   if (any || plain) layouts.push_back(Layout::kBhtd);
   if (any || heads_first) layouts.push_back(Layout::kBthd);

@@ -182,6 +182,52 @@ TEST(Declared, CasesFitDeclaredExtents) {
     EXPECT_NE(std::count(seen.begin(), seen.end(), 32 * tiles), 0) << tiles;
 }
 
+// Laws that can keep to them get as many cases as without, and none is refused.
+TEST(Declared, CasesFitDeclaredWidthsHeadsAndMembers) {
+  const struct {
+    const char* widths;
+    qkvet_extent_rule b, h, group;
+  } rows[] = {
+      {"64 128 24", {}, {}, {}},
+      {"48/32", {}, {}, {}},
+      {"8 16 16/8", {2, 4, 2}, {}, {}},
+      {"", {1, 1, 0}, {8, 8, 0}, {}},
+      {"", {3, 0, 3}, {0, 12, 4}, {2, 4, 2}},
+  };
+  for (const auto& row : rows) {
+    KernelUnderTest kernel = FakeExecutor::under_test();
+    qkvet_capabilities& can = kernel.judged.info.capabilities;
+    ASSERT_EQ(read_widths(row.widths, can), "");
+    can.b = row.b;
+    can.h = row.h;
+    can.group = row.group;
+    ASSERT_EQ(bad_extents(can), "");
+    const DeclaredExtents extents = extents_of(can);
+    std::set<std::pair<int64_t, int64_t>> widths;
+    bool packs = false, has_lengths = false;
+    const auto note = [&](KernelCall& call, Problem&) {
+      Shape s = call.shape;
+      if (call.members > 0) s.B = call.members;
+      EXPECT_EQ(broken_extent(extents, s, kOfAttention), "");
+      widths.insert({s.d, s.dv});
+      packs |= call.members > 0;
+      has_lengths |= call.members == 0 && call.kv_len != nullptr;
+    };
+    const RunResult result = run_as_declared(
+        kernel, options_for({"agrees_with_oracle", "rows_stay_in_hull"}, 96),
+        note);
+    for (const Cell& cell : result.kernels[0].cells) {
+      EXPECT_EQ(cell.verdict, Verdict::kPassed) << cell.reason;
+      EXPECT_EQ(cell.unsupported, 0) << row.widths << cell.reason;
+      EXPECT_GT(cell.checked, 32) << cell.law->id << ": " << cell.reason;
+    }
+    if (!extents.widths.empty()) {
+      EXPECT_EQ(widths.size(), extents.widths.size());
+    }
+    EXPECT_TRUE(packs && has_lengths) << row.widths;
+  }
+}
+
 TEST(Declared, OneQueryAloneIsJudgedByWhatItCanBeAsked) {
   KernelUnderTest kernel = FakeExecutor::under_test();
   kernel.judged.info.capabilities.tq = {1, 1, 0};

@@ -2,6 +2,7 @@
 // Extents. Most cases are small; a fixed share has one extent that is long.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/base/philox.h"
 #include "properties/cases/draw.h"
@@ -58,27 +59,38 @@ int64_t draw_long_width(Draw& draw) {
   return draw.of(kWidths);
 }
 
-// A kernel that takes no other widths has to get them.
-int64_t declared_width(int64_t width, const qkvet_extent_rule& rule) {
-  const int64_t multiple = std::max<int64_t>(rule.multiple, 1);
-  width = std::max({width, int64_t{rule.min}, int64_t{1}});
-  return (width + multiple - 1) / multiple * multiple;
+// What a case costs for each of its pairs of a row and a key, with the widths
+// and heads that it gets because the kernel takes no others.
+int64_t work_of_a_pair(const Scope& scope, Shape s) {
+  keep_widths(scope.extents, 0, s);
+  keep_heads(scope.extents, /*grouped=*/true, s);
+  return s.B * s.H * (s.d + s.dv + kExponential);
 }
 
-// What a case costs for each of its pairs of a row and a key.
-int64_t work_of_a_pair(const Scope& scope, const Shape& s) {
-  return s.B * s.H *
-         (declared_width(s.d, scope.d) + declared_width(s.dv, scope.dv) +
-          kExponential);
+// Makes the shape narrower, if that is possible.
+bool narrow(const std::vector<qkvet_width>& widths, Shape& s) {
+  if (widths.empty()) {
+    if (std::max(s.d, s.dv) <= 1) return false;
+    s.d = std::max<int64_t>(s.d / 2, 1);
+    s.dv = std::max<int64_t>(s.dv / 2, 1);
+    return true;
+  }
+  const auto at = std::find_if(widths.begin(), widths.end(),
+                               [&s](const qkvet_width& width) {
+                                 return width.d == s.d && width.dv == s.dv;
+                               });
+  if (at == widths.begin()) return false;
+  s.d = std::prev(at)->d;
+  s.dv = std::prev(at)->dv;
+  return true;
 }
 
 // Narrower, until so many pairs cost no more.
 void keep_narrow(const Scope& scope, int64_t pairs, int64_t most_work,
                  Shape& s) {
+  if (!scope.extents.widths.empty()) keep_widths(scope.extents, 0, s);
   while (work_of_a_pair(scope, s) > most_work / pairs &&
-         std::max(s.d, s.dv) > 1) {
-    s.d = std::max<int64_t>(s.d / 2, 1);
-    s.dv = std::max<int64_t>(s.dv / 2, 1);
+         narrow(scope.extents.widths, s)) {
   }
 }
 

@@ -402,7 +402,7 @@ TEST(Generate, CasesKeepToWhatKernelsDeclare) {
   wide.judged.info.capabilities.d = {};
   keep_scope_to({kernel, wide}, scope);
   EXPECT_TRUE(scope.options & QKVET_OPTION_GROUPED_HEADS);
-  EXPECT_EQ(scope.d.multiple, 0);
+  EXPECT_EQ(scope.extents.of(ExtentName::kD).multiple, 0);
 }
 
 TEST(Generate, DrawsWhatKernelsDeclareToRefuseNowhere) {

@@ -38,20 +38,6 @@ int64_t* extent_of(Case& value, std::string_view name) {
   return nullptr;
 }
 
-// The extent that the rule allows next to this one.
-int64_t nearest_allowed(int64_t extent, const qkvet_extent_rule& rule) {
-  const int64_t multiple = std::max<int64_t>(rule.multiple, 1);
-  const int64_t low = std::max<int64_t>(rule.min, 1);
-  extent = std::max(extent, low);
-  if (rule.max > 0) extent = std::min(extent, rule.max);
-  const int64_t up = (extent + multiple - 1) / multiple * multiple;
-  return rule.max > 0 && up > rule.max ? extent / multiple * multiple : up;
-}
-
-bool allows(const qkvet_extent_rule& rule, int64_t extent) {
-  return extent == nearest_allowed(extent, rule);
-}
-
 // As nearest_allowed(); of a multiple, not always the first: what a kernel that
 // takes whole tiles does between two of them is seen from the second on.
 int64_t steered(int64_t extent, const qkvet_extent_rule& rule) {
@@ -64,10 +50,40 @@ int64_t steered(int64_t extent, const qkvet_extent_rule& rule) {
                            : nearest_allowed(extent, rule);
 }
 
-// Heads of a group that the rule allows, next to these.
-void keep_group(const qkvet_extent_rule& rule, Shape& s) {
-  if (s.Hkv == 0 || allows(rule, s.group())) return;
-  s.H = s.Hkv * nearest_allowed(s.group(), rule);
+// Lengths for as many members as there are now.
+void fit_lengths(int64_t members, std::vector<int64_t>& lengths) {
+  if (!lengths.empty())
+    lengths.resize(static_cast<size_t>(members), lengths.front());
+}
+
+// Starts of so many members: those that are gone leave their rows to the one
+// before, new ones are empty.
+void fit_starts(int64_t members, std::vector<int64_t>& starts) {
+  if (starts.empty()) return;
+  const int64_t end = starts.back();
+  starts.resize(static_cast<size_t>(members), end);
+  starts.push_back(end);
+}
+
+// Members, of a packed batch as well, that the rule allows, next to these.
+void keep_members(const qkvet_extent_rule& rule, Case& value) {
+  const int64_t members = member_count(value);
+  if (members == 0 || allows(rule, members)) return;
+  const int64_t kept = nearest_allowed(members, rule);
+  if (value.cu_q.empty()) {
+    value.shape.B = kept;
+    fit_lengths(kept, value.q_len);
+    fit_lengths(kept, value.kv_len);
+  }
+  fit_starts(kept, value.cu_q);
+  fit_starts(kept, value.cu_k);
+}
+
+ExtentsOf extents_in(const Case& value) {
+  return value.merge           ? kOfMerges
+         : value.is_layer()    ? kOfLayers
+         : value.has_options() ? kOfAttention
+                               : kOfCaches;
 }
 
 bool is_extent(std::string_view name) {
@@ -170,10 +186,17 @@ void keep_merge_to_declared(const Scope& scope, Case& value) {
   const auto has = [&](uint64_t option) {
     return (scope.merge_options & option) != 0;
   };
-  value.shape.dv = nearest_allowed(value.shape.dv, scope.dv);
+  Shape& s = value.shape;
+  if (!broken_extent(scope.extents, s, kOfMerges).empty()) {
+    keep_widths(scope.extents, 0, s);
+    keep_heads(scope.extents, /*grouped=*/false, s);
+    s.d = 1;
+    s.Hkv = s.H;
+  }
   if (!has(QKVET_MERGE_RAGGED)) value.kv_len.clear();
   if (value.kv_len.empty() && value.shape.Tk > 0)
     value.shape.Tk = nearest_allowed(value.shape.Tk, scope.states);
+  if (has(QKVET_MERGE_LSE_HEADS_FIRST_ONLY)) value.layout = Layout::kBthd;
   if (has(QKVET_MERGE_ANY_STRIDES)) return;
   if (value.layout != Layout::kBhtd)
     value.layout =
@@ -202,11 +225,11 @@ void keep_to_declared(const Scope& scope, Case& value) {
       value.rope.style = RopeStyle::kInterleaved;
   }
   if (scope.groups_only && value.paging.size > 0) in_channel_groups(value);
-  s.d = nearest_allowed(s.d, scope.d);
-  s.dv = nearest_allowed(s.dv, scope.dv);
+  keep_widths(scope.extents, channel_group_of(value), s);
   if (!has(QKVET_OPTION_VALUE_WIDTH)) s.dv = s.d;
-  if (!has(QKVET_OPTION_GROUPED_HEADS)) s.Hkv = s.H;
-  keep_group(scope.group, s);
+  keep_heads(scope.extents, has(QKVET_OPTION_GROUPED_HEADS), s);
+  if (value.has_options() || value.is_layer())
+    keep_members(scope.extents.of(ExtentName::kB), value);
   if (!has(QKVET_OPTION_SCALE)) value.scale.reset();
   if (!has(QKVET_OPTION_DEFAULT_SCALE) && !value.scale) value.scale = 1.0f;
   if (value.scale && scope.refuses(QKVET_FLAG_POSITIVE_SCALE))
@@ -252,8 +275,8 @@ void keep_to_declared(const Scope& scope, Case& value) {
   if (scope.refuses(QKVET_FLAG_BIAS_OR_CAUSAL) && value.causal != Causal::kNone)
     value.score_bias.reset();
   if (value.has_options()) {
-    s.Tq = steered(s.Tq, scope.tq);
-    s.Tk = steered(s.Tk, scope.tk);
+    s.Tq = steered(s.Tq, scope.extents.of(ExtentName::kTq));
+    s.Tk = steered(s.Tk, scope.extents.of(ExtentName::kTk));
   }
   if (value.has_options() && !has(QKVET_OPTION_CROSS_LENGTHS)) {
     s.Tq = s.Tk;
@@ -262,17 +285,14 @@ void keep_to_declared(const Scope& scope, Case& value) {
 }
 
 bool is_declared(const Scope& scope, const Case& value) {
-  const Shape& s = value.shape;
-  if (value.merge)
-    return allows(scope.dv, s.dv) &&
-           (!value.kv_len.empty() || s.Tk == 0 || allows(scope.states, s.Tk));
+  if (value.merge && value.kv_len.empty() && value.shape.Tk != 0 &&
+      !allows(scope.states, value.shape.Tk))
+    return false;
   if (scope.causal_only && value.has_options() && value.causal == Causal::kNone)
     return false;
-  if (!allows(scope.d, s.d) || !allows(scope.dv, s.dv) ||
-      (s.Hkv > 0 && !allows(scope.group, s.group())))
-    return false;
-  return !value.has_options() || ((s.Tq == 0 || allows(scope.tq, s.Tq)) &&
-                                  (s.Tk == 0 || allows(scope.tk, s.Tk)));
+  Shape shape = value.shape;
+  if (!value.cu_q.empty()) shape.B = member_count(value);
+  return broken_extent(scope.extents, shape, extents_in(value)).empty();
 }
 
 std::vector<Pin> parse_pins(std::string_view text, std::string* error) {

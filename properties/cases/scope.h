@@ -10,6 +10,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/floors.h"
+#include "core/capability/extents.h"
 #include "core/case/case.h"
 
 namespace qkvet::properties {
@@ -83,11 +84,7 @@ struct Scope {
   bool evicts = true;
   bool forks = true;
   bool reorders = true;
-  qkvet_extent_rule d = {};
-  qkvet_extent_rule dv = {};
-  qkvet_extent_rule tq = {};  // of attention
-  qkvet_extent_rule tk = {};
-  qkvet_extent_rule group = {};     // H / Hkv
+  DeclaredExtents extents;
   std::vector<int64_t> page_sizes;  // that some kernel takes; empty: any
   std::vector<qkvet_path> paths;    // of all kernels
   // The same of hints, without those that are declared.

@@ -29,11 +29,11 @@ bool is_near(double x, double expected) {
   return std::fabs(x - expected) < kClear * std::max(1.0, std::fabs(expected));
 }
 
-// The least extent from `low` on that the rule allows.
-int64_t least(const qkvet_extent_rule& rule, int64_t low = 1) {
-  const int64_t multiple = std::max<int64_t>(rule.multiple, 1);
-  low = std::max(low, rule.min);
-  return (low + multiple - 1) / multiple * multiple;
+// The least extent from `low` on that the rule allows, were there no largest:
+// what a probe reads of fewer rows or keys would be false.
+int64_t least(qkvet_extent_rule rule, int64_t low) {
+  rule.max = 0;
+  return nearest_allowed(low, rule);
 }
 
 // The first that QKVet can judge.
@@ -270,7 +270,7 @@ std::vector<Case> Prober::empty_cases(EmptyBy by) const {
       if (has(QKVET_OPTION_BIAS)) cases.push_back(value);
       break;
     case EmptyBy::kLength:
-      value.kv_len = {0};
+      value.kv_len.assign(static_cast<size_t>(s.B), 0);
       if (has(QKVET_OPTION_LENGTHS)) cases.push_back(value);
       break;
     case EmptyBy::kExtent:
@@ -433,11 +433,17 @@ Case smallest_case(const KernelInfo& info, int64_t Tq, int64_t Tk) {
   const qkvet_capabilities& can = info.capabilities;
   Case value;
   store_as(first_storage(info).value_or(StorageTypes()), value);
-  value.shape.d = value.shape.dv = least(can.d);
-  value.shape.Tk = least(can.tk, Tk);
-  value.shape.Tq = least(can.tq, Tq);
-  if (!has(QKVET_OPTION_CROSS_LENGTHS))
-    value.shape.Tq = value.shape.Tk = std::max(value.shape.Tq, value.shape.Tk);
+  Shape& s = value.shape;
+  const DeclaredExtents extents = extents_of(can);
+  keep_widths(extents, 0, s);
+  const bool in_keys_only = info.has_flag(QKVET_FLAG_VALUES_IN_KEYS_ONLY);
+  if (extents.widths.empty() && !in_keys_only && allows(can.dv, s.d))
+    s.dv = s.d;
+  keep_heads(extents, has(QKVET_OPTION_GROUPED_HEADS), s);
+  s.B = nearest_allowed(1, can.b);
+  s.Tk = least(can.tk, Tk);
+  s.Tq = least(can.tq, Tq);
+  if (!has(QKVET_OPTION_CROSS_LENGTHS)) s.Tq = s.Tk = std::max(s.Tq, s.Tk);
   value.q = value.k = {RecipeKind::kZero, 0};
   value.v = {RecipeKind::kOne, 0};
   if (!has(QKVET_OPTION_DEFAULT_SCALE)) value.scale = 1.0f;
@@ -446,8 +452,7 @@ Case smallest_case(const KernelInfo& info, int64_t Tq, int64_t Tk) {
     if (!has(QKVET_OPTION_PAGED)) value.paging.table = PageTable::kCsr;
     if (info.has_flag(QKVET_FLAG_CHANNEL_GROUPS_ONLY)) in_channel_groups(value);
   }
-  if (info.has_flag(QKVET_FLAG_VALUES_IN_KEYS_ONLY)) {
-    value.shape.dv = least(can.dv);
+  if (in_keys_only) {
     value.values_in_keys = true;
     value.k = value.v = {};
   }

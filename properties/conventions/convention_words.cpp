@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/capability/declaration.h"
+#include "core/capability/extents.h"
 #include "core/capability/kernel_info.h"
 #include "core/capability/option_table.h"
 #include "core/capability/paths.h"
@@ -228,18 +229,16 @@ std::string read_subject(std::string_view text, KernelInfo& declared) {
   return "";
 }
 
-qkvet_extent_rule* extent_of(std::string_view key, qkvet_capabilities& c) {
-  return key == "d"       ? &c.d
-         : key == "dv"    ? &c.dv
-         : key == "group" ? &c.group
-         : key == "tq"    ? &c.tq
-         : key == "tk"    ? &c.tk
-                          : nullptr;
+qkvet_extent_rule* rule_of(std::string_view key, qkvet_capabilities& c) {
+  for (const ExtentRow& row : extent_rows())
+    if (key == row.key) return &(c.*row.rule);
+  return nullptr;
 }
 
 constexpr std::string_view kOwnFields =
-    "subject source options flags layouts dtypes d dv group tq tk page_sizes "
-    "paths rope layer layer.fused layer.weight layer.mask pages.order "
+    "subject source options flags layouts dtypes d dv group tq tk b h "
+    "widths page_sizes paths rope layer layer.fused layer.weight layer.mask "
+    "pages.order "
     "pages.pool case";
 
 }  // namespace
@@ -296,6 +295,7 @@ std::string declare(std::string_view key, std::string_view value,
   if (key == "dtypes") return read_dtypes(value, capabilities);
   if (key == "page_sizes") return read_page_sizes(value, capabilities);
   if (key == "paths") return read_paths(value, capabilities);
+  if (key == "widths") return read_widths(value, capabilities);
   if (key == "rope") {
     const std::string why = read_ropes(value, &convention.ropes);
     if (why.empty() && convention.ropes.size() == 1)
@@ -314,7 +314,7 @@ std::string declare(std::string_view key, std::string_view value,
     return read_word(value, kAxes, &convention.pages.order);
   if (key == "pages.pool")
     return read_word(value, kPools, &convention.pages.pool);
-  if (qkvet_extent_rule* rule = extent_of(key, capabilities); rule != nullptr)
+  if (qkvet_extent_rule* rule = rule_of(key, capabilities); rule != nullptr)
     return read_extent(value, rule);
   // All others are a dialect's, which knows its own.
   std::string why = parse_dialect(

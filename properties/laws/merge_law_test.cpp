@@ -37,6 +37,29 @@ TEST(MergeLaws, ARightMergePassesThemAndComesNearToItsBound) {
   EXPECT_GT(result.kernels[0].cells.back().worst_ratio, 0.5);
 }
 
+// Of kernels that do not all ask for it, any layout is drawn.
+TEST(MergeLaws, LseHeadsFirstAloneIsDrawnWhereItIsDeclared) {
+  KernelUnderTest only, other;
+  for (KernelUnderTest* kernel : {&only, &other}) {
+    kernel->judged.info.has_merge = true;
+    kernel->judged.info.merge_options =
+        QKVET_MERGE_RAGGED | QKVET_MERGE_LSE_HEADS_FIRST;
+  }
+  only.judged.info.merge_options |= QKVET_MERGE_LSE_HEADS_FIRST_ONLY;
+  const auto others = [](const std::vector<KernelUnderTest>& kernels) {
+    Scope scope;
+    keep_scope_to(kernels, scope);
+    int count = 0;
+    for (const Law* law : laws_of_merges())
+      for (int64_t number = 1; number <= 50; ++number)
+        count += planned_case(*law, 1, number, scope).layout != Layout::kBthd;
+    return count;
+  };
+  EXPECT_EQ(others({only}), 0);
+  EXPECT_GT(others({other}), 0);
+  EXPECT_GT(others({only, other}), 0);
+}
+
 // The case that a law needs is a merge that can be spelled.
 TEST(MergeLaws, EveryDrawnCaseIsOneAndMeetsItsLaw) {
   for (const Law* law : laws_of_merges())

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/capability/capability.h"
+#include "core/capability/extents.h"
 #include "core/capability/paths.h"
 #include "properties/cases/small_scope.h"
 #include "properties/judging/subject.h"
@@ -178,31 +179,36 @@ void add_path(const qkvet_path& path, std::vector<qkvet_path>& paths) {
   if (!is_among(path, paths)) paths.push_back(path);
 }
 
+// What kernels do not agree about is free: those that do not take it refuse.
+void keep_common(const DeclaredExtents& mine, DeclaredExtents& all) {
+  for (size_t n = 0; n < kExtentCount; ++n)
+    if (!is_same(all.rules[n], mine.rules[n])) all.rules[n] = {};
+  const auto same = [](const qkvet_width& a, const qkvet_width& b) {
+    return a.d == b.d && a.dv == b.dv;
+  };
+  if (!std::equal(all.widths.begin(), all.widths.end(), mine.widths.begin(),
+                  mine.widths.end(), same))
+    all.widths.clear();
+}
+
 }  // namespace
 
 void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   if (kernels.empty()) return;
-  const auto same = [](const qkvet_extent_rule& a, const qkvet_extent_rule& b) {
-    return a.min == b.min && a.max == b.max && a.multiple == b.multiple;
-  };
   scope.options = 0;
   scope.layouts = scope.cache_options = scope.layer_options = 0;
   scope.merge_options = 0;
   std::optional<qkvet_extent_rule> states;
   scope.plans = false;
   scope.truncates = scope.evicts = scope.forks = scope.reorders = false;
-  const qkvet_capabilities& first = kernels[0].judged.info.capabilities;
-  scope.d = first.d;
-  scope.dv = first.dv;
-  scope.tq = first.tq;
-  scope.tk = first.tk;
-  scope.group = first.group;
+  scope.extents = extents_of(kernels[0].judged.info.capabilities);
   scope.page_sizes.clear();
   scope.paths.clear();
   scope.hints.clear();
   scope.pages_only = scope.groups_only = scope.in_keys_only =
       scope.causal_only = scope.few_shapes = true;
   scope.refusals = ~uint64_t{0};
+  uint64_t merge_refusals = QKVET_MERGE_LSE_HEADS_FIRST_ONLY;
   bool any_page = false;
   for (const KernelUnderTest& kernel : kernels) {
     const qkvet_capabilities& mine = kernel.judged.info.capabilities;
@@ -212,20 +218,16 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     scope.layer_options |= kernel.judged.info.layer_options;
     scope.merge_options |= kernel.judged.info.merge_options;
     if (const KernelInfo& info = kernel.judged.info; info.has_merge) {
+      merge_refusals &= info.merge_options;
       const qkvet_extent_rule own = {info.min_states, info.max_states, 0};
-      states = states && !same(*states, own) ? qkvet_extent_rule{} : own;
+      states = states && !is_same(*states, own) ? qkvet_extent_rule{} : own;
     }
     scope.plans |= kernel.judged.info.has_plan;
     scope.truncates |= kernel.judged.info.has_truncate;
     scope.evicts |= kernel.judged.info.has_evict;
     scope.forks |= kernel.judged.info.has_fork;
     scope.reorders |= kernel.judged.info.has_reorder;
-    for (const auto& [rule, own] : {std::pair{&scope.d, &mine.d},
-                                    {&scope.dv, &mine.dv},
-                                    {&scope.tq, &mine.tq},
-                                    {&scope.tk, &mine.tk},
-                                    {&scope.group, &mine.group}})
-      if (!same(*rule, *own)) *rule = {};
+    keep_common(extents_of(mine), scope.extents);
     if (const KernelInfo& info = kernel.judged.info; info.has_forward) {
       scope.pages_only &= info.has_flag(QKVET_FLAG_PAGES_ONLY);
       scope.groups_only &= info.has_flag(QKVET_FLAG_CHANNEL_GROUPS_ONLY);
@@ -247,6 +249,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     for (const Hint& hint : kernel.hints)
       if (!is_among(hint.path, scope.paths)) add_path(hint.path, scope.hints);
   if (any_page) scope.page_sizes.clear();
+  scope.merge_options &= ~QKVET_MERGE_LSE_HEADS_FIRST_ONLY | merge_refusals;
   scope.states = states.value_or(qkvet_extent_rule{});
 }
 

@@ -6,7 +6,7 @@ list that the C headers are tested with.
 """
 import ctypes as c
 
-ABI_MAJOR, ABI_MINOR = 1, 5
+ABI_MAJOR, ABI_MINOR = 1, 6
 
 OK, UNSUPPORTED, UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_MEMORY, INTERNAL = range(6)
 
@@ -133,6 +133,10 @@ class DtypeRule(c.Structure):
     _fields_ = [("q", Dtype), ("kv", Dtype), ("o", Dtype)]
 
 
+class Width(c.Structure):
+    _fields_ = [("d", c.c_int64), ("dv", c.c_int64)]
+
+
 class Path(c.Structure):
     _fields_ = [("axis", c.c_int32), ("at", c.c_int32)]
 
@@ -145,7 +149,10 @@ class Capabilities(c.Structure):
                 ("d", ExtentRule), ("dv", ExtentRule), ("group", ExtentRule),
                 ("tq", ExtentRule), ("tk", ExtentRule),
                 ("page_size_count", c.c_int32), ("page_sizes", c.c_int64 * 16),
-                ("path_count", c.c_int32), ("paths", Path * 16)]
+                ("path_count", c.c_int32), ("paths", Path * 16),
+                ("b", ExtentRule), ("h", ExtentRule),
+                ("width_count", c.c_int32), ("reserved", c.c_int32),
+                ("widths", Width * 16)]
 
 
 # Python fills these two by way of the library, and never looks into them: as

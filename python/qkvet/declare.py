@@ -74,8 +74,8 @@ def kernel(function=None, **fields):
 
     Words, each a string or a list of strings:
 
-    options, flags, layouts, dtypes, d, dv, group, tq, tk, page_sizes, paths,
-    rope:
+    options, flags, layouts, dtypes, d, dv, group, tq, tk, b, h, widths,
+    page_sizes, paths, rope:
         as in properties/conventions.md. Default: options="default_scale
         cross_lengths", f32, contiguous [B, H, T, d]. paths="Tq=16 Tk=64 Tk=512"
         says where the callable takes another path: its tiles, the keys from

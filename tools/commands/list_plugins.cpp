@@ -11,6 +11,7 @@
 
 #include "core/base/json.h"
 #include "core/capability/declaration.h"
+#include "core/capability/extents.h"
 #include "core/capability/paths.h"
 #include "properties/conventions/conventions.h"
 #include "reference/arithmetic/precision.h"
@@ -103,17 +104,18 @@ std::vector<Declared> declaration_of(const KernelInfo& info) {
       {"layouts", in_words(bit_words(BitKind::kLayout, c.layouts))},
       {"layer", in_words(bit_words(BitKind::kLayer, info.layer_options))},
       {"dtypes", declared_dtypes_text(c)},
-      {"d", declared_extent(c.d)},
-      {"dv", declared_extent(c.dv)},
-      {"group", declared_extent(c.group)},
-      {"tq", declared_extent(c.tq)},
-      {"tk", declared_extent(c.tk)},
-      {"page_sizes", declared_pages(c)},
-      {"paths", paths_text(c)},
-      {"device", info.device() == QKVET_DEVICE_CUDA ? "cuda" : ""},
-      {"alignment", c.alignment > 0 ? std::to_string(c.alignment) : ""},
-      {"dialect", declared_dialect(info.dialect)},
-      {"precision", declared_precision(info)}};
+  };
+  for (const ExtentRow& row : extent_rows())
+    fields.emplace_back(row.key, declared_extent(c.*row.rule));
+  fields.insert(
+      fields.end(),
+      {{"widths", widths_text(c)},
+       {"page_sizes", declared_pages(c)},
+       {"paths", paths_text(c)},
+       {"device", info.device() == QKVET_DEVICE_CUDA ? "cuda" : ""},
+       {"alignment", c.alignment > 0 ? std::to_string(c.alignment) : ""},
+       {"dialect", declared_dialect(info.dialect)},
+       {"precision", declared_precision(info)}});
   std::erase_if(fields, [](const Declared& one) { return one.second.empty(); });
   return fields;
 }

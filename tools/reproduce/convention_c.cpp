@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/capability/declaration.h"
+#include "core/capability/extents.h"
 #include "core/capability/paths.h"
 #include "tools/reproduce/c_text.h"
 
@@ -51,6 +52,23 @@ std::string extent_field(const char* name, const qkvet_extent_rule& rule) {
                      name, rule.min, rule.max, rule.multiple);
 }
 
+std::string extent_fields(const qkvet_capabilities& c) {
+  std::string text;
+  for (const ExtentRow& row : extent_rows())
+    text += extent_field(row.key, c.*row.rule);
+  return text;
+}
+
+std::string width_fields(const qkvet_capabilities& c) {
+  if (c.width_count == 0) return "";
+  std::string widths;
+  for (const qkvet_width& width : std::span(c.widths, c.width_count))
+    widths += fmt::format("{}{{{}, {}}}", widths.empty() ? "" : ", ", width.d,
+                          width.dv);
+  return fmt::format("    .width_count = {},\n    .widths = {{{}}},\n",
+                     c.width_count, widths);
+}
+
 std::string dtype_fields(const qkvet_capabilities& c) {
   if (c.dtype_count == 0) return "";
   std::string text = fmt::format(
@@ -91,10 +109,8 @@ std::string capabilities_c(const qkvet_capabilities& c) {
          bits_field("options", BitKind::kOption, c.options) +
          bits_field("flags", BitKind::kFlag, c.flags) +
          bits_field("layouts", BitKind::kLayout, c.layouts) + dtype_fields(c) +
-         extent_field("d", c.d) + extent_field("dv", c.dv) +
-         extent_field("group", c.group) + extent_field("tq", c.tq) +
-         extent_field("tk", c.tk) + page_size_fields(c) + path_fields(c) +
-         "};\n";
+         extent_fields(c) + width_fields(c) + page_size_fields(c) +
+         path_fields(c) + "};\n";
 }
 
 std::string dialect_c(const qkvet_dialect& dialect) {

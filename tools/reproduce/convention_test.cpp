@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "core/capability/declaration.h"
+#include "core/capability/extents.h"
 #include "core/case/case.h"
 #include "properties/conventions/conventions.h"
 #include "tools/base/program_run.h"
@@ -204,9 +205,14 @@ TEST(ExplainConvention, EveryWordHasItsNameInC) {
                                 : all.declared.layer_options) = bits;
   }
   all.declared.has_layer = true;
-  for (const char* extent : {"d", "dv", "group", "tq", "tk"})
-    ASSERT_EQ(declare(extent, "min 1 max 9 multiple 2", all), "");
+  for (const ExtentRow& row : extent_rows())
+    ASSERT_EQ(declare(row.key, "min 1 max 9 multiple 2", all), "");
+  ASSERT_EQ(declare("widths", "2 8/6", all), "");
   std::string code = convention_c(all);
+  EXPECT_NE(code.find(".h = {.min = 1, .max = 9, .multiple = 2}"),
+            std::string::npos);
+  EXPECT_NE(code.find(".width_count = 2,\n    .widths = {{2, 0}, {8, 6}}"),
+            std::string::npos);
   std::string source =
       "#include \"qkvet/kernel.h\"\nvoid all(void);\nvoid all(void) {\n" +
       code + "(void)kCapabilities; (void)kLayerOptions;\n";
