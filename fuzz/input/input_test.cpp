@@ -197,7 +197,7 @@ TEST(Mutation, NumbersOfOptionsChange) {
       {"f32,B2,H2,Tq5,Tk7,d4,chunk=3", [](const Case& c) { return c.chunk; }},
       {"f32,B2,H2,Tq5,Tk7,d4,ranges=2",
        [](const Case& c) { return c.fields.ranges; }},
-      {"f32,B2,H2,Tq5,Tk7,d4,keys=top3",
+      {"f32,B2,H2,Tq5,Tk7,d4,keys=3",
        [](const Case& c) { return c.listed.entries; }}};
   for (const auto& row : rows) {
     FuzzInput input;
