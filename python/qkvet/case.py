@@ -20,7 +20,7 @@ from .arrays import ml_dtypes
 from .declare import WrongUse
 
 _DTYPES = {"f16": "float16", "f32": "float32", "f64": "float64",
-           "bool": "bool", "int64": "int64"}
+           "bool": "bool", "int32": "int32", "int64": "int64"}
 _CAUSAL = {"top_left": "tl", "bottom_right": "br"}
 
 
@@ -30,7 +30,8 @@ class Case:
     "cache", "layer", "backward" or "layer_backward". extents: B, H, Hkv, Tq, Tk,
     d, dv, of a layer D. inputs: NumPy arrays by name: q [B, H, Tq, d], k and v
     [B, Hkv, T, ...], of a layer x, w_q ..., and what the options have (mask and
-    bias with extents of 1 where they are broadcast). digest: of the inputs, as
+    bias with extents of 1 where they are broadcast; over pages block_table or
+    page_indices say where the tokens of k and v lie). digest: of the inputs, as
     reports print it; "" where none can be made."""
     text: str
     subject: str

@@ -49,6 +49,22 @@ def test_options_of_a_case():
     assert set(layer.inputs) == {"x", "w_q", "w_k", "w_v", "w_o", "b_q", "b_o"}
 
 
+@pytest.mark.parametrize("words, names", [
+    ("segments=2", {"segments_q": (2, 5), "segments_k": (2, 7)}),
+    ("ranges=2", {"full_ranges": (2, 2, 2)}),
+    ("tree=2", {"tree_mask": (2, 5, 5)}),
+    ("keys=3", {"key_indices": (2, 1, 5, 3)}),
+    ("kvlen=7.3,page=4", {"kv_len": (2,), "block_table": (2, 2)}),
+    ("kvlen=7.5,page=4,append=1",
+     {"kv_len": (2,), "block_table": (2, 2), "k_new": (2, 2, 1, 4),
+      "v_new": (2, 2, 1, 4)}),
+])
+def test_every_tensor_of_a_case_is_among_its_inputs(words, names):
+    one = case.parse("f16,B2,H4,Hkv2,Tq5,Tk7,d4," + words)
+    assert {name: array.shape for name, array in one.inputs.items()
+            if name not in "qkv"} == names
+
+
 def test_made_of_words():
     one = case.make("f16", B=1, H=2, Tq=3, Tk=5, d=4, causal="bottom_right",
                     window=(2, 0), kvlen=[4], scale=0.5, q="onehot", seed=7)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cases that laws draw, their spellings and the bytes of their inputs are
-// those of drawn_cases.txt: a hash for each law and seed.
+// those of studies/freeze/drawn_cases.txt: a hash for each law and seed.
 // QKVET_REWRITE_FREEZE=1 writes the file anew.
 #include <gtest/gtest.h>
 
