@@ -8,14 +8,12 @@ from ._gradient import Gradient, named
 from .declare import Refused
 
 _OUTPUTS = ("o", "lse", "weights")
-_OPTIONAL = ("mask", "bias", "sink", "slopes", "q_len", "kv_len", "cu_seqlens_q",
-             "cu_seqlens_k", "block_table", "k_new", "v_new", "q_scale",
-             "k_scale", "v_scale", "page_indptr", "page_indices",
-             "last_page_len", "key_indices", "topk_length", "segments_q",
-             "segments_k", "full_ranges", "tree_mask")
+_ROPE = ("rope_cos", "rope_sin", "q_positions", "k_positions")
+_OPTIONAL = tuple(name for name, kind in _abi.ForwardArgs._fields_
+                  if kind is _abi.Tensor
+                  and name not in (*"qkv", *_OUTPUTS, *_ROPE, "dropout_mask"))
 # Whose gradient a call may ask for beyond those of q, k and v.
 _MORE_GRADIENTS = {"bias": _abi.BACKWARD_BIAS, "sink": _abi.BACKWARD_SINK}
-_ROPE = ("rope_cos", "rope_sin", "q_positions", "k_positions")
 
 
 class Forward:

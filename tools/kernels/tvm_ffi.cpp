@@ -34,29 +34,9 @@ struct TensorWord {
   qkvet_tensor qkvet_forward_args::*tensor;
 };
 constexpr TensorWord kTensors[] = {
-    {"q", &qkvet_forward_args::q},
-    {"k", &qkvet_forward_args::k},
-    {"v", &qkvet_forward_args::v},
-    {"o", &qkvet_forward_args::o},
-    {"lse", &qkvet_forward_args::lse},
-    {"mask", &qkvet_forward_args::mask},
-    {"bias", &qkvet_forward_args::bias},
-    {"sink", &qkvet_forward_args::sink},
-    {"slopes", &qkvet_forward_args::slopes},
-    {"q_len", &qkvet_forward_args::q_len},
-    {"kv_len", &qkvet_forward_args::kv_len},
-    {"cu_seqlens_q", &qkvet_forward_args::cu_seqlens_q},
-    {"cu_seqlens_k", &qkvet_forward_args::cu_seqlens_k},
-    {"block_table", &qkvet_forward_args::block_table},
-    {"page_indptr", &qkvet_forward_args::page_indptr},
-    {"page_indices", &qkvet_forward_args::page_indices},
-    {"last_page_len", &qkvet_forward_args::last_page_len},
-    {"key_indices", &qkvet_forward_args::key_indices},
-    {"topk_length", &qkvet_forward_args::topk_length},
-    {"segments_q", &qkvet_forward_args::segments_q},
-    {"segments_k", &qkvet_forward_args::segments_k},
-    {"full_ranges", &qkvet_forward_args::full_ranges},
-    {"tree_mask", &qkvet_forward_args::tree_mask},
+#define QKVET_FORWARD_SCALE(...)
+#define QKVET_FORWARD_TENSOR(field, ...) {#field, &qkvet_forward_args::field},
+#include "qkvet/tensors.def"
 };
 
 int64_t longest_member(const qkvet_tensor& offsets) {

@@ -62,42 +62,65 @@ std::vector<double> closed_formula(const JudgeInput& input) {
   return out;
 }
 
-// How often each key of a row counts.
-using Counts = std::vector<int64_t>;
+// Whether each key of a row counts.
+using Counts = std::vector<bool>;
 
-bool gives(const Case& value, const Counts& counts, const double* o) {
-  const Shape& s = value.shape;
-  const double near = 64 * unit_roundoff(value.o_dtype);
-  double keys = 0;
-  std::vector<double> sums(static_cast<size_t>(s.dv));
-  for (int64_t j = 0; j < s.Tk; ++j) {
-    const auto times = static_cast<double>(counts[static_cast<size_t>(j)]);
-    keys += times;
-    for (int64_t c = 0; times > 0 && c < s.dv; ++c)
-      sums[static_cast<size_t>(c)] += times * value_at(s, j, c);
+// What a row's keys add up to. The sums are whole numbers: exact in any order.
+class Tally {
+ public:
+  Tally(const Case& value, const Counts& counts)
+      : shape_(value.shape),
+        near_(64 * unit_roundoff(value.o_dtype)),
+        sums_(static_cast<size_t>(shape_.dv)) {
+    for (size_t j = 0; j < counts.size(); ++j)
+      if (counts[j]) add(j, 1);
   }
-  for (size_t c = 0; c < sums.size(); ++c)
-    if (!(std::fabs(o[c] * keys - sums[c]) <= near * sums[c])) return false;
-  return keys > 0;
-}
+
+  // So many times more.
+  void add(size_t key, double times) {
+    keys_ += times;
+    for (size_t c = 0; c < sums_.size(); ++c)
+      sums_[c] += times * value_at(shape_, static_cast<int64_t>(key),
+                                   static_cast<int64_t>(c));
+  }
+
+  bool gives(const double* o) const {
+    for (size_t c = 0; c < sums_.size(); ++c)
+      if (!(std::fabs(o[c] * keys_ - sums_[c]) <= near_ * sums_[c]))
+        return false;
+    return keys_ > 0;
+  }
+  bool gives_with(size_t key, double times, const double* o) {
+    add(key, times);
+    const bool is_given = gives(o);
+    add(key, -times);
+    return is_given;
+  }
+
+ private:
+  const Shape& shape_;
+  double near_;
+  double keys_ = 0;
+  std::vector<double> sums_;
+};
 
 // The mistake in the number of keys that gives a row: one key that is lost or
 // counts twice, hidden keys that count, or the last ones that are lost.
 std::string row_looks(const Case& value, const Counts& right, const double* o) {
-  Counts all(right.size(), 1), other = right;
-  if (all != right && gives(value, all, o)) return "hidden keys count as well";
+  const Counts all(right.size(), true);
+  if (all != right && Tally(value, all).gives(o))
+    return "hidden keys count as well";
+  Tally first(value, right);
   for (size_t j = right.size(); j-- > 0;) {
-    other[j] = 0;
-    if (right[j] > 0 && gives(value, other, o)) return "a key is lost";
+    if (!right[j]) continue;
+    first.add(j, -1);
+    if (first.gives(o)) return "a key is lost";
   }
+  Tally one(value, right);
   for (size_t j = 0; j < right.size(); ++j) {
-    other = right;
-    other[j] = 2;
-    if (right[j] > 0 && gives(value, other, o)) return "a key counts twice";
-    other[j] = 1;
-    if (right[j] == 0 && gives(value, other, o)) return "a hidden key counts";
-    other[j] = 0;
-    if (right[j] > 0 && gives(value, other, o)) return "a key is lost";
+    if (one.gives_with(j, 1, o))
+      return right[j] ? "a key counts twice" : "a hidden key counts";
+    if (right[j] && one.gives_with(j, -1, o)) return "a key is lost";
   }
   return "";
 }
@@ -115,7 +138,7 @@ std::string looks_like(const JudgeInput& input) {
     for (int64_t j = 0; j < s.Tk; ++j)
       right.push_back(input.visibility->sees(b, h, i, j));
     const double* at = o.data() + row * s.dv;
-    if (gives(input.value, right, at)) continue;
+    if (Tally(input.value, right).gives(at)) continue;
     const std::string here = row_looks(input.value, right, at);
     if (here.empty() || (!out.empty() && here != out)) return "";
     out = here;
