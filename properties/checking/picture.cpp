@@ -309,17 +309,15 @@ void add_layer_tensor(const Shape& s, const char* name, TensorName shape_of,
 
 void add_layer_inputs(const Shape& s, const Inputs& inputs,
                       std::vector<std::string>& lines) {
-  for (int i = 0; i < kLayerInputCount; ++i) {
-    const auto name =
-        static_cast<TensorName>(static_cast<int>(TensorName::kX) + i);
+  for (const TensorName name : kLayerInputs)
     add_layer_tensor(s, tensor_name(name), name, inputs.values(name), "",
                      lines);
-  }
 }
 
 size_t layer_numbers(const Inputs& inputs) {
   size_t numbers = 0;
-  for (const auto& values : inputs.layer) numbers += values.size();
+  for (const TensorName name : kLayerInputs)
+    numbers += inputs.values(name).size();
   return numbers;
 }
 

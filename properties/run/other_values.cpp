@@ -18,7 +18,7 @@ void for_each_operand(Inputs& inputs, Visit visit) {
   for (std::vector<double>* values :
        {&inputs.q, &inputs.k, &inputs.v, &inputs.d_o, &inputs.d_y})
     visit(*values);
-  for (std::vector<double>& values : inputs.layer) visit(values);
+  for (const TensorName name : kLayerInputs) visit(inputs.values(name));
 }
 
 void put_normal_values(const Case& value, int64_t, Inputs& inputs) {

@@ -66,11 +66,9 @@ class FakeLayerGradients : public Executor {
     const double** const fields[] = {&layer.x,   &layer.w_q, &layer.w_k,
                                      &layer.w_v, &layer.w_o, &layer.b_q,
                                      &layer.b_k, &layer.b_v, &layer.b_o};
-    std::array<std::vector<double>, kLayerInputCount> values;
+    std::array<std::vector<double>, std::size(kLayerInputs)> values;
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = numbers(
-          call, given[i],
-          static_cast<TensorName>(static_cast<size_t>(TensorName::kX) + i));
+      values[i] = numbers(call, given[i], kLayerInputs[i]);
       if (given[i] != nullptr) *fields[i] = values[i].data();
     }
     layer.shape = call.shape;

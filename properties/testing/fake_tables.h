@@ -334,14 +334,12 @@ class FakeTables : public Executor {
     const double** fields[] = {&problem.x,   &problem.w_q, &problem.w_k,
                                &problem.w_v, &problem.w_o, &problem.b_q,
                                &problem.b_k, &problem.b_v, &problem.b_o};
-    for (int i = 0; i < kLayerInputCount; ++i) {
+    for (size_t i = 0; i < std::size(kLayerInputs); ++i) {
       if (inputs[i] == nullptr) continue;
-      const auto extents = tensor_extents(
-          call.shape,
-          static_cast<TensorName>(static_cast<int>(TensorName::kX) + i));
-      values[static_cast<size_t>(i)] = floats_as_doubles(
+      const auto extents = tensor_extents(call.shape, kLayerInputs[i]);
+      values[i] = floats_as_doubles(
           inputs[i], extents[0] * extents[1] * extents[2] * extents[3]);
-      *fields[i] = values[static_cast<size_t>(i)].data();
+      *fields[i] = values[i].data();
     }
     problem.shape = call.shape;
     problem.causal = call.context > 0 ? Causal::kBottomRight : call.causal;

@@ -18,11 +18,6 @@ int64_t parts(int64_t extent, int64_t width) {
   return width > 0 ? (extent + width - 1) / width : 0;
 }
 
-std::vector<double>& values_of(Inputs& inputs, TensorName name) {
-  return inputs
-      .layer[static_cast<size_t>(name) - static_cast<size_t>(TensorName::kX)];
-}
-
 // V where channel c is 1 at key first + c. What lies beyond lengths stays NaN.
 void unit_values(const Case& value, int64_t first, Inputs& inputs) {
   const Shape& s = value.shape;
@@ -76,17 +71,15 @@ void unit_tokens(const Case& value, int64_t n, Inputs& inputs) {
       plain_linear(projection_stage(problem, Projection::kQ, problem.x));
   const std::vector<double> k =
       plain_linear(projection_stage(problem, Projection::kK, problem.x));
-  values_of(inputs, TensorName::kWq) = as_matrix(q, asked.member, s, s.H * s.d);
-  values_of(inputs, TensorName::kWk) =
-      as_matrix(k, asked.member, s, s.Hkv * s.d);
+  inputs.values(TensorName::kWq) = as_matrix(q, asked.member, s, s.H * s.d);
+  inputs.values(TensorName::kWk) = as_matrix(k, asked.member, s, s.Hkv * s.d);
   for (int name = static_cast<int>(TensorName::kBq);
        name <= static_cast<int>(TensorName::kBo); ++name) {
-    std::vector<double>& bias =
-        values_of(inputs, static_cast<TensorName>(name));
+    std::vector<double>& bias = inputs.values(static_cast<TensorName>(name));
     std::fill(bias.begin(), bias.end(), 0.0);
   }
   const auto fill = [&](TensorName name, int64_t width, auto one_at) {
-    std::vector<double>& matrix = values_of(inputs, name);
+    std::vector<double>& matrix = inputs.values(name);
     for (size_t e = 0; e < matrix.size(); ++e)
       matrix[e] = one_at(static_cast<int64_t>(e) / width,
                          static_cast<int64_t>(e) % width)
