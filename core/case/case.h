@@ -192,6 +192,8 @@ struct Inputs {
   std::vector<double> rope_cos, rope_sin;
   std::vector<int64_t> q_positions;  // [B,Tq]
   std::vector<int64_t> k_positions;  // [B,Tk]
+  // Of a step on a cache with ALiBi: where its tokens stand.
+  std::vector<int64_t> token_places;  // [Tk]
   std::vector<std::byte> rope_cos_bytes, rope_sin_bytes;
   std::vector<std::byte> q_positions_bytes, k_positions_bytes;
   // The scales of a cache that stores codes per channel, [Hkv,d] and [Hkv,dv]:

@@ -228,6 +228,9 @@ void AbiCall::fill_create(const CallPlan& plan,
   create_.window = form.window;
   create_.first_tokens = form.first_tokens;
   create_.rollback = form.rollback;
+  create_.slopes = tensor(plan, addresses, TensorName::kSlopes);
+  create_.sink = tensor(plan, addresses, TensorName::kSink);
+  create_.softcap = plan.softcap;
   if (form.stored == StoredAs::kAsGiven) return;
   const bool int8 = form.stored <= StoredAs::kInt8PerChannel;
   create_.stored = dtype_to_abi(int8 ? Dtype::kInt8 : Dtype::kFp8e4m3);

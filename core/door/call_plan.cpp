@@ -189,6 +189,9 @@ void add_rope(const KernelCall& call, Rows* rows) {
 // The scales that a cache is given, and what it reads back.
 void add_create(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
+  if (call.slopes != nullptr) (*rows)[TensorName::kSlopes] = slopes_row(call);
+  if (call.sink != nullptr)
+    (*rows)[TensorName::kSink] = {1, per_head_dtype(call), {s.H}};
   if (!call.cache.per_channel()) return;
   (*rows)[TensorName::kKScale] = {2, Dtype::kF32, {s.Hkv, s.d}};
   (*rows)[TensorName::kVScale] = {2, Dtype::kF32, {s.Hkv, s.dv}};
