@@ -131,8 +131,10 @@ qkvet_status create(const qkvet_kernel*, qkvet_context*,
   const qkvet_cache_config all = known(given), *config = &all;
   if (is_newer(given) || config->window != 0 || config->stored.bits != 0 ||
       config->scales != QKVET_SCALES_NONE || config->k_scale.ndim != 0 ||
-      config->v_scale.ndim != 0)
-    return no(why, "no windows and no codes", QKVET_UNSUPPORTED);
+      config->v_scale.ndim != 0 || config->slopes.ndim != 0 ||
+      config->sink.ndim != 0 || config->softcap != 0)
+    return no(why, "no windows, codes, ALiBi, sinks and softcaps",
+              QKVET_UNSUPPORTED);
   if (!is_f32(config->q) || !is_f32(config->kv) || !is_f32(config->o))
     return no(why, "only f32 is supported", QKVET_UNSUPPORTED);
   const float scale = config->scale_given

@@ -17,8 +17,17 @@ bool is_missing(const std::byte* data, std::initializer_list<int64_t> shape) {
   return data == nullptr && std::min(shape) > 0;
 }
 
+// Options of scores that a cache declares in its own table.
+uint64_t options_of_cache(Operation operation) {
+  const bool cache = !takes_options(operation) && !is_layer(operation) &&
+                     operation != Operation::kMerge;
+  return cache ? QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | QKVET_OPTION_ALIBI
+               : 0;
+}
+
 bool has_options(const KernelCall& call) {
-  return (options_in(call) & ~kOptionsOfEveryCall) != 0 ||
+  return (options_in(call) & ~kOptionsOfEveryCall &
+          ~options_of_cache(call.operation)) != 0 ||
          (call.layout != Layout::kBhtd &&
           call.operation != Operation::kMerge) ||
          call.share != 0 || call.members != 0 || call.kv_len != nullptr ||
@@ -312,7 +321,7 @@ std::string contradiction(const KernelCall& call) {
 // cache is causal by its nature and its scale is fixed when it is made, a layer
 // declares its weights and its rotation as stages and parts of a layer.
 uint64_t declared_otherwise(Operation operation) {
-  uint64_t options = 0;
+  uint64_t options = options_of_cache(operation);
   if (operation == Operation::kMerge) return ~uint64_t{0};
   const bool forward = takes_options(operation);
   if (!forward) options |= QKVET_OPTION_ROPE;

@@ -2,6 +2,7 @@
 // What a call needs of a kernel's tables: forward(), its gradient, a cache, a
 // layer, and the parts of these that may be left out.
 #include <algorithm>
+#include <tuple>
 
 #include "core/capability/capability.h"
 
@@ -16,6 +17,12 @@ std::string missing_cache_part(const KernelInfo& kernel,
       if (call.cache.window > 0 &&
           (kernel.cache_options & QKVET_CACHE_WINDOW) == 0)
         return "a window of a cache is not declared";
+      for (const auto& [asked, option, name] :
+           {std::tuple{call.slopes != nullptr, QKVET_CACHE_ALIBI, "ALiBi"},
+            {call.sink != nullptr, QKVET_CACHE_SINK, "a sink"},
+            {call.softcap != 0, QKVET_CACHE_SOFTCAP, "a softcap"}})
+        if (asked && (kernel.cache_options & option) == 0)
+          return std::string(name) + " of a cache is not declared";
       return declares_stored(kernel.cache_options, call.cache.stored)
                  ? ""
                  : "quantised storage (" +

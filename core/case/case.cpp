@@ -116,6 +116,14 @@ std::string backward_reason(const Case& c) {
   return "";
 }
 
+// That of a bias speaks of the recipes of sinks and slopes.
+std::string story_options_reason(const Case& c) {
+  for (const CaseOption& option : case_options())
+    if ((option.option & (kStoryOptions | QKVET_OPTION_BIAS)) != 0)
+      if (std::string why = option.reason(c); !why.empty()) return why;
+  return "";
+}
+
 std::string subject_reason(const Case& c) {
   if (std::string why = backward_reason(c); !why.empty()) return why;
   if (c.subject() != Subject::kCache && c.cache != CacheForm{})
@@ -133,7 +141,8 @@ std::string subject_reason(const Case& c) {
       return c.story.empty() ? layer_reason(c)
                              : "D and story= exclude each other";
     default:
-      return story_reason(c);
+      std::string why = story_options_reason(c);
+      return why.empty() ? story_reason(c) : why;
   }
 }
 

@@ -611,9 +611,12 @@ void add_options(std::string& text, const Case& c) {
 }
 
 std::string_view first_option(const Case& c) {
+  const uint64_t its_own = c.story.empty() ? QKVET_OPTION_ROPE : kStoryOptions;
   for (const CaseOption& row : kOptions) {
-    if (row.option == QKVET_OPTION_ROPE || !row.given(c)) continue;
-    return row.option == QKVET_OPTION_BIAS ? "score bias" : row.key;
+    if ((row.option & its_own) != 0 || !row.given(c)) continue;
+    return row.option == QKVET_OPTION_BIAS               ? "score bias"
+           : row.option == QKVET_OPTION_ALIBI_PER_MEMBER ? "alibi= of members"
+                                                         : row.key;
   }
   return "";
 }

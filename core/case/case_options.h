@@ -18,6 +18,11 @@ inline constexpr uint64_t kOptionCalls = uint64_t{1} << 61;  // all have it
 inline constexpr uint64_t kOptionLayout = uint64_t{1} << 62;
 inline constexpr uint64_t kOptionShare = uint64_t{1} << 63;
 
+// Those that a story has, too; the others are attention's alone.
+inline constexpr uint64_t kStoryOptions =
+    QKVET_OPTION_ROPE | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
+    QKVET_OPTION_ALIBI;
+
 struct CaseOption {
   std::string_view key;  // "softcap"
   uint64_t option;       // QKVET_OPTION_*, or one of those above

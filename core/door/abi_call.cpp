@@ -173,14 +173,15 @@ void AbiCall::fill_create(const CallPlan& plan,
   create_.window = form.window;
   create_.first_tokens = form.first_tokens;
   create_.rollback = form.rollback;
+#define QKVET_CACHE_TENSOR(field, name) \
+  create_.field = tensor(plan, addresses, TensorName::k##name);
+#include "qkvet/tensors.def"
+  create_.softcap = plan.softcap;
   if (form.stored == StoredAs::kAsGiven) return;
   const bool int8 = form.stored <= StoredAs::kInt8PerChannel;
   create_.stored = dtype_to_abi(int8 ? Dtype::kInt8 : Dtype::kFp8e4m3);
   create_.scales =
       form.per_channel() ? QKVET_SCALES_PER_CHANNEL : QKVET_SCALES_PER_TOKEN;
-#define QKVET_CACHE_TENSOR(field, name) \
-  create_.field = tensor(plan, addresses, TensorName::k##name);
-#include "qkvet/tensors.def"
 }
 
 void AbiCall::fill_step(const CallPlan& plan,

@@ -99,14 +99,20 @@ void add_backward(const KernelCall& call, Rows* rows) {
   if (call.want_d_sink) rows->add(TensorName::kDSink);
 }
 
+// Slopes of all members alike have one extent.
+void add_scores_of_heads(const KernelCall& call, Rows* rows) {
+  rows->add_given(TensorName::kSink, TensorName::kSlopes);
+  if (call.slopes == nullptr || call.member_slopes) return;
+  Row& slopes = (*rows)[TensorName::kSlopes];
+  slopes = {1, slopes.dtype, {call.shape.H}};
+}
+
 void add_options(const KernelCall& call, Rows* rows) {
-  rows->add_given(TensorName::kMask, TensorName::kCuK);
+  rows->add_given(TensorName::kMask, TensorName::kBias);
+  add_scores_of_heads(call, rows);
+  rows->add_given(TensorName::kQLen, TensorName::kCuK);
   rows->add_given(TensorName::kBlockTable, TensorName::kVNew);
   rows->add_given(TensorName::kPageIndptr, TensorName::kTreeMask);
-  if (call.slopes != nullptr && !call.member_slopes) {
-    Row& slopes = (*rows)[TensorName::kSlopes];
-    slopes = {1, slopes.dtype, {call.shape.H}};
-  }
 }
 
 // The positions of a layer are those of its tokens.
@@ -116,8 +122,9 @@ void add_rope(const KernelCall& call, Rows* rows) {
   rows->add_given(TensorName::kQPositions, TensorName::kKPositions);
 }
 
-// The scales that a cache is given, and what it reads back.
+// What a cache is made with, and what it reads back.
 void add_create(const KernelCall& call, Rows* rows) {
+  add_scores_of_heads(call, rows);
   if (call.cache.per_channel())
     rows->add({TensorName::kKScale, TensorName::kVScale});
 }

@@ -175,6 +175,48 @@ qkvet_status read_codes(const qkvet_cache_table& table,
                           : refuse(why, QKVET_INVALID_ARGUMENT, wrong);
 }
 
+// [H] f32, if it is there.
+const char* read_heads(const qkvet_tensor& t, int64_t heads,
+                       View<const float>* numbers) {
+  if (is_absent(t)) {
+    return nullptr;
+  }
+  if (const char* wrong = wrong_with(t, 1)) {
+    return wrong;
+  }
+  if (!is_same(t.dtype, kF32) || t.shape[0] != heads) {
+    return "slopes and sink of a cache are [H] f32";
+  }
+  *numbers = view_of<const float>(t);
+  return nullptr;
+}
+
+qkvet_status read_score_options(const qkvet_cache_table& table,
+                                const qkvet_cache_config& c, CacheShape* shape,
+                                qkvet_text* why) {
+  const struct {
+    bool asked;
+    uint64_t option;
+    const char* reason;
+  } rows[] = {
+      {!is_absent(c.slopes), QKVET_CACHE_ALIBI, "this cache has no ALiBi"},
+      {!is_absent(c.sink), QKVET_CACHE_SINK, "this cache has no sink"},
+      {c.softcap != 0, QKVET_CACHE_SOFTCAP, "this cache has no softcap"}};
+  for (const auto& row : rows) {
+    if (row.asked && (table.options & row.option) == 0) {
+      return refuse(why, QKVET_UNSUPPORTED, row.reason);
+    }
+  }
+  const char* wrong = read_heads(c.slopes, c.heads, &shape->slopes);
+  wrong = wrong == nullptr ? read_heads(c.sink, c.heads, &shape->sink) : wrong;
+  if (wrong == nullptr && !(c.softcap >= 0)) {
+    wrong = "softcap is negative or NaN";
+  }
+  shape->softcap = c.softcap;
+  return wrong == nullptr ? QKVET_OK
+                          : refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+}
+
 }  // namespace
 
 const char* read_step(const CacheShape& shape, int64_t length, int64_t position,
@@ -244,7 +286,11 @@ qkvet_status read_cache_config(const qkvet_kernel* self,
   shape->capacity = c.capacity;
   shape->scale = c.scale_given != 0 ? c.scale : default_scale(c.d);
   status = read_window(*self->cache, c, shape, why);
-  return status == QKVET_OK ? read_codes(*self->cache, c, shape, why) : status;
+  if (status == QKVET_OK) {
+    status = read_codes(*self->cache, c, shape, why);
+  }
+  return status == QKVET_OK ? read_score_options(*self->cache, c, shape, why)
+                            : status;
 }
 
 }  // namespace qkvet::impl

@@ -31,6 +31,9 @@ struct CacheShape {
   bool per_channel = false;   // else a scale a token; read only with codes
   View<const float> k_scale;  // [Hkv, d], per channel, only during create()
   View<const float> v_scale;  // [Hkv, dv]
+  View<const float> slopes;   // [H], only during create(), no data: none
+  View<const float> sink;     // [H], the same
+  float softcap = 0;
 
   int64_t group() const { return heads / kv_heads; }
   // Tokens that a query sees at most.

@@ -30,11 +30,13 @@ qkvet_status check_options(const qkvet_kernel* self, const qkvet_merge_args& a,
                                    : QKVET_OK;
 }
 
-// Whether [..., T, H] lies as [..., H, T], without gaps.
+// Whether [..., T, H] lies as [..., H, T], without gaps; one without elements
+// lies anywhere.
 bool is_heads_first(const qkvet_tensor& t) {
   int64_t step = 1;
   const auto is_dense = [&](int32_t axis) {
-    const bool fits = t.shape[axis] <= 1 || t.strides[axis] == step;
+    const bool fits =
+        step == 0 || t.shape[axis] <= 1 || t.strides[axis] == step;
     step *= t.shape[axis];
     return fits;
   };

@@ -13,9 +13,10 @@
 
 namespace qkvet::impl {
 
-extern constinit const qkvet_kernel kv_cache_contiguous = family_cache(
-    QKVET_FAMILY "/contiguous",
-    "memory for the whole capacity, allocated at once",
-    {"impl/kv_cache/contiguous.cpp", __LINE__}, &kCacheTable<ContiguousCache>);
+extern constinit const qkvet_kernel kv_cache_contiguous =
+    family_cache(QKVET_FAMILY "/contiguous",
+                 "memory for the whole capacity, allocated at once",
+                 {"impl/kv_cache/contiguous.cpp", __LINE__},
+                 &kCacheTable<ContiguousCache, kCacheOptions | kCacheScores>);
 
 }  // namespace qkvet::impl

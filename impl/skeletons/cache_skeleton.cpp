@@ -222,6 +222,45 @@ Rows Cache::turned_keys(const CacheStep& step, int64_t keys, const Sight& sight,
   return {room, shape_.width, 1};
 }
 
+std::vector<float> Cache::copied(const View<const float>& from, int64_t count) {
+  std::vector<float> all;
+  for (int64_t h = 0; from.data != nullptr && h < count; ++h) {
+    all.push_back(*from.at(h, 0, 0));
+  }
+  return all;
+}
+
+// ALiBi is a bias: positions of tokens have gaps.
+void Cache::give_options(const CacheStep& step, int64_t keys,
+                         const Block& block, const Room& room,
+                         ForwardCall& call) const {
+  const int64_t first_head = block.head * shape_.group();
+  call.options.softcap = shape_.softcap;
+  if (has_sink(step)) {
+    call.options.sink = {const_cast<float*>(sink_.data()) + first_head,
+                         Storage::kF32,
+                         {1, 0, 0, 0}};
+  }
+  if (slopes_.empty()) {
+    return;
+  }
+  float* bias = room.bias;
+  for (int64_t h = first_head; h < first_head + call.heads; ++h) {
+    for (int64_t i = block.first; i < block.first + block.queries; ++i) {
+      for (int n = 0; n < block.sight.count; ++n) {
+        const Run& run = block.sight.runs[n];
+        for (int64_t j = run.begin; j < run.end; ++j) {
+          const int64_t far = apart(step, keys - step.queries + i, j);
+          *bias++ = -slopes_[static_cast<size_t>(h)] *
+                    static_cast<float>(far < 0 ? -far : far);
+        }
+      }
+    }
+  }
+  call.options.bias = {
+      room.bias, Storage::kF32, {0, call.queries * call.keys, call.keys, 1}};
+}
+
 qkvet_status Cache::attend_block(const CacheStep& step, int64_t keys,
                                  const Block& block, const Room& room,
                                  qkvet_text* why) const {
@@ -260,6 +299,7 @@ qkvet_status Cache::attend_block(const CacheStep& step, int64_t keys,
   call.scale = shape_.scale;
   call.causal = true;
   call.diagonal = diagonal(call.keys, block.queries);
+  give_options(step, keys, block, room, call);
   const qkvet_status status = attend_rows(call, why);
   if (status == QKVET_OK) {
     store_outputs(step, first_head, group, block.first, block.queries, dv,
@@ -279,8 +319,10 @@ qkvet_status Cache::attend(const CacheStep& step, int64_t keys,
   const int64_t seen = most_seen(keys);
   const int64_t queries = whole ? step.queries : 1;
   const int64_t rows = shape_.group() * queries;
+  const int64_t biases = slopes_.empty() ? 0 : rows * seen;
   const std::unique_ptr<float[]> memory(
-      new (std::nothrow) float[static_cast<size_t>((seen + rows) * (d + dv))]);
+      new (std::nothrow) float[static_cast<size_t>((seen + rows) * (d + dv) +
+                                                   biases)]);
   if (memory == nullptr) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to attend");
   }
@@ -289,6 +331,7 @@ qkvet_status Cache::attend(const CacheStep& step, int64_t keys,
   room.o = room.q + rows * d;
   room.keys = room.o + rows * dv;
   room.values = room.keys + seen * d;
+  room.bias = room.values + seen * dv;
   for (int64_t head = 0; head < shape_.kv_heads; ++head) {
     for (int64_t first = 0; first < step.queries; first += queries) {
       Block block = {head, first, queries, {{{0, keys}, {}}, 1}};

@@ -67,6 +67,8 @@ class Cache {
   // Throws where there is no memory.
   explicit Cache(const CacheShape& shape)
       : shape_(shape),
+        slopes_(copied(shape.slopes, shape.heads)),
+        sink_(copied(shape.sink, shape.heads)),
         lengths_(static_cast<size_t>(shape.sequences)),
         marks_(static_cast<size_t>(shape.sequences)),
         gaps_(static_cast<size_t>(shape.sequences)) {}
@@ -152,6 +154,13 @@ class Cache {
   virtual const Gaps& gaps(int64_t sequence) const {
     return gaps_[static_cast<size_t>(counter(sequence))];
   }
+  // How far the token of a query and token j are apart, as ALiBi counts.
+  virtual int64_t apart(const CacheStep& step, int64_t query, int64_t j) const {
+    const Gaps& of = gaps(step.sequence);
+    return of.position(query) - of.position(j);
+  }
+  // Whether the sink joins the denominator of this step.
+  virtual bool has_sink(const CacheStep&) const { return !sink_.empty(); }
   // Whether stored keys are turned already.
   virtual bool stores_turned() const { return false; }
   // Which length is that of a sequence.
@@ -186,6 +195,7 @@ class Cache {
     float* o;       // [group * queries, dv]
     float* keys;    // [keys, d]
     float* values;  // [keys, dv]
+    float* bias;    // [group * queries, keys], with ALiBi
   };
 
   qkvet_status attend(const CacheStep& step, int64_t keys,
@@ -193,12 +203,18 @@ class Cache {
   qkvet_status attend_block(const CacheStep& step, int64_t keys,
                             const Block& block, const Room& room,
                             qkvet_text* why) const;
+  void give_options(const CacheStep& step, int64_t keys, const Block& block,
+                    const Room& room, ForwardCall& call) const;
   void turn_queries(const CacheStep& step, int64_t keys, const Block& block,
                     float* q) const;
   Rows turned_keys(const CacheStep& step, int64_t keys, const Sight& sight,
                    const Rows& stored, float* room) const;
 
+  static std::vector<float> copied(const View<const float>& from,
+                                   int64_t count);
+
   CacheShape shape_;
+  std::vector<float> slopes_, sink_;  // [H], or empty
   std::vector<int64_t> lengths_;
   std::vector<int64_t> marks_;
   std::vector<Gaps> gaps_;

@@ -68,6 +68,10 @@ qkvet_status create_cache(const qkvet_kernel* self, qkvet_context*,
 // What the skeleton gives to every storage.
 inline constexpr uint64_t kCacheOptions = QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW;
 
+// And to arithmetic that knows the options of a row.
+inline constexpr uint64_t kCacheScores =
+    QKVET_CACHE_ALIBI | QKVET_CACHE_SINK | QKVET_CACHE_SOFTCAP;
+
 template <class C, uint64_t kOptions = kCacheOptions>
 inline constexpr qkvet_cache_table kCacheTable = {
     .struct_size = sizeof(qkvet_cache_table),

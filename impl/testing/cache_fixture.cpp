@@ -119,6 +119,25 @@ OpenCache::OpenCache(const qkvet_kernel* kernel, const CacheProblem& p)
     config.v_scale =
         scale_tensor(&v_scales, p, p.value_width, shapes[1], strides[1]);
   }
+  int64_t heads[] = {p.heads}, step[] = {1};
+  std::vector<float> slopes, sinks;
+  for (int64_t h = 1; h <= p.heads; ++h) {
+    slopes.push_back(p.slope * float(h));
+    sinks.push_back(p.sink * float(h));
+  }
+  const auto of_heads = [&](std::vector<float>& numbers) {
+    qkvet_tensor t = {};
+    t.data = numbers.data();
+    t.device_type = QKVET_DEVICE_CPU;
+    t.ndim = 1;
+    t.dtype = kF32;
+    t.shape = heads;
+    t.strides = step;
+    return t;
+  };
+  if (p.slope != 0) config.slopes = of_heads(slopes);
+  if (p.sink != 0) config.sink = of_heads(sinks);
+  config.softcap = p.softcap;
   status_ = kernel->cache->create(kernel, nullptr, &config, nullptr, &cache_,
                                   &reason_.text);
 }
@@ -197,8 +216,19 @@ double OpenCache::error() const {
         for (int64_t c = 0; c < p.width; ++c) {
           dot += turned(Part::kQuery, at, h, c) * turned(Part::kKey, j, kv, c);
         }
-        w.push_back(dot * scale);
+        double score = dot * scale;
+        if (p.softcap > 0) {
+          score = double(p.softcap) * std::tanh(score / double(p.softcap));
+        }
+        score -= double(p.slope) * double(h + 1) *
+                 double(asked_places_[at] - asked_places_[j]);
+        w.push_back(score);
         max = std::max(max, w.back());
+      }
+      const double sink = double(p.sink) * double(h + 1);
+      if (p.sink != 0) {
+        max = std::max(max, sink);
+        sum = std::exp(sink - max);
       }
       for (double& x : w) {
         sum += x = std::exp(x - max);

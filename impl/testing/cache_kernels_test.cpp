@@ -4,6 +4,7 @@
 // questions can fail is what cache_faults_test.cpp shows.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -128,6 +129,52 @@ TEST(CacheKernels, AgreeWithDoublesOverTheirHistory) {
       }
     }
   }
+}
+
+// ALiBi counts from where tokens stand: evicted ones leave gaps.
+TEST(CacheKernels, AddToScoresWhatTheyWereMadeFor) {
+  int made = 0;
+  for (const qkvet_kernel* kernel : caches(/*faulty=*/false)) {
+    for (const CacheProblem& p :
+         {CacheProblem{.heads = 4, .kv_heads = 2, .slope = 0.25f},
+          CacheProblem{.heads = 4, .kv_heads = 2, .sink = -0.5f},
+          CacheProblem{
+              .heads = 2, .scale_given = true, .scale = 3, .softcap = 0.75f},
+          CacheProblem{.heads = 2,
+          .kv_heads = 2,
+          .slope = 0.5f,
+          .sink = 0.25f,
+          .softcap = 2},
+          CacheProblem{.heads = 2,
+          .window = 3,
+          .first_tokens = 1,
+          .slope = 0.5f,
+          .sink = 1}}) {
+      OpenCache cache(kernel, p);
+      const uint64_t needed = (p.slope != 0 ? QKVET_CACHE_ALIBI : 0) |
+                              (p.sink != 0 ? QKVET_CACHE_SINK : 0) |
+                              (p.softcap != 0 ? QKVET_CACHE_SOFTCAP : 0) |
+                              (p.window != 0 ? QKVET_CACHE_WINDOW : 0);
+      if ((needed & ~kernel->cache->options) != 0) {
+        EXPECT_EQ(cache.status(), QKVET_UNSUPPORTED) << kernel->name;
+        EXPECT_STRNE(cache.reason(), "");
+        continue;
+      }
+      ++made;
+      ASSERT_EQ(cache.status(), QKVET_OK) << cache.reason();
+      for (const auto& [first, tokens, queries] :
+           {std::array{1, 5, 5}, {6, 1, 1}, {7, 3, 2}}) {
+        ASSERT_EQ(cache.step(0, tokens_from(uint64_t(first), tokens), queries),
+                  QKVET_OK);
+        ASSERT_LE(cache.error(), 1) << kernel->name;
+      }
+      if (p.window != 0 || kernel->cache->evict == nullptr) continue;
+      ASSERT_EQ(cache.evict(0, 2, 3), QKVET_OK);
+      ASSERT_EQ(cache.step(0, {20}, 3), QKVET_OK);
+      ASSERT_LE(cache.error(), 1) << kernel->name;
+    }
+  }
+  EXPECT_GE(made, 5);
 }
 
 // What is left in memory by a reset, a truncation or another sequence is NaN.

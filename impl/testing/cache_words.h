@@ -26,6 +26,9 @@ struct CacheProblem {
   int64_t window = 0, first_tokens = 0, rollback = 0;
   Coded coded = Coded::kNot;
   bool per_channel = false;
+  float slope = 0;  // of head h: slope * (h + 1); 0: no ALiBi
+  float sink = 0;   // of head h: sink * (h + 1); 0: none
+  float softcap = 0;
 
   // Whether the query at position p sees key j.
   bool sees(int64_t p, int64_t j) const {

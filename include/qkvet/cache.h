@@ -51,6 +51,14 @@ typedef struct qkvet_cache_config {
   int32_t scales;       /* QKVET_SCALES_* */
   qkvet_tensor k_scale; /* [Hkv, d]  f32, per channel only */
   qkvet_tensor v_scale; /* [Hkv, dv] f32, per channel only */
+
+  /* Since minor version 6, as in qkvet_forward_args, for the life of the cache.
+   * ALiBi counts its distance in positions of tokens: those that evict() leaves
+   * keep theirs. */
+  qkvet_tensor slopes; /* [H] f32 (f64 where q is f64), optional */
+  qkvet_tensor sink;   /* the same */
+  float softcap;       /* > 0: softcap * tanh(score / softcap) */
+  int32_t reserved;    /* not read */
 } qkvet_cache_config;
 
 #define QKVET_SCALES_NONE 0
@@ -103,6 +111,10 @@ typedef struct qkvet_cache_args {
  * type of its own size, with rotations that of its pair. Codes of such keys are
  * not judged by what is read back. */
 #define QKVET_CACHE_READ_BACK_COMPUTES (UINT64_C(1) << 8)
+/* slopes, sink and softcap. */
+#define QKVET_CACHE_ALIBI (UINT64_C(1) << 9)
+#define QKVET_CACHE_SINK (UINT64_C(1) << 10)
+#define QKVET_CACHE_SOFTCAP (UINT64_C(1) << 11)
 
 struct qkvet_cache_table {
   size_t struct_size;

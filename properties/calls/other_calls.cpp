@@ -215,6 +215,9 @@ bool declares_causal(const KernelInfo& kernel, Causal causal) {
 Case plain_form(Case value) {
   value.rope = {};
   value.cache = {0, 0, 0, value.cache.stored};
+  value.slopes.reset();
+  value.sink.reset();
+  value.softcap = 0;
   if (value.is_layer()) {
     value.biases = 0;
     value.bias = {};
@@ -279,6 +282,8 @@ struct OtherValues {
           [](Case& c) { c.rope.style = other_style(c.rope.style); });
     if (value.cache.window > 0)
       add(of_options, [](Case& c) { ++c.cache.window; });
+    if (!value.has_options() && value.softcap > 0)
+      add(of_options, [](Case& c) { c.softcap *= 2; });
   }
 
   void add_options(const KernelInfo& kernel) {

@@ -205,6 +205,9 @@ void finish_story_inputs(const Case& value, const Snapshot& snapshot,
         snapshot.positions.end() - std::min(snapshot.queries, tokens),
         snapshot.positions.end());
   }
+  inputs.history.sink = own.sink;
+  inputs.history.slopes = own.slopes;
+  if (asked && value.slopes) inputs.history.token_places = snapshot.positions;
   inputs.history.rope_cos = own.rope_cos;
   inputs.history.rope_sin = own.rope_sin;
   store_inputs(value, inputs.fresh);

@@ -169,6 +169,20 @@ CacheForm draw_form(Draw& draw, const Law& law, const Scope& scope) {
   return form;
 }
 
+// From numbers of their own: a story without them keeps its bytes.
+void draw_scores(const Scope& scope, Case& value) {
+  constexpr uint32_t kStream = 0x5C0E;
+  constexpr std::pair<uint64_t, uint32_t> kScores[] = {
+      {QKVET_CACHE_ALIBI, kAllowAlibi},
+      {QKVET_CACHE_SINK, kAllowSink},
+      {QKVET_CACHE_SOFTCAP, kAllowSoftcap}};
+  uint32_t next = 0;
+  Draw draw([&] { return philox_u64(value.seed, kStream, next++, 0); });
+  for (const auto& [declared, option] : kScores)
+    if ((scope.cache_options & declared) != 0 && draw.chance(30))
+      draw_option(draw, option, value);
+}
+
 // A token is one of two: prompts repeat each other and themselves, and caches
 // share what they hold.
 void repeat_tokens(const Scope& scope, Case& value) {
@@ -202,6 +216,7 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   keep_to_declared(scope, value);
   apply_pins(scope, value);
   draw_data(draw, value);
+  draw_scores(scope, value);
   if (draw.chance(10)) repeat_tokens(scope, value);
   // With large scores the error of a code decides which key wins, and the bound
   // says nothing.

@@ -243,6 +243,9 @@ void keep_to_declared(const Scope& scope, Case& value) {
       value.cache = {0, 0, 0, value.cache.stored};
     if (!declares_stored(scope.cache_options, value.cache.stored))
       value.cache.stored = StoredAs::kAsGiven;
+    if ((scope.cache_options & QKVET_CACHE_ALIBI) == 0) value.slopes.reset();
+    if ((scope.cache_options & QKVET_CACHE_SINK) == 0) value.sink.reset();
+    if ((scope.cache_options & QKVET_CACHE_SOFTCAP) == 0) value.softcap = 0;
     return;
   }
   if (value.is_layer()) {

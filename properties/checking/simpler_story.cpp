@@ -168,6 +168,12 @@ void add_simpler_form(const Case& value, Collector& out) {
     if (form.stored != StoredAs::kInt8PerToken)
       out.add([](Case& c) { c.cache.stored = StoredAs::kInt8PerToken; });
   }
+  for (const auto per_head : {&Case::sink, &Case::slopes})
+    if (value.*per_head) {
+      out.add([&](Case& c) { (c.*per_head).reset(); });
+      out.add([&](Case& c) { c.*per_head = make_recipe(RecipeKind::kOne); });
+    }
+  if (value.softcap != 0) out.add([](Case& c) { c.softcap = 0; });
   if (form.window == 0) return;
   out.add([](Case& c) { c.cache = {0, 0, 0, c.cache.stored}; });
   for (const auto part :

@@ -57,6 +57,8 @@ void fill_story_call(const Case& value, const PlannedCall& planned,
   call.cache = value.cache;
   call.k_scale = bytes_or_null(own.k_scale_bytes);
   call.v_scale = bytes_or_null(own.v_scale_bytes);
+  call.slopes = bytes_or_null(own.slopes_bytes);
+  call.sink = bytes_or_null(own.sink_bytes);
 }
 
 StoryRun::StoryRun(const Case& value, const std::vector<PlannedCall>& plan,

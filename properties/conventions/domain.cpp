@@ -218,6 +218,9 @@ Case with_law(const Law& law, Case value) {
       value.cache = {0, 0, 0, value.cache.stored};
     if ((law.domain.allows & kAllowStored) == 0)
       value.cache.stored = StoredAs::kAsGiven;
+    if ((law.domain.allows & kAllowAlibi) == 0) value.slopes.reset();
+    if ((law.domain.allows & kAllowSink) == 0) value.sink.reset();
+    if ((law.domain.allows & kAllowSoftcap) == 0) value.softcap = 0;
     value = law.constrain(std::move(value));
     repair_rope(value);
     return value;

@@ -46,6 +46,7 @@ OwnedProblem::OwnedProblem(const Case& value, const Inputs& inputs, int reading)
   problem_.bias = data_or_null(bias_);
   problem_.slopes = data_or_null(inputs.slopes);
   problem_.member_slopes = value.member_slopes;
+  problem_.places = data_or_null(inputs.token_places);
   problem_.softcap = static_cast<double>(value.softcap);
   problem_.sink = data_or_null(inputs.sink);
   problem_.q_len = data_or_null(value.q_len);

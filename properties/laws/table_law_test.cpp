@@ -3,6 +3,7 @@
 // exists to fail.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 
 #include "properties/cases/generate.h"
@@ -113,6 +114,46 @@ TEST(CacheLaws, AWindowThatIsOneTooWide) {
     return j <= i && j > i - form.window;  // the first tokens forgotten
   };
   expect_kill("cache_agrees_with_history", kForms, spoil);
+}
+
+TEST(CacheLaws, ScoresWithoutWhatTheCacheWasMadeFor) {
+  const char* const story =
+      "f32,B1,H2,Hkv1,d3,cap8,softcap=2,sink=one,alibi=one,"
+      "story=step.a.3+step.a.1+evict.a.1.1+step.a.1";
+  void (*const questions[])(Problem&) = {
+      [](Problem& p) { p.softcap = 0; }, [](Problem& p) { p.slopes = nullptr; },
+      [](Problem& p) { p.places = nullptr; },  // tokens counted, not positions
+      [](Problem& p) {
+        if (p.shape.Tq == 1) p.sink = nullptr;
+      }};
+  for (const auto question : questions) {
+    Spoil spoil;
+    spoil.question = question;
+    expect_kill("cache_agrees_with_history", story, spoil);
+  }
+}
+
+// Caches that do not declare them are made without.
+TEST(CacheLaws, ScoresAreAddedToWhereThatIsDeclared) {
+  KernelUnderTest kernel = FakeTables::under_test();
+  const auto count = [&kernel] {
+    Scope scope;
+    keep_scope_to({kernel}, scope);
+    std::array<int, 3> drawn{};
+    for (int64_t n = 1; n <= 200; ++n) {
+      const Case value =
+          planned_case(*find_law("cache_agrees_with_history"), 3, n, scope);
+      drawn[0] += value.slopes.has_value();
+      drawn[1] += value.sink.has_value();
+      drawn[2] += value.softcap > 0;
+    }
+    return drawn;
+  };
+  for (const int one : count()) EXPECT_GT(one, 30);
+  constexpr uint64_t kScores =
+      QKVET_CACHE_ALIBI | QKVET_CACHE_SINK | QKVET_CACHE_SOFTCAP;
+  kernel.judged.info.cache_options &= ~kScores;
+  EXPECT_EQ(count(), (std::array<int, 3>{}));
 }
 
 TEST(CacheLaws, StorageThatIsNotTheNearestCode) {

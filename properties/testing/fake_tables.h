@@ -114,8 +114,9 @@ class FakeTables : public Executor {
     info.has_cache = info.has_truncate = info.has_layer = true;
     info.has_evict = true;
     info.has_fork = info.has_reorder = info.has_read_back = true;
-    info.cache_options =
-        QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW | QKVET_CACHE_INT8_PER_TOKEN;
+    info.cache_options = QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW |
+                         QKVET_CACHE_INT8_PER_TOKEN | QKVET_CACHE_ALIBI |
+                         QKVET_CACHE_SINK | QKVET_CACHE_SOFTCAP;
     info.layer_options = QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED |
                          QKVET_LAYER_ROPE | QKVET_LAYER_MASK_BUFFER |
                          QKVET_LAYER_WEIGHTS;
@@ -193,6 +194,13 @@ class FakeTables : public Executor {
       sequences_.assign(static_cast<size_t>(call.shape.B), {});
       capacity_ = call.tokens;
       form_ = call.cache;
+      const auto of_heads = [&call](const std::byte* bytes) {
+        return bytes == nullptr ? std::vector<double>()
+                                : floats_as_doubles(bytes, call.shape.H);
+      };
+      sink_ = of_heads(call.sink);
+      slopes_ = of_heads(call.slopes);
+      softcap_ = static_cast<double>(call.softcap);
       most_.assign(sequences_.size(), 0);
     } else if (illegal(call)) {
       const bool below = (call.tokens < 0 || call.first < 0) &&
@@ -301,6 +309,10 @@ class FakeTables : public Executor {
     const FakeRotation turn(call);
     std::vector<int64_t> places;
     for (const FakeToken& token : tokens) places.push_back(token.position);
+    problem.places = places.data();
+    problem.slopes = slopes_.empty() ? nullptr : slopes_.data();
+    problem.sink = sink_.empty() ? nullptr : sink_.data();
+    problem.softcap = softcap_;
     problem.rotation = turn.rotation();
     problem.rotation.k_positions = places.data();
     problem.rotation.q_positions = places.data() + s.Tk - s.Tq;
@@ -395,6 +407,8 @@ class FakeTables : public Executor {
   std::vector<int64_t> most_;
   int64_t capacity_ = 0;
   CacheForm form_;
+  std::vector<double> sink_, slopes_;  // [H], or empty
+  double softcap_ = 0;
 };
 
 }  // namespace qkvet::properties

@@ -96,7 +96,9 @@ class CacheConfig(c.Structure):
         ("q", Dtype), ("kv", Dtype), ("o", Dtype), ("scale", c.c_float),
         ("scale_given", c.c_int32), ("window", c.c_int64),
         ("first_tokens", c.c_int64), ("rollback", c.c_int64), ("stored", Dtype),
-        ("scales", c.c_int32), ("k_scale", Tensor), ("v_scale", Tensor)]
+        ("scales", c.c_int32), ("k_scale", Tensor), ("v_scale", Tensor),
+        ("slopes", Tensor), ("sink", Tensor), ("softcap", c.c_float),
+        ("reserved", c.c_int32)]
 
 
 class CacheArgs(c.Structure):

@@ -11,7 +11,7 @@ from .declare import Refused, WrongUse
 # QKVET_CACHE_* of include/qkvet/cache.h, by their bits.
 OPTIONS = {"grows": 0, "window": 2, "int8_per_token": 3, "int8_per_channel": 4,
            "fp8_per_token": 5, "fp8_per_channel": 6, "new_as_given": 7,
-           "read_back_computes": 8}
+           "read_back_computes": 8, "alibi": 9, "sink": 10, "softcap": 11}
 SCALES = (None, "per_token", "per_channel")
 
 
@@ -98,6 +98,17 @@ class Caches:
                    for name in ("k_scale", "v_scale")})
         elif config.stored.bits:
             raise Refused("no quantised storage")
+        for word, name in (("alibi", "slopes"), ("sink", "sink")):
+            tensor = getattr(config, name)
+            if word in self.declared:
+                kinds[name] = self.framework.give(
+                    np.array(arrays.view(tensor))) if tensor.ndim else None
+            elif tensor.ndim:
+                raise Refused(f"no {word}")
+        if "softcap" in self.declared:
+            kinds["softcap"] = config.softcap or None
+        elif config.softcap:
+            raise Refused("no softcap")
         return kinds
 
     def _destroy(self, _self, number):

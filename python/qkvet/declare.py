@@ -135,6 +135,9 @@ def cache(cls=None, **fields):
     new_as_given: the queries of a step see the tokens of the same step as they
         came, and codes are what later steps find.
     read_back_computes: keys are read back through a rotation or a scale.
+    alibi, sink, softcap: it is made with slopes [H], sink [H] and softcap, each
+        None where a cache has none. ALiBi counts in positions: tokens that
+        evict() leaves keep theirs.
     """
     if cls is None:
         return functools.partial(cache, **fields)

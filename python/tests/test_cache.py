@@ -101,6 +101,45 @@ def test_codes_are_judged():
     assert_fails(OneScale, "cache_stores_what_it_is_given")
 
 
+@qkvet.cache(options="scale default_scale grouped_heads",
+             cache="alibi sink softcap")
+class Scores(kernels.Cache):
+    def __init__(self, slopes, sink, softcap, **sizes):
+        super().__init__(**sizes)
+        self.slopes, self.sink, self.softcap = slopes, sink, softcap
+
+    def attend(self, sequence, q):
+        k, v = (np.repeat(one, q.shape[0] // one.shape[0], 0)
+                for one in self.rows[sequence])
+        scores = q @ k.swapaxes(-1, -2) * self.scale
+        if self.softcap is not None:
+            scores = self.softcap * np.tanh(scores / np.float32(self.softcap))
+        rows, keys = np.indices(scores.shape[-2:])
+        far = self.far(rows + k.shape[1] - q.shape[1] - keys, q)
+        if self.slopes is not None:
+            scores = scores - self.slopes[:, None, None] * far.astype(np.float32)
+        scores = np.where(far < 0, np.float32(-np.inf), scores)
+        if self.sink is not None:
+            sink = np.broadcast_to(self.sink[:, None, None], scores[..., :1].shape)
+            scores = np.concatenate([scores, sink], -1)
+            v = np.concatenate([v, np.zeros_like(v[:, :1])], 1)
+        return kernels.softmax_values(scores.astype(np.float32), v)
+
+    def far(self, far, q):
+        return far
+
+
+class AlibiOfTheQueries(Scores):
+    def far(self, far, q):
+        return np.where(far < 0, far, np.minimum(far, q.shape[1] - 1))
+
+
+def test_what_is_added_to_scores_is_judged():
+    report = qkvet.check(Scores, cases=400)
+    assert report.ok, report.text
+    assert_fails(AlibiOfTheQueries, "cache_agrees_with_history")
+
+
 def test_a_word_that_is_none_is_refused():
     with pytest.raises(qkvet.WrongUse, match="cache = 'ring'; allowed: grows, window"):
         qkvet.check(kernels.Cache, cases=1, cache="ring")

@@ -63,10 +63,13 @@ struct Problem {
   // Options (core/call/options.h); null or 0: absent. k and v may hold anything
   // beyond the lengths, NaN as well.
   std::optional<Window> window;
-  const uint8_t* mask = nullptr;    // [B,H,Tq,Tk], nonzero: attend
-  const double* bias = nullptr;     // [B,H,Tq,Tk], added to the scaled scores
-  const double* slopes = nullptr;   // [H], ALiBi: part of the bias
-  bool member_slopes = false;       // [B,H] of them, packed [members,H]
+  const uint8_t* mask = nullptr;   // [B,H,Tq,Tk], nonzero: attend
+  const double* bias = nullptr;    // [B,H,Tq,Tk], added to the scaled scores
+  const double* slopes = nullptr;  // [H], ALiBi: part of the bias
+  bool member_slopes = false;      // [B,H] of them, packed [members,H]
+  // Where keys stand, as ALiBi counts: rows stand at the last ones, and see no
+  // others' lengths. Null: key j at j.
+  const int64_t* places = nullptr;  // [Tk], ascending
   double softcap = 0;               // > 0: softcap * tanh(score / softcap)
   const double* sink = nullptr;     // [H], a logit that joins the denominator
   const int64_t* q_len = nullptr;   // [B]

@@ -204,7 +204,10 @@ Real score_of(const Problem& p, const At& at, int64_t j) {
   Real added;
   if (p.bias != nullptr) added += Real(p.bias[pair_of(p, at, j)]);
   if (p.slopes != nullptr) {
-    const auto distance = static_cast<double>(std::abs(at.diagonal - j));
+    const int64_t from =
+        p.places == nullptr ? at.diagonal : p.places[at.diagonal];
+    const int64_t to = p.places == nullptr ? j : p.places[j];
+    const auto distance = static_cast<double>(std::abs(from - to));
     const int64_t slope = p.member_slopes ? at.member * s.H + at.h : at.h;
     added = added - Real(p.slopes[slope]) * Real(distance);
   }

@@ -82,7 +82,8 @@ double score_size(const Problem& p, int64_t row, int64_t j) {
   if (p.bias != nullptr) size += std::fabs(p.bias[row * s.Tk + j]);
   if (p.slopes == nullptr) return size;
   const double largest = *std::max_element(p.slopes, p.slopes + slope_count(p));
-  return size + largest * static_cast<double>(s.Tq + s.Tk);
+  const int64_t far = p.places == nullptr ? s.Tq + s.Tk : p.places[s.Tk - 1];
+  return size + largest * static_cast<double>(far);
 }
 
 struct Distance {
@@ -207,6 +208,27 @@ INSTANTIATE_TEST_SUITE_P(AllFaults, MpfrSeededTest,
                            return std::string(seeded_fault_name(
                                static_cast<SeededFault>(fault.param)));
                          });
+
+// ALiBi between keys that stand apart.
+TEST(MpfrTest, PlacesWithGapsAreTheSame) {
+  TestRandom random(94);
+  for (int i = 0; i < 2 * kRegimeCount; ++i) {
+    Shape shape = random_shape(random, 8);
+    shape.B = 1;
+    shape.Tq = std::min(shape.Tq, shape.Tk);
+    TestProblem p =
+        random_problem(random, static_cast<Regime>(i % kRegimeCount), shape);
+    p.problem.causal = Causal::kBottomRight;
+    for (int64_t h = 0; h < shape.H; ++h)
+      p.slopes.push_back(std::fabs(random.normal()));
+    std::vector<int64_t> places;
+    for (int64_t j = 0; j < shape.Tk; ++j) places.push_back(j + j / 2 * 3);
+    p.problem.places = places.data();
+    const OracleOutput truth = mpfr_forward(p.get());
+    EXPECT_TRUE(plain_passes(p.get(), plain_forward(p.get()), truth)) << i;
+    EXPECT_TRUE(twin_passes(p.get(), twin_forward(p.get()), truth)) << i;
+  }
+}
 
 // A twin that is no better than double agrees with the definition, and only
 // something finer than both can tell.

@@ -198,6 +198,9 @@ struct PlainHooks : PlainRopeHooks {
     if (!(problem.softcap > 0)) return score;
     return problem.softcap * std::tanh(score / problem.softcap);
   }
+  static int64_t place_of(const Problem& problem, int64_t j) {
+    return problem.places != nullptr ? problem.places[j] : j;
+  }
   static double distance(int64_t diagonal, int64_t j) {
     return static_cast<double>(std::abs(diagonal - j));
   }
@@ -214,7 +217,9 @@ struct PlainHooks : PlainRopeHooks {
     }
     if (problem.slopes == nullptr) return score;
     const int64_t diagonal = Hooks::diagonal(problem, place);
-    return score - Hooks::slope(problem, place) * Hooks::distance(diagonal, j);
+    return score - Hooks::slope(problem, place) *
+                       Hooks::distance(place_of(problem, diagonal),
+                                       place_of(problem, j));
   }
   // From scale * q k to the score that enters the softmax.
   template <class Hooks>

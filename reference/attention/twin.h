@@ -212,7 +212,12 @@ struct TwinHooks {
                              int64_t j, const TwinSpan& span) {
     DoubleDouble sum = 0.0;
     if (span.slopes != nullptr) {
-      const int64_t apart = j < span.centre ? j - span.centre : span.centre - j;
+      const int64_t* const stands = problem.places;
+      int64_t apart = j < span.centre ? j - span.centre : span.centre - j;
+      if (stands != nullptr) {
+        apart =
+            stands[std::min(j, span.centre)] - stands[std::max(j, span.centre)];
+      }
       sum = two_product(span.slopes[h], static_cast<double>(apart));
     }
     if (problem.bias == nullptr) return sum;

@@ -2,6 +2,9 @@
 // The twin agrees with the definition on every option and every pair of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "reference/agreement/agreement.h"
 #include "reference/arithmetic/double_double.h"
 #include "reference/testing/test_options.h"
@@ -82,6 +85,39 @@ TEST(TwinOptionsTest, AgreesOnListsOfKeys) {
     hidden += plain_forward(p.get()).sees != listed.sees;
   }
   EXPECT_GT(hidden, kProblems / 2);
+}
+
+// ALiBi counts where keys stand, which a bias can say as well.
+TEST(TwinOptionsTest, AgreesOnPlacesWithGaps) {
+  TestRandom random(36);
+  int differ = 0;
+  for (int i = 0; i < 400; ++i) {
+    Shape shape = random_shape(random, 12);
+    shape.B = 1;
+    shape.Tq = std::min(shape.Tq, shape.Tk);
+    TestProblem p = random_problem(random, Regime::kNormal, shape);
+    p.problem.causal = Causal::kBottomRight;
+    for (int64_t h = 0; h < shape.H; ++h) p.slopes.push_back(random.normal());
+    const OracleOutput without = plain_forward(p.get());
+    std::vector<int64_t> places;
+    for (int64_t j = 0, at = 0; j < shape.Tk; ++j, ++at)
+      places.push_back(at += random.uniform() < 0.3 ? 5 : 0);
+    p.problem.places = places.data();
+    ASSERT_TRUE(agreement(p) <= 1) << "problem " << i;
+    const OracleOutput out = plain_forward(p.get());
+    differ += out.weights != without.weights;
+    TestProblem biased = p;
+    biased.problem.places = nullptr;
+    biased.slopes.clear();
+    for (int64_t h = 0; h < shape.H; ++h)
+      for (int64_t i = shape.Tk - shape.Tq; i < shape.Tk; ++i)
+        for (int64_t j = 0; j < shape.Tk; ++j)
+          biased.bias.push_back(-p.slopes[h] * static_cast<double>(std::abs(
+                                                   places[i] - places[j])));
+    EXPECT_EQ(out.weights, plain_forward(biased.get()).weights);
+    EXPECT_EQ(out.lse, plain_forward(biased.get()).lse);
+  }
+  EXPECT_GT(differ, 200);
 }
 
 TEST(TwinOptionsTest, AgreesOnEmptyExtents) {

@@ -148,8 +148,10 @@ void option_facts(const Problem& problem, const FactsRow& at, int64_t a,
   if (problem.slopes == nullptr) return;
   const double slope = PlainHooks::slope(problem, at.place);
   const double size = std::fabs(slope);
-  const auto position = static_cast<double>(local);
-  const auto diagonal = static_cast<double>(at.diagonal);
+  const auto position =
+      static_cast<double>(PlainHooks::place_of(problem, local));
+  const auto diagonal =
+      static_cast<double>(PlainHooks::place_of(problem, at.diagonal));
   facts.alibi[pair] = slope * std::fabs(diagonal - position);
   facts.reference[pair] = size * (std::fabs(diagonal) + position);
   facts.shift[at.row] = size * std::fabs(diagonal);

@@ -106,12 +106,13 @@ std::string config_row_c(const CallPlan& created) {
     return fmt::format("{{{}, {}, {}}}", dtype.code, dtype.bits, dtype.lanes);
   };
   return fmt::format(
-      "{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {},\n    {}, {}, {}, {}, {}}}",
+      "{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {},\n    {}, {}, {}, {}, {}, "
+      "{}}}",
       config.sequences, config.heads, config.kv_heads, config.d, config.dv,
       config.capacity, type(config.q), type(config.kv), type(config.o),
       number_c(static_cast<double>(config.scale)), config.scale_given,
       config.window, config.first_tokens, config.rollback, type(config.stored),
-      config.scales);
+      config.scales, number_c(static_cast<double>(config.softcap)));
 }
 
 const char* arguments_c(Operation operation) {

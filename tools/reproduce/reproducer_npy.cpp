@@ -88,6 +88,7 @@ Json config_json(const Reproducer& from) {
   Json config;
   for (const auto& [name, number] : config_numbers(made)) config[name] = number;
   if (made.scale) config["scale"] = static_cast<double>(*made.scale);
+  if (made.softcap > 0) config["softcap"] = static_cast<double>(made.softcap);
   config["q"] = dtype_name(made.q_dtype);
   config["kv"] = dtype_name(made.kv_dtype);
   config["o"] = dtype_name(made.o_dtype);

@@ -133,6 +133,8 @@ std::string config_py(const Reproducer& from) {
   std::string text = "CONFIG = {\n";
   for (const auto& [name, number] : config_numbers(made))
     text += entry_py(name, std::to_string(number));
+  if (made.softcap > 0)
+    text += entry_py("softcap", float_py(static_cast<double>(made.softcap)));
   return text + scale_py(made) + entry_py("grows", truth_py(from.grows)) +
          entry_py("stored", string_py(stored_codes(made.cache))) +
          entry_py("scales", string_py(stored_scales(made.cache))) +

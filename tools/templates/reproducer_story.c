@@ -28,6 +28,7 @@ typedef struct config_row {
   int64_t window, first_tokens, rollback;
   qkvet_dtype stored;
   int32_t scales;
+  float softcap;
 } config_row;
 
 /* Where read_back() writes. */
@@ -72,6 +73,7 @@ static qkvet_status create(const opened_kernel* kernel,
   made_for.rollback = wanted_cache.rollback;
   made_for.stored = wanted_cache.stored;
   made_for.scales = wanted_cache.scales;
+  made_for.softcap = wanted_cache.softcap;
   fill_tensors(&made_for, call);
   return table->create(kernel->self, kernel->context, &made_for, &exec, &cache,
                        why);

@@ -140,9 +140,16 @@ class Definition:
             query = turned(q[h, i : i + 1].astype(np.float64),
                            at[row : row + 1], rope, tables)
             scores = scale * (turned(keys, at[seen], rope, tables) @ query[0])
-            terms = np.exp(scores - scores.max())
-            o[0, h, i] = terms @ values / terms.sum()
-            lse[0, h, i] = scores.max() + np.log(terms.sum())
+            if "softcap" in c:
+                scores = c["softcap"] * np.tanh(scores / c["softcap"])
+            if "slopes" in c:
+                scores = scores - c["slopes"][h] * (at[row] - at[seen])
+            sink = c["sink"][h] if "sink" in c else -np.inf
+            largest = max(scores.max(), sink)
+            terms = np.exp(scores - largest)
+            total = terms.sum() + np.exp(sink - largest)
+            o[0, h, i] = terms @ values / total
+            lse[0, h, i] = largest + np.log(total)
         return {"o": o, "lse": lse / math.log(2) if c["lse_base2"] else lse}
 
     def truncate(self, sequence, tokens):
