@@ -357,8 +357,7 @@ std::optional<Extents> telling_extents(TensorName tensor,
                                        const WrongAnswer& answer) {
   if (const auto shape = shape_of_heads(answer, tensor)) return shape;
   const auto layouts = layouts_of(answer, kernel.info, tensor);
-  return layouts.empty() ? std::nullopt
-                         : std::optional(layouts[0].spec.shape);
+  return layouts.empty() ? std::nullopt : std::optional(layouts[0].spec.shape);
 }
 
 // The stride of an axis of extent 1 is no stride of its own: a kernel that
@@ -449,11 +448,14 @@ void add_strides_of_writing(TensorName output, const JudgedKernel& kernel,
                      return written_at(address, kernel, answer, wrong);
                    },
                    /*leaves_open=*/true,
-                   /*nan_is_said=*/true, [address, &kernel](const WrongAnswer& answer) {
-return is_address_told(address, kernel, answer);
-}, axes_like_the_first(address), [address, &kernel](const WrongAnswer& answer) {
-return axes_unlike_the_first(address, kernel, answer);
-}});
+                   /*nan_is_said=*/true,
+                   [address, &kernel](const WrongAnswer& answer) {
+                     return is_address_told(address, kernel, answer);
+                   },
+                   axes_like_the_first(address),
+                   [address, &kernel](const WrongAnswer& answer) {
+                     return axes_unlike_the_first(address, kernel, answer);
+                   }});
   });
 }
 
@@ -475,11 +477,14 @@ void add_strides(const JudgedKernel& kernel, TimeUse& time,
                  return read_at(address, kernel, time, answer, output);
                },
                /*leaves_open=*/true,
-               /*nan_is_said=*/false, [address, &kernel](const WrongAnswer& answer) {
-return is_address_told(address, kernel, answer);
-}, axes_like_the_first(address), [address, &kernel](const WrongAnswer& answer) {
-return axes_unlike_the_first(address, kernel, answer);
-}});
+               /*nan_is_said=*/false,
+               [address, &kernel](const WrongAnswer& answer) {
+                 return is_address_told(address, kernel, answer);
+               },
+               axes_like_the_first(address),
+               [address, &kernel](const WrongAnswer& answer) {
+                 return axes_unlike_the_first(address, kernel, answer);
+               }});
         });
   }
 }

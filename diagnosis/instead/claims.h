@@ -79,8 +79,8 @@ struct ClaimOfMemory {
   std::optional<Claim> claim;
 };
 ClaimOfMemory claim_of_memory(const Wrongs& wrongs,
-                              const KernelUnderTest& kernel,
-                              Executor& executor, TimeUse& time, int* calls);
+                              const KernelUnderTest& kernel, Executor& executor,
+                              TimeUse& time, int* calls);
 
 }  // namespace qkvet::diagnosis
 
