@@ -76,7 +76,10 @@ Fault storing_rows_of_members(int64_t apart) {
       "", Stage::kUnknown,
       [cuts](KernelCall&, Problem& p) {
         cuts->clear();
-        if (p.cu_q != nullptr) cuts->assign(p.cu_q, p.cu_q + p.members + 1);
+        // Of the first member it is the same as of the batch.
+        if (p.cu_q != nullptr && p.members > 1 && p.cu_q[1] > 0 &&
+            p.cu_q[2] > p.cu_q[1] + 1)
+          cuts->assign(p.cu_q, p.cu_q + p.members + 1);
       },
       [cuts, apart](const KernelCall& call, OracleOutput& out, CallOutcome&) {
         const Shape& s = call.shape;
