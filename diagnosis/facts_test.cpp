@@ -205,6 +205,25 @@ TEST(Facts, WhatNoCacheReadsBackIsNotSaid) {
   EXPECT_LT(judged.score.right, judged.score.all);
 }
 
+// Keys in the place of values are what a token was given, though no value of
+// its head; where others are of no token at all, both are no such value.
+TEST(Facts, WhatIsOfAnotherKindIsOfAToken) {
+  for (const bool has_others : {false, true}) {
+    Spoil spoil;
+    spoil.append = [has_others](FakeTokens& tokens, FakeTokens more) {
+      for (FakeToken& token : more) {
+        const bool is_other = has_others && tokens.size() % 2 == 1;
+        if (token.k.size() == token.v.size() && !is_other) token.v = token.k;
+        for (double& x : token.v) x *= is_other ? 2 : 1;
+        tokens.push_back(token);
+      }
+    };
+    EXPECT_EQ(look(spoil).instead.stored.text,
+              "the wrong values that are read back are those of no token of "
+              "the sequence in their kv head");
+  }
+}
+
 // Commands of the law count, and the call that makes the cache is none.
 TEST(Facts, WhatALawPutsInHasMoved) {
   Spoil spoil;

@@ -102,6 +102,22 @@ TEST(Instead, MeansByOtherScoresAreKnown) {
   EXPECT_NE(said_of(other(false)), kMean);
 }
 
+// Other weights beside an lse that is right are of no other scores.
+TEST(Instead, MeansBesideARightLseAreOfOtherWeights) {
+  const auto kept = std::make_shared<std::vector<std::vector<double>>>();
+  const auto right = std::make_shared<std::vector<double>>();
+  const Fault fault{"", Stage::kUnknown,
+                    [=](KernelCall&, Problem& p) {
+                      *right = plain_forward(p).lse;
+                      p.bias = noisy(p.bias, p.shape.weights_elements(), *kept);
+                    },
+                    [=](const KernelCall&, OracleOutput& out, CallOutcome&) {
+                      out.lse = *right;
+                    }};
+  EXPECT_EQ(said_of(fault),
+            "a mean of the values that its row sees, with other weights");
+}
+
 // Each row is a sum of values with weights of its own: of the keys that it
 // sees, of all, and, the control, of these and something else.
 TEST(Instead, SumsOfValuesByWrongWeightsAreKnown) {

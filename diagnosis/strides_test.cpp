@@ -52,6 +52,70 @@ TEST(Strides, ATensorThatIsReadAtAnotherAddressIsKnown) {
   for (const Fault& fault : faults) expect_said(fault);
 }
 
+// A stride of the head that is 0 where there is one head reads the first token
+// there. With several heads it is another one: it is right here.
+TEST(Strides, TheFirstOfEachIsNotTheStrideOfAnExtentOf1) {
+  const auto first = reading_v([](int64_t, int64_t c, int64_t) { return c; });
+  const Looked looked = look({"",
+                              Stage::kUnknown,
+                              [first](KernelCall& call, Problem& p) {
+                                if (call.shape.Hkv == 1) first(call, p);
+                              },
+                              {}});
+  ASSERT_TRUE(looked.failure);
+  EXPECT_GE(looked.instead.cases, 3);
+  EXPECT_EQ(looked.instead.text().find("the first token"), std::string::npos)
+      << looked.instead.text();
+}
+
+// Members of a packed batch have addresses of their own: the rows of each are
+// stored so many elements apart, behind its first.
+Fault storing_rows_of_members(int64_t apart) {
+  const auto cuts = std::make_shared<std::vector<int64_t>>();
+  return {
+      "", Stage::kUnknown,
+      [cuts](KernelCall&, Problem& p) {
+        cuts->clear();
+        // Of the first member it is the same as of the batch.
+        if (p.cu_q != nullptr && p.members > 1 && p.cu_q[1] > 0 &&
+            p.cu_q[2] > p.cu_q[1] + 1)
+          cuts->assign(p.cu_q, p.cu_q + p.members + 1);
+      },
+      [cuts, apart](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+        const Shape& s = call.shape;
+        if (cuts->empty()) return;
+        std::vector<double> stored(out.o.size(), std::nan(""));
+        for (int64_t h = 0; h < s.H; ++h)
+          for (size_t m = 1; m < cuts->size(); ++m)
+            for (int64_t i = (*cuts)[m - 1]; i < (*cuts)[m]; ++i)
+              for (int64_t c = 0; c < s.dv; ++c) {
+                const int64_t first = (h * s.Tq + (*cuts)[m - 1]) * s.dv;
+                const int64_t at = first + (i - (*cuts)[m - 1]) * apart + c;
+                if (at < std::ssize(stored))
+                  stored[static_cast<size_t>(at)] =
+                      out.o[static_cast<size_t>((h * s.Tq + i) * s.dv + c)];
+              }
+        out.o = std::move(stored);
+      }};
+}
+
+TEST(Strides, RowsOfEachMemberAreWrittenFromItsFirst) {
+  for (const int64_t apart : {1, 3}) {
+    const Looked looked = look(storing_rows_of_members(apart));
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text ==
+                  "what comes of o written with the stride of the channel for "
+                  "each token",
+              apart == 1)
+        << o->text;
+    if (apart == 1) {
+      EXPECT_EQ(looked.score.right, looked.score.all);
+    }
+  }
+}
+
 TEST(Strides, NoStrideGivesWhatIsReadAnywhere) {
   const Looked looked =
       look({"",

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel shows when the same call is made once more with something
-// else around it. With other bytes in memory that malloc() gives, it has other
-// numbers: nobody wrote them. Behind another call, it has other numbers than in
-// a new process: they come of what that one left, or of memory that nobody
-// wrote. With other data in rows, heads or members that this row, head or
-// member has nothing to do with, it has other numbers: an address leads there,
-// or what was computed of them was left in scratch.
+// else around it. With other bytes in memory that malloc() gives, or around the
+// rows of inputs, it has other numbers: they come of what lay there. Behind
+// another call, it has other numbers than in a new process: they come of what
+// that one left, or of memory that nobody wrote. With other data in rows, heads
+// or members that this row, head or member has nothing to do with, it has other
+// numbers: an address leads there, or what was computed of them was left in
+// scratch.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -37,6 +38,10 @@ bool is_another(double one, double other) {
   return one != other && !(std::isnan(one) && std::isnan(other));
 }
 
+// Memory that is no input and no output: what malloc() and the stack give, and
+// what lies around the rows of inputs.
+enum class OfMemory : uint8_t { kFresh, kAroundInputs };
+
 // The call of one answer, made again.
 class Again {
  public:
@@ -47,8 +52,10 @@ class Again {
   std::vector<double> behind(bool new_process) {
     return numbers_of(prepare(value_), new_process);
   }
-  std::vector<double> with_fresh_memory(uint8_t byte) {
-    return numbers_of(prepare(value_), /*new_process=*/true, byte);
+  std::vector<double> with_bytes(OfMemory of, uint8_t byte) {
+    return numbers_of(prepare(value_), /*new_process=*/true,
+                      of == OfMemory::kFresh ? byte : 0,
+                      of == OfMemory::kAroundInputs ? byte : 0);
   }
   void other_call() {
     numbers_of(prepare(with_other_data(value_)), /*new_process=*/true);
@@ -71,10 +78,12 @@ class Again {
     return witness_.prepare(agreement_about(value.subject()), value);
   }
   std::vector<double> numbers_of(std::unique_ptr<Evidence> evidence,
-                                 bool new_process, uint8_t fresh_memory = 0) {
+                                 bool new_process, uint8_t fresh_memory = 0,
+                                 uint8_t around_inputs = 0) {
     if (evidence == nullptr || evidence->calls.size() != 1) return {};
     evidence->calls[0].new_process = new_process;
     evidence->calls[0].fresh_memory = fresh_memory;
+    evidence->calls[0].around_inputs = around_inputs;
     evidence = witness_.ask(std::move(evidence));
     if (evidence == nullptr) return {};
     auto numbers = as_doubles(
@@ -98,18 +107,25 @@ bool are_mostly_others(const WrongOutput& output,
   return 2 * others >= std::ssize(output.wrong);
 }
 
-// Whether most of what is wrong is another number if what malloc() gives is
-// full of another one: in f32 of 0.75 and 3.0, of which all that is computed is
-// finite.
-bool hangs_on_fresh_memory(const WrongAnswer& answer, const WrongOutput& output,
-                           Witness& witness) {
-  if (output.wrong.empty()) return true;  // nothing is said of it
-  if (answer.evidence->calls.size() != 1) return false;
-  constexpr uint8_t kOne = 0x3f, kOther = 0x40;
+// In f32 of 0.75 and 3.0, of which all that is computed is finite, and NaN.
+constexpr uint8_t kBytes[] = {0x3f, 0x40, 0xff};
+
+// Whether most of what is wrong is another number if memory (`of`) is full of
+// another one. Nothing: the call gives no numbers in a new process.
+std::optional<bool> hangs_on_bytes(OfMemory of, const WrongAnswer& answer,
+                                   const WrongOutput& output,
+                                   Witness& witness) {
+  if (output.wrong.empty() || answer.evidence->calls.size() != 1)
+    return std::nullopt;
   Again again(answer, output, witness);
-  const auto one = again.with_fresh_memory(kOne);
-  return are_mostly_others(output, one, again.with_fresh_memory(kOther)) &&
-         !are_mostly_others(output, one, again.with_fresh_memory(kOne));
+  const auto one = again.with_bytes(of, kBytes[0]);
+  if (one.empty()) return std::nullopt;
+  const bool has_others =
+      std::any_of(std::begin(kBytes) + 1, std::end(kBytes), [&](uint8_t byte) {
+        return are_mostly_others(output, one, again.with_bytes(of, byte));
+      });
+  return has_others &&
+         !are_mostly_others(output, one, again.with_bytes(of, kBytes[0]));
 }
 
 // Whether most of what is wrong is another number behind another call.
@@ -267,11 +283,6 @@ std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
   const auto witness = std::make_shared<Witness>(
       kernel.judged, kernel.index, executor, time, kMostOfWitness);
   std::vector<Claim> claims = {
-      {"made of memory that nobody wrote: with other bytes in it, other "
-       "numbers",
-       [witness](const WrongAnswer& answer, const WrongOutput& output) {
-         return hangs_on_fresh_memory(answer, output, *witness);
-       }},
       {"other numbers behind another call than in a new process: what that one "
        "left, or memory that nobody wrote",
        [witness](const WrongAnswer& answer, const WrongOutput& output) {
@@ -295,6 +306,40 @@ std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
   if (found == claims.end()) return std::nullopt;
   found->of_most = true;
   return std::move(*found);
+}
+
+ClaimOfMemory claim_of_memory(const Wrongs& wrongs,
+                              const KernelUnderTest& kernel, Executor& executor,
+                              TimeUse& time, int* calls) {
+  constexpr std::pair<OfMemory, const char*> kMemory[] = {
+      {OfMemory::kFresh,
+       "made of memory that nobody wrote: with other bytes in it, other "
+       "numbers"},
+      {OfMemory::kAroundInputs,
+       "made of what lies around the rows of inputs: with other bytes there, "
+       "other numbers"}};
+  const auto witness = std::make_shared<Witness>(
+      kernel.judged, kernel.index, executor, time, kMostOfWitness);
+  ClaimOfMemory out;
+  for (const auto& [of, text] : kMemory) {
+    size_t known = 0, hanging = 0;
+    for (size_t n = 0; n < wrongs.size() && known < kFirstAnswers; ++n) {
+      const auto hangs =
+          hangs_on_bytes(of, *wrongs[n].first, *wrongs[n].second, *witness);
+      known += hangs.has_value();
+      hanging += hangs == true;
+    }
+    out.is_of_any |= hanging > 0;
+    if (out.claim || hanging < kFewestCases || hanging < known) continue;
+    out.claim = {text, [witness, of = of](const WrongAnswer& answer,
+                                          const WrongOutput& output) {
+                   // Nothing is said of what gives no numbers.
+                   return hangs_on_bytes(of, answer, output, *witness) != false;
+                 }};
+    out.claim->of_most = true;
+  }
+  *calls += witness->calls_made();
+  return out;
 }
 
 }  // namespace qkvet::diagnosis

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is true of wrong numbers whose place or weight each case has of its own:
 // right numbers of other elements, rows that are moved as a whole, and rows
-// that are means of the values which they should see, weighed by other scores.
+// that are means of the values which they should see, with other weights.
 // The last that are thought of: they say which step still works, and not what
 // went wrong before it.
 #include <algorithm>
@@ -321,13 +321,30 @@ std::optional<Claim> claim_of_shifted_rows(const Wrongs& wrongs) {
   return claim;
 }
 
+// Where lse is right, or there is none, other weights may be of the right
+// scores: dropped, or of one key alone.
 std::optional<Claim> claim_of_means(const Wrongs& wrongs) {
+  const auto has_right_lse = [](const WrongAnswer& answer) {
+    return answer.has(TensorName::kLse) &&
+           answer.find(TensorName::kLse) == nullptr;
+  };
+  const bool are_of_scores =
+      std::none_of(
+          wrongs.begin(), wrongs.end(),
+          [&](const auto& one) { return has_right_lse(*one.first); }) &&
+      std::any_of(wrongs.begin(), wrongs.end(), [](const auto& one) {
+        return one.first->has(TensorName::kLse);
+      });
   Claim claim = {
-      "a mean of the values that its row sees, weighed by other scores",
-      [](const WrongAnswer& answer, const WrongOutput& o) {
-        return means_told(answer, o).has_value();
+      are_of_scores
+          ? "a mean of the values that its row sees, weighed by other scores"
+          : "a mean of the values that its row sees, with other weights",
+      [are_of_scores, has_right_lse](const WrongAnswer& answer,
+                                     const WrongOutput& o) {
+        return means_told(answer, o).has_value() &&
+               !(are_of_scores && !o.wrong.empty() && has_right_lse(answer));
       }};
-  claim.of_other_scores = true;
+  claim.of_other_scores = are_of_scores;
   claim.is_cheap = true;
   const auto told = [](const WrongAnswer& answer, const WrongOutput& o) {
     return means_told(answer, o).value_or(0);

@@ -25,6 +25,8 @@ bool is_written(TensorName tensor) {
          tensor == TensorName::kWeights;
 }
 
+size_t rank_of(TensorName tensor) { return tensor == TensorName::kLse ? 3 : 4; }
+
 using Steps = std::array<size_t, 4>;  // whose stride each axis has
 
 // What is read or written: the address of an element in the place of another
@@ -47,14 +49,30 @@ void for_each_element(const TensorSpec& spec, F f) {
         for (int64_t c = 0; c < e[3]; ++c) f(Extents{b, h, t, c});
 }
 
-int64_t wrong_address(const TensorSpec& spec, const Extents& at,
-                      const Address& where) {
-  int64_t address = where.further;
+// `first`: the token that addresses are counted from, which is right itself.
+int64_t wrong_address(const TensorSpec& spec, Extents at, const Address& where,
+                      int64_t first = 0) {
+  at[2] -= first;
+  int64_t address = where.further + first * spec.strides[2];
   for (size_t a = 0; a < 4; ++a)
     address += at[a] * where.times[a] * spec.strides[where.steps[a]] +
                where.strides_further[a] * spec.strides[a];
   return address;
 }
+
+// A tensor as a kernel may have it.
+struct Layout {
+  TensorSpec spec;
+  // Of a packed batch, whose members may have addresses of their own: the first
+  // token of the member that each token belongs to. Empty: one for all.
+  std::vector<int64_t> firsts = {};
+
+  int64_t address(const Extents& at, const Address& where) const {
+    return wrong_address(
+        spec, at, where,
+        firsts.empty() ? 0 : firsts[static_cast<size_t>(at[2])]);
+  }
+};
 
 // Whether an address stays in its head, whatever the axes of heads are.
 bool is_in_head(const Address& where) {
@@ -64,8 +82,7 @@ bool is_in_head(const Address& where) {
 }
 
 // Each head of each member of a batch in memory of its own, as a kernel has it
-// that copies one at a time. `cuts`: where members of a packed batch begin, and
-// its end; empty of one that is none.
+// that copies one at a time. `cuts` as cuts_of() has them.
 std::vector<double> read_in_head(const double* from, const Extents& shape,
                                  std::vector<int64_t> cuts,
                                  const Address& where) {
@@ -91,9 +108,9 @@ std::vector<double> read_in_head(const double* from, const Extents& shape,
 }
 
 // What is read; NaN at an address that no element has.
-std::vector<double> read_with_strides(const double* from,
-                                      const TensorSpec& spec,
+std::vector<double> read_with_strides(const double* from, const Layout& layout,
                                       const Address& where) {
+  const TensorSpec& spec = layout.spec;
   // Of which element an address is; -1: of none.
   std::vector<int64_t> elements(static_cast<size_t>(spec.span()), -1);
   int64_t n = 0;
@@ -102,7 +119,7 @@ std::vector<double> read_with_strides(const double* from,
   });
   std::vector<double> out;
   for_each_element(spec, [&](const Extents& at) {
-    const int64_t address = wrong_address(spec, at, where);
+    const int64_t address = layout.address(at, where);
     const int64_t element = address >= 0 && address < std::ssize(elements)
                                 ? elements[static_cast<size_t>(address)]
                                 : -1;
@@ -114,9 +131,9 @@ std::vector<double> read_with_strides(const double* from,
 // What stands where each element should, if all are written elsewhere, one
 // behind the other; NaN where none was. `by_rows`: a row is computed in memory
 // of its own and stored from there, as half storage is.
-Predicted written_with_strides(const WrongOutput& output,
-                               const TensorSpec& spec, const Address& where,
-                               bool by_rows) {
+Predicted written_with_strides(const WrongOutput& output, const Layout& layout,
+                               const Address& where, bool by_rows) {
+  const TensorSpec& spec = layout.spec;
   const int64_t width = spec.shape[3];
   std::vector<int64_t> elements(
       static_cast<size_t>(by_rows ? width : spec.span()), -1);
@@ -131,8 +148,7 @@ Predicted written_with_strides(const WrongOutput& output,
   int64_t n = 0;
   for_each_element(spec, [&](const Extents& at) {
     const int64_t row = spec.offset({at[0], at[1], at[2], 0});
-    const int64_t address =
-        wrong_address(spec, at, where) - (by_rows ? row : 0);
+    const int64_t address = layout.address(at, where) - (by_rows ? row : 0);
     if (address >= 0 && address < std::ssize(elements))
       elements[static_cast<size_t>(address)] = n;
     if (++n % width != 0 || !by_rows) return;
@@ -159,10 +175,17 @@ const double*& data_of(Problem& p, TensorName tensor) {
   }
 }
 
+// Where members of a packed batch begin, and its end; empty of one that is
+// none.
+const std::vector<int64_t>& cuts_of(const Case& value, TensorName tensor) {
+  return tensor == TensorName::kK || tensor == TensorName::kV ? value.cu_k
+                                                              : value.cu_q;
+}
+
 // As the call laid it out and as a copy of it without gaps, each also with
-// strides of 0 for extents of 1.
-std::vector<TensorSpec> specs_of(const WrongAnswer& answer,
-                                 const KernelInfo& kernel, TensorName tensor) {
+// strides of 0 for extents of 1; of a packed batch each also member by member.
+std::vector<Layout> layouts_of(const WrongAnswer& answer,
+                               const KernelInfo& kernel, TensorName tensor) {
   const Case& value = answer.value();
   CallPlan plan;
   std::string why;
@@ -179,15 +202,22 @@ std::vector<TensorSpec> specs_of(const WrongAnswer& answer,
   }
   // What lies far apart has no other element near a wrong address.
   if (given.ndim != 4 || plan.is_far(static_cast<size_t>(tensor))) return {};
-  std::vector<TensorSpec> specs = {given,
-                                   packed_spec(given.dtype, 4, given.shape)};
+  std::vector<Layout> layouts = {{given},
+                                 {packed_spec(given.dtype, 4, given.shape)}};
   for (size_t n = 0; n < 2; ++n) {
-    TensorSpec spec = specs[n];
+    TensorSpec spec = layouts[n].spec;
     for (size_t axis = 0; axis < 4; ++axis)
       if (spec.shape[axis] == 1) spec.strides[axis] = 0;
-    specs.push_back(spec);
+    layouts.push_back({spec});
   }
-  return specs;
+  const std::vector<int64_t>& cuts = cuts_of(value, tensor);
+  if (cuts.empty()) return layouts;
+  std::vector<int64_t> firsts;
+  for (int64_t t = 0; t < given.shape[2]; ++t)
+    firsts.push_back(*std::prev(std::upper_bound(cuts.begin(), cuts.end(), t)));
+  for (size_t n = 0, one_for_all = layouts.size(); n < one_for_all; ++n)
+    layouts.push_back({layouts[n].spec, firsts});
+  return layouts;
 }
 
 // [B,heads,T,width] of what has a row for each token.
@@ -256,23 +286,20 @@ std::optional<Predicted> read_at(const Address& address,
     if (is_left_open(*out, output)) open = std::move(out);
     return std::nullopt;
   };
-  const std::vector<TensorSpec> specs =
-      specs_of(answer, kernel.info, address.tensor);
-  for (const TensorSpec& spec : specs)
+  const std::vector<Layout> layouts =
+      layouts_of(answer, kernel.info, address.tensor);
+  for (const Layout& layout : layouts)
     if (auto out = read([&](const double* own) {
-          return read_with_strides(own, spec, address);
+          return read_with_strides(own, layout, address);
         }))
       return out;
   // Pages are gathered head by head as well.
-  const auto shape = specs.empty() ? shape_of_heads(answer, address.tensor)
-                                   : std::optional(specs[0].shape);
+  const auto shape = layouts.empty() ? shape_of_heads(answer, address.tensor)
+                                     : std::optional(layouts[0].spec.shape);
   if (shape && is_in_head(address))
     if (auto out = read([&](const double* own) {
-          const Case& value = answer.value();
-          const bool is_of_keys = address.tensor == TensorName::kK ||
-                                  address.tensor == TensorName::kV;
-          return read_in_head(own, *shape, is_of_keys ? value.cu_k : value.cu_q,
-                              address);
+          return read_in_head(own, *shape,
+                              cuts_of(answer.value(), address.tensor), address);
         }))
       return out;
   return open;
@@ -311,28 +338,34 @@ std::optional<Predicted> written_at(const Address& address,
   // Where one is stored leaves the others as they are.
   if (output.name != address.tensor || answer.outputs.size() > 1)
     return std::nullopt;
-  for (const TensorSpec& spec : specs_of(answer, kernel.info, address.tensor)) {
+  for (const Layout& layout : layouts_of(answer, kernel.info, address.tensor)) {
+    const TensorSpec& spec = layout.spec;
     if (spec.elements() != std::ssize(output.right)) continue;
     for (const bool by_rows : {false, true}) {
       if (by_rows && (spec.strides[3] != 1 || output.dtype == Dtype::kF32))
         continue;
-      Predicted out = written_with_strides(output, spec, address, by_rows);
+      Predicted out = written_with_strides(output, layout, address, by_rows);
       if (fits_all(out, output)) return out;
     }
   }
   return std::nullopt;
 }
 
+// The extents that tell an address from another; nothing: they are not known.
+std::optional<Extents> telling_extents(TensorName tensor,
+                                       const JudgedKernel& kernel,
+                                       const WrongAnswer& answer) {
+  if (const auto shape = shape_of_heads(answer, tensor)) return shape;
+  const auto layouts = layouts_of(answer, kernel.info, tensor);
+  return layouts.empty() ? std::nullopt : std::optional(layouts[0].spec.shape);
+}
+
 // The stride of an axis of extent 1 is no stride of its own: a kernel that
 // takes the first of all others reads the same.
 bool is_address_told(const Address& address, const JudgedKernel& kernel,
                      const WrongAnswer& answer) {
-  std::optional<Extents> shape = shape_of_heads(answer, address.tensor);
-  if (!shape) {
-    const auto specs = specs_of(answer, kernel.info, address.tensor);
-    if (specs.empty()) return true;
-    shape = specs[0].shape;
-  }
+  const auto shape = telling_extents(address.tensor, kernel, answer);
+  if (!shape) return true;
   for (size_t axis = 0; axis < 4; ++axis)
     if (address.steps[axis] != axis &&
         ((*shape)[axis] < 2 || (*shape)[address.steps[axis]] < 2))
@@ -340,11 +373,35 @@ bool is_address_told(const Address& address, const JudgedKernel& kernel,
   return true;
 }
 
+// The axes (bits) whose stride, taken for another one's, may read the first of
+// that for each: it may be 0 where the axis has an extent of 1.
+unsigned axes_like_the_first(const Address& address) {
+  const size_t rank = rank_of(address.tensor);
+  unsigned axes = 0;
+  for (size_t a = 0; a < rank; ++a)
+    if (address.times[a] == 0) axes |= ((1U << rank) - 1) & ~(1U << a);
+  return axes;
+}
+
+unsigned axes_unlike_the_first(const Address& address,
+                               const JudgedKernel& kernel,
+                               const WrongAnswer& answer) {
+  // Half storage may be widened head by head, to tensors of one head each.
+  const Case& value = answer.value();
+  if (dtype_bytes(value.kv_dtype) < 4 || dtype_bytes(value.o_dtype) < 4)
+    return 0;
+  const auto shape = telling_extents(address.tensor, kernel, answer);
+  unsigned axes = 0;
+  for (size_t a = 0; shape && a < 4; ++a)
+    if ((*shape)[a] > 1) axes |= 1U << a;
+  return axes;
+}
+
 // Every wrong address, and how it comes about.
 template <class Add>
 void for_each_address(TensorName tensor, Add add) {
   const auto& axes = is_of_pairs(tensor) ? kAxesOfPairs : kAxesOfHeads;
-  const size_t rank = tensor == TensorName::kLse ? 3 : 4;
+  const size_t rank = rank_of(tensor);
   add({tensor, {0, 1, 2, 3}, 1}, "one element behind the right one");
   add({tensor, {0, 1, 2, 3}, -1}, "one element in front of the right one");
   for (size_t a = 0; a < 3; ++a)
@@ -394,6 +451,10 @@ void add_strides_of_writing(TensorName output, const JudgedKernel& kernel,
                    /*nan_is_said=*/true,
                    [address, &kernel](const WrongAnswer& answer) {
                      return is_address_told(address, kernel, answer);
+                   },
+                   axes_like_the_first(address),
+                   [address, &kernel](const WrongAnswer& answer) {
+                     return axes_unlike_the_first(address, kernel, answer);
                    }});
   });
 }
@@ -419,6 +480,10 @@ void add_strides(const JudgedKernel& kernel, TimeUse& time,
                /*nan_is_said=*/false,
                [address, &kernel](const WrongAnswer& answer) {
                  return is_address_told(address, kernel, answer);
+               },
+               axes_like_the_first(address),
+               [address, &kernel](const WrongAnswer& answer) {
+                 return axes_unlike_the_first(address, kernel, answer);
                }});
         });
   }

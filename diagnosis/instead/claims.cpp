@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/base/half.h"
+#include "core/door/canary.h"
 #include "diagnosis/instead/collector.h"
 
 namespace qkvet::diagnosis {
@@ -27,6 +28,20 @@ Claim claim_of_number(std::string text, std::function<bool(double)> is) {
           }};
 }
 
+// Whether all wrong elements have the bytes that lay there before the call.
+bool are_untouched(const WrongAnswer& answer, const WrongOutput& output) {
+  const auto& bytes = answer.outcome().*output_member(output.name);
+  const int64_t width = dtype_bytes(output.dtype);
+  const Canary canary(width);
+  return std::ssize(bytes) == std::ssize(output.actual) * width &&
+         std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+           return canary.first_untouched(
+                      bytes.data() + static_cast<int64_t>(n) * width, 1,
+                      width) == 0;
+         });
+}
+
+// `unwritten` names the first of several outputs alone.
 // Where a kernel computes in f32 beside a tensor in half storage, o may hold
 // anything that nobody wrote: then lse of these rows tells.
 bool is_unwritten(const WrongAnswer& answer, const WrongOutput& output) {
@@ -35,6 +50,7 @@ bool is_unwritten(const WrongAnswer& answer, const WrongOutput& output) {
   if (*unwritten == output.name &&
       all_are(output, [](double x) { return std::isnan(x); }))
     return true;
+  if (are_untouched(answer, output)) return true;
   const bool is_half =
       output.dtype == Dtype::kF16 || output.dtype == Dtype::kBf16;
   return output.name == TensorName::kO && is_half && !answer.lse.empty() &&
@@ -225,7 +241,7 @@ std::vector<Claim> claims_of_one_number(const Wrongs& wrongs) {
         claims.begin() + 3,
         claim_of_number(fmt::format("{:.8g}, whatever is right", first),
                         [first](double x) { return x == first; }));
-  for (Claim& one : claims) one.is_cheap = true;
+  for (Claim& one : claims) one.is_cheap = one.of_one_number = true;
   return claims;
 }
 

@@ -31,6 +31,9 @@ struct Claim {
   bool of_other_scores = false;
   // Seen of most of what is wrong, and not looked at in all.
   bool of_most = false;
+  // One number throughout, as what stood in memory makes of everything: true as
+  // long as other bytes in that memory change nothing.
+  bool of_one_number = false;
   // The answers that it is about, where these are not all.
   std::function<bool(const WrongAnswer& answer)> is_about = nullptr;
 };
@@ -69,6 +72,15 @@ std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
                                            const KernelUnderTest& kernel,
                                            Executor& executor, TimeUse& time,
                                            int* calls);
+// The same of memory alone: whether it decides any of the first answers, and
+// the claim where it decides all of them.
+struct ClaimOfMemory {
+  bool is_of_any = false;
+  std::optional<Claim> claim;
+};
+ClaimOfMemory claim_of_memory(const Wrongs& wrongs,
+                              const KernelUnderTest& kernel, Executor& executor,
+                              TimeUse& time, int* calls);
 
 }  // namespace qkvet::diagnosis
 

@@ -77,6 +77,10 @@ struct Description {
   // Whether the answer tells it from simpler ones, as an exchange of two axes
   // is told where both are longer than 1. Null: every answer does.
   std::function<bool(const WrongAnswer& answer)> is_told_by = nullptr;
+  // What else would be the same in some answers, a bit each, and what of that
+  // an answer tells it from: one answer is enough.
+  unsigned alternatives = 0;
+  std::function<unsigned(const WrongAnswer& answer)> told_from = nullptr;
 };
 
 // The right numbers, moved, scaled or without a term: of an output. The first

@@ -179,11 +179,14 @@ Facts facts_of_any_command(const Behind& behind, bool of_old) {
 
 constexpr const char* kOfNone = "what no token was given";
 constexpr const char* kOfNoneOfIts = "those of no token of the sequence";
+constexpr const char* kOfNoneInItsHead =
+    "those of no token of the sequence in their kv head";
 constexpr const char* kOfAnother = "those of another token";
 
 // These say less than that a command did it.
 bool is_weak(const std::string& said) {
-  return said == kOfNone || said == kOfNoneOfIts || said == kOfAnother;
+  return said == kOfNone || said == kOfNoneOfIts || said == kOfNoneInItsHead ||
+         said == kOfAnother;
 }
 
 // Leaves in `common` what `here` says, too; nothing yet: all of it.
@@ -292,16 +295,20 @@ class ReadBack {
     return (keys ? own_.k : own_.v).data() +
            ((token.sequence * s_.Hkv + h) * s_.Tk + token.tag) * width;
   }
-  // Whether the row of head h at place t is what this token was given for
-  // that head.
-  bool holds(bool keys, int64_t h, int64_t t, int64_t of_head,
+  // Whether the row of head h at place t is the key (`as_key`) or value that
+  // this token was given for that head.
+  bool holds(bool keys, int64_t h, int64_t t, bool as_key, int64_t of_head,
              const Token& token) const {
     if (token.sequence < 0 || token.sequence >= s_.B || token.tag < 0 ||
-        token.tag >= s_.Tk)
+        token.tag >= s_.Tk || (keys != as_key && s_.d != s_.dv))
       return false;
     const double* row = stored(keys, h, t);
     return std::equal(row, row + (keys ? s_.d : s_.dv),
-                      given(keys, of_head, token));
+                      given(as_key, of_head, token));
+  }
+  bool holds(bool keys, int64_t h, int64_t t, int64_t of_head,
+             const Token& token) const {
+    return holds(keys, h, t, keys, of_head, token);
   }
 
   Facts said_of(bool keys, int64_t h, int64_t t) const {
@@ -332,9 +339,16 @@ class ReadBack {
              history_.end();
     };
     bool of_own = false, of_lost = false, of_other = false, of_head = false;
+    bool of_any = false, of_any_own = false;  // key or value, of any head
     for (const Token& token : brought_) {
-      for (int64_t other = 0; other < s_.Hkv; ++other)
-        of_head |= other != h && holds(keys, h, t, other, token);
+      for (int64_t other = 0; other < s_.Hkv; ++other) {
+        const bool is_of_head = holds(keys, h, t, other, token);
+        of_head |= other != h && is_of_head;
+        const bool is_of_it =
+            is_of_head || holds(keys, h, t, !keys, other, token);
+        of_any |= is_of_it;
+        of_any_own |= is_of_it && is_held(token);
+      }
       if (!holds(keys, h, t, h, token)) continue;
       of_own |= is_held(token);
       of_lost |= !is_held(token) && held_.ever.count(token) > 0;
@@ -348,8 +362,9 @@ class ReadBack {
     const double* row = stored(keys, h, t);
     const double* end = row + (keys ? s_.d : s_.dv);
     say(std::all_of(row, end, [](double x) { return x == 0; }), "zeros");
-    say(!of_own && !of_other && !of_head, kOfNone);
-    say(!of_own, kOfNoneOfIts);
+    say(!of_any, kOfNone);
+    say(!of_any_own, kOfNoneOfIts);
+    say(!of_own, kOfNoneInItsHead);
     return said;
   }
 

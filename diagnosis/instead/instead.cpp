@@ -272,6 +272,7 @@ void describe_as_others(const std::vector<WrongAnswer>& answers,
       out.stage = other.stage;
       out.is_true_of = other.is_true_of;
       out.is_cheap = other.is_cheap;
+      out.of_one_number = other.of_one_number;
       break;
     }
   }
@@ -285,6 +286,7 @@ void say(const Claim& claim, const Wrongs& wrongs, OutputInstead& out) {
   out.is_cheap = claim.is_cheap;
   out.of_other_scores = claim.of_other_scores;
   out.of_most = claim.of_most;
+  out.of_one_number = claim.of_one_number;
   out.elements = out.cases = 0;
   for (const auto& [answer, output] : wrongs) {
     if (out.is_about != nullptr && !out.is_about(*answer)) continue;
@@ -318,21 +320,35 @@ void describe(const std::vector<WrongAnswer>& answers,
 }
 
 // What nothing else is true of may be no function of the inputs, or one of more
-// of them; or it is made of the right values alone.
+// of them; or it is made of the right values alone. And one number throughout
+// may be what memory makes, as NaN of NaN that lay there: then it is no
+// description.
 void describe_by_asking(const std::vector<WrongAnswer>& answers,
                         const KernelUnderTest& kernel, Executor& executor,
                         TimeUse& time, Instead& instead) {
   for (OutputInstead& out : instead.outputs) {
-    if (!out.text.empty() || out.of_empty_rows) continue;
+    if ((!out.text.empty() && !out.of_one_number) || out.of_empty_rows)
+      continue;
     Wrongs wrongs;
     for (const WrongAnswer& answer : answers)
       if (const WrongOutput* output = out.in(answer))
         wrongs.push_back({&answer, output});
-    const auto search = [&](const Wrongs& of) {
+    const auto of_memory = [&](const Wrongs& of) {
+      return claim_of_memory(of, kernel, executor, time, &instead.calls);
+    };
+    const ClaimOfMemory memory = of_memory(wrongs);
+    if (memory.is_of_any) out.say_nothing();
+    if (!out.text.empty()) continue;
+    const auto again = [&](const Wrongs& of) {
       return claim_of_asking_again(of, kernel, executor, time, &instead.calls);
     };
-    auto claim = search(wrongs);
-    if (!claim) claim = OutputSearch::claim_where_finite(wrongs, search);
+    auto claim = memory.claim;
+    if (!claim) claim = again(wrongs);
+    if (!claim)
+      claim = OutputSearch::claim_where_finite(wrongs, [&](const Wrongs& of) {
+        auto one = of_memory(of).claim;
+        return one ? one : again(of);
+      });
     if (!claim) claim = claim_of_sums(wrongs);
     if (!claim) claim = OutputSearch::claim_where_finite(wrongs, claim_of_sums);
     if (claim) say(*claim, wrongs, out);
@@ -580,7 +596,7 @@ void OutputInstead::say_nothing() {
   text.clear();
   is_true_of = nullptr;
   is_about = nullptr;
-  is_cheap = of_other_scores = of_most = false;
+  is_cheap = of_other_scores = of_most = of_one_number = false;
   stage = Stage::kUnknown;
 }
 

@@ -49,6 +49,7 @@ struct OutputInstead {
   bool is_cheap = false;  // as those of a Claim
   bool of_other_scores = false;
   bool of_most = false;
+  bool of_one_number = false;
 
   void say_nothing();
   // Whether there is something to be true of this answer.

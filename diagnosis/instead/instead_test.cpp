@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <numbers>
 
 #include "core/base/philox.h"
+#include "core/door/canary.h"
 #include "diagnosis/fake_faults.h"
 #include "diagnosis/instead/claims.h"
 
@@ -265,6 +268,42 @@ TEST(Instead, WhatNobodyWroteIsSaid) {
   }
 }
 
+// NaN that memory makes is no description: other bytes there are other numbers,
+// around inputs as well. NaN whatever lies there is one.
+TEST(Instead, NaNOfMemoryIsNotSaidToBeNaN) {
+  using Byte = uint8_t (*)(const KernelCall& call);
+  const struct {
+    Byte byte;
+    const char* text;
+  } rows[] = {
+      {[](const KernelCall& call) { return call.fresh_memory; },
+       "made of memory that nobody wrote: with other bytes in it, other "
+       "numbers"},
+      {[](const KernelCall& call) { return call.around_inputs; },
+       "made of what lies around the rows of inputs: with other bytes there, "
+       "other numbers"},
+      {[](const KernelCall&) { return uint8_t{0}; }, "NaN"}};
+  for (const auto& row : rows) {
+    const Fault fault{
+        "",
+        Stage::kUnknown,
+        {},
+        [&row](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          const uint8_t byte = row.byte(call);
+          for (size_t n = 0; n < out.o.size(); ++n)
+            out.o[n] = byte == 0 || byte == 0xff
+                           ? std::nan("")
+                           : std::sin(static_cast<double>(n) + byte) + 3;
+        }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text, row.text);
+    EXPECT_EQ(looked.score.right, looked.score.all);
+  }
+}
+
 // A number of -1 to 1 out of `count` elements from `first` on.
 double number_of(const std::byte* data, Dtype dtype, int64_t first,
                  int64_t count) {
@@ -345,6 +384,28 @@ TEST(Instead, RowsThatNobodyWroteAreKnownByTheirLse) {
   answer.lse = {nan, 0};
   EXPECT_FALSE(is_said());
   answer.lse.clear();
+  EXPECT_FALSE(is_said());
+}
+
+// The outcome names one output that nobody wrote; of others their bytes tell.
+TEST(Instead, EveryOutputThatNobodyWroteIsKnown) {
+  const double nan = std::nan("");
+  WrongAnswer answer;
+  answer.evidence = std::make_unique<Evidence>();
+  answer.evidence->outcomes.resize(1);
+  CallOutcome& outcome = answer.evidence->outcomes[0];
+  outcome.unwritten = TensorName::kO;
+  const WrongOutput lse{
+      TensorName::kLse, Dtype::kF32, {1, 1, 3, 1}, {nan, 0, nan},
+      {1, 0, 1},        {0, 0, 0},   {0, 2}};
+  outcome.lse.resize(3 * sizeof(float));
+  const auto is_said = [&] {
+    return claims_of_one_number({{&answer, &lse}})[0].is_true_of(answer, lse);
+  };
+  Canary(sizeof(float)).fill(outcome.lse.data(), 0, 12);
+  EXPECT_TRUE(is_said());
+  const auto own = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(&outcome.lse[8], &own, sizeof own);
   EXPECT_FALSE(is_said());
 }
 

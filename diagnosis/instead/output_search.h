@@ -276,10 +276,14 @@ class OutputSearch {
 
   static bool is_told(const Description& one, const Wrongs& wrongs) {
     constexpr auto kFewestTold = kFewestCases - 1;
-    return one.is_told_by == nullptr ||
-           std::count_if(wrongs.begin(), wrongs.end(), [&](const auto& wrong) {
-             return one.is_told_by(*wrong.first);
-           }) >= kFewestTold;
+    unsigned left = one.alternatives;
+    for (const auto& [answer, output] : wrongs)
+      if (left != 0) left &= ~one.told_from(*answer);
+    return left == 0 &&
+           (one.is_told_by == nullptr ||
+            std::count_if(wrongs.begin(), wrongs.end(), [&](const auto& wrong) {
+              return one.is_told_by(*wrong.first);
+            }) >= kFewestTold);
   }
 
   const KernelUnderTest& kernel_;

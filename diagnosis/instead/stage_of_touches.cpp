@@ -247,16 +247,20 @@ Stage stage_of_missing_options(const std::vector<Touch>& touches,
                                Witness& witness) {
   const uint64_t known = witness.kernel().info.capabilities.options;
   const StageOfOption* found = nullptr;
+  // Scratch for all keys of a row has room to spare once some are hidden,
+  // whatever it is that is read or written past its end.
+  const bool is_of_heap =
+      std::any_of(touches.begin(), touches.end(),
+                  [](const Touch& touch) { return touch.of_heap; });
   for (const StageOfOption& missing : stages_of_options()) {
     if (missing.give == nullptr || (known & missing.option) == 0) continue;
+    if (is_of_heap && missing.stage == Stage::kKeys) continue;
     size_t alive = 0, asked = 0;
     for (const Touch& touch : touches) {
       Case value = touch.value;
       if (value.subject() != Subject::kAttention || missing.has(value) ||
           asked == kMostAsked)
         continue;
-      // Scratch for all keys of a row has room to spare once some are hidden.
-      if (touch.of_heap && missing.stage == Stage::kKeys) continue;
       value.set.clear();
       missing.give(value);
       const End end = end_of(value, witness);

@@ -310,6 +310,26 @@ FakeExecutor::Answer leaving_its_heap(bool (*leaves)(const KernelCall& call)) {
   };
 }
 
+// Scratch for all keys of a row has room for one too many once a mask hides
+// one, also where some cases end far from it.
+TEST(ProbedStage, ScratchThatIsTooShortIsNoMatterOfKeys) {
+  for (const bool is_of_heap : {true, false}) {
+    const FakeExecutor::Answer answer = [is_of_heap](const KernelCall& call,
+                                                     OracleOutput&,
+                                                     CallOutcome& outcome) {
+      if (call.mask != nullptr) return;
+      if (is_of_heap && call.shape.Tk % 2 == 0) {
+        outcome.status = CallStatus::kFault;
+        outcome.fault.emplace();
+        outcome.fault->of_heap = true;
+      } else {
+        outcome.status = CallStatus::kCrash;
+      }
+    };
+    EXPECT_STREQ(stage_of({}, answer), is_of_heap ? "" : "keys");
+  }
+}
+
 // A matrix that is taken for its own transpose has as many rows as columns, or
 // does not fit.
 TEST(ProbedStage, WhatEndsUnlessRowsAreAsManyAsColumnsIsOfTheTensor) {

@@ -143,6 +143,8 @@ constexpr Phrase kMade[] = {
      "a row's segment begins or ends at a key that 128 does not divide",
      "no row's segment begins or ends at a key that 128 does not divide"},
     {"rows(hidden > 0)", "a row has a masked key", "no row has a masked key"},
+    {"rows(hidden == 0 && seen > 0)", "a row sees all keys of its member",
+     "no row sees all keys of its member"},
     {"rows(seen == 0)", "a row sees no key", "every row sees a key"},
     {"rows(seen > 0)", "a row sees a key", "no row sees a key"},
     {"rows(seen > 0 && diagonal == (keys - queries) * !top_left)",

@@ -104,6 +104,8 @@ const Pair kPairs[] = {
     {"a chunk is given", kOne + "Tq2,Tk2,chunk=1", kOne + "Tq2,Tk2,ranges=1"},
     {"a row has a masked key", kOne + "Tq2,Tk2,causal=tl",
      kOne + "Tq1,Tk2,causal=br"},
+    {"a row sees all keys of its member", kOne + "Tq2,Tk2,causal=tl",
+     kOne + "Tq1,Tk2,causal=tl"},
     {"a row sees no key", kOne + "Tq3,Tk2,causal=br",
      kOne + "Tq2,Tk2,causal=br"},
     {"a row sees a key", kOne + "Tq3,Tk1,causal=br", kOne + "Tq1,Tk0"},
