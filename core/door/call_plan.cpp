@@ -102,9 +102,12 @@ void add_backward(const KernelCall& call, Rows* rows) {
 // Slopes of all members alike have one extent.
 void add_scores_of_heads(const KernelCall& call, Rows* rows) {
   rows->add_given(TensorName::kSink, TensorName::kSlopes);
-  if (call.slopes == nullptr || call.member_slopes) return;
   Row& slopes = (*rows)[TensorName::kSlopes];
-  slopes = {1, slopes.dtype, {call.shape.H}};
+  if (slopes.ndim == 0) return;
+  const int64_t H = call.shape.H;
+  slopes = call.member_slopes
+               ? Row{2, slopes.dtype, {extent_of(call, Extent::kMembers), H}}
+               : Row{1, slopes.dtype, {H}};
 }
 
 void add_options(const KernelCall& call, Rows* rows) {

@@ -77,7 +77,8 @@ struct Scope {
   uint64_t layouts = ~uint64_t{0};        // QKVET_LAYOUT_*
   uint64_t cache_options = ~uint64_t{0};  // QKVET_CACHE_*
   uint64_t layer_options = ~uint64_t{0};  // QKVET_LAYER_*
-  uint64_t merge_options = ~uint64_t{0};  // QKVET_MERGE_*
+  // QKVET_MERGE_*; that it takes one layout alone is said of all kernels.
+  uint64_t merge_options = ~uint64_t{QKVET_MERGE_LSE_HEADS_FIRST_ONLY};
   qkvet_extent_rule states = {};          // of a merge without indptr
   bool plans = true;                      // some kernel has them
   bool truncates = true;                  // some cache does
