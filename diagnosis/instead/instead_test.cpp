@@ -304,6 +304,27 @@ TEST(Instead, NaNOfMemoryIsNotSaidToBeNaN) {
   }
 }
 
+// Zeros that stay zeros as long as the call lives are none of its own where
+// other bytes in memory end it.
+TEST(Instead, ZerosThatMemoryDecidesAreNotSaid) {
+  for (const bool is_of_memory : {true, false}) {
+    const Fault fault{"",
+                      Stage::kUnknown,
+                      {},
+                      [is_of_memory](const KernelCall& call, OracleOutput& out,
+                                     CallOutcome& outcome) {
+                        std::fill(out.o.begin(), out.o.end(), 0);
+                        if (is_of_memory && call.fresh_memory == 0x40)
+                          outcome.status = CallStatus::kCrash;
+                      }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text, is_of_memory ? "" : "0");
+  }
+}
+
 // A number of -1 to 1 out of `count` elements from `first` on.
 double number_of(const std::byte* data, Dtype dtype, int64_t first,
                  int64_t count) {
