@@ -304,6 +304,30 @@ TEST(Instead, NaNOfMemoryIsNotSaidToBeNaN) {
   }
 }
 
+// An order of channels shows in several of them. Where the first alone has a
+// number, that of the last, it is no order.
+TEST(Instead, OneChannelHasNoOrder) {
+  for (const bool is_alone : {true, false}) {
+    const Fault fault{
+        "",
+        Stage::kUnknown,
+        {},
+        [is_alone](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          const int64_t width = call.shape.dv;
+          for (int64_t row = 0; row < call.shape.lse_elements(); ++row) {
+            double* o = out.o.data() + row * width;
+            std::reverse(o, o + width);
+            for (int64_t c = 1; c < width && is_alone; ++c) o[c] = std::nan("");
+          }
+        }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    EXPECT_EQ(looked.instead.text().find("in reverse") == std::string::npos,
+              is_alone)
+        << looked.instead.text();
+  }
+}
+
 // Zeros that stay zeros as long as the call lives are none of its own where
 // other bytes in memory end it.
 TEST(Instead, ZerosThatMemoryDecidesAreNotSaid) {
