@@ -305,7 +305,7 @@ TEST(Instead, NaNOfMemoryIsNotSaidToBeNaN) {
 }
 
 // An order of channels shows in several of them. Where the first alone has a
-// number, that of the last, it is no order.
+// wrong number, that of the last, it is no order.
 TEST(Instead, OneChannelHasNoOrder) {
   for (const bool is_alone : {true, false}) {
     const Fault fault{
@@ -316,8 +316,9 @@ TEST(Instead, OneChannelHasNoOrder) {
           const int64_t width = call.shape.dv;
           for (int64_t row = 0; row < call.shape.lse_elements(); ++row) {
             double* o = out.o.data() + row * width;
-            std::reverse(o, o + width);
-            for (int64_t c = 1; c < width && is_alone; ++c) o[c] = std::nan("");
+            if (!is_alone) std::reverse(o, o + width);
+            o[0] = is_alone ? o[width - 1] : o[0];
+            for (int64_t c = 2; c < width && is_alone; ++c) o[c] = std::nan("");
           }
         }};
     const Looked looked = look(fault);
