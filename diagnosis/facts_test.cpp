@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <limits>
+
 #include "diagnosis/test_faults.h"
 #include "properties/cases/generate.h"
 #include "properties/testing/fake_executor.h"
@@ -48,6 +51,41 @@ class EndingTables : public Executor {
   FakeTables tables_;
   Ends ends_;
 };
+
+// A cache whose answers are made of memory that nobody wrote.
+class TablesOfMemory : public FakeTables {
+ public:
+  std::vector<CallOutcome> run(int kernel,
+                               std::span<const KernelCall> calls) override {
+    std::vector<CallOutcome> outcomes = FakeTables::run(kernel, calls);
+    for (size_t n = 0; n < calls.size(); ++n) {
+      const uint8_t byte = calls[n].fresh_memory;
+      const float number = byte == 0 || byte == 0xff
+                               ? std::numeric_limits<float>::quiet_NaN()
+                               : byte;
+      for (size_t at = 0; at < outcomes[n].o.size(); at += sizeof number)
+        std::memcpy(&outcomes[n].o[at], &number, sizeof number);
+    }
+    return outcomes;
+  }
+};
+
+TEST(Facts, NaNOfMemoryIsKnownInStories) {
+  const KernelUnderTest kernel = FakeTables::under_test();
+  const std::vector<Failure> failures = failures_for_test(
+      kernel,
+      [](size_t) {
+        return Opened{std::make_unique<TablesOfMemory>(), ""};
+      },
+      {find_law("cache_agrees_with_history")}, 1000);
+  ASSERT_FALSE(failures.empty());
+  TimeUse time;
+  TablesOfMemory executor;
+  const Instead instead =
+      look_what_it_is_instead(failures[0], {}, kernel, executor, time);
+  EXPECT_TRUE(instead.text().starts_with("o is made of memory that nobody "))
+      << instead.text();
+}
 
 struct Looked {
   Instead instead;
@@ -312,6 +350,36 @@ TEST(Facts, ARefusalThatIsRightIsNone) {
       EXPECT_EQ(shows(facts, "in `truncate` the call is refused"), !is_right);
     }
     EXPECT_GT(failed, 3) << law.id;
+  }
+}
+
+// A write inside of an output is one between its elements, and no input's.
+TEST(Facts, GapsOfOutputsAreNoInputs) {
+  const struct {
+    TensorName tensor;
+    const char* text;
+  } rows[] = {{TensorName::kO, "o is written between its elements"},
+              {TensorName::kK, "k, which is an input, is written to"}};
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  for (const auto& row : rows) {
+    FakeExecutor executor(nullptr, [&row](const KernelCall&, OracleOutput&,
+                                          CallOutcome& outcome) {
+      outcome.damage.emplace();
+      outcome.damage->tensor = row.tensor;
+      outcome.damage->is_write = outcome.damage->inside = true;
+    });
+    TimeUse time;
+    Witness witness(kernel.judged, kernel.index, executor, time, 10);
+    const auto value = parse_case("f32,B1,H1,Tq2,Tk2,d2");
+    const auto evidence =
+        witness.ask(*find_law("agrees_with_oracle"), *value.value);
+    ASSERT_NE(evidence, nullptr);
+    EXPECT_TRUE(shows(facts_of_calls(*evidence, kernel.judged), row.text));
+    ASSERT_TRUE(evidence->judgement.finding);
+    EXPECT_EQ(evidence->judgement.finding->actual.find("read-only") !=
+                  std::string::npos,
+              row.tensor == TensorName::kK)
+        << evidence->judgement.finding->actual;
   }
 }
 

@@ -46,16 +46,27 @@ enum class OfMemory : uint8_t { kFresh, kAroundInputs };
 class Again {
  public:
   Again(const WrongAnswer& answer, const WrongOutput& output, Witness& witness)
-      : value_(answer.evidence->value()), output_(output), witness_(witness) {}
+      : answer_(answer),
+        value_(answer.evidence->value()),
+        output_(output),
+        witness_(witness) {}
 
   // Each returns the numbers of the output; none if none came.
   std::vector<double> behind(bool new_process) {
     return numbers_of(prepare(value_), new_process);
   }
-  std::vector<double> with_bytes(OfMemory of, uint8_t byte) {
-    return numbers_of(prepare(value_), /*new_process=*/true,
-                      of == OfMemory::kFresh ? byte : 0,
-                      of == OfMemory::kAroundInputs ? byte : 0);
+  // Of all calls of the case. Nothing: it was not asked.
+  std::optional<std::vector<double>> with_bytes(OfMemory of, uint8_t byte) {
+    auto evidence = prepare(value_);
+    if (evidence == nullptr ||
+        evidence->calls.size() != answer_.evidence->calls.size())
+      return std::nullopt;
+    for (KernelCall& call : evidence->calls)
+      (of == OfMemory::kFresh ? call.fresh_memory : call.around_inputs) = byte;
+    evidence->calls[0].new_process = true;
+    evidence = witness_.ask(std::move(evidence));
+    return evidence == nullptr ? std::nullopt
+                               : std::optional(numbers_in(*evidence));
   }
   void other_call() {
     numbers_of(prepare(with_other_data(value_)), /*new_process=*/true);
@@ -75,23 +86,24 @@ class Again {
 
  private:
   std::unique_ptr<Evidence> prepare(const Case& value) {
-    return witness_.prepare(agreement_about(value.subject()), value);
+    return witness_.prepare(*answer_.evidence->law, value);
   }
   std::vector<double> numbers_of(std::unique_ptr<Evidence> evidence,
-                                 bool new_process, uint8_t fresh_memory = 0,
-                                 uint8_t around_inputs = 0) {
+                                 bool new_process) {
     if (evidence == nullptr || evidence->calls.size() != 1) return {};
     evidence->calls[0].new_process = new_process;
-    evidence->calls[0].fresh_memory = fresh_memory;
-    evidence->calls[0].around_inputs = around_inputs;
     evidence = witness_.ask(std::move(evidence));
-    if (evidence == nullptr) return {};
-    auto numbers = as_doubles(
-        evidence->outcomes[0].*output_member(output_.name), output_.dtype);
+    return evidence == nullptr ? std::vector<double>() : numbers_in(*evidence);
+  }
+  std::vector<double> numbers_in(const Evidence& evidence) const {
+    auto numbers =
+        as_doubles(evidence.outcomes[answer_.call].*output_member(output_.name),
+                   output_.dtype);
     if (numbers.size() != output_.actual.size()) numbers.clear();
     return numbers;
   }
 
+  const WrongAnswer& answer_;
   const Case& value_;
   const WrongOutput& output_;
   Witness& witness_;
@@ -110,22 +122,34 @@ bool are_mostly_others(const WrongOutput& output,
 // In f32 of 0.75 and 3.0, of which all that is computed is finite, and NaN.
 constexpr uint8_t kBytes[] = {0x3f, 0x40, 0xff};
 
-// Whether most of what is wrong is another number if memory (`of`) is full of
-// another one. Nothing: the call gives no numbers in a new process.
-std::optional<bool> hangs_on_bytes(OfMemory of, const WrongAnswer& answer,
-                                   const WrongOutput& output,
-                                   Witness& witness) {
-  if (output.wrong.empty() || answer.evidence->calls.size() != 1)
-    return std::nullopt;
+// What other bytes in memory make of the call.
+enum class WithBytes : uint8_t {
+  kUnknown,       // it gives no numbers, whatever they are
+  kTheSame,       // of most of what is wrong
+  kOtherNumbers,  // of most of it
+  kNoNumbers      // with some of them alone
+};
+
+WithBytes with_other_bytes(OfMemory of, const WrongAnswer& answer,
+                           const WrongOutput& output, Witness& witness) {
+  if (output.wrong.empty()) return WithBytes::kUnknown;
   Again again(answer, output, witness);
   const auto one = again.with_bytes(of, kBytes[0]);
-  if (one.empty()) return std::nullopt;
-  const bool has_others =
-      std::any_of(std::begin(kBytes) + 1, std::end(kBytes), [&](uint8_t byte) {
-        return are_mostly_others(output, one, again.with_bytes(of, byte));
-      });
-  return has_others &&
-         !are_mostly_others(output, one, again.with_bytes(of, kBytes[0]));
+  if (!one) return WithBytes::kUnknown;
+  bool has_others = false, has_none = one->empty(), has_numbers = !has_none;
+  for (const uint8_t byte : {kBytes[1], kBytes[2]}) {
+    const auto other = again.with_bytes(of, byte);
+    if (!other) return WithBytes::kUnknown;
+    (other->empty() ? has_none : has_numbers) = true;
+    has_others |= are_mostly_others(output, *one, *other);
+  }
+  if (!has_numbers) return WithBytes::kUnknown;
+  if (!has_others && !has_none) return WithBytes::kTheSame;
+  const auto same = again.with_bytes(of, kBytes[0]);
+  if (!same || same->empty() != one->empty() ||
+      are_mostly_others(output, *one, *same))
+    return WithBytes::kTheSame;  // it is other bytes that do nothing
+  return has_others ? WithBytes::kOtherNumbers : WithBytes::kNoNumbers;
 }
 
 // Whether most of what is wrong is another number behind another call.
@@ -322,19 +346,21 @@ ClaimOfMemory claim_of_memory(const Wrongs& wrongs,
       kernel.judged, kernel.index, executor, time, kMostOfWitness);
   ClaimOfMemory out;
   for (const auto& [of, text] : kMemory) {
-    size_t known = 0, hanging = 0;
+    size_t known = 0, others = 0;
     for (size_t n = 0; n < wrongs.size() && known < kFirstAnswers; ++n) {
-      const auto hangs =
-          hangs_on_bytes(of, *wrongs[n].first, *wrongs[n].second, *witness);
-      known += hangs.has_value();
-      hanging += hangs == true;
+      const WithBytes made =
+          with_other_bytes(of, *wrongs[n].first, *wrongs[n].second, *witness);
+      known += made != WithBytes::kUnknown;
+      others += made == WithBytes::kOtherNumbers;
+      out.is_of_any |=
+          made == WithBytes::kOtherNumbers || made == WithBytes::kNoNumbers;
     }
-    out.is_of_any |= hanging > 0;
-    if (out.claim || hanging < kFewestCases || hanging < known) continue;
+    if (out.claim || others < kFewestCases || others < known) continue;
     out.claim = {text, [witness, of = of](const WrongAnswer& answer,
                                           const WrongOutput& output) {
                    // Nothing is said of what gives no numbers.
-                   return hangs_on_bytes(of, answer, output, *witness) != false;
+                   return with_other_bytes(of, answer, output, *witness) !=
+                          WithBytes::kTheSame;
                  }};
     out.claim->of_most = true;
   }

@@ -100,7 +100,22 @@ void add_move(std::vector<Description>& out, std::string text, Comes comes,
                  }});
 }
 
-void add_moves(const std::vector<std::string>& axes,
+// Whether finite numbers are wrong at two places along the axis: what is wrong
+// at one alone may be an order, or that one.
+bool is_wrong_in_two(const WrongAnswer& answer, TensorName name, size_t axis) {
+  const WrongOutput* output = answer.find(name);
+  std::optional<int64_t> first;
+  for (size_t n = 0; output != nullptr && n < output->wrong.size(); ++n) {
+    const size_t element = output->wrong[n];
+    if (!std::isfinite(output->actual[element])) continue;
+    const int64_t at = place_of(*output, static_cast<int64_t>(element))[axis];
+    if (first.value_or(at) != at) return true;
+    first = at;
+  }
+  return false;
+}
+
+void add_moves(TensorName output, const std::vector<std::string>& axes,
                std::vector<Description>& out) {
   for (size_t a = 0; a < axes.size(); ++a) {
     const std::string right = "the right value of " + axes[a];
@@ -124,6 +139,9 @@ void add_moves(const std::vector<std::string>& axes,
       at[a] = extents[a] - 1 - at[a];
       return at;
     });
+    out.back().is_told_by = [output, a](const WrongAnswer& answer) {
+      return is_wrong_in_two(answer, output, a);
+    };
   }
 }
 
@@ -427,7 +445,7 @@ std::vector<Description> descriptions_by_number(TensorName output) {
       add_scores_as_weights(output, out);
       add_sums_of_rows(out);
       add_sum_of_sink(output, out);
-      add_moves({"member", "head", "row", "channel"}, out);
+      add_moves(output, {"member", "head", "row", "channel"}, out);
       add_orders({"member", "head", "row", "channel"}, {"B", "H", "Tq", "dv"},
                  out);
       break;
@@ -435,19 +453,19 @@ std::vector<Description> descriptions_by_number(TensorName output) {
       add_parts_of_lse(out);
       add_scores_as_weights(output, out);
       add_sum_of_sink(output, out);
-      add_moves({"member", "head", "row"}, out);
+      add_moves(output, {"member", "head", "row"}, out);
       add_orders({"member", "head", "row"}, {"B", "H", "Tq"}, out);
       break;
     case TensorName::kWeights:
-      add_moves({"member", "head", "row", "key"}, out);
+      add_moves(output, {"member", "head", "row", "key"}, out);
       add_orders({"member", "head", "row", "key"}, {"B", "H", "Tq", "Tk"}, out);
       break;
     case TensorName::kDQ:
-      add_moves({"member", "head", "row", "channel"}, out);
+      add_moves(output, {"member", "head", "row", "channel"}, out);
       break;
     case TensorName::kDK:
     case TensorName::kDV:
-      add_moves({"member", "kv head", "key", "channel"}, out);
+      add_moves(output, {"member", "kv head", "key", "channel"}, out);
       break;
     default:
       break;

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "core/door/call_plan.h"
 #include "diagnosis/evidence/stories.h"
 #include "properties/calls/story_calls.h"
 #include "properties/calls/story_storage.h"
@@ -22,7 +23,11 @@ std::string place_text(const MemoryFault& fault) {
   if (fault.between)
     return name + " is " + verb +
            " where none of its parts lies, which are far apart";
-  if (fault.inside) return name + ", which is an input, is written to";
+  // The elements of an output may be written, and gaps between them may not.
+  if (fault.inside)
+    return name + (fault.tensor && is_output(*fault.tensor)
+                       ? " is written between its elements"
+                       : ", which is an input, is written to");
   return name + " is " + verb +
          (fault.before_start ? " in front of its start" : " beyond its end");
 }

@@ -304,6 +304,52 @@ TEST(Instead, NaNOfMemoryIsNotSaidToBeNaN) {
   }
 }
 
+// An order of channels shows in several of them. Where the first alone has a
+// wrong number, that of the last, it is no order.
+TEST(Instead, OneChannelHasNoOrder) {
+  for (const bool is_alone : {true, false}) {
+    const Fault fault{
+        "",
+        Stage::kUnknown,
+        {},
+        [is_alone](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          const int64_t width = call.shape.dv;
+          for (int64_t row = 0; row < call.shape.lse_elements(); ++row) {
+            double* o = out.o.data() + row * width;
+            if (!is_alone) std::reverse(o, o + width);
+            o[0] = is_alone ? o[width - 1] : o[0];
+            for (int64_t c = 2; c < width && is_alone; ++c) o[c] = std::nan("");
+          }
+        }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    EXPECT_EQ(looked.instead.text().find("in reverse") == std::string::npos,
+              is_alone)
+        << looked.instead.text();
+  }
+}
+
+// Zeros that stay zeros as long as the call lives are none of its own where
+// other bytes in memory end it.
+TEST(Instead, ZerosThatMemoryDecidesAreNotSaid) {
+  for (const bool is_of_memory : {true, false}) {
+    const Fault fault{"",
+                      Stage::kUnknown,
+                      {},
+                      [is_of_memory](const KernelCall& call, OracleOutput& out,
+                                     CallOutcome& outcome) {
+                        std::fill(out.o.begin(), out.o.end(), 0);
+                        if (is_of_memory && call.fresh_memory == 0x40)
+                          outcome.status = CallStatus::kCrash;
+                      }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text, is_of_memory ? "" : "0");
+  }
+}
+
 // A number of -1 to 1 out of `count` elements from `first` on.
 double number_of(const std::byte* data, Dtype dtype, int64_t first,
                  int64_t count) {

@@ -200,6 +200,8 @@ constexpr Phrase kMade[] = {
     {"(softcap && !softcap.over_one)", "softcap <= 1 is given",
      "no softcap <= 1 is given"},
     {"members(keys == 0)", "a member has no key", "every member has a key"},
+    {"commands(new > 0 && held >= capacity)",
+     "tokens come that fill a sequence", "no tokens come that fill a sequence"},
     {"commands(verb == append)", "a cache is appended to",
      "no cache is appended to"},
     {"commands(verb == step)", "a cache is stepped", "no cache is stepped"},

@@ -157,6 +157,8 @@ const Pair kPairs[] = {
      "B1,H2,Hkv1,d1,Tq6,Tk2", "B1,H2,Hkv1,d1,Tq4,Tk2"},
     {"a member has no key", "B2,H1,d1,Tq2,Tk5,kvlen=0.1",
      "B2,H1,d1,Tq2,Tk5,kvlen=1.1"},
+    {"tokens come that fill a sequence", "B2,H1,d1,cap3,story=step.a.3",
+     "B2,H1,d1,cap3,story=step.a.2"},
     {"a cache is appended to", kCache + "append.a.1+attend.a.1",
      kCache + "step.a.1+attend.a.1"},
     {"a cache is stepped", kCache + "step.a.1", kCache + "append.a.1"},

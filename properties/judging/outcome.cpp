@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/judging/outcome.h"
 
+#include "core/door/call_plan.h"
+
 namespace qkvet::properties {
 namespace {
 
@@ -45,7 +47,10 @@ std::string fault_text(const MemoryFault& fault) {
            "from its start, where none of its parts lies, which are far apart" +
            size;
   if (fault.inside)
-    return verb + name + ", " + bytes + "from its start, which is read-only" +
+    return verb + name + ", " + bytes + "from its start, " +
+           (fault.tensor && is_output(*fault.tensor)
+                ? "which lie between its elements"
+                : "which is read-only") +
            size;
   return verb + name + ", " + bytes +
          (fault.before_start ? "before its start" : "past its end") + size;
