@@ -114,9 +114,8 @@ class FakeTables : public Executor {
     info.has_cache = info.has_truncate = info.has_layer = true;
     info.has_evict = true;
     info.has_fork = info.has_reorder = info.has_read_back = true;
-    info.cache_options = QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW |
-                         QKVET_CACHE_INT8_PER_TOKEN | QKVET_CACHE_ALIBI |
-                         QKVET_CACHE_SINK | QKVET_CACHE_SOFTCAP;
+    info.cache_options =
+        QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW | QKVET_CACHE_INT8_PER_TOKEN;
     info.layer_options = QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED |
                          QKVET_LAYER_ROPE | QKVET_LAYER_MASK_BUFFER |
                          QKVET_LAYER_WEIGHTS;
@@ -125,6 +124,9 @@ class FakeTables : public Executor {
     if (returns_stages) info.layer_options |= QKVET_LAYER_STAGES;
     return info;
   }
+  // It has these as well, and declares them where a test says so.
+  static constexpr uint64_t kScores =
+      QKVET_CACHE_ALIBI | QKVET_CACHE_SINK | QKVET_CACHE_SOFTCAP;
   static KernelUnderTest under_test(bool returns_stages = true) {
     KernelUnderTest kernel;
     kernel.judged = {info(returns_stages), generic_precision(), false};

@@ -52,10 +52,12 @@ std::string extent_field(const char* name, const qkvet_extent_rule& rule) {
                      name, rule.min, rule.max, rule.multiple);
 }
 
-std::string extent_fields(const qkvet_capabilities& c) {
+// Rules one behind the other: C++ wants the order of the fields.
+std::string extent_fields(const qkvet_capabilities& c, ExtentName first,
+                          ExtentName last) {
   std::string text;
-  for (const ExtentRow& row : extent_rows())
-    text += extent_field(row.key, c.*row.rule);
+  for (auto n = static_cast<size_t>(first); n <= static_cast<size_t>(last); ++n)
+    text += extent_field(extent_rows()[n].key, c.*extent_rows()[n].rule);
   return text;
 }
 
@@ -109,8 +111,10 @@ std::string capabilities_c(const qkvet_capabilities& c) {
          bits_field("options", BitKind::kOption, c.options) +
          bits_field("flags", BitKind::kFlag, c.flags) +
          bits_field("layouts", BitKind::kLayout, c.layouts) + dtype_fields(c) +
-         extent_fields(c) + width_fields(c) + page_size_fields(c) +
-         path_fields(c) + "};\n";
+         extent_fields(c, ExtentName::kD, ExtentName::kTk) +
+         page_size_fields(c) + path_fields(c) +
+         extent_fields(c, ExtentName::kB, ExtentName::kH) + width_fields(c) +
+         "};\n";
 }
 
 std::string dialect_c(const qkvet_dialect& dialect) {
