@@ -67,6 +67,7 @@ TEST(Generate, AdaptersCountTheOptionsThatTheHostCounts) {
           QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_VALUES_IN_KEYS;
       if (call.page_size > 0 || call.members > 0)
         unseen |= QKVET_OPTION_CROSS_LENGTHS;
+      if (call.dropout && call.dropout->p == 0) unseen |= QKVET_OPTION_DROPOUT;
       const uint64_t counted = options_in(call) & ~unseen;
       ASSERT_EQ(qkvet_options_of(&abi.forward()) & ~unseen, counted)
           << to_string(value);
