@@ -46,6 +46,24 @@ TEST(LongUse, TheFirstAnswerWithOtherBitsIsNamed) {
   EXPECT_EQ(judgement.finding->planned, 1);
 }
 
+// A row that sees no key holds anything, where the dialect says so.
+TEST(LongUse, RowsThatMayHoldAnythingMayChange) {
+  const auto other_bits = [](const KernelCall& call, OracleOutput& oracle,
+                             CallOutcome& outcome) {
+    if (call.repeats == 0) return;
+    oracle.lse[0] = 0.5;
+    outcome.repeated.made = outcome.repeated.first_other = 1000;
+  };
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  const char* const text = "f32,B1,H1,Tq1,Tk1,d1,kvlen=0";
+  FakeExecutor declared({}, other_bits);
+  EXPECT_EQ(check(kLongUse, text, declared, kernel).verdict, Verdict::kFailed);
+  kernel.info.dialect.empty_row_lse = QKVET_EMPTY_LSE_UNSPECIFIED;
+  FakeExecutor unspecified({}, other_bits);
+  EXPECT_EQ(check(kLongUse, text, unspecified, kernel).verdict,
+            Verdict::kPassed);
+}
+
 TEST(LongUse, WhatIsLeftBehindIsNamed) {
   EXPECT_EQ(long_use([](RepeatedCall& repeated) {
               repeated.bytes = 64000;
