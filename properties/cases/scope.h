@@ -79,9 +79,9 @@ struct Scope {
   uint64_t layer_options = ~uint64_t{0};  // QKVET_LAYER_*
   // QKVET_MERGE_*; that it takes one layout alone is said of all kernels.
   uint64_t merge_options = ~uint64_t{QKVET_MERGE_LSE_HEADS_FIRST_ONLY};
-  qkvet_extent_rule states = {};          // of a merge without indptr
-  bool plans = true;                      // some kernel has them
-  bool truncates = true;                  // some cache does
+  qkvet_extent_rule states = {};  // of a merge without indptr
+  bool plans = true;              // some kernel has them
+  bool truncates = true;          // some cache does
   bool evicts = true;
   bool forks = true;
   bool reorders = true;

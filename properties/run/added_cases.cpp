@@ -6,6 +6,7 @@
 
 #include "core/case/case_options.h"
 #include "properties/cases/generate.h"
+#include "properties/run/own_plan.h"
 
 namespace qkvet::properties {
 namespace {
@@ -16,14 +17,6 @@ bool shows_little(const Case& value) {
   const Shape& s = value.shape;
   return s.B == 0 || s.H * s.Tq * s.Tk < kLeastPairs || s.Tk < 2 ||
          s.d * s.dv < 2;
-}
-
-// Only calls of attention are held against their declaration here.
-bool may_be_asked(const Law& law, const Case& value, const KernelInfo& kernel) {
-  if (law.domain.subject == Subject::kAttention)
-    return is_asked(law, value, kernel);
-  const Plan plan = law.plan(value, kernel);
-  return plan.unsupported.empty() && plan.not_applicable.empty();
 }
 
 }  // namespace
@@ -38,9 +31,10 @@ void add_for(size_t kernel, size_t kernels, const Law& law, const Case& value,
   same->kernels[kernel] = true;
 }
 
-std::vector<PairCase> lasting_cases(
-    const Law& law, uint64_t seed, const Scope& scope,
-    const std::vector<const KernelInfo*>& kernels) {
+std::vector<PairCase> lasting_cases(const Law& law, uint64_t seed,
+                                    const Scope& scope,
+                                    const std::vector<KernelUnderTest>& kernels,
+                                    TimeUse& time) {
   constexpr int64_t kDrawn = 128;
   constexpr size_t kMostOfKernel = 2;
   std::vector<Case> drawn;
@@ -56,8 +50,8 @@ std::vector<PairCase> lasting_cases(
     std::vector<const Case*> own;
     for (const Case& value : drawn)
       if (own.size() < kMostOfKernel &&
-          may_be_asked(law, value, *kernels[kernel]) &&
-          (own.empty() || options_of(value) != options_of(*own[0])))
+          (own.empty() || options_of(value) != options_of(*own[0])) &&
+          can_be_asked(law, value, kernels[kernel], time))
         own.push_back(&value);
     if (own.empty()) own.push_back(&drawn.front());
     for (const Case* value : own)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "properties/cases/pair_cases.h"
+#include "properties/run/runner.h"
 
 namespace qkvet::properties {
 
@@ -19,9 +20,10 @@ void add_for(size_t kernel, size_t kernels, const Law& law, const Case& value,
 
 // For each kernel two cheap cases of the law that it declares, the second with
 // other options. Where it declares none, the cheapest of all, which it refuses.
-std::vector<PairCase> lasting_cases(
-    const Law& law, uint64_t seed, const Scope& scope,
-    const std::vector<const KernelInfo*>& kernels);
+std::vector<PairCase> lasting_cases(const Law& law, uint64_t seed,
+                                    const Scope& scope,
+                                    const std::vector<KernelUnderTest>& kernels,
+                                    TimeUse& time);
 
 class AddedCases {
  public:

@@ -78,20 +78,23 @@ OwnPlan own_plan(const KernelUnderTest& kernel, const RunOptions& options) {
   return plan;
 }
 
+bool can_be_asked(const Law& law, const Case& value,
+                  const KernelUnderTest& kernel, TimeUse& time) {
+  CaseWork work(law, value, /*with_twin=*/false, time);
+  if (work.settled(kernel.judged)) return false;
+  const std::vector<KernelCall> calls = work.calls_for(kernel.judged);
+  std::string why;
+  return std::all_of(calls.begin(), calls.end(), [&](const KernelCall& call) {
+    return capability_allows(kernel.judged.info, call, &why);
+  });
+}
+
 bool can_be_asked(const Law& law, const KernelUnderTest& kernel,
                   const Scope& own, uint64_t seed, TimeUse& time) {
   constexpr int64_t kLooks = 16;
-  for (int64_t number = 1; number <= kLooks; ++number) {
-    CaseWork work(law, planned_case(law, seed, number, own),
-                  /*with_twin=*/false, time);
-    if (work.settled(kernel.judged)) continue;
-    const std::vector<KernelCall> calls = work.calls_for(kernel.judged);
-    std::string why;
-    if (std::all_of(calls.begin(), calls.end(), [&](const KernelCall& call) {
-          return capability_allows(kernel.judged.info, call, &why);
-        }))
+  for (int64_t number = 1; number <= kLooks; ++number)
+    if (can_be_asked(law, planned_case(law, seed, number, own), kernel, time))
       return true;
-  }
   return false;
 }
 

@@ -28,6 +28,9 @@ struct OwnPlan {
 };
 OwnPlan own_plan(const KernelUnderTest& kernel, const RunOptions& options);
 
+// Whether the kernel declares all calls that the law makes of the case.
+bool can_be_asked(const Law& law, const Case& value,
+                  const KernelUnderTest& kernel, TimeUse& time);
 // Whether some case of the law that is drawn for this kernel alone is one that
 // it declares. Of a law that it was refused throughout.
 bool can_be_asked(const Law& law, const KernelUnderTest& kernel,

@@ -902,13 +902,11 @@ void Runner::add_lasting_cases() {
   if (options_.planned || options_.shard != 1 ||
       (options_.fail_fast && failing_ > 0))
     return;
-  std::vector<const KernelInfo*> kernels;
-  for (const KernelUnderTest& kernel : kernels_)
-    kernels.push_back(&kernel.judged.info);
   lacking_.clear();
   for (const Law* law : options_.laws)
     if (law->domain.lasts && asked_[0] != law)
-      run_added(lasting_cases(*law, options_.seed, options_.scope, kernels));
+      run_added(lasting_cases(*law, options_.seed, options_.scope, kernels_,
+                              lanes_[0].time));
 }
 
 void Runner::run_added(std::vector<PairCase> cases) {
