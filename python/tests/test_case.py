@@ -54,9 +54,9 @@ def test_options_of_a_case():
     ("ranges=2", {"full_ranges": (2, 2, 2)}),
     ("tree=2", {"tree_mask": (2, 5, 5)}),
     ("keys=3", {"key_indices": (2, 1, 5, 3)}),
-    ("kvlen=7.3,page=4", {"kv_len": (2,), "block_table": (2, 2)}),
+    ("kvlen=7.3,page=4", {"kv_len": (2,), "block_table": (2, 4)}),
     ("kvlen=7.5,page=4,append=1",
-     {"kv_len": (2,), "block_table": (2, 2), "k_new": (2, 2, 1, 4),
+     {"kv_len": (2,), "block_table": (2, 4), "k_new": (2, 2, 1, 4),
       "v_new": (2, 2, 1, 4)}),
 ])
 def test_every_tensor_of_a_case_is_among_its_inputs(words, names):
