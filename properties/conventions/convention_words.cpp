@@ -235,6 +235,19 @@ qkvet_extent_rule* rule_of(std::string_view key, qkvet_capabilities& c) {
   return nullptr;
 }
 
+// A rule of d or dv that is said beside a list of widths, as of a convention
+// that a kernel has in part, leaves those that keep it, unless none does.
+void keep_widths_of_rules(qkvet_capabilities& c) {
+  qkvet_width* const end = c.widths + c.width_count;
+  const auto keeps = [&c](const qkvet_width& width) {
+    return allows(c.d, width.d) &&
+           allows(c.dv, width.dv == 0 ? width.d : width.dv);
+  };
+  if (std::any_of(c.widths, end, keeps))
+    c.width_count = static_cast<int32_t>(
+        std::stable_partition(c.widths, end, keeps) - c.widths);
+}
+
 constexpr std::string_view kOwnFields =
     "subject source options flags layouts dtypes d dv group tq tk b h "
     "widths page_sizes paths rope layer layer.fused layer.weight layer.mask "
@@ -314,8 +327,11 @@ std::string declare(std::string_view key, std::string_view value,
     return read_word(value, kAxes, &convention.pages.order);
   if (key == "pages.pool")
     return read_word(value, kPools, &convention.pages.pool);
-  if (qkvet_extent_rule* rule = rule_of(key, capabilities); rule != nullptr)
-    return read_extent(value, rule);
+  if (qkvet_extent_rule* rule = rule_of(key, capabilities); rule != nullptr) {
+    const std::string why = read_extent(value, rule);
+    if (why.empty()) keep_widths_of_rules(capabilities);
+    return why;
+  }
   // All others are a dialect's, which knows its own.
   std::string why = parse_dialect(
       "", std::string(key) + " = " + std::string(value), declared.dialect);

@@ -64,6 +64,18 @@ std::string error_of(const std::string& page) {
   return parsed.error;
 }
 
+TEST(Conventions, ARuleLeavesTheWidthsThatKeepIt) {
+  Convention convention;
+  const qkvet_capabilities& can = convention.declared.capabilities;
+  EXPECT_EQ(declare("widths", "512 576/512", convention), "");
+  EXPECT_EQ(declare("d", "min 576 max 576", convention), "");
+  ASSERT_EQ(can.width_count, 1);
+  EXPECT_EQ(can.widths[0].d, 576);
+  // What keeps none is for the library's reader to refuse.
+  EXPECT_EQ(declare("d", "max 16", convention), "");
+  EXPECT_EQ(can.width_count, 1);
+}
+
 TEST(Conventions, ThePageIsReadAndIsTheOneInTheProgram) {
   const ParsedConventions now =
       parse_conventions("conventions.md", content_of(QKVET_CONVENTIONS));
