@@ -282,16 +282,25 @@ void expect_seen_to_forget(const std::string& name,
   fs::create_directories(headers);
   const fs::path file = headers.parent_path() / name;
   fs::rename(written(name, options), file);
-  std::string text = read_text(fs::path(QKVET_HEADERS) / "qkvet/adapter.h");
-  const std::pair<std::string, std::string> edits[] = {
-      {"QKVET_FIELD_(page_indptr, QKVET_OPTION_PAGED_CSR),", ""},
-      {"i < args->struct_size", "i < 0"}};
-  for (const auto& [part, instead] : edits) {
-    const size_t at = text.find(part);
-    ASSERT_NE(at, text.npos) << part;
-    text.replace(at, part.size(), instead);
+  // The list is looked for beside the header that includes it.
+  fs::create_directories(headers / "qkvet");
+  const struct {
+    const char* header;
+    fs::path to;
+    std::string part, instead;
+  } edits[] = {
+      {"adapter.h", headers / "adapter.h", "i < args->struct_size", "i < 0"},
+      {"tensors.def", headers / "qkvet" / "tensors.def",
+       "QKVET_FORWARD_TENSOR(page_indptr, PageIndptr, QKVET_OPTION_PAGED_CSR)",
+       ""}};
+  for (const auto& edit : edits) {
+    std::string text =
+        read_text(fs::path(QKVET_HEADERS) / "qkvet" / edit.header);
+    const size_t at = text.find(edit.part);
+    ASSERT_NE(at, text.npos) << edit.part;
+    text.replace(at, edit.part.size(), edit.instead);
+    write_text(edit.to, text);
   }
-  write_text(headers / "adapter.h", text);
   EXPECT_EQ(ignored_by(file), (Names{"page_indptr", kNewer}));
 }
 
