@@ -90,6 +90,8 @@ void change_option(Case& value, Draw& draw) {
     numbers.push_back(&value.rope.first);
   if (!numbers.empty())
     change_number(*numbers[draw.bits() % numbers.size()], 0, draw);
+  // An entry of no keys is no case.
+  value.listed.block = std::max<int64_t>(value.listed.block, 1);
 }
 
 void change_structure(const Law& law, const InputRules& rules, Case& value,
