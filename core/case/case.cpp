@@ -178,15 +178,11 @@ std::string shape_reason(const Case& c) {
 bool has_values(const Case& c, TensorName tensor) {
   switch (tensor) {
     case TensorName::kDO:
-      return c.subject() == Subject::kBackward;
     case TensorName::kDY:
-      return c.subject() == Subject::kLayerBackward;
     case TensorName::kBias:
-      return c.score_bias.has_value();
     case TensorName::kSink:
-      return c.sink.has_value();
     case TensorName::kSlopes:
-      return c.slopes.has_value();
+      return has_tensor(c, tensor);
     default:
       if (c.merge) return tensor == TensorName::kV;
       return tensor <= TensorName::kBo &&

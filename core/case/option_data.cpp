@@ -246,10 +246,6 @@ void visit_rows_beyond(const Case& c, Inputs& inputs, Visit visit) {
   visit_rows(c, TensorName::kV, inputs.v, keys, visit);
 }
 
-const std::byte* pointer_to(const void* data) {
-  return static_cast<const std::byte*>(data);
-}
-
 // What is given and has no element is not absent.
 const std::byte* given(std::span<const std::byte> bytes) {
   static constexpr std::byte kNothing{};

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 #include "qkvet/kernel.h"
 #include "qkvet/plan.h"
@@ -48,6 +52,56 @@ TEST(KernelHeader, EveryStructBeginsWithItsSize) {
   EXPECT_EQ(offsetof(qkvet_layer_backward_args, struct_size), 0u);
   EXPECT_EQ(offsetof(qkvet_backward_table, struct_size), 0u);
   EXPECT_EQ(offsetof(qkvet_plan_table, struct_size), 0u);
+}
+
+// tensors.def has each tensor of each struct, in the order of the fields.
+TEST(KernelHeader, TheListOfTensorsIsWhole) {
+  using Names = std::vector<std::string>;
+  std::map<std::string, Names> fields;
+#define QKVET_SIZE(type, bytes)
+#define QKVET_FIELD(type, field, at)                                 \
+  if constexpr (std::is_same_v<decltype(type::field), qkvet_tensor>) \
+    fields[#type].push_back(#field);
+#include "qkvet/frozen_layout.inc"
+#undef QKVET_SIZE
+#undef QKVET_FIELD
+  const std::map<std::string, Names> listed = {
+#define QKVET_FORWARD_TENSOR(field, ...) #field,
+      {"qkvet_forward_args",
+       {
+#include "qkvet/tensors.def"
+       }},
+#define QKVET_BACKWARD_TENSOR(field, ...) #field,
+      {"qkvet_backward_args",
+       {
+#include "qkvet/tensors.def"
+       }},
+#define QKVET_LAYER_TENSOR(field, ...) #field,
+      {"qkvet_layer_args",
+       {
+#include "qkvet/tensors.def"
+       }},
+#define QKVET_LAYER_BACKWARD_TENSOR(field, ...) #field,
+      {"qkvet_layer_backward_args",
+       {
+#include "qkvet/tensors.def"
+       }},
+#define QKVET_MERGE_TENSOR(field, ...) #field,
+      {"qkvet_merge_args",
+       {
+#include "qkvet/tensors.def"
+       }},
+#define QKVET_CACHE_TENSOR(field, ...) #field,
+      {"qkvet_cache_config",
+       {
+#include "qkvet/tensors.def"
+       }},
+#define QKVET_STEP_TENSOR(field, ...) #field,
+      {"qkvet_cache_args",
+       {
+#include "qkvet/tensors.def"
+       }}};
+  EXPECT_EQ(listed, fields);
 }
 
 // 48 bytes is what every DLPack from 0.6 to 1.1 has.

@@ -166,6 +166,15 @@ void Visibility::add_member(const Case& value, int64_t b, int64_t q_from,
   }
 }
 
+bool has_row_without_key(const Case& value, const Visibility& visibility) {
+  const Shape& s = value.shape;
+  for (int64_t n = 0; n < s.B * s.H * s.Tq; ++n) {
+    const int64_t b = n / s.Tq / s.H, h = n / s.Tq % s.H, i = n % s.Tq;
+    if (visibility.counted(b, i) && visibility.keys(b, h, i) == 0) return true;
+  }
+  return false;
+}
+
 bool some_row_sees_a_key(const Case& value) {
   const Shape& s = value.shape;
   const Visibility visibility(value);

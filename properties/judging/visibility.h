@@ -96,6 +96,9 @@ inline int64_t slope_row(const Case& value, int64_t b, int64_t i) {
   return next == starts.end() ? 0 : next - starts.begin() - 1;
 }
 
+// Whether a row that counts sees no key.
+bool has_row_without_key(const Case& value, const Visibility& visibility);
+
 // Whether some row of some head sees a key, as far as the case alone says.
 bool some_row_sees_a_key(const Case& value);
 

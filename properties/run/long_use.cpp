@@ -26,16 +26,9 @@ bool is_steady(const KernelInfo& kernel) {
 bool holds_anything(const JudgeInput& input) {
   if (!input.value.has_options()) return false;
   const EmptyRow said = empty_row_of(input.kernel.dialect, input.value);
-  if (said.o != QKVET_EMPTY_ROW_UNSPECIFIED &&
-      said.lse != QKVET_EMPTY_LSE_UNSPECIFIED)
-    return false;
-  const Shape& s = input.value.shape;
-  for (int64_t n = 0; n < s.B * s.H * s.Tq; ++n) {
-    const int64_t b = n / s.Tq / s.H, h = n / s.Tq % s.H, i = n % s.Tq;
-    if (input.visibility->counted(b, i) && input.visibility->keys(b, h, i) == 0)
-      return true;
-  }
-  return false;
+  return (said.o == QKVET_EMPTY_ROW_UNSPECIFIED ||
+          said.lse == QKVET_EMPTY_LSE_UNSPECIFIED) &&
+         has_row_without_key(input.value, *input.visibility);
 }
 
 // How many calls come before those that are repeated.
@@ -161,9 +154,7 @@ Judgement judge_long_use(const JudgeInput& input) {
     judgement.compared += std::max<int64_t>(repeated.made, 1);
     made += repeated.made;
     std::optional<Finding> finding;
-    if (repeated.first_other > 0 && holds_anything(input)) {
-      // What is left behind is told all the same.
-    } else if (repeated.first_other > 0) {
+    if (repeated.first_other > 0 && !holds_anything(input)) {
       finding = other_bits(input, first, size);
     } else if (!is_steady(input.kernel)) {
       finding = judge_group(input, first, size).finding;

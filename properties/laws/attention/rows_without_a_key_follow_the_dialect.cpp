@@ -41,22 +41,12 @@ bool judges_lse(const KernelInfo& kernel, const EmptyRow& said) {
          said.lse != QKVET_EMPTY_LSE_UNSPECIFIED;
 }
 
-bool has_row_without_key(const Case& value) {
-  const Shape& s = value.shape;
-  const Visibility visibility(value);
-  for (int64_t n = 0; n < s.B * s.H * s.Tq; ++n) {
-    const int64_t b = n / s.Tq / s.H, h = n / s.Tq % s.H, i = n % s.Tq;
-    if (visibility.counted(b, i) && visibility.keys(b, h, i) == 0) return true;
-  }
-  return false;
-}
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   const EmptyRow said = empty_row_of(kernel.dialect, value);
   if (!judges_o(said) && !judges_lse(kernel, said))
     plan.unsupported = "no value is declared for rows that see no key";
-  if (!has_row_without_key(value))
+  if (!has_row_without_key(value, Visibility(value)))
     plan.not_applicable = "every row that counts sees a key";
   PlannedCall call;
   call.want_lse = wants_lse(kernel);
