@@ -219,8 +219,8 @@ struct KernelCall : ScoreRule {
   // Masks in a few numbers; `chunk` is a ScoreRule's.
   MaskFields fields;
 
-  // Of the gradient, which is given what forward() gave as o and lse; that of a
-  // layer calls it anew and is given nothing of its forward pass.
+  // A gradient is given the o and lse of forward(). The gradient of a layer is
+  // given nothing of its forward pass.
   bool want_d_bias = false;
   bool want_d_sink = false;
 

@@ -17,7 +17,7 @@ namespace qkvet {
 // An extent by the extents of the call; kNone ends a list of them.
 enum class Extent : uint8_t {
   kNone,
-  // Of the shape.
+  // These follow from the shape.
   kB,
   kH,
   kHkv,
@@ -32,7 +32,7 @@ enum class Extent : uint8_t {
   kAllColumns,  // H d + Hkv d + Hkv dv
   kMerged,      // H dv
   kTwo,
-  // Of more than the shape.
+  // These follow from more of the call.
   kMembers,       // of a packed batch; B of any other
   kStarts,        // of a packed batch: members + 1
   kPageStarts,    // kMembers + 1
@@ -48,7 +48,7 @@ enum class Extent : uint8_t {
   kOther       // by the operation
 };
 
-// What a tensor is stored in.
+// The storage type of a tensor, by those of the call.
 enum class TensorType : uint8_t {
   kQ,  // the types of the call
   kKv,
@@ -65,7 +65,7 @@ enum class TensorType : uint8_t {
   kStage     // the type that a layer declares of its stages
 };
 
-// What Inputs holds of a tensor beside its bytes.
+// The numbers that Inputs holds of a tensor, beside its bytes.
 enum class TensorData : uint8_t {
   kNone,          // an output
   kBytes,         // nothing
@@ -127,7 +127,8 @@ constexpr const TensorRow& tensor_row(TensorName tensor) {
   return kTensors[static_cast<size_t>(tensor)];
 }
 
-// Where it is not the type of a stage: that of a Case, or of a KernelCall.
+// The storage type in a Case or a KernelCall. For stages it is that of q; the
+// plan of a call knows better.
 template <class Of>
 Dtype stored_type(const Of& of, TensorType type) {
   const auto wide = [](bool is_wide) {
@@ -166,8 +167,8 @@ Dtype stored_type(const Of& of, TensorType type) {
 // Large enough for any memory; sums of products stay exact.
 inline constexpr int64_t kMostElements = int64_t{1} << 40;
 
-// Products are no larger than one above kMostElements.
-// Nothing where more than the shape says it.
+// A product above kMostElements is kMostElements + 1. No value: the extent does
+// not follow from the shape.
 std::optional<int64_t> extent_of(const Shape& shape, Extent extent);
 int64_t extent_of(const KernelCall& call, Extent extent);
 

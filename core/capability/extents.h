@@ -35,7 +35,7 @@ inline constexpr size_t kExtentCount = 7;
 // In the order of ExtentName.
 const std::array<ExtentRow, kExtentCount>& extent_rows();
 
-// What capabilities declare of extents; nothing: all of them.
+// The declared extents. Without a declaration all of them are allowed.
 struct DeclaredExtents {
   std::array<qkvet_extent_rule, kExtentCount> rules{};
   std::vector<qkvet_width> widths;  // the narrowest first; dv is never 0
@@ -63,7 +63,7 @@ void keep_widths(const DeclaredExtents& extents, int64_t channels,
 // those of the shape. Without `grouped` Hkv is H.
 void keep_heads(const DeclaredExtents& extents, bool grouped, Shape& shape);
 
-// "" or what no kernel can mean.
+// "" or the contradiction in the declaration.
 std::string bad_extents(const qkvet_capabilities& declared);
 
 // "64 128 192/128", as declarations spell widths; read_widths() returns "" or

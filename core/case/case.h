@@ -192,7 +192,7 @@ struct Inputs {
 #undef QKVET_HOLD_kShortNumbers
 #undef QKVET_HOLD_kMask
 
-  // Of a step on a cache with ALiBi: where its tokens stand, [Tk].
+  // The positions of the tokens that a step on a cache with ALiBi sees: [Tk].
   std::vector<int64_t> token_places;
   // How far the k and v that a cache has stored may be from those above; empty:
   // not at all.

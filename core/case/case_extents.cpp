@@ -76,6 +76,7 @@ bool has_tensor(const Case& c, TensorName input) {
     case TensorName::kCuK:
       return !c.cu_k.empty();
     default:
+      // q, k, v and the inputs of layers; tables and states are none of it.
       return tensor_row(input).recorded == Recorded::kInCalls;
   }
 }

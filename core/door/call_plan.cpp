@@ -125,7 +125,7 @@ void add_rope(const KernelCall& call, Rows* rows) {
   rows->add_given(TensorName::kQPositions, TensorName::kKPositions);
 }
 
-// What a cache is made with, and what it reads back.
+// The tensors of create() and of read_back().
 void add_create(const KernelCall& call, Rows* rows) {
   add_scores_of_heads(call, rows);
   if (call.cache.per_channel())

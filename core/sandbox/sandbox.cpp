@@ -48,7 +48,7 @@ constexpr double kMostTimesFloor = 30;
 // with the number of slots.
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
 
-// What a kernel may compile for: all that a call has but its data.
+// All that a call has but its data: a kernel may compile for it.
 using Signature = std::vector<int64_t>;
 
 Signature signature_of(int kernel, const KernelCall& call,
