@@ -62,17 +62,6 @@ std::string gradients_text(const std::vector<WrongAnswer>& answers) {
                     (right.size() == 1 ? " is right)" : " are right)"));
 }
 
-// Rows that see a key, answered as those that see none.
-bool are_rows_without_a_key(const Instead& instead) {
-  bool has_o = false, has_lse = false;
-  for (const OutputInstead& one : instead.outputs) {
-    has_o |= one.output == TensorName::kO && one.text == "0";
-    has_lse |=
-        one.output == TensorName::kLse && one.text == "-inf, whatever is right";
-  }
-  return has_o && has_lse;
-}
-
 // What is said of o alone says nothing of what a wrong lse comes of.
 bool is_at_odds_with_lse(const Instead& instead, const OutputInstead& o) {
   return std::any_of(instead.outputs.begin(), instead.outputs.end(),
@@ -137,7 +126,6 @@ Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
   for (const OutputInstead& one : instead.outputs)
     if (one.output == TensorName::kO) o = &one;
   const Stage told = o == nullptr                       ? Stage::kUnknown
-                     : are_rows_without_a_key(instead)  ? Stage::kKeys
                      : is_at_odds_with_lse(instead, *o) ? Stage::kUnknown
                                                         : o->stage;
   if (witness == nullptr) return told;

@@ -5,6 +5,7 @@
 // weights whose sum is 1 nothing in the softmax.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "diagnosis/evidence/nearby.h"
 #include "diagnosis/instead/instead.h"
@@ -112,6 +113,7 @@ class StageProbes {
  private:
   Stage seen_stage() {
     if (is_unwritten()) return Stage::kOutput;
+    if (are_as_without_keys()) return Stage::kUnknown;
     without_scores_ = with_data_of(TensorName::kQ, RecipeKind::kZero);
     of_ones_ = with_data_of(TensorName::kV, RecipeKind::kOne);
     if (lse_ == Beside::kRight || weights_ == Beside::kRight)
@@ -216,7 +218,8 @@ class StageProbes {
     if (of_ones_.are_all_right()) return Stage::kValues;
     // No sum that is right, and positive, turns a sign.
     if (are_turned()) return Stage::kValues;
-    if (are_zero()) return stage_of_zeros();
+    if (are_zero())
+      return are_weights_zero() ? Stage::kSoftmax : Stage::kUnknown;
     // A row that is all right times a factor may lack its division, or be
     // stored so; one that is another row's may be stored there.
     const Probe shown = with_weights();
@@ -239,19 +242,32 @@ class StageProbes {
         });
   }
 
-  // Who multiplies values by 0 answers NaN where they are NaN; who leaves them
-  // out does not.
-  Stage stage_of_zeros() {
+  // Who leaves a row out answers as who sees none of its keys.
+  bool are_as_without_keys() const {
+    return weights_ != Beside::kRight && lse_ != Beside::kRight && are_zero() &&
+           std::none_of(asked_.begin(), asked_.end(),
+                        [](const WrongAnswer* one) {
+                          const WrongOutput* lse = one->find(TensorName::kLse);
+                          return lse != nullptr && has_number(*lse);
+                        });
+  }
+
+  static bool has_number(const WrongOutput& output) {
+    return std::any_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+      return output.actual[n] != -std::numeric_limits<double>::infinity();
+    });
+  }
+
+  // Who multiplies values by 0 answers NaN where they are NaN. Who answers 0
+  // has left out the product, or what it came to.
+  bool are_weights_zero() {
     size_t multiplied = 0, left_out = 0;
     for (const WrongAnswer* answer : asked_) {
       const auto has_nan = answers_nan_to_nan(*answer);
       if (has_nan) ++(*has_nan ? multiplied : left_out);
     }
-    if (left_out >= kFewestProbed && multiplied == 0) return Stage::kValues;
     return multiplied >= kFewestProbed && left_out == 0 &&
-                   weights_ != Beside::kRight
-               ? Stage::kSoftmax
-               : Stage::kUnknown;
+           weights_ != Beside::kRight;
   }
 
   // With values that are NaN throughout; nothing: it gives no numbers.

@@ -145,8 +145,9 @@ TEST(ProbedStage, WhatEndsWithoutAnOptionReadsIt) {
                "");
 }
 
-TEST(ProbedStage, ZerosAreOfValuesThatAreLeftOutOrMultipliedByZero) {
-  EXPECT_STREQ(stage_of({}, each_o([](double) { return 0.0; })), "values");
+// A product that is left out and an output that is not stored are one 0.
+TEST(ProbedStage, ZerosTellOfNoStageUnlessValuesAreMultipliedByThem) {
+  EXPECT_STREQ(stage_of({}, each_o([](double) { return 0.0; })), "");
   // Beside weights that are right another 0 has come.
   for (const bool has_weights : {false, true})
     EXPECT_STREQ(stage_of({}, each_o([](double o) { return 0 * o; }),
