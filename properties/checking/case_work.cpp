@@ -339,8 +339,7 @@ std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
   for (const PlannedCall& planned : plan.calls) {
     calls.push_back(call_for(planned, kernel.info));
     KernelCall& call = calls.back();
-    call.expected_seconds = kernel.pace * static_cast<double>(work_of_call(
-                                              call.operation, call.shape));
+    call.expected_seconds = kernel.pace.seconds(call.operation, call.shape);
   }
   return calls;
 }

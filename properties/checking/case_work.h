@@ -30,8 +30,7 @@ struct JudgedKernel {
   PrecisionModel model;
   bool looser_than_generic = false;
   std::vector<Assumption> assumed = {};
-  // Seconds of a unit of work_of_call(), as a probe took; 0: unknown.
-  double pace = 0;
+  Pace pace = {};  // as probes took
 };
 
 // Where the time of a run goes, in seconds of wall clock, summed over threads.

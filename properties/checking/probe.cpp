@@ -52,6 +52,19 @@ std::optional<StorageTypes> first_storage(const KernelInfo& info) {
   return std::nullopt;
 }
 
+int64_t rows_of(const Shape& s) { return s.B * s.H * s.Tq; }
+
+// About how many products of two numbers a call takes.
+int64_t products_of(Operation operation, const Shape& s) {
+  constexpr int64_t kTimesOfGradient = 5;
+  int64_t products = work_of(s);
+  if (is_layer(operation))
+    products += s.B * s.Tq * s.D * (s.H * (s.d + s.dv) + s.Hkv * (s.d + s.dv));
+  const bool is_gradient = operation == Operation::kBackward ||
+                           operation == Operation::kLayerBackward;
+  return is_gradient ? kTimesOfGradient * products : products;
+}
+
 struct Reply {
   bool good = false;
   double seconds = 0;
@@ -70,7 +83,8 @@ class Prober {
   void sink_in_lse();
   void ranges_and_window();
   void empty_rows();
-  double pace();
+  double seconds_of(const Case& value);
+  Pace pace();
 
   std::vector<Assumption> assumed;
 
@@ -402,30 +416,30 @@ void Prober::empty_rows() {
   if (wants_its_lse) settle(heard.lse, /*of_lse=*/true);
 }
 
-// The faster of two calls: in the first one code may be compiled.
-double Prober::pace() {
-  constexpr int64_t kExtent = 48;
-  const Case value = smallest_case(info_, kExtent, kExtent);
+// Of two calls the faster: in the first one code may be compiled. 0: none came.
+double Prober::seconds_of(const Case& value) {
   double least = kInfinite;
   for (int n = 0; n < 2 && !died_; ++n)
     if (const Reply reply = ask(value, {}, false); reply.good)
       least = std::min(least, reply.seconds);
-  return std::isfinite(least) && !died_
-             ? least / static_cast<double>(
-                           work_of_call(Operation::kForward, value.shape))
-             : 0;
+  return std::isfinite(least) && !died_ ? least : 0;
+}
+
+Pace Prober::pace() {
+  constexpr int64_t kExtent = 48;
+  Case rows = smallest_case(info_, 1, 1);
+  rows.shape.B = nearest_allowed(kExtent, info_.capabilities.b);
+  const Case keys = smallest_case(info_, kExtent, kExtent);
+  return {seconds_of(rows) / static_cast<double>(rows_of(rows.shape)),
+          seconds_of(keys) / static_cast<double>(
+                                 products_of(Operation::kForward, keys.shape))};
 }
 
 }  // namespace
 
-int64_t work_of_call(Operation operation, const Shape& s) {
-  constexpr int64_t kTimesOfGradient = 5;
-  int64_t work = work_of(s);
-  if (is_layer(operation))
-    work += s.B * s.Tq * s.D * (s.H * (s.d + s.dv) + s.Hkv * (s.d + s.dv));
-  const bool is_gradient = operation == Operation::kBackward ||
-                           operation == Operation::kLayerBackward;
-  return is_gradient ? kTimesOfGradient * work : work;
+double Pace::seconds(Operation operation, const Shape& s) const {
+  return row * static_cast<double>(rows_of(s)) +
+         product * static_cast<double>(products_of(operation, s));
 }
 
 Case smallest_case(const KernelInfo& info, int64_t Tq, int64_t Tk) {
@@ -460,7 +474,7 @@ Case smallest_case(const KernelInfo& info, int64_t Tq, int64_t Tk) {
 }
 
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
-                                      KernelInfo& info, double* pace) {
+                                      KernelInfo& info, Pace* pace) {
   if (!info.has_forward || !first_storage(info)) return {};
   Prober prober(executor, kernel, info);
   prober.lse_base();

@@ -19,18 +19,24 @@ struct Assumption {
   std::string constant;  // "QKVET_LSE_NATURAL": what to declare
 };
 
+// How long calls take, in seconds: a row of a head with one key, and a product
+// of two numbers in a call of some dozens of rows and keys. What starts a block
+// of threads for each row, or a process, takes long for few products.
+struct Pace {
+  double row = 0;  // 0: unknown
+  double product = 0;
+
+  double seconds(Operation operation, const Shape& shape) const;
+};
+
 // Fills undeclared fields of info.dialect that matter for the options that the
 // kernel declares: the base of lse, whether a softcap comes before the bias,
 // whether a sink counts in lse, and what o and lse of a row without a key are,
 // by each reason for having none. A field that the probes find no clear answer
 // for stays undeclared.
-// `pace`, if not null: seconds of a unit of work_of_call() in a call of some
-// dozens of rows and keys; 0 where it cannot be asked.
+// `pace`, if not null: that of the kernel; 0 where it cannot be asked.
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
-                                      KernelInfo& info, double* pace = nullptr);
-
-// About how many products of two numbers a call takes.
-int64_t work_of_call(Operation operation, const Shape& shape);
+                                      KernelInfo& info, Pace* pace = nullptr);
 
 // A case of the smallest widths that the kernel takes, of so many rows and keys
 // at least, q = k = 0; of no storage that can be judged: f32.

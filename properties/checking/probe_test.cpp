@@ -188,11 +188,13 @@ TEST(Probe, ThePaceIsThatOfTheFasterCall) {
   FakeExecutor slow({}, [&calls](const KernelCall& call, OracleOutput&,
                                  CallOutcome& outcome) {
     if (call.shape.Tk >= 48) outcome.seconds = ++calls == 1 ? 3 : 0.5;
+    if (call.shape.B == 48) outcome.seconds = 4.8;
   });
   JudgedKernel kernel = FakeExecutor::under_test().judged;
   probe_dialect(slow, 0, kernel.info, &kernel.pace);
   EXPECT_EQ(calls, 2);
-  EXPECT_GT(kernel.pace, 0);
+  EXPECT_DOUBLE_EQ(kernel.pace.row, 0.1);
+  EXPECT_GT(kernel.pace.product, 0);
 
   const ParsedCase parsed = parse_case("f32,B1,H1,Tq48,Tk96,d1");
   ASSERT_TRUE(parsed.value) << parsed.error;
@@ -202,16 +204,16 @@ TEST(Probe, ThePaceIsThatOfTheFasterCall) {
                 /*with_twin=*/false, time);
   const std::vector<KernelCall> asked = work.calls_for(kernel);
   ASSERT_FALSE(asked.empty());
-  EXPECT_DOUBLE_EQ(asked[0].expected_seconds, 1);  // twice the work
+  EXPECT_DOUBLE_EQ(asked[0].expected_seconds, 4.8 + 1);  // twice the products
 
   // A kernel that does not answer has none.
   FakeExecutor dies({},
                     [](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
                       outcome.status = CallStatus::kHang;
                     });
-  double pace = 1;
+  Pace pace = {1, 1};
   probe_dialect(dies, 0, kernel.info, &pace);
-  EXPECT_EQ(pace, 0);
+  EXPECT_EQ(pace.row + pace.product, 0);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ def test_flex_attention_conforms():
     from torch.nn.attention.flex_attention import flex_attention
     # PyTorch 2.6 takes no widths but powers of two from 16 to 512.
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    widths, cases = ("min 1", 60) if version > (2, 6) else ("min 16 max 16", 240)
+    widths, cases = ("min 1", 120) if version > (2, 6) else ("min 16 max 16", 240)
     report = check(flex_attention, adapter=adapters.flex_attention, dtypes="f32",
                    d=widths, dv=widths, cases=cases)
     assert report.ok, report.text
@@ -104,7 +104,7 @@ def test_a_layer_conforms_with_its_gradient():
 def test_a_layer_that_detaches_its_keys_is_found():
     report = check(torch_kernels.detaches_keys)
     assert report.law("layer_agrees_with_oracle").verdict == "passed", report.text
-    assert report.law("layer_backward_agrees_with_oracle").verdict == "failed"
+    assert "returned: d_w_k is None" in report.failures[0].actual, report.text
 
 
 def test_a_cache_conforms():
