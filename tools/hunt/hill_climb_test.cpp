@@ -33,12 +33,12 @@ constexpr double kBlocksAtLeast = 0.45;
 // which are as large as the kernel's (reference/README.md, "f64").
 constexpr double kShareOfF64 = 0.5;
 
-const SelectedKernels& correct_kernels() {
-  static const SelectedKernels selected = select_kernels(
-      {{"scalar/*", "eigen/*", "avx2/*", "serving/*", "controls/*"},
-       {},
-       false});
-  return selected;
+// As declared: each test has a process of its own, and probes its kernel alone.
+SelectedKernels correct_kernels() {
+  KernelSelection all{
+      {"scalar/*", "eigen/*", "avx2/*", "serving/*", "controls/*"}};
+  all.calls = false;
+  return select_kernels(all);
 }
 
 bool takes_plain_calls(const KernelUnderTest& kernel) {
@@ -49,7 +49,8 @@ bool takes_plain_calls(const KernelUnderTest& kernel) {
 
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
-  for (const KernelUnderTest& kernel : correct_kernels().kernels)
+  const SelectedKernels selected = correct_kernels();
+  for (const KernelUnderTest& kernel : selected.kernels)
     // What takes one of two paths is declared as the looser of them; the climb
     // goes through plain calls.
     if (kernel.judged.info.has_forward && takes_plain_calls(kernel) &&
@@ -81,11 +82,10 @@ class Dice {
 class HillClimb : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    for (const KernelUnderTest& kernel : correct_kernels().kernels)
-      if (kernel.judged.info.name == GetParam()) kernel_ = kernel;
+    const SelectedKernels selected = select_kernels({{GetParam()}});
+    kernel_ = selected.kernels.at(0);
     options_ = kernel_.judged.info.capabilities.options;
-    executor_ =
-        executor_factory(correct_kernels(), false)(kernel_.library).executor;
+    executor_ = executor_factory(selected, false)(kernel_.library).executor;
     ASSERT_NE(executor_, nullptr);
     const std::string reason = unavailable_reason(*executor_, kernel_.index);
     if (!reason.empty()) GTEST_SKIP() << reason;

@@ -25,9 +25,14 @@ constexpr int64_t kWalk = 4;   // extents of attention in the walk
 constexpr int64_t kSlack = 2;  // the shrunk case may be this much larger
 constexpr int64_t kAnySize = std::numeric_limits<int64_t>::max();
 
+// As declared: each test has a process of its own, and probes no fault but its
+// own.
 const SelectedKernels& faults() {
-  static const SelectedKernels selected =
-      select_kernels({{"faulty/*"}, {}, false});
+  static const SelectedKernels selected = [] {
+    KernelSelection all{{"faulty/*"}};
+    all.calls = false;
+    return select_kernels(all);
+  }();
   return selected;
 }
 
@@ -243,12 +248,7 @@ bool dies(const RunResult& result) {
 
 class Kill : public testing::TestWithParam<std::string> {
  protected:
-  const KernelUnderTest& kernel() const {
-    for (const KernelUnderTest& kernel : faults().kernels)
-      if (kernel.judged.info.name == "faulty/" + GetParam()) return kernel;
-    ADD_FAILURE() << "no fault " << GetParam();
-    return faults().kernels[0];
-  }
+  const KernelUnderTest& kernel() const { return fault_.kernels.at(0); }
 
   bool fails(const Law& law, const Case& value) {
     TimeUse time;
@@ -329,12 +329,15 @@ class Kill : public testing::TestWithParam<std::string> {
 
   Executor* executor() {
     if (executor_ == nullptr) {
-      Opened opened = executor_factory(faults(), false)(kernel().library);
+      Opened opened = executor_factory(fault_, false)(kernel().library);
       if (opened.executor == nullptr) throw std::runtime_error(opened.error);
       executor_ = std::move(opened.executor);
     }
     return executor_.get();
   }
+
+ protected:
+  const SelectedKernels fault_ = select_kernels({{"faulty/" + GetParam()}});
 
  private:
   std::unique_ptr<Executor> executor_;
@@ -355,9 +358,9 @@ TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
   options.scope.dtypes = declared_dtypes({kernel()});
   keep_to_fault(fault, options.scope);
   const RunResult result =
-      run_plan({kernel()}, executor_factory(faults(), false), options);
+      run_plan({kernel()}, executor_factory(fault_, false), options);
   ASSERT_EQ(result.error, "");
-  const ReportInput report{result, options, faults(), false};
+  const ReportInput report{result, options, fault_, false};
   EXPECT_EQ(exit_code_of(report), dies(result) ? kKernelDied : kLawFailed);
   for (const std::string& id : fault.killed_by) {
     const Law* law = find_law(id);

@@ -85,7 +85,7 @@ std::string judged_kernel(const KernelSelection& selection, Executor& executor,
   judged.model = precision.model;
   judged.looser_than_generic = precision.looser_than_generic;
   // In this process a probe could end the program before anything is judged.
-  if (!selection.in_process)
+  if (!selection.in_process && selection.calls)
     judged.assumed = probe_dialect(executor, index, info, &judged.pace);
   return "";
 }

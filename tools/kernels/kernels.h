@@ -52,6 +52,7 @@ struct KernelSelection {
   std::string cflags = {};                // further words for the compiler
   bool hints = true;        // where sources and workspaces hint at paths
   bool ends_waits = false;  // LibrarySpec::ends_waits
+  bool calls = true;        // false: only what kernels declare is read
   // Files with declarations; "" for none.
   std::string dialect = {};
   std::string precision = {};
