@@ -12,117 +12,6 @@
 namespace qkvet::properties {
 namespace {
 
-// Some queries and keys of one member of the tensors.
-struct MemberPart {
-  int64_t b = 0;
-  int64_t q_from = 0, q_end = 0;
-  int64_t k_from = 0, k_end = 0;
-  int64_t member = 0;  // of the batch, or of the packed batch
-};
-
-MemberPart part_of(const Case& value, int64_t member) {
-  const auto m = static_cast<size_t>(member);
-  if (value.cu_q.empty())
-    return {member,
-            0,
-            counted_queries(value, member),
-            0,
-            counted_keys(value, member),
-            member};
-  return {
-      0,     value.cu_q[m], value.cu_q[m + 1], value.cu_k[m], value.cu_k[m + 1],
-      member};
-}
-
-// Rows [from, end) of the extent `axis` of a tensor with these extents; an
-// extent of 1 that is broadcast stays as it is.
-template <class Value>
-void cut(std::array<int64_t, 4>& extents, size_t axis, bool is_own,
-         int64_t from, int64_t end, std::vector<Value>& values) {
-  if (!is_own) return;
-  int64_t inner = 1, outer = 1;
-  for (size_t n = 0; n < 4; ++n)
-    (n < axis ? outer : inner) *= n == axis ? 1 : extents[n];
-  std::vector<Value> kept;
-  for (int64_t n = 0; n < outer; ++n) {
-    const auto at = values.begin() + n * extents[axis] * inner;
-    kept.insert(kept.end(), at + from * inner, at + end * inner);
-  }
-  extents[axis] = end - from;
-  values = std::move(kept);
-}
-
-// [B,heads,rows,width]: one member, some of its rows.
-void cut_rows(const Case& value, TensorName tensor, int64_t b, int64_t from,
-              int64_t end, std::vector<double>& values) {
-  auto extents = tensor_extents(value.shape, tensor);
-  cut(extents, 0, true, b, b + 1, values);
-  cut(extents, 2, true, from, end, values);
-}
-
-template <class Value>
-void cut_pairs(const Case& value, TensorName tensor, uint8_t own,
-               const MemberPart& part, std::vector<Value>& values) {
-  if (values.empty()) return;
-  auto extents = tensor_extents(value, tensor);
-  cut(extents, 0, (own & kOwnB) != 0, part.b, part.b + 1, values);
-  cut(extents, 2, (own & kOwnQ) != 0, part.q_from, part.q_end, values);
-  cut(extents, 3, (own & kOwnK) != 0, part.k_from, part.k_end, values);
-}
-
-// A call of its own about that part.
-Case part_case(Case value, const MemberPart& part) {
-  value.shape.B = 1;
-  value.shape.Tq = part.q_end - part.q_from;
-  value.shape.Tk = part.k_end - part.k_from;
-  value.q_len.clear();
-  value.kv_len.clear();
-  value.cu_q.clear();
-  value.cu_k.clear();
-  value.int32_lengths = false;
-  // Kernels that take nothing else take their parts so, too.
-  if (value.layout != Layout::kBthd) value.layout = Layout::kBhtd;
-  value.share = 0;
-  value.member_slopes = false;
-  value.set.clear();
-  return value;
-}
-
-// The slopes of one member.
-void cut_slopes(const Case& value, int64_t member,
-                std::vector<double>& slopes) {
-  if (!value.member_slopes) return;
-  auto extents = tensor_extents(value, TensorName::kSlopes);
-  cut(extents, 0, true, member, member + 1, slopes);
-}
-
-// Its inputs, cut out of those of the case.
-void cut_part(const Case& value, const MemberPart& part, Inputs& inputs) {
-  cut_rows(value, TensorName::kQ, part.b, part.q_from, part.q_end, inputs.q);
-  cut_rows(value, TensorName::kK, part.b, part.k_from, part.k_end, inputs.k);
-  cut_rows(value, TensorName::kV, part.b, part.k_from, part.k_end, inputs.v);
-  cut_pairs(value, TensorName::kMask, value.mask.own, part, inputs.mask);
-  cut_pairs(value, TensorName::kBias, value.score_bias_own, part, inputs.bias);
-  cut_slopes(value, part.member, inputs.slopes);
-}
-
-// Where an element of the case's o and lse is found in that call.
-std::optional<Element> place_in_part(const MemberPart& part,
-                                     const Element& element) {
-  if (element.b != part.b || element.i < part.q_from || element.i >= part.q_end)
-    return std::nullopt;
-  Element to = element;
-  to.b = 0;
-  to.i -= part.q_from;
-  return to;
-}
-
-void cut_member(const Case& value, int64_t member, Inputs& inputs) {
-  cut_part(value, part_of(value, member), inputs);
-}
-
-// ---- Parts of a text that a mask keeps apart --------------------------------
-
 using Places = std::vector<int64_t>;
 
 Places from_to(int64_t from, int64_t end) {
@@ -131,7 +20,22 @@ Places from_to(int64_t from, int64_t end) {
   return places;
 }
 
-// Of the extent `axis` of a tensor the places that are listed, in this order.
+MaskedPart part_of_member(const Case& value, int64_t member) {
+  const auto m = static_cast<size_t>(member);
+  const bool packed = !value.cu_q.empty();
+  MaskedPart part;
+  part.b = packed ? 0 : member;
+  part.member = member;
+  part.queries = packed ? from_to(value.cu_q[m], value.cu_q[m + 1])
+                        : from_to(0, counted_queries(value, member));
+  part.keys = packed ? from_to(value.cu_k[m], value.cu_k[m + 1])
+                     : from_to(0, counted_keys(value, member));
+  part.causal = value.causal;
+  return part;
+}
+
+// Of the extent `axis` of a tensor the places that are listed, in this order;
+// an extent of 1 that is broadcast stays as it is.
 template <class Value>
 void pick(std::array<int64_t, 4>& extents, size_t axis, bool is_own,
           const Places& places, std::vector<Value>& values) {
@@ -149,13 +53,85 @@ void pick(std::array<int64_t, 4>& extents, size_t axis, bool is_own,
   values = std::move(kept);
 }
 
-// [B,heads,rows,width]
+// [B,heads,rows,width]: one member, some of its rows.
 void pick_rows(const Case& value, TensorName tensor, int64_t b,
                const Places& rows, std::vector<double>& values) {
   auto extents = tensor_extents(value.shape, tensor);
   pick(extents, 0, true, {b}, values);
   pick(extents, 2, true, rows, values);
 }
+
+// [B,H,Tq,Tk], as far as the mask or the bias has these extents of its own.
+template <class Value>
+void pick_pairs(const Case& value, TensorName tensor, uint8_t own,
+                const MaskedPart& part, std::vector<Value>& values) {
+  if (values.empty()) return;
+  auto extents = tensor_extents(value, tensor);
+  pick(extents, 0, (own & kOwnB) != 0, {part.b}, values);
+  pick(extents, 2, (own & kOwnQ) != 0, part.queries, values);
+  pick(extents, 3, (own & kOwnK) != 0, part.keys, values);
+}
+
+void pick_positions(int64_t B, int64_t T, int64_t b, const Places& places,
+                    std::vector<int64_t>& positions) {
+  if (positions.empty()) return;
+  std::array<int64_t, 4> extents = {1, 1, B, T};
+  pick(extents, 2, true, {b}, positions);
+  pick(extents, 3, true, places, positions);
+}
+
+// A call of its own about that part.
+Case part_case(Case value, const MaskedPart& part) {
+  value.shape.B = 1;
+  value.shape.Tq = static_cast<int64_t>(part.queries.size());
+  value.shape.Tk = static_cast<int64_t>(part.keys.size());
+  value.q_len.clear();
+  value.kv_len.clear();
+  value.cu_q.clear();
+  value.cu_k.clear();
+  value.int32_lengths = false;
+  // Kernels that take nothing else take their parts so, too.
+  if (value.layout != Layout::kBthd) value.layout = Layout::kBhtd;
+  value.share = 0;
+  value.member_slopes = false;
+  value.set.clear();
+  return value;
+}
+
+// Its inputs, picked out of those of the case; of the mask nothing is.
+void pick_part(const Case& value, const MaskedPart& part, Inputs& inputs) {
+  pick_rows(value, TensorName::kQ, part.b, part.queries, inputs.q);
+  pick_rows(value, TensorName::kK, part.b, part.keys, inputs.k);
+  pick_rows(value, TensorName::kV, part.b, part.keys, inputs.v);
+  pick_pairs(value, TensorName::kBias, value.score_bias_own, part, inputs.bias);
+  const Shape& s = value.shape;
+  pick_positions(s.B, s.Tq, part.b, part.queries, inputs.q_positions);
+  pick_positions(s.B, s.Tk, part.b, part.keys, inputs.k_positions);
+  if (!value.member_slopes) return;
+  auto extents = tensor_extents(value, TensorName::kSlopes);
+  pick(extents, 0, true, {part.member}, inputs.slopes);
+}
+
+void pick_member(const Case& value, int64_t member, Inputs& inputs) {
+  const MaskedPart part = part_of_member(value, member);
+  pick_part(value, part, inputs);
+  pick_pairs(value, TensorName::kMask, value.mask.own, part, inputs.mask);
+}
+
+// Where an element of the case's o and lse is found in a call about the part.
+ElementMap place_in(const MaskedPart& part) {
+  return [&part](const Element& at) -> std::optional<Element> {
+    const auto found =
+        std::find(part.queries.begin(), part.queries.end(), at.i);
+    if (at.b != part.b || found == part.queries.end()) return std::nullopt;
+    Element to = at;
+    to.b = 0;
+    to.i = found - part.queries.begin();
+    return to;
+  };
+}
+
+// ---- Parts of a text that a mask keeps apart --------------------------------
 
 // Which part of which row, and how it is asked for: what a planned call's
 // argument says.
@@ -191,30 +167,12 @@ int64_t history_in(const Case& value, int64_t b) {
 }
 
 void keep_masked_part(const Case& value, int64_t argument, Inputs& inputs) {
-  const MaskedPart part = part_of_argument(value, argument);
-  pick_rows(value, TensorName::kQ, part.b, part.queries, inputs.q);
-  pick_rows(value, TensorName::kK, part.b, part.keys, inputs.k);
-  pick_rows(value, TensorName::kV, part.b, part.keys, inputs.v);
+  pick_part(value, part_of_argument(value, argument), inputs);
   inputs.mask.clear();
   inputs.segments_q.clear();
   inputs.segments_k.clear();
   inputs.full_ranges.clear();
   inputs.tree_mask.clear();
-  cut_slopes(value, part.b, inputs.slopes);
-  if (!inputs.bias.empty()) {
-    auto extents = tensor_extents(value, TensorName::kBias);
-    const uint8_t own = value.score_bias_own;
-    pick(extents, 0, (own & kOwnB) != 0, {part.b}, inputs.bias);
-    pick(extents, 2, (own & kOwnQ) != 0, part.queries, inputs.bias);
-    pick(extents, 3, (own & kOwnK) != 0, part.keys, inputs.bias);
-  }
-  if (inputs.q_positions.empty()) return;
-  const Shape& s = value.shape;
-  std::array<int64_t, 4> q = {1, 1, s.B, s.Tq}, k = {1, 1, s.B, s.Tk};
-  pick(q, 2, true, {part.b}, inputs.q_positions);
-  pick(q, 3, true, part.queries, inputs.q_positions);
-  pick(k, 2, true, {part.b}, inputs.k_positions);
-  pick(k, 3, true, part.keys, inputs.k_positions);
 }
 
 // Siblings share a position: that of their depth behind the history. Drafts
@@ -248,9 +206,7 @@ void edit_masked_part(const Case& value, int64_t argument, Inputs& inputs) {
 }
 
 Case case_of_part(const Case& value, const MaskedPart& part) {
-  Case alone =
-      part_case(value, {part.b, 0, static_cast<int64_t>(part.queries.size()), 0,
-                        static_cast<int64_t>(part.keys.size())});
+  Case alone = part_case(value, part);
   alone.mask = {};
   if (alone.fields != MaskFields{} || alone.chunk > 0) alone.window.reset();
   alone.fields = {};
@@ -402,15 +358,7 @@ Judgement judge_masked_parts(const JudgeInput& input, const char* part_name,
     pair.first_name = "in the whole call";
     pair.second_name = part_name;
     pair.looks = looks;
-    pair.map = [&](const Element& at) -> std::optional<Element> {
-      const auto found =
-          std::find(part.queries.begin(), part.queries.end(), at.i);
-      if (at.b != part.b || found == part.queries.end()) return std::nullopt;
-      Element to = at;
-      to.b = 0;
-      to.i = found - part.queries.begin();
-      return to;
-    };
+    pair.map = place_in(part);
     compare_within_bounds(input, pair, judgement);
   }
   return judgement;
@@ -422,8 +370,8 @@ int64_t chosen_member(const Case& value) {
   const int64_t first = pick_by_seed(value.seed, members);
   for (int64_t n = 0; n < members; ++n) {
     const int64_t member = (first + n) % members;
-    const MemberPart part = part_of(value, member);
-    if (part.q_end > part.q_from && part.k_end > part.k_from) return member;
+    const MaskedPart part = part_of_member(value, member);
+    if (!part.queries.empty() && !part.keys.empty()) return member;
   }
   return -1;
 }
@@ -449,17 +397,17 @@ Plan plan_member(const Case& value, const KernelInfo& kernel) {
     plan.not_applicable = "no member has queries and keys";
     return plan;
   }
-  plan = plan_two_forms(kernel, part_case(value, part_of(value, member)),
-                        cut_member);
+  plan = plan_two_forms(kernel, part_case(value, part_of_member(value, member)),
+                        pick_member);
   plan.calls[1].argument = member;
   return plan;
 }
 
 Judgement judge_member(const JudgeInput& input, CallPair pair) {
   Judgement judgement;
-  const MemberPart part =
-      part_of(input.value, input.calls[1].planned->argument);
-  pair.map = [&](const Element& at) { return place_in_part(part, at); };
+  const MaskedPart part =
+      part_of_member(input.value, input.calls[1].planned->argument);
+  pair.map = place_in(part);
   compare_within_bounds(input, pair, judgement);
   return judgement;
 }

@@ -26,12 +26,13 @@ Plan plan_member(const Case& value, const KernelInfo& kernel);
 // The rows of that member in both calls, each within its own bound.
 Judgement judge_member(const JudgeInput& input, CallPair pair);
 
-// Some queries and some keys of one member, in ascending order, and the rule
-// among them in the place of the mask.
+// Some queries and some keys of one member, in ascending order, and the causal
+// rule among them.
 struct MaskedPart {
   int64_t b = 0;
   std::vector<int64_t> queries, keys;
   Causal causal = Causal::kNone;
+  int64_t member = b;  // also of a packed batch
 };
 
 // What row i of member b is computed with, where the mask of the case follows a
