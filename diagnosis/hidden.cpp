@@ -97,11 +97,10 @@ std::string without_options(const Law& law, const Case& value,
   Case other = value;
   other.causal = Causal::kNone;
   look(other, "the causal rule");
-  const uint32_t has = options_of(value);
-  for (const AllowedOption& row : kAllowedOptions)
-    if ((has & row.allowed) != 0 && row.allowed != kAllowLayout &&
-        row.allowed != kAllowShare)
-      look(keep_allowed(value, has & ~row.allowed), option_names(row.allowed));
+  const uint64_t has = options_of(value);
+  for (const uint64_t option :
+       single_options(has & ~(kOptionLayout | kOptionShare)))
+    look(keep_allowed(value, has & ~option), option_names(option));
   std::string out;
   for (size_t i = 0; i < names.size(); ++i)
     out += (i == 0 ? "It passes without " : ", without ") + names[i];

@@ -315,8 +315,6 @@ std::string contradiction(const KernelCall& call) {
   }
 }
 
-// Extents of 0 that say nothing: a step may have no queries or no tokens, and
-// only layers have a model width.
 // Options that the bits of a declaration say nothing of for such a call: a
 // cache is causal by its nature and its scale is fixed when it is made, a layer
 // declares its weights and its rotation as stages and parts of a layer.

@@ -13,7 +13,9 @@
 
 namespace qkvet {
 
-// What kernels declare by layouts, beside their QKVET_OPTION_*.
+// What kernels declare otherwise, beside their QKVET_OPTION_*: by the table of
+// caches (quantised storage), and by layouts.
+inline constexpr uint64_t kOptionStored = uint64_t{1} << 60;
 inline constexpr uint64_t kOptionCalls = uint64_t{1} << 61;  // all have it
 inline constexpr uint64_t kOptionLayout = uint64_t{1} << 62;
 inline constexpr uint64_t kOptionShare = uint64_t{1} << 63;

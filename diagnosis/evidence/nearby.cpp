@@ -98,7 +98,7 @@ Case planned_nearby(const Law& law, const Case& value,
                     const JudgedKernel& kernel, int n) {
   Scope scope;
   keep_scope_to({KernelUnderTest{kernel}}, scope);
-  scope.options &= ~options_allowed(~options_of(value));
+  scope.options &= ~kAllCaseOptions | options_of(value);
   const Shape& s = value.shape;
   const int64_t largest = std::max({s.Tq, s.Tk, s.d, s.dv});
   scope.largest = largest <= 24   ? SizeClass::kSmall

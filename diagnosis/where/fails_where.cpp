@@ -324,10 +324,9 @@ class WhereSearch {
           ask_if_allowed(*other);
       }
     }
-    const uint32_t has = options_of(base);
-    for (const AllowedOption& row : kAllowedOptions)
-      if ((has & row.allowed) != 0)
-        ask_if_allowed(keep_allowed(base, has & ~row.allowed));
+    const uint64_t has = options_of(base);
+    for (const uint64_t option : single_options(has))
+      ask_if_allowed(keep_allowed(base, has & ~option));
   }
 
   void ask_if_allowed(const Case& other) {

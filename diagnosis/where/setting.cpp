@@ -248,10 +248,9 @@ std::vector<Case> variations(const Case& value, const Setting& setting) {
 std::vector<Case> variations_of_options(const Case& value,
                                         const Setting& setting) {
   std::vector<Case> out;
-  const uint32_t has = options_of(value);
-  for (const AllowedOption& row : kAllowedOptions)
-    if ((has & row.allowed) != 0)
-      out.push_back(keep_allowed(value, has & ~row.allowed));
+  const uint64_t has = options_of(value);
+  for (const uint64_t option : single_options(has))
+    out.push_back(keep_allowed(value, has & ~option));
   Case other = value;
   if (other.scale) out.push_back(other), out.back().scale.reset();
   const std::pair<Causal, uint64_t> rules[] = {

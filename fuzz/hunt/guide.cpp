@@ -19,7 +19,9 @@ constexpr size_t kScoreSteps = 64;
 constexpr size_t kChainSteps = 64;
 constexpr size_t kMagnitudeSteps = 64;
 constexpr size_t kMagnitudes = 3;  // q or x, k or w_q, v or w_o
-constexpr size_t kOptionCount = 16;
+// The causal rule is one behind those of a case.
+constexpr size_t kCausal = kCaseOptions.size();
+constexpr size_t kOptionCount = kCausal + 1;
 constexpr size_t kExtentSteps = 12;
 constexpr size_t kExtents = 7;
 constexpr size_t kVerbs = 8;
@@ -147,13 +149,16 @@ void Guide::look_at_values(const Case& value, const Inputs& inputs) {
 }
 
 void Guide::look_at_options(const FuzzInput& input, size_t law_number) {
-  uint32_t options = options_of(input.value);
-  if (input.value.causal != Causal::kNone) options |= uint32_t{1} << 15;
+  const uint64_t options = options_of(input.value);
+  const auto has = [&](size_t n) {
+    return n == kCausal ? input.value.causal != Causal::kNone
+                        : (options & kCaseOptions[n]) != 0;
+  };
   for (size_t a = 0; a < kOptionCount; ++a) {
-    if ((options >> a & 1) == 0) continue;
+    if (!has(a)) continue;
     set(kLawOption + law_number % kLaws * kOptionCount + a);
     for (size_t b = a; b < kOptionCount; ++b)
-      if ((options >> b & 1) != 0) set(kPair + a * kOptionCount + b);
+      if (has(b)) set(kPair + a * kOptionCount + b);
   }
   const Shape& s = input.value.shape;
   const int64_t extents[kExtents] = {s.B, s.H, s.Hkv, s.Tq, s.Tk, s.d, s.dv};

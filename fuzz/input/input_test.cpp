@@ -141,7 +141,7 @@ constexpr uint32_t kSteps = 2400;
 
 // What the changes of a long walk have brought about.
 struct Walked {
-  std::set<uint32_t> options;
+  std::set<uint64_t> options;
   std::set<std::string> laws, texts;
   size_t most_set = 0;
   double largest = 0;
@@ -160,8 +160,8 @@ Walked walk(const char* target, int values_percent) {
     if (n % 7 == 0) other = before;
     expect_legal(input, rules);
     if (!failed_before && ::testing::Test::HasFailure()) break;
-    for (uint32_t bit = 1; bit <= kAllowLast; bit <<= 1)
-      if ((options_of(input.value) & bit) != 0) walked.options.insert(bit);
+    for (const uint64_t option : single_options(options_of(input.value)))
+      walked.options.insert(option);
     walked.laws.insert(input.law->id);
     walked.texts.insert(encode_input(input));
     walked.most_set = std::max(walked.most_set, input.value.set.size());

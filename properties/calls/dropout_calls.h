@@ -16,9 +16,10 @@
 namespace qkvet::properties {
 
 // What laws about dropout allow: that for which there is a derivation.
-inline constexpr uint32_t kAllowBesideDropout =
-    kAllowDropout | kAllowWindow | kAllowMask | kAllowLengths | kAllowBias |
-    kAllowSoftcap | kAllowSink | kAllowLayout;
+inline constexpr uint64_t kAllowBesideDropout =
+    QKVET_OPTION_DROPOUT | QKVET_OPTION_WINDOW | QKVET_OPTION_MASK |
+    QKVET_OPTION_LENGTHS | QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP |
+    QKVET_OPTION_SINK | kOptionLayout;
 
 // Whether the kernel says which weights it dropped. If not, that is read off
 // calls with q = 0, no bias and no sink, where every key that a row sees has a

@@ -18,8 +18,9 @@ namespace qkvet::properties {
 
 // Domain::allows of laws about merges; some take no number of states for each
 // row.
-inline constexpr uint32_t kAllowMerge = kAllowBias | kAllowLayout;
-inline constexpr uint32_t kAllowRaggedMerge = kAllowMerge | kAllowLengths;
+inline constexpr uint64_t kAllowMerge = QKVET_OPTION_BIAS | kOptionLayout;
+inline constexpr uint64_t kAllowRaggedMerge =
+    kAllowMerge | QKVET_OPTION_LENGTHS;
 
 // The nearest merge with so many states of a row at least.
 inline Case constrain_merge(Case value, int64_t least_states = 1) {

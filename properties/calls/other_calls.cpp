@@ -44,7 +44,7 @@ Case with_more_tokens(Case value, int64_t tokens) {
 
 // Positive: so many tokens more. Negative: no more than so many.
 Case of_other_shape(Case value, int64_t tokens) {
-  constexpr uint32_t kEverything = ~uint32_t{0};
+  constexpr uint64_t kEverything = ~uint64_t{0};
   value.q = value.k = value.v = {};  // weights of all keys, none of them 0
   if (value.backward) value.d_o = {};
   value.seed = ~value.seed;
@@ -153,24 +153,25 @@ std::optional<Case> with_other_layout(Case value, const KernelInfo& kernel) {
 // ---- Options that come and go
 
 // Options that can be added and removed without making another one illegal.
-constexpr uint32_t kComeAndGo = kAllowMask | kAllowBias | kAllowWindow |
-                                kAllowSoftcap | kAllowAlibi | kAllowSink;
+constexpr uint64_t kComeAndGo = QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
+                                QKVET_OPTION_WINDOW | QKVET_OPTION_SOFTCAP |
+                                QKVET_OPTION_ALIBI | QKVET_OPTION_SINK;
 
-void give_option(uint32_t option, Case& value) {
+void give_option(uint64_t option, Case& value) {
   switch (option) {
-    case kAllowMask:
+    case QKVET_OPTION_MASK:
       value.mask = {MaskKind::kRandomN, 70, kOwnAll};
       break;
-    case kAllowBias:
+    case QKVET_OPTION_BIAS:
       value.score_bias = make_recipe(RecipeKind::kLattice);
       break;
-    case kAllowWindow:
+    case QKVET_OPTION_WINDOW:
       value.window = Window{2, 0};
       break;
-    case kAllowSoftcap:
+    case QKVET_OPTION_SOFTCAP:
       value.softcap = 2;
       break;
-    case kAllowAlibi:
+    case QKVET_OPTION_ALIBI:
       value.slopes = make_recipe(RecipeKind::kOne);
       break;
     default:
@@ -179,25 +180,22 @@ void give_option(uint32_t option, Case& value) {
 }
 
 // Without options but for where the tensors lie, and with these.
-Case with_options(Case value, uint32_t options) {
-  value = keep_allowed(std::move(value), kAllowLayout | kAllowShare);
+Case with_options(Case value, uint64_t options) {
+  value = keep_allowed(std::move(value), kOptionLayout | kOptionShare);
   value.causal = Causal::kNone;
   std::erase_if(value.set, [](const SetValue& set) {
     return set.tensor != TensorName::kQ && set.tensor != TensorName::kK &&
            set.tensor != TensorName::kV && set.tensor != TensorName::kDO;
   });
-  for (uint32_t option = 1; option <= kAllowLast; option <<= 1)
-    if ((options & option) != 0) give_option(option, value);
+  for (const uint64_t option : single_options(options))
+    give_option(option, value);
   return value;
 }
 
 // One or two of those that the kernel has and the case has not.
-uint32_t other_options(const Case& value, const KernelInfo& kernel) {
-  std::vector<uint32_t> bits;
-  for (uint32_t option = 1; option <= kAllowLast; option <<= 1)
-    if ((kComeAndGo & ~options_of(value) & option) != 0 &&
-        (allowed_of(kernel.capabilities.options) & option) != 0)
-      bits.push_back(option);
+uint64_t other_options(const Case& value, const KernelInfo& kernel) {
+  const std::vector<uint64_t> bits = single_options(
+      kComeAndGo & ~options_of(value) & kernel.capabilities.options);
   if (bits.empty()) return 0;
   return bits[value.seed % bits.size()] | bits[value.seed / 8 % bits.size()];
 }

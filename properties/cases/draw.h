@@ -88,15 +88,14 @@ void draw_edges(const Law& law, Case& value);
 
 // Options that the law allows and some kernel of the run declares.
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
-// One of them, a bit of Domain::allows; and, behind the last, what they need of
+// One of them; and, behind the last, what they need of
 // one another.
-void draw_option(Draw& draw, uint32_t option, Case& value);
+void draw_option(Draw& draw, uint64_t option, Case& value);
 void finish_options(Draw& draw, const Law& law, const Scope& scope,
                     Case& value);
 // With Layout::kFar: as many members or heads as there have to be for strides
 // of 2^31 and 2^32 elements.
 void fit_far(Draw& draw, Case& value);
-std::vector<uint32_t> bits_of(uint32_t options);
 
 // Attention that is not constrained yet: extents, options and data.
 Case draw_unconstrained(Draw& draw, const Law& law, const Scope& scope,

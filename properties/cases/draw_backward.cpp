@@ -10,8 +10,9 @@ namespace {
 // below zero, and exp(score - lse) is right only where that is taken away.
 void lower_scores(const Scope& scope, const Law& law, Case& value) {
   constexpr int64_t kQuarters = 8;
-  const uint32_t allowed = allowed_in(law.domain) & allowed_by(scope);
-  if ((allowed & kAllowWindow) == 0 || value.causal == Causal::kNone) return;
+  const uint64_t allowed = allowed_in(law.domain) & allowed_by(scope);
+  if ((allowed & QKVET_OPTION_WINDOW) == 0 || value.causal == Causal::kNone)
+    return;
   value.window = Window{1, 0};
   value.q = make_recipe(RecipeKind::kLead);
   value.k = {RecipeKind::kDescendingN, kQuarters};

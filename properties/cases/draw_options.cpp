@@ -124,20 +124,20 @@ void draw_members(Draw& draw, Case& value) {
   value.cu_k = same ? value.cu_q : draw_starts(s.Tk);
 }
 
-void draw_scores(Draw& draw, uint32_t option, Case& value) {
+void draw_scores(Draw& draw, uint64_t option, Case& value) {
   constexpr std::array<float, 4> kCaps = {0.5f, 2.0f, 15.0f, 50.0f};
   constexpr std::array<Recipe, 4> kPerHead = {{{RecipeKind::kNormal, 0},
                                                {RecipeKind::kLattice, 0},
                                                {RecipeKind::kLargeN, 2},
                                                {RecipeKind::kScaledN, 3}}};
-  if (option == kAllowSoftcap) value.softcap = draw.of(kCaps);
-  if (option == kAllowSink) value.sink = draw.of(kPerHead);
-  if (option == kAllowAlibi) value.slopes = draw.of(kPerHead);
+  if (option == QKVET_OPTION_SOFTCAP) value.softcap = draw.of(kCaps);
+  if (option == QKVET_OPTION_SINK) value.sink = draw.of(kPerHead);
+  if (option == QKVET_OPTION_ALIBI) value.slopes = draw.of(kPerHead);
 }
 
 // Of two members at least, unless lists say how many there are.
 void draw_member_slopes(Draw& draw, Case& value) {
-  if (!value.slopes) draw_scores(draw, kAllowAlibi, value);
+  if (!value.slopes) draw_scores(draw, QKVET_OPTION_ALIBI, value);
   value.member_slopes = true;
   if (value.cu_q.empty() && value.q_len.empty() && value.kv_len.empty())
     value.shape.B = std::max<int64_t>(value.shape.B, 2);
@@ -285,69 +285,69 @@ void fit_far(Draw& draw, Case& value) {
   }
 }
 
-void draw_option(Draw& draw, uint32_t option, Case& value) {
+void draw_option(Draw& draw, uint64_t option, Case& value) {
   switch (option) {
-    case kAllowWindow:
+    case QKVET_OPTION_WINDOW:
       return draw_window(draw, value);
-    case kAllowMask:
+    case QKVET_OPTION_MASK:
       return draw_mask(draw, value);
-    case kAllowLengths:
+    case QKVET_OPTION_LENGTHS:
       return draw_lengths(draw, value);
-    case kAllowPacked:
+    case QKVET_OPTION_PACKED:
       return draw_members(draw, value);
-    case kAllowBias:
+    case QKVET_OPTION_BIAS:
       return draw_bias(draw, value);
-    case kAllowLayout:
+    case kOptionLayout:
       value.layout = static_cast<Layout>(
           draw.range(1, static_cast<int64_t>(Layout::kGaps)));
       if (value.layout == Layout::kGaps) value.layout = draw_strides(draw);
       return fit_far(draw, value);
-    case kAllowShare:
+    case kOptionShare:
       value.share = static_cast<uint8_t>(draw.range(1, kShareB | kShareH));
       return;
-    case kAllowRope:
+    case QKVET_OPTION_ROPE:
       return draw_rope(draw, value);
-    case kAllowEmpty:
+    case QKVET_OPTION_EMPTY_EXTENTS:
       return draw_empty(draw, value);
-    case kAllowPaged:
+    case QKVET_OPTION_PAGED:
       return draw_pages(draw, value);
-    case kAllowPagedCsr:
+    case QKVET_OPTION_PAGED_CSR:
       draw_pages(draw, value);
       value.paging.table = PageTable::kCsr;
       return;
-    case kAllowPackedPages:
+    case QKVET_OPTION_PACKED_PAGES:
       return draw_packed_pages(draw, value);
-    case kAllowPagedGroups:
+    case QKVET_OPTION_PAGED_CHANNEL_GROUPS:
       return draw_groups(draw, value);
-    case kAllowInt32:
+    case QKVET_OPTION_INT32_LENGTHS:
       value.int32_lengths = true;
       return;
-    case kAllowValuesInKeys:
+    case QKVET_OPTION_VALUES_IN_KEYS:
       value.values_in_keys = true;
       return;
-    case kAllowMemberSlopes:
+    case QKVET_OPTION_ALIBI_PER_MEMBER:
       return draw_member_slopes(draw, value);
-    case kAllowKeyLists:
+    case QKVET_OPTION_KEY_LISTS:
       return draw_key_lists(draw, value);
-    case kAllowListLengths:
+    case QKVET_OPTION_KEY_LIST_LENGTHS:
       if (value.listed.entries == 0) draw_key_lists(draw, value);
       value.listed.lengths = true;
       return;
-    case kAllowListBlocks:
+    case QKVET_OPTION_KEY_LIST_BLOCKS:
       return draw_list_blocks(draw, value);
-    case kAllowSegments:
+    case QKVET_OPTION_SEGMENTS:
       return draw_segments(draw, value);
-    case kAllowRanges:
+    case QKVET_OPTION_FULL_RANGES:
       return draw_ranges(draw, value);
-    case kAllowChunk:
+    case QKVET_OPTION_CHUNK:
       return draw_chunk(draw, value);
-    case kAllowTree:
+    case QKVET_OPTION_TREE_MASK:
       return draw_tree(draw, value);
-    case kAllowAppend:
+    case QKVET_OPTION_APPEND:
       return draw_append(draw, value);
-    case kAllowCalls:
+    case kOptionCalls:
       return draw_calls(draw, value);
-    case kAllowDropout:
+    case QKVET_OPTION_DROPOUT:
       value.dropout = draw.of(std::array<float, 4>{0.1F, 0.5F, 0.9F, 0});
       return;
     default:
@@ -360,33 +360,28 @@ namespace {
 // How lists are given that a case has: packed pages in either form of table,
 // and half of all lists in int32. Nothing is drawn where no kernel has a
 // choice.
-void draw_list_forms(Draw& draw, uint32_t allows, Case& value) {
+void draw_list_forms(Draw& draw, uint64_t allows, Case& value) {
   if (value.int32_lengths && !gives_lengths(value))
-    for (const uint32_t lists : {kAllowLengths, kAllowPacked, kAllowPaged})
+    for (const uint64_t lists :
+         {QKVET_OPTION_LENGTHS, QKVET_OPTION_PACKED, QKVET_OPTION_PAGED})
       if ((allows & lists) != 0) {
         draw_option(draw, lists, value);
         break;
       }
   if (!value.cu_q.empty() && value.paging.size > 0 &&
-      (allows & kAllowPagedCsr) != 0 && draw.chance(50))
+      (allows & QKVET_OPTION_PAGED_CSR) != 0 && draw.chance(50))
     value.paging.table = PageTable::kCsr;
   keep_table_allowed(allows, value);
-  if ((allows & kAllowInt32) != 0 && gives_lengths(value) && draw.chance(50))
+  if ((allows & QKVET_OPTION_INT32_LENGTHS) != 0 && gives_lengths(value) &&
+      draw.chance(50))
     value.int32_lengths = true;
 }
 
 }  // namespace
 
-std::vector<uint32_t> bits_of(uint32_t options) {
-  std::vector<uint32_t> bits;
-  for (uint32_t bit = 1; bit <= kAllowLast; bit <<= 1)
-    if ((options & bit) != 0) bits.push_back(bit);
-  return bits;
-}
-
 namespace {
 
-uint32_t draw_bit(Draw& draw, const std::vector<uint32_t>& bits) {
+uint64_t draw_bit(Draw& draw, const std::vector<uint64_t>& bits) {
   return bits[static_cast<size_t>(
       draw.range(0, static_cast<int64_t>(bits.size()) - 1))];
 }
@@ -403,12 +398,14 @@ Rope draw_rotation(Draw& draw) {
 }
 
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
-  const uint32_t declared = allowed_by(scope);
-  const std::vector<uint32_t> about = bits_of(about_in(law.domain) & declared);
-  const uint32_t allowed = allowed_in(law.domain) & declared;
-  const std::vector<uint32_t> others =
-      bits_of(allowed & ~(kAllowMemberSlopes | kAllowListLengths |
-                          kAllowListBlocks | kAllowPagedGroups));
+  const uint64_t declared = allowed_by(scope);
+  const std::vector<uint64_t> about =
+      single_options(about_in(law.domain) & declared);
+  const uint64_t allowed = allowed_in(law.domain) & declared;
+  const std::vector<uint64_t> others = single_options(
+      allowed &
+      ~(QKVET_OPTION_ALIBI_PER_MEMBER | QKVET_OPTION_KEY_LIST_LENGTHS |
+        QKVET_OPTION_KEY_LIST_BLOCKS | QKVET_OPTION_PAGED_CHANNEL_GROUPS));
   // Most cases have one option or none, for it is pairs that fail at most.
   const int64_t percent = draw.range(0, 99);
   int64_t extra = percent < 40 ? 0 : percent < 70 ? 1 : percent < 92 ? 2 : 3;
@@ -423,20 +420,21 @@ void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
 
 void finish_options(Draw& draw, const Law& law, const Scope& scope,
                     Case& value) {
-  const uint32_t allowed = allowed_in(law.domain) & allowed_by(scope);
+  const uint64_t allowed = allowed_in(law.domain) & allowed_by(scope);
   if (scope.pages_only && value.paging.size == 0) draw_pages(draw, value);
   if (scope.in_keys_only) value.values_in_keys = true;
-  if (value.paging.size > 0 && (allowed & kAllowPagedGroups) != 0 &&
-      draw.chance(40))
+  if (value.paging.size > 0 &&
+      (allowed & QKVET_OPTION_PAGED_CHANNEL_GROUPS) != 0 && draw.chance(40))
     in_channel_groups(value);
   draw_list_forms(draw, allowed, value);
-  if (value.slopes && (allowed & kAllowMemberSlopes) != 0 && draw.chance(50))
-    value.member_slopes = true;
-  if (value.listed.entries > 0 && (allowed & kAllowListLengths) != 0 &&
+  if (value.slopes && (allowed & QKVET_OPTION_ALIBI_PER_MEMBER) != 0 &&
       draw.chance(50))
+    value.member_slopes = true;
+  if (value.listed.entries > 0 &&
+      (allowed & QKVET_OPTION_KEY_LIST_LENGTHS) != 0 && draw.chance(50))
     value.listed.lengths = true;
   if (value.listed.entries > 0 && value.listed.block == 1 &&
-      (allowed & kAllowListBlocks) != 0 && draw.chance(25))
+      (allowed & QKVET_OPTION_KEY_LIST_BLOCKS) != 0 && draw.chance(25))
     draw_list_blocks(draw, value);
   // Packed members have their lengths, and a batch has none.
   if (!value.cu_q.empty()) value.q_len.clear(), value.kv_len.clear();

@@ -67,9 +67,9 @@ TEST(Paths, EachGetsItsNeighboursAndMultiples) {
 // Every option of a plan meets every path.
 TEST(Paths, MeetEveryOption) {
   const Scope scope = scope_of(with_paths("Tk=64 Tk=1777"));
-  std::map<int64_t, uint32_t> met;
+  std::map<int64_t, uint64_t> met;
   constexpr int64_t kOfPlan = 16384;
-  uint32_t allowed = 0;
+  uint64_t allowed = 0;
   std::vector<const Law*> laws;
   for (const Law* law : all_laws())
     if (law->domain.subject == Subject::kAttention) laws.push_back(law);
@@ -82,8 +82,10 @@ TEST(Paths, MeetEveryOption) {
   }
   // Where an extent is empty there is none of these; what is dropped is read by
   // a call for every dv keys, and calls in a row are small.
-  EXPECT_EQ(option_names(allowed & ~(met[64] | kAllowEmpty)), "");
-  constexpr uint32_t kNotLong = kAllowEmpty | kAllowDropout | kAllowCalls;
+  EXPECT_EQ(option_names(allowed & ~(met[64] | QKVET_OPTION_EMPTY_EXTENTS)),
+            "");
+  constexpr uint64_t kNotLong =
+      QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_DROPOUT | kOptionCalls;
   EXPECT_EQ(option_names(allowed & ~(met[1777] | kNotLong)), "");
 }
 

@@ -75,7 +75,7 @@ void put_option(Draw& draw, uint64_t option, Case& value) {
       break;
   }
   // What is left is asked for by laws: lse, weights.
-  for (const uint32_t bit : bits_of(allowed_of(option)))
+  for (const uint64_t bit : single_options(option))
     draw_option(draw, bit, value);
 }
 
@@ -148,7 +148,8 @@ void fit_packed(Draw& draw, const std::vector<size_t>& wanted, Case& value) {
   else
     s.Tq = s.Tk;
   s.dv = s.d;
-  if (crossed && value.cu_q.empty()) draw_option(draw, kAllowPacked, value);
+  if (crossed && value.cu_q.empty())
+    draw_option(draw, QKVET_OPTION_PACKED, value);
 }
 
 }  // namespace
@@ -183,9 +184,9 @@ std::optional<Case> draw_with(Draw& draw, const Law& law, const Scope& scope,
     put_setting(draw, scope, rows[setting], value);
   if (value.layout == Layout::kPacked) fit_packed(draw, wanted, value);
   if (!has_kind(wanted, SettingKind::kMembers)) fit_far(draw, value);
-  const uint32_t about = about_in(law.domain) & allowed_by(scope);
+  const uint64_t about = about_in(law.domain) & allowed_by(scope);
   if (about != 0 && (options_of(value) & about) == 0) {
-    const std::vector<uint32_t> bits = bits_of(about);
+    const std::vector<uint64_t> bits = single_options(about);
     draw_option(draw,
                 bits[static_cast<size_t>(
                     draw.range(0, static_cast<int64_t>(bits.size()) - 1))],

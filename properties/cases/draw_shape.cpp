@@ -264,7 +264,7 @@ Shape draw_any_shape(Draw& draw, const Scope& scope, SizeClass largest,
 Shape draw_shape(Draw& draw, const Law& law, const Scope& scope,
                  bool backward) {
   // What is dropped is read by a call for every dv keys.
-  const bool reads_masks = (law.domain.about & kAllowDropout) != 0;
+  const bool reads_masks = (law.domain.about & QKVET_OPTION_DROPOUT) != 0;
   const SizeClass largest =
       reads_masks ? std::min(scope.largest, SizeClass::kLarge) : scope.largest;
   const int64_t most_work = backward ? kMostBackward : kMostForward;

@@ -152,12 +152,12 @@ bool draw_near(Draw& draw, const Scope& scope, const NearPath& near,
 // A window that most stories outgrow, and storage in codes.
 CacheForm draw_form(Draw& draw, const Law& law, const Scope& scope) {
   CacheForm form;
-  if (draw.chance((law.domain.about & kAllowWindow) != 0 ? 100 : 35)) {
+  if (draw.chance((law.domain.about & QKVET_OPTION_WINDOW) != 0 ? 100 : 35)) {
     form.window = draw.range(1, 6);
     if (draw.chance(40)) form.first_tokens = draw.range(1, 3);
     if (draw.chance(60)) form.rollback = draw.range(1, 4);
   }
-  if (!draw.chance((law.domain.about & kAllowStored) != 0 ? 100 : 15))
+  if (!draw.chance((law.domain.about & kOptionStored) != 0 ? 100 : 15))
     return form;
   std::vector<StoredAs> declared;
   for (int stored = 1; stored < kStoredAsCount; ++stored)
@@ -172,10 +172,10 @@ CacheForm draw_form(Draw& draw, const Law& law, const Scope& scope) {
 // From numbers of their own: a story without them keeps its bytes.
 void draw_scores(const Scope& scope, Case& value) {
   constexpr uint32_t kStream = 0x5C0E;
-  constexpr std::pair<uint64_t, uint32_t> kScores[] = {
-      {QKVET_CACHE_ALIBI, kAllowAlibi},
-      {QKVET_CACHE_SINK, kAllowSink},
-      {QKVET_CACHE_SOFTCAP, kAllowSoftcap}};
+  constexpr std::pair<uint64_t, uint64_t> kScores[] = {
+      {QKVET_CACHE_ALIBI, QKVET_OPTION_ALIBI},
+      {QKVET_CACHE_SINK, QKVET_OPTION_SINK},
+      {QKVET_CACHE_SOFTCAP, QKVET_OPTION_SOFTCAP}};
   uint32_t next = 0;
   Draw draw([&] { return philox_u64(value.seed, kStream, next++, 0); });
   for (const auto& [declared, option] : kScores)

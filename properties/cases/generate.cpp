@@ -90,9 +90,9 @@ std::string undeclared_need(const Law& law, const Scope& scope) {
   // Draws keep to what is declared: an undeclared option is what constrain()
   // puts in, and it does so always or hardly ever.
   constexpr int64_t kLooks = 8;
-  uint32_t missing = 0;
+  uint64_t missing = 0;
   for (int64_t number = 1; number <= kLooks; ++number) {
-    const uint32_t options =
+    const uint64_t options =
         options_of(planned_case(law, 1, number, scope)) & ~allowed_by(scope);
     if (options == 0) return "";
     missing |= options;

@@ -76,10 +76,10 @@ bool same_declaration(const KernelInfo& a, const KernelInfo& b) {
 
 // Whether the law has left it the options that cases have by themselves.
 bool keeps_options(const Case& value, const std::vector<size_t>& wanted) {
-  const uint32_t has = options_of(value);
+  const uint64_t has = options_of(value);
   return std::all_of(wanted.begin(), wanted.end(), [has](size_t one) {
-    const uint32_t bits = allowed_of(setting_rows()[one].option);
-    return bits == 0 || (has & bits) != 0;
+    const uint64_t option = setting_rows()[one].option & kAllCaseOptions;
+    return option == 0 || (has & option) != 0;
   });
 }
 
@@ -115,11 +115,11 @@ size_t options_in(const std::vector<size_t>& settings) {
 }
 
 bool lets_have(const Law& law, const std::vector<size_t>& wanted) {
-  const uint32_t lets = allowed_in(law.domain) | about_in(law.domain);
+  const uint64_t lets = allowed_in(law.domain) | about_in(law.domain);
   return std::all_of(wanted.begin(), wanted.end(), [lets](size_t one) {
     const SettingRow& row = setting_rows()[one];
     return row.kind != SettingKind::kOption ||
-           (allowed_of(row.option) & ~lets) == 0;
+           (row.option & kAllCaseOptions & ~lets) == 0;
   });
 }
 

@@ -149,20 +149,20 @@ void store_as(const StorageTypes& types, Case& value) {
   value.o_dtype = types.o;
 }
 
-uint32_t allowed_by(const Scope& scope) {
+uint64_t allowed_by(const Scope& scope) {
   // A kernel that takes q, k and v in one block alone is asked nothing that
   // cannot stand beside one.
   const bool in_one_block = scope.layouts == QKVET_LAYOUT_PACKED_QKV;
-  uint32_t allowed = allowed_of(
-      scope.options &
-      ~(in_one_block ? options_beside_no(CallPart::kOneBlock) : uint64_t{0}));
+  uint64_t allowed =
+      scope.options & kAllCaseOptions &
+      ~(in_one_block ? options_beside_no(CallPart::kOneBlock) : uint64_t{0});
   const auto lays = [&](uint64_t layouts) {
     return (scope.layouts & (layouts | QKVET_LAYOUT_ANY_STRIDES)) != 0;
   };
   if (lays(QKVET_LAYOUT_BTHD | QKVET_LAYOUT_PACKED_QKV))
-    allowed |= kAllowLayout;
-  if (lays(0)) allowed |= kAllowShare;
-  return allowed | kAllowCalls;
+    allowed |= kOptionLayout;
+  if (lays(0)) allowed |= kOptionShare;
+  return allowed | kOptionCalls;
 }
 
 // The layout, if some kernel takes it, or another that one does.

@@ -102,7 +102,7 @@ struct Scope {
 
 // The options of attention that some kernel declares, as Domain::allows has
 // them.
-uint32_t allowed_by(const Scope& scope);
+uint64_t allowed_by(const Scope& scope);
 
 // Gives the keys of a case in pages the form of PageForm::kGroups, and the
 // width that it needs.

@@ -60,13 +60,15 @@ const char* SmallScope::text() {
 
 std::vector<SmallScope::Setting> SmallScope::all_settings() {
   std::vector<Setting> all;
-  const auto add = [&](uint32_t option, std::function<void(Case&)> apply) {
+  const auto add = [&](uint64_t option, std::function<void(Case&)> apply) {
     all.push_back({option, std::move(apply)});
   };
   for (int64_t left = -1; left < kExtent; ++left)
     for (int64_t right = -1; right < kExtent; ++right)
       if (left >= 0 || right >= 0)
-        add(kAllowWindow, [=](Case& c) { c.window = Window{left, right}; });
+        add(QKVET_OPTION_WINDOW, [=](Case& c) {
+          c.window = Window{left, right};
+        });
   for (const uint8_t own : kOwns)
     for (const auto& [named, most] :
          {std::pair<MaskKind, int64_t>{MaskKind::kRandomN, 0},
@@ -78,56 +80,59 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
       const MaskKind kind = named;  // clang 14 captures no structured binding
       for (int64_t n = 0; n <= most; ++n) {
         const int64_t parameter = kind == MaskKind::kRandomN ? 50 : n;
-        add(kAllowMask, [=](Case& c) { c.mask = {kind, parameter, own}; });
+        add(QKVET_OPTION_MASK, [=](Case& c) {
+          c.mask = {kind, parameter, own};
+        });
       }
     }
   for (const Mask& mask : kMasksOfTexts)
     for (const uint8_t own : {uint8_t{kOwnAll}, uint8_t{kOwnQ | kOwnK}})
-      add(kAllowMask, [=](Case& c) {
+      add(QKVET_OPTION_MASK, [=](Case& c) {
         c.mask = {mask.kind, mask.parameter, own};
       });
   for (const uint8_t own : kOwns)
-    add(kAllowBias, [=](Case& c) {
+    add(QKVET_OPTION_BIAS, [=](Case& c) {
       c.score_bias = make_recipe(RecipeKind::kLattice);
       c.score_bias_own = own;
     });
-  add(kAllowAlibi,
+  add(QKVET_OPTION_ALIBI,
       [](Case& c) { c.slopes = make_recipe(RecipeKind::kLattice); });
-  add(kAllowMemberSlopes, [](Case& c) {
+  add(QKVET_OPTION_ALIBI_PER_MEMBER, [](Case& c) {
     c.slopes = make_recipe(RecipeKind::kLattice);
     c.member_slopes = true;
   });
   for (int64_t n = 1; n <= kExtent; ++n)
     for (const bool per_head : {false, true}) {
-      add(kAllowKeyLists, [=](Case& c) { c.listed = {n, per_head}; });
-      add(kAllowListLengths, [=](Case& c) {
+      add(QKVET_OPTION_KEY_LISTS, [=](Case& c) { c.listed = {n, per_head}; });
+      add(QKVET_OPTION_KEY_LIST_LENGTHS, [=](Case& c) {
         c.listed = {n, per_head, /*lengths=*/true};
       });
     }
   // Of one block, whole or not, and of two.
   for (int64_t n = 1; n <= 2; ++n)
-    add(kAllowListBlocks, [=](Case& c) {
+    add(QKVET_OPTION_KEY_LIST_BLOCKS, [=](Case& c) {
       c.listed = {n, false, c.listed.lengths, false, /*block=*/2};
     });
   for (const int64_t tokens : {int64_t{0}, int64_t{1}, int64_t{2}})
-    add(kAllowSegments, [=](Case& c) {
+    add(QKVET_OPTION_SEGMENTS, [=](Case& c) {
       c.fields.segments = true;
       c.fields.tokens = tokens;
       c.fields.wide_segments = tokens == 1;
     });
   for (int64_t n = 1; n <= 2; ++n) {
-    add(kAllowRanges, [=](Case& c) {
+    add(QKVET_OPTION_FULL_RANGES, [=](Case& c) {
       c.fields.ranges = n;
       c.fields.wide_ranges = n == 1;
     });
-    add(kAllowChunk, [=](Case& c) { c.chunk = n; });
-    add(kAllowTree, [=](Case& c) {
+    add(QKVET_OPTION_CHUNK, [=](Case& c) { c.chunk = n; });
+    add(QKVET_OPTION_TREE_MASK, [=](Case& c) {
       c.fields.tree = true;
       c.fields.children = n;
     });
   }
-  add(kAllowSoftcap, [](Case& c) { c.softcap = 2; });
-  add(kAllowSink, [](Case& c) { c.sink = make_recipe(RecipeKind::kLattice); });
+  add(QKVET_OPTION_SOFTCAP, [](Case& c) { c.softcap = 2; });
+  add(QKVET_OPTION_SINK,
+      [](Case& c) { c.sink = make_recipe(RecipeKind::kLattice); });
   // The second member has the length counted from the other end.
   const auto lengths = [](int64_t n, int64_t B) {
     std::vector<int64_t> out = {n};
@@ -135,42 +140,45 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
     return out;
   };
   for (int64_t n = 0; n <= kExtent; ++n) {
-    add(kAllowLengths, [=](Case& c) { c.kv_len = lengths(n, c.shape.B); });
-    add(kAllowLengths, [=](Case& c) { c.q_len = lengths(n, c.shape.B); });
+    add(QKVET_OPTION_LENGTHS,
+        [=](Case& c) { c.kv_len = lengths(n, c.shape.B); });
+    add(QKVET_OPTION_LENGTHS,
+        [=](Case& c) { c.q_len = lengths(n, c.shape.B); });
     for (int64_t m = 0; m <= kExtent; ++m)
-      add(kAllowLengths, [=](Case& c) {
+      add(QKVET_OPTION_LENGTHS, [=](Case& c) {
         c.q_len = lengths(n, c.shape.B);
         c.kv_len = lengths(m, c.shape.B);
       });
     for (int64_t m = 0; m <= kExtent; ++m)
-      add(kAllowPacked, [=](Case& c) {
+      add(QKVET_OPTION_PACKED, [=](Case& c) {
         const Shape& s = c.shape;
         c.cu_q = {0, std::min(n, s.Tq), s.Tq};
         c.cu_k = {0, std::min(m, s.Tk), s.Tk};
       });
   }
   // Two channels are one pair in either style.
-  add(kAllowRope, [](Case& c) { c.rope = {RopeStyle::kHalf}; });
-  add(kAllowRope, [](Case& c) { c.rope = {RopeStyle::kHalf, true}; });
+  add(QKVET_OPTION_ROPE, [](Case& c) { c.rope = {RopeStyle::kHalf}; });
+  add(QKVET_OPTION_ROPE, [](Case& c) { c.rope = {RopeStyle::kHalf, true}; });
   for (int layout = 1; layout < kLayoutCount; ++layout)
-    add(kAllowLayout, [=](Case& c) { c.layout = static_cast<Layout>(layout); });
+    add(kOptionLayout,
+        [=](Case& c) { c.layout = static_cast<Layout>(layout); });
   for (int share = 1; share <= (kShareB | kShareH); ++share)
-    add(kAllowShare, [=](Case& c) { c.share = static_cast<uint8_t>(share); });
+    add(kOptionShare, [=](Case& c) { c.share = static_cast<uint8_t>(share); });
   // Pages of one token, of some, and of more than there are.
   for (int64_t size = 1; size <= kExtent + 1; ++size)
     for (const PageOrder order : {PageOrder::kPermuted, PageOrder::kReverse})
-      add(kAllowPaged, [=](Case& c) {
+      add(QKVET_OPTION_PAGED, [=](Case& c) {
         c.paging = {
             size, order,
             order == PageOrder::kReverse ? Unowned::kOthers : Unowned::kNan};
       });
   for (int64_t size = 1; size <= kExtent + 1; ++size)
-    add(kAllowPagedCsr, [=](Case& c) {
+    add(QKVET_OPTION_PAGED_CSR, [=](Case& c) {
       c.paging = {size, PageOrder::kReverse, Unowned::kOthers, PageTable::kCsr};
     });
   // One group of channels, and two: d is what they need.
   for (int64_t groups = 1; groups <= 2; ++groups)
-    add(kAllowPagedGroups, [=](Case& c) {
+    add(QKVET_OPTION_PAGED_CHANNEL_GROUPS, [=](Case& c) {
       if (c.paging.size == 0)
         c.paging = {2, PageOrder::kReverse, Unowned::kOthers, c.paging.table};
       const bool same_width = c.shape.dv == c.shape.d;
@@ -179,22 +187,22 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
       if (same_width) c.shape.dv = c.shape.d;
     });
   for (int64_t n = 0; n <= kExtent; ++n)
-    add(kAllowPackedPages, [=](Case& c) {
+    add(QKVET_OPTION_PACKED_PAGES, [=](Case& c) {
       c.cu_q = {0, std::min<int64_t>(1, c.shape.Tq), c.shape.Tq};
       c.cu_k = {0, std::min(n, c.shape.Tk), c.shape.Tk};
       c.paging = {2, PageOrder::kReverse, Unowned::kOthers, c.paging.table,
                   c.paging.pool};
     });
   for (int64_t n = 1; n <= kExtent; ++n)
-    add(kAllowAppend, [=](Case& c) { c.append = n; });
+    add(QKVET_OPTION_APPEND, [=](Case& c) { c.append = n; });
   for (const auto extent : {&Shape::B, &Shape::Tq, &Shape::Tk})
-    add(kAllowEmpty, [=](Case& c) { c.shape.*extent = 0; });
-  add(kAllowValuesInKeys, [](Case& c) {
+    add(QKVET_OPTION_EMPTY_EXTENTS, [=](Case& c) { c.shape.*extent = 0; });
+  add(QKVET_OPTION_VALUES_IN_KEYS, [](Case& c) {
     c.values_in_keys = true;
     c.v = {};
   });
   // Last: of lists that there are, or of one.
-  add(kAllowInt32, [=](Case& c) {
+  add(QKVET_OPTION_INT32_LENGTHS, [=](Case& c) {
     if (!gives_lengths(c)) c.q_len = lengths(2, c.shape.B);
     c.int32_lengths = true;
   });
@@ -222,7 +230,7 @@ void SmallScope::add_plain(const Scope& scope) {
 }
 
 void SmallScope::add_options(const Scope& scope) {
-  const uint32_t declared = allowed_by(scope);
+  const uint64_t declared = allowed_by(scope);
   std::vector<std::pair<int16_t, int16_t>> choices;
   const auto count = static_cast<int16_t>(settings_.size());
   const auto at = [&](int16_t n) -> const Setting& {
@@ -268,12 +276,14 @@ Case SmallScope::make(const Index& index) const {
   for (const int16_t setting : {index.first, index.second})
     if (setting >= 0) settings_[static_cast<size_t>(setting)].apply(value);
   if (pages_only_ && value.paging.size == 0) value.paging = {2, {}, {}, table_};
-  return keep_allowed(std::move(value),
-                      kAllowAll | kAllowPackedPages | kAllowPagedCsr |
-                          kAllowPagedGroups | kAllowInt32 | kAllowMemberSlopes |
-                          kAllowKeyLists | kAllowListLengths |
-                          kAllowListBlocks | kAllowValuesInKeys | kAllowFields |
-                          kAllowEmpty);
+  return keep_allowed(
+      std::move(value),
+      kAllowAll | QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
+          QKVET_OPTION_PAGED_CHANNEL_GROUPS | QKVET_OPTION_INT32_LENGTHS |
+          QKVET_OPTION_ALIBI_PER_MEMBER | QKVET_OPTION_KEY_LISTS |
+          QKVET_OPTION_KEY_LIST_LENGTHS | QKVET_OPTION_KEY_LIST_BLOCKS |
+          QKVET_OPTION_VALUES_IN_KEYS | kAllowFields |
+          QKVET_OPTION_EMPTY_EXTENTS);
 }
 
 Case SmallScope::at(int64_t number) const {

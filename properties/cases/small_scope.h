@@ -28,7 +28,7 @@ class SmallScope {
  private:
   // One value of one option.
   struct Setting {
-    uint32_t option;  // kAllow...
+    uint64_t option;  // of a case
     std::function<void(Case&)> apply;
   };
   struct Index {

@@ -37,58 +37,68 @@ TEST(SmallScope, WithoutOptionsItHoldsEveryShapeRuleAndRecipe) {
 
 // Packed members have lengths of their own, and their keys are in pages or not;
 // what is shared is not appended to.
-bool exclude_each_other(uint32_t pair) {
-  for (const uint32_t other :
-       {kAllowLengths, kAllowPaged, kAllowPagedCsr, kAllowPagedGroups,
-        kAllowAppend, kAllowPackedPages})
-    if (pair == (kAllowPacked | other)) return true;
-  if (pair == (kAllowPackedPages | kAllowLengths)) return true;
-  for (const uint32_t other : {kAllowShare, kAllowAppend, kAllowPagedGroups})
-    if (pair == (kAllowValuesInKeys | other)) return true;
-  for (const uint32_t other : {kAllowPacked, kAllowPackedPages})
-    for (const uint32_t field : {kAllowSegments, kAllowRanges, kAllowTree})
+bool exclude_each_other(uint64_t pair) {
+  for (const uint64_t other :
+       {QKVET_OPTION_LENGTHS, QKVET_OPTION_PAGED, QKVET_OPTION_PAGED_CSR,
+        QKVET_OPTION_PAGED_CHANNEL_GROUPS, QKVET_OPTION_APPEND,
+        QKVET_OPTION_PACKED_PAGES})
+    if (pair == (QKVET_OPTION_PACKED | other)) return true;
+  if (pair == (QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_LENGTHS)) return true;
+  for (const uint64_t other :
+       {kOptionShare, QKVET_OPTION_APPEND, QKVET_OPTION_PAGED_CHANNEL_GROUPS})
+    if (pair == (QKVET_OPTION_VALUES_IN_KEYS | other)) return true;
+  for (const uint64_t other : {QKVET_OPTION_PACKED, QKVET_OPTION_PACKED_PAGES})
+    for (const uint64_t field :
+         {QKVET_OPTION_SEGMENTS, QKVET_OPTION_FULL_RANGES,
+          QKVET_OPTION_TREE_MASK})
       if (pair == (field | other)) return true;
-  for (const uint32_t other : {kAllowPaged, kAllowPagedCsr, kAllowPagedGroups})
-    if (pair == (kAllowSegments | other)) return true;
-  if (pair == (kAllowRanges | kAllowChunk)) return true;
-  return pair == (kAllowShare | kAllowAppend) ||
-         pair == (kAllowPaged | kAllowPagedCsr);
+  for (const uint64_t other : {QKVET_OPTION_PAGED, QKVET_OPTION_PAGED_CSR,
+                               QKVET_OPTION_PAGED_CHANNEL_GROUPS})
+    if (pair == (QKVET_OPTION_SEGMENTS | other)) return true;
+  if (pair == (QKVET_OPTION_FULL_RANGES | QKVET_OPTION_CHUNK)) return true;
+  return pair == (kOptionShare | QKVET_OPTION_APPEND) ||
+         pair == (QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR);
 }
 
 // Stories have the one; what is random is counted, which takes many calls.
-bool is_elsewhere(uint32_t option) {
-  return option == kAllowStored || option == kAllowDropout ||
-         option == kAllowCalls;
+bool is_elsewhere(uint64_t option) {
+  return option == kOptionStored || option == QKVET_OPTION_DROPOUT ||
+         option == kOptionCalls;
 }
 
 // A packed batch over pages and groups of channels have pages, int32 is
 // something's, and slopes of each member are slopes.
-uint32_t with_pages_of(uint32_t options) {
-  constexpr uint32_t kLists = kAllowLengths | kAllowPacked | kAllowPaged |
-                              kAllowPackedPages | kAllowAppend;
-  if ((options & (kAllowPackedPages | kAllowPagedGroups)) != 0 &&
-      (options & kAllowPagedCsr) == 0)
-    options |= kAllowPaged;
-  if ((options & kAllowInt32) != 0 && (options & kLists) == 0)
-    options |= kAllowLengths;
-  if ((options & kAllowMemberSlopes) != 0) options |= kAllowAlibi;
-  if ((options & (kAllowListLengths | kAllowListBlocks)) != 0)
-    options |= kAllowKeyLists;
+uint64_t with_pages_of(uint64_t options) {
+  constexpr uint64_t kLists = QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED |
+                              QKVET_OPTION_PAGED | QKVET_OPTION_PACKED_PAGES |
+                              QKVET_OPTION_APPEND;
+  if ((options &
+       (QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CHANNEL_GROUPS)) != 0 &&
+      (options & QKVET_OPTION_PAGED_CSR) == 0)
+    options |= QKVET_OPTION_PAGED;
+  if ((options & QKVET_OPTION_INT32_LENGTHS) != 0 && (options & kLists) == 0)
+    options |= QKVET_OPTION_LENGTHS;
+  if ((options & QKVET_OPTION_ALIBI_PER_MEMBER) != 0)
+    options |= QKVET_OPTION_ALIBI;
+  if ((options &
+       (QKVET_OPTION_KEY_LIST_LENGTHS | QKVET_OPTION_KEY_LIST_BLOCKS)) != 0)
+    options |= QKVET_OPTION_KEY_LISTS;
   return options;
 }
 
 TEST(SmallScope, EveryPairOfOptionsIsThere) {
   const SmallScope scope{Scope{}};
   EXPECT_GT(scope.size(), 2000000);
-  std::set<uint32_t> pairs;
+  std::set<uint64_t> pairs;
   for (int64_t n = 1; n <= scope.size(); n += 23)
     pairs.insert(options_of(scope.at(n)));
-  for (uint32_t a = 1; a <= kAllowLast; a <<= 1) {
+  for (size_t i = 0; i < kCaseOptions.size(); ++i) {
+    const uint64_t a = kCaseOptions[i];
     if (is_elsewhere(a)) continue;
-    EXPECT_TRUE(pairs.contains(with_pages_of(a))) << a;
-    for (uint32_t b = a << 1; b <= kAllowLast; b <<= 1) {
+    EXPECT_TRUE(pairs.contains(with_pages_of(a))) << option_names(a);
+    for (const uint64_t b : std::span(kCaseOptions).subspan(i + 1)) {
       if (is_elsewhere(b) || exclude_each_other(a | b)) continue;
-      EXPECT_TRUE(pairs.contains(with_pages_of(a | b))) << a << " " << b;
+      EXPECT_TRUE(pairs.contains(with_pages_of(a | b))) << option_names(a | b);
     }
   }
 }

@@ -15,34 +15,35 @@ enum class Axis { kKeys, kRows, kMembers, kHeads };
 struct Edge {
   Axis axis;
   int64_t extent;
-  uint32_t option = 0;  // that counts keys as well
+  uint64_t option = 0;  // that counts keys as well
 };
 // One beyond 2^6, 2^7, 2^8, 2^12, 2^15 and 2^16, the smaller ones first. Grids
 // of launches end at 2^16 as well.
-constexpr std::array<Edge, 24> kEdges = {{{Axis::kMembers, 65},
-                                          {Axis::kMembers, 129},
-                                          {Axis::kHeads, 129},
-                                          {Axis::kKeys, 257},
-                                          {Axis::kRows, 257},
-                                          {Axis::kMembers, 257},
-                                          {Axis::kHeads, 257},
-                                          {Axis::kKeys, 257, kAllowLengths},
-                                          {Axis::kKeys, 257, kAllowWindow},
-                                          {Axis::kKeys, 257, kAllowPaged},
-                                          {Axis::kKeys, 4097},
-                                          {Axis::kRows, 4097},
-                                          {Axis::kMembers, 4097},
-                                          {Axis::kHeads, 4097},
-                                          {Axis::kKeys, 32769},
-                                          {Axis::kRows, 32769},
-                                          {Axis::kMembers, 32769},
-                                          {Axis::kHeads, 32769},
-                                          {Axis::kKeys, 65537},
-                                          {Axis::kRows, 65537},
-                                          {Axis::kMembers, 65537},
-                                          {Axis::kHeads, 65537},
-                                          {Axis::kKeys, 65537, kAllowLengths},
-                                          {Axis::kKeys, 65537, kAllowWindow}}};
+constexpr std::array<Edge, 24> kEdges = {
+    {{Axis::kMembers, 65},
+     {Axis::kMembers, 129},
+     {Axis::kHeads, 129},
+     {Axis::kKeys, 257},
+     {Axis::kRows, 257},
+     {Axis::kMembers, 257},
+     {Axis::kHeads, 257},
+     {Axis::kKeys, 257, QKVET_OPTION_LENGTHS},
+     {Axis::kKeys, 257, QKVET_OPTION_WINDOW},
+     {Axis::kKeys, 257, QKVET_OPTION_PAGED},
+     {Axis::kKeys, 4097},
+     {Axis::kRows, 4097},
+     {Axis::kMembers, 4097},
+     {Axis::kHeads, 4097},
+     {Axis::kKeys, 32769},
+     {Axis::kRows, 32769},
+     {Axis::kMembers, 32769},
+     {Axis::kHeads, 32769},
+     {Axis::kKeys, 65537},
+     {Axis::kRows, 65537},
+     {Axis::kMembers, 65537},
+     {Axis::kHeads, 65537},
+     {Axis::kKeys, 65537, QKVET_OPTION_LENGTHS},
+     {Axis::kKeys, 65537, QKVET_OPTION_WINDOW}}};
 
 // As dear as the dearest cases of a plan.
 constexpr int64_t kMostOfCase = int64_t{1} << 22;
@@ -90,17 +91,19 @@ int64_t extent_at(const Edge& edge, const Shape& s) {
 // option for the others.
 void draw_one_option(Draw& draw, const Law& law, const Scope& scope,
                      const Edge& edge, Case& value) {
-  const uint32_t allowed = allowed_in(law.domain) & allowed_by(scope);
-  constexpr uint32_t kShapes = kAllowEmpty | kAllowPacked | kAllowPackedPages |
-                               kAllowAppend | kAllowCalls | kAllowListLengths |
-                               kAllowMemberSlopes | kAllowInt32;
-  if (edge.axis == Axis::kKeys && (allowed & kAllowPaged) != 0) {
-    draw_option(draw, kAllowPaged, value);
+  const uint64_t allowed = allowed_in(law.domain) & allowed_by(scope);
+  constexpr uint64_t kShapes =
+      QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_PACKED |
+      QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_APPEND | kOptionCalls |
+      QKVET_OPTION_KEY_LIST_LENGTHS | QKVET_OPTION_ALIBI_PER_MEMBER |
+      QKVET_OPTION_INT32_LENGTHS;
+  if (edge.axis == Axis::kKeys && (allowed & QKVET_OPTION_PAGED) != 0) {
+    draw_option(draw, QKVET_OPTION_PAGED, value);
     value.paging.size = 1;
     value.kv_len.clear();
     return;
   }
-  const std::vector<uint32_t> bits = bits_of(allowed & ~kShapes);
+  const std::vector<uint64_t> bits = single_options(allowed & ~kShapes);
   if (!bits.empty())
     draw_option(draw,
                 bits[static_cast<size_t>(
@@ -116,9 +119,10 @@ void draw_number(Draw& draw, const Edge& edge, Case& value) {
   value.v = make_recipe(RecipeKind::kCount);
   value.q_len.clear();
   value.kv_len.clear();
-  if (edge.option == kAllowLengths) value.kv_len = {edge.extent};
-  if (edge.option == kAllowWindow) value.window = Window{edge.extent - 1, 0};
-  if (edge.option == kAllowPaged) value.paging.size = 1;
+  if (edge.option == QKVET_OPTION_LENGTHS) value.kv_len = {edge.extent};
+  if (edge.option == QKVET_OPTION_WINDOW)
+    value.window = Window{edge.extent - 1, 0};
+  if (edge.option == QKVET_OPTION_PAGED) value.paging.size = 1;
 }
 
 // Of the last key alone where there are many: no storage type is too coarse
@@ -172,15 +176,15 @@ WideCases wide_cases(const PairPlan& plan) {
       });
   if (law == plan.laws.end() || plan.scope.largest != SizeClass::kLong)
     return out;
-  constexpr uint32_t kStream = 0x77696465;  // apart from plans
+  constexpr uint64_t kStream = 0x77696465;  // apart from plans
   int64_t count = 0, cost = 0;
   for (const bool with_option : {false, true})
-    for (uint32_t n = 0; n < kEdges.size(); ++n) {
+    for (uint64_t n = 0; n < kEdges.size(); ++n) {
       // The widest cost about a tenth of a second each: once.
       const bool is_cheap =
           kEdges[n].axis == Axis::kKeys || kEdges[n].extent <= kCheap;
       if (with_option && (!is_cheap || kEdges[n].option != 0)) continue;
-      uint32_t next = 0;
+      uint64_t next = 0;
       Draw draw([&] {
         return philox_u64(plan.seed, kStream, 2 * n + with_option, next++);
       });

@@ -130,10 +130,12 @@ void add_fewer_calls(const Case& value, size_t n, Collector& out) {
 
 // Without each option, and with a plainer one in its place.
 void add_simpler_pairs(const Case& value, Collector& out) {
-  for (uint32_t option = 1; option <= kAllowLast; option <<= 1)
-    if (option != kAllowEmpty && (options_of(value) & option) != 0)
-      // Without block tables a case would have lists, which are no simpler.
-      out.drop(option == kAllowPaged ? kAllowPaged | kAllowPagedCsr : option);
+  for (const uint64_t option :
+       single_options(options_of(value) & ~QKVET_OPTION_EMPTY_EXTENTS))
+    // Without block tables a case would have lists, which are no simpler.
+    out.drop(option == QKVET_OPTION_PAGED
+                 ? QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR
+                 : option);
   if (value.mask.kind != MaskKind::kNone) {
     out.add([](Case& c) { c.mask.own = kOwnAll; });
     // Parts of one token are the plainest, and what a law of such a mask puts

@@ -43,7 +43,7 @@ class Collector {
   }
   // Without the option, unless the law puts one back in its place: then the
   // two could take turns for ever.
-  void drop(uint32_t option) {
+  void drop(uint64_t option) {
     const Case without = constrained(law_, keep_allowed(origin_, ~option));
     if ((options_of(without) & option) == 0)
       add([&](Case& candidate) { candidate = without; });

@@ -24,9 +24,9 @@ void add_simpler_merge(const Case& value, Collector& out) {
         out.add([&](Case& c) { c.shape.*extent = next; });
   }
   add_simpler_lengths(value, out);
-  if (!value.kv_len.empty()) out.drop(kAllowLengths);
+  if (!value.kv_len.empty()) out.drop(QKVET_OPTION_LENGTHS);
   if (value.layout != Layout::kBhtd) {
-    out.drop(kAllowLayout);
+    out.drop(kOptionLayout);
     out.add([](Case& c) { c.layout = Layout::kBthd; });
   }
   if (value.layout == Layout::kFar)

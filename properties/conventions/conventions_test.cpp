@@ -425,22 +425,20 @@ TEST(ConventionStorage, ChannelGroupsAreIndexedAsVllmIndexesThem) {
 }
 
 // An option without a row would never be drawn, named or taken away.
-TEST(Domain, EveryOptionOfACaseIsAllowedBySomeBit) {
-  for (const CaseOption& option : case_options()) {
-    EXPECT_NE(allowed_of(option.option), 0u) << option.key;
-    EXPECT_NE(option_names(allowed_of(option.option)), "") << option.key;
-  }
-  EXPECT_EQ(allowed_of(uint64_t{1} << 60), 0u) << "an option of no row";
+TEST(Domain, EveryOptionOfACaseIsListedAndHasAName) {
+  for (const CaseOption& option : case_options())
+    EXPECT_NE(option_names(option.option), "") << option.key;
+  EXPECT_EQ(option_names(uint64_t{1} << 59), "") << "an option of no row";
 }
 
 // What is about the one part is not drawn with what the other takes away, and a
 // repair leaves a case that is one.
 TEST(Domain, WhatExcludesAnotherIsReadFromOneList) {
-  const uint32_t beside_no =
-      allowed_of(options_beside_no(CallPart::kValuesInKeys));
+  const uint64_t beside_no = options_beside_no(CallPart::kValuesInKeys);
   int allowing = 0, about = 0;
   for (const Law* law : all_laws()) {
-    const bool allows = (allowed_in(law->domain) & kAllowValuesInKeys) != 0;
+    const bool allows =
+        (allowed_in(law->domain) & QKVET_OPTION_VALUES_IN_KEYS) != 0;
     allowing += allows;
     if ((law->domain.about & beside_no) == 0) continue;
     EXPECT_FALSE(allows) << law->id;
@@ -454,7 +452,7 @@ TEST(Domain, WhatExcludesAnotherIsReadFromOneList) {
   value.append = 1;
   value.values_in_keys = true;
   EXPECT_NE(invalid_reason(value), "");
-  EXPECT_EQ(to_string(keep_allowed(value, ~uint32_t{0})),
+  EXPECT_EQ(to_string(keep_allowed(value, ~uint64_t{0})),
             "f32,B2,H2,Tq4,Tk4,d4,lens=i32,layout=bthd,values=keys,page=2");
 }
 

@@ -77,6 +77,7 @@ std::string_view name_of(uint64_t option) {
   if (option == kOptionCalls) return "sequences of calls";
   if (option == kOptionLayout) return "layouts";
   if (option == kOptionShare) return "shared k and v";
+  if (option == kOptionStored) return "quantised storage";
   for (const OptionRow& row : option_rows())
     if (row.option == option) return row.many;
   return "";
@@ -84,59 +85,56 @@ std::string_view name_of(uint64_t option) {
 
 }  // namespace
 
-uint64_t options_allowed(uint32_t allowed) {
-  uint64_t options = 0;
-  for (const AllowedOption& row : kAllowedOptions)
-    if ((allowed & row.allowed) != 0) options |= row.option;
-  return options;
-}
-
-uint32_t allowed_of(uint64_t options) {
-  uint32_t allowed = 0;
-  for (const AllowedOption& row : kAllowedOptions)
-    if ((options & row.option) != 0) allowed |= row.allowed;
-  return allowed;
-}
-
-uint32_t allowed_in(const Domain& domain) {
-  constexpr uint32_t kBoth = kAllowPacked | kAllowPaged;
-  constexpr uint32_t kLists = kAllowLengths | kAllowPacked | kAllowServing;
-  uint32_t allows = domain.allows;
-  if ((allows & kBoth) == kBoth) allows |= kAllowPackedPages;
-  if ((allows & kAllowPaged) != 0) allows |= kAllowPagedCsr | kAllowPagedGroups;
-  if ((allows & kLists) != 0) allows |= kAllowInt32;
-  if ((allows & kAllowAlibi) != 0) allows |= kAllowMemberSlopes;
-  // What a law is about that values in keys exclude, it is not about for them.
-  static const uint32_t not_beside_them =
-      allowed_of(options_beside_no(CallPart::kValuesInKeys));
-  if (domain.subject == Subject::kAttention && domain.free_v &&
-      domain.free_data && !domain.own_values && (allows & kAllowLayout) != 0 &&
-      (domain.about & not_beside_them) == 0)
-    allows |= kAllowValuesInKeys;
-  if ((allows & kAllowKeyLists) != 0)
-    allows |= kAllowListLengths | kAllowListBlocks;
-  return allows;
-}
-
-uint32_t about_in(const Domain& domain) {
-  return (domain.about & kAllowPaged) != 0 ? domain.about | kAllowPagedCsr
-                                           : domain.about;
-}
-
-std::string undeclared_options(uint64_t declared) {
-  return option_names(
-      allowed_of(~(declared | kOptionCalls | kOptionLayout | kOptionShare)));
-}
-
-std::string option_names(uint32_t allowed) {
-  std::string out;
-  for (const AllowedOption& row : kAllowedOptions)
-    if ((allowed & row.allowed) != 0)
-      out += (out.empty() ? "" : ", ") + std::string(name_of(row.option));
+std::vector<uint64_t> single_options(uint64_t options) {
+  std::vector<uint64_t> out;
+  for (const uint64_t option : kCaseOptions)
+    if ((options & option) != 0) out.push_back(option);
   return out;
 }
 
-uint32_t options_of(const Case& value) {
+uint64_t allowed_in(const Domain& domain) {
+  constexpr uint64_t kBoth = QKVET_OPTION_PACKED | QKVET_OPTION_PAGED;
+  constexpr uint64_t kLists =
+      QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED | kAllowServing;
+  uint64_t allows = domain.allows;
+  if ((allows & kBoth) == kBoth) allows |= QKVET_OPTION_PACKED_PAGES;
+  if ((allows & QKVET_OPTION_PAGED) != 0)
+    allows |= QKVET_OPTION_PAGED_CSR | QKVET_OPTION_PAGED_CHANNEL_GROUPS;
+  if ((allows & kLists) != 0) allows |= QKVET_OPTION_INT32_LENGTHS;
+  if ((allows & QKVET_OPTION_ALIBI) != 0)
+    allows |= QKVET_OPTION_ALIBI_PER_MEMBER;
+  // What a law is about that values in keys exclude, it is not about for them.
+  static const uint64_t not_beside_them =
+      options_beside_no(CallPart::kValuesInKeys);
+  if (domain.subject == Subject::kAttention && domain.free_v &&
+      domain.free_data && !domain.own_values && (allows & kOptionLayout) != 0 &&
+      (domain.about & not_beside_them) == 0)
+    allows |= QKVET_OPTION_VALUES_IN_KEYS;
+  if ((allows & QKVET_OPTION_KEY_LISTS) != 0)
+    allows |= QKVET_OPTION_KEY_LIST_LENGTHS | QKVET_OPTION_KEY_LIST_BLOCKS;
+  return allows;
+}
+
+uint64_t about_in(const Domain& domain) {
+  return (domain.about & QKVET_OPTION_PAGED) != 0
+             ? domain.about | QKVET_OPTION_PAGED_CSR
+             : domain.about;
+}
+
+std::string undeclared_options(uint64_t declared) {
+  return option_names(kAllCaseOptions &
+                      ~(declared | kOptionCalls | kOptionLayout | kOptionShare |
+                        kOptionStored));
+}
+
+std::string option_names(uint64_t options) {
+  std::string out;
+  for (const uint64_t option : single_options(options))
+    out += (out.empty() ? "" : ", ") + std::string(name_of(option));
+  return out;
+}
+
+uint64_t options_of(const Case& value) {
   uint64_t options = 0;
   for (const CaseOption& row : case_options())
     if (row.given(value)) options |= row.option;
@@ -147,7 +145,7 @@ uint32_t options_of(const Case& value) {
   const Shape& s = value.shape;
   if (value.has_options() && std::min({s.B, s.Tq, s.Tk}) < 1)
     options |= QKVET_OPTION_EMPTY_EXTENTS;
-  return allowed_of(options);
+  return options;
 }
 
 namespace {
@@ -162,18 +160,16 @@ void drop_options(uint64_t surplus, Case& value) {
 
 }  // namespace
 
-void keep_table_allowed(uint32_t allows, Case& value) {
+void keep_table_allowed(uint64_t allows, Case& value) {
   if (value.paging.size == 0) return;
-  const bool blocks = (allows & kAllowPaged) != 0;
-  const bool csr = (allows & kAllowPagedCsr) != 0;
+  const bool blocks = (allows & QKVET_OPTION_PAGED) != 0;
+  const bool csr = (allows & QKVET_OPTION_PAGED_CSR) != 0;
   if (blocks != csr)
     value.paging.table = blocks ? PageTable::kBlocks : PageTable::kCsr;
 }
 
-Case keep_allowed(Case value, uint32_t allows) {
-  const auto surplus = [&] {
-    return options_allowed(options_of(value) & ~allows);
-  };
+Case keep_allowed(Case value, uint64_t allows) {
+  const auto surplus = [&] { return options_of(value) & ~allows; };
   keep_table_allowed(allows, value);
   // Where a packed batch over pages is too much, the pages stay, if they may.
   if (const uint64_t both = QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED |
@@ -213,14 +209,14 @@ namespace {
 
 Case with_law(const Law& law, Case value) {
   if (!value.has_options() || law.domain.subject != value.subject()) {
-    if ((law.domain.allows & kAllowRope) == 0) value.rope = {};
-    if ((law.domain.allows & kAllowWindow) == 0)
+    if ((law.domain.allows & QKVET_OPTION_ROPE) == 0) value.rope = {};
+    if ((law.domain.allows & QKVET_OPTION_WINDOW) == 0)
       value.cache = {0, 0, 0, value.cache.stored};
-    if ((law.domain.allows & kAllowStored) == 0)
+    if ((law.domain.allows & kOptionStored) == 0)
       value.cache.stored = StoredAs::kAsGiven;
-    if ((law.domain.allows & kAllowAlibi) == 0) value.slopes.reset();
-    if ((law.domain.allows & kAllowSink) == 0) value.sink.reset();
-    if ((law.domain.allows & kAllowSoftcap) == 0) value.softcap = 0;
+    if ((law.domain.allows & QKVET_OPTION_ALIBI) == 0) value.slopes.reset();
+    if ((law.domain.allows & QKVET_OPTION_SINK) == 0) value.sink.reset();
+    if ((law.domain.allows & QKVET_OPTION_SOFTCAP) == 0) value.softcap = 0;
     value = law.constrain(std::move(value));
     repair_rope(value);
     return value;

@@ -7,32 +7,30 @@
 
 namespace qkvet::properties {
 
-// The options that these bits of Domain::allows speak of, and the other way
-// round.
-uint64_t options_allowed(uint32_t allowed);
-uint32_t allowed_of(uint64_t options);
+// Those of kCaseOptions that are among the bits, in their order.
+std::vector<uint64_t> single_options(uint64_t options);
 
 // What a law allows, and what it is about: `allows` and `about`, and what
 // follows from them.
-uint32_t allowed_in(const Domain& domain);
-uint32_t about_in(const Domain& domain);
+uint64_t allowed_in(const Domain& domain);
+uint64_t about_in(const Domain& domain);
 
-// "masks, windows": the names of those that are not among these
+// "windows, masks": the names of those that are not among these
 // QKVET_OPTION_*; "" if all are.
 std::string undeclared_options(uint64_t declared);
 
-// "masks, windows": the names of these bits of Domain::allows.
-std::string option_names(uint32_t allowed);
+// "windows, masks": the names of these options of a case.
+std::string option_names(uint64_t allowed);
 
-// What the case has, as bits of Domain::allows.
-uint32_t options_of(const Case& value);
+// What the case has.
+uint64_t options_of(const Case& value);
 
 // Gives the pages of a case the form of table that is among `allows`, if one
 // is.
-void keep_table_allowed(uint32_t allows, Case& value);
+void keep_table_allowed(uint64_t allows, Case& value);
 
 // Takes away the options that are not among `allows`; extents of 0 become 1.
-Case keep_allowed(Case value, uint32_t allows);
+Case keep_allowed(Case value, uint64_t allows);
 
 // Gives single values (set=) that stand outside of their tensors a place
 // inside; false if none did. Of two in one place the first stays.

@@ -4,6 +4,7 @@
 #ifndef QKVET_PROPERTIES_JUDGING_LAW_H_
 #define QKVET_PROPERTIES_JUDGING_LAW_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <numbers>
@@ -198,103 +199,74 @@ inline double scale_of(const Case& value) {
                      : default_scale(value.shape.d);
 }
 
-// Options of attention (core/call/options.h), and extents of 0.
-enum : uint32_t {
-  kAllowWindow = 1,
-  kAllowMask = 2,
-  kAllowLengths = 4,
-  kAllowPacked = 8,
-  kAllowBias = 16,
-  kAllowAlibi = 32,
-  kAllowSoftcap = 64,
-  kAllowSink = 128,
-  kAllowLayout = 256,
-  kAllowShare = 512,
-  kAllowRope = 1024,  // also of stories and layers
-  kAllowEmpty = 2048,
-  kAllowStored = 4096,  // of stories: quantised storage
-  kAllowPaged = 8192,
-  kAllowAppend = 16384,
-  kAllowDropout = 32768,
-  // Both at once. A law that allows packed batches and pages allows it too
-  // (domain.h), and a case that has it is no packed one: its keys are in pages.
-  kAllowPackedPages = 65536,
-  kAllowCalls = 131072,  // a sequence of calls: of the law about it alone
-  // Pages in lists: of every law that allows pages (domain.h). A case that has
-  // it is not one of kAllowPaged, which is for block tables.
-  kAllowPagedCsr = 262144,
-  // Lengths and starts of members in int32: of every law that allows any.
-  kAllowInt32 = 524288,
-  // Slopes of each member: of every law that allows ALiBi. A case that has it
-  // has ALiBi, too.
-  kAllowMemberSlopes = 1048576,
-  // Lists of keys: of the laws that say so. Their lengths: of all these; a case
-  // that has them has lists, too.
-  kAllowKeyLists = 2097152,
-  kAllowListLengths = 4194304,
-  kAllowListBlocks = 8388608,  // lists of blocks: as their lengths
-  // Pages of keys in groups of channels: of every law that allows pages. A case
-  // that has it has pages, too, in one form of table or the other.
-  kAllowPagedGroups = 16777216,
-  // Values in keys: of every law that allows layouts and sets no value itself.
-  kAllowValuesInKeys = 33554432,
-  // Masks in a few numbers: of the laws that say so.
-  kAllowSegments = 67108864,
-  kAllowRanges = 134217728,
-  kAllowChunk = 268435456,
-  kAllowTree = 536870912,
-  kAllowLast = kAllowTree,
-  kAllowFields = kAllowSegments | kAllowRanges | kAllowChunk | kAllowTree,
-  // Who sees whom.
-  kAllowPairs = kAllowWindow | kAllowMask | kAllowLengths | kAllowPacked,
-  // How scores become weights.
-  kAllowScores = kAllowBias | kAllowAlibi | kAllowSoftcap | kAllowSink,
-  // Where keys and values lie when they are called.
-  kAllowServing = kAllowPaged | kAllowAppend,
-  kAllowMemory = kAllowLayout | kAllowShare | kAllowServing,
-  kAllowAll = kAllowPairs | kAllowScores | kAllowMemory | kAllowRope,
-  // For stories: a rotation, a window of the cache, quantised storage, and what
-  // makes a score more than a product.
-  kAllowForms = kAllowRope | kAllowWindow | kAllowStored | kAllowAlibi |
-                kAllowSoftcap | kAllowSink
-};
+// Options that a case can have or not, as bits: QKVET_OPTION_*, of which a case
+// has EMPTY_EXTENTS where one is 0, and those of core/case/case_options.h. What
+// laws allow is made of them, and cases are drawn in this order.
+//
+// A case has one of PACKED and PACKED_PAGES (both at once), and one of PAGED
+// (block tables) and PAGED_CSR. What hangs on another option (lengths of lists,
+// slopes of members, forms of pages, int32) follows from it: allowed_in().
+inline constexpr auto kCaseOptions =
+    std::to_array<uint64_t>({QKVET_OPTION_WINDOW,
+                             QKVET_OPTION_MASK,
+                             QKVET_OPTION_LENGTHS,
+                             QKVET_OPTION_PACKED,
+                             QKVET_OPTION_BIAS,
+                             QKVET_OPTION_ALIBI,
+                             QKVET_OPTION_SOFTCAP,
+                             QKVET_OPTION_SINK,
+                             kOptionLayout,
+                             kOptionShare,
+                             QKVET_OPTION_ROPE,
+                             QKVET_OPTION_EMPTY_EXTENTS,
+                             kOptionStored,
+                             QKVET_OPTION_PAGED,
+                             QKVET_OPTION_APPEND,
+                             QKVET_OPTION_DROPOUT,
+                             QKVET_OPTION_PACKED_PAGES,
+                             kOptionCalls,
+                             QKVET_OPTION_PAGED_CSR,
+                             QKVET_OPTION_INT32_LENGTHS,
+                             QKVET_OPTION_ALIBI_PER_MEMBER,
+                             QKVET_OPTION_KEY_LISTS,
+                             QKVET_OPTION_KEY_LIST_LENGTHS,
+                             QKVET_OPTION_KEY_LIST_BLOCKS,
+                             QKVET_OPTION_PAGED_CHANNEL_GROUPS,
+                             QKVET_OPTION_VALUES_IN_KEYS,
+                             QKVET_OPTION_SEGMENTS,
+                             QKVET_OPTION_FULL_RANGES,
+                             QKVET_OPTION_CHUNK,
+                             QKVET_OPTION_TREE_MASK});
+inline constexpr uint64_t kAllCaseOptions = [] {
+  uint64_t all = 0;
+  for (const uint64_t option : kCaseOptions) all |= option;
+  return all;
+}();
 
-// An option that a case can have or not, and the bit of Domain::allows that
-// says so to laws. In the order of reports.
-struct AllowedOption {
-  uint64_t option;  // of CaseOption, or EMPTY_EXTENTS
-  uint32_t allowed;
-};
-inline constexpr AllowedOption kAllowedOptions[] = {
-    {QKVET_OPTION_MASK, kAllowMask},
-    {QKVET_OPTION_SEGMENTS, kAllowSegments},
-    {QKVET_OPTION_FULL_RANGES, kAllowRanges},
-    {QKVET_OPTION_CHUNK, kAllowChunk},
-    {QKVET_OPTION_TREE_MASK, kAllowTree},
-    {QKVET_OPTION_KEY_LISTS, kAllowKeyLists},
-    {QKVET_OPTION_KEY_LIST_LENGTHS, kAllowListLengths},
-    {QKVET_OPTION_KEY_LIST_BLOCKS, kAllowListBlocks},
-    {QKVET_OPTION_BIAS, kAllowBias},
-    {QKVET_OPTION_WINDOW, kAllowWindow},
-    {QKVET_OPTION_SOFTCAP, kAllowSoftcap},
-    {QKVET_OPTION_ALIBI, kAllowAlibi},
-    {QKVET_OPTION_ALIBI_PER_MEMBER, kAllowMemberSlopes},
-    {QKVET_OPTION_SINK, kAllowSink},
-    {QKVET_OPTION_ROPE, kAllowRope},
-    {QKVET_OPTION_LENGTHS, kAllowLengths},
-    {QKVET_OPTION_PACKED, kAllowPacked},
-    {QKVET_OPTION_PAGED, kAllowPaged},
-    {QKVET_OPTION_PAGED_CSR, kAllowPagedCsr},
-    {QKVET_OPTION_PAGED_CHANNEL_GROUPS, kAllowPagedGroups},
-    {QKVET_OPTION_VALUES_IN_KEYS, kAllowValuesInKeys},
-    {QKVET_OPTION_PACKED_PAGES, kAllowPackedPages},
-    {QKVET_OPTION_APPEND, kAllowAppend},
-    {QKVET_OPTION_INT32_LENGTHS, kAllowInt32},
-    {QKVET_OPTION_EMPTY_EXTENTS, kAllowEmpty},
-    {QKVET_OPTION_DROPOUT, kAllowDropout},
-    {kOptionCalls, kAllowCalls},
-    {kOptionLayout, kAllowLayout},
-    {kOptionShare, kAllowShare}};
+// Masks in a few numbers.
+inline constexpr uint64_t kAllowFields =
+    QKVET_OPTION_SEGMENTS | QKVET_OPTION_FULL_RANGES | QKVET_OPTION_CHUNK |
+    QKVET_OPTION_TREE_MASK;
+// Who sees whom.
+inline constexpr uint64_t kAllowPairs =
+    QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
+    QKVET_OPTION_PACKED;
+// How scores become weights.
+inline constexpr uint64_t kAllowScores =
+    QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP |
+    QKVET_OPTION_SINK;
+// Where keys and values lie when they are called.
+inline constexpr uint64_t kAllowServing =
+    QKVET_OPTION_PAGED | QKVET_OPTION_APPEND;
+inline constexpr uint64_t kAllowMemory =
+    kOptionLayout | kOptionShare | kAllowServing;
+inline constexpr uint64_t kAllowAll =
+    kAllowPairs | kAllowScores | kAllowMemory | QKVET_OPTION_ROPE;
+// For stories: a rotation, a window of the cache, quantised storage, and what
+// makes a score more than a product.
+inline constexpr uint64_t kAllowForms =
+    QKVET_OPTION_ROPE | QKVET_OPTION_WINDOW | kOptionStored |
+    QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK;
 
 // What the generator must provide for the law's precondition.
 struct Domain {
@@ -313,8 +285,8 @@ struct Domain {
   // Options that the law allows, all others are taken out before
   // constrain() is asked; and one of these, where a kernel has it, in every
   // case.
-  uint32_t allows = 0;
-  uint32_t about = 0;
+  uint64_t allows = 0;
+  uint64_t about = 0;
 };
 
 struct Law {

@@ -10,11 +10,12 @@ namespace qkvet::properties {
 
 // Options that laws about plans allow. Not new tokens: a plan says where they
 // would go, and run() would have to be told.
-inline constexpr uint32_t kAllowPlanned =
-    kAllowRope | kAllowPairs | kAllowScores | kAllowLayout | kAllowPaged;
+inline constexpr uint64_t kAllowPlanned = QKVET_OPTION_ROPE | kAllowPairs |
+                                          kAllowScores | kOptionLayout |
+                                          QKVET_OPTION_PAGED;
 // What gives members lengths.
 inline constexpr uint32_t kAboutLengths =
-    kAllowLengths | kAllowPacked | kAllowPaged;
+    QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED | QKVET_OPTION_PAGED;
 
 enum class Batch : uint8_t {
   kCase,   // the case as it is

@@ -96,7 +96,7 @@ TEST(ListLaws, TheDefinitionPassesAllOfThem) {
   int judged = 0;
   for (const Law* law : all_laws()) {
     if (law->domain.subject != Subject::kAttention ||
-        (law->domain.allows & kAllowKeyLists) == 0)
+        (law->domain.allows & QKVET_OPTION_KEY_LISTS) == 0)
       continue;
     for (const char* text :
          {"f32,B2,H4,Hkv2,Tq4,Tk6,d3,keys=4.hn",

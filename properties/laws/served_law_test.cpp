@@ -195,9 +195,10 @@ TEST(ServedLaws, TheWidthOfLengthsIsSeen) {
 
 // Dropout beside pages is not derived, and lists of keys are not asked for.
 bool is_beside_pages(const Law& law) {
-  return law.domain.about == kAllowDropout ||
-         law.domain.about == kAllowSegments ||
-         (law.domain.about & (kAllowKeyLists | kAllowListLengths)) != 0;
+  return law.domain.about == QKVET_OPTION_DROPOUT ||
+         law.domain.about == QKVET_OPTION_SEGMENTS ||
+         (law.domain.about &
+          (QKVET_OPTION_KEY_LISTS | QKVET_OPTION_KEY_LIST_LENGTHS)) != 0;
 }
 
 TEST(ServedLaws, TheFormOfPagesIsSeen) {
@@ -221,7 +222,7 @@ TEST(ServedLaws, TheDefinitionPassesWithValuesInKeys) {
   int judged = 0;
   for (const Law* law : all_laws()) {
     if (law->domain.subject != Subject::kAttention ||
-        (allowed_in(law->domain) & kAllowValuesInKeys) == 0)
+        (allowed_in(law->domain) & QKVET_OPTION_VALUES_IN_KEYS) == 0)
       continue;
     for (const char* text :
          {"f32,B2,H4,Hkv2,Tq4,Tk6,d3,dv2,values=keys",
@@ -255,7 +256,8 @@ TEST(ServedLaws, BothFormsOfPagesAreDrawn) {
   }
   Case value = *parse_case("f32,B1,H1,Tq1,Tk6,d8,page=2,pool=x").value;
   value.shape.d = 6;
-  const Case kept = keep_allowed(value, kAllowAll | kAllowPagedGroups);
+  const Case kept =
+      keep_allowed(value, kAllowAll | QKVET_OPTION_PAGED_CHANNEL_GROUPS);
   EXPECT_EQ(kept.paging.pool, PageForm::kRows);
   EXPECT_EQ(kept.paging.size, 2);
 }
@@ -268,7 +270,7 @@ TEST(ServedLaws, CasesKeepToGroupsWhereNothingElseIsTaken) {
   for (const Law* law : all_laws()) {
     // Values in keys have no groups.
     if (law->domain.subject != Subject::kAttention || is_beside_pages(*law) ||
-        law->domain.about == kAllowValuesInKeys)
+        law->domain.about == QKVET_OPTION_VALUES_IN_KEYS)
       continue;
     int64_t grouped = 0;
     constexpr int64_t kCases = 40;
@@ -388,7 +390,7 @@ TEST(ServedLaws, CasesKeepToPagesWhereNothingElseIsTaken) {
   for (const Law* law : all_laws()) {
     if (law->domain.subject != Subject::kAttention || is_beside_pages(*law))
       continue;
-    EXPECT_NE(law->domain.allows & kAllowPaged, 0u) << law->id;
+    EXPECT_NE(law->domain.allows & QKVET_OPTION_PAGED, 0u) << law->id;
     for (int64_t n = 1; n <= 40; ++n) {
       const Case value = planned_case(*law, 1, n, scope);
       const int64_t size = value.paging.size;

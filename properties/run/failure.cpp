@@ -29,7 +29,7 @@ Traits traits_of(const Case& value, const Judgement& judgement) {
   if (begins("nan")) traits.outcome = "NaN";
   if (begins("inf")) traits.outcome = "infinity";
   traits.needs = options_of(value);
-  uint64_t bit = uint64_t{kAllowLast} << 1;
+  uint64_t bit = uint64_t{1} << 40;  // beyond all QKVET_OPTION_*
   const auto add = [&](bool needed) {
     if (needed) traits.needs |= bit;
     bit <<= 1;

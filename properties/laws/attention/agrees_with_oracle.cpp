@@ -45,7 +45,8 @@ extern constinit const Law agrees_with_oracle{
     "(c) it reaches every input and every element",
     570,
     Domain{.votes = true,
-           .allows = kAllowAll | kAllowEmpty | kAllowKeyLists | kAllowFields},
+           .allows = kAllowAll | QKVET_OPTION_EMPTY_EXTENTS |
+                     QKVET_OPTION_KEY_LISTS | kAllowFields},
     of_agrees_with_oracle::constrain,
     of_agrees_with_oracle::plan,
     of_agrees_with_oracle::judge};

@@ -84,9 +84,9 @@ extern constinit const Law alibi_equals_bias{
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     420,
     Domain{.free_data = false,
-           .allows = kAllowRope | kAllowPairs | kAllowAlibi | kAllowSoftcap |
-                     kAllowSink | kAllowMemory,
-           .about = kAllowAlibi},
+           .allows = QKVET_OPTION_ROPE | kAllowPairs | QKVET_OPTION_ALIBI |
+                     QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | kAllowMemory,
+           .about = QKVET_OPTION_ALIBI},
     of_alibi_equals_bias::constrain,
     of_alibi_equals_bias::plan,
     of_alibi_equals_bias::judge};

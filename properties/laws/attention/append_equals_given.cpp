@@ -31,8 +31,8 @@ extern constinit const Law append_equals_given{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another",
     490,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
-           .about = kAllowAppend},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields,
+           .about = QKVET_OPTION_APPEND},
     with_new_tokens,
     of_append_equals_given::plan,
     of_append_equals_given::judge};

@@ -128,7 +128,7 @@ extern constinit const Law append_writes_only_its_tokens{
     "Nothing is computed: tokens have the storage type of the cache.",
     "(a) it is bitwise, (c) it reaches what no output shows",
     480,
-    Domain{.allows = kAllowAll, .about = kAllowAppend},
+    Domain{.allows = kAllowAll, .about = QKVET_OPTION_APPEND},
     with_new_tokens,
     of_append_writes_only_its_tokens::plan,
     of_append_writes_only_its_tokens::judge};

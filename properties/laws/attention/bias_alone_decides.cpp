@@ -120,8 +120,9 @@ extern constinit const Law bias_alone_decides{
     "is wrong with the bias",
     270,
     Domain{.free_data = false,
-           .allows = kAllowPairs | kAllowBias | kAllowAlibi | kAllowMemory,
-           .about = kAllowBias | kAllowAlibi},
+           .allows = kAllowPairs | QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI |
+                     kAllowMemory,
+           .about = QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI},
     of_bias_alone_decides::constrain,
     of_bias_alone_decides::plan,
     of_bias_alone_decides::judge};

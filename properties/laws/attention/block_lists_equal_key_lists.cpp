@@ -55,7 +55,8 @@ extern constinit const Law block_lists_equal_key_lists{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     347,
-    Domain{.allows = kAllowAll | kAllowKeyLists, .about = kAllowListBlocks},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS,
+           .about = QKVET_OPTION_KEY_LIST_BLOCKS},
     of_block_lists_equal_key_lists::constrain,
     of_block_lists_equal_key_lists::plan,
     of_block_lists_equal_key_lists::judge};

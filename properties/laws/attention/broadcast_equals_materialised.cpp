@@ -56,7 +56,7 @@ extern constinit const Law broadcast_equals_materialised{
     "same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     400,
-    Domain{.allows = kAllowAll, .about = kAllowMask | kAllowBias},
+    Domain{.allows = kAllowAll, .about = QKVET_OPTION_MASK | QKVET_OPTION_BIAS},
     of_broadcast_equals_materialised::constrain,
     of_broadcast_equals_materialised::plan,
     of_broadcast_equals_materialised::judge};

@@ -65,8 +65,9 @@ extern constinit const Law calls_at_once_change_nothing{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what calls share",
     160,
-    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing | kAllowKeyLists | kAllowFields},
+    Domain{.allows = QKVET_OPTION_ROPE | kAllowPairs | kAllowScores |
+                     kOptionLayout | kAllowServing | QKVET_OPTION_KEY_LISTS |
+                     kAllowFields},
     of_calls_at_once_change_nothing::constrain,
     of_calls_at_once_change_nothing::plan,
     of_calls_at_once_change_nothing::judge};

@@ -231,9 +231,9 @@ extern constinit const Law calls_before_change_nothing{
     "(c) it reaches what a kernel keeps between calls, by address, by shape "
     "and layout, by option or by count",
     565,
-    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing | kAllowCalls,
-           .about = kAllowCalls},
+    Domain{.allows = QKVET_OPTION_ROPE | kAllowPairs | kAllowScores |
+                     kOptionLayout | kAllowServing | kOptionCalls,
+           .about = kOptionCalls},
     of_calls_before_change_nothing::constrain,
     of_calls_before_change_nothing::plan,
     of_calls_before_change_nothing::judge};

@@ -38,8 +38,8 @@ extern constinit const Law causal_equals_mask{
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     380,
     Domain{.causal = true,
-           .allows = kAllowRope | kAllowPairs | kAllowBias | kAllowSoftcap |
-                     kAllowSink | kAllowMemory},
+           .allows = QKVET_OPTION_ROPE | kAllowPairs | QKVET_OPTION_BIAS |
+                     QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | kAllowMemory},
     with_masked_key,
     of_causal_equals_mask::plan,
     of_causal_equals_mask::judge};

@@ -47,8 +47,8 @@ extern constinit const Law channel_groups_change_nothing{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another",
     452,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
-           .about = kAllowPagedGroups},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields,
+           .about = QKVET_OPTION_PAGED_CHANNEL_GROUPS},
     of_channel_groups_change_nothing::constrain,
     of_channel_groups_change_nothing::plan,
     of_channel_groups_change_nothing::judge};

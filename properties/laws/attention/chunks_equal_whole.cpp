@@ -87,7 +87,8 @@ extern constinit const Law chunks_equal_whole{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it reaches Tq < Tk with every offset, (d) it needs no oracle",
     510,
-    Domain{.causal = true, .allows = kAllowSoftcap | kAllowSink | kAllowMemory},
+    Domain{.causal = true,
+           .allows = QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | kAllowMemory},
     of_chunks_equal_whole::constrain,
     of_chunks_equal_whole::plan,
     judge_blocks};

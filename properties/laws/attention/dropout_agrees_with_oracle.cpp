@@ -51,7 +51,7 @@ extern constinit const Law dropout_agrees_with_oracle{
     "(reference/README.md, Dropout).",
     "(d) it kills wrong factors, which no average over seeds need show",
     560,
-    Domain{.allows = kAllowBesideDropout, .about = kAllowDropout},
+    Domain{.allows = kAllowBesideDropout, .about = QKVET_OPTION_DROPOUT},
     of_dropout_agrees_with_oracle::constrain,
     of_dropout_agrees_with_oracle::plan,
     of_dropout_agrees_with_oracle::judge};

@@ -176,7 +176,8 @@ extern constinit const Law dropout_is_a_function_of_its_seed{
     "of 2^-40.",
     "(a) it is bitwise, (d) it needs no oracle",
     540,
-    Domain{.allows = kAllowDropout | kAllowLayout, .about = kAllowDropout},
+    Domain{.allows = QKVET_OPTION_DROPOUT | kOptionLayout,
+           .about = QKVET_OPTION_DROPOUT},
     of_dropout_is_a_function_of_its_seed::constrain,
     of_dropout_is_a_function_of_its_seed::plan,
     of_dropout_is_a_function_of_its_seed::judge};

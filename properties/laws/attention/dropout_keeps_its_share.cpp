@@ -185,7 +185,8 @@ extern constinit const Law dropout_keeps_its_share{
     "2^-40, even with a generator of eight bits.",
     "(c) it looks at what is drawn, (d) it needs no oracle",
     530,
-    Domain{.allows = kAllowDropout | kAllowLayout, .about = kAllowDropout},
+    Domain{.allows = QKVET_OPTION_DROPOUT | kOptionLayout,
+           .about = QKVET_OPTION_DROPOUT},
     of_dropout_keeps_its_share::constrain,
     of_dropout_keeps_its_share::plan,
     of_dropout_keeps_its_share::judge};

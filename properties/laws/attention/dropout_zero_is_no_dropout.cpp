@@ -70,7 +70,7 @@ extern constinit const Law dropout_zero_is_no_dropout{
     "may take another path where a mask is asked for.",
     "(a) what is kept is exact",
     550,
-    Domain{.allows = kAllowBesideDropout, .about = kAllowDropout},
+    Domain{.allows = kAllowBesideDropout, .about = QKVET_OPTION_DROPOUT},
     of_dropout_zero_is_no_dropout::constrain,
     of_dropout_zero_is_no_dropout::plan,
     of_dropout_zero_is_no_dropout::judge};

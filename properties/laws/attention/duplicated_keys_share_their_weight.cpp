@@ -56,7 +56,7 @@ extern constinit const Law duplicated_keys_share_their_weight{
     "(c) it sets two key lengths against each other, (d) it needs no "
     "oracle",
     240,
-    Domain{.allows = kAllowSoftcap | kAllowMemory},
+    Domain{.allows = QKVET_OPTION_SOFTCAP | kAllowMemory},
     of_duplicated_keys_share_their_weight::constrain,
     of_duplicated_keys_share_their_weight::plan,
     of_duplicated_keys_share_their_weight::judge};

@@ -125,8 +125,9 @@ extern constinit const Law empty_extents_are_legal{
     "Zeros, NaN and infinities are exact.",
     "(c) it reaches extents that agreement does not, (d) it needs no oracle",
     310,
-    Domain{.allows = kAllowRope | kAllowWindow | kAllowMask | kAllowBias |
-                     kAllowAlibi | kAllowSoftcap | kAllowMemory},
+    Domain{.allows = QKVET_OPTION_ROPE | QKVET_OPTION_WINDOW |
+                     QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
+                     QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | kAllowMemory},
     of_empty_extents_are_legal::constrain,
     of_empty_extents_are_legal::plan,
     of_empty_extents_are_legal::judge};

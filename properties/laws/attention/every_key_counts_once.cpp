@@ -167,7 +167,8 @@ extern constinit const Law every_key_counts_once{
     "(b) one key among 131,072 shows, (d) it needs no oracle",
     50,
     Domain{.free_v = false,
-           .allows = kAllowRope | kAllowPairs | kAllowSoftcap | kAllowMemory},
+           .allows = QKVET_OPTION_ROPE | kAllowPairs | QKVET_OPTION_SOFTCAP |
+                     kAllowMemory},
     of_every_key_counts_once::constrain,
     of_every_key_counts_once::plan,
     of_every_key_counts_once::judge};

@@ -192,7 +192,8 @@ extern constinit const Law every_pair_is_seen_as_asked{
     260,
     Domain{.free_v = false,
            .free_data = false,
-           .allows = kAllowPairs | kAllowFields | kAllowSoftcap | kAllowMemory,
+           .allows =
+               kAllowPairs | kAllowFields | QKVET_OPTION_SOFTCAP | kAllowMemory,
            .about = kAllowPairs},
     of_every_pair_is_seen_as_asked::constrain,
     of_every_pair_is_seen_as_asked::plan,

@@ -40,8 +40,8 @@ extern constinit const Law full_lists_equal_dense{
     "needs no oracle",
     344,
     Domain{.free_data = false,
-           .allows = kAllowAll | kAllowKeyLists,
-           .about = kAllowKeyLists},
+           .allows = kAllowAll | QKVET_OPTION_KEY_LISTS,
+           .about = QKVET_OPTION_KEY_LISTS},
     of_full_lists_equal_dense::constrain,
     of_full_lists_equal_dense::plan,
     of_full_lists_equal_dense::judge};

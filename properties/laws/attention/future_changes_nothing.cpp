@@ -74,7 +74,8 @@ extern constinit const Law future_changes_nothing{
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     80,
     Domain{.causal = true,
-           .allows = kAllowRope | kAllowScores | kAllowLayout | kAllowServing},
+           .allows = QKVET_OPTION_ROPE | kAllowScores | kOptionLayout |
+                     kAllowServing},
     with_masked_key,
     of_future_changes_nothing::plan,
     of_future_changes_nothing::judge};

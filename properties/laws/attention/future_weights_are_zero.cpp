@@ -148,7 +148,7 @@ extern constinit const Law future_weights_are_zero{
     20,
     Domain{.causal = true,
            .free_v = false,
-           .allows = kAllowRope | kAllowScores | kAllowMemory},
+           .allows = QKVET_OPTION_ROPE | kAllowScores | kAllowMemory},
     of_future_weights_are_zero::constrain,
     of_future_weights_are_zero::plan,
     of_future_weights_are_zero::judge};

@@ -59,7 +59,8 @@ extern constinit const Law grouped_heads_equal_repeated_heads{
     "(c) it sets one path of a kernel against another, (d) it needs no "
     "oracle",
     250,
-    Domain{.allows = kAllowPairs | kAllowScores | kAllowLayout | kAllowServing},
+    Domain{.allows =
+               kAllowPairs | kAllowScores | kOptionLayout | kAllowServing},
     of_grouped_heads_equal_repeated_heads::constrain,
     of_grouped_heads_equal_repeated_heads::plan,
     of_grouped_heads_equal_repeated_heads::judge};

@@ -67,8 +67,8 @@ extern constinit const Law int32_lengths_change_nothing{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another",
     435,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
-           .about = kAllowInt32},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields,
+           .about = QKVET_OPTION_INT32_LENGTHS},
     of_int32_lengths_change_nothing::constrain,
     of_int32_lengths_change_nothing::plan,
     of_int32_lengths_change_nothing::judge};

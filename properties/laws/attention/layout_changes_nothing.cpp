@@ -51,8 +51,8 @@ extern constinit const Law layout_changes_nothing{
     "same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     410,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
-           .about = kAllowLayout | kAllowShare},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields,
+           .about = kOptionLayout | kOptionShare},
     of_layout_changes_nothing::constrain,
     of_layout_changes_nothing::plan,
     of_layout_changes_nothing::judge};

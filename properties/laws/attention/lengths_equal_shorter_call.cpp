@@ -36,9 +36,9 @@ extern constinit const Law lengths_equal_shorter_call{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     430,
-    Domain{.allows = kAllowWindow | kAllowMask | kAllowLengths | kAllowScores |
-                     kAllowMemory,
-           .about = kAllowLengths},
+    Domain{.allows = QKVET_OPTION_WINDOW | QKVET_OPTION_MASK |
+                     QKVET_OPTION_LENGTHS | kAllowScores | kAllowMemory,
+           .about = QKVET_OPTION_LENGTHS},
     of_lengths_equal_shorter_call::constrain,
     plan_member,
     of_lengths_equal_shorter_call::judge};

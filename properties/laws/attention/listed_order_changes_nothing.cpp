@@ -37,7 +37,8 @@ extern constinit const Law listed_order_changes_nothing{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it moves what tiles of entries hold, (d) it needs no oracle",
     342,
-    Domain{.allows = kAllowAll | kAllowKeyLists, .about = kAllowKeyLists},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS,
+           .about = QKVET_OPTION_KEY_LISTS},
     of_listed_order_changes_nothing::constrain,
     of_listed_order_changes_nothing::plan,
     of_listed_order_changes_nothing::judge};

@@ -54,7 +54,8 @@ extern constinit const Law listed_pages_equal_rows{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     475,
-    Domain{.allows = kAllowAll | kAllowKeyLists, .about = kAllowKeyLists},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS,
+           .about = QKVET_OPTION_KEY_LISTS},
     of_listed_pages_equal_rows::constrain,
     of_listed_pages_equal_rows::plan,
     of_listed_pages_equal_rows::judge};

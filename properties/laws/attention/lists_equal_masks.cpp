@@ -40,7 +40,8 @@ extern constinit const Law lists_equal_masks{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     348,
-    Domain{.allows = kAllowAll | kAllowKeyLists, .about = kAllowKeyLists},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS,
+           .about = QKVET_OPTION_KEY_LISTS},
     of_lists_equal_masks::constrain,
     of_lists_equal_masks::plan,
     of_lists_equal_masks::judge};

@@ -29,9 +29,9 @@ extern constinit const Law local_chunks_equal_calls{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     444,
-    Domain{.allows = kAllowMask | kAllowWindow | kAllowScores | kAllowRope |
-                     kAllowMemory,
-           .about = kAllowMask},
+    Domain{.allows = QKVET_OPTION_MASK | QKVET_OPTION_WINDOW | kAllowScores |
+                     QKVET_OPTION_ROPE | kAllowMemory,
+           .about = QKVET_OPTION_MASK},
     of_local_chunks_equal_calls::constrain,
     plan_masked_parts,
     of_local_chunks_equal_calls::judge};

@@ -33,8 +33,9 @@ extern constinit const Law long_use_changes_nothing{
     Domain{.free_v = false,
            .free_data = false,
            .lasts = true,
-           .allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing | kAllowKeyLists | kAllowFields},
+           .allows = QKVET_OPTION_ROPE | kAllowPairs | kAllowScores |
+                     kOptionLayout | kAllowServing | QKVET_OPTION_KEY_LISTS |
+                     kAllowFields},
     of_long_use_changes_nothing::constrain,
     plan_long_use,
     judge_long_use};

@@ -70,7 +70,7 @@ extern constinit const Law lse_counts_equal_keys{
     "The sum is exact; only the logarithm rounds.",
     "(b) its bound is the logarithm's own error, (d) it needs no oracle",
     60,
-    Domain{.allows = kAllowPairs | kAllowSoftcap | kAllowMemory},
+    Domain{.allows = kAllowPairs | QKVET_OPTION_SOFTCAP | kAllowMemory},
     of_lse_counts_equal_keys::constrain,
     of_lse_counts_equal_keys::plan,
     of_lse_counts_equal_keys::judge};

@@ -128,8 +128,8 @@ extern constinit const Law malformed_calls_are_refused{
     "(c) it reaches error paths, which no legal call enters",
     315,
     Domain{.free_data = false,
-           .allows = kAllowPairs | kAllowScores | kAllowPaged | kAllowRope |
-                     kAllowKeyLists | kAllowFields},
+           .allows = kAllowPairs | kAllowScores | QKVET_OPTION_PAGED |
+                     QKVET_OPTION_ROPE | QKVET_OPTION_KEY_LISTS | kAllowFields},
     of_malformed_calls_are_refused::constrain,
     of_malformed_calls_are_refused::plan,
     of_malformed_calls_are_refused::judge};

@@ -103,8 +103,9 @@ extern constinit const Law mask_equals_bias{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     390,
-    Domain{.allows = kAllowRope | kAllowPairs | kAllowSink | kAllowMemory,
-           .about = kAllowMask},
+    Domain{.allows = QKVET_OPTION_ROPE | kAllowPairs | QKVET_OPTION_SINK |
+                     kAllowMemory,
+           .about = QKVET_OPTION_MASK},
     of_mask_equals_bias::constrain,
     of_mask_equals_bias::plan,
     of_mask_equals_bias::judge};

@@ -61,7 +61,7 @@ extern constinit const Law mask_fields_equal_masks{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     351,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields,
            .about = kAllowFields},
     of_mask_fields_equal_masks::constrain,
     of_mask_fields_equal_masks::plan,

@@ -30,9 +30,10 @@ extern constinit const Law mask_fields_equal_rows_alone{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     352,
-    Domain{.allows = kAllowWindow | kAllowLengths | kAllowPacked | kAllowBias |
-                     kAllowSoftcap | kAllowSink | kAllowRope | kAllowMemory |
-                     kAllowFields,
+    Domain{.allows = QKVET_OPTION_WINDOW | QKVET_OPTION_LENGTHS |
+                     QKVET_OPTION_PACKED | QKVET_OPTION_BIAS |
+                     QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
+                     QKVET_OPTION_ROPE | kAllowMemory | kAllowFields,
            .about = kAllowFields},
     of_mask_fields_equal_rows_alone::constrain,
     of_mask_fields_equal_rows_alone::plan,

@@ -58,10 +58,11 @@ extern constinit const Law masked_nonfinite_is_ignored{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     340,
-    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing | kAllowKeyLists | kAllowSegments |
-                     kAllowChunk | kAllowTree,
-           .about = kAllowMask | kAllowWindow},
+    Domain{.allows = QKVET_OPTION_ROPE | kAllowPairs | kAllowScores |
+                     kOptionLayout | kAllowServing | QKVET_OPTION_KEY_LISTS |
+                     QKVET_OPTION_SEGMENTS | QKVET_OPTION_CHUNK |
+                     QKVET_OPTION_TREE_MASK,
+           .about = QKVET_OPTION_MASK | QKVET_OPTION_WINDOW},
     with_hidden_keys,
     of_masked_nonfinite_is_ignored::plan,
     of_masked_nonfinite_is_ignored::judge};

@@ -42,7 +42,7 @@ extern constinit const Law member_slopes_equal_calls{
     "oracle",
     415,
     Domain{.allows = kAllowPairs | kAllowScores | kAllowMemory,
-           .about = kAllowMemberSlopes},
+           .about = QKVET_OPTION_ALIBI_PER_MEMBER},
     of_member_slopes_equal_calls::constrain,
     plan_member,
     of_member_slopes_equal_calls::judge};

@@ -207,8 +207,8 @@ extern constinit const Law nan_reaches_its_row{
     "(a) it is exact, (c) it reaches what agreement never draws",
     130,
     Domain{.own_values = true,
-           .allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing},
+           .allows = QKVET_OPTION_ROPE | kAllowPairs | kAllowScores |
+                     kOptionLayout | kAllowServing},
     of_nan_reaches_its_row::constrain,
     of_nan_reaches_its_row::plan,
     of_nan_reaches_its_row::judge};

@@ -64,8 +64,8 @@ extern constinit const Law nan_stays_in_its_head{
     "(a) it is bitwise where that is claimed, (c) it reaches what is "
     "multiplied by zero",
     120,
-    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing},
+    Domain{.allows = QKVET_OPTION_ROPE | kAllowPairs | kAllowScores |
+                     kOptionLayout | kAllowServing},
     of_nan_stays_in_its_head::constrain,
     of_nan_stays_in_its_head::plan,
     of_nan_stays_in_its_head::judge};

@@ -84,8 +84,8 @@ extern constinit const Law one_bias_for_a_row_changes_nothing{
     "(a) NaN and zeros are far outside of every bound, (d) it needs no oracle",
     207,
     Domain{.free_v = false,
-           .allows = kAllowPairs | kAllowBias | kAllowMemory,
-           .about = kAllowBias},
+           .allows = kAllowPairs | QKVET_OPTION_BIAS | kAllowMemory,
+           .about = QKVET_OPTION_BIAS},
     of_one_bias_for_a_row_changes_nothing::constrain,
     of_one_bias_for_a_row_changes_nothing::plan,
     of_one_bias_for_a_row_changes_nothing::judge};

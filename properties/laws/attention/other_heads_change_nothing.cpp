@@ -50,8 +50,8 @@ extern constinit const Law other_heads_change_nothing{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     100,
-    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing},
+    Domain{.allows = QKVET_OPTION_ROPE | kAllowPairs | kAllowScores |
+                     kOptionLayout | kAllowServing},
     of_other_heads_change_nothing::constrain,
     of_other_heads_change_nothing::plan,
     of_other_heads_change_nothing::judge};

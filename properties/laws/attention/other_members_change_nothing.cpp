@@ -52,8 +52,9 @@ extern constinit const Law other_members_change_nothing{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     110,
-    Domain{.allows = kAllowRope | kAllowWindow | kAllowMask | kAllowLengths |
-                     kAllowScores | kAllowLayout | kAllowServing},
+    Domain{.allows = QKVET_OPTION_ROPE | QKVET_OPTION_WINDOW |
+                     QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS | kAllowScores |
+                     kOptionLayout | kAllowServing},
     of_other_members_change_nothing::constrain,
     of_other_members_change_nothing::plan,
     of_other_members_change_nothing::judge};

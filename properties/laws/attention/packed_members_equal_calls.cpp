@@ -30,9 +30,9 @@ extern constinit const Law packed_members_equal_calls{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     440,
-    Domain{.allows = kAllowWindow | kAllowMask | kAllowPacked | kAllowScores |
-                     kAllowMemory,
-           .about = kAllowPacked | kAllowPackedPages},
+    Domain{.allows = QKVET_OPTION_WINDOW | QKVET_OPTION_MASK |
+                     QKVET_OPTION_PACKED | kAllowScores | kAllowMemory,
+           .about = QKVET_OPTION_PACKED | QKVET_OPTION_PACKED_PAGES},
     of_packed_members_equal_calls::constrain,
     plan_member,
     of_packed_members_equal_calls::judge};

@@ -96,9 +96,10 @@ extern constinit const Law packed_order_changes_nothing{
     "page_placement_invariant; else each side within its own bound.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     445,
-    Domain{.allows = kAllowWindow | kAllowPacked | kAllowSoftcap | kAllowSink |
-                     kAllowAlibi | kAllowLayout | kAllowServing,
-           .about = kAllowPacked | kAllowPackedPages},
+    Domain{.allows = QKVET_OPTION_WINDOW | QKVET_OPTION_PACKED |
+                     QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
+                     QKVET_OPTION_ALIBI | kOptionLayout | kAllowServing,
+           .about = QKVET_OPTION_PACKED | QKVET_OPTION_PACKED_PAGES},
     of_packed_order_changes_nothing::constrain,
     of_packed_order_changes_nothing::plan,
     of_packed_order_changes_nothing::judge};

@@ -46,8 +46,8 @@ extern constinit const Law page_lists_equal_block_table{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another",
     455,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
-           .about = kAllowPagedCsr},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields,
+           .about = QKVET_OPTION_PAGED_CSR},
     of_page_lists_equal_block_table::constrain,
     of_page_lists_equal_block_table::plan,
     of_page_lists_equal_block_table::judge};

@@ -37,8 +37,8 @@ extern constinit const Law page_placement_changes_nothing{
     "else each side is within its own bound of the same number.",
     "(c) it sets one path of a kernel against another",
     450,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
-           .about = kAllowPaged},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields,
+           .about = QKVET_OPTION_PAGED},
     with_pages,
     of_page_placement_changes_nothing::plan,
     of_page_placement_changes_nothing::judge};

@@ -55,8 +55,8 @@ extern constinit const Law page_size_changes_nothing{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another",
     460,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
-           .about = kAllowPaged},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields,
+           .about = QKVET_OPTION_PAGED},
     of_page_size_changes_nothing::constrain,
     of_page_size_changes_nothing::plan,
     of_page_size_changes_nothing::judge};

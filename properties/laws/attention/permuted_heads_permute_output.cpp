@@ -47,8 +47,9 @@ extern constinit const Law permuted_heads_permute_output{
     "(d) it needs no oracle: a wrong map from query heads to key/value "
     "heads does not commute with permutations",
     220,
-    Domain{.allows = kAllowWindow | kAllowLengths | kAllowPacked |
-                     kAllowSoftcap | kAllowLayout | kAllowServing},
+    Domain{.allows = QKVET_OPTION_WINDOW | QKVET_OPTION_LENGTHS |
+                     QKVET_OPTION_PACKED | QKVET_OPTION_SOFTCAP |
+                     kOptionLayout | kAllowServing},
     of_permuted_heads_permute_output::constrain,
     of_permuted_heads_permute_output::plan,
     of_permuted_heads_permute_output::judge};

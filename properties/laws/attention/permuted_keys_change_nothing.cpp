@@ -57,7 +57,7 @@ extern constinit const Law permuted_keys_change_nothing{
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
     210,
-    Domain{.allows = kAllowSoftcap | kAllowSink | kAllowMemory},
+    Domain{.allows = QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | kAllowMemory},
     of_permuted_keys_change_nothing::constrain,
     of_permuted_keys_change_nothing::plan,
     of_permuted_keys_change_nothing::judge};

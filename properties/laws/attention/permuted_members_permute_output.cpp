@@ -53,8 +53,9 @@ extern constinit const Law permuted_members_permute_output{
     "page_placement_invariant; else each side within its own bound.",
     "(d) it needs no oracle",
     230,
-    Domain{.allows = kAllowWindow | kAllowSoftcap | kAllowSink | kAllowAlibi |
-                     kAllowLayout | kAllowServing},
+    Domain{.allows = QKVET_OPTION_WINDOW | QKVET_OPTION_SOFTCAP |
+                     QKVET_OPTION_SINK | QKVET_OPTION_ALIBI | kOptionLayout |
+                     kAllowServing},
     of_permuted_members_permute_output::constrain,
     of_permuted_members_permute_output::plan,
     of_permuted_members_permute_output::judge};

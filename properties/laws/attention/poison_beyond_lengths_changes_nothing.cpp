@@ -114,8 +114,8 @@ extern constinit const Law poison_beyond_lengths_changes_nothing{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     320,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
-           .about = kAllowLengths | kAllowPacked},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields,
+           .about = QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED},
     of_poison_beyond_lengths_changes_nothing::constrain,
     of_poison_beyond_lengths_changes_nothing::plan,
     of_poison_beyond_lengths_changes_nothing::judge};

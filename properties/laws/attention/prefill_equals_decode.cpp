@@ -57,7 +57,8 @@ extern constinit const Law prefill_equals_decode{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     500,
-    Domain{.causal = true, .allows = kAllowSoftcap | kAllowSink | kAllowMemory},
+    Domain{.causal = true,
+           .allows = QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | kAllowMemory},
     with_masked_key,
     of_prefill_equals_decode::plan,
     judge_blocks};

@@ -111,7 +111,7 @@ extern constinit const Law query_heads_read_their_kv_head{
     70,
     Domain{.free_v = false,
            .free_data = false,
-           .allows = kAllowLayout | kAllowServing},
+           .allows = kOptionLayout | kAllowServing},
     of_query_heads_read_their_kv_head::constrain,
     of_query_heads_read_their_kv_head::plan,
     of_query_heads_read_their_kv_head::judge};

@@ -29,9 +29,9 @@ extern constinit const Law ranges_equal_blocks{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     448,
-    Domain{.allows = kAllowMask | kAllowWindow | kAllowScores | kAllowRope |
-                     kAllowMemory,
-           .about = kAllowMask},
+    Domain{.allows = QKVET_OPTION_MASK | QKVET_OPTION_WINDOW | kAllowScores |
+                     QKVET_OPTION_ROPE | kAllowMemory,
+           .about = QKVET_OPTION_MASK},
     of_ranges_equal_blocks::constrain,
     plan_masked_parts,
     of_ranges_equal_blocks::judge};

@@ -120,7 +120,8 @@ extern constinit const Law reads_only_its_inputs{
     "Nothing is rounded: a byte is touched or it is not.",
     "(c) it reaches memory that no output shows",
     10,
-    Domain{.allows = kAllowAll | kAllowEmpty | kAllowKeyLists | kAllowFields},
+    Domain{.allows = kAllowAll | QKVET_OPTION_EMPTY_EXTENTS |
+                     QKVET_OPTION_KEY_LISTS | kAllowFields},
     of_reads_only_its_inputs::constrain,
     of_reads_only_its_inputs::plan,
     of_reads_only_its_inputs::judge};

@@ -25,7 +25,7 @@ extern constinit const Law refusals_depend_on_form{
     "(c) it reaches what refusals hide, (d) it needs no oracle",
     562,
     Domain{.refusals = true,
-           .allows = kAllowAll | kAllowKeyLists | kAllowFields},
+           .allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields},
     of_refusals_depend_on_form::constrain,
     of_refusals_depend_on_form::plan,
     judge_other_values};

@@ -80,8 +80,8 @@ extern constinit const Law rest_of_lists_changes_nothing{
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     346,
     Domain{.free_data = false,
-           .allows = kAllowAll | kAllowKeyLists,
-           .about = kAllowListLengths},
+           .allows = kAllowAll | QKVET_OPTION_KEY_LISTS,
+           .about = QKVET_OPTION_KEY_LIST_LENGTHS},
     of_rest_of_lists_changes_nothing::constrain,
     of_rest_of_lists_changes_nothing::plan,
     of_rest_of_lists_changes_nothing::judge};

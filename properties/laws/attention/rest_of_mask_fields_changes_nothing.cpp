@@ -129,8 +129,9 @@ extern constinit const Law rest_of_mask_fields_changes_nothing{
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     355,
     Domain{.free_data = false,
-           .allows = (kAllowAll & ~kAllowPacked) | kAllowFields,
-           .about = kAllowSegments | kAllowRanges | kAllowTree},
+           .allows = (kAllowAll & ~QKVET_OPTION_PACKED) | kAllowFields,
+           .about = QKVET_OPTION_SEGMENTS | QKVET_OPTION_FULL_RANGES |
+                    QKVET_OPTION_TREE_MASK},
     of_rest_of_mask_fields_changes_nothing::constrain,
     of_rest_of_mask_fields_changes_nothing::plan,
     of_rest_of_mask_fields_changes_nothing::judge};

@@ -51,8 +51,9 @@ extern constinit const Law rope_sees_only_distances{
     "(c) it reaches positions far from where the rows are, (d) it needs no "
     "oracle",
     370,
-    Domain{.allows = kAllowPairs | kAllowScores | kAllowMemory | kAllowRope,
-           .about = kAllowRope},
+    Domain{
+        .allows = kAllowPairs | kAllowScores | kAllowMemory | QKVET_OPTION_ROPE,
+        .about = QKVET_OPTION_ROPE},
     of_rope_sees_only_distances::constrain,
     of_rope_sees_only_distances::plan,
     of_rope_sees_only_distances::judge};

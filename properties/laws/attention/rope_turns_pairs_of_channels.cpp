@@ -48,9 +48,9 @@ extern constinit const Law rope_turns_pairs_of_channels{
     "(b) neither side has an error of the rotation, (d) it needs no oracle",
     360,
     Domain{.own_values = true,
-           .allows = kAllowPairs | kAllowScores | kAllowLayout | kAllowServing |
-                     kAllowRope,
-           .about = kAllowRope},
+           .allows = kAllowPairs | kAllowScores | kOptionLayout |
+                     kAllowServing | QKVET_OPTION_ROPE,
+           .about = QKVET_OPTION_ROPE},
     with_rotation,
     of_rope_turns_pairs_of_channels::plan,
     of_rope_turns_pairs_of_channels::judge};

@@ -118,9 +118,9 @@ extern constinit const Law rows_stay_in_hull{
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     190,
     Domain{.own_values = true,
-           .allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
-                     kAllowSoftcap | kAllowMemory | kAllowKeyLists |
-                     kAllowFields},
+           .allows = QKVET_OPTION_ROPE | kAllowPairs | QKVET_OPTION_BIAS |
+                     QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | kAllowMemory |
+                     QKVET_OPTION_KEY_LISTS | kAllowFields},
     of_rows_stay_in_hull::constrain,
     of_rows_stay_in_hull::plan,
     of_rows_stay_in_hull::judge};

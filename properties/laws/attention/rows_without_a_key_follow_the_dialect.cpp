@@ -176,10 +176,12 @@ extern constinit const Law rows_without_a_key_follow_the_dialect{
     "roundings, each at most u times the mean of |v|.",
     "(c) agreement says nothing about the mean, (d) it needs no oracle",
     300,
-    Domain{.allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
-                     kAllowSoftcap | kAllowMemory | kAllowKeyLists |
-                     kAllowSegments | kAllowChunk | kAllowTree,
-           .about = kAllowMask | kAllowWindow | kAllowLengths},
+    Domain{.allows = QKVET_OPTION_ROPE | kAllowPairs | QKVET_OPTION_BIAS |
+                     QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | kAllowMemory |
+                     QKVET_OPTION_KEY_LISTS | QKVET_OPTION_SEGMENTS |
+                     QKVET_OPTION_CHUNK | QKVET_OPTION_TREE_MASK,
+           .about =
+               QKVET_OPTION_MASK | QKVET_OPTION_WINDOW | QKVET_OPTION_LENGTHS},
     of_rows_without_a_key_follow_the_dialect::constrain,
     of_rows_without_a_key_follow_the_dialect::plan,
     of_rows_without_a_key_follow_the_dialect::judge};

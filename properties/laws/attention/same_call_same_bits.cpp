@@ -58,8 +58,9 @@ extern constinit const Law same_call_same_bits{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what a kernel keeps between calls",
     140,
-    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServing | kAllowKeyLists | kAllowFields},
+    Domain{.allows = QKVET_OPTION_ROPE | kAllowPairs | kAllowScores |
+                     kOptionLayout | kAllowServing | QKVET_OPTION_KEY_LISTS |
+                     kAllowFields},
     of_same_call_same_bits::constrain,
     of_same_call_same_bits::plan,
     of_same_call_same_bits::judge};

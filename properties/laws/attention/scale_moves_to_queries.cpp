@@ -86,7 +86,7 @@ extern constinit const Law scale_moves_to_queries{
     "the kernel declares power_of_two_invariant.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     180,
-    Domain{.allows = kAllowAll & ~kAllowRope},
+    Domain{.allows = kAllowAll & ~QKVET_OPTION_ROPE},
     of_scale_moves_to_queries::constrain,
     of_scale_moves_to_queries::plan,
     of_scale_moves_to_queries::judge};

@@ -87,7 +87,7 @@ extern constinit const Law scaled_values_scale_output{
     "does not",
     170,
     Domain{.free_v = false,
-           .allows = kAllowAll | kAllowKeyLists | kAllowFields},
+           .allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields},
     of_scaled_values_scale_output::constrain,
     of_scaled_values_scale_output::plan,
     of_scaled_values_scale_output::judge};

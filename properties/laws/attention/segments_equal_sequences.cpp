@@ -41,10 +41,11 @@ extern constinit const Law segments_equal_sequences{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     353,
-    Domain{.allows = kAllowBias | kAllowSoftcap | kAllowSink | kAllowRope |
-                     kAllowLengths | kAllowLayout | kAllowShare | kAllowAppend |
-                     kAllowSegments,
-           .about = kAllowSegments},
+    Domain{.allows = QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP |
+                     QKVET_OPTION_SINK | QKVET_OPTION_ROPE |
+                     QKVET_OPTION_LENGTHS | kOptionLayout | kOptionShare |
+                     QKVET_OPTION_APPEND | QKVET_OPTION_SEGMENTS,
+           .about = QKVET_OPTION_SEGMENTS},
     of_segments_equal_sequences::constrain,
     of_segments_equal_sequences::plan,
     of_segments_equal_sequences::judge};

@@ -63,8 +63,9 @@ extern constinit const Law shifted_bias_changes_nothing{
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
     205,
-    Domain{.allows = kAllowPairs | kAllowBias | kAllowAlibi | kAllowMemory,
-           .about = kAllowBias},
+    Domain{.allows = kAllowPairs | QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI |
+                     kAllowMemory,
+           .about = QKVET_OPTION_BIAS},
     of_shifted_bias_changes_nothing::constrain,
     of_shifted_bias_changes_nothing::plan,
     of_shifted_bias_changes_nothing::judge};

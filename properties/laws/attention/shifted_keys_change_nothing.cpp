@@ -162,7 +162,8 @@ extern constinit const Law shifted_keys_change_nothing{
     "alike",
     200,
     Domain{.own_values = true,
-           .allows = kAllowPairs | kAllowBias | kAllowAlibi | kAllowMemory},
+           .allows = kAllowPairs | QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI |
+                     kAllowMemory},
     of_shifted_keys_change_nothing::constrain,
     of_shifted_keys_change_nothing::plan,
     of_shifted_keys_change_nothing::judge};

@@ -99,9 +99,9 @@ extern constinit const Law sink_joins_the_denominator{
     290,
     Domain{.free_v = false,
            .free_data = false,
-           .allows = kAllowRope | kAllowPairs | kAllowSink | kAllowSoftcap |
-                     kAllowMemory,
-           .about = kAllowSink},
+           .allows = QKVET_OPTION_ROPE | kAllowPairs | QKVET_OPTION_SINK |
+                     QKVET_OPTION_SOFTCAP | kAllowMemory,
+           .about = QKVET_OPTION_SINK},
     of_sink_joins_the_denominator::constrain,
     of_sink_joins_the_denominator::plan,
     of_sink_joins_the_denominator::judge};

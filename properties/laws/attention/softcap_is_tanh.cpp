@@ -95,8 +95,8 @@ extern constinit const Law softcap_is_tanh{
     280,
     Domain{.free_v = false,
            .free_data = false,
-           .allows = kAllowSoftcap | kAllowMemory,
-           .about = kAllowSoftcap},
+           .allows = QKVET_OPTION_SOFTCAP | kAllowMemory,
+           .about = QKVET_OPTION_SOFTCAP},
     of_softcap_is_tanh::constrain,
     of_softcap_is_tanh::plan,
     of_softcap_is_tanh::judge};

@@ -151,7 +151,7 @@ extern constinit const Law split_and_merge_by_lse{
     "an average of the parts by that share of their distance.",
     "(c) it sets o against lse, (d) it needs no oracle",
     520,
-    Domain{.allows = kAllowSoftcap | kAllowMemory},
+    Domain{.allows = QKVET_OPTION_SOFTCAP | kAllowMemory},
     of_split_and_merge_by_lse::constrain,
     of_split_and_merge_by_lse::plan,
     of_split_and_merge_by_lse::judge};

@@ -56,7 +56,7 @@ extern constinit const Law threads_change_nothing{
     "side within its own bound.",
     "(c) it reaches the borders between the shares of threads",
     150,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields},
     of_threads_change_nothing::constrain,
     of_threads_change_nothing::plan,
     of_threads_change_nothing::judge};

@@ -28,9 +28,10 @@ extern constinit const Law tree_branches_equal_sequences{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     449,
-    Domain{.allows = kAllowMask | kAllowBias | kAllowSoftcap | kAllowSink |
-                     kAllowRope | kAllowMemory,
-           .about = kAllowMask},
+    Domain{.allows = QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
+                     QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
+                     QKVET_OPTION_ROPE | kAllowMemory,
+           .about = QKVET_OPTION_MASK},
     of_tree_branches_equal_sequences::constrain,
     plan_masked_parts,
     of_tree_branches_equal_sequences::judge};

@@ -42,9 +42,11 @@ extern constinit const Law tree_paths_equal_sequences{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     354,
-    Domain{.allows = kAllowBias | kAllowSoftcap | kAllowSink | kAllowRope |
-                     kAllowLengths | kAllowMemory | kAllowTree,
-           .about = kAllowTree},
+    Domain{.allows = QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP |
+                     QKVET_OPTION_SINK | QKVET_OPTION_ROPE |
+                     QKVET_OPTION_LENGTHS | kAllowMemory |
+                     QKVET_OPTION_TREE_MASK,
+           .about = QKVET_OPTION_TREE_MASK},
     of_tree_paths_equal_sequences::constrain,
     of_tree_paths_equal_sequences::plan,
     of_tree_paths_equal_sequences::judge};

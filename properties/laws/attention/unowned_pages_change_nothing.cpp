@@ -55,8 +55,8 @@ extern constinit const Law unowned_pages_change_nothing{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed",
     470,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
-           .about = kAllowPaged},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields,
+           .about = QKVET_OPTION_PAGED},
     with_pages,
     of_unowned_pages_change_nothing::plan,
     of_unowned_pages_change_nothing::judge};

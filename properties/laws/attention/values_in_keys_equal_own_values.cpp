@@ -57,8 +57,8 @@ extern constinit const Law values_in_keys_equal_own_values{
     "strides may choose the path.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     454,
-    Domain{.allows = kAllowAll | kAllowKeyLists | kAllowFields,
-           .about = kAllowValuesInKeys},
+    Domain{.allows = kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields,
+           .about = QKVET_OPTION_VALUES_IN_KEYS},
     of_values_in_keys_equal_own_values::constrain,
     of_values_in_keys_equal_own_values::plan,
     of_values_in_keys_equal_own_values::judge};

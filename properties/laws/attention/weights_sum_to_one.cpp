@@ -94,9 +94,9 @@ extern constinit const Law weights_sum_to_one{
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     30,
     Domain{.free_v = false,
-           .allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
-                     kAllowSoftcap | kAllowMemory | kAllowKeyLists |
-                     kAllowFields},
+           .allows = QKVET_OPTION_ROPE | kAllowPairs | QKVET_OPTION_BIAS |
+                     QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | kAllowMemory |
+                     QKVET_OPTION_KEY_LISTS | kAllowFields},
     of_weights_sum_to_one::constrain,
     of_weights_sum_to_one::plan,
     of_weights_sum_to_one::judge};

@@ -44,8 +44,9 @@ extern constinit const Law window_equals_mask{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     350,
-    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowMemory,
-           .about = kAllowWindow},
+    Domain{
+        .allows = QKVET_OPTION_ROPE | kAllowPairs | kAllowScores | kAllowMemory,
+        .about = QKVET_OPTION_WINDOW},
     of_window_equals_mask::constrain,
     of_window_equals_mask::plan,
     of_window_equals_mask::judge};

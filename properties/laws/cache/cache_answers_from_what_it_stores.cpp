@@ -100,7 +100,7 @@ extern constinit const Law cache_answers_from_what_it_stores{
     120,
     Domain{.subject = Subject::kCache,
            .allows = kAllowForms,
-           .about = kAllowStored},
+           .about = kOptionStored},
     of_cache_answers_from_what_it_stores::constrain,
     of_cache_answers_from_what_it_stores::plan,
     of_cache_answers_from_what_it_stores::judge};

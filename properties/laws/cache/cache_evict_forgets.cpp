@@ -73,7 +73,7 @@ extern constinit const Law cache_evict_forgets{
     "hide",
     50,
     Domain{.subject = Subject::kCache,
-           .allows = kAllowStored | kAllowSoftcap | kAllowSink},
+           .allows = kOptionStored | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK},
     of_cache_evict_forgets::constrain,
     of_cache_evict_forgets::plan,
     judge_edited_story};

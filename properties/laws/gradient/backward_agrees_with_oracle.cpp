@@ -35,7 +35,7 @@ extern constinit const Law backward_agrees_with_oracle{
     "(c) it reaches every input and every element",
     110,
     Domain{.subject = Subject::kBackward,
-           .allows = kAllowGradients | kAllowEmpty},
+           .allows = kAllowGradients | QKVET_OPTION_EMPTY_EXTENTS},
     of_backward_agrees_with_oracle::constrain,
     of_backward_agrees_with_oracle::plan,
     of_backward_agrees_with_oracle::judge};

@@ -74,7 +74,7 @@ extern constinit const Law backward_reads_only_its_inputs{
     "(c) it reaches memory that no gradient shows",
     10,
     Domain{.subject = Subject::kBackward,
-           .allows = kAllowGradients | kAllowEmpty},
+           .allows = kAllowGradients | QKVET_OPTION_EMPTY_EXTENTS},
     of_backward_reads_only_its_inputs::constrain,
     of_backward_reads_only_its_inputs::plan,
     of_backward_reads_only_its_inputs::judge};

@@ -83,7 +83,7 @@ extern constinit const Law dropout_same_in_backward{
     100,
     Domain{.subject = Subject::kBackward,
            .allows = kAllowBesideDropout,
-           .about = kAllowDropout},
+           .about = QKVET_OPTION_DROPOUT},
     of_dropout_same_in_backward::constrain,
     of_dropout_same_in_backward::plan,
     of_dropout_same_in_backward::judge};

@@ -42,7 +42,7 @@ extern constinit const Law gradient_lists_equal_masks{
     56,
     Domain{.subject = Subject::kBackward,
            .allows = kAllowGradients,
-           .about = kAllowKeyLists},
+           .about = QKVET_OPTION_KEY_LISTS},
     of_gradient_lists_equal_masks::constrain,
     of_gradient_lists_equal_masks::plan,
     of_gradient_lists_equal_masks::judge};

@@ -43,7 +43,7 @@ extern constinit const Law gradient_of_full_lists_is_dense{
     Domain{.subject = Subject::kBackward,
            .free_data = false,
            .allows = kAllowGradients,
-           .about = kAllowKeyLists},
+           .about = QKVET_OPTION_KEY_LISTS},
     of_gradient_of_full_lists_is_dense::constrain,
     of_gradient_of_full_lists_is_dense::plan,
     of_gradient_of_full_lists_is_dense::judge};

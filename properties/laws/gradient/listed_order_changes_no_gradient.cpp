@@ -37,7 +37,7 @@ extern constinit const Law listed_order_changes_no_gradient{
     52,
     Domain{.subject = Subject::kBackward,
            .allows = kAllowGradients,
-           .about = kAllowKeyLists},
+           .about = QKVET_OPTION_KEY_LISTS},
     of_listed_order_changes_no_gradient::constrain,
     of_listed_order_changes_no_gradient::plan,
     of_listed_order_changes_no_gradient::judge};

@@ -107,8 +107,8 @@ extern constinit const Law permuted_heads_permute_gradients{
     40,
     Domain{.subject = Subject::kBackward,
            .free_data = false,
-           .allows = kAllowWindow | kAllowLengths | kAllowPacked |
-                     kAllowScores | kAllowLayout},
+           .allows = QKVET_OPTION_WINDOW | QKVET_OPTION_LENGTHS |
+                     QKVET_OPTION_PACKED | kAllowScores | kOptionLayout},
     of_permuted_heads_permute_gradients::constrain,
     of_permuted_heads_permute_gradients::plan,
     of_permuted_heads_permute_gradients::judge};

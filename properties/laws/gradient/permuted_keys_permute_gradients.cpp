@@ -57,7 +57,8 @@ extern constinit const Law permuted_keys_permute_gradients{
     "(d) it needs no oracle: it kills what oracle and kernel get wrong alike",
     50,
     Domain{.subject = Subject::kBackward,
-           .allows = kAllowBias | kAllowSoftcap | kAllowSink | kAllowLayout},
+           .allows = QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP |
+                     QKVET_OPTION_SINK | kOptionLayout},
     of_permuted_keys_permute_gradients::constrain,
     of_permuted_keys_permute_gradients::plan,
     of_permuted_keys_permute_gradients::judge};

@@ -71,7 +71,7 @@ extern constinit const Law unlisted_keys_get_no_gradient{
     Domain{.subject = Subject::kBackward,
            .free_data = false,
            .allows = kAllowGradients,
-           .about = kAllowKeyLists},
+           .about = QKVET_OPTION_KEY_LISTS},
     of_unlisted_keys_get_no_gradient::constrain,
     of_unlisted_keys_get_no_gradient::plan,
     of_unlisted_keys_get_no_gradient::judge};

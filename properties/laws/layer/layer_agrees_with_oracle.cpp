@@ -46,7 +46,7 @@ extern constinit const Law layer_agrees_with_oracle{
     "B is derived for each stage from its own inputs (reference/README.md).",
     "(c) it reaches every input and every element",
     90,
-    Domain{.subject = Subject::kLayer, .allows = kAllowRope},
+    Domain{.subject = Subject::kLayer, .allows = QKVET_OPTION_ROPE},
     constrain_layer,
     of_layer_agrees_with_oracle::plan,
     of_layer_agrees_with_oracle::judge};

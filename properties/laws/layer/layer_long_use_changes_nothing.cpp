@@ -15,7 +15,8 @@ extern constinit const Law layer_long_use_changes_nothing{
     kLongUseRounding,
     kLongUseEarns,
     87,
-    Domain{.subject = Subject::kLayer, .lasts = true, .allows = kAllowRope},
+    Domain{
+        .subject = Subject::kLayer, .lasts = true, .allows = QKVET_OPTION_ROPE},
     constrain_layer,
     plan_long_use,
     judge_long_use};

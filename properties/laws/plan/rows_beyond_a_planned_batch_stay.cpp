@@ -71,7 +71,7 @@ extern constinit const Law rows_beyond_a_planned_batch_stay{
     554,
     Domain{.plans = true,
            .allows = kAllowPlanned,
-           .about = kAllowLengths | kAllowPacked},
+           .about = QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED},
     of_rows_beyond_a_planned_batch_stay::constrain,
     of_rows_beyond_a_planned_batch_stay::plan,
     of_rows_beyond_a_planned_batch_stay::judge};
