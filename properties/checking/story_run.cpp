@@ -61,6 +61,18 @@ void fill_story_call(const Case& value, const PlannedCall& planned,
   call.sink = bytes_or_null(own.sink_bytes);
 }
 
+KernelCall story_call(const Case& value, const PlannedCall& planned,
+                      const StoryInputs& inputs, const Inputs& own) {
+  const Case step = step_case(value, *planned.snapshot);
+  KernelCall call = call_of(step, inputs.history, planned.operation);
+  call.mistake = planned.mistake;
+  call.want_lse = planned.want_lse;
+  call.placement = planned.placement;
+  call.threads = planned.threads;
+  fill_story_call(value, planned, inputs.fresh, own, call);
+  return call;
+}
+
 StoryRun::StoryRun(const Case& value, const std::vector<PlannedCall>& plan,
                    size_t at, const JudgedKernel& kernel, int index,
                    Executor& executor, TimeUse& time)
@@ -170,19 +182,6 @@ Inputs StoryRun::moderate_data() const {
   return data;
 }
 
-KernelCall StoryRun::call_of(const PlannedCall& planned,
-                             const StoryInputs& inputs,
-                             const Inputs& data) const {
-  const Case step = step_case(value_, *planned.snapshot);
-  KernelCall call = qkvet::call_of(step, inputs.history, planned.operation);
-  call.mistake = planned.mistake;
-  call.want_lse = planned.want_lse;
-  call.placement = planned.placement;
-  call.threads = planned.threads;
-  fill_story_call(value_, planned, inputs.fresh, data, call);
-  return call;
-}
-
 std::optional<StoryRun::Ran> StoryRun::run(const Inputs& data) const {
   std::vector<PlannedCall> planned = calls_;
   if (read_) planned.push_back(*read_);
@@ -192,7 +191,7 @@ std::optional<StoryRun::Ran> StoryRun::run(const Inputs& data) const {
     inputs.push_back(pick_inputs(wide_, *one.snapshot, data));
   std::vector<KernelCall> calls;
   for (size_t i = 0; i < planned.size(); ++i)
-    calls.push_back(call_of(planned[i], inputs[i], data));
+    calls.push_back(story_call(value_, planned[i], inputs[i], data));
   std::vector<CallOutcome> outcomes;
   {
     const Stopwatch watch(time_.kernel);

@@ -17,6 +17,10 @@ namespace qkvet::properties {
 void fill_story_call(const Case& value, const PlannedCall& planned,
                      const Inputs& fresh, const Inputs& own, KernelCall& call);
 
+// The call of a step that is planned, with its data.
+KernelCall story_call(const Case& value, const PlannedCall& planned,
+                      const StoryInputs& inputs, const Inputs& own);
+
 // A token that a command of the story brings.
 struct BroughtToken {
   Token token;
@@ -72,8 +76,6 @@ class StoryRun {
   const BroughtToken* find(const Token& token) const;
   void rename(Snapshot& snapshot) const;
   void copy_row(const Inputs& from, const Token& token, Inputs& to) const;
-  KernelCall call_of(const PlannedCall& planned, const StoryInputs& inputs,
-                     const Inputs& data) const;
 
   const Case& value_;
   Case wide_;  // with a row for every token

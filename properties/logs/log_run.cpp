@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "properties/calls/story_calls.h"
+#include "properties/checking/story_run.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/outcome.h"
 #include "properties/logs/log_player.h"
@@ -23,11 +23,12 @@ int64_t scores_of(const Shape& shape, const Snapshot& snapshot) {
 
 // One command as a call, with what it points to.
 struct Entry {
-  LogSnapshot played;
+  std::vector<int64_t> parents;  // LogSnapshot::parents
   PlannedCall planned;
-  Case step;
   StoryInputs inputs;
   bool due = false, checked = false;  // its answer
+
+  const Snapshot& snapshot() const { return *planned.snapshot; }
 };
 
 class Runner {
@@ -38,14 +39,13 @@ class Runner {
 
  private:
   StoryRules rules() const;
-  void fill_tables();
+  void fill_own();
   std::vector<double> rows(const Recipe& recipe, TensorName tensor,
                            int64_t heads, int64_t width,
                            const std::vector<Token>& tokens) const;
   std::vector<Token> tags(int64_t id, int64_t first, int64_t count) const;
   bool create();
   void fill(size_t at, Entry& entry);
-  KernelCall call_of(const Entry& entry) const;
   void run_batch(size_t from, size_t to);
   std::optional<LogFailure> judge(const Entry& entry,
                                   const CallOutcome& outcome);
@@ -62,7 +62,7 @@ class Runner {
   Case geometry_;  // with as many sequences as the commands need
   PrecisionModel model_;
   LogPlayer player_;
-  Inputs own_;       // the tables of a rotation, nothing else
+  Inputs own_;       // what all calls share: tables, slopes, sinks
   int64_t due_ = 0;  // answers of the calls made so far
   LogRun run_;
 };
@@ -85,20 +85,19 @@ StoryRules Runner::rules() const {
   return story_rules(geometry_, kernel_.judged.info);
 }
 
-// One row of the tables for every position up to the last that is reached.
-void Runner::fill_tables() {
-  if (geometry_.rope.style == RopeStyle::kNone) return;
+// Tables have a row for every position up to the last that is reached.
+void Runner::fill_own() {
   int64_t longest = geometry_.capacity;
-  LogPlayer player(rules());
-  for (const LogCommand& command : commands_)
-    longest = std::max(longest,
-                       next_position(player.play(command).snapshot.positions));
-  Case tables = geometry_;
-  tables.shape.B = 1;
-  tables.shape.Tk = longest + 1;
-  Inputs made = make_inputs(tables);
-  own_.rope_cos = std::move(made.rope_cos);
-  own_.rope_sin = std::move(made.rope_sin);
+  if (geometry_.rope.style != RopeStyle::kNone) {
+    LogPlayer player(rules());
+    for (const LogCommand& command : commands_)
+      longest = std::max(
+          longest, next_position(player.play(command).snapshot.positions));
+  }
+  Case whole = geometry_;
+  whole.shape.B = 1;
+  whole.shape.Tk = longest + 1;
+  own_ = make_inputs(whole);
 }
 
 // [heads, tokens, width]
@@ -125,9 +124,11 @@ std::vector<Token> Runner::tags(int64_t id, int64_t first,
 
 void Runner::fill(size_t at, Entry& entry) {
   const Stopwatch watch(kernel_.time.generate);
-  entry.played = player_.play(commands_[at]);
-  const Snapshot& snapshot = entry.played.snapshot;
+  LogSnapshot played = player_.play(commands_[at]);
+  entry.parents = std::move(played.parents);
   PlannedCall& planned = entry.planned;
+  planned.snapshot = std::move(played.snapshot);
+  const Snapshot& snapshot = entry.snapshot();
   planned.operation = story_operation(snapshot.command.verb);
   planned.expects_refusal = !snapshot.illegal.empty();
   planned.want_lse = snapshot.queries > 0 && wants_lse(kernel_.judged.info);
@@ -140,8 +141,7 @@ void Runner::fill(size_t at, Entry& entry) {
                   (in_turn || at + 1 == commands_.size());
 
   const Shape& s = geometry_.shape;
-  const auto fresh =
-      tags(entry.played.id, snapshot.first_new, snapshot.new_tokens);
+  const auto fresh = tags(played.id, snapshot.first_new, snapshot.new_tokens);
   const auto keys = [&](const std::vector<Token>& tokens) {
     return rows(geometry_.k, TensorName::kK, s.Hkv, s.d, tokens);
   };
@@ -152,33 +152,12 @@ void Runner::fill(size_t at, Entry& entry) {
   entry.inputs.fresh.v = values(fresh);
   entry.inputs.history.q =
       rows(geometry_.q, TensorName::kQ, s.H, s.d,
-           tags(entry.played.id, snapshot.first_query, snapshot.queries));
+           tags(played.id, snapshot.first_query, snapshot.queries));
   if (entry.checked) {
     entry.inputs.history.k = keys(snapshot.history);
     entry.inputs.history.v = values(snapshot.history);
   }
-  entry.step = step_case(geometry_, snapshot);
   finish_story_inputs(geometry_, snapshot, own_, entry.inputs);
-}
-
-KernelCall Runner::call_of(const Entry& entry) const {
-  const Snapshot& snapshot = entry.played.snapshot;
-  const auto bytes = [](const std::vector<std::byte>& tensor) {
-    return tensor.empty() ? nullptr : tensor.data();
-  };
-  KernelCall call =
-      qkvet::call_of(entry.step, entry.inputs.history, entry.planned.operation);
-  call.causal = Causal::kNone;
-  call.want_lse = entry.planned.want_lse;
-  call.placement = entry.planned.placement;
-  call.shape.Tk = snapshot.new_tokens;
-  call.k = bytes(entry.inputs.fresh.k_bytes);
-  call.v = bytes(entry.inputs.fresh.v_bytes);
-  call.sequence = snapshot.command.sequence;
-  call.tokens = call.other = snapshot.command.count;
-  call.first = snapshot.command.first;
-  call.parents = entry.played.parents;
-  return call;
 }
 
 // Whether the judgement ends the run, which then has its verdict.
@@ -192,15 +171,8 @@ bool Runner::settle(const Judgement& judgement) {
 bool Runner::create() {
   PlannedCall planned;
   planned.operation = Operation::kCacheCreate;
-  KernelCall call;
-  call.operation = planned.operation;
-  call.shape = geometry_.shape;
-  call.q_dtype = geometry_.q_dtype;
-  call.kv_dtype = geometry_.kv_dtype;
-  call.o_dtype = geometry_.o_dtype;
-  call.scale = geometry_.scale;
-  call.tokens = geometry_.capacity;
-  call.cache = geometry_.cache;
+  planned.snapshot = Snapshot{};
+  const KernelCall call = story_call(geometry_, planned, {}, own_);
   const auto outcomes =
       kernel_.executor.run(kernel_.index, std::span(&call, 1));
   const auto judgement = judge_outcome(planned, outcomes[0]);
@@ -212,7 +184,7 @@ bool Runner::create() {
 
 std::optional<LogFailure> Runner::judge_command(const Entry& entry,
                                                 const CallOutcome& outcome) {
-  const Snapshot& snapshot = entry.played.snapshot;
+  const Snapshot& snapshot = entry.snapshot();
   if (outcome.status == CallStatus::kUnsupported) {
     Judgement judgement;
     judgement.verdict = Verdict::kUnsupported;
@@ -257,10 +229,9 @@ std::optional<LogFailure> Runner::judge_answer(const Entry& entry,
     return values.empty() ? nullptr : values.data();
   };
   const bool with_twin = checks_.with_twin && run_.checked % kTwinEvery == 0;
-  const OwnedProblem owned(entry.step, inputs,
-                           reading_of(entry.step, kernel.info.dialect));
-  Answer answer(owned.problem(), truth_of(entry.step, checks_.oracle),
-                with_twin,
+  const Case step = step_case(geometry_, entry.snapshot());
+  const OwnedProblem owned(step, inputs, reading_of(step, kernel.info.dialect));
+  Answer answer(owned.problem(), truth_of(step, checks_.oracle), with_twin,
                 {nullptr, errors(inputs.k_error), errors(inputs.v_error)});
   LogFailure failure{0, LogPart::kAnswer, {}};
   Judgement& found = failure.judgement;
@@ -271,7 +242,7 @@ std::optional<LogFailure> Runner::judge_answer(const Entry& entry,
   }
   const CallView view{&entry.planned, &inputs, &outcome,
                       &answer.truth_for(kernel.info, model_, false)};
-  const JudgeInput one{entry.step, kernel.info, kernel.model, {&view, 1}};
+  const JudgeInput one{step, kernel.info, kernel.model, {&view, 1}};
   compare_with_truth(one, view, TensorName::kO, found);
   if (!outcome.lse.empty())
     compare_with_truth(one, view, TensorName::kLse, found);
@@ -295,7 +266,9 @@ void Runner::run_batch(size_t from, size_t to) {
   std::vector<KernelCall> calls;
   for (size_t i = from; i < to; ++i) {
     fill(i, entries[i - from]);
-    calls.push_back(call_of(entries[i - from]));
+    const Entry& entry = entries[i - from];
+    calls.push_back(story_call(geometry_, entry.planned, entry.inputs, own_));
+    calls.back().parents = entry.parents;
   }
   std::vector<CallOutcome> outcomes;
   {
@@ -319,7 +292,7 @@ void Runner::run_batch(size_t from, size_t to) {
 }
 
 LogRun Runner::run() {
-  fill_tables();
+  fill_own();
   if (!create()) return std::move(run_);
   for (size_t from = 0; from < commands_.size(); from += kBatch) {
     run_batch(from, std::min(from + kBatch, commands_.size()));

@@ -68,6 +68,7 @@ TEST(StoryLogRun, CorrectCachesPass) {
                 {"split", ""},
                 {"paged", ",rope=half"},
                 {"growing", ",rope=interleaved"},
+                {"contiguous", ",softcap=2,sink=normal,alibi=one"},
                 {"ring", ",win16,rollback8"},
                 {"quantised", ",stored=int8token"}};
   for (const auto& [name, form] : caches) {
@@ -123,6 +124,23 @@ Found found_by(const std::string& name, const StoryLog& log) {
   if (found.run.failure)
     found.shrunk = shrink_log(log, *found.run.failure, kernel.way());
   return found;
+}
+
+// What a cache is made with and each of its steps is asked with.
+TEST(StoryLogRun, OptionsOfScoresReachTheCache) {
+  const struct {
+    const char *name, *form;
+  } faults[] = {{"faulty/cache_alibi_of_the_queries", ",alibi=one"},
+                {"faulty/cache_sink_in_prefill_only", ",sink=normal"}};
+  for (const auto& [name, form] : faults) {
+    ServingOptions options;
+    options.form = form;
+    OpenKernel kernel(name);
+    const StoryLog log = parsed(serving_log(options));
+    EXPECT_EQ(run_log(log, log.commands, kernel.way(), all_checks()).verdict,
+              Verdict::kFailed)
+        << name;
+  }
 }
 
 TEST(StoryLogShrink, EveryFaultComesOutShort) {
