@@ -44,6 +44,11 @@ inline uint64_t philox_u64(uint64_t seed, uint32_t a, uint32_t b, uint32_t c) {
   return x[0] | uint64_t{x[1]} << 32;
 }
 
+// 0 .. n - 1, decided by the upper 32 bits of such a number.
+inline int64_t below(uint64_t bits, int64_t n) {
+  return static_cast<int64_t>((bits >> 32) * static_cast<uint64_t>(n) >> 32);
+}
+
 }  // namespace qkvet
 
 #endif  // QKVET_CORE_BASE_PHILOX_H_

@@ -3,47 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
+#include "core/testing/capability_calls.h"
 
 namespace qkvet::capability_test {
 namespace {
-
-constexpr std::byte kData[1] = {};
-
-// Allowed by a kernel that declares a default scale and nothing else.
-KernelCall plain_call() {
-  KernelCall call;
-  call.shape = {1, 2, 2, 8, 8, 16, 16};
-  call.q = call.k = call.v = kData;
-  return call;
-}
-
-KernelInfo plain_kernel() {
-  KernelInfo kernel;
-  kernel.capabilities.options = QKVET_OPTION_DEFAULT_SCALE;
-  return kernel;
-}
-
-// The reason against the call; "" if it is allowed.
-std::string reason(const std::function<void(KernelCall&)>& change_call,
-                   uint64_t more_options = 0) {
-  KernelCall call = plain_call();
-  KernelInfo kernel = plain_kernel();
-  kernel.capabilities.options |= more_options;
-  change_call(call);
-  std::string why;
-  const bool allowed = capability_allows(kernel, call, &why);
-  EXPECT_EQ(allowed, why.empty());
-  return why;
-}
 
 std::string reason_of_kernel(
     const std::function<void(qkvet_capabilities&)>& change) {
   KernelInfo kernel = plain_kernel();
   change(kernel.capabilities);
-  std::string why;
-  capability_allows(kernel, plain_call(), &why);
-  return why;
+  return reason_of(kernel, plain_call());
 }
 
 TEST(Capability, PlainCallIsAllowed) {
@@ -51,11 +20,7 @@ TEST(Capability, PlainCallIsAllowed) {
 }
 
 TEST(Capability, EveryOptionIsNeeded) {
-  const struct {
-    std::function<void(KernelCall&)> change;
-    uint64_t option;
-    const char* why;
-  } rows[] = {
+  expect_needed({
       {[](auto& c) { c.causal = Causal::kTopLeft; },
        QKVET_OPTION_CAUSAL_TOP_LEFT, "causal from the top left"},
       {[](auto& c) { c.causal = Causal::kBottomRight; },
@@ -71,12 +36,7 @@ TEST(Capability, EveryOptionIsNeeded) {
        "cross lengths (Tq != Tk)"},
       {[](auto& c) { c.shape.B = 0; }, QKVET_OPTION_EMPTY_EXTENTS,
        "empty extents"},
-  };
-  for (const auto& row : rows) {
-    EXPECT_EQ(reason(row.change), std::string(row.why) + " is not declared");
-    EXPECT_EQ(reason(row.change, row.option), "");
-    EXPECT_NE(reason(row.change, ~row.option), "");
-  }
+  });
 }
 
 TEST(Capability, DefaultScaleIsAnOption) {
@@ -102,53 +62,39 @@ TEST(Capability, DtypesGoTogether) {
   EXPECT_FALSE(capability_allows(kernel, call, &why));
 }
 
-TEST(Capability, ExtentRules) {
-  EXPECT_EQ(reason_of_kernel([](auto& c) {
-              c.d = {0, 8, 0};
-            }),
-            "d = 16 is above the declared 8");
-  EXPECT_EQ(reason_of_kernel([](auto& c) {
-              c.dv = {32, 0, 0};
-            }),
-            "dv = 16 is below the declared 32");
-  EXPECT_EQ(reason_of_kernel([](auto& c) {
-              c.tq = {0, 0, 3};
-            }),
-            "Tq = 8 is not a multiple of 3");
-  EXPECT_EQ(reason_of_kernel([](auto& c) {
-              c.tk = {9, 0, 0};
-            }),
-            "Tk = 8 is below the declared 9");
-  EXPECT_EQ(reason_of_kernel([](auto& c) {
-              c.group = {2, 0, 0};
-            }),
-            "H / Hkv = 1 is below the declared 2");
-  EXPECT_EQ(reason_of_kernel([](auto& c) { c.d = {16, 16, 16}; }), "");
-  EXPECT_EQ(reason_of_kernel([](auto& c) {
-              c.b = {5, 0, 0};
-            }),
-            "B = 1 is below the declared 5");
-  EXPECT_EQ(reason_of_kernel([](auto& c) {
-              c.h = {0, 0, 3};
-            }),
-            "H = 2 is not a multiple of 3");
-  EXPECT_EQ(reason_of_kernel([](auto& c) {
-              c.width_count = 1;
-              c.widths[0] = {16, 8};
-            }),
-            "d = 16 with dv = 16 is no declared width");
-}
-
-TEST(Capability, MemoryAndLayout) {
-  EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 3; }),
-            "neither CPU nor CUDA memory is declared");
-  EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 2; }), "");
-  EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 1; }), "");
-  EXPECT_EQ(reason_of_kernel([](auto& c) { c.layouts = QKVET_LAYOUT_BTHD; }),
-            "contiguous [B, H, T, d] is not declared");
-  EXPECT_EQ(
-      reason_of_kernel([](auto& c) { c.layouts = QKVET_LAYOUT_ANY_STRIDES; }),
-      "");
+TEST(Capability, DeclaredExtentsMemoryAndLayouts) {
+  using Declared = qkvet_capabilities;
+  const struct {
+    qkvet_extent_rule Declared::*rule;
+    qkvet_extent_rule value;
+    const char* why;
+  } rules[] = {
+      {&Declared::d, {0, 8, 0}, "d = 16 is above the declared 8"},
+      {&Declared::dv, {32, 0, 0}, "dv = 16 is below the declared 32"},
+      {&Declared::tq, {0, 0, 3}, "Tq = 8 is not a multiple of 3"},
+      {&Declared::tk, {9, 0, 0}, "Tk = 8 is below the declared 9"},
+      {&Declared::group, {2, 0, 0}, "H / Hkv = 1 is below the declared 2"},
+      {&Declared::d, {16, 16, 16}, ""},
+      {&Declared::b, {5, 0, 0}, "B = 1 is below the declared 5"},
+      {&Declared::h, {0, 0, 3}, "H = 2 is not a multiple of 3"}};
+  for (const auto& row : rules)
+    EXPECT_EQ(reason_of_kernel([&](auto& c) { c.*row.rule = row.value; }),
+              row.why);
+  const std::pair<std::function<void(Declared&)>, const char*> others[] = {
+      {[](auto& c) {
+         c.width_count = 1;
+         c.widths[0] = {16, 8};
+       },
+       "d = 16 with dv = 16 is no declared width"},
+      {[](auto& c) { c.devices = 1 << 3; },
+       "neither CPU nor CUDA memory is declared"},
+      {[](auto& c) { c.devices = 1 << 2; }, ""},
+      {[](auto& c) { c.devices = 1 << 1; }, ""},
+      {[](auto& c) { c.layouts = QKVET_LAYOUT_BTHD; },
+       "contiguous [B, H, T, d] is not declared"},
+      {[](auto& c) { c.layouts = QKVET_LAYOUT_ANY_STRIDES; }, ""}};
+  for (const auto& [change, why] : others)
+    EXPECT_EQ(reason_of_kernel(change), why);
 }
 
 TEST(Capability, ADeviceIsAskedForForwardAlone) {
@@ -176,19 +122,17 @@ TEST(Capability, ADeviceIsAskedForForwardAlone) {
 }
 
 TEST(Capability, ContradictionsAreNoCalls) {
-  EXPECT_EQ(reason([](auto& c) { c.shape.H = 3; }, ~uint64_t{0}),
-            "H is not a multiple of Hkv");
-  EXPECT_EQ(reason([](auto& c) { c.shape.Tq = -1; }, ~uint64_t{0}),
-            "an extent is negative");
-  EXPECT_EQ(reason([](auto& c) { c.k = nullptr; }), "an input is missing");
-  // No element, no pointer.
-  EXPECT_EQ(reason(
-                [](auto& c) {
-                  c.k = c.v = nullptr;
-                  c.shape.Tk = 0;
-                },
-                ~uint64_t{0}),
-            "");
+  expect_reasons(
+      {{[](auto& c) { c.shape.H = 3; }, kAllOptions,
+        "H is not a multiple of Hkv"},
+       {[](auto& c) { c.shape.Tq = -1; }, kAllOptions, "an extent is negative"},
+       {[](auto& c) { c.k = nullptr; }, 0, "an input is missing"},
+       // No element, no pointer.
+       {[](auto& c) {
+          c.k = c.v = nullptr;
+          c.shape.Tk = 0;
+        },
+        kAllOptions, ""}});
 }
 
 // Allowed by plain_kernel() with a plain layer.
@@ -210,23 +154,19 @@ KernelCall cache_call(Operation operation) {
 }
 
 // The reason of a kernel that has all tables, and these options.
-std::string reason_of_tables(KernelCall call,
-                             const std::function<void(KernelCall&)>& change,
+std::string reason_of_tables(KernelCall call, const Change& change,
                              const std::function<void(KernelInfo&)>& allow) {
   KernelInfo kernel = plain_kernel();
   kernel.has_layer = kernel.has_cache = kernel.has_truncate = true;
   kernel.has_evict = true;
   allow(kernel);
   change(call);
-  std::string why;
-  const bool allowed = capability_allows(kernel, call, &why);
-  EXPECT_EQ(allowed, why.empty());
-  return why;
+  return reason_of(kernel, call);
 }
 
 struct TableRow {
   KernelCall call;
-  std::function<void(KernelCall&)> change;
+  Change change;
   std::function<void(KernelInfo&)> allow;
   const char* why;
 };
@@ -324,7 +264,7 @@ TEST(Capability, ContradictionsOfLayersAndCaches) {
   };
   const struct {
     KernelCall call;
-    std::function<void(KernelCall&)> change;
+    Change change;
     const char* why;
   } rows[] = {
       {layer, [](auto& c) { c.shape.Tk = 9; }, "a layer has Tq = Tk"},

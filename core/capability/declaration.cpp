@@ -2,7 +2,6 @@
 #include "core/capability/declaration.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <optional>
 #include <span>
@@ -105,14 +104,6 @@ std::string allowed_words(std::span<const Word> words) {
     text += word.word;
   }
   return text;
-}
-
-std::optional<double> number(std::string_view text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, value);
-  if (code != std::errc() || stop != end) return std::nullopt;
-  return value;
 }
 
 constexpr Word kPreset[] = {{"generic", QKVET_PRECISION_GENERIC},
@@ -236,7 +227,7 @@ std::string set_precision(const PrecisionField& field, std::string_view value,
     if (!code) return quoted(value) + ": " + allowed_words(field.words);
     precision.*field.integer = *code;
   } else {
-    const auto x = number(value);
+    const auto x = number<double>(value);
     if (!x) return quoted(value) + ": a number is wanted, such as 6e-8";
     if (field.real != nullptr)
       precision.*field.real = *x;

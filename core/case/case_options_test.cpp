@@ -7,21 +7,17 @@
 #include <algorithm>
 
 #include "core/base/philox.h"
+#include "core/testing/case_calls.h"
 
 namespace qkvet::case_options_test {
 namespace {
 
-constexpr std::string_view kPlain = "f32,B2,H2,Tq4,Tk5,d3";
+const std::string kPlain = "f32,B2,H2,Tq4,Tk5,d3";
 
-ParsedCase with(std::string_view options) {
-  return parse_case(std::string(kPlain) + "," + std::string(options));
-}
+Case with(const std::string& options) { return parsed(kPlain + "," + options); }
 
-Case parsed(std::string_view options) {
-  const ParsedCase result = with(options);
-  EXPECT_TRUE(result.value) << options << ": " << result.error;
-  return result.value.value_or(Case{});
-}
+// Every refusal is one line that says what is expected.
+void expect_wrong(const Refusals& rows) { expect_refused(kPlain + ",", rows); }
 
 TEST(OptionText, EveryOptionIsReadAndPrinted) {
   const char* const texts[] = {"window=3.0",
@@ -75,15 +71,15 @@ TEST(OptionText, EveryOptionIsReadAndPrinted) {
                                "layout=gaps,values=keys",
                                "values=keys,page=4"};
   for (const char* const text : texts) {
-    const Case c = parsed(text);
-    EXPECT_EQ(to_string(c), std::string(kPlain) + "," + text);
-    EXPECT_NE(c, parse_case(kPlain).value) << text;
+    const Case c = with(text);
+    EXPECT_EQ(to_string(c), kPlain + "," + text);
+    EXPECT_NE(c, parsed(kPlain)) << text;
     EXPECT_NE(first_option(c), "") << text;
   }
 }
 
 TEST(OptionText, FieldsAreTheOnesThatWereSpelled) {
-  const Case c = parsed(
+  const Case c = with(
       "share=h,layout=gaps,kvlen=5.1,qlen=4.2,alibi=one,sink=zero,softcap=50,"
       "bias=small.bk,mask=random30.qk,window=3.-1");
   EXPECT_EQ(c.window, (Window{3, -1}));
@@ -98,109 +94,87 @@ TEST(OptionText, FieldsAreTheOnesThatWereSpelled) {
   EXPECT_EQ(c.layout, Layout::kGaps);
   EXPECT_EQ(c.share, kShareH);
   EXPECT_EQ(to_string(c),
-            std::string(kPlain) +
+            kPlain +
                 ",window=3.-1,mask=random30.qk,bias=small.bk,softcap=50,"
                 "sink=zero,alibi=one,qlen=4.2,kvlen=5.1,layout=gaps,share=h");
 }
 
 TEST(OptionText, DefaultsAreLeftOut) {
-  EXPECT_EQ(to_string(parsed("mask=random50.bhqk,bias=normal.bhqk,"
-                             "alibi=one.h,layout=bhtd")),
-            std::string(kPlain) + ",mask=random,bias=normal,alibi=one");
+  EXPECT_EQ(to_string(with("mask=random50.bhqk,bias=normal.bhqk,"
+                           "alibi=one.h,layout=bhtd")),
+            kPlain + ",mask=random,bias=normal,alibi=one");
   // Between the scale and the data.
-  EXPECT_EQ(to_string(parsed("k=zero,scale=2,seed=3,mask=only0")),
-            std::string(kPlain) + ",scale=2,mask=only,k=zero,seed=3");
+  EXPECT_EQ(to_string(with("k=zero,scale=2,seed=3,mask=only0")),
+            kPlain + ",scale=2,mask=only,k=zero,seed=3");
 }
 
 TEST(OptionText, PackedBatches) {
   const std::string text =
       "f32,B1,H2,Hkv1,Tq9,Tk12,d3,cuq=0.3.3.8,cuk=0.5.5.12,layout=bthd";
-  const ParsedCase c = parse_case(text);
-  ASSERT_TRUE(c.value) << c.error;
-  EXPECT_EQ(c.value->cu_q, (std::vector<int64_t>{0, 3, 3, 8}));
-  EXPECT_EQ(counted_queries(*c.value, 0), 8);
-  EXPECT_EQ(counted_keys(*c.value, 0), 12);
-  EXPECT_EQ(to_string(*c.value), text);
-  EXPECT_TRUE(parse_case("f16,B2,H4,Hkv2,Tq3,Tk3,d8,layout=packed").value);
+  const Case c = parsed(text);
+  EXPECT_EQ(c.cu_q, (std::vector<int64_t>{0, 3, 3, 8}));
+  EXPECT_EQ(counted_queries(c, 0), 8);
+  EXPECT_EQ(counted_keys(c, 0), 12);
+  expect_canonical("", {text, "f16,B2,H4,Hkv2,Tq3,Tk3,d8,layout=packed"});
 }
 
 TEST(OptionText, EmptyExtents) {
-  for (const char* const text :
-       {"f32,B0,H2,Tq4,Tk5,d3", "f32,B2,H2,Tq0,Tk5,d3", "f32,B2,H2,Tq4,Tk0,d3",
-        "f32,B0,H2,Tq0,Tk0,d3,causal=br",
-        "f32,B2,H2,Tq4,Tk0,d3,mask=only.bhq,kvlen=0.0",
-        "f32,B1,H2,Tq0,Tk4,d3,cuq=0.0,cuk=0.4"}) {
-    const ParsedCase c = parse_case(text);
-    ASSERT_TRUE(c.value) << text << ": " << c.error;
-    EXPECT_EQ(to_string(*c.value), text);
-  }
-}
-
-// Every refusal is one line that says what is expected.
-void expect_refused(
-    std::initializer_list<std::pair<const char*, const char*>> cases) {
-  for (const auto& [text, expected] : cases) {
-    const ParsedCase result = with(text);
-    EXPECT_FALSE(result.value) << text << " was accepted";
-    EXPECT_EQ(result.error.find('\n'), std::string::npos);
-    EXPECT_NE(result.error.find(expected), std::string::npos)
-        << text << ": " << result.error;
-  }
+  expect_canonical("",
+                   {"f32,B0,H2,Tq4,Tk5,d3", "f32,B2,H2,Tq0,Tk5,d3",
+                    "f32,B2,H2,Tq4,Tk0,d3", "f32,B0,H2,Tq0,Tk0,d3,causal=br",
+                    "f32,B2,H2,Tq4,Tk0,d3,mask=only.bhq,kvlen=0.0",
+                    "f32,B1,H2,Tq0,Tk4,d3,cuq=0.0,cuk=0.4"});
 }
 
 TEST(OptionText, SequencesOfCallsAreReadAndRefused) {
-  const Case c = parsed("calls=aao2oaf3");
+  const Case c = with("calls=aao2oaf3");
   EXPECT_EQ(c.calls, (CallSequence{{CallStepKind::kAsIs, 2},
                                    {CallStepKind::kOther, 3},
                                    {CallStepKind::kAsIs, 1},
                                    {CallStepKind::kFew, 3}}));
-  EXPECT_EQ(to_string(c), std::string(kPlain) + ",calls=a2o3af3");
-  expect_refused({{"calls=", "no value"},
-                  {"calls=b", "letters of aoexnwmf"},
-                  {"calls=3a", "letters of aoexnwmf"},
-                  {"calls=a0", "2 .. 1000"},
-                  {"calls=a1001", "2 .. 1000"},
-                  {"calls=a600a600", "2 .. 1000"},
-                  {"calls=aoaoaoaoaoaoaoaoaoaoaoaoaoaoaoaoa", "up to 32"}});
+  EXPECT_EQ(to_string(c), kPlain + ",calls=a2o3af3");
+  expect_wrong({{"calls=", "no value"},
+                {"calls=b", "letters of aoexnwmf"},
+                {"calls=3a", "letters of aoexnwmf"},
+                {"calls=a0", "2 .. 1000"},
+                {"calls=a1001", "2 .. 1000"},
+                {"calls=a600a600", "2 .. 1000"},
+                {"calls=aoaoaoaoaoaoaoaoaoaoaoaoaoaoaoaoa", "up to 32"}});
 }
 
 TEST(OptionText, ValuesInKeysStandAlone) {
-  expect_refused({{"values=k", "allowed values=keys"},
-                  {"values=keys,v=one", "v= and set=v have no place"},
-                  {"values=keys,set=v.0.0.0.0:0x1p+1", "v= and set=v"},
-                  {"values=keys,share=b", "v is no tensor of its own"},
-                  {"values=keys,append=1", "bring values of their own"},
-                  {"values=keys,layout=far", "values=keys: they lie in k"},
-                  {"values=keys,backward", "backward has no values="}});
-  const ParsedCase wide = parse_case("f32,B1,H1,Tq1,Tk1,d2,dv3,values=keys");
-  EXPECT_NE(wide.error.find("dv3 is more than d2"), wide.error.npos)
-      << wide.error;
+  expect_wrong({{"values=k", "allowed values=keys"},
+                {"values=keys,v=one", "v= and set=v have no place"},
+                {"values=keys,set=v.0.0.0.0:0x1p+1", "v= and set=v"},
+                {"values=keys,share=b", "v is no tensor of its own"},
+                {"values=keys,append=1", "bring values of their own"},
+                {"values=keys,layout=far", "values=keys: they lie in k"},
+                {"values=keys,backward", "backward has no values="}});
+  expect_refused(
+      "", {{"f32,B1,H1,Tq1,Tk1,d2,dv3,values=keys", "dv3 is more than d2"}});
 }
 
 TEST(OptionText, RecipesOfABiasAreOfNothingElse) {
-  expect_refused({{"k=masking", "of the bias of a forward call"},
-                  {"sink=masking9", "of the bias of a forward call"},
-                  {"alibi=raised", "of the bias of a forward call"},
-                  {"bias=masking,backward", "of the bias of a forward call"},
-                  {"bias=masking310", "is 0 .. 309"}});
-  const ParsedCase merge = parse_case("f32,B3,H2,Tk2,dv8,merge,bias=masking");
-  EXPECT_TRUE(merge.value) << merge.error;
+  expect_wrong({{"k=masking", "of the bias of a forward call"},
+                {"sink=masking9", "of the bias of a forward call"},
+                {"alibi=raised", "of the bias of a forward call"},
+                {"bias=masking,backward", "of the bias of a forward call"},
+                {"bias=masking310", "is 0 .. 309"}});
+  parsed("f32,B3,H2,Tk2,dv8,merge,bias=masking");
   // What no type holds is the last number that it holds.
   for (const auto& [type, lowest] : {std::pair{"f16", -65504.0},
                                      {"bf16", -0x1.fep127},
                                      {"f32", -0x1.fffffep127},
                                      {"f64", -0x1.fffffffffffffp1023}}) {
-    const ParsedCase bias =
-        parse_case(std::string(type) + ",B1,H1,Tq9,Tk9,d2,bias=masking309");
-    ASSERT_TRUE(bias.value) << bias.error;
-    const Inputs inputs = make_inputs(*bias.value);
+    const Inputs inputs =
+        inputs_of(std::string(type) + ",B1,H1,Tq9,Tk9,d2,bias=masking309");
     EXPECT_EQ(*std::min_element(inputs.bias.begin(), inputs.bias.end()),
               lowest);
   }
 }
 
 TEST(OptionText, BadMasksAndRecipesGetOneClearLine) {
-  expect_refused({
+  expect_wrong({
       {"window=3", "write window=LEFT.RIGHT"},
       {"window=3.0.1", "write window=LEFT.RIGHT"},
       {"window=a.b", "write window=LEFT.RIGHT"},
@@ -241,7 +215,7 @@ TEST(OptionText, BadMasksAndRecipesGetOneClearLine) {
 }
 
 TEST(OptionText, BadLengthsLayoutsAndValuesGetOneClearLine) {
-  expect_refused({
+  expect_wrong({
       {"qlen=3", "qlen=3: one number for each of B2"},
       {"qlen=3.0.1", "one number for each of B2"},
       {"qlen=3.5", "qlen=3.5: allowed 0 .. 4 (Tq)"},
@@ -278,40 +252,29 @@ TEST(OptionText, BadLengthsLayoutsAndValuesGetOneClearLine) {
 }
 
 TEST(OptionText, BadPackedBatchesGetOneClearLine) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"cuq=0.3", "cuk= is missing"},
-      {"cuk=0.3", "cuq= is missing"},
-      {"cuq=0.3,cuk=0.3,qlen=1", "has no qlen= and kvlen="},
-      {"cuq=0.3,cuk=0.3,kvlen=1", "has no qlen= and kvlen="},
-      {"cuq=0,cuk=0", "cuq= has 1 numbers: allowed 2 .. 65"},
-      {"cuq=1.3,cuk=0.3", "cuq=1.3: the first member begins at 0"},
-      {"cuq=0.3.2,cuk=0.1.2", "cuq=0.3.2: the numbers must not fall"},
-      {"cuq=0.5,cuk=0.1", "cuq=0.5: ends at most at 4 (Tq)"},
-      {"cuq=0.4,cuk=0.6", "cuk=0.6: ends at most at 5 (Tk)"},
-      {"cuq=0.4,cuk=0.2.5", "cuq= has 2 numbers and cuk= 3"},
-      {"cuq=0.a,cuk=0.2", "for example cuq=0.3.3.8"},
-  };
-  for (const auto& [text, expected] : cases) {
-    const ParsedCase result =
-        parse_case("f32,B1,H2,Tq4,Tk5,d3," + std::string(text));
-    EXPECT_FALSE(result.value) << text << " was accepted";
-    EXPECT_NE(result.error.find(expected), std::string::npos)
-        << text << ": " << result.error;
-  }
+  expect_refused(
+      "f32,B1,H2,Tq4,Tk5,d3,",
+      {{"cuq=0.3", "cuk= is missing"},
+       {"cuk=0.3", "cuq= is missing"},
+       {"cuq=0.3,cuk=0.3,qlen=1", "has no qlen= and kvlen="},
+       {"cuq=0.3,cuk=0.3,kvlen=1", "has no qlen= and kvlen="},
+       {"cuq=0,cuk=0", "cuq= has 1 numbers: allowed 2 .. 65"},
+       {"cuq=1.3,cuk=0.3", "cuq=1.3: the first member begins at 0"},
+       {"cuq=0.3.2,cuk=0.1.2", "cuq=0.3.2: the numbers must not fall"},
+       {"cuq=0.5,cuk=0.1", "cuq=0.5: ends at most at 4 (Tq)"},
+       {"cuq=0.4,cuk=0.6", "cuk=0.6: ends at most at 5 (Tk)"},
+       {"cuq=0.4,cuk=0.2.5", "cuq= has 2 numbers and cuk= 3"},
+       {"cuq=0.a,cuk=0.2", "for example cuq=0.3.3.8"},
+       {"layout=packed", "one buffer [B,T,H+2Hkv,d]"}});
   std::string many = "f32,B65,H1,Tq1,Tk1,d1,qlen=1";
   for (int i = 1; i < 65; ++i) many += ".1";
-  EXPECT_NE(parse_case(many).error.find("at most 64 are allowed"),
-            std::string::npos);
-  for (const char* const text :
-       {"f32,B1,H2,Tq4,Tk5,d3", "f32,B1,H2,Tq5,Tk5,d3,dv2",
-        "q=f32,kv=f16,o=f32,B1,H2,Tq5,Tk5,d3"})
-    EXPECT_NE(parse_case(std::string(text) + ",layout=packed")
-                  .error.find("one buffer [B,T,H+2Hkv,d]"),
-              std::string::npos)
-        << text;
-  EXPECT_NE(parse_case("f32,B1,H2,Tq5,Tk5,d3,layout=packed,share=h")
-                .error.find("share= needs another layout"),
-            std::string::npos);
+  expect_refused("", {{many, "at most 64 are allowed"},
+                      {"f32,B1,H2,Tq5,Tk5,d3,dv2,layout=packed",
+                       "one buffer [B,T,H+2Hkv,d]"},
+                      {"q=f32,kv=f16,o=f32,B1,H2,Tq5,Tk5,d3,layout=packed",
+                       "one buffer [B,T,H+2Hkv,d]"},
+                      {"f32,B1,H2,Tq5,Tk5,d3,layout=packed,share=h",
+                       "share= needs another layout"}});
 }
 
 // Layers have none of them, stories what is fixed when a cache is made, from
@@ -335,18 +298,16 @@ TEST(OptionText, LayersAndStoriesHaveNoOptions) {
     EXPECT_EQ(parse_case(story + "," + text).error,
               of_stories ? "" : "case: a story has no " + std::string(key));
   }
-  const std::string scored =
-      "f32,B1,H1,d2,cap4,softcap=2,sink=one,alibi=lattice,story=step.a.2";
-  EXPECT_EQ(to_string(*parse_case(scored).value), scored);
+  expect_canonical("f32,B1,H1,d2,cap4,",
+                   {"softcap=2,sink=one,alibi=lattice,story=step.a.2"});
   for (const char* bad : {",alibi=one.bh", ",softcap=-1", ",sink=masking2"})
     EXPECT_NE(parse_case(story + bad).error, "") << bad;
   EXPECT_EQ(parse_case(story + ",bias=one").error, "case: a story has no bias");
-  EXPECT_NE(parse_case(layer + ",bias=one.k").error.find("a recipe alone"),
-            std::string::npos);
-  Case built = *parse_case(layer).value;
+  expect_refused(layer, {{",bias=one.k", "a recipe alone"}});
+  Case built = parsed(layer);
   built.mask = {MaskKind::kBandN, 1, kOwnAll};
   EXPECT_EQ(invalid_reason(built), "a layer has no mask");
-  built = *parse_case(story).value;
+  built = parsed(story);
   built.share = kShareB;
   EXPECT_EQ(invalid_reason(built), "a story has no share");
   EXPECT_EQ(parse_case(layer + ",bias=one").value->bias,
@@ -380,7 +341,7 @@ TEST(OptionText, CasesThatCannotBeSpelledAreInvalid) {
       {[](Case& c) { c.o_dtype = Dtype::kUint8; }, "uint8: no storage type"},
       {[](Case& c) { c.q_dtype = Dtype::kInt64; }, "int64: no storage type"},
   };
-  const Case plain = *parse_case(kPlain).value;
+  const Case plain = parsed(kPlain);
   EXPECT_EQ(invalid_reason(plain), "");
   for (const auto& [spoil, expected] : rows) {
     Case c = plain;
@@ -456,16 +417,11 @@ Case random_case(uint32_t n) {
 
 TEST(OptionText, RoundTripIsTheIdentity) {
   int with_options = 0;
-  for (uint32_t n = 0; n < 20000; ++n) {
+  expect_round_trips([&](uint32_t n) {
     const Case c = random_case(n);
-    ASSERT_EQ(invalid_reason(c), "") << to_string(c);
-    const std::string text = to_string(c);
-    const ParsedCase back = parse_case(text);
-    ASSERT_TRUE(back.value) << text << ": " << back.error;
-    ASSERT_EQ(*back.value, c) << text;
-    ASSERT_EQ(to_string(*back.value), text);
     with_options += !first_option(c).empty();
-  }
+    return c;
+  });
   EXPECT_GT(with_options, 15000);
 }
 
@@ -500,9 +456,9 @@ TEST(OptionText, EveryFieldChangesTheText) {
                                     },
                                     [](Case& c) { c.layout = Layout::kGaps; },
                                     [](Case& c) { c.share = kShareH; }};
-  std::vector<std::string> texts = {std::string(kPlain)};
+  std::vector<std::string> texts = {kPlain};
   for (const auto change : changes) {
-    Case c = *parse_case(kPlain).value;
+    Case c = parsed(kPlain);
     change(c);
     texts.push_back(to_string(c));
   }

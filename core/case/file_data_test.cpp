@@ -4,20 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include "core/case/case.h"
+#include "core/testing/case_calls.h"
 
 namespace qkvet::file_data_test {
 namespace {
 
 constexpr uint64_t kMark = 0x00c0ffee00c0ffee;
-
-Case parsed(const std::string& text) {
-  const ParsedCase read = parse_case(text);
-  EXPECT_TRUE(read.value) << text << ": " << read.error;
-  return read.value.value_or(Case{});
-}
-
-std::string error_of(const std::string& text) { return parse_case(text).error; }
 
 // q [1,2,3,2] = 0, 1, ...; k the same negated; a mask [1,1,3,3].
 void add_data() {
@@ -37,11 +29,9 @@ const std::string kMarkText = ",file=00c0ffee00c0ffee";
 
 TEST(FileData, ValuesTakeTheirPlaces) {
   add_data();
-  const Case c = parsed(
-      "f32,B1,H2,Tq3,Tk3,d2,mask=file.qk,sink=file,q=file,"
-      "k=file,v=one" +
+  const Inputs inputs = inputs_of(
+      "f32,B1,H2,Tq3,Tk3,d2,mask=file.qk,sink=file,q=file,k=file,v=one" +
       kMarkText);
-  const Inputs inputs = make_inputs(c);
   EXPECT_EQ(inputs.q[7], 7);
   EXPECT_EQ(inputs.k[11], -11);
   EXPECT_EQ(inputs.v[3], 1);
@@ -52,27 +42,25 @@ TEST(FileData, ValuesTakeTheirPlaces) {
 
 TEST(FileData, ASmallerCaseHasTheFirstElements) {
   add_data();
-  const Inputs inputs = make_inputs(
-      parsed("f32,B1,H2,Tq2,Tk2,d1,mask=file.k,q=file" + kMarkText));
+  const Inputs inputs =
+      inputs_of("f32,B1,H2,Tq2,Tk2,d1,mask=file.k,q=file" + kMarkText);
   EXPECT_EQ(inputs.q, (std::vector<double>{0, 2, 6, 8}));
   EXPECT_EQ(inputs.mask, (std::vector<uint8_t>{1, 0}));
 }
 
 TEST(FileData, TheSpellingReadsBack) {
   add_data();
-  for (const std::string& text :
-       {"f32,B1,H2,Tq3,Tk3,d2,mask=file.qk,q=file,k=file" + kMarkText,
-        "f32,B1,H2,Tq3,Tk3,d2,sink=file" + kMarkText + ",seed=7"})
-    EXPECT_EQ(to_string(parsed(text)), text);
+  expect_canonical("f32,B1,H2,Tq3,Tk3,d2",
+                   {",mask=file.qk,q=file,k=file" + kMarkText,
+                    ",sink=file" + kMarkText + ",seed=7"});
   EXPECT_EQ(error_of("f32,B1,H2,Tq3,Tk3,d2,data=file" + kMarkText),
             "case: file=00c0ffee00c0ffee: the file has no v");
 }
 
 TEST(FileData, SingleValuesAndPoisonComeOnTop) {
   add_data();
-  const Inputs inputs =
-      make_inputs(parsed("f32,B1,H2,Tq3,Tk3,d2,qlen=2,q=file" + kMarkText +
-                         ",set=q.0.0.1.0:0x1p+4"));
+  const Inputs inputs = inputs_of("f32,B1,H2,Tq3,Tk3,d2,qlen=2,q=file" +
+                                  kMarkText + ",set=q.0.0.1.0:0x1p+4");
   EXPECT_EQ(inputs.q[2], 16);
   EXPECT_EQ(inputs.q[3], 3);
   EXPECT_NE(inputs.q[4], inputs.q[4]);
@@ -81,26 +69,24 @@ TEST(FileData, SingleValuesAndPoisonComeOnTop) {
 TEST(FileData, WhatCannotBeHadIsOneLine) {
   add_data();
   const std::string shape = "f32,B1,H2,Tq3,Tk3,d2";
-  EXPECT_EQ(error_of(shape + ",q=file"),
+  expect_refused(
+      "", {{shape + ",q=file",
             "case: q comes from a file: file= with 16 hexadecimal digits is "
-            "missing");
-  EXPECT_EQ(error_of(shape + kMarkText),
+            "missing"},
+           {shape + kMarkText,
             "case: file=00c0ffee00c0ffee: no tensor of the case comes from a "
-            "file; write q=file, k=file, mask=file, ...");
-  EXPECT_EQ(error_of(shape + ",q=file,file=1234567812345678"),
+            "file; write q=file, k=file, mask=file, ..."},
+           {shape + ",q=file,file=1234567812345678",
             "case: file=1234567812345678: the data are not at hand; --data "
-            "FILE names the file that has them");
-  EXPECT_EQ(error_of("f32,B1,H2,Tq4,Tk3,d2,q=file" + kMarkText),
-            "case: file=00c0ffee00c0ffee: q of the file is [1,2,3,2], the case "
-            "needs [1,2,4,2]");
-  for (const char* wrong : {"12", "00c0ffee00c0ffe", "0000000000000000",
-                            "00c0ffee00c0ffeg", "-0c0ffee00c0ffee"})
-    EXPECT_NE(error_of(shape + ",q=file,file=" + wrong)
-                  .find("16 hexadecimal digits, as"),
-              std::string::npos)
-        << wrong;
-  EXPECT_NE(error_of(shape + ",q=file3" + kMarkText).find("takes no number"),
-            std::string::npos);
+            "FILE names the file that has them"},
+           {"f32,B1,H2,Tq4,Tk3,d2,q=file" + kMarkText,
+            "case: file=00c0ffee00c0ffee: q of the file is [1,2,3,2], the "
+            "case needs [1,2,4,2]"},
+           {shape + ",q=file3" + kMarkText, "takes no number"}});
+  for (const std::string wrong : {"12", "00c0ffee00c0ffe", "0000000000000000",
+                                  "00c0ffee00c0ffeg", "-0c0ffee00c0ffee"})
+    expect_refused(shape,
+                   {{",q=file,file=" + wrong, "16 hexadecimal digits, as"}});
 }
 
 TEST(FileData, OfALayer) {
@@ -111,9 +97,9 @@ TEST(FileData, OfALayer) {
     data->tensors[w] = {{2, 2, 1, 1}, {1, 2, 3, static_cast<double>(w)}};
   data->tensors[TensorName::kBo] = {{2, 1, 1, 1}, {5, 6}};
   add_file_data(7, std::move(data));
-  const Inputs inputs =
-      make_inputs(parsed("f32,B1,H1,T1,D2,biases=o,x=file,w=file,bias=file,"
-                         "file=0000000000000007"));
+  const Inputs inputs = inputs_of(
+      "f32,B1,H1,T1,D2,biases=o,x=file,w=file,bias=file,"
+      "file=0000000000000007");
   EXPECT_EQ(inputs.values(TensorName::kX), (std::vector<double>{3, 4}));
   EXPECT_EQ(inputs.values(TensorName::kWo)[3],
             static_cast<double>(TensorName::kWo));

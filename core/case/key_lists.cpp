@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/philox.h"
 #include "core/case/case_text.h"
 
 namespace qkvet {
@@ -19,11 +20,6 @@ constexpr std::string_view kHow =
 
 std::string lists_token(const Case& c) {
   return c.listed.entries == 0 ? "keys=" : key_lists_text(c);
-}
-
-// 0 .. n - 1, decided by the upper 32 bits.
-int64_t below(uint64_t bits, int64_t n) {
-  return static_cast<int64_t>((bits >> 32) * static_cast<uint64_t>(n) >> 32);
 }
 
 // How many keys a row's list is drawn from.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "core/base/philox.h"
 #include "core/call/call.h"
 #include "core/case/case_text.h"
 
@@ -12,11 +13,6 @@ namespace qkvet {
 namespace {
 
 constexpr std::string_view kFile = "file";
-
-// 0 .. n - 1, decided by the upper 32 bits.
-int64_t below(uint64_t bits, int64_t n) {
-  return static_cast<int64_t>((bits >> 32) * static_cast<uint64_t>(n) >> 32);
-}
 
 // Takes a word from the end, behind a dot; false if it is another one.
 bool read_type(std::string_view* text, bool* wide) {

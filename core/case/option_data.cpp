@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/base/half.h"
+#include "core/base/philox.h"
 #include "core/call/layout.h"
 #include "core/case/key_lists.h"
 #include "core/case/layer_storage.h"
@@ -21,11 +22,6 @@ namespace {
 // `percent` in a hundred, decided by the upper 32 bits.
 bool chance(uint64_t bits, int64_t percent) {
   return ((bits >> 32) * 100) >> 32 < static_cast<uint64_t>(percent);
-}
-
-// 0 .. n - 1, decided by the upper 32 bits.
-int64_t below(uint64_t bits, int64_t n) {
-  return static_cast<int64_t>((bits >> 32) * static_cast<uint64_t>(n) >> 32);
 }
 
 // Whether a document, or a range, begins at the token: one in N does.

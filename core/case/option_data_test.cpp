@@ -7,16 +7,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/case/case.h"
+#include "core/testing/case_calls.h"
 
 namespace qkvet::option_data_test {
 namespace {
-
-Case parsed(std::string_view text) {
-  const ParsedCase result = parse_case(text);
-  EXPECT_TRUE(result.value) << text << ": " << result.error;
-  return result.value.value_or(Case{});
-}
 
 // One line per row of Tq, members and heads one after another.
 std::string picture(std::string_view text) {
@@ -231,7 +225,7 @@ TEST(OptionData, StorageFollowsQ) {
 // that all have where they have the same.
 TEST(OptionData, SlopesOfEachMember) {
   const std::string plain = "f32,B3,H2,Tq2,Tk2,d1,alibi=normal";
-  const std::vector<double> all = make_inputs(parsed(plain)).slopes;
+  const std::vector<double> all = inputs_of(plain).slopes;
   const Case c = parsed(plain + ".bh,set=alibi.2.1:0x1p+0");
   const Inputs inputs = make_inputs(c);
   ASSERT_EQ(inputs.slopes.size(), 6u);
@@ -308,7 +302,8 @@ void expect_poison(const std::vector<double>& values,
 }
 
 TEST(OptionData, RowsBeyondTheLengthsAreNan) {
-  const auto check = [](const char* text, const std::vector<int64_t>& queries,
+  const auto check = [](const std::string& text,
+                        const std::vector<int64_t>& queries,
                         const std::vector<int64_t>& keys) {
     SCOPED_TRACE(text);
     const Case c = parsed(text);
@@ -347,7 +342,7 @@ TEST(OptionData, PoisonStaysInEveryStorageType) {
 TEST(OptionData, DigestsTellOptions) {
   const std::string plain = "f32,B1,H2,Hkv1,Tq3,Tk5,d4";
   const auto digest = [&](const std::string& options) {
-    return input_digest(make_inputs(parsed(plain + options)));
+    return input_digest(inputs_of(plain + options));
   };
   EXPECT_EQ(digest(""), 0x22e10344u);
   EXPECT_EQ(digest(",window=1.1,softcap=3,layout=bthd"), 0x22e10344u);
@@ -363,12 +358,11 @@ TEST(OptionData, DigestsTellOptions) {
 }
 
 TEST(OptionData, EmptyExtentsGiveEmptyTensors) {
-  const Case c = parsed("f32,B2,H2,Tq0,Tk3,d1,mask=band,bias=normal,sink=one");
-  const Inputs in = make_inputs(c);
+  const CaseCall one("f32,B2,H2,Tq0,Tk3,d1,mask=band,bias=normal,sink=one");
+  const auto& [c, in, call] = one;
   EXPECT_TRUE(in.q.empty());
   EXPECT_TRUE(in.mask.empty());
   EXPECT_TRUE(full_mask(c, in).empty());
-  const KernelCall call = call_of(c, in, Operation::kForward);
   EXPECT_NE(call.mask, nullptr);  // present without an element
   EXPECT_NE(call.bias, nullptr);
   EXPECT_NE(call.sink, nullptr);
@@ -377,11 +371,10 @@ TEST(OptionData, EmptyExtentsGiveEmptyTensors) {
 }
 
 TEST(OptionData, CallsGetEveryOption) {
-  const Case c = parsed(
+  const CaseCall one(
       "f32,B1,H2,Tq4,Tk4,d1,window=1.2,mask=band.k,bias=normal.q,softcap=3,"
       "sink=one,alibi=one,cuq=0.1.3,cuk=0.2.4,layout=gaps,share=h");
-  const Inputs in = make_inputs(c);
-  const KernelCall call = call_of(c, in, Operation::kForward);
+  const auto& [c, in, call] = one;
   EXPECT_EQ(call.window, (Window{1, 2}));
   EXPECT_EQ(call.softcap, 3);
   EXPECT_EQ(call.mask_own, kOwnK);
@@ -402,16 +395,10 @@ TEST(OptionData, CallsGetEveryOption) {
 
 TEST(OptionText, DropoutIsAProbability) {
   for (const char* const text : {"dropout=1", "dropout=-0.1", "dropout=nan",
-                                 "dropout=0.995", "dropout=half"}) {
-    const ParsedCase result =
-        parse_case(std::string("f32,B1,H1,Tq1,Tk1,d1,") + text);
-    EXPECT_FALSE(result.value) << text;
-    EXPECT_NE(result.error.find("the probability of dropout is 0 .. 0.99"),
-              std::string::npos)
-        << result.error;
-  }
-  EXPECT_EQ(parse_case("f32,B1,H1,Tq1,Tk1,d1,dropout=0.25").value->dropout,
-            0.25F);
+                                 "dropout=0.995", "dropout=half"})
+    expect_refused("f32,B1,H1,Tq1,Tk1,d1,",
+                   {{text, "the probability of dropout is 0 .. 0.99"}});
+  EXPECT_EQ(parsed("f32,B1,H1,Tq1,Tk1,d1,dropout=0.25").dropout, 0.25F);
 }
 
 }  // namespace

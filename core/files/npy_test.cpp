@@ -8,18 +8,12 @@
 
 #include <cstring>
 
+#include "core/testing/file_calls.h"
+
 namespace qkvet::npy_test {
 namespace {
 
 using Shape = std::vector<int64_t>;
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 // A file of version 1.0 with this header and nothing around it.
 std::string headed(const std::string& header, const std::string& data = "") {
@@ -42,21 +36,7 @@ std::string described(const std::string& descr, const std::string& shape,
                 data);
 }
 
-NpyArray parsed(const std::string& file) {
-  std::string error;
-  const auto array = parse_npy(bytes_of(file), &error);
-  EXPECT_TRUE(array.has_value()) << error;
-  return array.value_or(NpyArray{});
-}
-
-// Reads a copy that ends where the file does, so that a sanitizer sees one byte
-// too many.
-std::string error_of(const std::string& file) {
-  const std::vector<char> exact(file.begin(), file.end());
-  std::string error;
-  EXPECT_FALSE(parse_npy(std::as_bytes(std::span(exact)), &error).has_value());
-  return error;
-}
+NpyArray parsed(const std::string& file) { return read_by(parse_npy, file); }
 
 const std::string kFloats(
     "\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': "
@@ -198,17 +178,9 @@ TEST(Npy, TheLongestHeaderIsReadAgain) {
   EXPECT_EQ(parsed(text_of(*file)).tensor.shape, shape);
 }
 
-struct WrongFile {
-  std::string file, error;
-};
-
-void expect_refused(const std::vector<WrongFile>& files) {
-  for (const WrongFile& wrong : files)
-    EXPECT_EQ(error_of(wrong.file), wrong.error);
-}
-
 TEST(Npy, EveryWrongFrameIsNamed) {
-  expect_refused(
+  expect_refused_by(
+      parse_npy,
       {{"", "is not a .npy file: it begins with \"\", not with \"\\x93NUMPY\""},
        {"PK\x03\x04\"\\abc",
         "is not a .npy file: it begins with \"PK\\x03\\x04\\\"\\\\\", not with "
@@ -233,7 +205,8 @@ TEST(Npy, EveryWrongKeyIsNamed) {
   const std::string good = "{'descr': '<f4', 'fortran_order': False, ";
   const std::string keys =
       "; allowed are descr, fortran_order and shape, each once";
-  expect_refused(
+  expect_refused_by(
+      parse_npy,
       {{headed(""), "header, byte 0: ends where \"{\" must stand"},
        {headed("[]"), "header, byte 0: \"[\" where \"{\" must stand"},
        {headed("{"), "header, byte 1: ends where a text in quotes must stand"},
@@ -265,7 +238,8 @@ TEST(Npy, EveryWrongKeyIsNamed) {
 TEST(Npy, EveryWrongValueIsNamed) {
   std::string many = "(";
   for (int i = 0; i < 65; ++i) many += "1,";
-  expect_refused(
+  expect_refused_by(
+      parse_npy,
       {{headed("{'shape': 3}"),
         "header, byte 10: \"3\" where a tuple must stand"},
        {headed("{'shape': (3)}"),
@@ -296,7 +270,8 @@ TEST(Npy, EveryWrongTypeIsNamed) {
   const std::string types =
       "; allowed are <f8, <f4, <f2, |b1, |i1, <i2, <i4, <i8, |u1, <u2, <u4, "
       "<u8";
-  expect_refused(
+  expect_refused_by(
+      parse_npy,
       {{described(">f4", "(1,)", "abcd"),
         "descr \">f4\" has the most significant byte first; allowed is \"<\""},
        {described("|O", "(1,)"), "descr \"|O\": objects are never read"},
@@ -339,30 +314,20 @@ TEST(Npy, AWriterIsToldWhatIsWrong) {
 }
 
 TEST(Npy, AFileThatIsCutAnywhereIsRefused) {
-  for (size_t size = 0; size < kFloats.size(); ++size)
-    EXPECT_NE(error_of(kFloats.substr(0, size)), "") << size;
-  EXPECT_EQ(error_of(kFloats + '\0'),
-            "25 bytes of data, but f32 [2, 3] takes 24");
+  expect_cuts_refused(parse_npy, kFloats);
+  expect_refused_by(parse_npy, {{kFloats + '\0',
+                                 "25 bytes of data, but f32 [2, 3] takes 24"}});
 }
 
 // Whatever stands in one byte of the header: either one line, or an array that
 // lies in the file.
 TEST(Npy, AnyByteInTheHeaderIsReadOrRefused) {
-  int read = 0;
-  for (size_t at = 0; at < 128; ++at)
-    for (int value = 0; value < 256; ++value) {
-      std::string file = kFloats, error;
-      file[at] = static_cast<char>(value);
-      const auto array = parse_npy(bytes_of(file), &error);
-      if (!array) {
-        ASSERT_NE(error, "");
-        ASSERT_EQ(error.find('\n'), std::string::npos);
-        continue;
-      }
-      ++read;
-      ASSERT_EQ(array->tensor.begin + array->tensor.bytes, file.size());
-      ASSERT_EQ(array->tensor.data(bytes_of(file)).size(), 24u);
-    }
+  const int read = read_with_any_byte(
+      parse_npy, kFloats, 128,
+      [](const NpyArray& array, const std::string& file) {
+        EXPECT_EQ(array.tensor.begin + array.tensor.bytes, file.size());
+        EXPECT_EQ(array.tensor.data(bytes_of(file)).size(), 24u);
+      });
   EXPECT_GT(read, 128);  // at least what was there before
   EXPECT_LT(read, 128 * 256 / 10);
 }

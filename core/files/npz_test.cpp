@@ -7,39 +7,17 @@
 #include <zlib.h>
 
 #include <cstring>
-#include <fstream>
-#include <iterator>
+
+#include "core/testing/file_calls.h"
 
 namespace qkvet::npz_test {
 namespace {
 
 using Shape = std::vector<int64_t>;
 
-std::string file_text(const std::string& name) {
-  std::ifstream file(QKVET_TESTDATA "/" + name, std::ios::binary);
-  EXPECT_TRUE(file.good()) << name;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Reads a copy that ends where the file does, so that a sanitizer sees one byte
-// too many.
-std::optional<NpzArrays> parsed(const std::string& file, std::string* error) {
-  const std::vector<char> exact(file.begin(), file.end());
-  return parse_npz(std::as_bytes(std::span(exact)), error);
-}
-
-NpzArrays read(const std::string& file) {
-  std::string error;
-  const auto arrays = parsed(file, &error);
-  EXPECT_TRUE(arrays.has_value()) << error;
-  return arrays.value_or(NpzArrays{});
-}
-
+NpzArrays read(const std::string& file) { return read_by(parse_npz, file); }
 std::string error_of(const std::string& file) {
-  std::string error;
-  EXPECT_FALSE(parsed(file, &error).has_value());
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  return error;
+  return refusal_by(parse_npz, file);
 }
 
 template <class Number>
@@ -51,7 +29,7 @@ std::vector<Number> numbers_of(const NpzArray& array) {
 
 TEST(Npz, ReadsWhatSavezWrote) {
   for (const std::string name : {"numpy_stored.npz", "numpy_deflated.npz"}) {
-    const NpzArrays arrays = read(file_text(name));
+    const NpzArrays arrays = read(test_file(name));
     ASSERT_EQ(arrays.size(), name == "numpy_stored.npz" ? 2u : 3u);
     const NpzArray& q = arrays.at("q");
     EXPECT_EQ(q.array.tensor.dtype, FileDtype::kF32);
@@ -71,7 +49,7 @@ TEST(Npz, ReadsWhatSavezWrote) {
 
 // Where the file cannot be sought, the sizes come behind the data.
 TEST(Npz, ReadsWhatWasWrittenIntoAPipe) {
-  const NpzArrays arrays = read(file_text("numpy_streamed.npz"));
+  const NpzArrays arrays = read(test_file("numpy_streamed.npz"));
   ASSERT_EQ(arrays.size(), 1u);
   EXPECT_EQ(numbers_of<float>(arrays.at("q")),
             (std::vector<float>{0, 1, 2, 3, 4, 5}));
@@ -131,7 +109,7 @@ std::string npy_text() {
   const std::vector<std::byte> data(24);
   std::string error;
   const auto file = npy_bytes({FileDtype::kF32, {2, 3}, data}, false, &error);
-  return {reinterpret_cast<const char*>(file->data()), file->size()};
+  return text_of(*file);
 }
 
 TEST(Npz, AnyNameIsANameOfAnArray) {
@@ -147,9 +125,7 @@ TEST(Npz, WhatNumPyDoesNotWriteIsRefused) {
   const std::string npy = npy_text();
   const Member good = {.name = "q.npy", .bytes = npy};
   const auto with = [&](Member member) { return archive({good, member}); };
-  const struct {
-    std::string file, error;
-  } rows[] = {
+  const std::vector<WrongFile> rows = {
       {archive({good, good}), "member \"q.npy\" stands there twice"},
       {with({.name = "notes.txt", .bytes = "x"}),
        "member \"notes.txt\" is no .npy file; allowed are those alone"},
@@ -168,7 +144,7 @@ TEST(Npz, WhatNumPyDoesNotWriteIsRefused) {
        "member \"k.npy\": 25 bytes of data, but f32 [2, 3] takes 24"},
       {with({.name = "k.npy", .bytes = npy, .method = 8}),
        "member \"k.npy\" is damaged"}};
-  for (const auto& row : rows) EXPECT_EQ(error_of(row.file), row.error);
+  expect_refused_by(parse_npz, rows);
 }
 
 TEST(Npz, ClaimsAreNotBelieved) {
@@ -216,7 +192,7 @@ TEST(Npz, ClaimsAreNotBelieved) {
 
 // The same data with another checksum.
 TEST(Npz, AWrongChecksumIsRefused) {
-  std::string file = file_text("numpy_stored.npz");
+  std::string file = test_file("numpy_stored.npz");
   const size_t at = file.find("\xa0@");  // 5, the last number of q
   ASSERT_NE(at, std::string::npos);
   file[at] ^= 1;
@@ -265,23 +241,21 @@ TEST(Npz, WhatIsPackedTightlyIsRead) {
 }
 
 TEST(Npz, EveryWrongFrameIsNamed) {
-  EXPECT_EQ(error_of(""),
-            "is not a .npz file: it begins with \"\", not with "
-            "\"PK\\x03\\x04\"");
-  EXPECT_EQ(error_of(npy_text()),
-            "is not a .npz file: it begins with \"\\x93NUM\", not with "
-            "\"PK\\x03\\x04\"");
-  EXPECT_EQ(error_of("PK\x03\x04"),
-            "is not a whole .npz file: there is no directory at its end");
+  expect_refused_by(
+      parse_npz,
+      {{"",
+        "is not a .npz file: it begins with \"\", not with \"PK\\x03\\x04\""},
+       {npy_text(),
+        "is not a .npz file: it begins with \"\\x93NUM\", not with "
+        "\"PK\\x03\\x04\""},
+       {"PK\x03\x04",
+        "is not a whole .npz file: there is no directory at its end"}});
 }
 
 TEST(Npz, AFileThatIsCutAnywhereIsRefused) {
   for (const std::string name :
-       {"numpy_stored.npz", "numpy_deflated.npz", "numpy_streamed.npz"}) {
-    const std::string file = file_text(name);
-    for (size_t size = 0; size < file.size(); ++size)
-      EXPECT_NE(error_of(file.substr(0, size)), "") << name << " " << size;
-  }
+       {"numpy_stored.npz", "numpy_deflated.npz", "numpy_streamed.npz"})
+    expect_cuts_refused(parse_npz, test_file(name));
 }
 
 // Whatever stands in one byte: either one line, or arrays that lie in what was
@@ -289,14 +263,14 @@ TEST(Npz, AFileThatIsCutAnywhereIsRefused) {
 TEST(Npz, AnyByteIsReadOrRefused) {
   for (const std::string name :
        {"numpy_stored.npz", "numpy_deflated.npz", "numpy_streamed.npz"}) {
-    const std::string file = file_text(name);
+    const std::string file = test_file(name);
     const NpzArrays wanted = read(file);
     int same = 0, other = 0, refused = 0;
     for (size_t at = 0; at < file.size(); ++at)
       for (const int bits : {0, 1, 2, 4, 8, 16, 32, 64, 128, 255}) {
         std::string flipped = file, error;
         flipped[at] = static_cast<char>(flipped[at] ^ bits);
-        const auto arrays = parsed(flipped, &error);
+        const auto arrays = read_exactly(parse_npz, flipped, &error);
         if (!arrays) {
           ++refused;
           ASSERT_NE(error, "");

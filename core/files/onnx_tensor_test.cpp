@@ -5,9 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include "core/testing/file_calls.h"
 
 namespace qkvet::onnx_tensor_test {
 namespace {
@@ -22,58 +20,21 @@ std::string from_hex(std::string_view digits) {
   return bytes;
 }
 
-std::string file_text(const std::string& name) {
-  std::ifstream file(QKVET_TESTDATA "/" + name, std::ios::binary);
-  EXPECT_TRUE(file.good()) << name;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Reads a copy that ends where the file does, so that a sanitizer sees one byte
-// too many.
-std::optional<OnnxTensor> parsed(const std::string& file, std::string* error) {
-  const std::vector<char> exact(file.begin(), file.end());
-  return parse_onnx_tensor(std::as_bytes(std::span(exact)), error);
-}
-
 OnnxTensor tensor_of(const std::string& file) {
-  std::string error;
-  const auto tensor = parsed(file, &error);
-  EXPECT_TRUE(tensor.has_value()) << error;
-  return tensor.value_or(OnnxTensor{});
+  return read_by(parse_onnx_tensor, file);
 }
-
-std::string error_of(const std::string& file) {
-  std::string error;
-  EXPECT_FALSE(parsed(file, &error).has_value());
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  return error;
-}
-
-std::optional<OnnxNode> parsed_node(const std::string& file,
-                                    std::string* error) {
-  const std::vector<char> exact(file.begin(), file.end());
-  return parse_onnx_node(std::as_bytes(std::span(exact)), error);
-}
-
-std::string node_error_of(const std::string& file) {
-  std::string error;
-  EXPECT_FALSE(parsed_node(file, &error).has_value());
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  return error;
-}
-
-std::string text_of(const std::vector<std::byte>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+OnnxNode node_of(const std::string& file) {
+  return read_by(parse_onnx_node, file);
 }
 
 TEST(OnnxTensor, ReadsFilesOfNodeTests) {
-  const OnnxTensor q = tensor_of(file_text("onnx_f16.pb"));
+  const OnnxTensor q = tensor_of(test_file("onnx_f16.pb"));
   EXPECT_EQ(q.name, "Q");
   EXPECT_EQ(q.dtype, FileDtype::kF16);
   EXPECT_EQ(q.shape, (Shape{2, 4, 1, 8}));
   ASSERT_EQ(q.data.size(), 128u);
   EXPECT_EQ(text_of(q.data).substr(0, 8), from_hex("6438b939d2385c38"));
-  const OnnxTensor mask = tensor_of(file_text("onnx_bool.pb"));
+  const OnnxTensor mask = tensor_of(test_file("onnx_bool.pb"));
   EXPECT_EQ(mask.name, "attn_mask");
   EXPECT_EQ(mask.dtype, FileDtype::kBool);
   EXPECT_EQ(mask.shape, (Shape{2, 2}));
@@ -171,48 +132,34 @@ TEST(OnnxTensor, WhatIsWrongIsNamed) {
               {"ffffffffffffffffffffff",
                "is no tensor of ONNX: varint too long exception"}};
   for (const auto& row : rows)
-    EXPECT_EQ(error_of(from_hex(row.hex)), row.error) << row.hex;
+    EXPECT_EQ(refusal_by(parse_onnx_tensor, from_hex(row.hex)), row.error)
+        << row.hex;
   EXPECT_TRUE(
-      error_of(from_hex("100e"))
+      refusal_by(parse_onnx_tensor, from_hex("100e"))
           .starts_with("data_type 14; allowed are 1 (FLOAT), 2 (UINT8), "));
 }
 
 TEST(OnnxTensor, AFileThatIsCutIsRefused) {
   // From its last field on, which is what makes up the tensor; a message that
   // ends between two fields is whole as far as protobuf goes.
-  for (const std::string name : {"onnx_f16.pb", "onnx_bool.pb"}) {
-    const std::string file = file_text(name);
-    for (size_t size = 0; size < file.size(); ++size)
-      EXPECT_NE(error_of(file.substr(0, size)), "") << name << " " << size;
-  }
+  for (const std::string name : {"onnx_f16.pb", "onnx_bool.pb"})
+    expect_cuts_refused(parse_onnx_tensor, test_file(name));
 }
 
 TEST(OnnxTensor, AnyByteIsReadOrRefused) {
-  int read = 0, refused = 0;
-  const std::string file = file_text("onnx_bool.pb");
-  for (size_t at = 0; at < file.size(); ++at)
-    for (int value = 0; value < 256; ++value) {
-      std::string flipped = file, error;
-      flipped[at] = static_cast<char>(value);
-      const auto tensor = parsed(flipped, &error);
-      if (!tensor) {
-        ++refused;
-        ASSERT_NE(error, "");
-        ASSERT_EQ(error.find('\n'), std::string::npos);
-        continue;
-      }
-      ++read;
-      ASSERT_EQ(check_tensor({tensor->dtype, tensor->shape, tensor->data}), "");
-    }
+  const std::string file = test_file("onnx_bool.pb");
+  const int read = read_with_any_byte(
+      parse_onnx_tensor, file, file.size(),
+      [](const OnnxTensor& tensor, const std::string&) {
+        EXPECT_EQ(check_tensor({tensor.dtype, tensor.shape, tensor.data}), "");
+      });
+  const int refused = static_cast<int>(file.size()) * 256 - read;
   // The name and the four numbers may be anything.
   EXPECT_GE(read, 13 * 256);
   EXPECT_GT(refused, 6 * 200);
 }
 
 TEST(OnnxNode, ReadsModelsOfNodeTests) {
-  std::string error;
-  const auto window = parsed_node(file_text("onnx_window.onnx"), &error);
-  ASSERT_TRUE(window.has_value()) << error;
   OnnxNode wanted;
   wanted.op_type = "Attention";
   wanted.opset = 25;
@@ -220,18 +167,17 @@ TEST(OnnxNode, ReadsModelsOfNodeTests) {
   wanted.outputs = wanted.graph_outputs = {"Y"};
   wanted.attributes = {{"left_window_size", int64_t{1}},
                        {"right_window_size", int64_t{2}}};
-  EXPECT_EQ(*window, wanted);
+  EXPECT_EQ(node_of(test_file("onnx_window.onnx")), wanted);
 
-  const auto padded = parsed_node(file_text("onnx_padded.onnx"), &error);
-  ASSERT_TRUE(padded.has_value()) << error;
-  EXPECT_EQ(padded->opset, 24);
-  EXPECT_EQ(padded->inputs,
+  const OnnxNode padded = node_of(test_file("onnx_padded.onnx"));
+  EXPECT_EQ(padded.opset, 24);
+  EXPECT_EQ(padded.inputs,
             (std::vector<std::string>{"Q", "K", "V", "attn_mask", "", "",
                                       "nonpad_kv_seqlen"}));
-  EXPECT_EQ(padded->graph_inputs,
+  EXPECT_EQ(padded.graph_inputs,
             (std::vector<std::string>{"Q", "K", "V", "attn_mask",
                                       "nonpad_kv_seqlen"}));
-  EXPECT_TRUE(padded->attributes.empty());
+  EXPECT_TRUE(padded.attributes.empty());
 }
 
 TEST(OnnxNode, ReadsAttributesOfEachKind) {
@@ -254,13 +200,11 @@ TEST(OnnxNode, ReadsAttributesOfEachKind) {
                    attribute("p", 7, from_hex("42020107")) +
                    attribute("g", 6, from_hex("3a040000003f")));
   const std::string opset = field(8, field(1, "") + from_hex("1017"));
-  std::string error;
-  const auto read = parsed_node(field(7, graph) + opset, &error);
-  ASSERT_TRUE(read.has_value()) << error;
-  EXPECT_EQ(read->op_type, "Op");
-  EXPECT_EQ(read->domain, "");
-  EXPECT_EQ(read->opset, 23);
-  EXPECT_FALSE(read->has_initializers);
+  const OnnxNode read = node_of(field(7, graph) + opset);
+  EXPECT_EQ(read.op_type, "Op");
+  EXPECT_EQ(read.domain, "");
+  EXPECT_EQ(read.opset, 23);
+  EXPECT_FALSE(read.has_initializers);
   const std::map<std::string, OnnxAttribute, std::less<>> wanted = {
       {"f", 0.5f},
       {"i", int64_t{-1}},
@@ -268,46 +212,28 @@ TEST(OnnxNode, ReadsAttributesOfEachKind) {
       {"n", std::vector<int64_t>{1, 300}},
       {"p", std::vector<int64_t>{1, 7}},
       {"g", OnnxAttribute{}}};
-  EXPECT_EQ(read->attributes, wanted);
+  EXPECT_EQ(read.attributes, wanted);
 
-  EXPECT_EQ(node_error_of(""), "has no node");
-  EXPECT_EQ(node_error_of(field(7, field(1, "") + field(1, "")) + opset),
-            "has more than one node");
-  EXPECT_EQ(node_error_of(field(7, graph)),
-            "imports no opset of the node's domain \"\"");
-  EXPECT_EQ(node_error_of(field(
-                7, field(1, attribute("f", 1, "") + attribute("f", 1, "")))),
-            "attribute \"f\" stands there twice");
-  EXPECT_EQ(node_error_of("\x38\x01"), "field 7 is of wire type 0, not 2");
-  const auto held = parsed_node(field(7, graph + field(5, "")) + opset, &error);
-  ASSERT_TRUE(held.has_value()) << error;
-  EXPECT_TRUE(held->has_initializers);
+  expect_refused_by(
+      parse_onnx_node,
+      {{"", "has no node"},
+       {field(7, field(1, "") + field(1, "")) + opset,
+        "has more than one node"},
+       {field(7, graph), "imports no opset of the node's domain \"\""},
+       {field(7, field(1, attribute("f", 1, "") + attribute("f", 1, ""))),
+        "attribute \"f\" stands there twice"},
+       {"\x38\x01", "field 7 is of wire type 0, not 2"}});
+  EXPECT_TRUE(node_of(field(7, graph + field(5, "")) + opset).has_initializers);
 }
 
 TEST(OnnxNode, AnyByteAndAnyCutIsReadOrRefused) {
-  const std::string file = file_text("onnx_window.onnx");
-  int read = 0, refused = 0;
-  const auto count = [&](const std::string& text) {
-    std::string error;
-    if (parsed_node(text, &error)) {
-      ++read;
-      return;
-    }
-    ++refused;
-    ASSERT_NE(error, "");
-    ASSERT_EQ(error.find('\n'), std::string::npos);
-  };
-  for (size_t at = 0; at < file.size(); ++at) {
-    count(file.substr(0, at));
-    for (int value = 0; value < 256; ++value) {
-      std::string flipped = file;
-      flipped[at] = static_cast<char>(value);
-      count(flipped);
-    }
-  }
-  EXPECT_GT(read, static_cast<int>(file.size()));
+  const std::string file = test_file("onnx_window.onnx");
+  const int read = read_with_any_byte(parse_onnx_node, file, file.size(),
+                                      [](const OnnxNode&, const auto&) {});
   // All cuts, because the opset comes last.
-  EXPECT_GT(refused, static_cast<int>(file.size()));
+  expect_cuts_refused(parse_onnx_node, file);
+  EXPECT_GT(read, static_cast<int>(file.size()));
+  EXPECT_LT(read, 256 * static_cast<int>(file.size()));
 }
 
 }  // namespace

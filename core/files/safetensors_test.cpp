@@ -7,19 +7,13 @@
 
 #include <cstring>
 
+#include "core/testing/file_calls.h"
+
 namespace qkvet::safetensors_test {
 namespace {
 
 using Shape = std::vector<int64_t>;
 using Tensors = std::map<std::string, TensorToWrite, std::less<>>;
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 std::string headed(const std::string& header, const std::string& data = "") {
   std::string file;
@@ -29,21 +23,7 @@ std::string headed(const std::string& header, const std::string& data = "") {
 }
 
 Safetensors parsed(const std::string& file) {
-  std::string error;
-  const auto result = parse_safetensors(bytes_of(file), &error);
-  EXPECT_TRUE(result.has_value()) << error;
-  return result.value_or(Safetensors{});
-}
-
-// Reads a copy that ends where the file does, so that a sanitizer sees one byte
-// too many.
-std::string error_of(const std::string& file) {
-  const std::vector<char> exact(file.begin(), file.end());
-  std::string error;
-  const auto result =
-      parse_safetensors(std::as_bytes(std::span(exact)), &error);
-  EXPECT_FALSE(result.has_value()) << file;
-  return error;
+  return read_by(parse_safetensors, file);
 }
 
 // safetensors.numpy.save of safetensors 0.8.0 wrote it.
@@ -148,17 +128,9 @@ TEST(Safetensors, TheBytesOfAFileAreThese) {
   EXPECT_EQ(text_of(*empty), headed("{}      "));
 }
 
-struct WrongFile {
-  std::string file, error;
-};
-
-void expect_refused(const std::vector<WrongFile>& files) {
-  for (const WrongFile& wrong : files)
-    EXPECT_EQ(error_of(wrong.file), wrong.error);
-}
-
 TEST(Safetensors, EveryWrongFrameIsNamed) {
-  expect_refused(
+  expect_refused_by(
+      parse_safetensors,
       {{"",
         "is not a safetensors file: 0 bytes, and the length of the header "
         "takes 8"},
@@ -190,7 +162,8 @@ TEST(Safetensors, EveryWrongPlaceIsNamed) {
   const std::string twice =
       "{\"dtype\":\"U8\",\"shape\":[0],"
       "\"data_offsets\":[0,0]}";
-  expect_refused(
+  expect_refused_by(
+      parse_safetensors,
       {{headed("{\"a\":1}"),
         "tensor \"a\": a number where an object must stand"},
        {headed("{\"a\":[]}"),
@@ -246,7 +219,8 @@ TEST(Safetensors, EveryWrongNumberIsNamed) {
   const std::string whole = " where a whole number from 0 on must stand";
   std::string many = "[1";
   for (int i = 1; i < 65; ++i) many += ",1";
-  expect_refused(
+  expect_refused_by(
+      parse_safetensors,
       {{one("U8", "[-1]", "[0,0]"),
         "tensor \"a\", shape: a negative number" + whole},
        {one("U8", "[1.0]", "[0,1]"),
@@ -284,7 +258,8 @@ TEST(Safetensors, EveryWrongRangeIsNamed) {
                       const std::string& data) {
     return headed("{\"a\":" + a + ",\"b\":" + b + "}", data);
   };
-  expect_refused(
+  expect_refused_by(
+      parse_safetensors,
       {{one("F32", "[1]", "[4,0]", "abcd"),
         "tensor \"a\": data_offsets 4 .. 0 run backwards"},
        {one("F32", "[2]", "[0,4]", "abcd"),
@@ -319,11 +294,13 @@ TEST(Safetensors, EveryWrongRangeIsNamed) {
 // A recursive reader would need a stack of that depth.
 TEST(Safetensors, NestingEndsTheReading) {
   const std::string deep(1'000'000, '[');
-  EXPECT_EQ(error_of(headed("{\"a\":" + deep)),
-            "tensor \"a\": a list where an object must stand");
-  EXPECT_EQ(error_of(headed("{\"a\":{\"shape\":" + deep)),
-            "tensor \"a\", shape: a list where a whole number from 0 on must "
-            "stand");
+  expect_refused_by(
+      parse_safetensors,
+      {{headed("{\"a\":" + deep),
+        "tensor \"a\": a list where an object must stand"},
+       {headed("{\"a\":{\"shape\":" + deep),
+        "tensor \"a\", shape: a list where a whole number from 0 on must "
+        "stand"}});
 }
 
 TEST(Safetensors, AWriterIsToldWhatIsWrong) {
@@ -342,34 +319,25 @@ TEST(Safetensors, AWriterIsToldWhatIsWrong) {
 }
 
 TEST(Safetensors, AFileThatIsCutAnywhereIsRefused) {
-  for (size_t size = 0; size < kFile.size(); ++size)
-    EXPECT_NE(error_of(kFile.substr(0, size)), "") << size;
-  EXPECT_EQ(error_of(kFile + '\0'),
-            "27 bytes of data, but the tensors take 26");
+  expect_cuts_refused(parse_safetensors, kFile);
+  expect_refused_by(
+      parse_safetensors,
+      {{kFile + '\0', "27 bytes of data, but the tensors take 26"}});
 }
 
 // Whatever stands in one byte of the header: either one line, or tensors that
 // cover the data.
 TEST(Safetensors, AnyByteInTheHeaderIsReadOrRefused) {
-  int read = 0;
-  for (size_t at = 0; at < kHeader; ++at)
-    for (int value = 0; value < 256; ++value) {
-      std::string file = kFile, error;
-      file[at] = static_cast<char>(value);
-      const auto result = parse_safetensors(bytes_of(file), &error);
-      if (!result) {
-        ASSERT_NE(error, "");
-        ASSERT_EQ(error.find('\n'), std::string::npos);
-        continue;
-      }
-      ++read;
-      size_t bytes = 0;
-      for (const auto& [name, tensor] : result->tensors) {
-        ASSERT_LE(tensor.begin + tensor.bytes, file.size());
-        bytes += tensor.bytes;
-      }
-      ASSERT_EQ(bytes, 26u);
-    }
+  const int read = read_with_any_byte(
+      parse_safetensors, kFile, kHeader,
+      [](const Safetensors& result, const std::string& file) {
+        size_t bytes = 0;
+        for (const auto& [name, tensor] : result.tensors) {
+          EXPECT_LE(tensor.begin + tensor.bytes, file.size());
+          bytes += tensor.bytes;
+        }
+        EXPECT_EQ(bytes, 26u);
+      });
   EXPECT_GT(read, static_cast<int>(kHeader));  // what was there before
   EXPECT_LT(read, static_cast<int>(kHeader) * 256 / 10);
 }

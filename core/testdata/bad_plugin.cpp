@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that misbehave, each in one way, for the tests of the door and the
 // sandbox. Before that each one copies q to o, so that tests can tell a
-// finished call. QKVET_BAD_* builds variants of the library that cannot be
-// opened, or that speak an older header.
+// finished call. The config of the library names what is wrong with it as a
+// whole; QKVET_BAD_* builds variants that are so before they are opened.
 #include <malloc.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -14,28 +14,20 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <thread>
-#include <vector>
 
+#include "core/testdata/library.h"
 #include "core/testdata/pool.h"
-#include "qkvet/kernel.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
 namespace {
-
-int64_t elements(const qkvet_tensor& t) {
-  int64_t n = t.ndim > 0 ? 1 : 0;
-  for (int i = 0; i < t.ndim; ++i) n *= t.shape[i];
-  return n;
-}
 
 volatile float* floats(const qkvet_tensor& t) {
   return static_cast<volatile float*>(t.data);
@@ -48,10 +40,6 @@ void copy(const qkvet_forward_args* a) {
   volatile float* o = floats(a->o);
   for (int64_t n = 0; n < elements(a->o); ++n) o[n] = q[n % count];
   for (int64_t n = 0; n < elements(a->lse); ++n) floats(a->lse)[n] = 0;
-}
-
-void say(qkvet_text* why, const char* text) {
-  if (why != nullptr) std::snprintf(why->data, why->capacity, "%s", text);
 }
 
 // What a kernel does after the copy. `why` may be filled; the status is
@@ -209,128 +197,127 @@ void start_daemon() {
 
 qkvet_status refuse_in_call(const qkvet_forward_args*, const qkvet_exec*,
                             qkvet_text* why) {
-  say(why, "more than 4 queries");
-  return QKVET_UNSUPPORTED;
+  return say(why, QKVET_UNSUPPORTED, "more than 4 queries");
 }
 
+qkvet_capabilities g_capabilities, g_compiles, g_aligned, g_refuses;
+
 struct Row {
-  const char* name;
+  std::string name;
   Deed deed;
+  const qkvet_capabilities* can = &g_capabilities;
+  size_t workspace = 0;
 };
 
 const Row kRows[] = {
-    {"bad/copy", deed([](auto*) {})},
-    {"bad/null_write", deed([](auto*) { wild_write(16); })},
-    {"bad/divide", deed([](auto*) { g_sink = 7 / g_zero; })},
-    {"bad/abort", deed([](auto*) { std::abort(); })},
-    {"bad/null_read", deed([](auto*) { wild_read(16); })},
-    {"bad/endless", deed([](auto*) {
+    {"copy", deed([](auto*) {})},
+    {"null_write", deed([](auto*) { wild_write(16); })},
+    {"divide", deed([](auto*) { g_sink = 7 / g_zero; })},
+    {"abort", deed([](auto*) { std::abort(); })},
+    {"null_read", deed([](auto*) { wild_read(16); })},
+    {"endless", deed([](auto*) {
        for (;;) g_sink = g_sink + 1;
      })},
-    {"bad/sleep", deed([](auto*) { sleep_forever(); })},
-    {"bad/read_past_k",
-     deed([](auto* a) { touch(floats(a->k)[elements(a->k)]); })},
-    {"bad/read_before_q", deed([](auto* a) { touch(floats(a->q)[-1]); })},
-    {"bad/write_v", deed([](auto* a) { floats(a->v)[2] = 1; })},
+    {"sleep", deed([](auto*) { sleep_forever(); })},
+    {"read_past_k", deed([](auto* a) { touch(floats(a->k)[elements(a->k)]); })},
+    {"read_before_q", deed([](auto* a) { touch(floats(a->q)[-1]); })},
+    {"write_v", deed([](auto* a) { floats(a->v)[2] = 1; })},
     // Without the lock: where that is refused, the write still happens.
-    {"bad/unlock_v", deed([](auto* a) {
+    {"unlock_v", deed([](auto* a) {
        const auto address = reinterpret_cast<uintptr_t>(a->v.data);
        const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
        mprotect(reinterpret_cast<void*>(address / page * page), page,
                 PROT_READ | PROT_WRITE);
        floats(a->v)[2] = 1;
      })},
-    {"bad/fork", deed([](auto*) { fork(); })},
-    {"bad/fork_and_wait", deed([](auto*) {
+    {"fork", deed([](auto*) { fork(); })},
+    {"fork_and_wait", deed([](auto*) {
        const pid_t child = fork();
        if (child == 0) _exit(0);
        waitpid(child, nullptr, 0);
      })},
-    {"bad/child", deed([](auto*) {
+    {"child", deed([](auto*) {
        if (fork() == 0) sleep_forever();
      })},
-    {"bad/daemon", deed([](auto*) { start_daemon(); })},
-    {"bad/daemon_and_exit", deed([](auto*) {
+    {"daemon", deed([](auto*) { start_daemon(); })},
+    {"daemon_and_exit", deed([](auto*) {
        start_daemon();
        _exit(3);
      })},
-    {"bad/stop", deed([](auto*) { std::raise(SIGSTOP); })},
-    {"bad/write_past_o",
-     deed([](auto* a) { floats(a->o)[elements(a->o)] = 3; })},
-    {"bad/write_before_o", deed([](auto* a) { floats(a->o)[-1] = 3; })},
-    {"bad/far_past_k",
+    {"stop", deed([](auto*) { std::raise(SIGSTOP); })},
+    {"write_past_o", deed([](auto* a) { floats(a->o)[elements(a->o)] = 3; })},
+    {"write_before_o", deed([](auto* a) { floats(a->o)[-1] = 3; })},
+    {"far_past_k",
      deed([](auto* a) { touch(floats(a->k)[elements(a->k) + 2048]); })},
-    {"bad/follow_stride",
-     deed([](auto* a) { floats(a->o)[a->o.strides[0]] = 3; })},
-    {"bad/stack", deed([](auto*) { g_sink = recurse(0); })},
-    {"bad/big_frame", deed([](auto*) {
+    {"follow_stride", deed([](auto* a) { floats(a->o)[a->o.strides[0]] = 3; })},
+    {"stack", deed([](auto*) { g_sink = recurse(0); })},
+    {"big_frame", deed([](auto*) {
        volatile char frame[64 << 20];
        g_pointer = const_cast<char*>(frame);
        frame[0] = 1;
      })},
-    {"bad/fiber_past_k", deed([](auto* a) { on_fiber<read_past_k>(a); })},
-    {"bad/fiber_stack", deed([](auto* a) { on_fiber<run_out_of_stack>(a); })},
-    {"bad/exit", deed([](auto*) { _exit(0); })},
-    {"bad/throw",
+    {"fiber_past_k", deed([](auto* a) { on_fiber<read_past_k>(a); })},
+    {"fiber_stack", deed([](auto* a) { on_fiber<run_out_of_stack>(a); })},
+    {"exit", deed([](auto*) { _exit(0); })},
+    {"throw",
      deed([](auto*) { throw std::runtime_error("thrown by bad/throw"); })},
-    {"bad/rounding", deed([](auto*) { std::fesetround(FE_UPWARD); })},
-    {"bad/flush", deed([](auto*) {
+    {"rounding", deed([](auto*) { std::fesetround(FE_UPWARD); })},
+    {"flush", deed([](auto*) {
 #if defined(__x86_64__)
        _mm_setcsr(_mm_getcsr() | 0x8040);
 #else
        std::fesetround(FE_UPWARD);
 #endif
      })},
-    {"bad/print", deed([](auto*) {
+    {"print", deed([](auto*) {
        for (int i = 0; i < 20; ++i) std::printf("line %d\n", i);
        std::printf("about to fail\n");
        std::abort();
      })},
-    {"bad/allocate", deed([](auto*) {
+    {"allocate", deed([](auto*) {
        for (;;) {
          g_pointer = std::malloc(1 << 20);
          std::memset(g_pointer, 1, 1 << 20);
        }
      })},
-    {"bad/raise", deed([](auto*) { std::raise(SIGSEGV); })},
-    {"bad/kill", deed([](auto*) { kill(getpid(), SIGKILL); })},
-    {"bad/own_handler", deed([](auto*) {
+    {"raise", deed([](auto*) { std::raise(SIGSEGV); })},
+    {"kill", deed([](auto*) { kill(getpid(), SIGKILL); })},
+    {"own_handler", deed([](auto*) {
        std::signal(SIGSEGV, SIG_IGN);
        std::signal(SIGFPE, SIG_IGN);
      })},
-    {"bad/thread",
-     deed([](auto*) { std::thread([] { wild_write(32); }).join(); })},
-    {"bad/pool", deed([](auto* a) { copy_in_pool(a); })},
-    {"bad/pool_past_k", deed([](auto* a) {
+    {"thread", deed([](auto*) { std::thread([] { wild_write(32); }).join(); })},
+    {"pool", deed([](auto* a) { copy_in_pool(a); })},
+    {"pool_past_k", deed([](auto* a) {
        copy_in_pool(a);
        pool().run([&](int part) {
          if (part == 1) touch(floats(a->k)[elements(a->k) + 2]);
        });
      })},
-    {"bad/pool_all_past_k", deed([](auto* a) {
+    {"pool_all_past_k", deed([](auto* a) {
        pool().run([&](int) { touch(floats(a->k)[elements(a->k)]); });
      })},
-    {"bad/scratch", with_scratch([](auto* a, auto* scratch) {
+    {"scratch", with_scratch([](auto* a, auto* scratch) {
        for (int64_t n = 0; n < kScratch; ++n) scratch[n] = floats(a->q)[0];
        floats(a->o)[0] = scratch[kScratch - 1];
      })},
-    {"bad/scratch_not_cleared", with_scratch([](auto* a, auto* scratch) {
+    {"scratch_not_cleared", with_scratch([](auto* a, auto* scratch) {
        floats(a->o)[0] = scratch[0] + floats(a->q)[0];
      })},
-    {"bad/read_past_scratch",
+    {"read_past_scratch",
      with_scratch([](auto*, auto* scratch) { touch(scratch[kScratch]); })},
-    {"bad/write_past_scratch",
+    {"write_past_scratch",
      with_scratch([](auto*, auto* scratch) { scratch[kScratch + 1] = 1; })},
-    {"bad/write_before_scratch",
+    {"write_before_scratch",
      with_scratch([](auto*, auto* scratch) { scratch[-2] = 1; })},
     // Kept, and never given back.
-    {"bad/write_past_kept", deed([](auto*) {
+    {"write_past_kept", deed([](auto*) {
        static auto* const kept = static_cast<volatile char*>(std::malloc(13));
        kept[14] = 1;
      })},
-    {"bad/scratch_freed_twice",
+    {"scratch_freed_twice",
      with_scratch([](auto*, auto*) { std::free(g_pointer); })},
-    {"bad/write_freed_scratch", deed([](auto*) {
+    {"write_freed_scratch", deed([](auto*) {
        g_pointer = std::malloc(kScratch);
        auto* const scratch = static_cast<volatile char*>(g_pointer);
        std::free(g_pointer);
@@ -340,71 +327,66 @@ const Row kRows[] = {
          std::free(g_pointer);
        }
      })},
-    {"bad/stack_not_cleared", deed([](auto* a) {
+    {"stack_not_cleared", deed([](auto* a) {
        volatile float frame[1024];
        g_pointer = const_cast<float*>(frame);
        floats(a->o)[0] = frame[512];
      })},
-    {"bad/allocates", deed([](auto* a) {
+    {"allocates", deed([](auto* a) {
        floats(a->o)[0] = static_cast<float>(allocate_in_all_ways());
      })},
-    {"bad/unwritten",
+    {"unwritten",
      [](auto* a, auto*, auto*) -> qkvet_status {
        const uint32_t blank = 0x7ffb7ffb;
        std::memcpy(static_cast<char*>(a->o.data) + 4 * 3, &blank, 4);
        return QKVET_OK;
      }},
-    {"bad/refuse",
+    {"refuse",
      [](auto*, auto*, auto* why) -> qkvet_status {
-       say(why, "changed\nmy mind");
-       return QKVET_INVALID_ARGUMENT;
+       return say(why, QKVET_INVALID_ARGUMENT, "changed\nmy mind");
      }},
-    {"bad/unsupported", deed([](auto*) {})},
-    {"bad/supports_crash", deed([](auto*) {})},
-    {"bad/unavailable", deed([](auto*) {})},
-    {"bad/workspace",
+    {"unsupported", deed([](auto*) {})},
+    {"supports_crash", deed([](auto*) {})},
+    {"unavailable", deed([](auto*) {})},
+    {"workspace",
      [](auto*, auto* exec, auto*) -> qkvet_status {
        auto* memory = static_cast<volatile float*>(exec->workspace);
        const bool nan = memory[0] != memory[0];
        for (size_t i = 0; i < exec->workspace_size / 4; ++i) memory[i] = 1;
        return nan ? QKVET_OK : QKVET_INTERNAL;
-     }},
-    {"bad/past_workspace",
+     },
+     &g_capabilities, 4096},
+    {"past_workspace",
      [](auto*, auto* exec, auto*) -> qkvet_status {
        static_cast<volatile float*>(exec->workspace)[1024] = 1;
        return QKVET_OK;
-     }},
-    {"bad/huge_workspace", deed([](auto*) {})},
-    {"bad/tells", deed([](auto*) {})},
-    {"bad/compiles", deed([](auto*) {})},
-    {"bad/aligned", deed([](auto*) {})},
-    {"bad/threads_past_k",
+     },
+     &g_capabilities, 4096},
+    {"huge_workspace", deed([](auto*) {}), &g_capabilities, size_t{1} << 50},
+    {"tells", deed([](auto*) {})},
+    {"compiles", deed([](auto*) {}), &g_compiles},
+    {"aligned", deed([](auto*) {}), &g_aligned},
+    {"threads_past_k",
      [](auto* a, auto* exec, auto*) -> qkvet_status {
        if (exec->threads > 1) touch(floats(a->k)[elements(a->k)]);
        return QKVET_OK;
      }},
-    // Each but bad/breaks_promise declares that forward() may refuse.
-    {"bad/refuses_in_call", refuse_in_call},
-    {"bad/silent_in_call",
-     [](auto*, auto*, auto*) -> qkvet_status { return QKVET_UNSUPPORTED; }},
-    {"bad/breaks_promise", refuse_in_call},
-    {"bad/fails_in_call",
+    {"refuses_in_call", refuse_in_call, &g_refuses},
+    {"silent_in_call",
+     [](auto*, auto*, auto*) -> qkvet_status { return QKVET_UNSUPPORTED; },
+     &g_refuses},
+    {"breaks_promise", refuse_in_call},
+    {"fails_in_call",
      [](auto*, auto*, auto* why) -> qkvet_status {
-       say(why, "no such tile");
-       return QKVET_INTERNAL;
-     }},
+       return say(why, QKVET_INTERNAL, "no such tile");
+     },
+     &g_refuses},
 };
-constexpr int kCount = sizeof kRows / sizeof kRows[0];
 
-qkvet_kernel g_kernels[kCount];
-const qkvet_kernel* g_list[kCount];
-qkvet_capabilities g_capabilities;
-qkvet_capabilities g_compiles;
-qkvet_capabilities g_aligned;
-qkvet_capabilities g_refuses;
-
-bool is(const qkvet_kernel* self, const char* name) {
-  return std::strcmp(self->name, name) == 0;
+const Row& row_of(const qkvet_kernel* self) {
+  const Row* row = kRows;
+  while (!is(self, row->name)) ++row;
+  return *row;
 }
 
 const pid_t loaded_by = getpid();
@@ -433,7 +415,7 @@ void tell(const qkvet_context* context, const qkvet_forward_args* args) {
 qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
                      const qkvet_forward_args* args, const qkvet_exec* exec,
                      qkvet_text* why) {
-  if (is(self, "bad/compiles")) {
+  if (is(self, "compiles")) {
     // For each window, as if every call were of one shape.
     constexpr int64_t kNothing = -2, kNoWindow = -1;
     static int64_t compiled = kNothing;
@@ -444,41 +426,38 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
     compiled = window;
   }
   copy(args);
-  if (is(self, "bad/tells")) tell(context, args);
-  return kRows[self - g_kernels].deed(args, exec, why);
+  if (is(self, "tells")) tell(context, args);
+  return row_of(self).deed(args, exec, why);
 }
 
 qkvet_status open_context(const qkvet_kernel* self, const qkvet_exec*,
                           qkvet_context** context, qkvet_text* why) {
   static uintptr_t opened = 0;
-  if (is(self, "bad/tells"))
-    *context = reinterpret_cast<qkvet_context*>(++opened);
-  if (!is(self, "bad/unavailable")) return QKVET_OK;
-  say(why, "needs a part that no machine has");
-  return QKVET_UNAVAILABLE;
+  if (is(self, "tells")) *context = reinterpret_cast<qkvet_context*>(++opened);
+  return is(self, "unavailable")
+             ? say(why, QKVET_UNAVAILABLE, "needs a part that no machine has")
+             : QKVET_OK;
 }
 
 qkvet_status supports(const qkvet_kernel* self, const qkvet_forward_args*,
                       qkvet_text* why) {
-  if (is(self, "bad/supports_crash")) wild_write(16);
-  if (!is(self, "bad/unsupported")) return QKVET_OK;
-  say(why, "not today");
-  return QKVET_UNSUPPORTED;
+  if (is(self, "supports_crash")) wild_write(16);
+  return is(self, "unsupported") ? say(why, QKVET_UNSUPPORTED, "not today")
+                                 : QKVET_OK;
 }
 
 qkvet_status workspace(const qkvet_kernel* self, qkvet_context*,
                        const qkvet_forward_args*, size_t* bytes) {
-  if (is(self, "bad/workspace") || is(self, "bad/past_workspace"))
-    *bytes = 4096;
-  if (is(self, "bad/huge_workspace")) *bytes = size_t{1} << 50;
+  *bytes = row_of(self).workspace;
   return QKVET_OK;
 }
 
+Library g_library;
 const char* const kKilledBy[] = {"first-law", "second-law", nullptr};
 qkvet_fault g_fault;
 
 const void* extension(const qkvet_kernel* self, const char* id) {
-  if (!is(self, "bad/abort") || std::strcmp(id, QKVET_EXTENSION_FAULT) != 0)
+  if (!is(self, "abort") || std::strcmp(id, QKVET_EXTENSION_FAULT) != 0)
     return nullptr;
   g_fault.struct_size = sizeof g_fault;
   g_fault.mechanism = "calls abort()";
@@ -488,6 +467,7 @@ const void* extension(const qkvet_kernel* self, const char* id) {
 }
 
 void declare() {
+  g_capabilities = {};
   g_capabilities.struct_size = sizeof g_capabilities;
   g_capabilities.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE |
                            QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_LSE |
@@ -498,74 +478,60 @@ void declare() {
   g_compiles.options |= QKVET_OPTION_WINDOW;
   g_aligned.alignment = 64;
   g_refuses.flags = QKVET_FLAG_REFUSES_IN_CALL;
-  for (int i = 0; i < kCount; ++i) {
-    qkvet_kernel& kernel = g_kernels[i];
-    kernel.struct_size = sizeof kernel;
-    kernel.name = kRows[i].name;
-    kernel.capabilities = &g_capabilities;
+  for (const Row& row : kRows) {
+    qkvet_kernel& kernel = g_library.add("bad/" + row.name, *row.can);
     kernel.open = open_context;
     kernel.supports = supports;
     kernel.workspace = workspace;
     kernel.forward = forward;
     kernel.get_extension = extension;
-    if (is(&kernel, "bad/compiles")) kernel.capabilities = &g_compiles;
-    if (is(&kernel, "bad/aligned")) kernel.capabilities = &g_aligned;
-    for (const char* name :
-         {"bad/refuses_in_call", "bad/silent_in_call", "bad/fails_in_call"})
-      if (is(&kernel, name)) kernel.capabilities = &g_refuses;
-    g_list[i] = &kernel;
   }
 }
 
 }  // namespace
 
 #if !defined(QKVET_BAD_NO_ENTRY)
-extern "C" qkvet_status qkvet_open(const qkvet_host*, const char* config,
+extern "C" qkvet_status qkvet_open(const qkvet_host*, const char* text,
                                    qkvet_library* out, qkvet_text* why) {
-#if defined(QKVET_BAD_CRASHING_OPEN)
-  wild_write(16);
-#elif defined(QKVET_BAD_HANGING_OPEN)
-  sleep_forever();
-#endif
-  declare();
-  out->abi_major = QKVET_ABI_MAJOR;
-  out->abi_minor = QKVET_ABI_MINOR;
-  out->name = "bad";
-  out->kernel_count = kCount;
-  out->kernels = g_list;
-#if defined(QKVET_BAD_NEWER)
-  out->abi_major = QKVET_ABI_MAJOR + 1;
-#elif defined(QKVET_BAD_SILENT)
-  g_kernels[1].capabilities = nullptr;
-#elif defined(QKVET_BAD_NAME)
-  g_kernels[0].name = "Bad Kernel";
-#elif defined(QKVET_BAD_PATHS)
-  g_capabilities.path_count = 1;
-  g_capabilities.paths[0] = {QKVET_AXIS_TK, -64};
-#elif defined(QKVET_BAD_WIDTHS)
-  g_capabilities.width_count = 2;
-  g_capabilities.widths[0].d = 64;
-#elif defined(QKVET_BAD_SHORT)
-  // An older header: kernels end before `cache`, capabilities before `dv`.
-  // What lies behind is garbage here, and must not be read.
-  g_kernels[0].struct_size = offsetof(qkvet_kernel, cache);
-  g_kernels[0].get_extension =
-      reinterpret_cast<const void* (*)(const qkvet_kernel*, const char*)>(8);
-  g_capabilities.struct_size = offsetof(qkvet_capabilities, dv);
-  g_capabilities.dv.max = -1;
-  out->kernel_count = 1;
-#endif
-  if (std::strcmp(config, "pool") == 0) pool();
-  if (std::strcmp(config, "exit") == 0) {
+  const std::string_view config = text;
+  if (config == "crash") wild_write(16);
+  if (config == "hang") sleep_forever();
+  if (config == "exit") {
     std::puts("no licence\nfor this machine");
     std::exit(7);
   }
-  if (std::strcmp(config, "bad_close") == 0)
+  if (config == "pool") pool();
+  declare();
+  g_library.give("bad", out);
+  if (config == "bad_close")
     out->close = [](qkvet_library*) { wild_write(16); };
-  if (std::strcmp(config, "refuse") == 0) {
-    say(why, "this config is not for me");
-    return QKVET_INVALID_ARGUMENT;
+  if (config == "newer") out->abi_major = QKVET_ABI_MAJOR + 1;
+  if (config == "silent")
+    g_library.add("bad/null_write", g_capabilities).capabilities = nullptr;
+  if (config == "name")
+    g_library.add("bad/copy", g_capabilities).name = "Bad Kernel";
+  if (config == "paths") {
+    g_capabilities.path_count = 1;
+    g_capabilities.paths[0] = {QKVET_AXIS_TK, -64};
   }
-  return QKVET_OK;
+  if (config == "widths") {
+    g_capabilities.width_count = 2;
+    g_capabilities.widths[0].d = 64;
+  }
+  if (config == "short") {
+    // An older header: kernels end before `cache`, capabilities before `dv`.
+    // What lies behind is garbage here, and must not be read.
+    qkvet_kernel& copy = g_library.add("bad/copy", g_capabilities);
+    copy.forward = forward;
+    copy.struct_size = offsetof(qkvet_kernel, cache);
+    copy.get_extension =
+        reinterpret_cast<const void* (*)(const qkvet_kernel*, const char*)>(8);
+    g_capabilities.struct_size = offsetof(qkvet_capabilities, dv);
+    g_capabilities.dv.max = -1;
+    out->kernel_count = 1;
+  }
+  return config == "refuse"
+             ? say(why, QKVET_INVALID_ARGUMENT, "this config is not for me")
+             : QKVET_OK;
 }
 #endif

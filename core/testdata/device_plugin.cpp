@@ -6,15 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <string>
 
 #include "core/testdata/fake_cuda.h"
-#include "qkvet/kernel.h"
+#include "core/testdata/library.h"
 
 namespace {
 
@@ -168,35 +165,23 @@ void attention(void* data) {
   misbehave(j);
 }
 
-const struct {
-  const char* name;
-  Deed deed;
-} kRows[] = {{"device/good", Deed::kNone},
-             {"device/past_o", Deed::kPastO},
-             {"device/far_past_o", Deed::kFarPastO},
-             {"device/before_o", Deed::kBeforeO},
-             {"device/into_k", Deed::kIntoK},
-             {"device/past_k", Deed::kPastK},
-             {"device/into_gap", Deed::kIntoGap},
-             {"device/read_past_v", Deed::kReadPastV},
-             {"device/past_workspace", Deed::kPastWorkspace},
-             {"device/unwritten", Deed::kUnwritten},
-             {"device/fails", Deed::kFails},
-             {"device/leaks", Deed::kNone},
-             {"device/show_stream", Deed::kNone},
-             {"device/reads_on_host", Deed::kNone},
-             {"device/host_table", Deed::kNone},
-             {"device/zero_gradient", Deed::kNone}};
-constexpr int kCount = sizeof kRows / sizeof kRows[0];
-
-bool is(const qkvet_kernel* self, const char* name) {
-  return std::strcmp(self->name + std::strlen("device/"), name) == 0;
-}
-
-qkvet_status say(qkvet_text* why, qkvet_status status, const char* text) {
-  std::snprintf(why->data, why->capacity, "%s", text);
-  return status;
-}
+const std::map<std::string, Deed> kDeeds = {
+    {"good", Deed::kNone},
+    {"past_o", Deed::kPastO},
+    {"far_past_o", Deed::kFarPastO},
+    {"before_o", Deed::kBeforeO},
+    {"into_k", Deed::kIntoK},
+    {"past_k", Deed::kPastK},
+    {"into_gap", Deed::kIntoGap},
+    {"read_past_v", Deed::kReadPastV},
+    {"past_workspace", Deed::kPastWorkspace},
+    {"unwritten", Deed::kUnwritten},
+    {"fails", Deed::kFails},
+    {"leaks", Deed::kNone},
+    {"show_stream", Deed::kNone},
+    {"reads_on_host", Deed::kNone},
+    {"host_table", Deed::kNone},
+    {"zero_gradient", Deed::kNone}};
 
 // Every function of the host's table once, there and back.
 const char* host_table_problem() {
@@ -290,8 +275,7 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                                                 0, kLeak) == nullptr)
     return say(why, QKVET_OUT_OF_MEMORY, "the device is full");
   Job job = job_of(a, exec);
-  for (const auto& row : kRows)
-    if (std::strcmp(row.name, self->name) == 0) job.deed = row.deed;
+  job.deed = kDeeds.at(self->name + std::strlen("device/"));
   if (g_launch(exec->stream, attention, &job, sizeof job) != 0)
     return say(why, QKVET_INTERNAL, "the launch failed");
   return QKVET_OK;
@@ -343,8 +327,7 @@ qkvet_status open(const qkvet_kernel*, const qkvet_exec* exec, qkvet_context**,
   return QKVET_OK;
 }
 
-qkvet_kernel g_kernels[kCount];
-const qkvet_kernel* g_list[kCount];
+Library g_library;
 qkvet_capabilities g_capabilities, g_with_dropout;
 qkvet_dialect g_dialect;
 
@@ -368,25 +351,15 @@ extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char*,
   g_dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
   g_dialect.lse_base = QKVET_LSE_NATURAL;
   g_dialect.empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
-  for (int i = 0; i < kCount; ++i) {
-    g_kernels[i] = {};
-    g_kernels[i].struct_size = sizeof g_kernels[i];
-    g_kernels[i].name = kRows[i].name;
-    g_kernels[i].capabilities = &g_capabilities;
-    g_kernels[i].dialect = &g_dialect;
-    g_kernels[i].open = open;
-    g_kernels[i].workspace = workspace;
-    g_kernels[i].forward = forward;
-    if (is(&g_kernels[i], "zero_gradient")) {
-      g_kernels[i].capabilities = &g_with_dropout;
-      g_kernels[i].backward = &kGradient;
-    }
-    g_list[i] = &g_kernels[i];
+  for (const auto& [name, deed] : kDeeds) {
+    qkvet_kernel& kernel = g_library.add("device/" + name, g_capabilities);
+    kernel.dialect = &g_dialect;
+    kernel.open = open;
+    kernel.workspace = workspace;
+    kernel.forward = forward;
+    if (name != "zero_gradient") continue;
+    kernel.capabilities = &g_with_dropout;
+    kernel.backward = &kGradient;
   }
-  out->abi_major = QKVET_ABI_MAJOR;
-  out->abi_minor = QKVET_ABI_MINOR;
-  out->name = "device";
-  out->kernel_count = kCount;
-  out->kernels = g_list;
-  return QKVET_OK;
+  return g_library.give("device", out);
 }

@@ -3,18 +3,12 @@
 #ifndef QKVET_CORE_TESTDATA_TABLES_LAYER_H_
 #define QKVET_CORE_TESTDATA_TABLES_LAYER_H_
 
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <initializer_list>
 #include <set>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "qkvet/kernel.h"
+#include "core/testdata/library.h"
 
 namespace {
 
@@ -27,20 +21,20 @@ float& at(const qkvet_tensor& t, std::initializer_list<int64_t> index) {
   return static_cast<float*>(t.data)[offset];
 }
 
-bool is(const qkvet_kernel* self, const char* name) {
-  return std::strcmp(self->name, name) == 0;
-}
-
 [[noreturn]] void crash() {
   *reinterpret_cast<volatile int*>(uintptr_t{16}) = 1;
   std::abort();
 }
 
-qkvet_status no(const qkvet_kernel* self, qkvet_text* why, const char* text,
+// The kernel "<function>_crash" ends in that function.
+void enter(const qkvet_kernel* self, const std::string& function) {
+  if (is(self, function + "_crash")) crash();
+}
+
+qkvet_status no(const qkvet_kernel* self, qkvet_text* why,
+                const std::string& text,
                 qkvet_status status = QKVET_INVALID_ARGUMENT) {
-  if (!is(self, "tables/silent"))
-    std::snprintf(why->data, why->capacity, "%s", text);
-  return status;
+  return is(self, "silent") ? status : say(why, status, text);
 }
 
 // sum of softmax(scores) * values, for one row; score(j), value(j, c).
@@ -174,15 +168,15 @@ void count_threads(const qkvet_layer_args* a, const qkvet_exec* exec) {
 qkvet_status layer_forward(const qkvet_kernel* self, qkvet_context*,
                            const qkvet_layer_args* a, const qkvet_exec* exec,
                            qkvet_text* why) {
-  if (is(self, "tables/layer_crash")) crash();
-  if (is(self, "tables/layer_unsupported"))
+  enter(self, "layer");
+  if (is(self, "layer_unsupported"))
     return no(self, why, "not this layer", QKVET_UNSUPPORTED);
-  if (is(self, "tables/layer_writes_w_q")) at(a->w_q, {0, 1}) = 1;
+  if (is(self, "layer_writes_w_q")) at(a->w_q, {0, 1}) = 1;
   const std::string bad = bad_layer(a);
-  if (!bad.empty()) return no(self, why, bad.c_str());
+  if (!bad.empty()) return no(self, why, bad);
   const int64_t members = a->x.ndim == 3 ? a->x.shape[0] : 1;
   for (int64_t b = 0; b < members; ++b) layer_of_member(a, b);
-  if (is(self, "tables/layer_threads")) count_threads(a, exec);
+  if (is(self, "layer_threads")) count_threads(a, exec);
   return QKVET_OK;
 }
 

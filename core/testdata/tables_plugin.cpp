@@ -3,16 +3,9 @@
 // correct cache, a small correct layer, and variants that misbehave in one way
 // each. The library's config names what is wrong with its tables.
 #include <chrono>
-#include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "core/testdata/tables_layer.h"
-#include "qkvet/kernel.h"
 
 struct qkvet_cache {
   qkvet_cache_config config;
@@ -43,11 +36,11 @@ int64_t form_number(const qkvet_cache_config& c) {
 qkvet_status create(const qkvet_kernel* self, qkvet_context*,
                     const qkvet_cache_config* config, const qkvet_exec*,
                     qkvet_cache** cache, qkvet_text* why) {
-  if (is(self, "tables/create_crash")) crash();
-  if (is(self, "tables/no_create"))
+  enter(self, "create");
+  if (is(self, "no_create"))
     return no(self, why, "keeps no such cache", QKVET_UNSUPPORTED);
-  if (is(self, "tables/null_cache")) return QKVET_OK;
-  if (is(self, "tables/late_crash"))
+  if (is(self, "null_cache")) return QKVET_OK;
+  if (is(self, "late_crash"))
     std::thread([] {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
       crash();
@@ -59,8 +52,12 @@ qkvet_status create(const qkvet_kernel* self, qkvet_context*,
 }
 
 void destroy(const qkvet_kernel* self, qkvet_cache* cache) {
-  if (is(self, "tables/destroy_crash")) crash();
+  enter(self, "destroy");
   delete cache;
+}
+
+bool there(const qkvet_cache* cache, int64_t sequence) {
+  return 0 <= sequence && sequence < cache->config.sequences;
 }
 
 bool has_shape(const qkvet_tensor& t, int64_t heads, int64_t width) {
@@ -73,7 +70,7 @@ std::string bad_step(const qkvet_cache* cache, const qkvet_cache_args* a) {
   const qkvet_cache_config& c = cache->config;
   const bool k = a->k.ndim > 0;
   const bool q = a->q.ndim > 0;
-  if (a->sequence < 0 || a->sequence >= c.sequences) return "no such sequence";
+  if (!there(cache, a->sequence)) return "no such sequence";
   if (k != (a->v.ndim > 0)) return "k and v come together";
   if (!k && !q) return "a step without k, v and q";
   if (k &&
@@ -123,17 +120,17 @@ void answer(const qkvet_cache_config& c, const qkvet_cache_args* a,
 qkvet_status step(const qkvet_kernel* self, qkvet_cache* cache,
                   const qkvet_cache_args* a, const qkvet_exec*,
                   qkvet_text* why) {
-  if (is(self, "tables/step_crash") && a->k.ndim == 0) crash();
-  if (is(self, "tables/step_hang") && a->k.ndim == 0)
+  if (is(self, "step_crash") && a->k.ndim == 0) crash();
+  if (is(self, "step_hang") && a->k.ndim == 0)
     for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
   const std::string bad = bad_step(cache, a);
   if (bad == "full")
     return no(self, why, "the sequence is full", QKVET_OUT_OF_MEMORY);
-  if (!bad.empty()) return no(self, why, bad.c_str());
+  if (!bad.empty()) return no(self, why, bad);
   auto& sequence = cache->sequences[static_cast<size_t>(a->sequence)];
   if (a->k.ndim > 0) append(cache->config, a, &sequence);
   if (a->q.ndim > 0) answer(cache->config, a, sequence);
-  if (is(self, "tables/past_o") && a->o.ndim > 0) {
+  if (is(self, "past_o") && a->o.ndim > 0) {
     const int64_t* n = a->o.shape;
     static_cast<float*>(a->o.data)[n[0] * n[1] * n[2] * n[3]] = 3;
   }
@@ -142,14 +139,14 @@ qkvet_status step(const qkvet_kernel* self, qkvet_cache* cache,
 
 qkvet_status length(const qkvet_kernel* self, qkvet_cache* cache,
                     int64_t sequence, int64_t* tokens, qkvet_text* why) {
-  if (is(self, "tables/length_crash")) crash();
-  if (is(self, "tables/no_length")) return no(self, why, "lost count");
-  if (is(self, "tables/form")) {
+  enter(self, "length");
+  if (is(self, "no_length")) return no(self, why, "lost count");
+  if (is(self, "form")) {
     *tokens = cache->form;
     return QKVET_OK;
   }
   *tokens = cache->sequences[static_cast<size_t>(sequence)].tokens;
-  if (is(self, "tables/wrong_length")) *tokens += 1;
+  if (is(self, "wrong_length")) *tokens += 1;
   return QKVET_OK;
 }
 
@@ -163,16 +160,15 @@ void cut(qkvet_cache* cache, int64_t number, int64_t tokens) {
 
 qkvet_status reset(const qkvet_kernel* self, qkvet_cache* cache,
                    int64_t sequence, qkvet_text* why) {
-  if (is(self, "tables/reset_crash")) crash();
-  if (sequence < 0 || sequence >= cache->config.sequences)
-    return no(self, why, "no such sequence");
+  enter(self, "reset");
+  if (!there(cache, sequence)) return no(self, why, "no such sequence");
   cut(cache, sequence, 0);
   return QKVET_OK;
 }
 
 qkvet_status truncate(const qkvet_kernel* self, qkvet_cache* cache,
                       int64_t sequence, int64_t tokens, qkvet_text* why) {
-  if (is(self, "tables/truncate_crash")) crash();
+  enter(self, "truncate");
   const auto& s = cache->sequences[static_cast<size_t>(sequence)];
   if (tokens < 0 || tokens > s.tokens)
     return no(self, why, "not so many tokens");
@@ -183,7 +179,7 @@ qkvet_status truncate(const qkvet_kernel* self, qkvet_cache* cache,
 qkvet_status evict(const qkvet_kernel* self, qkvet_cache* cache,
                    int64_t sequence, int64_t first, int64_t tokens,
                    qkvet_text* why) {
-  if (is(self, "tables/evict_crash")) crash();
+  enter(self, "evict");
   auto& s = cache->sequences[static_cast<size_t>(sequence)];
   if (first < 0 || tokens < 1 || first + tokens > s.tokens)
     return no(self, why, "no such tokens");
@@ -198,13 +194,9 @@ qkvet_status evict(const qkvet_kernel* self, qkvet_cache* cache,
   return QKVET_OK;
 }
 
-bool there(const qkvet_cache* cache, int64_t sequence) {
-  return 0 <= sequence && sequence < cache->config.sequences;
-}
-
 qkvet_status fork(const qkvet_kernel* self, qkvet_cache* cache, int64_t from,
                   int64_t to, qkvet_text* why) {
-  if (is(self, "tables/fork_crash")) crash();
+  enter(self, "fork");
   if (!there(cache, from) || !there(cache, to))
     return no(self, why, "no such sequence");
   cache->sequences[static_cast<size_t>(to)] =
@@ -214,7 +206,7 @@ qkvet_status fork(const qkvet_kernel* self, qkvet_cache* cache, int64_t from,
 
 qkvet_status reorder(const qkvet_kernel* self, qkvet_cache* cache,
                      const int64_t* parents, qkvet_text* why) {
-  if (is(self, "tables/reorder_crash")) crash();
+  enter(self, "reorder");
   const auto before = cache->sequences;
   for (size_t s = 0; s < before.size(); ++s)
     if (!there(cache, parents[s])) return no(self, why, "no such parent");
@@ -226,7 +218,7 @@ qkvet_status reorder(const qkvet_kernel* self, qkvet_cache* cache,
 qkvet_status read_back(const qkvet_kernel* self, qkvet_cache* cache,
                        int64_t sequence, const qkvet_tensor* k,
                        const qkvet_tensor* v, qkvet_text* why) {
-  if (is(self, "tables/read_back_crash")) crash();
+  enter(self, "read_back");
   if (!there(cache, sequence)) return no(self, why, "no such sequence");
   const qkvet_cache_config& c = cache->config;
   const auto& s = cache->sequences[static_cast<size_t>(sequence)];
@@ -245,52 +237,30 @@ qkvet_status read_back(const qkvet_kernel* self, qkvet_cache* cache,
 // What the tokens take; without the capacity, which nothing is kept for.
 qkvet_status memory(const qkvet_kernel* self, qkvet_cache* cache,
                     int64_t* bytes, qkvet_text* why) {
-  if (is(self, "tables/memory_crash")) crash();
-  if (is(self, "tables/no_memory")) return no(self, why, "lost count");
+  enter(self, "memory");
+  if (is(self, "no_memory")) return no(self, why, "lost count");
   size_t floats = 0;
   for (const auto& s : cache->sequences) floats += s.k.size() + s.v.size();
   *bytes = static_cast<int64_t>(floats * sizeof(float));
-  if (is(self, "tables/wrong_memory")) *bytes = -1 - *bytes;
+  if (is(self, "wrong_memory")) *bytes = -1 - *bytes;
   return QKVET_OK;
 }
 
-const char* const kNames[] = {"tables/cache",
-                              "tables/silent",
-                              "tables/past_o",
-                              "tables/wrong_length",
-                              "tables/no_length",
-                              "tables/no_truncate",
-                              "tables/no_memory",
-                              "tables/wrong_memory",
-                              "tables/memory_crash",
-                              "tables/late_crash",
-                              "tables/no_create",
-                              "tables/null_cache",
-                              "tables/create_crash",
-                              "tables/destroy_crash",
-                              "tables/step_crash",
-                              "tables/length_crash",
-                              "tables/reset_crash",
-                              "tables/truncate_crash",
-                              "tables/evict_crash",
-                              "tables/fork_crash",
-                              "tables/reorder_crash",
-                              "tables/read_back_crash",
-                              "tables/form",
-                              "tables/step_hang",
-                              "tables/layer",
-                              "tables/layer_crash",
-                              "tables/layer_unsupported",
-                              "tables/layer_threads",
-                              "tables/layer_writes_w_q"};
-constexpr int kCount = sizeof kNames / sizeof kNames[0];
-
-qkvet_kernel g_kernels[kCount];
-const qkvet_kernel* g_list[kCount];
+Library g_library;
 qkvet_capabilities g_capabilities;
 qkvet_cache_table g_cache;
 qkvet_cache_table g_uncut;
 qkvet_layer_table g_layer;
+
+const char* const kCaches[] = {
+    "cache",         "silent",          "past_o",      "wrong_length",
+    "no_length",     "no_truncate",     "no_memory",   "wrong_memory",
+    "memory_crash",  "late_crash",      "no_create",   "null_cache",
+    "create_crash",  "destroy_crash",   "step_crash",  "length_crash",
+    "reset_crash",   "truncate_crash",  "evict_crash", "fork_crash",
+    "reorder_crash", "read_back_crash", "form",        "step_hang"};
+const char* const kLayers[] = {"layer", "layer_crash", "layer_unsupported",
+                               "layer_threads", "layer_writes_w_q"};
 
 void declare() {
   g_capabilities.struct_size = sizeof g_capabilities;
@@ -319,22 +289,15 @@ void declare() {
                     QKVET_LAYER_UNBATCHED | QKVET_LAYER_FUSED_QKV |
                     QKVET_LAYER_FUSED_VQK | QKVET_LAYER_MASK_BUFFER;
   g_layer.forward = layer_forward;
-  for (int i = 0; i < kCount; ++i) {
-    qkvet_kernel& kernel = g_kernels[i];
-    kernel = {};
-    kernel.struct_size = sizeof kernel;
-    kernel.name = kNames[i];
-    kernel.capabilities = &g_capabilities;
-    if (std::strncmp(kNames[i], "tables/layer", 12) == 0)
-      kernel.layer = &g_layer;
-    else
-      kernel.cache = is(&kernel, "tables/no_truncate") ? &g_uncut : &g_cache;
-    g_list[i] = &kernel;
-  }
+  for (const std::string name : kCaches)
+    g_library.add("tables/" + name, g_capabilities).cache =
+        name == "no_truncate" ? &g_uncut : &g_cache;
+  for (const std::string name : kLayers)
+    g_library.add("tables/" + name, g_capabilities).layer = &g_layer;
 }
 
 void spoil(const std::string& config) {
-  if (config == "nothing") g_kernels[0].cache = nullptr;
+  if (config == "nothing") g_library.add("tables/cache", g_capabilities);
   if (config == "zero_cache") g_cache.struct_size = 0;
   if (config == "short_cache")
     g_cache.struct_size = offsetof(qkvet_cache_table, reset);
@@ -352,10 +315,5 @@ extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
   g_host = host;
   declare();
   spoil(config);
-  out->abi_major = QKVET_ABI_MAJOR;
-  out->abi_minor = QKVET_ABI_MINOR;
-  out->name = "tables";
-  out->kernel_count = kCount;
-  out->kernels = g_list;
-  return QKVET_OK;
+  return g_library.give("tables", out);
 }

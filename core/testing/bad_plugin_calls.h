@@ -62,6 +62,17 @@ inline std::unique_ptr<Executor> in_process(const std::string& name = "bad") {
   return std::move(opened.executor);
 }
 
+// Tests that a kernel passes in a sandbox and in this process.
+class BothWays : public testing::TestWithParam<bool> {
+ protected:
+  static std::unique_ptr<Executor> open(const std::string& name) {
+    return GetParam() ? sandbox(patient_options(), name) : in_process(name);
+  }
+};
+inline std::string way_name(const testing::TestParamInfo<bool>& way) {
+  return way.param ? "Sandbox" : "InProcess";
+}
+
 // q is [1, 1, 5, 3]: 60 bytes, no multiple of 64.
 struct BadInputs {
   explicit BadInputs(Placement placement = Placement::kEnd) {
@@ -83,13 +94,18 @@ inline int number_of(const Executor& executor, const std::string& name,
   return -1;
 }
 
-inline CallOutcome run_one(Executor& executor, const std::string& name,
-                           Placement placement = Placement::kEnd) {
-  const BadInputs inputs(placement);
+inline CallOutcome run_call(Executor& executor, const std::string& name,
+                            const KernelCall& call,
+                            const std::string& family = "bad") {
   auto outcomes =
-      executor.run(number_of(executor, name), {&inputs.call, size_t{1}});
+      executor.run(number_of(executor, name, family), {&call, size_t{1}});
   EXPECT_EQ(outcomes.size(), 1u);
   return std::move(outcomes.at(0));
+}
+
+inline CallOutcome run_one(Executor& executor, const std::string& name,
+                           Placement placement = Placement::kEnd) {
+  return run_call(executor, name, BadInputs(placement).call);
 }
 
 inline void expect_copy(const CallOutcome& outcome) {
@@ -116,6 +132,12 @@ inline std::string refusal_of(const CallOutcome& outcome,
   const std::string lead = function + " returned INVALID_ARGUMENT: ";
   EXPECT_EQ(outcome.text.substr(0, lead.size()), lead);
   return outcome.text.substr(std::min(lead.size(), outcome.text.size()));
+}
+
+inline void expect_outcome(const CallOutcome& outcome, CallStatus status,
+                           const std::string& text) {
+  EXPECT_EQ(outcome.status, status) << text;
+  EXPECT_EQ(outcome.text, text);
 }
 
 inline void expect_fault(const std::optional<MemoryFault>& fault,

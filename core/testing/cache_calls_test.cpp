@@ -11,6 +11,12 @@
 namespace qkvet::cache_calls_test {
 namespace {
 
+class StoryWays : public BothWays {
+ protected:
+  const std::unique_ptr<Executor> executor_ = open("tables");
+};
+INSTANTIATE_TEST_SUITE_P(Ways, StoryWays, testing::Bool(), way_name);
+
 void expect_not_run(const CallOutcome& outcome, const std::string& text) {
   EXPECT_EQ(outcome.status, CallStatus::kNotRun);
   EXPECT_EQ(outcome.text, text);
@@ -46,8 +52,7 @@ void check_story(Executor& executor) {
   }
 }
 
-TEST(SandboxStory, StepsResetsAndCuts) { check_story(*tables()); }
-TEST(InProcessStory, StepsResetsAndCuts) { check_story(*in_process("tables")); }
+TEST_P(StoryWays, StepsResetsAndCuts) { check_story(*executor_); }
 
 // Each is refused, leaves the lengths as they were, and the story goes on.
 void check_refusals(Executor& executor, const std::string& kernel) {
@@ -65,40 +70,35 @@ void check_refusals(Executor& executor, const std::string& kernel) {
   story.step(0, {1, 2, 3}, {});
   story.step(0, {2}, {2});
   const auto outcomes = story.run(executor, kernel);
-  const struct {
-    const char* start;
-    const char* reason;
-  } rows[] = {{"step() returned INVALID_ARGUMENT", "no such sequence"},
-              {"step() returned INVALID_ARGUMENT", "no such sequence"},
-              {"step() returned INVALID_ARGUMENT", "a step without k, v and q"},
-              {"step() returned INVALID_ARGUMENT", "k and v come together"},
-              {"step() returned INVALID_ARGUMENT", "k or v has another shape"},
-              {"step() returned INVALID_ARGUMENT", "more queries than tokens"},
-              {"truncate() returned INVALID_ARGUMENT", "not so many tokens"},
-              {"truncate() returned INVALID_ARGUMENT", "not so many tokens"},
-              {"reset() returned INVALID_ARGUMENT", "no such sequence"},
-              {"evict() returned INVALID_ARGUMENT", "no such tokens"},
-              {"evict() returned INVALID_ARGUMENT", "no such tokens"},
-              {"step() returned OUT_OF_MEMORY", "the sequence is full"}};
+  const std::pair<std::string, std::string> rows[] = {
+      {"step", "no such sequence"},
+      {"step", "no such sequence"},
+      {"step", "a step without k, v and q"},
+      {"step", "k and v come together"},
+      {"step", "k or v has another shape"},
+      {"step", "more queries than tokens"},
+      {"truncate", "not so many tokens"},
+      {"truncate", "not so many tokens"},
+      {"reset", "no such sequence"},
+      {"evict", "no such tokens"},
+      {"evict", "no such tokens"},
+      {"step", "the sequence is full"}};
   for (size_t i = 0; i < std::size(rows); ++i) {
     const CallOutcome& outcome = outcomes[i + 2];
-    EXPECT_EQ(outcome.status, CallStatus::kRefused);
-    EXPECT_EQ(outcome.text,
-              silent ? rows[i].start
-                     : rows[i].start + std::string(": ") + rows[i].reason);
+    const bool is_full = rows[i].second == "the sequence is full";
+    expect_outcome(outcome, CallStatus::kRefused,
+                   rows[i].first + "() returned " +
+                       (is_full ? "OUT_OF_MEMORY" : "INVALID_ARGUMENT") +
+                       (silent ? "" : ": " + rows[i].second));
     EXPECT_EQ(outcome.gave_reason, !silent);
     EXPECT_EQ(outcome.lengths, (Lengths{2, 0}));
   }
   expect_done(outcomes.back(), {3, 0}, {2});
 }
 
-TEST(SandboxStory, Refusals) {
-  check_refusals(*tables(), "cache");
-  check_refusals(*tables(), "silent");
-}
-TEST(InProcessStory, Refusals) {
-  check_refusals(*in_process("tables"), "cache");
-  check_refusals(*in_process("tables"), "silent");
+TEST_P(StoryWays, Refusals) {
+  check_refusals(*executor_, "cache");
+  check_refusals(*executor_, "silent");
 }
 
 TEST(SandboxStory, ACrashEndsItsStoryOnly) {
@@ -188,8 +188,8 @@ TEST(SandboxStory, WhatIsLeftOutBehindACrash) {
   EXPECT_EQ(outcomes[1].text, "SIGSEGV at address 0x10 in step()");
   expect_not_run(outcomes[2], kLost);
   EXPECT_EQ(outcomes[3].status, CallStatus::kUnsupported);
-  EXPECT_EQ(outcomes[4].status, CallStatus::kUnsupported);
-  EXPECT_EQ(outcomes[4].text, "q f16, kv f32, o f32 is not declared");
+  expect_outcome(outcomes[4], CallStatus::kUnsupported,
+                 "q f16, kv f32, o f32 is not declared");
   expect_done(outcomes[6], {1, 0});
 }
 
@@ -225,65 +225,51 @@ TEST(SandboxStory, StoriesAreLongerThanBatches) {
   }
 }
 
-void check_left_out(Executor& executor) {
+TEST_P(StoryWays, WhatIsLeftOutEndsTheStory) {
   CacheCalls story;
   story.create().change([](KernelCall& call) { call.q_dtype = Dtype::kF16; });
   story.step(0, {1}, {1}).reset(0).create().step(0, {1}, {1});
-  const auto outcomes = story.run(executor, "cache");
+  const auto outcomes = story.run(*executor_, "cache");
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(outcomes[i].status, CallStatus::kUnsupported);
-    EXPECT_EQ(outcomes[i].text, "q f16, kv f32, o f32 is not declared");
+    expect_outcome(outcomes[i], CallStatus::kUnsupported,
+                   "q f16, kv f32, o f32 is not declared");
   }
   expect_done(outcomes[4], {1, 0}, {1});
 
   CacheCalls uncut;
   uncut.create().step(0, {1}, {1}).truncate(0, 0).step(0, {1}, {1});
-  const auto rest = uncut.run(executor, "no_truncate");
+  const auto rest = uncut.run(*executor_, "no_truncate");
   expect_done(rest[1], {1, 0}, {1});
-  EXPECT_EQ(rest[2].status, CallStatus::kUnsupported);
-  EXPECT_EQ(rest[2].text, "truncate is not offered");
+  expect_outcome(rest[2], CallStatus::kUnsupported, "truncate is not offered");
   expect_not_run(rest[3],
                  "an earlier call to the cache was not made: truncate is not "
                  "offered");
 }
 
-TEST(SandboxStory, WhatIsLeftOutEndsTheStory) { check_left_out(*tables()); }
-TEST(InProcessStory, WhatIsLeftOutEndsTheStory) {
-  check_left_out(*in_process("tables"));
-}
-
-void check_without_cache(Executor& executor) {
+TEST_P(StoryWays, WithoutACacheNothingIsDone) {
   CacheCalls none;
   none.step(0, {1}, {1});
-  expect_not_run(none.run(executor, "cache")[0], kNone);
+  expect_not_run(none.run(*executor_, "cache")[0], kNone);
 
   CacheCalls refused;
   refused.create().step(0, {1}, {1});
-  auto outcomes = refused.run(executor, "no_create");
-  EXPECT_EQ(outcomes[0].status, CallStatus::kUnsupported);
-  EXPECT_EQ(outcomes[0].text,
-            "create() returned UNSUPPORTED: keeps no such cache");
+  auto outcomes = refused.run(*executor_, "no_create");
+  expect_outcome(outcomes[0], CallStatus::kUnsupported,
+                 "create() returned UNSUPPORTED: keeps no such cache");
   EXPECT_TRUE(outcomes[0].gave_reason);
   expect_not_run(outcomes[1], kNone);
-  outcomes = refused.run(executor, "null_cache");
-  EXPECT_EQ(outcomes[0].status, CallStatus::kRefused);
-  EXPECT_EQ(outcomes[0].text, "create() returned OK and no cache");
+  outcomes = refused.run(*executor_, "null_cache");
+  expect_outcome(outcomes[0], CallStatus::kRefused,
+                 "create() returned OK and no cache");
   expect_not_run(outcomes[1], kNone);
 
   // A story may go on in the next run, but only with its own kernel.
   CacheCalls first;
   first.create();
-  first.run(executor, "cache");
-  expect_not_run(none.run(executor, "silent")[0],
+  first.run(*executor_, "cache");
+  expect_not_run(none.run(*executor_, "silent")[0],
                  "the cache is another kernel's");
-  expect_done(none.run(executor, "cache")[0], {1, 0}, {1});
-}
-
-TEST(SandboxStory, WithoutACacheNothingIsDone) {
-  check_without_cache(*tables());
-}
-TEST(InProcessStory, WithoutACacheNothingIsDone) {
-  check_without_cache(*in_process("tables"));
+  expect_done(none.run(*executor_, "cache")[0], {1, 0}, {1});
 }
 
 TEST(SandboxStory, BuffersOfStepsAreGuarded) {
@@ -291,8 +277,8 @@ TEST(SandboxStory, BuffersOfStepsAreGuarded) {
   CacheCalls story;
   story.create().step(0, {0, 1}, {}).step(0, {}, {1}).reset(0);
   auto outcomes = story.run(*executor, "past_o");
-  EXPECT_EQ(outcomes[2].status, CallStatus::kFault);
-  EXPECT_EQ(outcomes[2].text, "write past the end of o, offset 0 in step()");
+  expect_outcome(outcomes[2], CallStatus::kFault,
+                 "write past the end of o, offset 0 in step()");
   expect_fault(outcomes[2].fault, TensorName::kO, true, false, 0);
   expect_not_run(outcomes[3], kLost);
   story.calls[2].placement = Placement::kStart;
@@ -302,54 +288,44 @@ TEST(SandboxStory, BuffersOfStepsAreGuarded) {
   expect_done(outcomes[3], {0, 0});
 }
 
-void check_lengths(Executor& executor) {
+TEST_P(StoryWays, LengthsAreTheKernels) {
   CacheCalls story;
   story.create().step(1, {0, 1}, {1});
-  EXPECT_EQ(story.run(executor, "cache")[1].lengths, (Lengths{0, 2}));
-  EXPECT_EQ(story.run(executor, "wrong_length")[1].lengths, (Lengths{1, 3}));
-  for (const CallOutcome& outcome : story.run(executor, "no_length")) {
-    EXPECT_EQ(outcome.status, CallStatus::kRefused);
-    EXPECT_EQ(outcome.text, "length() returned INVALID_ARGUMENT: lost count");
+  EXPECT_EQ(story.run(*executor_, "cache")[1].lengths, (Lengths{0, 2}));
+  EXPECT_EQ(story.run(*executor_, "wrong_length")[1].lengths, (Lengths{1, 3}));
+  for (const CallOutcome& outcome : story.run(*executor_, "no_length")) {
+    expect_outcome(outcome, CallStatus::kRefused,
+                   "length() returned INVALID_ARGUMENT: lost count");
     EXPECT_TRUE(outcome.lengths.empty());
   }
 }
 
-TEST(SandboxStory, LengthsAreTheKernels) { check_lengths(*tables()); }
-TEST(InProcessStory, LengthsAreTheKernels) {
-  check_lengths(*in_process("tables"));
-}
-
-void check_memory(Executor& executor) {
+TEST_P(StoryWays, MemoryIsTheKernels) {
   // k and v of a token, in f32.
   const int64_t token = (kKeyWidth + 2) * int64_t{sizeof(float)};
   CacheCalls story;
   story.create().step(1, {0, 1}, {1}).step(0, {2}, {}).step(0, {}, {});
   story.truncate(1, 1).reset(0);
   const int64_t tokens[] = {0, 2, 3, 3, 2, 1};  // the fourth call is refused
-  const auto outcomes = story.run(executor, "cache");
-  const auto untold = story.run(executor, "no_truncate");
+  const auto outcomes = story.run(*executor_, "cache");
+  const auto untold = story.run(*executor_, "no_truncate");
   for (size_t i = 0; i < outcomes.size(); ++i) {
     EXPECT_EQ(outcomes[i].cache_bytes, tokens[i] * token) << i;
     EXPECT_EQ(untold[i].cache_bytes, -1) << i;
   }
   EXPECT_EQ(outcomes[3].status, CallStatus::kRefused);
 
-  for (const CallOutcome& outcome : story.run(executor, "no_memory")) {
-    EXPECT_EQ(outcome.status, CallStatus::kRefused);
-    EXPECT_EQ(outcome.text, "memory() returned INVALID_ARGUMENT: lost count");
+  for (const CallOutcome& outcome : story.run(*executor_, "no_memory")) {
+    expect_outcome(outcome, CallStatus::kRefused,
+                   "memory() returned INVALID_ARGUMENT: lost count");
     EXPECT_EQ(outcome.cache_bytes, -1);
   }
-  const auto wrong = story.run(executor, "wrong_memory");
+  const auto wrong = story.run(*executor_, "wrong_memory");
   EXPECT_EQ(wrong[1].status, CallStatus::kRefused);
   EXPECT_EQ(wrong[1].text, "memory() says that " +
                                std::to_string(-1 - 2 * token) +
                                " bytes are allocated");
   EXPECT_EQ(wrong[1].cache_bytes, -1);
-}
-
-TEST(SandboxStory, MemoryIsTheKernels) { check_memory(*tables()); }
-TEST(InProcessStory, MemoryIsTheKernels) {
-  check_memory(*in_process("tables"));
 }
 
 // Whoever writes the reply may be the kernel itself.

@@ -7,17 +7,23 @@
 namespace qkvet::cache_moves_test {
 namespace {
 
+class MoveWays : public BothWays {
+ protected:
+  const std::unique_ptr<Executor> executor_ = open("tables");
+};
+INSTANTIATE_TEST_SUITE_P(Ways, MoveWays, testing::Bool(), way_name);
+
 // [Hkv, tokens, kKeyWidth]: keys are unit vectors, one per token.
 std::vector<float> keys_of(const CallOutcome& outcome) {
   return floats(outcome.stage_k);
 }
 
-void check_moves(Executor& executor) {
+TEST_P(MoveWays, ForksAndReorders) {
   CacheCalls story;
   story.create().step(0, {0, 1}, {}).step(1, {2}, {}).fork(0, 1);
   story.step(1, {3}, {3}).step(0, {}, {1}).reorder("ba").step(0, {}, {3});
   story.reorder("bb").fork(1, 1).step(1, {2}, {1}).step(0, {}, {1});
-  const auto outcomes = story.run(executor, "cache");
+  const auto outcomes = story.run(*executor_, "cache");
   expect_done(outcomes[3], {2, 2});
   expect_done(outcomes[4], {2, 3}, {3});
   expect_done(outcomes[5], {2, 3}, {1});
@@ -29,16 +35,13 @@ void check_moves(Executor& executor) {
   expect_done(outcomes[11], {2, 3}, {1});
 }
 
-TEST(SandboxStory, ForksAndReorders) { check_moves(*tables()); }
-TEST(InProcessStory, ForksAndReorders) { check_moves(*in_process("tables")); }
-
-void check_read_back(Executor& executor) {
+TEST_P(MoveWays, ReadsBack) {
   for (const Placement placement : kPlacements) {
     CacheCalls story;
     story.create().step(0, {2, 0}, {}).step(1, {1}, {});
     story.read_back(0, 2).read_back(1, 1).read_back(0, 3);
     for (KernelCall& call : story.calls) call.placement = placement;
-    const auto outcomes = story.run(executor, "cache");
+    const auto outcomes = story.run(*executor_, "cache");
     EXPECT_EQ(outcomes[3].status, CallStatus::kDone) << outcomes[3].text;
     const auto k = keys_of(outcomes[3]), other = keys_of(outcomes[4]);
     ASSERT_EQ(k.size(), size_t{2 * kKeyWidth});
@@ -48,29 +51,24 @@ void check_read_back(Executor& executor) {
       EXPECT_EQ(other[static_cast<size_t>(c)] != 0, c == 1);
     }
     EXPECT_EQ(floats(outcomes[3].stage_v), (std::vector<float>{21, 22, 1, 2}));
-    EXPECT_EQ(outcomes[5].status, CallStatus::kRefused);
-    EXPECT_EQ(outcomes[5].text,
-              "read_back() returned INVALID_ARGUMENT: k has another shape");
+    expect_outcome(
+        outcomes[5], CallStatus::kRefused,
+        "read_back() returned INVALID_ARGUMENT: k has another shape");
     EXPECT_TRUE(outcomes[5].stage_k.empty());
   }
 }
 
-TEST(SandboxStory, ReadsBack) { check_read_back(*tables()); }
-TEST(InProcessStory, ReadsBack) { check_read_back(*in_process("tables")); }
-
-void check_evictions(Executor& executor) {
+TEST_P(MoveWays, Evictions) {
   CacheCalls story;
   story.create().step(0, {0, 1, 2}, {}).step(1, {3}, {});
   story.evict(0, 1, 1).step(0, {3}, {0, 2}).read_back(0, 3);
-  const auto outcomes = story.run(executor, "cache");
+  const auto outcomes = story.run(*executor_, "cache");
   EXPECT_EQ(outcomes[3].status, CallStatus::kDone) << outcomes[3].text;
   EXPECT_EQ(outcomes[3].lengths, (Lengths{2, 1}));
   expect_done(outcomes[4], {3, 1}, {0, 2});
   EXPECT_EQ(floats(outcomes[5].stage_v),
             (std::vector<float>{1, 2, 21, 22, 31, 32}));
 }
-TEST(SandboxStory, Evictions) { check_evictions(*tables()); }
-TEST(InProcessStory, Evictions) { check_evictions(*in_process("tables")); }
 
 TEST(SandboxStory, CopiesThatCannotBe) {
   const auto executor = tables();
@@ -84,45 +82,28 @@ TEST(SandboxStory, CopiesThatCannotBe) {
       "reorder() returned INVALID_ARGUMENT: no such parent",
       "read_back() returned INVALID_ARGUMENT: no such sequence"};
   for (size_t i = 0; i < std::size(texts); ++i) {
-    EXPECT_EQ(outcomes[2 + i].status, CallStatus::kRefused);
-    EXPECT_EQ(outcomes[2 + i].text, texts[i]);
+    expect_outcome(outcomes[2 + i], CallStatus::kRefused, texts[i]);
     EXPECT_EQ(outcomes[2 + i].lengths, (Lengths{1, 0}));
   }
 }
 
-TEST(SandboxStory, CopiesNeedNotBeOffered) {
+TEST(SandboxStory, CopiesNeedNotBeOfferedAndACrashNamesTheFunction) {
   const auto executor = tables();
-  for (const int which : {0, 1, 2, 3}) {
-    CacheCalls story;
-    story.create();
-    if (which == 0) story.fork(0, 1);
-    if (which == 1) story.reorder("ba");
-    if (which == 2) story.read_back(0, 0);
-    if (which == 3) story.evict(0, 0, 1);
-    const auto outcome = story.run(*executor, "no_truncate")[1];
-    EXPECT_EQ(outcome.status, CallStatus::kUnsupported);
-    const char* const names[] = {"fork", "reorder", "read_back", "evict"};
-    EXPECT_EQ(outcome.text, std::string(names[which]) + " is not offered");
-  }
-}
-
-TEST(SandboxStory, ACrashNamesTheFunction) {
-  const auto executor = tables();
-  for (const std::string name : {"fork", "reorder", "read_back", "evict"}) {
-    CacheCalls story;
-    story.create();
-    if (name == "fork") story.fork(0, 1);
-    if (name == "reorder") story.reorder("ba");
-    if (name == "read_back") story.read_back(0, 0);
-    if (name == "evict") story.evict(0, 0, 1);
-    const auto outcome = story.run(*executor, name + "_crash")[1];
-    EXPECT_EQ(outcome.status, CallStatus::kCrash);
-    EXPECT_EQ(outcome.text, "SIGSEGV at address 0x10 in " + name + "()");
+  const std::pair<std::string, CacheCalls> rows[] = {
+      {"fork", CacheCalls().create().fork(0, 1)},
+      {"reorder", CacheCalls().create().reorder("ba")},
+      {"read_back", CacheCalls().create().read_back(0, 0)},
+      {"evict", CacheCalls().create().evict(0, 0, 1)}};
+  for (const auto& [name, story] : rows) {
+    expect_outcome(story.run(*executor, "no_truncate")[1],
+                   CallStatus::kUnsupported, name + " is not offered");
+    expect_outcome(story.run(*executor, name + "_crash")[1], CallStatus::kCrash,
+                   "SIGSEGV at address 0x10 in " + name + "()");
   }
 }
 
 // The kernel answers with the numbers that it was given, as a length.
-void check_form(Executor& executor) {
+TEST_P(MoveWays, TheFormOfTheCacheArrives) {
   std::vector<float> k_scale(kKeyWidth), v_scale(2);
   k_scale.back() = 3;
   v_scale.back() = 7;
@@ -136,14 +117,9 @@ void check_form(Executor& executor) {
     call.k_scale = reinterpret_cast<const std::byte*>(k_scale.data());
     call.v_scale = reinterpret_cast<const std::byte*>(v_scale.data());
   });
-  const auto outcomes = story.run(executor, "form");
+  const auto outcomes = story.run(*executor_, "form");
   EXPECT_EQ(outcomes[0].lengths, (Lengths{52300, 52300})) << outcomes[0].text;
   EXPECT_EQ(outcomes[1].lengths, (Lengths{8237, 8237})) << outcomes[1].text;
-}
-
-TEST(SandboxStory, TheFormOfTheCacheArrives) { check_form(*tables()); }
-TEST(InProcessStory, TheFormOfTheCacheArrives) {
-  check_form(*in_process("tables"));
 }
 
 TEST(SandboxStory, FormsThatCannotBe) {

@@ -9,10 +9,10 @@
 #include <fstream>
 #include <memory>
 
-#include "core/case/case.h"
 #include "core/door/crash_report.h"
 #include "core/door/device_driver.h"
 #include "core/testing/bad_plugin_calls.h"
+#include "core/testing/case_calls.h"
 
 namespace qkvet::device_calls_test {
 namespace {
@@ -32,24 +32,6 @@ class OtherDriver {
   ~OtherDriver() { setenv(kVariable, plugin("fake_cuda").c_str(), 1); }
 };
 
-struct Input {
-  explicit Input(const std::string& text, Placement placement) {
-    const ParsedCase parsed = parse_case(text);
-    EXPECT_TRUE(parsed.value) << parsed.error;
-    value = parsed.value.value_or(Case{});
-    inputs = make_inputs(value);
-    call = call_of(value, inputs, Operation::kForward);
-    call.placement = placement;
-    call.want_lse = true;
-  }
-  Input(const Input&) = delete;
-  Input& operator=(const Input&) = delete;
-
-  Case value;
-  Inputs inputs;
-  KernelCall call;  // points into inputs
-};
-
 // q is 0, so that a row is the mean of v, which is 1.
 constexpr char kOnes[] = "f32,B1,H1,Tq5,Tk3,d3,q=zero,v=one";
 // In one block, as the kernels declare.
@@ -59,17 +41,10 @@ constexpr char kGaps[] = "f32,B1,H1,Tq5,Tk3,d3,layout=gaps,q=zero,v=one";
 CallOutcome run(Executor& executor, const std::string& kernel,
                 Placement placement = Placement::kEnd,
                 const std::string& text = kOnes) {
-  const Input input(text, placement);
-  auto outcomes = executor.run(number_of(executor, kernel, "device"),
-                               {&input.call, size_t{1}});
-  EXPECT_EQ(outcomes.size(), 1u);
-  return std::move(outcomes.at(0));
-}
-
-std::vector<float> floats(const std::vector<std::byte>& bytes) {
-  std::vector<float> values(bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
+  CaseCall one(text);
+  one.call.placement = placement;
+  one.call.want_lse = true;
+  return run_call(executor, kernel, one.call, "device");
 }
 
 void expect_good(const CallOutcome& outcome) {
@@ -83,11 +58,13 @@ void expect_good(const CallOutcome& outcome) {
   for (const float value : o) EXPECT_FLOAT_EQ(value, 1);
 }
 
-std::vector<std::unique_ptr<Executor>> both() {
-  std::vector<std::unique_ptr<Executor>> executors;
-  executors.push_back(sandbox(patient_options(), "device"));
-  executors.push_back(in_process("device"));
-  return executors;
+// In a sandbox and in this process, wherever tensors lie.
+template <class Check>
+void everywhere(Check check) {
+  const std::unique_ptr<Executor> both[] = {
+      sandbox(patient_options(), "device"), in_process("device")};
+  for (const auto& executor : both)
+    for (const Placement placement : kPlacements) check(*executor, placement);
 }
 
 std::string load_error(const std::string& path) {
@@ -128,23 +105,21 @@ TEST(DeviceDriver, WhatFailsIsNamed) {
 }
 
 TEST(DeviceCalls, AreMadeWithTensorsOfTheDevice) {
-  for (const auto& executor : both())
-    for (const Placement placement : kPlacements)
-      for (const char* text : {kOnes, kGaps, kBlock})
-        for (const char* kernel : {"good", "host_table"})
-          expect_good(run(*executor, kernel, placement, text));
+  everywhere([](Executor& executor, Placement placement) {
+    for (const char* text : {kOnes, kGaps, kBlock})
+      for (const char* kernel : {"good", "host_table"})
+        expect_good(run(executor, kernel, placement, text));
+  });
 }
 
 TEST(DeviceCalls, StreamsTakeTurns) {
-  for (const auto& executor : both())
-    for (const Placement placement : kPlacements) {
-      const CallOutcome outcome = run(*executor, "show_stream", placement);
-      EXPECT_EQ(outcome.status, CallStatus::kRefused);
-      EXPECT_EQ(
-          outcome.text,
-          std::string("forward() returned INVALID_ARGUMENT: ") +
-              (placement == Placement::kEndAligned ? "its own" : "default"));
-    }
+  everywhere([](Executor& executor, Placement placement) {
+    const CallOutcome outcome = run(executor, "show_stream", placement);
+    expect_outcome(
+        outcome, CallStatus::kRefused,
+        std::string("forward() returned INVALID_ARGUMENT: ") +
+            (placement == Placement::kEndAligned ? "its own" : "default"));
+  });
 }
 
 void expect_touched(const std::optional<MemoryFault>& touched,
@@ -175,89 +150,80 @@ void check_writes(Executor& executor, Placement placement) {
     expect_good(run(executor, "good", placement));
   }
   const CallOutcome into = run(executor, "into_k", placement);
-  EXPECT_EQ(into.status, CallStatus::kFault);
-  EXPECT_EQ(into.text, "write into k, offset 8");
+  expect_outcome(into, CallStatus::kFault, "write into k, offset 8");
   expect_touched(into.fault, TensorName::kK, false, true, 8);
   const CallOutcome past = run(executor, "past_k", placement);
-  EXPECT_EQ(past.status, CallStatus::kFault);
-  EXPECT_EQ(past.text, "write past the end of k, offset 0");
+  expect_outcome(past, CallStatus::kFault, "write past the end of k, offset 0");
   expect_touched(past.fault, TensorName::kK, false, false, 0);
   expect_good(run(executor, "good", placement));
 }
 
-TEST(DeviceCalls, WritesWhereNobodyMayAreSeen) {
-  for (const auto& executor : both())
-    for (const Placement placement : kPlacements)
-      check_writes(*executor, placement);
-}
+TEST(DeviceCalls, WritesWhereNobodyMayAreSeen) { everywhere(check_writes); }
 
 TEST(DeviceCalls, GapsTheWorkspaceAndUnwrittenElementsAreSeen) {
-  for (const auto& executor : both())
-    for (const Placement placement : kPlacements) {
-      const CallOutcome gap = run(*executor, "into_gap", placement, kGaps);
-      ASSERT_TRUE(gap.damage);
-      EXPECT_EQ(gap.damage->tensor, TensorName::kO);
-      EXPECT_TRUE(gap.damage->inside);
-      EXPECT_EQ(gap.damage->bytes, 12);
-      const CallOutcome work = run(*executor, "past_workspace", placement);
-      ASSERT_TRUE(work.damage);
-      EXPECT_FALSE(work.damage->tensor);
-      EXPECT_EQ(work.damage->bytes, 0);
-      EXPECT_EQ(work.damage->tensor_bytes, 32);
-      const CallOutcome unwritten = run(*executor, "unwritten", placement);
-      EXPECT_EQ(unwritten.unwritten, TensorName::kO);
-      EXPECT_EQ(unwritten.unwritten_index, 12);
-      expect_good(run(*executor, "good", placement));
-    }
+  everywhere([](Executor& executor, Placement placement) {
+    const CallOutcome gap = run(executor, "into_gap", placement, kGaps);
+    ASSERT_TRUE(gap.damage);
+    EXPECT_EQ(gap.damage->tensor, TensorName::kO);
+    EXPECT_TRUE(gap.damage->inside);
+    EXPECT_EQ(gap.damage->bytes, 12);
+    const CallOutcome work = run(executor, "past_workspace", placement);
+    ASSERT_TRUE(work.damage);
+    EXPECT_FALSE(work.damage->tensor);
+    EXPECT_EQ(work.damage->bytes, 0);
+    EXPECT_EQ(work.damage->tensor_bytes, 32);
+    const CallOutcome unwritten = run(executor, "unwritten", placement);
+    EXPECT_EQ(unwritten.unwritten, TensorName::kO);
+    EXPECT_EQ(unwritten.unwritten_index, 12);
+    expect_good(run(executor, "good", placement));
+  });
 }
 
 TEST(DeviceCalls, ReadsBesideATensorMeetNan) {
-  for (const auto& executor : both())
-    for (const Placement placement : kPlacements) {
-      const CallOutcome outcome = run(*executor, "read_past_v", placement);
-      EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
-      for (const float value : floats(outcome.o)) EXPECT_TRUE(value != value);
-    }
+  everywhere([](Executor& executor, Placement placement) {
+    const CallOutcome outcome = run(executor, "read_past_v", placement);
+    EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
+    for (const float value : floats(outcome.o)) EXPECT_TRUE(value != value);
+  });
 }
 
 TEST(DeviceCalls, NewTokensComeBack) {
-  for (const auto& executor : both())
-    for (const Placement placement : kPlacements) {
-      const Input input("f32,B2,H1,Tq1,Tk4,d2,kvlen=2.4,append=2", placement);
-      const CallOutcome outcome = executor->run(
-          number_of(*executor, "good", "device"), {&input.call, size_t{1}})[0];
-      ASSERT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
-      EXPECT_FALSE(outcome.damage);
-      ASSERT_EQ(outcome.k_cache.size(), input.inputs.k_bytes.size());
-      const std::vector<float> k = floats(outcome.k_cache);
-      std::vector<float> k_new(8);  // [2,1,2,2]
-      std::memcpy(k_new.data(), input.call.k_new, 32);
-      // Members begin at 0 and 8; their first new tokens are 0 and 2.
-      EXPECT_EQ(std::vector<float>(k.begin(), k.begin() + 4),
-                std::vector<float>(k_new.begin(), k_new.begin() + 4));
-      EXPECT_EQ(std::vector<float>(k.begin() + 12, k.end()),
-                std::vector<float>(k_new.begin() + 4, k_new.end()));
-    }
+  everywhere([](Executor& executor, Placement placement) {
+    CaseCall input("f32,B2,H1,Tq1,Tk4,d2,kvlen=2.4,append=2");
+    input.call.placement = placement;
+    input.call.want_lse = true;
+    const CallOutcome outcome =
+        run_call(executor, "good", input.call, "device");
+    ASSERT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
+    EXPECT_FALSE(outcome.damage);
+    ASSERT_EQ(outcome.k_cache.size(), input.inputs.k_bytes.size());
+    const std::vector<float> k = floats(outcome.k_cache);
+    std::vector<float> k_new(8);  // [2,1,2,2]
+    std::memcpy(k_new.data(), input.call.k_new, 32);
+    // Members begin at 0 and 8; their first new tokens are 0 and 2.
+    EXPECT_EQ(std::vector<float>(k.begin(), k.begin() + 4),
+              std::vector<float>(k_new.begin(), k_new.begin() + 4));
+    EXPECT_EQ(std::vector<float>(k.begin() + 12, k.end()),
+              std::vector<float>(k_new.begin() + 4, k_new.end()));
+  });
 }
 
 // o and lse of the call in front of a gradient with dropout are nobody's but
 // the door's, and lie where all tensors do: the kernel refuses others.
 TEST(DeviceCalls, WhatIsGivenToAGradientWithDropoutLiesThere) {
-  for (const auto& executor : both())
-    for (const Placement placement : kPlacements) {
-      Input input("f32,B1,H1,Tq2,Tk3,d2,layout=gaps,dropout=0.5", placement);
-      std::vector<float> d_o(4, 1), lse(2, 0);
-      input.call.operation = Operation::kBackward;
-      input.call.want_lse = false;
-      input.call.d_o = input.call.given_o =
-          reinterpret_cast<const std::byte*>(d_o.data());
-      input.call.given_lse = reinterpret_cast<const std::byte*>(lse.data());
-      const CallOutcome outcome =
-          executor->run(number_of(*executor, "zero_gradient", "device"),
-                        {&input.call, size_t{1}})[0];
-      EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
-      EXPECT_TRUE(outcome.on_device);
-    }
+  everywhere([](Executor& executor, Placement placement) {
+    CaseCall input("f32,B1,H1,Tq2,Tk3,d2,layout=gaps,dropout=0.5");
+    input.call.placement = placement;
+    std::vector<float> d_o(4, 1), lse(2, 0);
+    input.call.operation = Operation::kBackward;
+    input.call.d_o = input.call.given_o =
+        reinterpret_cast<const std::byte*>(d_o.data());
+    input.call.given_lse = reinterpret_cast<const std::byte*>(lse.data());
+    const CallOutcome outcome =
+        run_call(executor, "zero_gradient", input.call, "device");
+    EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
+    EXPECT_TRUE(outcome.on_device);
+  });
 }
 
 TEST(DeviceCalls, AFailureOfTheDeviceIsItsCalls) {
@@ -268,12 +234,11 @@ TEST(DeviceCalls, AFailureOfTheDeviceIsItsCalls) {
   expect_good(run(*executor, "good"));
   for (const Placement placement : kPlacements) {
     const CallOutcome outcome = run(*executor, "fails", placement);
-    EXPECT_EQ(outcome.status, CallStatus::kCrash);
-    EXPECT_EQ(outcome.text, kText);
+    expect_outcome(outcome, CallStatus::kCrash, kText);
     EXPECT_TRUE(outcome.on_device);
     expect_good(run(*executor, "good", placement));
   }
-  const Input input(kOnes, Placement::kEnd);
+  const CaseCall input(kOnes);
   const std::vector<KernelCall> calls(3, input.call);
   for (const CallOutcome& outcome :
        executor->run(number_of(*executor, "fails", "device"), calls))
@@ -300,12 +265,11 @@ TEST(DeviceCalls, AnAddressBesideTheWorkspaceIsNoGuardPage) {
   CallOutcome on_device;
   on_device.on_device = true;
   report_death(CallPlan{}, *slot, crash, 0, &on_device);
-  EXPECT_EQ(on_device.status, CallStatus::kCrash);
-  EXPECT_EQ(on_device.text, "SIGSEGV at address 0x11040");
+  expect_outcome(on_device, CallStatus::kCrash, "SIGSEGV at address 0x11040");
   CallOutcome on_host;
   report_death(CallPlan{}, *slot, crash, 0, &on_host);
-  EXPECT_EQ(on_host.status, CallStatus::kFault);
-  EXPECT_EQ(on_host.text, "read past the end of the workspace, offset 64");
+  expect_outcome(on_host, CallStatus::kFault,
+                 "read past the end of the workspace, offset 64");
 }
 
 // 1 MiB with every call, of 64.
@@ -317,9 +281,8 @@ TEST(DeviceCalls, ALeakEndsWithoutMemory) {
     outcome = run(*executor, "leaks");
     ++calls;
   }
-  EXPECT_EQ(outcome.status, CallStatus::kOutOfMemory);
-  EXPECT_EQ(outcome.text,
-            "forward() returned OUT_OF_MEMORY: the device is full");
+  expect_outcome(outcome, CallStatus::kOutOfMemory,
+                 "forward() returned OUT_OF_MEMORY: the device is full");
   EXPECT_GT(calls, 50);
 }
 
@@ -338,8 +301,7 @@ TEST(DeviceCalls, AreUnavailableWithoutADriver) {
     const auto executor = sandbox(patient_options(), "device");
     for (const char* kernel : {"good", "fails"}) {
       const CallOutcome outcome = run(*executor, kernel);
-      EXPECT_EQ(outcome.status, CallStatus::kUnavailable);
-      EXPECT_EQ(outcome.text, row.text);
+      expect_outcome(outcome, CallStatus::kUnavailable, row.text);
     }
   }
 }
@@ -351,8 +313,8 @@ TEST(DeviceCallsInProcess, ALostDeviceEndsTheCalls) {
   const CallOutcome lost = run(*executor, "fails");
   EXPECT_EQ(lost.status, CallStatus::kCrash);
   const CallOutcome after = run(*executor, "good");
-  EXPECT_EQ(after.status, CallStatus::kNotRun);
-  EXPECT_EQ(after.text, "an earlier call has lost the device");
+  expect_outcome(after, CallStatus::kNotRun,
+                 "an earlier call has lost the device");
 }
 
 }  // namespace

@@ -19,13 +19,10 @@
 #include "core/door/call_reply.h"
 #include "core/door/kernel_reader.h"
 #include "core/sandbox/wire.h"
+#include "core/testing/bad_plugin_calls.h"
 
 namespace qkvet::door_test {
 namespace {
-
-std::string plugin(const std::string& name) {
-  return std::string(QKVET_BAD_DIR) + "/" + name + ".so";
-}
 
 std::string error_of(const std::string& path, const std::string& config = "") {
   std::string error;
@@ -54,37 +51,31 @@ TEST(Door, ReadsKernels) {
 
 TEST(Door, EveryErrorIsOneLineThatNamesTheFile) {
   const std::string dir = ::testing::TempDir();
-  EXPECT_EQ(error_of(dir + "none.so"), dir + "none.so: no such file");
-  EXPECT_EQ(error_of(dir), dir + ": is a directory");
-  const std::string text = dir + "qkvet_text.so";
+  const std::string text = dir + "qkvet_text.so", cut = dir + "qkvet_cut.so";
   std::ofstream(text) << "not a library";
-  EXPECT_EQ(error_of(text), text + ": not a shared library");
-  const std::string cut = dir + "qkvet_cut.so";
   std::ofstream(cut) << "\x7f"
                      << "ELF and nothing else";
-  EXPECT_EQ(error_of(cut), cut + ": file too short");
-  EXPECT_EQ(error_of(plugin("bad_no_entry")),
-            plugin("bad_no_entry") + ": does not export qkvet_open");
-  EXPECT_EQ(error_of(plugin("bad_newer")),
-            plugin("bad_newer") + ": is for ABI 2, this program speaks 1");
-  EXPECT_EQ(error_of(plugin("bad_silent")),
-            plugin("bad_silent") +
-                ": kernel bad/null_write declares nothing (capabilities is "
-                "NULL)");
-  EXPECT_EQ(error_of(plugin("bad_name")),
-            plugin("bad_name") +
-                ": kernel 0: the name \"Bad Kernel\" is not of the form "
-                "family/variant in [a-z0-9_]");
-  EXPECT_EQ(error_of(plugin("bad_paths")),
-            plugin("bad_paths") +
-                ": kernel bad/copy: paths[0] is at -64; allowed: 2 to "
-                "131072");
-  EXPECT_EQ(error_of(plugin("bad_widths")),
-            plugin("bad_widths") + ": kernel bad/copy: widths[1] is 0 by 0");
-  EXPECT_EQ(error_of(plugin("bad"), "refuse"),
-            plugin("bad") +
-                ": qkvet_open() returned INVALID_ARGUMENT: this config is not "
-                "for me");
+  const std::pair<std::string, std::string> files[] = {
+      {dir + "none.so", "no such file"},
+      {dir, "is a directory"},
+      {text, "not a shared library"},
+      {cut, "file too short"},
+      {plugin("bad_no_entry"), "does not export qkvet_open"}};
+  for (const auto& [path, why] : files)
+    EXPECT_EQ(error_of(path), path + ": " + why);
+  const std::pair<const char*, const char*> configs[] = {
+      {"newer", "is for ABI 2, this program speaks 1"},
+      {"silent",
+       "kernel bad/null_write declares nothing (capabilities is NULL)"},
+      {"name",
+       "kernel 0: the name \"Bad Kernel\" is not of the form family/variant "
+       "in [a-z0-9_]"},
+      {"paths", "kernel bad/copy: paths[0] is at -64; allowed: 2 to 131072"},
+      {"widths", "kernel bad/copy: widths[1] is 0 by 0"},
+      {"refuse",
+       "qkvet_open() returned INVALID_ARGUMENT: this config is not for me"}};
+  for (const auto& [config, why] : configs)
+    EXPECT_EQ(error_of(plugin("bad"), config), plugin("bad") + ": " + why);
 }
 
 // A copy of a good library with some bytes of its header changed.
@@ -176,7 +167,7 @@ TEST(Door, LinkedLibrariesAreOpenedByTheirEntryInThisProcessOnly) {
 
 TEST(Door, ShorterStructsHaveAZeroTail) {
   std::string error;
-  const auto door = Door::open({plugin("bad_short"), ""}, &error);
+  const auto door = Door::open({plugin("bad"), "short"}, &error);
   ASSERT_NE(door, nullptr) << error;
   ASSERT_EQ(door->kernels().size(), 1u);
   const KernelInfo& info = door->kernels()[0];
@@ -202,25 +193,20 @@ TEST(Door, TextOfLibrariesIsOneLine) {
   EXPECT_EQ(one_line("abcdef", 3), "abc");
 }
 
-std::string tables_error(const std::string& config) {
-  const std::string error = error_of(plugin("tables"), config);
-  const std::string lead = plugin("tables") + ": kernel tables/";
-  EXPECT_TRUE(error.starts_with(lead)) << error;
-  return error.substr(std::min(lead.size(), error.size()));
-}
-
 TEST(Door, TablesAreChecked) {
-  EXPECT_EQ(
-      tables_error("nothing"),
-      "cache has no forward(), no cache, no layer, no merge and no plans");
-  EXPECT_EQ(tables_error("zero_cache"), "cache: struct_size of its cache is 0");
-  EXPECT_EQ(tables_error("short_cache"), "cache: its cache has no reset()");
-  EXPECT_EQ(tables_error("no_step"), "cache: its cache has no step()");
-  EXPECT_EQ(tables_error("zero_layer"), "layer: struct_size of its layer is 0");
-  EXPECT_EQ(tables_error("no_layer_forward"),
-            "layer: its layer has no forward()");
-  EXPECT_EQ(tables_error("int_stage"),
-            "layer: the stages of its layer have no known floating type");
+  const std::pair<const char*, const char*> rows[] = {
+      {"nothing",
+       "cache has no forward(), no cache, no layer, no merge and no plans"},
+      {"zero_cache", "cache: struct_size of its cache is 0"},
+      {"short_cache", "cache: its cache has no reset()"},
+      {"no_step", "cache: its cache has no step()"},
+      {"zero_layer", "layer: struct_size of its layer is 0"},
+      {"no_layer_forward", "layer: its layer has no forward()"},
+      {"int_stage",
+       "layer: the stages of its layer have no known floating type"}};
+  for (const auto& [config, why] : rows)
+    EXPECT_EQ(error_of(plugin("tables"), config),
+              plugin("tables") + ": kernel tables/" + why);
 }
 
 TEST(Door, AMergeOfOneLayoutDeclaresIt) {
@@ -424,7 +410,7 @@ TEST(Wire, BytesThatAreCutOffOrWrongAreRefused) {
 // loaded; the oracle, which shares the thread when kernels run in process, must
 // not see it.
 TEST(Door, AFastMathLibraryDoesNotDisturbItsHost) {
-  const std::string path = std::string(QKVET_BAD_DIR) + "/bad_fast.so";
+  const std::string path = plugin("bad_fast");
   const FpEnvironment before = fp_environment();
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr) << dlerror();
@@ -445,7 +431,7 @@ TEST(Door, AFastMathLibraryDoesNotDisturbItsHost) {
 // A test of its own: a library that is mapped already disturbs nobody.
 TEST(Door, NorDoesOneThatIsLoadedAhead) {
   const FpEnvironment before = fp_environment();
-  EXPECT_TRUE(Door::load_ahead(std::string(QKVET_BAD_DIR) + "/bad_fast.so"));
+  EXPECT_TRUE(Door::load_ahead(plugin("bad_fast")));
   EXPECT_EQ(fp_environment(), before);
 }
 

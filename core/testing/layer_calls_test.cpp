@@ -9,6 +9,12 @@
 namespace qkvet::layer_calls_test {
 namespace {
 
+class LayerWays : public BothWays {
+ protected:
+  const std::unique_ptr<Executor> executor_ = open("tables");
+};
+INSTANTIATE_TEST_SUITE_P(Ways, LayerWays, testing::Bool(), way_name);
+
 constexpr int64_t kRows = 3;  // T = D = d
 constexpr int64_t kValues = 2;
 using Values = std::vector<float>;
@@ -38,10 +44,7 @@ struct LayerInputs {
 
 CallOutcome run_layer(Executor& executor, const LayerInputs& inputs,
                       const std::string& kernel = "layer") {
-  auto outcomes = executor.run(number_of(executor, kernel, "tables"),
-                               {&inputs.call, size_t{1}});
-  EXPECT_EQ(outcomes.size(), 1u);
-  return std::move(outcomes.at(0));
+  return run_call(executor, kernel, inputs.call, "tables");
 }
 
 void expect_values(const CallOutcome& outcome, const Values& y) {
@@ -81,11 +84,10 @@ void check_layer(Executor& executor) {
   }
 }
 
-TEST(SandboxLayer, EveryTensorArrives) { check_layer(*tables()); }
-TEST(InProcessLayer, EveryTensorArrives) { check_layer(*in_process("tables")); }
+TEST_P(LayerWays, EveryTensorArrives) { check_layer(*executor_); }
 
 // The kernel knows no fused matrix: it gets views into it, and these arrive.
-void check_fused(Executor& executor) {
+TEST_P(LayerWays, PartsOfAFusedMatrix) {
   const Values qkv = {2000, 0, 0, 1, 0, 0, 1,    2, 0, 2000, 0, 0,
                       1,    0, 3, 4, 0, 0, 2000, 0, 0, 1,    5, 6};
   const Values vqk = {1, 2, 2000, 0, 0, 1, 0, 0, 3,    4, 0, 2000,
@@ -105,25 +107,20 @@ void check_fused(Executor& executor) {
       in.call.w_qkv = LayerInputs::bytes(row.matrix);
       in.call.scale = 1;
       in.call.want_stages = true;
-      expect_values(run_layer(executor, in), {1, 2, 8, 3, 4, 18, 5, 6, 28});
+      expect_values(run_layer(*executor_, in), {1, 2, 8, 3, 4, 18, 5, 6, 28});
       in.call.b_q = LayerInputs::bytes(in.b_q);
       in.call.b_k = LayerInputs::bytes(b_k);
       in.call.b_v = LayerInputs::bytes(in.b_v);
       in.call.b_qkv = LayerInputs::bytes(row.bias);
-      const auto outcome = run_layer(executor, in);
+      const auto outcome = run_layer(*executor_, in);
       expect_values(outcome, {11, 22, 88, 13, 24, 98, 15, 26, 108});
       EXPECT_EQ(floats(outcome.stage_q),
                 Values({2001, 0, 1, 1, 2000, 1, 1, 0, 2001}));
     }
 }
 
-TEST(SandboxLayer, PartsOfAFusedMatrix) { check_fused(*tables()); }
-TEST(InProcessLayer, PartsOfAFusedMatrix) {
-  check_fused(*in_process("tables"));
-}
-
 // A buffer for five tokens; the queries are 0, so every key counts alike.
-void check_buffer(Executor& executor) {
+TEST_P(LayerWays, AMaskBufferArrives) {
   constexpr int64_t kContext = 5;
   std::vector<std::byte> mask;
   for (int64_t n = 0; n < kContext * kContext; ++n)
@@ -134,20 +131,15 @@ void check_buffer(Executor& executor) {
     in.call.placement = placement;
     in.call.context = kContext;
     in.call.mask_buffer = mask.data();
-    expect_values(run_layer(executor, in), {1, 2, 8, 2, 3, 13, 3, 4, 18});
+    expect_values(run_layer(*executor_, in), {1, 2, 8, 2, 3, 13, 3, 4, 18});
     in.call.mask_buffer = nullptr;  // control: all rows see all keys
     in.call.context = 0;
-    expect_values(run_layer(executor, in), {3, 4, 18, 3, 4, 18, 3, 4, 18});
+    expect_values(run_layer(*executor_, in), {3, 4, 18, 3, 4, 18, 3, 4, 18});
   }
 }
 
-TEST(SandboxLayer, AMaskBufferArrives) { check_buffer(*tables()); }
-TEST(InProcessLayer, AMaskBufferArrives) {
-  check_buffer(*in_process("tables"));
-}
-
 // Every mistake is refused with its reason; the same call without it is done.
-void check_mistakes(Executor& executor) {
+TEST_P(LayerWays, MistakesReachTheKernel) {
   const struct {
     Mistake mistake;
     const char* reason;
@@ -162,43 +154,35 @@ void check_mistakes(Executor& executor) {
     for (const Placement placement : kPlacements) {
       in.call.placement = placement;
       in.call.mistake = row.mistake;
-      const auto outcome = run_layer(executor, in);
-      EXPECT_EQ(outcome.status, CallStatus::kRefused);
-      EXPECT_EQ(
-          outcome.text,
+      const auto outcome = run_layer(*executor_, in);
+      expect_outcome(
+          outcome, CallStatus::kRefused,
           std::string("the layer's forward() returned INVALID_ARGUMENT: ") +
               row.reason);
       EXPECT_TRUE(outcome.gave_reason);
       in.call.mistake = Mistake::kNone;
-      EXPECT_EQ(run_layer(executor, in).status, CallStatus::kDone);
+      EXPECT_EQ(run_layer(*executor_, in).status, CallStatus::kDone);
     }
-}
-
-TEST(SandboxLayer, MistakesReachTheKernel) { check_mistakes(*tables()); }
-TEST(InProcessLayer, MistakesReachTheKernel) {
-  check_mistakes(*in_process("tables"));
 }
 
 TEST(SandboxLayer, Misbehaviour) {
   const auto executor = tables();
   const LayerInputs in;
-  auto outcome = run_layer(*executor, in, "layer_crash");
-  EXPECT_EQ(outcome.status, CallStatus::kCrash);
-  EXPECT_EQ(outcome.text, "SIGSEGV at address 0x10 in the layer's forward()");
-  outcome = run_layer(*executor, in, "layer_writes_w_q");
-  EXPECT_EQ(outcome.status, CallStatus::kFault);
-  EXPECT_EQ(outcome.text, "write into w_q, offset 4 in the layer's forward()");
+  expect_outcome(run_layer(*executor, in, "layer_crash"), CallStatus::kCrash,
+                 "SIGSEGV at address 0x10 in the layer's forward()");
+  const auto outcome = run_layer(*executor, in, "layer_writes_w_q");
+  expect_outcome(outcome, CallStatus::kFault,
+                 "write into w_q, offset 4 in the layer's forward()");
   expect_fault(outcome.fault, TensorName::kWq, true, false, 4);
-  outcome = run_layer(*executor, in, "layer_unsupported");
-  EXPECT_EQ(outcome.status, CallStatus::kUnsupported);
-  EXPECT_EQ(outcome.text,
-            "the layer's forward() returned UNSUPPORTED: not this layer");
+  expect_outcome(run_layer(*executor, in, "layer_unsupported"),
+                 CallStatus::kUnsupported,
+                 "the layer's forward() returned UNSUPPORTED: not this layer");
   check_layer(*executor);
 }
 
 // The first number of y tells the threads of the host's loop of 8 steps, the
 // second what the call said of threads.
-void check_threads(Executor& executor) {
+TEST_P(LayerWays, ThreadsOfTheHost) {
   LayerInputs in;
   const struct {
     int asked;
@@ -206,15 +190,12 @@ void check_threads(Executor& executor) {
   } rows[] = {{1, 1}, {3, 3}, {100, 8}, {0, 1}};
   for (const auto& row : rows) {
     in.call.threads = row.asked;
-    const Values y = floats(run_layer(executor, in, "layer_threads").y);
+    const Values y = floats(run_layer(*executor_, in, "layer_threads").y);
     ASSERT_EQ(y.size(), 9u);
     EXPECT_EQ(y[0], row.used);
     EXPECT_EQ(y[1], static_cast<float>(row.asked));
   }
 }
-
-TEST(SandboxLayer, ThreadsOfTheHost) { check_threads(*tables()); }
-TEST(InProcessLayer, ThreadsOfTheHost) { check_threads(*in_process("tables")); }
 
 }  // namespace
 }  // namespace qkvet::layer_calls_test

@@ -1,49 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of forward() through the door: testdata/options_plugin.cpp tells what
-// it was given, type, extents, strides and values.
+// Options of forward() through the door: testdata/scripted_plugin.cpp tells
+// what it was given, type, extents, strides and values.
 #include <gtest/gtest.h>
 
-#include <deque>
-
 #include "core/capability/capability.h"
-#include "core/case/case.h"
-#include "core/testing/bad_plugin_calls.h"
+#include "core/testing/scripted_calls.h"
 
 namespace qkvet::option_calls_test {
 namespace {
 
-CallOutcome run_case(Executor& executor, const std::string& kernel,
-                     const std::string& text,
-                     Placement placement = Placement::kEnd,
-                     bool more_outputs = false) {
-  const ParsedCase parsed = parse_case(text);
-  EXPECT_TRUE(parsed.value) << parsed.error;
-  const Case c = parsed.value.value_or(Case{});
-  const Inputs inputs = make_inputs(c);
-  KernelCall call = call_of(c, inputs, Operation::kForward);
-  call.placement = placement;
-  call.want_lse = call.want_weights = more_outputs;
-  auto outcomes =
-      executor.run(number_of(executor, kernel, "options"), {&call, size_t{1}});
-  EXPECT_EQ(outcomes.size(), 1u);
-  return std::move(outcomes.at(0));
-}
-
-std::string shown(Executor& executor, const std::string& tensor,
-                  const std::string& text, Placement placement) {
-  return refusal_of(run_case(executor, "show_" + tensor, text, placement),
-                    "forward()");
-}
-
-struct Row {
-  const char* text;
-  const char* tensor;
-  const char* expected;
+class Options : public BothWays {
+ protected:
+  const std::unique_ptr<Executor> executor_ = open("scripted");
 };
+INSTANTIATE_TEST_SUITE_P(Ways, Options, testing::Bool(), way_name);
 
-constexpr Row kOptions[] = {
+const std::vector<Shown> kOptions = {
     {"f32,B1,H1,Tq2,Tk3,d1", "mask", "absent"},
-    {"f32,B1,H1,Tq2,Tk3,d1", "cu_q", "absent"},
+    {"f32,B1,H1,Tq2,Tk3,d1", "cu_seqlens_q", "absent"},
     {"f32,B1,H1,Tq2,Tk3,d1", "scalars", "window 0 -1 -1 softcap 0"},
     {"f32,B1,H1,Tq2,Tk3,d1,window=2.-1,softcap=1.5", "scalars",
      "window 1 2 -1 softcap 1.5"},
@@ -76,22 +50,23 @@ constexpr Row kOptions[] = {
      "slopes", "float32 2,2 / 2,1: 1 1 1 0.5"},
     {"f32,B3,H1,Tq2,Tk2,d1,qlen=2.0.1", "q_len", "int64 3 / 1: 2 0 1"},
     {"f32,B1,H1,Tq2,Tk2,d1,kvlen=2", "kv_len", "int64 1 / x: 2"},
-    {"f32,B1,H1,Tq7,Tk2,d1,cuq=0.3.3.6,cuk=0.1.2.2", "cu_q",
+    {"f32,B1,H1,Tq7,Tk2,d1,cuq=0.3.3.6,cuk=0.1.2.2", "cu_seqlens_q",
      "int64 4 / 1: 0 3 3 6"},
-    {"f32,B1,H1,Tq7,Tk2,d1,cuq=0.3.3.6,cuk=0.1.2.2", "cu_k",
+    {"f32,B1,H1,Tq7,Tk2,d1,cuq=0.3.3.6,cuk=0.1.2.2", "cu_seqlens_k",
      "int64 4 / 1: 0 1 2 2"},
-    {"f32,B1,H1,Tq2,Tk3,d1", "lists", "absent"},
-    {"f32,B1,H2,Tq2,Tk3,d1,keys=2", "listed", "absent"},
+    {"f32,B1,H1,Tq2,Tk3,d1", "key_indices", "absent"},
+    {"f32,B1,H2,Tq2,Tk3,d1,keys=2", "topk_length", "absent"},
     // A minus is not shown.
-    {"f32,B1,H2,Tq2,Tk1,d1,keys=2.h,seed=2", "lists",
+    {"f32,B1,H2,Tq2,Tk1,d1,keys=2.h,seed=2", "key_indices",
      "int32 1,2,2,2 / x,4,2,1: 0 1 0 1 0 1 0 1"},
-    {"f32,B2,H1,Tq2,Tk1,d1,keys=1.n", "listed", "int32 2,2 / 2,1: 1 0 1 1"},
+    {"f32,B2,H1,Tq2,Tk1,d1,keys=1.n", "topk_length",
+     "int32 2,2 / 2,1: 1 0 1 1"},
 };
 
 constexpr char kTiny[] = "f32,B2,H4,Hkv2,Tq3,Tk3,d5,q=zero,k=zero,v=zero";
 
 // Strides alone: all values are zero. x: an extent of 1.
-constexpr Row kLayouts[] = {
+const std::vector<Shown> kLayouts = {
     {"", "q", "2,4,3,5 / 60,15,5,1"},
     {"", "k", "2,2,3,5 / 30,15,5,1"},
     {",layout=bthd", "q", "2,4,3,5 / 60,5,20,1"},
@@ -126,7 +101,7 @@ constexpr Row kLayouts[] = {
 constexpr char kPool[] =
     "f32,B1,H2,Hkv2,Tq1,Tk3,d8,q=lattice,k=lattice,v=lattice,page=2,"
     "pages=order,unowned=others";
-constexpr Row kGroups[] = {
+const std::vector<Shown> kGroups = {
     {"", "k", "4,2,2,8 / 32,16,8,1"},
     {",pool=x", "k", "4,2,2,2,4 / 32,16,4,8,1"},
     {",pool=x", "v", "4,2,2,8 / 32,16,1,2"},
@@ -140,51 +115,38 @@ constexpr Row kGroups[] = {
     {",pool=x,layout=far", "v", "4,2,2,8 / 1431699456,16,1,2"},
 };
 
-void check_groups(Executor& executor) {
+TEST_P(Options, Arrive) { expect_shown(*executor_, kOptions); }
+TEST_P(Options, LieAsTheLayoutSays) {
+  expect_strides(*executor_, kTiny, kLayouts);
+}
+
+// The same elements in the same order, wherever they lie; as many as a reason
+// has room for.
+TEST_P(Options, GroupsOfChannels) {
+  expect_strides(*executor_, kPool, kGroups);
+  const auto values = [&](const std::string& options, const Shown& row,
+                          Placement placement) {
+    const std::string told =
+        shown(*executor_, row.tensor, kPool + options, placement);
+    return told.substr(told.find(':'));
+  };
   for (const Placement placement : kPlacements)
-    for (const Row& row : kGroups) {
-      SCOPED_TRACE(row.text);
-      const auto of = [&](const std::string& options) {
-        return shown(executor, row.tensor, kPool + options, placement);
-      };
-      const std::string told = of(row.text);
-      EXPECT_EQ(told.substr(0, told.find(':')),
-                "float32 " + std::string(row.expected));
-      // The same elements in the same order, wherever they lie; as many as a
-      // reason has room for.
-      const bool appends = std::string(row.text).ends_with("append=1");
-      const std::string rows = of(appends ? ",append=1" : "");
-      const std::string values = told.substr(told.find(':'));
-      EXPECT_GT(values.size(), 150U);
-      EXPECT_TRUE(rows.substr(rows.find(':')).starts_with(values)) << rows;
+    for (const Shown& row : kGroups) {
+      const std::string told = values(row.text, row, placement);
+      const std::string rows = values(
+          row.text.ends_with("append=1") ? ",append=1" : "", row, placement);
+      EXPECT_GT(told.size(), 150U) << row.text;
+      EXPECT_TRUE(rows.starts_with(told)) << row.text << rows;
     }
-  EXPECT_EQ(shown(executor, "scalars", std::string(kPool) + ",pool=x",
-                  Placement::kEnd),
+  EXPECT_EQ(shown(*executor_, "scalars", std::string(kPool) + ",pool=x"),
             "window 0 -1 -1 softcap 0 groups 4");
 }
 
-void check_what_arrives(Executor& executor) {
-  for (const Placement placement : kPlacements) {
-    for (const Row& row : kOptions)
-      EXPECT_EQ(shown(executor, row.tensor, row.text, placement), row.expected)
-          << row.text;
-    for (const Row& row : kLayouts) {
-      const std::string told =
-          shown(executor, row.tensor, std::string(kTiny) + row.text, placement);
-      EXPECT_EQ(told.substr(0, told.find(':')),
-                "float32 " + std::string(row.expected))
-          << row.text;
-    }
-  }
-}
-
-// Values go where the strides say, in every layout.
-void check_values(Executor& executor) {
+TEST_P(Options, ValuesGoWhereTheStridesSay) {
   const std::string base =
       "f32,B2,H2,Hkv1,Tq2,Tk2,d2,q=lattice,k=lattice,v=lattice";
   const auto values = [&](const char* tensor, const std::string& options) {
-    const std::string text =
-        shown(executor, tensor, base + options, Placement::kEnd);
+    const std::string text = shown(*executor_, tensor, base + options);
     return text.substr(text.find(':'));
   };
   for (const char* const tensor : {"q", "k", "v"}) {
@@ -196,17 +158,16 @@ void check_values(Executor& executor) {
       EXPECT_EQ(values(tensor, layout), plain) << layout;
   }
   EXPECT_EQ(values("k", ",share=b"), values("k", ",share=b,layout=gaps"));
-  EXPECT_EQ(shown(executor, "k", "f32,B2,H2,Tq1,Tk2,d1,k=one,share=b,kvlen=1.0",
-                  Placement::kEnd),
-            "float32 2,2,2,1 / 0,2,1,x: 1 nan 1 nan 1 nan 1 nan");
-  EXPECT_EQ(shown(executor, "q", "f32,B2,H1,Tq2,Tk1,d1,q=one,qlen=1.0",
-                  Placement::kEnd),
+  EXPECT_EQ(
+      shown(*executor_, "k", "f32,B2,H2,Tq1,Tk2,d1,k=one,share=b,kvlen=1.0"),
+      "float32 2,2,2,1 / 0,2,1,x: 1 nan 1 nan 1 nan 1 nan");
+  EXPECT_EQ(shown(*executor_, "q", "f32,B2,H1,Tq2,Tk1,d1,q=one,qlen=1.0"),
             "float32 2,1,2,1 / 2,x,1,x: 1 nan nan nan");
 }
 
 // Present, with a pointer, and without an element.
-void check_empty(Executor& executor) {
-  const Row rows[] = {
+TEST_P(Options, EmptyTensors) {
+  const Shown rows[] = {
       {"f32,B2,H1,Tq0,Tk2,d1,mask=band,bias=one", "q", "0"},
       {"f32,B2,H1,Tq0,Tk2,d1,mask=band,bias=one", "mask", "uint8"},
       {"f32,B2,H1,Tq2,Tk0,d1,mask=band.q,bias=one.k", "mask", "uint8"},
@@ -214,15 +175,16 @@ void check_empty(Executor& executor) {
       {"f32,B2,H1,Tq2,Tk0,d1,layout=gaps", "k", "float32"},
       {"f32,B0,H1,Tq2,Tk3,d1,sink=one,layout=bthd", "v", "float32"},
       {"f32,B0,H1,Tq2,Tk3,d1,sink=one,share=b", "k", "float32"}};
-  for (const Row& row : rows)
+  for (const Shown& row : rows)
     for (const Placement placement : kPlacements) {
-      const std::string told = shown(executor, row.tensor, row.text, placement);
+      const std::string told =
+          shown(*executor_, row.tensor, row.text, placement);
       EXPECT_NE(told.find(row.expected), std::string::npos) << told;
       EXPECT_EQ(told.find("absent"), std::string::npos) << told;
       EXPECT_EQ(told.find("no data"), std::string::npos) << told;
       EXPECT_EQ(told.back(), ':') << told;  // no value
       const CallOutcome done =
-          run_case(executor, "rows", row.text, placement, true);
+          run_case(*executor_, "rows", row.text, placement, true);
       EXPECT_EQ(done.status, CallStatus::kDone) << done.text;
       EXPECT_FALSE(done.unwritten);
       EXPECT_FALSE(done.damage);
@@ -230,7 +192,7 @@ void check_empty(Executor& executor) {
 }
 
 // Rows beyond the lengths need not be written, and may be; all others must.
-void check_rows(Executor& executor) {
+TEST_P(Options, RowsThatCountMustBeWritten) {
   for (const char* const options :
        {",qlen=2.0", ",qlen=3.1,kvlen=0.2", ",qlen=0.1,layout=bthd",
         ",qlen=1.3,layout=gaps", ""})
@@ -242,27 +204,27 @@ void check_rows(Executor& executor) {
         SCOPED_TRACE(text);
         for (const char* const kernel : {"rows", "all_rows"}) {
           const auto outcome =
-              run_case(executor, kernel, text, placement, true);
+              run_case(*executor_, kernel, text, placement, true);
           EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
           EXPECT_FALSE(outcome.unwritten);
           EXPECT_FALSE(outcome.damage);
           EXPECT_EQ(outcome.o.size(), batch[1] == '1' ? 48u : 96u);
         }
         EXPECT_EQ(
-            run_case(executor, "short_rows", text, placement, true).unwritten,
+            run_case(*executor_, "short_rows", text, placement, true).unwritten,
             TensorName::kO);
       }
   // Member 0 has no row, member 1 misses its last one: o[1,0,1,0].
   const auto outcome =
-      run_case(executor, "short_rows", "f32,B2,H2,Tq3,Tk3,d2,qlen=0.2");
+      run_case(*executor_, "short_rows", "f32,B2,H2,Tq3,Tk3,d2,qlen=0.2");
   EXPECT_EQ(outcome.unwritten_index, (3 * 2 + 1) * 2);
 }
 
-void check_gaps(Executor& executor) {
+TEST_P(Options, GapsAreWatched) {
   for (const char* const layout : {"gaps", "bthd", "packed"}) {
     const std::string text =
         "f32,B2,H2,Tq3,Tk3,d2,layout=" + std::string(layout);
-    const auto outcome = run_case(executor, "into_gap", text);
+    const auto outcome = run_case(*executor_, "into_gap", text);
     EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
     EXPECT_FALSE(outcome.unwritten);
     // The others have no gap there: o is contiguous.
@@ -274,89 +236,60 @@ void check_gaps(Executor& executor) {
   }
 }
 
-void check_all(Executor& executor) {
-  check_what_arrives(executor);
-  check_groups(executor);
-  check_values(executor);
-  check_empty(executor);
-  check_rows(executor);
-  check_gaps(executor);
-}
-
-TEST(SandboxOptions, EverythingArrives) {
-  check_all(*sandbox(patient_options(), "options"));
-}
-TEST(InProcessOptions, EverythingArrives) { check_all(*in_process("options")); }
-
 TEST(SandboxOptions, FaultsNameTheTensor) {
-  const auto executor = sandbox(patient_options(), "options");
+  const auto executor = scripted();
+  const std::string past = "read past the end of ";
   const struct {
-    const char* kernel;
-    const char* text;
+    std::string kernel, text;
     TensorName tensor;
-    const char* expected;
+    std::string expected;
   } rows[] = {
-      {"past_mask", "mask=band", TensorName::kMask,
-       "read past the end of mask, offset 0"},
-      {"past_mask", "mask=band.k", TensorName::kMask,
-       "read past the end of mask, offset 0"},
-      {"past_bias", "bias=normal", TensorName::kBias,
-       "read past the end of bias, offset 0"},
-      {"past_bias", "bias=normal.h", TensorName::kBias,
-       "read past the end of bias, offset 0"},
-      {"past_sink", "sink=one", TensorName::kSink,
-       "read past the end of sink, offset 0"},
-      {"past_slopes", "alibi=one", TensorName::kSlopes,
-       "read past the end of slopes, offset 0"},
-      {"past_q_len", "qlen=1.1", TensorName::kQLen,
-       "read past the end of q_len, offset 0"},
-      {"past_kv_len", "kvlen=1.1", TensorName::kKvLen,
-       "read past the end of kv_len, offset 0"},
-      {"past_k", "share=bh", TensorName::kK,
-       "read past the end of k, offset 0"},
-      {"past_k", "layout=gaps", TensorName::kK,
-       "read past the end of k, offset 0"},
-      {"past_k", "layout=far", TensorName::kK,
-       "read past the end of k, offset 0"},
-      {"cut_k", "layout=far", TensorName::kK,
-       "read between the parts of k, offset 262188"},
-      {"into_mask", "mask=band", TensorName::kMask,
-       "write into mask, offset 0"},
-      {"into_bias", "bias=one", TensorName::kBias, "write into bias, offset 0"},
-      {"into_kv_len", "kvlen=1.1", TensorName::kKvLen,
-       "write into kv_len, offset 0"}};
+      {"past_mask", "mask=band", TensorName::kMask, past + "mask"},
+      {"past_mask", "mask=band.k", TensorName::kMask, past + "mask"},
+      {"past_bias", "bias=normal", TensorName::kBias, past + "bias"},
+      {"past_bias", "bias=normal.h", TensorName::kBias, past + "bias"},
+      {"past_sink", "sink=one", TensorName::kSink, past + "sink"},
+      {"past_slopes", "alibi=one", TensorName::kSlopes, past + "slopes"},
+      {"past_q_len", "qlen=1.1", TensorName::kQLen, past + "q_len"},
+      {"past_kv_len", "kvlen=1.1", TensorName::kKvLen, past + "kv_len"},
+      {"past_k", "share=bh", TensorName::kK, past + "k"},
+      {"past_k", "layout=gaps", TensorName::kK, past + "k"},
+      {"past_k", "layout=far", TensorName::kK, past + "k"},
+      {"cut_k", "layout=far", TensorName::kK, "read between the parts of k"},
+      {"into_mask", "mask=band", TensorName::kMask, "write into mask"},
+      {"into_bias", "bias=one", TensorName::kBias, "write into bias"},
+      {"into_kv_len", "kvlen=1.1", TensorName::kKvLen, "write into kv_len"}};
   for (const auto& row : rows) {
-    const std::string base = "f32,B2,H2,Tq3,Tk3,d2,";
-    const auto outcome = run_case(*executor, row.kernel, base + row.text);
-    EXPECT_EQ(outcome.status, CallStatus::kFault) << outcome.text;
-    EXPECT_EQ(outcome.text, row.expected);
+    const std::string text = "f32,B2,H2,Tq3,Tk3,d2," + row.text;
+    const bool is_cut = row.kernel == "cut_k";
+    const auto outcome = run_case(*executor, row.kernel, text);
+    expect_outcome(outcome, CallStatus::kFault,
+                   row.expected + (is_cut ? ", offset 262188" : ", offset 0"));
     ASSERT_TRUE(outcome.fault);
     EXPECT_EQ(outcome.fault->tensor, row.tensor);
-    EXPECT_EQ(outcome.fault->between, std::string(row.kernel) == "cut_k");
+    EXPECT_EQ(outcome.fault->between, is_cut);
     // Control: the same call of a kernel that stays inside.
-    const auto good = run_case(*executor, "rows", base + row.text);
-    EXPECT_EQ(good.status, CallStatus::kDone) << good.text;
+    expect_ends(*executor, {{text, "rows", CallStatus::kDone, ""}});
   }
-  for (const char* const side : {"q", "k"}) {
-    const auto outcome = run_case(*executor, std::string("past_cu_") + side,
-                                  "f32,B1,H1,Tq3,Tk3,d2,cuq=0.3,cuk=0.3");
-    EXPECT_EQ(outcome.text, std::string("read past the end of cu_seqlens_") +
-                                side + ", offset 0");
-  }
+  for (const std::string side : {"cu_seqlens_q", "cu_seqlens_k"})
+    EXPECT_EQ(run_case(*executor, "past_" + side,
+                       "f32,B1,H1,Tq3,Tk3,d2,cuq=0.3,cuk=0.3")
+                  .text,
+              past + side + ", offset 0");
 }
 
 // The first channels of the keys, with the steps of the keys; the control: the
 // same case with values of its own.
 TEST(OptionCalls, ValuesInKeysLieThere) {
-  const auto executor = in_process("options");
+  const auto executor = in_process("scripted");
   const std::string base = "f32,B2,H2,Hkv1,Tq1,Tk3,d5,dv2,k=lattice";
-  const Row rows[] = {{"", "v", "2,1,3,2 / 15,x,5,1"},
-                      {",layout=bthd", "v", "2,1,3,2 / 15,x,5,1"},
-                      {",layout=gaps", "v", "2,1,3,2 / 36,x,8,1"},
-                      {",layout=apart", "v", "2,1,3,2 / 30,x,10,2"},
-                      {",page=2,pages=order", "v", "6,1,2,2 / 10,x,5,1"}};
+  const Shown rows[] = {{"", "v", "2,1,3,2 / 15,x,5,1"},
+                        {",layout=bthd", "v", "2,1,3,2 / 15,x,5,1"},
+                        {",layout=gaps", "v", "2,1,3,2 / 36,x,8,1"},
+                        {",layout=apart", "v", "2,1,3,2 / 30,x,10,2"},
+                        {",page=2,pages=order", "v", "6,1,2,2 / 10,x,5,1"}};
   for (const Placement placement : kPlacements)
-    for (const Row& row : rows) {
+    for (const Shown& row : rows) {
       SCOPED_TRACE(row.text);
       // values= stands between layout= and page=.
       std::string text = base + row.text;
@@ -367,12 +300,9 @@ TEST(OptionCalls, ValuesInKeysLieThere) {
       EXPECT_EQ(shown(*executor, "place", base + row.text, placement),
                 "v lies apart");
       EXPECT_EQ(told("place"), "v lies in k");
-      const std::string v = told("v");
-      EXPECT_EQ(v.substr(0, v.find(':')),
-                "float32 " + std::string(row.expected));
+      EXPECT_EQ(without_values(told("v")), "float32 " + row.expected);
     }
-  const Case c = *parse_case(base + ",values=keys").value;
-  const Inputs inputs = make_inputs(c);
+  const Inputs inputs = inputs_of(base + ",values=keys");
   for (size_t row = 0; row < 6; ++row)
     for (size_t n = 0; n < 2; ++n)
       EXPECT_EQ(inputs.v[row * 2 + n], inputs.k[row * 5 + n]);
@@ -381,23 +311,19 @@ TEST(OptionCalls, ValuesInKeysLieThere) {
 // A library is asked for what its version of the ABI could know. The control:
 // the same kernels under today's version.
 TEST(OptionCalls, OlderLibrariesAreNotAskedForNewerCalls) {
-  const Case c =
-      *parse_case("f32,B1,H1,Tq2,Tk3,d1,kvlen=3,page=2,keys=2").value;
-  const Inputs inputs = make_inputs(c);
-  const KernelCall paged = call_of(c, inputs, Operation::kForward);
-  KernelCall rows = paged;
+  const CaseCall paged("f32,B1,H1,Tq2,Tk3,d1,kvlen=3,page=2,keys=2");
+  KernelCall rows = paged.call, dense = paged.call;
   rows.page_size = rows.pages = rows.table_columns = 0;
   rows.block_table = nullptr;
-  KernelCall dense = paged;
   dense.listed = {};
   dense.key_indices = nullptr;
   for (const char* config : {"minor=3", "minor=4", ""}) {
-    Opened opened = open_in_process({plugin("options"), config});
+    Opened opened = open_in_process({plugin("scripted"), config});
     ASSERT_NE(opened.executor, nullptr) << opened.error;
     const KernelInfo& info = opened.executor->kernels()[0];
     const bool older = std::string(config) == "minor=3";
     std::string why;
-    EXPECT_EQ(capability_allows(info, paged, &why), !older) << config;
+    EXPECT_EQ(capability_allows(info, paged.call, &why), !older) << config;
     EXPECT_EQ(why.find("lists of keys together with pages") != why.npos, older)
         << config << ": " << why;
     EXPECT_TRUE(capability_allows(info, rows, &why)) << why;

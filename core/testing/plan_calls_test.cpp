@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans through the door: testdata/plans_plugin.cpp answers with the lengths of
-// its plan, so that an answer says which plan was run.
+// Plans through the door: testdata/scripted_plugin.cpp answers with the lengths
+// of its plan, so that an answer says which plan was run.
 #include <gtest/gtest.h>
 
 #include <deque>
 
-#include "core/case/case.h"
 #include "core/testing/bad_plugin_calls.h"
+#include "core/testing/case_calls.h"
 #include "qkvet/plan.h"
 
 namespace qkvet::plan_calls_test {
@@ -16,14 +16,10 @@ namespace {
 class PlanCalls {
  public:
   PlanCalls& add(PlanUse use, const std::string& text, int slot = 0) {
-    const ParsedCase parsed = parse_case(text);
-    EXPECT_TRUE(parsed.value) << parsed.error;
-    const Case& value = cases_.emplace_back(parsed.value.value_or(Case{}));
-    const Inputs& inputs = inputs_.emplace_back(make_inputs(value));
-    KernelCall& call =
-        calls_.emplace_back(call_of(value, inputs, Operation::kForward));
+    KernelCall call = cases_.emplace_back(text).call;
     call.plan_use = use;
     call.plan_slot = slot;
+    calls_.push_back(call);
     return *this;
   }
   std::vector<CallOutcome> run(Executor& executor, const std::string& kernel) {
@@ -31,8 +27,7 @@ class PlanCalls {
   }
 
  private:
-  std::deque<Case> cases_;
-  std::deque<Inputs> inputs_;
+  std::deque<CaseCall> cases_;
   std::vector<KernelCall> calls_;
 };
 
@@ -42,116 +37,103 @@ constexpr char kSmall[] = "f32,B2,H1,Tq2,Tk9,d1,qlen=1.0,kvlen=4.7";
 // The first element of every member.
 std::vector<float> firsts(const CallOutcome& outcome) {
   EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
-  std::vector<float> all(outcome.o.size() / sizeof(float));
-  std::memcpy(all.data(), outcome.o.data(), outcome.o.size());
+  const std::vector<float> all = floats(outcome.o);
   if (all.size() != 4) return {};
   return {all[0], all[2]};
 }
 
-using Opener = std::unique_ptr<Executor> (*)();
-constexpr Opener kOpeners[] = {
-    [] { return in_process("plans"); },
-    [] { return sandbox(patient_options(), "plans"); }};
+class Plans : public BothWays {
+ protected:
+  const std::unique_ptr<Executor> executor_ = open("scripted");
+};
+INSTANTIATE_TEST_SUITE_P(Ways, Plans, testing::Bool(), way_name);
 
-TEST(PlanCalls, AKernelOfPlansAloneAnswersCalls) {
-  for (const Opener open : kOpeners) {
-    const auto executor = open();
-    const KernelInfo& info = executor->kernels().at(0);
-    EXPECT_TRUE(info.has_plan && info.only_plans && info.has_forward);
-    EXPECT_EQ(info.plan_options, QKVET_PLAN_UPDATE_INVARIANT);
-    PlanCalls calls;
-    calls.add(PlanUse::kNone, kFull).add(PlanUse::kNone, kSmall);
-    const auto outcomes = calls.run(*executor, "right");
-    EXPECT_EQ(firsts(outcomes.at(0)), (std::vector<float>{9, 9}));
-    EXPECT_EQ(firsts(outcomes.at(1)).at(0), 4);
-    EXPECT_FALSE(outcomes[1].unwritten);
-  }
+TEST_P(Plans, AKernelOfPlansAloneAnswersCalls) {
+  const KernelInfo& info = executor_->kernels().at(
+      static_cast<size_t>(number_of(*executor_, "right", "plans")));
+  EXPECT_TRUE(info.has_plan && info.only_plans && info.has_forward);
+  EXPECT_EQ(info.plan_options, QKVET_PLAN_UPDATE_INVARIANT);
+  PlanCalls calls;
+  calls.add(PlanUse::kNone, kFull).add(PlanUse::kNone, kSmall);
+  const auto outcomes = calls.run(*executor_, "right");
+  EXPECT_EQ(firsts(outcomes.at(0)), (std::vector<float>{9, 9}));
+  EXPECT_EQ(firsts(outcomes.at(1)).at(0), 4);
+  EXPECT_FALSE(outcomes[1].unwritten);
 }
 
-TEST(PlanCalls, APlanStaysUntilTheNextInItsPlace) {
-  for (const Opener open : kOpeners) {
-    const auto executor = open();
-    PlanCalls calls;
-    calls.add(PlanUse::kMake, kFull)
-        .add(PlanUse::kMake, kSmall, 1)
-        .add(PlanUse::kRun, kFull)
-        .add(PlanUse::kRun, kSmall, 1)
-        .add(PlanUse::kUpdate, kSmall)
-        .add(PlanUse::kRun, kSmall)
-        .add(PlanUse::kMake, kFull)
-        .add(PlanUse::kRun, kFull, 1);
-    const auto outcomes = calls.run(*executor, "right");
-    EXPECT_EQ(firsts(outcomes.at(0)), (std::vector<float>{9, 9}));
-    EXPECT_EQ(firsts(outcomes.at(2)), (std::vector<float>{9, 9}));
-    for (const size_t small : {size_t{1}, size_t{3}, size_t{4}, size_t{5}}) {
-      EXPECT_EQ(firsts(outcomes.at(small)).at(0), 4) << small;
-      EXPECT_FALSE(outcomes[small].overwritten) << small;
-      EXPECT_FALSE(outcomes[small].unwritten) << small;
-    }
-    // Making number 0 has destroyed number 1.
-    EXPECT_EQ(outcomes.at(7).status, CallStatus::kNotRun);
+TEST_P(Plans, APlanStaysUntilTheNextInItsPlace) {
+  PlanCalls calls;
+  calls.add(PlanUse::kMake, kFull)
+      .add(PlanUse::kMake, kSmall, 1)
+      .add(PlanUse::kRun, kFull)
+      .add(PlanUse::kRun, kSmall, 1)
+      .add(PlanUse::kUpdate, kSmall)
+      .add(PlanUse::kRun, kSmall)
+      .add(PlanUse::kMake, kFull)
+      .add(PlanUse::kRun, kFull, 1);
+  const auto outcomes = calls.run(*executor_, "right");
+  EXPECT_EQ(firsts(outcomes.at(0)), (std::vector<float>{9, 9}));
+  EXPECT_EQ(firsts(outcomes.at(2)), (std::vector<float>{9, 9}));
+  for (const size_t small : {size_t{1}, size_t{3}, size_t{4}, size_t{5}}) {
+    EXPECT_EQ(firsts(outcomes.at(small)).at(0), 4) << small;
+    EXPECT_FALSE(outcomes[small].overwritten) << small;
+    EXPECT_FALSE(outcomes[small].unwritten) << small;
   }
+  // Making number 0 has destroyed number 1.
+  EXPECT_EQ(outcomes.at(7).status, CallStatus::kNotRun);
 }
 
-TEST(PlanCalls, WritesBehindABatchAreSeen) {
-  for (const Opener open : kOpeners) {
-    const auto executor = open();
-    PlanCalls calls;
-    calls.add(PlanUse::kMake, kFull).add(PlanUse::kUpdate, kSmall);
-    const auto outcomes = calls.run(*executor, "pads");
-    EXPECT_FALSE(outcomes.at(0).overwritten);
-    EXPECT_EQ(outcomes.at(1).overwritten, TensorName::kO);
-    EXPECT_EQ(outcomes.at(1).overwritten_index, 1);
-    PlanCalls late;
-    late.add(PlanUse::kMake, kSmall);
-    const CallOutcome refused = late.run(*executor, "late").at(0);
-    EXPECT_EQ(refused.status, CallStatus::kRefused);
-    EXPECT_EQ(refused.text, "run() returned INVALID_ARGUMENT: too late");
-    EXPECT_EQ(refused.overwritten, TensorName::kO);
-  }
+TEST_P(Plans, WritesBehindABatchAreSeen) {
+  PlanCalls calls;
+  calls.add(PlanUse::kMake, kFull).add(PlanUse::kUpdate, kSmall);
+  const auto outcomes = calls.run(*executor_, "pads");
+  EXPECT_FALSE(outcomes.at(0).overwritten);
+  EXPECT_EQ(outcomes.at(1).overwritten, TensorName::kO);
+  EXPECT_EQ(outcomes.at(1).overwritten_index, 1);
+  PlanCalls late;
+  late.add(PlanUse::kMake, kSmall);
+  const CallOutcome refused = late.run(*executor_, "late").at(0);
+  expect_outcome(refused, CallStatus::kRefused,
+                 "run() returned INVALID_ARGUMENT: too late");
+  EXPECT_EQ(refused.overwritten, TensorName::kO);
 }
 
 // What stood in the tables of a plan is gone when it is run.
-TEST(PlanCalls, AnAddressThatIsKeptHoldsNothing) {
-  for (const Opener open : kOpeners) {
-    const auto executor = open();
-    PlanCalls calls;
-    calls.add(PlanUse::kMake, kFull);
-    EXPECT_EQ(firsts(calls.run(*executor, "keeps_address").at(0)),
-              (std::vector<float>{-1, -1}));
-  }
+TEST_P(Plans, AnAddressThatIsKeptHoldsNothing) {
+  PlanCalls calls;
+  calls.add(PlanUse::kMake, kFull);
+  EXPECT_EQ(firsts(calls.run(*executor_, "keeps_address").at(0)),
+            (std::vector<float>{-1, -1}));
 }
 
-TEST(PlanCalls, WhatPlanSaysIsTheAnswer) {
-  const auto executor = in_process("plans");
+TEST_P(Plans, WhatPlanSaysIsTheAnswer) {
   for (const PlanUse use : {PlanUse::kNone, PlanUse::kMake}) {
     PlanCalls calls;
     calls.add(use, kFull);
-    EXPECT_EQ(calls.run(*executor, "refuses").at(0).text,
+    EXPECT_EQ(calls.run(*executor_, "refuses").at(0).text,
               "plan() returned INVALID_ARGUMENT: not today");
-    EXPECT_EQ(calls.run(*executor, "nothing").at(0).text,
+    EXPECT_EQ(calls.run(*executor_, "nothing").at(0).text,
               "plan() returned OK and no plan");
   }
 }
 
 TEST(PlanCalls, ATableThatIsNotWholeIsRefused) {
-  const Opened opened = open_in_process({plugin("plans"), "no_run"});
+  const Opened opened = open_in_process({plugin("scripted"), "no_run"});
   EXPECT_EQ(opened.executor, nullptr);
   EXPECT_NE(opened.error.find("its table of plans has no run()"),
             std::string::npos)
       << opened.error;
   // For whoever opens it next.
-  EXPECT_NE(in_process("plans"), nullptr);
+  EXPECT_NE(in_process("scripted"), nullptr);
 }
 
 TEST(PlanCalls, OfAKernelWithoutPlansNothingIsAsked) {
-  const auto executor = in_process("options");
+  const auto executor = in_process("scripted");
   const BadInputs inputs;
   KernelCall call = inputs.call;
   call.plan_use = PlanUse::kMake;
-  const CallOutcome outcome = executor->run(0, {&call, size_t{1}}).at(0);
-  EXPECT_EQ(outcome.status, CallStatus::kUnsupported);
-  EXPECT_EQ(outcome.text, "no plan is declared");
+  const CallOutcome outcome = run_call(*executor, "rows", call, "options");
+  expect_outcome(outcome, CallStatus::kUnsupported, "no plan is declared");
   EXPECT_FALSE(outcome.asked_kernel);
 }
 

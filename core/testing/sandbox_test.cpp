@@ -42,8 +42,7 @@ TEST(Sandbox, DeadlySignalsAreCrashesWithAName) {
     for (const Placement placement : kPlacements) {
       SCOPED_TRACE(row.kernel);
       const CallOutcome outcome = survive(*executor, row.kernel, placement);
-      EXPECT_EQ(outcome.status, CallStatus::kCrash);
-      EXPECT_EQ(outcome.text, row.text);
+      expect_outcome(outcome, CallStatus::kCrash, row.text);
       EXPECT_FALSE(outcome.fault);
       EXPECT_EQ(outcome.died_writing, row.died_writing);
       EXPECT_TRUE(outcome.o.empty());
@@ -52,48 +51,46 @@ TEST(Sandbox, DeadlySignalsAreCrashesWithAName) {
 
 TEST(Sandbox, GuardPagesNameTensorAndDistance) {
   const auto executor = sandbox();
-  auto outcome = survive(*executor, "read_past_k", Placement::kEnd);
-  EXPECT_EQ(outcome.status, CallStatus::kFault);
-  EXPECT_EQ(outcome.text, "read past the end of k, offset 0");
-  expect_fault(outcome.fault, TensorName::kK, false, false, 0);
-  EXPECT_EQ(outcome.fault->tensor_bytes, 7 * 3 * 4);
-
-  // On a stack that the kernel has made, far below the main one.
-  outcome = survive(*executor, "fiber_past_k", Placement::kEnd);
-  EXPECT_EQ(outcome.text, "read past the end of k, offset 2");
-  expect_fault(outcome.fault, TensorName::kK, false, false, 2);
-
-  outcome = survive(*executor, "read_before_q", Placement::kStart);
-  EXPECT_EQ(outcome.status, CallStatus::kFault);
-  EXPECT_EQ(outcome.text, "read before the start of q, offset -4");
-  expect_fault(outcome.fault, TensorName::kQ, false, true, 4);
-
-  outcome = survive(*executor, "write_past_o", Placement::kEnd);
-  EXPECT_EQ(outcome.status, CallStatus::kFault);
-  expect_fault(outcome.fault, TensorName::kO, true, false, 0);
-
-  outcome = survive(*executor, "write_before_o", Placement::kStart);
-  expect_fault(outcome.fault, TensorName::kO, true, true, 4);
-
-  outcome = survive(*executor, "far_past_k", Placement::kEndAligned);
-  expect_fault(outcome.fault, TensorName::kK, false, false, 4 * 2048);
-
-  for (const Placement placement : kPlacements) {
-    outcome = survive(*executor, "write_v", placement);
-    EXPECT_EQ(outcome.status, CallStatus::kFault);
-    EXPECT_TRUE(outcome.fault->inside);
-    expect_fault(outcome.fault, TensorName::kV, true, false, 8);
-    EXPECT_EQ(outcome.text, "write into v, offset 8");
+  const struct {
+    const char* kernel;
+    Placement placement;
+    TensorName tensor;
+    bool is_write, before_start;
+    int64_t bytes;
+    const char* text;
+  } rows[] = {{"read_past_k", Placement::kEnd, TensorName::kK, false, false, 0,
+               "read past the end of k, offset 0"},
+              // On a stack that the kernel has made, far below the main one.
+              {"fiber_past_k", Placement::kEnd, TensorName::kK, false, false, 2,
+               "read past the end of k, offset 2"},
+              {"read_before_q", Placement::kStart, TensorName::kQ, false, true,
+               4, "read before the start of q, offset -4"},
+              {"write_past_o", Placement::kEnd, TensorName::kO, true, false, 0,
+               "write past the end of o, offset 0"},
+              {"write_before_o", Placement::kStart, TensorName::kO, true, true,
+               4, "write before the start of o, offset -4"},
+              {"far_past_k", Placement::kEndAligned, TensorName::kK, false,
+               false, 8192, "read past the end of k, offset 8192"}};
+  for (const auto& row : rows) {
+    const auto outcome = survive(*executor, row.kernel, row.placement);
+    expect_outcome(outcome, CallStatus::kFault, row.text);
+    expect_fault(outcome.fault, row.tensor, row.is_write, row.before_start,
+                 row.bytes);
+    ASSERT_TRUE(outcome.fault);
+    if (row.tensor == TensorName::kK) {
+      EXPECT_EQ(outcome.fault->tensor_bytes, 7 * 3 * 4);
+    }
   }
-}
-
-// The lock of an input cannot be taken off: its file is open for reading alone.
-TEST(Sandbox, InputsStayReadOnlyWhateverAKernelDoes) {
-  const auto executor = sandbox();
   for (const Placement placement : kPlacements) {
-    const CallOutcome outcome = survive(*executor, "unlock_v", placement);
-    EXPECT_EQ(outcome.status, CallStatus::kFault);
-    EXPECT_EQ(outcome.text, "write into v, offset 8");
+    // The lock of an input cannot be taken off: its file is open for reading
+    // alone.
+    for (const char* kernel : {"write_v", "unlock_v"}) {
+      const CallOutcome outcome = survive(*executor, kernel, placement);
+      expect_outcome(outcome, CallStatus::kFault, "write into v, offset 8");
+      expect_fault(outcome.fault, TensorName::kV, true, false, 8);
+      ASSERT_TRUE(outcome.fault);
+      EXPECT_TRUE(outcome.fault->inside);
+    }
   }
 }
 
@@ -148,8 +145,7 @@ TEST(Sandbox, AKernelThatStopsIsSeenAtOnce) {
   const auto executor = sandbox();
   const auto start = std::chrono::steady_clock::now();
   const CallOutcome outcome = survive(*executor, "stop");
-  EXPECT_EQ(outcome.status, CallStatus::kHang);
-  EXPECT_EQ(outcome.text, "stopped by a signal (SIGSTOP)");
+  expect_outcome(outcome, CallStatus::kHang, "stopped by a signal (SIGSTOP)");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
 }
 
@@ -204,11 +200,18 @@ TEST(Sandbox, CallsLieInOnePlaceHaveASecondContextAndANewProcess) {
   }
 }
 
-// What nobody has written yet is what is asked for, call by call.
-TEST(Sandbox, FreshMemoryIsFullOfTheByteThatIsAskedFor) {
+class GuardedHeap : public testing::Test {
+ protected:
+  void SetUp() override {
 #ifdef QKVET_SANITIZED
-  GTEST_SKIP() << "a sanitizer has a malloc() of its own";
+    GTEST_SKIP() << "a sanitizer has a malloc() of its own, and ends for what "
+                    "malloc() refuses";
 #endif
+  }
+};
+
+// What nobody has written yet is what is asked for, call by call.
+TEST_F(GuardedHeap, FreshMemoryIsFullOfTheByteThatIsAskedFor) {
   BadInputs inputs;
   const auto executor = sandbox();
   std::vector<KernelCall> calls;
@@ -225,10 +228,7 @@ TEST(Sandbox, FreshMemoryIsFullOfTheByteThatIsAskedFor) {
 
 // A kernel's own memory ends at a guard, too, is full of NaN when it gets it,
 // and what lies around it stays as it is; so each such call ends as this one.
-TEST(Sandbox, MemoryThatAKernelAllocatesIsGuarded) {
-#ifdef QKVET_SANITIZED
-  GTEST_SKIP() << "a sanitizer has a malloc() of its own";
-#endif
+TEST_F(GuardedHeap, MemoryThatAKernelAllocatesIsGuarded) {
   const auto executor = sandbox();
   const struct {
     const char* kernel;
@@ -269,10 +269,7 @@ TEST(Sandbox, MemoryThatAKernelAllocatesIsGuarded) {
   }
 }
 
-TEST(Sandbox, MemoryThatNobodyHasWrittenIsNaNInEachCall) {
-#ifdef QKVET_SANITIZED
-  GTEST_SKIP() << "a sanitizer has a malloc() of its own";
-#endif
+TEST_F(GuardedHeap, MemoryThatNobodyHasWrittenIsNaNInEachCall) {
   const auto executor = sandbox();
   for (const char* const kernel : {"scratch_not_cleared", "stack_not_cleared"})
     for (int again = 0; again < 3; ++again) {
@@ -285,11 +282,7 @@ TEST(Sandbox, MemoryThatNobodyHasWrittenIsNaNInEachCall) {
 }
 
 // The control: who keeps to what it allocated notices nothing.
-TEST(Sandbox, TheHeapIsOneAsAllOthers) {
-#ifdef QKVET_SANITIZED
-  GTEST_SKIP() << "a sanitizer has a malloc() of its own, and ends for what "
-                  "malloc() refuses";
-#endif
+TEST_F(GuardedHeap, TheHeapIsOneAsAllOthers) {
   const auto executor = sandbox();
   expect_copy(survive(*executor, "scratch"));
   const CallOutcome outcome = survive(*executor, "allocates");
@@ -330,16 +323,19 @@ TEST(Sandbox, WorkspaceIsGuarded) {
   const auto executor = sandbox();
   expect_copy(survive(*executor, "workspace"));
   const auto outcome = survive(*executor, "past_workspace");
-  EXPECT_EQ(outcome.status, CallStatus::kFault);
-  EXPECT_EQ(outcome.text, "write past the end of the workspace, offset 0");
+  expect_outcome(outcome, CallStatus::kFault,
+                 "write past the end of the workspace, offset 0");
   expect_fault(outcome.fault, std::nullopt, true, false, 0);
-  const auto huge = survive(*executor, "huge_workspace");
-  EXPECT_EQ(huge.status, CallStatus::kOutOfMemory);
-  EXPECT_EQ(huge.text, "workspace() asks for 1125899906842624 bytes");
+  expect_outcome(survive(*executor, "huge_workspace"), CallStatus::kOutOfMemory,
+                 "workspace() asks for 1125899906842624 bytes");
 }
 
-// What both executors see.
-void check_harmless(Executor& executor) {
+class BadKernels : public BothWays {};
+INSTANTIATE_TEST_SUITE_P(Ways, BadKernels, testing::Bool(), way_name);
+
+TEST_P(BadKernels, HarmlessMisbehaviour) {
+  const auto opened = open("bad");
+  Executor& executor = *opened;
   for (const Placement placement : kPlacements) {
     expect_copy(run_one(executor, "copy", placement));
     expect_copy(run_one(executor, "aligned", placement));
@@ -363,32 +359,32 @@ void check_harmless(Executor& executor) {
                  TensorName::kO, true, true, 4);
 }
 
-void check_answers(Executor& executor) {
-  const auto refused = survive(executor, "refuse");
-  EXPECT_EQ(refused.status, CallStatus::kRefused);
-  EXPECT_EQ(refused.text,
-            "forward() returned INVALID_ARGUMENT: changed my mind");
-  const auto unsupported = survive(executor, "unsupported");
-  EXPECT_EQ(unsupported.status, CallStatus::kUnsupported);
-  EXPECT_EQ(unsupported.text, "not today");
-  const auto unavailable = survive(executor, "unavailable");
-  EXPECT_EQ(unavailable.status, CallStatus::kUnavailable);
-  EXPECT_EQ(unavailable.text, "needs a part that no machine has");
+TEST_P(BadKernels, Answers) {
+  const auto opened = open("bad");
+  Executor& executor = *opened;
+  const char* const unavailable = "needs a part that no machine has";
+  expect_outcome(survive(executor, "refuse"), CallStatus::kRefused,
+                 "forward() returned INVALID_ARGUMENT: changed my mind");
+  expect_outcome(survive(executor, "unsupported"), CallStatus::kUnsupported,
+                 "not today");
+  expect_outcome(survive(executor, "unavailable"), CallStatus::kUnavailable,
+                 unavailable);
   const auto number = static_cast<size_t>(number_of(executor, "unavailable"));
-  EXPECT_EQ(executor.kernels()[number].unavailable, unavailable.text);
+  EXPECT_EQ(executor.kernels()[number].unavailable, unavailable);
 
   BadInputs inputs;
   inputs.call.causal = Causal::kTopLeft;
-  const auto outcomes = executor.run(0, {&inputs.call, size_t{1}});
-  EXPECT_EQ(outcomes[0].status, CallStatus::kUnsupported);
-  EXPECT_EQ(outcomes[0].text, "causal from the top left is not declared");
+  expect_outcome(run_call(executor, "copy", inputs.call),
+                 CallStatus::kUnsupported,
+                 "causal from the top left is not declared");
   EXPECT_EQ(executor.run(-1, {&inputs.call, size_t{1}})[0].status,
             CallStatus::kUnavailable);
 }
 
 // UNSUPPORTED of forward() is a refusal where that is declared, and a broken
 // promise of supports() where it is not.
-void check_refusals_in_the_call(Executor& executor) {
+TEST_P(BadKernels, RefusalsInTheCall) {
+  const auto executor = open("bad");
   const struct {
     const char* kernel;
     CallStatus status;
@@ -405,23 +401,14 @@ void check_refusals_in_the_call(Executor& executor) {
   for (const auto& row : rows)
     for (const Placement placement : kPlacements) {
       SCOPED_TRACE(row.kernel);
-      const CallOutcome outcome = survive(executor, row.kernel, placement);
-      EXPECT_EQ(outcome.status, row.status);
-      EXPECT_EQ(outcome.text, row.text);
+      const CallOutcome outcome = survive(*executor, row.kernel, placement);
+      expect_outcome(outcome, row.status, row.text);
       EXPECT_EQ(outcome.gave_reason, row.gave_reason);
       EXPECT_TRUE(outcome.asked_kernel);
       EXPECT_TRUE(outcome.o.empty());
     }
 }
 
-TEST(Sandbox, HarmlessMisbehaviour) { check_harmless(*sandbox()); }
-TEST(InProcess, HarmlessMisbehaviour) { check_harmless(*in_process()); }
-TEST(Sandbox, Answers) { check_answers(*sandbox()); }
-TEST(InProcess, Answers) { check_answers(*in_process()); }
-TEST(Sandbox, RefusalsInTheCall) { check_refusals_in_the_call(*sandbox()); }
-TEST(InProcess, RefusalsInTheCall) {
-  check_refusals_in_the_call(*in_process());
-}
 TEST(InProcess, Workspace) {
   const auto executor = in_process();
   expect_copy(run_one(*executor, "workspace"));
@@ -447,13 +434,11 @@ TEST(Sandbox, OutputOfACrashIsKept) {
 
 TEST(Sandbox, HangsAndStallsEnd) {
   const auto computing = sandbox(soon_hanging());
-  const auto hang = survive(*computing, "endless");
-  EXPECT_EQ(hang.status, CallStatus::kHang);
-  EXPECT_EQ(hang.text, "no end after 0.2 s of CPU time");
+  expect_outcome(survive(*computing, "endless"), CallStatus::kHang,
+                 "no end after 0.2 s of CPU time");
   const auto waiting = sandbox(soon_stalling());
-  const auto stall = survive(*waiting, "sleep");
-  EXPECT_EQ(stall.status, CallStatus::kHang);
-  EXPECT_EQ(stall.text, "no progress for 0.4 s");
+  expect_outcome(survive(*waiting, "sleep"), CallStatus::kHang,
+                 "no progress for 0.4 s");
 }
 
 // Once it is known to hang a call need not take seconds to be one; what ends,
@@ -508,28 +493,24 @@ TEST(Sandbox, SlowOraclesGiveTime) {
   BadInputs inputs;
   inputs.call.oracle_seconds = 1e-3;  // times 1000
   const auto start = std::chrono::steady_clock::now();
-  const auto outcomes =
-      executor->run(number_of(*executor, "endless"), {&inputs.call, size_t{1}});
-  EXPECT_EQ(outcomes[0].text, "no end after 1 s of CPU time");
+  EXPECT_EQ(run_call(*executor, "endless", inputs.call).text,
+            "no end after 1 s of CPU time");
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
 }
 
 // Up to a bound: no call may take minutes.
 TEST(Sandbox, SlowKernelsHaveTheTimeOfTheirPace) {
   const auto executor = sandbox(soon_hanging());
-  const int endless = number_of(*executor, "endless");
-  BadInputs inputs;
-  inputs.call.expected_seconds = 0.05;
-  EXPECT_EQ(executor->run(endless, {&inputs.call, size_t{1}})[0].text,
-            "no end after 0.5 s of CPU time");
-  inputs.call.expected_seconds = 1e-3;
-  EXPECT_EQ(executor->run(endless, {&inputs.call, size_t{1}})[0].text,
-            "no end after 0.2 s of CPU time");
+  const auto text_of = [&](double expected_seconds) {
+    BadInputs inputs;
+    inputs.call.expected_seconds = expected_seconds;
+    return run_call(*executor, "endless", inputs.call).text;
+  };
+  EXPECT_EQ(text_of(0.05), "no end after 0.5 s of CPU time");
+  EXPECT_EQ(text_of(1e-3), "no end after 0.2 s of CPU time");
   // Also where it is known to hang.
-  EXPECT_TRUE(executor->expect_hangs(endless));
-  inputs.call.expected_seconds = 0.01;
-  EXPECT_EQ(executor->run(endless, {&inputs.call, size_t{1}})[0].text,
-            "no end after 0.1 s of CPU time");
+  EXPECT_TRUE(executor->expect_hangs(number_of(*executor, "endless")));
+  EXPECT_EQ(text_of(0.01), "no end after 0.1 s of CPU time");
 }
 
 TEST(Sandbox, FirstCallOfAShapeMayCompile) {
@@ -539,16 +520,14 @@ TEST(Sandbox, FirstCallOfAShapeMayCompile) {
   // A window is compiled for as an extent is.
   BadInputs inputs;
   inputs.call.window = Window{3, 3};
-  const int number = number_of(*executor, "compiles");
-  EXPECT_EQ(executor->run(number, {&inputs.call, size_t{1}})[0].status,
+  EXPECT_EQ(run_call(*executor, "compiles", inputs.call).status,
             CallStatus::kDone);
 }
 
 TEST(Sandbox, MemoryWithoutEnd) {
   const auto executor = sandbox();
-  const auto outcome = survive(*executor, "allocate");
-  EXPECT_EQ(outcome.status, CallStatus::kOutOfMemory);
-  EXPECT_EQ(outcome.text, "more than 256.0 MiB of resident memory");
+  expect_outcome(survive(*executor, "allocate"), CallStatus::kOutOfMemory,
+                 "more than 256.0 MiB of resident memory");
 }
 
 TEST(Sandbox, SignalHandlersOfKernelsAreReplaced) {
@@ -607,34 +586,34 @@ TEST(Sandbox, TooLargeForMemoryIsAnOutcome) {
   const auto executor = sandbox();
   BadInputs inputs;
   inputs.call.shape = {1, 1, 1, int64_t{1} << 40, 7, 3, 3};
-  const auto outcomes = executor->run(0, {&inputs.call, size_t{1}});
-  EXPECT_EQ(outcomes[0].status, CallStatus::kUnsupported);
-  EXPECT_EQ(outcomes[0].text, "q is too large for any memory");
+  expect_outcome(run_call(*executor, "copy", inputs.call),
+                 CallStatus::kUnsupported, "q is too large for any memory");
   expect_copy(run_one(*executor, "copy"));
 }
 
 TEST(Sandbox, LibrariesThatCannotBeLoaded) {
-  SandboxOptions options = patient_options();
-  const auto error_of = [&](const std::string& path) {
-    const Opened opened = open_sandbox({path, ""}, options);
+  const std::string bad = plugin("bad");
+  SandboxOptions patient = patient_options(), lost = patient;
+  lost.worker = "/nowhere/qkvet-worker";
+  const struct {
+    std::string path, config;
+    SandboxOptions options;
+    std::string error;
+  } rows[] = {
+      {"./none.so", "", patient, "./none.so: no such file"},
+      {bad, "crash", patient,
+       bad + ": SIGSEGV at address 0x10 while it was loaded"},
+      {bad, "newer", patient, bad + ": is for ABI 2, this program speaks 1"},
+      {bad, "hang", soon_stalling(),
+       bad + ": no progress for 0.4 s while it was loaded"},
+      {bad, "", lost,
+       "cannot start the worker program /nowhere/qkvet-worker: No such file or "
+       "directory"}};
+  for (const auto& row : rows) {
+    const Opened opened = open_sandbox({row.path, row.config}, row.options);
     EXPECT_EQ(opened.executor, nullptr);
-    return opened.error;
-  };
-  EXPECT_EQ(error_of("./none.so"), "./none.so: no such file");
-  EXPECT_EQ(error_of(plugin("bad_crashing_open")),
-            plugin("bad_crashing_open") +
-                ": SIGSEGV at address 0x10 while it was loaded");
-  EXPECT_EQ(error_of(plugin("bad_newer")),
-            plugin("bad_newer") + ": is for ABI 2, this program speaks 1");
-  options = soon_stalling();
-  EXPECT_EQ(error_of(plugin("bad_hanging_open")),
-            plugin("bad_hanging_open") +
-                ": no progress for 0.4 s while it was loaded");
-  options = patient_options();
-  options.worker = "/nowhere/qkvet-worker";
-  EXPECT_EQ(error_of(plugin("bad")),
-            "cannot start the worker program /nowhere/qkvet-worker: No such "
-            "file or directory");
+    EXPECT_EQ(opened.error, row.error);
+  }
 }
 
 // Threads that live between calls, in a process that is new after each fault.
@@ -644,14 +623,12 @@ TEST(Sandbox, PoolsOfThreadsAreWatched) {
     expect_copy(run_one(*executor, "pool"));
     expect_copy(run_one(*executor, "pool"));
     const auto one = survive(*executor, "pool_past_k");
-    EXPECT_EQ(one.status, CallStatus::kFault);
-    EXPECT_EQ(one.text, "read past the end of k, offset 8");
+    expect_outcome(one, CallStatus::kFault, "read past the end of k, offset 8");
     expect_fault(one.fault, TensorName::kK, false, false, 8);
     // Here the pool is made in the process after the windows of the tensors.
     expect_copy(run_one(*executor, "copy"));
     const auto all = survive(*executor, "pool_all_past_k");
-    EXPECT_EQ(all.status, CallStatus::kFault);
-    EXPECT_EQ(all.text, "read past the end of k, offset 0");
+    expect_outcome(all, CallStatus::kFault, "read past the end of k, offset 0");
     expect_fault(all.fault, TensorName::kK, false, false, 0);
   }
 }

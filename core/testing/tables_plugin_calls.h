@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "core/testing/bad_plugin_calls.h"
+#include "core/testing/case_calls.h"
 
 namespace qkvet {
 
@@ -127,12 +127,6 @@ inline std::vector<float> values_of(const std::vector<int>& tokens) {
     for (const int token : tokens)
       for (int c = 1; c <= 2; ++c)
         values.push_back(CacheCalls::value(token, c));
-  return values;
-}
-
-inline std::vector<float> floats(const std::vector<std::byte>& bytes) {
-  std::vector<float> values(bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 

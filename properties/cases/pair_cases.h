@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases made on purpose for pairs of settings that the cases of a plan did not
-// have: which pairs a kernel can meet at all, as it is declared and as the laws
-// ask, and few cases that hold many of those that are missing.
+// Cases made on purpose for pairs and triples of settings that the cases of a
+// plan did not have: which pairs a kernel can meet at all, as it is declared
+// and as the laws ask, and few cases that hold many of those that are missing.
 #ifndef QKVET_PROPERTIES_CASES_PAIR_CASES_H_
 #define QKVET_PROPERTIES_CASES_PAIR_CASES_H_
 
@@ -40,8 +40,8 @@ int64_t cost_of(const Case& value);
 
 struct PairCases {
   std::vector<PairCase> cases;
-  // Of each kernel: pairs that some case of the laws has, these and others;
-  // empty where the plan is too short for a look at all of them.
+  // Of each kernel: pairs that some case of the laws has, these and others, as
+  // far as the draws of the plan told; empty where there are too many kinds.
   std::vector<PairTable> can;
 };
 
@@ -62,6 +62,13 @@ bool is_asked(const Law& law, const Case& value, const KernelInfo& kernel);
 // A pure function of the plan. Nothing of kernels with too many different
 // declarations: it would take longer than their plan.
 PairCases cases_for_pairs(const PairPlan& plan);
+
+// For triples that neither a case of the plan had nor one for pairs. There are
+// too many for all of them: three options come first, and another seed tries
+// others. A pure function of the plan, whose pairs have all been met that will
+// be, and of the triples that each kernel has met.
+std::vector<PairCase> cases_for_triples(const PairPlan& plan,
+                                        const std::vector<TripleSet>& met);
 
 }  // namespace qkvet::properties
 

@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "core/capability/option_table.h"
-#include "properties/cases/triple_cases.h"
 #include "properties/run/runner.h"
 #include "properties/testing/fake_executor.h"
 
@@ -27,12 +26,16 @@ const MetPairs& pairs_of(const RunResult& result) {
   return result.kernels[0].pairs;
 }
 
+// Of a setting, by its name; options are the first ones.
+size_t number_of(const std::string& name) {
+  size_t number = 0;
+  while (setting_rows()[number].name != name) ++number;
+  return number;
+}
+
 const OptionRow* option_of(const std::string& name) {
-  for (const SettingRow& row : setting_rows())
-    if (row.name == name && row.kind == SettingKind::kOption)
-      for (const OptionRow& option : option_rows())
-        if (option.option == row.option) return &option;
-  return nullptr;
+  const size_t number = number_of(name);
+  return number < option_rows().size() ? &option_rows()[number] : nullptr;
 }
 
 TEST(PairCases, WhatIsMissingIsMetAndNoOtherCaseMoves) {
@@ -168,16 +171,8 @@ TEST(PairCases, NothingMeetsWhereNothingIsComputed) {
   for (size_t a = 0; a < met.settings.size(); ++a)
     for (size_t b = 0; b < a; ++b) {
       if (!met.met[a][b]) continue;
-      const auto number = [](const std::string& name) {
-        const auto& rows = setting_rows();
-        return static_cast<size_t>(std::find_if(rows.begin(), rows.end(),
-                                                [&](const SettingRow& row) {
-                                                  return row.name == name;
-                                                }) -
-                                   rows.begin());
-      };
-      const size_t one = number(met.settings[a]);
-      const size_t other = number(met.settings[b]);
+      const size_t one = number_of(met.settings[a]);
+      const size_t other = number_of(met.settings[b]);
       if (std::max(one, other) >= option_rows().size()) continue;
       ++pairs;
       EXPECT_TRUE(computed[one][other])
@@ -202,17 +197,10 @@ TEST(PairCases, WhatALargePlanMeetsCanBeBuilt) {
   ASSERT_EQ(built.can.size(), 1u);
   std::vector<std::string> lost;
   const MetPairs& met = pairs_of(large);
-  const auto number = [](const std::string& name) {
-    const auto& rows = setting_rows();
-    return static_cast<size_t>(
-        std::find_if(rows.begin(), rows.end(),
-                     [&](const SettingRow& row) { return row.name == name; }) -
-        rows.begin());
-  };
   for (size_t a = 0; a < met.settings.size(); ++a)
     for (size_t b = a + 1; b < met.settings.size(); ++b)
       if (met.met[a][b] &&
-          !built.can[0][number(met.settings[a])][number(met.settings[b])])
+          !built.can[0][number_of(met.settings[a])][number_of(met.settings[b])])
         lost.push_back(met.settings[a] + " with " + met.settings[b]);
   EXPECT_TRUE(lost.empty()) << lost.size() << ", the first: " << lost[0];
 }

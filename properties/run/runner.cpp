@@ -14,7 +14,6 @@
 #include "properties/cases/option_use.h"
 #include "properties/cases/pair_cases.h"
 #include "properties/cases/pair_coverage.h"
-#include "properties/cases/triple_cases.h"
 #include "properties/cases/wide_cases.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/subject.h"

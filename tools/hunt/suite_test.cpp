@@ -45,10 +45,10 @@ TEST(Plugins, ThatCannotBeJudgedAreOneLineAndTwo) {
   const std::pair<const char*, const char*> rows[] = {
       {"nowhere.so", "no such file"},
       {"bad_no_entry.so", "does not export qkvet_open"},
-      {"bad_newer.so", "is for ABI 2, this program speaks 1"},
-      {"bad_silent.so", "declares nothing (capabilities is NULL)"},
-      {"bad_name.so", "is not of the form family/variant"},
-      {"bad_crashing_open.so", "while it was loaded"},
+      {"bad.so:newer", "is for ABI 2, this program speaks 1"},
+      {"bad.so:silent", "declares nothing (capabilities is NULL)"},
+      {"bad.so:name", "is not of the form family/variant"},
+      {"bad.so:crash", "while it was loaded"},
       {"bad.so:exit",
        "exited with status 7 while it was loaded; it said: no licence for "
        "this machine"},

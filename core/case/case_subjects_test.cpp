@@ -6,23 +6,10 @@
 #include <cmath>
 
 #include "core/base/philox.h"
-#include "core/case/case.h"
+#include "core/testing/case_calls.h"
 
 namespace qkvet::case_subjects_test {
 namespace {
-
-Case parsed(std::string_view text) {
-  const ParsedCase result = parse_case(text);
-  EXPECT_TRUE(result.value) << text << ": " << result.error;
-  return result.value.value_or(Case{});
-}
-
-std::string error_of(std::string_view text) {
-  const ParsedCase result = parse_case(text);
-  EXPECT_FALSE(result.value) << text << " was accepted";
-  EXPECT_EQ(result.error.find('\n'), std::string::npos) << result.error;
-  return result.error;
-}
 
 TEST(LayerText, HeadWidthsFollowFromTheModelWidth) {
   const std::string text =
@@ -86,8 +73,8 @@ TEST(StoryData, ScalesAreThoseOfTheChannels) {
     EXPECT_EQ(inputs.k_scale[column],
               static_cast<double>(static_cast<float>(most / 127)));
   }
-  EXPECT_TRUE(make_inputs(parsed("f32,B1,H1,d1,cap4,stored=int8token,"
-                                 "story=step.a.1"))
+  EXPECT_TRUE(inputs_of("f32,B1,H1,d1,cap4,stored=int8token,"
+                        "story=step.a.1")
                   .k_scale.empty());
 }
 
@@ -170,54 +157,56 @@ TEST(LayerBackwardData, HasTheExtentsOfY) {
 }
 
 TEST(SubjectText, BadInputGetsOneClearLine) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"f32,B1,H1,d1,cap4,first2,story=step.a.1", "win is missing"},
-      {"f32,B1,H1,d1,cap4,win0,story=step.a.1", "win0: allowed 1"},
-      {"f32,B1,H1,d1,cap4,stored=int4,story=step.a.1", "allowed int8token"},
-      {"f32,B1,H1,Tq1,Tk1,d1,win2", "only a cache has win"},
-      {"f32,B1,H1,Tq1,Tk1,d1,do=one", "only a backward case has do="},
-      {"f32,B1,H1,Tq1,Tk1,d1,set=do.0.0.0.0:0x1p+0", "the case has no do"},
-      {"f32,B1,H1,Tq1,Tk1,d1,backward,backward", "backward is given twice"},
-      {"f32,B1,H1,Tq1,Tk1,d1,backward,do=some", "unknown recipe"},
-      {"f32,B1,H1,Tq1,Tk1,d2,rope=half,backward",
-       "backward has no rope=; allowed beside it: causal="},
-      {"f32,B1,H1,Tq1,Tk1,d1,share=b,backward", "backward has no share="},
-      {"f32,B1,H1,Tq1,Tk1,d1,page=1,backward", "backward has no page="},
-      {"f32,B1,H1,Tq1,Tk1,d1,append=1,backward", "backward has no append="},
-      {"f32,B1,H1,T1,D1,dy=one", "only a backward case has dy="},
-      {"f32,B1,H1,T1,D1,backward,do=one", "a layer has no do recipe"},
-      {"f32,B1,H1,T1,D1,set=dy.0.0.0:0x1p+0", "the case has no dy"},
-      {"f32,B1,H1,T1,D1,backward,set=do.0.0.0.0:0x1p+0", "the case has no do"},
-      {"f32,B1,H1,Tq1,Tk1,d1,backward,dy=one",
-       "a case without D and T has no dy recipe"},
-      {"f32,B1,H1,d1,cap4,backward,story=step.a.1", "a story has no backward"},
-      {"f32,B1,H4,T5,D10", "D must be a multiple of H"},
-      {"f32,B1,H4,D8", "T is missing; a layer needs"},
-      {"f32,B1,H4,T5", "D is missing; a layer needs"},
-      {"f32,B1,H4,Tq5,T5,D8", "a layer has no Tq"},
-      {"f32,B1,H4,T5,D8,q=zero", "a layer has no q recipe"},
-      {"f32,B2,H4,T5,D8,unbatched", "[T,D] has no batch"},
-      {"f32,B1,H4,T5,D8,biases=qq", "each once"},
-      {"f32,B1,H4,T5,D8,biases=x", "letters q k v o"},
-      {"f32,B1,H4,T0,D8", "T0: allowed"},
-      {"q=f32,kv=f16,o=f32,B1,H4,T5,D8", "one storage type"},
-      {"f32,B1,H4,T5,D8,set=q.0.0.0.0:0x1p+0", "the case has no q"},
-      {"f32,B1,H4,T5,D8,set=w_q.8.0:0x1p+0", "outside of w_q"},
-      {"f32,B1,H4,T5,D8,set=x.0.0:0x1p+0", "write set="},
-      {"f32,B1,H1,Tq1,Tk1,d1,set=x.0.0.0:0x1p+0", "the case has no x"},
-      {"f32,B1,H1,Tq1,Tk1,d1,unbatched", "without D and T has no unbatched"},
-      {"f32,B1,H1,d1,cap4", "story is missing"},
-      {"f32,B1,H1,d1,story=step.a.1", "cap is missing"},
-      {"f32,B1,H1,Tq1,d1,cap4,story=step.a.1", "a story has no Tq"},
-      {"f32,B1,H1,d1,cap4,causal,story=step.a.1", "a story has no causal"},
-      {"f32,B9,H1,d1,cap4,story=step.a.1", "at most 8 sequences"},
-      {"f32,B1,H1,d1,cap4,story=jump.a.1", "write append.a.N"},
-      {"f32,B1,H1,T1,D1,cap4,story=step.a.1", "one or the other"},
-      {"f32,B1,H1,d1,cap2000000,story=step.a.1", "cap2000000: allowed"},
-  };
-  for (const auto& [text, expected] : cases)
-    EXPECT_NE(error_of(text).find(expected), std::string::npos)
-        << text << ": " << error_of(text);
+  expect_refused(
+      "",
+      {
+          {"f32,B1,H1,d1,cap4,first2,story=step.a.1", "win is missing"},
+          {"f32,B1,H1,d1,cap4,win0,story=step.a.1", "win0: allowed 1"},
+          {"f32,B1,H1,d1,cap4,stored=int4,story=step.a.1", "allowed int8token"},
+          {"f32,B1,H1,Tq1,Tk1,d1,win2", "only a cache has win"},
+          {"f32,B1,H1,Tq1,Tk1,d1,do=one", "only a backward case has do="},
+          {"f32,B1,H1,Tq1,Tk1,d1,set=do.0.0.0.0:0x1p+0", "the case has no do"},
+          {"f32,B1,H1,Tq1,Tk1,d1,backward,backward", "backward is given twice"},
+          {"f32,B1,H1,Tq1,Tk1,d1,backward,do=some", "unknown recipe"},
+          {"f32,B1,H1,Tq1,Tk1,d2,rope=half,backward",
+           "backward has no rope=; allowed beside it: causal="},
+          {"f32,B1,H1,Tq1,Tk1,d1,share=b,backward", "backward has no share="},
+          {"f32,B1,H1,Tq1,Tk1,d1,page=1,backward", "backward has no page="},
+          {"f32,B1,H1,Tq1,Tk1,d1,append=1,backward", "backward has no append="},
+          {"f32,B1,H1,T1,D1,dy=one", "only a backward case has dy="},
+          {"f32,B1,H1,T1,D1,backward,do=one", "a layer has no do recipe"},
+          {"f32,B1,H1,T1,D1,set=dy.0.0.0:0x1p+0", "the case has no dy"},
+          {"f32,B1,H1,T1,D1,backward,set=do.0.0.0.0:0x1p+0",
+           "the case has no do"},
+          {"f32,B1,H1,Tq1,Tk1,d1,backward,dy=one",
+           "a case without D and T has no dy recipe"},
+          {"f32,B1,H1,d1,cap4,backward,story=step.a.1",
+           "a story has no backward"},
+          {"f32,B1,H4,T5,D10", "D must be a multiple of H"},
+          {"f32,B1,H4,D8", "T is missing; a layer needs"},
+          {"f32,B1,H4,T5", "D is missing; a layer needs"},
+          {"f32,B1,H4,Tq5,T5,D8", "a layer has no Tq"},
+          {"f32,B1,H4,T5,D8,q=zero", "a layer has no q recipe"},
+          {"f32,B2,H4,T5,D8,unbatched", "[T,D] has no batch"},
+          {"f32,B1,H4,T5,D8,biases=qq", "each once"},
+          {"f32,B1,H4,T5,D8,biases=x", "letters q k v o"},
+          {"f32,B1,H4,T0,D8", "T0: allowed"},
+          {"q=f32,kv=f16,o=f32,B1,H4,T5,D8", "one storage type"},
+          {"f32,B1,H4,T5,D8,set=q.0.0.0.0:0x1p+0", "the case has no q"},
+          {"f32,B1,H4,T5,D8,set=w_q.8.0:0x1p+0", "outside of w_q"},
+          {"f32,B1,H4,T5,D8,set=x.0.0:0x1p+0", "write set="},
+          {"f32,B1,H1,Tq1,Tk1,d1,set=x.0.0.0:0x1p+0", "the case has no x"},
+          {"f32,B1,H1,Tq1,Tk1,d1,unbatched",
+           "without D and T has no unbatched"},
+          {"f32,B1,H1,d1,cap4", "story is missing"},
+          {"f32,B1,H1,d1,story=step.a.1", "cap is missing"},
+          {"f32,B1,H1,Tq1,d1,cap4,story=step.a.1", "a story has no Tq"},
+          {"f32,B1,H1,d1,cap4,causal,story=step.a.1", "a story has no causal"},
+          {"f32,B9,H1,d1,cap4,story=step.a.1", "at most 8 sequences"},
+          {"f32,B1,H1,d1,cap4,story=jump.a.1", "write append.a.N"},
+          {"f32,B1,H1,T1,D1,cap4,story=step.a.1", "one or the other"},
+          {"f32,B1,H1,d1,cap2000000,story=step.a.1", "cap2000000: allowed"},
+      });
 }
 
 // A case with options and data at random.
@@ -259,16 +248,7 @@ Case random_case(uint32_t n) {
   return c;
 }
 
-TEST(SubjectText, RoundTripIsTheIdentity) {
-  for (uint32_t n = 0; n < 20000; ++n) {
-    const Case c = random_case(n);
-    ASSERT_EQ(invalid_reason(c), "") << to_string(c);
-    const std::string text = to_string(c);
-    const ParsedCase back = parse_case(text);
-    ASSERT_TRUE(back.value) << text << ": " << back.error;
-    ASSERT_EQ(*back.value, c) << text;
-  }
-}
+TEST(SubjectText, RoundTripIsTheIdentity) { expect_round_trips(random_case); }
 
 TEST(LayerData, EveryTensorHasItsExtents) {
   const Case c = parsed("f32,B2,H4,Hkv2,T3,D5,d2,dv3,biases=kv");
@@ -287,7 +267,7 @@ TEST(LayerData, EveryTensorHasItsExtents) {
 }
 
 TEST(LayerData, MatricesAreNotEachOther) {
-  const Inputs inputs = make_inputs(parsed("f32,B1,H2,T2,D4"));
+  const Inputs inputs = inputs_of("f32,B1,H2,T2,D4");
   EXPECT_NE(inputs.values(TensorName::kWq), inputs.values(TensorName::kWk));
   EXPECT_NE(inputs.values(TensorName::kWk), inputs.values(TensorName::kWv));
   EXPECT_NE(inputs.values(TensorName::kWv), inputs.values(TensorName::kWo));
@@ -303,11 +283,11 @@ TEST(LayerData, SetReplacesOneWeight) {
 
 // Frozen: golden sets and corpora depend on the data of a case.
 TEST(SubjectData, DigestIsTheSameOnEveryMachine) {
-  EXPECT_EQ(input_digest(make_inputs(parsed("f32,B1,H2,T3,D4,biases=qkvo"))),
+  EXPECT_EQ(input_digest(inputs_of("f32,B1,H2,T3,D4,biases=qkvo")),
             0xba6f812du);
-  EXPECT_EQ(input_digest(make_inputs(
-                parsed("f32,B2,H2,Hkv1,d3,cap8,story=step.a.3+step.b.2"))),
-            0xb45e09b1u);
+  EXPECT_EQ(
+      input_digest(inputs_of("f32,B2,H2,Hkv1,d3,cap8,story=step.a.3+step.b.2")),
+      0xb45e09b1u);
 }
 
 }  // namespace

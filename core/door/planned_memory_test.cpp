@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/capability/capability.h"
-#include "core/case/case.h"
 #include "core/door/arena.h"
 #include "core/door/call_plan.h"
+#include "core/testing/case_calls.h"
 
 namespace qkvet::planned_memory_test {
 namespace {
@@ -165,9 +165,8 @@ TEST_F(PlannedMemory, CoversAttentionInEveryLayout) {
 TEST_F(PlannedMemory, CoversABlockOfOtherExtents) {
   for (const char* text : {"f32,B2,H4,Hkv2,Tq3,Tk5,d4", "f32,B1,H1,Tq5,Tk3,d4",
                            "f32,B2,H2,Tq4,Tk4,d4,dv2"}) {
-    const Case value = *case_of(text);
-    const Inputs inputs = make_inputs(value);
-    KernelCall call = call_of(value, inputs, Operation::kForward);
+    const CaseCall one(text);
+    KernelCall call = one.call;
     call.layout = Layout::kPacked;
     std::string why;
     const KernelInfo kernel = kernel_of(QKVET_LAYOUT_PACKED_QKV);
@@ -211,10 +210,8 @@ TEST_F(PlannedMemory, CoversLayersMergesAndCaches) {
       {"f32,B3,H2,Tk4,dv5,merge", Operation::kMerge},
       {"f32,B3,H2,Tk4,dv5,merge,kvlen=4.0.2", Operation::kMerge}};
   for (const auto& row : rows) {
-    const ParsedCase parsed = parse_case(row.text);
-    ASSERT_TRUE(parsed.value) << row.text << ": " << parsed.error;
     for (int layout = 0; layout < kLayoutCount; ++layout) {
-      Case value = *parsed.value;
+      Case value = parsed(row.text);
       value.layout = static_cast<Layout>(layout);
       if (!invalid_reason(value).empty()) continue;
       const Inputs inputs = make_inputs(value);

@@ -2,27 +2,14 @@
 // Merges as cases: how they are spelled, and what a kernel gets of them.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <numbers>
 
 #include "core/capability/capability.h"
 #include "core/case/merge.h"
+#include "core/testing/case_calls.h"
 
 namespace qkvet::merge_case_test {
 namespace {
-
-Case parsed(const char* text) {
-  const ParsedCase result = parse_case(text);
-  EXPECT_TRUE(result.value) << result.error;
-  return result.value.value_or(Case{});
-}
-
-template <class Number>
-std::vector<Number> numbers(const std::vector<std::byte>& bytes) {
-  std::vector<Number> all(bytes.size() / sizeof(Number));
-  if (!all.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
-  return all;
-}
 
 TEST(MergeCase, IsSpelledByRowsAndStates) {
   const Case value = parsed("f32,B3,H2,Tk2,dv4,merge");
@@ -34,7 +21,7 @@ TEST(MergeCase, IsSpelledByRowsAndStates) {
         "q=f32,kv=f16,o=f16,B1,H1,Tk5,dv3,bias=zero,layout=gaps,merge",
         "f64,B1,H1,Tk1,dv1,merge,v=one,set=bias.0.0.0.0:0x1p+3"}) {
     const Case again = parsed(text);
-    EXPECT_EQ(parsed(to_string(again).c_str()), again) << text;
+    EXPECT_EQ(parsed(to_string(again)), again) << text;
   }
   // lse is no half.
   EXPECT_EQ(to_string(parsed("f16,B1,H1,Tk2,dv1,merge")),
@@ -52,12 +39,8 @@ TEST(MergeCase, WhatIsNoMergeIsRefused) {
         "f32,B1,H1,Tk2,dv1,merge,bias=normal.qk",
         "f32,B1,H1,Tk2,dv1,merge,set=q.0.0.0.0:0x1p+0",
         "f32,B1,H1,Tk2,dv1,merge,merge",
-        "q=f16,kv=f16,o=f16,B1,H1,Tk2,dv1,merge"}) {
-    const ParsedCase result = parse_case(text);
-    EXPECT_FALSE(result.value) << text;
-    EXPECT_EQ(result.error.find('\n'), std::string::npos);
-    EXPECT_GT(result.error.size(), 10u) << text;
-  }
+        "q=f16,kv=f16,o=f16,B1,H1,Tk2,dv1,merge"})
+    EXPECT_GT(error_of(text).size(), 10u) << text;
 }
 
 // State by state; row by row where their numbers differ.
@@ -88,9 +71,8 @@ TEST(MergeCase, StatesLieAsTheHeaderSays) {
 
 // In place the first state of every row is what o and lse hold.
 TEST(MergeCase, InPlaceTheFirstStateIsTheOutput) {
-  const Case value = parsed("f32,B2,H1,Tk2,dv1,merge");
-  const Inputs inputs = make_inputs(value);
-  KernelCall call = call_of(value, inputs, Operation::kMerge);
+  CaseCall one("f32,B2,H1,Tk2,dv1,merge", Operation::kMerge);
+  auto& [value, inputs, call] = one;
   const std::byte* const all = call.states;
   fill_merge_call(value, inputs, /*in_place=*/true, call);
   EXPECT_EQ(call.given_o, all);
@@ -104,11 +86,10 @@ TEST(MergeCase, LseHeadsFirstAloneAllowsOneLayout) {
   kernel.capabilities.options = ~uint64_t{0};
   kernel.merge_options = QKVET_MERGE_LSE_HEADS_FIRST;
   const auto refusal = [&kernel](const char* layout) {
-    const Case value =
-        parsed((std::string("f32,B3,H2,Tk2,dv1,merge") + layout).c_str());
-    const Inputs inputs = make_inputs(value);
+    const CaseCall one(std::string("f32,B3,H2,Tk2,dv1,merge") + layout,
+                       Operation::kMerge);
     std::string why;
-    capability_allows(kernel, call_of(value, inputs, Operation::kMerge), &why);
+    capability_allows(kernel, one.call, &why);
     return why;
   };
   EXPECT_EQ(refusal(""), "");

@@ -55,14 +55,22 @@ struct Fixture {
     return outcome;
   }
   std::byte* tensor(TensorName name) { return at[static_cast<size_t>(name)]; }
-  int64_t bytes(TensorName name) {
-    return plan.tensors[static_cast<size_t>(name)].span_bytes();
+  TensorSpec& spec(TensorName name) {
+    return plan.tensors[static_cast<size_t>(name)];
+  }
+  int64_t bytes(TensorName name) { return spec(name).span_bytes(); }
+  void write(TensorName name) {
+    std::memset(tensor(name), 1, static_cast<size_t>(bytes(name)));
   }
   void write_outputs() {
-    std::memset(tensor(TensorName::kO), 1,
-                static_cast<size_t>(bytes(TensorName::kO)));
-    std::memset(tensor(TensorName::kLse), 1,
-                static_cast<size_t>(bytes(TensorName::kLse)));
+    write(TensorName::kO);
+    write(TensorName::kLse);
+  }
+  // Its elements, as strides say, are the first of the data.
+  void expect_data(const TensorSpec& of, TensorName name) {
+    std::vector<std::byte> seen(static_cast<size_t>(of.elements() * 4));
+    gather(of, tensor(name), seen.data());
+    EXPECT_EQ(std::memcmp(seen.data(), data.data(), seen.size()), 0);
   }
 
   KernelCall call;
@@ -74,6 +82,8 @@ struct Fixture {
   std::unique_ptr<WindowTable> kernel;
 };
 
+constexpr Placement kPlacements[] = {Placement::kEnd, Placement::kEndAligned,
+                                     Placement::kStart};
 constexpr Shape kSmall = {1, 2, 2, 5, 7, 3, 9};
 
 TEST(Canary, IsNanInEveryFloatingType) {
@@ -156,8 +166,7 @@ TEST(Arena, LargerThanTheMemoryIsRefusedInWords) {
 }
 
 TEST(Arena, GuardsAndReadOnlyInputs) {
-  for (const auto placement :
-       {Placement::kEnd, Placement::kEndAligned, Placement::kStart}) {
+  for (const Placement placement : kPlacements) {
     Fixture f(kSmall, placement);
     f.prepare();
     for (const auto name : {TensorName::kQ, TensorName::kK, TensorName::kV,
@@ -247,7 +256,7 @@ TEST(Arena, DamageBeforeTheStart) {
 TEST(Arena, GapsBetweenStridedElementsAreWatched) {
   Fixture f(kSmall);
   f.prepare();
-  TensorSpec& o = f.plan.tensors[static_cast<size_t>(TensorName::kO)];
+  TensorSpec& o = f.spec(TensorName::kO);
   o.strides = {120, 60, 12, 1};  // rows of 9 in 12
   f.plan.places[static_cast<size_t>(TensorName::kO)] =
       place_tensor(o, Placement::kEnd, 0);
@@ -281,7 +290,7 @@ TEST(Arena, GapsOfInputsAreCanaries) {
     for (const int byte : {0, 0, 0x3f, 0}) {
       f.call.around_inputs = static_cast<uint8_t>(byte);
       f.prepare();
-      const TensorSpec& k = f.plan.tensors[static_cast<size_t>(TensorName::kK)];
+      const TensorSpec& k = f.spec(TensorName::kK);
       std::vector<std::byte> seen(static_cast<size_t>(k.span_bytes()));
       std::memcpy(seen.data(), f.tensor(TensorName::kK), seen.size());
       const std::vector<std::byte> nothing(60 * 4);
@@ -323,8 +332,7 @@ void expect_only_parts(std::byte* first, int64_t stride, int64_t parts,
 
 TEST(Arena, PartsLieFarApartForTheKernelAlone) {
   for (const int64_t B : {2, 3})
-    for (const Placement placement :
-         {Placement::kEnd, Placement::kEndAligned, Placement::kStart}) {
+    for (const Placement placement : kPlacements) {
       Fixture f({B, 2, 2, 5, 7, 3, 9}, placement);
       f.call.layout = Layout::kFar;
       for (int round = 0; round < 2; ++round) {
@@ -337,16 +345,13 @@ TEST(Arena, PartsLieFarApartForTheKernelAlone) {
         expect_only_parts(f.tensor(TensorName::kO), 4 * o.strides[0], B,
                           4 * 2 * 5 * 9);
         const TensorSpec q = f.plan.seen(static_cast<size_t>(TensorName::kQ));
-        std::vector<std::byte> seen(static_cast<size_t>(q.elements() * 4));
-        gather(q, f.tensor(TensorName::kQ), seen.data());
-        EXPECT_EQ(std::memcmp(seen.data(), f.data.data(), seen.size()), 0);
+        f.expect_data(q, TensorName::kQ);
         EXPECT_FALSE(writable(f.tensor(TensorName::kQ) + 4 * q.strides[0]));
 
         std::vector<std::byte> ones(static_cast<size_t>(o.elements() * 4),
                                     std::byte{1});
         scatter(o, ones.data(), f.tensor(TensorName::kO));
-        std::memset(f.tensor(TensorName::kLse), 1,
-                    static_cast<size_t>(f.bytes(TensorName::kLse)));
+        f.write(TensorName::kLse);
         const CallOutcome good = f.collect();
         EXPECT_EQ(good.o, ones);
         EXPECT_FALSE(good.damage);
@@ -402,8 +407,7 @@ TEST(Arena, NoMorePartsLieFarApartThanMappingsAllow) {
 TEST(Arena, DeclaredBlocksLieInOneWindow) {
   constexpr int64_t kRow = (4 + 2 * 2) * 5;  // elements of a token
   for (const bool declared : {false, true})
-    for (const Placement placement :
-         {Placement::kEnd, Placement::kEndAligned, Placement::kStart}) {
+    for (const Placement placement : kPlacements) {
       Fixture f({2, 4, 2, 3, 3, 5, 5}, placement);
       f.call.layout = Layout::kPacked;
       if (declared) f.info.capabilities.layouts = QKVET_LAYOUT_PACKED_QKV;
@@ -423,13 +427,10 @@ TEST(Arena, DeclaredBlocksLieInOneWindow) {
         std::vector<std::byte> left(q, q + kBytes);
         for (const TensorName name :
              {TensorName::kQ, TensorName::kK, TensorName::kV}) {
-          const TensorSpec& spec = f.plan.tensors[static_cast<size_t>(name)];
-          std::vector<std::byte> packed(
-              static_cast<size_t>(spec.elements() * 4));
-          gather(spec, f.tensor(name), packed.data());
-          EXPECT_EQ(std::memcmp(packed.data(), f.data.data(), packed.size()),
-                    0);
-          const std::vector<std::byte> nothing(packed.size(), std::byte{0xee});
+          const TensorSpec& spec = f.spec(name);
+          f.expect_data(spec, name);
+          const std::vector<std::byte> nothing(
+              static_cast<size_t>(spec.elements() * 4), std::byte{0xee});
           scatter(spec, nothing.data(), left.data() + (f.tensor(name) - q));
         }
         EXPECT_EQ(std::count(left.begin(), left.end(), std::byte{0xee}),

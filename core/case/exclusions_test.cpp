@@ -12,16 +12,10 @@
 
 #include "core/capability/capability.h"
 #include "core/case/case_options.h"
+#include "core/testing/case_calls.h"
 
 namespace qkvet::exclusions_test {
 namespace {
-
-// A width of one group of channels; all parts fit.
-Case plain() {
-  const ParsedCase parsed = parse_case("f32,B1,H2,Tq4,Tk4,d4");
-  EXPECT_TRUE(parsed.value) << parsed.error;
-  return parsed.value.value_or(Case{});
-}
 
 void give(CallPart part, Case& c) {
   switch (part) {
@@ -78,7 +72,7 @@ void give(CallPart part, Case& c) {
 
 // Nothing where one takes the place of the other: a case has one layout.
 std::optional<Case> with(const CallPartRow& one, const CallPartRow& other) {
-  Case c = plain();
+  Case c = parsed("f32,B1,H2,Tq4,Tk4,d4");  // all parts fit
   give(one.part, c);
   give(other.part, c);
   // Packed members have new tokens in pages alone.

@@ -4,36 +4,24 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <set>
+
+#include "core/testing/case_calls.h"
 
 namespace qkvet::paging_test {
 namespace {
 
-Case parsed(const std::string& text) {
-  const ParsedCase result = parse_case(text);
-  EXPECT_TRUE(result.value) << text << ": " << result.error;
-  return result.value.value_or(Case{});
-}
-
-template <class Number>
-std::vector<Number> numbers(const std::vector<std::byte>& bytes) {
-  std::vector<Number> out(bytes.size() / sizeof(Number));
-  if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
-  return out;
-}
-
 TEST(Paging, TheSpellingIsCanonical) {
-  for (const char* text :
-       {"f32,B2,H1,Tq1,Tk5,d1,page=2", "f32,B1,H1,Tq1,Tk5,d1,page=2,append=1",
-        "f32,B2,H1,Tq1,Tk5,d1,kvlen=5.2,page=4,pages=reverse,unowned=others,"
-        "append=2",
-        "f32,B2,H1,Tq1,Tk5,d1,share=b,page=1,pages=order",
-        "f32,B2,H1,Tq1,Tk5,d1,kvlen=5.2,page=4,unowned=zero,table=csr",
-        "f32,B1,H1,Tq2,Tk5,d1,cuq=0.1.2,cuk=0.3.5,lens=i32,page=2,table=csr",
-        "f32,B1,H1,Tq1,Tk5,d4,page=2,table=csr,pool=x,append=1",
-        "bf16,B1,H1,Tq1,Tk5,d8,page=2,pool=x"})
-    EXPECT_EQ(to_string(parsed(text)), text);
+  expect_canonical(
+      "",
+      {"f32,B2,H1,Tq1,Tk5,d1,page=2", "f32,B1,H1,Tq1,Tk5,d1,page=2,append=1",
+       "f32,B2,H1,Tq1,Tk5,d1,kvlen=5.2,page=4,pages=reverse,unowned=others,"
+       "append=2",
+       "f32,B2,H1,Tq1,Tk5,d1,share=b,page=1,pages=order",
+       "f32,B2,H1,Tq1,Tk5,d1,kvlen=5.2,page=4,unowned=zero,table=csr",
+       "f32,B1,H1,Tq2,Tk5,d1,cuq=0.1.2,cuk=0.3.5,lens=i32,page=2,table=csr",
+       "f32,B1,H1,Tq1,Tk5,d4,page=2,table=csr,pool=x,append=1",
+       "bf16,B1,H1,Tq1,Tk5,d8,page=2,pool=x"});
   EXPECT_EQ(to_string(parsed("f32,B1,H1,Tq1,Tk5,d1,append=1,pages=perm,"
                              "unowned=nan,page=2")),
             "f32,B1,H1,Tq1,Tk5,d1,page=2,append=1");
@@ -43,36 +31,30 @@ TEST(Paging, TheSpellingIsCanonical) {
 }
 
 TEST(Paging, WhatCannotBeIsNamed) {
-  const std::pair<const char*, const char*> wrong[] = {
-      {"page=0", "\"page=0\": allowed page=1 .. 4096"},
-      {"page=5000", "\"page=5000\": allowed page=1 .. 4096"},
-      {"page=2,pages=any", "allowed pages=perm, pages=order, pages=reverse"},
-      {"page=2,unowned=one", "allowed unowned=nan, unowned=others, unowned="},
-      {"page=2,table=list", "allowed table=blocks, table=csr"},
-      {"pages=order", "pages=, unowned=, table= and pool= need page="},
-      {"unowned=others", "pages=, unowned=, table= and pool= need page="},
-      {"table=csr", "pages=, unowned=, table= and pool= need page="},
-      {"qlen=1.2,lens=32", "\"lens=32\": allowed lens=i32, lens=i64"},
-      {"pool=x", "pages=, unowned=, table= and pool= need page="},
-      {"page=2,pool=y", "\"pool=y\": allowed pool=rows, pool=x"},
-      {"page=2,pool=x",
-       "pool=x: keys lie in groups of x = 4 channels, 16 bytes of f32, so d "
-       "must be a multiple of x, and it is 2"},
-      {"lens=i32", "lens=i32 needs lengths or starts of members"},
-      {"page=2,table=csr,lens=i32", "lens=i32 needs lengths or starts"},
-      {"append=0", "\"append=0\": allowed append=1 .. "},
-      {"append=5", "append=5: member 0 has 4 tokens"},
-      {"kvlen=1.4,append=2", "append=2: member 0 has 1 tokens"},
-      {"share=h,page=2", "members share pages (share=b), heads do not"},
-      {"share=b,append=1", "not to shared ones"},
-      {"page=2,layout=packed", "layout=packed"}};
-  for (const auto& [options, message] : wrong) {
-    const ParsedCase result =
-        parse_case("f32,B2,H2,Hkv2,Tq4,Tk4,d2," + std::string(options));
-    EXPECT_FALSE(result.value) << options;
-    EXPECT_NE(result.error.find(message), std::string::npos)
-        << options << ": " << result.error;
-  }
+  expect_refused(
+      "f32,B2,H2,Hkv2,Tq4,Tk4,d2,",
+      {{"page=0", "\"page=0\": allowed page=1 .. 4096"},
+       {"page=5000", "\"page=5000\": allowed page=1 .. 4096"},
+       {"page=2,pages=any", "allowed pages=perm, pages=order, pages=reverse"},
+       {"page=2,unowned=one", "allowed unowned=nan, unowned=others, unowned="},
+       {"page=2,table=list", "allowed table=blocks, table=csr"},
+       {"pages=order", "pages=, unowned=, table= and pool= need page="},
+       {"unowned=others", "pages=, unowned=, table= and pool= need page="},
+       {"table=csr", "pages=, unowned=, table= and pool= need page="},
+       {"qlen=1.2,lens=32", "\"lens=32\": allowed lens=i32, lens=i64"},
+       {"pool=x", "pages=, unowned=, table= and pool= need page="},
+       {"page=2,pool=y", "\"pool=y\": allowed pool=rows, pool=x"},
+       {"page=2,pool=x",
+        "pool=x: keys lie in groups of x = 4 channels, 16 bytes of f32, so d "
+        "must be a multiple of x, and it is 2"},
+       {"lens=i32", "lens=i32 needs lengths or starts of members"},
+       {"page=2,table=csr,lens=i32", "lens=i32 needs lengths or starts"},
+       {"append=0", "\"append=0\": allowed append=1 .. "},
+       {"append=5", "append=5: member 0 has 4 tokens"},
+       {"kvlen=1.4,append=2", "append=2: member 0 has 1 tokens"},
+       {"share=h,page=2", "members share pages (share=b), heads do not"},
+       {"share=b,append=1", "not to shared ones"},
+       {"page=2,layout=packed", "layout=packed"}});
   EXPECT_FALSE(
       parse_case("f32,B1,H1,Tq4,Tk4,d2,cuq=0.4,cuk=0.4,append=1").value);
   EXPECT_FALSE(parse_case("f32,B1,H1,d2,cap4,page=2,story=a.1").value);
@@ -88,8 +70,8 @@ TEST(Paging, GroupsOfChannelsAreSixteenBytes) {
   EXPECT_EQ(channel_group_of(parsed("f32,B1,H1,Tq1,Tk3,d8,page=2")), 0);
   EXPECT_FALSE(parse_case("f16,B1,H1,Tq1,Tk3,d4,page=2,pool=x").value);
   // What k holds is the same: where it lies is the business of its strides.
-  const Inputs groups = make_inputs(parsed("f32" + rest));
-  const Inputs rows = make_inputs(parsed("f32,B1,H1,Tq1,Tk3,d8,page=2"));
+  const Inputs groups = inputs_of("f32" + rest);
+  const Inputs rows = inputs_of("f32,B1,H1,Tq1,Tk3,d8,page=2");
   EXPECT_EQ(groups.k_cache_bytes, rows.k_cache_bytes);
 }
 
@@ -132,7 +114,7 @@ TEST(Paging, ListsOfPagesSayWhatATableSays) {
       const std::string text =
           alone ? "f32,B3,H1,Tq4,Tk8,d1,kvlen=8.3.5,page=3,pages=reverse"
                 : std::string("f32,B1,H1,Tq4,Tk8,d1,") + packed + "page=3";
-      const Inputs blocks = make_inputs(parsed(text + append));
+      const Inputs blocks = inputs_of(text + append);
       const Case c = parsed(text + ",table=csr" + append);
       const Inputs in = make_inputs(c);
       EXPECT_EQ(in.k_cache_bytes, blocks.k_cache_bytes);

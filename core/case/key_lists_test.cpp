@@ -8,17 +8,12 @@
 #include <set>
 
 #include "core/case/option_data.h"
+#include "core/testing/case_calls.h"
 
 namespace qkvet::key_lists_test {
 namespace {
 
-constexpr char kFour[] = "f32,B2,H4,Hkv2,Tq5,Tk9,d1";
-
-Case parsed(const std::string& text) {
-  const ParsedCase result = parse_case(text);
-  EXPECT_TRUE(result.value) << text << ": " << result.error;
-  return result.value.value_or(Case{});
-}
+const std::string kFour = "f32,B2,H4,Hkv2,Tq5,Tk9,d1";
 
 TEST(KeyLists, AreReadAndPrinted) {
   const struct {
@@ -32,30 +27,26 @@ TEST(KeyLists, AreReadAndPrinted) {
               {",keys=3x16", {3, false, false, false, 16}},
               {",keys=3x2.hn", {3, true, true, false, 2}}};
   for (const auto& [text, lists] : rows) {
-    const Case c = parsed(kFour + std::string(text));
+    const Case c = parsed(kFour + text);
     EXPECT_EQ(c.listed, lists) << text;
-    EXPECT_EQ(to_string(c), kFour + std::string(text));
+    EXPECT_EQ(to_string(c), kFour + text);
   }
 }
 
 TEST(KeyLists, WhatIsWrongGetsOneClearLine) {
-  const std::pair<const char*, const char*> rows[] = {
-      {",keys=0", "\"keys=0\": write keys=N, a list of N keys for each row"},
-      {",keys=4.x", "\"keys=4.x\": write keys=N"},
-      {",keys=4.nh", "\"keys=4.nh\": write keys=N"},
-      {",keys=4.", "\"keys=4.\": write keys=N"},
-      {",keys=x", "\"keys=x\": write keys=N"},
-      {",keys=65537", "keys=65537: a list has 1 .. 65536 entries"},
-      {",keys=4x0", "\"keys=4x0\": write keys=N"},
-      {",keys=4x", "\"keys=4x\": write keys=N"},
-      {",keys=x4", "\"keys=x4\": write keys=N"},
-      {",keys=4x4097", "keys=4x4097: a block has 1 .. 4096 keys"},
-      {",keys=file4", "key_indices comes from a file: file= with 16"}};
-  for (const auto& [text, wanted] : rows) {
-    const std::string error = parse_case(kFour + std::string(text)).error;
-    EXPECT_EQ(error.find('\n'), error.npos);
-    EXPECT_NE(error.find(wanted), error.npos) << text << ": " << error;
-  }
+  expect_refused(
+      kFour,
+      {{",keys=0", "\"keys=0\": write keys=N, a list of N keys for each row"},
+       {",keys=4.x", "\"keys=4.x\": write keys=N"},
+       {",keys=4.nh", "\"keys=4.nh\": write keys=N"},
+       {",keys=4.", "\"keys=4.\": write keys=N"},
+       {",keys=x", "\"keys=x\": write keys=N"},
+       {",keys=65537", "keys=65537: a list has 1 .. 65536 entries"},
+       {",keys=4x0", "\"keys=4x0\": write keys=N"},
+       {",keys=4x", "\"keys=4x\": write keys=N"},
+       {",keys=x4", "\"keys=x4\": write keys=N"},
+       {",keys=4x4097", "keys=4x4097: a block has 1 .. 4096 keys"},
+       {",keys=file4", "key_indices comes from a file: file= with 16"}});
 }
 
 TEST(KeyLists, StandBesidePackedBatchesPagesNewTokensAndGradients) {
@@ -72,9 +63,8 @@ TEST(KeyLists, StandBesidePackedBatchesPagesNewTokensAndGradients) {
 // Of the keys of its member, counted from the first of them, and of the two
 // behind the last.
 TEST(KeyLists, OfPackedMembersCountFromTheirFirstKey) {
-  const Case c =
-      parsed("f32,B1,H1,Tq20,Tk40,d1,keys=9,cuq=0.10.20,cuk=0.33.37");
-  const Inputs inputs = make_inputs(c);
+  const Inputs inputs =
+      inputs_of("f32,B1,H1,Tq20,Tk40,d1,keys=9,cuq=0.10.20,cuk=0.33.37");
   std::set<int32_t> first, second;
   for (int64_t i = 0; i < 20; ++i)
     for (int64_t n = 0; n < 9; ++n)
@@ -85,8 +75,7 @@ TEST(KeyLists, OfPackedMembersCountFromTheirFirstKey) {
 }
 
 TEST(KeyLists, OfBlocksAreNumbersOfBlocks) {
-  const Case c = parsed("f32,B1,H1,Tq30,Tk9,d1,keys=3x4");
-  const Inputs inputs = make_inputs(c);
+  const Inputs inputs = inputs_of("f32,B1,H1,Tq30,Tk9,d1,keys=3x4");
   const std::set<int32_t> seen(inputs.key_indices.begin(),
                                inputs.key_indices.end());
   EXPECT_EQ(seen, (std::set<int32_t>{-1, 0, 1, 2}));
@@ -110,7 +99,7 @@ TEST(KeyLists, OfBlocksBecomeListsOfKeys) {
 
 // No key twice, some of the entries -1, and all in an order of their own.
 TEST(KeyLists, HoldKeysAndNone) {
-  const Case c = parsed(kFour + std::string(",keys=11.h"));
+  const Case c = parsed(kFour + ",keys=11.h");
   const Inputs inputs = make_inputs(c);
   ASSERT_EQ(inputs.key_indices.size(), 2u * 2 * 5 * 11);
   EXPECT_TRUE(inputs.topk_length.empty());
@@ -162,7 +151,7 @@ TEST(KeyLists, LengthsAreOfRowsAndOtherKeysStandBehindThem) {
 // What is left where extents shrink, and the lists of all heads are those of
 // the first.
 TEST(KeyLists, HangOnNothingButTheirPlace) {
-  const Inputs large = make_inputs(parsed(kFour + std::string(",keys=6.h")));
+  const Inputs large = inputs_of(kFour + ",keys=6.h");
   const Case c = parsed("f32,B1,H2,Hkv1,Tq3,Tk9,d1,keys=6");
   const Inputs small = make_inputs(c);
   EXPECT_TRUE(std::equal(small.key_indices.begin(), small.key_indices.end(),
@@ -172,7 +161,7 @@ TEST(KeyLists, HangOnNothingButTheirPlace) {
   for (size_t n = 0; n < 6; ++n)
     if (large.key_indices[n] >= 0 && large.key_indices[n] < 5)
       left.push_back(large.key_indices[n]);
-  const Inputs fewer = make_inputs(parsed("f32,B1,H1,Tq3,Tk5,d1,keys=6"));
+  const Inputs fewer = inputs_of("f32,B1,H1,Tq3,Tk5,d1,keys=6");
   std::vector<int32_t> found;
   for (size_t n = 0; n < 6; ++n)
     if (fewer.key_indices[n] >= 0) found.push_back(fewer.key_indices[n]);
@@ -181,7 +170,7 @@ TEST(KeyLists, HangOnNothingButTheirPlace) {
 }
 
 TEST(KeyLists, ReachTheCallAsTheyAre) {
-  const Case c = parsed(kFour + std::string(",keys=3.hn"));
+  const Case c = parsed(kFour + ",keys=3.hn");
   Inputs inputs = make_inputs(c);
   inputs.key_indices[1] = -1;
   store_inputs(c, inputs);
@@ -191,9 +180,7 @@ TEST(KeyLists, ReachTheCallAsTheyAre) {
   std::memcpy(&second, call.key_indices + sizeof second, sizeof second);
   EXPECT_EQ(second, -1);
   EXPECT_EQ(call.topk_length, inputs.topk_length_bytes.data());
-  const Case plain = parsed(kFour);
-  const Inputs none = make_inputs(plain);
-  EXPECT_EQ(call_of(plain, none, Operation::kForward).key_indices, nullptr);
+  EXPECT_EQ(CaseCall(kFour).call.key_indices, nullptr);
   EXPECT_NE(input_digest(make_inputs(c)), input_digest(inputs));
 }
 

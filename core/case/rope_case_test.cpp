@@ -6,46 +6,32 @@
 #include <cmath>
 
 #include "core/case/rope.h"
+#include "core/testing/case_calls.h"
 
 namespace qkvet::rope_case_test {
 namespace {
 
-constexpr const char* kPlain = "f32,B2,H2,Hkv1,Tq4,Tk6,d6";
-
-Case parsed(const std::string& text) {
-  const ParsedCase result = parse_case(text);
-  EXPECT_TRUE(result.value) << text << ": " << result.error;
-  return result.value.value_or(Case{});
-}
+const std::string kPlain = "f32,B2,H2,Hkv1,Tq4,Tk6,d6";
 
 TEST(RopeText, SpellingsComeBack) {
-  for (const char* const rope : {"rope=half", "rope=interleaved",
-                                 "rope=half.100", "rope=interleaved.random"}) {
-    const std::string text = std::string(kPlain) + "," + rope;
-    EXPECT_EQ(to_string(parsed(text)), text);
-  }
-  EXPECT_EQ(to_string(parsed(std::string(kPlain) + ",rope=half.0")),
-            std::string(kPlain) + ",rope=half");
-  for (const char* const text :
-       {"f32,B1,H2,T3,D8,rope=half.random", "f32,B2,H2,T3,D8,rope=half.7",
-        "f32,B1,H1,d2,cap4,rope=interleaved,story=step.a.3"})
-    EXPECT_EQ(to_string(parsed(text)), text);
+  expect_canonical(kPlain, {",rope=half", ",rope=interleaved", ",rope=half.100",
+                            ",rope=interleaved.random"});
+  EXPECT_EQ(to_string(parsed(kPlain + ",rope=half.0")), kPlain + ",rope=half");
+  expect_canonical(
+      "", {"f32,B1,H2,T3,D8,rope=half.random", "f32,B2,H2,T3,D8,rope=half.7",
+           "f32,B1,H1,d2,cap4,rope=interleaved,story=step.a.3"});
 }
 
 TEST(RopeText, BadOnesGetOneClearLine) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"f32,B1,H1,Tq1,Tk1,d4,rope=neox", "allowed rope=half"},
-      {"f32,B1,H1,Tq1,Tk1,d4,rope=half.x", "the first position, or random"},
-      {"f32,B1,H1,Tq1,Tk1,d4,rope=half.-1", "0 .. 16777216"},
-      {"f32,B1,H1,Tq1,Tk1,d3,rope=half", "d must be even"},
-      {"f32,B1,H1,Tq1,Tk1,d64,rope=half.16000000", "elements, the most"},
-      {"f32,B1,H1,d2,cap4,rope=half.1,story=step.a.1", "stand at 0, 1"},
-      {"f32,B1,H1,Tq1,Tk1,d4,rope=half,rope=half", "given twice"}};
-  for (const auto& [text, expected] : cases) {
-    const ParsedCase result = parse_case(text);
-    EXPECT_FALSE(result.value) << text << " was accepted";
-    EXPECT_NE(result.error.find(expected), std::string::npos) << result.error;
-  }
+  expect_refused(
+      "",
+      {{"f32,B1,H1,Tq1,Tk1,d4,rope=neox", "allowed rope=half"},
+       {"f32,B1,H1,Tq1,Tk1,d4,rope=half.x", "the first position, or random"},
+       {"f32,B1,H1,Tq1,Tk1,d4,rope=half.-1", "0 .. 16777216"},
+       {"f32,B1,H1,Tq1,Tk1,d3,rope=half", "d must be even"},
+       {"f32,B1,H1,Tq1,Tk1,d64,rope=half.16000000", "elements, the most"},
+       {"f32,B1,H1,d2,cap4,rope=half.1,story=step.a.1", "stand at 0, 1"},
+       {"f32,B1,H1,Tq1,Tk1,d4,rope=half,rope=half", "given twice"}});
 }
 
 TEST(RopeData, TablesAreTurnsThatAddUp) {
@@ -72,26 +58,24 @@ TEST(RopeData, TablesAreTurnsThatAddUp) {
     }
   }
   // f32 storage, whatever q is stored in, but for f64.
-  EXPECT_EQ(make_inputs(parsed("bf16,B1,H1,Tq1,Tk5,d8,rope=half"))
-                .rope_cos_bytes.size(),
+  EXPECT_EQ(inputs_of("bf16,B1,H1,Tq1,Tk5,d8,rope=half").rope_cos_bytes.size(),
             5u * 4 * sizeof(float));
 }
 
 TEST(RopeData, QueriesStandAtTheEndOfTheKeys) {
   using Positions = std::vector<int64_t>;
-  const Inputs plain =
-      make_inputs(parsed(std::string(kPlain) + ",rope=half.9"));
+  const Inputs plain = inputs_of(kPlain + ",rope=half.9");
   EXPECT_EQ(plain.q_positions, (Positions{11, 12, 13, 14, 11, 12, 13, 14}));
   EXPECT_EQ(plain.k_positions,
             (Positions{9, 10, 11, 12, 13, 14, 9, 10, 11, 12, 13, 14}));
   // Counted from each member's own lengths; rows that do not count stand at 0.
-  const Inputs lengths = make_inputs(
-      parsed(std::string(kPlain) + ",qlen=2.4,kvlen=3.1,rope=half"));
+  const Inputs lengths =
+      make_inputs(parsed(kPlain + ",qlen=2.4,kvlen=3.1,rope=half"));
   EXPECT_EQ(lengths.q_positions, (Positions{1, 2, 0, 0, 0, 1, 2, 3}));
   EXPECT_EQ(lengths.k_positions,
             (Positions{0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
   const Inputs packed =
-      make_inputs(parsed("f32,B1,H1,Tq3,Tk5,d2,cuq=0.1.3,cuk=0.3.5,rope=half"));
+      inputs_of("f32,B1,H1,Tq3,Tk5,d2,cuq=0.1.3,cuk=0.3.5,rope=half");
   EXPECT_EQ(packed.q_positions, (Positions{2, 0, 1}));
   EXPECT_EQ(packed.k_positions, (Positions{0, 1, 2, 0, 1}));
 }
@@ -107,12 +91,12 @@ TEST(RopeData, RandomPositionsAreRowsOfTheTables) {
     EXPECT_GT(std::unique(sorted.begin(), sorted.end()) - sorted.begin(), 20);
   }
   // A token of a layer has one position.
-  const Inputs layer = make_inputs(parsed("f32,B2,H1,T6,D4,rope=half.random"));
+  const Inputs layer = inputs_of("f32,B2,H1,T6,D4,rope=half.random");
   EXPECT_EQ(layer.q_positions, layer.k_positions);
 }
 
 TEST(RopeData, CallsGetTablesAndThePositionsThatTheyHave) {
-  const Case c = parsed(std::string(kPlain) + ",rope=interleaved");
+  const Case c = parsed(kPlain + ",rope=interleaved");
   const Inputs inputs = make_inputs(c);
   const KernelCall call = call_of(c, inputs, Operation::kForward);
   EXPECT_EQ(call.rope, RopeStyle::kInterleaved);

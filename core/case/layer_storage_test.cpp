@@ -4,22 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include "core/testing/case_calls.h"
 
 namespace qkvet::layer_storage_test {
 namespace {
-
-Case parsed(std::string_view text) {
-  const ParsedCase result = parse_case(text);
-  EXPECT_TRUE(result.value) << text << ": " << result.error;
-  return result.value.value_or(Case{});
-}
-
-std::vector<float> floats(const std::vector<std::byte>& bytes) {
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
 
 TEST(LayerStorage, IsSpelledBehindTheBiases) {
   for (const char* order : {"qkv", "qvk", "kqv", "kvq", "vqk", "vkq"}) {
@@ -34,29 +22,20 @@ TEST(LayerStorage, IsSpelledBehindTheBiases) {
 }
 
 TEST(LayerStorage, WhatCannotBeHasOneLineThatSaysWhy) {
-  const struct {
-    const char* text;
-    const char* error;
-  } rows[] = {
-      {"f32,B1,H1,T2,D2,fused=kq",
-       "\"fused=kq\": allowed qkv qvk kqv kvq vqk vkq"},
-      {"f32,B1,H1,T2,D2,fused=", "\"fused=\" has no value"},
-      {"f32,B1,H1,T2,D2,fused=qkv,fused=kqv", "fused is given twice"},
-      {"f32,B1,H1,T2,D2,backward,fused=qkv",
-       "the gradient of a layer has no fused"},
-      {"f32,B1,H1,T2,D2,biases=qo,fused=qkv",
-       "the biases of q, k and v are given all or none"},
-      {"f32,B1,H1,T2,D2,causal,context=0", "\"context=0\": allowed 1 .. "},
-      {"f32,B1,H1,T2,D2,context=4", "is that of a causal layer; add causal"},
-      {"f32,B1,H1,T5,D2,causal,context=4", "T5 is longer; allowed from T on"},
-      {"f32,B1,H1,T5,D2,causal,context=99999", "more than 268435456 elements"},
-      {"f32,B1,H1,Tq5,Tk5,d2,fused=qkv", "has no fused"},
-      {"f32,B1,H1,d1,cap4,story=step.a.1,context=5", "a story has no context"}};
-  for (const auto& row : rows) {
-    const ParsedCase result = parse_case(row.text);
-    EXPECT_FALSE(result.value) << row.text;
-    EXPECT_NE(result.error.find(row.error), std::string::npos) << result.error;
-  }
+  expect_refused(
+      "f32,B1,H1,",
+      {{"T2,D2,fused=kq", "\"fused=kq\": allowed qkv qvk kqv kvq vqk vkq"},
+       {"T2,D2,fused=", "\"fused=\" has no value"},
+       {"T2,D2,fused=qkv,fused=kqv", "fused is given twice"},
+       {"T2,D2,backward,fused=qkv", "the gradient of a layer has no fused"},
+       {"T2,D2,biases=qo,fused=qkv",
+        "the biases of q, k and v are given all or none"},
+       {"T2,D2,causal,context=0", "\"context=0\": allowed 1 .. "},
+       {"T2,D2,context=4", "is that of a causal layer; add causal"},
+       {"T5,D2,causal,context=4", "T5 is longer; allowed from T on"},
+       {"T5,D2,causal,context=99999", "more than 268435456 elements"},
+       {"Tq5,Tk5,d2,fused=qkv", "has no fused"},
+       {"d1,cap4,story=step.a.1,context=5", "a story has no context"}});
 }
 
 // Widths 4, 2 and 3 of q, k and v: every column of the fused matrix is the one
@@ -95,20 +74,16 @@ TEST(LayerStorage, PartsStandSideBySide) {
 }
 
 TEST(LayerStorage, TheBufferIsTheCausalRuleOfTheCall) {
-  const Case c = parsed("f32,B1,H1,T2,D2,causal,context=3");
-  const Inputs inputs = make_inputs(c);
-  EXPECT_EQ(inputs.mask_buffer,
+  const CaseCall one("f32,B1,H1,T2,D2,causal,context=3", Operation::kLayer);
+  EXPECT_EQ(one.inputs.mask_buffer,
             (std::vector<uint8_t>{1, 0, 0, 1, 1, 0, 1, 1, 1}));
-  const KernelCall call = call_of(c, inputs, Operation::kLayer);
-  EXPECT_EQ(call.causal, Causal::kNone);
-  EXPECT_EQ(call.context, 3);
-  EXPECT_EQ(static_cast<const void*>(call.mask_buffer),
-            static_cast<const void*>(inputs.mask_buffer.data()));
-  const Case plain = parsed("f32,B1,H1,T2,D2,causal");
-  const Inputs none = make_inputs(plain);
-  const KernelCall other = call_of(plain, none, Operation::kLayer);
-  EXPECT_EQ(other.causal, Causal::kBottomRight);
-  EXPECT_EQ(other.mask_buffer, nullptr);
+  EXPECT_EQ(one.call.causal, Causal::kNone);
+  EXPECT_EQ(one.call.context, 3);
+  EXPECT_EQ(static_cast<const void*>(one.call.mask_buffer),
+            static_cast<const void*>(one.inputs.mask_buffer.data()));
+  const CaseCall plain("f32,B1,H1,T2,D2,causal", Operation::kLayer);
+  EXPECT_EQ(plain.call.causal, Causal::kBottomRight);
+  EXPECT_EQ(plain.call.mask_buffer, nullptr);
 }
 
 }  // namespace

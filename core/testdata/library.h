@@ -1,15 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// For kernels of tests: a tensor of the ABI in words, and where its elements
-// lie.
-#ifndef QKVET_CORE_TESTDATA_SHOW_TENSOR_H_
-#define QKVET_CORE_TESTDATA_SHOW_TENSOR_H_
+// The libraries of tests share this: a list of kernels by name, and tensors of
+// the ABI in words.
+#ifndef QKVET_CORE_TESTDATA_LIBRARY_H_
+#define QKVET_CORE_TESTDATA_LIBRARY_H_
 
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "qkvet/kernel.h"
+
+// Kernels keep their addresses when a program opens the library again.
+class Library {
+ public:
+  qkvet_kernel& add(const std::string& name, const qkvet_capabilities& can) {
+    const auto [at, is_new] = kernels_.try_emplace(name);
+    qkvet_kernel& kernel = at->second;
+    if (is_new) list_.push_back(&kernel);
+    kernel = {};
+    kernel.struct_size = sizeof kernel;
+    kernel.name = at->first.c_str();
+    kernel.capabilities = &can;
+    return kernel;
+  }
+  qkvet_status give(const char* name, qkvet_library* out) const {
+    out->abi_major = QKVET_ABI_MAJOR;
+    out->abi_minor = QKVET_ABI_MINOR;
+    out->name = name;
+    out->kernel_count = static_cast<int>(list_.size());
+    out->kernels = list_.data();
+    return QKVET_OK;
+  }
+
+ private:
+  std::map<std::string, qkvet_kernel> kernels_;
+  std::vector<const qkvet_kernel*> list_;
+};
+
+// Whether the kernel has this name in its family.
+inline bool is(const qkvet_kernel* self, std::string_view name) {
+  const std::string_view all = self->name;
+  return all.substr(all.find('/') + 1) == name;
+}
+
+inline qkvet_status say(qkvet_text* why, qkvet_status status,
+                        const std::string& text) {
+  if (why != nullptr)
+    std::snprintf(why->data, why->capacity, "%s", text.c_str());
+  return status;
+}
+
+inline int64_t elements(const qkvet_tensor& t) {
+  int64_t n = t.ndim > 0 ? 1 : 0;
+  for (int i = 0; i < t.ndim; ++i) n *= t.shape[i];
+  return n;
+}
 
 inline double value_at(const qkvet_tensor& t, int64_t at) {
   if (t.dtype.code == QKVET_DTYPE_UINT)
@@ -35,15 +84,12 @@ inline std::string description(const qkvet_tensor& t) {
   if (t.data == nullptr) return "no data";
   const char* const codes[] = {"int", "uint", "float", "?", "bfloat"};
   std::string text = codes[t.dtype.code] + std::to_string(t.dtype.bits) + " ";
-  int64_t elements = 1;
-  for (int i = 0; i < t.ndim; ++i) {
+  for (int i = 0; i < t.ndim; ++i)
     text += (i > 0 ? "," : "") + std::to_string(t.shape[i]);
-    elements *= t.shape[i];
-  }
   for (int i = 0; i < t.ndim; ++i)
     text += (i > 0 ? "," : " / ") + stride_text(t, i);
   text += ":";
-  for (int64_t n = 0; n < elements; ++n) {
+  for (int64_t n = 0; n < elements(t); ++n) {
     int64_t rest = n;
     int64_t at = 0;
     for (int i = t.ndim - 1; i >= 0; --i) {
@@ -67,4 +113,4 @@ inline int64_t offset(const qkvet_tensor& t, int64_t b, int64_t h, int64_t i,
   return at;
 }
 
-#endif  // QKVET_CORE_TESTDATA_SHOW_TENSOR_H_
+#endif  // QKVET_CORE_TESTDATA_LIBRARY_H_
