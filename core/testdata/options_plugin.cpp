@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "core/testdata/show_tensor.h"
 #include "qkvet/kernel.h"
@@ -16,24 +17,10 @@ struct Named {
   const char* name;
   qkvet_tensor qkvet_forward_args::*tensor;
 };
-constexpr Named kTensors[] = {{"q", &qkvet_forward_args::q},
-                              {"k", &qkvet_forward_args::k},
-                              {"v", &qkvet_forward_args::v},
-                              {"o", &qkvet_forward_args::o},
-                              {"mask", &qkvet_forward_args::mask},
-                              {"bias", &qkvet_forward_args::bias},
-                              {"sink", &qkvet_forward_args::sink},
-                              {"slopes", &qkvet_forward_args::slopes},
-                              {"q_len", &qkvet_forward_args::q_len},
-                              {"kv_len", &qkvet_forward_args::kv_len},
-                              {"cu_q", &qkvet_forward_args::cu_seqlens_q},
-                              {"cu_k", &qkvet_forward_args::cu_seqlens_k},
-                              {"lists", &qkvet_forward_args::key_indices},
-                              {"listed", &qkvet_forward_args::topk_length},
-                              {"rows", &qkvet_forward_args::segments_q},
-                              {"keys", &qkvet_forward_args::segments_k},
-                              {"ranges", &qkvet_forward_args::full_ranges},
-                              {"tree", &qkvet_forward_args::tree_mask}};
+constexpr Named kTensors[] = {
+#define QKVET_FORWARD_TENSOR(field, ...) {#field, &qkvet_forward_args::field},
+#include "qkvet/tensors.def"
+};
 
 std::string scalars(const qkvet_forward_args* a) {
   char text[128];
@@ -114,23 +101,20 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
   return QKVET_OK;
 }
 
-const char* const kNames[] = {
-    "options/rows",        "options/all_rows",     "options/short_rows",
-    "options/into_gap",    "options/show_q",       "options/show_k",
-    "options/show_v",      "options/show_o",       "options/show_mask",
-    "options/show_bias",   "options/show_sink",    "options/show_slopes",
-    "options/show_q_len",  "options/show_kv_len",  "options/show_cu_q",
-    "options/show_cu_k",   "options/show_scalars", "options/show_place",
-    "options/past_mask",   "options/past_bias",    "options/past_sink",
-    "options/past_slopes", "options/past_q_len",   "options/past_kv_len",
-    "options/past_cu_q",   "options/past_cu_k",    "options/into_mask",
-    "options/into_bias",   "options/into_kv_len",  "options/past_k",
-    "options/cut_k",       "options/show_lists",   "options/show_listed",
-    "options/past_lists",  "options/past_listed",  "options/into_lists"};
-constexpr int kCount = sizeof kNames / sizeof kNames[0];
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const char* other : {"rows", "all_rows", "short_rows", "into_gap",
+                            "show_scalars", "show_place"})
+    names.push_back(std::string("options/") + other);
+  for (const char* what : {"show_", "past_", "cut_", "into_"})
+    for (const Named& named : kTensors)
+      names.push_back(std::string("options/") + what + named.name);
+  return names;
+}
 
-qkvet_kernel g_kernels[kCount];
-const qkvet_kernel* g_list[kCount];
+const std::vector<std::string> g_names = all_names();
+std::vector<qkvet_kernel> g_kernels(g_names.size());
+std::vector<const qkvet_kernel*> g_list;
 qkvet_capabilities g_capabilities;
 
 }  // namespace
@@ -147,20 +131,21 @@ extern "C" qkvet_status qkvet_open(const qkvet_host*, const char* config,
   g_capabilities.dtype_count = 3;
   for (int i = 0; i < 3; ++i)
     g_capabilities.dtypes[i] = {types[i], types[i], types[i]};
-  for (int i = 0; i < kCount; ++i) {
+  g_list.clear();
+  for (size_t i = 0; i < g_names.size(); ++i) {
     g_kernels[i] = {};
     g_kernels[i].struct_size = sizeof g_kernels[i];
-    g_kernels[i].name = kNames[i];
+    g_kernels[i].name = g_names[i].c_str();
     g_kernels[i].capabilities = &g_capabilities;
     g_kernels[i].forward = forward;
-    g_list[i] = &g_kernels[i];
+    g_list.push_back(&g_kernels[i]);
   }
   out->abi_major = QKVET_ABI_MAJOR;
   unsigned minor = QKVET_ABI_MINOR;
   if (config != nullptr) std::sscanf(config, "minor=%u", &minor);
   out->abi_minor = minor;
   out->name = "options";
-  out->kernel_count = kCount;
-  out->kernels = g_list;
+  out->kernel_count = static_cast<int32_t>(g_list.size());
+  out->kernels = g_list.data();
   return QKVET_OK;
 }

@@ -43,7 +43,7 @@ struct Row {
 
 constexpr Row kOptions[] = {
     {"f32,B1,H1,Tq2,Tk3,d1", "mask", "absent"},
-    {"f32,B1,H1,Tq2,Tk3,d1", "cu_q", "absent"},
+    {"f32,B1,H1,Tq2,Tk3,d1", "cu_seqlens_q", "absent"},
     {"f32,B1,H1,Tq2,Tk3,d1", "scalars", "window 0 -1 -1 softcap 0"},
     {"f32,B1,H1,Tq2,Tk3,d1,window=2.-1,softcap=1.5", "scalars",
      "window 1 2 -1 softcap 1.5"},
@@ -76,16 +76,17 @@ constexpr Row kOptions[] = {
      "slopes", "float32 2,2 / 2,1: 1 1 1 0.5"},
     {"f32,B3,H1,Tq2,Tk2,d1,qlen=2.0.1", "q_len", "int64 3 / 1: 2 0 1"},
     {"f32,B1,H1,Tq2,Tk2,d1,kvlen=2", "kv_len", "int64 1 / x: 2"},
-    {"f32,B1,H1,Tq7,Tk2,d1,cuq=0.3.3.6,cuk=0.1.2.2", "cu_q",
+    {"f32,B1,H1,Tq7,Tk2,d1,cuq=0.3.3.6,cuk=0.1.2.2", "cu_seqlens_q",
      "int64 4 / 1: 0 3 3 6"},
-    {"f32,B1,H1,Tq7,Tk2,d1,cuq=0.3.3.6,cuk=0.1.2.2", "cu_k",
+    {"f32,B1,H1,Tq7,Tk2,d1,cuq=0.3.3.6,cuk=0.1.2.2", "cu_seqlens_k",
      "int64 4 / 1: 0 1 2 2"},
-    {"f32,B1,H1,Tq2,Tk3,d1", "lists", "absent"},
-    {"f32,B1,H2,Tq2,Tk3,d1,keys=2", "listed", "absent"},
+    {"f32,B1,H1,Tq2,Tk3,d1", "key_indices", "absent"},
+    {"f32,B1,H2,Tq2,Tk3,d1,keys=2", "topk_length", "absent"},
     // A minus is not shown.
-    {"f32,B1,H2,Tq2,Tk1,d1,keys=2.h,seed=2", "lists",
+    {"f32,B1,H2,Tq2,Tk1,d1,keys=2.h,seed=2", "key_indices",
      "int32 1,2,2,2 / x,4,2,1: 0 1 0 1 0 1 0 1"},
-    {"f32,B2,H1,Tq2,Tk1,d1,keys=1.n", "listed", "int32 2,2 / 2,1: 1 0 1 1"},
+    {"f32,B2,H1,Tq2,Tk1,d1,keys=1.n", "topk_length",
+     "int32 2,2 / 2,1: 1 0 1 1"},
 };
 
 constexpr char kTiny[] = "f32,B2,H4,Hkv2,Tq3,Tk3,d5,q=zero,k=zero,v=zero";
@@ -338,8 +339,9 @@ TEST(SandboxOptions, FaultsNameTheTensor) {
     EXPECT_EQ(good.status, CallStatus::kDone) << good.text;
   }
   for (const char* const side : {"q", "k"}) {
-    const auto outcome = run_case(*executor, std::string("past_cu_") + side,
-                                  "f32,B1,H1,Tq3,Tk3,d2,cuq=0.3,cuk=0.3");
+    const auto outcome =
+        run_case(*executor, std::string("past_cu_seqlens_") + side,
+                 "f32,B1,H1,Tq3,Tk3,d2,cuq=0.3,cuk=0.3");
     EXPECT_EQ(outcome.text, std::string("read past the end of cu_seqlens_") +
                                 side + ", offset 0");
   }
