@@ -125,11 +125,12 @@ std::vector<Field> unknown_fields(const qkvet_tensor& some) {
       {"f16", 0, [](A& a) { a.q.dtype.bits = 16; }},
       {"device", 0, [](A& a) { a.k.device_type = QKVET_DEVICE_CUDA; }},
   };
-  // Lengths are an option of their own beside those that bring pages.
+  // Lengths are an option of their own beside those that bring pages. All
+  // kernels declare lse.
   constexpr uint64_t kServing = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR |
                                 QKVET_OPTION_APPEND | QKVET_OPTION_PACKED_PAGES;
 #define QKVET_FORWARD_TENSOR(field, tensor, options)                       \
-  if ((options) != 0)                                                      \
+  if ((options) != 0 && (options) != QKVET_OPTION_LSE)                     \
     fields.push_back(                                                      \
         {#field,                                                           \
          ((options) & ~kServing) != 0 ? (options) & ~kServing : (options), \
