@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/call/tensor_table.h"
 #include "core/door/call_plan.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_gradient_calls.h"
@@ -54,14 +55,6 @@ bool is_bare(const Output& output) {
   return output.right != nullptr && !is_one_number(*output.right);
 }
 
-Dtype dtype_of(const Case& value, const KernelCall& call, TensorName name) {
-  for (const TensorName gradient : kGradients)
-    if (name == gradient) return gradient_dtype(value, name);
-  for (const TensorName gradient : kLayerGradients)
-    if (name == gradient) return gradient_dtype(value, name);
-  return name == TensorName::kLse ? lse_dtype(call.o_dtype) : call.o_dtype;
-}
-
 std::vector<Output> outputs_of(Evidence& evidence, size_t n,
                                const Truth* truth) {
   std::vector<TensorName> names = {TensorName::kO, TensorName::kLse,
@@ -73,7 +66,7 @@ std::vector<Output> outputs_of(Evidence& evidence, size_t n,
   for (const TensorName name : names) {
     const auto& bytes = evidence.outcomes[n].*output_member(name);
     if (bytes.empty()) continue;
-    const Dtype dtype = dtype_of(evidence.value(), evidence.calls[n], name);
+    const Dtype dtype = stored_type(evidence.calls[n], tensor_row(name).type);
     Output output{name, as_doubles(bytes, dtype), dtype};
     if (truth != nullptr && name == TensorName::kO)
       output.right = &truth->oracle.o, output.bound = &truth->bound->o;

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "core/base/half.h"
+#include "core/call/tensor_table.h"
 #include "core/capability/capability.h"
 #include "core/door/call_plan.h"
 #include "diagnosis/in_f32.h"
@@ -57,36 +58,20 @@ std::vector<std::byte> in_storage(const std::vector<std::byte>& f32,
 
 // Gives a prediction the form of the kernel's own outcome: its storage types,
 // and what the fault does not return as the kernel returned it.
-void complete(const CallOutcome& actual, const Case& value,
-              const KernelCall& call, bool in_f32, CallOutcome& predicted) {
-  const struct {
-    std::vector<std::byte> CallOutcome::*output;
-    Dtype dtype;
-  } stored[] = {{&CallOutcome::o, call.o_dtype},
-                {&CallOutcome::weights, call.o_dtype},
-                {&CallOutcome::y, call.o_dtype},
-                {&CallOutcome::k_cache, call.kv_dtype},
-                {&CallOutcome::v_cache, call.kv_dtype}};
-  for (const auto& [output, dtype] : stored)
-    if (in_f32 && dtype != Dtype::kF32)
-      predicted.*output = in_storage(predicted.*output, dtype);
-  const auto store_gradient = [&](TensorName gradient) {
-    const auto output = output_member(gradient);
-    if (const Dtype dtype = gradient_dtype(value, gradient);
-        in_f32 && dtype != Dtype::kF32)
+void complete(const CallOutcome& actual, const KernelCall& call, bool in_f32,
+              CallOutcome& predicted) {
+  for (const TensorRow& row : kTensors) {
+    // Bytes: the mask of dropout, which is the kernel's own.
+    if (!is_output(row.tensor) || row.type == TensorType::kByte) continue;
+    const auto output = output_member(row.tensor);
+    const bool stays =
+        row.type == TensorType::kLse || row.type == TensorType::kStage;
+    if (const Dtype dtype = stored_type(call, row.type);
+        in_f32 && !stays && dtype != Dtype::kF32)
       predicted.*output = in_storage(predicted.*output, dtype);
     if ((predicted.*output).size() != (actual.*output).size())
       predicted.*output = actual.*output;
-  };
-  for (const TensorName gradient : kGradients) store_gradient(gradient);
-  for (const TensorName gradient : kLayerGradients) store_gradient(gradient);
-  for (const auto output :
-       {&CallOutcome::o, &CallOutcome::lse, &CallOutcome::weights,
-        &CallOutcome::y, &CallOutcome::stage_q, &CallOutcome::stage_k,
-        &CallOutcome::stage_v, &CallOutcome::attended, &CallOutcome::k_cache,
-        &CallOutcome::v_cache})
-    if ((predicted.*output).size() != (actual.*output).size())
-      predicted.*output = actual.*output;
+  }
 }
 
 // What a row without a key holds is a matter of the dialect. The faults have 0
@@ -163,8 +148,7 @@ Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
   const bool in_f32 = converts(evidence.calls);
   for (size_t n = 0; n < predicted.size(); ++n) {
     const CallOutcome& actual = evidence.outcomes[n];
-    complete(actual, evidence.work->value(), evidence.calls[n], in_f32,
-             predicted[n]);
+    complete(actual, evidence.calls[n], in_f32, predicted[n]);
     const CallBounds bounds =
         evidence.work->bounds(witness.kernel(), n, witness.kernel().model);
     follow_dialect(

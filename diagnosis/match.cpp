@@ -85,7 +85,7 @@ bool same_gradients(const Case& value, const CallOutcome& a,
       actual.gradients.begin(), actual.gradients.end(), [&](const auto& bound) {
         const auto output = output_member(bound.first);
         return same_numbers(a.*output, b.*output,
-                            gradient_dtype(value, bound.first), bound.second,
+                            storage_type(value, bound.first), bound.second,
                             predicted.gradients.at(bound.first));
       });
 }

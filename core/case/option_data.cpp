@@ -384,7 +384,8 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   call.values_in_keys = c.values_in_keys;
   call.members = c.cu_q.empty() ? 0 : static_cast<int64_t>(c.cu_q.size()) - 1;
   give(c, inputs, TensorName::kMask, TensorName::kSlopes, call);
-  give(c, inputs, TensorName::kKeyIndices, TensorName::kTreeMask, call);
+  give(c, inputs, TensorName::kKeyIndices,
+       static_cast<TensorName>(kInputCount - 1), call);
   call.member_slopes = c.member_slopes;
   call.int32_lengths = c.int32_lengths;
   call.q_len = given_or_null(inputs.q_len_bytes);

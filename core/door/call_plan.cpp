@@ -111,11 +111,12 @@ void add_scores_of_heads(const KernelCall& call, Rows* rows) {
 }
 
 void add_options(const KernelCall& call, Rows* rows) {
-  rows->add_given(TensorName::kMask, TensorName::kBias);
+#define QKVET_FORWARD_SCALE(...)
+#define QKVET_FORWARD_TENSOR(field, name, options)       \
+  if ((options) != 0 && !is_output(TensorName::k##name)) \
+    rows->add_given(TensorName::k##name, TensorName::k##name);
+#include "qkvet/tensors.def"
   add_scores_of_heads(call, rows);
-  rows->add_given(TensorName::kQLen, TensorName::kCuK);
-  rows->add_given(TensorName::kBlockTable, TensorName::kVNew);
-  rows->add_given(TensorName::kPageIndptr, TensorName::kTreeMask);
 }
 
 // The positions of a layer are those of its tokens.

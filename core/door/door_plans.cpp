@@ -7,41 +7,29 @@
 #include <cstring>
 #include <utility>
 
+#include "core/door/door.h"
 #include "core/door/door_answers.h"
 #include "core/door/door_timed.h"
-#include "core/door/plan_tensors.h"
 
 namespace qkvet {
 namespace {
 
-constexpr qkvet_tensor qkvet_forward_args::*kData[] = {
-    &qkvet_forward_args::q,           &qkvet_forward_args::k,
-    &qkvet_forward_args::v,           &qkvet_forward_args::o,
-    &qkvet_forward_args::lse,         &qkvet_forward_args::weights,
-    &qkvet_forward_args::mask,        &qkvet_forward_args::bias,
-    &qkvet_forward_args::sink,        &qkvet_forward_args::slopes,
-    &qkvet_forward_args::rope_cos,    &qkvet_forward_args::rope_sin,
-    &qkvet_forward_args::q_positions, &qkvet_forward_args::k_positions,
-    &qkvet_forward_args::k_new,       &qkvet_forward_args::v_new,
-    &qkvet_forward_args::q_scale,     &qkvet_forward_args::k_scale,
-    &qkvet_forward_args::v_scale,     &qkvet_forward_args::dropout_mask,
-    &qkvet_forward_args::key_indices, &qkvet_forward_args::topk_length,
-    &qkvet_forward_args::segments_q,  &qkvet_forward_args::segments_k,
-    &qkvet_forward_args::full_ranges, &qkvet_forward_args::tree_mask};
-static_assert((std::size(kPlanTensors) + std::size(kData)) *
-                          sizeof(qkvet_tensor) +
-                      offsetof(qkvet_forward_args, q) <=
-                  sizeof(qkvet_forward_args),
-              "each tensor once");
+// plan() and update() are given these, and run() all others.
+constexpr qkvet_tensor qkvet_forward_args::*kTables[] = {
+#define QKVET_FORWARD_TENSOR(...)
+#define QKVET_FORWARD_TABLE(field, ...) &qkvet_forward_args::field,
+#include "qkvet/tensors.def"
+};
 
 qkvet_forward_args without_data(qkvet_forward_args args) {
-  for (const auto tensor : kData) (args.*tensor).data = nullptr;
+#define QKVET_FORWARD_TENSOR(field, ...) args.field.data = nullptr;
+#define QKVET_FORWARD_TABLE(...)
+#include "qkvet/tensors.def"
   return args;
 }
 
 qkvet_forward_args without_numbers(qkvet_forward_args args) {
-  for (const PlanTensor& tensor : kPlanTensors)
-    (args.*tensor.at).data = nullptr;
+  for (const auto table : kTables) (args.*table).data = nullptr;
   return args;
 }
 
@@ -57,8 +45,8 @@ int64_t span_bytes(const qkvet_tensor& tensor) {
 // `args` with numbers in memory of their own.
 qkvet_forward_args with_copies(qkvet_forward_args args,
                                std::vector<std::vector<std::byte>>* copies) {
-  for (const PlanTensor& number : kPlanTensors) {
-    qkvet_tensor& tensor = args.*number.at;
+  for (const auto table : kTables) {
+    qkvet_tensor& tensor = args.*table;
     const int64_t bytes = tensor.ndim == 0 ? 0 : span_bytes(tensor);
     if (bytes == 0) continue;
     const auto* const from = static_cast<const std::byte*>(tensor.data);

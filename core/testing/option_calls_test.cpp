@@ -61,6 +61,13 @@ const std::vector<Shown> kOptions = {
      "int32 1,2,2,2 / x,4,2,1: 0 1 0 1 0 1 0 1"},
     {"f32,B2,H1,Tq2,Tk1,d1,keys=1.n", "topk_length",
      "int32 2,2 / 2,1: 1 0 1 1"},
+    {"f32,B1,H1,Tq2,Tk3,d1,segments=0", "segments_q", "int32 1,2 / x,1: 2 2"},
+    {"f32,B1,H1,Tq2,Tk3,d1,segments=0.i64", "segments_k",
+     "int64 1,3 / x,1: 2 2 2"},
+    {"f32,B1,H1,Tq2,Tk3,d1,ranges=1", "full_ranges",
+     "int32 1,1,2 / x,x,1: 1 1"},
+    {"f32,B1,H1,Tq3,Tk3,d1,tree=2", "tree_mask",
+     "uint8 1,3,3 / x,3,1: 1 0 0 1 1 0 1 0 1"},
 };
 
 constexpr char kTiny[] = "f32,B2,H4,Hkv2,Tq3,Tk3,d5,q=zero,k=zero,v=zero";

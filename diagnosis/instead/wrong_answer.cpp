@@ -163,7 +163,7 @@ void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
   for (const TensorName name : kGradients) {
     const auto& bytes = answer.outcome().*output_member(name);
     if (bytes.empty()) continue;
-    const Dtype dtype = gradient_dtype(value, name);
+    const Dtype dtype = storage_type(value, name);
     WrongOutput output{name,
                        dtype,
                        gradient_extents(value.shape, name),

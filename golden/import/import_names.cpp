@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "core/call/tensor_table.h"
 #include "golden/format/reshape.h"
 
 namespace qkvet::golden {
@@ -263,37 +264,49 @@ std::string parse_import_words(const ImportWords& words, ImportRules& rules) {
 }
 
 std::span<const ImportAliases> import_aliases() {
-  static const std::vector<ImportAliases> rows = {
-      {"q", {"q", "query", "queries", "query_states", "query_layer", "xq"}},
-      {"k", {"k", "key", "keys", "key_states", "key_layer", "xk"}},
-      {"v", {"v", "value", "values", "value_states", "value_layer", "xv"}},
-      {"mask", {"mask", "attn_mask", "attention_mask"}},
-      {"bias", {"bias", "attn_bias", "attention_bias"}},
-      {"sink", {"sink", "sinks", "attn_sink", "attention_sinks", "s_aux"}},
-      {"slopes", {"slopes", "alibi", "alibi_slopes"}},
-      {"key_indices", {"key_indices", "indices", "topk_indices", "topk_idxs"}},
-      {"topk_length", {"topk_length", "topk_lengths"}},
-      {"segments_q", {"segments_q", "q_segment_ids"}},
-      {"segments_k", {"segments_k", "kv_segment_ids"}},
-      {"full_ranges", {"full_ranges", "mm_prefix_range"}},
-      {"tree_mask", {"tree_mask", "custom_mask"}},
-      {"x", {"x", "hidden_states"}},
-      {"w_q", {"w_q", "wq"}},
-      {"w_k", {"w_k", "wk"}},
-      {"w_v", {"w_v", "wv"}},
-      {"w_o", {"w_o", "wo"}},
-      {"b_q", {"b_q", "bq"}},
-      {"b_k", {"b_k", "bk"}},
-      {"b_v", {"b_v", "bv"}},
-      {"b_o", {"b_o", "bo"}},
+  // Beside their own name, by which all are taken.
+  static const std::vector<ImportAliases> also = {
+      {"q", {"query", "queries", "query_states", "query_layer", "xq"}},
+      {"k", {"key", "keys", "key_states", "key_layer", "xk"}},
+      {"v", {"value", "values", "value_states", "value_layer", "xv"}},
+      {"mask", {"attn_mask", "attention_mask"}},
+      {"bias", {"attn_bias", "attention_bias"}},
+      {"sink", {"sinks", "attn_sink", "attention_sinks", "s_aux"}},
+      {"slopes", {"alibi", "alibi_slopes"}},
+      {"key_indices", {"indices", "topk_indices", "topk_idxs"}},
+      {"topk_length", {"topk_lengths"}},
+      {"segments_q", {"q_segment_ids"}},
+      {"segments_k", {"kv_segment_ids"}},
+      {"full_ranges", {"mm_prefix_range"}},
+      {"tree_mask", {"custom_mask"}},
+      {"x", {"hidden_states"}},
+      {"w_q", {"wq"}},
+      {"w_k", {"wk"}},
+      {"w_v", {"wv"}},
+      {"w_o", {"wo"}},
+      {"b_q", {"bq"}},
+      {"b_k", {"bk"}},
+      {"b_v", {"bv"}},
+      {"b_o", {"bo"}},
       {"o",
-       {"o", "out", "output", "attn_out", "attn_output", "attention_output",
+       {"out", "output", "attn_out", "attn_output", "attention_output",
         "context_layer"}},
-      {"lse", {"lse", "softmax_lse", "logsumexp"}},
+      {"lse", {"softmax_lse", "logsumexp"}},
       {"weights",
-       {"weights", "attn_weights", "attention_weights", "attn_probs",
-        "attention_probs"}},
-      {"y", {"y"}}};
+       {"attn_weights", "attention_weights", "attn_probs", "attention_probs"}}};
+  static const std::vector<ImportAliases> rows = [] {
+    std::vector<ImportAliases> all;
+    for (const TensorRow& row : kTensors) {
+      if (row.recorded == Recorded::kNo) continue;
+      std::vector<std::string_view>& names =
+          all.emplace_back(row.name, std::vector<std::string_view>{row.name})
+              .aliases;
+      for (const auto& [name, aliases] : also)
+        if (name == row.name)
+          names.insert(names.end(), aliases.begin(), aliases.end());
+    }
+    return all;
+  }();
   return rows;
 }
 

@@ -209,11 +209,10 @@ TEST(ImportNames, WhatDoesNotFitIsNamed) {
 
 TEST(ImportNames, ArgumentsThatAreWrongAreNamed) {
   const std::string names =
-      "; allowed is a list of NAME=THEIRS, with NAME one of q, k, v, mask, "
-      "bias, sink, slopes, key_indices, topk_length, segments_q, segments_k, "
-      "full_ranges, tree_mask, x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, o, "
-      "lse, "
-      "weights, y";
+      "; allowed is a list of NAME=THEIRS, with NAME one of q, k, v, x, w_q, "
+      "w_k, w_v, w_o, b_q, b_k, b_v, b_o, mask, bias, sink, slopes, "
+      "key_indices, topk_length, segments_q, segments_k, full_ranges, "
+      "tree_mask, o, lse, weights, y";
   for (const std::string text : {"", "q", "q=", "kay=k", "=x"}) {
     ImportRules rules;
     EXPECT_EQ(parse_name_map(text, rules), "--map \"" + text + "\"" + names);

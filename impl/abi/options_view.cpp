@@ -361,69 +361,35 @@ Options Options::from(int64_t b, int64_t h, int64_t i, int64_t j) const {
 }
 
 const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
-  constexpr uint64_t kNobody = 0;
+  // serving_call.h alone reads pages and new tokens.
+  constexpr uint64_t kServing = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR |
+                                QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_APPEND;
+  const uint64_t taken = declared & ~kServing;
+#define QKVET_FORWARD_TENSOR(field, tensor, options)                       \
+  if ((options) != 0 && (taken & (options)) == 0 && !is_absent(a.field)) { \
+    return #field " is not supported";                                     \
+  }
+#include "qkvet/tensors.def"
   const struct {
     bool set;
-    uint64_t option;
+    uint64_t option;  // 0: never taken here
     const char* name;
-  } fields[] = {
+  } numbers[] = {
       {a.has_window != 0, QKVET_OPTION_WINDOW, "windows are not supported"},
-      {!is_absent(a.mask), QKVET_OPTION_MASK, "a mask is not supported"},
-      {!is_absent(a.bias), QKVET_OPTION_BIAS, "a bias is not supported"},
       {!(a.softcap == 0), QKVET_OPTION_SOFTCAP, "softcap is not supported"},
-      {!is_absent(a.sink), QKVET_OPTION_SINK, "sinks are not supported"},
-      {!is_absent(a.slopes), QKVET_OPTION_ALIBI,
-       "ALiBi slopes are not supported"},
       {a.slopes.ndim == 2, QKVET_OPTION_ALIBI_PER_MEMBER,
        "ALiBi slopes of each member are not supported"},
       {a.rope != QKVET_ROPE_NONE, QKVET_OPTION_ROPE, "RoPE is not supported"},
-      {!is_absent(a.rope_cos), QKVET_OPTION_ROPE,
-       "RoPE tables are not supported"},
-      {!is_absent(a.rope_sin), QKVET_OPTION_ROPE,
-       "RoPE tables are not supported"},
-      {!is_absent(a.q_positions), QKVET_OPTION_ROPE,
-       "positions are not supported"},
-      {!is_absent(a.k_positions), QKVET_OPTION_ROPE,
-       "positions are not supported"},
       {!(a.dropout_p == 0), QKVET_OPTION_DROPOUT, "dropout is not supported"},
-      {!is_absent(a.dropout_mask), QKVET_OPTION_DROPOUT_MASK,
-       "the mask of dropout is not returned"},
-      {!is_absent(a.q_len), QKVET_OPTION_LENGTHS, "lengths are not supported"},
-      {!is_absent(a.kv_len), QKVET_OPTION_LENGTHS, "lengths are not supported"},
-      {!is_absent(a.cu_seqlens_q), QKVET_OPTION_PACKED,
-       "packed batches are not supported"},
-      {!is_absent(a.cu_seqlens_k), QKVET_OPTION_PACKED,
-       "packed batches are not supported"},
-      {!is_absent(a.key_indices), QKVET_OPTION_KEY_LISTS,
-       "lists of keys are not supported"},
-      {!is_absent(a.topk_length), QKVET_OPTION_KEY_LIST_LENGTHS,
-       "lengths of lists of keys are not supported"},
       {a.key_block_size != 0, QKVET_OPTION_KEY_LIST_BLOCKS,
        "lists of blocks of keys are not supported"},
-      {!is_absent(a.segments_q) || !is_absent(a.segments_k),
-       QKVET_OPTION_SEGMENTS, "segments are not supported"},
-      {!is_absent(a.full_ranges), QKVET_OPTION_FULL_RANGES,
-       "ranges seen both ways are not supported"},
       {a.chunk != 0, QKVET_OPTION_CHUNK, "chunks are not supported"},
-      {!is_absent(a.tree_mask), QKVET_OPTION_TREE_MASK,
-       "trees of drafts are not supported"},
-      {!is_absent(a.block_table), kNobody, "paged keys are not supported"},
-      {a.page_size != 0, kNobody, "paged keys are not supported"},
-      {a.channel_group != 0, kNobody,
-       "keys in groups of channels are not supported"},
-      {!is_absent(a.page_indptr), kNobody, "lists of pages are not supported"},
-      {!is_absent(a.page_indices), kNobody, "lists of pages are not supported"},
-      {!is_absent(a.last_page_len), kNobody,
-       "lists of pages are not supported"},
-      {!is_absent(a.k_new), kNobody, "appending keys is not supported"},
-      {!is_absent(a.v_new), kNobody, "appending values is not supported"},
-      {!is_absent(a.q_scale), kNobody, "scales of storage are not supported"},
-      {!is_absent(a.k_scale), kNobody, "scales of storage are not supported"},
-      {!is_absent(a.v_scale), kNobody, "scales of storage are not supported"},
+      {a.page_size != 0, 0, "paged keys are not supported"},
+      {a.channel_group != 0, 0, "keys in groups of channels are not supported"},
   };
-  for (const auto& field : fields) {
-    if (field.set && (declared & field.option) == 0) {
-      return field.name;
+  for (const auto& number : numbers) {
+    if (number.set && (taken & number.option) == 0) {
+      return number.name;
     }
   }
   return nullptr;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <iterator>
 
 #include "impl/abi/tensor_view.h"
 
@@ -43,7 +42,6 @@ bool same_scalars(const Args& a, const Args& b) {
 }  // namespace
 
 MadeFor::MadeFor(const Args& args) : args_(args), extents_{} {
-  static_assert(std::size(kFields) == kTensors);
   for (int n = 0; n < kTensors; ++n) {
     qkvet_tensor& tensor = args_.*kFields[n];
     const int32_t rank = std::clamp<int32_t>(tensor.ndim, 0, 4);

@@ -15,10 +15,10 @@ namespace qkvet::impl {
 
 // The lengths and tables of a call.
 inline constexpr qkvet_tensor qkvet_forward_args::*kBatchTables[] = {
-    &qkvet_forward_args::q_len,        &qkvet_forward_args::kv_len,
-    &qkvet_forward_args::cu_seqlens_q, &qkvet_forward_args::cu_seqlens_k,
-    &qkvet_forward_args::block_table,  &qkvet_forward_args::page_indptr,
-    &qkvet_forward_args::page_indices, &qkvet_forward_args::last_page_len};
+#define QKVET_FORWARD_TENSOR(...)
+#define QKVET_FORWARD_TABLE(field, ...) &qkvet_forward_args::field,
+#include "qkvet/tensors.def"
+};
 
 // The extents, types and options of a call; no data. How many pages there are,
 // and how long a table or a list of them is, belongs to a batch.
@@ -30,7 +30,10 @@ class MadeFor {
   const qkvet_forward_args& options() const { return args_; }
 
  private:
-  static constexpr int kTensors = 34;
+  static constexpr int kTensors = 0
+#define QKVET_FORWARD_TENSOR(...) +1
+#include "qkvet/tensors.def"
+      ;
 
   qkvet_forward_args args_;
   int64_t extents_[kTensors][4];

@@ -9,7 +9,6 @@
 #include <functional>
 #include <set>
 #include <string>
-#include <tuple>
 
 #include "impl/testing/family_fixture.h"
 
@@ -126,40 +125,17 @@ std::vector<Field> unknown_fields(const qkvet_tensor& some) {
       {"f16", 0, [](A& a) { a.q.dtype.bits = 16; }},
       {"device", 0, [](A& a) { a.k.device_type = QKVET_DEVICE_CUDA; }},
   };
-  using Member = qkvet_tensor A::*;
-  const std::tuple<const char*, uint64_t, Member> tensors[] = {
-      {"mask", QKVET_OPTION_MASK, &A::mask},
-      {"bias", QKVET_OPTION_BIAS, &A::bias},
-      {"sink", QKVET_OPTION_SINK, &A::sink},
-      {"slopes", QKVET_OPTION_ALIBI, &A::slopes},
-      {"rope_cos", QKVET_OPTION_ROPE, &A::rope_cos},
-      {"rope_sin", QKVET_OPTION_ROPE, &A::rope_sin},
-      {"q_positions", QKVET_OPTION_ROPE, &A::q_positions},
-      {"k_positions", QKVET_OPTION_ROPE, &A::k_positions},
-      {"q_len", QKVET_OPTION_LENGTHS, &A::q_len},
-      {"kv_len", QKVET_OPTION_LENGTHS, &A::kv_len},
-      {"cu_seqlens_q", QKVET_OPTION_PACKED, &A::cu_seqlens_q},
-      {"cu_seqlens_k", QKVET_OPTION_PACKED, &A::cu_seqlens_k},
-      {"block_table", QKVET_OPTION_PAGED, &A::block_table},
-      {"page_indptr", QKVET_OPTION_PAGED_CSR, &A::page_indptr},
-      {"page_indices", QKVET_OPTION_PAGED_CSR, &A::page_indices},
-      {"last_page_len", QKVET_OPTION_PAGED_CSR, &A::last_page_len},
-      {"key_indices", QKVET_OPTION_KEY_LISTS, &A::key_indices},
-      {"topk_length", QKVET_OPTION_KEY_LIST_LENGTHS, &A::topk_length},
-      {"segments_q", QKVET_OPTION_SEGMENTS, &A::segments_q},
-      {"segments_k", QKVET_OPTION_SEGMENTS, &A::segments_k},
-      {"full_ranges", QKVET_OPTION_FULL_RANGES, &A::full_ranges},
-      {"tree_mask", QKVET_OPTION_TREE_MASK, &A::tree_mask},
-      {"k_new", QKVET_OPTION_APPEND, &A::k_new},
-      {"v_new", QKVET_OPTION_APPEND, &A::v_new},
-      {"dropout_mask", QKVET_OPTION_DROPOUT_MASK, &A::dropout_mask},
-      {"q_scale", 0, &A::q_scale},
-      {"k_scale", 0, &A::k_scale},
-      {"v_scale", 0, &A::v_scale},
-  };
-  for (const auto& [name, option, member] : tensors) {
-    fields.push_back({name, option, [m = member, some](A& a) { a.*m = some; }});
-  }
+  // Lengths are an option of their own beside those that bring pages. All
+  // kernels declare lse.
+  constexpr uint64_t kServing = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR |
+                                QKVET_OPTION_APPEND | QKVET_OPTION_PACKED_PAGES;
+#define QKVET_FORWARD_TENSOR(field, tensor, options)                       \
+  if ((options) != 0 && (options) != QKVET_OPTION_LSE)                     \
+    fields.push_back(                                                      \
+        {#field,                                                           \
+         ((options) & ~kServing) != 0 ? (options) & ~kServing : (options), \
+         [some](A& a) { a.field = some; }});
+#include "qkvet/tensors.def"
   return fields;
 }
 

@@ -23,13 +23,24 @@
 
 #include "qkvet/kernel.h"
 
-/* The arguments as this header knows them: a shorter struct ends in zeros. */
+/* A struct of the ABI as `size` bytes of this header's version of it: a shorter
+ * one ends in zeros. 0: the host has set a field that is newer. */
+static inline int qkvet_read_struct(void* to, size_t size, const void* from) {
+  const unsigned char* const bytes = (const unsigned char*)from;
+  size_t given;
+  memcpy(&given, from, sizeof given);
+  memset(to, 0, size);
+  memcpy(to, from, given < size ? given : size);
+  for (; given > size; --given)
+    if (bytes[given - 1] != 0) return 0;
+  return 1;
+}
+
+/* The arguments as this header knows them. */
 static inline qkvet_forward_args qkvet_known_args(
     const qkvet_forward_args* from) {
   qkvet_forward_args args;
-  memset(&args, 0, sizeof args);
-  memcpy(&args, from,
-         from->struct_size < sizeof args ? from->struct_size : sizeof args);
+  qkvet_read_struct(&args, sizeof args, from);
   return args;
 }
 
@@ -304,16 +315,15 @@ static inline const char* qkvet_misfit_(const qkvet_forward_args* a,
 static inline qkvet_status qkvet_supports_declared(
     const qkvet_kernel* self, const qkvet_forward_args* args, qkvet_text* why) {
   const qkvet_capabilities* can = self->capabilities;
-  const qkvet_forward_args a = qkvet_known_args(args);
+  qkvet_forward_args a;
   const qkvet_tensor* const all[] = {&a.q, &a.k, &a.v, &a.o};
   const char* undeclared;
   const char* misfit = NULL;
   char text[128];
   size_t i;
-  for (i = sizeof a; i < args->struct_size; ++i)
-    if (((const unsigned char*)args)[i] != 0)
-      return qkvet_refuse(why, QKVET_UNSUPPORTED,
-                          "an argument is newer than this kernel");
+  if (!qkvet_read_struct(&a, sizeof a, args))
+    return qkvet_refuse(why, QKVET_UNSUPPORTED,
+                        "an argument is newer than this kernel");
   for (i = 0; i < 4; ++i) {
     if (all[i]->shape == NULL || all[i]->strides == NULL || all[i]->ndim < 4)
       return qkvet_refuse(why, QKVET_UNSUPPORTED,

@@ -42,6 +42,26 @@ struct Adapted {
   }
 };
 
+TEST(Adapter, AStructIsReadAsFarAsBothSidesKnowIt) {
+  struct Newer {
+    qkvet_cache_args args = {};
+    uint64_t field = 0;
+  } given;
+  given.args.sequence = 7;
+  given.args.rope = QKVET_ROPE_HALF;
+  qkvet_cache_args read;
+  for (const uint64_t set : {0, 1}) {
+    given.field = set;
+    given.args.struct_size = sizeof given;
+    EXPECT_EQ(qkvet_read_struct(&read, sizeof read, &given), set == 0 ? 1 : 0);
+    EXPECT_EQ(read.rope, QKVET_ROPE_HALF);
+  }
+  given.args.struct_size = offsetof(qkvet_cache_args, rope);
+  EXPECT_EQ(qkvet_read_struct(&read, sizeof read, &given), 1);
+  EXPECT_EQ(read.sequence, 7);
+  EXPECT_EQ(read.rope, QKVET_ROPE_NONE);
+}
+
 TEST(Adapter, EveryOptionIsNeededByItsArgument) {
   using Change = void (*)(Adapted&);
   const struct {

@@ -44,30 +44,8 @@ void walk(const JudgeInput& input, const GradientPair& pair, TensorName tensor,
 }  // namespace
 
 std::array<int64_t, 4> gradient_extents(const Shape& s, TensorName tensor) {
-  switch (tensor) {
-    case TensorName::kDQ:
-      return {s.B, s.H, s.Tq, s.d};
-    case TensorName::kDK:
-      return {s.B, s.Hkv, s.Tk, s.d};
-    case TensorName::kDV:
-      return {s.B, s.Hkv, s.Tk, s.dv};
-    case TensorName::kDBias:
-      return {s.B, s.H, s.Tq, s.Tk};
-    default:
-      return {1, s.H, 1, 1};
-  }
-}
-
-Dtype gradient_dtype(const Case& value, TensorName tensor) {
-  switch (tensor) {
-    case TensorName::kDK:
-    case TensorName::kDV:
-      return value.kv_dtype;
-    case TensorName::kDSink:
-      return storage_type(value, TensorName::kSink);
-    default:
-      return value.q_dtype;
-  }
+  return tensor == TensorName::kDSink ? std::array<int64_t, 4>{1, s.H, 1, 1}
+                                      : tensor_extents(s, tensor);
 }
 
 GradientElement gradient_element(const Shape& s, TensorName tensor, int64_t n) {
@@ -142,7 +120,7 @@ const std::vector<double>& bound_of(const GradientBound& bound,
 std::vector<double> read_gradient(const JudgeInput& input, const CallView& call,
                                   TensorName tensor) {
   return as_doubles(call.outcome->*output_member(tensor),
-                    gradient_dtype(input.value, tensor));
+                    storage_type(input.value, tensor));
 }
 
 PlannedCall backward_call(bool truth, InputEdit edit) {
@@ -171,7 +149,7 @@ void compare_gradients_with_truth(const JudgeInput& input, const CallView& call,
     const std::vector<double>& truth = gradient_of(known.values, tensor);
     const std::vector<double>& bound = bound_of(known.bound, tensor);
     const std::vector<double>& reach = gradient_of(known.bound.reach, tensor);
-    const Dtype dtype = gradient_dtype(input.value, tensor);
+    const Dtype dtype = storage_type(input.value, tensor);
     for (size_t n = 0; n < actual.size(); ++n) {
       const auto at = static_cast<int64_t>(n);
       if (!gradient_counts(input.value, gradient_element(s, tensor, at)))
@@ -200,7 +178,7 @@ void compare_gradient_with_zero(const JudgeInput& input,
                                 const GradientElement& element, double actual,
                                 Judgement& judgement) {
   auto finding = compare_exactly(
-      actual, 0, gradient_dtype(input.value, element.tensor), judgement);
+      actual, 0, storage_type(input.value, element.tensor), judgement);
   if (!finding) return;
   const Shape& s = input.value.shape;
   finding->where = gradient_name(s, element.tensor, gradient_index(s, element));
@@ -211,7 +189,7 @@ void compare_gradients_bit_for_bit(const JudgeInput& input,
                                    const GradientPair& pair,
                                    Judgement& judgement) {
   for (const TensorName tensor : kGradients) {
-    const Dtype dtype = gradient_dtype(input.value, tensor);
+    const Dtype dtype = storage_type(input.value, tensor);
     walk(input, pair, tensor, judgement,
          [&](size_t n, double a, size_t m, double b) -> std::optional<Finding> {
            ++judgement.compared;
@@ -244,7 +222,7 @@ void compare_gradients_within_bounds(const JudgeInput& input,
     const std::vector<double>& second = bound_of(part(pair.second), tensor);
     const std::vector<double>& reach =
         gradient_of(part(pair.first).reach, tensor);
-    const Dtype dtype = gradient_dtype(input.value, tensor);
+    const Dtype dtype = storage_type(input.value, tensor);
     walk(input, pair, tensor, judgement,
          [&](size_t n, double a, size_t m, double b) {
            const double size = std::fabs(pair.factor);

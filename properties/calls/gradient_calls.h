@@ -19,11 +19,8 @@ inline constexpr TensorName kGradients[] = {TensorName::kDQ, TensorName::kDK,
                                             TensorName::kDV, TensorName::kDBias,
                                             TensorName::kDSink};
 
-// dq [B,H,Tq,d], dk [B,Hkv,Tk,d], dv [B,Hkv,Tk,dv], dbias [B,H,Tq,Tk], dsink
-// [H,1,1,1].
+// dsink is [1,H,1,1].
 std::array<int64_t, 4> gradient_extents(const Shape& shape, TensorName tensor);
-// What it is stored in: as what it is the gradient of.
-Dtype gradient_dtype(const Case& value, TensorName tensor);
 // "dk[b=0,h=1,j=2,c=3]" for the n-th element, packed.
 std::string gradient_name(const Shape& shape, TensorName tensor, int64_t n);
 

@@ -32,26 +32,12 @@ std::string layer_gradient_name(const Shape& shape, TensorName gradient,
 
 const std::vector<double>& layer_gradient_of(const LayerGradientOutput& output,
                                              TensorName gradient) {
-  switch (gradient) {
-    case TensorName::kDX:
-      return output.x;
-    case TensorName::kDWq:
-      return output.w_q;
-    case TensorName::kDWk:
-      return output.w_k;
-    case TensorName::kDWv:
-      return output.w_v;
-    case TensorName::kDWo:
-      return output.w_o;
-    case TensorName::kDBq:
-      return output.b_q;
-    case TensorName::kDBk:
-      return output.b_k;
-    case TensorName::kDBv:
-      return output.b_v;
-    default:
-      return output.b_o;
-  }
+  using Output = LayerGradientOutput;
+  static constexpr std::vector<double> Output::*kMembers[] = {
+      &Output::x,   &Output::w_q, &Output::w_k, &Output::w_v, &Output::w_o,
+      &Output::b_q, &Output::b_k, &Output::b_v, &Output::b_o};
+  return output.*kMembers[static_cast<int>(gradient) -
+                          static_cast<int>(TensorName::kDX)];
 }
 
 std::vector<double> read_layer_gradient(const JudgeInput& input,

@@ -28,8 +28,10 @@ class Forward:
         self.causal_only = bool(capabilities.flags
                                 & _abi.FLAG_CAUSAL_ONLY)
         # The thunks are kept as long as the kernel is.
-        self.forward = _abi._FORWARD(guarded(self._forward))
-        self.backward = _abi._BACKWARD(guarded(self._backward))
+        self.forward = dict(_abi.Kernel._fields_)["forward"](
+            guarded(self._forward))
+        self.backward = dict(_abi.BackwardTable._fields_)["backward"](
+            guarded(self._backward))
 
     def arguments(self, args):
         """q, k, v and the options of a call, as arrays of the framework; what is

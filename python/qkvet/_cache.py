@@ -8,10 +8,9 @@ from . import _abi, arrays
 from ._answers import Lent, Wrong, guarded, store, taken
 from .declare import Refused, WrongUse
 
-# QKVET_CACHE_* of include/qkvet/cache.h, by their bits.
-OPTIONS = {"grows": 0, "window": 2, "int8_per_token": 3, "int8_per_channel": 4,
-           "fp8_per_token": 5, "fp8_per_channel": 6, "new_as_given": 7,
-           "read_back_computes": 8, "alibi": 9, "sink": 10, "softcap": 11}
+# QKVET_CACHE_* of include/qkvet/cache.h; rotations are not passed on.
+OPTIONS = {name[len("CACHE_"):].lower(): bit for name, bit in vars(_abi).items()
+           if name.startswith("CACHE_") and name != "CACHE_ROPE"}
 SCALES = (None, "per_token", "per_channel")
 
 
@@ -21,7 +20,7 @@ def options_of(words):
     for word in words.split():
         if word not in OPTIONS and word != "yes":
             raise WrongUse(f"cache = {word!r}; allowed: " + ", ".join(OPTIONS))
-        bits |= 0 if word == "yes" else 1 << OPTIONS[word]
+        bits |= OPTIONS.get(word, 0)
     return bits
 
 

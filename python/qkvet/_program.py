@@ -40,7 +40,7 @@ def library():
                                        _abi.OpenFunction]
     lib.qkvet_python_declare.argtypes = [
         ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(_abi.Capabilities),
-        ctypes.POINTER(_abi.Opaque), ctypes.POINTER(_abi.Opaque),
+        ctypes.POINTER(_abi.Dialect), ctypes.POINTER(_abi.Precision),
         ctypes.POINTER(ctypes.c_uint64), ctypes.c_char_p, ctypes.c_size_t]
     lib.qkvet_python_check.argtypes = [
         ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, _abi.OpenFunction,
@@ -63,8 +63,8 @@ GiveInput = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p,
 def resolve(fields):
     """Capabilities, dialect, precision and options of a layer. WrongUse with one
     line if a word is unknown."""
-    capabilities, dialect, precision = (_abi.Capabilities(), _abi.Opaque(),
-                                        _abi.Opaque())
+    capabilities, dialect, precision = (_abi.Capabilities(), _abi.Dialect(),
+                                        _abi.Precision())
     layer_options = ctypes.c_uint64()
     for struct in (capabilities, dialect, precision):
         struct.struct_size = ctypes.sizeof(struct)

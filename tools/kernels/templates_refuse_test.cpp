@@ -289,9 +289,9 @@ void expect_seen_to_forget(const std::string& name,
     fs::path to;
     std::string part, instead;
   } edits[] = {
-      {"adapter.h", headers / "adapter.h", "i < args->struct_size", "i < 0"},
+      {"adapter.h", headers / "adapter.h", "given > size;", "0 > size;"},
       {"tensors.def", headers / "qkvet" / "tensors.def",
-       "QKVET_FORWARD_TENSOR(page_indptr, PageIndptr, QKVET_OPTION_PAGED_CSR)",
+       "QKVET_FORWARD_TABLE(page_indptr, PageIndptr, QKVET_OPTION_PAGED_CSR)",
        ""}};
   for (const auto& edit : edits) {
     std::string text =

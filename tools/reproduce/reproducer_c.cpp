@@ -8,7 +8,6 @@
 #include <map>
 
 #include "core/call/option_numbers.h"
-#include "core/door/plan_tensors.h"
 #include "tools/base/lines.h"
 #include "tools/kernels/compiler.h"
 #include "tools/reproduce/c_text.h"
@@ -62,14 +61,6 @@ std::string options_c() {
   return options;
 }
 
-std::string batch_fields_c() {
-  std::string fields;
-  for (const PlanTensor& tensor : kPlanTensors)
-    fields +=
-        fmt::format("\n      offsetof(qkvet_forward_args, {}),", tensor.name);
-  return fields + "\n  ";
-}
-
 using Parts = std::vector<std::pair<std::string_view, std::string>>;
 
 struct ProgramC {
@@ -97,7 +88,6 @@ constexpr ProgramC kPrograms[] = {
      [] {
        Parts parts = attention_parts();
        parts.push_back({"/* SLOTS */", std::to_string(kMostPlans)});
-       parts.push_back({"/* BATCH FIELDS */", batch_fields_c()});
        return parts;
      },
      forward_row_c, true, false, false},

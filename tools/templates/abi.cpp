@@ -10,65 +10,41 @@ namespace {
 
 // ---- Arithmetic: yours to replace ------------------------------------------
 
-// A tensor of rank 3 or 4 by its strides, in elements.
-struct View {
-  float* data = nullptr;
-  int64_t step[4] = {};
+float& at(const qkvet_tensor& t, int64_t b, int64_t h, int64_t row,
+          int64_t c = 0) {
+  return *static_cast<float*>(qkvet_element(&t, b, h, row, c));
+}
 
-  explicit View(const qkvet_tensor& t) {
-    if (t.ndim == 0) return;  // absent
-    data = reinterpret_cast<float*>(static_cast<char*>(t.data) + t.byte_offset);
-    // The stride of an extent of 1 may be any number.
-    for (int axis = 0; axis < t.ndim; ++axis)
-      step[axis] = t.shape[axis] == 1 ? 0 : t.strides[axis];
-  }
-  float& at(int64_t b, int64_t h, int64_t t, int64_t c = 0) const {
-    return data[b * step[0] + h * step[1] + t * step[2] + c * step[3]];
-  }
-};
-
-struct Call {
-  View q, k, v, o, lse;
-  int64_t B, H, Hkv, Tq, Tk, d, dv;
-  float scale;
-  int32_t causal;
-
-  // How many keys row i sees: the first so many.
-  int64_t seen(int64_t i) const {
-    const int64_t end = causal == QKVET_CAUSAL_NONE       ? Tk
-                        : causal == QKVET_CAUSAL_TOP_LEFT ? i + 1
+// How many keys row i sees: the first so many.
+int64_t seen_by(const qkvet_forward_args& a, int64_t i) {
+  const int64_t Tq = a.q.shape[2], Tk = a.k.shape[2];
+  const int64_t end = a.causal == QKVET_CAUSAL_NONE       ? Tk
+                      : a.causal == QKVET_CAUSAL_TOP_LEFT ? i + 1
                                                           : i + Tk - Tq + 1;
-    return end < 0 ? 0 : end > Tk ? Tk : end;
-  }
-};
+  return end < 0 ? 0 : end > Tk ? Tk : end;
+}
 
-void attend_row(const Call& call, int64_t b, int64_t h, int64_t i,
-                std::vector<float>& p) {
-  const int64_t g = h / (call.H / call.Hkv);  // the head of k and v
-  const int64_t seen = call.seen(i);
+void attend_row(const qkvet_forward_args& a, float scale, int64_t b, int64_t h,
+                int64_t i) {
+  const int64_t g = h / (a.q.shape[1] / a.k.shape[1]);  // the head of k and v
+  const int64_t d = a.q.shape[3], dv = a.v.shape[3], seen = seen_by(a, i);
+  std::vector<float> p(seen);
   float max = -INFINITY, sum = 0;
   for (int64_t j = 0; j < seen; ++j) {
     float dot = 0;
-    for (int64_t c = 0; c < call.d; ++c)
-      dot += call.q.at(b, h, i, c) * call.k.at(b, g, j, c);
-    p[j] = dot * call.scale;
+    for (int64_t c = 0; c < d; ++c)
+      dot += at(a.q, b, h, i, c) * at(a.k, b, g, j, c);
+    p[j] = dot * scale;
     max = std::fmax(max, p[j]);
   }
   for (int64_t j = 0; j < seen; ++j) sum += p[j] = std::exp(p[j] - max);
-  for (int64_t c = 0; c < call.dv; ++c) {
+  for (int64_t c = 0; c < dv; ++c) {
     float value = 0;
-    for (int64_t j = 0; j < seen; ++j) value += p[j] * call.v.at(b, g, j, c);
-    call.o.at(b, h, i, c) = seen > 0 ? value / sum : 0;
+    for (int64_t j = 0; j < seen; ++j) value += p[j] * at(a.v, b, g, j, c);
+    at(a.o, b, h, i, c) = seen > 0 ? value / sum : 0;
   }
-  if (call.lse.data != nullptr)
-    call.lse.at(b, h, i) = seen > 0 ? max + std::log(sum) : -INFINITY;
-}
-
-void attend(const Call& call) {
-  std::vector<float> p(call.Tk);
-  for (int64_t b = 0; b < call.B; ++b)
-    for (int64_t h = 0; h < call.H; ++h)
-      for (int64_t i = 0; i < call.Tq; ++i) attend_row(call, b, h, i, p);
+  if (a.lse.ndim != 0)
+    at(a.lse, b, h, i) = seen > 0 ? max + std::log(sum) : -INFINITY;
 }
 
 // ---- The call ---------------------------------------------------------------
@@ -79,12 +55,11 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
   const qkvet_status status = qkvet_supports_declared(self, args, why);
   if (status != QKVET_OK) return status;
   const qkvet_forward_args a = qkvet_known_args(args);
-  const int64_t d = a.q.shape[3];
   const float scale =
-      a.scale_given ? a.scale : 1 / std::sqrt(static_cast<float>(d));
-  attend({View(a.q), View(a.k), View(a.v), View(a.o), View(a.lse), a.q.shape[0],
-          a.q.shape[1], a.k.shape[1], a.q.shape[2], a.k.shape[2], d,
-          a.v.shape[3], scale, a.causal});
+      a.scale_given ? a.scale : 1 / std::sqrt(static_cast<float>(a.q.shape[3]));
+  for (int64_t b = 0; b < a.q.shape[0]; ++b)
+    for (int64_t h = 0; h < a.q.shape[1]; ++h)
+      for (int64_t i = 0; i < a.q.shape[2]; ++i) attend_row(a, scale, b, h, i);
   return QKVET_OK;
 }
 

@@ -3,10 +3,9 @@
 // its own that grows token by token. qkvet/cache.h is the manual.
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <vector>
 
-#include "qkvet/kernel.h"
+#include "qkvet/adapter.h"
 
 // ---- Memory and arithmetic: yours to replace -------------------------------
 
@@ -36,14 +35,8 @@ namespace {
 
 using Sequence = qkvet_cache::Sequence;
 
-// Element (0, h, t, c), by strides.
 float& at(const qkvet_tensor& tensor, int64_t h, int64_t t, int64_t c = 0) {
-  auto* data = reinterpret_cast<float*>(static_cast<char*>(tensor.data) +
-                                        tensor.byte_offset);
-  const int64_t index[] = {0, h, t, c};
-  for (int axis = 1; axis < 4 && axis < tensor.ndim; ++axis)
-    if (tensor.shape[axis] > 1) data += index[axis] * tensor.strides[axis];
-  return *data;
+  return *static_cast<float*>(qkvet_element(&tensor, 0, h, t, c));
 }
 
 void append(const qkvet_cache& cache, Sequence& s, const qkvet_cache_args& a) {
@@ -89,59 +82,34 @@ void attend(const qkvet_cache& cache, const Sequence& s,
 
 qkvet_status no(qkvet_text* why, const char* reason,
                 qkvet_status status = QKVET_INVALID_ARGUMENT) {
-  if (why != nullptr && why->data != nullptr && why->capacity > 0) {
-    std::strncpy(why->data, reason, why->capacity - 1);
-    why->data[why->capacity - 1] = '\0';
-  }
-  return status;
+  return qkvet_refuse(why, status, reason);
 }
 
 bool is_f32(qkvet_dtype dtype) {
   return dtype.code == QKVET_DTYPE_FLOAT && dtype.bits == 32;
 }
 
-// A struct of the host as this file knows it: a shorter one ends in zeros.
-template <class Struct>
-Struct known(const Struct* from) {
-  Struct args{};
-  std::memcpy(
-      &args, from,
-      from->struct_size < sizeof args ? from->struct_size : sizeof args);
-  return args;
-}
-
-// Whether a field is set that is newer than the headers of this file.
-template <class Struct>
-bool is_newer(const Struct* from) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
-  for (size_t i = sizeof *from; i < from->struct_size; ++i)
-    if (bytes[i] != 0) return true;
-  return false;
-}
-
 qkvet_status create(const qkvet_kernel*, qkvet_context*,
                     const qkvet_cache_config* given, const qkvet_exec*,
                     qkvet_cache** cache, qkvet_text* why) {
-  const qkvet_cache_config all = known(given), *config = &all;
-  if (is_newer(given) || config->window != 0 || config->stored.bits != 0 ||
-      config->scales != QKVET_SCALES_NONE || config->k_scale.ndim != 0 ||
-      config->v_scale.ndim != 0 || config->slopes.ndim != 0 ||
-      config->sink.ndim != 0 || config->softcap != 0)
+  qkvet_cache_config config;
+  bool more = !qkvet_read_struct(&config, sizeof config, given) ||
+              config.window != 0 || config.stored.bits != 0 ||
+              config.scales != QKVET_SCALES_NONE || config.softcap != 0;
+#define QKVET_CACHE_TENSOR(field, ...) more |= config.field.ndim != 0;
+#include "qkvet/tensors.def"
+  if (more)
     return no(why, "no windows, codes, ALiBi, sinks and softcaps",
               QKVET_UNSUPPORTED);
-  if (!is_f32(config->q) || !is_f32(config->kv) || !is_f32(config->o))
+  if (!is_f32(config.q) || !is_f32(config.kv) || !is_f32(config.o))
     return no(why, "only f32 is supported", QKVET_UNSUPPORTED);
-  const float scale = config->scale_given
-                          ? config->scale
-                          : 1 / std::sqrt(static_cast<float>(config->d));
-  *cache = new qkvet_cache{config->heads,
-                           config->kv_heads,
-                           config->d,
-                           config->dv,
-                           config->capacity,
-                           scale,
-                           {}};
-  (*cache)->sequences.resize(config->sequences);
+  const float scale = config.scale_given
+                          ? config.scale
+                          : 1 / std::sqrt(static_cast<float>(config.d));
+  *cache =
+      new qkvet_cache{config.heads,    config.kv_heads, config.d, config.dv,
+                      config.capacity, scale,           {}};
+  (*cache)->sequences.resize(config.sequences);
   return QKVET_OK;
 }
 
@@ -159,9 +127,9 @@ bool fits(const qkvet_tensor& t, int64_t heads, int64_t rows, int64_t width) {
 qkvet_status step(const qkvet_kernel*, qkvet_cache* cache,
                   const qkvet_cache_args* args, const qkvet_exec*,
                   qkvet_text* why) {
-  const qkvet_cache_args a = known(args);
-  if (is_newer(args) || a.rope != QKVET_ROPE_NONE || a.rope_cos.ndim != 0 ||
-      a.rope_sin.ndim != 0)
+  qkvet_cache_args a;
+  if (!qkvet_read_struct(&a, sizeof a, args) || a.rope != QKVET_ROPE_NONE ||
+      a.rope_cos.ndim != 0 || a.rope_sin.ndim != 0)
     return no(why, "no rotations", QKVET_UNSUPPORTED);
   if (!cache->has(a.sequence)) return no(why, "there is no such sequence");
   Sequence& s = cache->sequences[a.sequence];
@@ -261,18 +229,5 @@ const qkvet_kernel* const kKernels[] = {&kKernel};
 
 extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
                                    qkvet_library* out, qkvet_text* why) {
-  if (host == nullptr || host->abi_major != QKVET_ABI_MAJOR)
-    return no(why, "another version of the ABI");
-  if (config != nullptr && config[0] != '\0')
-    return no(why, "takes no configuration");
-  if (out == nullptr || out->struct_size < sizeof *out)
-    return no(why, "the library struct is too small");
-  *out = {};
-  out->struct_size = sizeof *out;
-  out->abi_major = QKVET_ABI_MAJOR;
-  out->abi_minor = QKVET_ABI_MINOR;
-  out->name = "mine";
-  out->kernel_count = 1;
-  out->kernels = kKernels;
-  return QKVET_OK;
+  return qkvet_open_kernels(host, config, out, why, "mine", kKernels, 1);
 }

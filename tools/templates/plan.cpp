@@ -39,47 +39,31 @@ namespace {
 
 using Key = qkvet_plan::Key;
 
-// A tensor of rank 3 or 4 by its strides, in elements.
-struct View {
-  float* data = nullptr;
-  int64_t step[4] = {};
+float& at(const qkvet_tensor& t, int64_t b, int64_t h, int64_t row,
+          int64_t c = 0) {
+  return *static_cast<float*>(qkvet_element(&t, b, h, row, c));
+}
 
-  explicit View(const qkvet_tensor& t) {
-    if (t.ndim == 0) return;  // absent
-    data = reinterpret_cast<float*>(static_cast<char*>(t.data) + t.byte_offset);
-    // The stride of an extent of 1 may be any number.
-    for (int axis = 0; axis < t.ndim; ++axis)
-      step[axis] = t.shape[axis] == 1 ? 0 : t.strides[axis];
-  }
-  float& at(int64_t b, int64_t h, int64_t t, int64_t c = 0) const {
-    return data[b * step[0] + h * step[1] + t * step[2] + c * step[3]];
-  }
-};
-
-struct Tensors {
-  View q, k, v, o, lse;
-};
-
-void attend_row(const Key& key, const Tensors& t, const Item& item, int64_t h,
-                std::vector<float>& p) {
+void attend_row(const Key& key, const qkvet_forward_args& a, const Item& item,
+                int64_t h, std::vector<float>& p) {
   const int64_t b = item.b, i = item.i, seen = item.seen;
   const int64_t g = h / (key.H / key.Hkv);  // the head of k and v
   float max = -INFINITY, sum = 0;
   for (int64_t j = 0; j < seen; ++j) {
     float dot = 0;
     for (int64_t c = 0; c < key.d; ++c)
-      dot += t.q.at(b, h, i, c) * t.k.at(b, g, j, c);
+      dot += at(a.q, b, h, i, c) * at(a.k, b, g, j, c);
     p[j] = dot * key.scale;
     max = std::fmax(max, p[j]);
   }
   for (int64_t j = 0; j < seen; ++j) sum += p[j] = std::exp(p[j] - max);
   for (int64_t c = 0; c < key.dv; ++c) {
     float value = 0;
-    for (int64_t j = 0; j < seen; ++j) value += p[j] * t.v.at(b, g, j, c);
-    t.o.at(b, h, i, c) = seen > 0 ? value / sum : 0;
+    for (int64_t j = 0; j < seen; ++j) value += p[j] * at(a.v, b, g, j, c);
+    at(a.o, b, h, i, c) = seen > 0 ? value / sum : 0;
   }
-  if (t.lse.data != nullptr)
-    t.lse.at(b, h, i) = seen > 0 ? max + std::log(sum) : -INFINITY;
+  if (a.lse.ndim != 0)
+    at(a.lse, b, h, i) = seen > 0 ? max + std::log(sum) : -INFINITY;
 }
 
 // Keys that row i sees of a member with so many rows and keys: the first ones.
@@ -96,13 +80,7 @@ bool list_items(const Key& key, const qkvet_tensor& q_len,
                 const qkvet_tensor& kv_len, std::vector<Item>* items) {
   const auto length = [](const qkvet_tensor& t, int64_t b, int64_t all) {
     if (t.ndim == 0) return all;
-    int64_t value;
-    const int64_t at = t.shape[0] == 1 ? 0 : b * t.strides[0];
-    std::memcpy(&value,
-                static_cast<const char*>(t.data) + t.byte_offset +
-                    at * static_cast<int64_t>(sizeof value),
-                sizeof value);
-    return value;
+    return *static_cast<const int64_t*>(qkvet_element(&t, b, 0, 0, 0));
   };
   for (int64_t b = 0; b < key.B; ++b) {
     const int64_t rows = length(q_len, b, key.Tq);
@@ -184,12 +162,10 @@ qkvet_status run(const qkvet_kernel* self, qkvet_plan* plan,
   const qkvet_forward_args a = qkvet_known_args(args);
   const qkvet_status status = fits(self, plan, args, a, why);
   if (status != QKVET_OK) return status;
-  const Tensors tensors = {View(a.q), View(a.k), View(a.v), View(a.o),
-                           View(a.lse)};
   std::vector<float> p(plan->key.Tk);
   for (const Item& item : plan->items)
     for (int64_t h = 0; h < plan->key.H; ++h)
-      attend_row(plan->key, tensors, item, h, p);
+      attend_row(plan->key, a, item, h, p);
   return QKVET_OK;
 }
 

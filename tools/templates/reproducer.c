@@ -33,10 +33,10 @@ static const qkvet_plan_table* plans_of(const opened_kernel* kernel) {
 }
 
 static int is_of_batch(size_t field) {
-  static const size_t fields[] = {/* BATCH FIELDS */};
-  size_t i;
-  for (i = 0; i < sizeof fields / sizeof fields[0]; ++i)
-    if (fields[i] == field) return 1;
+#define QKVET_FORWARD_TENSOR(...)
+#define QKVET_FORWARD_TABLE(name, ...) \
+  if (field == offsetof(qkvet_forward_args, name)) return 1;
+#include "qkvet/tensors.def"
   return 0;
 }
 

@@ -90,6 +90,8 @@ struct Tensor {
     byte_offset: u64,
 }
 
+/// The beginning of qkvet_forward_args. What follows is zero in a call that does
+/// not have it, and is refused where it is not.
 #[repr(C)]
 struct ForwardArgs {
     struct_size: usize,
@@ -104,42 +106,6 @@ struct ForwardArgs {
     causal: i32,
     has_window: i32,
     window: [i64; 2],
-    mask: Tensor,
-    bias: Tensor,
-    softcap: f32,
-    sink: Tensor,
-    slopes: Tensor,
-    rope: i32,
-    rope_cos: Tensor,
-    rope_sin: Tensor,
-    q_positions: Tensor,
-    k_positions: Tensor,
-    dropout_p: f32,
-    dropout: [u64; 2],
-    q_len: Tensor,
-    kv_len: Tensor,
-    cu_seqlens_q: Tensor,
-    cu_seqlens_k: Tensor,
-    block_table: Tensor,
-    page_size: i64,
-    k_new: Tensor,
-    v_new: Tensor,
-    q_scale: Tensor,
-    k_scale: Tensor,
-    v_scale: Tensor,
-    dropout_mask: Tensor,
-    page_indptr: Tensor,
-    page_indices: Tensor,
-    last_page_len: Tensor,
-    key_indices: Tensor,
-    topk_length: Tensor,
-    key_block_size: i64,
-    channel_group: i64,
-    segments_q: Tensor,
-    segments_k: Tensor,
-    full_ranges: Tensor,
-    chunk: i64,
-    tree_mask: Tensor,
 }
 
 /// Zeros stand for what is not declared: f32, contiguous, on the CPU.
@@ -254,30 +220,17 @@ unsafe fn extents(t: &Tensor) -> Option<[i64; 4]> {
 
 /// What this kernel takes, or why it does not. Ignoring a field that is set
 /// would be a wrong answer.
-unsafe fn read(from: *const ForwardArgs) -> Result<(ForwardArgs, Shape), &'static str> {
-    // A shorter struct ends in zeros.
-    let mut a: ForwardArgs = std::mem::zeroed();
-    let size = (*from).struct_size.min(std::mem::size_of::<ForwardArgs>());
-    let beyond = (*from).struct_size - size;
-    let newer = std::slice::from_raw_parts(from.cast::<u8>().add(size), beyond);
-    if newer.iter().any(|byte| *byte != 0) {
-        return Err("an argument is too new for this kernel");
+unsafe fn read(args: *const ForwardArgs) -> Result<Shape, &'static str> {
+    let a = &*args;
+    let known = std::mem::size_of::<ForwardArgs>();
+    let beyond = a.struct_size.saturating_sub(known);
+    let more = std::slice::from_raw_parts(args.cast::<u8>().add(known), beyond);
+    let absent = |t: &Tensor| t.ndim == 0 && t.data.is_null();
+    if more.iter().any(|byte| *byte != 0) || !absent(&a.lse) || !absent(&a.weights) {
+        return Err("only q, k, v, o and the causal rule are supported");
     }
-    std::ptr::copy_nonoverlapping(from.cast::<u8>(), std::ptr::addr_of_mut!(a).cast::<u8>(), size);
-    let more = [
-        a.lse, a.weights, a.mask, a.bias, a.sink, a.slopes, a.rope_cos, a.rope_sin,
-        a.q_positions, a.k_positions, a.q_len, a.kv_len, a.cu_seqlens_q, a.cu_seqlens_k,
-        a.block_table, a.page_indptr, a.page_indices, a.last_page_len, a.k_new, a.v_new,
-        a.q_scale, a.k_scale, a.v_scale, a.dropout_mask, a.key_indices, a.topk_length,
-        a.segments_q, a.segments_k, a.full_ranges, a.tree_mask,
-    ];
-    if more.iter().any(|t| t.ndim != 0 || !t.data.is_null()) {
-        return Err("only q, k, v and o are supported");
-    }
-    if a.scale_given != 0 || a.has_window != 0 || a.softcap > 0.0 || a.rope != 0 || a.dropout_p > 0.0
-        || a.chunk != 0
-    {
-        return Err("a given scale, windows, softcap, rope, dropout, chunks are not supported");
+    if a.scale_given != 0 || a.has_window != 0 {
+        return Err("a given scale and windows are not supported");
     }
     let (q, k, v, o) = match (extents(&a.q), extents(&a.k), extents(&a.v), extents(&a.o)) {
         (Some(q), Some(k), Some(v), Some(o)) => (q, k, v, o),
@@ -291,7 +244,7 @@ unsafe fn read(from: *const ForwardArgs) -> Result<(ForwardArgs, Shape), &'stati
         return Err("Tq != Tk with causal from the top left");
     }
     let [b, h, tq, tk, d] = [b, h, tq, k[2], d].map(|extent| extent as usize);
-    Ok((a, Shape { b, h, tq, tk, d }))
+    Ok(Shape { b, h, tq, tk, d })
 }
 
 unsafe fn first(t: &Tensor) -> *mut f32 {
@@ -313,10 +266,11 @@ extern "C" fn forward(
     why: *mut Text,
 ) -> i32 {
     unsafe {
-        let (a, s) = match read(args) {
-            Ok(call) => call,
+        let s = match read(args) {
+            Ok(shape) => shape,
             Err(reason) => return no(why, UNSUPPORTED, reason),
         };
+        let a = &*args;
         let (rows, keys) = (s.b * s.h * s.tq * s.d, s.b * s.h * s.tk * s.d);
         attention(
             std::slice::from_raw_parts(first(&a.q), rows),

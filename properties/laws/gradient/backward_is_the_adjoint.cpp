@@ -88,7 +88,7 @@ void compare_move(const JudgeInput& input, const Move& move,
   const std::vector<double>& bounds = bound_of(known.bound, move.tensor);
   const std::vector<double>& reach =
       gradient_of(known.bound.reach, move.tensor);
-  const Dtype dtype = gradient_dtype(input.value, move.tensor);
+  const Dtype dtype = storage_type(input.value, move.tensor);
   const GradientAlong along = gradient_along(
       actual, move.direction, bounds, reach, move.first, move.width, dtype);
   const auto [change, is_new] = known.changes->try_emplace(move.tensor);

@@ -31,7 +31,7 @@ void compare_placements(const JudgeInput& input, TensorName tensor,
   std::vector<std::vector<double>> outputs;
   for (const CallView& call : input.calls)
     outputs.push_back(read_gradient(input, call, tensor));
-  const Dtype dtype = gradient_dtype(input.value, tensor);
+  const Dtype dtype = storage_type(input.value, tensor);
   const Truth* const truth = input.calls[0].truth;
   const std::vector<double>* const bound =
       truth == nullptr ? nullptr : &bound_of(truth->gradient->bound, tensor);
