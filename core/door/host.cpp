@@ -10,10 +10,15 @@
 
 #include "core/door/device_driver.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-// From GCC 13 on, AddressSanitizer maps and unmaps a second stack for each
-// fiber: emulated kernels take ten times as long, and limits of hangs end them.
-extern "C" __attribute__((weak, visibility("default"))) const char*
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define QKVET_HAS_ASAN
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(QKVET_HAS_ASAN)
+// Since LLVM 15 AddressSanitizer maps and unmaps a second stack for each fiber:
+// emulated kernels take twenty times as long, and limits of hangs end them.
+extern "C" __attribute__((visibility("default"))) const char*
 __asan_default_options() {  // NOLINT(bugprone-reserved-identifier)
   return "detect_stack_use_after_return=0";
 }
