@@ -74,65 +74,6 @@ std::optional<StoryCommand> parse_command(std::string_view text,
   return std::nullopt;
 }
 
-// What one sequence has and has used.
-struct Sequence {
-  std::vector<Token> tokens;
-  std::vector<int64_t> positions;  // of the tokens
-  int64_t most = 0;  // tokens that were there at a time since it was empty
-  int64_t next_token = 0;
-  int64_t next_query = 0;
-
-  int64_t length() const { return static_cast<int64_t>(tokens.size()); }
-  Held held() const { return {length(), most}; }
-};
-using Sequences = std::array<Sequence, kMostSequences>;
-
-std::string append_problem(const Held& held, int64_t count,
-                           const StoryRules& rules) {
-  if (rules.grows || held.tokens + count <= rules.capacity) return "";
-  return std::to_string(held.tokens) + " + " + std::to_string(count) +
-         " tokens are more than the capacity, " +
-         std::to_string(rules.capacity);
-}
-
-std::string attend_problem(const Held& held, int64_t count,
-                           const CacheForm& form) {
-  if (count > held.tokens)
-    return std::to_string(count) + " queries over " +
-           std::to_string(held.tokens) + " tokens";
-  const int64_t first = held.tokens - count;
-  const int64_t behind = held.most - 1 - first;
-  if (form.window == 0 || behind <= form.rollback) return "";
-  return "a query stands " + std::to_string(behind) +
-         " tokens behind the furthest one, the window can go back " +
-         std::to_string(form.rollback);
-}
-
-std::string truncate_problem(const Held& held, int64_t count,
-                             const CacheForm& form) {
-  if (count < 0) return std::to_string(count) + " tokens are fewer than none";
-  if (count > held.tokens)
-    return "only " + std::to_string(held.tokens) +
-           " tokens are there to keep " + std::to_string(count) + " of";
-  const int64_t back = held.most - count;
-  if (form.window == 0 || back <= form.rollback) return "";
-  return std::to_string(back) +
-         " tokens are taken back, the window can go back " +
-         std::to_string(form.rollback);
-}
-
-std::string evict_problem(const Held& held, const StoryCommand& command,
-                          const CacheForm& form) {
-  const int64_t end = command.first + command.count;
-  if (command.first < 0)
-    return "token " + std::to_string(command.first) + " is before the first";
-  if (end > held.tokens)
-    return "only " + std::to_string(held.tokens) +
-           " tokens are there to take " + std::to_string(command.first) +
-           " .. " + std::to_string(end - 1) + " of";
-  return form.window == 0 ? "" : "a cache with a window evicts by itself";
-}
-
 std::string absent_problem(const StoryCommand& command, int64_t sequences) {
   const auto there = [&](int64_t s) { return s < sequences; };
   const bool all_there =
@@ -150,40 +91,16 @@ std::string absent_problem(const StoryCommand& command, int64_t sequences) {
   return "";
 }
 
-std::string problem_of(const StoryCommand& command, const Sequence& sequence,
-                       const StoryRules& rules) {
-  if (std::string why = absent_problem(command, rules.sequences); !why.empty())
-    return why;
-  return refusal_reason(command, sequence.held(), rules);
-}
-
-// The tags that a sequence has used up stay its own.
-void become(Sequence& sequence, const Sequence& other) {
-  sequence.tokens = other.tokens;
-  sequence.positions = other.positions;
-  sequence.most = other.most;
-}
-
-void carry_out(const Snapshot& snapshot, Sequences& sequences) {
-  const StoryCommand& command = snapshot.command;
-  Sequence& sequence = sequences[static_cast<size_t>(command.sequence)];
-  if (command.verb == StoryVerb::kFork)
-    return become(sequences[static_cast<size_t>(command.count)], sequence);
-  if (command.verb == StoryVerb::kReorder) {
-    const Sequences before = sequences;
-    for (size_t s = 0; s < command.parents.size(); ++s)
-      become(sequences[s],
-             before[static_cast<size_t>(command.parents[s] - 'a')]);
-    return;
+// What reset, truncate and evict leave of what there is one of for each token.
+template <class Each>
+void take_away(const StoryCommand& command, std::vector<Each>& all) {
+  if (command.verb == StoryVerb::kReset) all.clear();
+  if (command.verb == StoryVerb::kTruncate)
+    all.resize(static_cast<size_t>(command.count));
+  if (command.verb == StoryVerb::kEvict) {
+    const auto from = all.begin() + static_cast<ptrdiff_t>(command.first);
+    all.erase(from, from + static_cast<ptrdiff_t>(command.count));
   }
-  take_away(command, sequence.tokens);
-  take_away(command, sequence.positions);
-  for (int64_t i = 0; i < snapshot.new_tokens; ++i) {
-    sequence.tokens.push_back({command.sequence, snapshot.first_new + i});
-    sequence.positions.push_back(next_position(sequence.positions));
-  }
-  const int64_t length = sequence.length();
-  sequence.most = length == 0 ? 0 : std::max(sequence.most, length);
 }
 
 template <class Uses>
@@ -214,21 +131,120 @@ bool attends(StoryVerb verb) {
   return verb == StoryVerb::kAttend || verb == StoryVerb::kStep;
 }
 
-std::string refusal_reason(const StoryCommand& command, const Held& held,
-                           const StoryRules& rules) {
+HeldSequences::HeldSequences(const StoryRules& rules)
+    : rules_(rules), sequences_(static_cast<size_t>(rules.sequences)) {}
+
+std::string HeldSequences::append_problem(const Sequence& held,
+                                          int64_t count) const {
+  if (rules_.grows || held.length() + count <= rules_.capacity) return "";
+  return std::to_string(held.length()) + " + " + std::to_string(count) +
+         " tokens are more than the capacity, " +
+         std::to_string(rules_.capacity);
+}
+
+std::string HeldSequences::attend_problem(const Sequence& held,
+                                          int64_t count) const {
+  if (count > held.length())
+    return std::to_string(count) + " queries over " +
+           std::to_string(held.length()) + " tokens";
+  const int64_t first = held.length() - count;
+  const int64_t behind = held.most - 1 - first;
+  if (rules_.form.window == 0 || behind <= rules_.form.rollback) return "";
+  return "a query stands " + std::to_string(behind) +
+         " tokens behind the furthest one, the window can go back " +
+         std::to_string(rules_.form.rollback);
+}
+
+std::string HeldSequences::truncate_problem(const Sequence& held,
+                                            int64_t count) const {
+  if (count < 0) return std::to_string(count) + " tokens are fewer than none";
+  if (count > held.length())
+    return "only " + std::to_string(held.length()) +
+           " tokens are there to keep " + std::to_string(count) + " of";
+  const int64_t back = held.most - count;
+  if (rules_.form.window == 0 || back <= rules_.form.rollback) return "";
+  return std::to_string(back) +
+         " tokens are taken back, the window can go back " +
+         std::to_string(rules_.form.rollback);
+}
+
+std::string HeldSequences::evict_problem(const Sequence& held,
+                                         const StoryCommand& command) const {
+  const int64_t end = command.first + command.count;
+  if (command.first < 0)
+    return "token " + std::to_string(command.first) + " is before the first";
+  if (end > held.length())
+    return "only " + std::to_string(held.length()) +
+           " tokens are there to take " + std::to_string(command.first) +
+           " .. " + std::to_string(end - 1) + " of";
+  return rules_.form.window == 0 ? ""
+                                 : "a cache with a window evicts by itself";
+}
+
+std::string HeldSequences::refusal_reason(const StoryCommand& command) {
+  const Sequence& held = at(command.sequence);
   switch (command.verb) {
     case StoryVerb::kAppend:
     case StoryVerb::kStep:
-      return append_problem(held, command.count, rules);
+      return append_problem(held, command.count);
     case StoryVerb::kAttend:
-      return attend_problem(held, command.count, rules.form);
+      return attend_problem(held, command.count);
     case StoryVerb::kTruncate:
-      return truncate_problem(held, command.count, rules.form);
+      return truncate_problem(held, command.count);
     case StoryVerb::kEvict:
-      return evict_problem(held, command, rules.form);
+      return evict_problem(held, command);
     default:
       return "";
   }
+}
+
+void HeldSequences::carry_out(const Snapshot& snapshot, int64_t owner,
+                              const std::vector<int64_t>& parents) {
+  const StoryCommand& command = snapshot.command;
+  Sequence& sequence = at(command.sequence);
+  if (command.verb == StoryVerb::kFork) {
+    const Sequence copy = sequence;
+    at(command.count) = copy;
+    return;
+  }
+  if (command.verb == StoryVerb::kReorder) {
+    const std::vector<Sequence> before = sequences_;
+    for (size_t s = 0; s < parents.size(); ++s)
+      sequences_[s] = before[static_cast<size_t>(parents[s])];
+    return;
+  }
+  take_away(command, sequence.tokens);
+  take_away(command, sequence.positions);
+  for (int64_t i = 0; i < snapshot.new_tokens; ++i) {
+    sequence.tokens.push_back({owner, snapshot.first_new + i});
+    sequence.positions.push_back(next_position(sequence.positions));
+  }
+  const int64_t length = sequence.length();
+  sequence.most = length == 0 ? 0 : std::max(sequence.most, length);
+}
+
+Snapshot HeldSequences::play(const StoryCommand& command, int64_t owner,
+                             int64_t first_new, int64_t first_query,
+                             const std::vector<int64_t>& parents,
+                             std::string illegal) {
+  Snapshot snapshot;
+  snapshot.command = command;
+  snapshot.illegal =
+      illegal.empty() ? refusal_reason(command) : std::move(illegal);
+  snapshot.new_tokens = appends(command.verb) ? command.count : 0;
+  snapshot.queries = attends(command.verb) ? command.count : 0;
+  snapshot.first_new = first_new;
+  snapshot.first_query = first_query;
+  if (snapshot.illegal.empty()) carry_out(snapshot, owner, parents);
+  const bool copies = command.verb == StoryVerb::kFork;
+  const Sequence& shown = at(copies ? command.count : command.sequence);
+  snapshot.history = shown.tokens;
+  snapshot.positions = shown.positions;
+  for (const Sequence& one : sequences_) {
+    snapshot.lengths.push_back(one.length());
+    snapshot.most.push_back(one.most);
+  }
+  return snapshot;
 }
 
 std::string command_text(const StoryCommand& command) {
@@ -275,36 +291,33 @@ std::optional<Story> parse_story(std::string_view text, std::string* error) {
 
 std::vector<Snapshot> play_story(const Story& story, const StoryRules& rules,
                                  const std::vector<bool>& inserted) {
+  struct Tags {
+    int64_t token = 0, query = 0;  // the next ones
+  };
+  std::array<Tags, kMostSequences> tags;
   std::vector<Snapshot> snapshots;
-  Sequences sequences;
+  StoryRules all = rules;  // a command may name one that is not there
+  all.sequences = kMostSequences;
+  HeldSequences sequences(all);
   int64_t without_data = 0;  // tags given below 0
   for (const StoryCommand& command : story) {
-    Sequence& sequence = sequences[static_cast<size_t>(command.sequence)];
-    Snapshot snapshot;
-    snapshot.command = command;
-    snapshot.illegal = problem_of(command, sequence, rules);
-    snapshot.new_tokens = appends(command.verb) ? command.count : 0;
-    snapshot.queries = attends(command.verb) ? command.count : 0;
-    if (snapshots.size() < inserted.size() && inserted[snapshots.size()]) {
-      without_data += snapshot.new_tokens;
-      snapshot.first_new = -without_data;
-    } else {
-      snapshot.first_new = sequence.next_token;
-      snapshot.first_query = sequence.next_query;
-      sequence.next_token += snapshot.new_tokens;
-      sequence.next_query += snapshot.queries;
+    Tags& next = tags[static_cast<size_t>(command.sequence)];
+    const int64_t brought = appends(command.verb) ? command.count : 0;
+    const bool is_inserted =
+        snapshots.size() < inserted.size() && inserted[snapshots.size()];
+    if (is_inserted) without_data += brought;
+    std::vector<int64_t> parents;
+    for (const char parent : command.parents) parents.push_back(parent - 'a');
+    Snapshot snapshot = sequences.play(
+        command, command.sequence, is_inserted ? -without_data : next.token,
+        is_inserted ? 0 : next.query, parents,
+        absent_problem(command, rules.sequences));
+    if (!is_inserted) {
+      next.token += brought;
+      next.query += snapshot.queries;
     }
-    if (snapshot.illegal.empty()) carry_out(snapshot, sequences);
-    const bool copies = command.verb == StoryVerb::kFork;
-    const Sequence& shown =
-        copies ? sequences[static_cast<size_t>(command.count)] : sequence;
-    snapshot.history = shown.tokens;
-    snapshot.positions = shown.positions;
-    for (int64_t s = 0; s < rules.sequences; ++s) {
-      const Sequence& one = sequences[static_cast<size_t>(s)];
-      snapshot.lengths.push_back(one.length());
-      snapshot.most.push_back(one.most);
-    }
+    snapshot.lengths.resize(static_cast<size_t>(rules.sequences));
+    snapshot.most.resize(static_cast<size_t>(rules.sequences));
     snapshots.push_back(std::move(snapshot));
   }
   return snapshots;

@@ -91,16 +91,6 @@ struct StoryRules {
   CacheForm form{};
 };
 
-// What decides whether a command to one sequence is legal: the tokens that it
-// holds, and the most that it held since it was last empty.
-struct Held {
-  int64_t tokens = 0;
-  int64_t most = 0;
-};
-// "" or why a sequence that is there must refuse the command.
-std::string refusal_reason(const StoryCommand& command, const Held& held,
-                           const StoryRules& rules);
-
 // "append", ..., in the order of StoryVerb, and back.
 std::string_view verb_name(StoryVerb verb);
 std::optional<StoryVerb> parse_verb(std::string_view name);
@@ -109,17 +99,43 @@ int64_t least_count(StoryVerb verb);
 bool appends(StoryVerb verb);
 bool attends(StoryVerb verb);
 
-// What reset, truncate and evict leave of what there is one of for each token.
-template <class Each>
-void take_away(const StoryCommand& command, std::vector<Each>& all) {
-  if (command.verb == StoryVerb::kReset) all.clear();
-  if (command.verb == StoryVerb::kTruncate)
-    all.resize(static_cast<size_t>(command.count));
-  if (command.verb == StoryVerb::kEvict) {
-    const auto from = all.begin() + static_cast<ptrdiff_t>(command.first);
-    all.erase(from, from + static_cast<ptrdiff_t>(command.count));
+// What the sequences of a cache hold, command by command.
+class HeldSequences {
+ public:
+  explicit HeldSequences(const StoryRules& rules);
+
+  // The command in its place, carried out unless it is illegal. The tokens that
+  // it brings are those of `owner` from `first_new` on, its queries those from
+  // `first_query` on; to reorder, each sequence becomes what parents[it] was.
+  // All sequences are there.
+  Snapshot play(const StoryCommand& command, int64_t owner, int64_t first_new,
+                int64_t first_query, const std::vector<int64_t>& parents,
+                std::string illegal = "");
+
+ private:
+  struct Sequence {
+    std::vector<Token> tokens;
+    std::vector<int64_t> positions;  // of the tokens
+    int64_t most = 0;  // tokens that were there at a time since it was empty
+
+    int64_t length() const { return static_cast<int64_t>(tokens.size()); }
+  };
+
+  Sequence& at(int64_t sequence) {
+    return sequences_[static_cast<size_t>(sequence)];
   }
-}
+  std::string refusal_reason(const StoryCommand& command);
+  std::string append_problem(const Sequence& held, int64_t count) const;
+  std::string attend_problem(const Sequence& held, int64_t count) const;
+  std::string truncate_problem(const Sequence& held, int64_t count) const;
+  std::string evict_problem(const Sequence& held,
+                            const StoryCommand& command) const;
+  void carry_out(const Snapshot& snapshot, int64_t owner,
+                 const std::vector<int64_t>& parents);
+
+  StoryRules rules_;
+  std::vector<Sequence> sequences_;
+};
 
 // An illegal command changes nothing, but its tags are used up. A command that
 // is `inserted` (by its number) uses up no tag: it brings tokens without data,

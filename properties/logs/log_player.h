@@ -27,22 +27,13 @@ class LogPlayer {
   LogSnapshot play(const LogCommand& command);
 
  private:
-  struct Place {
-    std::vector<Token> tokens;
-    std::vector<int64_t> positions;  // of the tokens
-    int64_t most = 0;                // as Held::most
-  };
   struct Tags {
     int64_t token = 0, query = 0;  // the next ones
   };
 
-  Place& place(int64_t number) { return places_[static_cast<size_t>(number)]; }
-  void reorder(const LogCommand& command, LogSnapshot& played);
-  void carry_out(const LogSnapshot& played);
-
   StoryRules rules_;
   LogPlaces taken_;
-  std::vector<Place> places_;
+  HeldSequences places_;
   std::vector<Tags> tags_;  // of an id
 };
 
