@@ -175,7 +175,9 @@ void draw_scores(const Scope& scope, Case& value) {
   constexpr std::pair<uint64_t, uint32_t> kScores[] = {
       {QKVET_CACHE_ALIBI, kAllowAlibi},
       {QKVET_CACHE_SINK, kAllowSink},
-      {QKVET_CACHE_SOFTCAP, kAllowSoftcap}};
+      {QKVET_CACHE_SOFTCAP, kAllowSoftcap},
+      {QKVET_CACHE_MASK, kAllowMask},
+      {QKVET_CACHE_BIAS, kAllowBias}};
   uint32_t next = 0;
   Draw draw([&] { return philox_u64(value.seed, kStream, next++, 0); });
   for (const auto& [declared, option] : kScores)

@@ -20,12 +20,12 @@ struct Assumption {
 };
 
 // Fills undeclared fields of info.dialect that matter for the options that the
-// kernel declares: the base of lse, whether a softcap comes before the bias,
-// whether a sink counts in lse, and what o and lse of a row without a key are,
-// by each reason for having none. A field that the probes find no clear answer
-// for stays undeclared.
-// `pace`, if not null: seconds of a unit of work_of_call() in a call of some
-// dozens of rows and keys; 0 where it cannot be asked.
+// kernel declares, of caches the second and the third: the base of lse, whether
+// a softcap comes before the bias, whether a sink counts in lse, and what o and
+// lse of a row without a key are, by each reason for having none. A field that
+// the probes find no clear answer for stays undeclared. `pace`, if not null:
+// seconds of a unit of work_of_call() in a call of some dozens of rows and
+// keys; 0 where it cannot be asked.
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
                                       KernelInfo& info, double* pace = nullptr);
 

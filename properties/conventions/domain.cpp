@@ -5,6 +5,7 @@
 
 #include "core/call/layout.h"
 #include "core/capability/option_table.h"
+#include "core/case/case_options.h"
 #include "core/case/exclusions.h"
 #include "core/case/file_data.h"
 #include "core/case/paging.h"
@@ -221,6 +222,8 @@ Case with_law(const Law& law, Case value) {
     if ((law.domain.allows & kAllowAlibi) == 0) value.slopes.reset();
     if ((law.domain.allows & kAllowSink) == 0) value.sink.reset();
     if ((law.domain.allows & kAllowSoftcap) == 0) value.softcap = 0;
+    if ((law.domain.allows & kAllowMask) == 0) value.mask = {};
+    if ((law.domain.allows & kAllowBias) == 0) find_option("bias")->drop(value);
     value = law.constrain(std::move(value));
     repair_rope(value);
     return value;

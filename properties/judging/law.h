@@ -253,10 +253,10 @@ enum : uint32_t {
   kAllowServing = kAllowPaged | kAllowAppend,
   kAllowMemory = kAllowLayout | kAllowShare | kAllowServing,
   kAllowAll = kAllowPairs | kAllowScores | kAllowMemory | kAllowRope,
-  // For stories: a rotation, a window of the cache, quantised storage, and what
-  // makes a score more than a product.
+  // For stories: a rotation, a window of the cache, quantised storage, what
+  // makes a score more than a product, and a mask.
   kAllowForms = kAllowRope | kAllowWindow | kAllowStored | kAllowAlibi |
-                kAllowSoftcap | kAllowSink
+                kAllowSoftcap | kAllowSink | kAllowMask | kAllowBias
 };
 
 // An option that a case can have or not, and the bit of Domain::allows that

@@ -104,7 +104,8 @@ class CacheConfig(c.Structure):
 class CacheArgs(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("sequence", c.c_int64)] + [
         (name, Tensor) for name in ("k", "v", "q", "o", "lse")] + [
-        ("rope", c.c_int32), ("rope_cos", Tensor), ("rope_sin", Tensor)]
+        ("rope", c.c_int32), ("rope_cos", Tensor), ("rope_sin", Tensor),
+        ("mask", Tensor), ("bias", Tensor)]
 
 
 class LayerArgs(c.Structure):

@@ -11,7 +11,8 @@ from .declare import Refused, WrongUse
 # QKVET_CACHE_* of include/qkvet/cache.h, by their bits.
 OPTIONS = {"grows": 0, "window": 2, "int8_per_token": 3, "int8_per_channel": 4,
            "fp8_per_token": 5, "fp8_per_channel": 6, "new_as_given": 7,
-           "read_back_computes": 8, "alibi": 9, "sink": 10, "softcap": 11}
+           "read_back_computes": 8, "alibi": 9, "sink": 10, "softcap": 11,
+           "mask": 12, "bias": 13}
 SCALES = (None, "per_token", "per_channel")
 
 
@@ -139,13 +140,20 @@ class Caches:
                 raise Wrong(f"{queries} queries of {tokens} tokens")
             reach.check(args.sequence, tokens - queries + 1,
                         f"a query at token {tokens - queries}")
-        inputs = Lent({name: rows(getattr(args, name)) for name in "kvq"
+        pairs = ("mask", "bias")
+        for name in pairs:
+            present[name] = bool(getattr(args, name).ndim)
+            if present[name] and name not in self.declared:
+                raise Refused(f"no {name}")
+        inputs = Lent({name: rows(getattr(args, name)) for name in present
                        if present[name]}, self.framework, self.here)
         if present["k"]:
             made.append(args.sequence, give(inputs["k"]), give(inputs["v"]))
             reach.holds(args.sequence, made.length(args.sequence))
         if present["q"]:
-            o = made.attend(args.sequence, give(inputs["q"]))
+            o = made.attend(args.sequence, give(inputs["q"]), **{
+                name: give(inputs[name]) if present[name] else None
+                for name in pairs if name in self.declared})
             inputs.unwritten()
             batch = o[None] if hasattr(o, "__getitem__") else o
             store("o", batch, args.o, self.framework, inputs)

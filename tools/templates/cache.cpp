@@ -161,8 +161,8 @@ qkvet_status step(const qkvet_kernel*, qkvet_cache* cache,
                   qkvet_text* why) {
   const qkvet_cache_args a = known(args);
   if (is_newer(args) || a.rope != QKVET_ROPE_NONE || a.rope_cos.ndim != 0 ||
-      a.rope_sin.ndim != 0)
-    return no(why, "no rotations", QKVET_UNSUPPORTED);
+      a.rope_sin.ndim != 0 || a.mask.ndim != 0 || a.bias.ndim != 0)
+    return no(why, "no rotations, masks and biases", QKVET_UNSUPPORTED);
   if (!cache->has(a.sequence)) return no(why, "there is no such sequence");
   Sequence& s = cache->sequences[a.sequence];
   const bool appends = a.k.ndim != 0, attends = a.q.ndim != 0;
