@@ -132,7 +132,8 @@ enum class Mistake : uint8_t {
 // A layer has Tq = Tk = T and x [B,T,D], in one storage type (q_dtype). A
 // cache is created with B sequences and `tokens` as capacity, for the heads
 // and widths of the shape; a step takes Tk new tokens (k, v) and Tq queries,
-// with B = 1, either of them 0 if it takes none; truncate keeps `tokens`; evict
+// with B = 1, either of them 0 if it takes none, and holds `tokens` afterwards,
+// which a mask and a bias have as columns; truncate keeps `tokens`; evict
 // takes `tokens` of them away from `first` on; fork makes `other` what
 // `sequence` is; reorder takes as many parents as there are sequences;
 // read_back returns Tk tokens as stage_k and stage_v.

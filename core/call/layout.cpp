@@ -192,7 +192,8 @@ void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec) {
   const uint8_t broadcast = broadcast_dimensions(call, tensor);
   if (call.channel_group > 0 && is_pool(call, tensor)) {
     spec.strides = strides_of_groups(call.layout, spec);
-  } else if (takes_options(call.operation) && spec.ndim == 4) {
+  } else if ((takes_options(call.operation) || broadcast != 0) &&
+             spec.ndim == 4) {
     Extents own = spec.shape;
     for (size_t i = 0; i < 4; ++i)
       if ((broadcast >> i & 1) != 0) own[i] = 1;

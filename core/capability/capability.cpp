@@ -21,6 +21,8 @@ bool is_missing(const std::byte* data, std::initializer_list<int64_t> shape) {
 uint64_t options_of_cache(Operation operation) {
   const bool cache = !takes_options(operation) && !is_layer(operation) &&
                      operation != Operation::kMerge;
+  if (operation == Operation::kCacheStep)
+    return QKVET_OPTION_SOFTCAP | QKVET_OPTION_MASK | QKVET_OPTION_BIAS;
   return cache ? QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | QKVET_OPTION_ALIBI
                : 0;
 }
@@ -268,6 +270,9 @@ std::string step_contradiction(const KernelCall& call) {
       is_missing(call.k, {s.Hkv, s.Tk, s.d}) ||
       is_missing(call.v, {s.Hkv, s.Tk, s.dv}))
     return "an input is missing";
+  if ((call.mask != nullptr || call.bias != nullptr) &&
+      (s.Tq == 0 || call.tokens < s.Tq))
+    return "a mask and a bias are those of queries over tokens";
   if (call.mistake == Mistake::kNone) return "";
   if (call.mistake != Mistake::kKeyWidth &&
       call.mistake != Mistake::kValueAbsent)

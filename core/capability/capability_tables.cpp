@@ -28,6 +28,14 @@ std::string missing_cache_part(const KernelInfo& kernel,
                  : "quantised storage (" +
                        form_text({0, 0, 0, call.cache.stored}) +
                        ") is not declared";
+    case Operation::kCacheStep:
+      if (call.mask != nullptr &&
+          (kernel.cache_options & QKVET_CACHE_MASK) == 0)
+        return "a mask of a cache is not declared";
+      return call.bias == nullptr ||
+                     (kernel.cache_options & QKVET_CACHE_BIAS) != 0
+                 ? ""
+                 : "a bias of a cache is not declared";
     case Operation::kCacheTruncate:
       return kernel.has_truncate ? "" : "truncate is not offered";
     case Operation::kCacheEvict:

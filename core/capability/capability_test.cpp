@@ -176,6 +176,10 @@ void declare(KernelInfo& kernel) {
   kernel.capabilities.options |= option;
 }
 template <uint64_t option>
+void declare_cache(KernelInfo& kernel) {
+  kernel.cache_options |= option;
+}
+template <uint64_t option>
 void declare_layer(KernelInfo& kernel) {
   kernel.layer_options |= option;
 }
@@ -211,6 +215,10 @@ TEST(Capability, LayersAndCachesNeedTheirOptions) {
        declare<QKVET_OPTION_VALUE_WIDTH>, "a value width (dv != d) is"},
       {step, [](auto& c) { c.want_lse = true; }, declare<QKVET_OPTION_LSE>,
        "lse is"},
+      {step, [](auto& c) { c.q = c.mask = kData, c.shape.Tq = 2; },
+       declare_cache<QKVET_CACHE_MASK>, "a mask of a cache is"},
+      {step, [](auto& c) { c.q = c.bias = kData, c.shape.Tq = 2; },
+       declare_cache<QKVET_CACHE_BIAS>, "a bias of a cache is"},
   };
   for (const TableRow& row : rows) {
     EXPECT_EQ(reason_of_tables(row.call, nothing, nothing), "");

@@ -86,6 +86,10 @@ std::string layer_reason(const Case& c) {
 
 std::string story_reason(const Case& c) {
   const Shape& s = c.shape;
+  if (c.mask.kind == MaskKind::kFile ||
+      (c.score_bias && c.score_bias->kind == RecipeKind::kFile))
+    return "mask and bias of a story are those of positions, of which a file "
+           "has none";
   if (std::string why = form_reason(c.cache); !why.empty()) return why;
   if (s.B > kMostSequences)
     return "B" + std::to_string(s.B) + ": a story has at most " +
@@ -116,10 +120,9 @@ std::string backward_reason(const Case& c) {
   return "";
 }
 
-// That of a bias speaks of the recipes of sinks and slopes.
 std::string story_options_reason(const Case& c) {
   for (const CaseOption& option : case_options())
-    if ((option.option & (kStoryOptions | QKVET_OPTION_BIAS)) != 0)
+    if ((option.option & kStoryOptions) != 0)
       if (std::string why = option.reason(c); !why.empty()) return why;
   return "";
 }
@@ -177,9 +180,10 @@ std::string shape_reason(const Case& c) {
 // data, and a layer's biases that are not given may be named all the same.
 bool has_values(const Case& c, TensorName tensor) {
   switch (tensor) {
+    case TensorName::kBias:  // that of a story has no extents
+      return has_tensor(c, tensor) && c.story.empty();
     case TensorName::kDO:
     case TensorName::kDY:
-    case TensorName::kBias:
     case TensorName::kSink:
     case TensorName::kSlopes:
       return has_tensor(c, tensor);

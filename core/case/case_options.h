@@ -23,7 +23,7 @@ inline constexpr uint64_t kOptionShare = uint64_t{1} << 63;
 // Those that a story has, too; the others are attention's alone.
 inline constexpr uint64_t kStoryOptions =
     QKVET_OPTION_ROPE | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
-    QKVET_OPTION_ALIBI;
+    QKVET_OPTION_ALIBI | QKVET_OPTION_MASK | QKVET_OPTION_BIAS;
 
 struct CaseOption {
   std::string_view key;  // "softcap"

@@ -277,8 +277,8 @@ TEST(OptionText, BadPackedBatchesGetOneClearLine) {
                        "share= needs another layout"}});
 }
 
-// Layers have none of them, stories what is fixed when a cache is made, from
-// text or built.
+// Layers have none of them, stories what caches are made with and what steps
+// bring, from text or built.
 TEST(OptionText, LayersAndStoriesHaveNoOptions) {
   const std::pair<const char*, const char*> options[] = {
       {"window=1.1", "window"}, {"mask=random", "mask"},
@@ -292,17 +292,19 @@ TEST(OptionText, LayersAndStoriesHaveNoOptions) {
   for (const auto& [text, key] : options) {
     EXPECT_EQ(parse_case(layer + "," + text).error,
               "case: a layer has no " + std::string(key));
-    const bool of_stories = key == std::string("softcap") ||
-                            key == std::string("sink") ||
-                            key == std::string("alibi");
+    const bool of_stories =
+        key == std::string("softcap") || key == std::string("sink") ||
+        key == std::string("alibi") || key == std::string("mask");
     EXPECT_EQ(parse_case(story + "," + text).error,
               of_stories ? "" : "case: a story has no " + std::string(key));
   }
   expect_canonical("f32,B1,H1,d2,cap4,",
-                   {"softcap=2,sink=one,alibi=lattice,story=step.a.2"});
-  for (const char* bad : {",alibi=one.bh", ",softcap=-1", ",sink=masking2"})
+                   {"mask=random30.hqk,bias=small.k,softcap=2,sink=one,"
+                    "alibi=lattice,story=step.a.2"});
+  for (const char* bad :
+       {",alibi=one.bh", ",softcap=-1", ",sink=masking2", ",mask=random101",
+        ",mask=file", ",bias=one,set=bias.0.0.0.0:0x1p+0"})
     EXPECT_NE(parse_case(story + bad).error, "") << bad;
-  EXPECT_EQ(parse_case(story + ",bias=one").error, "case: a story has no bias");
   expect_refused(layer, {{",bias=one.k", "a recipe alone"}});
   Case built = parsed(layer);
   built.mask = {MaskKind::kBandN, 1, kOwnAll};

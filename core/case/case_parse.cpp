@@ -403,7 +403,7 @@ class Parser {
               "a story needs a dtype and B, H, d, cap, story=") &&
         excludes("a story",
                  {"Tq", "Tk", "causal", "unbatched", "biases", "fused",
-                  "context", "x recipe", "w recipe", "dy recipe", "bias"}))
+                  "context", "x recipe", "w recipe", "dy recipe"}))
       constrain_extents_to_story(case_);
   }
 

@@ -2,6 +2,7 @@
 #include "core/case/option_data.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -169,6 +170,13 @@ void fill_mask(const Case& c, std::vector<uint8_t>& out) {
   }
 }
 
+// Some recipes go beyond the largest number of a type.
+void keep_finite(const Case& c, std::vector<double>& bias) {
+  if (!is_of_bias_alone(c.score_bias->kind)) return;
+  const double largest = largest_finite(c.q_dtype);
+  for (double& x : bias) x = std::clamp(x, -largest, largest);
+}
+
 void fill_bias(const Case& c, std::vector<double>& out) {
   const auto e = tensor_extents(c, TensorName::kBias);
   out.resize(static_cast<size_t>(e[0] * e[1] * e[2] * e[3]));
@@ -179,9 +187,29 @@ void fill_bias(const Case& c, std::vector<double>& out) {
                               {at, static_cast<size_t>(e[3])});
                    at += e[3];
                  });
-  if (!is_of_bias_alone(c.score_bias->kind)) return;
-  const double largest = largest_finite(c.q_dtype);
-  for (double& x : out) x = std::clamp(x, -largest, largest);
+  keep_finite(c, out);
+}
+
+// Positions that a sequence of the story has, those of `keys` at least. Not by
+// the number of its tokens, which laws change.
+int64_t positions_of(const Case& story, std::span<const int64_t> keys) {
+  const int64_t room = story.capacity + story_evictions(story.story);
+  return std::max(room, keys.empty() ? 0 : keys.back() + 1);
+}
+
+// Calls visit(h, i, j) for heads, positions of queries and positions of keys,
+// row by row; what is not its own has the index 0.
+template <class Visit>
+void for_each_place(const Case& c, uint8_t own,
+                    std::span<const int64_t> queries,
+                    std::span<const int64_t> keys, Visit visit) {
+  constexpr std::array<int64_t, 1> kFirst = {0};
+  const int64_t heads = (own & kOwnH) != 0 ? c.shape.H : 1;
+  const auto rows = (own & kOwnQ) != 0 ? queries : std::span(kFirst);
+  const auto columns = (own & kOwnK) != 0 ? keys : std::span(kFirst);
+  for (int64_t h = 0; h < heads; ++h)
+    for (const int64_t i : rows)
+      for (const int64_t j : columns) visit(h, i, j);
 }
 
 // The first member has those that all have where they have the same.
@@ -312,9 +340,31 @@ int64_t parent_of_draft(const Case& c, int64_t b, int64_t n) {
   return drawn_parent(c, b, n);
 }
 
+void fill_step_options(const Case& story, std::span<const int64_t> queries,
+                       std::span<const int64_t> keys, Inputs& inputs) {
+  Case places = story;
+  places.shape.Tq = places.shape.Tk = positions_of(story, keys);
+  if (story.mask.kind != MaskKind::kNone) {
+    const MaskedText text(places, 0);
+    for_each_place(places, story.mask.own, queries, keys,
+                   [&](int64_t h, int64_t i, int64_t j) {
+                     inputs.mask.push_back(attends(places, text, 0, h, i, j));
+                   });
+  }
+  if (!story.score_bias) return;
+  for_each_place(
+      places, story.score_bias_own, queries, keys,
+      [&](int64_t h, int64_t i, int64_t j) {
+        inputs.bias.push_back(recipe_value(*story.score_bias, story.seed,
+                                           TensorName::kBias, 0, h, i, j));
+      });
+  keep_finite(story, inputs.bias);
+}
+
 void fill_option_data(const Case& c, Inputs& inputs) {
-  if (c.mask.kind != MaskKind::kNone) fill_mask(c, inputs.mask);
-  if (c.score_bias) fill_bias(c, inputs.bias);
+  const bool story = c.subject() == Subject::kCache;  // each step has its own
+  if (c.mask.kind != MaskKind::kNone && !story) fill_mask(c, inputs.mask);
+  if (c.score_bias && !story) fill_bias(c, inputs.bias);
   if (c.sink) {
     inputs.sink.resize(static_cast<size_t>(c.shape.H));
     recipe_row(*c.sink, c.seed, TensorName::kSink, 0, 0, 0, inputs.sink);

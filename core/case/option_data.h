@@ -4,6 +4,9 @@
 #ifndef QKVET_CORE_CASE_OPTION_DATA_H_
 #define QKVET_CORE_CASE_OPTION_DATA_H_
 
+#include <cstdint>
+#include <span>
+
 #include "core/case/case.h"
 
 namespace qkvet {
@@ -21,6 +24,11 @@ int64_t parent_of_draft(const Case& value, int64_t b, int64_t n);
 
 // Mask, bias, sink and slopes, in double, and lists of keys.
 void fill_option_data(const Case& value, Inputs& inputs);
+// Mask and bias of a step on a cache, in double: the rows `queries` and the
+// columns `keys` of one tensor [H, T, T] over the positions of a sequence,
+// which all sequences of the story have.
+void fill_step_options(const Case& story, std::span<const int64_t> queries,
+                       std::span<const int64_t> keys, Inputs& inputs);
 // After the set= values: k and v the same along the shared extents, and NaN in
 // the rows that do not count.
 void share_and_poison(const Case& value, Inputs& inputs);

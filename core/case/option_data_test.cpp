@@ -6,6 +6,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "core/testing/case_calls.h"
 
@@ -205,6 +208,45 @@ TEST(MaskData, RandomIsAChanceAndSurvivesShrinking) {
     for (size_t i = 0; i < 7; ++i)
       for (size_t j = 0; j < 9; ++j)
         EXPECT_EQ(b.mask[(h * 7 + i) * 9 + j], a.mask[(h * 40 + i) * 50 + j]);
+}
+
+// Rows and columns of a step are those of a tensor over all positions, whatever
+// tokens there are.
+TEST(OptionData, StepsOfAStoryAreSlicesOfOneTensor) {
+  const std::vector<int64_t> all = {0, 1, 2, 3, 4, 5}, some = {0, 2, 3, 5};
+  for (const char* kind :
+       {"random50", "band", "only2", "but3", "emptyrow3", "padding4", "prefix2",
+        "ranges2", "docs2", "chunk2", "tree"})
+    for (const char* own : {"", ".hqk", ".qk", ".hk", ".k", ".q", ".h", ".b"}) {
+      const Case c = parsed("f32,B2,H2,d1,cap6,mask=" + std::string(kind) +
+                            own + ",bias=normal" + own + ",story=step.a.6");
+      EXPECT_TRUE(make_inputs(c).mask.empty());
+      EXPECT_TRUE(make_inputs(c).bias.empty());
+      Inputs whole, part, longer;
+      fill_step_options(c, all, all, whole);
+      fill_step_options(c, std::span(some).last(2), some, part);
+      Case after = c;  // other tokens at the same positions
+      after.shape.Tk += 9;
+      fill_step_options(after, std::span(some).last(2), some, longer);
+      EXPECT_EQ(longer.mask, part.mask);
+      EXPECT_EQ(longer.bias, part.bias);
+      const auto has = [&c](uint8_t extent) {
+        return (c.mask.own & extent) != 0;
+      };
+      const size_t heads = has(kOwnH) ? 2 : 1;
+      const size_t rows = has(kOwnQ) ? 2 : 1, keys = has(kOwnK) ? 4 : 1;
+      ASSERT_EQ(part.mask.size(), heads * rows * keys);
+      ASSERT_EQ(part.bias.size(), part.mask.size());
+      for (size_t n = 0; n < part.mask.size(); ++n) {
+        const size_t h = n / keys / rows, i = n / keys % rows, j = n % keys;
+        const size_t row =
+            has(kOwnQ) ? h * 6 + static_cast<size_t>(some[2 + i]) : h;
+        const size_t at =
+            has(kOwnK) ? row * 6 + static_cast<size_t>(some[j]) : row;
+        EXPECT_EQ(part.mask[n], whole.mask[at]) << kind << own;
+        EXPECT_EQ(part.bias[n], whole.bias[at]) << kind << own;
+      }
+    }
 }
 
 TEST(OptionData, StorageFollowsQ) {

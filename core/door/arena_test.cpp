@@ -562,6 +562,24 @@ TEST(Arena, AMistakeLeavesWhatIsBroadcastSo) {
   EXPECT_EQ(std::memcmp(f.tensor(TensorName::kMask), row, 3), 0);
 }
 
+// A step has a column for each token that is held, not for each new one.
+TEST(Arena, PairsOfAStepHaveTheTokensThatAreHeld) {
+  Fixture f({1, 2, 2, 2, 1, 4, 4});
+  f.call.operation = Operation::kCacheStep;
+  f.call.tokens = 3;
+  std::vector<std::byte> mask, bias;
+  for (uint8_t n = 0; n < 6; ++n) mask.push_back(std::byte{n});
+  for (uint8_t n = 0; n < 12; ++n) bias.insert(bias.end(), 4, std::byte{n});
+  f.call.mask = mask.data();
+  f.call.mask_own = kOwnH | kOwnK;
+  f.call.bias = bias.data();
+  f.prepare();
+  EXPECT_EQ(f.bytes(TensorName::kMask), 6);
+  EXPECT_EQ(std::memcmp(f.tensor(TensorName::kMask), mask.data(), 6), 0);
+  EXPECT_EQ(f.bytes(TensorName::kBias), 48);
+  EXPECT_EQ(std::memcmp(f.tensor(TensorName::kBias), bias.data(), 48), 0);
+}
+
 TEST(Arena, LargeTensorsAreGivenBack) {
   Fixture f({1, 1, 1, 1 << 13, 1 << 13, 1, 1});
   f.call.want_weights = true;  // 256 MiB

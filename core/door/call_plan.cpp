@@ -147,6 +147,10 @@ void add_step(const KernelCall& call, Rows* rows) {
   if (s.Tq == 0)
     for (const auto name : {TensorName::kQ, TensorName::kO, TensorName::kLse})
       (*rows)[name] = {};
+  // Over the tokens that are held, not those that are appended.
+  rows->add_given(TensorName::kMask, TensorName::kBias);
+  for (const auto name : {TensorName::kMask, TensorName::kBias})
+    (*rows)[name].shape[3] = call.tokens;
 }
 
 void add_layer(const KernelCall& call, Rows* rows) {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "impl/abi/cache_call.h"
 
+#include <algorithm>
+
 #include "impl/abi/forward_view.h"
 
 namespace qkvet::impl {
 namespace {
 
 constexpr qkvet_dtype kInt8 = {QKVET_DTYPE_INT, 8, 1};
+constexpr qkvet_dtype kBool = {QKVET_DTYPE_BOOL, 8, 1};
+constexpr qkvet_dtype kUint8 = {QKVET_DTYPE_UINT, 8, 1};
 constexpr qkvet_dtype kE4m3 = {QKVET_DTYPE_FLOAT8_E4M3FN, 8, 1};
 
 // NULL, or why [1, heads, rows, columns] of the cache's type is not what `t`
@@ -80,6 +84,39 @@ const char* read_queries(const CacheShape& shape, const qkvet_cache_args& a,
     step->lse = wrong == nullptr ? view_of<float>(a.lse) : step->lse;
   }
   return wrong;
+}
+
+const char* read_pairs(const CacheShape& shape, const qkvet_cache_args& a,
+                       CacheStep* step) {
+  for (const qkvet_tensor* t : {&a.mask, &a.bias}) {
+    if (is_absent(*t)) {
+      continue;
+    }
+    if (step->queries == 0) {
+      return "mask and bias belong to queries, and q is absent";
+    }
+    if (const char* wrong = wrong_with(*t, 4)) {
+      return wrong;
+    }
+    const int64_t extents[] = {1, shape.heads, step->queries, step->columns};
+    if (!std::equal(extents, extents + 4, t->shape)) {
+      return "mask and bias of a step are [1, H, Tq, length]";
+    }
+  }
+  if (!is_absent(a.mask)) {
+    if (!is_same(a.mask.dtype, kBool) && !is_same(a.mask.dtype, kUint8)) {
+      return "a mask is bool or uint8";
+    }
+    step->mask = view_of<const uint8_t>(a.mask);
+  }
+  if (!is_absent(a.bias)) {
+    const bool own = is_same(a.bias.dtype, dtype_named(shape.storage));
+    if (!own && !is_same(a.bias.dtype, kF32)) {
+      return "a bias is f32 or of the type of q";
+    }
+    step->bias = stored(a.bias, own ? shape.storage : Storage::kF32);
+  }
+  return nullptr;
 }
 
 qkvet_status read_window(const qkvet_cache_table& table,
@@ -238,9 +275,9 @@ const char* read_step(const CacheShape& shape, int64_t length, int64_t position,
   if (step->rope.present() && step->rope.rows < position + step->tokens) {
     return "the tables of a rotation end before the sequence does";
   }
-  return step->queries > length + step->tokens
-             ? "more queries than the sequence holds"
-             : nullptr;
+  step->columns = length + step->tokens;
+  return step->queries > step->columns ? "more queries than the sequence holds"
+                                       : read_pairs(shape, a, step);
 }
 
 const char* read_rows_out(const CacheShape& shape, const qkvet_tensor& t,
@@ -284,6 +321,7 @@ qkvet_status read_cache_config(const qkvet_kernel* self,
   shape->width = c.d;
   shape->value_width = c.dv;
   shape->capacity = c.capacity;
+  shape->options = self->cache->options;
   shape->scale = c.scale_given != 0 ? c.scale : default_scale(c.d);
   status = read_window(*self->cache, c, shape, why);
   if (status == QKVET_OK) {

@@ -34,6 +34,7 @@ struct CacheShape {
   View<const float> slopes;   // [H], only during create(), no data: none
   View<const float> sink;     // [H], the same
   float softcap = 0;
+  uint64_t options = 0;  // QKVET_CACHE_* that are declared
 
   int64_t group() const { return heads / kv_heads; }
   // Tokens that a query sees at most.
@@ -51,6 +52,10 @@ struct CacheStep {
   Stored o;             // [1, H, Tq, dv]
   View<float> lse;      // [1, H, Tq], no data if not asked for
   Rope rope;            // without positions
+  // [1, H, Tq, L], of the L tokens that are held after the step.
+  View<const uint8_t> mask;  // no data if there is none
+  Stored bias;               // absent if there is none
+  int64_t columns = 0;       // L
 };
 
 // *shape, or why `self` keeps no such cache.
@@ -60,7 +65,8 @@ qkvet_status read_cache_config(const qkvet_kernel* self,
                                qkvet_text* why);
 
 // Everything that can be wrong with a step on a sequence of `length` tokens but
-// its size and its window; the next token stands at `position`. NULL: nothing.
+// its size, its window and what is not declared; the next token stands at
+// `position`. NULL: nothing.
 const char* read_step(const CacheShape& shape, int64_t length, int64_t position,
                       const qkvet_cache_args& args, CacheStep* step);
 

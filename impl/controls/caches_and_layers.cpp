@@ -311,7 +311,8 @@ constexpr qkvet_layer_table kHalfStagesTable =
 
 QKVET_CONTROL(cache_online4) = cache_kernel(
     "controls/cache_online4", "a cache under online softmax, blocks of 4 keys",
-    QKVET_PLACE, &kCacheTable<OnlineCache>, &kDeclaredPrecision<kOnline4>);
+    QKVET_PLACE, &kCacheTable<OnlineCache, kCacheOptions | kCacheScores>,
+    &kDeclaredPrecision<kOnline4>);
 
 QKVET_CONTROL(cache_half_codes) = cache_kernel(
     "controls/cache_half_codes", "codes, P rounded to the storage type",

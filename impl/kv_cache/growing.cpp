@@ -101,6 +101,7 @@ class GrowingCache : public SlotCache {
 extern constinit const qkvet_kernel kv_cache_growing = family_cache(
     QKVET_FAMILY "/growing", "memory a sequence, doubled when it is full",
     {"impl/kv_cache/growing.cpp", __LINE__},
-    &kCacheTable<GrowingCache, kCacheOptions | QKVET_CACHE_GROWS>);
+    &kCacheTable<GrowingCache,
+                 kCacheOptions | kCacheScores | QKVET_CACHE_GROWS>);
 
 }  // namespace qkvet::impl

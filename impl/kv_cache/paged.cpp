@@ -8,9 +8,10 @@
 
 namespace qkvet::impl {
 
-extern constinit const qkvet_kernel kv_cache_paged = family_cache(
-    QKVET_FAMILY "/paged",
-    "pages of 4 tokens, shared by forks, copied on write",
-    {"impl/kv_cache/paged.cpp", __LINE__}, &kCacheTable<PagedCache>);
+extern constinit const qkvet_kernel kv_cache_paged =
+    family_cache(QKVET_FAMILY "/paged",
+                 "pages of 4 tokens, shared by forks, copied on write",
+                 {"impl/kv_cache/paged.cpp", __LINE__},
+                 &kCacheTable<PagedCache, kCacheOptions | kCacheScores>);
 
 }  // namespace qkvet::impl

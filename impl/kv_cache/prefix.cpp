@@ -11,6 +11,7 @@ namespace qkvet::impl {
 
 extern constinit const qkvet_kernel kv_cache_prefix = family_cache(
     QKVET_FAMILY "/prefix", "pages that prompts with one beginning share",
-    {"impl/kv_cache/prefix.cpp", __LINE__}, &kCacheTable<PrefixCache>);
+    {"impl/kv_cache/prefix.cpp", __LINE__},
+    &kCacheTable<PrefixCache, kCacheOptions | kCacheScores>);
 
 }  // namespace qkvet::impl

@@ -13,9 +13,9 @@ namespace qkvet::impl {
 extern constinit const qkvet_kernel kv_cache_quantised = family_cache(
     QKVET_FAMILY "/quantised", "int8 or fp8, with a scale a token or a channel",
     {"impl/kv_cache/quantised.cpp", __LINE__},
-    &kCacheTable<QuantisedCache, kCacheOptions | QKVET_CACHE_INT8_PER_TOKEN |
-                                     QKVET_CACHE_INT8_PER_CHANNEL |
-                                     QKVET_CACHE_FP8_PER_TOKEN |
-                                     QKVET_CACHE_FP8_PER_CHANNEL>);
+    &kCacheTable<QuantisedCache,
+                 kCacheOptions | kCacheScores | QKVET_CACHE_INT8_PER_TOKEN |
+                     QKVET_CACHE_INT8_PER_CHANNEL | QKVET_CACHE_FP8_PER_TOKEN |
+                     QKVET_CACHE_FP8_PER_CHANNEL>);
 
 }  // namespace qkvet::impl

@@ -11,6 +11,7 @@ namespace qkvet::impl {
 
 extern constinit const qkvet_kernel kv_cache_ring = family_cache(
     QKVET_FAMILY "/ring", "with a window, a ring of what it still shows",
-    {"impl/kv_cache/ring.cpp", __LINE__}, &kCacheTable<RingCache>);
+    {"impl/kv_cache/ring.cpp", __LINE__},
+    &kCacheTable<RingCache, kCacheOptions | kCacheScores>);
 
 }  // namespace qkvet::impl

@@ -37,7 +37,7 @@ struct SplitRow {
       for (int64_t c = 0; c < row.width; ++c) {
         dot += row.q[c] * k[c * row.k.step];
       }
-      row.scores[j] = dot * row.scale;
+      row.scores[j] = row.score(dot * row.scale, j);
       max = std::fmax(max, row.scores[j]);
     }
     part->sum = 0;
@@ -66,14 +66,15 @@ struct SplitRow {
         std::max(kPartKeys, (row.keys + kMostParts - 1) / kMostParts);
     Part parts[kMostParts];
     int64_t count = 0;
-    float max = -kInfinity;
+    float max = row.terms.sink;
     for (int64_t begin = 0; begin < row.keys; begin += size) {
       Part& part = parts[count++];
       part = {begin, std::min(begin + size, row.keys), 0, 0};
       weigh(row, &part);
       max = std::fmax(max, part.lse);
     }
-    float sum = 0;
+    float sum =
+        row.terms.sink > -kInfinity ? std::exp(row.terms.sink - max) : 0;
     for (int64_t p = 0; p < count; ++p) {
       sum += std::exp(parts[p].lse - max);
     }
@@ -115,7 +116,7 @@ constexpr qkvet_precision kPrecision = [] {
 
 extern constinit const qkvet_kernel kv_cache_split = family_cache(
     QKVET_FAMILY "/split", "keys in parts of 5, merged by log-sum-exp",
-    {"impl/kv_cache/split.cpp", __LINE__}, &kCacheTable<SplitCache>,
-    &kPrecision);
+    {"impl/kv_cache/split.cpp", __LINE__},
+    &kCacheTable<SplitCache, kCacheOptions | kCacheScores>, &kPrecision);
 
 }  // namespace qkvet::impl

@@ -83,6 +83,10 @@ qkvet_status Cache::step(const qkvet_cache_args& args, qkvet_text* why) {
   if (wrong != nullptr) {
     return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
   }
+  if ((step.mask.data != nullptr && (shape_.options & QKVET_CACHE_MASK) == 0) ||
+      (step.bias.present() && (shape_.options & QKVET_CACHE_BIAS) == 0)) {
+    return refuse(why, QKVET_UNSUPPORTED, "this cache has no mask or no bias");
+  }
   const int64_t before = held(step.sequence);
   const int64_t first = before + step.tokens - step.queries;
   if (shape_.window > 0 && step.queries > 0 &&
@@ -230,7 +234,28 @@ std::vector<float> Cache::copied(const View<const float>& from, int64_t count) {
   return all;
 }
 
-// ALiBi is a bias: positions of tokens have gaps.
+// ALiBi is part of the bias: positions of tokens have gaps. Steps may attend
+// over rows behind the end, which have neither bias nor mask.
+float Cache::bias_of(const CacheStep& step, int64_t keys, int64_t h, int64_t i,
+                     int64_t j) const {
+  const bool biased = has_bias(step) && j < step.columns;
+  const float bias = biased ? step.bias.get(0, h, i, j) : 0;
+  if (slopes_.empty()) {
+    return bias;
+  }
+  const int64_t far = apart(step, keys - step.queries + i, j);
+  return bias - slopes_[static_cast<size_t>(h)] *
+                    static_cast<float>(far < 0 ? -far : far);
+}
+
+bool Cache::shows(const CacheStep& step, int64_t keys, int64_t h, int64_t i,
+                  int64_t j) const {
+  const int64_t column = mask_column(step, keys, j);
+  return column < 0 || column >= step.columns ||
+         step.mask.at(0, h, i)[column * step.mask.step[3]] != 0;
+}
+
+// The pairs of a block, one behind the other.
 void Cache::give_options(const CacheStep& step, int64_t keys,
                          const Block& block, const Room& room,
                          ForwardCall& call) const {
@@ -241,24 +266,31 @@ void Cache::give_options(const CacheStep& step, int64_t keys,
                          Storage::kF32,
                          {1, 0, 0, 0}};
   }
-  if (slopes_.empty()) {
-    return;
-  }
-  float* bias = room.bias;
+  const bool biased = !slopes_.empty() || has_bias(step);
+  const bool masked = step.mask.data != nullptr;
+  int64_t pair = 0;
   for (int64_t h = first_head; h < first_head + call.heads; ++h) {
     for (int64_t i = block.first; i < block.first + block.queries; ++i) {
-      for (int n = 0; n < block.sight.count; ++n) {
+      for (int n = 0; (biased || masked) && n < block.sight.count; ++n) {
         const Run& run = block.sight.runs[n];
-        for (int64_t j = run.begin; j < run.end; ++j) {
-          const int64_t far = apart(step, keys - step.queries + i, j);
-          *bias++ = -slopes_[static_cast<size_t>(h)] *
-                    static_cast<float>(far < 0 ? -far : far);
+        for (int64_t j = run.begin; j < run.end; ++j, ++pair) {
+          if (biased) {
+            room.bias[pair] = bias_of(step, keys, h, i, j);
+          }
+          if (masked) {
+            room.mask[pair] = shows(step, keys, h, i, j) ? 1 : 0;
+          }
         }
       }
     }
   }
-  call.options.bias = {
-      room.bias, Storage::kF32, {0, call.queries * call.keys, call.keys, 1}};
+  const int64_t head = call.queries * call.keys;
+  if (biased) {
+    call.options.bias = {room.bias, Storage::kF32, {0, head, call.keys, 1}};
+  }
+  if (masked) {
+    call.options.mask = {room.mask, {0, head, call.keys, 1}};
+  }
 }
 
 qkvet_status Cache::attend_block(const CacheStep& step, int64_t keys,
@@ -319,14 +351,20 @@ qkvet_status Cache::attend(const CacheStep& step, int64_t keys,
   const int64_t seen = most_seen(keys);
   const int64_t queries = whole ? step.queries : 1;
   const int64_t rows = shape_.group() * queries;
-  const int64_t biases = slopes_.empty() ? 0 : rows * seen;
+  const int64_t pairs = rows * seen;
+  const int64_t biases = slopes_.empty() && !has_bias(step) ? 0 : pairs;
   const std::unique_ptr<float[]> memory(
       new (std::nothrow) float[static_cast<size_t>((seen + rows) * (d + dv) +
                                                    biases)]);
-  if (memory == nullptr) {
+  const std::unique_ptr<uint8_t[]> mask(
+      step.mask.data == nullptr ? nullptr
+                                : new (std::nothrow)
+                                      uint8_t[static_cast<size_t>(pairs)]);
+  if (memory == nullptr || (mask == nullptr && step.mask.data != nullptr)) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to attend");
   }
   Room room = {};
+  room.mask = mask.get();
   room.q = memory.get();
   room.o = room.q + rows * d;
   room.keys = room.o + rows * dv;

@@ -161,6 +161,15 @@ class Cache {
   }
   // Whether the sink joins the denominator of this step.
   virtual bool has_sink(const CacheStep&) const { return !sink_.empty(); }
+  // Whether the bias of this step is added.
+  virtual bool has_bias(const CacheStep& step) const {
+    return step.bias.present();
+  }
+  // Which column of the step's mask is that of token j; none hides below 0.
+  virtual int64_t mask_column(const CacheStep&, int64_t /*keys*/,
+                              int64_t j) const {
+    return j;
+  }
   // Whether stored keys are turned already.
   virtual bool stores_turned() const { return false; }
   // Which length is that of a sequence.
@@ -195,7 +204,9 @@ class Cache {
     float* o;       // [group * queries, dv]
     float* keys;    // [keys, d]
     float* values;  // [keys, dv]
-    float* bias;    // [group * queries, keys], with ALiBi
+    // [group * queries, keys]
+    float* bias;    // with ALiBi or a bias
+    uint8_t* mask;  // with a mask
   };
 
   qkvet_status attend(const CacheStep& step, int64_t keys,
@@ -205,6 +216,11 @@ class Cache {
                             qkvet_text* why) const;
   void give_options(const CacheStep& step, int64_t keys, const Block& block,
                     const Room& room, ForwardCall& call) const;
+  // What is added to the score of head h, query i and token j.
+  float bias_of(const CacheStep& step, int64_t keys, int64_t h, int64_t i,
+                int64_t j) const;
+  bool shows(const CacheStep& step, int64_t keys, int64_t h, int64_t i,
+             int64_t j) const;
   void turn_queries(const CacheStep& step, int64_t keys, const Block& block,
                     float* q) const;
   Rows turned_keys(const CacheStep& step, int64_t keys, const Sight& sight,

@@ -69,8 +69,9 @@ qkvet_status create_cache(const qkvet_kernel* self, qkvet_context*,
 inline constexpr uint64_t kCacheOptions = QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW;
 
 // And to arithmetic that knows the options of a row.
-inline constexpr uint64_t kCacheScores =
-    QKVET_CACHE_ALIBI | QKVET_CACHE_SINK | QKVET_CACHE_SOFTCAP;
+inline constexpr uint64_t kCacheScores = QKVET_CACHE_ALIBI | QKVET_CACHE_SINK |
+                                         QKVET_CACHE_SOFTCAP |
+                                         QKVET_CACHE_MASK | QKVET_CACHE_BIAS;
 
 template <class C, uint64_t kOptions = kCacheOptions>
 inline constexpr qkvet_cache_table kCacheTable = {
@@ -103,6 +104,7 @@ constexpr qkvet_kernel cache_kernel(
   qkvet_kernel kernel = plain_kernel(name, description, place, precision,
                                      nullptr, &kCacheCapabilities);
   kernel.supports = nullptr;
+  kernel.dialect = &kOptionsDialect;
   kernel.cache = table;
   return kernel;
 }

@@ -86,6 +86,33 @@ StepCall::StepCall(const CacheProblem& p, int64_t sequence, const Tokens& added,
   args.rope_sin = rope.sin();
 }
 
+void StepCall::give_pairs(const CacheProblem& p,
+                          const std::vector<int64_t>& places) {
+  const auto keys = static_cast<int64_t>(places.size());
+  const int64_t queries = q.shape()[2];
+  pairs = {1, p.heads, queries, keys};
+  steps = {0, queries * keys, keys, 1};
+  bias = std::make_unique<AnyTensor>(p.type, pairs, p.layout);
+  for (int64_t h = 0; h < p.heads; ++h) {
+    for (int64_t i = 0; i < queries; ++i) {
+      for (int64_t j = 0; j < keys; ++j) {
+        const int64_t at = places[size_t(keys - queries + i)];
+        shown.push_back(p.shows(h, at, places[size_t(j)]) ? 1 : 0);
+        bias->set(0, h, i, j, p.bias_of(h, at, places[size_t(j)]));
+      }
+    }
+  }
+  if (p.hidden != 0) {
+    args.mask.data = shown.data();
+    args.mask.device_type = QKVET_DEVICE_CPU;
+    args.mask.ndim = 4;
+    args.mask.dtype = {QKVET_DTYPE_BOOL, 8, 1};
+    args.mask.shape = pairs.data();
+    args.mask.strides = steps.data();
+  }
+  if (p.bias != 0) args.bias = bias->tensor();
+}
+
 OpenCache::OpenCache(const qkvet_kernel* kernel, const CacheProblem& p)
     : kernel_(kernel),
       problem_(p),
@@ -159,14 +186,15 @@ qkvet_status OpenCache::step(int64_t sequence, const Tokens& added,
   after.insert(after.end(), added.begin(), added.end());
   const Tokens asking(after.end() - queries, after.end());
   StepCall call(problem_, sequence, added, asking);
+  Places after_places = places_[size_t(sequence)];
+  while (after_places.size() < after.size()) {
+    after_places.push_back(after_places.empty() ? 0 : after_places.back() + 1);
+  }
+  if (queries > 0) call.give_pairs(problem_, after_places);
   const qkvet_status status = step(call.args);
   if (status == QKVET_OK) {
     history_[size_t(sequence)] = asked_ = after;
-    Places& places = places_[size_t(sequence)];
-    while (places.size() < after.size()) {
-      places.push_back(places.empty() ? 0 : places.back() + 1);
-    }
-    asked_places_ = places;
+    places_[size_t(sequence)] = asked_places_ = after_places;
     queries_ = queries;
     o_ = call.o.values();
     lse_.clear();
@@ -205,7 +233,8 @@ double OpenCache::error() const {
       const size_t at = asked_.size() - size_t(queries_ - i);
       std::vector<size_t> seen;
       for (size_t j = 0; j <= at; ++j) {
-        if (p.sees(int64_t(at), int64_t(j))) {
+        if (p.sees(int64_t(at), int64_t(j)) &&
+            p.shows(h, asked_places_[at], asked_places_[j])) {
           seen.push_back(j);
         }
       }
@@ -222,6 +251,7 @@ double OpenCache::error() const {
         }
         score -= double(p.slope) * double(h + 1) *
                  double(asked_places_[at] - asked_places_[j]);
+        score += double(p.bias_of(h, asked_places_[at], asked_places_[j]));
         w.push_back(score);
         max = std::max(max, w.back());
       }

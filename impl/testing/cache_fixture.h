@@ -5,6 +5,7 @@
 #define QKVET_IMPL_TESTING_CACHE_FIXTURE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,17 @@ Tokens tokens_from(uint64_t first, int64_t count);
 struct StepCall {
   StepCall(const CacheProblem& problem, int64_t sequence, const Tokens& added,
            const Tokens& asking);
+  // The mask and the bias of the problem, for the last of the tokens that are
+  // held at these positions.
+  void give_pairs(const CacheProblem& problem,
+                  const std::vector<int64_t>& places);
   qkvet_cache_args args;
   AnyTensor k, v, q, o;
   GuardedTensor lse;
   RopeTables rope;
+  std::unique_ptr<AnyTensor> bias;
+  std::vector<uint8_t> shown;
+  std::vector<int64_t> pairs, steps;  // extents and strides of the mask
 };
 
 class OpenCache {

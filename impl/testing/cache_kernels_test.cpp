@@ -174,7 +174,103 @@ TEST(CacheKernels, AddToScoresWhatTheyWereMadeFor) {
       ASSERT_LE(cache.error(), 1) << kernel->name;
     }
   }
-  EXPECT_GE(made, 5);
+  EXPECT_GE(made, 30);
+}
+
+// Masks and biases belong to positions: evicted tokens take theirs along.
+TEST(CacheKernels, HideAndAddWhatTheirStepsBring) {
+  int took = 0;
+  for (const qkvet_kernel* kernel : caches(/*faulty=*/false)) {
+    for (CacheProblem p :
+         {CacheProblem{.heads = 4, .kv_heads = 2, .hidden = 3},
+          CacheProblem{.heads = 4, .kv_heads = 2, .bias = 0.5f},
+          CacheProblem{.heads = 2,
+          .layout = Layout::kGaps,
+          .slope = 0.5f,
+          .sink = 0.25f,
+          .softcap = 2,
+          .hidden = 2,
+          .bias = -0.25f},
+          CacheProblem{.heads = 2,
+          .kv_heads = 2,
+          .window = 3,
+          .first_tokens = 1,
+          .hidden = 3,
+          .bias = 0.5f}}) {
+      for (const Storage type : kAllStorages) {
+        p.type = type;
+        OpenCache cache(kernel, p);
+        if (cache.status() != QKVET_OK) continue;
+        const uint64_t needed = (p.hidden != 0 ? QKVET_CACHE_MASK : 0) |
+                                (p.bias != 0 ? QKVET_CACHE_BIAS : 0);
+        if ((needed & ~kernel->cache->options) != 0) {
+          EXPECT_EQ(cache.step(0, {1}, 1), QKVET_UNSUPPORTED) << kernel->name;
+          EXPECT_STRNE(cache.reason(), "");
+          EXPECT_EQ(cache.length(0), 0);
+          continue;
+        }
+        ++took;
+        for (const auto& [first, tokens, queries] :
+             {std::array{1, 5, 5}, {6, 1, 1}, {7, 3, 2}, {10, 1, 0}}) {
+          ASSERT_EQ(
+              cache.step(0, tokens_from(uint64_t(first), tokens), queries),
+              QKVET_OK)
+              << cache.reason();
+          ASSERT_LE(queries > 0 ? cache.error() : 0, 1) << kernel->name;
+        }
+        if (p.window != 0 || kernel->cache->evict == nullptr) continue;
+        ASSERT_EQ(cache.evict(0, 2, 3), QKVET_OK);
+        ASSERT_EQ(cache.step(0, {20}, 3), QKVET_OK);
+        ASSERT_LE(cache.error(), 1) << kernel->name;
+        ASSERT_EQ(cache.truncate(0, 4), QKVET_OK);
+        ASSERT_EQ(cache.step(0, {21}, 1), QKVET_OK);
+        ASSERT_LE(cache.error(), 1) << kernel->name;
+      }
+    }
+  }
+  EXPECT_GE(took, 60);
+}
+
+TEST(CacheKernels, GiveNothingForARowWithoutAKey) {
+  const CacheProblem p = {.hidden = 2, .bias = 1};
+  for (const qkvet_kernel* kernel : caches(/*faulty=*/false)) {
+    if ((kernel->cache->options & QKVET_CACHE_MASK) == 0) continue;
+    OpenCache cache(kernel, p);
+    StepCall call(p, 0, {1, 2}, {1, 2});
+    call.give_pairs(p, {0, 1});
+    call.shown = {1, 0, 0, 0};
+    ASSERT_EQ(cache.step(call.args), QKVET_OK) << cache.reason();
+    EXPECT_NE(call.o.get(0, 0, 0, 0), 0);
+    EXPECT_EQ(call.o.get(0, 0, 1, 0), 0) << kernel->name;
+    EXPECT_EQ(call.lse.at(0, 0, 1), -std::numeric_limits<float>::infinity());
+  }
+}
+
+TEST(CacheKernels, RefuseMasksAndBiasesThatDoNotFit) {
+  const CacheProblem p = {.heads = 2, .hidden = 2, .bias = 1};
+  void (*const mistakes[])(StepCall&) = {
+      [](StepCall& c) { --c.pairs[3]; },
+      [](StepCall& c) { ++c.pairs[2]; },
+      [](StepCall& c) { --c.pairs[1]; },
+      [](StepCall& c) { c.args.mask.dtype = kF32; },
+      [](StepCall& c) { c.args.mask.ndim = 3; },
+      [](StepCall& c) { c.args.bias.ndim = 3; },
+      [](StepCall& c) {
+        c.args.bias.dtype = {QKVET_DTYPE_INT, 32, 1};
+      },
+      [](StepCall& c) { c.args.q = c.args.o = c.args.lse = {}; }};
+  for (const qkvet_kernel* kernel : caches(/*faulty=*/false)) {
+    if ((kernel->cache->options & QKVET_CACHE_MASK) == 0) continue;
+    for (const auto mistake : mistakes) {
+      OpenCache cache(kernel, p);
+      StepCall call(p, 0, {1, 2, 3}, {2, 3});
+      call.give_pairs(p, {0, 1, 2});
+      mistake(call);
+      EXPECT_EQ(cache.step(call.args), QKVET_INVALID_ARGUMENT) << kernel->name;
+      EXPECT_STRNE(cache.reason(), "");
+      EXPECT_EQ(cache.length(0), 0);
+    }
+  }
 }
 
 // What is left in memory by a reset, a truncation or another sequence is NaN.

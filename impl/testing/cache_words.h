@@ -29,7 +29,16 @@ struct CacheProblem {
   float slope = 0;  // of head h: slope * (h + 1); 0: no ALiBi
   float sink = 0;   // of head h: sink * (h + 1); 0: none
   float softcap = 0;
+  int64_t hidden = 0;  // the masks of steps hide one pair in so many; 0: none
+  float bias = 0;      // of pairs: bias * (-3 .. 3); 0: none
 
+  // Whether the masks show the key at position j to the query at position i.
+  bool shows(int64_t h, int64_t i, int64_t j) const {
+    return hidden == 0 || i == j || (i + 2 * j + h) % hidden != 1;
+  }
+  float bias_of(int64_t h, int64_t i, int64_t j) const {
+    return bias * float((h + 3 * i + 5 * j) % 7 - 3);
+  }
   // Whether the query at position p sees key j.
   bool sees(int64_t p, int64_t j) const {
     return j <= p && (window == 0 || j > p - window || j < first_tokens);

@@ -67,7 +67,8 @@ typedef struct qkvet_cache_config {
 
 /* One step on one sequence that holds `length` tokens. First k and v are
  * appended, if present; then the rows of q attend, if present. They stand at
- * the last Tq positions: row i sees the keys 0 .. length - Tq + i.
+ * the last Tq positions: row i sees the keys 0 .. length - Tq + i, of which a
+ * window and a mask may hide some.
  *
  * Illegal, each an error with a reason (INVALID_ARGUMENT, or OUT_OF_MEMORY
  * beyond the capacity) that leaves the cache as it was: a sequence that is not
@@ -75,7 +76,8 @@ typedef struct qkvet_cache_config {
  * the other; more queries than the sequence then holds; more tokens than the
  * capacity, unless the cache GROWS; a step without k, v and q. With a window
  * also a query more than `rollback` tokens in front of the last token of the
- * longest that the sequence was before this step. */
+ * longest that the sequence was before this step; a mask or a bias without q.
+ */
 typedef struct qkvet_cache_args {
   size_t struct_size;
   int64_t sequence;
@@ -93,6 +95,11 @@ typedef struct qkvet_cache_args {
   qkvet_tensor rope_cos; /* [positions, d/2], of all tokens that the sequence
                             then holds at least */
   qkvet_tensor rope_sin; /* the same */
+
+  /* Since minor version 6, as in qkvet_forward_args. Row i belongs to query i,
+   * column j to token j of those that the sequence then holds. */
+  qkvet_tensor mask; /* [1, H, Tq, length], strides may be 0, optional */
+  qkvet_tensor bias; /* the same extents, optional */
 } qkvet_cache_args;
 
 /* Options (bits of qkvet_cache_table.options). */
@@ -115,6 +122,9 @@ typedef struct qkvet_cache_args {
 #define QKVET_CACHE_ALIBI (UINT64_C(1) << 9)
 #define QKVET_CACHE_SINK (UINT64_C(1) << 10)
 #define QKVET_CACHE_SOFTCAP (UINT64_C(1) << 11)
+/* mask and bias of a step. */
+#define QKVET_CACHE_MASK (UINT64_C(1) << 12)
+#define QKVET_CACHE_BIAS (UINT64_C(1) << 13)
 
 struct qkvet_cache_table {
   size_t struct_size;

@@ -216,6 +216,9 @@ Case plain_form(Case value) {
   value.slopes.reset();
   value.sink.reset();
   value.softcap = 0;
+  value.mask = {};
+  value.score_bias.reset();
+  value.score_bias_own = kOwnAll;
   if (value.is_layer()) {
     value.biases = 0;
     value.bias = {};

@@ -40,6 +40,7 @@ void compare_step(const JudgeInput& input, const CallView& whole,
     const int64_t row = from + at / width % rows;
     const auto n =
         static_cast<size_t>((head * tokens + row) * width + at % width);
+    if (sees_no_key(step, at / width)) continue;
     const double reach =
         is_o ? std::max((*whole.truth->reach)[n], (*step.truth->reach)[m]) : 0;
     auto finding =

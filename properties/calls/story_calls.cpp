@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
+#include "core/case/option_data.h"
 #include "properties/judging/compare.h"
 #include "reference/arithmetic/quantised.h"
 
@@ -43,16 +45,25 @@ std::vector<Token> range(int64_t sequence, int64_t first, int64_t count) {
   return tokens;
 }
 
-// [Tq,Tk]: what the queries of a snapshot see through the window. They stand at
-// the end of the history.
-std::vector<uint8_t> window_mask(const CacheForm& form,
-                                 const Snapshot& snapshot) {
-  std::vector<uint8_t> mask;
+// [H or 1,Tq,Tk]: what the queries of a snapshot see through the window and the
+// mask of their step. They stand at the end of the history.
+std::vector<uint8_t> seen_pairs(const Case& value, const Snapshot& snapshot,
+                                const std::vector<uint8_t>& given) {
+  const uint8_t own = value.mask.own;
+  const auto has = [own](uint8_t extent) { return (own & extent) != 0; };
+  const bool masked = !given.empty();
   const auto tokens = static_cast<int64_t>(snapshot.history.size());
-  for (int64_t i = tokens - snapshot.queries; i < tokens; ++i)
-    for (int64_t j = 0; j < tokens; ++j)
-      mask.push_back(form.sees(i, j) ? 1 : 0);
-  return mask;
+  const int64_t rows = snapshot.queries;
+  std::vector<uint8_t> seen;
+  for (int64_t h = 0; h < (masked && has(kOwnH) ? value.shape.H : 1); ++h)
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < tokens; ++j) {
+        const int64_t row = has(kOwnQ) ? h * rows + i : h;
+        const int64_t at = has(kOwnK) ? row * tokens + j : row;
+        const bool shown = !masked || given[static_cast<size_t>(at)] != 0;
+        seen.push_back(shown && value.cache.sees(tokens - rows + i, j) ? 1 : 0);
+      }
+  return seen;
 }
 
 // How far [Hkv,Tk,width] of `tokens` may be stored from what was given.
@@ -195,8 +206,15 @@ void finish_story_inputs(const Case& value, const Snapshot& snapshot,
                          const Inputs& own, StoryInputs& inputs) {
   const Shape& s = value.shape;
   const bool asked = !inputs.history.k.empty();
+  if (snapshot.queries > 0 && snapshot.illegal.empty()) {
+    const std::span<const int64_t> keys = snapshot.positions;
+    fill_step_options(value, keys.last(static_cast<size_t>(snapshot.queries)),
+                      keys, inputs.fresh);
+    inputs.history.mask = inputs.fresh.mask;
+    inputs.history.bias = inputs.fresh.bias;
+  }
   if (asked && value.cache.window > 0)
-    inputs.history.mask = window_mask(value.cache, snapshot);
+    inputs.history.mask = seen_pairs(value, snapshot, inputs.fresh.mask);
   if (value.rope.style != RopeStyle::kNone) {
     inputs.history.k_positions = snapshot.positions;
     // An illegal command may ask more than there is.
@@ -228,8 +246,12 @@ Case step_case(const Case& value, const Snapshot& snapshot) {
   step.causal = Causal::kBottomRight;
   step.story.clear();
   step.cache = {};
-  // Filled by pick_inputs(): the parameter says nothing.
-  if (value.cache.window > 0) step.mask = {MaskKind::kButN, 0, kOwnQ | kOwnK};
+  if (value.cache.window == 0) return step;
+  // Filled by pick_inputs(): the kind says nothing.
+  const bool heads =
+      value.mask.kind != MaskKind::kNone && (value.mask.own & kOwnH) != 0;
+  step.mask = {MaskKind::kButN, 0, kOwnQ | kOwnK};
+  if (heads) step.mask.own |= kOwnH;
   return step;
 }
 
@@ -268,6 +290,14 @@ std::vector<const CallView*> answers(std::span<const CallView> calls) {
   return found;
 }
 
+}  // namespace
+
+bool sees_no_key(const CallView& call, int64_t row) {
+  return call.truth->oracle.visible[static_cast<size_t>(row)] == 0;
+}
+
+namespace {
+
 void compare_answers(const JudgeInput& input, const CallView& plain,
                      const CallView& edited, TensorName tensor,
                      Judgement& judgement) {
@@ -279,7 +309,9 @@ void compare_answers(const JudgeInput& input, const CallView& plain,
   };
   const auto& bound = is_o ? plain.truth->bound->o : plain.truth->bound->lse;
   const std::vector<double> first = read(edited), second = read(plain);
+  const int64_t width = is_o ? input.value.shape.dv : 1;
   for (size_t n = 0; n < first.size(); ++n) {
+    if (sees_no_key(plain, static_cast<int64_t>(n) / width)) continue;
     auto finding = compare_two_ways(
         {first[n], second[n], 2 * bound[n], is_o ? (*plain.truth->reach)[n] : 0,
          dtype, "here", "without it"},

@@ -43,6 +43,10 @@ class EditedStory {
   std::vector<bool> inserted_;
 };
 
+// Whether a mask hides all keys of a row [H,Tq]. What it holds is the dialect's
+// business, and that of the law that compares with the history.
+bool sees_no_key(const CallView& call, int64_t row);
+
 // Compares the answers of the second story with those of the first, which are
 // the same but for what was put in: both are near the same numbers.
 void compare_edited_story(const JudgeInput& input, Judgement& judgement);
@@ -56,8 +60,9 @@ struct StoryInputs {
 };
 StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
                         const Inputs& own);
-// The rest of them, once q, k and v are there: the window's mask, positions,
-// the tables of `own`, the storage types and how far off a cache may store.
+// The rest of them, once q, k and v are there: mask and bias, those of the step
+// as `fresh`, positions, the tables of `own`, the storage types and how far off
+// a cache may store.
 void finish_story_inputs(const Case& value, const Snapshot& snapshot,
                          const Inputs& own, StoryInputs& inputs);
 

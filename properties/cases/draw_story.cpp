@@ -175,7 +175,9 @@ void draw_scores(const Scope& scope, Case& value) {
   constexpr std::pair<uint64_t, uint64_t> kScores[] = {
       {QKVET_CACHE_ALIBI, QKVET_OPTION_ALIBI},
       {QKVET_CACHE_SINK, QKVET_OPTION_SINK},
-      {QKVET_CACHE_SOFTCAP, QKVET_OPTION_SOFTCAP}};
+      {QKVET_CACHE_SOFTCAP, QKVET_OPTION_SOFTCAP},
+      {QKVET_CACHE_MASK, QKVET_OPTION_MASK},
+      {QKVET_CACHE_BIAS, QKVET_OPTION_BIAS}};
   uint32_t next = 0;
   Draw draw([&] { return philox_u64(value.seed, kStream, next++, 0); });
   for (const auto& [declared, option] : kScores)

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/case/case_options.h"
 #include "core/case/exclusions.h"
 #include "core/case/paging.h"
 #include "properties/cases/pair_settings.h"
@@ -246,6 +247,9 @@ void keep_to_declared(const Scope& scope, Case& value) {
     if ((scope.cache_options & QKVET_CACHE_ALIBI) == 0) value.slopes.reset();
     if ((scope.cache_options & QKVET_CACHE_SINK) == 0) value.sink.reset();
     if ((scope.cache_options & QKVET_CACHE_SOFTCAP) == 0) value.softcap = 0;
+    if ((scope.cache_options & QKVET_CACHE_MASK) == 0) value.mask = {};
+    if ((scope.cache_options & QKVET_CACHE_BIAS) == 0)
+      find_option("bias")->drop(value);
     return;
   }
   if (value.is_layer()) {

@@ -78,6 +78,9 @@ class Prober {
   Prober(Executor& executor, int kernel, KernelInfo& info)
       : executor_(executor), kernel_(kernel), info_(info) {}
 
+  // From now on, calls of forward() are steps on caches.
+  void ask_caches() { of_caches_ = true; }
+
   void lse_base();
   void softcap_order();
   void sink_in_lse();
@@ -95,7 +98,10 @@ class Prober {
     std::array<int32_t, kEmptyByCount> o{}, lse{};
   };
 
-  bool has(uint64_t option) const { return info_.has_option(option); }
+  bool has(uint64_t option) const;
+  Case small_case(int64_t Tq, int64_t Tk) const;
+  std::vector<KernelCall> calls_of(const Case& value,
+                                   const Inputs& inputs) const;
   Reply ask(const Case& value, const Edit& edit, bool want_lse);
   void assume(int32_t qkvet_dialect::*field, int32_t code, const char* name,
               const char* constant);
@@ -107,8 +113,43 @@ class Prober {
   Executor& executor_;
   int kernel_;
   KernelInfo& info_;
+  bool of_caches_ = false;
   bool died_ = false;  // not asked again
 };
+
+bool Prober::has(uint64_t option) const {
+  const auto declared = [this](uint64_t bit) {
+    return (info_.cache_options & bit) != 0;
+  };
+  if (!of_caches_ || option == QKVET_OPTION_LSE)
+    return info_.has_option(option);
+  return (option == QKVET_OPTION_SOFTCAP && declared(QKVET_CACHE_SOFTCAP)) ||
+         (option == QKVET_OPTION_SINK && declared(QKVET_CACHE_SINK)) ||
+         (option == QKVET_OPTION_ALIBI && declared(QKVET_CACHE_ALIBI)) ||
+         (option == QKVET_OPTION_BIAS && declared(QKVET_CACHE_BIAS));
+}
+
+// The one query of a step sees all keys.
+Case Prober::small_case(int64_t Tq, int64_t Tk) const {
+  Case value = smallest_case(info_, Tq, Tk);
+  if (of_caches_) value.shape.B = value.shape.Tq = 1;
+  return value;
+}
+
+std::vector<KernelCall> Prober::calls_of(const Case& value,
+                                         const Inputs& inputs) const {
+  if (!of_caches_) return {call_of(value, inputs, Operation::kForward)};
+  const auto given = [](const std::vector<std::byte>& bytes) {
+    return bytes.empty() ? nullptr : bytes.data();
+  };
+  KernelCall create = call_of(value, inputs, Operation::kCacheCreate);
+  KernelCall step = call_of(value, inputs, Operation::kCacheStep);
+  create.tokens = step.tokens = value.shape.Tk;
+  create.slopes = given(inputs.slopes_bytes);
+  create.sink = given(inputs.sink_bytes);
+  step.bias = given(inputs.bias_bytes);
+  return {create, step};
+}
 
 Reply Prober::ask(const Case& value, const Edit& edit, bool want_lse) {
   Reply reply;
@@ -118,9 +159,9 @@ Reply Prober::ask(const Case& value, const Edit& edit, bool want_lse) {
     edit(inputs);
     store_inputs(value, inputs);
   }
-  KernelCall call = call_of(value, inputs, Operation::kForward);
-  call.want_lse = want_lse;
-  const CallOutcome outcome = executor_.run(kernel_, {&call, 1})[0];
+  std::vector<KernelCall> calls = calls_of(value, inputs);
+  calls.back().want_lse = want_lse;
+  const CallOutcome outcome = executor_.run(kernel_, calls).back();
   died_ = outcome.status >= CallStatus::kFault;
   reply.good = outcome.status == CallStatus::kDone;
   reply.seconds = outcome.seconds;
@@ -159,7 +200,7 @@ void Prober::softcap_order() {
   if (!has(QKVET_OPTION_SOFTCAP) || info_.dialect.softcap_order != 0 ||
       (!bias && !alibi))
     return;
-  Case value = smallest_case(info_, 1, 2);
+  Case value = small_case(1, 2);
   value.softcap = 1;
   if (bias)
     value.score_bias = {RecipeKind::kZero, 0};
@@ -238,7 +279,7 @@ void Prober::sink_in_lse() {
   if (!has(QKVET_OPTION_SINK) || !has(QKVET_OPTION_LSE) ||
       info_.dialect.sink_in_lse != 0)
     return;
-  Case value = smallest_case(info_, 1, 1);
+  Case value = small_case(1, 1);
   value.sink = {RecipeKind::kOne, 0};
   const Reply reply = ask(
       value,
@@ -475,14 +516,21 @@ Case smallest_case(const KernelInfo& info, int64_t Tq, int64_t Tk) {
 
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
                                       KernelInfo& info, Pace* pace) {
-  if (!info.has_forward || !first_storage(info)) return {};
+  if (!first_storage(info)) return {};
   Prober prober(executor, kernel, info);
-  prober.lse_base();
-  prober.softcap_order();
-  prober.sink_in_lse();
-  prober.ranges_and_window();
-  prober.empty_rows();
-  if (pace != nullptr) *pace = prober.pace();
+  if (info.has_forward) {
+    prober.lse_base();
+    prober.softcap_order();
+    prober.sink_in_lse();
+    prober.ranges_and_window();
+    prober.empty_rows();
+    if (pace != nullptr) *pace = prober.pace();
+  }
+  if (info.has_cache) {
+    prober.ask_caches();
+    prober.softcap_order();
+    prober.sink_in_lse();
+  }
   return prober.assumed;
 }
 

@@ -30,10 +30,10 @@ struct Pace {
 };
 
 // Fills undeclared fields of info.dialect that matter for the options that the
-// kernel declares: the base of lse, whether a softcap comes before the bias,
-// whether a sink counts in lse, and what o and lse of a row without a key are,
-// by each reason for having none. A field that the probes find no clear answer
-// for stays undeclared.
+// kernel declares, of caches the second and the third: the base of lse, whether
+// a softcap comes before the bias, whether a sink counts in lse, and what o and
+// lse of a row without a key are, by each reason for having none. A field that
+// the probes find no clear answer for stays undeclared.
 // `pace`, if not null: that of the kernel; 0 where it cannot be asked.
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
                                       KernelInfo& info, Pace* pace = nullptr);

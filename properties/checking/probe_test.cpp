@@ -7,6 +7,7 @@
 
 #include "properties/conventions/domain.h"
 #include "properties/testing/fake_executor.h"
+#include "properties/testing/fake_tables.h"
 
 namespace qkvet::properties::probe_test {
 namespace {
@@ -87,6 +88,34 @@ TEST(Probe, TellsWhereTheCapAndTheSinkCount) {
     EXPECT_NE(text.find(told), std::string::npos) << text;
     EXPECT_EQ(asked.dialect.softcap_order, QKVET_SOFTCAP_AFTER_MASK);
   }
+}
+
+// The same of caches, of which no call of forward() says anything.
+TEST(Probe, TellsWhereTheCapAndTheSinkOfACacheCount) {
+  KernelInfo info = FakeTables::info();
+  info.has_layer = false;
+  info.cache_options |= FakeTables::kScores;
+  FakeTables usual;
+  KernelInfo asked = info;
+  EXPECT_EQ(text_of(probe_dialect(usual, 0, asked)),
+            "softcap_order=QKVET_SOFTCAP_BEFORE_MASK "
+            "sink_in_lse=QKVET_SINK_IN_LSE ");
+  Spoil spoil;
+  spoil.question = [](Problem& p) {
+    p.softcap_after_bias = true;
+    p.sink_in_lse = false;
+  };
+  for (const uint64_t without : {uint64_t{0}, QKVET_CACHE_BIAS}) {
+    FakeTables other(spoil);
+    asked = info;
+    asked.cache_options &= ~without;
+    EXPECT_EQ(text_of(probe_dialect(other, 0, asked)),
+              "softcap_order=QKVET_SOFTCAP_AFTER_MASK "
+              "sink_in_lse=QKVET_SINK_NOT_IN_LSE ");
+  }
+  asked = info;
+  asked.cache_options &= ~FakeTables::kScores;
+  EXPECT_EQ(text_of(probe_dialect(usual, 0, asked)), "");
 }
 
 // Each reason has its own answer, and only those that differ are named.

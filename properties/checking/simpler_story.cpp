@@ -174,6 +174,22 @@ void add_simpler_form(const Case& value, Collector& out) {
       out.add([&](Case& c) { c.*per_head = make_recipe(RecipeKind::kOne); });
     }
   if (value.softcap != 0) out.add([](Case& c) { c.softcap = 0; });
+  if (value.mask.kind != MaskKind::kNone) {
+    out.add([](Case& c) { c.mask = {}; });
+    out.add([](Case& c) { c.mask.own = kOwnAll; });
+    for (const int64_t next :
+         {int64_t{0}, value.mask.parameter / 2, value.mask.parameter - 1})
+      if (next >= 0 && next < value.mask.parameter)
+        out.add([&](Case& c) { c.mask.parameter = next; });
+  }
+  if (value.score_bias) {
+    out.add([](Case& c) {
+      c.score_bias.reset();
+      c.score_bias_own = kOwnAll;
+    });
+    out.add([](Case& c) { c.score_bias_own = kOwnAll; });
+    out.add([](Case& c) { c.score_bias = make_recipe(RecipeKind::kLattice); });
+  }
   if (form.window == 0) return;
   out.add([](Case& c) { c.cache = {0, 0, 0, c.cache.stored}; });
   for (const auto part :

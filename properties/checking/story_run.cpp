@@ -51,6 +51,14 @@ void fill_story_call(const Case& value, const PlannedCall& planned,
                       : snapshot.new_tokens;
   call.k = bytes_or_null(fresh.k_bytes);
   call.v = bytes_or_null(fresh.v_bytes);
+  if (planned.operation == Operation::kCacheStep) {
+    call.tokens = static_cast<int64_t>(snapshot.history.size());
+    call.mask =
+        fresh.mask.empty() ? nullptr : fresh.bytes(TensorName::kMask).data();
+    call.bias = bytes_or_null(fresh.bias_bytes);
+    call.mask_own = value.mask.own;
+    call.bias_own = value.score_bias_own;
+  }
   if (planned.operation != Operation::kCacheCreate) return;
   call.shape = value.shape;
   call.tokens = value.capacity;

@@ -5,6 +5,7 @@
 
 #include "core/call/layout.h"
 #include "core/capability/option_table.h"
+#include "core/case/case_options.h"
 #include "core/case/exclusions.h"
 #include "core/case/file_data.h"
 #include "core/case/paging.h"
@@ -217,6 +218,9 @@ Case with_law(const Law& law, Case value) {
     if ((law.domain.allows & QKVET_OPTION_ALIBI) == 0) value.slopes.reset();
     if ((law.domain.allows & QKVET_OPTION_SINK) == 0) value.sink.reset();
     if ((law.domain.allows & QKVET_OPTION_SOFTCAP) == 0) value.softcap = 0;
+    if ((law.domain.allows & QKVET_OPTION_MASK) == 0) value.mask = {};
+    if ((law.domain.allows & QKVET_OPTION_BIAS) == 0)
+      find_option("bias")->drop(value);
     value = law.constrain(std::move(value));
     repair_rope(value);
     return value;

@@ -262,11 +262,12 @@ inline constexpr uint64_t kAllowMemory =
     kOptionLayout | kOptionShare | kAllowServing;
 inline constexpr uint64_t kAllowAll =
     kAllowPairs | kAllowScores | kAllowMemory | QKVET_OPTION_ROPE;
-// For stories: a rotation, a window of the cache, quantised storage, and what
-// makes a score more than a product.
+// For stories: a rotation, a window of the cache, quantised storage, what makes
+// a score more than a product, and a mask.
 inline constexpr uint64_t kAllowForms =
     QKVET_OPTION_ROPE | QKVET_OPTION_WINDOW | kOptionStored |
-    QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK;
+    QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
+    QKVET_OPTION_MASK | QKVET_OPTION_BIAS;
 
 // What the generator must provide for the law's precondition.
 struct Domain {

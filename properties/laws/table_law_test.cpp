@@ -119,13 +119,18 @@ TEST(CacheLaws, AWindowThatIsOneTooWide) {
 
 TEST(CacheLaws, ScoresWithoutWhatTheCacheWasMadeFor) {
   const char* const story =
-      "f32,B1,H2,Hkv1,d3,cap8,softcap=2,sink=one,alibi=one,"
-      "story=step.a.3+step.a.1+evict.a.1.1+step.a.1";
+      "f32,B1,H2,Hkv1,d3,cap8,mask=random,bias=normal,softcap=2,sink=one,"
+      "alibi=one,story=step.a.3+step.a.1+evict.a.1.1+step.a.1";
   void (*const questions[])(Problem&) = {
-      [](Problem& p) { p.softcap = 0; }, [](Problem& p) { p.slopes = nullptr; },
+      [](Problem& p) { p.softcap = 0; },
+      [](Problem& p) { p.slopes = nullptr; },
       [](Problem& p) { p.places = nullptr; },  // tokens counted, not positions
+      [](Problem& p) { p.mask = nullptr; },
       [](Problem& p) {
         if (p.shape.Tq == 1) p.sink = nullptr;
+      },
+      [](Problem& p) {
+        if (p.shape.Tq == 1) p.bias = nullptr;
       }};
   for (const auto question : questions) {
     Spoil spoil;
@@ -134,23 +139,120 @@ TEST(CacheLaws, ScoresWithoutWhatTheCacheWasMadeFor) {
   }
 }
 
+// Each step gets the mask and the bias of the positions that it is about.
+TEST(CacheLaws, PairsOfOneSequenceHoweverItCame) {
+  const char* const prompt =
+      "f32,B1,H2,d3,cap8,mask=random50.hqk,bias=normal,story=step.a.6";
+  const char* const story =
+      "f32,B2,H2,d3,cap8,mask=random50.qk,bias=normal.h,story=step.a.4+"
+      "fork.a.b+step.b.1+truncate.b.2+step.b.2+reorder.ba+step.a.1+"
+      "evict.a.1.2+step.a.1+step.b.1";
+  const char* const window =
+      "f32,B1,H2,d3,cap8,win3,first1,mask=random50.hqk,story=step.a.6+step.a.1";
+  FakeTables right;
+  TimeUse time;
+  JudgedKernel kernel = FakeTables::under_test().judged;
+  kernel.info.cache_options |= FakeTables::kScores;
+  for (const auto& [law, text] : {std::pair{"cache_agrees_with_history", story},
+                                  {"cache_agrees_with_history", window},
+                                  {"cache_decode_equals_prefill", prompt},
+                                  {"cache_chunks_equal_whole", prompt}}) {
+    const Judgement judgement = check_case(
+        *find_law(law), *parse_case(text).value, kernel, 0, right, true, time);
+    EXPECT_EQ(judgement.verdict, Verdict::kPassed) << found_in(judgement);
+    EXPECT_GT(judgement.compared, 0);
+  }
+  Spoil spoil;
+  spoil.question = [](Problem& p) {
+    if (p.shape.Tq < p.shape.Tk) p.mask = nullptr;
+  };
+  for (const char* law :
+       {"cache_decode_equals_prefill", "cache_chunks_equal_whole"})
+    expect_kill(law, prompt, spoil);
+}
+
+// What a row without a key holds is for the dialect to say, and for one law.
+TEST(CacheLaws, RowsThatSeeNoKeyFollowTheDialect) {
+  const char* const prompt = "f32,B1,H1,d2,cap8,mask=emptyrow2,story=step.a.4";
+  FakeTables right;
+  TimeUse time;
+  JudgedKernel kernel = FakeTables::under_test().judged;
+  kernel.info.cache_options |= FakeTables::kScores;
+  const auto verdict = [&](const char* law) {
+    return check_case(*find_law(law), *parse_case(prompt).value, kernel, 0,
+                      right, false, time)
+        .verdict;
+  };
+  kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_NAN;
+  EXPECT_EQ(verdict("cache_agrees_with_history"), Verdict::kFailed);
+  EXPECT_EQ(verdict("cache_decode_equals_prefill"), Verdict::kPassed);
+  kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
+  EXPECT_EQ(verdict("cache_agrees_with_history"), Verdict::kPassed);
+  Spoil spoil;  // differs with the number of queries
+  spoil.answer = [](const Problem& p, OracleOutput& out) {
+    for (size_t n = 0; n < out.o.size(); ++n)
+      if (out.visible[n / static_cast<size_t>(p.shape.dv)] == 0)
+        out.o[n] = static_cast<double>(p.shape.Tq);
+  };
+  FakeTables odd(spoil);
+  kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_UNSPECIFIED;
+  for (const char* law : {"cache_decode_equals_prefill", "cache_reset_forgets"})
+    EXPECT_EQ(check_case(*find_law(law), *parse_case(prompt).value, kernel, 0,
+                         odd, false, time)
+                  .verdict,
+              Verdict::kPassed)
+        << law;
+}
+
+TEST(CacheLaws, ACapAndASinkCountWhereTheDialectSays) {
+  const Case value =
+      *parse_case(
+           "f32,B1,H2,Hkv1,d3,cap8,bias=large,softcap=2,sink=one,"
+           "story=step.a.3+step.a.1")
+           .value;
+  JudgedKernel kernel = FakeTables::under_test().judged;
+  kernel.info.cache_options |= FakeTables::kScores;
+  const auto verdict = [&](bool after, bool in_lse) {
+    Spoil spoil;
+    spoil.question = [=](Problem& p) {
+      p.softcap_after_bias = after;
+      p.sink_in_lse = in_lse;
+    };
+    FakeTables cache(spoil);
+    TimeUse time;
+    return check_case(*find_law("cache_agrees_with_history"), value, kernel, 0,
+                      cache, true, time)
+        .verdict;
+  };
+  EXPECT_EQ(verdict(false, true), Verdict::kPassed);
+  EXPECT_EQ(verdict(true, true), Verdict::kFailed);
+  EXPECT_EQ(verdict(false, false), Verdict::kFailed);
+  kernel.info.dialect.softcap_order = QKVET_SOFTCAP_AFTER_MASK;
+  kernel.info.dialect.sink_in_lse = QKVET_SINK_NOT_IN_LSE;
+  EXPECT_EQ(verdict(true, false), Verdict::kPassed);
+  EXPECT_EQ(verdict(true, true), Verdict::kFailed);
+  EXPECT_EQ(verdict(false, false), Verdict::kFailed);
+}
+
 // Caches that do not declare them are made without.
 TEST(CacheLaws, ScoresAreAddedToWhereThatIsDeclared) {
   KernelUnderTest kernel = FakeTables::under_test();
   const auto count = [&kernel] {
     Scope scope;
     keep_scope_to({kernel}, scope);
-    std::array<int, 3> drawn{};
+    std::array<int, 5> drawn{};
     for (int64_t n = 1; n <= 200; ++n) {
       const Case value =
           planned_case(*find_law("cache_agrees_with_history"), 3, n, scope);
       drawn[0] += value.slopes.has_value();
       drawn[1] += value.sink.has_value();
       drawn[2] += value.softcap > 0;
+      drawn[3] += value.mask.kind != MaskKind::kNone;
+      drawn[4] += value.score_bias.has_value();
     }
     return drawn;
   };
-  EXPECT_EQ(count(), (std::array<int, 3>{}));
+  EXPECT_EQ(count(), (std::array<int, 5>{}));
   kernel.judged.info.cache_options |= FakeTables::kScores;
   for (const int one : count()) EXPECT_GT(one, 30);
 }

@@ -32,7 +32,7 @@ inline std::vector<double> floats_as_doubles(const std::byte* bytes,
 
 // Holds what the problem points to.
 class FakeOptions {
- private:
+ public:
   // [B,H,Tq,Tk] out of what has only some of these extents of its own.
   template <class Read>
   static auto spread(const Shape& s, uint8_t own, Read read)
@@ -52,7 +52,6 @@ class FakeOptions {
     return out;
   }
 
- public:
   FakeOptions(const KernelCall& call, Problem& problem) {
     const Shape& s = call.shape;
     problem.window = call.window;

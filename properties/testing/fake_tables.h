@@ -65,6 +65,8 @@ struct Spoil {
   std::function<int64_t(int64_t)> sequence = [](int64_t s) { return s; };
   // The question of an attend, and whether an illegal call is refused, and how.
   std::function<void(Problem&)> question = [](Problem&) {};
+  std::function<void(const Problem&, OracleOutput&)> answer =
+      [](const Problem&, OracleOutput&) {};
   bool refuses = true;
   // Takes what is less than nothing, and leaves all as it is.
   std::optional<Operation> takes_below = {};
@@ -106,8 +108,9 @@ class FakeTables : public FakeKernel {
     return info;
   }
   // It has these as well, and declares them where a test says so.
-  static constexpr uint64_t kScores =
-      QKVET_CACHE_ALIBI | QKVET_CACHE_SINK | QKVET_CACHE_SOFTCAP;
+  static constexpr uint64_t kScores = QKVET_CACHE_ALIBI | QKVET_CACHE_SINK |
+                                      QKVET_CACHE_SOFTCAP | QKVET_CACHE_MASK |
+                                      QKVET_CACHE_BIAS;
   static KernelUnderTest under_test(bool returns_stages = true) {
     return fake_under_test(info(returns_stages));
   }
@@ -295,8 +298,21 @@ class FakeTables : public FakeKernel {
       for (int64_t j = 0; j < s.Tk; ++j)
         mask.push_back(spoil_.sees(form_, s.Tk - s.Tq + row % s.Tq, j) ? 1 : 0);
     if (form_.window > 0) problem.mask = mask.data();
+    const auto shown = FakeOptions::spread(s, call.mask_own, [&](int64_t n) {
+      return call.mask == nullptr || call.mask[n] != std::byte{0};
+    });
+    for (size_t n = 0; n < mask.size(); ++n)
+      if (!shown[n]) mask[n] = 0;
+    if (call.mask != nullptr) problem.mask = mask.data();
+    std::vector<double> bias;
+    if (call.bias != nullptr)
+      bias = FakeOptions::spread(s, call.bias_own, [&](int64_t n) {
+        return floats_as_doubles(call.bias + n * 4, 1)[0];
+      });
+    if (call.bias != nullptr) problem.bias = bias.data();
     spoil_.question(problem);
-    const OracleOutput oracle = plain_forward(problem);
+    OracleOutput oracle = plain_forward(problem);
+    spoil_.answer(problem, oracle);
     outcome.o = doubles_as_floats(oracle.o);
     if (call.want_lse) outcome.lse = doubles_as_floats(oracle.lse);
   }

@@ -138,13 +138,20 @@ class Caches:
                 raise Wrong(f"{queries} queries of {tokens} tokens")
             reach.check(args.sequence, tokens - queries + 1,
                         f"a query at token {tokens - queries}")
-        inputs = Lent({name: rows(getattr(args, name)) for name in "kvq"
+        pairs = ("mask", "bias")
+        for name in pairs:
+            present[name] = bool(getattr(args, name).ndim)
+            if present[name] and name not in self.declared:
+                raise Refused(f"no {name}")
+        inputs = Lent({name: rows(getattr(args, name)) for name in present
                        if present[name]}, self.framework, self.here)
         if present["k"]:
             made.append(args.sequence, give(inputs["k"]), give(inputs["v"]))
             reach.holds(args.sequence, made.length(args.sequence))
         if present["q"]:
-            o = made.attend(args.sequence, give(inputs["q"]))
+            o = made.attend(args.sequence, give(inputs["q"]), **{
+                name: give(inputs[name]) if present[name] else None
+                for name in pairs if name in self.declared})
             inputs.unwritten()
             batch = o[None] if hasattr(o, "__getitem__") else o
             store("o", batch, args.o, self.framework, inputs)

@@ -138,6 +138,8 @@ def cache(cls=None, **fields):
     alibi, sink, softcap: it is made with slopes [H], sink [H] and softcap, each
         None where a cache has none. ALiBi counts in positions: tokens that
         evict() leaves keep theirs.
+    mask, bias: attend(sequence, q, mask=, bias=) gets them for its queries over
+        all tokens that the sequence holds, [H, Tq, L] each, or None.
     """
     if cls is None:
         return functools.partial(cache, **fields)

@@ -103,13 +103,13 @@ def test_codes_are_judged():
 
 
 @qkvet.cache(options="scale default_scale grouped_heads",
-             cache="alibi sink softcap")
+             cache="alibi sink softcap mask bias")
 class Scores(kernels.Cache):
     def __init__(self, slopes, sink, softcap, **sizes):
         super().__init__(**sizes)
         self.slopes, self.sink, self.softcap = slopes, sink, softcap
 
-    def attend(self, sequence, q):
+    def attend(self, sequence, q, mask, bias):
         k, v = (np.repeat(one, q.shape[0] // one.shape[0], 0)
                 for one in self.rows[sequence])
         scores = q @ k.swapaxes(-1, -2) * self.scale
@@ -119,7 +119,10 @@ class Scores(kernels.Cache):
         far = self.far(rows + k.shape[1] - q.shape[1] - keys, q)
         if self.slopes is not None:
             scores = scores - self.slopes[:, None, None] * far.astype(np.float32)
-        scores = np.where(far < 0, np.float32(-np.inf), scores)
+        if bias is not None:
+            scores = scores + self.added(bias, q)
+        hidden = far < 0 if mask is None else (far < 0) | ~mask
+        scores = np.where(hidden, np.float32(-np.inf), scores)
         if self.sink is not None:
             sink = np.broadcast_to(self.sink[:, None, None], scores[..., :1].shape)
             scores = np.concatenate([scores, sink], -1)
@@ -129,16 +132,25 @@ class Scores(kernels.Cache):
     def far(self, far, q):
         return far
 
+    def added(self, bias, q):
+        return bias
+
 
 class AlibiOfTheQueries(Scores):
     def far(self, far, q):
         return np.where(far < 0, far, np.minimum(far, q.shape[1] - 1))
 
 
+class BiasInPrefillOnly(Scores):
+    def added(self, bias, q):
+        return bias if q.shape[1] > 1 else 0
+
+
 def test_what_is_added_to_scores_is_judged():
     report = qkvet.check(Scores, cases=400)
     assert report.ok, report.text
     assert_fails(AlibiOfTheQueries, "cache_agrees_with_history")
+    assert_fails(BiasInPrefillOnly, "cache_decode_equals_prefill")
 
 
 def test_a_word_that_is_none_is_refused():

@@ -222,6 +222,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "f32,B1,H1,d1,cap2,q=zero,k=zero,v=onehot,story=append.a.2+"
                 "evict.a.0.1+attend.a.1",
                 "cache_evict_keys_only", "kv_cache", "kv_cache/growing"},
+            Row{"mask", "cache_agrees_with_history",
+                "bf16,B2,H4,Hkv2,d4,cap9,mask=random50.hk,story=step.a.4+"
+                "fork.a.b+step.b.2",
+                "cache_mask_of_the_new_keys", "kv_cache", "kv_cache/paged"},
+            Row{"bias", "cache_agrees_with_history",
+                "f16,B1,H2,d4,cap9,bias=normal.qk,story=step.a.4+evict.a.1.1+"
+                "step.a.1",
+                "cache_bias_in_prefill_only", "kv_cache", "kv_cache/split"},
             // Two stories, of which the second has NaN put in.
             Row{"reset", "cache_reset_forgets",
                 "f32,B1,H1,d1,cap1,q=zero,k=zero,v=zero,story=step.a.1",

@@ -129,8 +129,9 @@ qkvet_status step(const qkvet_kernel*, qkvet_cache* cache,
                   qkvet_text* why) {
   qkvet_cache_args a;
   if (!qkvet_read_struct(&a, sizeof a, args) || a.rope != QKVET_ROPE_NONE ||
-      a.rope_cos.ndim != 0 || a.rope_sin.ndim != 0)
-    return no(why, "no rotations", QKVET_UNSUPPORTED);
+      a.rope_cos.ndim != 0 || a.rope_sin.ndim != 0 || a.mask.ndim != 0 ||
+      a.bias.ndim != 0)
+    return no(why, "no rotations, masks and biases", QKVET_UNSUPPORTED);
   if (!cache->has(a.sequence)) return no(why, "there is no such sequence");
   Sequence& s = cache->sequences[a.sequence];
   const bool appends = a.k.ndim != 0, attends = a.q.ndim != 0;

@@ -39,7 +39,10 @@ class Recorded:
             raise self._now["recorded"]
         return self._now["recorded"]
 
-    step = truncate = evict = reset = fork = reorder = _next
+    truncate = evict = reset = fork = reorder = _next
+
+    def step(self, *_, **__):
+        return self._next()
 
     def read_back(self, *_):
         recorded = self._next()
@@ -88,9 +91,10 @@ class Definition:
     def lengths(self):
         return [len(held["tokens"]) for held in self.held]
 
-    def step(self, sequence, k, v, q, tables):
+    def step(self, sequence, k, v, q, tables, mask=None, bias=None):
         """Appends k and v [1, Hkv, Tnew, ...], then attends with q
-        [1, H, Tq, d] at the last positions; either may be None."""
+        [1, H, Tq, d] at the last positions; either may be None. mask and bias
+        are those of its queries and of all tokens that are then held."""
         held = self._sequence(sequence)
         fresh = self._fresh(held, k, v)
         queries = 0 if q is None else q.shape[2]
@@ -106,7 +110,7 @@ class Definition:
             held["at"].append(held["at"][-1] + 1 if held["at"] else 0)
             held["tokens"].append(token)
         held["most"] = max(held["most"], count)
-        return {} if q is None else self._attend(held, q[0], tables)
+        return {} if q is None else self._attend(held, q[0], tables, mask, bias)
 
     def _fresh(self, held, k, v):
         c = self.config
@@ -123,16 +127,23 @@ class Definition:
         k, v = k[0].astype(np.float64), v[0].astype(np.float64)
         return [(k[:, t], v[:, t]) for t in range(k.shape[1])]
 
-    def _attend(self, held, q, tables):
+    def _attend(self, held, q, tables, mask, bias):
         c, at = self.config, np.array(held["at"])
         H, Tq, _ = q.shape
+        pairs = (H, Tq, len(at))
+        mask, bias = (None if one is None else np.broadcast_to(one[0], pairs)
+                      for one in (mask, bias))
         scale = c.get("scale", 1 / math.sqrt(c["d"]))
         o, lse = np.zeros((1, H, Tq, c["dv"])), np.zeros((1, H, Tq))
         for h, i in np.ndindex(H, Tq):
             row = len(at) - Tq + i
             seen = np.array([j for j in range(row + 1)
-                             if not c["window"] or j > row - c["window"]
-                             or j < c["first_tokens"]])
+                             if (not c["window"] or j > row - c["window"]
+                                 or j < c["first_tokens"])
+                             and (mask is None or mask[h, i, j])], dtype=int)
+            if not seen.size:  # the dialect's business
+                o[0, h, i], lse[0, h, i] = np.nan, np.nan
+                continue
             kv_head = h // (H // c["kv_heads"])
             keys, values = (np.array([held["tokens"][j][part][kv_head]
                                       for j in seen]) for part in (0, 1))
@@ -144,6 +155,8 @@ class Definition:
                 scores = c["softcap"] * np.tanh(scores / c["softcap"])
             if "slopes" in c:
                 scores = scores - c["slopes"][h] * (at[row] - at[seen])
+            if bias is not None:
+                scores = scores + bias[h, i, seen].astype(np.float64)
             sink = c["sink"][h] if "sink" in c else -np.inf
             largest = max(scores.max(), sink)
             terms = np.exp(scores - largest)
@@ -221,8 +234,10 @@ def obey(cache, call):
             return {}
         if command == "step":
             tables = call.get("rope_cos"), call.get("rope_sin")
+            pairs = {name: call[name] for name in ("mask", "bias")
+                     if name in call}
             return cache.step(sequence, call.get("k"), call.get("v"),
-                              call.get("q"), tables) or {}
+                              call.get("q"), tables, **pairs) or {}
         if command == "read_back":
             return dict(zip("kv", cache.read_back(sequence)))
         arguments = {"truncate": ("tokens",), "evict": ("first", "tokens"),

@@ -186,10 +186,14 @@ constexpr CacheProblem kChannels = {.heads = 2,
 
 constexpr CacheProblem kAlibi = {.capacity = kCapacity, .slope = 0.5f};
 constexpr CacheProblem kSink = {.capacity = kCapacity, .sink = 0.5f};
+constexpr CacheProblem kMasked = {.capacity = kCapacity, .hidden = 3};
+constexpr CacheProblem kBiased = {.capacity = kCapacity, .bias = 0.5f};
 
 constexpr FaultStory kStories[] = {
     {"cache_alibi_of_the_queries", "contiguous", kAlibi, goes_on},
     {"cache_sink_in_prefill_only", "contiguous", kSink, goes_on},
+    {"cache_mask_of_the_new_keys", "contiguous", kMasked, goes_on},
+    {"cache_bias_in_prefill_only", "contiguous", kBiased, goes_on},
     {"cache_shared_page_not_copied", "paged", kTwo, fork_in_a_page},
     {"cache_reorder_in_place", "contiguous", kTwo, beams_change_places},
     {"cache_scale_floored_at_one", "quantised", kInt8, holds_what_it_was_given},

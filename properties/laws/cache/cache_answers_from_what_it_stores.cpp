@@ -57,7 +57,8 @@ void compare(const JudgeInput& input, const CallView& step,
   const Inputs inputs = stored_inputs(
       input.value, *step.planned->snapshot, *step.inputs, *read.outcome,
       (input.kernel.cache_options & QKVET_CACHE_NEW_AS_GIVEN) != 0);
-  const OwnedProblem owned(value, inputs, 0);
+  const OwnedProblem owned(value, inputs,
+                           reading_of(value, input.kernel.dialect));
   const PrecisionModel model =
       for_storage(input.model, input.value.kv_dtype, input.value.o_dtype);
   const CacheForm& form = input.value.cache;

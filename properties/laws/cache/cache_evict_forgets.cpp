@@ -2,8 +2,8 @@
 // In front of every token that a story appends it is given some of NaN, which
 // are evicted before anything is asked: the story's own tokens close up. An
 // answer that reads the others, even with weight 0, is NaN; one that has lost
-// the wrong ones is another number. Without a rotation and ALiBi, for the
-// positions are other ones.
+// the wrong ones is another number. Without a rotation, ALiBi, a mask and
+// a bias, for the positions are other ones.
 #include <algorithm>
 
 #include "properties/calls/story_calls.h"
@@ -64,8 +64,8 @@ extern constinit const Law cache_evict_forgets{
     "Evicted tokens are gone, and no others: the rest closes up and never sees "
     "them.",
     "append (NaN); append(x); evict (NaN); story = append(x); story",
-    "a story of legal commands without a rotation and ALiBi; the cache offers "
-    "evict()",
+    "a story of legal commands without a rotation, ALiBi, masks and biases; "
+    "the cache offers evict()",
     "Without positions, attention knows the tokens that are left and their "
     "order.",
     "Each side is within its own bound; NaN with any weight is NaN.",
