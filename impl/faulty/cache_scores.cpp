@@ -103,10 +103,10 @@ QKVET_FAULT(cache_bias_in_prefill_only) = {
     .cause = "the argument goes to the kernel of prefill alone",
     .fix = "hand the bias to every step",
     .source = "textbook",
-    .trigger = "a bias, and a step of one query over several tokens",
+    .trigger = "a bias, and a step of one query",
     .killed_by = {"cache_agrees_with_history", "cache_decode_equals_prefill",
                   "cache_chunks_equal_whole"},
-    .when = "bias && commands(queries == 1 && held > 1)",
+    .when = "bias && commands(queries == 1)",
 };
 
 }  // namespace qkvet::impl

@@ -183,10 +183,10 @@ TEST(CacheLaws, RowsThatSeeNoKeyFollowTheDialect) {
                       right, false, time)
         .verdict;
   };
-  kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_NAN;
+  kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
   EXPECT_EQ(verdict("cache_agrees_with_history"), Verdict::kFailed);
   EXPECT_EQ(verdict("cache_decode_equals_prefill"), Verdict::kPassed);
-  kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
+  kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_NAN;
   EXPECT_EQ(verdict("cache_agrees_with_history"), Verdict::kPassed);
   Spoil spoil;  // differs with the number of queries
   spoil.answer = [](const Problem& p, OracleOutput& out) {

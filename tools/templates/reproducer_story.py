@@ -141,8 +141,8 @@ class Definition:
                              if (not c["window"] or j > row - c["window"]
                                  or j < c["first_tokens"])
                              and (mask is None or mask[h, i, j])], dtype=int)
-            if not seen.size:  # the dialect's business
-                o[0, h, i], lse[0, h, i] = np.nan, np.nan
+            if not seen.size:
+                lse[0, h, i] = c["sink"][h] if "sink" in c else -np.inf
                 continue
             kv_head = h // (H // c["kv_heads"])
             keys, values = (np.array([held["tokens"][j][part][kv_head]
