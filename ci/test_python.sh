@@ -17,8 +17,6 @@ wanted=(
   "onnx: onnx" "onnxruntime: onnxruntime" "hypothesis: hypothesis"
   "xdist: pytest-xdist" "ml_dtypes: ml_dtypes" "jax: jax"
   "ray: ray"
-  # For torch.compile; a package of Debian leaves a folder of that name.
-  "setuptools.command: setuptools"
 )
 case "${1:-}" in
   "") limit=120 wanted+=("torch: torch --index-url $index") ;;
