@@ -20,10 +20,9 @@ case "${1:-}" in
       # For the test of pages, which skips without one. Ubuntu has it as a snap.
       if grep -qx ID=debian /etc/os-release; then packages+=(chromium); fi
       # Debian 13 has no clang-format 14, which ci/lint.sh then takes from PyPI,
-      # and the first PyTorch that is new enough for the tests, with what
-      # torch.compile asks for.
+      # and the first PyTorch that is new enough for the tests.
       if grep -qx 'VERSION_ID="13"' /etc/os-release; then
-        packages+=(python3-torch python3-setuptools python3-dev)
+        packages+=(python3-torch)
       else
         packages+=(clang-format-14 clang-tidy-14)
       fi
