@@ -94,18 +94,54 @@ inline std::vector<std::byte> doubles_as(Dtype dtype,
   return out;
 }
 
-class FakeExecutor : public Executor {
+// A kernel that answers each call by itself.
+class FakeKernel : public Executor {
  public:
-  // Called before the oracle, to spoil the question, and after it, to spoil
-  // the answer.
-  using Question = std::function<void(KernelCall&, Problem&)>;
-  using Answer =
-      std::function<void(const KernelCall&, OracleOutput&, CallOutcome&)>;
+  explicit FakeKernel(KernelInfo info) { infos_.push_back(std::move(info)); }
 
-  explicit FakeExecutor(Question question = {}, Answer answer = {})
-      : question_(std::move(question)), answer_(std::move(answer)) {
-    infos_.push_back(info());
+  const std::vector<KernelInfo>& kernels() const override { return infos_; }
+
+  std::vector<CallOutcome> run(int,
+                               std::span<const KernelCall> calls) override {
+    std::vector<CallOutcome> outcomes;
+    for (const KernelCall& call : calls) outcomes.push_back(answer_to(call));
+    return outcomes;
   }
+
+ private:
+  virtual CallOutcome answer_to(const KernelCall& call) = 0;
+
+  std::vector<KernelInfo> infos_;
+};
+
+inline KernelUnderTest fake_under_test(KernelInfo info) {
+  KernelUnderTest kernel;
+  kernel.judged = {std::move(info), generic_precision(), false};
+  return kernel;
+}
+
+// One that a test spoils: the question is called before the oracle, and the
+// answer after it.
+template <class Asked, class Problem, class Output>
+class SpoiltKernel : public FakeKernel {
+ public:
+  using Question = std::function<void(Asked&, Problem&)>;
+  using Answer = std::function<void(const KernelCall&, Output&, CallOutcome&)>;
+
+  SpoiltKernel(KernelInfo info, Question question, Answer answer)
+      : FakeKernel(std::move(info)),
+        question_(std::move(question)),
+        answer_(std::move(answer)) {}
+
+ protected:
+  Question question_;
+  Answer answer_;
+};
+
+class FakeExecutor : public SpoiltKernel<KernelCall, Problem, OracleOutput> {
+ public:
+  explicit FakeExecutor(Question question = {}, Answer answer = {})
+      : SpoiltKernel(info(), std::move(question), std::move(answer)) {}
 
   static KernelInfo info() {
     KernelInfo info;
@@ -136,23 +172,13 @@ class FakeExecutor : public Executor {
     return info;
   }
   static KernelUnderTest under_test() {
-    KernelUnderTest kernel;
-    kernel.judged = {info(), generic_precision(), false};
+    KernelUnderTest kernel = fake_under_test(info());
     // What the oracle gives.
     qkvet_dialect& dialect = kernel.judged.info.dialect;
     dialect.empty_row = QKVET_EMPTY_ROW_NAN;
     dialect.empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
     dialect.masked_nonfinite = QKVET_MASKED_IGNORED;
     return kernel;
-  }
-
-  const std::vector<KernelInfo>& kernels() const override { return infos_; }
-
-  std::vector<CallOutcome> run(int,
-                               std::span<const KernelCall> calls) override {
-    std::vector<CallOutcome> outcomes;
-    for (const KernelCall& call : calls) outcomes.push_back(one(call));
-    return outcomes;
   }
 
  private:
@@ -176,7 +202,8 @@ class FakeExecutor : public Executor {
            planned.scale == call.scale && planned.window == call.window;
   }
 
-  CallOutcome one(KernelCall call) {
+  CallOutcome answer_to(const KernelCall& asked) override {
+    KernelCall call = asked;
     if (call.mistake != Mistake::kNone || !is_planned_for(call))
       return refused(call);
     const Shape& s = call.shape;
@@ -213,10 +240,7 @@ class FakeExecutor : public Executor {
     return outcome;
   }
 
-  Question question_;
-  Answer answer_;
   KernelCall planned_[kMostPlans];
-  std::vector<KernelInfo> infos_;
 };
 
 // Laws of attention, by name.

@@ -12,16 +12,11 @@
 
 namespace qkvet::properties {
 
-class FakeGradients : public Executor {
+class FakeGradients
+    : public SpoiltKernel<const KernelCall, GradientProblem, GradientOutput> {
  public:
-  using Question = std::function<void(const KernelCall&, GradientProblem&)>;
-  using Answer =
-      std::function<void(const KernelCall&, GradientOutput&, CallOutcome&)>;
-
   explicit FakeGradients(Question question = {}, Answer answer = {})
-      : question_(std::move(question)), answer_(std::move(answer)) {
-    infos_.push_back(info());
-  }
+      : SpoiltKernel(info(), std::move(question), std::move(answer)) {}
 
   static KernelInfo info() {
     KernelInfo info = FakeExecutor::info();
@@ -35,26 +30,13 @@ class FakeGradients : public Executor {
     info.dialect.empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
     return info;
   }
-  static KernelUnderTest under_test() {
-    KernelUnderTest kernel;
-    kernel.judged = {info(), generic_precision(), false};
-    return kernel;
-  }
+  static KernelUnderTest under_test() { return fake_under_test(info()); }
 
   // Instead of plain_backward; without dropout.
   std::function<GradientOutput(const GradientProblem&)> backward = nullptr;
 
-  const std::vector<KernelInfo>& kernels() const override { return infos_; }
-
-  std::vector<CallOutcome> run(int,
-                               std::span<const KernelCall> calls) override {
-    std::vector<CallOutcome> outcomes;
-    for (const KernelCall& call : calls) outcomes.push_back(one(call));
-    return outcomes;
-  }
-
  private:
-  CallOutcome one(const KernelCall& call) {
+  CallOutcome answer_to(const KernelCall& call) override {
     if (call.operation == Operation::kForward)
       return FakeExecutor().run(0, {&call, 1})[0];
     const Shape& s = call.shape;
@@ -86,10 +68,6 @@ class FakeGradients : public Executor {
           doubles_as(f64 ? Dtype::kF64 : Dtype::kF32, gradient.sink);
     return outcome;
   }
-
-  Question question_;
-  Answer answer_;
-  std::vector<KernelInfo> infos_;
 };
 
 }  // namespace qkvet::properties

@@ -5,25 +5,18 @@
 #ifndef QKVET_PROPERTIES_TESTING_FAKE_LAYER_GRADIENTS_H_
 #define QKVET_PROPERTIES_TESTING_FAKE_LAYER_GRADIENTS_H_
 
-#include <array>
-#include <functional>
-
 #include "properties/testing/fake_executor.h"
+#include "properties/testing/fake_layer.h"
 #include "reference/layer/layer_gradient.h"
 
 namespace qkvet::properties {
 
-class FakeLayerGradients : public Executor {
+class FakeLayerGradients
+    : public SpoiltKernel<const KernelCall, LayerGradientProblem,
+                          LayerGradientOutput> {
  public:
-  using Question =
-      std::function<void(const KernelCall&, LayerGradientProblem&)>;
-  using Answer = std::function<void(const KernelCall&, LayerGradientOutput&,
-                                    CallOutcome&)>;
-
   explicit FakeLayerGradients(Question question = {}, Answer answer = {})
-      : question_(std::move(question)), answer_(std::move(answer)) {
-    infos_.push_back(info());
-  }
+      : SpoiltKernel(info(), std::move(question), std::move(answer)) {}
 
   static KernelInfo info() {
     KernelInfo info = FakeExecutor::info();
@@ -34,63 +27,17 @@ class FakeLayerGradients : public Executor {
         QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED | QKVET_LAYER_ROPE;
     return info;
   }
-  static KernelUnderTest under_test() {
-    KernelUnderTest kernel;
-    kernel.judged = {info(), generic_precision(), false};
-    return kernel;
-  }
-
-  const std::vector<KernelInfo>& kernels() const override { return infos_; }
-
-  std::vector<CallOutcome> run(int,
-                               std::span<const KernelCall> calls) override {
-    std::vector<CallOutcome> outcomes;
-    for (const KernelCall& call : calls) outcomes.push_back(one(call));
-    return outcomes;
-  }
+  static KernelUnderTest under_test() { return fake_under_test(info()); }
 
  private:
-  static std::vector<double> numbers(const KernelCall& call,
-                                     const std::byte* data, TensorName name) {
-    if (data == nullptr) return {};
-    const auto e = tensor_extents(call.shape, name);
-    return stored_as_doubles(data, e[0] * e[1] * e[2] * e[3], call.q_dtype);
-  }
-
-  CallOutcome one(const KernelCall& call) {
-    const std::byte* const given[] = {call.x,   call.w_q, call.w_k,
-                                      call.w_v, call.w_o, call.b_q,
-                                      call.b_k, call.b_v, call.b_o};
+  CallOutcome answer_to(const KernelCall& call) override {
     LayerGradientProblem problem;
-    LayerProblem& layer = problem.forward;
-    const double** const fields[] = {&layer.x,   &layer.w_q, &layer.w_k,
-                                     &layer.w_v, &layer.w_o, &layer.b_q,
-                                     &layer.b_k, &layer.b_v, &layer.b_o};
-    std::array<std::vector<double>, std::size(kLayerInputs)> values;
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = numbers(call, given[i], kLayerInputs[i]);
-      if (given[i] != nullptr) *fields[i] = values[i].data();
-    }
-    layer.shape = call.shape;
-    layer.causal = call.causal;
-    layer.scale_given = call.scale.has_value();
-    layer.scale = call.scale ? static_cast<double>(*call.scale)
-                             : default_scale(call.shape.d);
-    const int64_t angles = call.rope_rows * (call.shape.d / 2);
-    const std::vector<double> cos = floats_as_doubles(call.rope_cos, angles);
-    const std::vector<double> sin = floats_as_doubles(call.rope_sin, angles);
-    if (call.rope != RopeStyle::kNone)
-      layer.rotation = {call.rope, cos.data(), sin.data(),
-                        reinterpret_cast<const int64_t*>(call.q_positions),
-                        nullptr};
-    const std::vector<double> d_y = numbers(call, call.d_y, TensorName::kDY);
+    const FakeLayer layer(call, problem.forward);
+    const std::vector<double> d_y =
+        layer_values(call, call.d_y, TensorName::kDY);
     problem.d_y = d_y.data();
     if (question_) question_(call, problem);
-    return answer(call, given, plain_layer_backward(problem));
-  }
-
-  CallOutcome answer(const KernelCall& call, const std::byte* const* given,
-                     LayerGradientOutput gradient) {
+    LayerGradientOutput gradient = plain_layer_backward(problem);
     CallOutcome outcome;
     if (answer_) answer_(call, gradient, outcome);
     if (outcome.status != CallStatus::kDone) return outcome;
@@ -104,15 +51,11 @@ class FakeLayerGradients : public Executor {
                       {&Out::b_k, &Bytes::d_b_k}, {&Out::b_v, &Bytes::d_b_v},
                       {&Out::b_o, &Bytes::d_b_o}};
     for (size_t i = 0; i < std::size(kMembers); ++i)
-      if (given[i] != nullptr)
+      if (FakeLayer::layer_input(call, i) != nullptr)
         outcome.*kMembers[i].second =
             doubles_as(call.q_dtype, gradient.*kMembers[i].first);
     return outcome;
   }
-
-  Question question_;
-  Answer answer_;
-  std::vector<KernelInfo> infos_;
 };
 
 }  // namespace qkvet::properties

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "properties/testing/fake_executor.h"
-#include "reference/layer/layer.h"
+#include "properties/testing/fake_layer.h"
 
 namespace qkvet::properties {
 
@@ -18,24 +18,6 @@ struct FakeToken {
   int64_t position = 0;
 };
 using FakeTokens = std::vector<FakeToken>;
-
-// The tables of a call in f32, and no positions.
-class FakeRotation {
- public:
-  explicit FakeRotation(const KernelCall& call) : style_(call.rope) {
-    if (style_ == RopeStyle::kNone) return;
-    const int64_t count = call.rope_rows * (call.shape.d / 2);
-    cos_ = floats_as_doubles(call.rope_cos, count);
-    sin_ = floats_as_doubles(call.rope_sin, count);
-  }
-  Rotation rotation() const {
-    return {style_, cos_.data(), sin_.data(), nullptr, nullptr};
-  }
-
- private:
-  RopeStyle style_;
-  std::vector<double> cos_, sin_;
-};
 
 // One head's row as int8 codes with a scale of its own.
 inline void store_int8(double* row, int64_t width) {
@@ -101,11 +83,10 @@ struct Spoil {
       [](const LayerProblem&, LayerOutput&) {};
 };
 
-class FakeTables : public Executor {
+class FakeTables : public FakeKernel {
  public:
-  explicit FakeTables(Spoil spoil = {}) : spoil_(std::move(spoil)) {
-    infos_.push_back(info(spoil_.returns_stages));
-  }
+  explicit FakeTables(Spoil spoil = {})
+      : FakeKernel(info(spoil.returns_stages)), spoil_(std::move(spoil)) {}
 
   static KernelInfo info(bool returns_stages = true) {
     KernelInfo info = FakeExecutor::info();
@@ -128,23 +109,14 @@ class FakeTables : public Executor {
   static constexpr uint64_t kScores =
       QKVET_CACHE_ALIBI | QKVET_CACHE_SINK | QKVET_CACHE_SOFTCAP;
   static KernelUnderTest under_test(bool returns_stages = true) {
-    KernelUnderTest kernel;
-    kernel.judged = {info(returns_stages), generic_precision(), false};
-    return kernel;
-  }
-
-  const std::vector<KernelInfo>& kernels() const override { return infos_; }
-
-  std::vector<CallOutcome> run(int,
-                               std::span<const KernelCall> calls) override {
-    std::vector<CallOutcome> outcomes;
-    for (const KernelCall& call : calls)
-      outcomes.push_back(call.operation == Operation::kLayer ? layer(call)
-                                                             : cache(call));
-    return outcomes;
+    return fake_under_test(info(returns_stages));
   }
 
  private:
+  CallOutcome answer_to(const KernelCall& call) override {
+    return call.operation == Operation::kLayer ? layer(call) : cache(call);
+  }
+
   CallOutcome refused() const {
     CallOutcome outcome;
     outcome.status = CallStatus::kRefused;
@@ -340,35 +312,8 @@ class FakeTables : public Executor {
       outcome.text = spoil_.overrun(call.shape.Tq, call.context);
       return outcome;
     }
-    const std::byte* inputs[] = {call.x,   call.w_q, call.w_k,
-                                 call.w_v, call.w_o, call.b_q,
-                                 call.b_k, call.b_v, call.b_o};
-    std::vector<std::vector<double>> values(std::size(inputs));
     LayerProblem problem;
-    const double** fields[] = {&problem.x,   &problem.w_q, &problem.w_k,
-                               &problem.w_v, &problem.w_o, &problem.b_q,
-                               &problem.b_k, &problem.b_v, &problem.b_o};
-    for (size_t i = 0; i < std::size(kLayerInputs); ++i) {
-      if (inputs[i] == nullptr) continue;
-      const auto extents = tensor_extents(call.shape, kLayerInputs[i]);
-      values[i] = floats_as_doubles(
-          inputs[i], extents[0] * extents[1] * extents[2] * extents[3]);
-      *fields[i] = values[i].data();
-    }
-    problem.shape = call.shape;
-    problem.causal = call.context > 0 ? Causal::kBottomRight : call.causal;
-    problem.scale_given = call.scale.has_value();
-    problem.scale = call.scale ? static_cast<double>(*call.scale)
-                               : default_scale(call.shape.d);
-    const FakeRotation turn(call);
-    std::vector<int64_t> places;
-    if (call.q_positions != nullptr) {
-      places.resize(static_cast<size_t>(call.shape.B * call.shape.Tq));
-      std::memcpy(places.data(), call.q_positions,
-                  places.size() * sizeof(int64_t));
-    }
-    problem.rotation = turn.rotation();
-    problem.rotation.q_positions = places.data();
+    const FakeLayer held(call, problem);
     spoil_.layer_question(problem);
     spoil_.layer_call(call, problem);
     LayerOutput answer = in_f32(problem);
@@ -404,7 +349,6 @@ class FakeTables : public Executor {
   }
 
   Spoil spoil_;
-  std::vector<KernelInfo> infos_;
   std::vector<FakeTokens> sequences_;
   std::vector<int64_t> most_;
   int64_t capacity_ = 0;
