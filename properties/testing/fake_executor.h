@@ -134,8 +134,8 @@ class SpoiltKernel : public FakeKernel {
         answer_(std::move(answer)) {}
 
  protected:
-  const Question question_;
-  const Answer answer_;
+  Question question_;
+  Answer answer_;
 };
 
 class FakeExecutor : public SpoiltKernel<KernelCall, Problem, OracleOutput> {
