@@ -143,8 +143,11 @@ class Caches:
             present[name] = bool(getattr(args, name).ndim)
             if present[name] and name not in self.declared:
                 raise Refused(f"no {name}")
-        inputs = Lent({name: rows(getattr(args, name)) for name in present
-                       if present[name]}, self.framework, self.here)
+        inputs = {name: rows(getattr(args, name)) for name in present
+                  if present[name]}
+        if present["mask"]:
+            inputs["mask"] = arrays.as_bool(inputs["mask"])
+        inputs = Lent(inputs, self.framework, self.here)
         if present["k"]:
             made.append(args.sequence, give(inputs["k"]), give(inputs["v"]))
             reach.holds(args.sequence, made.length(args.sequence))
