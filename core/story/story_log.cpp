@@ -6,7 +6,6 @@
 
 #include "core/base/printable.h"
 #include "core/call/call.h"
-#include "core/case/case_options.h"
 #include "core/case/case_text.h"
 
 namespace qkvet {
@@ -110,10 +109,6 @@ std::string Parser::read_geometry(const std::vector<std::string_view>& words) {
   if (!parsed.value) return "cache " + keys + ": " + parsed.error;
   if (!parsed.value->set.empty())
     return "set=: the values of a recording are its recipes' alone";
-  for (const CaseOption& option : case_options())
-    if (option.option != QKVET_OPTION_ROPE && option.given(*parsed.value))
-      return std::string(option.key) +
-             "=: masks and what is added to scores cannot be recorded";
   if (parsed.value->cache.per_channel())
     return "stored=: scales per channel need all of the data beforehand; "
            "int8token and fp8token can be recorded";

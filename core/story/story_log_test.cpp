@@ -82,8 +82,6 @@ TEST(StoryLog, EveryWrongLineIsNamed) {
       {"qkvet-story 1\ncache f32,H2,d4,cap8,story=step.a.1\n", "story=: the c"},
       {"qkvet-story 1\ncache f32,H2,d4,cap8,set=k.0.0.0.0:0x1p+0\n", "set=: "},
       {"qkvet-story 1\ncache f32,H2,d4,cap8,stored=int8channel\n", "stored=: "},
-      {"qkvet-story 1\ncache f32,H2,d4,cap8,mask=random\n", "mask=: masks"},
-      {"qkvet-story 1\ncache f32,H2,d4,cap8,sink=one\n", "sink=: masks"},
       {"qkvet-story 1\ncache f32,H3,Hkv2,d4,cap8\n", "multiple of Hkv"},
       {kHead, "x.story:2: holds no command"},
       {kHead + "\n# and\ndrop a 1\n", "x.story:5: \"drop\": write append"},
