@@ -69,6 +69,7 @@ TEST(StoryLogRun, CorrectCachesPass) {
                 {"paged", ",rope=half"},
                 {"growing", ",rope=interleaved"},
                 {"contiguous", ",softcap=2,sink=normal,alibi=one"},
+                {"contiguous", ",mask=random50.hqk,bias=small.hk"},
                 {"ring", ",win16,rollback8"},
                 {"quantised", ",stored=int8token"}};
   for (const auto& [name, form] : caches) {
