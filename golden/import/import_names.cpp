@@ -298,12 +298,11 @@ std::span<const ImportAliases> import_aliases() {
     std::vector<ImportAliases> all;
     for (const TensorRow& row : kTensors) {
       if (row.recorded == Recorded::kNo) continue;
-      std::vector<std::string_view>& names =
-          all.emplace_back(row.name, std::vector<std::string_view>{row.name})
-              .aliases;
+      ImportAliases& one = all.emplace_back();
+      one = {row.name, {row.name}};
       for (const auto& [name, aliases] : also)
         if (name == row.name)
-          names.insert(names.end(), aliases.begin(), aliases.end());
+          one.aliases.insert(one.aliases.end(), aliases.begin(), aliases.end());
     }
     return all;
   }();
