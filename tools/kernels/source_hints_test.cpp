@@ -181,9 +181,9 @@ std::string kernel_with_workspace(bool has_workspace) {
     EXPECT_NE(at, std::string::npos) << part;
     text.replace(at, part.size(), with);
   };
-  replace("const int64_t seen = call.seen(i);",
-          "const double keys = double(call.Tk);\n"
-          "const int64_t seen = call.seen(i) - (keys > 777. && keys < 825.);");
+  replace("seen = seen_by(a, i);",
+          "seen = seen_by(a, i) - (double(a.k.shape[2]) > 777. &&\n"
+          "                        double(a.k.shape[2]) < 825.);");
   replace("// ---- What the library says of itself",
           "qkvet_status workspace(const qkvet_kernel*, qkvet_context*,\n"
           "    const qkvet_forward_args* args, size_t* bytes) {\n"
