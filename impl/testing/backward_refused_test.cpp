@@ -56,9 +56,9 @@ std::vector<Mistake> mistakes() {
            [](A& a, F&, O&) { a.d_k.dtype = kF16; }},
           {"d_sink: must be f32 or of the type of q", kUnsupported,
            [](A& a, F&, O&) { a.d_sink.dtype = kBf16; }},
-          {"appending keys", kUnsupported,
+          {"k_new", kUnsupported,
            [](A&, F& f, O&) { f.k_new = f.k, f.v_new = f.v; }},
-          {"paged keys", kUnsupported,
+          {"block_table", kUnsupported,
            [](A&, F& f, O&) { f.block_table = f.sink; }}};
 }
 

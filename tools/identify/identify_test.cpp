@@ -72,7 +72,7 @@ TEST(Identify, FindsWhatThePlainKernelDeclares) {
       {"value_sum", "lanes"}};
   for (const auto& [field, value] : expected)
     EXPECT_EQ(told.fields[field], value) << field;
-  EXPECT_TRUE(has(told.rest["paged"], "refused: paged keys")) << told.text;
+  EXPECT_TRUE(has(told.rest["paged"], "refused: block_table")) << told.text;
   EXPECT_TRUE(has(told.text, "lse of 5 equal scores is 1.6094; ln 5 = 1.6094"));
 }
 
