@@ -13,8 +13,8 @@
 
 namespace qkvet {
 
-// What kernels declare otherwise, beside their QKVET_OPTION_*: by the table of
-// caches (quantised storage), and by layouts.
+// Options beside QKVET_OPTION_*. A kernel declares them by its table of caches
+// (quantised storage) and by its layouts.
 inline constexpr uint64_t kOptionStored = uint64_t{1} << 60;
 inline constexpr uint64_t kOptionCalls = uint64_t{1} << 61;  // all have it
 inline constexpr uint64_t kOptionLayout = uint64_t{1} << 62;

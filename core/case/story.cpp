@@ -91,7 +91,8 @@ std::string absent_problem(const StoryCommand& command, int64_t sequences) {
   return "";
 }
 
-// What reset, truncate and evict leave of what there is one of for each token.
+// Erases the entries of tokens that reset, truncate and evict take away; `all`
+// has one entry a token.
 template <class Each>
 void take_away(const StoryCommand& command, std::vector<Each>& all) {
   if (command.verb == StoryVerb::kReset) all.clear();

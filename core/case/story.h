@@ -99,7 +99,7 @@ int64_t least_count(StoryVerb verb);
 bool appends(StoryVerb verb);
 bool attends(StoryVerb verb);
 
-// What the sequences of a cache hold, command by command.
+// The sequences of a cache: each command changes the tokens that they hold.
 class HeldSequences {
  public:
   explicit HeldSequences(const StoryRules& rules);

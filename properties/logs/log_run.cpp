@@ -85,18 +85,19 @@ StoryRules Runner::rules() const {
   return story_rules(geometry_, kernel_.judged.info);
 }
 
-// Tables have a row for every position up to the last that is reached.
+// Tables have a row for every position up to the last that is reached. Keys
+// and values are made token by token: here they would fill the memory.
 void Runner::fill_own() {
-  int64_t longest = geometry_.capacity;
+  Case whole = geometry_;
+  whole.shape.B = whole.shape.Hkv = whole.shape.dv = whole.shape.Tk = 1;
   if (geometry_.rope.style != RopeStyle::kNone) {
+    int64_t longest = geometry_.capacity;
     LogPlayer player(rules());
     for (const LogCommand& command : commands_)
       longest = std::max(
           longest, next_position(player.play(command).snapshot.positions));
+    whole.shape.Tk = longest + 1;
   }
-  Case whole = geometry_;
-  whole.shape.B = 1;
-  whole.shape.Tk = longest + 1;
   own_ = make_inputs(whole);
 }
 

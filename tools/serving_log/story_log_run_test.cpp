@@ -127,6 +127,17 @@ Found found_by(const std::string& name, const StoryLog& log) {
   return found;
 }
 
+// A cache that grows takes memory for the tokens that come, and so does who
+// judges it: keys of this capacity would take a terabyte.
+TEST(StoryLogRun, ACapacityTakesNoMemory) {
+  const StoryLog log =
+      parsed("qkvet-story 1\ncache f32,H64,Hkv64,d2048,cap1000000\nstep A 2\n");
+  OpenKernel kernel("kv_cache/growing");
+  const LogRun run = run_log(log, log.commands, kernel.way(), all_checks());
+  EXPECT_EQ(run.verdict, Verdict::kPassed) << run.reason;
+  EXPECT_EQ(run.checked, 1);
+}
+
 // What a cache is made with and each of its steps is asked with.
 TEST(StoryLogRun, OptionsOfScoresReachTheCache) {
   const struct {
