@@ -4,7 +4,7 @@
 
 Usage: ci/data_recall.py QKVET OUT.jsonl [FAULTS]
 
-QKVET is the program. Cases of agrees_with_oracle are those of `qkvet emit`, for
+QKVET is the program. Cases of agrees_with_oracle are those of `qkvet judge --ask`, for
 what every kernel takes and for each option beside that. Each fault that names
 this law is asked them with the data of the plan and, everything else as it is,
 with the data of each strategy. A line of OUT is a fault: how many cases it takes,
@@ -44,7 +44,7 @@ OF_DATA = ("q=", "k=", "v=", "data=")
 def planned(program: str, words: list, cases: int) -> list:
     with tempfile.TemporaryDirectory() as folder:
         plan = pathlib.Path(folder) / "plan"
-        subprocess.run([program, "emit", plan, "--law", LAW, "--sizes", "medium",
+        subprocess.run([program, "judge", "--ask", plan, "--law", LAW, "--sizes", "medium",
                         "--cases", str(cases), "--format", "recipe",
                         "--options", ",".join(words)],
                        check=True, capture_output=True)
@@ -82,7 +82,7 @@ def verdicts(program: str, fault: str, cases: list) -> list:
 
 
 def names_of_faults(program: str) -> list:
-    listed = subprocess.run([program, "list", "faults", "--json"], check=True,
+    listed = subprocess.run([program, "explain", "faults", "--json"], check=True,
                             capture_output=True, text=True).stdout
     faults = [json.loads(line) for line in listed.splitlines()]
     names = [one["name"] for one in faults if LAW in one["killed_by"]]

@@ -21,12 +21,12 @@ import sharpness
 PROGRAM = '''#!{python}
 import json, pathlib, re, sys
 command, words = sys.argv[1], sys.argv[2:]
-if command == "list":
+if command == "explain":
     for name, law in (("large_alone", "agrees_with_oracle"),
                       ("odd", "agrees_with_oracle"), ("other", "lse_counts")):
         print(json.dumps({{"name": "faulty/" + name, "killed_by": [law]}}))
-elif command == "emit":
-    plan = pathlib.Path(words[0])
+elif command == "judge":
+    plan = pathlib.Path(words[words.index("--ask") + 1])
     plan.mkdir()
     cases = int(words[words.index("--cases") + 1])
     (plan / "plan.json").write_text(json.dumps({{"cases": [

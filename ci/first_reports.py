@@ -23,7 +23,7 @@ import zlib
 
 
 def names_of_faults(program: str) -> list:
-    listed = subprocess.run([program, "list", "faults", "--json"], check=True,
+    listed = subprocess.run([program, "explain", "faults", "--json"], check=True,
                             capture_output=True, text=True).stdout
     names = [json.loads(line)["name"] for line in listed.splitlines()]
     return sorted(names, key=lambda name: zlib.crc32(name.encode()))

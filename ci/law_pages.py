@@ -17,7 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEAD = """# The laws
 
-What QKVet asks of every correct kernel, as the program has it (`qkvet list laws`,
+What QKVet asks of every correct kernel, as the program has it (`qkvet explain laws`,
 `qkvet explain LAW`): this page is written by `ci/law_pages.py`, and a test compares. The laws of
 a subject stand from specific to general, in which order they are reported: of what fails, the first
 names the failure. A kernel is judged by the laws about what it declares. [audit.md](audit.md) asks of
@@ -30,7 +30,7 @@ reaches what agreement with the oracle does not, (d) it needs no oracle.
 
 
 def listed(program: str, what: str) -> list:
-    text = subprocess.run([program, "list", what, "--json"], check=True,
+    text = subprocess.run([program, "explain", what, "--json"], check=True,
                           capture_output=True, text=True).stdout
     return [json.loads(line) for line in text.splitlines()]
 
@@ -70,7 +70,7 @@ def laws_page(laws: list, faults: list) -> str:
 
 FAULTS_HEAD = """# The faults
 
-{count} kernels with one mistake each, as the program has them (`qkvet list faults`,
+{count} kernels with one mistake each, as the program has them (`qkvet explain faults`,
 `qkvet explain FAULT`): this page is written by `ci/law_pages.py`, and a test compares. *Shows where*
 is the condition without which no law may fail it ([the language](../impl/faulty/README.md)); without
 one the data alone decides, or it shows always. The [laws](laws.md) behind it must fail it; others may.

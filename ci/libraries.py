@@ -278,7 +278,7 @@ def machine():
 def subjects_of(qkvet):
     """Law -> group, as the program groups them."""
     try:
-        ran = subprocess.run([qkvet, "list", "laws", "--json"],
+        ran = subprocess.run([qkvet, "explain", "laws", "--json"],
                              capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as why:
         wrong_use(f"--qkvet {qkvet}: does not run: {why}")

@@ -59,7 +59,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
   user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 fi
 bare() { (cd / && "${user[@]}" env -i "$@"); }
-bare "$root/bin/qkvet" list >"$scratch/list"
+bare "$root/bin/qkvet" explain >"$scratch/list"
 grep -q weights_sum_to_one "$scratch/list" || fail "list shows no laws"
 bare "$root/bin/qkvet" check --cases 200 | grep -E '^(PASSED|FAILED)'
 
@@ -71,13 +71,13 @@ bare "$root/bin/qkvet" check --cases 200 | grep -E '^(PASSED|FAILED)'
   tools/testdata/consumer/streams.cpp -o "$scratch/streams.so"
 [ -n "$(foreign_of "$scratch/streams.so")" ] ||
   fail "the plug-in of the check brings no C++ library"
-bare "$root/bin/qkvet" check --cases 200 --plugin "$scratch/streams.so" |
+bare "$root/bin/qkvet" check --cases 200 "$scratch/streams.so" |
   grep -E '^(PASSED|FAILED)'
 
 # A CUDA kernel, which needs the emulator beside the other headers.
 "${CXX:-c++}" -std=c++17 -shared -fPIC -O2 -I "$root/include" \
   "$root/share/qkvet/examples/simt_kernel.cpp" -o "$scratch/simt.so"
-bare "$root/bin/qkvet" check --cases 200 --plugin "$scratch/simt.so" |
+bare "$root/bin/qkvet" check --cases 200 "$scratch/simt.so" |
   grep -E '^(PASSED|FAILED)'
 
 # A root folder with glibc and nothing else.

@@ -32,14 +32,14 @@ NOT_RUN = {
     "examples/README.md": "Examples.ReadmeShowsWhatTheProgramPrints runs them",
     "examples/foreign/README.md": "needs the repositories of others (get.sh)",
     "examples/libraries/README.md": "needs released libraries; ci/libraries.py runs them",
-    "tools/walks.md: qkvet train-demo": "train_demo_test looks at what is trained; its "
+    "tools/walks.md: qkvet demo train": "train_demo_test looks at what is trained; its "
                                         "last digits are the machine's",
     "python/README.md": "python/tests/test_readme.py runs its blocks",
 }
 # Costly where they stand: run with these words behind them, which end them sooner.
 SOONER = {"README.md: qkvet check --kernel faulty/mask_after_softmax": "--fail-fast"}
 # Commands that need nothing and cost next to nothing are run wherever they are named.
-CHEAP = {"new", "explain", "list", "kv-memory", "inspect", "trace"}
+CHEAP = {("new",), ("explain",), ("demo", "memory"), ("demo", "inspect"), ("demo", "trace")}
 # What other programs call options, in inline code.
 OF_OTHERS = {"--offload-arch", "--depth"}
 
@@ -159,9 +159,9 @@ def test_what_is_quoted_stands_in_its_file():
 
 PAGE = """Text.
 
-    $ qkvet list laws --json | head -1
+    $ qkvet explain laws --json | head -1
     {"type":"law","id":"reads_only_its_inputs",[...]
-    $ qkvet list kernels -k
+    $ qkvet explain kernels -k
     qkvet: The following argument was not expected: -k (--help shows what is allowed)
 
 More text.
@@ -217,8 +217,8 @@ def test_every_exception_is_one():
 
 @functools.lru_cache(maxsize=None)
 def rows_of(what):
-    """Of `qkvet list`: laws, kernels, ..."""
-    said = ran([PROGRAM, "list", what, "--json"], code=0)
+    """Of `qkvet explain`: laws, kernels, ..."""
+    said = ran([PROGRAM, "explain", what, "--json"], code=0)
     return [json.loads(line) for line in said.splitlines()]
 
 
@@ -274,7 +274,8 @@ def wrong_words(words, as_typed):
 def wrong_when_run(words):
     """"", or what a command of CHEAP says against its words. Words in capitals stand for
     others, and files of the user's are not here."""
-    if words[:1] == () or words[0] not in CHEAP or any(
+    if words[:1] == () or (
+            words[:1] not in CHEAP and words[:2] not in CHEAP) or any(
             word in ("...", FILLED_IN) or re.fullmatch(r"[A-Z]+|--(plugin|python|tvm-ffi|"
                                                        r"svg|png)", word)
             for word in words[1:]):
@@ -314,8 +315,8 @@ def wrong_script(path, words, page):
             source = script.read_text()
             if script.name == "run.py":  # what it does not know is for these
                 words = [word for word in words[1:] if word not in ("--json",)]
-                return min((wrong_words([command, "X", *words], True)
-                            for command in ("emit", "check")), key=len)
+                return min((wrong_words([*command, "X", *words], True)
+                            for command in (("judge", "--ask"), ("check",))), key=len)
             return " ".join(word for word in words if word.startswith("--")
                             and word.split("=")[0] not in source)
     return "" if "/" not in path else f"no {path}"
@@ -373,12 +374,12 @@ def test_every_command_that_a_page_names_can_be_read():
 
 
 @pytest.mark.parametrize("line", [
-    "qkvet check a.cpp --no-such", "qkvet chek a.cpp", "qkvet merge a.jsonl --shard 1/2",
+    "qkvet check a.cpp --no-such", "qkvet chek a.cpp", "qkvet report a.jsonl --shard 1/2",
     "qkvet check --sizes tiny", "qkvet check --cases many", "qkvet replay",
     "qkvet check --law no_such_law", "qkvet check --kernel faulty/no_such",
-    "qkvet replay f32,B1,H0,Tq1,Tk1,d1", "cd x && qkvet list loaws | head -1",
+    "qkvet replay f32,B1,H0,Tq1,Tk1,d1", "cd x && qkvet explain loaws | head -1",
     "qkvet explain no_such", "qkvet new mine.c --template abi",
-    "qkvet inspect f32,B1,H2,T4,D5", "python3 -m qkvet.campaign out -- --no-such",
+    "qkvet demo inspect f32,B1,H2,T4,D5", "python3 -m qkvet.campaign out -- --no-such",
     "python3 -m qkvet.campaign out --no-such -- --cases 5", "ci/no_such.sh",
     "ci/fuzz.sh --no-such", "cmake --preset none"])
 def test_a_command_that_cannot_be_read_is_seen(line):

@@ -87,7 +87,7 @@ def main():
             path = pathlib.Path(folder) / f"of_{package}.py"
             path.write_text(source)
             checked, seconds, _ = run(
-                program, folder, cases, ["--python", f"{path}:attention{words}",
+                program, folder, cases, [f"{path}:attention{words}",
                                          "--law", "agrees_with_oracle"])
             values["python"][name] = {"checked": checked,
                                       "per_second": round(checked / seconds)}

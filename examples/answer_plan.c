@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers a plan of `qkvet emit` in f32 with nothing but C11:
+/* Answers a plan of `qkvet judge --ask` in f32 with nothing but C11:
  *
  *   cc -std=c11 -O1 answer_plan.c -lm -o answer_plan && ./answer_plan FOLDER
  *

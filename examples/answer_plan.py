@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Answers a plan of `qkvet emit` with NumPy: python3 answer_plan.py FOLDER."""
+"""Answers a plan of `qkvet judge --ask` with NumPy: python3 answer_plan.py FOLDER."""
 import csv
 import pathlib
 import sys

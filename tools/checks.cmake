@@ -126,7 +126,7 @@ qkvet_set_test(exhaustive.finds_a_fault
   PASS_REGULAR_EXPRESSION "FAIL +agrees_with_oracle +faulty/head_div")
 
 # The command as it stands; Kill.* asks every fault, and ci/long.sh by this command.
-qkvet_add_test(faults.named COMMAND qkvet faults --named -k faulty/[q-z]*)
+qkvet_add_test(faults.named COMMAND qkvet check --faults --named -k faulty/[q-z]*)
 qkvet_set_test(faults.named COST 900)
 # The page of the laws, and one that says nothing.
 set(page ${CMAKE_COMMAND} -E env python3 ${PROJECT_SOURCE_DIR}/ci/law_pages.py

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Answers a plan of `qkvet emit` with a released library.
+"""Answers a plan of `qkvet judge --ask` with a released library.
 
     python3 answer.py LIBRARY[:ENTRY] PLAN
 
@@ -88,7 +88,7 @@ def main(words):
     if len(words) != 2:
         wrong_use("usage: answer.py LIBRARY[:ENTRY] PLAN")
     if not (pathlib.Path(words[1]) / "plan.json").exists():
-        wrong_use(f"{words[1]}: no plan; `qkvet emit` makes one")
+        wrong_use(f"{words[1]}: no plan; `qkvet judge --ask` makes one")
     # One thread each: a plan has many small calls.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, "1")

@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 
-# What a call may bring beside q, k and v, in the words of `emit --options`.
+# What a call may bring beside q, k and v, in the words of `judge --ask --options`.
 TENSOR_OPTIONS = {"mask": "mask", "bias": "bias", "sink": "sink",
                   "slopes": "alibi", "q_len": "lengths", "kv_len": "lengths",
                   "cu_seqlens_q": "packed", "cu_seqlens_k": "packed",
@@ -101,7 +101,7 @@ def options_of(call):
 
 def answer_plan(folder, attention, options):
     """Calls attention(call) -> outputs by name for all that `options` (words of
-    `emit --options`) allow. What is refused, by reason: how many calls."""
+    `judge --ask --options`) allow. What is refused, by reason: how many calls."""
     plan = pathlib.Path(folder)
     refused = collections.Counter()
     allowed = set(options)

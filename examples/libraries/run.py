@@ -4,9 +4,9 @@
 
     python3 run.py LIBRARY[:ENTRY] [--json FILE] [WORD...]
 
-An entry with a section [emit] answers a plan: WORDs go to `qkvet emit`, in the
+An entry with a section [emit] answers a plan: WORDs go to `qkvet judge --ask`, in the
 place of those of the declaration: -n 400, --seed 2, --pin Tk=4096. One with a
-section [check] is a callable: WORDs go to `qkvet check --python`. FILE gets JSON
+section [check] is a callable: WORDs go to `qkvet check`. FILE gets JSON
 Lines. $QKVET is the program (qkvet, if it is not set), $QKVET_PLAN the folder of
 the plan and the files of the declaration, a new one if it is not set. The exit
 code is that of `qkvet judge` or `qkvet check`.
@@ -52,10 +52,10 @@ def write_sections(sections, folder):
 
 
 def emit(name, declared, folder, words):
-    """Writes the plan into folder/plan. The exit code of `qkvet emit`."""
+    """Writes the plan into folder/plan. The exit code of `qkvet judge --ask`."""
     sections, fields = answer.declaration(declared)
     write_sections(sections, folder)
-    return subprocess.call([qkvet(), "emit", str(folder / "plan"), "--force",
+    return subprocess.call([qkvet(), "judge", "--ask", str(folder / "plan"), "--force",
                             "--name", name, *emit_words(fields, folder, words)])
 
 
@@ -106,7 +106,7 @@ def check(name, declared, words, out):
     target = f"callables.{library}:{entry}:{json.dumps(fields)}"
     env = environment()
     code = subprocess.call(
-        [qkvet(), "check", "--python", target, *words_of(flags, words), *out],
+        [qkvet(), "check", target, *words_of(flags, words), *out],
         env=env)
     if code == 2:  # where the library is not there, that is the reason
         tried = subprocess.run(

@@ -41,7 +41,7 @@ struct FaultBlock {
   const char* killed_by[kMostLaws];
   const char* when;
   // Extents at which it shows, "Tk=513", where hardly any drawn case has such:
-  // `qkvet faults` asks for these.
+  // `qkvet check --faults` asks for these.
   const char* extents = nullptr;
   // Whether the fault lies in tiles or lanes, whose width is tile.h's: a
   // diagnosis tries other widths. Read by list_faults.cmake.

@@ -57,13 +57,8 @@ class Plugin {
   }
 
   std::vector<std::string> check_arguments(const std::string& law) const {
-    std::vector<std::string> all = {"check",
-                                    "--plugin",
-                                    file_,
-                                    "--law",
-                                    law,
-                                    "--cases",
-                                    std::to_string(cases_)};
+    std::vector<std::string> all = {"check", file_,     "--law",
+                                    law,     "--cases", std::to_string(cases_)};
     all.insert(all.end(), more_.begin(), more_.end());
     return all;
   }

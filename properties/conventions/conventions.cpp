@@ -286,7 +286,7 @@ std::string read_dialect_or_convention(const std::string& name,
     return read_dialect(name, dialect);
   return name + (find_convention(name) != nullptr
                      ? ": this convention has no dialect"
-                     : ": cannot be read, and is no convention (`qkvet list "
+                     : ": cannot be read, and is no convention (`qkvet explain "
                        "conventions`)");
 }
 
@@ -304,7 +304,7 @@ std::string declare_lines(const std::string& lines, Convention& convention) {
       const Convention* known = find_convention(value);
       if (known == nullptr || !first)
         return "like: " + in_quotes(value) +
-               " is no convention; `qkvet list conventions` shows all";
+               " is no convention; `qkvet explain conventions` shows all";
       convention = *known;
     } else if (std::string wrong = declare(key, value, convention);
                !wrong.empty()) {

@@ -81,7 +81,7 @@ def kernel(function=None, **fields):
         says where the callable takes another path: its tiles, the keys from
         which on it splits them.
     causal: "top_left" or "bottom_right": always, with no argument for it.
-    like: the name of a convention to begin with (`qkvet list conventions`).
+    like: the name of a convention to begin with (`qkvet explain conventions`).
     empty_row, lse_base, masked_nonfinite, ...: the dialect.
     precision: the arithmetic, as a dictionary ({"preset": "flash_half"}) or the
         text of a file for --precision. Default: generic.

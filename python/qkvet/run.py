@@ -76,7 +76,7 @@ def where_of(function, adapter, isolated, fields):
     if name:
         config["adapter"] = name
     text = as_config(config)
-    return (["--python", target + (":" + text if text else "")],
+    return ([target + (":" + text if text else "")],
             [os.getcwd()] + ([folder] if folder else []))
 
 
@@ -213,7 +213,7 @@ def replay(case, function, *, law=None, adapter=None, isolated=None,
 
 def fuzz(function, *, target="forward", time="60s", adapter=None, seed=1,
          jobs=None, corpus=None, **fields) -> Report:
-    """Hunts for cases that fail, climbing towards trouble (`qkvet list fuzz` has
+    """Hunts for cases that fail, climbing towards trouble (`qkvet explain fuzz` has
     the targets)."""
     if (nothing := in_worker()) is not None:
         return nothing

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker of the program that is this interpreter: `python -m qkvet.worker`.
 
-The program starts it for `--python MODULE:NAME`; there is nothing to do by hand.
+The program starts it for `qkvet check MODULE:NAME`; there is nothing to do by hand.
 What the callable does to its process, a crash, a hang, an exit, is a verdict
 about the case and ends this process alone.
 """

@@ -163,16 +163,16 @@ def test_a_shard_that_is_lost_too_often_is_missing(tmp_path, gate):
 def test_another_campaign_in_the_folder_is_refused(tmp_path):
     kernel = tmp_path / "mine.so"
     kernel.write_text("one")
-    Campaign(tmp_path / "a", ["--plugin", "mine.so:x"], 2, 1, tmp_path)
-    again = Campaign(tmp_path / "a", ["--plugin", "mine.so:x"], None, 1, tmp_path)
+    Campaign(tmp_path / "a", ["mine.so:x"], 2, 1, tmp_path)
+    again = Campaign(tmp_path / "a", ["mine.so:x"], None, 1, tmp_path)
     assert again.of == 2 and again.missing() == [1, 2]
     for words, of, what in ((["--cases", "9"], 2, "its words"),
-                            (["--plugin", "mine.so:x"], 3, "its shards")):
+                            (["mine.so:x"], 3, "its shards")):
         with pytest.raises(WrongUse, match=what):
             Campaign(tmp_path / "a", words, of, 1, tmp_path)
     kernel.write_text("two")  # built again
     with pytest.raises(WrongUse, match="its files"):
-        Campaign(tmp_path / "a", ["--plugin", "mine.so:x"], 2, 1, tmp_path)
+        Campaign(tmp_path / "a", ["mine.so:x"], 2, 1, tmp_path)
     with pytest.raises(WrongUse, match="something else in it"):
         Campaign(tmp_path, [], 2, 1, tmp_path)
     with again.locked(), pytest.raises(WrongUse, match="one at a time"):

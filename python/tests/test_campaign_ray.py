@@ -114,6 +114,6 @@ def test_each_shard_is_there_once_whatever_is_killed(tmp_path):
         code, _, said = _program.run(
             ["check", *PLAN, "--shard", f"{n}/{SHARDS}", "--json", shard])
         assert code == 1, said
-    code, _, said = _program.run(["merge", *shards, "-o", str(tmp_path / "all.jsonl")])
+    code, _, said = _program.run(["report", *shards, "-o", str(tmp_path / "all.jsonl")])
     assert code == 1, said
     assert verdicts(lines) == verdicts(lines_of(tmp_path / "all.jsonl"))

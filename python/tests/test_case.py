@@ -14,7 +14,7 @@ def test_keys_in_any_order_are_one_case():
     assert one.subject == "attention"
     assert one.extents == {"B": 1, "H": 1, "Hkv": 1, "Tq": 3, "Tk": 4, "d": 2,
                            "dv": 2}
-    # As `qkvet inspect` prints it.
+    # As `qkvet demo inspect` prints it.
     assert one.digest == "bd14b6a6"
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet bench decode and qkvet kv-memory: what they print and refuse, and the
+// qkvet bench decode and qkvet demo memory: what they print and refuse, and the
 // arithmetic behind it. No time is asserted.
 #include <gtest/gtest.h>
 
@@ -271,7 +271,7 @@ TEST(BenchProgram, PrintsTheTable) {
 
 TEST(BenchProgram, TakesSeveralKernelsAndOneContext) {
   const Ran ran = run_qkvet(
-      "bench decode --contexts 8 --repeat 1 --kernel 'kv_cache/*' --plugin '" +
+      "bench decode --contexts 8 --repeat 1 --kernel 'kv_cache/*' '" +
       plugin("tables") + "' --kernel tables/no_truncate --in-process");
   EXPECT_EQ(ran.exit, 0) << ran.error;
   for (const char* const part : {"kv_cache/growing", "tables/no_truncate",
@@ -281,7 +281,7 @@ TEST(BenchProgram, TakesSeveralKernelsAndOneContext) {
 
 TEST(BenchProgram, WrongUseIsOneLineAndTwo) {
   const std::string bench = "bench decode --contexts 8 --repeat 1 ";
-  const std::string tables = "--plugin '" + plugin("tables") + "' --kernel ";
+  const std::string tables = "'" + plugin("tables") + "' --kernel ";
   const std::pair<std::string, const char*> rows[] = {
       {"bench", "subcommand"},
       {"bench prefill", "prefill"},
@@ -293,11 +293,11 @@ TEST(BenchProgram, WrongUseIsOneLineAndTwo) {
       {bench + "--heads 3 --kv-heads 2", "must divide"},
       {bench + "--kernel scalar/plain", "scalar/plain: keeps no cache"},
       {bench + "--kernel kv_cache/none", "kv_cache/none"},
-      {bench + "--plugin /nowhere.so", "/nowhere.so"},
+      {bench + "/nowhere.so", "/nowhere.so"},
       {bench + "--json /nowhere/x.jsonl", "/nowhere/x.jsonl"},
       {bench + tables + "tables/no_create", "tables/no_create: create()"},
       {"bench decode --contexts 16777216 --heads 4096 --d 4096", "are free"},
-      {"kv-memory", "--layers"},
+      {"demo memory", "--layers"},
   };
   for (const auto& [arguments, part] : rows) {
     SCOPED_TRACE(arguments);
@@ -310,7 +310,7 @@ TEST(BenchProgram, WrongUseIsOneLineAndTwo) {
 // "--batch 0" instead of the batch below, and so on.
 std::string memory_with(const std::string& option = "",
                         const std::string& value = "") {
-  std::string line = "kv-memory";
+  std::string line = "demo memory";
   const std::pair<std::string, std::string> rows[] = {
       {"--layers", "32"}, {"--kv-heads", "8"},   {"--d-head", "128"},
       {"--dtype", "f16"}, {"--context", "4096"}, {"--batch", "3"}};

@@ -13,10 +13,9 @@ std::string fake(const std::string& name) {
 
 Ran check(const std::string& kernel, const std::string& more,
           const std::string& driver = fake("fake_cuda")) {
-  return run_qkvet("check --plugin '" + fake("device") + "' --kernel device/" +
-                       kernel + " " + more,
-                   scratch(),
-                   "COLUMNS=1000 QKVET_CUDA_DRIVER='" + driver + "'");
+  return run_qkvet(
+      "check '" + fake("device") + "' --kernel device/" + kernel + " " + more,
+      scratch(), "COLUMNS=1000 QKVET_CUDA_DRIVER='" + driver + "'");
 }
 
 void expect_says(const Ran& ran, const std::string& part) {
@@ -60,11 +59,10 @@ TEST(Device, FaultyOnesFailTheLawOfMemory) {
 
 TEST(Device, NothingLiesFarApartInItsMemory) {
   const auto replay = [](const std::string& layout) {
-    return run_qkvet("replay f32,B2,H1,Tq2,Tk2,d4" + layout +
-                         " --law agrees_with_oracle --plugin '" +
-                         fake("device") + "' --kernel device/good",
-                     scratch(),
-                     "QKVET_CUDA_DRIVER='" + fake("fake_cuda") + "'");
+    return run_qkvet(
+        "replay f32,B2,H1,Tq2,Tk2,d4" + layout + " --law agrees_with_oracle '" +
+            fake("device") + "' --kernel device/good",
+        scratch(), "QKVET_CUDA_DRIVER='" + fake("fake_cuda") + "'");
   };
   const Ran far = replay(",layout=far");
   EXPECT_EQ(far.exit, 3) << far.out << far.error;
@@ -89,7 +87,7 @@ TEST(Device, ALeakFails) {
 
 // Whatever they store, which is f16 and bf16 alone in one of them.
 TEST(Device, WithoutADriverListSaysSoOfEveryKernelOfADevice) {
-  const Ran list = run_qkvet("list kernels", scratch(),
+  const Ran list = run_qkvet("explain kernels", scratch(),
                              "QKVET_CUDA_DRIVER=/nowhere/libcuda.so");
   EXPECT_EQ(list.exit, 0) << list.error;
   const auto count = [&](const std::string& text) {

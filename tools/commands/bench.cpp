@@ -114,7 +114,7 @@ std::string json_lines(const std::string& kernel, const DecodeBench& bench,
     out += json_text(Json{{"schema", kSchema},
                           {"type", "bench_decode"},
                           {"kernel", kernel},
-                          {"H", bench.H},
+                          {"Query heads H", bench.H},
                           {"Hkv", bench.Hkv},
                           {"d", bench.d},
                           {"context", row.context},
@@ -160,8 +160,7 @@ ExitCode run(const BenchDecodeOptions& options) {
   if (std::string error = read_options(options, &bench); !error.empty())
     return wrong_use(error);
   KernelSelection selection = options.selection;
-  if (selection.kernels.empty() && selection.plugins.empty())
-    selection.kernels = {kDefaultKernel};
+  if (selection.names_nothing()) selection.kernels = {kDefaultKernel};
   const SelectedKernels selected = select_kernels(selection);
   if (!selected.error.empty()) return wrong_use(selected.error);
   for (const KernelUnderTest& kernel : selected.kernels)
@@ -192,21 +191,24 @@ ExitCode run(const BenchDecodeOptions& options) {
 }
 
 void add_flags(Command& command, BenchDecodeOptions& options) {
+  add_specs(command, options.selection);
   add_kernels(command, options.selection);
   // As the extents of a case.
   constexpr int64_t kLeast = 1, kMost = int64_t{1} << 24;
   command.add_option("--contexts", options.contexts, "Tokens in the cache")
       .type_name("N,N,...")
       .shows_default();
-  command.add_option("--heads", options.heads, "H")
+  command.add_option("--heads", options.heads, "Query heads H")
       .within(kLeast, kMost)
       .shows_default();
-  command.add_option("--kv-heads", options.kv_heads, "Hkv; absent: H")
+  command.add_option("--kv-heads", options.kv_heads, "Key/value heads Hkv [H]")
       .within(kLeast, kMost);
-  command.add_option("--d", options.d, "Width of a head")
+  command.add_option("--d", options.d, "Head width d")
       .within(kLeast, kMost)
       .shows_default();
-  command.add_option("--repeat", options.repeat, "Rounds over all contexts")
+  command
+      .add_option("--repeat", options.repeat,
+                  "Number of rounds over all contexts")
       .within(1, 1000)
       .shows_default();
   add_json(command, options.json);
@@ -215,13 +217,11 @@ void add_flags(Command& command, BenchDecodeOptions& options) {
 }  // namespace
 
 void add_bench(Command& app, Chosen& chosen) {
-  Command bench = app.add_command("bench", "Measure; nothing is judged");
+  Command bench = app.add_command("bench", "Measure the speed of a kernel");
   bench.needs_a_command();
   add_command<BenchDecodeOptions>(
       bench, chosen, "decode",
-      "The time of one more token with a KV cache, and with its prefix "
-      "recomputed, over growing contexts",
-      add_flags, run);
+      "Time per decoded token, with and without a KV cache", add_flags, run);
 }
 
 }  // namespace qkvet::tools

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet check: the main job. Every law on every selected kernel.
+// qkvet check: the main job. Every law on every selected kernel; with --faults
+// every law on every known fault.
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 
 #include "tools/base/interrupts.h"
 #include "tools/base/written_file.h"
+#include "tools/commands/check_faults.h"
 #include "tools/commands/flags.h"
 #include "tools/report/failure_tensors.h"
 #include "tools/report/progress_line.h"
@@ -26,6 +28,8 @@ struct CheckOptions : RunWords {
   int diagnose = kDefaultDiagnosed;  // failing kernels, at most
   bool verbose = false;              // law by law
   bool quiet = false;                // a line a kernel
+  bool faults = false;               // hold faults against the laws
+  FaultsOptions of_faults;
 };
 
 // How many workers are worth it that are interpreters, which take as long to
@@ -41,6 +45,9 @@ int jobs_worth_starting(const SelectedKernels& selected, int most,
 }
 
 ExitCode run(const CheckOptions& options) {
+  if (options.faults)
+    return check_faults(options.of_faults, options, options.selection,
+                        options.json);
   RunOptions run;
   if (const std::string error = read_run_words(options, run); !error.empty())
     return wrong_use(error);
@@ -127,6 +134,9 @@ ExitCode run(const CheckOptions& options) {
   report.tensors = &tensors;
   report.baseline = baseline ? &*baseline : nullptr;
   report.kernels_asked = selection.kernels;
+  report.kernels_asked.insert(report.kernels_asked.end(),
+                              selection.built_in.begin(),
+                              selection.built_in.end());
   std::fputs(
       text_report(report, screen_style(options.verbose, options.quiet)).c_str(),
       stdout);
@@ -142,80 +152,98 @@ ExitCode run(const CheckOptions& options) {
 }
 
 void add_flags(Command& command, CheckOptions& options) {
-  add_selection(command, options.selection);
-  add_sources(command, options.selection,
-              "Kernels to compile and judge: .c, .cpp, .cc, .cxx, .cu, .rs");
-  add_laws(command, options.laws, "Law, or a glob; may be repeated");
+  add_specs(command, options.selection);
+  add_kernels(command, options.selection);
+  add_laws(command, options.laws, "Law id, or a glob; may be repeated");
   const CommandOption cases =
       command
           .add_option("-n,--cases", options.cases,
-                      "Cases per kernel, over all laws together [" +
+                      "Cases for each kernel, over all laws [" +
                           std::to_string(kDefaultCases) +
-                          "; where none is named " +
+                          "; for built-in kernels " +
                           std::to_string(kShortCasesPerLaw) + " a law]")
           .within(int64_t{1}, int64_t{1'000'000'000'000});
   command
       .add_option("--budget", options.budget,
-                  "Time instead of a number of cases, in whole rounds")
+                  "Run time instead of a number of cases")
       .type_name("60s")
       .excludes(cases);
   command
       .add_flag("--exhaustive", options.exhaustive,
-                "Every case with extents up to 3 and every pair of options, "
-                "instead of random ones")
+                "Check all extents up to 3 with all pairs of options")
       .excludes(cases);
   add_seed(command, options.seed);
   add_jobs(command, options.jobs);
   add_sizes(command, options.sizes);
   command.add_flag("--allow-loose", options.allow_loose,
-                   "Believe a loose precision, --strict or not");
+                   "Accept a declared precision that is looser than generic");
   command.add_flag(
       "--strict", options.strict,
-      "Believe nothing that is assumed, all must be declared, and no "
-      "precision that is looser than generic");
+      "Require every convention to be declared, and no loose precision");
   add_pin(command, options.pin);
   command.add_flag("--no-hints", options.no_hints,
-                   "Look at no extents for what a kernel's source or its "
-                   "workspace says of them");
+                   "Ignore tile sizes found in the source or the workspace");
   add_json(command, options.json);
   add_report_files(command, options.files);
   command
       .add_option("--shard", options.shard,
-                  "Of the plan the cases of shard K of N; `qkvet merge` joins "
-                  "what they write")
+                  "Check shard K of N; `qkvet report --out` merges the records")
       .type_name("K/N");
+  add_declaration(command, options.selection);
   const CommandOption baseline =
       command
           .add_option("--baseline", options.baseline,
-                      "Record of an earlier run: what was no better then does "
-                      "not fail this one")
+                      "Record of an earlier run; only regressions fail")
           .type_name("RUN.jsonl");
   command
       .add_option(
           "--known", options.known,
-          "Failures that are accepted: KERNEL LAW HOW SINCE [until=DAY] WHY, "
-          "a line each")
+          "Accepted failures: KERNEL LAW HOW SINCE [until=DAY] WHY per line")
       .type_name("FILE")
       .excludes(baseline);
   command.add_flag("--fail-fast", options.fail_fast,
-                   "No further round of cases once something has failed");
-  const CommandOption verbose =
-      command.add_flag("-v,--verbose", options.verbose,
-                       "A line for every law of every kernel, and all that was "
-                       "covered");
+                   "Stop after the first round with a failure");
+  const CommandOption verbose = command.add_flag(
+      "-v,--verbose", options.verbose,
+      "Print one line per law and kernel, and the full coverage");
   command
       .add_flag("-q,--quiet", options.quiet,
-                "A line for every kernel, and the verdict")
+                "Print one line per kernel, and the verdict")
       .excludes(verbose);
   add_diagnose(command, options.diagnose);
+  const CommandOption faults = command.add_flag(
+      "--faults", options.faults, "Check every known fault against every law");
+  command
+      .add_flag("--named", options.of_faults.named,
+                "Only the laws that a fault names; each must kill it")
+      .needs(faults);
+  command
+      .add_flag("--every-case", options.of_faults.every_case,
+                "Continue after a kill; every failure must match the fault's "
+                "condition")
+      .needs(faults);
+  command.heading("What", {"--kernel", "--law", "--faults"});
+  command.heading("How much", {"--cases", "--budget", "--seed", "--jobs",
+                               "--sizes", "--pin", "--fail-fast"});
+  command.heading("Output",
+                  {"--json", "--junit", "--html", "--verbose", "--quiet"});
+  command.heading("Trust", {"--strict", "--dialect", "--baseline", "--known"});
+  for (const char* name :
+       {"--in-process", "--precision", "--cflags", "--exhaustive",
+        "--allow-loose", "--no-hints", "--sarif", "--markdown", "--github",
+        "--shard", "--diagnose", "--named", "--every-case"})
+    command.option(name).rare();
+  command.footer("--help-all shows the other options, too.");
+  command.takes_only("--faults", {"spec", "--kernel", "--in-process", "--law",
+                                  "--cases", "--budget", "--seed", "--jobs",
+                                  "--named", "--every-case", "--json"});
 }
 
 }  // namespace
 
 void add_check(Command& app, Chosen& chosen) {
-  add_command<CheckOptions>(
-      app, chosen, "check",
-      "Judge kernels; if none is named, the built-in ones", add_flags, run);
+  add_command<CheckOptions>(app, chosen, "check",
+                            "Check kernels against the laws", add_flags, run);
 }
 
 }  // namespace qkvet::tools

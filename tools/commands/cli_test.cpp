@@ -49,11 +49,11 @@ TEST(Cli, WrongUseIsOneLineAndTwo) {
       {"check --budget -3s", "--budget"},
       {"check --seed x", "--seed x"},
       {"check --jobs -1", "--jobs"},
-      {"check --plugin /nowhere.so", "/nowhere.so"},
-      {"check --plugin /etc/passwd", "/etc/passwd"},
+      {"check /nowhere.so", "/nowhere.so"},
+      {"check /etc/passwd", "/etc/passwd"},
       {"check --cases 6 --junit /nowhere/x.xml", "/nowhere/x.xml"},
       {"check --cases 6 --json /nowhere/x.json", "/nowhere/x.json"},
-      {"list everything", "everything"},
+      {"explain everything", "everything"},
       {"replay", "case"},
       {"replay f32,B1,H1", "Tq is missing"},
       {"replay nonsense", "nonsense"},
@@ -242,7 +242,7 @@ Ran bad_beside_good(const std::string& kernel) {
   return run_qkvet(
       "check -v --cases 60 --diagnose 0 --law reads_only_its_inputs --law "
       "weights_sum_to_one "
-      "--law agrees_with_oracle --plugin " +
+      "--law agrees_with_oracle " +
       bad_plugin() + " --kernel bad/" + kernel + " --kernel scalar/plain");
 }
 
@@ -260,7 +260,7 @@ TEST(Cli, ACrashIsFourAndTheRunGoesOn) {
 // Three kernels of one library, of which the second always crashes.
 TEST(Cli, ACrashingSiblingLeavesTheOthersJudged) {
   const Ran ran =
-      run_qkvet("check --plugin " QKVET_BAD_PLUGIN
+      run_qkvet("check " QKVET_BAD_PLUGIN
                 " --kernel bad/copy --kernel bad/abort --kernel bad/unwritten "
                 "--cases 60 --diagnose 0 --verbose");
   EXPECT_EQ(ran.exit, 4) << ran.out << ran.error;
@@ -294,11 +294,10 @@ TEST(Cli, AReadPastTheEndOfKIsAFailureOfTheMemoryLaw) {
 }
 
 TEST(Cli, APluginIsJudgedAndNamedInTheReplayLine) {
-  const Ran ran = run_qkvet("check --cases 60 --plugin " + bad_plugin() +
-                            " --kernel bad/copy");
+  const Ran ran =
+      run_qkvet("check --cases 60 " + bad_plugin() + " --kernel bad/copy");
   EXPECT_EQ(ran.exit, 1) << ran.out;
-  EXPECT_NE(ran.out.find("--plugin " + bad_plugin()), std::string::npos)
-      << ran.out;
+  EXPECT_NE(ran.out.find(bad_plugin()), std::string::npos) << ran.out;
   // One of many in the library, so that it is named.
   std::smatch again;
   ASSERT_TRUE(std::regex_search(
@@ -311,25 +310,23 @@ TEST(Cli, APluginIsJudgedAndNamedInTheReplayLine) {
 }
 
 TEST(Cli, ThePluginsOwnKernelsAreListed) {
-  const Ran ran = run_qkvet("list --plugin " + bad_plugin());
+  const Ran ran = run_qkvet("explain " + bad_plugin());
   EXPECT_EQ(ran.exit, 0) << ran.error;
   for (const char* part :
        {"bad/copy\n", "bad/aligned\n", "  subject     attention",
         "  alignment   ", "  options     "})
     EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
   EXPECT_EQ(ran.out.find("scalar/plain"), std::string::npos) << ran.out;
-  const Ran json = run_qkvet("list kernels --json --plugin " + bad_plugin());
+  const Ran json = run_qkvet("explain --json " + bad_plugin());
   EXPECT_NE(json.out.find("\"subject\":\"attention\""), std::string::npos)
       << json.out;
-  expect_wrong_use(run_qkvet("list --plugin /etc/passwd"), "/etc/passwd");
-  expect_wrong_use(run_qkvet("list --plugin /nowhere.so"), "/nowhere.so");
-  expect_wrong_use(run_qkvet("list laws --plugin " + bad_plugin()),
-                   "list laws --plugin: allowed: kernels");
+  expect_wrong_use(run_qkvet("explain /etc/passwd"), "/etc/passwd");
+  expect_wrong_use(run_qkvet("explain /nowhere.so"), "/nowhere.so");
 }
 
 // A named kernel is judged, or the command is refused.
 TEST(Cli, AFileOfWhichNoKernelIsNamedIsWrongUse) {
-  const std::string plugin = " --plugin " + bad_plugin();
+  const std::string plugin = " " + bad_plugin();
   const std::string line = bad_plugin() +
                            ": none of its kernels is named by --kernel "
                            "scalar/plain; allowed: ";

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The conventions of known libraries, as `qkvet explain` and `qkvet list` print
-// them.
+// The conventions of known libraries, as `qkvet explain` prints them.
 #ifndef QKVET_TOOLS_COMMANDS_CONVENTION_TEXT_H_
 #define QKVET_TOOLS_COMMANDS_CONVENTION_TEXT_H_
 

@@ -46,14 +46,14 @@ ExitCode run_completion(const CompletionOptions& options) {
 }
 
 void add_out(Command& command, std::string& out) {
-  command.add_option("-o,--out", out, "File, instead of stdout")
+  command.add_option("-o,--out", out, "Output file [stdout]")
       .type_name("FILE")
       .names_output();
 }
 
 void add_man_flags(Command& command, ManOptions& options) {
   options.program = command.program();
-  command.add_flag("--markdown", options.markdown, "The same in Markdown");
+  command.add_flag("--markdown", options.markdown, "Print Markdown");
   add_out(command, options.out);
 }
 
@@ -69,14 +69,16 @@ void add_completion_flags(Command& command, CompletionOptions& options) {
 
 void add_man(Command& app, Chosen& chosen) {
   add_command<ManOptions>(app, chosen, "man", "Print the man page of qkvet",
-                          add_man_flags, run_man);
+                          add_man_flags, run_man)
+      .hide();
 }
 
 void add_completion(Command& app, Chosen& chosen) {
   add_command<CompletionOptions>(
       app, chosen, "completion",
-      "Print what completes qkvet in a shell: source <(qkvet completion bash)",
-      add_completion_flags, run_completion);
+      "Print shell completions: source <(qkvet completion bash)",
+      add_completion_flags, run_completion)
+      .hide();
 }
 
 }  // namespace qkvet::tools

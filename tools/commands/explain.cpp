@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet explain: a law, a fault or an exit code in words, and an example that
 // is run on the spot: a fault, and the smallest case in which the law catches
-// it. Conventions are in convention_text.cpp.
+// it. Conventions are in convention_text.cpp, lists in lists.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 #include "tools/base/perhaps.h"
 #include "tools/commands/convention_text.h"
 #include "tools/commands/flags.h"
+#include "tools/commands/lists.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
 
 namespace qkvet::tools {
 namespace {
 
-struct ExplainOptions {
-  std::string name;  // a law, a fault, a convention, or an exit code
-};
+// `what` may also be a law, a fault, a convention or an exit code.
+using ExplainOptions = ListOptions;
 
 // Enough for every law and every fault that names it.
 constexpr int64_t kExampleCases = 1500;
@@ -184,7 +184,15 @@ std::string suggestions(const std::string& word,
 }
 
 ExitCode run(const ExplainOptions& options) {
-  const std::string& name = options.name;
+  const std::string& name = options.what;
+  if (kind_of_spec(name) != SpecKind::kName) return list_library(options);
+  if (name.empty() ||
+      std::find(std::begin(kLists), std::end(kLists), name) != std::end(kLists))
+    return show_lists(options);
+  if (options.json)
+    return wrong_use(
+        "explain " + name + " --json: allowed for lists: " +
+        joined(std::vector<std::string>(std::begin(kLists), std::end(kLists))));
   if (name.size() == 1 && name[0] >= '0' &&
       static_cast<size_t>(name[0] - '0') < kExitCodes.size())
     return explain_exit_code(static_cast<size_t>(name[0] - '0'));
@@ -210,15 +218,19 @@ ExitCode run(const ExplainOptions& options) {
         name, suggestions(name, faults), missing));
   return wrong_use(fmt::format(
       "\"{}\" is no law, no fault, no convention and no exit code (0 .. 4){}; "
-      "`qkvet list` and `qkvet list conventions` show all",
+      "`qkvet explain` and `qkvet explain conventions` show all",
       name, suggestions(name, faults)));
 }
 
 void add_flags(Command& command, ExplainOptions& options) {
-  command
-      .add_option("name", options.name,
-                  "A law, a fault, a convention, or 0 .. 4")
-      .required();
+  command.add_option(
+      "name", options.what,
+      "Law, fault, convention, exit code, list, ./lib.so or mine.cpp");
+  command.footer(
+      "Lists: " +
+      joined(std::vector<std::string>(std::begin(kLists), std::end(kLists))) +
+      ". Without a name: the first three.");
+  command.add_flag("--json", options.json, "Print a list as JSON Lines");
 }
 
 }  // namespace
@@ -226,8 +238,7 @@ void add_flags(Command& command, ExplainOptions& options) {
 void add_explain(Command& app, Chosen& chosen) {
   add_command<ExplainOptions>(
       app, chosen, "explain",
-      "Say what a law, a fault or an exit code means, by example, or how a "
-      "known library spells a call",
+      "Explain a law, a fault, a convention or an exit code; list them",
       add_flags, run);
 }
 

@@ -58,7 +58,7 @@ TEST(Explain, AnUnknownNameGetsOneLineAndNamesThatAreNear) {
   } rows[] = {
       {"weights_sum_to_two", "perhaps weights_sum_to_one;"},
       {"reorder", "perhaps cache_reorder_moves_histories, "},
-      {"7", "no exit code (0 .. 4); `qkvet list` and"},
+      {"7", "no exit code (0 .. 4); `qkvet explain` and"},
       {"flash_attention", "perhaps flax_attention, flash_attention_2, "},
       {"ggmll", "perhaps ggml;"},
       {"vllm_paged", "perhaps vllm, vllm_paged_attention;"},

@@ -21,36 +21,32 @@ using Chosen = std::function<ExitCode()>;
 // Adds a command to `to`, the program or a group of commands: its flags write
 // into an Options of its own, with which it is run.
 template <class Options>
-void add_command(Command& to, Chosen& chosen, const char* name,
-                 const char* what, void (*add_flags)(Command&, Options&),
-                 ExitCode (*run)(const Options&)) {
+Command add_command(Command& to, Chosen& chosen, const char* name,
+                    const char* what, void (*add_flags)(Command&, Options&),
+                    ExitCode (*run)(const Options&)) {
   Command command = to.add_command(name, what);
   const auto options = std::make_shared<Options>();
   add_flags(command, *options);
   command.when_chosen([&chosen, options, run] {
     chosen = [options, run] { return run(*options); };
   });
+  return command;
 }
 
-// --plugin, and what stands for it: --python, --tvm-ffi
-void add_plugins(Command& command, std::vector<std::string>& plugins);
-// --kernel, --plugin, --in-process
+// SPEC ...: what names kernels, in any form.
+void add_specs(Command& command, KernelSelection& selection,
+               const std::string& what = "Kernels");
+// --kernel, --in-process
 void add_kernels(Command& command, KernelSelection& selection);
 // Those and add_declaration().
 void add_selection(Command& command, KernelSelection& selection);
 // --dialect, --precision, --cflags
 void add_declaration(Command& command, KernelSelection& selection);
-// Kernels to compile, by their place in the line.
-void add_sources(
-    Command& command, KernelSelection& selection,
-    const char* what = "Kernels to compile: .c, .cpp, .cc, .cxx, .cu, .rs");
-// --compile: the same where the line has other names.
-void add_compiled(Command& command, KernelSelection& selection);
 
 void add_laws(Command& command, std::vector<std::string>& laws,
-              const char* what = "Law, or a glob");
+              const char* what = "Law id, or a glob; may be repeated");
 void add_seed(Command& command, std::string& seed,
-              const char* what = "Number, or random");
+              const char* what = "Seed, or random");
 void add_jobs(Command& command, int& jobs);
 void add_sizes(Command& command, std::string& sizes);
 void add_pin(Command& command, std::string& pin);

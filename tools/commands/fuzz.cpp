@@ -98,8 +98,7 @@ std::string resolve(const FuzzOptions& options, HuntLimits& limits) {
 std::string misuse(const FuzzOptions& options, const Hunted& hunted) {
   if (!hunted.error.empty()) return hunted.error;
   const KernelSelection& s = options.selection;
-  if (!hunted.target->about_kernels() &&
-      (!s.kernels.empty() || !s.plugins.empty() || !s.sources.empty()))
+  if (!hunted.target->about_kernels() && !s.names_nothing())
     return std::string(hunted.target->name) + ": is about no kernel";
   if (!options.replay.empty() && !options.merge.empty())
     return "--replay beside --merge: one of the two";
@@ -211,55 +210,55 @@ ExitCode run(const FuzzOptions& options) {
 void add_hunt_inputs(Command& command, FuzzOptions& options) {
   command
       .add_option("--corpus", options.corpus,
-                  "Folder of inputs that the hunt begins with and adds to")
+                  "Corpus folder: read at the start, extended during the hunt")
       .type_name("DIR");
   command
       .add_option("--seeds", options.seeds,
-                  "Folder of inputs that is only read; may be repeated")
+                  "Folder of further seed inputs, read only; may be repeated")
       .type_name("DIR")
       .one_at_a_time();
   command
       .add_option("--merge", options.merge,
-                  "Instead of a hunt: adds to the corpus what these folders "
-                  "show beyond it")
+                  "Merge this folder into the corpus instead of hunting")
       .type_name("DIR");
   command
       .add_option("--replay", options.replay,
-                  "Instead of a hunt: inputs, or folders of them, one by one")
+                  "Run an input, or a folder of inputs, instead of hunting")
       .type_name("PATH");
   command
       .add_option("--regressions", options.regressions,
-                  "File that gets a line for each finding, for qkvet replay "
-                  "@FILE")
+                  "File of the cases found, for qkvet replay @FILE")
       .type_name("FILE")
       .names_output();
 }
 
 void add_flags(Command& command, FuzzOptions& options) {
-  command.add_option("target", options.target, "What to hunt (qkvet list fuzz)")
+  command
+      .add_option("target", options.target,
+                  "Target (`qkvet explain fuzz` lists them)")
       .required();
-  add_sources(command, options.selection);
+  add_specs(command, options.selection);
   add_selection(command, options.selection);
   add_laws(command, options.laws,
-           "Of the target's laws only these; may be repeated");
-  command.add_option("--time", options.time, "How long; 60s if nothing is said")
+           "Law of the target, or a glob; may be repeated");
+  command.add_option("--time", options.time, "Duration of the hunt [60s]")
       .type_name("60s");
-  command.add_option("--runs", options.runs, "How many executions at most")
+  command.add_option("--runs", options.runs, "Maximum number of executions")
       .within(int64_t{1}, int64_t{1000000000000});
   add_seed(command, options.seed);
-  command.add_option("-j,--jobs", options.jobs, "Processes that hunt")
+  command.add_option("-j,--jobs", options.jobs, "Number of processes")
       .within(1, 1024)
       .shows_default();
   command.add_flag("--fail-fast", options.fail_fast,
-                   "End with the first failure");
+                   "Stop at the first failure");
   add_pin(command, options.pin);
   add_hunt_inputs(command, options);
   command.add_flag("--unguided", options.unguided,
-                   "Without error, magnitudes and options as a signal");
+                   "Use code coverage as the only signal");
   command.add_flag("--no-recipes", options.no_recipes,
-                   "Data is N(0,1) and single values");
+                   "Use N(0,1) data and single values only");
   command.add_flag("--keep", options.keep,
-                   "Keep the folder of the hunt, with the engine's words");
+                   "Keep the working folder, with the log of the engine");
   add_diagnose(command, options.diagnose);
 }
 
@@ -267,8 +266,8 @@ void add_flags(Command& command, FuzzOptions& options) {
 
 void add_fuzz(Command& app, Chosen& chosen) {
   add_command<FuzzOptions>(app, chosen, "fuzz",
-                           "Hunt for cases that fail, climbing towards trouble",
-                           add_flags, run);
+                           "Search for failing cases with libFuzzer", add_flags,
+                           run);
 }
 
 }  // namespace qkvet::tools

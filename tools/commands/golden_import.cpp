@@ -11,7 +11,8 @@
 #include "golden/check/verify.h"
 #include "golden/format/folder_swap.h"
 #include "properties/conventions/conventions.h"
-#include "tools/commands/golden.h"
+#include "tools/commands/groups.h"
+#include "tools/golden/golden_folders.h"
 #include "tools/report/select.h"
 
 namespace qkvet::tools {
@@ -150,22 +151,19 @@ void add_flags(Command& command, GoldenImportOptions& options) {
       .add_option("file", options.file,
                   ".safetensors, .npz, or the folder of an ONNX node test")
       .required();
-  command.add_option("folder", options.folder, "Where sets are kept")
-      .required();
-  command.add_option("--name", options.name, "Of the set").required();
-  command.add_option("--pins", options.pins, "What the set holds fast")
-      .required();
-  command.add_option("--source", options.source, "Who made it, which version")
+  command.add_option("folder", options.folder, "Folder of the sets").required();
+  command.add_option("--name", options.name, "Name of the set").required();
+  command.add_option("--pins", options.pins, "Purpose of the set").required();
+  command.add_option("--source", options.source, "Producer and version")
       .required();
   command
-      .add_option("--arithmetic", options.arithmetic,
-                  "How far the numbers may be off: known exactly, computed "
-                  "in f64, or in the storage type")
+      .add_option(
+          "--arithmetic", options.arithmetic,
+          "How the numbers were computed: exact, f64 or the storage type")
       .one_of({"exact", "f64", "storage"})
       .shows_default();
   command
-      .add_option("--finding", options.finding,
-                  "What is wrong with the source here")
+      .add_option("--finding", options.finding, "What is wrong with the source")
       .type_name("TEXT");
   command
       .add_option(
@@ -174,25 +172,27 @@ void add_flags(Command& command, GoldenImportOptions& options) {
       .type_name("FILE|CONVENTION");
   command
       .add_option("--case", options.value,
-                  "What tensors do not say: causal=br,scale=0.1")
+                  "Options of the call: causal=br,scale=0.1")
       .type_name("TOKENS");
-  command.add_option("--map", options.words.map, "Names: q=query,o=attn_output")
+  command
+      .add_option("--map", options.words.map,
+                  "Tensor names in the file: q=query,o=attn_output")
       .type_name("NAMES");
   command.add_option("--layout", options.words.layout, "bhtd, bthd or thd")
       .type_name("LAYOUT");
   command
       .add_option("--heads", options.words.heads,
-                  "H or H,Hkv, where tensors are [B,T,H*d]")
+                  "H or H,Hkv, for tensors [B,T,H*d]")
       .type_name("H,Hkv");
-  command.add_flag("--update", options.update, "Replace a set of this name");
+  command.add_flag("--update", options.update, "Overwrite a set of this name");
 }
 
 }  // namespace
 
 void add_golden_import(Command& golden, Chosen& chosen) {
-  add_command<GoldenImportOptions>(
-      golden, chosen, "import",
-      "Make a set of a call that somebody else recorded", add_flags, run);
+  add_command<GoldenImportOptions>(golden, chosen, "import",
+                                   "Convert a recorded call to a golden set",
+                                   add_flags, run);
 }
 
 }  // namespace qkvet::tools

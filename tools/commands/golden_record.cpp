@@ -15,7 +15,8 @@
 #include "golden/format/folder_swap.h"
 #include "properties/cases/generate.h"
 #include "properties/judging/subject.h"
-#include "tools/commands/golden.h"
+#include "tools/commands/groups.h"
+#include "tools/golden/golden_folders.h"
 #include "tools/golden/golden_run.h"
 #include "tools/report/select.h"
 
@@ -348,31 +349,40 @@ ExitCode run(const GoldenRecordOptions& options) {
 }
 
 void add_flags(Command& command, GoldenRecordOptions& options) {
-  command.add_option("folder", options.folder, "Where the sets are kept")
-      .required();
-  command.add_option("case", options.cases,
-                     "CASE, NAME:CASE, or @FILE with one a line; absent: what "
-                     "the folder holds, or a plan");
+  command.add_option("folder", options.folder, "Folder of the sets").required();
+  command
+      .add_taker(
+          "case",
+          [&options](const std::vector<std::string>& words) {
+            for (const std::string& word : words)
+              if (word.starts_with('@') || word.find(',') != std::string::npos)
+                options.cases.push_back(word);
+              else
+                options.selection.add(word);
+          },
+          "CASE, NAME:CASE, @FILE [those of the folder, or a plan], one kernel")
+      .type_name("CASE|SPEC");
+  command.footer(std::string("A SPEC is ") + kSpecForms + ".");
   add_selection(command, options.selection);
-  add_compiled(command, options.selection);
   command
       .add_option("-n,--cases", options.planned,
-                  "How many cases, where none is named")
+                  "Number of cases to draw if none is given")
       .within(1, 9999)
       .shows_default();
-  command.add_option("--pins", options.pins, "What the sets hold fast");
-  command.add_option("--source", options.source, "Where they come from");
+  command.add_option("--pins", options.pins, "Purpose of the sets");
+  command.add_option("--source", options.source, "Origin of the sets");
   command.add_flag("--update", options.update,
-                   "Replace recordings that differ; the difference is shown");
-  command.add_flag("--wrong", options.wrong, "Record also what is not correct");
+                   "Replace recordings that differ, and print the differences");
+  command.add_flag("--wrong", options.wrong,
+                   "Record incorrect outputs as well");
 }
 
 }  // namespace
 
 void add_golden_record(Command& golden, Chosen& chosen) {
   add_command<GoldenRecordOptions>(
-      golden, chosen, "record",
-      "Freeze what a kernel returns today as a folder of sets", add_flags, run);
+      golden, chosen, "record", "Record the outputs of a kernel as golden sets",
+      add_flags, run);
 }
 
 }  // namespace qkvet::tools

@@ -8,7 +8,8 @@
 #include <limits>
 
 #include "tools/base/lines.h"
-#include "tools/commands/golden.h"
+#include "tools/commands/groups.h"
+#include "tools/golden/golden_folders.h"
 #include "tools/report/select.h"
 
 namespace qkvet::tools {
@@ -156,17 +157,16 @@ ExitCode run(const GoldenShowOptions& options) {
 
 void add_flags(Command& command, GoldenShowOptions& options) {
   command
-      .add_option("set", options.target,
-                  "A file, or the name of a set that QKVet brings")
+      .add_option("set", options.target, "File, or the name of a built-in set")
       .required();
-  command.add_option("--tensor", options.tensor, "Which one is drawn")
+  command.add_option("--tensor", options.tensor, "Tensor to draw")
       .type_name("NAME");
 }
 
 }  // namespace
 
 void add_golden_show(Command& golden, Chosen& chosen) {
-  add_command<GoldenShowOptions>(golden, chosen, "show", "What is in a set",
+  add_command<GoldenShowOptions>(golden, chosen, "show", "Show a golden set",
                                  add_flags, run);
 }
 

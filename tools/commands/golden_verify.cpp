@@ -4,9 +4,11 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "tools/base/written_file.h"
-#include "tools/commands/golden.h"
+#include "tools/commands/groups.h"
+#include "tools/golden/golden_folders.h"
 #include "tools/golden/golden_run.h"
 #include "tools/kernels/compiler.h"
 #include "tools/report/failure_tensors.h"
@@ -16,7 +18,8 @@ namespace qkvet::tools {
 namespace {
 
 struct GoldenVerifyOptions {
-  std::string target;  // a folder or a file; "": the sets that QKVet brings
+  std::vector<std::string> targets;  // a folder or a file; none: the sets
+                                     // that QKVet brings
   KernelSelection selection;
   std::vector<std::string> sets;  // globs over names; empty: all
   bool unchanged = false;         // every other bit is a failure
@@ -26,19 +29,26 @@ struct GoldenVerifyOptions {
   int diagnose = 1;
 };
 
+// A word of the line that is no kernel.
+bool names_sets(const std::string& word) {
+  std::error_code code;
+  return kind_of_spec(word) == SpecKind::kName ||
+         word.ends_with(".safetensors") ||
+         std::filesystem::is_directory(word, code);
+}
+
 // What holds the sets against the kernels once more, without --set.
 std::string again_of(const GoldenVerifyOptions& options) {
   std::string again = "qkvet golden verify";
   const auto add = [&again](const char* option, const std::string& text) {
     if (!text.empty()) again += option + shell_quoted(text);
   };
-  add(" ", options.target);
+  for (const std::string& target : options.targets) add(" ", target);
+  for (const auto* specs :
+       {&options.selection.plugins, &options.selection.sources})
+    for (const std::string& spec : *specs) add(" ", spec);
   for (const std::string& kernel : options.selection.kernels)
     add(" --kernel ", kernel);
-  for (const std::string& plugin : options.selection.plugins)
-    add(" --plugin ", plugin);
-  for (const std::string& source : options.selection.sources)
-    add(" --compile ", source);
   add(" --dialect ", options.selection.dialect);
   add(" --precision ", options.selection.precision);
   if (options.unchanged) again += " --unchanged";
@@ -57,12 +67,15 @@ std::string write_all(const GoldenVerifyOptions& options,
 }
 
 ExitCode run(const GoldenVerifyOptions& options) {
+  if (options.targets.size() > 1)
+    return wrong_use(options.targets[1] +
+                     ": allowed is one folder of sets, or one file");
   if (options.unchanged && options.ulps >= 0)
     return wrong_use("--unchanged and --ulps exclude each other");
   GoldenFolder folder;
   std::string wrong = read_golden_target(
-      options.target.empty() ? golden_folder() : options.target, options.sets,
-      &folder);
+      options.targets.empty() ? golden_folder() : options.targets[0],
+      options.sets, &folder);
   if (!wrong.empty()) return wrong_use(wrong);
   const SelectedKernels selected = select_kernels(options.selection);
   if (!selected.error.empty()) return wrong_use(selected.error);
@@ -86,21 +99,30 @@ ExitCode run(const GoldenVerifyOptions& options) {
 }
 
 void add_flags(Command& command, GoldenVerifyOptions& options) {
-  command.add_option("sets", options.target,
-                     "Folder of sets, or one file; absent: those that QKVet "
-                     "brings");
+  command
+      .add_taker(
+          "spec",
+          [&options](const std::vector<std::string>& words) {
+            for (const std::string& word : words)
+              if (names_sets(word))
+                options.targets.push_back(word);
+              else
+                options.selection.add(word);
+          },
+          "Folder or file of sets [built-in]; kernels: ./lib.so, mine.cpp, ...")
+      .type_name("SETS|SPEC");
   add_selection(command, options.selection);
-  add_compiled(command, options.selection);
   command
       .add_option("--set", options.sets,
-                  "Only sets of this name, or glob; may be repeated")
+                  "Name of a set, or a glob; may be repeated")
       .type_name("NAME")
       .one_at_a_time();
-  command.add_flag("--unchanged", options.unchanged,
-                   "Any other bit than recorded is a failure, too");
+  command.add_flag(
+      "--unchanged", options.unchanged,
+      "Fail also if an output differs in any bit from the recording");
   command
       .add_option("--ulps", options.ulps,
-                  "So many units in the last place may change, and no more")
+                  "Maximum change in units in the last place")
       .within(0.0, 1e18);
   add_json(command, options.json);
   add_report_files(command, options.files);
@@ -110,9 +132,9 @@ void add_flags(Command& command, GoldenVerifyOptions& options) {
 }  // namespace
 
 void add_golden_verify(Command& golden, Chosen& chosen) {
-  add_command<GoldenVerifyOptions>(
-      golden, chosen, "verify",
-      "Hold kernels against sets: correct? unchanged?", add_flags, run);
+  add_command<GoldenVerifyOptions>(golden, chosen, "verify",
+                                   "Check kernels against golden sets",
+                                   add_flags, run);
 }
 
 }  // namespace qkvet::tools

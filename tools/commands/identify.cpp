@@ -42,10 +42,9 @@ std::string write_parts(const std::string& out, const Identified& found) {
 
 // "" or what is wrong with the words, before anything is asked.
 std::string misuse_of(const IdentifyWords& words) {
-  const KernelSelection& s = words.selection;
-  if (s.kernels.empty() && s.plugins.empty() && s.sources.empty())
-    return "identify takes a kernel: SOURCE, --kernel NAME, --plugin FILE, "
-           "--python MODULE:NAME; none is named";
+  if (words.selection.names_nothing())
+    return std::string("identify takes a kernel: ") + kSpecForms +
+           "; none is named";
   if (words.out.empty()) return "";
   for (const char* ending : {".dialect", ".precision"})
     if (std::string reason = not_new_reason(words.out + ending);
@@ -99,7 +98,7 @@ ExitCode run(const IdentifyWords& words) {
 }
 
 void add_flags(Command& command, IdentifyWords& words) {
-  add_sources(command, words.selection);
+  add_specs(command, words.selection);
   add_kernels(command, words.selection);
   command
       .add_option("--cflags", words.selection.cflags,
@@ -107,16 +106,14 @@ void add_flags(Command& command, IdentifyWords& words) {
       .type_name("FLAGS");
   command
       .add_option("-n,--cases", words.cases,
-                  "Cases that the declaration is held against")
+                  "Number of cases to verify the declaration with")
       .within(int64_t{1}, int64_t{1'000'000})
       .shows_default();
-  add_seed(command, words.seed, "Number, of these cases");
+  add_seed(command, words.seed, "Seed of these cases");
   add_jobs(command, words.jobs);
-  command.add_flag("--c", words.c, "Print the declaration in C, too");
+  command.add_flag("--c", words.c, "Print the declaration in C as well");
   command
-      .add_option("-o,--out", words.out,
-                  "Write OUT.dialect and OUT.precision, for --dialect and "
-                  "--precision")
+      .add_option("-o,--out", words.out, "Write OUT.dialect and OUT.precision")
       .type_name("OUT");
   add_json(command, words.json);
 }
@@ -126,8 +123,8 @@ void add_flags(Command& command, IdentifyWords& words) {
 void add_identify(Command& app, Chosen& chosen) {
   add_command<IdentifyWords>(
       app, chosen, "identify",
-      "Find out what a kernel is that declares nothing: a declaration to paste",
-      add_flags, run);
+      "Determine the conventions and the arithmetic of a kernel", add_flags,
+      run);
 }
 
 }  // namespace qkvet::tools

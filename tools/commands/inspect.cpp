@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet inspect: one call, tensor by tensor, and what its heads look at; a
+// qkvet demo inspect: one call, tensor by tensor, and what its heads look at; a
 // kernel beside the definition, and the first stage at which it parts.
 
 #include <fmt/core.h>
@@ -11,7 +11,7 @@
 #include "properties/judging/answer.h"
 #include "properties/judging/visibility.h"
 #include "tools/base/load_data.h"
-#include "tools/commands/flags.h"
+#include "tools/commands/groups.h"
 #include "tools/inspect/inspection.h"
 #include "tools/inspect/screen.h"
 #include "tools/kernels/write_new.h"
@@ -77,8 +77,7 @@ std::string read_case(const InspectOptions& options, Case* value) {
 std::string read_kernel(const InspectOptions& options,
                         SelectedKernels* selected) {
   const KernelSelection& selection = options.selection;
-  if (selection.kernels.empty() && selection.plugins.empty() &&
-      selection.sources.empty())
+  if (selection.names_nothing())
     return selection.dialect.empty() && selection.precision.empty()
                ? ""
                : "--dialect and --precision are about a kernel; name one";
@@ -209,22 +208,17 @@ ExitCode run(const InspectOptions& options) {
 void add_flags(Command& command, InspectOptions& options) {
   command
       .add_option("case", options.value,
-                  "A case of attention or of a layer, as reports print it: "
-                  "f32,B1,H4,T12,D32,causal")
+                  "Case of attention or of a layer: f32,B1,H4,T12,D32,causal")
       .required();
-  add_sources(command, options.selection,
-              "A kernel to compile: .c, .cpp, .cc, .cxx, .cu, .rs");
+  add_specs(command, options.selection, "Kernel");
   add_selection(command, options.selection);
-  command
-      .add_option("--head", options.head,
-                  "The one head to be drawn; its values are shown")
-      .type_name("H");
-  command
-      .add_option("--member", options.member, "The batch member that is shown")
+  command.add_option("--head", options.head, "Head to draw, with its values")
+      .type_name("Query heads H");
+  command.add_option("--member", options.member, "Batch element to show")
       .type_name("B")
       .shows_default();
-  add_picture(command, options.picture, "Draw the heat maps, as SVG");
-  command.add_flag("--json", options.json, "JSON Lines instead of text");
+  add_picture(command, options.picture, "Write the heat maps as SVG");
+  command.add_flag("--json", options.json, "Print JSON Lines instead of text");
   add_data(command, options.data);
   command.footer(
       "Exit: 0 shown, and the kernel agrees if one is named; 1 it parts; 2 "
@@ -233,12 +227,10 @@ void add_flags(Command& command, InspectOptions& options) {
 
 }  // namespace
 
-void add_inspect(Command& app, Chosen& chosen) {
+void add_inspect(Command& demo, Chosen& chosen) {
   add_command<InspectOptions>(
-      app, chosen, "inspect",
-      "Show a call tensor by tensor, what its heads look at, and where a "
-      "kernel parts from the definition",
-      add_flags, run);
+      demo, chosen, "inspect",
+      "Show a call tensor by tensor, against the definition", add_flags, run);
 }
 
 }  // namespace qkvet::tools

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge: answers that were recorded, to a plan or one by one.
+// qkvet judge: answers that were recorded, to a plan or one by one; with --ask
+// the plan itself.
 #include "tools/commands/judge.h"
 
 #include <filesystem>
+#include <iterator>
 
 #include "tools/commands/flags.h"
 #include "tools/report/select.h"
@@ -24,6 +26,16 @@ bool is_onnx_test(const std::string& target) {
 }
 
 ExitCode run(const JudgeOptions& options) {
+  if (!options.ask.folder.empty()) {
+    AskOptions ask = options.ask;
+    ask.dialect = options.dialect;
+    ask.precision = options.precision;
+    return judge_ask(ask);
+  }
+  if (options.targets.empty())
+    return wrong_use(
+        "judge: allowed is the folder of a plan, files of calls, or --ask DIR "
+        "to write a plan");
   bool plan = false;
   for (const std::string& target : options.targets)
     plan |= is_folder(target) && !is_onnx_test(target);
@@ -43,51 +55,98 @@ ExitCode run(const JudgeOptions& options) {
   return judge_plan(options);
 }
 
-void add_flags(Command& command, JudgeOptions& options) {
+// A kernel that cannot be linked is asked by files.
+void add_ask(Command& command, AskOptions& options) {
+  const CommandOption ask = command.add_option(
+      "--ask", options.folder,
+      "Write a plan for a kernel that cannot be linked to this folder");
+  ask.type_name("DIR");
+  add_laws(command, options.laws, "Law id, or a glob; may be repeated");
   command
-      .add_option("what", options.targets,
-                  "The folder of a plan; or files of one call each: "
-                  ".safetensors, .npz, folders of ONNX node tests")
-      .required();
+      .add_option("-n,--cases", options.cases, "Number of cases, over all laws")
+      .within(int64_t{1}, int64_t{1000000})
+      .shows_default();
+  add_seed(command, options.seed);
+  add_sizes(command, options.sizes);
+  command
+      .add_option(
+          "--dtype", options.dtypes,
+          "f64, f32, f16, bf16, or q/kv/o such as f32/f16/f32; may be repeated")
+      .type_name("TYPE")
+      .one_at_a_time();
+  command
+      .add_option("--options", options.options,
+                  "Options that the kernel declares: all, or causal,gqa,...")
+      .type_name("WORDS");
+  add_pin(command, options.pin);
+  command.add_option("--name", options.name, "Name of the kernel in reports")
+      .type_name("FAMILY/VARIANT")
+      .shows_default();
+  command
+      .add_option(
+          "--format", options.format,
+          "Files: npy (one per tensor), safetensors (one), recipe (none)")
+      .one_of(std::vector<std::string>(std::begin(kPlanFormats),
+                                       std::end(kPlanFormats)))
+      .shows_default();
+  const CommandOption from = command.add_option(
+      "--from", options.from, "Write the cases of this plan in another format");
+  from.type_name("PLAN");
+  for (const char* drawn :
+       {"--law", "--cases", "--seed", "--sizes", "--dtype", "--options",
+        "--pin", "--name", "--dialect", "--precision"})
+    from.excludes(command.option(drawn));
+  command.add_flag("--force", options.force,
+                   "Overwrite a plan, and the answers in its folder");
+  const std::vector<std::string> of_ask = {
+      "--law", "--cases", "--seed",   "--sizes", "--dtype", "--options",
+      "--pin", "--name",  "--format", "--from",  "--force"};
+  for (const std::string& name : of_ask) command.option(name).needs(ask);
+  std::vector<std::string> taken = of_ask;
+  taken.insert(taken.end(), {"--dialect", "--precision"});
+  command.takes_only("--ask", taken);
+}
+
+void add_flags(Command& command, JudgeOptions& options) {
+  command.add_option(
+      "what", options.targets,
+      "Folder of a plan, or recorded calls (.safetensors, .npz, ONNX tests)");
   command
       .add_option("--case", options.value,
-                  "What the tensors of a call do not say: causal=br,scale=0.1")
+                  "Options of the call: causal=br,scale=0.1")
       .type_name("TOKENS");
   command
       .add_option("--map", options.words.map,
-                  "Names in the file: q=query,o=attn_output")
+                  "Tensor names in the file: q=query,o=attn_output")
       .type_name("NAMES");
   command.add_option("--layout", options.words.layout, "bhtd, bthd or thd")
       .type_name("LAYOUT");
   command
       .add_option("--heads", options.words.heads,
-                  "H or H,Hkv, where tensors are [B,T,H*d]")
+                  "H or H,Hkv, for tensors [B,T,H*d]")
       .type_name("H,Hkv");
   command
       .add_option("--answers", options.answers,
-                  "Folder of the answers, if it is another one")
+                  "Folder of the answers, if not the plan's own")
       .type_name("DIR");
   command
       .add_option("--dialect", options.dialect,
-                  "File of dialect fields, or a convention, beyond what the "
-                  "plan declares")
+                  "Convention, or file of dialect fields, to add to a plan")
       .type_name("FILE|CONVENTION");
   command
       .add_option("--precision", options.precision,
-                  "File of precision fields, beyond what the plan declares")
+                  "File of precision fields to add to a plan")
       .type_name("FILE");
-  command.add_flag(
-      "--allow-loose", options.allow_loose,
-      "Taken and without effect: declared precisions are believed");
   add_whether_to_diagnose(command, options.diagnose);
   add_json(command, options.json);
   add_report_files(command, options.files);
   command
       .add_option("--table", options.table,
-                  "A row for each question of a plan, tab-separated")
+                  "Tab-separated file with a row for each case of a plan")
       .type_name("FILE")
       .names_output();
-  command.add_flag("-v,--verbose", options.verbose, "A line for every law");
+  command.add_flag("-v,--verbose", options.verbose, "Print one line per law");
+  add_ask(command, options.ask);
 }
 
 }  // namespace
@@ -95,8 +154,8 @@ void add_flags(Command& command, JudgeOptions& options) {
 void add_judge(Command& app, Chosen& chosen) {
   add_command<JudgeOptions>(
       app, chosen, "judge",
-      "Judge what was recorded: answers to a plan of qkvet emit, or calls",
-      add_flags, run);
+      "Check recorded calls, or write a plan of calls to record", add_flags,
+      run);
 }
 
 }  // namespace qkvet::tools

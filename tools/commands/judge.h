@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge: what was recorded, by plan or call by call.
+// qkvet judge: asks by files, and judges answers and recorded calls.
 #ifndef QKVET_TOOLS_COMMANDS_JUDGE_H_
 #define QKVET_TOOLS_COMMANDS_JUDGE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,18 +13,36 @@
 
 namespace qkvet::tools {
 
+// A plan that is to be written.
+struct AskOptions {
+  std::string folder;             // to be made; "": nothing is asked
+  std::vector<std::string> laws;  // globs; empty: all
+  int64_t cases = 200;
+  std::string seed = "1";
+  std::string sizes = "small";      // small, medium, large, long
+  std::vector<std::string> dtypes;  // empty: f32
+  std::string options;              // "causal,mask", "all"; "": the usual ones
+  std::string name = "recorded/kernel";
+  std::string pin;                 // "d=72,Tk=64"; "" for none
+  std::string dialect, precision;  // files with declarations; "" for none
+  std::string format = "npy";      // npy, safetensors, recipe
+  std::string from;    // a plan whose questions these are; "": drawn
+  bool force = false;  // replaces a plan
+};
+ExitCode judge_ask(const AskOptions& options);
+
 struct JudgeOptions {
   std::vector<std::string> targets;  // a plan's folder, or files of calls
   std::string answers;               // another folder; "": the plan's own
   std::string value;                 // of files: tokens of the case
   golden::ImportWords words;         // and how they are to be read
   std::string dialect, precision;    // beyond what the plan declares
-  bool allow_loose = false;
-  int diagnose = 1;      // 0: no cause is looked for
-  std::string json;      // file; "" for none
-  ReportFiles files;     // what is written from the record
-  std::string table;     // of a plan: a row a question
-  bool verbose = false;  // law by law
+  int diagnose = 1;                  // 0: no cause is looked for
+  std::string json;                  // file; "" for none
+  ReportFiles files;                 // what is written from the record
+  std::string table;                 // of a plan: a row a question
+  bool verbose = false;              // law by law
+  AskOptions ask;
 };
 ExitCode judge_plan(const JudgeOptions& options);
 ExitCode judge_calls(const JudgeOptions& options);

@@ -239,7 +239,6 @@ ExitCode judge_calls(const JudgeOptions& options) {
     if (!wrong.empty()) return wrong_use(options.targets[i] + ": " + wrong);
   }
   RunOptions run;
-  run.allow_loose = options.allow_loose;
   run.cases = 1;
   run.laws = {&agreement_about(all[0].recording.value.subject())};
   RunResult result;

@@ -309,7 +309,6 @@ ExitCode judge_plan(const JudgeOptions& options) {
   run.cases = std::ssize(plan.recipe.cases);
   run.seed = plan.recipe.seed;
   run.scope.dtypes = plan.recipe.kernel.dtypes;
-  run.allow_loose = options.allow_loose;
   Judge judge(plan, answers, kernel, run);
   judge.probe();
   const RunResult result = judge.run();

@@ -7,43 +7,58 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <initializer_list>
 #include <string>
 
 #include "core/sandbox/worker.h"
 #include "tools/base/host_limits.h"
 #include "tools/commands/flags.h"
+#include "tools/commands/groups.h"
 #include "tools/hunt/hunt_child.h"
 #include "tools/report/select.h"
 
 // In the order of --help.
 // clang-format off
 #define QKVET_COMMANDS(COMMAND) \
-  COMMAND(list) \
   COMMAND(check) \
-  COMMAND(explain) \
-  COMMAND(faults) \
-  COMMAND(fuzz) \
-  COMMAND(mutate) \
-  COMMAND(repair) \
-  COMMAND(identify) \
-  COMMAND(new) \
-  COMMAND(bench) \
-  COMMAND(kv_memory) \
-  COMMAND(golden) \
-  COMMAND(emit) \
-  COMMAND(judge) \
-  COMMAND(inspect) \
-  COMMAND(trace) \
-  COMMAND(train_demo) \
-  COMMAND(report) \
-  COMMAND(diff) \
-  COMMAND(merge) \
   COMMAND(replay) \
+  COMMAND(explain) \
+  COMMAND(new) \
+  COMMAND(identify) \
+  COMMAND(mutate) \
+  COMMAND(fuzz) \
+  COMMAND(golden) \
+  COMMAND(judge) \
+  COMMAND(report) \
+  COMMAND(bench) \
+  COMMAND(demo) \
   COMMAND(completion) \
   COMMAND(man)
 // clang-format on
 
 namespace qkvet::tools {
+
+using Add = void (*)(Command&, Chosen&);
+
+void add_group(Command& app, Chosen& chosen, const char* name, const char* what,
+               std::initializer_list<Add> commands) {
+  Command group = app.add_command(name, what);
+  group.needs_a_command();
+  for (const Add add : commands) add(group, chosen);
+}
+
+void add_golden(Command& app, Chosen& chosen) {
+  add_group(app, chosen, "golden",
+            "Calls with known outputs: verify, record, show, import",
+            {add_golden_verify, add_golden_record, add_golden_show,
+             add_golden_import});
+}
+
+void add_demo(Command& app, Chosen& chosen) {
+  add_group(app, chosen, "demo",
+            "Demonstrate attention: inspect, trace, train, memory",
+            {add_inspect, add_trace, add_train, add_memory});
+}
 
 #define QKVET_DECLARED(name) void add_##name(Command& app, Chosen& chosen);
 QKVET_COMMANDS(QKVET_DECLARED)
@@ -51,7 +66,7 @@ QKVET_COMMANDS(QKVET_DECLARED)
 namespace {
 
 #define QKVET_ROW(name) add_##name,
-constexpr void (*kCommands[])(Command&, Chosen&) = {QKVET_COMMANDS(QKVET_ROW)};
+constexpr Add kCommands[] = {QKVET_COMMANDS(QKVET_ROW)};
 
 int run_program(int argc, char** argv) {
   const CommandLine line(
@@ -62,9 +77,8 @@ int run_program(int argc, char** argv) {
   Command program = line.program();
   program.needs_a_command();
   bool parse_only = false;
-  program.add_flag(
-      "--parse-only", parse_only,
-      "Read the command line, and run nothing: 0 if it can be read");
+  program.add_flag("--parse-only", parse_only, "Parse the command line only")
+      .hide();
   Chosen chosen;
   for (const auto add : kCommands) add(program, chosen);
   std::string error;

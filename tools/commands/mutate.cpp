@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet mutate: what a passing `check` of somebody's own kernel is worth. Its
-// source with one mistake at a time, each compiled and judged.
+// source with one mistake at a time, each compiled and judged; with --repair
+// the one edit after which a failing kernel conforms.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "tools/base/interrupts.h"
 #include "tools/base/written_file.h"
 #include "tools/commands/flags.h"
+#include "tools/commands/repair.h"
 #include "tools/mutate/mutation_report.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
@@ -25,6 +27,8 @@ struct MutateOptions : RunWords {
   std::string explained;  // file of survivors that are explained
   std::string json;       // a file; "" for none
   bool list = false;      // only say which mutants there are
+  bool repair = false;    // look for the edit that mends it
+  size_t most = 3;        // edits that are shown
 };
 
 // "" or one line, of what can be seen before anything is done.
@@ -33,6 +37,8 @@ std::string mutate_misuse(const MutateOptions& options) {
     return fmt::format(
         "mutate takes one source: .c, .cpp, .cc, .cxx, .cu, .rs; {} are named",
         options.selection.sources.size());
+  if (!options.repair && options.cases && !options.budget.empty())
+    return "--budget and --cases: allowed is one of them; both with --repair";
   if (!options.emit.empty() && options.only.empty())
     return "--emit writes one mutant: --only says which";
   if (!options.only.empty() && (!options.out.empty() || options.sample > 0))
@@ -88,6 +94,8 @@ void show_mutants(size_t done, size_t all, size_t survivors) {
 ExitCode run(const MutateOptions& options) {
   if (const std::string error = mutate_misuse(options); !error.empty())
     return wrong_use(error);
+  if (options.repair)
+    return repair(options, options.selection, options.most, options.json);
   MutationWords words;
   words.selection = options.selection;
   if (const std::string error = read_run_words(options, words.run);
@@ -127,48 +135,62 @@ ExitCode run(const MutateOptions& options) {
 }
 
 void add_flags(Command& command, MutateOptions& options) {
-  add_sources(command, options.selection,
-              "Kernel to mutate: .c, .cpp, .cc, .cxx, .cu, .rs");
+  command
+      .add_option("source", options.selection.sources,
+                  "Source of the kernel: .c, .cpp, .cc, .cxx, .cu or .rs")
+      .type_name("SOURCE");
   add_declaration(command, options.selection);
-  add_laws(command, options.laws, "Law, or a glob; may be repeated");
-  const CommandOption cases =
-      command
-          .add_option("-n,--cases", options.cases,
-                      "Cases a mutant, over all laws of a subject [" +
-                          std::to_string(kMutantCases) + "]")
-          .within(int64_t{1}, int64_t{1'000'000'000});
+  add_laws(command, options.laws, "Law id, or a glob; may be repeated");
+  command
+      .add_option("-n,--cases", options.cases,
+                  "Cases for each mutant, over all laws of a subject [" +
+                      std::to_string(kMutantCases) + "]")
+      .within(int64_t{1}, int64_t{1'000'000'000});
   command
       .add_option("--budget", options.budget,
-                  "Time a mutant instead of a number of cases")
-      .type_name("10s")
-      .excludes(cases);
-  add_seed(command, options.seed, "Number, of the sample and the cases");
+                  "Time for each mutant, or for all edits of --repair [" +
+                      std::string(kRepairTime) + "]")
+      .type_name("10s");
+  add_seed(command, options.seed,
+           "Seed of the sample and of the cases, or random");
   add_jobs(command, options.jobs);
   add_sizes(command, options.sizes);
   add_pin(command, options.pin);
   command
       .add_option("--sample", options.sample,
-                  "So many of the mutants, drawn by the seed")
+                  "Number of mutants, chosen by the seed")
       .within(int64_t{1}, int64_t{1'000'000'000});
   command
-      .add_option("--out", options.out,
-                  "Folder that gets a line for each mutant as it is done; a "
-                  "run with the same words goes on behind them")
+      .add_option(
+          "--out", options.out,
+          "Folder of results; a run with the same options resumes from it")
       .type_name("DIR");
-  command.add_option("--only", options.only, "One mutant, by its id")
+  command.add_option("--only", options.only, "Id of a single mutant")
       .type_name("ID");
   command
       .add_option("--emit", options.emit,
-                  "With --only: write the mutated source there, and report on "
-                  "it as check does")
+                  "Write the mutant of --only to this file and check it")
       .type_name("FILE")
       .names_output();
   command
       .add_option("--explained", options.explained,
-                  "Survivors that are as they should be: ID WHY, a line each")
+                  "Expected survivors: ID WHY, one per line")
       .type_name("FILE");
-  command.add_flag("--list", options.list, "Only say which mutants there are");
+  command.add_flag("--list", options.list, "List the mutants only");
   add_json(command, options.json);
+  const CommandOption repaired = command.add_flag(
+      "--repair", options.repair,
+      "Search for a single edit that makes the kernel conform");
+  command
+      .add_option("--most", options.most,
+                  "Maximum number of edits that --repair prints")
+      .within(size_t{1}, size_t{1000})
+      .shows_default()
+      .needs(repaired);
+  command.takes_only(
+      "--repair",
+      {"source", "--dialect", "--precision", "--cflags", "--law", "--cases",
+       "--budget", "--seed", "--jobs", "--sizes", "--pin", "--most", "--json"});
 }
 
 }  // namespace
@@ -176,7 +198,7 @@ void add_flags(Command& command, MutateOptions& options) {
 void add_mutate(Command& app, Chosen& chosen) {
   add_command<MutateOptions>(
       app, chosen, "mutate",
-      "Put mistakes into a kernel's source, and see which are found", add_flags,
+      "Measure which mistakes in a source are found, or repair one", add_flags,
       run);
 }
 

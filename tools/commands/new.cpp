@@ -123,23 +123,21 @@ ExitCode run(const NewOptions& options) {
 void add_flags(Command& command, NewOptions& options) {
   command
       .add_option("file", options.file,
-                  "Ends in .cpp, .cc, .cxx, .c, .cu or .rs")
+                  "New file: .c, .cpp, .cc, .cxx, .cu or .rs")
       .required();
   command
       .add_option("-t,--template", options.kind,
-                  "plain: a function over contiguous f32; abi: the whole ABI; "
-                  "cache: a KV cache; plan: planned once and run often; rust; "
-                  "cuda: the ABI in CUDA")
+                  "plain (contiguous f32), abi (all options), cache, plan, "
+                  "rust or cuda")
       .type_name("NAME");
 }
 
 }  // namespace
 
 void add_new(Command& app, Chosen& chosen) {
-  add_command<NewOptions>(
-      app, chosen, "new",
-      "Write a kernel that compiles and conforms, to make it yours", add_flags,
-      run);
+  add_command<NewOptions>(app, chosen, "new",
+                          "Write a conforming kernel to start from", add_flags,
+                          run);
 }
 
 }  // namespace qkvet::tools

@@ -297,35 +297,32 @@ ExitCode run(const ReplayOptions& options) {
 
 void add_flags(Command& command, ReplayOptions& options) {
   command
-      .add_option("case", options.target,
-                  "A case as reports print it, @FILE with one per line, or a "
-                  "recording X.story")
+      .add_option(
+          "case", options.target,
+          "Case text from a report, @FILE with one per line, or X.story")
       .required();
+  add_specs(command, options.selection);
   add_selection(command, options.selection);
-  add_sources(command, options.selection);
   add_laws(command, options.laws);
   add_data(command, options.data);
   command
       .add_option("--after", options.after,
-                  "Call these cases first, in the same new process")
+                  "Call this case first, in the same process; may be repeated")
       .type_name("CASE");
   command
       .add_option("--digest", options.digest,
-                  "Eight hex digits: the inputs must be these")
+                  "Digest that the inputs must have (eight hex digits)")
       .type_name("HEX");
   add_json(command, options.json);
   add_whether_to_diagnose(command, options.diagnose);
   command
       .add_option("--emit", options.emit.as,
-                  "Write the failure as one C file, one Python file or a "
-                  "folder of .npy files")
+                  "Write the failure as a C file, a Python file or .npy files")
       .one_of({"c", "py", "npy"});
-  command
-      .add_option("--out", options.emit.out,
-                  "Where --emit writes to, instead of qkvet-LAW")
+  command.add_option("--out", options.emit.out, "Output of --emit [qkvet-LAW]")
       .type_name("PATH");
   command.add_flag("--force", options.emit.force,
-                   "--emit replaces what is there");
+                   "Overwrite the output of --emit");
 }
 
 }  // namespace
@@ -333,7 +330,8 @@ void add_flags(Command& command, ReplayOptions& options) {
 void add_replay(Command& app, Chosen& chosen) {
   add_command<ReplayOptions>(
       app, chosen, "replay",
-      "Run one case, those of a list, or a recorded story", add_flags, run);
+      "Run a case, a list of cases or a recorded operation sequence", add_flags,
+      run);
 }
 
 }  // namespace qkvet::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet trace: the shapes of a small GPT from token ids to logits.
+// qkvet demo trace: the shapes of a small GPT from token ids to logits.
 #include <fmt/core.h>
 
 #include <charconv>
@@ -7,7 +7,7 @@
 
 #include "core/base/philox.h"
 #include "tools/base/arguments.h"
-#include "tools/commands/flags.h"
+#include "tools/commands/groups.h"
 #include "tools/demos/gpt.h"
 #include "tools/report/select.h"
 
@@ -139,15 +139,14 @@ ExitCode code_of(const std::vector<KernelView>& views) {
 }
 
 bool names_kernel(const KernelSelection& selection) {
-  return !selection.kernels.empty() || !selection.plugins.empty();
+  return !selection.names_nothing();
 }
 
 // "" or one line.
 std::string read_kernel(const TraceOptions& options,
                         SelectedKernels* selected) {
   if (!names_kernel(options.selection)) return "";
-  if (options.shapes)
-    return "--shapes computes nothing; it excludes --kernel and --plugin";
+  if (options.shapes) return "--shapes computes nothing; it takes no kernel";
   *selected = select_kernels(options.selection);
   if (!selected->error.empty()) return selected->error;
   if (selected->kernels.size() != 1)
@@ -189,31 +188,31 @@ ExitCode run(const TraceOptions& options) {
 }
 
 void add_flags(Command& command, TraceOptions& options) {
+  add_specs(command, options.selection);
   add_kernels(command, options.selection);
   const struct {
     const char* name;
     int64_t* number;
     const char* what;
-  } rows[] = {{"--layers", &options.layers, "Blocks"},
-              {"--heads", &options.heads, "H"},
-              {"--width", &options.width, "D, a multiple of H"},
-              {"--context", &options.context, "Positions that have embeddings"},
-              {"--vocab", &options.vocab, "Tokens that there are"},
-              {"--batch", &options.batch, "Sequences, where tokens are drawn"}};
+  } rows[] = {{"--layers", &options.layers, "Number of blocks"},
+              {"--heads", &options.heads, "Query heads H"},
+              {"--width", &options.width, "Model width D, a multiple of H"},
+              {"--context", &options.context, "Maximum number of positions"},
+              {"--vocab", &options.vocab, "Vocabulary size"},
+              {"--batch", &options.batch, "Number of random sequences"}};
   for (const auto& row : rows)
     command.add_option(row.name, *row.number, row.what)
         .type_name("N")
         .shows_default();
   command
       .add_option("--tokens", options.tokens,
-                  "A sequence of ids; may be repeated; none: as many as the "
-                  "context has are drawn")
+                  "Token ids of one sequence; may be repeated [random]")
       .type_name("ID,ID,...")
       .one_at_a_time();
-  add_seed(command, options.seed, "Of the weights; number, or random");
+  add_seed(command, options.seed, "Seed of the weights, or random");
   command.add_flag("--shapes", options.shapes,
-                   "Compute nothing: for models of any size");
-  command.add_flag("--json", options.json, "JSON Lines instead of text");
+                   "Print shapes only, for models of any size");
+  command.add_flag("--json", options.json, "Print JSON Lines instead of text");
   command.footer(
       "Weights are normal numbers / sqrt(inputs), embeddings normal numbers / "
       "2, biases 0.\nWith --kernel attention is the kernel's, and judged. "
@@ -223,11 +222,11 @@ void add_flags(Command& command, TraceOptions& options) {
 
 }  // namespace
 
-void add_trace(Command& app, Chosen& chosen) {
-  add_command<TraceOptions>(app, chosen, "trace",
-                            "Walk a small GPT from token ids to logits: "
-                            "shapes, bytes, ranges, and what it takes",
-                            add_flags, run);
+void add_trace(Command& demo, Chosen& chosen) {
+  add_command<TraceOptions>(
+      demo, chosen, "trace",
+      "Show a forward pass of a small GPT, from token ids to logits", add_flags,
+      run);
 }
 
 }  // namespace qkvet::tools

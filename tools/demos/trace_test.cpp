@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet trace, as its users meet it.
+// qkvet demo trace, as its users meet it.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@ std::vector<Json> json_lines(const Ran& ran, const std::string& type) {
 }
 
 TEST(Trace, TheTextbookModelFromTokensToLogits) {
-  const Ran ran = run_qkvet("trace");
+  const Ran ran = run_qkvet("demo trace");
   EXPECT_EQ(ran.exit, 0) << ran.error;
   EXPECT_EQ(ran.error, "");
   expect_parts(
@@ -40,27 +40,30 @@ TEST(Trace, TheTextbookModelFromTokensToLogits) {
             "norm E^T [32,64]", "[1,12,64]",
             "(64 + 12) x 32 + 2 x (12 x 1024 + 13 x 32) + 2 x 32 = 27,904",
             "= 675,840", "= 6,144 bytes"});
-  EXPECT_EQ(run_qkvet("trace").out, ran.out) << "the same numbers every time";
-  EXPECT_NE(run_qkvet("trace --seed 2").out, ran.out);
+  EXPECT_EQ(run_qkvet("demo trace").out, ran.out)
+      << "the same numbers every time";
+  EXPECT_NE(run_qkvet("demo trace --seed 2").out, ran.out);
 }
 
 TEST(Trace, AModelOfAnySizeHasShapes) {
   const std::string gpt2 =
-      "trace --layers 12 --heads 12 --width 768 --context 1024 --vocab 50257";
+      "demo trace --layers 12 --heads 12 --width 768 --context 1024 --vocab "
+      "50257";
   const Ran ran = run_qkvet(gpt2 + " --shapes");
   EXPECT_EQ(ran.exit, 0) << ran.error;
   expect_parts(ran, {"block 1, and 11 more like it", "[1,12,1024,1024]",
                      "[1,1024,50257]", "= 124,439,808", "75,497,472 bytes"});
   expect_wrong_use(run_qkvet(gpt2), "124439808 parameters: at most 16777216");
-  EXPECT_EQ(run_qkvet("trace --shapes --layers 4096 --heads 1024 --width 65536 "
-                      "--context 1048576 --vocab 16777216 --batch 1024")
-                .exit,
-            0);
+  EXPECT_EQ(
+      run_qkvet("demo trace --shapes --layers 4096 --heads 1024 --width 65536 "
+                "--context 1048576 --vocab 16777216 --batch 1024")
+          .exit,
+      0);
 }
 
 TEST(Trace, TokensOfTheUser) {
-  const Ran ran =
-      run_qkvet("trace --tokens 3,1,4,1 --tokens 5,9,2,6 --layers 1 --json");
+  const Ran ran = run_qkvet(
+      "demo trace --tokens 3,1,4,1 --tokens 5,9,2,6 --layers 1 --json");
   EXPECT_EQ(ran.exit, 0) << ran.error;
   const std::vector<Json> stages = json_lines(ran, "trace_stage");
   EXPECT_EQ(stages.front()["shape"], Json({2, 4}));
@@ -77,7 +80,7 @@ TEST(Trace, TokensOfTheUser) {
 
 TEST(Trace, KernelsTakeThePlaceOfAttention) {
   for (const char* kernel : {"scalar/layer", "scalar/plain", "eigen/layer"}) {
-    const Ran ran = run_qkvet(std::string("trace --kernel ") + kernel);
+    const Ran ran = run_qkvet(std::string("demo trace --kernel ") + kernel);
     EXPECT_EQ(ran.exit, 0) << kernel << ran.out << ran.error;
     expect_parts(
         ran, {"attention by the kernel", "block 2\n", "agrees    error/bound"});
@@ -87,41 +90,43 @@ TEST(Trace, KernelsTakeThePlaceOfAttention) {
       {"faulty/split_without_transpose", "PARTS     at q["},
       {"faulty/no_mask", "PARTS     at o["}};
   for (const auto& [kernel, part] : rows) {
-    const Ran ran = run_qkvet(std::string("trace --kernel ") + kernel);
+    const Ran ran = run_qkvet(std::string("demo trace --kernel ") + kernel);
     EXPECT_EQ(ran.exit, 1) << kernel << ran.out << ran.error;
     expect_parts(ran, {part, "expected", "actual", "parameters"});
-    const Ran json = run_qkvet(std::string("trace --json --kernel ") + kernel);
+    const Ran json =
+        run_qkvet(std::string("demo trace --json --kernel ") + kernel);
     EXPECT_FALSE(json_lines(json, "trace_kernel_stage").empty());
   }
 }
 
 TEST(Trace, AKernelThatEndsEndsTheWalk) {
-  const Ran dead = run_qkvet(std::string("trace --context 1 --plugin '") +
+  const Ran dead = run_qkvet(std::string("demo trace --context 1 '") +
                              QKVET_BAD_PLUGIN + "' --kernel bad/abort");
   EXPECT_EQ(dead.exit, 4) << dead.out << dead.error;
   EXPECT_EQ(dead.out.find("logits"), std::string::npos) << dead.out;
-  const Ran none = run_qkvet("trace --kernel kv_cache/contiguous");
+  const Ran none = run_qkvet("demo trace --kernel kv_cache/contiguous");
   expect_wrong_use(none, "neither a layer nor attention");
 }
 
 TEST(Trace, WrongUse) {
   const std::pair<const char*, const char*> rows[] = {
-      {"trace --width 30", "--width 30: 4 heads do not divide it"},
-      {"trace --tokens 1,2,3 --context 2", "3 tokens, --context 2"},
-      {"trace --tokens 1,64", "64 is no token, --vocab has 0 .. 63"},
-      {"trace --tokens 1,-1", "-1 is no token"},
-      {"trace --tokens 1,,2", "token ids with commas"},
-      {"trace --tokens ''", "--tokens: an empty value"},
-      {"trace --tokens 1,2 --tokens 3", "the sequences before have 2"},
-      {"trace --tokens 1,2 --batch 2", "--batch 2"},
-      {"trace --heads 0", "--heads 0: allowed 1 .. 1024"},
-      {"trace --width -8", "--width -8: allowed"},
-      {"trace --layers many", "--layers"},
-      {"trace --batch 1025", "--batch 1025: allowed 1 .. 1024"},
-      {"trace --seed soon", "--seed soon"},
-      {"trace --kernel 'scalar/*'", "3 kernels are named"},
-      {"trace --shapes --kernel scalar/layer", "--shapes computes nothing"},
-      {"trace --context 4096 --heads 8 --width 8 --batch 4", "--shapes"}};
+      {"demo trace --width 30", "--width 30: 4 heads do not divide it"},
+      {"demo trace --tokens 1,2,3 --context 2", "3 tokens, --context 2"},
+      {"demo trace --tokens 1,64", "64 is no token, --vocab has 0 .. 63"},
+      {"demo trace --tokens 1,-1", "-1 is no token"},
+      {"demo trace --tokens 1,,2", "token ids with commas"},
+      {"demo trace --tokens ''", "--tokens: an empty value"},
+      {"demo trace --tokens 1,2 --tokens 3", "the sequences before have 2"},
+      {"demo trace --tokens 1,2 --batch 2", "--batch 2"},
+      {"demo trace --heads 0", "--heads 0: allowed 1 .. 1024"},
+      {"demo trace --width -8", "--width -8: allowed"},
+      {"demo trace --layers many", "--layers"},
+      {"demo trace --batch 1025", "--batch 1025: allowed 1 .. 1024"},
+      {"demo trace --seed soon", "--seed soon"},
+      {"demo trace --kernel 'scalar/*'", "3 kernels are named"},
+      {"demo trace --shapes --kernel scalar/layer",
+       "--shapes computes nothing"},
+      {"demo trace --context 4096 --heads 8 --width 8 --batch 4", "--shapes"}};
   for (const auto& [arguments, part] : rows)
     expect_wrong_use(run_qkvet(arguments), part);
 }

@@ -106,19 +106,19 @@ double number_behind(const std::string& text, const std::string& words,
 
 TEST(TrainDemo, TheLossFallsBelowOneInThreeEpochs) {
   const std::string folder = scratch();
-  const Ran ran = run_qkvet("train-demo --svg curve.svg", folder);
+  const Ran ran = run_qkvet("demo train --svg curve.svg", folder);
   EXPECT_EQ(ran.exit, 0) << ran.error;
   EXPECT_LT(number_behind(ran.out, "epoch 3   loss "), 1.0);
   EXPECT_GT(number_behind(ran.out, "right     "), 95);
   EXPECT_NE(ran.out.find("ln 64 = 4.16"), std::string::npos);
   EXPECT_NE(ran.out.find("head 3"), std::string::npos);
-  const Ran again = run_qkvet("train-demo --svg curve.svg", folder);
+  const Ran again = run_qkvet("demo train --svg curve.svg", folder);
   EXPECT_EQ(again.exit, 2);
   EXPECT_NE(again.error.find("curve.svg"), std::string::npos) << again.error;
 }
 
 TEST(TrainDemo, WithoutAMaskTheLossIsBetterAndWhatIsGeneratedIsNot) {
-  const Ran ran = run_qkvet("train-demo --fault no_mask");
+  const Ran ran = run_qkvet("demo train --fault no_mask");
   EXPECT_EQ(ran.exit, 0) << ran.error;
   const size_t second = ran.out.find("without a causal mask");
   ASSERT_NE(second, std::string::npos) << ran.out;
@@ -141,7 +141,7 @@ TEST(TrainDemo, BadInputIsNamed) {
               {"--kernel controls/naive", "controls/naive: declares no "},
               {"--kernel 'scalar/*'", "takes one"}};
   for (const auto& row : rows) {
-    const Ran ran = run_qkvet(std::string("train-demo ") + row.arguments);
+    const Ran ran = run_qkvet(std::string("demo train ") + row.arguments);
     EXPECT_EQ(ran.exit, 2) << row.arguments;
     EXPECT_NE(ran.error.find(row.part), std::string::npos)
         << row.arguments << "\n"

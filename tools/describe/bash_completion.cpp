@@ -75,7 +75,7 @@ std::string bash_completion(const CommandDescription& program) {
   add_words(program, "", words);
   return fmt::format(R"sh(# Written by `qkvet completion bash`.
 _qkvet_laws() {{
-  "${{COMP_WORDS[0]}}" list laws --json 2>/dev/null |
+  "${{COMP_WORDS[0]}}" explain laws --json 2>/dev/null |
     sed -n 's/^{{"type":"law","id":"\([a-z0-9_]*\)".*/\1/p'
 }}
 _qkvet() {{

@@ -29,7 +29,8 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
     if (known == commands.end()) {
       std::string names;
       for (const CLI::App* one : commands)
-        names += (names.empty() ? "" : ", ") + one->get_name();
+        if (!one->get_group().empty())
+          names += (names.empty() ? "" : ", ") + one->get_name();
       return "unknown command \"" + std::string(argv[i]) +
              "\"; allowed: " + names;
     }
@@ -77,6 +78,49 @@ std::string empty_value(int argc, char** argv) {
 std::set<const CLI::Option*>& output_options() {
   static std::set<const CLI::Option*> all;
   return all;
+}
+
+std::vector<CLI::Option*>& rare_options() {
+  static std::vector<CLI::Option*> all;
+  return all;
+}
+
+bool is_rare(const CLI::Option* option) {
+  const auto& all = rare_options();
+  return std::find(all.begin(), all.end(), option) != all.end();
+}
+
+// An option that makes another thing of its command, and what it takes then.
+struct Mode {
+  const CLI::App* command;
+  const CLI::Option* option;
+  std::vector<const CLI::Option*> taken;
+};
+std::vector<Mode>& modes() {
+  static std::vector<Mode> all;
+  return all;
+}
+
+std::string name_of(const CLI::Option& option) {
+  return option.get_name(option.get_positional(), false);
+}
+
+// "" or the option that a mode does not take, and what it takes.
+std::string beside_mode() {
+  for (const Mode& mode : modes()) {
+    if (mode.option->count() == 0) continue;
+    const std::string name =
+        mode.command->get_name() + " " + name_of(*mode.option);
+    std::string allowed;
+    for (const CLI::Option* option : mode.taken)
+      allowed += (allowed.empty() ? "" : ", ") + name_of(*option);
+    for (const CLI::Option* option : mode.command->get_options())
+      if (option->count() > 0 && option != mode.option &&
+          std::find(mode.taken.begin(), mode.taken.end(), option) ==
+              mode.taken.end())
+        return name + " takes no " + name_of(*option) + "; allowed: " + allowed;
+  }
+  return "";
 }
 
 // Includes the files in "@FILE", "FILE:config" and "LIB:FUNCTION:FILE".
@@ -130,10 +174,11 @@ CommandDescription describe_app(const CLI::App& app) {
   CommandDescription out{app.get_name(), app.get_description(), {}, {}};
   // What is in no group is not in the help either.
   for (const CLI::Option* option : app.get_options())
-    if (!option->get_group().empty())
+    if (!option->get_group().empty() || is_rare(option))
       out.options.push_back(describe_option(*option));
   for (const CLI::App* command : app.get_subcommands({}))
-    out.commands.push_back(describe_app(*command));
+    if (!command->get_group().empty())
+      out.commands.push_back(describe_app(*command));
   return out;
 }
 
@@ -180,8 +225,23 @@ CommandOption CommandOption::names_output() const {
   return *this;
 }
 
+CommandOption CommandOption::hide() const {
+  option_->group("");
+  return *this;
+}
+
+CommandOption CommandOption::rare() const {
+  rare_options().push_back(option_);
+  return *this;
+}
+
 CommandOption CommandOption::excludes(CommandOption other) const {
   option_->excludes(other.option_);
+  return *this;
+}
+
+CommandOption CommandOption::needs(CommandOption other) const {
+  option_->needs(other.option_);
   return *this;
 }
 
@@ -235,7 +295,28 @@ CommandOption Command::option(const std::string& name) const {
   return CommandOption(app_->get_option(name));
 }
 
-void Command::footer(const std::string& text) const { app_->footer(text); }
+void Command::takes_only(const std::string& mode,
+                         const std::vector<std::string>& names) const {
+  Mode added{app_, app_->get_option(mode), {}};
+  for (const std::string& name : names)
+    added.taken.push_back(app_->get_option(name));
+  modes().push_back(std::move(added));
+}
+
+void Command::heading(const std::string& text,
+                      const std::vector<std::string>& names) const {
+  for (const std::string& name : names) app_->get_option(name)->group(text);
+}
+
+Command Command::hide() const {
+  app_->group("");
+  return *this;
+}
+
+void Command::footer(const std::string& text) const {
+  const std::string before = app_->get_footer();
+  app_->footer(before.empty() ? text : before + "\n" + text);
+}
 
 void Command::when_chosen(std::function<void()> act) const {
   app_->callback(std::move(act));
@@ -262,8 +343,19 @@ CommandLine::Read CommandLine::read(int argc, char** argv,
   *error = unknown_command(*app_, argc, argv);
   if (error->empty()) *error = empty_value(argc, argv);
   if (!error->empty()) return Read::kWrong;
+  std::vector<char*> words(argv, argv + argc);
+  char help[] = "--help";
+  const auto all =
+      std::find(words.begin(), words.end(), std::string_view("--help-all"));
+  // A message names every option.
+  if (all != words.end())
+    *all = help;
+  else if (std::any_of(words.begin(), words.end(), [](std::string_view word) {
+             return word == "--help" || word == "-h";
+           }))
+    for (CLI::Option* option : rare_options()) option->group("");
   try {
-    app_->parse(argc, argv);
+    app_->parse(argc, words.data());
   } catch (const CLI::CallForHelp& help) {
     app_->exit(help);
     return Read::kShown;
@@ -276,7 +368,8 @@ CommandLine::Read CommandLine::read(int argc, char** argv,
     *error += " (--help shows what is allowed)";
     return Read::kWrong;
   }
-  return Read::kRun;
+  *error = beside_mode();
+  return error->empty() ? Read::kRun : Read::kWrong;
 }
 
 std::string CommandLine::bad_output() const {

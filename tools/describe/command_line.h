@@ -37,8 +37,13 @@ class CommandOption {
   CommandOption within(Number low, Number high) const;
   CommandOption one_of(const std::vector<std::string>& words) const;
   CommandOption excludes(CommandOption other) const;
+  CommandOption needs(CommandOption other) const;
   // Its value is a file that the command writes; other values may name inputs.
   CommandOption names_output() const;
+  // Help is silent about it.
+  CommandOption hide() const;
+  // Only --help-all shows it.
+  CommandOption rare() const;
 
  private:
   CLI::Option* option_;
@@ -70,7 +75,16 @@ class Command {
   void refuse_option(const std::string& name, const std::string& reason) const;
   // One that was added, by one of its names.
   CommandOption option(const std::string& name) const;
+  // Beside the option `mode` the command takes these alone.
+  void takes_only(const std::string& mode,
+                  const std::vector<std::string>& names) const;
+  // In help these options are under this heading, in their order.
+  void heading(const std::string& text,
+               const std::vector<std::string>& names) const;
+  // Help and lists of commands are silent about it.
+  Command hide() const;
 
+  // Another line after the options.
   void footer(const std::string& text) const;
   // What happens if this command is the one that was asked for.
   void when_chosen(std::function<void()> act) const;

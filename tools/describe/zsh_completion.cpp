@@ -85,7 +85,7 @@ std::string zsh_completion(const CommandDescription& program) {
 # Written by `qkvet completion zsh`.
 _qkvet_laws() {{
   local -a laws
-  laws=($(qkvet list laws --json 2>/dev/null |
+  laws=($(qkvet explain laws --json 2>/dev/null |
     sed -n 's/^{{"type":"law","id":"\([a-z0-9_]*\)".*/\1/p'))
   compadd -a laws
 }}

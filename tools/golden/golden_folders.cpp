@@ -26,7 +26,7 @@ std::string keep_named(const std::vector<std::string>& globs,
   for (size_t i = 0; i < globs.size(); ++i)
     if (!used[i])
       return "--set " + globs[i] +
-             ": no set has this name; `qkvet list golden` shows all";
+             ": no set has this name; `qkvet explain golden` shows all";
   return "";
 }
 

@@ -307,10 +307,10 @@ TEST(Golden, SetsThatAreWrongThemselvesAreInDoubt) {
 }
 
 TEST(Golden, SetsAreListedAndShown) {
-  const Ran list = run_qkvet("list golden");
+  const Ran list = run_qkvet("explain golden");
   EXPECT_EQ(list.exit, 0);
   EXPECT_TRUE(has(list.out, "hand_uniform_all")) << list.out.substr(0, 600);
-  const Ran json = run_qkvet("list golden --json");
+  const Ran json = run_qkvet("explain golden --json");
   EXPECT_EQ(
       nlohmann::json::parse(json.out.substr(0, json.out.find('\n'))).at("type"),
       "golden");

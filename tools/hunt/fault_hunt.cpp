@@ -140,12 +140,12 @@ std::string read_faults(const std::vector<KernelUnderTest>& faults,
     const KernelInfo& info = fault.judged.info;
     if (!info.fault)
       return info.name +
-             ": tells no fault; allowed are kernels that do (`qkvet list "
+             ": tells no fault; allowed are kernels that do (`qkvet explain "
              "faults`)";
     for (const std::string& id : info.fault->killed_by)
       if (find_law(id) == nullptr)
         return info.name + ": says that \"" + id +
-               "\" kills it, which is no law; `qkvet list laws` shows all";
+               "\" kills it, which is no law; `qkvet explain laws` shows all";
     std::string error;
     parse_pins(info.fault->extents, &error);
     if (!info.fault->extents.empty() && !error.empty())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet faults: the conditions of the built-in faults, verdicts on data, and
+// qkvet check --faults: the conditions of the built-in faults, verdicts on data, and
 // hunts whose outcome is known: a kernel without a fault must be called a
 // survivor, a condition that is wrong a false alarm.
 #include "tools/hunt/fault_hunt.h"
@@ -223,12 +223,12 @@ TEST(FaultHunt, NamedLawsThatItCannotBeAskedAreSilent) {
   EXPECT_EQ(summary.exit, kLawFailed);
   EXPECT_EQ(hunt_with("faulty/no_scale", "", false, "no_such_law").error,
             "faulty/no_scale: says that \"no_such_law\" kills it, which is no "
-            "law; `qkvet list laws` shows all");
+            "law; `qkvet explain laws` shows all");
 }
 
 TEST(FaultsCommand, SaysWhatKillsAndWritesIt) {
   const Ran ran = run_qkvet(
-      "faults --kernel 'faulty/no_scale' --kernel "
+      "check --faults --kernel 'faulty/no_scale' --kernel "
       "'faulty/cache_position_collision' --cases 20 --json faults.jsonl");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_EQ(ran.error, "");
@@ -254,7 +254,7 @@ TEST(FaultsCommand, RefusesInOneLine) {
     const char *arguments, *part;
   } rows[] = {{"--kernel scalar/plain", "scalar/plain: tells no fault"},
               {"--kernel 'faulty/nothing'", "faulty/nothing"},
-              {"--law xyzzy", "no law is named \"xyzzy\"; `qkvet list"},
+              {"--law xyzzy", "no law is named \"xyzzy\"; `qkvet explain"},
               {"--law weight_sums_to_one",
                "\"weight_sums_to_one\"; perhaps weights_sum_to_one; `"},
               {"--budget soon", "--budget soon: allowed is a time"},
@@ -263,7 +263,7 @@ TEST(FaultsCommand, RefusesInOneLine) {
               {"--cases 5 --budget 5s", "--budget"},
               {"--cases 0", "--cases"}};
   for (const auto& [arguments, part] : rows)
-    expect_wrong_use(run_qkvet(std::string("faults ") + arguments), part);
+    expect_wrong_use(run_qkvet(std::string("check --faults ") + arguments), part);
 }
 
 }  // namespace

@@ -155,9 +155,9 @@ TEST_F(Fuzz, SeveralProcessesHuntTogether) {
 TEST_F(Fuzz, AKernelThatDiesIsAFindingInAWorkerAndInTheProcess) {
   for (const char* kernel : {"null_write", "abort", "exit"})
     for (const char* how : {"", " --in-process"}) {
-      const Ran ran = run_qkvet(
-          "fuzz shapes --plugin " + std::string(QKVET_BAD_PLUGIN) + " -k bad/" +
-          kernel + how + " --runs 60 --fail-fast --diagnose 0");
+      const Ran ran = run_qkvet("fuzz shapes " + std::string(QKVET_BAD_PLUGIN) +
+                                " -k bad/" + kernel + how +
+                                " --runs 60 --fail-fast --diagnose 0");
       EXPECT_EQ(ran.exit, 4) << kernel << how << ran.out << ran.error;
       EXPECT_TRUE(has(ran.out, "CRASH ")) << ran.out;
       EXPECT_TRUE(has(ran.out, "FOUND  shapes: ")) << ran.out;
@@ -194,11 +194,11 @@ TEST_F(Fuzz, WrongUseIsOneLine) {
     const char *arguments, *part;
   } rows[] = {
       {"fuzz nothing",
-       "no fuzz target is named \"nothing\"; `qkvet list fuzz`"},
+       "no fuzz target is named \"nothing\"; `qkvet explain fuzz`"},
       {"fuzz shapes --time soon", "--time soon: allowed is a time like 60s"},
       {"fuzz shapes -k kv_cache/ring", "no selected kernel: "},
       {"fuzz shapes -k no/kernel",
-       "no kernel is named \"no/kernel\"; `qkvet list kernels` shows all"},
+       "no kernel is named \"no/kernel\"; `qkvet explain kernels` shows all"},
       {"fuzz shapes -k scalr/plain", "\"scalr/plain\"; perhaps scalar/plain; "},
       {"fuzz shapes -k scalar/plane",
        "\"scalar/plane\"; perhaps scalar/plain, "},
@@ -230,12 +230,12 @@ TEST(FuzzEngine, WithoutOneAHuntSaysSoAndAReplayWorks) {
 }
 
 TEST(FuzzList, ShowsEveryTargetAndItsLaws) {
-  const Ran ran = run_qkvet("list fuzz");
+  const Ran ran = run_qkvet("explain fuzz");
   EXPECT_EQ(ran.exit, 0);
   for (const char* target : {"shapes", "stability", "stories", "layer",
                              "differential", "case_text", "safetensors"})
     EXPECT_TRUE(has(ran.out, std::string("  ") + target + " ")) << ran.out;
-  const Ran json = run_qkvet("list fuzz --json");
+  const Ran json = run_qkvet("explain fuzz --json");
   EXPECT_TRUE(has(json.out, "\"name\":\"stories\""));
   EXPECT_TRUE(has(json.out, "\"cache_length_grows\""));
 }

@@ -28,9 +28,10 @@ std::string choose_laws(const HuntJob& job, const FuzzTarget& target,
   std::erase_if(laws, [&](const Law* law) {
     return std::find(named.begin(), named.end(), law) == named.end();
   });
-  return laws.empty() ? "--law " + job.laws[0] + ": no law of the target " +
-                            target.name + " (`qkvet list fuzz --json` has them)"
-                      : "";
+  return laws.empty()
+             ? "--law " + job.laws[0] + ": no law of the target " +
+                   target.name + " (`qkvet explain fuzz --json` has them)"
+             : "";
 }
 
 }  // namespace
@@ -50,6 +51,7 @@ std::string job_text(const HuntJob& job) {
   return json_text(Json{{"target", job.target},
                         {"kernels", s.kernels},
                         {"plugins", s.plugins},
+                        {"built_in", s.built_in},
                         {"sources", s.sources},
                         {"cflags", s.cflags},
                         {"dialect", s.dialect},
@@ -76,6 +78,7 @@ std::optional<HuntJob> read_job(const std::string& path, std::string* error) {
   job.target = json.value("target", "");
   s.kernels = json.value("kernels", s.kernels);
   s.plugins = json.value("plugins", s.plugins);
+  s.built_in = json.value("built_in", s.built_in);
   s.sources = json.value("sources", s.sources);
   s.cflags = json.value("cflags", s.cflags);
   s.dialect = json.value("dialect", s.dialect);
@@ -138,7 +141,7 @@ Hunted hunted(const HuntJob& job) {
   hunted.target = find_fuzz_target(job.target);
   if (hunted.target == nullptr) {
     hunted.error = "no fuzz target is named \"" + job.target +
-                   "\"; `qkvet list fuzz` shows all";
+                   "\"; `qkvet explain fuzz` shows all";
     return hunted;
   }
   const FuzzTarget& target = *hunted.target;

@@ -25,8 +25,7 @@ std::string family(const std::string& name) {
 }
 
 qkvet::ProgramRun check(const std::string& plugin) {
-  return qkvet::run_program(QKVET_PROGRAM,
-                            {"check", "--cases", "12", "--plugin", plugin});
+  return qkvet::run_program(QKVET_PROGRAM, {"check", "--cases", "12", plugin});
 }
 
 void expect_refused(const std::string& plugin, const std::string& part) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet inspect, as its users meet it.
+// qkvet demo inspect, as its users meet it.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -44,7 +44,7 @@ std::vector<Json> of_type(const std::vector<Json>& lines, const char* type) {
 }
 
 TEST(Inspect, ALayerIsShownWithEveryShape) {
-  const Ran ran = run_qkvet(std::string("inspect ") + kLayer);
+  const Ran ran = run_qkvet(std::string("demo inspect ") + kLayer);
   EXPECT_EQ(ran.exit, 0) << ran.error;
   EXPECT_EQ(ran.error, "");
   expect_parts(
@@ -57,7 +57,8 @@ TEST(Inspect, ALayerIsShownWithEveryShape) {
 }
 
 TEST(Inspect, TheTriangleOfTheTextbook) {
-  const std::string arguments = "inspect f32,B1,H1,Tq4,Tk4,d2,causal=tl,q=zero";
+  const std::string arguments =
+      "demo inspect f32,B1,H1,Tq4,Tk4,d2,causal=tl,q=zero";
   const Ran ran = run_qkvet(arguments, scratch(), kUtf8);
   EXPECT_EQ(ran.exit, 0) << ran.error;
   expect_parts(ran, {"0  █1.00\n", "1  ▓0.50 ▓0.50\n", "2  ▒0.33 ▒0.33 ▒0.33\n",
@@ -71,8 +72,8 @@ TEST(Inspect, TheTriangleOfTheTextbook) {
 
 TEST(Inspect, OneHeadAndOneMemberCanBeChosen) {
   const std::string text = "f32,B2,H3,Tq5,Tk5,d4,causal=br";
-  const Ran all = run_qkvet("inspect " + text);
-  const Ran one = run_qkvet("inspect " + text + " --head 2 --member 1");
+  const Ran all = run_qkvet("demo inspect " + text);
+  const Ran one = run_qkvet("demo inspect " + text + " --head 2 --member 1");
   expect_parts(all, {"weights of member 0", "head 0", "head 2\n"});
   expect_parts(one, {"values of member 1, head 2", "weights of member 1"});
   EXPECT_EQ(one.out.find("head 0"), std::string::npos);
@@ -90,7 +91,7 @@ TEST(Inspect, FaultsOfLayersPartAtTheirStage) {
               {"faulty/heads_not_merged", kLayer, "y", "attended"},
               {"faulty/output_projection_omitted", kLayer, "y", "attended"}};
   for (const auto& row : rows) {
-    const Ran ran = run_qkvet(std::string("inspect ") + row.value +
+    const Ran ran = run_qkvet(std::string("demo inspect ") + row.value +
                               " --kernel " + row.kernel);
     EXPECT_EQ(ran.exit, 1) << row.kernel << ran.out << ran.error;
     const std::string says =
@@ -103,12 +104,14 @@ TEST(Inspect, FaultsOfLayersPartAtTheirStage) {
 
 TEST(Inspect, AMaskThatIsMissingPartsAtTheWeights) {
   const std::string value = "f32,B1,H2,Tq6,Tk6,d4,causal=tl";
-  const Ran ran = run_qkvet("inspect " + value + " --kernel faulty/no_mask");
+  const Ran ran =
+      run_qkvet("demo inspect " + value + " --kernel faulty/no_mask");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   expect_parts(ran, {"PARTS     at lse[", "PARTS     at weights[b=0,h=",
                      "PARTS     at o[", "expected 0   allowed",
                      "the o of 2 calls with V = columns of I"});
-  const Ran right = run_qkvet("inspect " + value + " --kernel scalar/plain");
+  const Ran right =
+      run_qkvet("demo inspect " + value + " --kernel scalar/plain");
   EXPECT_EQ(right.exit, 0) << right.out << right.error;
   expect_parts(right, {"weights   agrees", "It agrees with the definition."});
 }
@@ -121,7 +124,7 @@ TEST(Inspect, RecoveredWeightsAreThoseOfTheDefinition) {
       {"f32,B2,H2,T6,D8,causal,biases=qkvo", "scalar/layer"},
       {"f32,B1,H2,T5,D8,d4,dv2,causal,rope=half.3", "eigen/layer"}};
   for (const auto& [value, kernel] : rows) {
-    const Ran ran = run_qkvet(std::string("inspect ") + value +
+    const Ran ran = run_qkvet(std::string("demo inspect ") + value +
                               " --json --head 1 --kernel " + kernel);
     EXPECT_EQ(ran.exit, 0) << value << ran.out << ran.error;
     const std::vector<Json> weights =
@@ -143,39 +146,39 @@ TEST(Inspect, RecoveredWeightsAreThoseOfTheDefinition) {
 }
 
 TEST(Inspect, AKernelThatReturnsItsWeightsIsNotAskedAgain) {
-  const Ran ran =
-      run_qkvet("inspect f32,B1,H2,Tq5,Tk5,d4,causal=tl --kernel scalar/plain");
+  const Ran ran = run_qkvet(
+      "demo inspect f32,B1,H2,Tq5,Tk5,d4,causal=tl --kernel scalar/plain");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   expect_parts(ran, {"actual: as it returns them"});
 }
 
 TEST(Inspect, WhatCannotBeAskedIsSaid) {
   const Ran narrow =
-      run_qkvet("inspect f32,B1,H2,T12,D8,causal --kernel scalar/layer");
+      run_qkvet("demo inspect f32,B1,H2,T12,D8,causal --kernel scalar/layer");
   EXPECT_EQ(narrow.exit, 0) << narrow.out << narrow.error;
   expect_parts(narrow, {"expected alone: a layer returns no weights, and D = 8 "
                         "is too narrow"});
   const Ran many =
-      run_qkvet("inspect f32,B1,H1,Tq2,Tk200,d4,dv1 --kernel eigen/plain");
+      run_qkvet("demo inspect f32,B1,H1,Tq2,Tk200,d4,dv1 --kernel eigen/plain");
   EXPECT_EQ(many.exit, 0) << many.out << many.error;
   expect_parts(many, {"with dv = 1 it would take 200 calls"});
 }
 
 TEST(Inspect, LongRowsAreReduced) {
   const Ran ran =
-      run_qkvet("inspect f32,B1,H1,Tq100,Tk128,d8,causal=br --json");
+      run_qkvet("demo inspect f32,B1,H1,Tq100,Tk128,d8,causal=br --json");
   const std::vector<Json> weights = of_type(json_lines(ran), "inspect_weights");
   ASSERT_EQ(weights.size(), 1u);
   EXPECT_EQ(weights[0]["queries_of_a_cell"], 4);
   EXPECT_EQ(weights[0]["keys_of_a_cell"], 4);
   EXPECT_EQ(weights[0]["weights"].size(), 25u);
   EXPECT_EQ(weights[0]["weights"][0].size(), 32u);
-  expect_parts(run_qkvet("inspect f32,B1,H1,Tq100,Tk128,d8,causal=br"),
+  expect_parts(run_qkvet("demo inspect f32,B1,H1,Tq100,Tk128,d8,causal=br"),
                {"a cell is 4 queries x 4 keys"});
 }
 
 TEST(Inspect, JsonHasStagesHeadsAndTheVerdict) {
-  const Ran ran = run_qkvet(std::string("inspect ") + kLayer +
+  const Ran ran = run_qkvet(std::string("demo inspect ") + kLayer +
                             " --kernel faulty/split_without_transpose --json");
   EXPECT_EQ(ran.exit, 1);
   const std::vector<Json> lines = json_lines(ran);
@@ -198,7 +201,7 @@ TEST(Inspect, JsonHasStagesHeadsAndTheVerdict) {
 TEST(Inspect, APictureIsWrittenOnceUnlessForced) {
   const fs::path svg = scratch() / "map.svg";
   const std::string arguments =
-      std::string("inspect ") + kLayer + " --svg map.svg";
+      std::string("demo inspect ") + kLayer + " --svg map.svg";
   EXPECT_EQ(run_qkvet(arguments).exit, 0);
   const std::string picture = read_text(svg);
   EXPECT_TRUE(picture.starts_with("<svg ")) << picture.substr(0, 80);
@@ -211,18 +214,18 @@ TEST(Inspect, APictureIsWrittenOnceUnlessForced) {
   for (const auto& entry : fs::directory_iterator(scratch()))
     EXPECT_EQ(entry.path().string().find("map.svg."), std::string::npos)
         << "part of a file stays: " << entry.path();
-  expect_wrong_use(
-      run_qkvet(std::string("inspect ") + kLayer + " --svg no/such/folder.svg"),
-      "no/such/folder.svg: cannot be written");
+  expect_wrong_use(run_qkvet(std::string("demo inspect ") + kLayer +
+                             " --svg no/such/folder.svg"),
+                   "no/such/folder.svg: cannot be written");
 }
 
 TEST(Inspect, KernelsThatCannotAnswer) {
-  const Ran other =
-      run_qkvet(std::string("inspect ") + kLayer + " --kernel eigen/plain");
+  const Ran other = run_qkvet(std::string("demo inspect ") + kLayer +
+                              " --kernel eigen/plain");
   EXPECT_EQ(other.exit, 3) << other.out << other.error;
   expect_parts(other, {"unsupported", "weights of member 0"});
   const Ran refuses = run_qkvet(
-      "inspect f32,B1,H1,Tq2,Tk2,d4,softcap=2 --kernel faulty/no_mask");
+      "demo inspect f32,B1,H1,Tq2,Tk2,d4,softcap=2 --kernel faulty/no_mask");
   EXPECT_EQ(refuses.exit, 3) << refuses.out << refuses.error;
   const struct {
     const char* kernel;
@@ -235,7 +238,7 @@ TEST(Inspect, KernelsThatCannotAnswer) {
               {"bad/refuse", 1, "changed my mind"}};
   for (const auto& row : rows) {
     const Ran ran =
-        run_qkvet("inspect f32,B1,H1,Tq2,Tk2,d4 --plugin '" +
+        run_qkvet("demo inspect f32,B1,H1,Tq2,Tk2,d4 '" +
                   std::string(QKVET_BAD_PLUGIN) + "' --kernel " + row.kernel);
     EXPECT_EQ(ran.exit, row.exit) << ran.out << ran.error;
     expect_parts(ran, {row.says});
@@ -244,24 +247,26 @@ TEST(Inspect, KernelsThatCannotAnswer) {
 
 TEST(Inspect, WrongUse) {
   const std::pair<const char*, const char*> rows[] = {
-      {"inspect", "case is required"},
-      {"inspect f32,B1", "H"},
-      {"inspect f32,B1,H2,Tq2,Tk2,d4 --head 2",
+      {"demo inspect", "case is required"},
+      {"demo inspect f32,B1", "H"},
+      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --head 2",
        "--head 2: the case has heads 0"},
-      {"inspect f32,B1,H2,Tq2,Tk2,d4 --member 1", "--member 1: the case has"},
-      {"inspect f32,B1,H2,Tq2,Tk2,d4 --head -1",
+      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --member 1",
+       "--member 1: the case has"},
+      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --head -1",
        "--head -1: the case has heads 0"},
-      {"inspect f32,B1,H2,Tq2,Tk2,d4 --member 1",
+      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --member 1",
        "the case has member 0 alone"},
-      {"inspect f32,B1,H2,Tq2,Tk2,d4 --kernel 'scalar/*'",
+      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --kernel 'scalar/*'",
        "3 kernels are named"},
-      {"inspect f32,B1,H2,Tq2,Tk2,d4 --kernel no/thing", "no/thing"},
-      {"inspect fp8e4m3,B1,H2,Tq2,Tk2,d4", "fp8e4m3"},
-      {"inspect f32,B1,H8,Tq4096,Tk4096,d1", "134217728 weights"},
-      {"inspect f32,B1,H1,d4,cap8,story=append.a.3", "a story of a cache"},
-      {"inspect f32,B1,H1,Tq2,Tk2,d4,backward", "leave `backward` out"},
-      {"inspect f32,B1,H1,Tq0,Tk2,d4 --svg x.svg", "x.svg: there is nothing"},
-      {"inspect f32,B1,H1,Tq2,Tk2,d4 --png x.png",
+      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --kernel no/thing", "no/thing"},
+      {"demo inspect fp8e4m3,B1,H2,Tq2,Tk2,d4", "fp8e4m3"},
+      {"demo inspect f32,B1,H8,Tq4096,Tk4096,d1", "134217728 weights"},
+      {"demo inspect f32,B1,H1,d4,cap8,story=append.a.3", "a story of a cache"},
+      {"demo inspect f32,B1,H1,Tq2,Tk2,d4,backward", "leave `backward` out"},
+      {"demo inspect f32,B1,H1,Tq0,Tk2,d4 --svg x.svg",
+       "x.svg: there is nothing"},
+      {"demo inspect f32,B1,H1,Tq2,Tk2,d4 --png x.png",
        "--png x.png: pictures are SVG; allowed is --svg FILE"}};
   for (const auto& [arguments, part] : rows)
     expect_wrong_use(run_qkvet(arguments), part);
@@ -270,12 +275,12 @@ TEST(Inspect, WrongUse) {
 TEST(Inspect, EmptyExtentsAreShownWithoutWeights) {
   for (const char* value : {"f32,B1,H1,Tq0,Tk2,d4", "f32,B0,H1,Tq2,Tk2,d4",
                             "f32,B1,H1,Tq2,Tk0,d4"}) {
-    const Ran ran = run_qkvet(std::string("inspect ") + value);
+    const Ran ran = run_qkvet(std::string("demo inspect ") + value);
     EXPECT_EQ(ran.exit, 0) << value << ran.error;
     expect_parts(ran, {"no weights: an extent is 0"});
     for (const char* kernel : {"scalar/plain", "eigen/plain"}) {
-      const Ran judged =
-          run_qkvet(std::string("inspect ") + value + " --kernel " + kernel);
+      const Ran judged = run_qkvet(std::string("demo inspect ") + value +
+                                   " --kernel " + kernel);
       const bool zeros = std::string(value).find("Tk0") != std::string::npos;
       EXPECT_EQ(judged.exit, zeros ? 0 : 3)
           << value << judged.out << judged.error;
@@ -306,7 +311,7 @@ TEST(Inspect, ColourIsForTerminals) {
 
 TEST(Inspect, TheWalkShowsWhatTheProgramSays) {
   const std::string walks = read_text(QKVET_WALKS);
-  const size_t at = walks.find("\n    $ qkvet inspect ");
+  const size_t at = walks.find("\n    $ qkvet demo inspect ");
   ASSERT_NE(at, std::string::npos);
   std::istringstream block(walks.substr(at + 1));
   std::string line;
@@ -324,11 +329,11 @@ TEST(Inspect, TheWalkShowsWhatTheProgramSays) {
 }
 
 TEST(Inspect, HelpNamesWhatThereIs) {
-  const Ran ran = run_qkvet("inspect --help");
+  const Ran ran = run_qkvet("demo inspect --help");
   EXPECT_EQ(ran.exit, 0);
   EXPECT_EQ(ran.out.find("--png"), std::string::npos);
   expect_parts(ran, {"--head", "--member", "--svg", "--force", "--json",
-                     "--kernel", "--plugin", "3 it was not judged"});
+                     "--kernel", "3 it was not judged"});
 }
 
 }  // namespace

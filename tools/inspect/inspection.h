@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `qkvet inspect` has found out, and how it says it.
+// What `qkvet demo inspect` has found out, and how it says it.
 #ifndef QKVET_TOOLS_INSPECT_INSPECTION_H_
 #define QKVET_TOOLS_INSPECT_INSPECTION_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet emit and judge: what is refused, in one line.
+// qkvet judge --ask and judge: what is refused, in one line.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -93,7 +93,7 @@ TEST(JudgeBadInput, ThePlanItself) {
   expect_refused("plan.json", "[1]", "plan.json: is no plan: ");
   expect_refused("plan.json", changed("plan.json", "plan 2", "plan 1"),
                  "\"plan 1\" is not what this version of QKVet reads, "
-                 "\"plan 2\": emit it again");
+                 "\"plan 2\": write it again");
   expect_refused(
       "plan.json",
       changed("plan.json", " \"seed\": 1,", " \"seed\": 1, \"seed\": 2,"),
@@ -165,7 +165,7 @@ TEST(JudgeBadInput, OutputsThatCannotBeWritten) {
 TEST(EmitPlan, WrongUse) {
   const auto refuses = [](const std::string& arguments,
                           const std::string& part) {
-    expect_wrong_use(run_qkvet("emit " + arguments), part);
+    expect_wrong_use(run_qkvet("judge --ask " + arguments), part);
   };
   fs::create_directories(scratch() / "there");
   refuses("there", "there: is there already and is not overwritten");
@@ -188,9 +188,9 @@ TEST(EmitPlan, WrongUse) {
   fs::create_directories(scratch() / "own");
   refuses("own --force", "it is no folder with a plan.json");
   const std::string again = "again --law weights_sum_to_one --cases 2 ";
-  ASSERT_EQ(run_qkvet("emit again/ --law weights_sum_to_one --cases 2").exit,
+  ASSERT_EQ(run_qkvet("judge --ask again/ --law weights_sum_to_one --cases 2").exit,
             0);
-  ASSERT_EQ(run_qkvet("emit " + again + "--force --seed 5").exit, 0);
+  ASSERT_EQ(run_qkvet("judge --ask " + again + "--force --seed 5").exit, 0);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet emit and judge: kernels that answer in files are judged as if they had
+// qkvet judge --ask and judge: kernels that answer in files are judged as if they had
 // been opened.
 #include <gtest/gtest.h>
 
@@ -347,7 +347,7 @@ TEST(EmitPlan, ARecipeIsThePlanWithoutItsFiles) {
   EXPECT_FALSE(fs::exists(recipe / "calls.tsv"));
   const fs::path made = scratch() / "made";
   fs::remove_all(made);
-  ASSERT_EQ(run_qkvet("emit made --from recipe").exit, 0);
+  ASSERT_EQ(run_qkvet("judge --ask made --from recipe").exit, 0);
   for (const auto& entry : fs::recursive_directory_iterator(whole)) {
     if (!entry.is_regular_file()) continue;
     const fs::path name = fs::relative(entry.path(), whole);
@@ -356,8 +356,8 @@ TEST(EmitPlan, ARecipeIsThePlanWithoutItsFiles) {
   answer_plan(made, "scalar/plain", scratch() / "third", /*safetensors=*/false);
   EXPECT_EQ(judged(made, "--answers third").exit, 0);
   EXPECT_EQ(judged(recipe, "--answers third").exit, 0);
-  expect_wrong_use(run_qkvet("emit other --from recipe --seed 2"), "--seed");
-  expect_wrong_use(run_qkvet("emit other --from nowhere"),
+  expect_wrong_use(run_qkvet("judge --ask other --from recipe --seed 2"), "--seed");
+  expect_wrong_use(run_qkvet("judge --ask other --from nowhere"),
                    "nowhere/plan.json: cannot be read");
 }
 

@@ -96,7 +96,7 @@ class Answering : public Executor {
 }  // namespace
 
 fs::path emitted(const std::string& name, const std::string& arguments) {
-  const Ran ran = run_qkvet("emit " + name + " " + arguments);
+  const Ran ran = run_qkvet("judge --ask " + name + " " + arguments);
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   return scratch() / name;
 }

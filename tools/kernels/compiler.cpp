@@ -72,15 +72,12 @@ bool is_elf(const std::string& path) {
 
 std::string source_language(const std::string& source, Language* language) {
   std::string wrong = not_readable_reason(source);
-  if (wrong == "no such file" && !fs::path(source).has_extension())
-    wrong += "; a built-in kernel is named by --kernel";
   if (!wrong.empty()) return wrong;
   // A compiler would read it all.
   std::error_code code;
   if (fs::file_size(source, code) > kMostTextBytes)
     return "more than " + std::to_string(kMostTextBytes) + " bytes";
-  if (is_elf(source))
-    return "is a shared library: use --plugin " + shell_quoted(source);
+  if (is_elf(source)) return "is a shared library; name it X.so";
   const std::string ending = fs::path(source).extension().string();
   if (ending == ".c") {
     *language = Language::kC;

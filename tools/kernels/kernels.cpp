@@ -5,6 +5,7 @@
 #include <sys/auxv.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
@@ -31,6 +32,10 @@ constexpr Family kFamilies[] = {
 };
 
 std::string named_program;  // use_program()
+
+constexpr std::string_view kFfiMark = "ffi:";
+constexpr std::string_view kSourceEndings[] = {".c",   ".cpp", ".cc",
+                                               ".cxx", ".cu",  ".rs"};
 
 bool has_glob(const std::string& text) {
   return text.find_first_of("*?[") != std::string::npos;
@@ -142,17 +147,19 @@ int add_library(SelectedKernels& selected, const LibrarySpec& library,
   return added;
 }
 
-// The globs of --kernel, and which of them have found something.
+// The globs of names, and which of them have found something.
 struct Globs {
-  const std::vector<std::string>& globs;
+  std::vector<std::string> globs;
+  size_t of_any;  // so many are of any library, the others of families alone
   std::vector<bool> used = std::vector<bool>(globs.size());
   std::vector<std::string> seen = {};  // names that were held against them
   std::string left_out = {};  // "" or what was named and holds none of them
 
-  bool accept(const std::string& name) {
+  bool accept(const std::string& name, bool of_family) {
     seen.push_back(name);
-    bool wanted = globs.empty();
-    for (size_t i = 0; i < globs.size(); ++i)
+    const size_t count = of_family ? globs.size() : of_any;
+    bool wanted = count == 0;
+    for (size_t i = 0; i < count; ++i)
       if (matches(globs[i], name)) wanted = used[i] = true;
     return wanted;
   }
@@ -160,9 +167,10 @@ struct Globs {
 
 // The error of a library that was named and of which no kernel was taken.
 std::string why_none(const std::string& named, Globs& globs) {
-  if (globs.globs.empty()) return named + ": holds no kernel";
+  if (globs.of_any == 0) return named + ": holds no kernel";
   std::string words;
-  for (const std::string& glob : globs.globs) words += " --kernel " + glob;
+  for (size_t i = 0; i < globs.of_any; ++i)
+    words += " --kernel " + globs.globs[i];
   if (globs.left_out.empty())
     globs.left_out = named + ": none of its kernels is named by" + words +
                      "; allowed: a glob for each of them, or no --kernel";
@@ -211,7 +219,7 @@ std::string why_unmatched(const std::string& glob, const Globs& globs) {
     missing += (missing.empty() ? "" : "; ") + why;
   return missing.empty() ? "no kernel is named \"" + glob + "\"" +
                                perhaps_kernels(glob, globs.seen) +
-                               "; `qkvet list kernels` shows all"
+                               "; `qkvet explain kernels` shows all"
                          : glob + ": " + missing;
 }
 
@@ -220,7 +228,7 @@ void add_families(SelectedKernels& selected, const KernelSelection& selection,
   std::vector<const Family*> wanted;
   for (const Family& family : kFamilies) {
     bool relevant = selected.by_default && family.is_default;
-    for (const std::string& glob : selection.kernels)
+    for (const std::string& glob : globs.globs)
       relevant |= may_hold(family, glob);
     if (relevant) wanted.push_back(&family);
   }
@@ -237,28 +245,17 @@ void add_families(SelectedKernels& selected, const KernelSelection& selection,
     }
     const int added = add_library(
         selected, {family_path(*family), ""}, "", selection,
-        [&](const KernelInfo& info) { return globs.accept(info.name); });
+        [&](const KernelInfo& info) { return globs.accept(info.name, true); });
     if (added < 0) return;
   }
-}
-
-std::string plugin_argument(const std::string& plugin) {
-  const struct {
-    std::string_view mark;
-    const char* option;
-  } rows[] = {{kPythonMark, "--python "}, {kTvmFfiMark, "--tvm-ffi "}};
-  for (const auto& row : rows)
-    if (plugin.starts_with(row.mark))
-      return row.option + shell_quoted(plugin.substr(row.mark.size()));
-  return "--plugin " + shell_quoted(plugin);
 }
 
 void add_plugins(SelectedKernels& selected, const KernelSelection& selection,
                  Globs& globs) {
   for (const std::string& plugin : selection.plugins) {
     const int added = add_library(
-        selected, parse_plugin(plugin), plugin_argument(plugin), selection,
-        [&](const KernelInfo& info) { return globs.accept(info.name); });
+        selected, parse_plugin(plugin), shell_quoted(plugin), selection,
+        [&](const KernelInfo& info) { return globs.accept(info.name, false); });
     if (added < 0) return;
     if (added == 0) selected.error = why_none(plugin, globs);
     if (!selected.error.empty()) return;
@@ -288,7 +285,7 @@ void add_sources(SelectedKernels& selected, const KernelSelection& selection,
     }
     const int added = add_library(
         selected, {built.library, ""}, shell_quoted(source) + flags, selection,
-        [&](const KernelInfo& info) { return globs.accept(info.name); });
+        [&](const KernelInfo& info) { return globs.accept(info.name, false); });
     if (selection.hints && added > 0) add_source_hints(source, selected);
     if (added > 0) continue;
     // The library's name would say nothing to the user.
@@ -390,15 +387,67 @@ LibrarySpec parse_callable(const std::string& text) {
 
 }  // namespace
 
-LibrarySpec parse_plugin(const std::string& text) {
-  if (text.starts_with(kPythonMark))
-    return parse_callable(text.substr(kPythonMark.size()));
-  if (text.starts_with(kTvmFfiMark))
-    return {module_path("qkvet_tvm_ffi"), text.substr(kTvmFfiMark.size())};
-  const size_t colon = text.rfind(':');
+namespace {
+
+// "module", "package.module", "function"
+bool is_dotted_name(std::string_view text) {
+  return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '_' || c == '.';
+         });
+}
+
+// "MODULE:NAME", "FILE.py:NAME", and a declaration after another colon.
+bool is_callable(std::string_view spec) {
+  const size_t colon = spec.find(':');
+  if (colon == std::string_view::npos) return false;
+  const std::string_view module = spec.substr(0, colon);
+  std::string_view name = spec.substr(colon + 1);
+  name = name.substr(0, name.find(':'));
+  return is_dotted_name(name) &&
+         (module.ends_with(".py") ||
+          (is_dotted_name(module) && !module.ends_with(".so")));
+}
+
+}  // namespace
+
+SpecKind kind_of_spec(const std::string& spec) {
+  if (spec.starts_with(kFfiMark)) return SpecKind::kFfi;
+  const std::string ending = fs::path(spec).extension().string();
+  if (std::find(std::begin(kSourceEndings), std::end(kSourceEndings), ending) !=
+      std::end(kSourceEndings))
+    return SpecKind::kSource;
+  if (is_callable(spec)) return SpecKind::kPython;
+  // No name of a kernel has a point, and none is absolute.
+  return spec.starts_with('/') || spec.find('.') != std::string::npos
+             ? SpecKind::kLibrary
+             : SpecKind::kName;
+}
+
+void KernelSelection::add(const std::string& spec) {
+  switch (kind_of_spec(spec)) {
+    case SpecKind::kName:
+      return built_in.push_back(spec);
+    case SpecKind::kSource:
+      return sources.push_back(spec);
+    default:
+      return plugins.push_back(spec);
+  }
+}
+
+LibrarySpec parse_plugin(const std::string& spec) {
+  switch (kind_of_spec(spec)) {
+    case SpecKind::kPython:
+      return parse_callable(spec);
+    case SpecKind::kFfi:
+      return {module_path("qkvet_tvm_ffi"), spec.substr(kFfiMark.size())};
+    default:
+      break;
+  }
+  const size_t colon = spec.rfind(':');
   std::error_code code;
-  if (colon == std::string::npos || fs::exists(text, code)) return {text, ""};
-  return {text.substr(0, colon), text.substr(colon + 1)};
+  if (colon == std::string::npos || fs::exists(spec, code)) return {spec, ""};
+  return {spec.substr(0, colon), spec.substr(colon + 1)};
 }
 
 SelectedKernels select_kernels(const KernelSelection& selection) {
@@ -410,9 +459,11 @@ SelectedKernels select_kernels(const KernelSelection& selection) {
   if (!selection.precision.empty())
     selected.declarations +=
         " --precision " + shell_quoted(selection.precision);
-  selected.by_default = selection.kernels.empty() &&
-                        selection.plugins.empty() && selection.sources.empty();
-  Globs globs{selection.kernels};
+  selected.by_default = selection.names_nothing();
+  Globs globs{selection.kernels, selection.kernels.size()};
+  globs.globs.insert(globs.globs.end(), selection.built_in.begin(),
+                     selection.built_in.end());
+  globs.used.resize(globs.globs.size());
   add_families(selected, selection, globs);
   if (selected.error.empty()) add_plugins(selected, selection, globs);
   if (selected.error.empty()) add_sources(selected, selection, globs);
@@ -425,11 +476,13 @@ SelectedKernels select_kernels(const KernelSelection& selection) {
 SelectedKernels select_linked(const LibrarySpec& library,
                               const std::vector<std::string>& kernels) {
   SelectedKernels selected;
-  Globs globs{kernels};
+  Globs globs{kernels, kernels.size()};
   // Probed although it runs in this process: the laws that follow do so, too,
   // and the verdict must be that of the same kernel in a worker.
   add_library(selected, library, "", KernelSelection{},
-              [&](const KernelInfo& info) { return globs.accept(info.name); });
+              [&](const KernelInfo& info) {
+                return globs.accept(info.name, false);
+              });
   for (size_t i = 0; i < kernels.size() && selected.error.empty(); ++i)
     if (!globs.used[i])
       selected.error =

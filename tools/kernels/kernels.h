@@ -36,19 +36,30 @@ std::string why_missing(const Family& family);
 // The same of several: one line for all that one command builds.
 std::vector<std::string> why_missing(const std::vector<const Family*>& wanted);
 
-// "FILE" or "FILE:config". The last colon counts if what stands before it is
-// a file. "python:MODULE:NAME" or "python:MODULE:NAME:{declaration}": a
-// callable of $QKVET_PYTHON, or python3, which is then the worker.
-// "tvm_ffi:LIBRARY:FUNCTION:MAP": a function of a library (tvm_ffi.md).
-inline constexpr std::string_view kPythonMark = "python:";
-inline constexpr std::string_view kTvmFfiMark = "tvm_ffi:";
-LibrarySpec parse_plugin(const std::string& text);
+// How the command line names kernels, told apart by form alone.
+enum class SpecKind : uint8_t {
+  kName,    // scalar/plain, 'eigen/*': built-in kernels, by name or glob
+  kSource,  // mine.cpp: a source that is compiled
+  kLibrary,  // ./libmine.so, ./libmine.so:config: exports qkvet_open
+  kPython,  // module:function, file.py:function, with ":{declaration}" perhaps
+  kFfi      // ffi:library.so:function:map, exported by tvm-ffi (tvm_ffi.md)
+};
+SpecKind kind_of_spec(const std::string& spec);
+inline constexpr const char* kSpecForms =
+    "a name or glob (scalar/plain), ./lib.so, mine.cpp (.c .cc .cxx .cu .rs), "
+    "module:function, file.py:function or ffi:lib.so:function:map";
+
+// A library, a callable of $QKVET_PYTHON or python3, which is then the worker,
+// or a function of a library. Of "FILE:config" the last colon counts if what is
+// before it is a file.
+LibrarySpec parse_plugin(const std::string& spec);
 
 struct KernelSelection {
-  std::vector<std::string> kernels;  // globs over family/variant
+  std::vector<std::string> kernels;  // globs over family/variant: of any library
   std::vector<std::string> plugins;  // as parse_plugin() takes them
   bool in_process = false;
   std::vector<std::string> sources = {};  // to be compiled (build_cache.h)
+  std::vector<std::string> built_in = {};  // globs of built-in kernels alone
   std::string cflags = {};                // further words for the compiler
   bool hints = true;        // where sources and workspaces hint at paths
   bool ends_waits = false;  // LibrarySpec::ends_waits
@@ -56,6 +67,12 @@ struct KernelSelection {
   // Files with declarations; "" for none.
   std::string dialect = {};
   std::string precision = {};
+
+  void add(const std::string& spec);
+  bool names_nothing() const {
+    return kernels.empty() && plugins.empty() && sources.empty() &&
+           built_in.empty();
+  }
 };
 
 struct SelectedKernels {
@@ -90,7 +107,7 @@ ExecutorFactory executor_factory(const SelectedKernels& selected,
                                  bool in_process);
 
 // The arguments that name this kernel again: "--kernel scalar/plain",
-// "--plugin ./libmine.so" or "mine.cpp".
+// "./libmine.so" or "mine.cpp".
 std::string kernel_arguments(const SelectedKernels& selected,
                              const KernelUnderTest& kernel);
 

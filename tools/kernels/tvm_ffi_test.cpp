@@ -21,11 +21,11 @@ empty_row = zero
 refuses = NotImplementedError
 )";
 
-// `qkvet check --tvm-ffi` on a function of the test's library.
+// `qkvet check ffi:...` on a function of the test's library.
 Ran check(const std::string& function, const std::string& map = kMap,
           const std::string& words = "--cases 400") {
   write_text(scratch() / "map.txt", map);
-  return run_qkvet("check --tvm-ffi " QKVET_TVM_FFI_TEST ":" + function +
+  return run_qkvet("check ffi:" QKVET_TVM_FFI_TEST ":" + function +
                    ":map.txt " + words);
 }
 
@@ -43,7 +43,7 @@ TEST(TvmFfi, AWrongScaleIsFoundAndCanBeReplayed) {
   ASSERT_NE(from, std::string::npos) << ran.out;
   std::string again = ran.out.substr(from, ran.out.find('\n', from) - from);
   again = again.substr(std::string("qkvet ").size());
-  EXPECT_NE(again.find("--tvm-ffi"), std::string::npos) << again;
+  EXPECT_NE(again.find("ffi:"), std::string::npos) << again;
   EXPECT_EQ(run_qkvet(again).exit, 1) << again;
 }
 
@@ -80,9 +80,9 @@ TEST(TvmFfi, WhatIsWrongWithAMapIsOneLine) {
   for (const auto& row : rows)
     expect_wrong_use(check("attention", row.map), row.said);
   expect_wrong_use(check("none"), "does not export __tvm_ffi_none");
-  expect_wrong_use(run_qkvet("check --tvm-ffi lib.so:f"),
+  expect_wrong_use(run_qkvet("check ffi:lib.so:f"),
                    "allowed: LIBRARY:FUNCTION:MAP");
-  expect_wrong_use(run_qkvet("check --tvm-ffi none.so:f:map.txt"), "none.so");
+  expect_wrong_use(run_qkvet("check ffi:none.so:f:map.txt"), "none.so");
 }
 
 }  // namespace

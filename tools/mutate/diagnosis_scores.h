@@ -79,7 +79,7 @@ struct ScoreWords {
   std::string out;       // folder that a later run goes on from; or ""
   std::string only;      // the id of one mutant; "" for a draw
   // For a search for the edit that puts it right; 0: none. By the plan of
-  // `qkvet repair`.
+  // `qkvet mutate --repair`.
   double repair_seconds = 0;
   std::vector<KnownStage> stages = {};
   std::function<void(const DiagnosedMutant&)> done = {};

@@ -3,7 +3,7 @@
 #                            [CONFIG <text>] [KERNEL <family/variant>]
 #                            [LAWS <law or glob>...] [CASES <n>] [ARGS <arg>...])
 #
-# One ctest entry that runs `qkvet check --plugin <target's file>`, and writes
+# One ctest entry that runs `qkvet check <target's file>`, and writes
 # <test>.junit.xml into the current build folder. CONFIG is what qkvet_open
 # gets, ARGS are further arguments of `qkvet check`.
 #
@@ -55,6 +55,6 @@ function(qkvet_add_conformance_test)
   endif()
   string(MAKE_C_IDENTIFIER "${arg_NAME}" file)
   add_test(NAME ${arg_NAME}
-    COMMAND qkvet::qkvet check --plugin "${plugin}" ${options} ${arg_ARGS}
+    COMMAND qkvet::qkvet check "${plugin}" ${options} ${arg_ARGS}
             --junit "${CMAKE_CURRENT_BINARY_DIR}/${file}.junit.xml")
 endfunction()

@@ -42,9 +42,9 @@ TEST(RecordFiles, BadInputIsOneLineAndLeavesNothing) {
   expect_wrong_use(run_qkvet("report broken.jsonl --html broken.html"),
                    "broken.jsonl:2: no JSON");
   EXPECT_FALSE(fs::exists(scratch() / "broken.html"));
-  expect_wrong_use(run_qkvet("diff broken.jsonl broken.jsonl"),
+  expect_wrong_use(run_qkvet("report broken.jsonl broken.jsonl"),
                    "broken.jsonl:2: no JSON");
-  expect_wrong_use(run_qkvet("merge broken.jsonl -o all.jsonl"),
+  expect_wrong_use(run_qkvet("report broken.jsonl -o all.jsonl"),
                    "broken.jsonl:2: no JSON");
   EXPECT_FALSE(fs::exists(scratch() / "all.jsonl"));
   expect_wrong_use(run_qkvet(words(kPlain, "-n 9 --html nowhere/x.html")),
@@ -84,13 +84,14 @@ TEST(RecordFiles, ShardsTogetherAreTheRun) {
     EXPECT_TRUE(has(ran.out, "shard " + std::to_string(shard) + " of 3"))
         << ran.out;
     if (shard == 2) {
-      const Ran some = run_qkvet("merge part1.jsonl part2.jsonl -o some.jsonl");
+      const Ran some =
+          run_qkvet("report part1.jsonl part2.jsonl -o some.jsonl");
       EXPECT_EQ(some.exit, 3) << some.out;
       EXPECT_TRUE(has(some.out, "shard 3 of 3 is missing")) << some.out;
     }
     files += file + " ";
   }
-  const Ran ran = run_qkvet("merge " + files + "-o all.jsonl");
+  const Ran ran = run_qkvet("report " + files + "-o all.jsonl");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   const RunRecord whole = record_in("whole.jsonl"),
                   all = record_in("all.jsonl");
@@ -106,13 +107,13 @@ TEST(RecordFiles, ShardsTogetherAreTheRun) {
             part_of(whole.kernels[0], "drawn"));
   // The order of the files is nothing.
   ASSERT_EQ(
-      run_qkvet("merge part3.jsonl part1.jsonl part2.jsonl -o b.jsonl").exit,
+      run_qkvet("report part3.jsonl part1.jsonl part2.jsonl -o b.jsonl").exit,
       0);
   EXPECT_EQ(read_text(scratch() / "b.jsonl"),
             read_text(scratch() / "all.jsonl"));
-  expect_wrong_use(run_qkvet("merge part1.jsonl part1.jsonl -o c.jsonl"),
+  expect_wrong_use(run_qkvet("report part1.jsonl part1.jsonl -o c.jsonl"),
                    "shard 1 is there already");
-  expect_wrong_use(run_qkvet("merge whole.jsonl -o c.jsonl"), "is no shard");
+  expect_wrong_use(run_qkvet("report whole.jsonl -o c.jsonl"), "is no shard");
 }
 
 TEST(RecordFiles, ShardsFindWhatTheRunFinds) {
@@ -124,7 +125,7 @@ TEST(RecordFiles, ShardsFindWhatTheRunFinds) {
                                     ".jsonl"))
             .exit,
         1);
-  const Ran ran = run_qkvet("merge bad1.jsonl bad2.jsonl -o bad_all.jsonl");
+  const Ran ran = run_qkvet("report bad1.jsonl bad2.jsonl -o bad_all.jsonl");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_TRUE(has(ran.out, "no_scale")) << ran.out;
   const RunRecord whole = record_in("bad_whole.jsonl"),
@@ -171,14 +172,14 @@ TEST(RecordFiles, AKernelThatIsGoneIsWorse) {
             0);
   ASSERT_EQ(run_qkvet("check -k scalar/plain" + laws + "--json one.jsonl").exit,
             0);
-  const Ran diff = run_qkvet("diff two.jsonl one.jsonl");
+  const Ran diff = run_qkvet("report two.jsonl one.jsonl");
   EXPECT_EQ(diff.exit, 1) << diff.out;
   EXPECT_TRUE(
       has(diff.out, "eigen/plain: 2 passed, 0 failed -> not in the run\n"))
       << diff.out;
-  EXPECT_EQ(run_qkvet("diff one.jsonl two.jsonl").exit, 0);
+  EXPECT_EQ(run_qkvet("report one.jsonl two.jsonl").exit, 0);
   // Of a plug-in whatever it holds is to be judged.
-  const std::string family = " --plugin '" + std::string(QKVET_SCALAR) + "'";
+  const std::string family = " '" + std::string(QKVET_SCALAR) + "'";
   const Ran gone = run_qkvet("check" + family + laws +
                              "--baseline two.jsonl --json gone.jsonl");
   EXPECT_EQ(gone.exit, 1) << gone.out;
@@ -216,10 +217,10 @@ TEST(RecordFiles, ABaselineFailsWhatGotWorse) {
   EXPECT_TRUE(has(worse.out, "worse       faulty/no_scale ")) << worse.out;
   EXPECT_TRUE(has(worse.out, "passed -> FAILED")) << worse.out;
   // The other way round it got better.
-  const Ran diff = run_qkvet("diff good.jsonl before.jsonl");
+  const Ran diff = run_qkvet("report good.jsonl before.jsonl");
   EXPECT_EQ(diff.exit, 1) << diff.out;
   EXPECT_TRUE(has(diff.out, "WORSE  2 laws worse")) << diff.out;
-  const Ran back = run_qkvet("diff before.jsonl good.jsonl");
+  const Ran back = run_qkvet("report before.jsonl good.jsonl");
   EXPECT_EQ(back.exit, 0) << back.out;
   EXPECT_TRUE(has(back.out, "NO WORSE  0 laws worse, 2 better")) << back.out;
 }

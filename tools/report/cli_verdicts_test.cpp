@@ -99,12 +99,12 @@ std::set<std::string> faults_of_the_page() {
 }
 
 TEST(CliVerdicts, ListShowsKernelsLawsAndFaults) {
-  const Ran all = run_qkvet("list");
+  const Ran all = run_qkvet("explain");
   EXPECT_EQ(all.exit, 0) << all.error;
   for (const char* name : {"scalar/plain", "eigen/plain", "controls/naive",
                            "faulty/no_mask", "weights_sum_to_one"})
     EXPECT_NE(all.out.find(name), std::string::npos) << name;
-  const Ran json = run_qkvet("list faults --json");
+  const Ran json = run_qkvet("explain faults --json");
   std::istringstream lines(json.out);
   std::set<std::string> faults;
   for (std::string line; std::getline(lines, line);) {
@@ -115,7 +115,7 @@ TEST(CliVerdicts, ListShowsKernelsLawsAndFaults) {
   }
   // All of them, and no kernel beside them.
   EXPECT_EQ(faults, faults_of_the_page());
-  const Ran kernels = run_qkvet("list kernels --json");
+  const Ran kernels = run_qkvet("explain kernels --json");
   EXPECT_NE(kernels.out.find("\"scalar/plain\""), std::string::npos);
   EXPECT_EQ(kernels.out.find("\"faulty/"), std::string::npos);
 }
@@ -169,7 +169,7 @@ TEST(CliVerdicts, TextAndJsonNameTheLawThatReplays) {
   const fs::path json = scratch() / "laws.jsonl";
   const Ran ran = run_qkvet(
       "check --cases 60 --law threads_change_nothing --law "
-      "reads_only_its_inputs --plugin " QKVET_BAD_PLUGIN
+      "reads_only_its_inputs " QKVET_BAD_PLUGIN
       " --kernel bad/threads_past_k --json '" +
       json.string() + "'");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;

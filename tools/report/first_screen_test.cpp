@@ -138,10 +138,10 @@ std::string on_terminal(const std::vector<std::string>& arguments, int* exit) {
 
 TEST(FirstScreen, OnATerminalItSaysHowFarItIs) {
   int exit = -1;
-  const std::string out = on_terminal(
-      {"check", "--plugin", QKVET_BAD_PLUGIN, "--kernel", "bad/unwritten",
-       "--law", "agrees_with_oracle", "--cases", "60"},
-      &exit);
+  const std::string out =
+      on_terminal({"check", QKVET_BAD_PLUGIN, "--kernel", "bad/unwritten",
+                   "--law", "agrees_with_oracle", "--cases", "60"},
+                  &exit);
   EXPECT_EQ(exit, 1) << out;
   EXPECT_TRUE(has(out, "\rmaking 1 failure smaller")) << out;
   EXPECT_TRUE(has(out, "\rlooking for causes")) << out;
@@ -156,17 +156,12 @@ TEST(FirstScreen, OnATerminalItSaysHowFarItIs) {
 // What takes hours is shown in seconds.
 TEST(FirstScreen, OnATerminalTheFirstFailureIsShownWhenItIsFound) {
   int exit = -1;
-  const std::vector<std::string> arguments = {"check",
-                                              "--plugin",
-                                              QKVET_BAD_PLUGIN,
-                                              "--kernel",
-                                              "bad/unwritten",
-                                              "--law",
-                                              "agrees_with_oracle",
-                                              "--cases",
-                                              "600",
-                                              "--diagnose",
-                                              "0"};
+  const std::vector<std::string> arguments = {
+      "check",      QKVET_BAD_PLUGIN,
+      "--kernel",   "bad/unwritten",
+      "--law",      "agrees_with_oracle",
+      "--cases",    "600",
+      "--diagnose", "0"};
   const std::string out = on_terminal(arguments, &exit);
   EXPECT_EQ(exit, 1) << out;
   const size_t first = out.find("FAIL  agrees_with_oracle");
@@ -223,19 +218,19 @@ TEST(FamiliesNotBuilt, ABuildTreeNamesTheCommand) {
                    command);
   expect_wrong_use(run("check --kernel 'controls/*'"),
                    "--target qkvet_controls");
-  expect_wrong_use(run("faults --named"), command);
-  expect_wrong_use(run("list faults"), command);
-  expect_wrong_use(run("list faults --json"), command);
+  expect_wrong_use(run("check --faults --named"), command);
+  expect_wrong_use(run("explain faults"), command);
+  expect_wrong_use(run("explain faults --json"), command);
   expect_wrong_use(run("explain no_mask"), command);
   expect_wrong_use(run("replay f32,B1,H1,Tq1,Tk1,d1 --kernel faulty/no_mask"),
                    command);
   // Where it is merely absent it is a note, and the rest goes on.
-  const Ran list = run("list kernels");
+  const Ran list = run("explain kernels");
   EXPECT_EQ(list.exit, 0) << list.error;
   EXPECT_TRUE(has(list.out, "scalar/plain")) << list.out;
   EXPECT_TRUE(has(list.out, "controls are not built; `cmake")) << list.out;
   EXPECT_FALSE(has(list.out, "family faulty")) << list.out;
-  const Ran all = run("list");
+  const Ran all = run("explain");
   EXPECT_TRUE(has(all.out, command)) << all.out;
   const Ran law = run("explain weights_sum_to_one");
   EXPECT_EQ(law.exit, 0) << law.error;
@@ -246,7 +241,7 @@ TEST(FamiliesNotBuilt, ABuildTreeNamesTheCommand) {
   EXPECT_TRUE(has(words_of(some.out), "qkvet_faulty` builds them")) << some.out;
   // From elsewhere the tree has its full name.
   const Ran far =
-      run_qkvet("list faults", scratch() / "build/lib", "", program);
+      run_qkvet("explain faults", scratch() / "build/lib", "", program);
   EXPECT_TRUE(has(far.error, "cmake --build '" +
                                  (scratch() / "build").string() +
                                  "' --target qkvet_faulty"))
@@ -259,8 +254,8 @@ TEST(FamiliesNotBuilt, TheCauseOfAFailureSaysWhatItWouldTake) {
   const std::string line =
       "  cause       not looked up: the family faulty is not built; `cmake "
       "--build build --target qkvet_faulty` builds it\n";
-  const std::string kernel = "--kernel bad/unwritten --plugin " QKVET_BAD_PLUGIN
-                             " --law agrees_with_oracle";
+  const std::string kernel =
+      "--kernel bad/unwritten " QKVET_BAD_PLUGIN " --law agrees_with_oracle";
   const Ran checked =
       run_qkvet("check --cases 60 " + kernel, scratch(), "", program);
   EXPECT_EQ(checked.exit, 1) << checked.out << checked.error;

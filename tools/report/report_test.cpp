@@ -602,7 +602,7 @@ TEST(Screen, WhereNoFixIsKnownTheSearchForOneIsNamed) {
   };
   EXPECT_EQ(last_but_one(), "  fix         Scale them.");
   made.diagnoses.kernels.clear();
-  EXPECT_EQ(last_but_one(), "  repair      qkvet repair " + source);
+  EXPECT_EQ(last_but_one(), "  repair      qkvet mutate --repair " + source);
 }
 
 TEST(Screen, CoverageIsALineAndInFullWithVerbose) {

@@ -32,7 +32,7 @@ std::string no_such_law(const std::string& name) {
   std::vector<std::string> names;
   for (const Law* law : all_laws()) names.push_back(law->id);
   return "no law is named \"" + name + "\"" + perhaps(name, names) +
-         "; `qkvet list laws` shows all";
+         "; `qkvet explain laws` shows all";
 }
 
 std::vector<const Law*> select_laws(const std::vector<std::string>& globs,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet explain CONVENTION and qkvet list conventions: that what an author is
+// qkvet explain CONVENTION and qkvet explain conventions: that what an author is
 // told to write compiles and says the same.
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ TEST(ExplainConvention, ItsNameStandsForItsDialect) {
   expect_wrong_use(run_qkvet(check + "--dialect flashinfo"),
                    "flashinfo: cannot be read, and is no convention");
   // In a plan, too.
-  const Ran plan = run_qkvet("emit planned --cases 20 --dialect flashinfer");
+  const Ran plan = run_qkvet("judge --ask planned --cases 20 --dialect flashinfer");
   EXPECT_EQ(plan.exit, 0) << plan.error;
   EXPECT_NE(read_text(scratch() / "planned/plan.json").find("lse_base = base2"),
             std::string::npos);
@@ -235,12 +235,12 @@ TEST(ExplainConvention, EveryWordHasItsNameInC) {
 }
 
 TEST(ListConventions, NamesAllOfThem) {
-  const Ran ran = run_qkvet("list conventions");
+  const Ran ran = run_qkvet("explain conventions");
   ASSERT_EQ(ran.exit, 0) << ran.error;
   EXPECT_TRUE(std::regex_search(
       ran.out, std::regex("\n  ggml +ggml, ggml_flash_attn_ext\n")))
       << ran.out;
-  const Ran json = run_qkvet("list conventions --json");
+  const Ran json = run_qkvet("explain conventions --json");
   std::istringstream lines(json.out);
   size_t count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
@@ -257,7 +257,7 @@ TEST(ListConventions, NamesAllOfThem) {
 }
 
 TEST(ListConventions, WrongUseIsOneLine) {
-  expect_wrong_use(run_qkvet("list convention"), "convention");
+  expect_wrong_use(run_qkvet("explain convention"), "convention");
   expect_wrong_use(run_qkvet("explain flash_attention_9"),
                    "perhaps flash_attention_2, flash_attention_3");
   expect_wrong_use(run_qkvet("explain ''"), "an empty value");

@@ -118,7 +118,7 @@ std::string read_case(const ReadJson& json, PlanCase* one) {
 std::string read_recipe(const ReadJson& json, PlanRecipe* recipe) {
   if (const std::string version = json.at("qkvet"); version != kFormat)
     return shown(version) + " is not what this version of QKVet reads, \"" +
-           kFormat + "\": emit it again";
+           kFormat + "\": write it again";
   recipe->seed = json.at("seed");
   const std::string format_word = json.at("format");
   const auto format = plan_format_from(format_word);
@@ -174,12 +174,12 @@ std::string plan_table(const PlanFolder& plan) {
 
 std::string plan_readme(const PlanFolder& plan) {
   if (plan.recipe.format == PlanFormat::kRecipe)
-    return R"(Questions for an attention kernel, written by qkvet emit, as a recipe.
+    return R"(Questions for an attention kernel, written by qkvet judge --ask, as a recipe.
 
 plan.json names the law and the case of each question; data is a function of the
 case. The calls and their inputs are made of it where they are answered:
 
-  qkvet emit OTHER --from FOLDER         OTHER gets calls.tsv, the inputs and how
+  qkvet judge --ask OTHER --from FOLDER         OTHER gets calls.tsv, the inputs and how
                                          to answer (--format safetensors: in one file)
   qkvet judge OTHER                      answers beside the questions
   qkvet judge FOLDER --answers THIRD     answers in a folder of their own
@@ -188,7 +188,7 @@ case. The calls and their inputs are made of it where they are answered:
                                 ? "tensor t/0012 of inputs.safetensors"
                                 : "the file t/0012.npy";
   return fmt::format(
-      R"(Questions for an attention kernel, written by qkvet emit.
+      R"(Questions for an attention kernel, written by qkvet judge --ask.
 
 Each row of calls.tsv (and of "calls" in plan.json) is one call: its name, extents,
 causal rule, scale and options, where its inputs are stored, the outputs that are

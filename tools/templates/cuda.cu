@@ -5,7 +5,7 @@
 // wrong barriers; for a GPU:
 //
 //   nvcc -std=c++17 -O3 -shared -Xcompiler -fPIC -I INCLUDE FILE -o mine.so
-//   qkvet check --plugin ./mine.so
+//   qkvet check ./mine.so
 #include <cmath>
 #include <cstddef>
 #include <cstring>

@@ -3,6 +3,6 @@
 # attention_laws.sh QKVET LIBRARY CASES: a test of Bazel, which says where its files go.
 set -euo pipefail
 out=${TEST_UNDECLARED_OUTPUTS_DIR:-.}
-exec "./$1" check --plugin "./$2" --cases "$3" \
+exec "./$1" check "./$2" --cases "$3" \
   --junit "${XML_OUTPUT_FILE:-$out/qkvet.xml}" \
   --sarif "$out/qkvet.sarif" --html "$out/qkvet.html" --json "$out/qkvet.jsonl"

@@ -29,7 +29,7 @@ def _parser():
         usage="%(prog)s OUT [options] -- WORDS OF `qkvet check`",
         description="One plan of `qkvet check` on many workers. The same command "
                     "goes on where it ended.",
-        epilog="Exit: that of `qkvet merge`, as of the whole run; 2 wrong use; 3 "
+        epilog="Exit: that of `qkvet report`, as of the whole run; 2 wrong use; 3 "
                "also where a shard is missing.")
     parser.add_argument("out", help="folder, new or of the same campaign")
     parser.add_argument("--shards", type=_at_least_one,

@@ -4,7 +4,7 @@
     campaign.json        the words, the number of shards, digests of the files named
     shards/3-of-8.jsonl  the record of a shard that is done, put there in one step
     shards/3-of-8.txt    its report
-    all.jsonl            the record of the run, by `qkvet merge`
+    all.jsonl            the record of the run, by `qkvet report`
 """
 import fcntl
 import hashlib
@@ -115,10 +115,10 @@ class Campaign:
         _written(self.file(outcome.number), outcome.record)
 
     def merge(self):
-        """`qkvet merge` of what is done: exit code, text. RuntimeError with its
+        """`qkvet report` of what is done: exit code, text. RuntimeError with its
         line if it refuses."""
         code, text, said = _program.run(
-            ["merge", *(str(self.file(number)) for number in self.done()), "-o",
+            ["report", *(str(self.file(number)) for number in self.done()), "-o",
              str(self.out / "all.jsonl")])
         if code == 2:
             raise RuntimeError(said.strip())

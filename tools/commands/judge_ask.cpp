@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet emit: the questions of a numbered plan as files, for a kernel that
-// cannot be opened.
+// qkvet judge --ask: the questions of a numbered plan as files, for a kernel
+// that cannot be opened.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,29 +13,13 @@
 #include "properties/conventions/conventions.h"
 #include "tools/base/arguments.h"
 #include "tools/base/lines.h"
-#include "tools/commands/flags.h"
+#include "tools/commands/judge.h"
 #include "tools/kernels/write_new.h"
 #include "tools/report/select.h"
 #include "tools/reproduce/plan_folder.h"
 
 namespace qkvet::tools {
 namespace {
-
-struct EmitPlanOptions {
-  std::string folder;
-  std::vector<std::string> laws;  // globs; empty: all
-  int64_t cases = 200;
-  std::string seed = "1";
-  std::string sizes = "small";      // small, medium, large, long
-  std::vector<std::string> dtypes;  // empty: f32
-  std::string options;              // "causal,mask", "all"; "": the usual ones
-  std::string name = "recorded/kernel";
-  std::string pin;                 // "d=72,Tk=64"; "" for none
-  std::string dialect, precision;  // files with declarations; "" for none
-  std::string format = "npy";      // npy, safetensors, recipe
-  std::string from;    // a plan whose questions these are; "": drawn
-  bool force = false;  // replaces a plan
-};
 
 // Cases that are drawn for each one that is asked for: laws may have nothing to
 // say of some.
@@ -66,7 +50,7 @@ bool is_name(const std::string& name) {
          part(name.substr(slash + 1));
 }
 
-std::string resolve_kernel(const EmitPlanOptions& options, PlanKernel* kernel) {
+std::string resolve_kernel(const AskOptions& options, PlanKernel* kernel) {
   std::string error;
   kernel->name = options.name;
   if (!is_name(options.name))
@@ -99,7 +83,7 @@ std::string resolve_kernel(const EmitPlanOptions& options, PlanKernel* kernel) {
 // What is drawn, and for which laws.
 class Drawer {
  public:
-  Drawer(const EmitPlanOptions& options, std::vector<const Law*> laws,
+  Drawer(const AskOptions& options, std::vector<const Law*> laws,
          PlanFolder& plan)
       : options_(options), laws_(std::move(laws)), plan_(plan) {
     KernelUnderTest kernel;
@@ -117,7 +101,7 @@ class Drawer {
   void drop_laws();
   void add(const Law& law, int64_t number);
 
-  const EmitPlanOptions& options_;
+  const AskOptions& options_;
   std::vector<const Law*> laws_;
   PlanFolder& plan_;
   Scope scope_;
@@ -182,7 +166,7 @@ std::string dropped_text(const PlanRecipe& recipe) {
   return out;
 }
 
-std::string summary(const EmitPlanOptions& options, const PlanFolder& plan,
+std::string summary(const AskOptions& options, const PlanFolder& plan,
                     size_t bytes) {
   std::set<const Law*> laws;
   for (const PlanCase& one : plan.recipe.cases) laws.insert(one.law);
@@ -200,8 +184,8 @@ std::string summary(const EmitPlanOptions& options, const PlanFolder& plan,
                         fmt::format("{}: {}; {}", options.name, can, types));
   text += dropped_text(plan.recipe);
   if (plan.recipe.format == PlanFormat::kRecipe)
-    return text + field("then", "qkvet emit OTHER --from " + options.folder +
-                                    ", where it is answered");
+    return text + field("then", "qkvet judge --ask OTHER --from " +
+                                    options.folder + ", where it is answered");
   text += wrapped_field("answer", options.folder +
                                       "/README.txt says how; calls.tsv and "
                                       "plan.json have the calls");
@@ -209,7 +193,7 @@ std::string summary(const EmitPlanOptions& options, const PlanFolder& plan,
 }
 
 // Into the folder that the options name.
-ExitCode write_plan(const EmitPlanOptions& options, const PlanFolder& plan) {
+ExitCode write_plan(const AskOptions& options, const PlanFolder& plan) {
   std::string error;
   const auto files = plan_files(plan, &error);
   if (!error.empty()) return wrong_use(error);
@@ -223,14 +207,14 @@ ExitCode write_plan(const EmitPlanOptions& options, const PlanFolder& plan) {
 }
 
 // What another plan asks, in another form.
-ExitCode write_from(const EmitPlanOptions& options) {
+ExitCode write_from(const AskOptions& options) {
   std::string error = options.force ? "" : not_new_reason(options.folder);
   if (!error.empty()) return wrong_use(error);
   std::string text;
   PlanRecipe recipe;
   error = read_plan_recipe(options.from, &text, &recipe);
   if (!error.empty()) return wrong_use(error);
-  EmitPlanOptions named = options;
+  AskOptions named = options;
   named.name = recipe.kernel.name;
   recipe.format = plan_format_from(options.format).value_or(PlanFormat::kNpy);
   PlanFolder plan;
@@ -239,8 +223,10 @@ ExitCode write_from(const EmitPlanOptions& options) {
   return write_plan(named, plan);
 }
 
-ExitCode run(const EmitPlanOptions& given) {
-  EmitPlanOptions options = given;
+}  // namespace
+
+ExitCode judge_ask(const AskOptions& given) {
+  AskOptions options = given;
   while (options.folder.size() > 1 && options.folder.back() == '/')
     options.folder.pop_back();
   if (!options.from.empty()) return write_from(options);
@@ -262,65 +248,6 @@ ExitCode run(const EmitPlanOptions& given) {
   if (error.empty()) error = Drawer(options, laws, plan).draw();
   if (!error.empty()) return wrong_use(error);
   return write_plan(options, plan);
-}
-
-void add_flags(Command& command, EmitPlanOptions& options) {
-  command.add_option("folder", options.folder, "The folder to be made")
-      .required();
-  add_laws(command, options.laws, "Law, or a glob; may be repeated");
-  command
-      .add_option("-n,--cases", options.cases, "Cases over all laws together")
-      .within(int64_t{1}, int64_t{1000000})
-      .shows_default();
-  add_seed(command, options.seed);
-  add_sizes(command, options.sizes);
-  command
-      .add_option("--dtype", options.dtypes,
-                  "f32, f16, bf16 or f64, or three for q, for k and v, and for "
-                  "o (f32/f16/f32); may be repeated")
-      .type_name("TYPE")
-      .one_at_a_time();
-  command
-      .add_option("--options", options.options,
-                  "What the kernel can do: all, or words with commas, "
-                  "attention,causal,gqa,cross_lengths if nothing is said")
-      .type_name("WORDS");
-  add_pin(command, options.pin);
-  command.add_option("--name", options.name, "What reports call the kernel")
-      .type_name("FAMILY/VARIANT")
-      .shows_default();
-  command
-      .add_option("--dialect", options.dialect,
-                  "File of dialect fields, or a convention")
-      .type_name("FILE|CONVENTION");
-  command
-      .add_option("--precision", options.precision, "File of precision fields")
-      .type_name("FILE");
-  command
-      .add_option("--format", options.format,
-                  "npy: a file for each tensor; safetensors: one for all; "
-                  "recipe: none, they are made of plan.json by --from")
-      .one_of(std::vector<std::string>(std::begin(kPlanFormats),
-                                       std::end(kPlanFormats)))
-      .shows_default();
-  const CommandOption from = command.add_option(
-      "--from", options.from, "The questions of this plan, in another format");
-  from.type_name("PLAN");
-  for (const char* drawn :
-       {"--law", "--cases", "--seed", "--sizes", "--dtype", "--options",
-        "--pin", "--name", "--dialect", "--precision"})
-    from.excludes(command.option(drawn));
-  command.add_flag("--force", options.force,
-                   "Replace a plan, and the answers in its folder");
-}
-
-}  // namespace
-
-void add_emit(Command& app, Chosen& chosen) {
-  add_command<EmitPlanOptions>(
-      app, chosen, "emit",
-      "Write questions for a kernel that cannot be linked, as files", add_flags,
-      run);
 }
 
 }  // namespace qkvet::tools

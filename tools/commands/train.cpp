@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet train-demo: a small model learns on the CPU, with a kernel's attention
+// qkvet demo train: a small model learns on the CPU, with a kernel's attention
 // and gradient; with a mask, or without one to see what that does.
-#include "tools/demos/train_demo.h"
-
 #include <fmt/core.h>
 
 #include <cmath>
 #include <cstdio>
 
 #include "tools/base/arguments.h"
-#include "tools/commands/flags.h"
+#include "tools/commands/groups.h"
 #include "tools/demos/loss_curve.h"
+#include "tools/demos/train_demo.h"
 #include "tools/inspect/screen.h"
 #include "tools/kernels/write_new.h"
 #include "tools/pictures/heat_map.h"
@@ -64,14 +63,12 @@ std::string read_plan(const TrainDemoOptions& options, TrainPlan* plan) {
 std::string read_kernel(const TrainDemoOptions& options,
                         SelectedKernels* selected) {
   KernelSelection selection = options.selection;
-  const bool named = !selection.kernels.empty() || !selection.plugins.empty() ||
-                     !selection.sources.empty();
-  if (!named) selection.kernels = {"scalar/plain"};
+  if (selection.names_nothing()) selection.kernels = {"scalar/plain"};
   *selected = select_kernels(selection);
   if (!selected->error.empty()) return selected->error;
   if (selected->kernels.size() != 1)
     return fmt::format(
-        "{} kernels are named; train-demo takes one, --kernel "
+        "{} kernels are named; demo train takes one, --kernel "
         "names it",
         selected->kernels.size());
   const KernelInfo& info = selected->kernels[0].judged.info;
@@ -186,29 +183,33 @@ ExitCode run(const TrainDemoOptions& options) {
   if (faulty) std::fputs(told(with, without, plan).c_str(), stdout);
   if (options.picture.svg.empty()) return kConforms;
   const std::string error = write_new(
-      options.picture.svg, curve_svg("Loss of qkvet train-demo", curves),
+      options.picture.svg, curve_svg("Loss of qkvet demo train", curves),
       options.picture.force);
   return error.empty() ? kConforms : wrong_use(error);
 }
 
 void add_flags(Command& command, TrainDemoOptions& options) {
+  add_specs(command, options.selection);
   add_kernels(command, options.selection);
   command
       .add_option("--task", options.task,
                   "repeat: rows of one token; count: rows that count up")
       .shows_default();
   command
-      .add_option("--fault", options.fault,
-                  "no_mask: train without a causal mask as well, on rows that "
-                  "count up")
+      .add_option(
+          "--fault", options.fault,
+          "no_mask: also train without a causal mask, on rows that count up")
       .type_name("FAULT");
-  command.add_option("--epochs", options.epochs, "Passes over the rows")
+  command
+      .add_option("--epochs", options.epochs, "Number of passes over the rows")
       .shows_default();
-  command.add_option("--rows", options.rows, "Rows of 12 tokens, in 32s")
+  command
+      .add_option("--rows", options.rows,
+                  "Training rows of 12 tokens, a multiple of 32")
       .shows_default();
   add_seed(command, options.seed,
-           "Of the rows and the first weights; number, or random");
-  add_picture(command, options.picture, "Draw the curves of the loss, as SVG");
+           "Seed of the rows and the initial weights, or random");
+  add_picture(command, options.picture, "Write the loss curves as SVG");
   command.footer(
       "Attention and its gradient are a kernel's, scalar/plain unless one is "
       "named.\nExit: 0 shown; 2 wrong use, or a kernel that does not answer.");
@@ -216,12 +217,10 @@ void add_flags(Command& command, TrainDemoOptions& options) {
 
 }  // namespace
 
-void add_train_demo(Command& app, Chosen& chosen) {
+void add_train(Command& demo, Chosen& chosen) {
   add_command<TrainDemoOptions>(
-      app, chosen, "train-demo",
-      "Train a small model on the CPU: its loss, what its heads look at before "
-      "and after, and what becomes of it without a causal mask",
-      add_flags, run);
+      demo, chosen, "train",
+      "Train a small model, with and without a causal mask", add_flags, run);
 }
 
 }  // namespace qkvet::tools

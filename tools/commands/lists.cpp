@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet list: kernels, laws, faults, fuzz targets, golden sets and conventions,
-// with what they say of themselves.
+// qkvet explain without the name of one: lists of kernels, laws, faults, fuzz
+// targets, golden sets and conventions, with what they say of themselves.
+#include "tools/commands/lists.h"
+
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -9,22 +11,11 @@
 #include "fuzz/targets/target.h"
 #include "properties/judging/law.h"
 #include "tools/commands/convention_text.h"
-#include "tools/commands/flags.h"
-#include "tools/commands/list_plugins.h"
 #include "tools/golden/golden_folders.h"
 #include "tools/report/select.h"
 
 namespace qkvet::tools {
 namespace {
-
-struct ListOptions {
-  // "kernels", "laws", "faults", "fuzz", "golden", "conventions"; "" for the
-  // first three
-  std::string what;
-  bool json = false;
-  // "FILE[:config]": their kernels alone, with what they declare.
-  std::vector<std::string> plugins = {};
-};
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
@@ -150,9 +141,9 @@ ExitCode list_golden(bool json) {
   return kConforms;
 }
 
-ExitCode run(const ListOptions& options) {
-  if (!options.plugins.empty())
-    return list_plugins(options.what, options.plugins, options.json);
+}  // namespace
+
+ExitCode show_lists(const ListOptions& options) {
   if (options.what == "fuzz") return list_fuzz_targets(options.json);
   if (options.what == "golden") return list_golden(options.json);
   if (options.what == "conventions") return list_conventions(options.json);
@@ -170,22 +161,6 @@ ExitCode run(const ListOptions& options) {
       return code;
   }
   return kConforms;
-}
-
-void add_flags(Command& command, ListOptions& options) {
-  command
-      .add_option("what", options.what,
-                  "kernels, laws, faults, fuzz, golden or conventions")
-      .one_of({"kernels", "laws", "faults", "fuzz", "golden", "conventions"});
-  add_plugins(command, options.plugins);
-  command.add_flag("--json", options.json, "JSON Lines");
-}
-
-}  // namespace
-
-void add_list(Command& app, Chosen& chosen) {
-  add_command<ListOptions>(app, chosen, "list", "Show kernels, laws, faults",
-                           add_flags, run);
 }
 
 }  // namespace qkvet::tools

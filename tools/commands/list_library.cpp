@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet list --plugin FILE: the kernels of a library, with what they declare in
-// the words of properties/conventions.md.
-#include "tools/commands/list_plugins.h"
-
+// qkvet explain ./lib.so: the kernels of a library, with what they declare
+// in the words of properties/conventions.md.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -16,6 +14,8 @@
 #include "properties/conventions/conventions.h"
 #include "reference/arithmetic/precision.h"
 #include "tools/base/lines.h"
+#include "tools/commands/lists.h"
+#include "tools/kernels/build_cache.h"
 #include "tools/report/select.h"
 
 namespace qkvet::tools {
@@ -147,18 +147,18 @@ void print_declared(const KernelInfo& info, bool json) {
 
 }  // namespace
 
-ExitCode list_plugins(const std::string& what,
-                      const std::vector<std::string>& plugins, bool json) {
-  if (!what.empty() && what != "kernels")
-    return wrong_use("list " + what +
-                     " --plugin: allowed: kernels, or no word");
-  for (const std::string& plugin : plugins) {
-    const Opened opened =
-        open_sandbox(parse_plugin(plugin), {.worker = worker_path()});
-    if (opened.executor == nullptr) return wrong_use(opened.error);
-    for (const KernelInfo& info : opened.executor->kernels())
-      print_declared(info, json);
+ExitCode list_library(const ListOptions& options) {
+  std::string library = options.what;
+  if (kind_of_spec(library) == SpecKind::kSource) {
+    const BuiltKernel built = build_kernel(library, "");
+    if (!built.error.empty()) return wrong_use(built.error);
+    library = built.library;
   }
+  const Opened opened =
+      open_sandbox(parse_plugin(library), {.worker = worker_path()});
+  if (opened.executor == nullptr) return wrong_use(opened.error);
+  for (const KernelInfo& info : opened.executor->kernels())
+    print_declared(info, options.json);
   return kConforms;
 }
 

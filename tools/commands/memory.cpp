@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet kv-memory: what the KV cache of a model takes, by the formula and as
+// qkvet demo memory: what the KV cache of a model takes, by the formula and as
 // the built-in caches allocate it.
-#include "tools/demos/kv_memory.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
-#include "tools/commands/flags.h"
+#include "tools/commands/groups.h"
+#include "tools/demos/kv_memory.h"
 #include "tools/report/select.h"
 
 namespace qkvet::tools {
@@ -172,11 +171,11 @@ void add_flags(Command& command, KvMemoryOptions& options) {
     const char* name;
     int64_t* number;
     const char* what;
-  } rows[] = {{"--layers", &options.layers, "Layers of the model"},
-              {"--kv-heads", &options.kv_heads, "Key/value heads of a layer"},
-              {"--d-head", &options.d, "Width of a head"},
-              {"--context", &options.context, "Tokens of a sequence"},
-              {"--batch", &options.batch, "Sequences"}};
+  } rows[] = {{"--layers", &options.layers, "Number of layers"},
+              {"--kv-heads", &options.kv_heads, "Key/value heads per layer"},
+              {"--d-head", &options.d, "Head width d"},
+              {"--context", &options.context, "Tokens per sequence"},
+              {"--batch", &options.batch, "Number of sequences"}};
   for (const auto& row : rows)
     command.add_option(row.name, *row.number, row.what).required();
   command
@@ -186,10 +185,10 @@ void add_flags(Command& command, KvMemoryOptions& options) {
 
 }  // namespace
 
-void add_kv_memory(Command& app, Chosen& chosen) {
-  add_command<KvMemoryOptions>(
-      app, chosen, "kv-memory",
-      "What the KV cache of a model takes, and is allocated", add_flags, run);
+void add_memory(Command& demo, Chosen& chosen) {
+  add_command<KvMemoryOptions>(demo, chosen, "memory",
+                               "Size of the KV cache of a model", add_flags,
+                               run);
 }
 
 }  // namespace qkvet::tools

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet check --faults: what the laws are worth.
+#ifndef QKVET_TOOLS_COMMANDS_CHECK_FAULTS_H_
+#define QKVET_TOOLS_COMMANDS_CHECK_FAULTS_H_
+
+#include <string>
+
+#include "tools/base/exit_code.h"
+#include "tools/kernels/kernels.h"
+#include "tools/report/select.h"
+
+namespace qkvet::tools {
+
+// Beside the words of a run.
+struct FaultsOptions {
+  bool named = false;       // only the laws that a fault names
+  bool every_case = false;  // laws go on after a kill
+};
+// Nothing named: faulty/*. `json` is a file, "" for none.
+ExitCode check_faults(const FaultsOptions& options, const RunWords& words,
+                      KernelSelection selection, const std::string& json);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_COMMANDS_CHECK_FAULTS_H_

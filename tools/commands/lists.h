@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What qkvet explain lists.
+#ifndef QKVET_TOOLS_COMMANDS_LISTS_H_
+#define QKVET_TOOLS_COMMANDS_LISTS_H_
+
+#include <string>
+#include <string_view>
+
+#include "tools/base/exit_code.h"
+
+namespace qkvet::tools {
+
+// Words of ListOptions::what.
+inline constexpr std::string_view kLists[] = {
+    "kernels", "laws", "faults", "fuzz", "golden", "conventions"};
+
+struct ListOptions {
+  std::string what;  // one of kLists; "" for the first three
+  bool json = false;
+};
+ExitCode show_lists(const ListOptions& options);
+// `what` is a library, a source or a callable: its kernels, with what they
+// declare.
+ExitCode list_library(const ListOptions& options);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_COMMANDS_LISTS_H_

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet mutate --repair: the edit of a failing kernel that makes it conform.
+#ifndef QKVET_TOOLS_COMMANDS_REPAIR_H_
+#define QKVET_TOOLS_COMMANDS_REPAIR_H_
+
+#include <cstddef>
+#include <string>
+
+#include "tools/base/exit_code.h"
+#include "tools/kernels/kernels.h"
+#include "tools/report/select.h"
+
+namespace qkvet::tools {
+
+// Time for all edits where the line names none.
+inline constexpr const char* kRepairTime = "120s";
+// Of one source. At most `most` edits are shown; `json` is a file, "" for none.
+ExitCode repair(const RunWords& words, const KernelSelection& selection,
+                size_t most, const std::string& json);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_COMMANDS_REPAIR_H_
