@@ -605,10 +605,10 @@ typedef struct qkvet_fault {
   const char* source;           /* where it was seen */
   const char* trigger;          /* when it matters, in words */
   const char* const* killed_by; /* ids of laws that must fail, NULL-ended */
-  const char* when;             /* the trigger as a condition, as `qkvet check --faults`
-                                   reads it; "" or NULL: always */
-  const char* extents;          /* at which it shows, as --pin takes them, where
-                                   hardly any drawn case has such; "" or NULL */
+  const char* when;    /* the trigger as a condition, as `qkvet check --faults`
+                          reads it; "" or NULL: always */
+  const char* extents; /* at which it shows, as --pin takes them, where
+                          hardly any drawn case has such; "" or NULL */
 } qkvet_fault;
 
 #ifdef __cplusplus

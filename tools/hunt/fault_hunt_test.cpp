@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet check --faults: the conditions of the built-in faults, verdicts on data, and
-// hunts whose outcome is known: a kernel without a fault must be called a
-// survivor, a condition that is wrong a false alarm.
+// qkvet check --faults: the conditions of the built-in faults, verdicts on
+// data, and hunts whose outcome is known: a kernel without a fault must be
+// called a survivor, a condition that is wrong a false alarm.
 #include "tools/hunt/fault_hunt.h"
 
 #include <gtest/gtest.h>
@@ -263,7 +263,8 @@ TEST(FaultsCommand, RefusesInOneLine) {
               {"--cases 5 --budget 5s", "--budget"},
               {"--cases 0", "--cases"}};
   for (const auto& [arguments, part] : rows)
-    expect_wrong_use(run_qkvet(std::string("check --faults ") + arguments), part);
+    expect_wrong_use(run_qkvet(std::string("check --faults ") + arguments),
+                     part);
 }
 
 }  // namespace

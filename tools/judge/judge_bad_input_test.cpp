@@ -188,8 +188,9 @@ TEST(EmitPlan, WrongUse) {
   fs::create_directories(scratch() / "own");
   refuses("own --force", "it is no folder with a plan.json");
   const std::string again = "again --law weights_sum_to_one --cases 2 ";
-  ASSERT_EQ(run_qkvet("judge --ask again/ --law weights_sum_to_one --cases 2").exit,
-            0);
+  ASSERT_EQ(
+      run_qkvet("judge --ask again/ --law weights_sum_to_one --cases 2").exit,
+      0);
   ASSERT_EQ(run_qkvet("judge --ask " + again + "--force --seed 5").exit, 0);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge --ask and judge: kernels that answer in files are judged as if they had
-// been opened.
+// qkvet judge --ask and judge: kernels that answer in files are judged as if
+// they had been opened.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -356,7 +356,8 @@ TEST(EmitPlan, ARecipeIsThePlanWithoutItsFiles) {
   answer_plan(made, "scalar/plain", scratch() / "third", /*safetensors=*/false);
   EXPECT_EQ(judged(made, "--answers third").exit, 0);
   EXPECT_EQ(judged(recipe, "--answers third").exit, 0);
-  expect_wrong_use(run_qkvet("judge --ask other --from recipe --seed 2"), "--seed");
+  expect_wrong_use(run_qkvet("judge --ask other --from recipe --seed 2"),
+                   "--seed");
   expect_wrong_use(run_qkvet("judge --ask other --from nowhere"),
                    "nowhere/plan.json: cannot be read");
 }

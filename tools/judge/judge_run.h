@@ -10,7 +10,8 @@
 
 namespace qkvet::tools {
 
-// `qkvet judge --ask NAME ARGUMENTS` in scratch(): the folder, which was none before.
+// `qkvet judge --ask NAME ARGUMENTS` in scratch(): the folder, which was none
+// before.
 std::filesystem::path emitted(const std::string& name,
                               const std::string& arguments = "");
 

@@ -391,7 +391,8 @@ namespace {
 
 // "module", "package.module", "function"
 bool is_dotted_name(std::string_view text) {
-  return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
+  return !text.empty() &&
+         std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) {
            return std::isalnum(c) != 0 || c == '_' || c == '.';
          });
@@ -479,10 +480,9 @@ SelectedKernels select_linked(const LibrarySpec& library,
   Globs globs{kernels, kernels.size()};
   // Probed although it runs in this process: the laws that follow do so, too,
   // and the verdict must be that of the same kernel in a worker.
-  add_library(selected, library, "", KernelSelection{},
-              [&](const KernelInfo& info) {
-                return globs.accept(info.name, false);
-              });
+  add_library(
+      selected, library, "", KernelSelection{},
+      [&](const KernelInfo& info) { return globs.accept(info.name, false); });
   for (size_t i = 0; i < kernels.size() && selected.error.empty(); ++i)
     if (!globs.used[i])
       selected.error =

@@ -38,11 +38,11 @@ std::vector<std::string> why_missing(const std::vector<const Family*>& wanted);
 
 // How the command line names kernels, told apart by form alone.
 enum class SpecKind : uint8_t {
-  kName,    // scalar/plain, 'eigen/*': built-in kernels, by name or glob
-  kSource,  // mine.cpp: a source that is compiled
+  kName,     // scalar/plain, 'eigen/*': built-in kernels, by name or glob
+  kSource,   // mine.cpp: a source that is compiled
   kLibrary,  // ./libmine.so, ./libmine.so:config: exports qkvet_open
-  kPython,  // module:function, file.py:function, with ":{declaration}" perhaps
-  kFfi      // ffi:library.so:function:map, exported by tvm-ffi (tvm_ffi.md)
+  kPython,   // module:function, file.py:function, with ":{declaration}" perhaps
+  kFfi       // ffi:library.so:function:map, exported by tvm-ffi (tvm_ffi.md)
 };
 SpecKind kind_of_spec(const std::string& spec);
 inline constexpr const char* kSpecForms =
@@ -55,12 +55,13 @@ inline constexpr const char* kSpecForms =
 LibrarySpec parse_plugin(const std::string& spec);
 
 struct KernelSelection {
-  std::vector<std::string> kernels;  // globs over family/variant: of any library
+  std::vector<std::string>
+      kernels;  // globs over family/variant: of any library
   std::vector<std::string> plugins;  // as parse_plugin() takes them
   bool in_process = false;
-  std::vector<std::string> sources = {};  // to be compiled (build_cache.h)
+  std::vector<std::string> sources = {};   // to be compiled (build_cache.h)
   std::vector<std::string> built_in = {};  // globs of built-in kernels alone
-  std::string cflags = {};                // further words for the compiler
+  std::string cflags = {};                 // further words for the compiler
   bool hints = true;        // where sources and workspaces hint at paths
   bool ends_waits = false;  // LibrarySpec::ends_waits
   bool calls = true;        // false: only what kernels declare is read

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet mutate --repair: a student's kernel with one mistake, put right; one that no
-// edit mends; one that is right.
+// qkvet mutate --repair: a student's kernel with one mistake, put right; one
+// that no edit mends; one that is right.
 #include "tools/mutate/repair.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,8 @@ fs::path with_mistake(const std::string& name, const std::string& right,
 // Small cases of one law, so that nearly all of the time is the compiler's.
 Ran repair(const fs::path& folder, const std::string& words = "") {
   return run_qkvet(
-      "mutate --repair mine.cpp -n 128 --sizes small --budget 600s " + words, folder);
+      "mutate --repair mine.cpp -n 128 --sizes small --budget 600s " + words,
+      folder);
 }
 
 TEST(Repair, AMistakeIsPutRight) {
@@ -116,8 +117,8 @@ TEST(Repair, ABudgetThatIsSpentIsNoVerdict) {
       with_mistake("late", "sum += w = std::exp(w - max);",
                    "sum += w = std::exp(w - max);\n"
                    "      sum *= 3; for (float& w : s) w *= w;");
-  const Ran ran =
-      run_qkvet("mutate --repair mine.cpp -n 128 --sizes small --budget 1s -j 1", where);
+  const Ran ran = run_qkvet(
+      "mutate --repair mine.cpp -n 128 --sizes small --budget 1s -j 1", where);
   EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
   EXPECT_NE(ran.out.find("the budget is spent"), std::string::npos) << ran.out;
 }
@@ -125,10 +126,13 @@ TEST(Repair, ABudgetThatIsSpentIsNoVerdict) {
 TEST(Repair, BadWordsAreRefused) {
   const fs::path where = with_mistake("words", "", "");
   write_text(where / "no.cpp", "int main( {");
-  expect_wrong_use(run_qkvet("mutate --repair", where), "repair takes one source");
-  expect_wrong_use(run_qkvet("mutate --repair mine.cpp no.cpp", where), "2 are named");
+  expect_wrong_use(run_qkvet("mutate --repair", where),
+                   "repair takes one source");
+  expect_wrong_use(run_qkvet("mutate --repair mine.cpp no.cpp", where),
+                   "2 are named");
   expect_wrong_use(run_qkvet("mutate --repair gone.cpp", where), "gone.cpp: ");
-  expect_wrong_use(run_qkvet("mutate --repair mine.cpp --budget soon", where), "soon");
+  expect_wrong_use(run_qkvet("mutate --repair mine.cpp --budget soon", where),
+                   "soon");
   const Ran ran = run_qkvet("mutate --repair no.cpp", where);
   EXPECT_EQ(ran.exit, 2);
   EXPECT_NE(ran.error.find("no.cpp: does not compile"), std::string::npos)

@@ -84,7 +84,8 @@ std::string repair_line(const ReportInput& input, const KernelResult& kernel) {
       !source_language(words[0], &language).empty() ||
       language == Language::kPython)
     return "";
-  return "qkvet mutate --repair " + selected.names[library] + selected.declarations;
+  return "qkvet mutate --repair " + selected.names[library] +
+         selected.declarations;
 }
 
 std::string optional_field(std::string_view name, std::string_view text,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet explain CONVENTION and qkvet explain conventions: that what an author is
-// told to write compiles and says the same.
+// qkvet explain CONVENTION and qkvet explain conventions: that what an author
+// is told to write compiles and says the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -93,7 +93,8 @@ TEST(ExplainConvention, ItsNameStandsForItsDialect) {
   expect_wrong_use(run_qkvet(check + "--dialect flashinfo"),
                    "flashinfo: cannot be read, and is no convention");
   // In a plan, too.
-  const Ran plan = run_qkvet("judge --ask planned --cases 20 --dialect flashinfer");
+  const Ran plan =
+      run_qkvet("judge --ask planned --cases 20 --dialect flashinfer");
   EXPECT_EQ(plan.exit, 0) << plan.error;
   EXPECT_NE(read_text(scratch() / "planned/plan.json").find("lse_base = base2"),
             std::string::npos);

@@ -89,7 +89,8 @@ TEST(Faults, AllAreThereAndTellTheirStory) {
       EXPECT_NE(std::string(text), "") << kernel.name;
       EXPECT_EQ(std::strchr(text, '\n'), nullptr) << kernel.name;
     }
-    // That each of them is a law is seen where the laws are: `qkvet check --faults`.
+    // That each of them is a law is seen where the laws are: `qkvet check
+    // --faults`.
     EXPECT_NE(fault.killed_by[0], nullptr) << kernel.name;
   }
 }
