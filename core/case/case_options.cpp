@@ -333,6 +333,9 @@ struct Fields {
 };
 
 std::string fine(const Case&) { return ""; }
+std::string read_nothing(std::string_view, std::string_view, Case&) {
+  return "";
+}
 
 std::string values_reason(const Case& c) {
   return c.values_in_keys && c.shape.dv > c.shape.d
@@ -418,13 +421,11 @@ constexpr auto kOptions = std::to_array<CaseOption>({
      [](const Case& from, Case& to) {
        to.listed.lengths = from.listed.lengths;
      },
-     [](Text, Text, Case&) -> std::string { return ""; },
-     [](const Case&) -> std::string { return ""; }, fine},
+     read_nothing, fine, fine},
     {"", QKVET_OPTION_KEY_LIST_BLOCKS, true,
      [](const Case& c) { return c.listed.block > 1; },
      [](const Case& from, Case& to) { to.listed.block = from.listed.block; },
-     [](Text, Text, Case&) -> std::string { return ""; },
-     [](const Case&) -> std::string { return ""; }, fine},
+     read_nothing, fine, fine},
     {"segments", QKVET_OPTION_SEGMENTS, false,
      [](const Case& c) { return c.fields.segments; }, copy_segments,
      read_segments, segments_text, segments_reason},
@@ -485,8 +486,7 @@ constexpr auto kOptions = std::to_array<CaseOption>({
      }},
     {"", QKVET_OPTION_ALIBI_PER_MEMBER, true,
      Fields<&Case::member_slopes>::given, Fields<&Case::member_slopes>::copy,
-     [](Text, Text, Case&) -> std::string { return ""; },
-     [](const Case&) -> std::string { return ""; }, fine},
+     read_nothing, fine, fine},
     {"qlen", QKVET_OPTION_LENGTHS, true, Fields<&Case::q_len>::given,
      Fields<&Case::q_len>::copy, read_counts<&Case::q_len>,
      [](const Case& c) { return counts_text("qlen", c.q_len); },

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "core/case/option_fields.h"
 #include "diagnosis/where/phrases.h"
 #include "properties/conditions/condition.h"
 
@@ -14,7 +15,8 @@ namespace {
 
 using Kind = Term::Kind;
 
-// Names that count; those without words that are not among them are flags.
+// Names that count, the most usual first, and behind them other fields of
+// options that do; those without words that do not count are flags.
 constexpr std::string_view kNumbers[] = {"Tk",
                                          "Tq",
                                          "d",
@@ -216,9 +218,12 @@ Term named_term(const ConditionName& name) {
   term.words = name.words;
   const auto number =
       std::find(std::begin(kNumbers), std::end(kNumbers), name.name);
-  term.kind = !name.words.empty()            ? Kind::kWord
-              : number != std::end(kNumbers) ? Kind::kNumber
-                                             : Kind::kFlag;
+  const OptionField* const field = find_option_field(name.name);
+  const bool counts =
+      number != std::end(kNumbers) || (field != nullptr && field->counts);
+  term.kind = !name.words.empty() ? Kind::kWord
+              : counts            ? Kind::kNumber
+                                  : Kind::kFlag;
   term.cost = 0.01 * static_cast<double>(number - std::begin(kNumbers));
   if (term.kind == Kind::kFlag)
     term.cost = name.name.find('.') == std::string_view::npos ? 0 : 0.3;
@@ -412,6 +417,7 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
   Shape& s = out.shape;
   const bool is_story = value.subject() == Subject::kCache;
   const std::string& name = term.name;
+  const OptionField* const field = find_option_field(name);
   if (name == "H")
     set_heads(s, to);
   else if (name == "Hkv")
@@ -438,22 +444,9 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
     set_length(s, &Shape::Tq, to / s.group());
   else if (name == "context - Tq" && out.context > 0 && s.Tq + to > 0)
     out.context = s.Tq + to;
-  else if (name == "window.left" && out.window)
-    out.window->left = to;
-  else if (name == "window.right" && out.window)
-    out.window->right = to;
-  else if (name == "ranges" && out.fields.ranges > 0 && to > 0)
-    out.fields.ranges = to;
-  else if (name == "chunk" && out.chunk > 0 && to > 0)
-    out.chunk = to;
-  else if (name == "lists.entries" && out.listed.entries > 0 && to > 0)
-    out.listed.entries = to;
-  else if (name == "lists.block" && out.listed.block > 1 && to > 1)
-    out.listed.block = to;
-  else if (name == "page_size" && s.D == 0 && out.paging.size > 0 && to > 0)
-    out.paging.size = to;
-  else if (name == "new_tokens" && out.append > 0 && to > 0)
-    out.append = to;
+  else if (field != nullptr && field->counts && field->given(out) &&
+           to >= field->least)
+    field->set(out, to);
   else if (const auto scale = scale_for(value, term, to))
     out.scale = scale;
   else

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/case/case_options.h"
+#include "core/case/option_fields.h"
 #include "fuzz/input/subjects.h"
 
 namespace qkvet::fuzz {
@@ -68,30 +69,22 @@ void change_extent(Case& value, Draw& draw) {
 
 // One of the numbers that options have.
 void change_option(Case& value, Draw& draw) {
-  std::vector<int64_t*> numbers;
-  if (value.window)
-    numbers.insert(numbers.end(), {&value.window->left, &value.window->right});
-  if (value.mask.kind != MaskKind::kNone)
-    numbers.push_back(&value.mask.parameter);
-  for (auto* lengths : {&value.q_len, &value.kv_len})
-    for (int64_t& length : *lengths) numbers.push_back(&length);
+  std::vector<const OptionField*> fields;
+  for (const OptionField& field : option_fields())
+    if (field.counts && field.given(value)) fields.push_back(&field);
+  std::vector<int64_t*> lengths;
+  for (auto* of_members : {&value.q_len, &value.kv_len})
+    for (int64_t& length : *of_members) lengths.push_back(&length);
   for (auto* ends : {&value.cu_q, &value.cu_k})
     for (size_t i = 1; i + 1 < ends->size(); ++i)
-      numbers.push_back(&(*ends)[i]);
-  if (value.paging.size > 0) numbers.push_back(&value.paging.size);
-  for (int64_t* number : {&value.append, &value.chunk, &value.listed.entries,
-                          &value.fields.ranges, &value.cache.window,
-                          &value.cache.first_tokens, &value.cache.rollback})
-    if (*number > 0) numbers.push_back(number);
-  if (value.listed.entries > 0) numbers.push_back(&value.listed.block);
-  if (value.fields.segments) numbers.push_back(&value.fields.tokens);
-  if (value.fields.tree) numbers.push_back(&value.fields.children);
-  if (value.rope.style != RopeStyle::kNone)
-    numbers.push_back(&value.rope.first);
-  if (!numbers.empty())
-    change_number(*numbers[draw.bits() % numbers.size()], 0, draw);
-  // An entry of no keys is no case.
-  value.listed.block = std::max<int64_t>(value.listed.block, 1);
+      lengths.push_back(&(*ends)[i]);
+  if (fields.empty() && lengths.empty()) return;
+  const size_t at = draw.bits() % (fields.size() + lengths.size());
+  if (at >= fields.size())
+    return change_number(*lengths[at - fields.size()], 0, draw);
+  int64_t number = fields[at]->get(value);
+  change_number(number, fields[at]->least, draw);
+  fields[at]->set(value, std::min(number, fields[at]->most));
 }
 
 void change_structure(const Law& law, const InputRules& rules, Case& value,

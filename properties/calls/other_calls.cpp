@@ -153,31 +153,16 @@ std::optional<Case> with_other_layout(Case value, const KernelInfo& kernel) {
 // ---- Options that come and go
 
 // Options that can be added and removed without making another one illegal.
-constexpr uint64_t kComeAndGo = QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
-                                QKVET_OPTION_WINDOW | QKVET_OPTION_SOFTCAP |
-                                QKVET_OPTION_ALIBI | QKVET_OPTION_SINK;
-
-void give_option(uint64_t option, Case& value) {
-  switch (option) {
-    case QKVET_OPTION_MASK:
-      value.mask = {MaskKind::kRandomN, 70, kOwnAll};
-      break;
-    case QKVET_OPTION_BIAS:
-      value.score_bias = make_recipe(RecipeKind::kLattice);
-      break;
-    case QKVET_OPTION_WINDOW:
-      value.window = Window{2, 0};
-      break;
-    case QKVET_OPTION_SOFTCAP:
-      value.softcap = 2;
-      break;
-    case QKVET_OPTION_ALIBI:
-      value.slopes = make_recipe(RecipeKind::kOne);
-      break;
-    default:
-      value.sink = make_recipe(RecipeKind::kNormal);
-  }
-}
+struct ComesAndGoes {
+  uint64_t option;
+  std::string_view key, text;
+};
+constexpr ComesAndGoes kComeAndGo[] = {{QKVET_OPTION_MASK, "mask", "random70"},
+                                       {QKVET_OPTION_BIAS, "bias", "lattice"},
+                                       {QKVET_OPTION_WINDOW, "window", "2.0"},
+                                       {QKVET_OPTION_SOFTCAP, "softcap", "2"},
+                                       {QKVET_OPTION_ALIBI, "alibi", "one"},
+                                       {QKVET_OPTION_SINK, "sink", "normal"}};
 
 // Without options but for where the tensors lie, and with these.
 Case with_options(Case value, uint64_t options) {
@@ -187,15 +172,18 @@ Case with_options(Case value, uint64_t options) {
     return set.tensor != TensorName::kQ && set.tensor != TensorName::kK &&
            set.tensor != TensorName::kV && set.tensor != TensorName::kDO;
   });
-  for (const uint64_t option : single_options(options))
-    give_option(option, value);
+  for (const ComesAndGoes& row : kComeAndGo)
+    if ((options & row.option) != 0)
+      find_option(row.key)->read(row.text, row.text, value);
   return value;
 }
 
 // One or two of those that the kernel has and the case has not.
 uint64_t other_options(const Case& value, const KernelInfo& kernel) {
-  const std::vector<uint64_t> bits = single_options(
-      kComeAndGo & ~options_of(value) & kernel.capabilities.options);
+  uint64_t others = 0;
+  for (const ComesAndGoes& row : kComeAndGo) others |= row.option;
+  const std::vector<uint64_t> bits =
+      single_options(others & ~options_of(value) & kernel.capabilities.options);
   if (bits.empty()) return 0;
   return bits[value.seed % bits.size()] | bits[value.seed / 8 % bits.size()];
 }
@@ -211,14 +199,9 @@ bool declares_causal(const KernelInfo& kernel, Causal causal) {
 
 // A layer or a cache without what it need not have.
 Case plain_form(Case value) {
-  value.rope = {};
+  for (const CaseOption& row : case_options())
+    if ((row.option & kStoryOptions) != 0) row.drop(value);
   value.cache = {0, 0, 0, value.cache.stored};
-  value.slopes.reset();
-  value.sink.reset();
-  value.softcap = 0;
-  value.mask = {};
-  value.score_bias.reset();
-  value.score_bias_own = kOwnAll;
   if (value.is_layer()) {
     value.biases = 0;
     value.bias = {};

@@ -9,10 +9,12 @@
 
 #include "core/base/at_night.h"
 #include "core/capability/option_table.h"
+#include "core/case/option_fields.h"
 #include "core/door/abi_call.h"
 #include "core/door/call_plan.h"
 #include "properties/cases/case_generator.h"
 #include "properties/conventions/domain.h"
+#include "properties/judging/subject.h"
 #include "properties/judging/visibility.h"
 #include "properties/run/runner.h"
 #include "qkvet/adapter.h"
@@ -237,6 +239,51 @@ TEST(Generate, SimplerCasesAreValidFitAndOther) {
         ASSERT_NE(simpler, value);
       }
     }
+}
+
+// A number of an option goes to its plain values, to half and to one less, be
+// it of attention or of a story.
+TEST(Generate, FieldsOfOptionsBecomeSimpler) {
+  const std::string call = "f32,B2,H1,Tq24,Tk24,d2,";
+  const std::string story = "f32,B1,H1,d2,cap9,story=step.a.6,";
+  const std::pair<const char*, std::string> rows[] = {
+      {"window.left", call + "window=9.4"},
+      {"chunk", call + "chunk=9"},
+      {"segments.tokens", call + "segments=9"},
+      {"tree.children", call + "tree=9"},
+      {"ranges", call + "ranges=9"},
+      {"lists.entries", call + "keys=9"},
+      {"lists.block", call + "keys=2x9"},
+      {"rope.first", call + "rope=half.9"},
+      {"page_size", call + "page=9"},
+      {"new_tokens", call + "append=9"},
+      {"mask", call + "mask=padding9"},
+      {"mask", story + "mask=padding9"},
+      {"cache.window", story + "win9"}};
+  for (const auto& [word, text] : rows) {
+    const ParsedCase parsed = parse_case(text);
+    ASSERT_TRUE(parsed.value) << parsed.error;
+    const OptionField* field = find_option_field(word);
+    for (const OptionField& other : option_fields())
+      if (!field->counts && other.counts && other.given(*parsed.value))
+        field = &other;  // the number of the mask has no word
+    ASSERT_EQ(field->get(*parsed.value), 9) << text;
+    std::set<int64_t> numbers;
+    for (const Case& simpler :
+         simpler_cases(agreement_about(parsed.value->subject()), *parsed.value))
+      numbers.insert(field->get(simpler));
+    for (const int64_t plain : field->plain)
+      EXPECT_TRUE(numbers.contains(plain)) << text << ": " << plain;
+    for (const int64_t less : {4, 8})
+      EXPECT_TRUE(numbers.contains(less)) << text << ": " << less;
+    EXPECT_EQ(*numbers.rbegin(), 9);
+  }
+  std::set<int64_t> chunks;
+  const Case far = *parse_case(call + "chunk=1000").value;
+  for (const Case& simpler : simpler_cases(agreement_about(far.subject()), far))
+    chunks.insert(simpler.chunk);
+  EXPECT_TRUE(chunks.contains(500));
+  EXPECT_FALSE(chunks.contains(999));
 }
 
 std::vector<std::string> law_ids() {

@@ -2,14 +2,15 @@
 #include "properties/cases/small_scope.h"
 
 #include <algorithm>
+#include <sstream>
+#include <string>
 
-#include "core/case/paging.h"
+#include "properties/cases/drawn_options.h"
 #include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
 namespace {
 
-constexpr int64_t kExtent = 3;
 constexpr int64_t kHeads = 6;
 
 // Recipes of q, k and v. Scores and sums are exact: an index that is wrong
@@ -26,13 +27,13 @@ constexpr uint8_t kDataWithOptions = 2;
 
 std::vector<Shape> plain_shapes() {
   std::vector<Shape> shapes;
-  for (int64_t B = 1; B <= kExtent; ++B)
+  for (int64_t B = 1; B <= kSmallExtent; ++B)
     for (int64_t H = 1; H <= kHeads; ++H)
       for (int64_t Hkv = 1; Hkv <= H; ++Hkv)
-        for (int64_t Tq = 1; H % Hkv == 0 && Tq <= kExtent; ++Tq)
-          for (int64_t Tk = 1; Tk <= kExtent; ++Tk)
-            for (int64_t d = 1; d <= kExtent; ++d)
-              for (int64_t dv = 1; dv <= kExtent; ++dv)
+        for (int64_t Tq = 1; H % Hkv == 0 && Tq <= kSmallExtent; ++Tq)
+          for (int64_t Tk = 1; Tk <= kSmallExtent; ++Tk)
+            for (int64_t d = 1; d <= kSmallExtent; ++d)
+              for (int64_t dv = 1; dv <= kSmallExtent; ++dv)
                 shapes.push_back({B, H, Hkv, Tq, Tk, d, dv});
   return shapes;
 }
@@ -41,13 +42,33 @@ bool shows_options(const Shape& s) {
   return s.B <= 2 && s.H <= 2 && s.d == 2 && s.dv == 2;
 }
 
-constexpr uint8_t kOwns[] = {kOwnAll, kOwnQ | kOwnK, kOwnK,
-                             kOwnQ,   kOwnH,         kOwnB | kOwnK};
+// "a{,b}" is a and ab.
+std::vector<std::string> expanded(const std::string& text) {
+  const size_t open = text.find('{'), close = text.find('}');
+  if (open == std::string::npos) return {text};
+  std::vector<std::string> all;
+  std::istringstream parts(text.substr(open + 1, close - open - 1) + ",");
+  for (std::string part; std::getline(parts, part, ',');)
+    for (std::string& whole :
+         expanded(text.substr(0, open) + part + text.substr(close + 1)))
+      all.push_back(std::move(whole));
+  return all;
+}
 
-constexpr Mask kMasksOfTexts[] = {
-    {MaskKind::kPrefixN, 1}, {MaskKind::kPrefixN, 2}, {MaskKind::kRangesN, 2},
-    {MaskKind::kDocsN, 2},   {MaskKind::kChunkN, 1},  {MaskKind::kChunkN, 2},
-    {MaskKind::kTreeN, 0},   {MaskKind::kTreeN, 2}};
+// Tokens of options, as a case has them, with + between.
+OptionSetting read(const std::string& setting) {
+  std::vector<std::string> tokens;
+  std::istringstream parts(setting);
+  for (std::string token; std::getline(parts, token, '+');)
+    tokens.push_back(std::move(token));
+  return [tokens](Case& c) {
+    for (const std::string_view token : tokens) {
+      const size_t sign = token.find('=');
+      find_option(token.substr(0, sign))
+          ->read(token.substr(sign + 1), token, c);
+    }
+  };
+}
 
 }  // namespace
 
@@ -60,152 +81,15 @@ const char* SmallScope::text() {
 
 std::vector<SmallScope::Setting> SmallScope::all_settings() {
   std::vector<Setting> all;
-  const auto add = [&](uint64_t option, std::function<void(Case&)> apply) {
-    all.push_back({option, std::move(apply)});
-  };
-  for (int64_t left = -1; left < kExtent; ++left)
-    for (int64_t right = -1; right < kExtent; ++right)
-      if (left >= 0 || right >= 0)
-        add(QKVET_OPTION_WINDOW, [=](Case& c) {
-          c.window = Window{left, right};
-        });
-  for (const uint8_t own : kOwns)
-    for (const auto& [named, most] :
-         {std::pair<MaskKind, int64_t>{MaskKind::kRandomN, 0},
-          {MaskKind::kBandN, 1},
-          {MaskKind::kOnlyN, kExtent - 1},
-          {MaskKind::kButN, kExtent - 1},
-          {MaskKind::kEmptyRowN, kExtent - 1},
-          {MaskKind::kPaddingN, kExtent}}) {
-      const MaskKind kind = named;  // clang 14 captures no structured binding
-      for (int64_t n = 0; n <= most; ++n) {
-        const int64_t parameter = kind == MaskKind::kRandomN ? 50 : n;
-        add(QKVET_OPTION_MASK, [=](Case& c) {
-          c.mask = {kind, parameter, own};
-        });
-      }
-    }
-  for (const Mask& mask : kMasksOfTexts)
-    for (const uint8_t own : {uint8_t{kOwnAll}, uint8_t{kOwnQ | kOwnK}})
-      add(QKVET_OPTION_MASK, [=](Case& c) {
-        c.mask = {mask.kind, mask.parameter, own};
-      });
-  for (const uint8_t own : kOwns)
-    add(QKVET_OPTION_BIAS, [=](Case& c) {
-      c.score_bias = make_recipe(RecipeKind::kLattice);
-      c.score_bias_own = own;
-    });
-  add(QKVET_OPTION_ALIBI,
-      [](Case& c) { c.slopes = make_recipe(RecipeKind::kLattice); });
-  add(QKVET_OPTION_ALIBI_PER_MEMBER, [](Case& c) {
-    c.slopes = make_recipe(RecipeKind::kLattice);
-    c.member_slopes = true;
-  });
-  for (int64_t n = 1; n <= kExtent; ++n)
-    for (const bool per_head : {false, true}) {
-      add(QKVET_OPTION_KEY_LISTS, [=](Case& c) { c.listed = {n, per_head}; });
-      add(QKVET_OPTION_KEY_LIST_LENGTHS, [=](Case& c) {
-        c.listed = {n, per_head, /*lengths=*/true};
-      });
-    }
-  // Of one block, whole or not, and of two.
-  for (int64_t n = 1; n <= 2; ++n)
-    add(QKVET_OPTION_KEY_LIST_BLOCKS, [=](Case& c) {
-      c.listed = {n, false, c.listed.lengths, false, /*block=*/2};
-    });
-  for (const int64_t tokens : {int64_t{0}, int64_t{1}, int64_t{2}})
-    add(QKVET_OPTION_SEGMENTS, [=](Case& c) {
-      c.fields.segments = true;
-      c.fields.tokens = tokens;
-      c.fields.wide_segments = tokens == 1;
-    });
-  for (int64_t n = 1; n <= 2; ++n) {
-    add(QKVET_OPTION_FULL_RANGES, [=](Case& c) {
-      c.fields.ranges = n;
-      c.fields.wide_ranges = n == 1;
-    });
-    add(QKVET_OPTION_CHUNK, [=](Case& c) { c.chunk = n; });
-    add(QKVET_OPTION_TREE_MASK, [=](Case& c) {
-      c.fields.tree = true;
-      c.fields.children = n;
-    });
+  for (const DrawnOption& row : drawn_options()) {
+    const auto add = [&](OptionSetting apply) {
+      all.push_back({row.option, std::move(apply)});
+    };
+    std::istringstream settings(row.settings);
+    for (std::string text; settings >> text;)
+      for (const std::string& setting : expanded(text)) add(read(setting));
+    if (row.more_settings != nullptr) row.more_settings(add);
   }
-  add(QKVET_OPTION_SOFTCAP, [](Case& c) { c.softcap = 2; });
-  add(QKVET_OPTION_SINK,
-      [](Case& c) { c.sink = make_recipe(RecipeKind::kLattice); });
-  // The second member has the length counted from the other end.
-  const auto lengths = [](int64_t n, int64_t B) {
-    std::vector<int64_t> out = {n};
-    if (B > 1) out.push_back(kExtent - n);
-    return out;
-  };
-  for (int64_t n = 0; n <= kExtent; ++n) {
-    add(QKVET_OPTION_LENGTHS,
-        [=](Case& c) { c.kv_len = lengths(n, c.shape.B); });
-    add(QKVET_OPTION_LENGTHS,
-        [=](Case& c) { c.q_len = lengths(n, c.shape.B); });
-    for (int64_t m = 0; m <= kExtent; ++m)
-      add(QKVET_OPTION_LENGTHS, [=](Case& c) {
-        c.q_len = lengths(n, c.shape.B);
-        c.kv_len = lengths(m, c.shape.B);
-      });
-    for (int64_t m = 0; m <= kExtent; ++m)
-      add(QKVET_OPTION_PACKED, [=](Case& c) {
-        const Shape& s = c.shape;
-        c.cu_q = {0, std::min(n, s.Tq), s.Tq};
-        c.cu_k = {0, std::min(m, s.Tk), s.Tk};
-      });
-  }
-  // Two channels are one pair in either style.
-  add(QKVET_OPTION_ROPE, [](Case& c) { c.rope = {RopeStyle::kHalf}; });
-  add(QKVET_OPTION_ROPE, [](Case& c) { c.rope = {RopeStyle::kHalf, true}; });
-  for (int layout = 1; layout < kLayoutCount; ++layout)
-    add(kOptionLayout,
-        [=](Case& c) { c.layout = static_cast<Layout>(layout); });
-  for (int share = 1; share <= (kShareB | kShareH); ++share)
-    add(kOptionShare, [=](Case& c) { c.share = static_cast<uint8_t>(share); });
-  // Pages of one token, of some, and of more than there are.
-  for (int64_t size = 1; size <= kExtent + 1; ++size)
-    for (const PageOrder order : {PageOrder::kPermuted, PageOrder::kReverse})
-      add(QKVET_OPTION_PAGED, [=](Case& c) {
-        c.paging = {
-            size, order,
-            order == PageOrder::kReverse ? Unowned::kOthers : Unowned::kNan};
-      });
-  for (int64_t size = 1; size <= kExtent + 1; ++size)
-    add(QKVET_OPTION_PAGED_CSR, [=](Case& c) {
-      c.paging = {size, PageOrder::kReverse, Unowned::kOthers, PageTable::kCsr};
-    });
-  // One group of channels, and two: d is what they need.
-  for (int64_t groups = 1; groups <= 2; ++groups)
-    add(QKVET_OPTION_PAGED_CHANNEL_GROUPS, [=](Case& c) {
-      if (c.paging.size == 0)
-        c.paging = {2, PageOrder::kReverse, Unowned::kOthers, c.paging.table};
-      const bool same_width = c.shape.dv == c.shape.d;
-      c.paging.pool = PageForm::kGroups;
-      c.shape.d = groups * channel_group_of(c);
-      if (same_width) c.shape.dv = c.shape.d;
-    });
-  for (int64_t n = 0; n <= kExtent; ++n)
-    add(QKVET_OPTION_PACKED_PAGES, [=](Case& c) {
-      c.cu_q = {0, std::min<int64_t>(1, c.shape.Tq), c.shape.Tq};
-      c.cu_k = {0, std::min(n, c.shape.Tk), c.shape.Tk};
-      c.paging = {2, PageOrder::kReverse, Unowned::kOthers, c.paging.table,
-                  c.paging.pool};
-    });
-  for (int64_t n = 1; n <= kExtent; ++n)
-    add(QKVET_OPTION_APPEND, [=](Case& c) { c.append = n; });
-  for (const auto extent : {&Shape::B, &Shape::Tq, &Shape::Tk})
-    add(QKVET_OPTION_EMPTY_EXTENTS, [=](Case& c) { c.shape.*extent = 0; });
-  add(QKVET_OPTION_VALUES_IN_KEYS, [](Case& c) {
-    c.values_in_keys = true;
-    c.v = {};
-  });
-  // Last: of lists that there are, or of one.
-  add(QKVET_OPTION_INT32_LENGTHS, [=](Case& c) {
-    if (!gives_lengths(c)) c.q_len = lengths(2, c.shape.B);
-    c.int32_lengths = true;
-  });
   return all;
 }
 
@@ -276,14 +160,7 @@ Case SmallScope::make(const Index& index) const {
   for (const int16_t setting : {index.first, index.second})
     if (setting >= 0) settings_[static_cast<size_t>(setting)].apply(value);
   if (pages_only_ && value.paging.size == 0) value.paging = {2, {}, {}, table_};
-  return keep_allowed(
-      std::move(value),
-      kAllowAll | QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
-          QKVET_OPTION_PAGED_CHANNEL_GROUPS | QKVET_OPTION_INT32_LENGTHS |
-          QKVET_OPTION_ALIBI_PER_MEMBER | QKVET_OPTION_KEY_LISTS |
-          QKVET_OPTION_KEY_LIST_LENGTHS | QKVET_OPTION_KEY_LIST_BLOCKS |
-          QKVET_OPTION_VALUES_IN_KEYS | kAllowFields |
-          QKVET_OPTION_EMPTY_EXTENTS);
+  return keep_allowed(std::move(value), kAllCaseOptions);
 }
 
 Case SmallScope::at(int64_t number) const {

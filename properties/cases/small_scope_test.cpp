@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
+#include "properties/cases/drawn_options.h"
 #include "properties/conventions/domain.h"
 #include "properties/testing/fake_executor.h"
 
@@ -64,6 +66,20 @@ bool exclude_each_other(uint64_t pair) {
 bool is_elsewhere(uint64_t option) {
   return option == kOptionStored || option == QKVET_OPTION_DROPOUT ||
          option == kOptionCalls;
+}
+
+TEST(SmallScope, EveryOptionHasOneRow) {
+  for (const uint64_t option : kCaseOptions) {
+    const auto rows =
+        std::ranges::count(drawn_options(), option, &DrawnOption::option);
+    EXPECT_EQ(rows, option != kOptionStored) << option_names(option);
+  }
+  for (const DrawnOption& row : drawn_options()) {
+    const bool settings = *row.settings != '\0' || row.more_settings != nullptr;
+    EXPECT_EQ(settings, !is_elsewhere(row.option)) << option_names(row.option);
+    EXPECT_EQ(row.chance > 0, row.fits != nullptr);
+    EXPECT_TRUE(row.by_itself || row.chance > 0);
+  }
 }
 
 // A packed batch over pages and groups of channels have pages, int32 is

@@ -4,6 +4,7 @@
 // function of the index, so an element that survives keeps its value.
 #include "properties/checking/simpler.h"
 
+#include "core/case/option_fields.h"
 #include "core/case/paging.h"
 
 namespace qkvet::properties {
@@ -79,7 +80,7 @@ void add_smaller_extents(const Case& value, Collector& out) {
   }
   for (const auto extent :
        {&Shape::B, &Shape::Tq, &Shape::Tk, &Shape::d, &Shape::dv}) {
-    // Groups of channels have steps of their own: add_simpler_pages().
+    // Groups of channels have steps of their own: add_simpler_forms().
     if (extent == &Shape::d && channel_group_of(value) > 0) continue;
     const int64_t now = s.*extent;
     for (const int64_t next : {int64_t{1}, now / 2, now - now / 4, now - 1})
@@ -128,61 +129,35 @@ void add_fewer_calls(const Case& value, size_t n, Collector& out) {
       out.add([&](Case& c) { c.calls[n].times = next; });
 }
 
-// Without each option, and with a plainer one in its place.
-void add_simpler_pairs(const Case& value, Collector& out) {
+// Without each option.
+void add_without_options(const Case& value, Collector& out) {
   for (const uint64_t option :
        single_options(options_of(value) & ~QKVET_OPTION_EMPTY_EXTENTS))
     // Without block tables a case would have lists, which are no simpler.
     out.drop(option == QKVET_OPTION_PAGED
                  ? QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR
                  : option);
-  if (value.mask.kind != MaskKind::kNone) {
-    out.add([](Case& c) { c.mask.own = kOwnAll; });
-    // Parts of one token are the plainest, and what a law of such a mask puts
-    // in the place of another one: 0 would be all in one part.
-    const bool has_parts = value.mask.kind >= MaskKind::kPrefixN &&
-                           value.mask.kind <= MaskKind::kChunkN;
-    const int64_t least =
-        std::min<int64_t>(value.mask.parameter, has_parts ? 1 : 0);
-    out.add([least](Case& c) { c.mask.parameter = least; });
-    out.add([least](Case& c) {
-      c.mask.parameter = std::max(c.mask.parameter / 2, least);
+}
+
+// Open on one side, and no longer than the extents.
+void add_simpler_window(const Case& value, Collector& out) {
+  if (!value.window) return;
+  for (const auto side : {&Window::left, &Window::right}) {
+    if (std::min(value.window->left, value.window->right) >= 0)
+      out.add([&](Case& c) { (*c.window).*side = -1; });
+    out.add([&](Case& c) {
+      auto& keys = (*c.window).*side;
+      keys = std::min(keys, std::max(c.shape.Tq, c.shape.Tk));
     });
-    if (value.mask.kind >= MaskKind::kPrefixN &&
-        value.mask.kind <= MaskKind::kTreeN)
-      out.add([](Case& c) { c.mask = {MaskKind::kButN, 0, c.mask.own}; });
   }
-  const KeyLists& lists = value.listed;
-  if (lists.per_head) out.add([](Case& c) { c.listed.per_head = false; });
-  if (lists.block > 1) {
-    out.add([](Case& c) { c.listed.block = 1; });
-    if (lists.block > 2) out.add([](Case& c) { c.listed.block = 2; });
-  }
-  for (const int64_t next :
-       {int64_t{1}, int64_t{2}, lists.entries / 2, lists.entries - 1})
-    if (next >= 1 && next < lists.entries)
-      out.add([&](Case& c) { c.listed.entries = next; });
-  const MaskFields& fields = value.fields;
-  if (fields.wide_segments)
-    out.add([](Case& c) { c.fields.wide_segments = false; });
-  if (fields.wide_ranges)
-    out.add([](Case& c) { c.fields.wide_ranges = false; });
-  for (const int64_t next : {int64_t{1}, fields.tokens / 2})
-    if (next >= 1 && next < fields.tokens)
-      out.add([&](Case& c) { c.fields.tokens = next; });
-  for (const int64_t next : {int64_t{1}, fields.ranges / 2, fields.ranges - 1})
-    if (next >= 1 && next < fields.ranges)
-      out.add([&](Case& c) { c.fields.ranges = next; });
-  for (const int64_t next : {int64_t{1}, value.chunk / 2, value.chunk - 1})
-    if (next >= 1 && next < value.chunk)
-      out.add([&](Case& c) { c.chunk = next; });
-  // Any shape is no plainer than that of a chain, or of pairs.
-  if (fields.tree)
-    for (const int64_t next : {int64_t{1}, int64_t{2}})
-      if (fields.children == 0 || next < fields.children)
-        out.add([&](Case& c) { c.fields.children = next; });
+}
+
+// Plainer tensors of the options.
+void add_plainer_options(const Case& value, Collector& out) {
+  if (value.mask.kind >= MaskKind::kPrefixN &&
+      value.mask.kind <= MaskKind::kTreeN)
+    out.add([](Case& c) { c.mask = {MaskKind::kButN, 0, c.mask.own}; });
   if (value.score_bias) {
-    out.add([](Case& c) { c.score_bias_own = kOwnAll; });
     out.add([](Case& c) { c.score_bias = make_recipe(RecipeKind::kLattice); });
     // From the last number of every type to usual ones.
     for (const int64_t digits : {int64_t{4}, int64_t{9}})
@@ -190,40 +165,22 @@ void add_simpler_pairs(const Case& value, Collector& out) {
           value.score_bias->parameter > digits)
         out.add([&](Case& c) { c.score_bias->parameter = digits; });
   }
-  for (size_t n = 0; n < value.calls.size(); ++n)
-    add_fewer_calls(value, n, out);
-  if (value.window && value.window->left >= 0 && value.window->right >= 0) {
-    out.add([](Case& c) { c.window->left = -1; });
-    out.add([](Case& c) { c.window->right = -1; });
-  }
-  if (value.window)
-    for (const auto side : {&Window::left, &Window::right})
-      if ((*value.window).*side > 0) {
-        out.add([&](Case& c) {
-          auto& keys = (*c.window).*side;
-          keys = std::min(keys, std::max(c.shape.Tq, c.shape.Tk));
-        });
-        out.add([&](Case& c) { (*c.window).*side /= 2; });
-      }
-  if (!value.q_len.empty() && !value.kv_len.empty()) {
-    out.add([](Case& c) { c.q_len.clear(); });
-    out.add([](Case& c) { c.kv_len.clear(); });
-  }
-  if (value.layout > Layout::kBthd)
-    out.add([](Case& c) { c.layout = Layout::kBthd; });
-  if (value.layout == Layout::kFar)
-    out.add([](Case& c) { c.layout = Layout::kGaps; });
   for (const auto per_head : {&Case::sink, &Case::slopes})
     if (value.*per_head)
       out.add([&](Case& c) { c.*per_head = make_recipe(RecipeKind::kOne); });
 }
 
-void add_simpler_pages(const Case& value, Collector& out) {
-  if (value.paging.unowned != Unowned::kNan)
-    out.add([](Case& c) { c.paging.unowned = Unowned::kNan; });
-  if (value.paging.order != PageOrder::kInOrder)
-    out.add([](Case& c) { c.paging.order = PageOrder::kInOrder; });
-  // Widths that leave the groups whole.
+// Fewer calls, members that have all their rows or keys, nearer strides, and
+// widths that leave groups of channels whole.
+void add_simpler_forms(const Case& value, Collector& out) {
+  for (size_t n = 0; n < value.calls.size(); ++n)
+    add_fewer_calls(value, n, out);
+  if (!value.q_len.empty() && !value.kv_len.empty()) {
+    out.add([](Case& c) { c.q_len.clear(); });
+    out.add([](Case& c) { c.kv_len.clear(); });
+  }
+  if (value.layout == Layout::kFar)
+    out.add([](Case& c) { c.layout = Layout::kGaps; });
   if (const int64_t x = channel_group_of(value); x > 0)
     for (const int64_t next : {x, value.shape.d / 2 / x * x, value.shape.d - x})
       if (next >= x && next < value.shape.d)
@@ -231,12 +188,6 @@ void add_simpler_pages(const Case& value, Collector& out) {
           if (c.shape.dv == c.shape.d) c.shape.dv = next;
           c.shape.d = next;
         });
-  for (const int64_t next : {int64_t{1}, int64_t{2}, value.paging.size / 2})
-    if (next >= 1 && next < value.paging.size)
-      out.add([&](Case& c) { c.paging.size = next; });
-  for (const int64_t next : {int64_t{1}, value.append / 2, value.append - 1})
-    if (next >= 1 && next < value.append)
-      out.add([&](Case& c) { c.append = next; });
 }
 
 void add_simpler_mask(const Case& value, Collector& out) {
@@ -256,13 +207,45 @@ int64_t size_of(const Case& value) {
   return size;
 }
 
-void add_simpler_options(const Case& value, Collector& out) {
+std::vector<int64_t> smaller_numbers(int64_t now, int64_t least) {
+  std::vector<int64_t> numbers;
+  for (const int64_t next : {least, now / 2, now - 1})
+    if (next >= least && next < now) numbers.push_back(next);
+  return numbers;
+}
+
+void add_simpler_numbers(const Case& value, Collector& out) {
   if (value.q_dtype != Dtype::kF32)
     out.add([](Case& c) { c.q_dtype = c.kv_dtype = c.o_dtype = Dtype::kF32; });
   if (value.scale) {
     out.add([](Case& c) { c.scale.reset(); });
     out.add([](Case& c) { c.scale = 1.0f; });
   }
+}
+
+void add_simpler_fields(const Case& value, Collector& out) {
+  // Farther than twice the extents only halves lead back to them soon.
+  const int64_t near =
+      2 * std::max({value.shape.Tq, value.shape.Tk, value.capacity});
+  for (const OptionField& field : option_fields()) {
+    if (field.set == nullptr || !field.given(value)) continue;
+    const int64_t now = field.get(value);
+    const auto add = [&](int64_t next) {
+      out.add([&](Case& c) { field.set(c, next); });
+    };
+    for (const int64_t plain : field.plain)
+      if (plain < now || now < field.least) add(plain);
+    if (!field.counts || now <= std::max<int64_t>(field.least, 0)) continue;
+    if (now / 2 >= field.least) add(now / 2);
+    if (now <= near) add(now - 1);
+  }
+}
+
+void add_simpler_options(const Case& value, Collector& out) {
+  add_without_options(value, out);
+  add_simpler_window(value, out);
+  add_simpler_fields(value, out);
+  add_plainer_options(value, out);
 }
 
 void add_plainer_data(const Case& value,
@@ -297,24 +280,17 @@ void add_plainer_data(const Case& value,
 void add_simpler_attention(const Case& value, Collector& out) {
   add_smaller_extents(value, out);
   add_simpler_lengths(value, out);
+  add_simpler_numbers(value, out);
   add_simpler_options(value, out);
-  add_simpler_pairs(value, out);
-  add_simpler_pages(value, out);
+  add_simpler_forms(value, out);
   add_simpler_rope(value, out);
   add_simpler_mask(value, out);
   add_plainer_data(value, {&Case::q, &Case::k, &Case::v}, out);
 }
 
 void add_simpler_rope(const Case& value, Collector& out) {
-  const Rope& rope = value.rope;
-  if (rope.style == RopeStyle::kNone) return;
+  if (value.rope.style == RopeStyle::kNone) return;
   out.add([](Case& c) { c.rope = {}; });
-  if (rope.style == RopeStyle::kInterleaved)
-    out.add([](Case& c) { c.rope.style = RopeStyle::kHalf; });
-  if (rope.random_positions)
-    out.add([](Case& c) { c.rope.random_positions = false; });
-  for (const int64_t next : {int64_t{0}, rope.first / 2})
-    if (next < rope.first) out.add([&](Case& c) { c.rope.first = next; });
   if (value.shape.d > 2) out.add([](Case& c) { c.shape.d -= 2; });
 }
 

@@ -16,6 +16,9 @@ namespace qkvet::properties {
 // of its story.
 int64_t size_of(const Case& value);
 
+// The least number, half and one less, where they are less than now.
+std::vector<int64_t> smaller_numbers(int64_t now, int64_t least);
+
 class Collector {
  public:
   Collector(const Law& law, const Case& origin, bool tiny = true)
@@ -64,14 +67,18 @@ class Collector {
   std::vector<Case> cases_;
 };
 
-// Fewer options: storage f32, no scale of its own.
+// Storage f32, no scale of its own.
+void add_simpler_numbers(const Case& value, Collector& out);
+// Plainer numbers, flags and choices of the options.
+void add_simpler_fields(const Case& value, Collector& out);
+// The same, without each option, and with plainer tensors of those that stay.
 void add_simpler_options(const Case& value, Collector& out);
 // Plainer recipes for these tensors, small seeds, fewer set values.
 void add_plainer_data(const Case& value,
                       std::initializer_list<Recipe Case::*> tensors,
                       Collector& out);
 
-// Without the rotation, or a plainer one, on two channels less.
+// Without the rotation, and with it on two channels less.
 void add_simpler_rope(const Case& value, Collector& out);
 
 // Shorter lengths and packed members, with and without their extents.

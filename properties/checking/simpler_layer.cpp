@@ -31,13 +31,11 @@ void add_smaller(const Case& value, Collector& out) {
     out.add([](Case& c) { c.shape.H = c.shape.group(), c.shape.Hkv = 1; });
     out.add([](Case& c) { c.shape.H -= c.shape.group(), --c.shape.Hkv; });
   }
-  for (const int64_t next : {int64_t{1}, s.Tq / 2, s.Tq - 1})
-    if (next >= 1 && next < s.Tq)
-      out.add([&](Case& c) { c.shape.Tq = c.shape.Tk = next; });
+  for (const int64_t next : smaller_numbers(s.Tq, 1))
+    out.add([&](Case& c) { c.shape.Tq = c.shape.Tk = next; });
   for (const auto extent : {&Shape::D, &Shape::d, &Shape::dv})
-    for (const int64_t next : {int64_t{1}, s.*extent / 2, s.*extent - 1})
-      if (next >= 1 && next < s.*extent)
-        out.add([&](Case& c) { c.shape.*extent = next; });
+    for (const int64_t next : smaller_numbers(s.*extent, 1))
+      out.add([&](Case& c) { c.shape.*extent = next; });
 }
 
 void add_fewer_options(const Case& value, Collector& out) {
@@ -67,7 +65,8 @@ void add_simpler_layer(const Case& value, Collector& out) {
   add_tiny(value, out);
   add_smaller(value, out);
   add_fewer_options(value, out);
-  add_simpler_options(value, out);
+  add_simpler_numbers(value, out);
+  add_simpler_fields(value, out);
   add_simpler_rope(value, out);
   add_plainer_data(value, {&Case::x, &Case::w, &Case::bias}, out);
 }

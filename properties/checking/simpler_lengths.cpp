@@ -32,10 +32,8 @@ void add_shorter_members(const Case& value, const Axis& axis, Collector& out) {
       for (const Axis& one : kAxes)
         if (!(c.*one.lengths).empty()) c.*one.lengths = {(c.*one.lengths)[b]};
     });
-    const int64_t length = (value.*axis.lengths)[b];
-    for (const int64_t next : {int64_t{0}, length / 2, length - 1})
-      if (next >= 0 && next < length)
-        out.add([&](Case& c) { (c.*axis.lengths)[b] = next; });
+    for (const int64_t next : smaller_numbers((value.*axis.lengths)[b], 0))
+      out.add([&](Case& c) { (c.*axis.lengths)[b] = next; });
   }
 }
 

@@ -13,9 +13,8 @@ void add_simpler_merge(const Case& value, Collector& out) {
             c.shape.Tk = states;
           },
           /*smaller=*/true);
-  for (const int64_t next : {int64_t{1}, value.shape.H / 2, value.shape.H - 1})
-    if (next >= 1 && next < value.shape.H)
-      out.add([&](Case& c) { c.shape.H = c.shape.Hkv = next; });
+  for (const int64_t next : smaller_numbers(value.shape.H, 1))
+    out.add([&](Case& c) { c.shape.H = c.shape.Hkv = next; });
   for (const auto extent : {&Shape::B, &Shape::Tk, &Shape::dv}) {
     const int64_t now = value.shape.*extent;
     for (const int64_t next :
@@ -31,7 +30,7 @@ void add_simpler_merge(const Case& value, Collector& out) {
   }
   if (value.layout == Layout::kFar)
     out.add([](Case& c) { c.layout = Layout::kGaps; });
-  add_simpler_options(value, out);
+  add_simpler_numbers(value, out);
   for (const RecipeKind kind :
        {RecipeKind::kZero, RecipeKind::kLattice, RecipeKind::kNormal}) {
     if (value.score_bias && value.score_bias->kind == kind) break;

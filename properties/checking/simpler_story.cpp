@@ -122,15 +122,11 @@ void add_shorter(const Case& value, Collector& out) {
       }
       continue;
     }
-    const int64_t count = value.story[i].count;
-    const int64_t least = least_count(value.story[i].verb);
-    for (const int64_t next : {least, count / 2, count - 1})
-      if (next >= least && next < count)
-        add(out, [&](Case& c) { c.story[i].count = next; });
-    const int64_t first = value.story[i].first;
-    for (const int64_t next : {int64_t{0}, first / 2, first - 1})
-      if (next >= 0 && next < first)
-        add(out, [&](Case& c) { c.story[i].first = next; });
+    const StoryCommand& now = value.story[i];
+    for (const int64_t next : smaller_numbers(now.count, least_count(now.verb)))
+      add(out, [&](Case& c) { c.story[i].count = next; });
+    for (const int64_t next : smaller_numbers(now.first, 0))
+      add(out, [&](Case& c) { c.story[i].first = next; });
     if (value.story[i].sequence > 0)
       add(out, [&](Case& c) { --c.story[i].sequence; });
   }
@@ -152,54 +148,16 @@ void add_smaller_forms(const Case& value, Collector& out) {
     add(out, [](Case& c) { c.shape.H -= c.shape.group(), --c.shape.Hkv; });
   }
   for (const auto extent : {&Shape::d, &Shape::dv})
-    for (const int64_t next : {int64_t{1}, s.*extent / 2, s.*extent - 1})
-      if (next >= 1 && next < s.*extent)
-        add(out, [&](Case& c) { c.shape.*extent = next; });
-  for (const int64_t next :
-       {int64_t{1}, value.capacity / 2, value.capacity - 1})
-    if (next >= 1 && next < value.capacity)
-      add(out, [&](Case& c) { c.capacity = next; });
+    for (const int64_t next : smaller_numbers(s.*extent, 1))
+      add(out, [&](Case& c) { c.shape.*extent = next; });
+  for (const int64_t next : smaller_numbers(value.capacity, 1))
+    add(out, [&](Case& c) { c.capacity = next; });
 }
 
-void add_simpler_form(const Case& value, Collector& out) {
-  const CacheForm& form = value.cache;
-  if (form.stored != StoredAs::kAsGiven) {
-    out.add([](Case& c) { c.cache.stored = StoredAs::kAsGiven; });
-    if (form.stored != StoredAs::kInt8PerToken)
-      out.add([](Case& c) { c.cache.stored = StoredAs::kInt8PerToken; });
-  }
-  for (const auto per_head : {&Case::sink, &Case::slopes})
-    if (value.*per_head) {
-      out.add([&](Case& c) { (c.*per_head).reset(); });
-      out.add([&](Case& c) { c.*per_head = make_recipe(RecipeKind::kOne); });
-    }
-  if (value.softcap != 0) out.add([](Case& c) { c.softcap = 0; });
-  if (value.mask.kind != MaskKind::kNone) {
-    out.add([](Case& c) { c.mask = {}; });
-    out.add([](Case& c) { c.mask.own = kOwnAll; });
-    for (const int64_t next :
-         {int64_t{0}, value.mask.parameter / 2, value.mask.parameter - 1})
-      if (next >= 0 && next < value.mask.parameter)
-        out.add([&](Case& c) { c.mask.parameter = next; });
-  }
-  if (value.score_bias) {
-    out.add([](Case& c) {
-      c.score_bias.reset();
-      c.score_bias_own = kOwnAll;
-    });
-    out.add([](Case& c) { c.score_bias_own = kOwnAll; });
-    out.add([](Case& c) { c.score_bias = make_recipe(RecipeKind::kLattice); });
-  }
-  if (form.window == 0) return;
-  out.add([](Case& c) { c.cache = {0, 0, 0, c.cache.stored}; });
-  for (const auto part :
-       {&CacheForm::first_tokens, &CacheForm::rollback, &CacheForm::window})
-    for (const int64_t next : {form.*part / 2, form.*part - 1})
-      if (next >= (part == &CacheForm::window ? 1 : 0) && next < form.*part)
-        out.add([&](Case& c) { c.cache.*part = next; });
-  // A shorter prompt goes around a smaller ring at the same place.
+// A shorter prompt goes around a smaller ring at the same place.
+void add_smaller_rings(const Case& value, Collector& out) {
   for (size_t i = 0; i < value.story.size(); ++i)
-    if (form.window > 1 && appends(value.story[i].verb) &&
+    if (value.cache.window > 1 && appends(value.story[i].verb) &&
         value.story[i].count > 1)
       add(out, [&](Case& c) {
         --c.cache.window;
@@ -215,8 +173,10 @@ void add_simpler_story(const Case& value, Collector& out) {
   add_merged(value, out);
   add_shorter(value, out);
   add_smaller_forms(value, out);
+  add_simpler_numbers(value, out);
+  out.add([](Case& c) { c.cache = {0, 0, 0, c.cache.stored}; });
   add_simpler_options(value, out);
-  add_simpler_form(value, out);
+  add_smaller_rings(value, out);
   add_simpler_rope(value, out);
   add_plainer_data(value, {&Case::q, &Case::k, &Case::v}, out);
 }

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
-#include "core/case/paging.h"
+#include "core/case/option_fields.h"
 
 namespace qkvet::properties {
 namespace {
@@ -88,15 +89,6 @@ template <Causal causal>
 int64_t is_causal(At at) {
   return the_case(at).causal == causal;
 }
-template <uint8_t own>
-int64_t owns_mask(At at) {
-  const Mask& mask = the_case(at).mask;
-  return mask.kind != MaskKind::kNone && (mask.own & own) != 0;
-}
-template <uint8_t own>
-int64_t owns_bias(At at) {
-  return the_case(at).score_bias && (the_case(at).score_bias_own & own) != 0;
-}
 template <uint8_t bias>
 int64_t has_bias(At at) {
   return (the_case(at).biases & bias) != 0;
@@ -158,8 +150,8 @@ int64_t after(At at) {
   return count;
 }
 
-// In the order of the manual.
-constexpr ConditionName kNames[] = {
+// In the order of the manual; the fields of options are between them.
+constexpr ConditionName kOfShape[] = {
     {"B", In::kCase, extent_of<&Shape::B>},
     {"H", In::kCase, extent_of<&Shape::H>},
     {"Hkv", In::kCase, extent_of<&Shape::Hkv>},
@@ -183,51 +175,9 @@ constexpr ConditionName kNames[] = {
     {"causal", In::kCase,
      [](At at) { return int64_t{the_case(at).causal != Causal::kNone}; }},
     {"top_left", In::kCase, is_causal<Causal::kTopLeft>},
-    {"bottom_right", In::kCase, is_causal<Causal::kBottomRight>},
-    {"window", In::kCase,
-     [](At at) { return int64_t{the_case(at).window.has_value()}; }},
-    {"window.left", In::kCase,
-     [](At at) { return the_case(at).window.value_or(Window{}).left; }},
-    {"window.right", In::kCase,
-     [](At at) { return the_case(at).window.value_or(Window{}).right; }},
-    {"mask", In::kCase,
-     [](At at) { return int64_t{the_case(at).mask.kind != MaskKind::kNone}; }},
-    {"mask.members", In::kCase, owns_mask<kOwnB>},
-    {"mask.heads", In::kCase, owns_mask<kOwnH>},
-    {"mask.rows", In::kCase, owns_mask<kOwnQ>},
-    {"mask.keys", In::kCase, owns_mask<kOwnK>},
-    {"segments", In::kCase,
-     [](At at) { return int64_t{the_case(at).fields.segments}; }},
-    {"segments.wide", In::kCase,
-     [](At at) { return int64_t{the_case(at).fields.wide_segments}; }},
-    {"segments.tokens", In::kCase,
-     [](At at) { return the_case(at).fields.tokens; }},
-    {"ranges", In::kCase, [](At at) { return the_case(at).fields.ranges; }},
-    {"ranges.wide", In::kCase,
-     [](At at) { return int64_t{the_case(at).fields.wide_ranges}; }},
-    {"chunk", In::kCase, [](At at) { return the_case(at).chunk; }},
-    {"tree", In::kCase, [](At at) { return int64_t{the_case(at).fields.tree}; }},
-    {"tree.children", In::kCase,
-     [](At at) { return the_case(at).fields.children; }},
-    {"values_in_keys", In::kCase,
-     [](At at) { return int64_t{the_case(at).values_in_keys}; }},
-    {"lists", In::kCase,
-     [](At at) { return int64_t{the_case(at).listed.entries > 0}; }},
-    {"lists.entries", In::kCase,
-     [](At at) { return the_case(at).listed.entries; }},
-    {"lists.heads", In::kCase,
-     [](At at) { return int64_t{the_case(at).listed.per_head}; }},
-    {"lists.lengths", In::kCase,
-     [](At at) { return int64_t{the_case(at).listed.lengths}; }},
-    {"lists.block", In::kCase,
-     [](At at) { return the_case(at).listed.block; }},
-    {"bias", In::kCase,
-     [](At at) { return int64_t{the_case(at).score_bias.has_value()}; }},
-    {"bias.members", In::kCase, owns_bias<kOwnB>},
-    {"bias.heads", In::kCase, owns_bias<kOwnH>},
-    {"bias.rows", In::kCase, owns_bias<kOwnQ>},
-    {"bias.keys", In::kCase, owns_bias<kOwnK>},
+    {"bottom_right", In::kCase, is_causal<Causal::kBottomRight>}};
 
+constexpr ConditionName kOfScores[] = {
     {"scale.given", In::kCase,
      [](At at) { return int64_t{the_case(at).scale.has_value()}; }},
     {"scale.is_one", In::kCase,
@@ -244,38 +194,9 @@ constexpr ConditionName kNames[] = {
     {"softcap.over_one", In::kCase,
      [](At at) { return int64_t{the_case(at).softcap > 1}; }},
     {"softcap.is_one", In::kCase,
-     [](At at) { return int64_t{the_case(at).softcap == 1}; }},
-    {"sink", In::kCase,
-     [](At at) { return int64_t{the_case(at).sink.has_value()}; }},
-    {"alibi", In::kCase,
-     [](At at) { return int64_t{the_case(at).slopes.has_value()}; }},
-    {"alibi.members", In::kCase,
-     [](At at) { return int64_t{the_case(at).member_slopes}; }},
-    {"rope", In::kCase,
-     [](At at) {
-       return int64_t{the_case(at).rope.style != RopeStyle::kNone};
-     }},
-    {"rope.random", In::kCase,
-     [](At at) { return int64_t{the_case(at).rope.random_positions}; }},
-    {"rope.first", In::kCase, [](At at) { return the_case(at).rope.first; }},
+     [](At at) { return int64_t{the_case(at).softcap == 1}; }}};
 
-    {"q_len", In::kCase,
-     [](At at) { return int64_t{!the_case(at).q_len.empty()}; }},
-    {"kv_len", In::kCase,
-     [](At at) { return int64_t{!the_case(at).kv_len.empty()}; }},
-    {"packed", In::kCase,
-     [](At at) { return int64_t{!the_case(at).cu_q.empty()}; }},
-    {"channel_group", In::kCase,
-     [](At at) { return channel_group_of(the_case(at)); }},
-    {"page_size", In::kCase, [](At at) { return the_case(at).paging.size; }},
-    {"csr", In::kCase,
-     [](At at) {
-       return int64_t{the_case(at).paging.table == PageTable::kCsr};
-     }},
-    {"int32_lengths", In::kCase,
-     [](At at) { return int64_t{the_case(at).int32_lengths}; }},
-    {"new_tokens", In::kCase, [](At at) { return new_tokens(the_case(at)); }},
-
+constexpr ConditionName kOfLayers[] = {
     {"b_q", In::kCase, has_bias<kBiasQ>},
     {"b_k", In::kCase, has_bias<kBiasK>},
     {"b_v", In::kCase, has_bias<kBiasV>},
@@ -284,13 +205,9 @@ constexpr ConditionName kNames[] = {
      [](At at) { return static_cast<int64_t>(the_case(at).fused); }, kFused},
     {"context", In::kCase, [](At at) { return the_case(at).context; }},
 
-    {"capacity", In::kCase, [](At at) { return the_case(at).capacity; }},
-    {"cache.window", In::kCase,
-     [](At at) { return the_case(at).cache.window; }},
-    {"cache.first_tokens", In::kCase,
-     [](At at) { return the_case(at).cache.first_tokens; }},
-    {"cache.rollback", In::kCase,
-     [](At at) { return the_case(at).cache.rollback; }},
+    {"capacity", In::kCase, [](At at) { return the_case(at).capacity; }}};
+
+constexpr ConditionName kOfCalls[] = {
     {"stored", In::kCase,
      [](At at) { return static_cast<int64_t>(the_case(at).cache.stored); },
      kStored},
@@ -316,10 +233,10 @@ constexpr ConditionName kNames[] = {
            value.fields == MaskFields{})
          return int64_t{0};
        const auto [first, last] = ends_of_seen(at);
-       return first < 0 ? 0
-                        : last + 1 - first -
-                              at.situation->visibility().keys(at.b, at.h,
-                                                              at.row);
+       return first < 0
+                  ? 0
+                  : last + 1 - first -
+                        at.situation->visibility().keys(at.b, at.h, at.row);
      }},
     {"diagonal", In::kRow,
      [](At at) {
@@ -338,14 +255,18 @@ constexpr ConditionName kNames[] = {
     {"keys", In::kMember, [](At at) { return at.keys; }},
 
     {"verb", In::kCommand,
-     [](At at) { return static_cast<int64_t>(at.command->snapshot.command.verb); },
+     [](At at) {
+       return static_cast<int64_t>(at.command->snapshot.command.verb);
+     },
      kVerbs},
     {"sequence", In::kCommand,
      [](At at) { return at.command->snapshot.command.sequence; }},
     {"first", In::kCommand,
      [](At at) { return at.command->snapshot.command.first; }},
-    {"new", In::kCommand, [](At at) { return at.command->snapshot.new_tokens; }},
-    {"queries", In::kCommand, [](At at) { return at.command->snapshot.queries; }},
+    {"new", In::kCommand,
+     [](At at) { return at.command->snapshot.new_tokens; }},
+    {"queries", In::kCommand,
+     [](At at) { return at.command->snapshot.queries; }},
     {"before", In::kCommand, [](At at) { return at.command->before; }},
     {"held", In::kCommand, [](At at) { return at.command->held; }},
     {"shared", In::kCommand, [](At at) { return at.command->shared; }},
@@ -370,20 +291,50 @@ constexpr ConditionName kNames[] = {
     {"illegal", In::kCommand,
      [](At at) { return int64_t{!at.command->snapshot.illegal.empty()}; }}};
 
+struct Section {
+  std::span<const ConditionName> names;
+  std::string_view last_field;  // of those after them; "": all that are left
+};
+constexpr Section kSections[] = {{kOfShape, "bias.keys"},
+                                 {kOfScores, "new_tokens"},
+                                 {kOfLayers, ""},
+                                 {kOfCalls, ""}};
+
+std::vector<ConditionName> all_names() {
+  std::vector<ConditionName> all;
+  std::span<const OptionField> fields = option_fields();
+  for (const Section& section : kSections) {
+    all.insert(all.end(), section.names.begin(), section.names.end());
+    for (bool last = false; !last && !fields.empty();
+         fields = fields.subspan(1)) {
+      const OptionField& field = fields.front();
+      last = field.word == section.last_field && !field.word.empty();
+      if (!field.word.empty())
+        all.push_back({.name = field.word, .of_case = field.get});
+    }
+  }
+  return all;
+}
+
+const std::vector<ConditionName>& names() {
+  static const std::vector<ConditionName> all = all_names();
+  return all;
+}
+
 }  // namespace
 
 const ConditionName* find_condition_name(std::string_view name,
                                          ConditionScope scope) {
   const auto found = std::find_if(
-      std::begin(kNames), std::end(kNames), [&](const ConditionName& one) {
+      names().begin(), names().end(), [&](const ConditionName& one) {
         return one.name == name && one.scope == scope;
       });
-  return found == std::end(kNames) ? nullptr : found;
+  return found == names().end() ? nullptr : &*found;
 }
 
 std::string condition_names(ConditionScope scope) {
   std::string all;
-  for (const ConditionName& one : kNames)
+  for (const ConditionName& one : names())
     if (one.scope == scope)
       all += (all.empty() ? "" : ", ") + std::string(one.name);
   return all;

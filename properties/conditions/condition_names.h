@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that conditions are made of. One row of condition_names.cpp adds
-// one.
+// The names that conditions are made of: a row of condition_names.cpp each, or
+// one of core/case/option_fields.cpp for a field of an option.
 #ifndef QKVET_PROPERTIES_CONDITIONS_CONDITION_NAMES_H_
 #define QKVET_PROPERTIES_CONDITIONS_CONDITION_NAMES_H_
 
@@ -33,9 +33,15 @@ struct ConditionWord {
 struct ConditionName {
   std::string_view name;
   ConditionScope scope = ConditionScope::kCase;
-  int64_t (*value)(const ConditionPlace& place) = nullptr;
+  int64_t (*at_place)(const ConditionPlace& place) = nullptr;
   // What it can be compared with, if it is no number.
   std::span<const ConditionWord> words = {};
+  int64_t (*of_case)(const Case& value) = nullptr;  // in place of at_place
+
+  int64_t value(const ConditionPlace& place) const {
+    return of_case != nullptr ? of_case(place.situation->value())
+                              : at_place(place);
+  }
 };
 
 // Null if there is none of that name in this scope.

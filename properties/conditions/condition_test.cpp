@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/case/option_fields.h"
 #include "properties/testing/fake_executor.h"
 
 namespace qkvet::properties::condition_test {
@@ -239,6 +240,17 @@ TEST(Condition, RefusesWithAPlaceAndWhatIsAllowed) {
   const std::string deep(1000, '(');
   EXPECT_NE(parse_condition(deep + "1").error.find("fewer parentheses"),
             std::string::npos);
+}
+
+TEST(Condition, FieldsOfOptionsAreWords) {
+  const std::string value = "B2,H2,Tq4,Tk5,d2,window=3.0,chunk=7,tree=2";
+  const Case with = case_of(value);
+  for (const OptionField& field : option_fields()) {
+    const std::string word(field.word.empty() ? "1" : field.word);
+    const int64_t number = field.word.empty() ? 1 : field.get(with);
+    EXPECT_TRUE(holds(word + " == " + std::to_string(number), value)) << word;
+  }
+  EXPECT_TRUE(holds("chunk == 7 && tree.children == 2", value));
 }
 
 }  // namespace

@@ -210,17 +210,11 @@ namespace {
 
 Case with_law(const Law& law, Case value) {
   if (!value.has_options() || law.domain.subject != value.subject()) {
-    if ((law.domain.allows & QKVET_OPTION_ROPE) == 0) value.rope = {};
+    drop_options(kStoryOptions & ~law.domain.allows, value);
     if ((law.domain.allows & QKVET_OPTION_WINDOW) == 0)
       value.cache = {0, 0, 0, value.cache.stored};
     if ((law.domain.allows & kOptionStored) == 0)
       value.cache.stored = StoredAs::kAsGiven;
-    if ((law.domain.allows & QKVET_OPTION_ALIBI) == 0) value.slopes.reset();
-    if ((law.domain.allows & QKVET_OPTION_SINK) == 0) value.sink.reset();
-    if ((law.domain.allows & QKVET_OPTION_SOFTCAP) == 0) value.softcap = 0;
-    if ((law.domain.allows & QKVET_OPTION_MASK) == 0) value.mask = {};
-    if ((law.domain.allows & QKVET_OPTION_BIAS) == 0)
-      find_option("bias")->drop(value);
     value = law.constrain(std::move(value));
     repair_rope(value);
     return value;
