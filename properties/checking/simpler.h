@@ -64,6 +64,31 @@ class Collector {
   std::vector<Case> cases_;
 };
 
+// Each lower number that is tried in place of `now`, up to the first that
+// `takes` returns true for; whether there is one.
+template <class Takes>
+bool try_lower(int64_t now, int64_t least, Takes takes) {
+  for (const int64_t next : {least, now / 2, now - 1})
+    if (next >= least && next < now && takes(next)) return true;
+  return false;
+}
+
+// The same of a command, of a story or of a recording: fewer tokens or queries,
+// or an eviction nearer to the front.
+template <class Command, class Takes>
+bool try_lower(const Command& command, Takes takes) {
+  const auto with = [&](int64_t Command::*number) {
+    return [&, number](int64_t next) {
+      Command less = command;
+      less.*number = next;
+      return takes(less);
+    };
+  };
+  return try_lower(command.count, least_count(command.verb),
+                   with(&Command::count)) ||
+         try_lower(command.first, 0, with(&Command::first));
+}
+
 // Fewer options: storage f32, no scale of its own.
 void add_simpler_options(const Case& value, Collector& out);
 // Plainer recipes for these tensors, small seeds, fewer set values.

@@ -10,11 +10,13 @@ namespace {
 
 // Changes a case, and gives it the extents of its new story.
 template <class Change>
-void add(Collector& out, Change change) {
-  out.add([&change](Case& c) {
-    change(c);
-    constrain_extents_to_story(c);
-  });
+void add(Collector& out, Change change, bool smaller = false) {
+  out.add(
+      [&change](Case& c) {
+        change(c);
+        constrain_extents_to_story(c);
+      },
+      smaller);
 }
 
 // Stories that show most mistakes, whatever the origin was.
@@ -37,7 +39,8 @@ void add_shortest(Collector& out) {
       {{kStep, 0, 1}, {kStep, 1, 1}, {kStep, 0, 1}}};
   for (const bool tiny : {true, false})
     for (const Story& story : shortest)
-      out.add(
+      add(
+          out,
           [&](Case& c) {
             c.story = story;
             const bool two = std::any_of(
@@ -47,7 +50,6 @@ void add_shortest(Collector& out) {
                 });
             c.shape.B = two ? 2 : 1;
             c.capacity = 4;
-            constrain_extents_to_story(c);
             if (!tiny) return;
             c.shape.H = c.shape.Hkv = 1;
             c.shape.d = c.shape.dv = 1;
@@ -59,12 +61,8 @@ void add_shortest(Collector& out) {
 void add_merged(const Case& value, Collector& out) {
   using enum StoryVerb;
   const auto change_to = [&out](auto change) {
-    out.add(
-        [&change](Case& c) {
-          change(c.story);
-          constrain_extents_to_story(c);
-        },
-        /*smaller=*/true);
+    add(
+        out, [&change](Case& c) { change(c.story); }, /*smaller=*/true);
   };
   for (size_t i = 0; i < value.story.size(); ++i) {
     const StoryCommand& command = value.story[i];
@@ -122,15 +120,10 @@ void add_shorter(const Case& value, Collector& out) {
       }
       continue;
     }
-    const int64_t count = value.story[i].count;
-    const int64_t least = least_count(value.story[i].verb);
-    for (const int64_t next : {least, count / 2, count - 1})
-      if (next >= least && next < count)
-        add(out, [&](Case& c) { c.story[i].count = next; });
-    const int64_t first = value.story[i].first;
-    for (const int64_t next : {int64_t{0}, first / 2, first - 1})
-      if (next >= 0 && next < first)
-        add(out, [&](Case& c) { c.story[i].first = next; });
+    try_lower(value.story[i], [&](const StoryCommand& less) {
+      add(out, [&](Case& c) { c.story[i] = less; });
+      return false;
+    });
     if (value.story[i].sequence > 0)
       add(out, [&](Case& c) { --c.story[i].sequence; });
   }
@@ -151,14 +144,16 @@ void add_smaller_forms(const Case& value, Collector& out) {
     add(out, [](Case& c) { c.shape.H = c.shape.group(), c.shape.Hkv = 1; });
     add(out, [](Case& c) { c.shape.H -= c.shape.group(), --c.shape.Hkv; });
   }
+  const auto add_lower = [&out](int64_t now, auto change) {
+    try_lower(now, 1, [&](int64_t next) {
+      add(out, [&](Case& c) { change(c, next); });
+      return false;
+    });
+  };
   for (const auto extent : {&Shape::d, &Shape::dv})
-    for (const int64_t next : {int64_t{1}, s.*extent / 2, s.*extent - 1})
-      if (next >= 1 && next < s.*extent)
-        add(out, [&](Case& c) { c.shape.*extent = next; });
-  for (const int64_t next :
-       {int64_t{1}, value.capacity / 2, value.capacity - 1})
-    if (next >= 1 && next < value.capacity)
-      add(out, [&](Case& c) { c.capacity = next; });
+    add_lower(s.*extent,
+              [&](Case& c, int64_t next) { c.shape.*extent = next; });
+  add_lower(value.capacity, [](Case& c, int64_t next) { c.capacity = next; });
 }
 
 void add_simpler_form(const Case& value, Collector& out) {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The story of a case, command by command, and which tokens its sequences hold.
+#ifndef QKVET_PROPERTIES_JUDGING_PLAYED_STORY_H_
+#define QKVET_PROPERTIES_JUDGING_PLAYED_STORY_H_
+
+#include <vector>
+
+#include "core/base/floors.h"
+#include "core/case/case.h"
+
+namespace qkvet::properties {
+
+// The commands of a story in their places, on the cache of the case. Its
+// capacity is hard, whatever a kernel makes of it.
+std::vector<Snapshot> snapshots_of(const Case& value, const Story& story);
+inline std::vector<Snapshot> snapshots_of(const Case& value) {
+  return snapshots_of(value, value.story);
+}
+
+// The sequence that a command is about; a fork is about the copy.
+int64_t changed_sequence(const StoryCommand& command);
+// Whose tokens the sequence has after a fork or a reorder; its own otherwise.
+int64_t parent_sequence(const StoryCommand& command, int64_t sequence);
+
+class TokensHeld {
+ public:
+  // A legal command.
+  void play(const Snapshot& snapshot);
+
+  // Sequences that were named so far; all others hold nothing.
+  int64_t sequences() const { return std::ssize(held_); }
+  const std::vector<Token>& of(int64_t sequence) const;
+
+ private:
+  std::vector<std::vector<Token>> held_;
+};
+
+}  // namespace qkvet::properties
+
+#endif  // QKVET_PROPERTIES_JUDGING_PLAYED_STORY_H_
