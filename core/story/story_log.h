@@ -95,8 +95,8 @@ void for_each_id(const LogCommand& command, Use use) {
   if (command.verb == StoryVerb::kFork) use(command.count);
 }
 
-// Parents of a reorder, as StoryCommand::parents has them: a place has the
-// letter that many after 'a', modulo 256, which is kMostCacheSequences.
+// StoryCommand::parents has one character for each place: 'a' plus the place,
+// modulo 256, which is kMostCacheSequences.
 inline char parent_letter(int64_t place) {
   return static_cast<char>('a' + place);
 }
@@ -104,8 +104,8 @@ inline int64_t parent_place(char letter) {
   return static_cast<uint8_t>(letter - 'a');
 }
 
-// One command in its place, with places in the cache for sequences. A token is
-// named by the id that it was given to.
+// One command as it is played. Its sequences are places in the cache; a token
+// is named by the id that it was given to.
 struct LogSnapshot {
   Snapshot snapshot;
   int64_t id = 0;  // whose tags the command uses

@@ -67,7 +67,7 @@ TEST(StoryLog, CountsWhatIsLiveAtOnce) {
   EXPECT_EQ(parsed(text).geometry.shape.B, 2);
 }
 
-// Its parents are places, more than a story has letters for.
+// The parents are places, of which there are more than letters.
 TEST(StoryLog, PlaysAReorderOfManySequences) {
   std::string text = kHead;
   for (int i = 0; i < 256; ++i)
@@ -88,7 +88,7 @@ TEST(StoryLog, PlaysAReorderOfManySequences) {
         : place == 200 ? 30
                        : place);
   EXPECT_EQ(reordered.lengths[31], reordered.lengths[255]);
-  // A token is named by the request that it was given to, and never again.
+  // The tags of a request count on after a reset.
   const LogSnapshot& last = played.back();
   EXPECT_EQ(last.id, 31);
   EXPECT_EQ(last.snapshot.command.sequence, 31);

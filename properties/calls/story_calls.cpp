@@ -171,8 +171,8 @@ Plan EditedStory::plan(const Case& value, const KernelInfo& kernel) const {
 
 namespace {
 
-// What a step has beside q, k and v: mask and bias, positions, the tables of
-// `own`, the storage types and how far off a cache may store.
+// Fills in mask and bias, positions, the tables of `own`, the storage types and
+// how far off a cache may store.
 void finish_inputs(const Case& value, const Snapshot& snapshot,
                    const Inputs& own, StoryInputs& inputs) {
   const Shape& s = value.shape;

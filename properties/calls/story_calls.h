@@ -66,9 +66,9 @@ struct StoryInputs {
 // Fills the row of a token of q, k or v for one head.
 using TokenRow = std::function<void(TensorName tensor, const Token& token,
                                     int64_t head, std::span<double> row)>;
-// The data of a step, row by row. Its tokens and queries are those of `owner`,
-// `own` are the inputs of the whole case beside q, k and v. Without the keys
-// and values of the history its answer cannot be judged.
+// The data of a step, row by row. `owner` names its tokens and queries; `own`
+// has the tables, slopes and sinks of the whole case. An answer can only be
+// judged with the keys and values of the history.
 StoryInputs step_inputs(const Case& value, const Snapshot& snapshot,
                         int64_t owner, const Inputs& own, bool with_history,
                         const TokenRow& fill_row);
@@ -78,8 +78,8 @@ StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
 
 // The call that makes the cache of a story.
 PlannedCall create_call(const Case& value);
-// The call of a command. Call `number` of a story; they take turns with the
-// three placements.
+// The call of a command. The calls of a story take turns with the three
+// placements, by `number`.
 PlannedCall command_call(Snapshot snapshot, bool want_lse, size_t number);
 
 // A sequence whose length is not what the commands add up to; -1 if the cache

@@ -64,8 +64,8 @@ class Collector {
   std::vector<Case> cases_;
 };
 
-// Each lower number that is tried in place of `now`, up to the first that
-// `takes` returns true for; whether there is one.
+// Passes lower numbers than `now` to `takes` until it returns true; whether it
+// did.
 template <class Takes>
 bool try_lower(int64_t now, int64_t least, Takes takes) {
   for (const int64_t next : {least, now / 2, now - 1})
@@ -73,8 +73,8 @@ bool try_lower(int64_t now, int64_t least, Takes takes) {
   return false;
 }
 
-// The same of a command, of a story or of a recording: fewer tokens or queries,
-// or an eviction nearer to the front.
+// The same with a command of a story or of a recording: fewer tokens or
+// queries, or an eviction nearer to the first token.
 template <class Command, class Takes>
 bool try_lower(const Command& command, Takes takes) {
   const auto with = [&](int64_t Command::*number) {

@@ -22,15 +22,15 @@ void fill_story_call(const Case& value, const PlannedCall& planned,
 KernelCall story_call(const Case& value, const PlannedCall& planned,
                       const StoryInputs& inputs, const Inputs& own);
 
-// What comes of planned commands with their data, one outcome each.
+// Runs planned commands with their data; one outcome each.
 std::vector<CallOutcome> run_commands(const Case& value,
                                       std::span<const PlannedCall> planned,
                                       std::span<const StoryInputs> inputs,
                                       const Inputs& own, int index,
                                       Executor& executor, TimeUse& time);
 
-// A step's answer against attention over `inputs`, whose keys and values are as
-// far off as they say.
+// Compares the answer of a step with attention over `inputs`, whose keys and
+// values may be off by k_error and v_error.
 Judgement judge_answer(const Case& value, const PlannedCall& planned,
                        const Inputs& inputs, const CallOutcome& outcome,
                        const JudgedKernel& kernel, Oracle oracle,

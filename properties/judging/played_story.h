@@ -10,8 +10,8 @@
 
 namespace qkvet::properties {
 
-// The commands of a story in their places, on the cache of the case. Its
-// capacity is hard, whatever a kernel makes of it.
+// Plays the story on the cache of the case, whose capacity is a hard limit
+// here.
 std::vector<Snapshot> snapshots_of(const Case& value, const Story& story);
 inline std::vector<Snapshot> snapshots_of(const Case& value) {
   return snapshots_of(value, value.story);
@@ -19,7 +19,8 @@ inline std::vector<Snapshot> snapshots_of(const Case& value) {
 
 // The sequence that a command is about; a fork is about the copy.
 int64_t changed_sequence(const StoryCommand& command);
-// Whose tokens the sequence has after a fork or a reorder; its own otherwise.
+// The sequence whose tokens this one has after a fork or a reorder: itself
+// after all other commands.
 int64_t parent_sequence(const StoryCommand& command, int64_t sequence);
 
 class TokensHeld {

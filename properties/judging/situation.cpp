@@ -12,7 +12,8 @@
 namespace qkvet::properties {
 namespace {
 
-// What the sequences share, and how often what they shared was changed.
+// How many tokens sequences share, and how often one that shared some of them
+// was changed.
 class SharedTokens {
  public:
   void play(const Snapshot& snapshot) {

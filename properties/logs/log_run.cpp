@@ -20,7 +20,7 @@ int64_t scores_of(const Shape& shape, const Snapshot& snapshot) {
   return snapshot.illegal.empty() && scores <= kMostScores ? scores : 0;
 }
 
-// With as many sequences as the commands need.
+// Has as many sequences as the commands need.
 Case geometry_of(const StoryLog& log, const LogCommands& commands,
                  const LogChecks& checks) {
   Case geometry = log.geometry;
@@ -42,8 +42,8 @@ class Runner {
   LogRun run();
 
  private:
-  // Commands as calls, with what these point to; in front of the first one the
-  // call that makes the cache.
+  // Commands as calls, with the data that these point to. The first batch
+  // begins with the call that makes the cache.
   struct Batch {
     std::vector<PlannedCall> calls;
     std::vector<StoryInputs> inputs;
@@ -105,7 +105,7 @@ void Runner::add(size_t at, Batch& batch) {
   batch.calls.push_back(std::move(call));
 }
 
-// What the call did wrong; a failure that has passed: nothing.
+// The judgement has passed if the call did nothing wrong.
 LogFailure Runner::judge(const PlannedCall& call, const Inputs& inputs,
                          const CallOutcome& outcome) {
   LogFailure found;

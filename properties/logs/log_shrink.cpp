@@ -170,8 +170,8 @@ void Shrinker::lower_sequences() {
     if (fails(commands_, n)) return;
 }
 
-// With this command in place of number `at`, and in a second try with later
-// truncations and evictions moved as far as that append is shortened.
+// Replaces command `at`. A second try moves later truncations and evictions as
+// far as that append is shortened.
 bool Shrinker::lower(size_t at, const LogCommand& next) {
   LogCommands less = commands_;
   const int64_t taken = less[at].count - next.count;

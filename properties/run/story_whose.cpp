@@ -280,7 +280,7 @@ Attention attention_of(const StoryRun& story, const StoryRun::Ran& ran,
   Inputs inputs = stored_inputs(
       value, snapshot, story.inputs_of(snapshot, data), ran.read,
       (story.kernel().info.cache_options & QKVET_CACHE_NEW_AS_GIVEN) != 0);
-  // What is stored is what was read back.
+  // These are the stored numbers themselves.
   inputs.k_error.clear();
   inputs.v_error.clear();
   const auto finite = [](double x) { return std::isfinite(x); };
