@@ -2,6 +2,7 @@
 #include "core/story/story_log.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 #include "core/base/printable.h"
@@ -53,6 +54,7 @@ class Parser {
   std::string read_command(const std::vector<std::string_view>& words);
   std::string read_moves(const std::vector<std::string_view>& words,
                          LogCommand& command);
+  std::string read_id(std::string_view word, int64_t& number);
   std::string check_places(const LogCommand& command);
   std::optional<int64_t> number_of(std::string_view id);
 
@@ -146,6 +148,13 @@ std::string Parser::read_moves(const std::vector<std::string_view>& words,
   return "";
 }
 
+std::string Parser::read_id(std::string_view word, int64_t& number) {
+  const auto id = number_of(word);
+  if (!id) return "\"" + std::string(word) + "\": an id has no \"=\"";
+  number = *id;
+  return "";
+}
+
 std::string Parser::read_command(const std::vector<std::string_view>& words) {
   const auto verb = parse_verb(words[0]);
   if (!verb)
@@ -163,35 +172,21 @@ std::string Parser::read_command(const std::vector<std::string_view>& words) {
   if (many ? words.size() < 2 : words.size() != needed)
     return std::string(words[0]) + " with " + std::to_string(words.size() - 1) +
            " words: " + std::string(kAllowed);
-  if (many) {
-    if (std::string why = read_moves(words, command); !why.empty()) return why;
-  } else {
-    const auto id = number_of(words[1]);
-    if (!id) return "\"" + std::string(words[1]) + "\": an id has no \"=\"";
-    command.id = *id;
-  }
-  if (*verb == StoryVerb::kFork) {
-    const auto copy = number_of(words[2]);
-    if (!copy) return "\"" + std::string(words[2]) + "\": an id has no \"=\"";
-    command.count = *copy;
-  } else if (needed > 2 && !many) {
-    if (needed == 4)
-      if (std::string why = read_number(words, 2, 0, command.first);
-          !why.empty())
-        return why;
-    if (std::string why =
-            read_number(words, needed - 1, least_count(*verb), command.count);
-        !why.empty())
-      return why;
-  }
-  if (std::string why = check_places(command); !why.empty()) return why;
-  log_->commands.push_back(std::move(command));
-  return "";
+  std::string why =
+      many ? read_moves(words, command) : read_id(words[1], command.id);
+  if (why.empty() && *verb == StoryVerb::kEvict)
+    why = read_number(words, 2, 0, command.first);
+  if (why.empty() && *verb == StoryVerb::kFork)
+    why = read_id(words[2], command.count);
+  else if (why.empty() && needed > 2 && !many)
+    why = read_number(words, needed - 1, least_count(*verb), command.count);
+  if (why.empty()) why = check_places(command);
+  if (why.empty()) log_->commands.push_back(std::move(command));
+  return why;
 }
 
 std::string Parser::check_places(const LogCommand& command) {
-  for_each_id(command, [&](int64_t id) { places_.take(id); });
-  if (command.verb == StoryVerb::kReset) places_.leave(command.id);
+  places_.follow(command);
   if (places_.most() <= kMostCacheSequences) return "";
   return std::to_string(places_.most()) +
          " sequences are live at once; at most " +
@@ -220,13 +215,38 @@ void LogPlaces::leave(int64_t id) {
   place = -1;
 }
 
+void LogPlaces::follow(const LogCommand& command) {
+  for_each_id(command, [&](int64_t id) { take(id); });
+  if (command.verb == StoryVerb::kReset) leave(command.id);
+}
+
 int64_t places_needed(const LogCommands& commands) {
   LogPlaces places;
-  for (const LogCommand& command : commands) {
-    for_each_id(command, [&](int64_t id) { places.take(id); });
-    if (command.verb == StoryVerb::kReset) places.leave(command.id);
-  }
+  for (const LogCommand& command : commands) places.follow(command);
   return std::max<int64_t>(places.most(), 1);
+}
+
+LogSnapshot LogPlayer::play(const LogCommand& command) {
+  // Places in the order in which the parser took them.
+  for_each_id(command, [&](int64_t id) { places_.take(id); });
+  const bool reorders = command.verb == StoryVerb::kReorder;
+  StoryCommand one = {command.verb, reorders ? 0 : places_.take(command.id),
+                      command.count, /*parents=*/{}, command.first};
+  if (command.verb == StoryVerb::kFork) one.count = places_.take(command.count);
+  std::vector<int64_t> parents(static_cast<size_t>(reorders ? sequences_ : 0));
+  std::iota(parents.begin(), parents.end(), 0);
+  for (const auto& [to, from] : command.moves)
+    parents[static_cast<size_t>(places_.take(to))] = places_.take(from);
+  for (const int64_t parent : parents) one.parents += parent_letter(parent);
+  const auto id = static_cast<size_t>(command.id);
+  if (id >= tags_.size()) tags_.resize(id + 1);
+  Tags& next = tags_[id];
+  LogSnapshot played = {
+      held_.play(one, command.id, next.token, next.query, parents), command.id};
+  next.token += played.snapshot.new_tokens;
+  next.query += played.snapshot.queries;
+  if (command.verb == StoryVerb::kReset) places_.leave(command.id);
+  return played;
 }
 
 std::optional<StoryLog> parse_story_log(std::string_view text,

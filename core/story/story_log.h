@@ -73,6 +73,7 @@ class LogPlaces {
  public:
   int64_t take(int64_t id);  // the place of the id, its own or a new one
   void leave(int64_t id);
+  void follow(const LogCommand& command);
   int64_t most() const { return static_cast<int64_t>(taken_.size()); }
 
  private:
@@ -93,6 +94,42 @@ void for_each_id(const LogCommand& command, Use use) {
   use(command.id);
   if (command.verb == StoryVerb::kFork) use(command.count);
 }
+
+// StoryCommand::parents has one character for each place: 'a' plus the place,
+// modulo 256, which is kMostCacheSequences.
+inline char parent_letter(int64_t place) {
+  return static_cast<char>('a' + place);
+}
+inline int64_t parent_place(char letter) {
+  return static_cast<uint8_t>(letter - 'a');
+}
+
+// One command as it is played. Its sequences are places in the cache; a token
+// is named by the id that it was given to.
+struct LogSnapshot {
+  Snapshot snapshot;
+  int64_t id = 0;  // whose tags the command uses
+};
+
+// Plays a recording as play_story() plays a story, one command at a time.
+class LogPlayer {
+ public:
+  // rules.sequences: places_needed() at least.
+  explicit LogPlayer(const StoryRules& rules)
+      : sequences_(rules.sequences), held_(rules) {}
+
+  LogSnapshot play(const LogCommand& command);
+
+ private:
+  struct Tags {
+    int64_t token = 0, query = 0;  // the next ones
+  };
+
+  int64_t sequences_;
+  LogPlaces places_;
+  HeldSequences held_;
+  std::vector<Tags> tags_;  // of an id
+};
 
 }  // namespace qkvet
 

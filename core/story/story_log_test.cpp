@@ -67,6 +67,34 @@ TEST(StoryLog, CountsWhatIsLiveAtOnce) {
   EXPECT_EQ(parsed(text).geometry.shape.B, 2);
 }
 
+// The parents are places, of which there are more than letters.
+TEST(StoryLog, PlaysAReorderOfManySequences) {
+  std::string text = kHead;
+  for (int i = 0; i < 256; ++i)
+    text +=
+        "append r" + std::to_string(i) + " " + std::to_string(1 + i % 3) + "\n";
+  const StoryLog log =
+      parsed(text + "reorder r31=r255 r200=r30\nreset r31\nappend r31 1\n");
+  LogPlayer player({256, 64, false, {}});
+  std::vector<LogSnapshot> played;
+  for (const LogCommand& command : log.commands)
+    played.push_back(player.play(command));
+  const Snapshot& reordered = played[256].snapshot;
+  ASSERT_EQ(reordered.command.parents.size(), 256u);
+  for (int64_t place = 0; place < 256; ++place)
+    EXPECT_EQ(
+        parent_place(reordered.command.parents[static_cast<size_t>(place)]),
+        place == 31    ? 255
+        : place == 200 ? 30
+                       : place);
+  EXPECT_EQ(reordered.lengths[31], reordered.lengths[255]);
+  // The tags of a request count on after a reset.
+  const LogSnapshot& last = played.back();
+  EXPECT_EQ(last.id, 31);
+  EXPECT_EQ(last.snapshot.command.sequence, 31);
+  EXPECT_EQ(last.snapshot.history, (std::vector<Token>{{31, 2}}));
+}
+
 TEST(StoryLog, EveryWrongLineIsNamed) {
   const struct {
     std::string text, error;

@@ -6,14 +6,10 @@
 
 #include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
+#include "properties/judging/played_story.h"
 
 namespace qkvet::diagnosis {
 namespace {
-
-std::vector<Snapshot> played(const Case& value, const Story& story) {
-  return play_story(
-      story, {value.shape.B, value.capacity, /*grows=*/false, value.cache});
-}
 
 // One query of every sequence that holds tokens then.
 void add_queries(const Snapshot& then, int64_t sequences, Story* story) {
@@ -89,7 +85,7 @@ std::optional<Case> with_commands_of_law(const Law& law, const Case& value,
 
 Case with_queries_behind_all(const Case& value) {
   Story story;
-  for (const Snapshot& one : played(value, value.story)) {
+  for (const Snapshot& one : snapshots_of(value)) {
     story.push_back(one.command);
     add_queries(one, value.shape.B, &story);
   }
@@ -97,7 +93,7 @@ Case with_queries_behind_all(const Case& value) {
 }
 
 std::optional<Case> with_queries_behind(const Case& value, Story story) {
-  const std::vector<Snapshot> all = played(value, story);
+  const std::vector<Snapshot> all = snapshots_of(value, story);
   const size_t commands = story.size();
   if (!all.empty()) add_queries(all.back(), value.shape.B, &story);
   if (story.size() == commands) return std::nullopt;
@@ -110,13 +106,11 @@ void HeldTokens::play(const Snapshot& snapshot) {
   brought_.insert(snapshot.history.begin(), snapshot.history.end());
   const std::vector<Holdings> were = held_;
   for (size_t s = 0; s < held_.size(); ++s) {
-    const auto is = [s](int64_t sequence) {
-      return std::cmp_equal(s, sequence);
-    };
+    const auto sequence = static_cast<int64_t>(s);
     if (command.verb == StoryVerb::kReorder)
-      held_[s].become(were[static_cast<size_t>(command.parents[s] - 'a')].now);
-    else if (is(command.verb == StoryVerb::kFork ? command.count
-                                                 : command.sequence))
+      held_[s].become(
+          were[static_cast<size_t>(parent_sequence(command, sequence))].now);
+    else if (sequence == changed_sequence(command))
       held_[s].become(snapshot.history);
   }
 }
@@ -134,13 +128,12 @@ Case with_queries_of_others(const Case& value) {
   constexpr int kMostOfOthers = 2;  // that share nothing
   Story story;
   HeldTokens held(value.shape.B);
-  for (const Snapshot& one : played(value, value.story)) {
+  for (const Snapshot& one : snapshots_of(value)) {
     story.push_back(one.command);
     if (!one.illegal.empty() || one.command.verb == StoryVerb::kAttend)
       continue;
     held.play(one);
-    const bool is_copy = one.command.verb == StoryVerb::kFork;
-    const int64_t of = is_copy ? one.command.count : one.command.sequence;
+    const int64_t of = changed_sequence(one.command);
     int left = kMostOfOthers;
     for (int64_t s = 0; s < value.shape.B; ++s)
       if (s != of && !held.of(s).now.empty() &&

@@ -123,8 +123,7 @@ class CommandsSinceRead {
     const auto& since = since_[static_cast<size_t>(sequence)];
     if (since.size() != 1) return {};
     const StoryCommand& command = since[0]->command;
-    const bool is_fork = command.verb == StoryVerb::kFork;
-    const int64_t of = is_fork ? command.count : command.sequence;
+    const int64_t of = changed_sequence(command);
     const bool is_to_it = of == sequence || command.verb == StoryVerb::kReorder;
     return {since[0], is_to_it, !is_to_it && held.are_sharing(of, sequence)};
   }

@@ -10,6 +10,7 @@
 #include "diagnosis/evidence/stories.h"
 #include "diagnosis/instead/collector.h"
 #include "diagnosis/stage/further_stage.h"
+#include "properties/judging/played_story.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
@@ -26,9 +27,7 @@ bool is_of_tokens(const StoryCommand& command) {
 // sequence has from another is appended to it. `all_appended`: without queries
 // of their own. Nothing: it is no valid story.
 std::optional<Case> with_tokens_of_its_own(Case value, bool all_appended) {
-  const std::vector<Snapshot> played =
-      play_story(value.story,
-                 {value.shape.B, value.capacity, /*grows=*/false, value.cache});
+  const std::vector<Snapshot> played = snapshots_of(value);
   std::vector<int64_t> has(static_cast<size_t>(value.shape.B), 0);
   Story story;
   const auto bring = [&](StoryVerb verb, size_t s, int64_t count) {

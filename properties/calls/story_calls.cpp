@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 
 #include "core/case/option_data.h"
 #include "properties/judging/compare.h"
@@ -14,30 +13,6 @@ namespace {
 
 // The most tokens of a prompt that is also decoded one by one.
 constexpr int64_t kLongestPrompt = 24;
-
-// The rows of `tokens` of every head; NaN for a tag below 0. A law that attends
-// once more uses more tags than the case has rows: they begin again. A sequence
-// that is not there borrows the data of one that is.
-std::vector<double> pick_rows(const Shape& shape,
-                              const std::vector<double>& all, int64_t heads,
-                              int64_t rows, int64_t width,
-                              const std::vector<Token>& tokens) {
-  std::vector<double> out;
-  out.reserve(static_cast<size_t>(heads * width) * tokens.size());
-  for (int64_t h = 0; h < heads; ++h)
-    for (const auto& [from, tag] : tokens) {
-      const int64_t sequence = from % shape.B;
-      if (tag < 0) {
-        out.insert(out.end(), static_cast<size_t>(width),
-                   std::numeric_limits<double>::quiet_NaN());
-        continue;
-      }
-      const auto begin =
-          all.begin() + ((sequence * heads + h) * rows + tag % rows) * width;
-      out.insert(out.end(), begin, begin + width);
-    }
-  return out;
-}
 
 std::vector<Token> range(int64_t sequence, int64_t first, int64_t count) {
   std::vector<Token> tokens;
@@ -84,17 +59,6 @@ std::vector<double> errors_of_stored(const CacheForm& form, int64_t heads,
   return errors;
 }
 
-PlannedCall create_call(const Case& value) {
-  PlannedCall create;
-  create.operation = Operation::kCacheCreate;
-  Snapshot nothing;
-  nothing.lengths.assign(static_cast<size_t>(value.shape.B), 0);
-  create.snapshot = std::move(nothing);
-  return create;
-}
-
-}  // namespace
-
 Operation story_operation(StoryVerb verb) {
   switch (verb) {
     case StoryVerb::kTruncate:
@@ -112,6 +76,31 @@ Operation story_operation(StoryVerb verb) {
   }
 }
 
+Placement placement_of(size_t number) {
+  return static_cast<Placement>(number % kPlacementCount);
+}
+
+}  // namespace
+
+PlannedCall create_call(const Case& value) {
+  PlannedCall create;
+  create.operation = Operation::kCacheCreate;
+  Snapshot nothing;
+  nothing.lengths.assign(static_cast<size_t>(value.shape.B), 0);
+  create.snapshot = std::move(nothing);
+  return create;
+}
+
+PlannedCall command_call(Snapshot snapshot, bool want_lse, size_t number) {
+  PlannedCall call;
+  call.operation = story_operation(snapshot.command.verb);
+  call.expects_refusal = !snapshot.illegal.empty();
+  call.want_lse = want_lse && snapshot.queries > 0;
+  call.placement = placement_of(number);
+  call.snapshot = std::move(snapshot);
+  return call;
+}
+
 StoryRules story_rules(const Case& value, const KernelInfo& kernel) {
   return {value.shape.B, value.capacity,
           (kernel.cache_options & QKVET_CACHE_GROWS) != 0, value.cache};
@@ -122,18 +111,23 @@ void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
   plan.calls.push_back(create_call(value));
   for (Snapshot& snapshot :
        play_story(story, story_rules(value, kernel), edits.inserted)) {
-    PlannedCall call;
-    call.operation = story_operation(snapshot.command.verb);
-    call.expects_refusal = !snapshot.illegal.empty();
-    call.want_lse = edits.want_lse && snapshot.queries > 0;
-    call.needs_truth = edits.needs_truth && snapshot.queries > 0 &&
-                       snapshot.illegal.empty() && !sees_added_token(snapshot);
-    // Commands of a story take turns with the three placements.
-    call.placement =
-        static_cast<Placement>(plan.calls.size() % kPlacementCount);
-    call.snapshot = std::move(snapshot);
-    plan.calls.push_back(std::move(call));
+    const bool has_truth = edits.needs_truth && snapshot.queries > 0 &&
+                           snapshot.illegal.empty() &&
+                           !sees_added_token(snapshot);
+    plan.calls.push_back(
+        command_call(std::move(snapshot), edits.want_lse, plan.calls.size()));
+    plan.calls.back().needs_truth = has_truth;
   }
+}
+
+std::optional<WrongLength> wrong_length(const Snapshot& snapshot,
+                                        const CallOutcome& outcome) {
+  for (size_t s = 0; s < snapshot.lengths.size(); ++s) {
+    const int64_t found = s < outcome.lengths.size() ? outcome.lengths[s] : -1;
+    if (found != snapshot.lengths[s])
+      return WrongLength{s, snapshot.lengths[s], found};
+  }
+  return std::nullopt;
 }
 
 std::string bad_refusal(const StoryCommand& command,
@@ -155,7 +149,7 @@ bool sees_added_token(const Snapshot& snapshot) {
 void add_read_back(const Snapshot& snapshot, int64_t sequence, Plan& plan) {
   PlannedCall call;
   call.operation = Operation::kCacheReadBack;
-  call.placement = static_cast<Placement>(plan.calls.size() % kPlacementCount);
+  call.placement = placement_of(plan.calls.size());
   call.snapshot = snapshot;
   call.snapshot->command = {StoryVerb::kAttend, sequence, 0};
   call.snapshot->new_tokens = call.snapshot->queries = 0;
@@ -175,35 +169,12 @@ Plan EditedStory::plan(const Case& value, const KernelInfo& kernel) const {
   return plan;
 }
 
-StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
-                        const Inputs& own) {
-  const Shape& s = value.shape;
-  const int64_t sequence = snapshot.command.sequence;
-  const auto fresh = range(sequence, snapshot.first_new, snapshot.new_tokens);
-  const auto keys = [&](const std::vector<Token>& tokens) {
-    return pick_rows(s, own.k, s.Hkv, s.Tk, s.d, tokens);
-  };
-  const auto values = [&](const std::vector<Token>& tokens) {
-    return pick_rows(s, own.v, s.Hkv, s.Tk, s.dv, tokens);
-  };
-  StoryInputs inputs;
-  inputs.fresh.k = keys(fresh);
-  inputs.fresh.v = values(fresh);
-  // What only appends is asked nothing about its history.
-  const bool asked = snapshot.queries > 0 || snapshot.new_tokens == 0;
-  if (asked) {
-    inputs.history.q =
-        pick_rows(s, own.q, s.H, s.Tq, s.d,
-                  range(sequence, snapshot.first_query, snapshot.queries));
-    inputs.history.k = keys(snapshot.history);
-    inputs.history.v = values(snapshot.history);
-  }
-  finish_story_inputs(value, snapshot, own, inputs);
-  return inputs;
-}
+namespace {
 
-void finish_story_inputs(const Case& value, const Snapshot& snapshot,
-                         const Inputs& own, StoryInputs& inputs) {
+// Fills in mask and bias, positions, the tables of `own`, the storage types and
+// how far off a cache may store.
+void finish_inputs(const Case& value, const Snapshot& snapshot,
+                   const Inputs& own, StoryInputs& inputs) {
   const Shape& s = value.shape;
   const bool asked = !inputs.history.k.empty();
   if (snapshot.queries > 0 && snapshot.illegal.empty()) {
@@ -236,6 +207,68 @@ void finish_story_inputs(const Case& value, const Snapshot& snapshot,
     inputs.history.v_error = errors_of_stored(value.cache, s.Hkv, s.dv,
                                               inputs.history.v, own.v_scale);
   }
+}
+
+}  // namespace
+
+StoryInputs step_inputs(const Case& value, const Snapshot& snapshot,
+                        int64_t owner, const Inputs& own, bool with_history,
+                        const TokenRow& fill_row) {
+  const Shape& s = value.shape;
+  // [heads, tokens, width]
+  const auto rows = [&](TensorName tensor, const std::vector<Token>& tokens) {
+    const int64_t heads = tensor == TensorName::kQ ? s.H : s.Hkv;
+    const auto width =
+        static_cast<size_t>(tensor == TensorName::kV ? s.dv : s.d);
+    std::vector<double> out(static_cast<size_t>(heads) * width * tokens.size());
+    double* at = out.data();
+    for (int64_t h = 0; h < heads; ++h)
+      for (const Token& token : tokens) {
+        fill_row(tensor, token, h, {at, width});
+        at += width;
+      }
+    return out;
+  };
+  const auto fresh = range(owner, snapshot.first_new, snapshot.new_tokens);
+  StoryInputs inputs;
+  inputs.fresh.k = rows(TensorName::kK, fresh);
+  inputs.fresh.v = rows(TensorName::kV, fresh);
+  inputs.history.q = rows(TensorName::kQ,
+                          range(owner, snapshot.first_query, snapshot.queries));
+  if (with_history) {
+    inputs.history.k = rows(TensorName::kK, snapshot.history);
+    inputs.history.v = rows(TensorName::kV, snapshot.history);
+  }
+  finish_inputs(value, snapshot, own, inputs);
+  return inputs;
+}
+
+// A token with a tag below 0 is NaN. A law that attends once more uses more
+// tags than the case has rows: they begin again. A sequence that is not there
+// borrows the data of one that is.
+StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
+                        const Inputs& own) {
+  const Shape& s = value.shape;
+  const auto pick = [&](TensorName tensor, const Token& token, int64_t head,
+                        std::span<double> row) {
+    const bool is_q = tensor == TensorName::kQ;
+    const std::vector<double>& all = is_q                       ? own.q
+                                     : tensor == TensorName::kK ? own.k
+                                                                : own.v;
+    const int64_t heads = is_q ? s.H : s.Hkv, rows = is_q ? s.Tq : s.Tk;
+    if (token.tag < 0) {
+      std::fill(row.begin(), row.end(),
+                std::numeric_limits<double>::quiet_NaN());
+      return;
+    }
+    const int64_t member = token.sequence % s.B * heads + head;
+    const auto n = static_cast<size_t>(member * rows + token.tag % rows);
+    std::copy_n(all.data() + n * row.size(), row.size(), row.begin());
+  };
+  // What only appends is asked nothing about its history.
+  const bool asked = snapshot.queries > 0 || snapshot.new_tokens == 0;
+  return step_inputs(value, snapshot, snapshot.command.sequence, own, asked,
+                     pick);
 }
 
 Case step_case(const Case& value, const Snapshot& snapshot) {
@@ -353,14 +386,19 @@ Judgement judge_edited_story(const JudgeInput& input) {
   return judgement;
 }
 
-void compare_answer(const JudgeInput& input, const CallView& call,
-                    size_t number, Judgement& judgement) {
+Judgement step_judgement(const JudgeInput& input, const CallView& call) {
   const Case step = step_case(input.value, *call.planned->snapshot);
   const JudgeInput one{step, input.kernel, input.model, {&call, 1}};
   Judgement found;
   compare_with_truth(one, call, TensorName::kO, found);
   if (!call.outcome->lse.empty())
     compare_with_truth(one, call, TensorName::kLse, found);
+  return found;
+}
+
+void compare_answer(const JudgeInput& input, const CallView& call,
+                    size_t number, Judgement& judgement) {
+  Judgement found = step_judgement(input, call);
   judgement.compared += found.compared;
   judgement.vacuous += found.vacuous;
   judgement.worst_ratio = std::max(judgement.worst_ratio, found.worst_ratio);
@@ -387,8 +425,7 @@ void compare_story(const JudgeInput& input, Judgement& judgement) {
 Story legal_story(const Case& value) {
   // Whether a command is legal depends only on legal ones before it.
   Story legal;
-  for (const Snapshot& snapshot : play_story(
-           value.story, {value.shape.B, value.capacity, false, value.cache}))
+  for (const Snapshot& snapshot : snapshots_of(value))
     if (snapshot.illegal.empty()) legal.push_back(snapshot.command);
   return legal;
 }

@@ -3,7 +3,12 @@
 #ifndef QKVET_PROPERTIES_CALLS_STORY_CALLS_H_
 #define QKVET_PROPERTIES_CALLS_STORY_CALLS_H_
 
+#include <functional>
+#include <optional>
+#include <span>
+
 #include "properties/judging/law.h"
+#include "properties/judging/played_story.h"
 
 namespace qkvet::properties {
 
@@ -52,22 +57,39 @@ bool sees_no_key(const CallView& call, int64_t row);
 void compare_edited_story(const JudgeInput& input, Judgement& judgement);
 Judgement judge_edited_story(const JudgeInput& input);
 
-// The keys and values of a step, picked out of the case's inputs: those of the
-// whole history as `history`, those that the step brings as `fresh`.
+// The keys and values of a step: those of the whole history as `history`, with
+// its queries, mask and bias, those that the step brings as `fresh`.
 struct StoryInputs {
   Inputs history;
   Inputs fresh;
 };
+// Fills the row of a token of q, k or v for one head.
+using TokenRow = std::function<void(TensorName tensor, const Token& token,
+                                    int64_t head, std::span<double> row)>;
+// The data of a step, row by row. `owner` names its tokens and queries; `own`
+// has the tables, slopes and sinks of the whole case. An answer can only be
+// judged with the keys and values of the history.
+StoryInputs step_inputs(const Case& value, const Snapshot& snapshot,
+                        int64_t owner, const Inputs& own, bool with_history,
+                        const TokenRow& fill_row);
+// The same with the rows of the case's inputs.
 StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
                         const Inputs& own);
-// The rest of them, once q, k and v are there: mask and bias, those of the step
-// as `fresh`, positions, the tables of `own`, the storage types and how far off
-// a cache may store.
-void finish_story_inputs(const Case& value, const Snapshot& snapshot,
-                         const Inputs& own, StoryInputs& inputs);
 
-// What asks a kernel for the command.
-Operation story_operation(StoryVerb verb);
+// The call that makes the cache of a story.
+PlannedCall create_call(const Case& value);
+// The call of a command. The calls of a story take turns with the three
+// placements, by `number`.
+PlannedCall command_call(Snapshot snapshot, bool want_lse, size_t number);
+
+// A sequence whose length is not what the commands add up to; -1 if the cache
+// did not report it.
+struct WrongLength {
+  size_t sequence = 0;
+  int64_t expected = 0, actual = 0;
+};
+std::optional<WrongLength> wrong_length(const Snapshot& snapshot,
+                                        const CallOutcome& outcome);
 
 // "" or what is wrong with how an illegal command ended. The header forbids no
 // reset() of a sequence that is not there, as long as it changes nothing, and
@@ -91,7 +113,9 @@ size_t call_number(const JudgeInput& input, const CallView& call);
 // " without values"; "" for none.
 std::string mistake_text(Mistake mistake);
 
-// Judges o and lse of call number `number`, which has a truth.
+// Judges o and lse of a call that has a truth.
+Judgement step_judgement(const JudgeInput& input, const CallView& call);
+// The same of call number `number`, which its findings name.
 void compare_answer(const JudgeInput& input, const CallView& call,
                     size_t number, Judgement& judgement);
 // The same for every call that has one, up to the first failure.

@@ -8,6 +8,7 @@
 #include "core/capability/option_table.h"
 #include "core/capability/paths.h"
 #include "properties/cases/scope.h"
+#include "properties/judging/played_story.h"
 
 namespace qkvet::properties {
 namespace {
@@ -83,8 +84,7 @@ void OptionUse::count_extents(const Shape& s) {
 }
 
 void OptionUse::count_story(const Case& value) {
-  const StoryRules rules = {value.shape.B, value.capacity, false, value.cache};
-  for (const Snapshot& snapshot : play_story(value.story, rules)) {
+  for (const Snapshot& snapshot : snapshots_of(value)) {
     if (!snapshot.illegal.empty() || snapshot.queries == 0) continue;
     Shape step = value.shape;
     step.Tq = snapshot.queries;

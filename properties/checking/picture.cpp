@@ -233,10 +233,7 @@ std::string holds_text(const Snapshot& snapshot) {
   const auto letter = [](int64_t sequence) {
     return std::string(1, static_cast<char>('a' + sequence));
   };
-  const bool copies = snapshot.command.verb == StoryVerb::kFork;
-  std::string text =
-      letter(copies ? snapshot.command.count : snapshot.command.sequence) +
-      " holds";
+  std::string text = letter(changed_sequence(snapshot.command)) + " holds";
   if (snapshot.history.empty()) return text + " nothing";
   if (snapshot.history.size() > kMostTokens)
     return text + " " + std::to_string(snapshot.history.size()) + " tokens";

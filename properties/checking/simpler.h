@@ -67,6 +67,23 @@ class Collector {
   std::vector<Case> cases_;
 };
 
+// Passes to `takes`, until it returns true, a command of a story or of a
+// recording with fewer tokens or queries, or with an eviction nearer to the
+// first token; whether it did.
+template <class Command, class Takes>
+bool try_lower(const Command& command, Takes takes) {
+  const auto try_with = [&](int64_t Command::*number, int64_t least) {
+    for (const int64_t next : smaller_numbers(command.*number, least)) {
+      Command less = command;
+      less.*number = next;
+      if (takes(less)) return true;
+    }
+    return false;
+  };
+  return try_with(&Command::count, least_count(command.verb)) ||
+         try_with(&Command::first, 0);
+}
+
 // Storage f32, no scale of its own.
 void add_simpler_numbers(const Case& value, Collector& out);
 // Plainer numbers, flags and choices of the options.

@@ -10,11 +10,13 @@ namespace {
 
 // Changes a case, and gives it the extents of its new story.
 template <class Change>
-void add(Collector& out, Change change) {
-  out.add([&change](Case& c) {
-    change(c);
-    constrain_extents_to_story(c);
-  });
+void add(Collector& out, Change change, bool smaller = false) {
+  out.add(
+      [&change](Case& c) {
+        change(c);
+        constrain_extents_to_story(c);
+      },
+      smaller);
 }
 
 // Stories that show most mistakes, whatever the origin was.
@@ -37,7 +39,8 @@ void add_shortest(Collector& out) {
       {{kStep, 0, 1}, {kStep, 1, 1}, {kStep, 0, 1}}};
   for (const bool tiny : {true, false})
     for (const Story& story : shortest)
-      out.add(
+      add(
+          out,
           [&](Case& c) {
             c.story = story;
             const bool two = std::any_of(
@@ -47,7 +50,6 @@ void add_shortest(Collector& out) {
                 });
             c.shape.B = two ? 2 : 1;
             c.capacity = 4;
-            constrain_extents_to_story(c);
             if (!tiny) return;
             c.shape.H = c.shape.Hkv = 1;
             c.shape.d = c.shape.dv = 1;
@@ -59,12 +61,8 @@ void add_shortest(Collector& out) {
 void add_merged(const Case& value, Collector& out) {
   using enum StoryVerb;
   const auto change_to = [&out](auto change) {
-    out.add(
-        [&change](Case& c) {
-          change(c.story);
-          constrain_extents_to_story(c);
-        },
-        /*smaller=*/true);
+    add(
+        out, [&change](Case& c) { change(c.story); }, /*smaller=*/true);
   };
   for (size_t i = 0; i < value.story.size(); ++i) {
     const StoryCommand& command = value.story[i];
@@ -122,11 +120,10 @@ void add_shorter(const Case& value, Collector& out) {
       }
       continue;
     }
-    const StoryCommand& now = value.story[i];
-    for (const int64_t next : smaller_numbers(now.count, least_count(now.verb)))
-      add(out, [&](Case& c) { c.story[i].count = next; });
-    for (const int64_t next : smaller_numbers(now.first, 0))
-      add(out, [&](Case& c) { c.story[i].first = next; });
+    try_lower(value.story[i], [&](const StoryCommand& less) {
+      add(out, [&](Case& c) { c.story[i] = less; });
+      return false;
+    });
     if (value.story[i].sequence > 0)
       add(out, [&](Case& c) { --c.story[i].sequence; });
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/story/story_log.h"
 #include "properties/calls/story_storage.h"
 #include "properties/judging/outcome.h"
 
@@ -45,7 +46,7 @@ void fill_story_call(const Case& value, const PlannedCall& planned,
   call.tokens = call.other = snapshot.command.count;
   call.first = snapshot.command.first;
   for (const char parent : snapshot.command.parents)
-    call.parents.push_back(parent - 'a');
+    call.parents.push_back(parent_place(parent));
   call.shape.Tk = planned.operation == Operation::kCacheReadBack
                       ? static_cast<int64_t>(snapshot.history.size())
                       : snapshot.new_tokens;
@@ -79,6 +80,44 @@ KernelCall story_call(const Case& value, const PlannedCall& planned,
   call.threads = planned.threads;
   fill_story_call(value, planned, inputs.fresh, own, call);
   return call;
+}
+
+std::vector<CallOutcome> run_commands(const Case& value,
+                                      std::span<const PlannedCall> planned,
+                                      std::span<const StoryInputs> inputs,
+                                      const Inputs& own, int index,
+                                      Executor& executor, TimeUse& time) {
+  std::vector<KernelCall> calls;
+  calls.reserve(planned.size());
+  for (size_t i = 0; i < planned.size(); ++i)
+    calls.push_back(story_call(value, planned[i], inputs[i], own));
+  const Stopwatch watch(time.kernel);
+  return executor.run(index, calls);
+}
+
+Judgement judge_answer(const Case& value, const PlannedCall& planned,
+                       const Inputs& inputs, const CallOutcome& outcome,
+                       const JudgedKernel& kernel, Oracle oracle,
+                       bool with_twin) {
+  const auto errors = [](const std::vector<double>& values) {
+    return values.empty() ? nullptr : values.data();
+  };
+  const Case step = step_case(value, *planned.snapshot);
+  const OwnedProblem owned(step, inputs, reading_of(step, kernel.info.dialect));
+  Answer answer(owned.problem(), truth_of(step, oracle), with_twin,
+                {nullptr, errors(inputs.k_error), errors(inputs.v_error)});
+  if (!answer.twin_disagrees().empty()) {
+    Judgement doubt;
+    doubt.verdict = Verdict::kGaveUp;
+    doubt.reason = answer.twin_disagrees();
+    return doubt;
+  }
+  const PrecisionModel model =
+      for_storage(kernel.model, value.kv_dtype, value.o_dtype);
+  const CallView view{&planned, &inputs, &outcome,
+                      &answer.truth_for(kernel.info, model,
+                                        /*want_weights=*/false)};
+  return step_judgement({value, kernel.info, kernel.model, {&view, 1}}, view);
 }
 
 StoryRun::StoryRun(const Case& value, const std::vector<PlannedCall>& plan,
@@ -197,14 +236,8 @@ std::optional<StoryRun::Ran> StoryRun::run(const Inputs& data) const {
   inputs.reserve(planned.size());
   for (const PlannedCall& one : planned)
     inputs.push_back(pick_inputs(wide_, *one.snapshot, data));
-  std::vector<KernelCall> calls;
-  for (size_t i = 0; i < planned.size(); ++i)
-    calls.push_back(story_call(value_, planned[i], inputs[i], data));
-  std::vector<CallOutcome> outcomes;
-  {
-    const Stopwatch watch(time_.kernel);
-    outcomes = executor_.run(index_, calls);
-  }
+  std::vector<CallOutcome> outcomes =
+      run_commands(value_, planned, inputs, data, index_, executor_, time_);
   for (size_t i = 0; i < calls_.size(); ++i)
     if (judge_outcome(calls_[i], outcomes[i])) return std::nullopt;
   Ran ran;

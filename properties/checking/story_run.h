@@ -4,6 +4,7 @@
 #define QKVET_PROPERTIES_CHECKING_STORY_RUN_H_
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,20 @@ void fill_story_call(const Case& value, const PlannedCall& planned,
 // The call of a step that is planned, with its data.
 KernelCall story_call(const Case& value, const PlannedCall& planned,
                       const StoryInputs& inputs, const Inputs& own);
+
+// Runs planned commands with their data; one outcome each.
+std::vector<CallOutcome> run_commands(const Case& value,
+                                      std::span<const PlannedCall> planned,
+                                      std::span<const StoryInputs> inputs,
+                                      const Inputs& own, int index,
+                                      Executor& executor, TimeUse& time);
+
+// Compares the answer of a step with attention over `inputs`, whose keys and
+// values may be off by k_error and v_error.
+Judgement judge_answer(const Case& value, const PlannedCall& planned,
+                       const Inputs& inputs, const CallOutcome& outcome,
+                       const JudgedKernel& kernel, Oracle oracle,
+                       bool with_twin);
 
 // A token that a command of the story brings.
 struct BroughtToken {

@@ -8,13 +8,8 @@ namespace qkvet::properties {
 
 PagesOfStory::Table& PagesOfStory::table(int64_t sequence) {
   const auto s = static_cast<size_t>(sequence);
-  if (tables_.size() <= s) tables_.resize(s + 1), held_.resize(s + 1);
+  if (tables_.size() <= s) tables_.resize(s + 1);
   return tables_[s];
-}
-
-std::vector<Token>& PagesOfStory::held(int64_t sequence) {
-  table(sequence);
-  return held_[static_cast<size_t>(sequence)];
 }
 
 // All that a command may take is there before it takes any.
@@ -58,7 +53,7 @@ void PagesOfStory::release(Table& pages, size_t tokens) {
 void PagesOfStory::append(const Snapshot& snapshot) {
   const int64_t sequence = snapshot.command.sequence;
   Table& pages = table(sequence);
-  const size_t before = held(sequence).size();
+  const size_t before = held_.of(sequence).size();
   const size_t after = snapshot.history.size();
   const bool copies = after > before && before % kTokens != 0 &&
                       takes_care(PageCare::kCopyForAppended) &&
@@ -76,7 +71,7 @@ void PagesOfStory::append(const Snapshot& snapshot) {
 void PagesOfStory::evict(const Snapshot& snapshot) {
   const int64_t sequence = snapshot.command.sequence;
   Table& pages = table(sequence);
-  const size_t before = held(sequence).size();
+  const size_t before = held_.of(sequence).size();
   const size_t left = snapshot.history.size();
   const auto first = static_cast<size_t>(snapshot.command.first);
   if (takes_care(PageCare::kCopyForEvicted)) {
@@ -90,20 +85,22 @@ void PagesOfStory::evict(const Snapshot& snapshot) {
   release(pages, left);
 }
 
-void PagesOfStory::rearrange(const std::vector<int64_t>& parents) {
+void PagesOfStory::rearrange(const StoryCommand& command) {
+  table(std::max({command.sequence, changed_sequence(command),
+                  std::ssize(command.parents) - 1}));
   std::vector<Table> next;
-  std::vector<std::vector<Token>> holding;
-  const auto changes = [&](size_t s) {
-    return rebuilds_tables() || !std::cmp_equal(parents[s], s);
+  const auto parent = [&](size_t s) {
+    return parent_sequence(command, static_cast<int64_t>(s));
   };
-  for (size_t s = 0; s < parents.size(); ++s) {
-    next.push_back(table(parents[s]));
-    holding.push_back(held(parents[s]));
+  const auto changes = [&](size_t s) {
+    return rebuilds_tables() || !std::cmp_equal(parent(s), s);
+  };
+  for (size_t s = 0; s < tables_.size(); ++s) {
+    next.push_back(table(parent(s)));
     for (const size_t page : next.back())
       if (changes(s)) ++pages_[page].holders;
   }
   std::swap(tables_, next);
-  held_ = std::move(holding);
   for (size_t s = 0; s < next.size(); ++s)
     for (const size_t page : next[s])
       if (changes(s)) give_back(page);
@@ -130,33 +127,20 @@ bool PagesOfStory::play(const Snapshot& snapshot) {
       release(table(sequence), snapshot.history.size());
       break;
     case StoryVerb::kFork:
-    case StoryVerb::kReorder: {
-      std::vector<int64_t> parents;
-      table(std::max(sequence, command.verb == StoryVerb::kFork
-                                   ? command.count
-                                   : std::ssize(command.parents) - 1));
-      for (size_t s = 0; s < tables_.size(); ++s)
-        parents.push_back(s < command.parents.size()
-                              ? int64_t{command.parents[s]} - 'a'
-                              : static_cast<int64_t>(s));
-      if (command.verb == StoryVerb::kFork)
-        parents[static_cast<size_t>(command.count)] = sequence;
-      rearrange(parents);
+    case StoryVerb::kReorder:
+      rearrange(command);
       break;
-    }
     case StoryVerb::kAttend:
       break;
   }
-  const bool moves =
-      command.verb == StoryVerb::kFork || command.verb == StoryVerb::kReorder;
-  if (!moves) held(sequence) = snapshot.history;
+  held_.play(snapshot);
   return snapshot.queries > 0 && meets_others(snapshot, table(sequence));
 }
 
 // Whether the sequence had as many tokens as the command wants.
 bool PagesOfStory::goes_on(const Snapshot& snapshot) {
   const StoryCommand& command = snapshot.command;
-  const int64_t before = std::ssize(held(command.sequence));
+  const int64_t before = std::ssize(held_.of(command.sequence));
   const int64_t after = std::ssize(snapshot.history);
   switch (command.verb) {
     case StoryVerb::kAppend:

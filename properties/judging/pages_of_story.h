@@ -9,7 +9,7 @@
 #include <array>
 #include <vector>
 
-#include "core/case/story.h"
+#include "properties/judging/played_story.h"
 
 namespace qkvet::properties {
 
@@ -57,7 +57,6 @@ class PagesOfStory {
     return (tokens + kTokens - 1) / kTokens;
   }
   Table& table(int64_t sequence);
-  std::vector<Token>& held(int64_t sequence);
   const Token& token(const Table& pages, size_t n) const {
     return pages_[pages[n / kTokens]].tokens[n % kTokens];
   }
@@ -73,7 +72,7 @@ class PagesOfStory {
   bool meets_others(const Snapshot& snapshot, const Table& pages) const;
   void append(const Snapshot& snapshot);
   void evict(const Snapshot& snapshot);
-  void rearrange(const std::vector<int64_t>& parents);
+  void rearrange(const StoryCommand& command);
   bool rebuilds_tables() const {
     return left_out_ == PageCare::kKeepWhileHeld ||
            left_out_ == PageCare::kCountTaker;
@@ -84,8 +83,8 @@ class PagesOfStory {
   Taken taken_;
   std::vector<Page> pages_;
   std::vector<size_t> free_;
-  std::vector<Table> tables_;             // [sequences]
-  std::vector<std::vector<Token>> held_;  // [sequences]
+  std::vector<Table> tables_;  // [sequences]
+  TokensHeld held_;
 };
 
 }  // namespace qkvet::properties

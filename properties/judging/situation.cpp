@@ -7,86 +7,70 @@
 
 #include "core/case/option_data.h"
 #include "properties/judging/answer.h"
+#include "properties/judging/played_story.h"
 
 namespace qkvet::properties {
 namespace {
 
-// The tokens of every sequence.
-class TokensOfSequences {
+// How many tokens sequences share, and how often one that shared some of them
+// was changed.
+class SharedTokens {
  public:
   void play(const Snapshot& snapshot) {
     const StoryCommand& command = snapshot.command;
     if (!snapshot.illegal.empty() || command.verb == StoryVerb::kAttend) return;
-    if (command.verb == StoryVerb::kReorder) {
-      for (size_t s = 0; s < held_.size(); ++s)
-        if (command.parents.find(static_cast<char>('a' + s)) ==
-            std::string::npos)
-          disturb_those_beside(static_cast<int64_t>(s));
-      const std::vector<std::vector<Token>> were = held_;
-      const std::vector<int64_t> had = disturbed_;
-      for (size_t s = 0; s < command.parents.size(); ++s) {
-        const int64_t parent = int64_t{command.parents[s]} - 'a';
-        of(static_cast<int64_t>(s)) = tokens_in(were, parent);
-        const auto from = static_cast<size_t>(parent);
-        disturbed_[s] = from < had.size() ? had[from] : 0;
-      }
-      return;
+    const bool reorders = command.verb == StoryVerb::kReorder;
+    const int64_t changed = changed_sequence(command);
+    for (int64_t s = 0; s < held_.sequences(); ++s) {
+      const auto letter = static_cast<char>('a' + s);
+      if (reorders ? command.parents.find(letter) == std::string::npos
+                   : s == changed)
+        disturb_those_beside(s);
     }
-    const bool forks = command.verb == StoryVerb::kFork;
-    const int64_t changed = forks ? command.count : command.sequence;
-    disturb_those_beside(changed);
-    of(changed) = snapshot.history;
-    auto& times = disturbed_[static_cast<size_t>(changed)];
-    if (forks) times = disturbed(command.sequence);
-    if (snapshot.history.empty()) times = 0;
+    held_.play(snapshot);
+    const std::vector<int64_t> before = disturbed_;
+    disturbed_.resize(static_cast<size_t>(held_.sequences()));
+    for (size_t s = 0; s < disturbed_.size(); ++s)
+      disturbed_[s] =
+          at(before, parent_sequence(command, static_cast<int64_t>(s)));
+    if (!reorders && snapshot.history.empty())
+      disturbed_[static_cast<size_t>(changed)] = 0;
   }
 
-  int64_t disturbed(int64_t sequence) const {
-    const auto s = static_cast<size_t>(sequence);
-    return s < disturbed_.size() ? disturbed_[s] : 0;
-  }
+  int64_t disturbed(int64_t sequence) const { return at(disturbed_, sequence); }
 
   int64_t shared(int64_t sequence) const {
-    const std::vector<Token> own = tokens_in(held_, sequence);
     int64_t most = 0;
-    for (size_t s = 0; s < held_.size(); ++s)
-      if (!std::cmp_equal(s, sequence))
-        most = std::max(most, in_common(own, held_[s]));
+    for (int64_t s = 0; s < held_.sequences(); ++s)
+      if (s != sequence) most = std::max(most, in_common(sequence, s));
     return most;
   }
 
  private:
-  static int64_t in_common(const std::vector<Token>& a,
-                           const std::vector<Token>& b) {
+  static int64_t at(const std::vector<int64_t>& all, int64_t sequence) {
+    const auto s = static_cast<size_t>(sequence);
+    return s < all.size() ? all[s] : 0;
+  }
+  int64_t in_common(int64_t one, int64_t other) const {
+    const std::vector<Token>&a = held_.of(one), &b = held_.of(other);
     return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
            a.begin();
   }
   // Those that share tokens with the one that is changed now.
   void disturb_those_beside(int64_t changed) {
-    const std::vector<Token> own = tokens_in(held_, changed);
-    for (size_t s = 0; s < held_.size(); ++s)
-      if (!std::cmp_equal(s, changed))
-        disturbed_[s] += in_common(own, held_[s]) > 0 ? 1 : 0;
-  }
-  static std::vector<Token> tokens_in(
-      const std::vector<std::vector<Token>>& held, int64_t sequence) {
-    const auto s = static_cast<size_t>(sequence);
-    return s < held.size() ? held[s] : std::vector<Token>();
-  }
-  std::vector<Token>& of(int64_t sequence) {
-    const auto s = static_cast<size_t>(sequence);
-    if (held_.size() <= s) held_.resize(s + 1), disturbed_.resize(s + 1, 0);
-    return held_[s];
+    for (int64_t s = 0; s < held_.sequences(); ++s)
+      if (s != changed)
+        disturbed_[static_cast<size_t>(s)] += in_common(changed, s) > 0 ? 1 : 0;
   }
 
-  std::vector<std::vector<Token>> held_;
-  std::vector<int64_t> disturbed_;  // [held_.size()]
+  TokensHeld held_;
+  std::vector<int64_t> disturbed_;  // [held_.sequences()]
 };
 
 std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots,
                                    const CacheForm& form) {
   std::vector<CommandAt> commands;
-  TokensOfSequences tokens;
+  SharedTokens tokens;
   std::vector<PagesOfStory> pages;
   for (size_t care = 0; care < kPageCares; ++care)
     pages.emplace_back(static_cast<PageCare>(care), form);
@@ -117,10 +101,7 @@ std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots,
 
 Situation::Situation(const Case& value) : value_(value) {
   if (!value.story.empty())
-    commands_ = commands_of(
-        play_story(value.story,
-                   {value.shape.B, value.capacity, false, value.cache}),
-        value.cache);
+    commands_ = commands_of(snapshots_of(value), value.cache);
 }
 
 Situation::Situation(const Case& value, const PlannedCall& call)

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "properties/calls/story_calls.h"
+#include "properties/checking/simpler.h"
 #include "properties/conventions/domain.h"
-#include "properties/logs/log_player.h"
 #include "properties/run/shrink.h"
 
 namespace qkvet::properties {
@@ -49,8 +49,8 @@ class Shrinker {
   template <class Count, class Without>
   void thin(Count count, Without without);
   void lower_sequences();
-  void lower_counts();
-  bool lower(size_t at, int64_t next);
+  void lower_numbers();
+  bool lower(size_t at, const LogCommand& next);
   void spell(ShrunkLog& shrunk);
 
   const StoryLog& log_;
@@ -170,39 +170,30 @@ void Shrinker::lower_sequences() {
     if (fails(commands_, n)) return;
 }
 
-// With a count of `next`, and in a second try with later truncations and
-// evictions moved as far as this append is shortened.
-bool Shrinker::lower(size_t at, int64_t next) {
+// Replaces command `at`. A second try moves later truncations and evictions as
+// far as that append is shortened.
+bool Shrinker::lower(size_t at, const LogCommand& next) {
   LogCommands less = commands_;
-  const int64_t taken = less[at].count - next;
-  less[at].count = next;
+  const int64_t taken = less[at].count - next.count;
+  less[at] = next;
   if (fails(less)) return true;
-  if (!appends(less[at].verb)) return false;
-  for (size_t i = at + 1; i < less.size(); ++i)
-    if (less[i].verb == StoryVerb::kTruncate)
-      less[i].count = std::max<int64_t>(less[i].count - taken, 0);
-    else
-      less[i].first = std::max<int64_t>(less[i].first - taken, 0);
+  if (!appends(next.verb)) return false;
+  for (size_t i = at + 1; i < less.size(); ++i) {
+    int64_t& place =
+        less[i].verb == StoryVerb::kTruncate ? less[i].count : less[i].first;
+    place = std::max<int64_t>(place - taken, 0);
+  }
   return fails(std::move(less));
 }
 
-void Shrinker::lower_counts() {
-  for (size_t i = 0; i < commands_.size(); ++i) {
-    const StoryVerb verb = commands_[i].verb;
-    if (!appends(verb) && !attends(verb) && verb != StoryVerb::kTruncate &&
-        verb != StoryVerb::kEvict)
-      continue;
-    const int64_t least = least_count(verb);
-    for (bool again = true; again;) {
-      again = false;
-      const int64_t count = commands_[i].count;
-      for (const int64_t next : {least, count / 2, count - 1})
-        if (next >= least && next < count && lower(i, next)) {
-          again = i < commands_.size();
-          break;
-        }
+void Shrinker::lower_numbers() {
+  for (size_t i = 0; i < commands_.size(); ++i)
+    for (bool again = true; again && i < commands_.size();) {
+      const LogCommand now = commands_[i];
+      again = now.verb != StoryVerb::kFork &&
+              try_lower(now,
+                        [&](const LogCommand& less) { return lower(i, less); });
     }
-  }
 }
 
 // As a case, under the first law that sees the failure.
@@ -210,17 +201,13 @@ void Shrinker::spell(ShrunkLog& shrunk) {
   const auto value =
       case_of_log(log_, commands_, sequences_, kernel_.judged.info);
   if (!value) return;
-  std::vector<const Law*> laws;
-  const auto add = [&](const Law* law) {
-    if (law != nullptr && law->domain.subject == Subject::kCache &&
-        std::find(laws.begin(), laws.end(), law) == laws.end())
+  std::vector<const Law*> laws = {find_law(
+      failure_.part == LogPart::kLength    ? "cache_length_grows"
+      : failure_.part == LogPart::kRefusal ? "cache_refuses_illegal_calls"
+                                           : "cache_agrees_with_history")};
+  for (const Law* law : all_laws())
+    if (law != laws[0] && law->domain.subject == Subject::kCache)
       laws.push_back(law);
-  };
-  add(find_law(failure_.part == LogPart::kLength ? "cache_length_grows"
-               : failure_.part == LogPart::kRefusal
-                   ? "cache_refuses_illegal_calls"
-                   : "cache_agrees_with_history"));
-  for (const Law* law : all_laws()) add(law);
   for (const Law* law : laws) {
     const Case fit = constrained(*law, *value);
     const Judgement judgement =
@@ -235,7 +222,6 @@ void Shrinker::spell(ShrunkLog& shrunk) {
     shrunk.law = law;
     shrunk.value = std::move(smallest.value);
     shrunk.judgement = std::move(smallest.judgement);
-    shrunk.tries += smallest.tries;
     return;
   }
 }
@@ -265,13 +251,11 @@ ShrunkLog Shrinker::shrink() {
            return rest;
          });
     lower_sequences();
-    lower_counts();
-    shrunk.tries = tries_;
+    lower_numbers();
     spell(shrunk);
   }
   shrunk.commands = std::move(commands_);
   shrunk.failure = std::move(failure_);
-  shrunk.sequences = sequences_;
   return shrunk;
 }
 
@@ -287,14 +271,10 @@ std::optional<Case> case_of_log(const StoryLog& log,
   value.story.clear();
   LogPlayer player(story_rules(value, kernel));
   for (const LogCommand& command : commands) {
-    const LogSnapshot played = player.play(command);
-    StoryCommand one = played.snapshot.command;
-    for (const int64_t parent : played.parents)
-      one.parents += static_cast<char>('a' + parent);
-    if (command.verb == StoryVerb::kReorder) one.sequence = 0;
-    value.story.push_back(std::move(one));
+    const Snapshot snapshot = player.play(command).snapshot;
+    value.story.push_back(snapshot.command);
     // In a case the capacity is hard, whatever the kernel makes of it.
-    for (const int64_t length : played.snapshot.lengths)
+    for (const int64_t length : snapshot.lengths)
       value.capacity = std::max(value.capacity, length);
   }
   constrain_extents_to_story(value);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a recording that fails somewhere to the shortest story that still does.
 //
-// What comes behind the failure goes first; then every sequence that the
-// failing one was not made from, if the rest fails without them; then halves,
-// quarters, ... and single commands. What is left is a Case wherever one can
+// What comes after the failure goes first; then every sequence that the failing
+// one was not made from, if the rest fails without them; then halves, quarters,
+// ... and single commands, and tokens. What is left is a Case wherever one can
 // spell it, and shrinks on like any other.
 #ifndef QKVET_PROPERTIES_LOGS_LOG_SHRINK_H_
 #define QKVET_PROPERTIES_LOGS_LOG_SHRINK_H_
@@ -13,10 +13,8 @@
 namespace qkvet::properties {
 
 struct ShrunkLog {
-  LogCommands commands;   // the last one fails
-  LogFailure failure;     // of these commands
-  int64_t sequences = 1;  // of the cache
-  int tries = 0;
+  LogCommands commands;  // the last one fails
+  LogFailure failure;    // of these commands
   // How often the recording was run again up to its failure, and failed.
   int repeats = 0, repeats_failed = 0;
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/run/shrink.h"
 
-#include <rapidcheck.h>
-
 #include <set>
 #include <string>
 
@@ -74,34 +72,32 @@ Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
   const std::string outcome = traits_of(value, judgement).outcome;
   const bool slow = judgement.kind == FailureKind::kHang;
   const int limit = slow ? kMaxHangingTries : kMaxTries;
-  const auto simpler = [&](const Case& from) {
-    return rc::shrinkable::shrinkRecur(from, [&](const Case& c) {
-      std::vector<Case> cases = simpler_cases(law, c, tries_tiny);
-      std::erase_if(
-          cases, [&scope](const Case& one) { return !keeps_pins(scope, one); });
-      return rc::seq::fromContainer(std::move(cases));
-    });
-  };
   // What passed once is not asked again: the tiny shapes of a case are those of
   // the one before, a thousand calls where one takes a millisecond.
   std::set<std::string> passed;
-  rc::Seq<rc::Shrinkable<Case>> candidates = simpler(best.value).shrinks();
-  while (best.tries < limit) {
-    const auto candidate = candidates.next();
-    if (!candidate) break;
-    const Case next = candidate->value();
-    if (!passed.insert(to_string(next)).second) continue;
+  const auto fails = [&](const Case& next) {
+    if (!keeps_pins(scope, next) || !passed.insert(to_string(next)).second)
+      return false;
     ++best.tries;
     Judgement verdict =
         check_case(law, next, kernel, index, executor, false, time);
     if (!fails_alike(judgement, verdict) ||
         shows_difference(best.judgement) > shows_difference(verdict) ||
         (same_outcome && traits_of(next, verdict).outcome != outcome))
-      continue;
-    best.value = next;
+      return false;
     best.judgement = std::move(verdict);
     ++best.steps;
-    candidates = simpler(best.value).shrinks();
+    return true;
+  };
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (Case& next : simpler_cases(law, best.value, tries_tiny)) {
+      if (best.tries >= limit) return best;
+      goes_on = fails(next);
+      if (!goes_on) continue;
+      best.value = std::move(next);
+      break;
+    }
   }
   return best;
 }

@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "properties/judging/played_story.h"
+
 namespace qkvet::properties {
 namespace {
 
@@ -70,26 +72,24 @@ class Experiment {
 // What the sequences hold, command by command.
 class Holdings {
  public:
-  explicit Holdings(const StoryRun& story)
-      : held_(static_cast<size_t>(story.value().shape.B)) {
+  explicit Holdings(const StoryRun& story) {
     for (const PlannedCall& call : story.calls()) {
-      const Snapshot& snapshot = *call.snapshot;
       const bool moves = call.operation != Operation::kCacheCreate &&
                          call.operation != Operation::kCacheReadBack;
-      if (moves && !call.expects_refusal) follow(snapshot);
+      if (moves && !call.expects_refusal) follow(*call.snapshot);
     }
   }
 
   bool holds(int64_t sequence, const Token& token) const {
-    const Tokens& held = held_[static_cast<size_t>(sequence)];
+    const Tokens& held = held_.of(sequence);
     return std::find(held.begin(), held.end(), token) != held.end();
   }
 
   // Who holds the token: whom it was given to, if that one does; -1: nobody.
   int64_t holder(const Token& token) const {
     if (holds(token.sequence, token)) return token.sequence;
-    for (size_t s = 0; s < held_.size(); ++s)
-      if (holds(static_cast<int64_t>(s), token)) return static_cast<int64_t>(s);
+    for (int64_t s = 0; s < held_.sequences(); ++s)
+      if (holds(s, token)) return s;
     return -1;
   }
 
@@ -102,29 +102,21 @@ class Holdings {
 
  private:
   void follow(const Snapshot& snapshot) {
-    const auto before = held_;
+    const TokensHeld before = held_;
+    held_.play(snapshot);
     const StoryCommand& command = snapshot.command;
-    if (command.verb == StoryVerb::kReorder)
-      for (size_t s = 0; s < command.parents.size(); ++s)
-        held_[s] = before[static_cast<size_t>(command.parents[s] - 'a')];
-    else
-      held_[static_cast<size_t>(command.verb == StoryVerb::kFork
-                                    ? command.count
-                                    : command.sequence)] = snapshot.history;
     const std::string how =
         command.verb == StoryVerb::kTruncate ? "taken back"
         : command.verb == StoryVerb::kEvict  ? "evicted"
         : command.verb == StoryVerb::kReset
             ? "reset"
             : "dropped by a " + std::string(verb_name(command.verb));
-    for (size_t s = 0; s < before.size(); ++s)
-      for (const Token& token : before[s])
-        if (token.sequence == static_cast<int64_t>(s) &&
-            !holds(token.sequence, token))
-          lost_[token] = how;
+    for (int64_t s = 0; s < before.sequences(); ++s)
+      for (const Token& token : before.of(s))
+        if (token.sequence == s && !holds(s, token)) lost_[token] = how;
   }
 
-  std::vector<Tokens> held_;  // by sequence
+  TokensHeld held_;
   std::map<Token, std::string> lost_;
 };
 

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "properties/calls/story_storage.h"
-#include "properties/judging/answer.h"
 #include "properties/judging/compare.h"
 
 namespace qkvet::properties {
@@ -278,26 +277,19 @@ Attention attention_of(const StoryRun& story, const StoryRun::Ran& ran,
   const auto last = last_queries(story, ran.answer);
   if (!last) return Attention::kUnknown;
   const Snapshot& snapshot = *last->planned.snapshot;
-  const Inputs inputs = stored_inputs(
+  Inputs inputs = stored_inputs(
       value, snapshot, story.inputs_of(snapshot, data), ran.read,
       (story.kernel().info.cache_options & QKVET_CACHE_NEW_AS_GIVEN) != 0);
+  // These are the stored numbers themselves.
+  inputs.k_error.clear();
+  inputs.v_error.clear();
   const auto finite = [](double x) { return std::isfinite(x); };
   for (const auto* values : {&inputs.k, &inputs.v})
     if (!std::all_of(values->begin(), values->end(), finite))
       return Attention::kUnknown;
-  const JudgedKernel& kernel = story.kernel();
-  const Case step = step_case(value, snapshot);
-  const OwnedProblem owned(step, inputs, reading_of(step, kernel.info.dialect));
-  Answer answer(owned.problem(), truth_of(step, plain_forward),
-                /*with_twin=*/false);
-  const PrecisionModel model =
-      for_storage(kernel.model, value.kv_dtype, value.o_dtype);
-  const CallView view{&last->planned, &inputs, &last->outcome,
-                      &answer.truth_for(kernel.info, model,
-                                        /*want_weights=*/false)};
-  const JudgeInput one{value, kernel.info, kernel.model, {&view, 1}};
-  Judgement judgement;
-  compare_answer(one, view, 0, judgement);
+  const Judgement judgement =
+      judge_answer(value, last->planned, inputs, last->outcome, story.kernel(),
+                   plain_forward, /*with_twin=*/false);
   if (judgement.verdict == Verdict::kFailed) return Attention::kWrong;
   return judgement.verdict == Verdict::kPassed && judgement.compared > 0
              ? Attention::kRight

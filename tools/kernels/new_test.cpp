@@ -47,6 +47,7 @@ TEST_P(Templates, CompilesConformsAndFailsWhenItIsBroken) {
   EXPECT_EQ(made.error, "");
   std::string text = read_text(file);
   EXPECT_EQ(text.find("SPDX"), std::string::npos) << "it is the user's";
+  EXPECT_EQ(text.find("BROKEN"), std::string::npos) << "faults are examples'";
   struct stat info {};
   ASSERT_EQ(stat(file.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0600, 0600U);
@@ -73,8 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"c kernel.c", "", "c_kernel/attention", "i + Tk - Tq + 1", "Tk"},
         Row{"Full-ABI.cc", " --template abi", "full_abi/attention",
             "max + std::log(sum)", "std::log(sum)"},
-        Row{"kv.cxx", " -t cache", "kv/cache", "s.tokens - Tq + i + 1",
-            "s.tokens"},
+        Row{"kv.cxx", " -t cache", "kv/slots", "tokens - Tq + i + 1", "tokens"},
         Row{"planned.cpp", " -t plan", "planned/planned", "i + keys - rows + 1",
             "i + 1"},
         Row{"stale_plan.cpp", " -t plan", "stale_plan/planned",

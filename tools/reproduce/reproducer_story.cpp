@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/reproduce/reproducer_story.h"
 
+#include "core/call/cache_function.h"
+
 namespace qkvet::tools {
 
 const char* command_name(Operation operation) {
-  switch (operation) {
-    case Operation::kCacheCreate:
-      return "create";
-    case Operation::kCacheReset:
-      return "reset";
-    case Operation::kCacheTruncate:
-      return "truncate";
-    case Operation::kCacheEvict:
-      return "evict";
-    case Operation::kCacheFork:
-      return "fork";
-    case Operation::kCacheReorder:
-      return "reorder";
-    case Operation::kCacheReadBack:
-      return "read_back";
-    default:
-      return "step";
-  }
+  return operation == Operation::kCacheCreate
+             ? "create"
+             : function_of(qkvet_cache_table{}, operation).name;
 }
 
 NamedNumbers command_numbers(const CallPlan& plan) {

@@ -3,6 +3,7 @@
 // in one is found and comes out short, and the program says so.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <regex>
@@ -35,9 +36,10 @@ struct OpenKernel {
         selected, /*in_process=*/false)(selected.kernels.front().library);
     EXPECT_EQ(opened.error, "");
   }
-  LogKernel way() {
+  LogKernel way() { return way(*opened.executor); }
+  LogKernel way(Executor& executor) {
     const KernelUnderTest& kernel = selected.kernels.front();
-    return {kernel.judged, kernel.index, *opened.executor, time};
+    return {kernel.judged, kernel.index, executor, time};
   }
 
   SelectedKernels selected;
@@ -117,14 +119,17 @@ struct Found {
   LogRun run;
   ShrunkLog shrunk;
 };
+Found found_by(const LogKernel& kernel, const StoryLog& log) {
+  Found found;
+  found.run = run_log(log, log.commands, kernel, all_checks());
+  EXPECT_EQ(found.run.verdict, Verdict::kFailed) << kernel.judged.info.name;
+  if (found.run.failure)
+    found.shrunk = shrink_log(log, *found.run.failure, kernel);
+  return found;
+}
 Found found_by(const std::string& name, const StoryLog& log) {
   OpenKernel kernel(name);
-  Found found;
-  found.run = run_log(log, log.commands, kernel.way(), all_checks());
-  EXPECT_EQ(found.run.verdict, Verdict::kFailed) << name;
-  if (found.run.failure)
-    found.shrunk = shrink_log(log, *found.run.failure, kernel.way());
-  return found;
+  return found_by(kernel.way(), log);
 }
 
 // A cache that grows takes memory for the tokens that come, and so does who
@@ -236,26 +241,31 @@ TEST(StoryLogShrink, ALateFailureIsCutOutOfAllBeforeIt) {
   EXPECT_EQ(found.shrunk.value.shape.d, 1);
 }
 
-// A kernel whose answers a test spoils.
+// A kernel whose answers, or calls, a test spoils.
 class Spoiled : public Executor {
  public:
   using Spoil = std::function<void(const KernelCall&, CallOutcome&)>;
-  Spoiled(Executor& good, Spoil spoil)
-      : good_(good), spoil_(std::move(spoil)) {}
+  using Edit = std::function<void(KernelCall&)>;
+  Spoiled(Executor& good, Spoil spoil, Edit edit = {})
+      : good_(good), spoil_(std::move(spoil)), edit_(std::move(edit)) {}
 
   const std::vector<KernelInfo>& kernels() const override {
     return good_.kernels();
   }
   std::vector<CallOutcome> run(int kernel,
                                std::span<const KernelCall> calls) override {
-    auto outcomes = good_.run(kernel, calls);
-    for (size_t i = 0; i < calls.size(); ++i) spoil_(calls[i], outcomes[i]);
+    std::vector<KernelCall> made(calls.begin(), calls.end());
+    if (edit_) std::for_each(made.begin(), made.end(), edit_);
+    auto outcomes = good_.run(kernel, made);
+    for (size_t i = 0; spoil_ && i < calls.size(); ++i)
+      spoil_(calls[i], outcomes[i]);
     return outcomes;
   }
 
  private:
   Executor& good_;
   Spoil spoil_;
+  Edit edit_;
 };
 
 void flip_sign(CallOutcome& outcome) {
@@ -278,14 +288,11 @@ TEST(StoryLogShrink, WhatTakesTwoSequencesKeepsBoth) {
                     flip_sign(outcome);
                     cut = -1;
                   });
-  const LogKernel good = kernel.way();
-  const LogKernel way{good.judged, good.index, spoiled, good.time};
   const StoryLog log = parsed(
       without_truncations(2000) +
       "step one 30\nstep two 9\ntruncate one 20\nstep three 4\nstep two 1\n");
-  const LogRun run = run_log(log, log.commands, way, all_checks());
+  const auto [run, shrunk] = found_by(kernel.way(spoiled), log);
   ASSERT_TRUE(run.failure.has_value());
-  const ShrunkLog shrunk = shrink_log(log, *run.failure, way);
   EXPECT_EQ(shrunk.repeats_failed, shrunk.repeats);
   ASSERT_EQ(shrunk.commands.size(), 2u) << story_log_text(log, shrunk.commands);
   EXPECT_EQ(shrunk.commands[0].verb, StoryVerb::kTruncate);
@@ -301,45 +308,77 @@ TEST(StoryLogShrink, WhatDoesNotFailAgainIsUnsteady) {
                     if (!outcome.o.empty() && ++answers == 150)
                       flip_sign(outcome);
                   });
-  const LogKernel good = kernel.way();
-  const LogKernel way{good.judged, good.index, spoiled, good.time};
   const StoryLog log = recording(400);
-  const LogRun run = run_log(log, log.commands, way, all_checks());
+  const auto [run, shrunk] = found_by(kernel.way(spoiled), log);
   ASSERT_TRUE(run.failure.has_value());
-  const ShrunkLog shrunk = shrink_log(log, *run.failure, way);
   EXPECT_LT(shrunk.repeats_failed, shrunk.repeats);
   EXPECT_EQ(shrunk.law, nullptr);
   EXPECT_EQ(shrunk.commands.size(), run.failure->at + 1);
 }
 
+// The length of a cache is compared before the first command, too.
+TEST(StoryLogRun, ACacheIsMadeEmpty) {
+  OpenKernel kernel("kv_cache/contiguous");
+  Spoiled spoiled(*kernel.opened.executor,
+                  [](const KernelCall& call, CallOutcome& outcome) {
+                    if (call.operation == Operation::kCacheCreate)
+                      outcome.lengths.at(0) = 3;
+                  });
+  const StoryLog log = recording(20);
+  const LogRun run =
+      run_log(log, log.commands, kernel.way(spoiled), all_checks());
+  ASSERT_TRUE(run.failure.has_value());
+  EXPECT_EQ(run.failure->part, LogPart::kLength);
+  EXPECT_EQ(run.failure->at, 0u);
+  EXPECT_EQ(run.commands, 0u);
+}
+
+// Of more places than letters of the alphabet.
+TEST(StoryLogRun, ManySequencesAreReordered) {
+  std::string text = kHead;
+  for (int i = 0; i < 200; ++i) text += "step r" + std::to_string(i) + " 2\n";
+  const StoryLog log = parsed(text + "reorder r150=r40 r40=r199\n" +
+                              "step r150 1\nstep r40 1\nstep r199 1\n");
+  OpenKernel kernel("kv_cache/contiguous");
+  const LogRun run = run_log(log, log.commands, kernel.way(), all_checks());
+  EXPECT_EQ(run.verdict, Verdict::kPassed) << run.reason;
+  EXPECT_EQ(run.checked, 203);
+}
+
+// An eviction spoils the next answer: it may as well be one of the first token.
+TEST(StoryLogShrink, AnEvictionMovesToTheFront) {
+  OpenKernel kernel("kv_cache/contiguous");
+  bool evicted = false;
+  Spoiled spoiled(*kernel.opened.executor,
+                  [&](const KernelCall& call, CallOutcome& outcome) {
+                    if (call.operation == Operation::kCacheCreate)
+                      evicted = false;
+                    evicted |= call.operation == Operation::kCacheEvict;
+                    if (evicted) flip_sign(outcome);
+                  });
+  const StoryLog log =
+      parsed(kHead + "step one 20\nevict one 7 3\nstep one 1\n");
+  const auto [run, shrunk] = found_by(kernel.way(spoiled), log);
+  ASSERT_TRUE(run.failure.has_value());
+  const auto evict = std::find_if(
+      shrunk.commands.begin(), shrunk.commands.end(),
+      [](const LogCommand& one) { return one.verb == StoryVerb::kEvict; });
+  ASSERT_NE(evict, shrunk.commands.end());
+  EXPECT_EQ(evict->first, 0) << story_log_text(log, shrunk.commands);
+  EXPECT_EQ(evict->count, 1);
+}
+
 // Beams that keep their own tokens.
 TEST(StoryLogShrink, AReorderThatDoesNothingIsFound) {
   OpenKernel kernel("kv_cache/paged");
-  class NoReorder : public Executor {
-   public:
-    explicit NoReorder(Executor& good) : good_(good) {}
-    const std::vector<KernelInfo>& kernels() const override {
-      return good_.kernels();
-    }
-    std::vector<CallOutcome> run(int number,
-                                 std::span<const KernelCall> calls) override {
-      std::vector<KernelCall> wrong(calls.begin(), calls.end());
-      for (KernelCall& call : wrong)
-        std::iota(call.parents.begin(), call.parents.end(), 0);
-      return good_.run(number, wrong);
-    }
-
-   private:
-    Executor& good_;
-  } broken(*kernel.opened.executor);
-  const LogKernel good = kernel.way();
-  const LogKernel way{good.judged, good.index, broken, good.time};
+  Spoiled spoiled(*kernel.opened.executor, {}, [](KernelCall& call) {
+    std::iota(call.parents.begin(), call.parents.end(), 0);
+  });
   ServingOptions options;
   options.forks = true;
   const StoryLog log = parsed(serving_log(options));
-  const LogRun run = run_log(log, log.commands, way, all_checks());
+  const auto [run, shrunk] = found_by(kernel.way(spoiled), log);
   ASSERT_TRUE(run.failure.has_value());
-  const ShrunkLog shrunk = shrink_log(log, *run.failure, way);
   EXPECT_LE(shrunk.commands.size(), 4u) << story_log_text(log, shrunk.commands);
   EXPECT_NE(shrunk.law, nullptr);
   EXPECT_NE(story_text(shrunk.value.story).find("reorder."), std::string::npos);

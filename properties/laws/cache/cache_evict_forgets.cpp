@@ -19,8 +19,7 @@ constexpr int64_t kDropped = 3;
 Case constrain(Case value) {
   value = constrain_to_legal(std::move(value));
   int64_t longest = 0;
-  for (const Snapshot& snapshot : play_story(
-           value.story, {value.shape.B, value.capacity, false, value.cache}))
+  for (const Snapshot& snapshot : snapshots_of(value))
     for (const int64_t length : snapshot.lengths)
       longest = std::max(longest, length);
   value.capacity = std::max(value.capacity, longest + kDropped);
@@ -48,8 +47,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   }
   EditedStory story;
   std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
-  for (const Snapshot& snapshot : play_story(
-           value.story, {value.shape.B, value.capacity, false, value.cache})) {
+  for (const Snapshot& snapshot : snapshots_of(value)) {
     const auto s = static_cast<size_t>(snapshot.command.sequence);
     add_command(snapshot.command, lengths[s], story);
     lengths = snapshot.lengths;

@@ -19,8 +19,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   EditedStory story;
   const int64_t copy = value.shape.B - 1;
   std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
-  const auto snapshots = play_story(
-      value.story, {value.shape.B, value.capacity, false, value.cache});
+  const auto snapshots = snapshots_of(value);
   for (size_t i = 0; i < snapshots.size(); ++i) {
     const int64_t s = snapshots[i].command.sequence;
     const bool room = lengths[static_cast<size_t>(s)] < value.capacity;

@@ -20,22 +20,19 @@ Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (size_t i = 0; i < input.calls.size(); ++i) {
     const CallView& call = input.calls[i];
-    const std::vector<int64_t>& expected = call.planned->snapshot->lengths;
-    const std::vector<int64_t>& actual = call.outcome->lengths;
-    for (size_t s = 0; s < expected.size(); ++s) {
-      ++judgement.compared;
-      const int64_t found = s < actual.size() ? actual[s] : -1;
-      if (found == expected[s]) continue;
-      Finding finding;
-      finding.call = i;
-      finding.where = "call " + std::to_string(i) + ", " + command_place(call) +
-                      ": length of sequence " +
-                      static_cast<char>('a' + static_cast<int>(s));
-      finding.expected = std::to_string(expected[s]);
-      finding.actual = std::to_string(found);
-      add_failure(judgement, std::move(finding));
-      return judgement;
-    }
+    const auto wrong = wrong_length(*call.planned->snapshot, *call.outcome);
+    judgement.compared += static_cast<int64_t>(
+        wrong ? wrong->sequence + 1 : call.planned->snapshot->lengths.size());
+    if (!wrong) continue;
+    Finding finding;
+    finding.call = i;
+    finding.where = "call " + std::to_string(i) + ", " + command_place(call) +
+                    ": length of sequence " +
+                    static_cast<char>('a' + static_cast<int>(wrong->sequence));
+    finding.expected = std::to_string(wrong->expected);
+    finding.actual = std::to_string(wrong->actual);
+    add_failure(judgement, std::move(finding));
+    return judgement;
   }
   return judgement;
 }

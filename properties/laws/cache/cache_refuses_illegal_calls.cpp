@@ -93,8 +93,7 @@ int64_t askable(const CacheForm& form, int64_t length, int64_t most) {
 Plan plan(const Case& value, const KernelInfo& kernel) {
   EditedStory story;
   Snapshot last;
-  for (const Snapshot& snapshot : play_story(
-           value.story, {value.shape.B, value.capacity, false, value.cache})) {
+  for (const Snapshot& snapshot : snapshots_of(value)) {
     story.keep(snapshot.command);
     add_illegal(value, kernel, snapshot, story);
     last = snapshot;

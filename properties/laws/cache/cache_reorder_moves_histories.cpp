@@ -48,8 +48,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   const int64_t sequences = value.shape.B;
   std::vector<int64_t> lengths(static_cast<size_t>(sequences), 0);
   story.insert({StoryVerb::kAppend, sequences - 1, 1});
-  for (const Snapshot& snapshot : play_story(
-           value.story, {sequences, value.capacity, false, value.cache})) {
+  for (const Snapshot& snapshot : snapshots_of(value)) {
     const int64_t s = snapshot.command.sequence;
     const int64_t tokens = lengths[static_cast<size_t>(s)];
     story.insert(moved_on(sequences, 1));

@@ -25,11 +25,8 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     const Snapshot snapshot = *call.snapshot;
     plan.calls.push_back(std::move(call));
     // The sequence that a reorder changes last is as good as any.
-    const int64_t sequence = snapshot.command.verb == StoryVerb::kFork
-                                 ? snapshot.command.count
-                                 : snapshot.command.sequence;
     if (command && !snapshot.history.empty())
-      add_read_back(snapshot, sequence, plan);
+      add_read_back(snapshot, changed_sequence(snapshot.command), plan);
   }
   if (!kernel.has_read_back) plan.unsupported = "read_back is not offered";
   if (computes_read_back(kernel) && value.cache.stored != StoredAs::kAsGiven)

@@ -35,8 +35,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   }
   EditedStory story;
   std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
-  const std::vector<Snapshot> snapshots = play_story(
-      value.story, {value.shape.B, value.capacity, false, value.cache});
+  const std::vector<Snapshot> snapshots = snapshots_of(value);
   for (size_t i = 0; i < snapshots.size(); ++i) {
     const Snapshot& snapshot = snapshots[i];
     const int64_t s = snapshot.command.sequence;
