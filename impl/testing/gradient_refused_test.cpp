@@ -288,7 +288,7 @@ std::vector<Refusal<qkvet_layer_args>> fused_rows() {
   return {
       {"w_qkv or b_qkv, and no order of its parts",
        [](A& a, Tensors&) { a.fused = QKVET_FUSED_NONE; }},
-      {"no order of w_qkv", [](A& a, Tensors&) { a.fused = 7; }, kUnsupported},
+      {"no order of w_qkv", [](A& a, Tensors&) { a.fused = 7; }},
       {"b_qkv is given with b_q, b_k and b_v, or none of them",
        [](A& a, Tensors&) { a.b_k = {}; }},
       {"mask_buffer and causal: the buffer is the rule alone",

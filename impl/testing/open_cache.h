@@ -133,6 +133,9 @@ class OpenCache {
   }
   // The keys of a sequence, [Hkv, tokens, d], as they are read back.
   std::vector<float> keys(int64_t sequence) {
+    if (kernel_->cache->read_back == nullptr) {
+      return {};
+    }
     Tensors t;
     const int64_t n = length(sequence);
     const qkvet_tensor k = t.make({1, config.kv_heads, n, config.d});
@@ -154,9 +157,12 @@ class OpenCache {
   qkvet_status status_;
 };
 
+// All but the one that refuses less, which the laws judge.
 inline std::vector<const qkvet_kernel*> cache_kernels() {
-  return kernels_that(
-      [](const qkvet_kernel& kernel) { return kernel.cache != nullptr; });
+  return kernels_that([](const qkvet_kernel& kernel) {
+    return kernel.cache != nullptr &&
+           std::strcmp(kernel.name, "controls/cache_lenient") != 0;
+  });
 }
 
 }  // namespace qkvet::impl
