@@ -78,7 +78,7 @@ TEST(CacheMemory, OfARingIsWhatItsWindowShows) {
 TEST(CacheMemory, OfCodesIsAByteANumberAndTheScales) {
   Tensors t;
   for (const qkvet_kernel* kernel : kinds("quantised")) {
-    for (const qkvet_dtype code : {kInt8, kFp8}) {
+    for (const qkvet_dtype code : {kInt8Code, kFp8Code}) {
       qkvet_cache_config config = three_sequences();
       config.stored = code;
       config.scales = QKVET_SCALES_PER_TOKEN;
@@ -103,14 +103,14 @@ TEST(CacheMemory, OfCodesIsTheNearestAndOnTiesTheEvenOne) {
   const struct {
     qkvet_dtype coded;
     float given[4], kept[4];
-  } rows[] = {{kInt8, {127, 2.5f, 3.5f, -0.5f}, {127, 2, 4, 0}},
-              {kInt8, {-127, -1.5f, 1.25f, 126.5f}, {-127, -2, 1, 126}},
-              {kInt8, {0, 0, 0, 0}, {0, 0, 0, 0}},
-              {kInt8, {1, nan, 0, 2}, {nan, nan, nan, nan}},
-              {kFp8, {448, 17, 19, 0x1p-10f}, {448, 16, 20, 0}},
-              {kFp8, {-448, 33, 0x3p-10f, 1}, {-448, 32, 0x1p-8f, 1}},
-              {kFp8, {0, 0, 0, 0}, {0, 0, 0, 0}},
-              {kFp8, {1, 2, 3, nan}, {nan, nan, nan, nan}}};
+  } rows[] = {{kInt8Code, {127, 2.5f, 3.5f, -0.5f}, {127, 2, 4, 0}},
+              {kInt8Code, {-127, -1.5f, 1.25f, 126.5f}, {-127, -2, 1, 126}},
+              {kInt8Code, {0, 0, 0, 0}, {0, 0, 0, 0}},
+              {kInt8Code, {1, nan, 0, 2}, {nan, nan, nan, nan}},
+              {kFp8Code, {448, 17, 19, 0x1p-10f}, {448, 16, 20, 0}},
+              {kFp8Code, {-448, 33, 0x3p-10f, 1}, {-448, 32, 0x1p-8f, 1}},
+              {kFp8Code, {0, 0, 0, 0}, {0, 0, 0, 0}},
+              {kFp8Code, {1, 2, 3, nan}, {nan, nan, nan, nan}}};
   for (const qkvet_kernel* kernel : kinds("quantised")) {
     for (const auto& row : rows) {
       qkvet_cache_config config = small_config();

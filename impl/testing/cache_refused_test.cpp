@@ -49,13 +49,13 @@ std::vector<ConfigRow> config_rows() {
        [](C& c, Tensors&) { c.scales = QKVET_SCALES_PER_CHANNEL; }},
       {kNoCodes,
        [](C& c, Tensors&) {
-         c.stored = kInt8;
+         c.stored = kInt8Code;
          c.scales = QKVET_SCALES_PER_TOKEN;
        },
        kNo, QKVET_CACHE_INT8_PER_TOKEN},
       {kNoCodes,
        [](C& c, Tensors&) {
-         c.stored = kFp8;
+         c.stored = kFp8Code;
          c.scales = QKVET_SCALES_PER_TOKEN;
        },
        kNo, QKVET_CACHE_FP8_PER_TOKEN},

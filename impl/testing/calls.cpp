@@ -126,17 +126,18 @@ qkvet_tensor Tensors::make(std::vector<int64_t> shape, qkvet_dtype type) {
     block.strides[axis] = count;
   }
   const auto elements = static_cast<size_t>(count);
-  block.bytes.resize(elements * type.bits / 8);
+  block.size = elements * type.bits / 8;
+  block.bytes.reset(new (kLine) std::byte[block.size]{});
   block.shape = std::move(shape);
   Storage storage = Storage::kF32;
   for (size_t n = 0; n < elements && storage_of(type, &storage); ++n) {
-    store(storage, block.bytes.data(), static_cast<int64_t>(n), number(n));
+    store(storage, block.bytes.get(), static_cast<int64_t>(n), number(n));
   }
   if (type.bits == 8) {
-    std::fill(block.bytes.begin(), block.bytes.end(), std::byte{1});
+    std::fill_n(block.bytes.get(), block.size, std::byte{1});
   }
   qkvet_tensor t = {};
-  t.data = block.bytes.data();
+  t.data = block.bytes.get();
   t.device_type = QKVET_DEVICE_CPU;
   t.ndim = static_cast<int32_t>(block.shape.size());
   t.dtype = type;
@@ -147,13 +148,14 @@ qkvet_tensor Tensors::make(std::vector<int64_t> shape, qkvet_dtype type) {
 
 void Tensors::remember() {
   for (Block& block : blocks_) {
-    block.before = block.bytes;
+    block.before.assign(block.bytes.get(), block.bytes.get() + block.size);
   }
 }
 
 bool Tensors::unchanged() const {
   return std::all_of(blocks_.begin(), blocks_.end(), [](const Block& block) {
-    return block.bytes == block.before;
+    return std::equal(block.before.begin(), block.before.end(),
+                      block.bytes.get(), block.bytes.get() + block.size);
   });
 }
 

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -95,8 +97,17 @@ class Tensors {
   bool unchanged() const;
 
  private:
+  // Some kernels want outputs beside a line of the cache.
+  static constexpr std::align_val_t kLine{64};
+  struct Free {
+    void operator()(std::byte* bytes) const {
+      ::operator delete[](bytes, kLine);
+    }
+  };
   struct Block {
-    std::vector<std::byte> bytes, before;
+    std::unique_ptr<std::byte[], Free> bytes;
+    size_t size;
+    std::vector<std::byte> before;
     std::vector<int64_t> shape, strides;
   };
   std::deque<Block> blocks_;

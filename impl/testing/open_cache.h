@@ -10,8 +10,8 @@
 
 namespace qkvet::impl {
 
-inline constexpr qkvet_dtype kInt8 = {QKVET_DTYPE_INT, 8, 1};
-inline constexpr qkvet_dtype kFp8 = {QKVET_DTYPE_FLOAT8_E4M3FN, 8, 1};
+inline constexpr qkvet_dtype kInt8Code = {QKVET_DTYPE_INT, 8, 1};
+inline constexpr qkvet_dtype kFp8Code = {QKVET_DTYPE_FLOAT8_E4M3FN, 8, 1};
 
 using Tokens = std::vector<int>;
 
