@@ -199,6 +199,30 @@ TEST(CacheMemory, OfOneBeginningIsSharedByPrefix) {
   }
 }
 
+// Rows of queries meet the same keys in the same order, wherever these lie.
+// check.* has few stories that go around a ring behind first tokens.
+TEST(CacheMemory, AnswersAreThoseOfContiguousMemory) {
+  for (const char* name : {"growing", "paged", "prefix", "ring"}) {
+    for (const int64_t first : {0, 1, 3}) {
+      qkvet_cache_config config = three_sequences();
+      config.window = 4;
+      config.first_tokens = first;
+      config.rollback = 1;
+      OpenCache right(find_kernel("kv_cache/contiguous"), config);
+      OpenCache other(find_kernel(std::string("kv_cache/") + name), config);
+      for (int token = 1; token < 31; token += 1 + token % 3) {
+        Tensors t;
+        const Tokens added = tokens_from(token, 1 + token % 3);
+        const qkvet_cache_args args = step_call(t, config, 0, added, 1);
+        ASSERT_EQ(right.step(args, nullptr), QKVET_OK);
+        t.remember();
+        ASSERT_EQ(other.step(args, nullptr), QKVET_OK);
+        EXPECT_TRUE(t.unchanged()) << name << " " << first << " " << token;
+      }
+    }
+  }
+}
+
 // Every page has the hash of every other one: only what is compared is left.
 class OneHash : public PrefixCache {
  public:

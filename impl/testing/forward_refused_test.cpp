@@ -224,24 +224,6 @@ TEST(ForwardRefused, ContradictionsByEveryKernelThatTakesTheOption) {
   }
 }
 
-// The largest counts that fit into the field: no sum overflows.
-TEST(ForwardRefused, NoWindowIsTooWide) {
-  for (const qkvet_kernel* kernel : attention_kernels()) {
-    if ((kernel->capabilities->options & QKVET_OPTION_WINDOW) == 0) {
-      continue;
-    }
-    Tensors t;
-    A args = forward_call(t, QKVET_OPTION_WINDOW);
-    OpenKernel open(kernel);
-    args.window_left = args.window_right = 100;
-    ASSERT_EQ(open.forward(args, nullptr), QKVET_OK) << kernel->name;
-    t.remember();
-    args.window_left = args.window_right = INT64_MAX;
-    ASSERT_EQ(open.forward(args, nullptr), QKVET_OK) << kernel->name;
-    EXPECT_TRUE(t.unchanged()) << kernel->name;
-  }
-}
-
 TEST(ForwardRefused, MaskWithCausalByTheKernelThatSaysSo) {
   for (const qkvet_kernel* kernel : attention_kernels()) {
     if ((kernel->capabilities->options & QKVET_OPTION_MASK) == 0) {

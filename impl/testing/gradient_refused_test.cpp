@@ -5,6 +5,7 @@
 // mismatched_widths_are_refused asks layers for six mistakes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -177,6 +178,34 @@ TEST(GradientRefused, StructsOfOlderAndNewerHosts) {
     older.struct_size = offsetof(qkvet_backward_args, d_bias);
     older.d_bias.ndim = older.d_sink.ndim = 77;
     EXPECT_EQ(run(older, nullptr), QKVET_OK) << kernel->name;
+  }
+}
+
+// The last row and the last key of member 0.
+TEST(GradientRefused, RowsAndKeysBeyondTheLengthsAreNotWritten) {
+  constexpr float kBefore = -77;
+  for (const qkvet_kernel* kernel : gradient_kernels()) {
+    if ((kernel->capabilities->options & QKVET_OPTION_LENGTHS) == 0) {
+      continue;
+    }
+    Tensors t;
+    Gradient g = gradient_call(t, QKVET_OPTION_LENGTHS);
+    g.forward.kv_len = t.list<int64_t>({4, 5});
+    auto* const d_q = static_cast<float*>(g.args.d_q.data);
+    auto* const d_k = static_cast<float*>(g.args.d_k.data);
+    auto* const d_v = static_cast<float*>(g.args.d_v.data);
+    std::fill_n(d_q, 12, kBefore);
+    std::fill_n(d_k, 15, kBefore);
+    std::fill_n(d_v, 15, kBefore);
+    OpenKernel open(kernel);
+    ASSERT_EQ(run_gradient(kernel, open)(g, nullptr), QKVET_OK);
+    for (int c = 0; c < 3; ++c) {
+      EXPECT_NE(d_q[6 + c], kBefore) << kernel->name;
+      EXPECT_EQ(d_q[9 + c], kBefore) << kernel->name;
+      EXPECT_NE(d_k[9 + c], kBefore) << kernel->name;
+      EXPECT_EQ(d_k[12 + c], kBefore) << kernel->name;
+      EXPECT_EQ(d_v[12 + c], kBefore) << kernel->name;
+    }
   }
 }
 

@@ -142,6 +142,12 @@ std::vector<Row> rows() {
       {kGroups, {kGrouped, [](A& a, Tensors&) { a.channel_group = 8; }}},
       {kGroups, {kGrouped, [](A& a, Tensors&) { a.channel_group = -4; }}},
       {kGroups,
+       {kGrouped,
+        [](A& a, Tensors& t) {
+          a.k = t.make({7, 1, 3, 4, 2});
+          a.channel_group = 2;
+        }}},
+      {kGroups,
        {"groups of channels are those of keys in pages",
         [](A& a, Tensors&) { a.page_size = 0; }}}};
 }
