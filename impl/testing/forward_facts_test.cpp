@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every kernel keeps to and no law asks: the calls of laws have no offsets
-// in bytes, no absurd strides and no rows whose biases are all -infinity, and
-// rows beyond the lengths are not looked at. Each kernel is compared with
-// itself, bit by bit.
+// in bytes, no windows of the largest counts and no rows whose biases are all
+// -infinity, and rows beyond the lengths are not looked at. Each kernel is
+// compared with itself, bit by bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,26 +64,6 @@ TEST(ForwardFacts, OffsetsAreInBytes) {
       tensor->byte_offset = offset += 64;
       tensor->data = static_cast<char*>(tensor->data) - offset;
     }
-    EXPECT_TRUE(gives_the_same(kernel, args, t)) << kernel->name;
-  }
-}
-
-// Nothing is multiplied by the stride of an extent of 1.
-TEST(ForwardFacts, StridesOfExtentsOfOneAreNotRead) {
-  constexpr int64_t kAbsurd = std::numeric_limits<int64_t>::max() / 3;
-  for (const qkvet_kernel* kernel : attention_kernels()) {
-    Tensors t;
-    A args = forward_call(t);
-    args.q = t.make({1, 1, 4, 3});
-    args.k = t.make({1, 1, 5, 3});
-    args.v = t.make({1, 1, 5, 3});
-    args.o = t.make({1, 1, 4, 3});
-    args.lse = t.make({1, 1, 4});
-    answer(kernel, args);
-    int64_t wide[] = {kAbsurd, kAbsurd, 3, 1};
-    int64_t narrow[] = {kAbsurd, kAbsurd, 1};
-    args.q.strides = args.k.strides = args.v.strides = args.o.strides = wide;
-    args.lse.strides = narrow;
     EXPECT_TRUE(gives_the_same(kernel, args, t)) << kernel->name;
   }
 }

@@ -28,12 +28,13 @@ struct Gradient {
 Gradient gradient_call(Tensors& t, uint64_t options) {
   Gradient g = {sizeof(g), {}, forward_call(t, options)};
   qkvet_backward_args& a = g.args;
+  const int64_t batch = g.forward.q.shape[0];
   a.struct_size = sizeof(a);
-  a.d_o = t.make({2, 2, 4, 3});
-  a.d_q = t.make({2, 2, 4, 3});
-  a.d_k = t.make({2, 1, 5, 3});
-  a.d_v = t.make({2, 1, 5, 3});
-  if ((options & QKVET_OPTION_BIAS) != 0) a.d_bias = t.make({2, 2, 4, 5});
+  a.d_o = t.make({batch, 2, 4, 3});
+  a.d_q = t.make({batch, 2, 4, 3});
+  a.d_k = t.make({batch, 1, 5, 3});
+  a.d_v = t.make({batch, 1, 5, 3});
+  if ((options & QKVET_OPTION_BIAS) != 0) a.d_bias = t.make({batch, 2, 4, 5});
   if ((options & QKVET_OPTION_SINK) != 0) a.d_sink = t.make({2});
   return g;
 }
@@ -205,6 +206,26 @@ TEST(GradientRefused, RowsAndKeysBeyondTheLengthsAreNotWritten) {
       EXPECT_NE(d_k[9 + c], kBefore) << kernel->name;
       EXPECT_EQ(d_k[12 + c], kBefore) << kernel->name;
       EXPECT_EQ(d_v[12 + c], kBefore) << kernel->name;
+    }
+  }
+}
+
+// Rows of a packed member see keys 0 and 1, or 2 to 4.
+TEST(GradientRefused, BiasesOfOtherMembersGetNoGradient) {
+  constexpr uint64_t kOptions = QKVET_OPTION_BIAS | QKVET_OPTION_PACKED;
+  for (const qkvet_kernel* kernel : gradient_kernels()) {
+    if ((kOptions & ~kernel->capabilities->options) != 0) {
+      continue;
+    }
+    Tensors t;
+    Gradient g = gradient_call(t, kOptions);
+    OpenKernel open(kernel);
+    ASSERT_EQ(open.forward(g.forward, nullptr), QKVET_OK);
+    ASSERT_EQ(run_gradient(kernel, open)(g, nullptr), QKVET_OK);
+    const auto* const d_bias = static_cast<const float*>(g.args.d_bias.data);
+    for (int n = 0; n < 2 * 4 * 5; ++n) {
+      const bool own = (n / 5 % 4 < 2) == (n % 5 < 2);
+      EXPECT_EQ(d_bias[n] != 0, own) << kernel->name << " " << n;
     }
   }
 }
