@@ -182,6 +182,7 @@ qkvet_forward_args forward_call(Tensors& t, uint64_t options) {
   if (has(QKVET_OPTION_SINK)) a.sink = t.make({2});
   if (has(QKVET_OPTION_ALIBI)) a.slopes = t.make({2});
   if (has(QKVET_OPTION_DROPOUT)) a.dropout_p = 0.5f;
+  if (has(QKVET_OPTION_WEIGHTS)) a.weights = t.make({batch, 2, 4, 5});
   if (has(QKVET_OPTION_LENGTHS)) {
     a.q_len = t.list<int64_t>({3, 4});
     a.kv_len = t.list<int64_t>({5, 4});

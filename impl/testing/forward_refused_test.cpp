@@ -71,6 +71,18 @@ std::vector<Row> tensors_and_scores() {
       {QKVET_OPTION_DROPOUT,
        {"the probability of dropout is at least 0 and below 1",
         [](A& a, Tensors&) { a.dropout_p = 1; }}},
+      {QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK,
+       {"the mask of dropout must be uint8",
+        [](A& a, Tensors& t) {
+          a.dropout_mask = t.make({2, 2, 4, 5});
+        },
+        kNo}},
+      {QKVET_OPTION_WEIGHTS,
+       {"weights must have the type of o",
+        [](A& a, Tensors& t) {
+          a.weights = t.make({2, 2, 4, 5}, kF16);
+        },
+        kNo}},
       {QKVET_OPTION_MASK,
        {"a mask is bool or uint8",
         [](A& a, Tensors& t) {
