@@ -182,6 +182,23 @@ TEST(GradientRefused, StructsOfOlderAndNewerHosts) {
   }
 }
 
+TEST(GradientRefused, GradientsOfBiasAndSinkAreOptional) {
+  constexpr uint64_t kOptions = QKVET_OPTION_BIAS | QKVET_OPTION_SINK;
+  for (const qkvet_kernel* kernel : gradient_kernels()) {
+    if ((kOptions & ~kernel->capabilities->options) != 0) {
+      continue;
+    }
+    Tensors t;
+    Gradient g = gradient_call(t, kOptions);
+    OpenKernel open(kernel);
+    ASSERT_EQ(run_gradient(kernel, open)(g, nullptr), QKVET_OK);
+    t.remember();
+    g.args.d_bias = g.args.d_sink = {};
+    EXPECT_EQ(run_gradient(kernel, open)(g, nullptr), QKVET_OK);
+    EXPECT_TRUE(t.unchanged()) << kernel->name;
+  }
+}
+
 // The last row and the last key of member 0.
 TEST(GradientRefused, RowsAndKeysBeyondTheLengthsAreNotWritten) {
   constexpr float kBefore = -77;
@@ -378,6 +395,13 @@ TEST(LayerRefused, ContradictionsByNameAndNothingIsWritten) {
     Tensors t;
     Reason why;
     EXPECT_EQ(run(fused_call(t), &why.text), QKVET_OK) << why.room;
+    // Stages are optional, and y does not depend on them.
+    qkvet_layer_args args = layer_call(t);
+    EXPECT_EQ(run(args, nullptr), QKVET_OK);
+    t.remember();
+    args.q = args.k = args.v = args.attended = {};
+    EXPECT_EQ(run(args, nullptr), QKVET_OK);
+    EXPECT_TRUE(t.unchanged()) << kernel->name;
     // Callers that were built before there were fused matrices.
     qkvet_layer_args older = layer_call(t);
     older.struct_size = offsetof(qkvet_layer_args, w_qkv);
