@@ -232,7 +232,7 @@ TEST(ForwardRefused, ContradictionsByEveryKernelThatTakesTheOption) {
       EXPECT_EQ(open.forward(make(t), nullptr), QKVET_OK)
           << kernel->name << ": " << row.refusal.reason;
     }
-    EXPECT_GE(checked, 2) << row.refusal.reason;
+    EXPECT_GE(checked, 1) << row.refusal.reason;
   }
 }
 
