@@ -103,9 +103,6 @@ done
 echo "== speed at small shapes, one thread =="
 ci/speed.py "$qkvet" 30000
 
-echo "== kernels against doubles, on seven times the shapes of ci/test.sh =="
-QKVET_TEST_FACTOR=7 build/release/bin/impl_test --gtest_brief=1
-
 echo "== PyTorch, which ci/test.sh may lack =="
 ctest --test-dir build/release --output-on-failure -L python
 

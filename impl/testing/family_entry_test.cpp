@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "impl/testing/family_fixture.h"
+#include "impl/testing/calls.h"
 
 namespace qkvet::impl::family_entry_test {
 namespace {
@@ -107,13 +107,37 @@ TEST(FamilyEntry, NamesAreUniqueAndBelongToTheirFamily) {
   }
 }
 
+TEST(FamilyEntry, FaultsTellTheirStory) {
+  int faults = 0;
+  for (const Family& family : all_families()) {
+    const qkvet_library& library = family.library();
+    const bool faulty = library.name == std::string("faulty");
+    for (int32_t i = 0; faulty && i < library.kernel_count; ++i, ++faults) {
+      const qkvet_kernel& kernel = *library.kernels[i];
+      EXPECT_EQ(kernel.get_extension(&kernel, "qkvet.other/1"), nullptr);
+      const auto& fault = *static_cast<const qkvet_fault*>(
+          kernel.get_extension(&kernel, QKVET_EXTENSION_FAULT));
+      EXPECT_EQ(fault.struct_size, sizeof(qkvet_fault));
+      for (const char* text : {fault.mechanism, fault.symptom, fault.cause,
+                               fault.fix, fault.source, fault.trigger}) {
+        ASSERT_NE(text, nullptr) << kernel.name;
+        EXPECT_NE(std::string(text), "") << kernel.name;
+        EXPECT_EQ(std::strchr(text, '\n'), nullptr) << kernel.name;
+      }
+    }
+  }
+#ifndef QKVET_SANITIZED  // whose build has no faults
+  EXPECT_GT(faults, 0);
+#endif
+}
+
 struct Field {
   const char* name;
-  uint64_t option;  // that declares it; 0: no kernel here knows it
+  uint64_t option;  // that declares it
   std::function<void(qkvet_forward_args&)> set;
 };
 
-std::vector<Field> unknown_fields(const qkvet_tensor& some) {
+std::vector<Field> declarable_fields(const qkvet_tensor& some) {
   using A = qkvet_forward_args;
   std::vector<Field> fields = {
       {"window", QKVET_OPTION_WINDOW, [](A& a) { a.has_window = 1; }},
@@ -121,9 +145,6 @@ std::vector<Field> unknown_fields(const qkvet_tensor& some) {
       {"rope", QKVET_OPTION_ROPE, [](A& a) { a.rope = QKVET_ROPE_HALF; }},
       {"dropout", QKVET_OPTION_DROPOUT, [](A& a) { a.dropout_p = 0.1f; }},
       {"page_size", QKVET_OPTION_PAGED, [](A& a) { a.page_size = 16; }},
-      {"causal", 0, [](A& a) { a.causal = QKVET_CAUSAL_BOTTOM_RIGHT + 1; }},
-      {"f16", 0, [](A& a) { a.q.dtype.bits = 16; }},
-      {"device", 0, [](A& a) { a.k.device_type = QKVET_DEVICE_CUDA; }},
   };
   // Lengths are an option of their own beside those that bring pages. All
   // kernels declare lse.
@@ -141,66 +162,51 @@ std::vector<Field> unknown_fields(const qkvet_tensor& some) {
 
 TEST(FamilyEntry, RefusesEveryArgumentThatIsNotDeclared) {
   std::set<std::string> refused;
-  Call call({.queries = 2, .keys = 3, .width = 4, .value_width = 5});
-  for (const qkvet_kernel* kernel : correct_kernels()) {
+  Tensors t;
+  const qkvet_forward_args legal = forward_call(t);
+  for (const qkvet_kernel* kernel : attention_kernels()) {
     OpenKernel open(kernel);
-    for (const Field& field : unknown_fields(call.q.tensor())) {
+    ASSERT_EQ(kernel->supports(kernel, &legal, nullptr), QKVET_OK);
+    for (const Field& field : declarable_fields(legal.q)) {
       if ((kernel->capabilities->options & field.option) != 0) {
         continue;
       }
       refused.insert(field.name);
-      qkvet_forward_args args = call.args();
-      Reason why;
-      ASSERT_EQ(kernel->supports(kernel, &args, &why.text), QKVET_OK);
+      qkvet_forward_args args = legal;
       field.set(args);
+      Reason why;
       EXPECT_EQ(kernel->supports(kernel, &args, &why.text), QKVET_UNSUPPORTED)
           << kernel->name << " " << field.name;
-      EXPECT_NE(std::string(why.room), "") << field.name;
-      EXPECT_EQ(open.forward(args), QKVET_UNSUPPORTED)
+      EXPECT_STRNE(why.room, "") << field.name;
+      EXPECT_EQ(open.forward(args, nullptr), QKVET_UNSUPPORTED)
           << kernel->name << " " << field.name;
     }
   }
 #ifndef QKVET_SANITIZED
   // Some fields are declared by all but a control, and these have no build with
   // sanitizers.
-  EXPECT_EQ(refused.size(), unknown_fields(call.q.tensor()).size());
+  EXPECT_EQ(refused.size(), declarable_fields(legal.q).size());
 #endif
 }
 
 TEST(FamilyEntry, ReadsArgumentsOfOlderAndNewerHosts) {
-  struct Newer {
-    qkvet_forward_args args;
-    uint64_t field;
-  };
-  Call call({.queries = 2, .keys = 3, .width = 4, .value_width = 5});
-  for (const qkvet_kernel* kernel : correct_kernels()) {
-    Newer newer = {call.args(), 0};
-    newer.args.struct_size = sizeof(newer);
-    EXPECT_EQ(kernel->supports(kernel, &newer.args, nullptr), QKVET_OK);
-    newer.field = 1;
-    EXPECT_EQ(kernel->supports(kernel, &newer.args, nullptr),
-              QKVET_UNSUPPORTED);
+  for (const qkvet_kernel* kernel : attention_kernels()) {
+    const auto supports = [kernel](const qkvet_forward_args& a,
+                                   qkvet_text* why) {
+      return kernel->supports(kernel, &a, why);
+    };
+    EXPECT_EQ(wrong_with_newer<qkvet_forward_args>(
+                  [](Tensors& t) { return forward_call(t); }, supports),
+              "")
+        << kernel->name;
     // A mask beyond the size of an older host's struct is not there.
-    qkvet_forward_args older = call.args();
-    older.mask = call.q.tensor();
+    Tensors t;
+    qkvet_forward_args older = forward_call(t);
+    older.mask = older.q;
     older.struct_size = offsetof(qkvet_forward_args, mask);
     EXPECT_EQ(kernel->supports(kernel, &older, nullptr), QKVET_OK);
     older.struct_size = offsetof(qkvet_forward_args, o);
     EXPECT_NE(kernel->supports(kernel, &older, nullptr), QKVET_OK);
-  }
-}
-
-TEST(FamilyEntry, RefusesShapesThatContradictEachOther) {
-  Call call({.heads = 6, .kv_heads = 3, .queries = 2, .keys = 4});
-  Call other({.heads = 6, .kv_heads = 4, .queries = 2, .keys = 5});
-  for (const qkvet_kernel* kernel : correct_kernels()) {
-    qkvet_forward_args args = call.args();
-    args.k = other.k.tensor();
-    args.v = other.v.tensor();  // 6 heads over 4
-    EXPECT_EQ(kernel->supports(kernel, &args, nullptr), QKVET_INVALID_ARGUMENT);
-    args = call.args();
-    args.v = other.v.tensor();
-    EXPECT_EQ(kernel->supports(kernel, &args, nullptr), QKVET_INVALID_ARGUMENT);
   }
 }
 

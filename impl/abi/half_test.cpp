@@ -4,6 +4,8 @@
 // two neighbours, and the floats next to them. In between it is monotone, which
 // is checked at every 61st float. And in_f32.h: half storage is left alone
 // where an arithmetic in f32 writes nothing.
+#include "impl/abi/half.h"
+
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -12,10 +14,9 @@
 #include <limits>
 #include <vector>
 
-#include "impl/abi/half.h"
 #include "impl/abi/in_f32.h"
 
-namespace qkvet::impl::half_bits_test {
+namespace qkvet::impl::half_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -158,4 +159,4 @@ TEST(Half, WhatAnArithmeticDoesNotWriteIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl::half_bits_test
+}  // namespace qkvet::impl::half_test

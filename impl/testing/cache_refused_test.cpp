@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// Caches that cannot be made, and steps that cannot be done: refused with the
+// reason by every cache, which is then as it was. cache_refuses_illegal_calls
+// asks for what a story of operations can spell.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "impl/testing/open_cache.h"
+
+namespace qkvet::impl::cache_refused_test {
+namespace {
+
+struct ConfigRow {
+  const char* reason;
+  std::function<void(qkvet_cache_config&, Tensors&)> spoil;
+  qkvet_status status = QKVET_INVALID_ARGUMENT;
+  uint64_t option = 0;  // that makes it legal; 0: none does
+};
+
+std::vector<ConfigRow> config_rows() {
+  using C = qkvet_cache_config;
+  constexpr const char* kPositive =
+      "sequences, heads, widths and capacity must be positive";
+  constexpr const char* kNegative =
+      "window, first_tokens and rollback are not negative";
+  constexpr const char* kNoWindow =
+      "first_tokens and rollback belong to a window, and there is none";
+  constexpr const char* kNoCodes = "this cache has no such quantised storage";
+  constexpr qkvet_status kNo = QKVET_UNSUPPORTED;
+  return {
+      {kPositive, [](C& c, Tensors&) { c.sequences = 0; }},
+      {kPositive, [](C& c, Tensors&) { c.heads = 0; }},
+      {kPositive, [](C& c, Tensors&) { c.d = 0; }},
+      {kPositive, [](C& c, Tensors&) { c.dv = 0; }},
+      {kPositive, [](C& c, Tensors&) { c.capacity = -1; }},
+      {"kv_heads do not divide heads", [](C& c, Tensors&) { c.heads = 3; }},
+      {"q, kv and o must be all f32, all f16 or all bf16",
+       [](C& c, Tensors&) { c.kv = kF16; }, kNo},
+      {kNegative, [](C& c, Tensors&) { c.window = -1; }},
+      {kNegative, [](C& c, Tensors&) { c.window = 2, c.rollback = -1; }},
+      {kNegative, [](C& c, Tensors&) { c.window = 2, c.first_tokens = -1; }},
+      {kNoWindow, [](C& c, Tensors&) { c.first_tokens = 1; }},
+      {kNoWindow, [](C& c, Tensors&) { c.rollback = 1; }},
+      {"scales belong to quantised storage, and stored is absent",
+       [](C& c, Tensors&) { c.scales = QKVET_SCALES_PER_CHANNEL; }},
+      {kNoCodes,
+       [](C& c, Tensors&) {
+         c.stored = kInt8Code;
+         c.scales = QKVET_SCALES_PER_TOKEN;
+       },
+       kNo, QKVET_CACHE_INT8_PER_TOKEN},
+      {kNoCodes,
+       [](C& c, Tensors&) {
+         c.stored = kFp8Code;
+         c.scales = QKVET_SCALES_PER_TOKEN;
+       },
+       kNo, QKVET_CACHE_FP8_PER_TOKEN},
+      {"this cache has no sliding window", [](C& c, Tensors&) { c.window = 2; },
+       kNo, QKVET_CACHE_WINDOW},
+      {"this cache has no ALiBi",
+       [](C& c, Tensors& t) { c.slopes = t.make({4}); }, kNo,
+       QKVET_CACHE_ALIBI},
+      {"this cache has no sink", [](C& c, Tensors& t) { c.sink = t.make({4}); },
+       kNo, QKVET_CACHE_SINK},
+      {"this cache has no softcap", [](C& c, Tensors&) { c.softcap = 2; }, kNo,
+       QKVET_CACHE_SOFTCAP}};
+}
+
+TEST(CacheRefused, ConfigurationsThatContradictThemselves) {
+  EXPECT_GE(cache_kernels().size(), 7u);
+  for (const qkvet_kernel* kernel : cache_kernels()) {
+    for (const ConfigRow& row : config_rows()) {
+      Tensors t;
+      qkvet_cache_config config = small_config();
+      row.spoil(config, t);
+      const OpenCache cache(kernel, config);
+      const bool legal = (kernel->cache->options & row.option) != 0;
+      EXPECT_EQ(cache.status(), legal ? QKVET_OK : row.status)
+          << kernel->name << ": " << row.reason;
+      EXPECT_STREQ(cache.reason().room, legal ? "" : row.reason)
+          << kernel->name;
+    }
+  }
+}
+
+// A cache that allocates on demand can promise any capacity; no other may get
+// round the question.
+TEST(CacheRefused, MoreMemoryThanThereIs) {
+  for (const qkvet_kernel* kernel : cache_kernels()) {
+    qkvet_cache_config config = small_config();
+    OpenCache small(kernel, config);
+    ASSERT_EQ(small.status(), QKVET_OK) << kernel->name;
+    const std::string name = kernel->name;
+    const bool on_demand = small.memory() == 0;
+    EXPECT_EQ(on_demand, name.ends_with("/growing") ||
+                             name.ends_with("/paged") ||
+                             name.ends_with("/prefix"))
+        << name;
+    config.capacity = int64_t{1} << 60;
+    if (!on_demand) {
+      EXPECT_EQ(OpenCache(kernel, config).status(), QKVET_OUT_OF_MEMORY)
+          << name;
+    }
+  }
+}
+
+struct StepRow {
+  Refusal<qkvet_cache_args> refusal;
+  uint64_t options = 0;  // without which it is refused for another reason
+};
+
+std::vector<StepRow> step_rows() {
+  using A = qkvet_cache_args;
+  constexpr const char* kAbsent = "there is no such sequence";
+  constexpr const char* kType =
+      "a tensor has another type than the cache was made for";
+  constexpr const char* kHeads =
+      "a tensor has another number of heads than the cache was made for";
+  constexpr const char* kWidth =
+      "a tensor has another width than the cache was made for";
+  constexpr const char* kRank =
+      "a tensor has the wrong rank or no shape and strides";
+  constexpr const char* kPairs =
+      "mask and bias of a step are [1, H, Tq, length]";
+  constexpr uint64_t kMask = QKVET_CACHE_MASK, kBias = QKVET_CACHE_BIAS;
+  return {{{kAbsent, [](A& a, Tensors&) { a.sequence = -1; }}},
+          {{kAbsent, [](A& a, Tensors&) { a.sequence = 2; }}},
+          {{"k and v are appended together", [](A& a, Tensors&) { a.k = {}; }}},
+          {{"a required tensor is absent", [](A& a, Tensors&) { a.o = {}; }}},
+          {{"o and lse belong to queries, and q is absent",
+            [](A& a, Tensors&) { a.q = {}; }}},
+          {{"more queries than the sequence holds",
+            [](A& a, Tensors&) {
+              a.k = a.v = {};
+              a.sequence = 1;  // which holds nothing
+            }}},
+          {{kHeads,
+            [](A& a, Tensors& t) {
+              a.k = t.make({1, 3, 2, 6});
+            }}},
+          {{kHeads,
+            [](A& a, Tensors& t) {
+              a.q = t.make({1, 6, 2, 6});
+            }}},
+          {{kHeads,
+            [](A& a, Tensors& t) {
+              a.lse = t.make({1, 3, 2});
+            }}},
+          {{kWidth,
+            [](A& a, Tensors& t) {
+              a.v = t.make({1, 2, 2, 4});
+            }}},
+          {{kWidth,
+            [](A& a, Tensors& t) {
+              a.o = t.make({1, 4, 2, 6});
+            }}},
+          {{kWidth, [](A& a, Tensors&) { std::swap(a.k, a.v); }}},
+          {{"k and v, or q, o and lse, have different numbers of rows",
+            [](A& a, Tensors& t) {
+              a.v = t.make({1, 2, 3, 5});
+            }}},
+          {{"k and v, or q, o and lse, have different numbers of rows",
+            [](A& a, Tensors& t) {
+              a.lse = t.make({1, 4, 3});
+            }}},
+          {{"a step takes one sequence: the batch extent must be 1",
+            [](A& a, Tensors& t) {
+              a.k = t.make({2, 2, 2, 6});
+            }}},
+          {{kRank, [](A& a, Tensors&) { a.k.ndim = 3; }}},
+          {{kRank, [](A& a, Tensors&) { a.q.ndim = 3; }}},
+          {{kRank, [](A& a, Tensors&) { a.lse.ndim = 2; }}},
+          {{kRank, [](A& a, Tensors&) { a.v.strides = nullptr; }}},
+          {{kType, [](A& a, Tensors&) { a.v.dtype = kBf16; }}},
+          {{kType, [](A& a, Tensors&) { a.q.dtype = kF16; }}},
+          {{kType, [](A& a, Tensors&) { a.lse.dtype = kF16; }}},
+          {{"the tables of a rotation end before the sequence does",
+            [](A& a, Tensors& t) {
+              a.rope = QKVET_ROPE_HALF;
+              a.rope_cos = a.rope_sin = t.make({4, 3});
+            }}},
+          {{kPairs,
+            [](A& a, Tensors& t) {
+              a.mask = t.make({1, 4, 2, 4}, kBool);
+            }},
+           kMask},
+          {{kPairs,
+            [](A& a, Tensors& t) {
+              a.mask = t.make({1, 4, 3, 5}, kBool);
+            }},
+           kMask},
+          {{kPairs,
+            [](A& a, Tensors& t) {
+              a.bias = t.make({1, 3, 2, 5});
+            }},
+           kBias},
+          {{kRank,
+            [](A& a, Tensors& t) {
+              a.bias = t.make({4, 2, 5});
+            }},
+           kBias},
+          {{"a mask is bool or uint8",
+            [](A& a, Tensors& t) {
+              a.mask = t.make({1, 4, 2, 5});
+            }},
+           kMask},
+          {{"a bias is f32 or of the type of q",
+            [](A& a, Tensors& t) {
+              a.bias = t.make({1, 4, 2, 5}, kInt32);
+            }},
+           kBias},
+          {{"mask and bias belong to queries, and q is absent",
+            [](A& a, Tensors& t) {
+              a.mask = t.make({1, 4, 2, 5}, kBool);
+              a.q = a.o = a.lse = {};
+            }},
+           kMask}};
+}
+
+// Two tokens and two queries behind three tokens.
+TEST(CacheRefused, StepsThatContradictTheirCacheAndChangeNothing) {
+  const qkvet_cache_config config = small_config();
+  for (const qkvet_kernel* kernel : cache_kernels()) {
+    OpenCache cache(kernel, config);
+    ASSERT_EQ(cache.step(0, tokens_from(1, 3), 3), QKVET_OK) << kernel->name;
+    const std::vector<float> keys = cache.keys(0);
+    const auto make = [&config](Tensors& t) {
+      return step_call(t, config, 0, {4, 5}, 2);
+    };
+    const auto run = [&cache](const qkvet_cache_args& a, qkvet_text* why) {
+      return cache.step(a, why);
+    };
+    for (const StepRow& row : step_rows()) {
+      if ((row.options & ~kernel->cache->options) != 0) {
+        continue;
+      }
+      EXPECT_EQ(wrong_refusal<qkvet_cache_args>(row.refusal, make, run), "")
+          << kernel->name << ": " << row.refusal.reason;
+      ASSERT_EQ(cache.length(0), 3) << row.refusal.reason;
+      ASSERT_EQ(cache.length(1), 0) << row.refusal.reason;
+    }
+    EXPECT_EQ(cache.keys(0), keys) << kernel->name;
+    EXPECT_EQ(wrong_with_newer<qkvet_cache_args>(make, run), "")
+        << kernel->name;
+    EXPECT_EQ(cache.length(0), 5);
+    // Without lse, which an older host does not know, o is the same.
+    Tensors t;
+    qkvet_cache_args older = step_call(t, config, 0, {}, 2);
+    EXPECT_EQ(cache.step(older, nullptr), QKVET_OK);
+    t.remember();
+    older.struct_size = offsetof(qkvet_cache_args, lse);
+    EXPECT_EQ(cache.step(older, nullptr), QKVET_OK) << kernel->name;
+    EXPECT_TRUE(t.unchanged()) << kernel->name;
+  }
+}
+
+TEST(CacheRefused, MasksAndBiasesThatAreNotDeclared) {
+  for (const qkvet_kernel* kernel : cache_kernels()) {
+    OpenCache cache(kernel, small_config());
+    for (const uint64_t option : {QKVET_CACHE_MASK, QKVET_CACHE_BIAS}) {
+      Tensors t;
+      qkvet_cache_args args = step_call(t, cache.config, 0, {1}, 1);
+      (option == QKVET_CACHE_MASK ? args.mask : args.bias) =
+          option == QKVET_CACHE_MASK ? t.make({1, 4, 1, 1}, kBool)
+                                     : t.make({1, 4, 1, 1});
+      const bool declared = (kernel->cache->options & option) != 0;
+      EXPECT_EQ(cache.step(args, nullptr),
+                declared ? QKVET_OK : QKVET_UNSUPPORTED)
+          << kernel->name;
+      ASSERT_EQ(cache.reset(0), QKVET_OK);
+    }
+  }
+}
+
+// Numbers that no story spells.
+TEST(CacheRefused, SequencesAndTokensThatAreNotThere) {
+  for (const qkvet_kernel* kernel : cache_kernels()) {
+    OpenCache cache(kernel, small_config());
+    ASSERT_EQ(cache.step(0, tokens_from(1, 3), 0), QKVET_OK);
+    const qkvet_cache_table& table = *kernel->cache;
+    int64_t tokens = 77;
+    EXPECT_EQ(cache.length(2, &tokens), QKVET_INVALID_ARGUMENT);
+    EXPECT_EQ(cache.length(-1, &tokens), QKVET_INVALID_ARGUMENT);
+    EXPECT_EQ(tokens, 77);
+    EXPECT_EQ(cache.reset(-1), QKVET_INVALID_ARGUMENT);
+    if (table.truncate != nullptr) {
+      EXPECT_EQ(cache.truncate(-1, 0), QKVET_INVALID_ARGUMENT);
+    }
+    if (table.evict != nullptr) {
+      EXPECT_EQ(cache.evict(0, 1, INT64_MAX), QKVET_INVALID_ARGUMENT);
+      EXPECT_EQ(cache.evict(0, INT64_MAX, INT64_MAX), QKVET_INVALID_ARGUMENT);
+      EXPECT_EQ(cache.evict(0, 0, 0), QKVET_INVALID_ARGUMENT);
+    }
+    if (table.fork != nullptr) {
+      EXPECT_EQ(cache.fork(-1, 0), QKVET_INVALID_ARGUMENT);
+      EXPECT_EQ(cache.reorder({-1, 1}), QKVET_INVALID_ARGUMENT);
+    }
+    if (table.read_back != nullptr) {
+      Tensors t;
+      const qkvet_tensor k = t.make({1, 2, 3, 6}), v = t.make({1, 2, 3, 5});
+      const qkvet_tensor longer = t.make({1, 2, 4, 5});
+      t.remember();
+      Reason why;
+      EXPECT_EQ(cache.read_back(-1, k, v, &why.text), QKVET_INVALID_ARGUMENT);
+      EXPECT_EQ(cache.read_back(0, k, longer, &why.text),
+                QKVET_INVALID_ARGUMENT);
+      EXPECT_STRNE(why.room, "");
+      EXPECT_TRUE(t.unchanged()) << kernel->name;
+      EXPECT_EQ(cache.read_back(0, k, v, nullptr), QKVET_OK);
+    }
+    EXPECT_EQ(cache.length(0), 3) << kernel->name;
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::impl::cache_refused_test

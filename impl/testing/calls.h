@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// For the tests of impl/: opens the modules as a host does, and makes small
+// legal calls, which a test spoils. Results are judged elsewhere (`qkvet
+// check`), by a bound derived for each output.
+#ifndef QKVET_IMPL_TESTING_CALLS_H_
+#define QKVET_IMPL_TESTING_CALLS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "impl/abi/tensor_view.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+inline constexpr qkvet_dtype kBool = {QKVET_DTYPE_BOOL, 8, 1};
+inline constexpr qkvet_dtype kInt32 = {QKVET_DTYPE_INT, 32, 1};
+inline constexpr qkvet_dtype kInt64 = {QKVET_DTYPE_INT, 64, 1};
+inline constexpr qkvet_dtype kF64 = {QKVET_DTYPE_FLOAT, 64, 1};
+
+// A reason that a kernel may write.
+struct Reason {
+  char room[256] = {};
+  qkvet_text text = {sizeof(qkvet_text), room, sizeof(room)};
+};
+
+// One dlopened module, for the life of the process.
+class Family {
+ public:
+  explicit Family(const std::string& file);
+  const qkvet_library& library() const { return library_; }
+  qkvet_open_function entry() const { return entry_; }
+
+ private:
+  qkvet_open_function entry_ = nullptr;
+  qkvet_library library_ = {};
+};
+
+qkvet_host make_host();
+// The modules that this build has: QKVET_TEST_FAMILIES, separated by ':'.
+const std::vector<Family>& all_families();
+// Kernels that are not faulty, open on this CPU and fit.
+std::vector<const qkvet_kernel*> kernels_that(
+    const std::function<bool(const qkvet_kernel&)>& fit);
+// Those with a forward() on rows of f32.
+std::vector<const qkvet_kernel*> attention_kernels();
+// NULL: no module has it.
+const qkvet_kernel* find_kernel(const std::string& name);
+
+// A kernel together with its open context.
+class OpenKernel {
+ public:
+  explicit OpenKernel(const qkvet_kernel* kernel);
+  ~OpenKernel();
+  OpenKernel(const OpenKernel&) = delete;
+  OpenKernel& operator=(const OpenKernel&) = delete;
+
+  qkvet_status status() const { return status_; }
+  const Reason& reason() const { return reason_; }
+  qkvet_context* context() const { return context_; }
+  qkvet_status forward(const qkvet_forward_args& args, qkvet_text* why);
+
+ private:
+  const qkvet_kernel* kernel_;
+  qkvet_context* context_ = nullptr;
+  qkvet_status status_ = QKVET_OK;
+  Reason reason_;
+};
+
+// Row-major tensors, each in memory of its own.
+class Tensors {
+ public:
+  // f32 and half elements are small numbers that differ from their neighbours;
+  // bytes are 1, all other elements 0.
+  qkvet_tensor make(std::vector<int64_t> shape, qkvet_dtype type = kF32);
+  // Integers; one dimension unless told.
+  template <class T>
+  qkvet_tensor list(const std::vector<T>& numbers,
+                    std::vector<int64_t> shape = {}) {
+    if (shape.empty()) {
+      shape.push_back(static_cast<int64_t>(numbers.size()));
+    }
+    const qkvet_tensor t =
+        make(std::move(shape), {QKVET_DTYPE_INT, 8 * sizeof(T), 1});
+    std::memcpy(t.data, numbers.data(), numbers.size() * sizeof(T));
+    return t;
+  }
+  void remember();
+  // Whether all tensors hold the bytes that remember() found.
+  bool unchanged() const;
+
+ private:
+  // Some kernels want outputs beside a line of the cache.
+  static constexpr std::align_val_t kLine{64};
+  struct Free {
+    void operator()(std::byte* bytes) const {
+      ::operator delete[](bytes, kLine);
+    }
+  };
+  struct Block {
+    std::unique_ptr<std::byte[], Free> bytes;
+    size_t size;
+    std::vector<std::byte> before;
+    std::vector<int64_t> shape, strides;
+  };
+  std::deque<Block> blocks_;
+};
+
+// B = 2 (packed: 1), H = 2, Hkv = 1, Tq = 4, Tk = 5, d = dv = 3, with these
+// QKVET_OPTION_*. A packed batch has no segments.
+qkvet_forward_args forward_call(Tensors& t, uint64_t options = 0);
+
+// A call that is spoiled, and a part of the reason for which it is refused.
+template <class Args>
+struct Refusal {
+  const char* reason;
+  std::function<void(Args&, Tensors&)> spoil;
+  qkvet_status status = QKVET_INVALID_ARGUMENT;
+};
+
+// A host that is newer than this library may set a field that it does not know.
+template <class Args>
+struct Newer {
+  Args args;
+  uint64_t field;
+};
+inline constexpr const char* kTooOld =
+    "an argument is set that this library is too old for";
+
+// What is wrong with a refusal; "" if it is right: the status, a reason of one
+// line that contains `part`, and no byte of a tensor written.
+std::string wrong_refusal(qkvet_status status, const Reason& why,
+                          const Tensors& t, qkvet_status wanted,
+                          const std::string& part);
+
+// Spoils the call that `make` returns, hands it to `run` and looks at the
+// answer.
+template <class Args, class Make, class Run>
+std::string wrong_refusal(const Refusal<Args>& row, Make make, Run run) {
+  Tensors t;
+  Args args = make(t);
+  row.spoil(args, t);
+  t.remember();
+  Reason why;
+  const qkvet_status status = run(args, &why.text);
+  return wrong_refusal(status, why, t, row.status, row.reason);
+}
+
+// The same for a field behind those that the library knows; 0 there is legal.
+template <class Args, class Make, class Run>
+std::string wrong_with_newer(Make make, Run run) {
+  Tensors t;
+  Newer<Args> newer = {make(t), 1};
+  newer.args.struct_size = sizeof(newer);
+  t.remember();
+  Reason why;
+  qkvet_status status = run(newer.args, &why.text);
+  const std::string wrong =
+      wrong_refusal(status, why, t, QKVET_UNSUPPORTED, kTooOld);
+  if (!wrong.empty()) {
+    return wrong;
+  }
+  newer.field = 0;
+  status = run(newer.args, &why.text);
+  return status == QKVET_OK ? "" : "a field of 0 is refused";
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_TESTING_CALLS_H_

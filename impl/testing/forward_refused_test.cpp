@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of forward() that contradict themselves in a way that no law asks for
+// (malformed_calls_are_refused has the others): every kernel that takes the
+// legal call refuses the spoiled one with the reason, and writes nothing.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "impl/testing/calls.h"
+
+namespace qkvet::impl::forward_refused_test {
+namespace {
+
+using A = qkvet_forward_args;
+
+struct Row {
+  uint64_t options;
+  Refusal<A> refusal;
+  bool in_numbers = false;  // supports() does not look at numbers in tensors
+};
+
+constexpr const char* kRank =
+    "a tensor has the wrong rank or no shape and strides";
+constexpr const char* kTypes =
+    "q, k, v and o must be all f32, all f16 or all bf16";
+
+std::vector<Row> tensors_and_scores() {
+  constexpr qkvet_status kNo = QKVET_UNSUPPORTED;
+  return {
+      {0, {kTypes, [](A& a, Tensors&) { a.k.dtype.bits = 16; }, kNo}},
+      {0, {kTypes, [](A& a, Tensors&) { a.v.dtype = kF64; }, kNo}},
+      {0, {kTypes, [](A& a, Tensors&) { a.o.dtype = kBf16; }, kNo}},
+      {0, {kTypes, [](A& a, Tensors&) { a.q.dtype.lanes = 2; }, kNo}},
+      {0,
+       {"lse must be f32", [](A& a, Tensors&) { a.lse.dtype = kBf16; }, kNo}},
+      {0,
+       {"the CPU", [](A& a, Tensors&) { a.k.device_type = QKVET_DEVICE_CUDA; },
+        kNo}},
+      {0,
+       {"this causal mode is not supported",
+        [](A& a, Tensors&) { a.causal = QKVET_CAUSAL_BOTTOM_RIGHT + 1; }, kNo}},
+      {QKVET_OPTION_EMPTY_EXTENTS,
+       {"no heads, or heads without a width, are not supported",
+        [](A& a, Tensors& t) {
+          a.q = t.make({2, 2, 4, 0});
+        },
+        kNo}},
+      {QKVET_OPTION_EMPTY_EXTENTS,
+       {"no heads, or heads without a width, are not supported",
+        [](A& a, Tensors& t) {
+          a.q = t.make({2, 0, 4, 3});
+        },
+        kNo}},
+      {QKVET_OPTION_WINDOW,
+       {"a window counts keys; -1 stands for all of them",
+        [](A& a, Tensors&) { a.window_left = -2; }}},
+      {QKVET_OPTION_WINDOW,
+       {"a window counts keys; -1 stands for all of them",
+        [](A& a, Tensors&) { a.window_right = -7; }}},
+      {QKVET_OPTION_SOFTCAP,
+       {"softcap must be positive and finite",
+        [](A& a, Tensors&) { a.softcap = -1; }}},
+      {QKVET_OPTION_SOFTCAP,
+       {"softcap must be positive and finite",
+        [](A& a, Tensors&) { a.softcap = NAN; }}},
+      {QKVET_OPTION_SOFTCAP,
+       {"softcap must be positive and finite",
+        [](A& a, Tensors&) { a.softcap = INFINITY; }}},
+      {QKVET_OPTION_DROPOUT,
+       {"the probability of dropout is at least 0 and below 1",
+        [](A& a, Tensors&) { a.dropout_p = 1; }}},
+      {QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK,
+       {"the mask of dropout must be uint8",
+        [](A& a, Tensors& t) {
+          a.dropout_mask = t.make({2, 2, 4, 5});
+        },
+        kNo}},
+      {QKVET_OPTION_WEIGHTS,
+       {"weights must have the type of o",
+        [](A& a, Tensors& t) {
+          a.weights = t.make({2, 2, 4, 5}, kF16);
+        },
+        kNo}},
+      {QKVET_OPTION_MASK,
+       {"a mask is bool or uint8",
+        [](A& a, Tensors& t) {
+          a.mask = t.make({2, 2, 4, 5});
+        }}},
+      {QKVET_OPTION_MASK,
+       {kRank, [](A& a, Tensors&) { a.mask.ndim = 3; }, kNo}},
+      {QKVET_OPTION_BIAS,
+       {"bias, sink and slopes must be f32 or of the type of q",
+        [](A& a, Tensors& t) {
+          a.bias = t.make({2, 2, 4, 5}, kF64);
+        },
+        kNo}},
+      {QKVET_OPTION_SINK,
+       {"bias must be [B, H, Tq, Tk], sink [H], slopes [H] or [B, H]",
+        [](A& a, Tensors& t) { a.sink = t.make({3}); }}},
+      {QKVET_OPTION_LENGTHS,
+       {"a length is negative",
+        [](A& a, Tensors& t) {
+          a.kv_len = t.list<int64_t>({4, 6});
+        }},
+       true},
+      {QKVET_OPTION_PACKED,
+       {"the starts of a packed batch do not ascend from 0",
+        [](A& a, Tensors& t) {
+          a.cu_seqlens_q = t.list<int64_t>({0, 3, 2});
+        }},
+       true},
+      {QKVET_OPTION_PACKED,
+       {"a packed batch has one list of starts for q and one for k, equally "
+        "long",
+        [](A& a, Tensors&) { a.cu_seqlens_k = {}; }}},
+      {QKVET_OPTION_PACKED,
+       {"a packed batch has one list of starts for q and one for k, equally "
+        "long",
+        [](A& a, Tensors&) { a.cu_seqlens_q = {}; }}},
+      {QKVET_OPTION_PACKED | QKVET_OPTION_SEGMENTS,
+       {"a packed batch has no segments, ranges and trees",
+        [](A& a, Tensors& t) {
+          a.segments_q = t.make({1, 4}, kInt32);
+          a.segments_k = t.make({1, 5}, kInt32);
+        }}}};
+}
+
+std::vector<Row> lists_and_fields() {
+  constexpr uint64_t kLists = QKVET_OPTION_KEY_LISTS;
+  constexpr uint64_t kBlocks = kLists | QKVET_OPTION_KEY_LIST_BLOCKS;
+  constexpr uint64_t kSegments = QKVET_OPTION_SEGMENTS;
+  constexpr uint64_t kRanges = QKVET_OPTION_FULL_RANGES;
+  constexpr const char* kExtents =
+      "segments_q are [B, Tq], segments_k [B, Tk], full_ranges [B, R, 2]";
+  return {{kLists,
+           {"key_indices are [B, Hkv or 1, Tq, n], topk_length [B, Tq]",
+            [](A& a, Tensors& t) {
+              a.key_indices = t.make({2, 2, 4, 2}, kInt32);
+            }}},
+          {kLists,
+           {kRank, [](A& a, Tensors&) { a.key_indices.ndim = 3; },
+            QKVET_UNSUPPORTED}},
+          {kLists,
+           {"key_indices and topk_length are int32",
+            [](A& a, Tensors& t) {
+              a.key_indices = t.make({2, 1, 4, 2}, kInt64);
+            }}},
+          {kLists,
+           {"key_indices and topk_length are int32",
+            [](A& a, Tensors& t) {
+              a.topk_length = t.make({2, 4});
+            }}},
+          {kLists,
+           {"topk_length or key_block_size, and no key_indices",
+            [](A& a, Tensors&) { a.key_indices = {}; }}},
+          {kBlocks,
+           {"topk_length or key_block_size, and no key_indices",
+            [](A& a, Tensors&) {
+              a.key_indices = a.topk_length = {};
+              a.key_block_size = 2;
+            }}},
+          {kBlocks,
+           {"key_block_size is negative",
+            [](A& a, Tensors&) { a.key_block_size = -1; }}},
+          {kSegments,
+           {"segments are those of q and of k, or of neither",
+            [](A& a, Tensors&) { a.segments_q = {}; }}},
+          {kSegments,
+           {kExtents, [](A& a, Tensors&) { a.segments_q = a.segments_k; }}},
+          {kSegments,
+           {"segments of q and k have one type",
+            [](A& a, Tensors& t) {
+              a.segments_k = t.make({2, 5}, kInt64);
+            }}},
+          {kSegments,
+           {"segments and ranges are int32 or int64",
+            [](A& a, Tensors& t) {
+              a.segments_q = t.make({2, 4});
+            }}},
+          {kRanges,
+           {kExtents,
+            [](A& a, Tensors& t) {
+              a.full_ranges = t.make({1, 1, 2}, kInt32);
+            }}},
+          {kRanges,
+           {"segments and ranges are int32 or int64",
+            [](A& a, Tensors& t) {
+              a.full_ranges = t.make({2, 1, 2});
+            }}},
+          {kRanges | QKVET_OPTION_CHUNK,
+           {"chunks and ranges come one without the other",
+            [](A& a, Tensors&) { a.chunk = 2; }}},
+          {QKVET_OPTION_CHUNK,
+           {"chunk is negative", [](A& a, Tensors&) { a.chunk = -1; }}},
+          {QKVET_OPTION_TREE_MASK,
+           {"a tree is bool or uint8", [](A& a, Tensors& t) {
+              a.tree_mask = t.make({2, 4, 4});
+            }}}};
+}
+
+TEST(ForwardRefused, ContradictionsByEveryKernelThatTakesTheOption) {
+  std::vector<Row> rows = tensors_and_scores();
+  for (Row& row : lists_and_fields()) {
+    rows.push_back(std::move(row));
+  }
+  for (const Row& row : rows) {
+    const auto make = [&row](Tensors& t) {
+      return forward_call(t, row.options);
+    };
+    int checked = 0;
+    for (const qkvet_kernel* kernel : attention_kernels()) {
+      if ((row.options & ~kernel->capabilities->options) != 0) {
+        continue;
+      }
+      ++checked;
+      OpenKernel open(kernel);
+      const auto supports = [kernel](const A& a, qkvet_text* why) {
+        return kernel->supports(kernel, &a, why);
+      };
+      const auto forward = [&open](const A& a, qkvet_text* why) {
+        return open.forward(a, why);
+      };
+      EXPECT_EQ(wrong_refusal<A>(row.refusal, make, forward), "")
+          << kernel->name << ": " << row.refusal.reason;
+      if (!row.in_numbers) {
+        EXPECT_EQ(wrong_refusal<A>(row.refusal, make, supports), "")
+            << kernel->name << ": " << row.refusal.reason;
+      }
+      Tensors t;  // the control: the legal call is answered
+      EXPECT_EQ(open.forward(make(t), nullptr), QKVET_OK)
+          << kernel->name << ": " << row.refusal.reason;
+    }
+    EXPECT_GE(checked, 1) << row.refusal.reason;
+  }
+}
+
+TEST(ForwardRefused, MaskWithCausalByTheKernelThatSaysSo) {
+  for (const qkvet_kernel* kernel : attention_kernels()) {
+    if ((kernel->capabilities->options & QKVET_OPTION_MASK) == 0) {
+      continue;
+    }
+    Tensors t;
+    A args = forward_call(t, QKVET_OPTION_MASK);
+    args.causal = QKVET_CAUSAL_TOP_LEFT;
+    const bool refuses =
+        kernel->dialect->mask_and_causal == QKVET_MASK_AND_CAUSAL_REFUSED;
+    EXPECT_EQ(kernel->supports(kernel, &args, nullptr),
+              refuses ? QKVET_UNSUPPORTED : QKVET_OK)
+        << kernel->name;
+  }
+}
+
+// Every declared storage type is taken, and no other.
+TEST(ForwardRefused, TypesThatAreNotDeclared) {
+  int refused = 0;
+  for (const qkvet_kernel* kernel : attention_kernels()) {
+    for (const qkvet_dtype type : {kF32, kF16, kBf16}) {
+      Tensors t;
+      A args = forward_call(t);
+      args.q = t.make({2, 2, 4, 3}, type);
+      args.k = args.v = t.make({2, 1, 5, 3}, type);
+      args.o = t.make({2, 2, 4, 3}, type);
+      const bool declared = is_declared(*kernel->capabilities, type);
+      refused += declared ? 0 : 1;
+      EXPECT_EQ(kernel->supports(kernel, &args, nullptr),
+                declared ? QKVET_OK : QKVET_UNSUPPORTED)
+          << kernel->name;
+    }
+  }
+#ifndef QKVET_SANITIZED
+  EXPECT_GE(refused, 10);  // the controls that declare one type
+#endif
+}
+
+}  // namespace
+}  // namespace qkvet::impl::forward_refused_test

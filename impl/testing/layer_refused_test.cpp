@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers and their gradients: calls that contradict themselves or ask for what
+// a kernel does not know are refused with the name of what is wrong, and
+// nothing is written. mismatched_widths_are_refused asks layers for six
+// mistakes, and no law asks this of gradients.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "impl/testing/calls.h"
+
+namespace qkvet::impl::layer_refused_test {
+namespace {
+
+constexpr qkvet_status kUnsupported = QKVET_UNSUPPORTED;
+
+std::vector<const qkvet_kernel*> layer_kernels() {
+  return kernels_that(
+      [](const qkvet_kernel& kernel) { return kernel.layer != nullptr; });
+}
+
+// D = 6, H = 4, Hkv = 2, d = 3, dv = 5.
+qkvet_layer_args layer_call(Tensors& t) {
+  qkvet_layer_args a = {};
+  a.struct_size = sizeof(a);
+  a.heads = 4;
+  a.kv_heads = 2;
+  a.x = t.make({2, 4, 6});
+  a.y = t.make({2, 4, 6});
+  a.w_q = t.make({6, 12});
+  a.w_k = t.make({6, 6});
+  a.w_v = t.make({6, 10});
+  a.w_o = t.make({20, 6});
+  a.b_q = t.make({12});
+  a.b_k = t.make({6});
+  a.b_v = t.make({10});
+  a.b_o = t.make({6});
+  a.q = t.make({2, 4, 4, 3});
+  a.k = t.make({2, 2, 4, 3});
+  a.v = t.make({2, 2, 4, 5});
+  a.attended = t.make({2, 4, 4, 5});
+  return a;
+}
+
+// The same from one matrix, with the mask of a context of 5.
+qkvet_layer_args fused_call(Tensors& t) {
+  qkvet_layer_args a = layer_call(t);
+  a.fused = QKVET_FUSED_KVQ;
+  a.w_qkv = t.make({6, 28});
+  a.b_qkv = t.make({28});
+  struct Part {
+    qkvet_tensor *matrix, *bias;
+    uint64_t column;
+  };
+  for (const Part& part : {Part{&a.w_k, &a.b_k, 0}, Part{&a.w_v, &a.b_v, 6},
+                           Part{&a.w_q, &a.b_q, 16}}) {
+    part.matrix->data = a.w_qkv.data;
+    part.matrix->strides = a.w_qkv.strides;
+    part.bias->data = a.b_qkv.data;
+    part.matrix->byte_offset = part.bias->byte_offset =
+        part.column * sizeof(float);
+  }
+  a.mask_buffer = t.make({5, 5}, kBool);
+  for (size_t n = 0; n < 25; ++n) {
+    static_cast<uint8_t*>(a.mask_buffer.data)[n] = n % 5 <= n / 5 ? 1 : 0;
+  }
+  return a;
+}
+
+std::vector<Refusal<qkvet_layer_args>> layer_rows() {
+  using A = qkvet_layer_args;
+  return {
+      {"w_k has 7 rows, 6 are needed",
+       [](A& a, Tensors& t) {
+         a.w_k = t.make({7, 6});
+       }},
+      {"w_v has 7 rows, 6 are needed",
+       [](A& a, Tensors& t) {
+         a.w_v = t.make({7, 10});
+       }},
+      {"w_o has 6 rows, 20 are needed",
+       [](A& a, Tensors& t) {
+         a.w_o = t.make({6, 6});
+       }},
+      {"w_q has 12 columns",
+       [](A& a, Tensors&) { a.heads = 5, a.kv_heads = 1; }},
+      {"3 kv_heads do not divide 4 heads",
+       [](A& a, Tensors&) { a.kv_heads = 3; }},
+      {"0 kv_heads", [](A& a, Tensors&) { a.kv_heads = 0; }},
+      {"-4 heads", [](A& a, Tensors&) { a.heads = -4; }},
+      {"b_k has 8 elements, 6 are needed",
+       [](A& a, Tensors& t) { a.b_k = t.make({8}); }},
+      {"b_v has 12 elements, 10 are needed",
+       [](A& a, Tensors& t) { a.b_v = t.make({12}); }},
+      {"b_o has 7 elements, 6 are needed",
+       [](A& a, Tensors& t) { a.b_o = t.make({7}); }},
+      {"y has 7 columns, 6 are needed",
+       [](A& a, Tensors& t) {
+         a.y = t.make({2, 4, 7});
+       }},
+      {"y: a tensor has the wrong rank", [](A& a, Tensors&) { a.y.ndim = 2; }},
+      {"w_o: a required tensor is absent", [](A& a, Tensors&) { a.w_o = {}; }},
+      {"x: a required tensor is absent", [](A& a, Tensors&) { a.x = {}; }},
+      {"k: a required tensor is absent", [](A& a, Tensors&) { a.k = {}; }},
+      {"q has 4 channels, 3 are needed",
+       [](A& a, Tensors& t) {
+         a.q = t.make({2, 4, 4, 4});
+       }},
+      {"attended has 6 channels, 5 are needed",
+       [](A& a, Tensors& t) {
+         a.attended = t.make({2, 4, 4, 6});
+       }},
+      {"v has 4 heads, 2 are needed", [](A& a, Tensors&) { a.v = a.attended; }},
+      {"v: is not of the declared type",
+       [](A& a, Tensors&) { a.v.dtype = kBf16; }},
+      {"this causal mode is not supported",
+       [](A& a, Tensors&) { a.causal = QKVET_CAUSAL_BOTTOM_RIGHT + 1; },
+       kUnsupported},
+      {"w_v: has another storage type than x",
+       [](A& a, Tensors&) { a.w_v.dtype = kF16; }, kUnsupported}};
+}
+
+std::vector<Refusal<qkvet_layer_args>> fused_rows() {
+  using A = qkvet_layer_args;
+  return {
+      {"w_qkv or b_qkv, and no order of its parts",
+       [](A& a, Tensors&) { a.fused = QKVET_FUSED_NONE; }},
+      {"no order of w_qkv", [](A& a, Tensors&) { a.fused = 7; }},
+      {"b_qkv is given with b_q, b_k and b_v, or none of them",
+       [](A& a, Tensors&) { a.b_k = {}; }},
+      {"mask_buffer and causal: the buffer is the rule alone",
+       [](A& a, Tensors&) { a.causal = QKVET_CAUSAL_TOP_LEFT; }},
+      {"mask_buffer: is not of bytes",
+       [](A& a, Tensors& t) {
+         a.mask_buffer = t.make({5, 5});
+       }},
+      {"mask_buffer: is not the causal mask",
+       [](A& a, Tensors&) { static_cast<uint8_t*>(a.mask_buffer.data)[1] = 1; },
+       kUnsupported}};
+}
+
+TEST(LayerRefused, ContradictionsByNameAndNothingIsWritten) {
+  EXPECT_GE(layer_kernels().size(), 3u);
+  for (const qkvet_kernel* kernel : layer_kernels()) {
+    OpenKernel open(kernel);
+    const auto run = [&](const qkvet_layer_args& a, qkvet_text* why) {
+      return kernel->layer->forward(kernel, open.context(), &a, nullptr, why);
+    };
+    // Stages of f32 are of the declared type where x is of f32, too.
+    for (const Refusal<qkvet_layer_args>& row : layer_rows()) {
+      EXPECT_EQ(wrong_refusal<qkvet_layer_args>(row, layer_call, run), "")
+          << kernel->name << ": " << row.reason;
+    }
+    for (const Refusal<qkvet_layer_args>& row : fused_rows()) {
+      EXPECT_EQ(wrong_refusal<qkvet_layer_args>(row, fused_call, run), "")
+          << kernel->name << ": " << row.reason;
+    }
+    EXPECT_EQ(wrong_with_newer<qkvet_layer_args>(layer_call, run), "")
+        << kernel->name;
+    Tensors t;
+    Reason why;
+    EXPECT_EQ(run(fused_call(t), &why.text), QKVET_OK) << why.room;
+    // Stages are optional, and y does not depend on them.
+    qkvet_layer_args args = layer_call(t);
+    EXPECT_EQ(run(args, nullptr), QKVET_OK);
+    t.remember();
+    args.q = args.k = args.v = args.attended = {};
+    EXPECT_EQ(run(args, nullptr), QKVET_OK);
+    EXPECT_TRUE(t.unchanged()) << kernel->name;
+    // Callers that were built before there were fused matrices.
+    qkvet_layer_args older = layer_call(t);
+    older.struct_size = offsetof(qkvet_layer_args, w_qkv);
+    older.fused = 99;
+    EXPECT_EQ(run(older, nullptr), QKVET_OK) << kernel->name;
+  }
+}
+
+struct LayerGradient {
+  size_t struct_size;
+  qkvet_layer_backward_args args;
+  qkvet_layer_args layer;
+};
+
+LayerGradient layer_gradient_call(Tensors& t) {
+  LayerGradient g = {sizeof(g), {}, layer_call(t)};
+  qkvet_layer_args& l = g.layer;
+  l.y = l.q = l.k = l.v = l.attended = {};
+  qkvet_layer_backward_args& a = g.args;
+  a.struct_size = sizeof(a);
+  a.d_y = t.make({2, 4, 6});
+  a.d_x = t.make({2, 4, 6});
+  a.d_w_q = t.make({6, 12});
+  a.d_w_k = t.make({6, 6});
+  a.d_w_v = t.make({6, 10});
+  a.d_w_o = t.make({20, 6});
+  a.d_b_q = t.make({12});
+  a.d_b_k = t.make({6});
+  a.d_b_v = t.make({10});
+  a.d_b_o = t.make({6});
+  return g;
+}
+
+std::vector<Refusal<LayerGradient>> layer_gradient_rows() {
+  using G = LayerGradient;
+  return {{"y: absent", [](G& g, Tensors&) { g.layer.y = g.layer.x; }},
+          {"attended: absent",
+           [](G& g, Tensors& t) {
+             g.layer.attended = t.make({2, 4, 4, 5});
+           }},
+          {"d_y: a required tensor is absent",
+           [](G& g, Tensors&) { g.args.d_y = {}; }},
+          {"d_y has 7 at axis 2, 6 are needed",
+           [](G& g, Tensors& t) {
+             g.args.d_y = t.make({2, 4, 7});
+           }},
+          {"d_x: a tensor has the wrong rank",
+           [](G& g, Tensors&) { g.args.d_x.ndim = 2; }},
+          {"d_w_q has 7 at axis 0, 6 are needed",
+           [](G& g, Tensors& t) {
+             g.args.d_w_q = t.make({7, 12});
+           }},
+          {"d_w_v has 6 at axis 1, 10 are needed",
+           [](G& g, Tensors&) { g.args.d_w_v = g.args.d_w_k; }},
+          {"d_b_k: a required tensor is absent",
+           [](G& g, Tensors&) { g.args.d_b_k = {}; }},
+          {"d_b_o has 7 at axis 0, 6 are needed",
+           [](G& g, Tensors& t) { g.args.d_b_o = t.make({7}); }},
+          {"d_b_v: is the gradient of a bias that is absent",
+           [](G& g, Tensors&) { g.layer.b_v = {}; }},
+          {"w_k has 10 columns, 6 are needed",
+           [](G& g, Tensors&) { g.layer.w_k = g.layer.w_v; }},
+          {"d_w_v: has another storage type",
+           [](G& g, Tensors&) { g.args.d_w_v.dtype = kF16; }, kUnsupported}};
+}
+
+TEST(LayerGradientRefused, ContradictionsByNameAndNothingIsWritten) {
+  int checked = 0;
+  for (const qkvet_kernel* kernel : layer_kernels()) {
+    if (kernel->backward == nullptr) {
+      continue;
+    }
+    ++checked;
+    OpenKernel open(kernel);
+    const auto backward = [&](const qkvet_layer_backward_args& a,
+                              qkvet_text* why) {
+      return kernel->backward->layer_backward(kernel, open.context(), &a,
+                                              nullptr, why);
+    };
+    const auto run = [&](const LayerGradient& g, qkvet_text* why) {
+      qkvet_layer_backward_args args = g.args;
+      args.layer = &g.layer;
+      return backward(args, why);
+    };
+    for (const Refusal<LayerGradient>& row : layer_gradient_rows()) {
+      EXPECT_EQ(wrong_refusal<LayerGradient>(row, layer_gradient_call, run), "")
+          << kernel->name << ": " << row.reason;
+    }
+    Tensors kept;
+    const LayerGradient legal = layer_gradient_call(kept);
+    const auto make = [&legal](Tensors& t) {
+      qkvet_layer_backward_args args = layer_gradient_call(t).args;
+      args.layer = &legal.layer;
+      return args;
+    };
+    EXPECT_EQ(wrong_with_newer<qkvet_layer_backward_args>(make, backward), "")
+        << kernel->name;
+    Reason why;
+    EXPECT_EQ(run(legal, &why.text), QKVET_OK) << why.room;  // the control
+  }
+  EXPECT_GE(checked, 2);
+}
+
+}  // namespace
+}  // namespace qkvet::impl::layer_refused_test

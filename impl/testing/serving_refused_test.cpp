@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls over pages that contradict themselves: every kernel that serves refuses
+// them with the reason, before it stores a new token.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "impl/testing/calls.h"
+
+namespace qkvet::impl::serving_refused_test {
+namespace {
+
+using A = qkvet_forward_args;
+
+// How the pages of a call are given.
+enum class Form { kTable, kLists, kPacked, kGroups };
+
+// Two sequences of 5 and 4 tokens and two new ones each, in seven pages of 3.
+A served_call(Tensors& t, Form form) {
+  A a = {};
+  a.struct_size = sizeof(a);
+  const bool packed = form == Form::kPacked;
+  a.q = t.make({packed ? 1 : 2, 2, packed ? 6 : 3, 8});
+  a.k = t.make({7, 1, 3, 8});
+  a.v = t.make({7, 1, 3, 5});
+  a.o = t.make({packed ? 1 : 2, 2, packed ? 6 : 3, 5});
+  a.page_size = 3;
+  a.k_new = t.make({2, 1, 2, 8});
+  a.v_new = t.make({2, 1, 2, 5});
+  if (form == Form::kLists) {
+    a.page_indptr = t.list<int32_t>({0, 3, 5});
+    a.page_indices = t.list<int32_t>({4, 0, 6, 2, 5});
+    a.last_page_len = t.list<int32_t>({1, 3});
+    return a;
+  }
+  a.block_table = t.list<int32_t>({4, 0, 6, 2, 5, 1}, {2, 3});
+  a.kv_len = t.list<int64_t>({5, 4});
+  if (packed) a.cu_seqlens_q = t.list<int64_t>({0, 2, 6});
+  if (form == Form::kGroups) {
+    a.k = t.make({7, 1, 3, 2, 4});
+    a.channel_group = 4;
+    a.k_new = a.v_new = {};
+  }
+  return a;
+}
+
+struct Row {
+  Form form;
+  Refusal<A> refusal;
+};
+
+template <class T>
+void put(const qkvet_tensor& t, size_t n, T value) {
+  static_cast<T*>(t.data)[n] = value;
+}
+
+std::vector<Row> rows() {
+  using enum Form;
+  constexpr const char* kRoom =
+      "a length is negative, or there is no room for it";
+  constexpr const char* kPage = "a block table names a page that is not there";
+  constexpr const char* kListed =
+      "the pages of a member end before they begin, or behind the list";
+  constexpr const char* kLast =
+      "a last page has no token, or more than a page has";
+  constexpr const char* kGrouped = "groups of channels are 16 bytes each";
+  return {
+      {kTable,
+       {"pages come with kv_len", [](A& a, Tensors&) { a.kv_len = {}; }}},
+      {kTable,
+       {"k and v are not pages of page_size tokens",
+        [](A& a, Tensors&) { a.page_size = 4; }}},
+      {kTable,
+       {"a block table is int32",
+        [](A& a, Tensors& t) {
+          a.block_table = t.make({2, 3}, kInt64);
+        }}},
+      {kTable,
+       {"a page size, and no block table",
+        [](A& a, Tensors&) { a.block_table = {}; }}},
+      {kTable,
+       {"new tokens are not [B, Hkv, Tnew, d] and [B, Hkv, Tnew, dv]",
+        [](A& a, Tensors&) { a.k_new = a.v_new; }}},
+      {kTable,
+       {"a required tensor is absent", [](A& a, Tensors&) { a.v_new = {}; }}},
+      {kTable, {kRoom, [](A& a, Tensors&) { put<int64_t>(a.kv_len, 1, -1); }}},
+      {kTable, {kRoom, [](A& a, Tensors&) { put<int64_t>(a.kv_len, 0, 8); }}},
+      {kTable,
+       {kPage, [](A& a, Tensors&) { put<int32_t>(a.block_table, 4, 7); }}},
+      {kTable,
+       {kPage, [](A& a, Tensors&) { put<int32_t>(a.block_table, 0, -1); }}},
+      {kLists,
+       {"a list of pages begins at 0",
+        [](A& a, Tensors&) { put<int32_t>(a.page_indptr, 0, 1); }}},
+      {kLists,
+       {kListed, [](A& a, Tensors&) { put<int32_t>(a.page_indptr, 1, 6); }}},
+      {kLists,
+       {kListed, [](A& a, Tensors&) { put<int32_t>(a.page_indptr, 2, 6); }}},
+      {kLists,
+       {kLast, [](A& a, Tensors&) { put<int32_t>(a.last_page_len, 1, 0); }}},
+      {kLists,
+       {kLast, [](A& a, Tensors&) { put<int32_t>(a.last_page_len, 0, 4); }}},
+      {kLists,  // fewer tokens than are new
+       {kRoom,
+        [](A& a, Tensors&) {
+          put<int32_t>(a.page_indptr, 1, 0);
+          put<int32_t>(a.page_indptr, 2, 1);
+        }}},
+      {kLists,
+       {kPage, [](A& a, Tensors&) { put<int32_t>(a.page_indices, 1, 7); }}},
+      {kLists,
+       {"lists of pages are int32",
+        [](A& a, Tensors& t) { a.page_indices = t.make({5}, kInt64); }}},
+      {kLists,
+       {"lists of pages have a start for each member and the end, and a number "
+        "of tokens for each",
+        [](A& a, Tensors&) { a.page_indptr = a.last_page_len; }}},
+      {kLists,
+       {"pages are in a block table with kv_len or in lists, not in both",
+        [](A& a, Tensors& t) {
+          a.kv_len = t.list<int64_t>({5, 4});
+        }}},
+      {kLists,
+       {"a required tensor is absent",
+        [](A& a, Tensors&) { a.last_page_len = {}; }}},
+      {kPacked,
+       {"a packed batch over pages has B = 1, cu_seqlens_q and kv_len, and no "
+        "other lengths",
+        [](A& a, Tensors&) { a.cu_seqlens_k = a.cu_seqlens_q; }}},
+      {kPacked,
+       {"pages come with kv_len", [](A& a, Tensors&) { a.kv_len = {}; }}},
+      {kPacked,
+       {"a block table has a row for each member",
+        [](A& a, Tensors&) { a.cu_seqlens_q = a.kv_len; }}},
+      {kPacked,
+       {"the starts of a packed batch do not ascend from 0",
+        [](A& a, Tensors&) { put<int64_t>(a.cu_seqlens_q, 0, 4); }}},
+      {kPacked,
+       {"a member of a packed batch is beyond the extents",
+        [](A& a, Tensors&) { put<int64_t>(a.cu_seqlens_q, 2, 7); }}},
+      {kGroups, {kGrouped, [](A& a, Tensors&) { a.channel_group = 8; }}},
+      {kGroups, {kGrouped, [](A& a, Tensors&) { a.channel_group = -4; }}},
+      {kGroups,
+       {kGrouped,
+        [](A& a, Tensors& t) {
+          a.k = t.make({7, 1, 3, 4, 2});
+          a.channel_group = 2;
+        }}},
+      {kGroups,
+       {"groups of channels are those of keys in pages",
+        [](A& a, Tensors&) { a.page_size = 0; }}}};
+}
+
+uint64_t options_of(Form form) {
+  constexpr uint64_t kTable = QKVET_OPTION_PAGED;
+  switch (form) {
+    case Form::kLists:
+      return QKVET_OPTION_PAGED_CSR | QKVET_OPTION_APPEND;
+    case Form::kPacked:
+      return kTable | QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_APPEND;
+    case Form::kGroups:
+      return kTable | QKVET_OPTION_PAGED_CHANNEL_GROUPS;
+    default:
+      return kTable | QKVET_OPTION_APPEND;
+  }
+}
+
+// Pages of 3 tokens with values of their own, and int64 lengths.
+std::vector<const qkvet_kernel*> takers(Form form) {
+  return kernels_that([form](const qkvet_kernel& kernel) {
+    const qkvet_capabilities& can = *kernel.capabilities;
+    return kernel.forward != nullptr &&
+           (options_of(form) & ~can.options) == 0 && can.page_size_count == 0 &&
+           is_declared(can, kF32) &&
+           (can.flags & QKVET_FLAG_VALUES_IN_KEYS_ONLY) == 0;
+  });
+}
+
+TEST(ServingRefused, ContradictionsBeforeAnythingIsStored) {
+  for (const Row& row : rows()) {
+    const auto make = [&row](Tensors& t) { return served_call(t, row.form); };
+    for (const qkvet_kernel* kernel : takers(row.form)) {
+      OpenKernel open(kernel);
+      const auto forward = [&open](const A& a, qkvet_text* why) {
+        return open.forward(a, why);
+      };
+      EXPECT_EQ(wrong_refusal<A>(row.refusal, make, forward), "")
+          << kernel->name << ": " << row.refusal.reason;
+    }
+  }
+}
+
+// The control: a legal call is answered, and its new tokens are stored.
+TEST(ServingRefused, NoLegalCallIs) {
+  for (const Form form :
+       {Form::kTable, Form::kLists, Form::kPacked, Form::kGroups}) {
+    EXPECT_GE(takers(form).size(), 2u);
+    for (const qkvet_kernel* kernel : takers(form)) {
+      Tensors t;
+      const A args = served_call(t, form);
+      t.remember();
+      OpenKernel open(kernel);
+      Reason why;
+      EXPECT_EQ(open.forward(args, &why.text), QKVET_OK)
+          << kernel->name << " " << why.room;
+      EXPECT_FALSE(t.unchanged());
+    }
+  }
+}
+
+TEST(ServingRefused, Int32LengthsUnlessTheyAreDeclared) {
+  for (const qkvet_kernel* kernel : takers(Form::kTable)) {
+    Tensors t;
+    A args = served_call(t, Form::kTable);
+    args.kv_len = t.list<int32_t>({5, 4});
+    const bool declared =
+        (kernel->capabilities->options & QKVET_OPTION_INT32_LENGTHS) != 0;
+    Reason why;
+    EXPECT_EQ(kernel->supports(kernel, &args, &why.text),
+              declared ? QKVET_OK : QKVET_INVALID_ARGUMENT)
+        << kernel->name;
+    EXPECT_STREQ(why.room, declared ? "" : "lengths are int64");
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::impl::serving_refused_test
