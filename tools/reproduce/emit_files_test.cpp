@@ -96,7 +96,7 @@ TEST(EmitFiles, ACacheThatDiesIsOneLine) {
   const fs::path folder = fresh_folder("dies");
   ASSERT_EQ(run_qkvet("new kv.cpp -t cache", folder).exit, 0);
   std::string text = read_text(folder / "kv.cpp");
-  const std::string where = "  const int64_t Tq = a.q.shape[2];\n";
+  const std::string where = "Tq = a.q.shape[2];\n";
   const size_t at = text.find(where);
   ASSERT_NE(at, std::string::npos);
   text.insert(at + where.size(), "  if (Tq == 2) __builtin_trap();\n");

@@ -288,7 +288,7 @@ TEST(EmitStory, APluginOfOnesOwnIsShownAndPassesWhenMended) {
   ASSERT_EQ(run_qkvet("new kv.cpp -t cache", folder).exit, 0);
   const std::string right = read_text(folder / "kv.cpp");
   write_text(folder / "kv.cpp",
-             replaced(right, "s.tokens - Tq + i + 1", "s.tokens - Tq + i"));
+             replaced(right, "tokens - Tq + i + 1", "tokens - Tq + i"));
   const Ran made =
       run_qkvet(kReplay +
                     "f32,B1,H2,d4,cap8,story=step.a.3+step.a.1 --law "
