@@ -13,6 +13,25 @@ namespace {
 // Between -1 and 1, exact in half storage.
 float number(size_t n) { return static_cast<float>(n * 7 % 17) / 8 - 1; }
 
+constexpr std::byte kGap{0x5a};
+
+int64_t count_of(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) {
+    count *= extent;
+  }
+  return count;
+}
+
+// Element n in row-major order.
+std::byte* element(const qkvet_tensor& t, int64_t n) {
+  int64_t at = 0;
+  for (int32_t axis = t.ndim; axis-- > 0; n /= t.shape[axis]) {
+    at += n % t.shape[axis] * t.strides[axis];
+  }
+  return static_cast<std::byte*>(t.data) + at * (t.dtype.bits / 8);
+}
+
 qkvet_exec on_cpu() {
   qkvet_exec exec = {};
   exec.struct_size = sizeof(exec);
@@ -118,24 +137,16 @@ qkvet_status OpenKernel::forward(const qkvet_forward_args& args,
   return kernel_->forward(kernel_, context_, &args, &exec, why);
 }
 
-qkvet_tensor Tensors::make(std::vector<int64_t> shape, qkvet_dtype type) {
+Tensors::Block& Tensors::add(std::vector<int64_t> shape, size_t bytes) {
   Block& block = blocks_.emplace_back();
+  block.size = bytes;
+  block.bytes.reset(new (kLine) std::byte[bytes]{});
   block.strides.resize(shape.size());
-  int64_t count = 1;
-  for (size_t axis = shape.size(); axis-- > 0; count *= shape[axis]) {
-    block.strides[axis] = count;
-  }
-  const auto elements = static_cast<size_t>(count);
-  block.size = elements * type.bits / 8;
-  block.bytes.reset(new (kLine) std::byte[block.size]{});
   block.shape = std::move(shape);
-  Storage storage = Storage::kF32;
-  for (size_t n = 0; n < elements && storage_of(type, &storage); ++n) {
-    store(storage, block.bytes.get(), static_cast<int64_t>(n), number(n));
-  }
-  if (type.bits == 8) {
-    std::fill_n(block.bytes.get(), block.size, std::byte{1});
-  }
+  return block;
+}
+
+qkvet_tensor Tensors::tensor(Block& block, qkvet_dtype type) {
   qkvet_tensor t = {};
   t.data = block.bytes.get();
   t.device_type = QKVET_DEVICE_CPU;
@@ -144,6 +155,62 @@ qkvet_tensor Tensors::make(std::vector<int64_t> shape, qkvet_dtype type) {
   t.shape = block.shape.data();
   t.strides = block.strides.data();
   return t;
+}
+
+qkvet_tensor Tensors::make(std::vector<int64_t> shape, qkvet_dtype type) {
+  const auto elements = static_cast<size_t>(count_of(shape));
+  Block& block = add(std::move(shape), elements * type.bits / 8);
+  int64_t step = 1;
+  for (size_t axis = block.shape.size(); axis-- > 0;
+       step *= block.shape[axis]) {
+    block.strides[axis] = step;
+  }
+  Storage storage = Storage::kF32;
+  for (size_t n = 0; n < elements && storage_of(type, &storage); ++n) {
+    store(storage, block.bytes.get(), static_cast<int64_t>(n), number(n));
+  }
+  if (type.bits == 8) {
+    std::fill_n(block.bytes.get(), block.size, std::byte{1});
+  }
+  return tensor(block, type);
+}
+
+qkvet_tensor Tensors::spread(const qkvet_tensor& t) {
+  const std::vector<int64_t> shape(t.shape, t.shape + t.ndim);
+  const size_t bytes = t.dtype.bits / 8;
+  Block& block = add(shape, 2 * bytes * static_cast<size_t>(count_of(shape)));
+  block.gap = bytes;
+  std::fill_n(block.bytes.get(), block.size, kGap);
+  int64_t step = 2;
+  for (size_t axis = 0; axis < shape.size(); step *= shape[axis++]) {
+    block.strides[axis] = step;
+  }
+  const qkvet_tensor to = tensor(block, t.dtype);
+  for (int64_t n = 0; n < count_of(shape); ++n) {
+    std::memcpy(element(to, n), element(t, n), bytes);
+  }
+  return to;
+}
+
+bool Tensors::gaps_are_kept() const {
+  return std::all_of(blocks_.begin(), blocks_.end(), [](const Block& block) {
+    for (size_t n = 0; n < block.size && block.gap > 0; ++n) {
+      if (n / block.gap % 2 == 1 && block.bytes[n] != kGap) {
+        return false;
+      }
+    }
+    return true;
+  });
+}
+
+bool same_elements(const qkvet_tensor& a, const qkvet_tensor& b) {
+  const std::vector<int64_t> shape(a.shape, a.shape + a.ndim);
+  for (int64_t n = 0; n < count_of(shape); ++n) {
+    if (std::memcmp(element(a, n), element(b, n), a.dtype.bits / 8) != 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void Tensors::remember() {

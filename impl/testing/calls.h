@@ -92,6 +92,10 @@ class Tensors {
     std::memcpy(t.data, numbers.data(), numbers.size() * sizeof(T));
     return t;
   }
+  // The same elements in the other order of axes, each in front of a gap.
+  qkvet_tensor spread(const qkvet_tensor& t);
+  // Whether no gap of spread() was written.
+  bool gaps_are_kept() const;
   void remember();
   // Whether all tensors hold the bytes that remember() found.
   bool unchanged() const;
@@ -109,9 +113,15 @@ class Tensors {
     size_t size;
     std::vector<std::byte> before;
     std::vector<int64_t> shape, strides;
+    size_t gap = 0;  // bytes of an element and of the gap behind it
   };
+  Block& add(std::vector<int64_t> shape, size_t bytes);
+  static qkvet_tensor tensor(Block& block, qkvet_dtype type);
   std::deque<Block> blocks_;
 };
+
+// Whether two tensors of one shape hold the same bits.
+bool same_elements(const qkvet_tensor& a, const qkvet_tensor& b);
 
 // B = 2 (packed: 1), H = 2, Hkv = 1, Tq = 4, Tk = 5, d = dv = 3, with these
 // QKVET_OPTION_*. A packed batch has no segments.

@@ -244,5 +244,74 @@ TEST(GradientRefused, BiasesOfOtherMembersGetNoGradient) {
   }
 }
 
+// Two pairs of channels, each turned by quarters of a circle, which moves
+// numbers and rounds none: (x, y) becomes (-y, x).
+void turn(const qkvet_tensor& t, bool back) {
+  auto* const row = static_cast<float*>(t.data);
+  for (int64_t n = 0; n < t.shape[1] * t.shape[2]; ++n) {
+    for (int64_t pair = 0; pair < 2; ++pair) {
+      float& x = row[4 * n + pair];
+      float& y = row[4 * n + pair + 2];
+      const float was = x;
+      x = back ? y : -y;
+      y = back ? -was : was;
+    }
+  }
+}
+
+// The gradients of rotated q and k are those of q and k that were turned
+// before, turned back.
+TEST(GradientRefused, RotationsAreTurnedBack) {
+  for (const qkvet_kernel* kernel : gradient_kernels()) {
+    if ((kernel->capabilities->options & QKVET_OPTION_ROPE) == 0) {
+      continue;
+    }
+    OpenKernel open(kernel);
+    Tensors t;
+    std::vector<qkvet_tensor> gradients;
+    for (const bool turned_before : {false, true}) {
+      Gradient g = {};
+      qkvet_forward_args& f = g.forward;
+      f.struct_size = sizeof(f);
+      f.q = t.make({1, 2, 3, 4});
+      f.k = t.make({1, 1, 3, 4});
+      f.v = t.make({1, 1, 3, 4});
+      f.o = t.make({1, 2, 3, 4});
+      f.lse = t.make({1, 2, 3});
+      if (turned_before) {
+        turn(f.q, /*back=*/false);
+        turn(f.k, /*back=*/false);
+      } else {
+        f.rope = QKVET_ROPE_HALF;
+        f.rope_cos = t.make({1, 2});
+        f.rope_sin = t.make({1, 2});
+        std::fill_n(static_cast<float*>(f.rope_cos.data), 2, 0.0f);
+        std::fill_n(static_cast<float*>(f.rope_sin.data), 2, 1.0f);
+        f.q_positions = f.k_positions = t.list<int64_t>({0, 0, 0}, {1, 3});
+      }
+      g.args.struct_size = sizeof(g.args);
+      g.args.d_o = t.make({1, 2, 3, 4});
+      g.args.d_q = t.make({1, 2, 3, 4});
+      g.args.d_k = t.make({1, 1, 3, 4});
+      g.args.d_v = t.make({1, 1, 3, 4});
+      ASSERT_EQ(open.forward(f, nullptr), QKVET_OK) << kernel->name;
+      ASSERT_EQ(run_gradient(kernel, open)(g, nullptr), QKVET_OK);
+      if (turned_before) {
+        turn(g.args.d_q, /*back=*/true);
+        turn(g.args.d_k, /*back=*/true);
+      }
+      gradients.insert(gradients.end(), {g.args.d_q, g.args.d_k, g.args.d_v});
+    }
+    for (size_t n = 0; n < 3; ++n) {
+      const auto* const one = static_cast<const float*>(gradients[n].data);
+      const auto* const other =
+          static_cast<const float*>(gradients[n + 3].data);
+      for (int64_t c = 0; c < 12 * gradients[n].shape[1]; ++c) {
+        EXPECT_EQ(one[c], other[c]) << kernel->name << " " << n << " " << c;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace qkvet::impl::gradient_refused_test
