@@ -185,7 +185,7 @@ inline ProgramRun run_program(const std::string& program,
 // The laws that the program knows; none if it cannot be run.
 inline std::vector<std::string> law_names(const std::string& program) {
   std::istringstream lines(
-      run_program(program, {"list", "laws", "--json"}).out);
+      run_program(program, {"explain", "laws", "--json"}).out);
   std::vector<std::string> names;
   for (std::string line; std::getline(lines, line);) {
     const std::string name = suite_detail::json_field(line, "id");

@@ -127,7 +127,7 @@ TEST(Repair, BadWordsAreRefused) {
   const fs::path where = with_mistake("words", "", "");
   write_text(where / "no.cpp", "int main( {");
   expect_wrong_use(run_qkvet("mutate --repair", where),
-                   "repair takes one source");
+                   "mutate takes one source");
   expect_wrong_use(run_qkvet("mutate --repair mine.cpp no.cpp", where),
                    "2 are named");
   expect_wrong_use(run_qkvet("mutate --repair gone.cpp", where), "gone.cpp: ");
