@@ -61,6 +61,8 @@ def where_of(function, adapter, isolated, fields):
     """Words of the program for the callable, and folders of modules; None: it
     can only be judged in this process."""
     if isinstance(function, str):
+        if ":" not in function:
+            raise WrongUse(f"{function}: no callable; allowed: MODULE:NAME, FILE.py:NAME")
         target, folder = function, None
     elif isolated is False:
         return None, []
