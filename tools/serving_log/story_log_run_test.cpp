@@ -442,7 +442,7 @@ TEST(StoryLogProgram, WrongUse) {
   // What a cache does not offer is no failure of it.
   write_text(scratch() / "cut.story", kHead + "append a 2\ntruncate a 1\n");
   const Ran cut =
-      run_qkvet("replay cut.story -p " QKVET_TABLES " -k tables/no_truncate");
+      run_qkvet("replay cut.story " QKVET_TABLES " -k tables/no_truncate");
   EXPECT_EQ(cut.exit, 3) << cut.out << cut.error;
   EXPECT_NE(cut.out.find("truncate is not offered"), std::string::npos)
       << cut.out << cut.error;
