@@ -293,7 +293,8 @@ TEST(Inspect, EmptyExtentsAreShownWithoutWeights) {
 TEST(Inspect, ColourIsForTerminals) {
   const auto on_terminal = [](const std::string& environment) {
     const std::string command = "script -qec \"env " + environment +
-                                " LC_ALL=C.UTF-8 '" QKVET_PROGRAM "' demo inspect " +
+                                " LC_ALL=C.UTF-8 '" QKVET_PROGRAM
+                                "' demo inspect " +
                                 kLayer + "\" /dev/null </dev/null";
     std::string out;
     std::FILE* pipe = popen(command.c_str(), "r");
