@@ -288,7 +288,11 @@ def wrong_when_run(words):
 
 
 def wrong_names(words):
-    """"", or a law or a kernel that does not exist, or a case that is none."""
+    """"", or a law, a kernel or a fuzz target that does not exist, or a case that is
+    none."""
+    if words[:1] == ["fuzz"] and words[1:] and re.fullmatch(r"[a-z_]+", words[1]) \
+            and words[1] not in names("fuzz"):
+        return f"no fuzz target {words[1]}"
     for option, name in zip(words, words[1:]):
         if option in ("--law", "-l") and re.fullmatch(r"[a-z0-9_]+", name) \
                 and name not in names("laws"):
@@ -381,7 +385,7 @@ def test_every_command_that_a_page_names_can_be_read():
     "qkvet explain no_such", "qkvet new mine.c --template abi",
     "qkvet demo inspect f32,B1,H2,T4,D5", "python3 -m qkvet.campaign out -- --no-such",
     "python3 -m qkvet.campaign out --no-such -- --cases 5", "ci/no_such.sh",
-    "ci/fuzz.sh --no-such", "cmake --preset none"])
+    "qkvet fuzz forward ./mine.so", "ci/fuzz.sh --no-such", "cmake --preset none"])
 def test_a_command_that_cannot_be_read_is_seen(line):
     """The controls of the test above."""
     text = f"Text.\n\n    $ {line}\n    printed\n\nText.\n"

@@ -213,7 +213,7 @@ def replay(case, function, *, law=None, adapter=None, isolated=None,
     return _reported(words, where, paths)
 
 
-def fuzz(function, *, target="forward", time="60s", adapter=None, seed=1,
+def fuzz(function, *, target="shapes", time="60s", adapter=None, seed=1,
          jobs=None, corpus=None, **fields) -> Report:
     """Hunts for cases that fail, climbing towards trouble (`qkvet explain fuzz` has
     the targets)."""

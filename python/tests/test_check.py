@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts on callables, in a worker and in this process."""
 import inspect
+import json
 import re
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import kernels
 import qkvet
+from qkvet import _program
 
 CASES = 200
 
@@ -146,6 +148,12 @@ def test_an_unknown_word_is_one_line(words, said, isolated):
         qkvet.check(kernels.attention, cases=1, isolated=isolated, **words)
     assert said in str(wrong.value)
     assert "\n" not in str(wrong.value)
+
+
+def test_the_target_of_fuzz_is_one():
+    default = inspect.signature(qkvet.fuzz).parameters["target"].default
+    _, text, _ = _program.run(["explain", "fuzz", "--json"])
+    assert default in [json.loads(line)["name"] for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("target,said", [

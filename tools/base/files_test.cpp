@@ -58,7 +58,7 @@ const std::vector<ListedOption>& listed_options() {
 const std::map<std::string, std::string>& words_of() {
   static const std::map<std::string, std::string> words = {
       {"check", "-k scalar/plain -n 20"},
-      {"fuzz", "forward -k scalar/plain --runs 1"},
+      {"fuzz", "shapes -k scalar/plain --runs 1"},
       {"mutate", "good.cpp -n 20 --sample 1"},
       {"identify", "-k scalar/plain -n 20"},
       {"bench decode", "-k kv_cache/contiguous --contexts 16 --repeat 1"},
@@ -106,7 +106,7 @@ constexpr Place kPlaces[] = {
     {"mutate %", ".cpp"},
     {"mutate --repair %", ".cpp"},
     {"identify %", ".cpp"},
-    {"fuzz forward % --runs 1", ".c"},
+    {"fuzz shapes % --runs 1", ".c"},
     {"demo inspect f32,B1,H1,Tq1,Tk1,d1 %", ".cpp"},
     {"replay f32,B1,H1,Tq1,Tk1,d1 %", ".cpp"},
     {"replay @% -k scalar/plain", ""},
