@@ -112,8 +112,8 @@ constexpr OptionField kFields[] = {
     number_of_masks<MaskKind::kRandomN, MaskKind::kRandomN>(0, 100, kZero),
     number_of_masks<MaskKind::kBandN, MaskKind::kPaddingN>(0, kMaxExtent,
                                                            kZero),
-    // Parts of one token are the plainest, and what a law of such a mask puts
-    // in the place of another one: 0 would be all in one part.
+    // Parts of one token are the plainest. 0 would put all tokens into one
+    // part.
     number_of_masks<MaskKind::kPrefixN, MaskKind::kChunkN>(1, kMaxExtent, kOne),
     number_of_masks<MaskKind::kTreeN, MaskKind::kTreeN>(0, kMaxExtent, kZero),
 

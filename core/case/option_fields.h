@@ -21,8 +21,8 @@ struct OptionField {
   bool (*given)(const Case& value) = nullptr;
   void (*set)(Case& value, int64_t number) = nullptr;
   bool counts = false;  // a number; else a flag or a choice
-  // Of a number: the ends of its range. Below the least is what no other value
-  // is less plain than.
+  // The range of a number. A value below the least, such as "any", is
+  // simplified to any plain one.
   int64_t least = 0, most = 0;
   std::span<const int64_t> plain = {};  // to be tried, the plainest first
 };

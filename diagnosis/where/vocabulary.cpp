@@ -15,8 +15,8 @@ namespace {
 
 using Kind = Term::Kind;
 
-// Names that count, the most usual first, and behind them other fields of
-// options that do; those without words that do not count are flags.
+// Words that are numbers, the most common first; numbers of option fields
+// follow. A word that is no number and names no choices is a flag.
 constexpr std::string_view kNumbers[] = {"Tk",
                                          "Tq",
                                          "d",

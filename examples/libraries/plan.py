@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 
-# What a call may bring beside q, k and v, in the words of `judge --ask --options`.
+# Tensors and options of a call beside q, k and v, as `judge --ask --options` names them.
 TENSOR_OPTIONS = {"mask": "mask", "bias": "bias", "sink": "sink",
                   "slopes": "alibi", "q_len": "lengths", "kv_len": "lengths",
                   "cu_seqlens_q": "packed", "cu_seqlens_k": "packed",

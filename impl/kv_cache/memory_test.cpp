@@ -194,13 +194,14 @@ TEST(CacheMemory, OfOneBeginningIsSharedByPrefix) {
     EXPECT_EQ(pages_of(kernel, {same, same, same}), 4);
     // The same first page only: 2 + 2, of which one is free.
     EXPECT_EQ(pages_of(kernel, {same, prompt(1, 21), prompt(1, 31)}), 5);
-    // The same second page behind another first one is another page.
+    // A second page with equal tokens after another first page is not shared.
     EXPECT_EQ(pages_of(kernel, {same, prompt(5, 11), prompt(6, 11)}), 6);
   }
 }
 
 // Rows of queries meet the same keys in the same order, wherever these lie.
-// check.* has few stories that go around a ring behind first tokens.
+// check.* has few operation sequences that wrap around a ring after first
+// tokens.
 TEST(CacheMemory, AnswersAreThoseOfContiguousMemory) {
   for (const char* name : {"growing", "paged", "prefix", "ring"}) {
     for (const int64_t first : {0, 1, 3}) {

@@ -61,11 +61,9 @@ std::vector<ConfigRow> config_rows() {
        kNo, QKVET_CACHE_FP8_PER_TOKEN},
       {"this cache has no sliding window", [](C& c, Tensors&) { c.window = 2; },
        kNo, QKVET_CACHE_WINDOW},
-      {"this cache has no ALiBi",
-       [](C& c, Tensors& t) { c.slopes = t.make({4}); }, kNo,
+      {"this cache has no ALiBi", shaped(&C::slopes, {4}), kNo,
        QKVET_CACHE_ALIBI},
-      {"this cache has no sink", [](C& c, Tensors& t) { c.sink = t.make({4}); },
-       kNo, QKVET_CACHE_SINK},
+      {"this cache has no sink", shaped(&C::sink, {4}), kNo, QKVET_CACHE_SINK},
       {"this cache has no softcap", [](C& c, Tensors&) { c.softcap = 2; }, kNo,
        QKVET_CACHE_SOFTCAP}};
 }
@@ -138,39 +136,18 @@ std::vector<StepRow> step_rows() {
               a.k = a.v = {};
               a.sequence = 1;  // which holds nothing
             }}},
-          {{kHeads,
-            [](A& a, Tensors& t) {
-              a.k = t.make({1, 3, 2, 6});
-            }}},
-          {{kHeads,
-            [](A& a, Tensors& t) {
-              a.q = t.make({1, 6, 2, 6});
-            }}},
-          {{kHeads,
-            [](A& a, Tensors& t) {
-              a.lse = t.make({1, 3, 2});
-            }}},
-          {{kWidth,
-            [](A& a, Tensors& t) {
-              a.v = t.make({1, 2, 2, 4});
-            }}},
-          {{kWidth,
-            [](A& a, Tensors& t) {
-              a.o = t.make({1, 4, 2, 6});
-            }}},
+          {{kHeads, shaped(&A::k, {1, 3, 2, 6})}},
+          {{kHeads, shaped(&A::q, {1, 6, 2, 6})}},
+          {{kHeads, shaped(&A::lse, {1, 3, 2})}},
+          {{kWidth, shaped(&A::v, {1, 2, 2, 4})}},
+          {{kWidth, shaped(&A::o, {1, 4, 2, 6})}},
           {{kWidth, [](A& a, Tensors&) { std::swap(a.k, a.v); }}},
           {{"k and v, or q, o and lse, have different numbers of rows",
-            [](A& a, Tensors& t) {
-              a.v = t.make({1, 2, 3, 5});
-            }}},
+            shaped(&A::v, {1, 2, 3, 5})}},
           {{"k and v, or q, o and lse, have different numbers of rows",
-            [](A& a, Tensors& t) {
-              a.lse = t.make({1, 4, 3});
-            }}},
+            shaped(&A::lse, {1, 4, 3})}},
           {{"a step takes one sequence: the batch extent must be 1",
-            [](A& a, Tensors& t) {
-              a.k = t.make({2, 2, 2, 6});
-            }}},
+            shaped(&A::k, {2, 2, 2, 6})}},
           {{kRank, [](A& a, Tensors&) { a.k.ndim = 3; }}},
           {{kRank, [](A& a, Tensors&) { a.q.ndim = 3; }}},
           {{kRank, [](A& a, Tensors&) { a.lse.ndim = 2; }}},
@@ -183,35 +160,13 @@ std::vector<StepRow> step_rows() {
               a.rope = QKVET_ROPE_HALF;
               a.rope_cos = a.rope_sin = t.make({4, 3});
             }}},
-          {{kPairs,
-            [](A& a, Tensors& t) {
-              a.mask = t.make({1, 4, 2, 4}, kBool);
-            }},
-           kMask},
-          {{kPairs,
-            [](A& a, Tensors& t) {
-              a.mask = t.make({1, 4, 3, 5}, kBool);
-            }},
-           kMask},
-          {{kPairs,
-            [](A& a, Tensors& t) {
-              a.bias = t.make({1, 3, 2, 5});
-            }},
-           kBias},
-          {{kRank,
-            [](A& a, Tensors& t) {
-              a.bias = t.make({4, 2, 5});
-            }},
-           kBias},
-          {{"a mask is bool or uint8",
-            [](A& a, Tensors& t) {
-              a.mask = t.make({1, 4, 2, 5});
-            }},
-           kMask},
+          {{kPairs, shaped(&A::mask, {1, 4, 2, 4}, kBool)}, kMask},
+          {{kPairs, shaped(&A::mask, {1, 4, 3, 5}, kBool)}, kMask},
+          {{kPairs, shaped(&A::bias, {1, 3, 2, 5})}, kBias},
+          {{kRank, shaped(&A::bias, {4, 2, 5})}, kBias},
+          {{"a mask is bool or uint8", shaped(&A::mask, {1, 4, 2, 5})}, kMask},
           {{"a bias is f32 or of the type of q",
-            [](A& a, Tensors& t) {
-              a.bias = t.make({1, 4, 2, 5}, kInt32);
-            }},
+            shaped(&A::bias, {1, 4, 2, 5}, kInt32)},
            kBias},
           {{"mask and bias belong to queries, and q is absent",
             [](A& a, Tensors& t) {

@@ -135,6 +135,21 @@ struct Refusal {
   qkvet_status status = QKVET_INVALID_ARGUMENT;
 };
 
+// What gives a call a tensor of this shape.
+template <class Args>
+auto shaped(qkvet_tensor Args::*tensor, std::vector<int64_t> shape,
+            qkvet_dtype type = kF32) {
+  return [=](Args& args, Tensors& t) { args.*tensor = t.make(shape, type); };
+}
+// The same of a part of it.
+template <class Args, class Part>
+auto shaped(Part Args::*part, qkvet_tensor Part::*tensor,
+            std::vector<int64_t> shape, qkvet_dtype type = kF32) {
+  return [=](Args& args, Tensors& t) {
+    (args.*part).*tensor = t.make(shape, type);
+  };
+}
+
 // A host that is newer than this library may set a field that it does not know.
 template <class Args>
 struct Newer {

@@ -43,16 +43,10 @@ std::vector<Row> tensors_and_scores() {
         [](A& a, Tensors&) { a.causal = QKVET_CAUSAL_BOTTOM_RIGHT + 1; }, kNo}},
       {QKVET_OPTION_EMPTY_EXTENTS,
        {"no heads, or heads without a width, are not supported",
-        [](A& a, Tensors& t) {
-          a.q = t.make({2, 2, 4, 0});
-        },
-        kNo}},
+        shaped(&A::q, {2, 2, 4, 0}), kNo}},
       {QKVET_OPTION_EMPTY_EXTENTS,
        {"no heads, or heads without a width, are not supported",
-        [](A& a, Tensors& t) {
-          a.q = t.make({2, 0, 4, 3});
-        },
-        kNo}},
+        shaped(&A::q, {2, 0, 4, 3}), kNo}},
       {QKVET_OPTION_WINDOW,
        {"a window counts keys; -1 stands for all of them",
         [](A& a, Tensors&) { a.window_left = -2; }}},
@@ -73,32 +67,20 @@ std::vector<Row> tensors_and_scores() {
         [](A& a, Tensors&) { a.dropout_p = 1; }}},
       {QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK,
        {"the mask of dropout must be uint8",
-        [](A& a, Tensors& t) {
-          a.dropout_mask = t.make({2, 2, 4, 5});
-        },
-        kNo}},
+        shaped(&A::dropout_mask, {2, 2, 4, 5}), kNo}},
       {QKVET_OPTION_WEIGHTS,
        {"weights must have the type of o",
-        [](A& a, Tensors& t) {
-          a.weights = t.make({2, 2, 4, 5}, kF16);
-        },
-        kNo}},
+        shaped(&A::weights, {2, 2, 4, 5}, kF16), kNo}},
       {QKVET_OPTION_MASK,
-       {"a mask is bool or uint8",
-        [](A& a, Tensors& t) {
-          a.mask = t.make({2, 2, 4, 5});
-        }}},
+       {"a mask is bool or uint8", shaped(&A::mask, {2, 2, 4, 5})}},
       {QKVET_OPTION_MASK,
        {kRank, [](A& a, Tensors&) { a.mask.ndim = 3; }, kNo}},
       {QKVET_OPTION_BIAS,
        {"bias, sink and slopes must be f32 or of the type of q",
-        [](A& a, Tensors& t) {
-          a.bias = t.make({2, 2, 4, 5}, kF64);
-        },
-        kNo}},
+        shaped(&A::bias, {2, 2, 4, 5}, kF64), kNo}},
       {QKVET_OPTION_SINK,
        {"bias must be [B, H, Tq, Tk], sink [H], slopes [H] or [B, H]",
-        [](A& a, Tensors& t) { a.sink = t.make({3}); }}},
+        shaped(&A::sink, {3})}},
       {QKVET_OPTION_LENGTHS,
        {"a length is negative",
         [](A& a, Tensors& t) {
@@ -136,22 +118,16 @@ std::vector<Row> lists_and_fields() {
       "segments_q are [B, Tq], segments_k [B, Tk], full_ranges [B, R, 2]";
   return {{kLists,
            {"key_indices are [B, Hkv or 1, Tq, n], topk_length [B, Tq]",
-            [](A& a, Tensors& t) {
-              a.key_indices = t.make({2, 2, 4, 2}, kInt32);
-            }}},
+            shaped(&A::key_indices, {2, 2, 4, 2}, kInt32)}},
           {kLists,
            {kRank, [](A& a, Tensors&) { a.key_indices.ndim = 3; },
             QKVET_UNSUPPORTED}},
           {kLists,
            {"key_indices and topk_length are int32",
-            [](A& a, Tensors& t) {
-              a.key_indices = t.make({2, 1, 4, 2}, kInt64);
-            }}},
+            shaped(&A::key_indices, {2, 1, 4, 2}, kInt64)}},
           {kLists,
            {"key_indices and topk_length are int32",
-            [](A& a, Tensors& t) {
-              a.topk_length = t.make({2, 4});
-            }}},
+            shaped(&A::topk_length, {2, 4})}},
           {kLists,
            {"topk_length or key_block_size, and no key_indices",
             [](A& a, Tensors&) { a.key_indices = {}; }}},
@@ -171,33 +147,21 @@ std::vector<Row> lists_and_fields() {
            {kExtents, [](A& a, Tensors&) { a.segments_q = a.segments_k; }}},
           {kSegments,
            {"segments of q and k have one type",
-            [](A& a, Tensors& t) {
-              a.segments_k = t.make({2, 5}, kInt64);
-            }}},
+            shaped(&A::segments_k, {2, 5}, kInt64)}},
           {kSegments,
            {"segments and ranges are int32 or int64",
-            [](A& a, Tensors& t) {
-              a.segments_q = t.make({2, 4});
-            }}},
-          {kRanges,
-           {kExtents,
-            [](A& a, Tensors& t) {
-              a.full_ranges = t.make({1, 1, 2}, kInt32);
-            }}},
+            shaped(&A::segments_q, {2, 4})}},
+          {kRanges, {kExtents, shaped(&A::full_ranges, {1, 1, 2}, kInt32)}},
           {kRanges,
            {"segments and ranges are int32 or int64",
-            [](A& a, Tensors& t) {
-              a.full_ranges = t.make({2, 1, 2});
-            }}},
+            shaped(&A::full_ranges, {2, 1, 2})}},
           {kRanges | QKVET_OPTION_CHUNK,
            {"chunks and ranges come one without the other",
             [](A& a, Tensors&) { a.chunk = 2; }}},
           {QKVET_OPTION_CHUNK,
            {"chunk is negative", [](A& a, Tensors&) { a.chunk = -1; }}},
           {QKVET_OPTION_TREE_MASK,
-           {"a tree is bool or uint8", [](A& a, Tensors& t) {
-              a.tree_mask = t.make({2, 4, 4});
-            }}}};
+           {"a tree is bool or uint8", shaped(&A::tree_mask, {2, 4, 4})}}};
 }
 
 TEST(ForwardRefused, ContradictionsByEveryKernelThatTakesTheOption) {

@@ -44,27 +44,17 @@ std::vector<Refusal<Gradient>> gradient_rows() {
           {"d_o: a required tensor is absent",
            [](G& g, Tensors&) { g.args.d_o = {}; }},
           {"d_o has 9 at axis 2, 4 are needed",
-           [](G& g, Tensors& t) {
-             g.args.d_o = t.make({2, 2, 9, 3});
-           }},
+           shaped(&G::args, &qkvet_backward_args::d_o, {2, 2, 9, 3})},
           {"d_q has 9 at axis 2, 4 are needed",
-           [](G& g, Tensors& t) {
-             g.args.d_q = t.make({2, 2, 9, 3});
-           }},
+           shaped(&G::args, &qkvet_backward_args::d_q, {2, 2, 9, 3})},
           {"d_k has 2 at axis 1, 1 are needed",
-           [](G& g, Tensors& t) {
-             g.args.d_k = t.make({2, 2, 5, 3});
-           }},
+           shaped(&G::args, &qkvet_backward_args::d_k, {2, 2, 5, 3})},
           {"d_v has 7 at axis 3, 3 are needed",
-           [](G& g, Tensors& t) {
-             g.args.d_v = t.make({2, 1, 5, 7});
-           }},
+           shaped(&G::args, &qkvet_backward_args::d_v, {2, 1, 5, 7})},
           {"d_v: a tensor has the wrong rank",
            [](G& g, Tensors&) { g.args.d_v.ndim = 3; }},
           {"d_bias has 6 at axis 3, 5 are needed",
-           [](G& g, Tensors& t) {
-             g.args.d_bias = t.make({2, 2, 4, 6});
-           }},
+           shaped(&G::args, &qkvet_backward_args::d_bias, {2, 2, 4, 6})},
           {"d_bias: is the gradient of a tensor that is absent",
            [](G& g, Tensors&) { g.forward.bias = {}; }},
           {"d_sink: is the gradient of a tensor that is absent",

@@ -43,46 +43,26 @@ qkvet_layer_args fused_call(Tensors& t) {
 std::vector<Refusal<qkvet_layer_args>> layer_rows() {
   using A = qkvet_layer_args;
   return {
-      {"w_k has 7 rows, 6 are needed",
-       [](A& a, Tensors& t) {
-         a.w_k = t.make({7, 6});
-       }},
-      {"w_v has 7 rows, 6 are needed",
-       [](A& a, Tensors& t) {
-         a.w_v = t.make({7, 10});
-       }},
-      {"w_o has 6 rows, 20 are needed",
-       [](A& a, Tensors& t) {
-         a.w_o = t.make({6, 6});
-       }},
+      {"w_k has 7 rows, 6 are needed", shaped(&A::w_k, {7, 6})},
+      {"w_v has 7 rows, 6 are needed", shaped(&A::w_v, {7, 10})},
+      {"w_o has 6 rows, 20 are needed", shaped(&A::w_o, {6, 6})},
       {"w_q has 12 columns",
        [](A& a, Tensors&) { a.heads = 5, a.kv_heads = 1; }},
       {"3 kv_heads do not divide 4 heads",
        [](A& a, Tensors&) { a.kv_heads = 3; }},
       {"0 kv_heads", [](A& a, Tensors&) { a.kv_heads = 0; }},
       {"-4 heads", [](A& a, Tensors&) { a.heads = -4; }},
-      {"b_k has 8 elements, 6 are needed",
-       [](A& a, Tensors& t) { a.b_k = t.make({8}); }},
-      {"b_v has 12 elements, 10 are needed",
-       [](A& a, Tensors& t) { a.b_v = t.make({12}); }},
-      {"b_o has 7 elements, 6 are needed",
-       [](A& a, Tensors& t) { a.b_o = t.make({7}); }},
-      {"y has 7 columns, 6 are needed",
-       [](A& a, Tensors& t) {
-         a.y = t.make({2, 4, 7});
-       }},
+      {"b_k has 8 elements, 6 are needed", shaped(&A::b_k, {8})},
+      {"b_v has 12 elements, 10 are needed", shaped(&A::b_v, {12})},
+      {"b_o has 7 elements, 6 are needed", shaped(&A::b_o, {7})},
+      {"y has 7 columns, 6 are needed", shaped(&A::y, {2, 4, 7})},
       {"y: a tensor has the wrong rank", [](A& a, Tensors&) { a.y.ndim = 2; }},
       {"w_o: a required tensor is absent", [](A& a, Tensors&) { a.w_o = {}; }},
       {"x: a required tensor is absent", [](A& a, Tensors&) { a.x = {}; }},
       {"k: a required tensor is absent", [](A& a, Tensors&) { a.k = {}; }},
-      {"q has 4 channels, 3 are needed",
-       [](A& a, Tensors& t) {
-         a.q = t.make({2, 4, 4, 4});
-       }},
+      {"q has 4 channels, 3 are needed", shaped(&A::q, {2, 4, 4, 4})},
       {"attended has 6 channels, 5 are needed",
-       [](A& a, Tensors& t) {
-         a.attended = t.make({2, 4, 4, 6});
-       }},
+       shaped(&A::attended, {2, 4, 4, 6})},
       {"v has 4 heads, 2 are needed", [](A& a, Tensors&) { a.v = a.attended; }},
       {"v: is not of the declared type",
        [](A& a, Tensors&) { a.v.dtype = kBf16; }},
@@ -103,10 +83,7 @@ std::vector<Refusal<qkvet_layer_args>> fused_rows() {
        [](A& a, Tensors&) { a.b_k = {}; }},
       {"mask_buffer and causal: the buffer is the rule alone",
        [](A& a, Tensors&) { a.causal = QKVET_CAUSAL_TOP_LEFT; }},
-      {"mask_buffer: is not of bytes",
-       [](A& a, Tensors& t) {
-         a.mask_buffer = t.make({5, 5});
-       }},
+      {"mask_buffer: is not of bytes", shaped(&A::mask_buffer, {5, 5})},
       {"mask_buffer: is not the causal mask",
        [](A& a, Tensors&) { static_cast<uint8_t*>(a.mask_buffer.data)[1] = 1; },
        kUnsupported}};
@@ -183,21 +160,17 @@ std::vector<Refusal<LayerGradient>> layer_gradient_rows() {
           {"d_y: a required tensor is absent",
            [](G& g, Tensors&) { g.args.d_y = {}; }},
           {"d_y has 7 at axis 2, 6 are needed",
-           [](G& g, Tensors& t) {
-             g.args.d_y = t.make({2, 4, 7});
-           }},
+           shaped(&G::args, &qkvet_layer_backward_args::d_y, {2, 4, 7})},
           {"d_x: a tensor has the wrong rank",
            [](G& g, Tensors&) { g.args.d_x.ndim = 2; }},
           {"d_w_q has 7 at axis 0, 6 are needed",
-           [](G& g, Tensors& t) {
-             g.args.d_w_q = t.make({7, 12});
-           }},
+           shaped(&G::args, &qkvet_layer_backward_args::d_w_q, {7, 12})},
           {"d_w_v has 6 at axis 1, 10 are needed",
            [](G& g, Tensors&) { g.args.d_w_v = g.args.d_w_k; }},
           {"d_b_k: a required tensor is absent",
            [](G& g, Tensors&) { g.args.d_b_k = {}; }},
           {"d_b_o has 7 at axis 0, 6 are needed",
-           [](G& g, Tensors& t) { g.args.d_b_o = t.make({7}); }},
+           shaped(&G::args, &qkvet_layer_backward_args::d_b_o, {7})},
           {"d_b_v: is the gradient of a bias that is absent",
            [](G& g, Tensors&) { g.layer.b_v = {}; }},
           {"w_k has 10 columns, 6 are needed",

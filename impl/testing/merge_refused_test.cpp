@@ -39,17 +39,14 @@ std::vector<MergeRow> merge_rows() {
   return {
       {0,
        {"states, lse and o do not have the same rows, heads and channels",
-        [](A& a, Tensors& t) {
-          a.o = t.make({3, 2, 6});
-        }}},
+        shaped(&A::o, {3, 2, 6})}},
       {0,
        {"every lse is f32", [](A& a, Tensors&) { a.lse.dtype = kF16; },
         kUnsupported}},
       {kInPlace | QKVET_MERGE_ROW_MASK,
        {"row_mask without in_place", [](A& a, Tensors&) { a.in_place = 0; }}},
       {kInPlace | QKVET_MERGE_ROW_MASK,
-       {"row_mask is [T] bytes",
-        [](A& a, Tensors& t) { a.row_mask = t.make({4}, kBool); }}},
+       {"row_mask is [T] bytes", shaped(&A::row_mask, {4}, kBool)}},
       {kRagged | kInPlace,
        {"in_place together with indptr", [](A&, Tensors&) {}}},
       {kRagged,

@@ -72,10 +72,7 @@ std::vector<Row> rows() {
        {"k and v are not pages of page_size tokens",
         [](A& a, Tensors&) { a.page_size = 4; }}},
       {kTable,
-       {"a block table is int32",
-        [](A& a, Tensors& t) {
-          a.block_table = t.make({2, 3}, kInt64);
-        }}},
+       {"a block table is int32", shaped(&A::block_table, {2, 3}, kInt64)}},
       {kTable,
        {"a page size, and no block table",
         [](A& a, Tensors&) { a.block_table = {}; }}},
@@ -110,8 +107,7 @@ std::vector<Row> rows() {
       {kLists,
        {kPage, [](A& a, Tensors&) { put<int32_t>(a.page_indices, 1, 7); }}},
       {kLists,
-       {"lists of pages are int32",
-        [](A& a, Tensors& t) { a.page_indices = t.make({5}, kInt64); }}},
+       {"lists of pages are int32", shaped(&A::page_indices, {5}, kInt64)}},
       {kLists,
        {"lists of pages have a start for each member and the end, and a number "
         "of tokens for each",

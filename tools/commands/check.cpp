@@ -228,12 +228,7 @@ void add_flags(Command& command, CheckOptions& options) {
   command.heading("Output",
                   {"--json", "--junit", "--html", "--verbose", "--quiet"});
   command.heading("Trust", {"--strict", "--dialect", "--baseline", "--known"});
-  for (const char* name :
-       {"--in-process", "--precision", "--cflags", "--exhaustive",
-        "--allow-loose", "--no-hints", "--sarif", "--markdown", "--github",
-        "--shard", "--diagnose", "--named", "--every-case"})
-    command.option(name).rare();
-  command.footer("--help-all shows the other options, too.");
+  command.shows_headings_alone();
   command.takes_only("--faults", {"spec", "--kernel", "--in-process", "--law",
                                   "--cases", "--budget", "--seed", "--jobs",
                                   "--named", "--every-case", "--json"});

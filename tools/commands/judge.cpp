@@ -92,19 +92,22 @@ void add_ask(Command& command, AskOptions& options) {
   const CommandOption from = command.add_option(
       "--from", options.from, "Write the cases of this plan in another format");
   from.type_name("PLAN");
-  for (const char* drawn :
-       {"--law", "--cases", "--seed", "--sizes", "--dtype", "--options",
-        "--pin", "--name", "--dialect", "--precision"})
-    from.excludes(command.option(drawn));
   command.add_flag("--force", options.force,
                    "Overwrite a plan, and the answers in its folder");
-  const std::vector<std::string> of_ask = {
-      "--law", "--cases", "--seed",   "--sizes", "--dtype", "--options",
-      "--pin", "--name",  "--format", "--from",  "--force"};
-  for (const std::string& name : of_ask) command.option(name).needs(ask);
-  std::vector<std::string> taken = of_ask;
-  taken.insert(taken.end(), {"--dialect", "--precision"});
-  command.takes_only("--ask", taken);
+  // What a plan of --from has already; a plan that is judged takes the last
+  // two.
+  const std::vector<std::string> of_plan = {
+      "--law",     "--cases", "--seed", "--sizes",   "--dtype",
+      "--options", "--pin",   "--name", "--dialect", "--precision"};
+  std::vector<std::string> of_ask = {"--format", "--from", "--force"};
+  for (const std::string& name : of_plan) {
+    from.excludes(command.option(name));
+    of_ask.push_back(name);
+  }
+  for (const std::string& name : of_ask)
+    if (name != "--dialect" && name != "--precision")
+      command.option(name).needs(ask);
+  command.takes_only("--ask", of_ask);
 }
 
 void add_flags(Command& command, JudgeOptions& options) {

@@ -7,7 +7,6 @@
 #include <span>
 #include <sstream>
 
-#include "core/base/json.h"
 #include "core/capability/declaration.h"
 #include "core/capability/extents.h"
 #include "core/capability/paths.h"
@@ -123,12 +122,7 @@ std::vector<Declared> declaration_of(const KernelInfo& info) {
 void print_declared(const KernelInfo& info, bool json) {
   const std::vector<Declared> fields = declaration_of(info);
   if (json) {
-    Json line{{"type", info.fault ? "fault" : "kernel"},
-              {"name", info.name},
-              {"description", info.description},
-              {"source", info.source_file},
-              {"line", info.source_line}};
-    if (!info.unavailable.empty()) line["unavailable"] = info.unavailable;
+    Json line = kernel_line(info, info.unavailable);
     for (const auto& [name, words] : fields) line["declares"][name] = words;
     std::fputs((json_text(line) + "\n").c_str(), stdout);
     return;

@@ -7,7 +7,6 @@
 
 #include <cstdio>
 
-#include "core/base/json.h"
 #include "fuzz/targets/target.h"
 #include "properties/judging/law.h"
 #include "tools/commands/convention_text.h"
@@ -41,12 +40,7 @@ void list_laws(bool json) {
 void print_kernel(const KernelInfo& info, const std::string& unavailable,
                   bool json) {
   if (json) {
-    Json line{{"type", info.fault ? "fault" : "kernel"},
-              {"name", info.name},
-              {"description", info.description},
-              {"source", info.source_file},
-              {"line", info.source_line}};
-    if (!unavailable.empty()) line["unavailable"] = unavailable;
+    Json line = kernel_line(info, unavailable);
     if (info.fault) {
       line["mechanism"] = info.fault->mechanism;
       line["symptom"] = info.fault->symptom;
@@ -142,6 +136,16 @@ ExitCode list_golden(bool json) {
 }
 
 }  // namespace
+
+Json kernel_line(const KernelInfo& info, const std::string& unavailable) {
+  Json line{{"type", info.fault ? "fault" : "kernel"},
+            {"name", info.name},
+            {"description", info.description},
+            {"source", info.source_file},
+            {"line", info.source_line}};
+  if (!unavailable.empty()) line["unavailable"] = unavailable;
+  return line;
+}
 
 ExitCode show_lists(const ListOptions& options) {
   if (options.what == "fuzz") return list_fuzz_targets(options.json);

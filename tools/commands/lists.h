@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/json.h"
+#include "core/capability/kernel_info.h"
 #include "tools/base/exit_code.h"
 
 namespace qkvet::tools {
@@ -22,6 +24,8 @@ ExitCode show_lists(const ListOptions& options);
 // `what` is a library, a source or a callable: its kernels, with what they
 // declare.
 ExitCode list_library(const ListOptions& options);
+// The beginning of a kernel's line, where it is from and whether it can run.
+Json kernel_line(const KernelInfo& info, const std::string& unavailable);
 
 }  // namespace qkvet::tools
 

@@ -230,11 +230,6 @@ CommandOption CommandOption::hide() const {
   return *this;
 }
 
-CommandOption CommandOption::rare() const {
-  rare_options().push_back(option_);
-  return *this;
-}
-
 CommandOption CommandOption::excludes(CommandOption other) const {
   option_->excludes(other.option_);
   return *this;
@@ -306,6 +301,14 @@ void Command::takes_only(const std::string& mode,
 void Command::heading(const std::string& text,
                       const std::vector<std::string>& names) const {
   for (const std::string& name : names) app_->get_option(name)->group(text);
+}
+
+void Command::shows_headings_alone() const {
+  for (CLI::Option* option : app_->get_options())
+    if (option != app_->get_help_ptr() && !option->get_positional() &&
+        option->get_group() == "Options")
+      rare_options().push_back(option);
+  footer("--help-all shows all options.");
 }
 
 Command Command::hide() const {

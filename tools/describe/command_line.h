@@ -42,8 +42,6 @@ class CommandOption {
   CommandOption names_output() const;
   // Help is silent about it.
   CommandOption hide() const;
-  // Only --help-all shows it.
-  CommandOption rare() const;
 
  private:
   CLI::Option* option_;
@@ -81,6 +79,8 @@ class Command {
   // In help these options are under this heading, in their order.
   void heading(const std::string& text,
                const std::vector<std::string>& names) const;
+  // Only --help-all shows the options that were added without a heading.
+  void shows_headings_alone() const;
   // Help and lists of commands are silent about it.
   Command hide() const;
 
