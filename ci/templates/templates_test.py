@@ -11,7 +11,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).parent
 BUILD = pathlib.Path(os.environ["QKVET_HOME"])
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 CASES = "60"  # enough for a missing scale, and for each law to be asked
 
 yaml = pytest.importorskip("yaml", reason="the package python3-yaml is not installed")
