@@ -49,9 +49,9 @@ hunt() { # target, words
     if [ "$code" = "$one" ] || [ "$worst" = "$one" ]; then worst=$one; break; fi
   done
 }
-long=(--time "${1:-10s}")
-if [[ "${1:-}" =~ ^[0-9]+$ ]]; then long=(--runs "$1"); fi
-kept=(--regressions "$grown/regressions.txt" "${more[@]}")
+long=(--budget "${1:-10s}")
+if [[ "${1:-}" =~ ^[0-9]+$ ]]; then long=(--cases "$1"); fi
+kept=(--out "$grown/regressions.txt" "${more[@]}")
 for target in shapes stability stories layer; do hunt "$target" "${kept[@]}"; done
 hunt differential --kernel scalar/plain --kernel eigen/plain "${kept[@]}"
 for target in case_text story_text condition_text worker_reply npy safetensors \

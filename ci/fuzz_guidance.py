@@ -6,9 +6,9 @@
 
 Every fault of the sections Scale, Softmax, Precision, and lse and merging of
 impl/faulty/CATALOGUE.md is hunted with data N(0,1) and single values alone
-(--no-recipes). Those that the planned cases find which a hunt begins with (its
+(--without recipes). Those that the planned cases find which a hunt begins with (its
 first 40 executions), for most of the seeds, need no extreme numbers and are left
-out. The others are hunted with each seed, guided and --unguided in turn, until the
+out. The others are hunted with each seed, guided and --without guide in turn, until the
 first finding or the cap. Prints a
 Markdown table; losers are those that were not found in time.
 """
@@ -41,10 +41,10 @@ def catalogued():
 def hunt(qkvet, fault, seed, guided, limit):
     """Seconds and executions to the first finding; None where there is none."""
     words = [qkvet, "fuzz", "stability", "--kernel", "faulty/" + fault,
-             "--no-recipes", "--fail-fast", "--diagnose", "0", "--seed",
+             "--without", "recipes", "--fail-fast", "--diagnose", "0", "--seed",
              str(seed)] + limit
     if not guided:
-        words.append("--unguided")
+        words += ["--without", "guide"]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode not in (0, 1, 4):
         sys.exit(f"{' '.join(words)}: {done.stderr}")
@@ -65,7 +65,7 @@ def main():
     args = parser.parse_args()
     faults = []
     for name in catalogued():
-        found = [hunt(args.qkvet, name, seed, False, ["--runs", str(SURVEY)])[0]
+        found = [hunt(args.qkvet, name, seed, False, ["--cases", str(SURVEY)])[0]
                  is not None for seed in range(1, args.seeds + 1)]
         if 2 * sum(found) < len(found):
             faults.append(name)
@@ -76,7 +76,7 @@ def main():
         faults.remove(name)
     print("\n| fault | guided, s | median | unguided, s | median | ratio |\n"
           "|---|---|---:|---|---:|---:|")
-    limit = ["--time", f"{args.cap}s"]
+    limit = ["--budget", f"{args.cap}s"]
     medians = []
     everything = {True: [], False: []}
     for name in faults:

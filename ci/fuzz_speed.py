@@ -32,7 +32,7 @@ ROUNDS = 3
 
 
 def hunt(build, target, seconds, in_process):
-    words = [f"{build}/bin/qkvet", "fuzz", target, "--time", f"{seconds}s"]
+    words = [f"{build}/bin/qkvet", "fuzz", target, "--budget", f"{seconds}s"]
     for kernel in KERNELS[target]:
         words += ["--kernel", kernel]
     for seeds in (ROOT / "fuzz/corpus" / f"{target}.txt",

@@ -75,7 +75,7 @@ if [ "${#living[@]}" -gt 0 ]; then
 fi
 
 echo "== faults fail where their conditions hold, and nowhere else =="
-"$qkvet" check --faults --every-case --seed 4 --json "$out/hunt.jsonl" | tail -n 8
+"$qkvet" check --faults=every --seed 4 --json "$out/hunt.jsonl" | tail -n 8
 
 echo "== each fault alone, until its first report =="
 rm -f "$out/first.jsonl"  # of another build

@@ -42,7 +42,7 @@ foreach(target ${QKVET_FUZZ_TARGETS})
       COMMAND qkvet fuzz ${target} --replay ${corpus})
   endif()
   if(QKVET_LIBFUZZER)
-    set(words --runs 500)
+    set(words --cases 500)
     if(corpus)
       list(APPEND words --seeds ${corpus})
     endif()
@@ -126,7 +126,7 @@ qkvet_set_test(exhaustive.finds_a_fault
   PASS_REGULAR_EXPRESSION "FAIL +agrees_with_oracle +faulty/head_div")
 
 # The command as it stands; Kill.* asks every fault, and ci/long.sh by this command.
-qkvet_add_test(faults.named COMMAND qkvet check --faults --named -k faulty/[q-z]*)
+qkvet_add_test(faults.named COMMAND qkvet check --faults=named -k faulty/[q-z]*)
 qkvet_set_test(faults.named COST 900)
 # The page of the laws, and one that says nothing.
 set(page ${CMAKE_COMMAND} -E env python3 ${PROJECT_SOURCE_DIR}/ci/law_pages.py

@@ -56,7 +56,7 @@ def emit(name, declared, folder, words):
     sections, fields = answer.declaration(declared)
     write_sections(sections, folder)
     return subprocess.call([qkvet(), "judge", "--ask", str(folder / "plan"), "--force",
-                            "--name", name, *emit_words(fields, folder, words)])
+                            "--kernel", name, *emit_words(fields, folder, words)])
 
 
 def answer_and_judge(name, folder, words, out):

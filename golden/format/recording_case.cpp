@@ -46,7 +46,7 @@ std::string attention_text(const NamedTensors& tensors, std::string* error) {
     if (tensor->shape.size() != 4)
       *error = std::string(name) + " is " +
                file_tensor_text(tensor->dtype, tensor->shape) +
-               ": [B,H,T,d] is wanted (--layout and --heads say otherwise)";
+               ": [B,H,T,d] is wanted (--layout declares another)";
     if (!error->empty()) return "";
   }
   const NamedTensor &q = *find(tensors, "q"), &k = *find(tensors, "k"),

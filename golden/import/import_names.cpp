@@ -177,8 +177,8 @@ std::string Layouts::rows(int64_t heads, NamedTensor& tensor) const {
     return refused(tensor, std::string(rules_.layout == ImportLayout::kBthd
                                            ? "[B,T,H,d] of layout bthd"
                                            : "[B,H,T,d] of layout bhtd") +
-                               ", [B,T,H*d] with --heads, or [T,H,d] with "
-                               "--layout thd");
+                               ", [B,T,H*d] with --layout H8, or [T,H,d] "
+                               "with --layout thd");
   if (rules_.layout == ImportLayout::kBthd) tensor = middle_swapped(tensor);
   return "";
 }
@@ -258,8 +258,6 @@ std::string parse_import_words(const ImportWords& words, ImportRules& rules) {
   if (!words.map.empty()) wrong = parse_name_map(words.map, rules);
   if (wrong.empty() && !words.layout.empty())
     wrong = parse_import_layout(words.layout, rules);
-  if (wrong.empty() && !words.heads.empty())
-    wrong = parse_import_heads(words.heads, rules);
   return wrong;
 }
 
@@ -329,25 +327,27 @@ std::string parse_name_map(std::string_view text, ImportRules& rules) {
 
 std::string parse_import_layout(std::string_view text, ImportRules& rules) {
   constexpr std::array<std::string_view, 3> kNames = {"bhtd", "bthd", "thd"};
-  const auto* found = std::find(kNames.begin(), kNames.end(), text);
-  if (found == kNames.end())
-    return "--layout " + shown(text) + "; allowed are bhtd, bthd and thd";
-  rules.layout = static_cast<ImportLayout>(found - kNames.begin());
-  return "";
-}
-
-std::string parse_import_heads(std::string_view text, ImportRules& rules) {
-  const size_t comma = text.find(',');
-  int64_t heads = 0;
-  bool good = read_heads(text.substr(0, comma), heads);
-  int64_t kv_heads = heads;
-  if (good && comma != std::string_view::npos)
-    good = read_heads(text.substr(comma + 1), kv_heads);
-  if (!good || heads % kv_heads != 0)
-    return "--heads " + shown(text) +
-           "; allowed are H or H,Hkv, with H a multiple of Hkv";
-  rules.heads = heads;
-  rules.kv_heads = kv_heads;
+  ImportRules read = rules;
+  bool good = true;
+  for (size_t from = 0; good && from <= text.size();) {
+    const size_t end = std::min(text.find(',', from), text.size());
+    const std::string_view part = text.substr(from, end - from);
+    const auto* found = std::find(kNames.begin(), kNames.end(), part);
+    if (found != kNames.end())
+      read.layout = static_cast<ImportLayout>(found - kNames.begin());
+    else if (part.starts_with("Hkv"))
+      good = read_heads(part.substr(3), read.kv_heads);
+    else
+      good = part.starts_with('H') && read_heads(part.substr(1), read.heads);
+    from = end + 1;
+  }
+  if (read.kv_heads == 0) read.kv_heads = read.heads;
+  if (!good || (read.heads == 0) != (read.kv_heads == 0) ||
+      (read.heads > 0 && read.heads % read.kv_heads != 0))
+    return "--layout " + shown(text) +
+           "; allowed are bhtd, bthd or thd, and H8,Hkv2 with H a multiple of "
+           "Hkv";
+  rules = read;
   return "";
 }
 

@@ -44,15 +44,14 @@ struct ImportRules {
   int64_t kv_heads = 0;
 };
 
-// Each reads one argument: "q=query,k=key", "bthd", "8,2" or "8". "" or one
-// line that says what is allowed.
+// Each reads one argument: "q=query,k=key"; "bthd", "H8,Hkv2" or both with a
+// comma between them. "" or one line with what is allowed.
 std::string parse_name_map(std::string_view text, ImportRules& rules);
 std::string parse_import_layout(std::string_view text, ImportRules& rules);
-std::string parse_import_heads(std::string_view text, ImportRules& rules);
 
-// All three; an empty text says nothing.
+// Both; "" leaves the rules as they are.
 struct ImportWords {
-  std::string map, layout, heads;
+  std::string map, layout;
 };
 std::string parse_import_words(const ImportWords& words, ImportRules& rules);
 

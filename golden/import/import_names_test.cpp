@@ -143,13 +143,13 @@ TEST(ImportNames, EveryLayoutBecomesOne) {
     Shape shape;
   } rows[] = {{"bthd", "", {1, 2, 3, 2}},
               {"thd", "", {2, 3, 2}},
-              {"bhtd", "3", {1, 2, 6}},
-              {"bthd", "3,3", {1, 2, 6}}};
+              {"bhtd", "H3", {1, 2, 6}},
+              {"bthd", "H3,Hkv3", {1, 2, 6}}};
   for (const auto& row : rows) {
     ImportRules rules;
     EXPECT_EQ(parse_import_layout(row.layout, rules), "");
     if (*row.heads != '\0') {
-      EXPECT_EQ(parse_import_heads(row.heads, rules), "");
+      EXPECT_EQ(parse_import_layout(row.heads, rules), "");
     }
     for (const char* name : {"q", "k", "v", "o"}) {
       const NamedTensor tensor =
@@ -162,7 +162,7 @@ TEST(ImportNames, EveryLayoutBecomesOne) {
   EXPECT_EQ(numbers_of(same), numbers_of(counted(wanted)));
   // Keys have heads of their own.
   ImportRules rules;
-  EXPECT_EQ(parse_import_heads("6,2", rules), "");
+  EXPECT_EQ(parse_import_layout("H6,Hkv2", rules), "");
   EXPECT_EQ(imported({{"k", counted({1, 2, 6})}}, rules).tensors.at("k").shape,
             (Shape{1, 2, 2, 3}));
 }
@@ -193,10 +193,10 @@ TEST(ImportNames, SumsOfRowsLieAsTheirQueriesDo) {
 TEST(ImportNames, WhatDoesNotFitIsNamed) {
   ImportRules thd, heads;
   EXPECT_EQ(parse_import_layout("thd", thd), "");
-  EXPECT_EQ(parse_import_heads("4", heads), "");
+  EXPECT_EQ(parse_import_layout("H4", heads), "");
   EXPECT_EQ(error_of({{"q", counted({1, 2, 6})}}),
             "q is f32 [1, 2, 6], but [B,H,T,d] of layout bhtd, [B,T,H*d] with "
-            "--heads, or [T,H,d] with --layout thd is wanted");
+            "--layout H8, or [T,H,d] with --layout thd is wanted");
   EXPECT_EQ(error_of({{"k", counted({1, 2, 3, 4})}}, thd),
             "k is f32 [1, 2, 3, 4], but [T,H,d] of layout thd is wanted");
   EXPECT_EQ(error_of({{"o", counted({1, 2, 6})}}, heads),
@@ -220,12 +220,12 @@ TEST(ImportNames, ArgumentsThatAreWrongAreNamed) {
   ImportRules rules;
   EXPECT_EQ(parse_name_map("q=a,k=b,", rules), "--map \"\"" + names);
   EXPECT_EQ(parse_name_map("v=a,v=b", rules), "--map names v twice" + names);
-  EXPECT_EQ(parse_import_layout("bht", rules),
-            "--layout \"bht\"; allowed are bhtd, bthd and thd");
-  for (const std::string text : {"", "0", "3,2", "2,", ",2", "-1", "2,3,4"})
-    EXPECT_EQ(parse_import_heads(text, rules),
-              "--heads \"" + text +
-                  "\"; allowed are H or H,Hkv, with H a multiple of Hkv");
+  for (const std::string text :
+       {"", "bht", "H0", "H3,Hkv2", "H2,", ",H2", "H-1", "Hkv2", "2"})
+    EXPECT_EQ(parse_import_layout(text, rules),
+              "--layout \"" + text +
+                  "\"; allowed are bhtd, bthd or thd, and H8,Hkv2 with H a "
+                  "multiple of Hkv");
   EXPECT_EQ(rules.heads, 0);
 }
 

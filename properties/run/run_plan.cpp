@@ -159,7 +159,7 @@ std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options) {
       options.allow_loose ? "" : looser_text(kernel, options.scope);
   if (!looser.empty())
     return "--strict: the declared precision is looser than generic: " +
-           looser + " (--allow-loose believes it)";
+           looser + " (--strict=dialect accepts it)";
   if (kernel.assumed.empty()) return "";
   std::string text = "--strict: not declared:";
   for (const Assumption& one : kernel.assumed) text += " " + one.field;

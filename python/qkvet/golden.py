@@ -93,24 +93,22 @@ def sets(folder=None) -> List[GoldenSet]:
 
 
 def verify(function, *, sets=None, names=(), adapter=None, unchanged=False,
-           ulps=None, **fields) -> GoldenReport:
+           **fields) -> GoldenReport:
     """Holds a callable, one that a worker can import, against golden sets: is it
     correct, and is it as it was recorded?
 
     sets: a folder or a file [those that QKVet brings]. names: names of sets, or
-    globs [all]. unchanged, ulps: as in `qkvet golden verify --help`. fields: what
-    the callable takes, in the words of `kernel`.
+    globs [all]. unchanged: True to fail if any bit changed, or the largest allowed
+    change in ulps. fields: what the callable takes, in the words of `kernel`.
     """
     if (nothing := in_worker()) is not None:
         return nothing
     where, paths = where_of(function, adapter, True, fields)
     words = ["golden", "verify", *([str(sets)] if sets else []), *where]
     for name in [names] if isinstance(names, str) else names:
-        words += ["--set", name]
-    if unchanged:
-        words.append("--unchanged")
-    if ulps is not None:
-        words += ["--ulps", str(ulps)]
+        words.append(name)
+    if unchanged is not False:
+        words.append("--unchanged" if unchanged is True else f"--unchanged={unchanged}")
     with tempfile.TemporaryDirectory() as folder:
         lines = os.path.join(folder, "golden.jsonl")
         code, text = ran([*words, "--json", lines], paths)

@@ -195,7 +195,7 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
             words += [flag, str(value)]
     words += [flag for flag, wanted in (
         ("--strict", strict), ("--fail-fast", fail_fast),
-        ("--verbose", verbose), ("--no-hints", not hints)) if wanted]
+        ("--verbose", verbose), ("--without=hints", not hints)) if wanted]
     return _reported(words, where, paths, record)
 
 
@@ -220,7 +220,7 @@ def fuzz(function, *, target="shapes", time="60s", adapter=None, seed=1,
     if (nothing := in_worker()) is not None:
         return nothing
     where, paths = where_of(function, adapter, True, fields)
-    words = ["fuzz", target, *where, "--time", time, "--seed", str(seed)]
+    words = ["fuzz", target, *where, "--budget", time, "--seed", str(seed)]
     for flag, value in (("--jobs", jobs), ("--corpus", corpus)):
         if value is not None:
             words += [flag, str(value)]

@@ -2,7 +2,6 @@
 #include "tools/bench/bench_decode.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <span>
@@ -15,7 +14,6 @@ namespace qkvet::tools {
 namespace {
 
 // As the extents of a Case.
-constexpr int64_t kMostContext = int64_t{1} << 24;
 
 // A slow kernel takes this long for one channel of one pair. Its limit on a
 // hang is much later (SandboxOptions).
@@ -216,30 +214,6 @@ DecodeResult Run::run() {
 }
 
 }  // namespace
-
-std::vector<int64_t> parse_contexts(const std::string& text,
-                                    std::string* error) {
-  std::vector<int64_t> contexts;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  for (;;) {
-    int64_t context = 0;
-    const auto [next, code] = std::from_chars(at, end, context);
-    if (code != std::errc() || (next != end && *next != ',') || context < 1 ||
-        context > kMostContext) {
-      *error = "--contexts " + text + ": numbers from 1 to " +
-               std::to_string(kMostContext) + " with commas between them";
-      return {};
-    }
-    if (!contexts.empty() && context <= contexts.back()) {
-      *error = "--contexts " + text + ": must ascend";
-      return {};
-    }
-    contexts.push_back(context);
-    if (next == end) return contexts;
-    at = next + 1;
-  }
-}
 
 DecodeGrowth growth_of(const std::vector<DecodeTimes>& rows,
                        double Spread::*time) {

@@ -19,6 +19,8 @@
 
 namespace qkvet::tools {
 
+constexpr int64_t kMostContext = int64_t{1} << 24;
+
 struct DecodeBench {
   std::vector<int64_t> contexts;  // N
   int64_t H = 1;
@@ -48,10 +50,6 @@ struct DecodeResult {
   std::string error;              // one line; then nothing else counts
   bool died = false;              // the kernel, which is the error
 };
-
-// "2048,4096" in ascending order; empty with *error otherwise.
-std::vector<int64_t> parse_contexts(const std::string& text,
-                                    std::string* error);
 
 // Both columns: a busy machine adds time, so the least times say more than the
 // medians where these differ.

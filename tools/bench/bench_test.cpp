@@ -11,6 +11,7 @@
 #include "core/testing/tables_plugin_calls.h"
 #include "tools/base/checked.h"
 #include "tools/base/growth.h"
+#include "tools/base/model_text.h"
 #include "tools/base/program_run.h"
 #include "tools/base/read_loop.h"
 #include "tools/bench/bench_decode.h"
@@ -81,19 +82,46 @@ TEST(ReadLoop, ReadsEveryValue) {
   }
 }
 
-TEST(Contexts, AscendWithCommas) {
-  std::string error;
-  EXPECT_EQ(parse_contexts("2048", &error), std::vector<int64_t>{2048});
-  EXPECT_EQ(parse_contexts("1,5,16777216", &error),
-            (std::vector<int64_t>{1, 5, 16777216}));
-  EXPECT_EQ(error, "");
-  for (const char* const text :
-       {"", ",", "1,", ",1", "1,,2", "0", "-1", "1 2", "1, 2", "2k", "16777217",
-        "99999999999999999999", "4,4", "4,2"}) {
-    error.clear();
-    EXPECT_TRUE(parse_contexts(text, &error).empty()) << text;
-    EXPECT_NE(error.find("--contexts"), std::string::npos) << text;
-  }
+TEST(ModelText, IsReadAsACaseSpellsExtents) {
+  int64_t H = 1, d = 16;
+  std::vector<int64_t> Tk = {5};
+  const auto read = [&](const std::string& text, std::string* dtype = nullptr) {
+    std::vector<ModelExtent> extents = {
+        {"H", 1024, &H}, {"d", 1024, &d}, {"Tk", 16777216, nullptr, &Tk}};
+    return read_model_text(text, extents, dtype);
+  };
+  EXPECT_EQ(read("H3"), "");
+  EXPECT_EQ(H, 3);
+  EXPECT_EQ(d, 16);
+  EXPECT_EQ(Tk, std::vector<int64_t>{5});
+  std::string dtype;
+  EXPECT_EQ(read("Tk1.5.16777216,f16,d8", &dtype), "");
+  EXPECT_EQ(Tk, (std::vector<int64_t>{1, 5, 16777216}));
+  EXPECT_EQ(d, 8);
+  EXPECT_EQ(dtype, "f16");
+  const std::pair<const char*, const char*> rows[] = {
+      {"", "\"\" is no extent"},
+      {"H3,", "\"\" is no extent; allowed: H, d, Tk"},
+      {"X3", "X3 is no extent"},
+      {"f16", "f16 is no extent"},
+      {"H", "H: allowed is H with a number from 1 to 1024"},
+      {"H0", "H0: allowed"},
+      {"H-1", "H-1: allowed"},
+      {"H1025", "H1025: allowed"},
+      {"H1.2", "H1.2: allowed"},
+      {"H99999999999999999999", "allowed"},
+      {"H2,H3", "H3: H is given twice"},
+      {"Tk4.4", "Tk4.4: allowed is Tk with ascending numbers"},
+      {"Tk4.2", "ascending"},
+      {"Tk2k", "ascending"},
+      {"Tk1..2", "ascending"}};
+  for (const auto& [text, part] : rows)
+    EXPECT_NE(read(text).find(part), std::string::npos) << read(text);
+  for (const char* const text : {"H3", "L2,H4", "Tk1.5", "f16,L32", "H-1"})
+    EXPECT_TRUE(is_model_text(text)) << text;
+  for (const char* const text : {"scalar/plain", "./lib.so", "mine.cpp",
+                                 "lib2.so", "a:b", "*", "kv_cache/*", "", "H"})
+    EXPECT_FALSE(is_model_text(text)) << text;
 }
 
 TEST(Contexts, TooLargeIsSaidBeforehand) {
@@ -249,10 +277,9 @@ TEST(KvMemory, TheKernelIsAsked) {
 
 TEST(BenchProgram, PrintsTheTable) {
   const std::filesystem::path json = scratch() / "bench.jsonl";
-  const Ran ran = run_qkvet(
-      "bench decode --contexts 16,32,64 --repeat 1 --heads 4 --kv-heads 2 "
-      "--d 4 --json '" +
-      json.string() + "'");
+  const Ran ran =
+      run_qkvet("bench decode H4,Hkv2,d4,Tk16.32.64 --repeat 1 --json '" +
+                json.string() + "'");
   EXPECT_EQ(ran.exit, 0) << ran.error;
   EXPECT_EQ(ran.error, "");
   for (const char* const part :
@@ -271,8 +298,8 @@ TEST(BenchProgram, PrintsTheTable) {
 
 TEST(BenchProgram, TakesSeveralKernelsAndOneContext) {
   const Ran ran = run_qkvet(
-      "bench decode --contexts 8 --repeat 1 --kernel 'kv_cache/*' '" +
-      plugin("tables") + "' --kernel tables/no_truncate --in-process");
+      "bench decode Tk8 --repeat 1 --kernel 'kv_cache/*' '" + plugin("tables") +
+      "' --kernel tables/no_truncate --in-process");
   EXPECT_EQ(ran.exit, 0) << ran.error;
   for (const char* const part : {"kv_cache/growing", "tables/no_truncate",
                                  "not determined", "no truncate"})
@@ -280,24 +307,24 @@ TEST(BenchProgram, TakesSeveralKernelsAndOneContext) {
 }
 
 TEST(BenchProgram, WrongUseIsOneLineAndTwo) {
-  const std::string bench = "bench decode --contexts 8 --repeat 1 ";
+  const std::string bench = "bench decode Tk8 --repeat 1 ";
   const std::string tables = "'" + plugin("tables") + "' --kernel ";
   const std::pair<std::string, const char*> rows[] = {
       {"bench", "subcommand"},
       {"bench prefill", "prefill"},
-      {"bench decode --contexts 8,x", "--contexts 8,x"},
-      {"bench decode --contexts 64,8", "must ascend"},
-      {"bench decode --contexts 0", "--contexts 0"},
+      {"bench decode Tk8.x", "Tk8.x"},
+      {"bench decode Tk64.8", "ascending"},
+      {"bench decode Tk0", "Tk0"},
       {bench + "--repeat 0", "--repeat"},
-      {bench + "--d 0", "--d"},
-      {bench + "--heads 3 --kv-heads 2", "must divide"},
+      {bench + "d0", "d0"},
+      {bench + "H3,Hkv2", "must divide"},
       {bench + "--kernel scalar/plain", "scalar/plain: keeps no cache"},
       {bench + "--kernel kv_cache/none", "kv_cache/none"},
       {bench + "/nowhere.so", "/nowhere.so"},
       {bench + "--json /nowhere/x.jsonl", "/nowhere/x.jsonl"},
       {bench + tables + "tables/no_create", "tables/no_create: create()"},
-      {"bench decode --contexts 16777216 --heads 4096 --d 4096", "are free"},
-      {"demo memory", "--layers"},
+      {"bench decode H4096,d4096,Tk16777216", "are free"},
+      {"demo memory", "model"},
   };
   for (const auto& [arguments, part] : rows) {
     SCOPED_TRACE(arguments);
@@ -307,17 +334,15 @@ TEST(BenchProgram, WrongUseIsOneLineAndTwo) {
   EXPECT_EQ(run_qkvet(bench + tables + "tables/length_crash").exit, 4);
 }
 
-// "--batch 0" instead of the batch below, and so on.
-std::string memory_with(const std::string& option = "",
-                        const std::string& value = "") {
-  std::string line = "demo memory";
-  const std::pair<std::string, std::string> rows[] = {
-      {"--layers", "32"}, {"--kv-heads", "8"},   {"--d-head", "128"},
-      {"--dtype", "f16"}, {"--context", "4096"}, {"--batch", "3"}};
-  for (const auto& [name, text] : rows)
-    if (name != option || !value.empty())
-      line += " " + name + " " + (name == option ? value : text);
-  return line;
+// "B0" instead of the batch below, and so on; without it for "".
+std::string memory_with(const std::string& name = "none",
+                        const std::string& part = "") {
+  std::string line;
+  for (const std::string one : {"L32", "Hkv8", "d128", "f16", "T4096", "B3"}) {
+    const std::string kept = one.starts_with(name) ? part : one;
+    if (!kept.empty()) line += (line.empty() ? "" : ",") + kept;
+  }
+  return "demo memory " + line;
 }
 
 TEST(KvMemoryProgram, PrintsTheFormulaAndTheCaches) {
@@ -332,26 +357,23 @@ TEST(KvMemoryProgram, PrintsTheFormulaAndTheCaches) {
   // Sequences that are not alike share nothing.
   EXPECT_EQ(ran.out.find(" 0."), std::string::npos) << ran.out;
 
-  const Ran codes = run_qkvet(memory_with("--dtype", "int8"));
+  const Ran codes = run_qkvet(memory_with("f16", "int8"));
   EXPECT_EQ(codes.exit, 0) << codes.error;
   EXPECT_NE(codes.out.find("= 805,306,368 bytes"), std::string::npos);
   EXPECT_NE(codes.out.find("without the scales"), std::string::npos);
 }
 
 TEST(KvMemoryProgram, WrongUseIsOneLineAndTwo) {
-  for (const char* const option : {"--layers", "--kv-heads", "--d-head",
-                                   "--dtype", "--context", "--batch"}) {
-    SCOPED_TRACE(option);
-    expect_wrong_use(run_qkvet(memory_with(option)), option);
-    if (std::string(option) == "--dtype") continue;
-    for (const char* const value : {"0", "-1"})
-      expect_wrong_use(run_qkvet(memory_with(option, value)), "1 or more");
-    for (const char* const value : {"many", "1.5"})
-      expect_wrong_use(run_qkvet(memory_with(option, value)), option);
+  for (const std::string name : {"L", "Hkv", "d", "T", "B"}) {
+    SCOPED_TRACE(name);
+    expect_wrong_use(run_qkvet(memory_with(name)), name + " is missing");
+    for (const char* const value : {"0", "-1", "many", "1.5"})
+      expect_wrong_use(run_qkvet(memory_with(name, name + value)), name);
   }
-  expect_wrong_use(run_qkvet(memory_with("--dtype", "f64")), "fp8e4m3");
-  expect_wrong_use(run_qkvet(memory_with("--dtype", "q8")), "--dtype q8");
-  expect_wrong_use(run_qkvet(memory_with("--context", "9223372036854775807")),
+  expect_wrong_use(run_qkvet(memory_with("f16")), "a type is missing");
+  expect_wrong_use(run_qkvet(memory_with("f16", "f64")), "fp8e4m3");
+  expect_wrong_use(run_qkvet(memory_with("f16", "q8")), "q8 is no extent");
+  expect_wrong_use(run_qkvet(memory_with("T", "T9223372036854775807")),
                    "more than 2^63 - 1 bytes");
 }
 

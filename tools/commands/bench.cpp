@@ -4,6 +4,7 @@
 
 #include "core/base/json.h"
 #include "tools/base/json_lines.h"
+#include "tools/base/model_text.h"
 #include "tools/base/written_file.h"
 #include "tools/bench/bench_decode.h"
 #include "tools/commands/flags.h"
@@ -15,15 +16,14 @@ namespace {
 
 struct BenchDecodeOptions {
   KernelSelection selection;  // nothing named: kv_cache/contiguous
-  std::string contexts = "2048,4096,8192,16384,32768";
-  int64_t heads = 1;
-  int64_t kv_heads = 0;  // 0: as many as heads
-  int64_t d = 16;
+  std::string model;          // "H32,Hkv8,d128,Tk2048.4096"
   int repeat = 3;
   std::string json;  // a file; "" for none
 };
 
 constexpr double kNoisy = 1.2;  // noise_of() that is mentioned
+// As the extents of a case.
+constexpr int64_t kMostExtent = int64_t{1} << 24;
 constexpr char kDefaultKernel[] = "kv_cache/contiguous";
 
 // "0.0412 (0.0401 .. 0.0533)"
@@ -114,7 +114,7 @@ std::string json_lines(const std::string& kernel, const DecodeBench& bench,
     out += json_text(Json{{"schema", kSchema},
                           {"type", "bench_decode"},
                           {"kernel", kernel},
-                          {"Query heads H", bench.H},
+                          {"H", bench.H},
                           {"Hkv", bench.Hkv},
                           {"d", bench.d},
                           {"context", row.context},
@@ -142,16 +142,22 @@ std::string json_lines(const std::string& kernel, const DecodeBench& bench,
 // "" or what is wrong with the options.
 std::string read_options(const BenchDecodeOptions& options,
                          DecodeBench* bench) {
-  std::string error;
-  bench->contexts = parse_contexts(options.contexts, &error);
-  if (!error.empty()) return error;
-  bench->H = options.heads;
-  bench->Hkv = options.kv_heads == 0 ? options.heads : options.kv_heads;
-  bench->d = options.d;
+  bench->contexts = {2048, 4096, 8192, 16384, 32768};
+  bench->H = 1;
+  bench->d = 16;
   bench->repeat = options.repeat;
+  std::vector<ModelExtent> extents = {
+      {"H", kMostExtent, &bench->H},
+      {"Hkv", kMostExtent, &bench->Hkv},
+      {"d", kMostExtent, &bench->d},
+      {"Tk", kMostContext, nullptr, &bench->contexts}};
+  if (!options.model.empty())
+    if (std::string error = read_model_text(options.model, extents);
+        !error.empty())
+      return error;
+  if (!extents[1].given) bench->Hkv = bench->H;
   if (bench->H % bench->Hkv != 0)
-    return fmt::format("--kv-heads {} must divide --heads {}", bench->Hkv,
-                       bench->H);
+    return fmt::format("Hkv{} must divide H{}", bench->Hkv, bench->H);
   return too_large(*bench);
 }
 
@@ -191,21 +197,9 @@ ExitCode run(const BenchDecodeOptions& options) {
 }
 
 void add_flags(Command& command, BenchDecodeOptions& options) {
-  add_specs(command, options.selection);
+  add_model(command, options.model, options.selection,
+            "Cache [H1,Hkv1,d16,Tk2048.4096.8192.16384.32768], and kernels");
   add_kernels(command, options.selection);
-  // As the extents of a case.
-  constexpr int64_t kLeast = 1, kMost = int64_t{1} << 24;
-  command.add_option("--contexts", options.contexts, "Tokens in the cache")
-      .type_name("N,N,...")
-      .shows_default();
-  command.add_option("--heads", options.heads, "Query heads H")
-      .within(kLeast, kMost)
-      .shows_default();
-  command.add_option("--kv-heads", options.kv_heads, "Key/value heads Hkv [H]")
-      .within(kLeast, kMost);
-  command.add_option("--d", options.d, "Head width d")
-      .within(kLeast, kMost)
-      .shows_default();
   command
       .add_option("--repeat", options.repeat,
                   "Number of rounds over all contexts")

@@ -24,12 +24,11 @@ struct CheckOptions : RunWords {
   ReportFiles files;                 // what is written from the record
   std::string known;                 // file of accepted failures; "" for none
   std::string baseline;              // record of an earlier run; "" for none
-  bool no_hints = false;             // from sources and workspaces
+  std::vector<std::string> without;  // "hints"
   int diagnose = kDefaultDiagnosed;  // failing kernels, at most
   bool verbose = false;              // law by law
   bool quiet = false;                // a line a kernel
-  bool faults = false;               // hold faults against the laws
-  FaultsOptions of_faults;
+  std::string faults;                // faults under the laws: which, or ""
 };
 
 // How many workers are worth it that are interpreters, which take as long to
@@ -45,9 +44,9 @@ int jobs_worth_starting(const SelectedKernels& selected, int most,
 }
 
 ExitCode run(const CheckOptions& options) {
-  if (options.faults)
-    return check_faults(options.of_faults, options, options.selection,
-                        options.json);
+  if (!options.faults.empty())
+    return check_faults({options.faults == "named", options.faults == "every"},
+                        options, options.selection, options.json);
   RunOptions run;
   if (const std::string error = read_run_words(options, run); !error.empty())
     return wrong_use(error);
@@ -67,7 +66,7 @@ ExitCode run(const CheckOptions& options) {
     if (!baseline) return wrong_use(error);
   }
   KernelSelection selection = options.selection;
-  selection.hints = !options.no_hints;
+  selection.hints = options.without.empty();
   selection.ends_waits = options.fail_fast;
   const SelectedKernels selected = select_kernels(selection);
   if (!selected.error.empty()) return wrong_use(selected.error);
@@ -175,14 +174,15 @@ void add_flags(Command& command, CheckOptions& options) {
   add_seed(command, options.seed);
   add_jobs(command, options.jobs);
   add_sizes(command, options.sizes);
-  command.add_flag("--allow-loose", options.allow_loose,
-                   "Accept a declared precision that is looser than generic");
-  command.add_flag(
-      "--strict", options.strict,
-      "Require every convention to be declared, and no loose precision");
+  command.add_flag("--strict", options.strict, {"all", "dialect"},
+                   "Require declared conventions (=dialect), and no loose "
+                   "precision");
   add_pin(command, options.pin);
-  command.add_flag("--no-hints", options.no_hints,
-                   "Ignore tile sizes found in the source or the workspace");
+  command
+      .add_option("--without", options.without,
+                  "hints: ignore tile sizes found in the source or workspace")
+      .one_of({"hints"})
+      .one_at_a_time();
   add_json(command, options.json);
   add_report_files(command, options.files);
   command
@@ -211,17 +211,8 @@ void add_flags(Command& command, CheckOptions& options) {
                 "Print one line per kernel, and the verdict")
       .excludes(verbose);
   add_diagnose(command, options.diagnose);
-  const CommandOption faults = command.add_flag(
-      "--faults", options.faults, "Check every known fault against every law");
-  command
-      .add_flag("--named", options.of_faults.named,
-                "Only the laws that a fault names; each must kill it")
-      .needs(faults);
-  command
-      .add_flag("--every-case", options.of_faults.every_case,
-                "Continue after a kill; every failure must match the fault's "
-                "condition")
-      .needs(faults);
+  command.add_flag("--faults", options.faults, {"first", "named", "every"},
+                   "Check known faults: =named its laws, =every failing case");
   command.heading("What", {"--kernel", "--law", "--faults"});
   command.heading("How much", {"--cases", "--budget", "--seed", "--jobs",
                                "--sizes", "--pin", "--fail-fast"});
@@ -229,9 +220,9 @@ void add_flags(Command& command, CheckOptions& options) {
                   {"--json", "--junit", "--html", "--verbose", "--quiet"});
   command.heading("Trust", {"--strict", "--dialect", "--baseline", "--known"});
   command.shows_headings_alone();
-  command.takes_only("--faults", {"spec", "--kernel", "--in-process", "--law",
-                                  "--cases", "--budget", "--seed", "--jobs",
-                                  "--named", "--every-case", "--json"});
+  command.takes_only("--faults",
+                     {"spec", "--kernel", "--in-process", "--law", "--cases",
+                      "--budget", "--seed", "--jobs", "--json"});
 }
 
 }  // namespace

@@ -332,7 +332,7 @@ TEST(Cli, AFileOfWhichNoKernelIsNamedIsWrongUse) {
                            "scalar/plain; allowed: ";
   for (const char* command :
        {"check -n 5", "replay f32,B1,H1,Tq1,Tk2,d1", "identify",
-        "golden verify", "fuzz shapes --runs 5", "bench decode"})
+        "golden verify", "fuzz shapes --cases 5", "bench decode"})
     expect_wrong_use(run_qkvet(command + plugin + " --kernel scalar/plain"),
                      line);
   const std::string source =

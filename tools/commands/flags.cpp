@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/commands/flags.h"
 
+#include "tools/base/model_text.h"
 #include "tools/kernels/write_new.h"
 
 namespace qkvet::tools {
@@ -16,6 +17,22 @@ void add_specs(Command& command, KernelSelection& selection,
           what + ": scalar/plain, ./lib.so, mine.cpp, module:function, ...")
       .type_name("SPEC");
   command.footer(std::string("A SPEC is ") + kSpecForms + ".");
+}
+
+void add_model(Command& command, std::string& model, KernelSelection& selection,
+               const std::string& what) {
+  command
+      .add_taker(
+          "spec",
+          [&](const std::vector<std::string>& words) {
+            for (const std::string& word : words)
+              if (is_model_text(word))
+                model += (model.empty() ? "" : ",") + word;
+              else
+                selection.add(word);
+          },
+          what)
+      .type_name("MODEL|SPEC");
 }
 
 void add_kernels(Command& command, KernelSelection& selection) {
@@ -123,11 +140,13 @@ void add_report_files(Command& command, ReportFiles& files) {
 }
 
 void add_picture(Command& command, PictureFile& file, const char* what) {
-  command.add_option("--svg", file.svg, what).type_name("FILE").names_output();
+  command.add_option("-o,--out", file.svg, what)
+      .type_name("FILE")
+      .names_output();
   command.add_flag("--force", file.force, "Overwrite an existing file");
   // Scripts that ask for pixels are told; help is silent about it.
   command.refuse_option(
-      "--png", "pictures are SVG; allowed is --svg FILE, which browsers show");
+      "--png", "pictures are SVG; allowed is --out FILE, which browsers show");
 }
 
 std::string misuse_of(const PictureFile& file) {

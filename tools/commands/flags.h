@@ -36,6 +36,9 @@ Command add_command(Command& to, Chosen& chosen, const char* name,
 // SPEC ...: what names kernels, in any form.
 void add_specs(Command& command, KernelSelection& selection,
                const std::string& what = "Kernels");
+// The same with the extents of a model among them (model_text.h).
+void add_model(Command& command, std::string& model, KernelSelection& selection,
+               const std::string& what);
 // --kernel, --in-process
 void add_kernels(Command& command, KernelSelection& selection);
 // Those and add_declaration().
@@ -63,7 +66,7 @@ struct PictureFile {
   std::string svg;     // "" for none
   bool force = false;  // replace what is there
 };
-// --svg, --force
+// --out, --force
 void add_picture(Command& command, PictureFile& file, const char* what);
 // "" or why it cannot be written: before the work is done.
 std::string misuse_of(const PictureFile& file);

@@ -24,8 +24,8 @@ struct FuzzOptions {
   std::string target;
   KernelSelection selection;
   std::vector<std::string> laws;  // globs; empty: those of the target
-  std::string time;               // "60s", "2m"; "" for none
-  int64_t runs = 0;               // 0: no limit
+  std::string budget;             // "60s", "2m"; "" for none
+  int64_t cases = 0;              // 0: no limit
   std::string seed = "1";
   int jobs = 1;
   bool fail_fast = false;
@@ -35,15 +35,14 @@ struct FuzzOptions {
   std::vector<std::string> replay;  // inputs, one by one, without the engine
   std::string regressions;          // file of failing cases
   std::string pin;
-  bool unguided = false;
-  bool no_recipes = false;
-  bool keep = false;  // the folder of the hunt, with the engine's words
+  std::vector<std::string> without;  // "guide", "recipes"
+  bool keep = false;  // the folder of the hunt, with the log of the engine
   int diagnose = kDefaultDiagnosed;
 };
 
 namespace fs = std::filesystem;
 
-// Where neither time nor runs are asked for.
+// Where neither time nor cases are given.
 constexpr const char* kDefaultTime = "60s";
 
 // A folder that is gone at the end, unless it is wanted.
@@ -78,17 +77,18 @@ class Folder {
 // "" or one line: what is wrong with the options.
 std::string resolve(const FuzzOptions& options, HuntLimits& limits) {
   std::string error;
-  const std::string time =
-      options.time.empty() && options.runs == 0 ? kDefaultTime : options.time;
-  if (!time.empty()) {
-    const auto seconds = parse_budget(time, &error, "--time");
+  const std::string budget = options.budget.empty() && options.cases == 0
+                                 ? kDefaultTime
+                                 : options.budget;
+  if (!budget.empty()) {
+    const auto seconds = parse_budget(budget, &error);
     if (!seconds) return error;
     limits.seconds = *seconds;
   }
   const auto seed = parse_seed(options.seed, &error);
   if (!seed) return error;
   limits.seed = *seed;
-  limits.runs = options.runs;
+  limits.runs = options.cases;
   limits.jobs = options.jobs;
   limits.fail_fast = options.fail_fast;
   limits.show = isatty(STDERR_FILENO) != 0;
@@ -114,8 +114,8 @@ HuntJob job_of(const FuzzOptions& options, const HuntLimits& limits,
   job.selection = options.selection;
   job.laws = options.laws;
   job.pin = options.pin;
-  job.guided = !options.unguided;
-  job.recipes = !options.no_recipes;
+  for (const std::string& word : options.without)
+    (word == "guide" ? job.guided : job.recipes) = false;
   job.folder = folder;
   job.began = monotonic_nanoseconds();
   job.seconds = limits.seconds;
@@ -226,7 +226,7 @@ void add_hunt_inputs(Command& command, FuzzOptions& options) {
                   "Run an input, or a folder of inputs, instead of hunting")
       .type_name("PATH");
   command
-      .add_option("--regressions", options.regressions,
+      .add_option("-o,--out", options.regressions,
                   "File of the cases found, for qkvet replay @FILE")
       .type_name("FILE")
       .names_output();
@@ -241,9 +241,9 @@ void add_flags(Command& command, FuzzOptions& options) {
   add_selection(command, options.selection);
   add_laws(command, options.laws,
            "Law of the target, or a glob; may be repeated");
-  command.add_option("--time", options.time, "Duration of the hunt [60s]")
+  command.add_option("--budget", options.budget, "Duration of the hunt [60s]")
       .type_name("60s");
-  command.add_option("--runs", options.runs, "Maximum number of executions")
+  command.add_option("-n,--cases", options.cases, "Maximum number of cases")
       .within(int64_t{1}, int64_t{1000000000000});
   add_seed(command, options.seed);
   command.add_option("-j,--jobs", options.jobs, "Number of processes")
@@ -253,11 +253,12 @@ void add_flags(Command& command, FuzzOptions& options) {
                    "Stop at the first failure");
   add_pin(command, options.pin);
   add_hunt_inputs(command, options);
-  command.add_flag("--unguided", options.unguided,
-                   "Use code coverage as the only signal");
-  command.add_flag("--no-recipes", options.no_recipes,
-                   "Use N(0,1) data and single values only");
-  command.add_flag("--keep", options.keep,
+  command
+      .add_option("--without", options.without,
+                  "guide: code coverage alone; recipes: N(0,1) data alone")
+      .one_of({"guide", "recipes"})
+      .one_at_a_time();
+  command.add_flag("-v,--verbose", options.keep,
                    "Keep the working folder, with the log of the engine");
   add_diagnose(command, options.diagnose);
 }

@@ -19,15 +19,22 @@ namespace qkvet::tools {
 namespace {
 
 struct GoldenImportOptions {
-  std::string file;    // .safetensors, .npz, or the folder of an ONNX node test
-  std::string folder;  // where the set is put, with others
-  std::string name, pins, source;
+  std::string file;  // .safetensors, .npz, or the folder of an ONNX node test
+  std::string set;   // FOLDER/NAME
+  std::string pins, source;
   std::string arithmetic = "storage";  // exact, f64 or storage
   std::string finding;                 // "" for none
   std::string dialect;                 // a file; "": of the set, or none
   std::string value;  // tokens of the case, which tensors do not say
   ImportWords words;
-  bool update = false;
+  bool force = false;
+
+  std::string folder() const {
+    return std::filesystem::path(set).parent_path().string();
+  }
+  std::string name() const {
+    return std::filesystem::path(set).filename().string();
+  }
 };
 
 namespace fs = std::filesystem;
@@ -41,7 +48,7 @@ std::string doubts(const GoldenSet& set) {
     return fmt::format(
         "{} is {}, the definition gives {} ({}); a --dialect may explain it, "
         "or "
-        "--finding TEXT says what is wrong with the source",
+        "--wrong TEXT records what is wrong with the source",
         judged.finding->where, judged.finding->actual, judged.finding->expected,
         judged.finding->allowed);
   if (!differs && judged.verdict == Verdict::kPassed && !set.finding.empty())
@@ -67,7 +74,7 @@ std::string make_set(const GoldenImportOptions& options,
   Case value = recording->value;
   value.file = 0;  // follows from the inputs
   file.value = to_string(value);
-  *row = {options.name, file.value, options.pins, options.source, ""};
+  *row = {options.name(), file.value, options.pins, options.source, ""};
   const auto made =
       safetensors_bytes(file.tensors,
                         {{"qkvet", kGoldenFormat},
@@ -80,7 +87,7 @@ std::string make_set(const GoldenImportOptions& options,
                          {"finding", options.finding}},
                         &wrong);
   if (!made) return options.file + ": " + wrong;
-  const auto set = read_golden_set(*made, options.name, options.file, &wrong);
+  const auto set = read_golden_set(*made, options.name(), options.file, &wrong);
   if (set) wrong = doubts(*set);
   if (!wrong.empty()) return options.file + ": " + wrong;
   row->sha256 = sha256_hex(*made);
@@ -92,11 +99,11 @@ std::string add_others(const GoldenImportOptions& options,
                        const GoldenFolder& old, std::vector<ManifestRow>& rows,
                        FolderFiles& files) {
   for (const ManifestRow& row : old.rows) {
-    if (row.set == options.name) continue;
+    if (row.set == options.name()) continue;
     rows.push_back(row);
     files.push_back({row.set + kSetEnding, {}});
     const std::string wrong =
-        read_file((fs::path(options.folder) / files.back().first).string(),
+        read_file((fs::path(options.folder()) / files.back().first).string(),
                   &files.back().second);
     if (!wrong.empty()) return wrong;
   }
@@ -109,10 +116,11 @@ std::string add_others(const GoldenImportOptions& options,
 }
 
 std::string misuse(const GoldenImportOptions& options) {
-  if (!is_set_name(options.name))
-    return "--name " + options.name + ": a name has up to 64 of a-z, 0-9 and _";
+  if (options.folder().empty() || !is_set_name(options.name()))
+    return options.set +
+           ": allowed is FOLDER/NAME, with up to 64 of a-z, 0-9 and _ in NAME";
   if (options.pins.empty() || options.source.empty())
-    return "--pins and --source say what the set holds fast and who made it: "
+    return "--pins and --source: the purpose and the producer of the set; "
            "neither may be empty";
   return "";
 }
@@ -124,25 +132,26 @@ ExitCode run(const GoldenImportOptions& options) {
     wrong = read_file(options.dialect, &dialect);
   GoldenFolder old;
   bool there = false;
-  if (wrong.empty()) wrong = look_at_folder(options.folder, &old, &there);
+  if (wrong.empty()) wrong = look_at_folder(options.folder(), &old, &there);
   if (!wrong.empty()) return wrong_use(wrong);
   const bool replaces =
       std::any_of(old.rows.begin(), old.rows.end(),
-                  [&](const auto& row) { return row.set == options.name; });
-  if (replaces && !options.update)
-    return wrong_use(options.name + ": is in " + options.folder +
-                     " already; --update replaces it");
+                  [&](const auto& row) { return row.set == options.name(); });
+  if (replaces && !options.force)
+    return wrong_use(options.name() + ": is in " + options.folder() +
+                     " already; --force replaces it");
   std::vector<std::byte> bytes;
   ManifestRow row;
   wrong = make_set(options, dialect, &bytes, &row);
   if (!wrong.empty()) return wrong_use(wrong);
   std::vector<ManifestRow> rows = {row};
-  FolderFiles files = {{options.name + kSetEnding, std::move(bytes)}};
+  FolderFiles files = {{options.name() + kSetEnding, std::move(bytes)}};
   wrong = add_others(options, old, rows, files);
-  if (wrong.empty()) wrong = write_folder(options.folder, files, there);
+  if (wrong.empty()) wrong = write_folder(options.folder(), files, there);
   if (!wrong.empty()) return wrong_use(wrong);
-  fmt::print("{}   {}\n           agrees with the definition{}\n", options.name,
-             row.value, options.finding.empty() ? "" : ", but for its finding");
+  fmt::print("{}   {}\n           agrees with the definition{}\n",
+             options.name(), row.value,
+             options.finding.empty() ? "" : ", but for its finding");
   return kConforms;
 }
 
@@ -151,8 +160,7 @@ void add_flags(Command& command, GoldenImportOptions& options) {
       .add_option("file", options.file,
                   ".safetensors, .npz, or the folder of an ONNX node test")
       .required();
-  command.add_option("folder", options.folder, "Folder of the sets").required();
-  command.add_option("--name", options.name, "Name of the set").required();
+  command.add_option("set", options.set, "New set, as FOLDER/NAME").required();
   command.add_option("--pins", options.pins, "Purpose of the set").required();
   command.add_option("--source", options.source, "Producer and version")
       .required();
@@ -163,7 +171,7 @@ void add_flags(Command& command, GoldenImportOptions& options) {
       .one_of({"exact", "f64", "storage"})
       .shows_default();
   command
-      .add_option("--finding", options.finding, "What is wrong with the source")
+      .add_option("--wrong", options.finding, "What is wrong with the source")
       .type_name("TEXT");
   command
       .add_option(
@@ -178,13 +186,11 @@ void add_flags(Command& command, GoldenImportOptions& options) {
       .add_option("--map", options.words.map,
                   "Tensor names in the file: q=query,o=attn_output")
       .type_name("NAMES");
-  command.add_option("--layout", options.words.layout, "bhtd, bthd or thd")
-      .type_name("LAYOUT");
   command
-      .add_option("--heads", options.words.heads,
-                  "H or H,Hkv, for tensors [B,T,H*d]")
-      .type_name("H,Hkv");
-  command.add_flag("--update", options.update, "Overwrite a set of this name");
+      .add_option("--layout", options.words.layout,
+                  "bhtd, bthd or thd; H8,Hkv2 for tensors [B,T,H*d]")
+      .type_name("LAYOUT");
+  command.add_flag("--force", options.force, "Overwrite a set of this name");
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ struct GoldenRecordOptions {
   int64_t planned = 32;            // cases of that plan
   KernelSelection selection;       // one kernel
   std::string pins, source;        // "": what QKVet says itself
-  bool update = false;
-  bool wrong = false;  // also what is not correct
+  bool force = false;              // replace what is there
+  bool wrong = false;              // also what is not correct
 };
 
 namespace fs = std::filesystem;
@@ -336,10 +336,9 @@ ExitCode run(const GoldenRecordOptions& options) {
     fmt::print("{}: unchanged, {} sets\n", options.folder, wanted.size());
     return kConforms;
   }
-  if (!old.sets.empty() && !options.update)
-    return wrong_use(
-        options.folder +
-        ": holds golden sets; --update replaces them by the above");
+  if (!old.sets.empty() && !options.force)
+    return wrong_use(options.folder +
+                     ": holds golden sets; --force replaces them by the above");
   FolderFiles files;
   wrong = all_files(options.folder, old, recorder, files);
   if (wrong.empty()) wrong = write_folder(options.folder, files, there);
@@ -371,7 +370,7 @@ void add_flags(Command& command, GoldenRecordOptions& options) {
       .shows_default();
   command.add_option("--pins", options.pins, "Purpose of the sets");
   command.add_option("--source", options.source, "Origin of the sets");
-  command.add_flag("--update", options.update,
+  command.add_flag("--force", options.force,
                    "Replace recordings that differ, and print the differences");
   command.add_flag("--wrong", options.wrong,
                    "Record incorrect outputs as well");

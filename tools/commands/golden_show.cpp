@@ -134,7 +134,7 @@ ExitCode run(const GoldenShowOptions& options) {
   if (seen == nullptr) {
     std::string names;
     for (const Shown& tensor : tensors) names += " " + tensor.name;
-    return wrong_use("--tensor " + options.tensor + ": the set has" + names);
+    return wrong_use(options.tensor + ": the set has" + names);
   }
   fmt::print("{}\n", set.name);
   fmt::print("{}{}{}", field("case", to_string(set.value())),
@@ -159,8 +159,7 @@ void add_flags(Command& command, GoldenShowOptions& options) {
   command
       .add_option("set", options.target, "File, or the name of a built-in set")
       .required();
-  command.add_option("--tensor", options.tensor, "Tensor to draw")
-      .type_name("NAME");
+  command.add_option("tensor", options.tensor, "Tensor to draw");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // and whether it is right.
 #include <fmt/core.h>
 
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 
@@ -22,22 +23,19 @@ struct GoldenVerifyOptions {
                                      // that QKVet brings
   KernelSelection selection;
   std::vector<std::string> sets;  // globs over names; empty: all
-  bool unchanged = false;         // every other bit is a failure
-  double ulps = -1;  // >= 0: so much of a change is allowed, and no more
+  std::string unchanged;          // largest change in ulps; "" for any
   std::string json;
   ReportFiles files;  // what is written from the record
   int diagnose = 1;
 };
 
-// A word of the line that is no kernel.
-bool names_sets(const std::string& word) {
+bool holds_sets(const std::string& word) {
   std::error_code code;
-  return kind_of_spec(word) == SpecKind::kName ||
-         word.ends_with(".safetensors") ||
+  return word.ends_with(".safetensors") ||
          std::filesystem::is_directory(word, code);
 }
 
-// What holds the sets against the kernels once more, without --set.
+// What holds the sets against the kernels once more, without names of sets.
 std::string again_of(const GoldenVerifyOptions& options) {
   std::string again = "qkvet golden verify";
   const auto add = [&again](const char* option, const std::string& text) {
@@ -51,8 +49,9 @@ std::string again_of(const GoldenVerifyOptions& options) {
     add(" --kernel ", kernel);
   add(" --dialect ", options.selection.dialect);
   add(" --precision ", options.selection.precision);
-  if (options.unchanged) again += " --unchanged";
-  if (options.ulps >= 0) again += fmt::format(" --ulps {:g}", options.ulps);
+  if (!options.unchanged.empty())
+    again += " --unchanged" +
+             (options.unchanged == "0" ? "" : "=" + options.unchanged);
   return again;
 }
 
@@ -70,8 +69,16 @@ ExitCode run(const GoldenVerifyOptions& options) {
   if (options.targets.size() > 1)
     return wrong_use(options.targets[1] +
                      ": allowed is one folder of sets, or one file");
-  if (options.unchanged && options.ulps >= 0)
-    return wrong_use("--unchanged and --ulps exclude each other");
+  double most_ulps = -1;
+  if (!options.unchanged.empty()) {
+    const std::string& text = options.unchanged;
+    const auto [end, code] =
+        std::from_chars(text.data(), text.data() + text.size(), most_ulps);
+    if (code != std::errc() || end != text.data() + text.size() ||
+        !(most_ulps >= 0 && most_ulps <= 1e18))
+      return wrong_use("--unchanged=" + text +
+                       ": allowed is a number of ulps, 0 to 1e18");
+  }
   GoldenFolder folder;
   std::string wrong = read_golden_target(
       options.targets.empty() ? golden_folder() : options.targets[0],
@@ -81,7 +88,7 @@ ExitCode run(const GoldenVerifyOptions& options) {
   if (!selected.error.empty()) return wrong_use(selected.error);
   GoldenRunOptions how;
   how.in_process = options.selection.in_process;
-  how.most_ulps = options.unchanged ? 0 : options.ulps;
+  how.most_ulps = most_ulps;
   how.diagnose = options.diagnose;
   const GoldenRun run = run_golden(folder.sets, selected, how);
   if (!run.error.empty()) return wrong_use(run.error);
@@ -104,26 +111,21 @@ void add_flags(Command& command, GoldenVerifyOptions& options) {
           "spec",
           [&options](const std::vector<std::string>& words) {
             for (const std::string& word : words)
-              if (names_sets(word))
+              if (holds_sets(word))
                 options.targets.push_back(word);
+              else if (kind_of_spec(word) == SpecKind::kName &&
+                       word.find('/') == std::string::npos)
+                options.sets.push_back(word);
               else
                 options.selection.add(word);
           },
-          "Folder or file of sets [built-in]; kernels: ./lib.so, mine.cpp, ...")
+          "Folder or file of sets [built-in], names of sets, and kernels")
       .type_name("SETS|SPEC");
   add_selection(command, options.selection);
   command
-      .add_option("--set", options.sets,
-                  "Name of a set, or a glob; may be repeated")
-      .type_name("NAME")
-      .one_at_a_time();
-  command.add_flag(
-      "--unchanged", options.unchanged,
-      "Fail also if an output differs in any bit from the recording");
-  command
-      .add_option("--ulps", options.ulps,
-                  "Maximum change in units in the last place")
-      .within(0.0, 1e18);
+      .add_flag("--unchanged", options.unchanged, {"0"},
+                "Fail also if an output changed by any bit, or by =N ulps")
+      .type_name("ULPS");
   add_json(command, options.json);
   add_report_files(command, options.files);
   add_diagnose(command, options.diagnose);

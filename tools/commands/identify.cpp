@@ -21,13 +21,15 @@ struct IdentifyWords {
   int64_t cases = IdentifyOptions().cases;
   std::string seed = std::to_string(IdentifyOptions().seed);
   int jobs = 0;
-  bool c = false;
-  std::string out;   // files are OUT.dialect and so on; "" for none
+  std::string out;   // FILE.c, or OUT of OUT.dialect and so on; "" for none
   std::string json;  // a file; "" for none
 };
 
-// OUT.dialect and OUT.precision. "" or why one cannot be written.
+// "" or why a file cannot be written.
 std::string write_parts(const std::string& out, const Identified& found) {
+  if (out.ends_with(".c"))
+    return write_file(out,
+                      "#include \"qkvet/kernel.h\"\n\n" + identified_c(found));
   for (const auto& [part, ending] :
        {std::pair{Part::kDialect, ".dialect"},
         std::pair{Part::kPrecision, ".precision"}}) {
@@ -46,6 +48,7 @@ std::string misuse_of(const IdentifyWords& words) {
     return std::string("identify takes a kernel: ") + kSpecForms +
            "; none is named";
   if (words.out.empty()) return "";
+  if (words.out.ends_with(".c")) return not_new_reason(words.out);
   for (const char* ending : {".dialect", ".precision"})
     if (std::string reason = not_new_reason(words.out + ending);
         !reason.empty())
@@ -74,9 +77,6 @@ ExitCode run(const IdentifyWords& words) {
     const Identified found = identify_kernel(selected.libraries[kernel.library],
                                              kernel.index, options);
     std::fputs(identified_text(found).c_str(), stdout);
-    if (words.c && found.holds())
-      fmt::print("\n/* in C, behind #include \"qkvet/kernel.h\" */\n{}",
-                 identified_c(found));
     if (selected.kernels.size() > 1) std::fputs("\n", stdout);
     std::fflush(stdout);
     lines += identified_json(found);
@@ -111,9 +111,9 @@ void add_flags(Command& command, IdentifyWords& words) {
       .shows_default();
   add_seed(command, words.seed, "Seed of these cases");
   add_jobs(command, words.jobs);
-  command.add_flag("--c", words.c, "Print the declaration in C as well");
   command
-      .add_option("-o,--out", words.out, "Write OUT.dialect and OUT.precision")
+      .add_option("-o,--out", words.out,
+                  "Write OUT.dialect and OUT.precision, or OUT.c")
       .type_name("OUT");
   add_json(command, words.json);
 }

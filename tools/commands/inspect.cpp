@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 
 #include "properties/calls/layer_calls.h"
@@ -21,10 +22,9 @@ namespace qkvet::tools {
 namespace {
 
 struct InspectOptions {
-  std::string value;            // a case
-  KernelSelection selection;    // nothing named: the definition alone
-  std::optional<int64_t> head;  // absent: all of them, with a kernel one
-  int64_t member = 0;
+  std::string value;          // a case
+  KernelSelection selection;  // nothing named: the definition alone
+  std::string head;           // "1", or "0.1" with the batch element; "": all
   PictureFile picture;
   bool json = false;
   std::vector<std::string> data;  // files that cases take data from
@@ -36,13 +36,6 @@ constexpr int64_t kMostWeights = int64_t{1} << 24;
 constexpr int64_t kMostMaps = 8, kMostLongMaps = 2, kLong = 16;
 constexpr size_t kAcross = 4;  // maps in a row of a picture, without a kernel
 constexpr int64_t kMostDrawn = 128;  // cells of its maps each way
-
-std::string out_of_range(const char* option, int64_t number, const char* what,
-                         int64_t count) {
-  return fmt::format("{} {}: the case has {}", option, number,
-                     count < 2 ? fmt::format("{} 0 alone", what)
-                               : fmt::format("{}s 0 .. {}", what, count - 1));
-}
 
 // "" or one line.
 std::string read_case(const InspectOptions& options, Case* value) {
@@ -65,11 +58,30 @@ std::string read_case(const InspectOptions& options, Case* value) {
   if (s.weights_elements() > kMostWeights)
     return fmt::format("{} weights; inspect shows calls of {} at most",
                        s.weights_elements(), kMostWeights);
-  if (options.head && (*options.head < 0 || *options.head >= s.H))
-    return out_of_range("--head", *options.head, "head", s.H);
-  // An empty batch has a member 0 without anything in it.
-  if (options.member < 0 || options.member >= std::max<int64_t>(s.B, 1))
-    return out_of_range("--member", options.member, "member", s.B);
+  return "";
+}
+
+// "" or one line.
+std::string read_focus(const std::string& text, const Shape& s,
+                       Inspection* seen) {
+  if (text.empty()) return "";
+  const size_t point = text.find('.');
+  int64_t numbers[] = {0, 0};
+  const std::string parts[] = {
+      point == text.npos ? "0" : text.substr(0, point),
+      point == text.npos ? text : text.substr(point + 1)};
+  for (size_t i = 0; i < 2; ++i) {
+    const char* const end = parts[i].data() + parts[i].size();
+    const auto [at, code] = std::from_chars(parts[i].data(), end, numbers[i]);
+    // An empty batch has an element 0 without anything in it.
+    const int64_t count = i == 1 ? s.H : std::max<int64_t>(s.B, 1);
+    if (code != std::errc() || at != end || numbers[i] < 0 ||
+        numbers[i] >= count)
+      return fmt::format(
+          "--head {}: allowed is H or B.H, with B 0 .. {} and H 0 .. {}", text,
+          std::max<int64_t>(s.B, 1) - 1, s.H - 1);
+  }
+  seen->focus = {numbers[0], numbers[1]};
   return "";
 }
 
@@ -122,8 +134,8 @@ int64_t head_of(const std::string& where, int64_t member) {
 void choose_heads(const InspectOptions& options, Inspection& seen) {
   const int64_t H = seen.value.shape.H;
   if (!has_weights(seen)) return;
-  if (options.head) {
-    seen.heads = {*options.head};
+  if (!options.head.empty()) {
+    seen.heads = {seen.focus.head};
     return;
   }
   if (!seen.view) {
@@ -174,12 +186,14 @@ ExitCode run(const InspectOptions& options) {
   Inspection seen;
   if (std::string error = read_case(options, &seen.value); !error.empty())
     return wrong_use(error);
+  if (std::string error = read_focus(options.head, seen.value.shape, &seen);
+      !error.empty())
+    return wrong_use(error);
   if (std::string error = misuse_of_files(options, seen.value); !error.empty())
     return wrong_use(error);
   SelectedKernels selected;
   if (std::string error = read_kernel(options, &selected); !error.empty())
     return wrong_use(error);
-  seen.focus = {options.member, options.head.value_or(0)};
   const Inputs inputs = make_inputs(seen.value);
   seen.digest = input_digest(inputs);
   qkvet_dialect dialect{};
@@ -212,11 +226,10 @@ void add_flags(Command& command, InspectOptions& options) {
       .required();
   add_specs(command, options.selection, "Kernel");
   add_selection(command, options.selection);
-  command.add_option("--head", options.head, "Head to draw, with its values")
-      .type_name("Query heads H");
-  command.add_option("--member", options.member, "Batch element to show")
-      .type_name("B")
-      .shows_default();
+  command
+      .add_option("--head", options.head,
+                  "Head to draw, with its values: H, or B.H of a batch")
+      .type_name("[B.]H");
   add_picture(command, options.picture, "Write the heat maps as SVG");
   command.add_flag("--json", options.json, "Print JSON Lines instead of text");
   add_data(command, options.data);

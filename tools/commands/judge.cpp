@@ -25,33 +25,44 @@ bool is_onnx_test(const std::string& target) {
                                  code);
 }
 
-ExitCode run(const JudgeOptions& options) {
-  if (!options.ask.folder.empty()) {
-    AskOptions ask = options.ask;
-    ask.dialect = options.dialect;
-    ask.precision = options.precision;
-    return judge_ask(ask);
-  }
-  if (options.targets.empty())
+ExitCode ask(const JudgeOptions& options) {
+  AskOptions ask = options.ask;
+  ask.dialect = options.dialect;
+  ask.precision = options.precision;
+  if (options.targets.size() > 1)
+    return wrong_use(options.targets[1] +
+                     ": --ask takes one plan, to write it in another format");
+  if (!options.targets.empty()) ask.from = options.targets[0];
+  if (!ask.from.empty() && (!ask.dialect.empty() || !ask.precision.empty()))
+    return wrong_use(ask.from +
+                     ": a plan with a declaration of its own; allowed beside "
+                     "it: --ask, --format, --force");
+  return judge_ask(ask);
+}
+
+ExitCode run(JudgeOptions options) {
+  if (!options.ask.folder.empty()) return ask(options);
+  std::vector<std::string>& targets = options.targets;
+  if (targets.empty())
     return wrong_use(
         "judge: allowed is the folder of a plan, files of calls, or --ask DIR "
         "to write a plan");
-  bool plan = false;
-  for (const std::string& target : options.targets)
-    plan |= is_folder(target) && !is_onnx_test(target);
+  const bool plan = is_folder(targets[0]) && !is_onnx_test(targets[0]);
   if (!plan && !options.table.empty())
-    return wrong_use(options.targets[0] +
-                     ": no plan; --table is for the questions of one");
+    return wrong_use(targets[0] +
+                     ": no plan; --out is for the questions of one");
   if (!plan) return judge_calls(options);
-  if (options.targets.size() > 1)
-    return wrong_use(options.targets[0] +
-                     ": allowed is one plan, or files of calls");
-  for (const std::string* text : {&options.value, &options.words.map,
-                                  &options.words.layout, &options.words.heads})
+  if (targets.size() > 2)
+    return wrong_use(targets[2] +
+                     ": allowed is a plan and a folder of answers, or files of "
+                     "calls");
+  if (targets.size() == 2) options.answers = targets[1];
+  for (const std::string* text :
+       {&options.value, &options.words.map, &options.words.layout})
     if (!text->empty())
-      return wrong_use(options.targets[0] +
-                       ": a plan; --case, --map, --layout and --heads are for "
-                       "files of calls");
+      return wrong_use(
+          targets[0] +
+          ": a plan; --case, --map and --layout are for files of calls");
   return judge_plan(options);
 }
 
@@ -79,7 +90,8 @@ void add_ask(Command& command, AskOptions& options) {
                   "Options that the kernel declares: all, or causal,gqa,...")
       .type_name("WORDS");
   add_pin(command, options.pin);
-  command.add_option("--name", options.name, "Name of the kernel in reports")
+  command
+      .add_option("-k,--kernel", options.name, "Name of the kernel in reports")
       .type_name("FAMILY/VARIANT")
       .shows_default();
   command
@@ -89,31 +101,25 @@ void add_ask(Command& command, AskOptions& options) {
       .one_of(std::vector<std::string>(std::begin(kPlanFormats),
                                        std::end(kPlanFormats)))
       .shows_default();
-  const CommandOption from = command.add_option(
-      "--from", options.from, "Write the cases of this plan in another format");
-  from.type_name("PLAN");
   command.add_flag("--force", options.force,
                    "Overwrite a plan, and the answers in its folder");
-  // What a plan of --from has already; a plan that is judged takes the last
-  // two.
-  const std::vector<std::string> of_plan = {
-      "--law",     "--cases", "--seed", "--sizes",   "--dtype",
-      "--options", "--pin",   "--name", "--dialect", "--precision"};
-  std::vector<std::string> of_ask = {"--format", "--from", "--force"};
-  for (const std::string& name : of_plan) {
-    from.excludes(command.option(name));
+  // A plan that is written in another format has the first ones already.
+  std::vector<std::string> of_ask = {"--law",   "--cases", "--seed",
+                                     "--sizes", "--dtype", "--options",
+                                     "--pin",   "--kernel"};
+  const CommandOption what = command.option("what");
+  for (const std::string& name : of_ask) what.excludes(command.option(name));
+  for (const char* name : {"--format", "--force"}) of_ask.push_back(name);
+  for (const std::string& name : of_ask) command.option(name).needs(ask);
+  for (const char* name : {"what", "--dialect", "--precision"})
     of_ask.push_back(name);
-  }
-  for (const std::string& name : of_ask)
-    if (name != "--dialect" && name != "--precision")
-      command.option(name).needs(ask);
   command.takes_only("--ask", of_ask);
 }
 
 void add_flags(Command& command, JudgeOptions& options) {
   command.add_option(
       "what", options.targets,
-      "Folder of a plan, or recorded calls (.safetensors, .npz, ONNX tests)");
+      "Plan [ANSWERS], or recorded calls (.safetensors, .npz, ONNX tests)");
   command
       .add_option("--case", options.value,
                   "Options of the call: causal=br,scale=0.1")
@@ -122,16 +128,10 @@ void add_flags(Command& command, JudgeOptions& options) {
       .add_option("--map", options.words.map,
                   "Tensor names in the file: q=query,o=attn_output")
       .type_name("NAMES");
-  command.add_option("--layout", options.words.layout, "bhtd, bthd or thd")
+  command
+      .add_option("--layout", options.words.layout,
+                  "bhtd, bthd or thd; H8,Hkv2 for tensors [B,T,H*d]")
       .type_name("LAYOUT");
-  command
-      .add_option("--heads", options.words.heads,
-                  "H or H,Hkv, for tensors [B,T,H*d]")
-      .type_name("H,Hkv");
-  command
-      .add_option("--answers", options.answers,
-                  "Folder of the answers, if not the plan's own")
-      .type_name("DIR");
   command
       .add_option("--dialect", options.dialect,
                   "Convention, or file of dialect fields, to add to a plan")
@@ -144,7 +144,7 @@ void add_flags(Command& command, JudgeOptions& options) {
   add_json(command, options.json);
   add_report_files(command, options.files);
   command
-      .add_option("--table", options.table,
+      .add_option("-o,--out", options.table,
                   "Tab-separated file with a row for each case of a plan")
       .type_name("FILE")
       .names_output();
@@ -158,7 +158,7 @@ void add_judge(Command& app, Chosen& chosen) {
   add_command<JudgeOptions>(
       app, chosen, "judge",
       "Check recorded calls, or write a plan of calls to record", add_flags,
-      run);
+      [](const JudgeOptions& options) { return run(options); });
 }
 
 }  // namespace qkvet::tools

@@ -54,7 +54,7 @@ std::string resolve_kernel(const AskOptions& options, PlanKernel* kernel) {
   std::string error;
   kernel->name = options.name;
   if (!is_name(options.name))
-    return "--name " + options.name +
+    return "--kernel " + options.name +
            ": allowed is family/variant, of a-z, 0-9 and _";
   kernel->options = options.options.empty()
                         ? default_plan_options()

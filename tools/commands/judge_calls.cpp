@@ -215,9 +215,11 @@ std::string again_of(const JudgeOptions& options) {
   for (const std::string& target : options.targets)
     again += " " + shell_quoted(target);
   const std::pair<const char*, const std::string*> words[] = {
-      {"--case", &options.value},          {"--map", &options.words.map},
-      {"--layout", &options.words.layout}, {"--heads", &options.words.heads},
-      {"--dialect", &options.dialect},     {"--precision", &options.precision}};
+      {"--case", &options.value},
+      {"--map", &options.words.map},
+      {"--layout", &options.words.layout},
+      {"--dialect", &options.dialect},
+      {"--precision", &options.precision}};
   for (const auto& [option, text] : words)
     if (!text->empty())
       again += std::string(" ") + option + " " + shell_quoted(*text);
@@ -227,9 +229,6 @@ std::string again_of(const JudgeOptions& options) {
 }  // namespace
 
 ExitCode judge_calls(const JudgeOptions& options) {
-  if (!options.answers.empty())
-    return wrong_use("--answers " + options.answers +
-                     ": is for plans; a recorded call holds its answer");
   std::vector<Recorded> all(options.targets.size());
   RecordedCalls answers;
   for (size_t i = 0; i < all.size(); ++i) {

@@ -263,7 +263,7 @@ SelectedKernels selected_of(const JudgeOptions& options, const PlanFolder& plan,
   selected.names.emplace_back();
   selected.again = "qkvet judge " + shell_quoted(options.targets[0]);
   if (!options.answers.empty())
-    selected.again += " --answers " + shell_quoted(options.answers);
+    selected.again += " " + shell_quoted(options.answers);
   if (!options.dialect.empty())
     selected.again += " --dialect " + shell_quoted(options.dialect);
   if (!options.precision.empty())

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <limits>
 
+#include "tools/base/model_text.h"
 #include "tools/commands/groups.h"
 #include "tools/demos/kv_memory.h"
 #include "tools/report/select.h"
@@ -15,17 +17,13 @@ namespace qkvet::tools {
 namespace {
 
 struct KvMemoryOptions {
-  int64_t layers = 0;
-  int64_t kv_heads = 0;
-  int64_t d = 0;
-  std::string dtype;
-  int64_t context = 0;
-  int64_t batch = 0;
+  std::string model;  // "f16,L32,B4,Hkv8,T8192,d128"
 };
 
 constexpr std::array kDtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBf16,
                                 Dtype::kFp8e4m3, Dtype::kInt8};
 constexpr char kCaches[] = "kv_cache/*";
+constexpr char kForm[] = "f16,L32,B4,Hkv8,T8192,d128";
 
 // What is tried for real: moments, and no machine is too small for it.
 constexpr int64_t kMostTried = int64_t{64} << 20;
@@ -53,7 +51,7 @@ std::string read_dtype(const std::string& name, Dtype* dtype) {
   std::string names;
   for (const Dtype one : kDtypes)
     names += (names.empty() ? "" : ", ") + std::string(dtype_name(one));
-  return "--dtype " + name + ": allowed are " + names;
+  return (name.empty() ? "a type is missing" : name) + "; allowed: " + names;
 }
 
 void print_formula(const KvGeometry& g, int64_t bytes) {
@@ -139,23 +137,21 @@ ExitCode print_caches(const KvGeometry& whole) {
 }
 
 ExitCode run(const KvMemoryOptions& options) {
-  const struct {
-    const char* name;
-    int64_t number;
-  } rows[] = {{"--layers", options.layers},
-              {"--kv-heads", options.kv_heads},
-              {"--d-head", options.d},
-              {"--context", options.context},
-              {"--batch", options.batch}};
-  for (const auto& row : rows)
-    if (row.number < 1)
-      return wrong_use(
-          fmt::format("{} {}: must be 1 or more", row.name, row.number));
-  KvGeometry whole{options.layers,  options.kv_heads, options.d,
-                   options.context, options.batch,    Dtype::kF32};
-  if (std::string error = read_dtype(options.dtype, &whole.dtype);
-      !error.empty())
-    return wrong_use(error);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  KvGeometry whole;
+  std::vector<ModelExtent> extents = {{"L", kMost, &whole.layers},
+                                      {"B", kMost, &whole.batch},
+                                      {"Hkv", kMost, &whole.Hkv},
+                                      {"T", kMost, &whole.context},
+                                      {"d", kMost, &whole.d}};
+  std::string dtype;
+  std::string error = read_model_text(options.model, extents, &dtype);
+  for (const ModelExtent& extent : extents)
+    if (error.empty() && !extent.given)
+      error = fmt::format("{}: {} is missing; allowed: {}", options.model,
+                          extent.name, kForm);
+  if (error.empty()) error = read_dtype(dtype, &whole.dtype);
+  if (!error.empty()) return wrong_use(error);
   const auto bytes = kv_bytes(whole);
   if (!bytes)
     return wrong_use(fmt::format(
@@ -167,19 +163,10 @@ ExitCode run(const KvMemoryOptions& options) {
 }
 
 void add_flags(Command& command, KvMemoryOptions& options) {
-  const struct {
-    const char* name;
-    int64_t* number;
-    const char* what;
-  } rows[] = {{"--layers", &options.layers, "Number of layers"},
-              {"--kv-heads", &options.kv_heads, "Key/value heads per layer"},
-              {"--d-head", &options.d, "Head width d"},
-              {"--context", &options.context, "Tokens per sequence"},
-              {"--batch", &options.batch, "Number of sequences"}};
-  for (const auto& row : rows)
-    command.add_option(row.name, *row.number, row.what).required();
   command
-      .add_option("--dtype", options.dtype, "f32, f16, bf16, fp8e4m3 or int8")
+      .add_option("model", options.model,
+                  "Layers L, batch B, KV heads, tokens T, head width d, type")
+      .type_name(kForm)
       .required();
 }
 

@@ -21,14 +21,13 @@ namespace {
 struct MutateOptions : RunWords {
   KernelSelection selection;
   int64_t sample = 0;     // 0: all
-  std::string out;        // folder; "" for none
+  std::string out;        // folder, or with --only a file; "" for none
   std::string only;       // id of one mutant
-  std::string emit;       // file for its source
   std::string explained;  // file of survivors that are explained
   std::string json;       // a file; "" for none
   bool list = false;      // only say which mutants there are
   bool repair = false;    // look for the edit that mends it
-  size_t most = 3;        // edits that are shown
+  bool verbose = false;   // show all edits that mend something
 };
 
 // "" or one line, of what can be seen before anything is done.
@@ -39,10 +38,10 @@ std::string mutate_misuse(const MutateOptions& options) {
         options.selection.sources.size());
   if (!options.repair && options.cases && !options.budget.empty())
     return "--budget and --cases: allowed is one of them; both with --repair";
-  if (!options.emit.empty() && options.only.empty())
-    return "--emit writes one mutant: --only says which";
-  if (!options.only.empty() && (!options.out.empty() || options.sample > 0))
-    return "--only is about one mutant: no --out and no --sample beside it";
+  if (!options.only.empty() && options.sample > 0)
+    return "--only and --sample: allowed is one of them";
+  if (!options.only.empty() && !options.out.empty())
+    return not_writable_reason(options.out);
   return "";
 }
 
@@ -60,16 +59,16 @@ ExitCode list_mutants(const MutationWords& words) {
 ExitCode show_emitted(const MutateOptions& options, const RunOptions& words) {
   const OneMutant one = one_mutant(options.selection.sources[0], options.only);
   if (!one.error.empty()) return wrong_use(one.error);
-  if (const std::string error = write_file(options.emit, one.text);
+  if (const std::string error = write_file(options.out, one.text);
       !error.empty())
     return wrong_use(error);
   fmt::print(
       "{}{}{}", field("line", one.line.before),
       field("mutant", one.line.after.empty() ? "(nothing)" : one.line.after),
-      field("written", options.emit));
+      field("written", options.out));
   std::fflush(stdout);
   KernelSelection selection = options.selection;
-  selection.sources = {options.emit};
+  selection.sources = {options.out};
   const SelectedKernels selected = select_kernels(selection);
   if (!selected.error.empty()) return wrong_use(selected.error);
   RunOptions run = words;
@@ -85,6 +84,8 @@ ExitCode show_emitted(const MutateOptions& options, const RunOptions& words) {
   return exit_code_of(report);
 }
 
+constexpr size_t kShownEdits = 3, kAllEdits = 1000;
+
 void show_mutants(size_t done, size_t all, size_t survivors) {
   std::fprintf(stderr, "\r\x1b[K%zu of %zu mutants, %zu survived%s", done, all,
                survivors, done == all ? "\r\x1b[K" : "");
@@ -95,7 +96,8 @@ ExitCode run(const MutateOptions& options) {
   if (const std::string error = mutate_misuse(options); !error.empty())
     return wrong_use(error);
   if (options.repair)
-    return repair(options, options.selection, options.most, options.json);
+    return repair(options, options.selection,
+                  options.verbose ? kAllEdits : kShownEdits, options.json);
   MutationWords words;
   words.selection = options.selection;
   if (const std::string error = read_run_words(options, words.run);
@@ -116,7 +118,8 @@ ExitCode run(const MutateOptions& options) {
       return wrong_use(error);
   const Interrupts interrupts;
   words.run.stop = Interrupts::seen;
-  if (!options.emit.empty()) return show_emitted(options, words.run);
+  if (!options.only.empty() && !options.out.empty())
+    return show_emitted(options, words.run);
   if (isatty(STDERR_FILENO) != 0) words.progress = show_mutants;
 
   const MutationRun result = run_mutation(words);
@@ -162,18 +165,13 @@ void add_flags(Command& command, MutateOptions& options) {
       .within(int64_t{1}, int64_t{1'000'000'000});
   command
       .add_option(
-          "--out", options.out,
-          "Folder of results; a run with the same options resumes from it")
-      .type_name("DIR");
+          "-o,--out", options.out,
+          "Folder of results to resume from; with --only the mutant's source")
+      .type_name("OUT");
   command.add_option("--only", options.only, "Id of a single mutant")
       .type_name("ID");
   command
-      .add_option("--emit", options.emit,
-                  "Write the mutant of --only to this file and check it")
-      .type_name("FILE")
-      .names_output();
-  command
-      .add_option("--explained", options.explained,
+      .add_option("--known", options.explained,
                   "Expected survivors: ID WHY, one per line")
       .type_name("FILE");
   command.add_flag("--list", options.list, "List the mutants only");
@@ -182,15 +180,13 @@ void add_flags(Command& command, MutateOptions& options) {
       "--repair", options.repair,
       "Search for a single edit that makes the kernel conform");
   command
-      .add_option("--most", options.most,
-                  "Maximum number of edits that --repair prints")
-      .within(size_t{1}, size_t{1000})
-      .shows_default()
+      .add_flag("-v,--verbose", options.verbose,
+                "Print all edits that mend a case, not three")
       .needs(repaired);
-  command.takes_only(
-      "--repair",
-      {"source", "--dialect", "--precision", "--cflags", "--law", "--cases",
-       "--budget", "--seed", "--jobs", "--sizes", "--pin", "--most", "--json"});
+  command.takes_only("--repair",
+                     {"source", "--dialect", "--precision", "--cflags", "--law",
+                      "--cases", "--budget", "--seed", "--jobs", "--sizes",
+                      "--pin", "--verbose", "--json"});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "core/base/philox.h"
 #include "tools/base/arguments.h"
+#include "tools/base/model_text.h"
 #include "tools/commands/groups.h"
 #include "tools/demos/gpt.h"
 #include "tools/report/select.h"
@@ -16,6 +17,7 @@ namespace {
 
 struct TraceOptions {
   KernelSelection selection;  // nothing named: the definition
+  std::string model;          // "L2,H4"; "" for the one below
   int64_t layers = 2;
   int64_t heads = 4;
   int64_t width = 32;
@@ -24,7 +26,6 @@ struct TraceOptions {
   int64_t batch = 1;
   std::vector<std::string> tokens;  // "3,1,4", a sequence each; none: drawn
   std::string seed = "1";
-  bool shapes = false;  // no numbers
   bool json = false;
 };
 
@@ -46,8 +47,8 @@ std::string read_tokens(const std::string& text, const Gpt& gpt,
     if (code != std::errc() || (next != end && *next != ','))
       return lead + "token ids with commas between them";
     if (id < 0 || id >= gpt.vocab)
-      return lead + fmt::format("{} is no token, --vocab has 0 .. {}", id,
-                                gpt.vocab - 1);
+      return lead +
+             fmt::format("{} is no token; allowed: 0 .. {}", id, gpt.vocab - 1);
     tokens->push_back(id);
     if (next == end) return "";
     at = next + 1;
@@ -60,7 +61,7 @@ std::string read_sequences(const TraceOptions& options, Gpt* gpt) {
     return "";
   }
   if (options.batch != 1)
-    return fmt::format("--batch {}: the sequences of --tokens are the batch",
+    return fmt::format("B{}: the sequences of --tokens are the batch",
                        options.batch);
   for (const std::string& text : options.tokens) {
     const size_t before = gpt->tokens.size();
@@ -69,10 +70,8 @@ std::string read_sequences(const TraceOptions& options, Gpt* gpt) {
       return error;
     const auto T = static_cast<int64_t>(gpt->tokens.size() - before);
     if (T > gpt->context)
-      return fmt::format(
-          "--tokens {}: {} tokens, --context {} allows no more "
-          "than it",
-          text, T, gpt->context);
+      return fmt::format("--tokens {}: {} tokens; allowed: {}, the context T",
+                         text, T, gpt->context);
     if (before > 0 && T != gpt->T)
       return fmt::format("--tokens {}: {} tokens, the sequences before have {}",
                          text, T, gpt->T);
@@ -86,23 +85,20 @@ std::string read_sequences(const TraceOptions& options, Gpt* gpt) {
 }
 
 // "" or one line.
-std::string read_options(const TraceOptions& options, Gpt* gpt) {
-  const struct {
-    const char* name;
-    int64_t number, most;
-  } rows[] = {{"--layers", options.layers, kMostLayers},
-              {"--heads", options.heads, kMostHeads},
-              {"--width", options.width, kMostWidth},
-              {"--context", options.context, kMostContext},
-              {"--vocab", options.vocab, kMostVocab},
-              {"--batch", options.batch, kMostBatch}};
-  for (const auto& row : rows)
-    if (row.number < 1 || row.number > row.most)
-      return fmt::format("{} {}: allowed 1 .. {}", row.name, row.number,
-                         row.most);
+std::string read_options(TraceOptions options, Gpt* gpt) {
+  std::vector<ModelExtent> extents = {{"L", kMostLayers, &options.layers},
+                                      {"H", kMostHeads, &options.heads},
+                                      {"D", kMostWidth, &options.width},
+                                      {"T", kMostContext, &options.context},
+                                      {"V", kMostVocab, &options.vocab},
+                                      {"B", kMostBatch, &options.batch}};
+  if (!options.model.empty())
+    if (std::string wrong = read_model_text(options.model, extents);
+        !wrong.empty())
+      return wrong;
   if (options.width % options.heads != 0)
     return fmt::format(
-        "--width {}: {} heads do not divide it; allowed is a multiple of {}",
+        "D{}: {} heads do not divide it; allowed is a multiple of {}",
         options.width, options.heads, options.heads);
   std::string error;
   const auto seed = parse_seed(options.seed, &error);
@@ -116,8 +112,7 @@ std::string read_options(const TraceOptions& options, Gpt* gpt) {
           .B = options.batch,
           .T = 0,
           .tokens = {}};
-  if (error = read_sequences(options, gpt); !error.empty()) return error;
-  return options.shapes ? "" : too_much_for(*gpt);
+  return read_sequences(options, gpt);
 }
 
 void draw_tokens(Gpt* gpt) {
@@ -146,7 +141,6 @@ bool names_kernel(const KernelSelection& selection) {
 std::string read_kernel(const TraceOptions& options,
                         SelectedKernels* selected) {
   if (!names_kernel(options.selection)) return "";
-  if (options.shapes) return "--shapes computes nothing; it takes no kernel";
   *selected = select_kernels(options.selection);
   if (!selected->error.empty()) return selected->error;
   if (selected->kernels.size() != 1)
@@ -166,10 +160,14 @@ ExitCode run(const TraceOptions& options) {
   SelectedKernels selected;
   if (std::string error = read_kernel(options, &selected); !error.empty())
     return wrong_use(error);
+  const std::string too_much = too_much_for(gpt);
+  if (!too_much.empty() && !selected.kernels.empty())
+    return wrong_use(too_much);
   GptRun run;
   std::string name;
-  if (options.shapes) {
+  if (!too_much.empty()) {
     run.stages = gpt_shapes(gpt);
+    if (!options.json) fmt::print("shapes only: {}\n", too_much);
   } else {
     if (gpt.tokens.empty()) draw_tokens(&gpt);
     Opened opened;
@@ -188,30 +186,15 @@ ExitCode run(const TraceOptions& options) {
 }
 
 void add_flags(Command& command, TraceOptions& options) {
-  add_specs(command, options.selection);
+  add_model(command, options.model, options.selection,
+            "Model [L2,H4,D32,T12,V64,B1], and a kernel");
   add_kernels(command, options.selection);
-  const struct {
-    const char* name;
-    int64_t* number;
-    const char* what;
-  } rows[] = {{"--layers", &options.layers, "Number of blocks"},
-              {"--heads", &options.heads, "Query heads H"},
-              {"--width", &options.width, "Model width D, a multiple of H"},
-              {"--context", &options.context, "Maximum number of positions"},
-              {"--vocab", &options.vocab, "Vocabulary size"},
-              {"--batch", &options.batch, "Number of random sequences"}};
-  for (const auto& row : rows)
-    command.add_option(row.name, *row.number, row.what)
-        .type_name("N")
-        .shows_default();
   command
       .add_option("--tokens", options.tokens,
                   "Token ids of one sequence; may be repeated [random]")
       .type_name("ID,ID,...")
       .one_at_a_time();
   add_seed(command, options.seed, "Seed of the weights, or random");
-  command.add_flag("--shapes", options.shapes,
-                   "Print shapes only, for models of any size");
   command.add_flag("--json", options.json, "Print JSON Lines instead of text");
   command.footer(
       "Weights are normal numbers / sqrt(inputs), embeddings normal numbers / "

@@ -20,12 +20,13 @@ namespace {
 
 struct TrainDemoOptions {
   KernelSelection selection;    // nothing named: scalar/plain
-  std::string task = "repeat";  // or "count"
-  std::string fault;            // "no_mask", "" for none
+  std::string task = "repeat";  // "count", "no_mask": both with and without
   int64_t epochs = 3;
   int64_t rows = 2048;
   std::string seed = "1";
   PictureFile picture;  // of the curves
+
+  bool without_mask() const { return task == "no_mask"; }
 };
 
 constexpr int64_t kMostEpochs = 100, kMostRows = int64_t{1} << 16;
@@ -33,16 +34,12 @@ constexpr size_t kCurveWidth = 64, kCurveHeight = 12;
 
 // "" or one line.
 std::string read_plan(const TrainDemoOptions& options, TrainPlan* plan) {
-  if (options.task != "repeat" && options.task != "count")
-    return "--task " + options.task + ": allowed are repeat, count";
-  if (!options.fault.empty() && options.fault != "no_mask")
-    return "--fault " + options.fault + ": allowed is no_mask";
   if (options.epochs < 1 || options.epochs > kMostEpochs)
-    return fmt::format("--epochs {}: allowed 1 .. {}", options.epochs,
+    return fmt::format("--repeat {}: allowed 1 .. {}", options.epochs,
                        kMostEpochs);
   if (options.rows < plan->batch || options.rows > kMostRows ||
       options.rows % plan->batch != 0)
-    return fmt::format("--rows {}: allowed {} .. {}, a multiple of {}",
+    return fmt::format("--sample {}: allowed {} .. {}, a multiple of {}",
                        options.rows, plan->batch, kMostRows, plan->batch);
   if (std::string reason = misuse_of(options.picture); !reason.empty())
     return reason;
@@ -51,7 +48,7 @@ std::string read_plan(const TrainDemoOptions& options, TrainPlan* plan) {
   if (!seed) return error;
   // Rows of one token look the same from both sides: a mask shows where they
   // go on.
-  const bool counts = options.task == "count" || !options.fault.empty();
+  const bool counts = options.task != "repeat";
   plan->task = counts ? TrainTask::kCount : TrainTask::kRepeat;
   plan->epochs = options.epochs;
   plan->rows = options.rows;
@@ -166,13 +163,13 @@ ExitCode run(const TrainDemoOptions& options) {
   TrainPlan other = plan;
   other.causal = false;
   TrainResult without;
-  if (!options.fault.empty()) {
+  if (options.without_mask()) {
     without = train_aloud(other, attention);
     if (!without.error.empty()) return wrong_use(without.error);
     curves.push_back({"without a mask", 'o', without.losses});
   }
   fmt::print("\nloss\n{}", curve_text(curves, kCurveWidth, kCurveHeight));
-  const bool faulty = !options.fault.empty();
+  const bool faulty = options.without_mask();
   const TrainResult& shown = faulty ? without : with;
   const TrainPlan& seen = faulty ? other : plan;
   fmt::print("\nweights of a new row{}, before\n{}\nand after\n{}",
@@ -193,18 +190,14 @@ void add_flags(Command& command, TrainDemoOptions& options) {
   add_kernels(command, options.selection);
   command
       .add_option("--task", options.task,
-                  "repeat: rows of one token; count: rows that count up")
+                  "repeat one token, count up, or count without mask: no_mask")
+      .one_of({"repeat", "count", "no_mask"})
       .shows_default();
   command
-      .add_option(
-          "--fault", options.fault,
-          "no_mask: also train without a causal mask, on rows that count up")
-      .type_name("FAULT");
-  command
-      .add_option("--epochs", options.epochs, "Number of passes over the rows")
+      .add_option("--repeat", options.epochs, "Number of passes over the rows")
       .shows_default();
   command
-      .add_option("--rows", options.rows,
+      .add_option("--sample", options.rows,
                   "Training rows of 12 tokens, a multiple of 32")
       .shows_default();
   add_seed(command, options.seed,

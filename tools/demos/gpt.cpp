@@ -283,18 +283,17 @@ int64_t cache_bytes_of(const Gpt& gpt, int64_t tokens) {
 }
 
 std::string too_much_for(const Gpt& gpt) {
-  const char* hint = "; --shapes shows a model of any size";
   if (const int64_t count = parameters_of(gpt); count > kMostParameters)
-    return fmt::format("{} parameters: at most {} are computed with{}", count,
-                       kMostParameters, hint);
+    return fmt::format("{} parameters: at most {} are computed with", count,
+                       kMostParameters);
   if (const double flops = flops_of(gpt); flops > kMostFlops)
-    return fmt::format("{:.3g} operations: at most {:.3g} are done{}", flops,
-                       kMostFlops, hint);
+    return fmt::format("{:.3g} operations: at most {:.3g} are done", flops,
+                       kMostFlops);
   const int64_t pairs = gpt.B * gpt.heads * gpt.T * gpt.T;
   return pairs <= kMostPairs
              ? ""
-             : fmt::format("{} weights: at most {} are computed{}", pairs,
-                           kMostPairs, hint);
+             : fmt::format("{} weights: at most {} are computed", pairs,
+                           kMostPairs);
 }
 
 GptRun run_gpt(const Gpt& gpt, const GptKernel* kernel) {

@@ -45,7 +45,7 @@ int64_t cache_bytes_of(const Gpt& gpt, int64_t tokens);
 // One tensor on the way.
 struct GptStage {
   int64_t block = -1;    // 0, 1, ...; -1: outside of blocks
-  StageSummary summary;  // with --shapes without numbers
+  StageSummary summary;  // without numbers if too much would be computed
   int64_t bytes = 0;     // of f32; token ids of int64
 };
 

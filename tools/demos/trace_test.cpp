@@ -46,24 +46,22 @@ TEST(Trace, TheTextbookModelFromTokensToLogits) {
 }
 
 TEST(Trace, AModelOfAnySizeHasShapes) {
-  const std::string gpt2 =
-      "demo trace --layers 12 --heads 12 --width 768 --context 1024 --vocab "
-      "50257";
-  const Ran ran = run_qkvet(gpt2 + " --shapes");
+  const std::string gpt2 = "demo trace L12,H12,D768,T1024,V50257";
+  const Ran ran = run_qkvet(gpt2);
   EXPECT_EQ(ran.exit, 0) << ran.error;
-  expect_parts(ran, {"block 1, and 11 more like it", "[1,12,1024,1024]",
+  expect_parts(ran, {"shapes only: 124439808 parameters: at most 16777216",
+                     "block 1, and 11 more like it", "[1,12,1024,1024]",
                      "[1,1024,50257]", "= 124,439,808", "75,497,472 bytes"});
-  expect_wrong_use(run_qkvet(gpt2), "124439808 parameters: at most 16777216");
+  expect_wrong_use(run_qkvet(gpt2 + " scalar/plain"),
+                   "124439808 parameters: at most 16777216");
   EXPECT_EQ(
-      run_qkvet("demo trace --shapes --layers 4096 --heads 1024 --width 65536 "
-                "--context 1048576 --vocab 16777216 --batch 1024")
-          .exit,
+      run_qkvet("demo trace L4096,H1024,D65536,T1048576,V16777216,B1024").exit,
       0);
 }
 
 TEST(Trace, TokensOfTheUser) {
-  const Ran ran = run_qkvet(
-      "demo trace --tokens 3,1,4,1 --tokens 5,9,2,6 --layers 1 --json");
+  const Ran ran =
+      run_qkvet("demo trace L1 --tokens 3,1,4,1 --tokens 5,9,2,6 --json");
   EXPECT_EQ(ran.exit, 0) << ran.error;
   const std::vector<Json> stages = json_lines(ran, "trace_stage");
   EXPECT_EQ(stages.front()["shape"], Json({2, 4}));
@@ -100,8 +98,8 @@ TEST(Trace, KernelsTakeThePlaceOfAttention) {
 }
 
 TEST(Trace, AKernelThatEndsEndsTheWalk) {
-  const Ran dead = run_qkvet(std::string("demo trace --context 1 '") +
-                             QKVET_BAD_PLUGIN + "' --kernel bad/abort");
+  const Ran dead = run_qkvet(std::string("demo trace T1 '") + QKVET_BAD_PLUGIN +
+                             "' --kernel bad/abort");
   EXPECT_EQ(dead.exit, 4) << dead.out << dead.error;
   EXPECT_EQ(dead.out.find("logits"), std::string::npos) << dead.out;
   const Ran none = run_qkvet("demo trace --kernel kv_cache/contiguous");
@@ -110,23 +108,22 @@ TEST(Trace, AKernelThatEndsEndsTheWalk) {
 
 TEST(Trace, WrongUse) {
   const std::pair<const char*, const char*> rows[] = {
-      {"demo trace --width 30", "--width 30: 4 heads do not divide it"},
-      {"demo trace --tokens 1,2,3 --context 2", "3 tokens, --context 2"},
-      {"demo trace --tokens 1,64", "64 is no token, --vocab has 0 .. 63"},
+      {"demo trace D30", "D30: 4 heads do not divide it"},
+      {"demo trace T2 --tokens 1,2,3", "3 tokens; allowed: 2"},
+      {"demo trace --tokens 1,64", "64 is no token; allowed: 0 .. 63"},
       {"demo trace --tokens 1,-1", "-1 is no token"},
       {"demo trace --tokens 1,,2", "token ids with commas"},
       {"demo trace --tokens ''", "--tokens: an empty value"},
       {"demo trace --tokens 1,2 --tokens 3", "the sequences before have 2"},
-      {"demo trace --tokens 1,2 --batch 2", "--batch 2"},
-      {"demo trace --heads 0", "--heads 0: allowed 1 .. 1024"},
-      {"demo trace --width -8", "--width -8: allowed"},
-      {"demo trace --layers many", "--layers"},
-      {"demo trace --batch 1025", "--batch 1025: allowed 1 .. 1024"},
+      {"demo trace B2 --tokens 1,2", "B2"},
+      {"demo trace H0", "H0: allowed"},
+      {"demo trace D-8", "D-8: allowed"},
+      {"demo trace L1,L2", "L2: L is given twice"},
+      {"demo trace B1025", "B1025: allowed"},
       {"demo trace --seed soon", "--seed soon"},
       {"demo trace --kernel 'scalar/*'", "3 kernels are named"},
-      {"demo trace --shapes --kernel scalar/layer",
-       "--shapes computes nothing"},
-      {"demo trace --context 4096 --heads 8 --width 8 --batch 4", "--shapes"}};
+      {"demo trace H8,D8,T4096,B4 --kernel scalar/layer",
+       "operations: at most"}};
   for (const auto& [arguments, part] : rows)
     expect_wrong_use(run_qkvet(arguments), part);
 }

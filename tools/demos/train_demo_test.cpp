@@ -106,19 +106,19 @@ double number_behind(const std::string& text, const std::string& words,
 
 TEST(TrainDemo, TheLossFallsBelowOneInThreeEpochs) {
   const std::string folder = scratch();
-  const Ran ran = run_qkvet("demo train --svg curve.svg", folder);
+  const Ran ran = run_qkvet("demo train --out curve.svg", folder);
   EXPECT_EQ(ran.exit, 0) << ran.error;
   EXPECT_LT(number_behind(ran.out, "epoch 3   loss "), 1.0);
   EXPECT_GT(number_behind(ran.out, "right     "), 95);
   EXPECT_NE(ran.out.find("ln 64 = 4.16"), std::string::npos);
   EXPECT_NE(ran.out.find("head 3"), std::string::npos);
-  const Ran again = run_qkvet("demo train --svg curve.svg", folder);
+  const Ran again = run_qkvet("demo train --out curve.svg", folder);
   EXPECT_EQ(again.exit, 2);
   EXPECT_NE(again.error.find("curve.svg"), std::string::npos) << again.error;
 }
 
 TEST(TrainDemo, WithoutAMaskTheLossIsBetterAndWhatIsGeneratedIsNot) {
-  const Ran ran = run_qkvet("demo train --fault no_mask");
+  const Ran ran = run_qkvet("demo train --task no_mask");
   EXPECT_EQ(ran.exit, 0) << ran.error;
   const size_t second = ran.out.find("without a causal mask");
   ASSERT_NE(second, std::string::npos) << ran.out;
@@ -134,10 +134,10 @@ TEST(TrainDemo, BadInputIsNamed) {
   const struct {
     const char* arguments;
     const char* part;
-  } rows[] = {{"--task sort", "--task sort: allowed are repeat, count"},
-              {"--fault no_scale", "--fault no_scale: allowed is no_mask"},
-              {"--epochs 0", "--epochs 0: allowed 1 .. 100"},
-              {"--rows 100", "--rows 100: allowed 32 .. 65536, a multiple"},
+  } rows[] = {{"--task sort", "--task"},
+              {"--task no_scale", "--task"},
+              {"--repeat 0", "--repeat 0: allowed 1 .. 100"},
+              {"--sample 100", "--sample 100: allowed 32 .. 65536, a multiple"},
               {"--kernel controls/naive", "controls/naive: declares no "},
               {"--kernel 'scalar/*'", "takes one"}};
   for (const auto& row : rows) {

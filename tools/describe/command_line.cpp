@@ -75,6 +75,12 @@ std::string empty_value(int argc, char** argv) {
   return "";
 }
 
+std::string listed(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : ",") + word;
+  return all;
+}
+
 std::set<const CLI::Option*>& output_options() {
   static std::set<const CLI::Option*> all;
   return all;
@@ -274,6 +280,21 @@ CommandOption Command::add_taker(
 CommandOption Command::add_flag(const std::string& names, bool& value,
                                 const std::string& what) const {
   return CommandOption(app_->add_flag(names, value, what));
+}
+
+CommandOption Command::add_flag(const std::string& name, std::string& value,
+                                const std::vector<std::string>& words,
+                                const std::string& what) const {
+  // CLI11 takes "true" for a flag without a word.
+  const std::function<std::string(std::string)> word_of =
+      [words](const std::string& word) {
+        if (word == "true") return words[0];
+        if (words.size() > 1 &&
+            std::find(words.begin(), words.end(), word) == words.end())
+          throw CLI::ValidationError(word + " not in {" + listed(words) + "}");
+        return word;
+      };
+  return CommandOption(app_->add_flag(name, value, what)->transform(word_of));
 }
 
 void Command::refuse_option(const std::string& name,

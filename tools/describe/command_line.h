@@ -69,6 +69,11 @@ class Command {
       const std::string& what) const;
   CommandOption add_flag(const std::string& names, bool& value,
                          const std::string& what) const;
+  // `value` becomes the first of `words`, or another of them by "--name=word";
+  // any text if there is one alone.
+  CommandOption add_flag(const std::string& name, std::string& value,
+                         const std::vector<std::string>& words,
+                         const std::string& what) const;
   // An option that there is not: who gives it is told, and help is silent.
   void refuse_option(const std::string& name, const std::string& reason) const;
   // One that was added, by one of its names.

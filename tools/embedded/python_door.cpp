@@ -43,8 +43,7 @@ RunWords words_of(const ReadJson& request) {
   words.budget = request.value("budget", words.budget);
   words.sizes = request.value("sizes", words.sizes);
   words.pin = request.value("pin", words.pin);
-  words.strict = request.value("strict", false);
-  words.allow_loose = request.value("allow_loose", false);
+  words.strict = request.value("strict", false) ? "all" : "";
   words.fail_fast = request.value("fail_fast", false);
   words.jobs = 1;  // there is one interpreter
   return words;

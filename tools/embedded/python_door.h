@@ -41,7 +41,7 @@ enum { QKVET_PYTHON_TEXT = 0, QKVET_PYTHON_JSON = 1, QKVET_PYTHON_WRONG = 2 };
 /* `qkvet check`, or with "case" in the request `qkvet replay`, on the library
  * that `open` opens in this process. `program` is the program's path, beside
  * which the known faults are. `request`: a JSON object with some of laws,
- * cases, seed, sizes, pin, strict, allow_loose, diagnose, verbose, fail_fast,
+ * cases, seed, sizes, pin, strict, diagnose, verbose, fail_fast,
  * case. Returns the exit code. */
 QKVET_EXPORT int qkvet_python_check(
     const char* target, const char* program, const char* request,

@@ -52,7 +52,7 @@ void add_again(const GoldenRun& run, size_t kernel, size_t set,
                const std::string& again, Json& result) {
   if (run.verdicts[kernel][set].correct.verdict != Verdict::kPassed) return;
   Json& failure = result["failure"];
-  failure["again"] = again + " --set " + (*run.sets)[set].name;
+  failure["again"] = again + " " + (*run.sets)[set].name;
   failure["report"] = fmt::format(
       "{}: right, and not as the set says\n  at        {}\n  expected  {}\n  "
       "actual    {}",

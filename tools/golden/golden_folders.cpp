@@ -25,8 +25,9 @@ std::string keep_named(const std::vector<std::string>& globs,
   });
   for (size_t i = 0; i < globs.size(); ++i)
     if (!used[i])
-      return "--set " + globs[i] +
-             ": no set has this name; `qkvet explain golden` shows all";
+      return globs[i] +
+             ": no folder, and no set has this name; `qkvet explain golden` "
+             "shows all";
   return "";
 }
 

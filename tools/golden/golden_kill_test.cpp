@@ -52,7 +52,7 @@ bool killed_after(int64_t microseconds, Work work) {
 
 void record(const std::string& folder, const char* kernel) {
   execl(QKVET_PROGRAM, QKVET_PROGRAM, "golden", "record", folder.c_str(), "-k",
-        kernel, "--update", static_cast<char*>(nullptr));
+        kernel, "--force", static_cast<char*>(nullptr));
 }
 
 class GoldenKill : public testing::Test {
@@ -63,8 +63,8 @@ class GoldenKill : public testing::Test {
     // So many that writing them takes its share of the time.
     EXPECT_EQ(run_qkvet("golden record kill -n 40 -k controls/naive").exit, 0);
     first_ = content_of(folder_);
-    EXPECT_EQ(
-        run_qkvet("golden record kill -k controls/reversed --update").exit, 0);
+    EXPECT_EQ(run_qkvet("golden record kill -k controls/reversed --force").exit,
+              0);
     second_ = content_of(folder_);
   }
 
@@ -86,7 +86,7 @@ class GoldenKill : public testing::Test {
   // As long as a whole record takes on this machine, in microseconds.
   int64_t duration() {
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_EQ(run_qkvet("golden record kill -k controls/naive --update").exit,
+    EXPECT_EQ(run_qkvet("golden record kill -k controls/naive --force").exit,
               0);
     return std::chrono::duration_cast<std::chrono::microseconds>(
                std::chrono::steady_clock::now() - start)
@@ -124,8 +124,8 @@ TEST_F(GoldenKill, LeavesOneSetOrTheOther) {
   EXPECT_GT(first, 3);
   EXPECT_LT(first, 57);
   // What killed processes left behind is gone with the next record.
-  ASSERT_EQ(run_qkvet("golden record kill -k controls/naive --update").exit, 0);
-  ASSERT_EQ(run_qkvet("golden record kill -k controls/reversed --update").exit,
+  ASSERT_EQ(run_qkvet("golden record kill -k controls/naive --force").exit, 0);
+  ASSERT_EQ(run_qkvet("golden record kill -k controls/reversed --force").exit,
             0);
   EXPECT_FALSE(has_leftovers());
 }

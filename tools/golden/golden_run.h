@@ -61,7 +61,7 @@ std::string golden_text(const GoldenRun& run, const ReportInput& input,
                         const GoldenRunOptions& options);
 // The record of the run, of which all other reports are written, with lines
 // "set" of what only sets have: where they come from, how much has changed.
-// `again` is the command, without --set.
+// `again` is the command, without the set.
 std::string golden_json(const GoldenRun& run, const ReportInput& input,
                         const std::string& again);
 

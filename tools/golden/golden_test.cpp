@@ -75,19 +75,19 @@ TEST(Golden, OtherRoundingIsChangedAndCorrect) {
   const Ran strict = run_qkvet(verify + "--unchanged");
   EXPECT_EQ(strict.exit, 1) << strict.out << strict.error;
   EXPECT_TRUE(has(strict.out, "still correct, more than allowed"));
-  EXPECT_EQ(run_qkvet(verify + "--ulps 1e6").exit, 0);
-  EXPECT_EQ(run_qkvet(verify + "--ulps 0").exit, 1);
+  EXPECT_EQ(run_qkvet(verify + "--unchanged=1e6").exit, 0);
+  EXPECT_EQ(run_qkvet(verify + "--unchanged=0").exit, 1);
 }
 
 TEST(Golden, AFaultIsWrongAndReplaysFromTheFile) {
-  const Ran ran = run_qkvet(
-      "golden verify -k faulty/no_scale --set 'numpy_causal*' --set 'hand_*'");
+  const Ran ran =
+      run_qkvet("golden verify -k faulty/no_scale 'numpy_causal*' 'hand_*'");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_TRUE(has(ran.out, "no_scale, sure")) << ran.out;
   // Shrinking may end with a case of recipes; a fault that needs the values of
   // the file keeps them.
   const Ran kept = run_qkvet(
-      "golden verify -k faulty/no_scale --set "
+      "golden verify -k faulty/no_scale "
       "hand_score_matrix_usual_scale_f32 "
       "--diagnose 0");
   std::smatch again;
@@ -103,8 +103,7 @@ TEST(Golden, EveryKernelOfAFamilyIsAskedSomething) {
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_TRUE(has(ran.out, "scalar/merge ")) << ran.out;
   // The control: of one subject alone the others have nothing.
-  const Ran merges =
-      run_qkvet("golden verify -k 'scalar/*' --set 'numpy_merge_*'");
+  const Ran merges = run_qkvet("golden verify -k 'scalar/*' 'numpy_merge_*'");
   EXPECT_EQ(merges.exit, 3) << merges.out;
 }
 
@@ -159,8 +158,8 @@ std::map<std::string, std::array<int, 2>> judged_on(
 std::map<std::string, std::array<int, 2>> judged_on_served(
     const std::string& kernels) {
   return judged_on(
-      "--set 'numpy_*page_list*' --set 'numpy_packed_page*' "
-      "--set 'numpy_*int32'",
+      "'numpy_*page_list*' 'numpy_packed_page*' "
+      "'numpy_*int32'",
       kernels);
 }
 
@@ -187,7 +186,7 @@ TEST(Golden, WhoReadsListsWronglyFailsServedSets) {
 // Of the five one has values as wide as keys, two are in half types, and one
 // has lists of pages.
 TEST(Golden, SetsOfValuesInKeysTellWhoFindsThem) {
-  const std::string sets = "--set 'numpy_values_in_keys*'";
+  const std::string sets = "'numpy_values_in_keys*'";
   const auto right = judged_on(
       sets, "-k 'serving/*' -k controls/values_in_keys_only -k avx2/flash");
   ASSERT_EQ(right.size(), 5u);
@@ -211,7 +210,7 @@ TEST(Golden, WhoReadsOneWidthOfLengthsFailsTheOther) {
   const auto narrow = judged_on_served("-k " + kernel).at(kernel);
   EXPECT_EQ(narrow[0], 2);
   EXPECT_EQ(narrow[1], 0);
-  const std::string wide = "golden verify --set numpy_kv_len --diagnose 0 -k ";
+  const std::string wide = "golden verify numpy_kv_len --diagnose 0 -k ";
   EXPECT_EQ(run_qkvet(wide + kernel).exit, 1);
   EXPECT_EQ(run_qkvet(wide + "scalar/plain").exit, 0);
 }
@@ -254,7 +253,7 @@ TEST(Golden, ReportsAreThoseOfARun) {
     ++unlike;
     const std::string again = json["failure"]["again"];
     EXPECT_TRUE(has(again, "golden verify " + sets)) << again;
-    EXPECT_TRUE(has(again, " --unchanged --set ")) << again;
+    EXPECT_TRUE(has(again, " --unchanged ")) << again;
     EXPECT_EQ(run_qkvet(again.substr(6)).exit, 1) << again;
   }
   EXPECT_GT(unlike, 0);
@@ -319,8 +318,8 @@ TEST(Golden, SetsAreListedAndShown) {
   for (const char* part : {"pins", "source", "case", "q ", "o ", " .. ", "|"})
     EXPECT_TRUE(has(show.out, part)) << part << "\n" << show.out;
   expect_wrong_use(run_qkvet("golden show no_such_set"), "no_such_set");
-  expect_wrong_use(run_qkvet("golden show hand_equal_scores_f32 --tensor z"),
-                   "--tensor z: the set has");
+  expect_wrong_use(run_qkvet("golden show hand_equal_scores_f32 z"),
+                   "z: the set has");
 }
 
 TEST(Golden, RecordShowsWhatItWouldReplace) {
@@ -329,15 +328,15 @@ TEST(Golden, RecordShowsWhatItWouldReplace) {
   ASSERT_EQ(run_qkvet(record + kCases + " -k scalar/plain").exit, 0);
   const std::string before = read_text(scratch() / sets / "MANIFEST.jsonl");
   const Ran refused = run_qkvet(record + " -k controls/reversed");
-  expect_wrong_use(refused, sets + ": holds golden sets; --update");
+  expect_wrong_use(refused, sets + ": holds golden sets; --force");
   EXPECT_TRUE(has(refused.out, "changed    masked")) << refused.out;
   EXPECT_EQ(read_text(scratch() / sets / "MANIFEST.jsonl"), before);
   const Ran added = run_qkvet(record +
-                              " more:f32,B1,H1,Tq1,Tk1,d2 --update "
+                              " more:f32,B1,H1,Tq1,Tk1,d2 --force "
                               "-k scalar/plain");
   EXPECT_EQ(added.exit, 0) << added.error;
   EXPECT_TRUE(has(added.out, sets + ": 4 sets")) << added.out;
-  EXPECT_EQ(run_qkvet(record + " -k controls/reversed --update").exit, 0);
+  EXPECT_EQ(run_qkvet(record + " -k controls/reversed --force").exit, 0);
   EXPECT_EQ(
       run_qkvet("golden verify " + sets + " -k controls/reversed --unchanged")
           .exit,
@@ -380,12 +379,14 @@ TEST(Golden, BadInputIsOneLine) {
       "header");
   write_text(file, good);
   EXPECT_EQ(run_qkvet(verify).exit, 0);
-  expect_wrong_use(run_qkvet(verify + " --set nothing*"), "--set nothing*");
-  expect_wrong_use(run_qkvet(verify + " --unchanged --ulps 2"), "exclude");
+  expect_wrong_use(run_qkvet(verify + " nothing*"),
+                   "nothing*: no folder, and no set");
+  expect_wrong_use(run_qkvet(verify + " --unchanged=-1"), "--unchanged=-1");
+  expect_wrong_use(run_qkvet(verify + " --unchanged=2x"), "--unchanged=2x");
   expect_wrong_use(run_qkvet("golden verify no/such"), "no/such");
   expect_wrong_use(run_qkvet("golden record " + sets +
                              " f32,B1 "
-                             "-k scalar/plain --update"),
+                             "-k scalar/plain --force"),
                    "case: ");
   expect_wrong_use(run_qkvet("golden record " + sets), "golden record takes");
   expect_wrong_use(run_qkvet("golden record " + sets +
@@ -395,7 +396,7 @@ TEST(Golden, BadInputIsOneLine) {
   write_text(scratch() / sets / "stray", "x");
   expect_wrong_use(run_qkvet(verify), "stray: no row of");
   expect_wrong_use(
-      run_qkvet("golden record " + sets + " -k scalar/plain --update"),
+      run_qkvet("golden record " + sets + " -k scalar/plain --force"),
       "stray: no row of");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `qkvet fuzz` as its users meet it. Never how fast it is; what it finds is a
-// function of the seed, as far as nothing but --runs ends it.
+// function of the seed, as far as nothing but --cases ends it.
 #include <gtest/gtest.h>
 
 #include "tools/base/program_run.h"
@@ -34,7 +34,7 @@ size_t files_in(const fs::path& folder) {
 
 TEST_F(Fuzz, AFindingIsShrunkExplainedAndReplayable) {
   const Ran ran =
-      run_qkvet("fuzz shapes --kernel faulty/no_scale --runs 300 --seed 3");
+      run_qkvet("fuzz shapes --kernel faulty/no_scale --cases 300 --seed 3");
   EXPECT_EQ(ran.exit, 1) << ran.error;
   EXPECT_TRUE(has(ran.out, "FAIL  scale_is_one_over_sqrt_d   faulty/no_scale"));
   EXPECT_TRUE(has(ran.out, "shrunk from "));
@@ -46,13 +46,13 @@ TEST_F(Fuzz, AFindingIsShrunkExplainedAndReplayable) {
   EXPECT_EQ(run_qkvet(line.substr(6)).exit, 1) << line;
   // The same seed finds the same.
   const Ran again =
-      run_qkvet("fuzz shapes --kernel faulty/no_scale --runs 300 --seed 3");
+      run_qkvet("fuzz shapes --kernel faulty/no_scale --cases 300 --seed 3");
   EXPECT_EQ(again.out.substr(again.out.find("  law ")).substr(0, 400),
             ran.out.substr(ran.out.find("  law ")).substr(0, 400));
 }
 
 TEST_F(Fuzz, AGoodKernelIsClean) {
-  const Ran ran = run_qkvet("fuzz stability --kernel scalar/plain --runs 400");
+  const Ran ran = run_qkvet("fuzz stability --kernel scalar/plain --cases 400");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_TRUE(has(ran.out, "CLEAN  stability: 0 findings in 400 executions"));
   EXPECT_TRUE(has(ran.out, "  closest     error/bound 0."));
@@ -69,7 +69,7 @@ TEST_F(Fuzz, EveryTargetHuntsWhatItIsAbout) {
        "agrees_with_oracle"}};
   for (const auto& [arguments, law] : rows) {
     const Ran ran = run_qkvet(std::string("fuzz ") + arguments +
-                              " --runs 3000 --fail-fast --diagnose 0");
+                              " --cases 3000 --fail-fast --diagnose 0");
     EXPECT_EQ(ran.exit, 1) << arguments << "\n" << ran.out << ran.error;
     EXPECT_TRUE(has(ran.out, "FAIL  ")) << ran.out;
     EXPECT_TRUE(has(ran.out, law)) << ran.out;
@@ -77,7 +77,7 @@ TEST_F(Fuzz, EveryTargetHuntsWhatItIsAbout) {
   for (const char* target :
        {"case_text", "story_text", "condition_text", "worker_reply", "npy",
         "safetensors", "npz", "onnx_tensor"}) {
-    const Ran ran = run_qkvet(std::string("fuzz ") + target + " --runs 3000");
+    const Ran ran = run_qkvet(std::string("fuzz ") + target + " --cases 3000");
     EXPECT_EQ(ran.exit, 0) << target << ran.out << ran.error;
     EXPECT_TRUE(has(ran.out, "CLEAN  ")) << ran.out;
   }
@@ -87,7 +87,7 @@ TEST_F(Fuzz, FindingsBecomeLinesThatAreReplayed) {
   const fs::path file = scratch() / "regressions.txt";
   write_text(file, "# mine\n");
   const std::string hunt =
-      "fuzz shapes -k faulty/no_scale --runs 200 --regressions regressions.txt";
+      "fuzz shapes -k faulty/no_scale --cases 200 --out regressions.txt";
   const Ran ran = run_qkvet(hunt);
   EXPECT_TRUE(has(ran.out, "regressions.txt: 1 line added")) << ran.out;
   const std::string text = read_text(file);
@@ -115,7 +115,7 @@ TEST_F(Fuzz, ALineOfAListThatIsWrongIsNamed) {
 TEST_F(Fuzz, ACorpusGrowsIsMergedAndReplayed) {
   const fs::path grown = fresh("grown"), merged = fresh("merged");
   Ran ran =
-      run_qkvet("fuzz stories -k kv_cache/ring --runs 600 --corpus grown");
+      run_qkvet("fuzz stories -k kv_cache/ring --cases 600 --corpus grown");
   EXPECT_EQ(ran.exit, 0) << ran.error;
   EXPECT_TRUE(has(ran.out, "  corpus      grown"));
   ASSERT_GT(files_in(grown), 5u);
@@ -138,14 +138,14 @@ TEST_F(Fuzz, ListsAreInputsLineByLine) {
   EXPECT_EQ(ran.exit, 1) << ran.error;
   EXPECT_TRUE(has(ran.out, "in 2 executions")) << ran.out;
   EXPECT_EQ(
-      run_qkvet("fuzz shapes -k scalar/plain --seeds inputs.txt --runs 50")
+      run_qkvet("fuzz shapes -k scalar/plain --seeds inputs.txt --cases 50")
           .exit,
       0);
 }
 
 TEST_F(Fuzz, SeveralProcessesHuntTogether) {
   const Ran ran = run_qkvet(
-      "fuzz shapes -k faulty/no_scale --time 90s -j 2 --fail-fast "
+      "fuzz shapes -k faulty/no_scale --budget 90s -j 2 --fail-fast "
       "--diagnose 0");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_TRUE(has(ran.out, "FAIL  ")) << ran.out;
@@ -157,7 +157,7 @@ TEST_F(Fuzz, AKernelThatDiesIsAFindingInAWorkerAndInTheProcess) {
     for (const char* how : {"", " --in-process"}) {
       const Ran ran = run_qkvet("fuzz shapes " + std::string(QKVET_BAD_PLUGIN) +
                                 " -k bad/" + kernel + how +
-                                " --runs 60 --fail-fast --diagnose 0");
+                                " --cases 60 --fail-fast --diagnose 0");
       EXPECT_EQ(ran.exit, 4) << kernel << how << ran.out << ran.error;
       EXPECT_TRUE(has(ran.out, "CRASH ")) << ran.out;
       EXPECT_TRUE(has(ran.out, "FOUND  shapes: ")) << ran.out;
@@ -183,7 +183,7 @@ TEST_F(Fuzz, AnInstrumentedKernelHuntsInTheProcessAndIsShrunkInAWorker) {
              "__sancov_lowest_stack;\n" +
                  source);
   const Ran ran = run_qkvet(
-      "fuzz shapes instrumented.cpp --in-process --runs 200 --fail-fast");
+      "fuzz shapes instrumented.cpp --in-process --cases 200 --fail-fast");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_TRUE(has(ran.out, "FAIL  ")) << ran.out;
   EXPECT_TRUE(has(ran.out, "shrunk from ")) << ran.out;
@@ -195,7 +195,8 @@ TEST_F(Fuzz, WrongUseIsOneLine) {
   } rows[] = {
       {"fuzz nothing",
        "no fuzz target is named \"nothing\"; `qkvet explain fuzz`"},
-      {"fuzz shapes --time soon", "--time soon: allowed is a time like 60s"},
+      {"fuzz shapes --budget soon",
+       "--budget soon: allowed is a time like 60s"},
       {"fuzz shapes -k kv_cache/ring", "no selected kernel: "},
       {"fuzz shapes -k no/kernel",
        "no kernel is named \"no/kernel\"; `qkvet explain kernels` shows all"},
@@ -207,13 +208,13 @@ TEST_F(Fuzz, WrongUseIsOneLine) {
       {"fuzz differential -k scalar/plain", "wants two kernels, and got 1"},
       {"fuzz case_text -k scalar/plain", "case_text: is about no kernel"},
       {"fuzz shapes --replay nowhere", "nowhere: cannot be read"},
-      {"fuzz shapes --seeds nowhere --runs 1",
+      {"fuzz shapes --seeds nowhere --cases 1",
        "--seeds nowhere: cannot be read"},
       {"fuzz shapes --merge .", "--merge: --corpus says where to"},
-      {"fuzz shapes --corpus /dev/null/x --runs 1", "--corpus /dev/null/x"},
-      {"fuzz shapes --pin d=x --runs 1", "--pin \"d=x\""},
+      {"fuzz shapes --corpus /dev/null/x --cases 1", "--corpus /dev/null/x"},
+      {"fuzz shapes --pin d=x --cases 1", "--pin \"d=x\""},
       {"fuzz shapes --seed x", "--seed x: allowed"},
-      {"fuzz shapes --runs 0", "--runs"}};
+      {"fuzz shapes --cases 0", "--cases"}};
   for (const auto& [arguments, part] : rows) {
     SCOPED_TRACE(arguments);
     expect_wrong_use(run_qkvet(arguments), part);

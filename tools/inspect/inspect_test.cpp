@@ -73,7 +73,7 @@ TEST(Inspect, TheTriangleOfTheTextbook) {
 TEST(Inspect, OneHeadAndOneMemberCanBeChosen) {
   const std::string text = "f32,B2,H3,Tq5,Tk5,d4,causal=br";
   const Ran all = run_qkvet("demo inspect " + text);
-  const Ran one = run_qkvet("demo inspect " + text + " --head 2 --member 1");
+  const Ran one = run_qkvet("demo inspect " + text + " --head 1.2");
   expect_parts(all, {"weights of member 0", "head 0", "head 2\n"});
   expect_parts(one, {"values of member 1, head 2", "weights of member 1"});
   EXPECT_EQ(one.out.find("head 0"), std::string::npos);
@@ -201,7 +201,7 @@ TEST(Inspect, JsonHasStagesHeadsAndTheVerdict) {
 TEST(Inspect, APictureIsWrittenOnceUnlessForced) {
   const fs::path svg = scratch() / "map.svg";
   const std::string arguments =
-      std::string("demo inspect ") + kLayer + " --svg map.svg";
+      std::string("demo inspect ") + kLayer + " --out map.svg";
   EXPECT_EQ(run_qkvet(arguments).exit, 0);
   const std::string picture = read_text(svg);
   EXPECT_TRUE(picture.starts_with("<svg ")) << picture.substr(0, 80);
@@ -215,7 +215,7 @@ TEST(Inspect, APictureIsWrittenOnceUnlessForced) {
     EXPECT_EQ(entry.path().string().find("map.svg."), std::string::npos)
         << "part of a file stays: " << entry.path();
   expect_wrong_use(run_qkvet(std::string("demo inspect ") + kLayer +
-                             " --svg no/such/folder.svg"),
+                             " --out no/such/folder.svg"),
                    "no/such/folder.svg: cannot be written");
 }
 
@@ -250,13 +250,10 @@ TEST(Inspect, WrongUse) {
       {"demo inspect", "case is required"},
       {"demo inspect f32,B1", "H"},
       {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --head 2",
-       "--head 2: the case has heads 0"},
-      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --member 1",
-       "--member 1: the case has"},
-      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --head -1",
-       "--head -1: the case has heads 0"},
-      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --member 1",
-       "the case has member 0 alone"},
+       "--head 2: allowed is H or B.H, with B 0 .. 0 and H 0 .. 1"},
+      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --head 1.0", "--head 1.0: allowed"},
+      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --head -1", "--head -1: allowed"},
+      {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --head 0.", "--head 0.: allowed"},
       {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --kernel 'scalar/*'",
        "3 kernels are named"},
       {"demo inspect f32,B1,H2,Tq2,Tk2,d4 --kernel no/thing", "no/thing"},
@@ -264,10 +261,10 @@ TEST(Inspect, WrongUse) {
       {"demo inspect f32,B1,H8,Tq4096,Tk4096,d1", "134217728 weights"},
       {"demo inspect f32,B1,H1,d4,cap8,story=append.a.3", "a story of a cache"},
       {"demo inspect f32,B1,H1,Tq2,Tk2,d4,backward", "leave `backward` out"},
-      {"demo inspect f32,B1,H1,Tq0,Tk2,d4 --svg x.svg",
+      {"demo inspect f32,B1,H1,Tq0,Tk2,d4 --out x.svg",
        "x.svg: there is nothing"},
       {"demo inspect f32,B1,H1,Tq2,Tk2,d4 --png x.png",
-       "--png x.png: pictures are SVG; allowed is --svg FILE"}};
+       "--png x.png: pictures are SVG; allowed is --out FILE"}};
   for (const auto& [arguments, part] : rows)
     expect_wrong_use(run_qkvet(arguments), part);
 }
@@ -333,8 +330,8 @@ TEST(Inspect, HelpNamesWhatThereIs) {
   const Ran ran = run_qkvet("demo inspect --help");
   EXPECT_EQ(ran.exit, 0);
   EXPECT_EQ(ran.out.find("--png"), std::string::npos);
-  expect_parts(ran, {"--head", "--member", "--svg", "--force", "--json",
-                     "--kernel", "3 it was not judged"});
+  expect_parts(ran, {"--head", "--out", "--force", "--json", "--kernel",
+                     "3 it was not judged"});
 }
 
 }  // namespace

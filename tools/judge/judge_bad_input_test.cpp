@@ -118,8 +118,7 @@ TEST(JudgeBadInput, Folders) {
   fs::create_directories(scratch() / "empty" / "c0000");
   expect_wrong_use(judged(scratch() / "empty"), "plan.json: cannot be read");
   expect_wrong_use(judged(scratch() / "nowhere"), "nowhere: cannot be read");
-  expect_wrong_use(judged(answered_plan(), "--answers nowhere"),
-                   "nowhere: is no folder");
+  expect_wrong_use(judged(answered_plan(), "nowhere"), "nowhere: is no folder");
   fs::create_directories(in_plan("c9999"));
   expect_wrong_use(judged(answered_plan()), "is the folder of no call");
   fs::remove(in_plan("c9999"));
@@ -130,9 +129,9 @@ TEST(JudgeBadInput, Folders) {
   // Inputs that come back with the answers must be those that went.
   fs::remove_all(scratch() / "copy");
   fs::copy(answered_plan(), scratch() / "copy", fs::copy_options::recursive);
-  EXPECT_EQ(judged(answered_plan(), "--answers copy").exit, 0);
+  EXPECT_EQ(judged(answered_plan(), "copy").exit, 0);
   write_text(scratch() / "copy" / "t" / "0001.npy", "other");
-  expect_wrong_use(judged(answered_plan(), "--answers copy"),
+  expect_wrong_use(judged(answered_plan(), "copy"),
                    "copy/t/0001.npy: is not the plan's");
 }
 
@@ -146,20 +145,20 @@ TEST(JudgeBadInput, OutputsThatCannotBeWritten) {
     EXPECT_EQ(ran.out, "");
     EXPECT_FALSE(fs::exists(scratch() / "first.jsonl"));
   };
-  refuses("--table nowhere/rows.tsv", "nowhere/rows.tsv: cannot be written");
+  refuses("--out nowhere/rows.tsv", "nowhere/rows.tsv: cannot be written");
   refuses("--junit nowhere/all.xml", "nowhere/all.xml: cannot be written");
-  refuses("--table .", ".: is a folder");
-  refuses("--table first.jsonl", "first.jsonl: is named for two outputs");
+  refuses("--out .", ".: is a folder");
+  refuses("--out first.jsonl", "first.jsonl: is named for two outputs");
   // What was there before stays.
   write_text(scratch() / "kept.tsv", "kept");
-  expect_wrong_use(judged(answered_plan(), "--table kept.tsv --json no/x"),
+  expect_wrong_use(judged(answered_plan(), "--out kept.tsv --json no/x"),
                    "no/x: cannot be written");
   EXPECT_EQ(read_text(scratch() / "kept.tsv"), "kept");
-  EXPECT_EQ(judged(answered_plan(), "--table kept.tsv").exit, 0);
+  EXPECT_EQ(judged(answered_plan(), "--out kept.tsv").exit, 0);
   EXPECT_NE(read_text(scratch() / "kept.tsv"), "kept");
   write_text(scratch() / "call.safetensors", "");
-  expect_wrong_use(run_qkvet("judge call.safetensors --table rows.tsv"),
-                   "call.safetensors: no plan; --table is for");
+  expect_wrong_use(run_qkvet("judge call.safetensors --out rows.tsv"),
+                   "call.safetensors: no plan; --out is for");
 }
 
 TEST(EmitPlan, WrongUse) {
@@ -173,7 +172,7 @@ TEST(EmitPlan, WrongUse) {
   refuses("x --dtype int8", "allowed are f64, f32, f16 and bf16");
   refuses("x --dtype f32/f16", "or three of them for q, for k and v");
   refuses("x --dtype f32/f16/f64", "f64 beside other storage");
-  refuses("x --name me", "--name me: allowed is family/variant");
+  refuses("x --kernel me", "--kernel me: allowed is family/variant");
   refuses("x --law no_such", "no law is named");
   refuses("x --law reads_only_its_inputs", "answers in files");
   refuses("x --law 'cache_*'", "a cache lives between calls");

@@ -182,7 +182,7 @@ TEST(JudgeCall, BadInputIsOneLine) {
   refused("right.npz --layout tbhd", "tbhd");
   refused("right.npz --layout bthd --case causal=middle", "causal=middle");
   refused("right.npz --layout bthd --map q=nothing", "nothing");
-  refused("right.npz --layout bthd --answers x", "--answers x");
+  refused("right.npz x --layout bthd", "x: ");
   refused("no.npz", "no.npz: cannot be read");
   const std::string whole = read_text(files() / "right.npz");
   write_text(files() / "cut.npz", whole.substr(0, whole.size() / 2));
@@ -195,7 +195,7 @@ TEST(JudgeCall, BadInputIsOneLine) {
 TEST(GoldenImport, ACallBecomesASet) {
   const std::string import =
       std::string(
-          "golden import right.npz sets --name right --pins 'heads of "
+          "golden import right.npz sets/right --pins 'heads of "
           "[B,T,H,d]' --source 'a script'") +
       kHow;
   const Ran ran = run_qkvet(import, files());
@@ -207,29 +207,28 @@ TEST(GoldenImport, ACallBecomesASet) {
   EXPECT_EQ(run_qkvet("golden verify sets -k faulty/no_scale", files()).exit,
             1);
   expect_wrong_use(run_qkvet(import, files()), "right: is in sets already");
-  EXPECT_EQ(run_qkvet(import + " --update", files()).exit, 0);
+  EXPECT_EQ(run_qkvet(import + " --force", files()).exit, 0);
 }
 
 TEST(GoldenImport, WhatIsWrongNeedsAFinding) {
   const std::string import =
       std::string(
-          "golden import wrong0.npz doubts --name wrong --pins p "
+          "golden import wrong0.npz doubts/wrong --pins p "
           "--source s") +
       kHow;
-  expect_wrong_use(run_qkvet(import, files()), "--finding TEXT");
+  expect_wrong_use(run_qkvet(import, files()), "--wrong TEXT");
   EXPECT_FALSE(fs::exists(files() / "doubts"));
-  EXPECT_EQ(run_qkvet(import + " --finding 'no scale'", files()).exit, 0);
+  EXPECT_EQ(run_qkvet(import + " --wrong 'no scale'", files()).exit, 0);
   EXPECT_EQ(run_qkvet("golden verify doubts -k scalar/plain", files()).exit, 0);
-  expect_wrong_use(
-      run_qkvet(std::string("golden import right.npz doubts --name right "
-                            "--pins p --source s --finding f") +
-                    kHow,
-                files()),
-      "there is no finding");
-  expect_wrong_use(run_qkvet("golden import right.npz doubts --name Right "
+  expect_wrong_use(run_qkvet(std::string("golden import right.npz doubts/right "
+                                         "--pins p --source s --wrong f") +
+                                 kHow,
+                             files()),
+                   "there is no finding");
+  expect_wrong_use(run_qkvet("golden import right.npz doubts/Right "
                              "--pins p --source s",
                              files()),
-                   "--name Right");
+                   "doubts/Right: allowed is FOLDER/NAME");
 }
 
 }  // namespace

@@ -119,11 +119,11 @@ TEST(JudgePlan, AnswersMayLieElsewhereInEitherFormat) {
   const fs::path npy = scratch() / "as_npy", tensors = scratch() / "as_tensors";
   answer_plan(plan, "scalar/plain", npy, /*safetensors=*/false);
   answer_plan(plan, "scalar/plain", tensors, /*safetensors=*/true);
-  EXPECT_EQ(judged(plan, "--answers as_npy").exit, 0);
-  EXPECT_EQ(judged(plan, "--answers as_tensors").exit, 0);
+  EXPECT_EQ(judged(plan, "as_npy").exit, 0);
+  EXPECT_EQ(judged(plan, "as_tensors").exit, 0);
   // Both at once would leave open which one counts.
   fs::copy(npy / "c0000", tensors / "c0000");
-  expect_wrong_use(judged(plan, "--answers as_tensors"), "answered twice");
+  expect_wrong_use(judged(plan, "as_tensors"), "answered twice");
   // Without any: nothing was checked.
   EXPECT_EQ(judged(plan).exit, 3);
 }
@@ -162,28 +162,28 @@ TEST(JudgePlan, AnswersMayLieInOnePlace) {
     write_text(one / "answers.safetensors",
                {reinterpret_cast<const char*>(bytes->data()), bytes->size()});
   };
-  EXPECT_EQ(judged(plan, "--answers flat").exit, 0);
+  EXPECT_EQ(judged(plan, "flat").exit, 0);
   write({{"format", "pt"}});
-  EXPECT_EQ(judged(plan, "--answers one").exit, 0);
+  EXPECT_EQ(judged(plan, "one").exit, 0);
   tensors.erase("c0003/o");
   write({{"c0003/refused", "no such width"}});
-  const Ran refused = judged(plan, "--answers one --verbose");
+  const Ran refused = judged(plan, "one --verbose");
   EXPECT_EQ(refused.exit, 0) << refused.out;
   EXPECT_TRUE(has(refused.out, "no such width")) << refused.out;
   write({{"c9999/refused", "no such call"}});
-  expect_wrong_use(judged(plan, "--answers one"),
+  expect_wrong_use(judged(plan, "one"),
                    "\"c9999/refused\" belongs to no call of the plan");
   tensors["c9999/o"] = tensors["c0004/o"];
   write({});
-  expect_wrong_use(judged(plan, "--answers one"),
+  expect_wrong_use(judged(plan, "one"),
                    "\"c9999/o\" belongs to no call of the plan");
   tensors.erase("c9999/o");
   tensors["c0003/lse"] = tensors["c0004/o"];
   write({});
-  expect_wrong_use(judged(plan, "--answers one"),
+  expect_wrong_use(judged(plan, "one"),
                    "\"c0003/lse\" is neither an output of this call");
   write_text(flat / "c0003.lse.npy", "");
-  expect_wrong_use(judged(plan, "--answers flat"),
+  expect_wrong_use(judged(plan, "flat"),
                    "c0003.lse.npy: belongs to no output of this call");
 }
 
@@ -228,7 +228,7 @@ TEST(JudgePlan, AnswersMayLieInOneArchive) {
                    edit + "\nnp.savez('zipped/answers.npz', **a)\n");
     const Ran ran = run_shell(python() + " pack.py", scratch());
     EXPECT_EQ(ran.exit, 0) << ran.out;
-    return judged(plan, "--answers zipped --diagnose 0");
+    return judged(plan, "zipped --diagnose 0");
   };
   EXPECT_EQ(pack("").exit, 0);
   EXPECT_EQ(pack("a = {n: np.asfortranarray(x) for n, x in a.items()}").exit,
@@ -240,7 +240,7 @@ TEST(JudgePlan, AnswersMayLieInOneArchive) {
   expect_wrong_use(pack("a['c0003/o'] = a['c0003/o'].astype('f8')"),
                    "answers.npz: \"c0003/o\" is f64 [");
   write_text(scratch() / "zipped" / "answers.npz", "PK");
-  expect_wrong_use(judged(plan, "--answers zipped"), "answers.npz: ");
+  expect_wrong_use(judged(plan, "zipped"), "answers.npz: ");
 }
 
 // Judges a plan of one law with one bit of its last answer flipped: of the
@@ -347,18 +347,17 @@ TEST(EmitPlan, ARecipeIsThePlanWithoutItsFiles) {
   EXPECT_FALSE(fs::exists(recipe / "calls.tsv"));
   const fs::path made = scratch() / "made";
   fs::remove_all(made);
-  ASSERT_EQ(run_qkvet("judge --ask made --from recipe").exit, 0);
+  ASSERT_EQ(run_qkvet("judge recipe --ask made").exit, 0);
   for (const auto& entry : fs::recursive_directory_iterator(whole)) {
     if (!entry.is_regular_file()) continue;
     const fs::path name = fs::relative(entry.path(), whole);
     EXPECT_EQ(read_text(made / name), read_text(entry.path())) << name;
   }
   answer_plan(made, "scalar/plain", scratch() / "third", /*safetensors=*/false);
-  EXPECT_EQ(judged(made, "--answers third").exit, 0);
-  EXPECT_EQ(judged(recipe, "--answers third").exit, 0);
-  expect_wrong_use(run_qkvet("judge --ask other --from recipe --seed 2"),
-                   "--seed");
-  expect_wrong_use(run_qkvet("judge --ask other --from nowhere"),
+  EXPECT_EQ(judged(made, "third").exit, 0);
+  EXPECT_EQ(judged(recipe, "third").exit, 0);
+  expect_wrong_use(run_qkvet("judge recipe --ask other --seed 2"), "--seed");
+  expect_wrong_use(run_qkvet("judge nowhere --ask other"),
                    "nowhere/plan.json: cannot be read");
 }
 

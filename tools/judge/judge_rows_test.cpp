@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge PLAN --table: a row for each question, whatever became of it; and
+// qkvet judge PLAN --out: a row for each question, whatever became of it; and
 // gradients, which are judged by files as well.
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ struct Judged {
 
 Judged judged_rows(const fs::path& plan) {
   Judged out;
-  out.ran = judged(plan, "--diagnose 0 --table rows.tsv --json rows.jsonl");
+  out.ran = judged(plan, "--diagnose 0 --out rows.tsv --json rows.jsonl");
   out.rows = rows_of(read_text(scratch() / "rows.tsv"));
   return out;
 }
@@ -201,7 +201,7 @@ TEST(JudgeGradients, ARightGradientPasses) {
 TEST(JudgeGradients, AWrongOneFailsUnderItsLaws) {
   const fs::path plan = emitted("wrong_gradients", kGradients);
   answer_plan(plan, "faulty/backward_key_scale_missing");
-  const Ran ran = judged(plan, "--table rows.tsv");
+  const Ran ran = judged(plan, "--out rows.tsv");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_EQ(cause_in(ran.out), "backward_key_scale_missing, sure") << ran.out;
   std::set<std::string> laws;
@@ -246,7 +246,7 @@ TEST(JudgeGradients, AnotherDialectThanThePlansIsSaid) {
   EXPECT_EQ(judged_rows(plan).ran.exit, 0);
   write_text(scratch() / "base2.txt", "lse_base = base2\n");
   const Ran ran =
-      judged(plan, "--diagnose 0 --dialect base2.txt --table rows.tsv");
+      judged(plan, "--diagnose 0 --dialect base2.txt --out rows.tsv");
   EXPECT_EQ(ran.exit, 1) << ran.out;
   for (const Row& row : rows_of(read_text(scratch() / "rows.tsv"))) {
     if (row.at("law").substr(0, 8) != "backward") continue;

@@ -138,7 +138,7 @@ TEST(SourceHints, FindAFaultBehindAnUndeclaredThreshold) {
       << found.out;
   // The controls: the same cases without the hint, and the kernel without the
   // fault, which says where was looked, and is no less sure for it.
-  const Ran blind = check("hinted.cpp", broken, " --no-hints");
+  const Ran blind = check("hinted.cpp", broken, " --without hints");
   EXPECT_EQ(blind.exit, 0) << blind.out;
   EXPECT_FALSE(has(blind.out, "looked near")) << blind.out;
   const Ran hidden = check("hidden.cpp", kernel(true, "777.0"));
@@ -165,7 +165,7 @@ TEST(SourceHints, AreReadInCuda) {
   EXPECT_EQ(found.exit, 1) << found.out;
   EXPECT_TRUE(has(found.out, "looked near Tk=777, from the source, line "))
       << found.out;
-  const Ran blind = check("hinted.cu", kernel(true, "777"), " --no-hints");
+  const Ran blind = check("hinted.cu", kernel(true, "777"), " --without hints");
   EXPECT_EQ(blind.exit, 0) << blind.out;
 }
 

@@ -109,7 +109,7 @@ TEST(Mutate, WhatDoesTheSameSurvivesAndSaysWhatWasSeen) {
   ran = only(where, "21:24:remove", "--json one.json --pin d=3 -l 'agrees*'");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_NE(ran.out.find("again       qkvet mutate mine.cpp --law 'agrees*' "
-                         "--cases 100 --pin d=3 --only 21:24:remove --emit "),
+                         "--cases 100 --pin d=3 --only 21:24:remove -o "),
             std::string::npos)
       << ran.out;
   one = mutants_of(where / "one.json")["21:24:remove"];
@@ -196,7 +196,7 @@ TEST(Mutate, ARunGoesOnWhereItEnded) {
 
 TEST(Mutate, AMutantIsWrittenAndReported) {
   const fs::path where = folder("emitted");
-  const Ran ran = only(where, "18:9:negate", "--emit wrong.cpp");
+  const Ran ran = only(where, "18:9:negate", "-o wrong.cpp");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_NE(read_text(where / "wrong.cpp")
                 .find("if (!(causal && j > i + Tk - Tq)) s[j] = -INFINITY;"),
@@ -210,20 +210,20 @@ TEST(Mutate, WhatIsExplainedIsNoSurvivor) {
   const fs::path where = folder("explained");
   write_text(where / "why.txt",
              "# the maximum\n19:18:gt-ge the maximum is the same\n");
-  Ran ran = only(where, "19:18:gt-ge", "--explained why.txt");
+  Ran ran = only(where, "19:18:gt-ge", "--known why.txt");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_NE(ran.out.find("why         the maximum is the same"),
             std::string::npos)
       << ran.out;
   // What is explained and dies is not what it was.
   write_text(where / "why.txt", "18:9:negate no reason at all\n");
-  ran = only(where, "18:9:negate", "--explained why.txt");
+  ran = only(where, "18:9:negate", "--known why.txt");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   write_text(where / "why.txt", "\n18:9:nothing because\n");
-  expect_wrong_use(only(where, "18:9:negate", "--explained why.txt"),
+  expect_wrong_use(only(where, "18:9:negate", "--known why.txt"),
                    "why.txt:2: \"18:9:nothing\" is no mutant of mine.cpp");
   write_text(where / "why.txt", "18:9:negate\n");
-  expect_wrong_use(only(where, "18:9:negate", "--explained why.txt"),
+  expect_wrong_use(only(where, "18:9:negate", "--known why.txt"),
                    "why.txt:1: no reason");
 }
 
@@ -248,10 +248,9 @@ TEST(Mutate, BadWordsAreOneLine) {
       {"mutate mine.cpp mine.cpp", "2 are named"},
       {"mutate none.cpp", "none.cpp: no such file"},
       {"mutate mine.cpp --only 1:1:x", "--only 1:1:x: mine.cpp has no such"},
-      {"mutate mine.cpp --emit a.cpp", "--only says which"},
-      {"mutate mine.cpp --only 18:9:negate --emit mine.cpp",
+      {"mutate mine.cpp --only 18:9:negate -o mine.cpp",
        "mine.cpp: is read by this command, which would replace it"},
-      {"mutate mine.cpp --only 18:9:negate --out a", "no --out"},
+      {"mutate mine.cpp --only 18:9:negate --sample 2", "--sample"},
       {"mutate mine.cpp --sample 0", "--sample"},
       {"mutate mine.cpp --budget x", "--budget"},
       {"mutate mine.cpp --cflags \"'\"", "--cflags: a quote is not closed"}};

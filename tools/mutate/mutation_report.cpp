@@ -95,7 +95,7 @@ std::string again(const MutationWords& words, const std::string& id) {
        {std::pair(" --dialect ", &words.selection.dialect),
         std::pair(" --precision ", &words.selection.precision)})
     if (!file->empty()) line += flag + shell_quoted(*file);
-  return line + words.flags + " --only " + id + " --emit FILE";
+  return line + words.flags + " --only " + id + " -o FILE";
 }
 
 std::string survivor_lines(const MutationWords& words,

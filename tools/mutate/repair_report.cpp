@@ -94,8 +94,9 @@ std::string repair_text(const RepairWords& words, const RepairRun& run,
   out += fmt::format("{}   exit {}\n", verdict_line(run),
                      static_cast<int>(repair_exit(run)));
   if (shown < run.edits.size())
-    out += field("", fmt::format("{} more (--most shows them, --json has all)",
-                                 run.edits.size() - shown));
+    out +=
+        field("", fmt::format("{} more (--verbose shows them, --json has all)",
+                              run.edits.size() - shown));
   for (const FailingCase& one : run.failing)
     out += field(&one == run.failing.data() ? "fails" : "",
                  fmt::format("{}   {}", one.law->id, to_string(one.value)));

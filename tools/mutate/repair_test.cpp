@@ -37,7 +37,7 @@ Ran repair(const fs::path& folder, const std::string& words = "") {
 TEST(Repair, AMistakeIsPutRight) {
   const fs::path where =
       with_mistake("bound", "j > i + Tk - Tq", "j >= i + Tk - Tq");
-  const Ran ran = repair(where, "--json found.json --most 50");
+  const Ran ran = repair(where, "--json found.json -v");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_NE(ran.out.find(
                 "@@ -21 +21 @@\n"

@@ -236,7 +236,7 @@ def check_golden(qkvet, folder, validator):
     """Golden sets are rows like laws, with lines of their own beside them."""
     run(qkvet, folder,
         ["golden", "verify", "--kernel", "faulty/no_scale", "--kernel",
-         "scalar/plain", "--set", "hand_*", "--json", "sets.jsonl",
+         "scalar/plain", "hand_*", "--json", "sets.jsonl",
          *written("sets")], 1)
     rows = lines_of(folder / "sets.jsonl")
     for row in rows:

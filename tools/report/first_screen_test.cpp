@@ -218,7 +218,7 @@ TEST(FamiliesNotBuilt, ABuildTreeNamesTheCommand) {
                    command);
   expect_wrong_use(run("check --kernel 'controls/*'"),
                    "--target qkvet_controls");
-  expect_wrong_use(run("check --faults --named"), command);
+  expect_wrong_use(run("check --faults=named"), command);
   expect_wrong_use(run("explain faults"), command);
   expect_wrong_use(run("explain faults --json"), command);
   expect_wrong_use(run("explain no_mask"), command);

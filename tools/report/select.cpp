@@ -91,8 +91,8 @@ std::string flags_of(const RunWords& words) {
     if (!text->empty()) add(flag, *text);
   for (const auto& [flag, given] :
        {std::pair(" --exhaustive", words.exhaustive),
-        std::pair(" --allow-loose", words.allow_loose),
-        std::pair(" --strict", words.strict),
+        std::pair(" --strict", words.strict == "all"),
+        std::pair(" --strict=dialect", words.strict == "dialect"),
         std::pair(" --fail-fast", words.fail_fast)})
     if (given) out += flag;
   return out;
@@ -131,8 +131,8 @@ std::string read_run_words(const RunWords& words, RunOptions& run) {
   if (!largest)
     return "sizes \"" + words.sizes + "\": allowed: small, medium, large, long";
   run.scope.largest = *largest;
-  run.allow_loose = words.allow_loose;
-  run.strict = words.strict;
+  run.allow_loose = words.strict == "dialect";
+  run.strict = !words.strict.empty();
   run.scope.pins = parse_pins(words.pin, &error);
   if (!error.empty()) return "--pin " + error;
   run.jobs = jobs_or_cores(words.jobs);

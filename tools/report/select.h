@@ -29,9 +29,8 @@ struct RunWords {
   std::string seed = "1";
   int jobs = 0;                // 0: one per core
   std::string sizes = "long";  // small, medium, large, long
-  bool allow_loose = false;
-  bool strict = false;
-  std::string pin;  // "d=72,Tk=64"; "" for none
+  std::string strict;          // "all", "dialect" (conventions alone), ""
+  std::string pin;             // "d=72,Tk=64"; "" for none
   bool fail_fast = false;
   std::string shard;  // "2/4"; "" for the whole plan
 };

@@ -179,10 +179,10 @@ std::string plan_readme(const PlanFolder& plan) {
 plan.json names the law and the case of each question; data is a function of the
 case. The calls and their inputs are made of it where they are answered:
 
-  qkvet judge --ask OTHER --from FOLDER         OTHER gets calls.tsv, the inputs and how
+  qkvet judge FOLDER --ask OTHER                OTHER gets calls.tsv, the inputs and how
                                          to answer (--format safetensors: in one file)
   qkvet judge OTHER                      answers beside the questions
-  qkvet judge FOLDER --answers THIRD     answers in a folder of their own
+  qkvet judge FOLDER THIRD               answers in a folder of their own
 )";
   const std::string input = plan.recipe.format == PlanFormat::kSafetensors
                                 ? "tensor t/0012 of inputs.safetensors"
@@ -217,8 +217,8 @@ why (c0012/refused in the metadata of answers.safetensors). Copy nothing from on
 call to another: laws compare them.
 
   qkvet judge FOLDER                    answers beside the questions
-  qkvet judge FOLDER --answers OTHER    answers in another folder
-  qkvet judge FOLDER --table FILE.tsv   and a row for each question
+  qkvet judge FOLDER OTHER              answers in another folder
+  qkvet judge FOLDER --out FILE.tsv   and a row for each question
 
 The inputs must stay as they are, bit for bit: judge makes them again.
 )",
