@@ -37,7 +37,7 @@ NOT_RUN = {
     "python/README.md": "python/tests/test_readme.py runs its blocks",
 }
 # Costly where they stand: run with these words behind them, which end them sooner.
-SOONER = {"README.md: qkvet check --kernel faulty/mask_after_softmax": "--fail-fast"}
+SOONER = {"README.md: qkvet check faulty/mask_after_softmax": "--fail-fast"}
 # Commands that need nothing and cost next to nothing are run wherever they are named.
 CHEAP = {("new",), ("explain",), ("demo", "memory"), ("demo", "inspect"), ("demo", "trace")}
 # What other programs call options, in inline code.
