@@ -36,7 +36,7 @@ static inline int qkvet_read_struct(void* to, size_t size, const void* from) {
   return 1;
 }
 
-/* The arguments as this header knows them. */
+/* The arguments in this header's version. */
 static inline qkvet_forward_args qkvet_known_args(
     const qkvet_forward_args* from) {
   qkvet_forward_args args;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the qkvet program, from C++17, whether a plug-in keeps a law: needs the
-// C++ library and a POSIX system, nothing of QKVet but its program. A kernel
-// that crashes or hangs ends a worker of that program, not the caller.
-// <qkvet/gtest.h> makes tests of it; other frameworks call judge_law().
+// Runs the qkvet program from C++17 to check a plug-in against a law. Needs the
+// C++ library, a POSIX system and the program only. A kernel that crashes or
+// hangs ends a worker of that program, not the caller. <qkvet/gtest.h> makes
+// tests of it; other frameworks call judge_law().
 #ifndef QKVET_SUITE_H_
 #define QKVET_SUITE_H_
 
@@ -25,7 +25,7 @@ extern char** environ;
 
 namespace qkvet {
 
-// What is to be judged. A path stands for a plug-in with the defaults:
+// The plug-in to judge. A path means a plug-in with the defaults:
 //   Plugin("libmine.so").kernel("mine/fast").cases(500)
 class Plugin {
  public:
@@ -36,7 +36,7 @@ class Plugin {
   Plugin(std::string file) : file_(std::move(file)) {}  // NOLINT: a path is one
   Plugin(const char* file) : file_(file) {}             // NOLINT
 
-  // What qkvet_open() gets.
+  // The `config` text of qkvet_open().
   Plugin& config(const std::string& text) {
     file_ += ":" + text;
     return *this;
