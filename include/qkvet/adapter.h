@@ -94,7 +94,7 @@ static inline qkvet_status qkvet_open_kernels(
     qkvet_text* why, const char* name, const qkvet_kernel* const* kernels,
     int32_t count);
 
-/* ---- From here on: how it works ----------------------------------------- */
+/* ---- Implementation ----------------------------------------------------- */
 
 static inline uint64_t qkvet_options_of(const qkvet_forward_args* a) {
   const int pages = a->page_size != 0;
@@ -145,7 +145,7 @@ static inline uint64_t qkvet_options_of(const qkvet_forward_args* a) {
   return options;
 }
 
-/* The first optional tensor that is given and not declared; NULL: none. */
+/* The first optional tensor that is present but not declared; NULL: none. */
 static inline const char* qkvet_undeclared_tensor_(const qkvet_forward_args* a,
                                                    uint64_t options) {
 #define QKVET_FORWARD_TENSOR(field, tensor, brings) \
