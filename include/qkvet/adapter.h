@@ -61,9 +61,9 @@ static inline void* qkvet_data(const qkvet_tensor* t) {
   return (void*)((char*)t->data + t->byte_offset);
 }
 
-/* Element (n0, n1, n2, n3) of a tensor of at most four axes, of which the last
- * numbers do not count if it has fewer. The stride of an extent of 1 may be any
- * number, but its index is 0. */
+/* Element (n0, n1, n2, n3) of a tensor of at most four axes; with fewer axes
+ * the last numbers are ignored. The stride of an extent of 1 may be any number,
+ * but its index is 0. */
 static inline void* qkvet_element(const qkvet_tensor* t, int64_t n0, int64_t n1,
                                   int64_t n2, int64_t n3) {
   const int64_t at[4] = {n0, n1, n2, n3};
@@ -74,9 +74,9 @@ static inline void* qkvet_element(const qkvet_tensor* t, int64_t n0, int64_t n1,
   return (char*)qkvet_data(t) + elements * (t->dtype.bits / 8) * t->dtype.lanes;
 }
 
-/* The options that the call has, as QKVET_OPTION_*: what a kernel must declare
- * to be given it. Extents of 0, and Tq != Tk of packed batches and of pages,
- * are not looked for. */
+/* The options of the call, as QKVET_OPTION_*: those that a kernel must declare
+ * to get it. Extents of 0, and Tq != Tk of varlen batches and of pages, are not
+ * included. */
 static inline uint64_t qkvet_options_of(const qkvet_forward_args* a);
 
 /* UNSUPPORTED and the reason if the call has anything that the capabilities of
