@@ -49,7 +49,7 @@ enum class MaskKind : uint8_t {
   kButN,       // every row sees all keys but N % Tk
   kEmptyRowN,  // row N % Tq sees nothing, all others everything
   kPaddingN,   // the last N keys are hidden
-  // As serving has them (core/README.md). Query i is token i + Tk - Tq.
+  // As in serving (core/cases.md). Query i is token i + Tk - Tq.
   kPrefixN,  // the first N keys for all, and what is not ahead (prefix LM)
   kRangesN,  // what is not ahead, and some ranges of tokens both ways (images)
   kDocsN,    // the tokens of the row's own document

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recipes: how the data of a tensor is made. A value is a pure function of
 // (recipe, seed, tensor, b, h, t, c), by integer arithmetic and exact
-// conversions only. What each one aims at stands in core/README.md.
+// conversions only. core/cases.md lists what each one finds.
 #ifndef QKVET_CORE_CASE_RECIPE_H_
 #define QKVET_CORE_CASE_RECIPE_H_
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rotary positions (Su et al., "RoFormer", 2021), by complex multiplication,
-and the tables that a case makes, which core/README.md defines: row p is the
+and the tables that a case makes, which core/cases.md defines: row p is the
 p-th power of an exact turn. They are rounded to f32, to f64 where q is that."""
 import numpy as np
 

@@ -36,7 +36,7 @@ static inline int qkvet_read_struct(void* to, size_t size, const void* from) {
   return 1;
 }
 
-/* The arguments as this header knows them. */
+/* The arguments in this header's version. */
 static inline qkvet_forward_args qkvet_known_args(
     const qkvet_forward_args* from) {
   qkvet_forward_args args;
@@ -61,9 +61,9 @@ static inline void* qkvet_data(const qkvet_tensor* t) {
   return (void*)((char*)t->data + t->byte_offset);
 }
 
-/* Element (n0, n1, n2, n3) of a tensor of at most four axes, of which the last
- * numbers do not count if it has fewer. The stride of an extent of 1 may be any
- * number, but its index is 0. */
+/* Element (n0, n1, n2, n3) of a tensor of at most four axes; with fewer axes
+ * the last numbers are ignored. The stride of an extent of 1 may be any number,
+ * but its index is 0. */
 static inline void* qkvet_element(const qkvet_tensor* t, int64_t n0, int64_t n1,
                                   int64_t n2, int64_t n3) {
   const int64_t at[4] = {n0, n1, n2, n3};
@@ -74,9 +74,9 @@ static inline void* qkvet_element(const qkvet_tensor* t, int64_t n0, int64_t n1,
   return (char*)qkvet_data(t) + elements * (t->dtype.bits / 8) * t->dtype.lanes;
 }
 
-/* The options that the call has, as QKVET_OPTION_*: what a kernel must declare
- * to be given it. Extents of 0, and Tq != Tk of packed batches and of pages,
- * are not looked for. */
+/* The options of the call, as QKVET_OPTION_*: those that a kernel must declare
+ * to get it. Extents of 0, and Tq != Tk of varlen batches and of pages, are not
+ * included. */
 static inline uint64_t qkvet_options_of(const qkvet_forward_args* a);
 
 /* UNSUPPORTED and the reason if the call has anything that the capabilities of
@@ -94,7 +94,7 @@ static inline qkvet_status qkvet_open_kernels(
     qkvet_text* why, const char* name, const qkvet_kernel* const* kernels,
     int32_t count);
 
-/* ---- From here on: how it works ----------------------------------------- */
+/* ---- Implementation ----------------------------------------------------- */
 
 static inline uint64_t qkvet_options_of(const qkvet_forward_args* a) {
   const int pages = a->page_size != 0;
@@ -145,7 +145,7 @@ static inline uint64_t qkvet_options_of(const qkvet_forward_args* a) {
   return options;
 }
 
-/* The first optional tensor that is given and not declared; NULL: none. */
+/* The first optional tensor that is present but not declared; NULL: none. */
 static inline const char* qkvet_undeclared_tensor_(const qkvet_forward_args* a,
                                                    uint64_t options) {
 #define QKVET_FORWARD_TENSOR(field, tensor, brings) \

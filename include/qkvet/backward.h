@@ -11,7 +11,7 @@
  *
  *   dv = (m / (1 - p_drop) p)^T do,  dp = m / (1 - p_drop) (do v^T)
  *
- * and the rest stands as it is: p is the softmax, o what forward() returned.
+ * and the rest is unchanged: p is the softmax, o the output of forward().
  */
 #ifndef QKVET_BACKWARD_H_
 #define QKVET_BACKWARD_H_
@@ -28,9 +28,10 @@ typedef struct qkvet_layer_args qkvet_layer_args;     /* layer.h */
 /* The gradient of one forward call. */
 typedef struct qkvet_backward_args {
   size_t struct_size;
-  /* The call that is differentiated, with its options. All of its tensors are
-   * inputs here, o and lse (both present) as forward() gave them; weights is
-   * absent. dropout_mask alone is an output: what backward() drops. */
+  /* The call to differentiate, with its options. All of its tensors are inputs
+   * here; o and lse are present, as forward() returned them, and weights is
+   * absent. Only dropout_mask is an output: the weights that backward() drops.
+   */
   const qkvet_forward_args* forward;
   qkvet_tensor d_o;    /* [B, H, Tq, dv]  in */
   qkvet_tensor d_q;    /* [B, H, Tq, d]   out, like the following */
@@ -71,7 +72,7 @@ struct qkvet_backward_table {
                             const qkvet_backward_args* args, size_t* bytes);
 
   /* UNSUPPORTED with a reason for options that only forward() takes. NULL: the
-   * table holds the gradient of a layer alone. */
+   * table has only the gradient of a layer. */
   qkvet_status (*backward)(const qkvet_kernel* self, qkvet_context* context,
                            const qkvet_backward_args* args,
                            const qkvet_exec* exec, qkvet_text* why);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Part of the plug-in ABI (kernel.h, which includes this file): what all of its
- * functions share.
- */
+ * Part of the plug-in ABI (kernel.h, which includes this file): types that all
+ * of its functions share. */
 #ifndef QKVET_BASE_H_
 #define QKVET_BASE_H_
 
@@ -17,10 +16,10 @@ extern "C" {
 
 /* ---- Status ------------------------------------------------------------- */
 
-/* What every function returns. Zero is success. */
+/* The result of every function. Zero is success. */
 enum {
   QKVET_OK = 0,
-  QKVET_UNSUPPORTED = 1,      /* this kernel does not do that: not an error */
+  QKVET_UNSUPPORTED = 1,      /* not offered by this kernel: not an error */
   QKVET_UNAVAILABLE = 2,      /* hardware, driver or library is missing */
   QKVET_INVALID_ARGUMENT = 3, /* the call contradicts itself */
   QKVET_OUT_OF_MEMORY = 4,
@@ -28,8 +27,8 @@ enum {
 };
 typedef int32_t qkvet_status;
 
-/* A reason, written by the callee into memory of the caller. Write at most
- * `capacity` bytes including the final zero. May be NULL as a whole. */
+/* A reason, written by the callee into the caller's memory: at most `capacity`
+ * bytes including the final zero. The pointer to this struct may be NULL. */
 typedef struct qkvet_text {
   size_t struct_size;
   char* data;
@@ -58,7 +57,7 @@ typedef struct qkvet_tensor {
 
 /* ---- Host and execution ------------------------------------------------- */
 
-/* Offered by the program that loads the library. Function pointers may be
+/* Provided by the program that loads the library. Function pointers may be
  * NULL. `self` is the first argument of every function. */
 typedef struct qkvet_host {
   size_t struct_size;
@@ -69,13 +68,13 @@ typedef struct qkvet_host {
   /* Runs body(data, i) for 0 <= i < count, possibly on several threads. */
   void (*parallel_for)(void* self, int64_t count,
                        void (*body)(void* data, int64_t i), void* data);
-  /* Memory of a device, for kernels that do not run on the CPU. On a machine
-   * without that device device_alloc returns NULL and the others UNAVAILABLE,
-   * and the reason is logged. device_alloc's memory is aligned as the driver's,
-   * and that of CUDA the runtime's, too; what the library does not free goes
-   * with the process. device_copy copies between any two memories, of the host
-   * or of a device, in the order of the default stream; device_sync waits for
-   * all streams, and its error may be that of any work before. */
+  /* Device memory, for kernels that do not run on the CPU. On a machine without
+   * that device, device_alloc returns NULL and the others UNAVAILABLE, and the
+   * reason is logged. Memory of device_alloc has the driver's alignment, for
+   * CUDA the runtime's too. Memory that the library does not free ends with the
+   * process. device_copy copies between any two memories, host or device, in
+   * the order of the default stream. device_sync waits for all streams; its
+   * error may come from any earlier work. */
   void* (*device_alloc)(void* self, int32_t device_type, int32_t device_id,
                         size_t bytes);
   void (*device_free)(void* self, int32_t device_type, int32_t device_id,
@@ -88,17 +87,17 @@ typedef struct qkvet_host {
                               int32_t device_id);
 } qkvet_host;
 
-/* Where and how one call runs. */
+/* The place and the resources of one call. */
 typedef struct qkvet_exec {
   size_t struct_size;
   int32_t device_type; /* QKVET_DEVICE_* */
   int32_t device_id;
   void* stream;          /* device stream, or NULL */
   int32_t threads;       /* threads the call may use; 0: the kernel decides */
-  int32_t deterministic; /* nonzero: the same bits on every run are wanted.
-                            QKVet wants them of every kernel that does not
-                            declare QKVET_FLAG_NONDETERMINISTIC */
-  void* workspace;       /* as large as workspace() asked for */
+  int32_t deterministic; /* nonzero: every run must give the same bits. QKVet
+                            sets it for every kernel that does not declare
+                            QKVET_FLAG_NONDETERMINISTIC */
+  void* workspace;       /* of the size that workspace() returned */
   size_t workspace_size;
 } qkvet_exec;
 

@@ -63,7 +63,7 @@ class ConformanceTest : public LawTest {
   }
 };
 
-// Without a program there is one test, and it fails and says so.
+// Without a program there is one test, which fails with the reason.
 inline std::vector<std::string> laws_to_test() {
   std::vector<std::string> names = law_names(QKVET_PROGRAM);
   if (names.empty()) names.emplace_back("no_program");

@@ -10,7 +10,7 @@
  *   y       = merged W_O + b_O
  *
  * (Vaswani et al., "Attention Is All You Need", 3.2.2.) D is the model width;
- * d = dv = D/H unless the matrices say otherwise.
+ * d = dv = D/H unless the matrices have other widths.
  */
 #ifndef QKVET_LAYER_H_
 #define QKVET_LAYER_H_
@@ -21,13 +21,13 @@
 extern "C" {
 #endif
 
-/* One call. The widths are those of the matrices: d = columns of w_q / heads,
- * dv = columns of w_v / kv_heads. A call that contradicts itself is an error
- * with a reason (INVALID_ARGUMENT), and nothing is written: heads or kv_heads
- * that do not divide the columns of their matrix, kv_heads that do not divide
- * heads, a w_k whose head width is not that of w_q, rows of a matrix or an
- * extent of a bias that do not fit, a w_qkv or b_qkv of another width than its
- * three parts together, a mask_buffer shorter than T. */
+/* One call. The matrices determine the widths: d = columns of w_q / heads, dv =
+ * columns of w_v / kv_heads. A contradictory call is an error with a reason
+ * (INVALID_ARGUMENT), and nothing is written: heads or kv_heads that do not
+ * divide the columns of their matrix, kv_heads that do not divide heads, a w_k
+ * with another head width than w_q, rows of a matrix or an extent of a bias
+ * that do not fit, a w_qkv or b_qkv of another width than its three parts
+ * together, a mask_buffer shorter than T. */
 typedef struct qkvet_layer_args {
   size_t struct_size;
   int64_t heads;    /* H */
@@ -48,12 +48,12 @@ typedef struct qkvet_layer_args {
   qkvet_tensor q;        /* [B, H, T, d] */
   qkvet_tensor k;        /* [B, Hkv, T, d] */
   qkvet_tensor v;        /* [B, Hkv, T, dv] */
-  qkvet_tensor attended; /* [B, H, T, dv] what attention gives, not merged */
+  qkvet_tensor attended; /* [B, H, T, dv] output of attention, not merged */
 
   float scale;         /* factor of q k^T; read only if scale_given */
   int32_t scale_given; /* 0: the kernel uses 1/sqrt(d), never 1/sqrt(D) */
   int32_t causal;      /* QKVET_CAUSAL_*; both alignments agree here */
-  int32_t unused;      /* never read: padding in callers that know no rope */
+  int32_t unused;      /* never read: padding in callers without rope */
 
   /* Rotary positions, applied to q and k between the split and attention, as
    * in qkvet_forward_args: the stages q and k are the rotated ones. */
@@ -62,29 +62,29 @@ typedef struct qkvet_layer_args {
   qkvet_tensor rope_sin;  /* [positions, d/2] */
   qkvet_tensor positions; /* [B, T] int64, of queries and keys */
 
-  /* Fused projections: one matrix that holds W_Q, W_K and W_V side by side in
-   * the order of `fused`, each of them [head][channel], as models keep them
-   * (QKV: in_proj_weight of torch.nn.MultiheadAttention, transposed, and c_attn
-   * of GPT-2). w_q, w_k and w_v (b_q, b_k and b_v) are given, too: as views
-   * into it, aligned to an element. The biases of q, k and v are given all or
-   * none, and b_qkv with them. */
+  /* Fused projections: one matrix with W_Q, W_K and W_V side by side in the
+   * order of `fused`, each [head][channel], as in models (QKV: in_proj_weight
+   * of torch.nn.MultiheadAttention, transposed, and c_attn of GPT-2). w_q, w_k
+   * and w_v (b_q, b_k and b_v) are also given, as views into it, aligned to an
+   * element. The biases of q, k and v are given all or none, and b_qkv with
+   * them. */
   qkvet_tensor w_qkv; /* [D, H d + Hkv d + Hkv dv], optional */
   qkvet_tensor b_qkv; /* [H d + Hkv d + Hkv dv], optional */
 
-  /* The causal mask of the longest context, C tokens, as models keep it:
-   * nonzero = attend, so row i has ones up to column i. T < C tokens are its
-   * first rows and columns; T > C is INVALID_ARGUMENT, and the reason names
-   * both numbers. The rule is this one alone: `causal` is QKVET_CAUSAL_NONE. */
+  /* The causal mask of the longest context, C tokens, as in models: nonzero =
+   * attend, so row i has ones up to column i. T < C tokens use its first rows
+   * and columns; T > C is INVALID_ARGUMENT, and the reason names both numbers.
+   * It is the only rule: `causal` is QKVET_CAUSAL_NONE. */
   qkvet_tensor mask_buffer; /* [C, C] bytes (bool or uint8), optional */
 
-  /* softmax(scores), in the storage type of x; keys that are masked weigh 0. */
+  /* softmax(scores), in the storage type of x; masked keys have weight 0. */
   qkvet_tensor weights; /* [B, H, T, T], out, optional */
 
   int32_t fused;      /* QKVET_FUSED_*; NONE: no w_qkv and no b_qkv */
   int32_t unused_end; /* never read: padding, as above */
 } qkvet_layer_args;
 
-/* What lies behind what in w_qkv and b_qkv. */
+/* The order of the parts of w_qkv and b_qkv. */
 #define QKVET_FUSED_NONE 0
 #define QKVET_FUSED_QKV 1
 #define QKVET_FUSED_QVK 2
@@ -115,7 +115,7 @@ struct qkvet_layer_table {
 
   /* x, the matrices, the biases and y have one storage type; the kernel's
    * capabilities (dtypes, widths, grouped heads, scale, default scale, causal)
-   * hold for layers as well. */
+   * hold for layers too. */
   qkvet_status (*forward)(const qkvet_kernel* self, qkvet_context* context,
                           const qkvet_layer_args* args, const qkvet_exec* exec,
                           qkvet_text* why);

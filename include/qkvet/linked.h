@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges kernels that are linked into this program, from C++17; without the
+// Judges kernels that are linked into this program, from C++17, without the
 // qkvet program. <qkvet/gtest.h> makes tests of it; other frameworks call
-// judge_linked(). Wants the CMake target qkvet::linked.
+// judge_linked(). Needs the CMake target qkvet::linked.
 //
 // The kernels run in this process: one that crashes, hangs, exits or touches
-// what lies outside of its tensors ends the program and the tests behind it.
-// Where that must not be, build a plug-in and use <qkvet/suite.h>.
+// memory outside of its tensors ends the program and the remaining tests. To
+// avoid that, build a plug-in and use <qkvet/suite.h>.
 //
-// Several libraries in one program: each entry needs a name of its own, and C
-// linkage or any other; -Dqkvet_open=mine_open does it without an edit.
+// Several libraries in one program: each entry needs its own name, with C or
+// any other linkage; -Dqkvet_open=mine_open renames it without an edit.
 #ifndef QKVET_LINKED_H_
 #define QKVET_LINKED_H_
 
@@ -21,13 +21,13 @@
 
 namespace qkvet {
 
-// What is to be judged. An entry stands for a library with the defaults:
+// The kernels to judge. An entry means a library with the defaults:
 //   Linked(mine_open).kernel("mine/fast").cases(500)
 class Linked {
  public:
   Linked(qkvet_open_function open) : open_(open) {}  // NOLINT: an entry is one
 
-  // What the entry gets.
+  // The `config` text of the entry.
   Linked& config(const std::string& text) {
     config_ = text;
     return *this;
@@ -42,7 +42,7 @@ class Linked {
     cases_ = count;
     return *this;
   }
-  // Instead of cases: one, as reports spell it. For debuggers.
+  // Instead of cases: this one, as in a report. For debuggers.
   Linked& only(const std::string& text) {
     only_ = text;
     return *this;
@@ -60,8 +60,8 @@ class Linked {
 
 namespace linked_detail {
 
-// The part that comes from the archive. No type of the C++ library crosses the
-// border, because the two sides may be built with different ones.
+// The part in the archive. No type of the C++ library crosses the border,
+// because the two sides may be built with different ones.
 struct Request {
   qkvet_open_function open;
   const char* config;
@@ -75,14 +75,13 @@ struct Request {
 };
 LawOutcome judge(const Request& request) noexcept;
 
-// Null behind the last law.
+// Null past the last law.
 const char* law(size_t index) noexcept;
 
 }  // namespace linked_detail
 
-// One law on the kernels. One thread at a time: a library may be opened once
-// per process only. The floating-point environment is the default one
-// meanwhile.
+// Checks one law. One thread at a time: a library may be opened only once per
+// process. Sets the default floating-point environment during the call.
 inline LawResult judge_linked(const Linked& linked, const std::string& law) {
   std::vector<const char*> kernels;
   for (const std::string& name : linked.kernels_)
@@ -104,7 +103,7 @@ inline LawResult judge_linked(const Linked& linked, const std::string& law) {
   return result;
 }
 
-// The laws that judge_linked() knows.
+// The laws of judge_linked().
 inline std::vector<std::string> linked_law_names() {
   std::vector<std::string> names;
   for (size_t i = 0; linked_detail::law(i) != nullptr; ++i)

@@ -4,20 +4,20 @@
  * attention states.
  *
  * Attention over some of the keys of a row leaves a state: o, and lse, the
- * log-sum-exp of the scaled scores of these keys. States over keys apart merge
- * to the state over all of them:
+ * log-sum-exp of the scaled scores of these keys. States over disjoint keys
+ * merge to the state over all of them:
  *
  *   lse = log sum_i exp(lse_i)
  *   o   = sum_i exp(lse_i - lse) o_i
  *
  * (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018,
- * 3.1; split keys, shared prefixes and cascades are made of it.) T rows, n
- * states of each, H heads, dv channels.
+ * 3.1; the basis of split keys, shared prefixes and cascades.) T rows with n
+ * states each, H heads, dv channels.
  *
- * A state whose lse is -infinity is empty: it has seen no key, and counts
- * nothing, whatever finite numbers its o holds. A row whose states are all
- * empty, or that has none, is one that sees no key: its o and lse are what the
- * dialect says of such rows (0 and -infinity where it says nothing).
+ * A state with lse = -infinity is empty: it has seen no key and has no weight,
+ * whatever finite numbers its o holds. A row with only empty states, or with
+ * none, sees no key: the dialect defines its o and lse (0 and -infinity if
+ * undeclared).
  */
 #ifndef QKVET_MERGE_H_
 #define QKVET_MERGE_H_
@@ -29,29 +29,29 @@ extern "C" {
 #endif
 
 /* One call. The states and o have the storage types that the kernel declares
- * of k, v and of o; every lse is f32, f64 where the states are f64, and counts
- * in the base of the dialect's lse_base (not declared: natural). Inputs are
- * read-only, outputs are written in full, nothing else is touched. A field that
- * the kernel does not know is refused (UNSUPPORTED). */
+ * for k, v and for o. Every lse is f32, f64 where the states are f64, in the
+ * base of the dialect's lse_base (undeclared: natural). Inputs are read-only,
+ * outputs are written in full, and no other memory is touched. An unknown field
+ * is refused (UNSUPPORTED). */
 typedef struct qkvet_merge_args {
   size_t struct_size;
   qkvet_tensor states;     /* [n, T, H, dv] in; with indptr [S, H, dv] */
   qkvet_tensor states_lse; /* [n, T, H]     in; with indptr [S, H] */
 
-  /* A number of states for each row, optional: row t merges states
-   * indptr[t] .. indptr[t + 1] - 1 of the S; indptr[0] is 0, indptr[T] is S. */
+  /* Optional: a number of states for each row. Row t merges states indptr[t] ..
+   * indptr[t + 1] - 1 of the S; indptr[0] is 0, indptr[T] is S. */
   qkvet_tensor indptr; /* [T + 1] int64 */
 
   qkvet_tensor o;   /* [T, H, dv] out */
   qkvet_tensor lse; /* [T, H]     out */
 
   /* Nonzero: o and lse hold one more state of every row, the first one, and are
-   * overwritten by the merge of all. Not together with indptr. */
+   * overwritten by the merge of all. Not with indptr. */
   int32_t in_place;
   int32_t unused; /* never read */
 
-  /* Rows to be merged, optional, and in place alone: where it is 0 o and lse of
-   * the row stay as they are. */
+  /* Optional, only in place: the rows to merge. o and lse of other rows stay as
+   * they are. */
   qkvet_tensor row_mask; /* [T] bytes (bool or uint8), nonzero = merge */
 } qkvet_merge_args;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The short way in: a plain function over contiguous f32 becomes a kernel with
- * one line. C11 or C++17; the adapter is in this header, there is nothing to
- * link.
+ * The shortest way: a plain function over contiguous f32 becomes a kernel with
+ * one line. C11 or C++17; the adapter is in this header, so nothing needs
+ * linking.
  *
  *   static void my_attention(const float* q, const float* k, const float* v,
  *                            float* o, int64_t B, int64_t H, int64_t Tq,
@@ -12,17 +12,16 @@
  * q and o are [B, H, Tq, d], k and v [B, H, Tk, d], row by row without gaps:
  * element (b, h, t, c) of k is k[((b * H + h) * Tk + t) * d + c]. No extent is
  * 0. The function writes all of o, computes the scale 1/sqrt(d) itself and
- * touches nothing else.
+ * touches no other memory.
  *
  * If `causal` is nonzero row i sees the keys j <= i + Tk - Tq: the last row
- * sees all keys, as in a decode step. What it writes to a row that sees no key
- * (Tq > Tk) does not count. A function whose row i sees the keys j <= i is
- * declared by QKVET_PLAIN_KERNEL_TOP_LEFT. With Tq = Tk both are the same, and
- * a kernel is tried with either name for it.
+ * sees all keys, as in a decode step. Rows that see no key (Tq > Tk) are not
+ * judged. If row i sees the keys j <= i instead, declare the function by
+ * QKVET_PLAIN_KERNEL_TOP_LEFT. With Tq = Tk both are the same, and a kernel is
+ * tried with either name for it.
  *
- * One such line per library. What the function cannot be told (another scale,
- * grouped heads, lse, masks, strides) is declared as missing and refused. For
- * any of that, kernel.h is the whole way in.
+ * One such line per library. Everything else (another scale, grouped heads,
+ * lse, masks, strides) is declared as missing and refused; use kernel.h for it.
  */
 #ifndef QKVET_PLAIN_H_
 #define QKVET_PLAIN_H_
@@ -40,7 +39,7 @@ typedef void (*qkvet_plain_function)(const float* q, const float* k,
 #define QKVET_PLAIN_KERNEL_TOP_LEFT(function, name) \
   QKVET_PLAIN_DEFINE(function, name, QKVET_CAUSAL_TOP_LEFT)
 
-/* ---- From here on: how it works ----------------------------------------- */
+/* ---- Implementation ----------------------------------------------------- */
 
 /* The capabilities of the library, and one alignment unless Tq = Tk. */
 static inline qkvet_status qkvet_plain_supports(const qkvet_kernel* self,
@@ -69,7 +68,7 @@ static inline qkvet_status qkvet_plain_forward(const qkvet_kernel* self,
   return QKVET_OK;
 }
 
-/* What one library holds. */
+/* The contents of one library. */
 typedef struct qkvet_plain_library {
   qkvet_capabilities capabilities;
   qkvet_dialect dialect;
@@ -107,7 +106,7 @@ static inline qkvet_status qkvet_plain_open(qkvet_plain_library* self,
                             1);
 }
 
-/* QKVET_FLAG_*: qkvet/simt/simt.h says that threads of a GPU are at work. */
+/* QKVET_FLAG_*: qkvet/simt/simt.h declares that GPU threads do the work. */
 #ifndef QKVET_PLAIN_FLAGS
 #define QKVET_PLAIN_FLAGS 0
 #endif

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An extension of the plug-in ABI (kernel.h): plan once, run often. What
- * serving systems call: a batch is planned from its lengths and tables, run for
- * each layer, and planned anew for the next step; a captured graph has the
- * extents of the largest batch, and smaller ones are padded to them.
+ * An extension of the plug-in ABI (kernel.h): plan once, run often, as in
+ * serving systems. A batch is planned from its lengths and tables, run for each
+ * layer, and planned again for the next step. A captured graph has the extents
+ * of the largest batch, and smaller ones are padded to them.
  *
  * get_extension(self, QKVET_EXTENSION_PLAN) returns a qkvet_plan_table. A
- * kernel that has one needs no forward(): where a call is asked for, a plan is
- * made for it, run and destroyed. `supports` and `workspace` speak of such a
- * call; exec->workspace is given to run() alone, and holds nothing afterwards.
+ * kernel with this table needs no forward(): for a single call a plan is made,
+ * run and destroyed. `supports` and `workspace` are about such a call;
+ * exec->workspace is given to run() only, and holds nothing afterwards.
  *
  * The lengths and tables of a call are q_len, kv_len, cu_seqlens_q,
- * cu_seqlens_k, block_table, page_indptr, page_indices and last_page_len. They
- * are given to plan() and update(), where all other tensors have shape, strides
- * and type, and data NULL. run() is given the others, and in lengths and tables
- * data is NULL: those of the last plan() or update() count. (Lists of keys are
- * data, as a mask is.) Nothing of `args`
- * is looked at once a function has returned: what is needed later is copied.
- */
+ * cu_seqlens_k, block_table, page_indptr, page_indices and last_page_len.
+ * plan() and update() get these with data; all other tensors have shape,
+ * strides and type, and data NULL. run() gets the others with data, and NULL
+ * data in lengths and tables: those of the last plan() or update() count.
+ * (Sparse key indices are data, like a mask.) `args` is not valid after a
+ * function returns: copy what is needed later. */
 #ifndef QKVET_PLAN_H_
 #define QKVET_PLAN_H_
 
@@ -32,8 +31,8 @@ extern "C" {
 typedef struct qkvet_plan qkvet_plan; /* opaque, owned by the kernel */
 
 /* Options (bits of qkvet_plan_table.options). */
-/* A claim: run() after update() gives the bits of a run after plan() for the
- * same lengths and tables, whatever was planned before. */
+/* A claim: run() after update() gives the same bits as a run after plan() with
+ * the same lengths and tables, whatever was planned before. */
 #define QKVET_PLAN_UPDATE_INVARIANT (UINT64_C(1) << 0)
 
 typedef struct qkvet_plan_table {
@@ -41,23 +40,23 @@ typedef struct qkvet_plan_table {
   uint64_t options; /* QKVET_PLAN_* */
 
   /* A plan for calls of these extents, types and options. The extents are its
-   * capacity: a batch is smaller by lengths of 0, or starts that end earlier.
-   * There may be several plans of a context at a time, each for itself. */
+   * capacity: a smaller batch has lengths of 0, or starts that end earlier. A
+   * context may have several independent plans at a time. */
   qkvet_status (*plan)(const qkvet_kernel* self, qkvet_context* context,
                        const qkvet_forward_args* args, const qkvet_exec* exec,
                        qkvet_plan** plan, qkvet_text* why);
 
   /* One call with the lengths and tables of the plan. Rows that do not count
-   * are not written. Refused (UNSUPPORTED, INVALID_ARGUMENT), with nothing
-   * written: a call whose extents, types or options are not those of the
-   * plan. */
+   * are not written. A call with other extents, types or options than the
+   * plan's is refused (UNSUPPORTED, INVALID_ARGUMENT), and nothing is written.
+   */
   qkvet_status (*run)(const qkvet_kernel* self, qkvet_plan* plan,
                       const qkvet_forward_args* args, const qkvet_exec* exec,
                       qkvet_text* why);
 
-  /* Other lengths and tables, of the same extents, types and options. Refused,
-   * with the plan as it was: what has other ones, as a batch beyond the
-   * capacity has, and lengths beyond the extents. */
+  /* Other lengths and tables, with the same extents, types and options. Others
+   * are refused and leave the plan as it was: a batch past the capacity,
+   * lengths past the extents. */
   qkvet_status (*update)(const qkvet_kernel* self, qkvet_plan* plan,
                          const qkvet_forward_args* args, const qkvet_exec* exec,
                          qkvet_text* why);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the qkvet program, from C++17, whether a plug-in keeps a law: needs the
-// C++ library and a POSIX system, nothing of QKVet but its program. A kernel
-// that crashes or hangs ends a worker of that program, not the caller.
-// <qkvet/gtest.h> makes tests of it; other frameworks call judge_law().
+// Runs the qkvet program from C++17 to check a plug-in against a law. Needs the
+// C++ library, a POSIX system and the program only. A kernel that crashes or
+// hangs ends a worker of that program, not the caller. <qkvet/gtest.h> makes
+// tests of it; other frameworks call judge_law().
 #ifndef QKVET_SUITE_H_
 #define QKVET_SUITE_H_
 
@@ -25,7 +25,7 @@ extern char** environ;
 
 namespace qkvet {
 
-// What is to be judged. A path stands for a plug-in with the defaults:
+// The plug-in to judge. A path means a plug-in with the defaults:
 //   Plugin("libmine.so").kernel("mine/fast").cases(500)
 class Plugin {
  public:
@@ -36,7 +36,7 @@ class Plugin {
   Plugin(std::string file) : file_(std::move(file)) {}  // NOLINT: a path is one
   Plugin(const char* file) : file_(file) {}             // NOLINT
 
-  // What qkvet_open() gets.
+  // The `config` text of qkvet_open().
   Plugin& config(const std::string& text) {
     file_ += ":" + text;
     return *this;
@@ -81,8 +81,8 @@ inline constexpr const char* kExtraFile = "/dev/fd/3";
 
 namespace suite_detail {
 
-// Without a name, gone when it is closed. Files and not pipes: nobody has to
-// read while the child runs.
+// A file without a name, which ends when it is closed. Files and not pipes: no
+// reader is needed while the child runs.
 class ScratchFile {
  public:
   bool good() const { return file_ != nullptr; }
@@ -128,8 +128,8 @@ inline int spawn(std::vector<std::string> words, const ScratchFile (&files)[3],
   return failed;
 }
 
-// The text of a field of one line of JSON, "" if it is not there. The fields
-// that are asked for come before any text that a kernel chooses.
+// The text of a field of one line of JSON, "" if it is missing. The fields that
+// are read come before any text from a kernel.
 inline std::string json_field(const std::string& line, const char* name) {
   const std::string start = std::string("\"") + name + "\":\"";
   size_t at = line.find(start);
@@ -141,7 +141,7 @@ inline std::string json_field(const std::string& line, const char* name) {
       continue;
     }
     if (++at == line.size()) break;
-    // \u stands for control characters only: the rest is UTF-8.
+    // \u is used for control characters only: the rest is UTF-8.
     const bool blank = std::strchr("nrtbfu", line[at]) != nullptr;
     if (line[at] == 'u') at += 4;
     value += blank ? ' ' : line[at];
@@ -182,7 +182,7 @@ inline ProgramRun run_program(const std::string& program,
   return run;
 }
 
-// The laws that the program knows; none if it cannot be run.
+// The laws of the program; none if it cannot be run.
 inline std::vector<std::string> law_names(const std::string& program) {
   std::istringstream lines(
       run_program(program, {"explain", "laws", "--json"}).out);
