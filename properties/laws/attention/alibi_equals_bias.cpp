@@ -75,7 +75,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law alibi_equals_bias{
     "alibi_equals_bias",
-    "ALiBi equals the bias that it stands for.",
+    "ALiBi equals the bias that it defines.",
     "forward(slopes) = forward(bias), bias[h,i,j] = -slope[h] |D(i) - j|",
     "ALiBi, no bias beside it; the kernel takes a bias as well",
     "Slopes that are powers of two times distances below 256 are exact, and "

@@ -29,11 +29,11 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law causal_equals_mask{
     "causal_equals_mask",
-    "The causal rule equals a mask: it hides pairs and does nothing else.",
+    "The causal rule equals a mask: it only hides pairs.",
     "forward(causal) = forward(mask), mask[i,j] = j <= D(i)",
     "causal, without ALiBi; the kernel takes a mask as well",
-    "Which keys a row sees is all that the causal rule says; only ALiBi and "
-    "windows count from its diagonal too.",
+    "The causal rule determines only which keys a row sees; ALiBi and windows "
+    "count from its diagonal as well.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     380,

@@ -40,8 +40,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law dropout_agrees_with_oracle{
     "dropout_agrees_with_oracle",
-    "With the weights that it says it dropped, o is within what the declared "
-    "arithmetic allows, and lse is that without dropout.",
+    "With the weights that the kernel reports as dropped, o is within what the "
+    "declared arithmetic allows, and lse is that without dropout.",
     "RN(y' - B) <= o <= RN(y' + B), y'_i = sum_j m_ij / (1 - p) p_ij v_j",
     "dropout, not beside RoPE, ALiBi and packed batches",
     "The mask that the kernel returns, or that is read off v = I, decides "

@@ -171,7 +171,7 @@ extern constinit const Law dropout_is_a_function_of_its_seed{
     "those heads or members for which one mask is declared.",
     "m = f(seed, offset, place), and f is not constant in any of them",
     "dropout of p = 0.5",
-    "The generator has these numbers as its counter and nothing else.",
+    "The counter of the generator is made of these numbers alone.",
     "Nothing is rounded; masks that should differ coincide with a probability "
     "of 2^-40.",
     "(a) it is bitwise, (d) it needs no oracle",

@@ -67,7 +67,7 @@ extern constinit const Law dropout_zero_is_no_dropout{
     "dropout of p = 0",
     "1 / (1 - 0) is 1.",
     "The same bits, or within the bound of the call without dropout: a kernel "
-    "may take another path where a mask is asked for.",
+    "may take another path to return a mask.",
     "(a) what is kept is exact",
     550,
     Domain{.allows = kAllowBesideDropout, .about = QKVET_OPTION_DROPOUT},

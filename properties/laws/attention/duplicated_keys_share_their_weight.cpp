@@ -48,7 +48,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law duplicated_keys_share_their_weight{
     "duplicated_keys_share_their_weight",
-    "Every key twice changes nothing but lse, which grows by ln 2.",
+    "Giving every key twice changes only lse, which grows by ln 2.",
     "forward(q, [k k], [v v]) = forward(q, k, v); lse + ln 2",
     "nothing depends on positions; no sink",
     "Numerator and denominator of the softmax double.",

@@ -117,8 +117,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law empty_extents_are_legal{
     "empty_extents_are_legal",
-    "No keys, no queries and no members are legal: the call succeeds, rows "
-    "over no keys follow the dialect, and nothing is left behind.",
+    "No keys, no queries and no batch elements are legal: the call succeeds, "
+    "and rows over no keys follow the dialect.",
     "forward(Tk = 0): o = 0 or nan; forward(Tq = 0), forward(B = 0): nothing",
     "empty extents are declared; no lengths, no sink",
     "There is nothing to compute.",

@@ -31,7 +31,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law full_lists_equal_dense{
     "full_lists_equal_dense",
-    "Lists of all keys, in any order and with -1 behind them, are no lists.",
+    "Lists of all keys, in any order and followed by -1, equal a call without "
+    "lists.",
     "forward(key_indices = all keys) = forward()",
     "lists of keys, of as many entries as there are keys or more",
     "Each key is in the list once, and -1 is no key.",

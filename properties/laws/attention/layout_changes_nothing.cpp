@@ -42,7 +42,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law layout_changes_nothing{
     "layout_changes_nothing",
-    "How tensors lie in memory changes nothing.",
+    "The layout of tensors in memory changes nothing.",
     "forward(strided q, k, v) = forward(contiguous q, k, v)",
     "another layout than contiguous [B,H,T,d], or k and v that are shared",
     "Both have the same value at every index.",

@@ -31,8 +31,8 @@ extern constinit const Law lengths_equal_shorter_call{
     "A member with lengths equals a call that is as short.",
     "o[b, i < Lq] = forward(q[b, < Lq], k[b, < Lk], v[b, < Lk])",
     "lengths of a member with queries and keys",
-    "What lies beyond the lengths is not part of the question, and the "
-    "diagonal is counted from the lengths.",
+    "Elements beyond the lengths are not part of the call, and the diagonal is "
+    "counted from the lengths.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     430,

@@ -29,7 +29,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law listed_order_changes_nothing{
     "listed_order_changes_nothing",
-    "The order of a list of keys changes nothing, nor does where -1 stands in "
+    "The order of a list of keys changes nothing, nor do the places of -1 in "
     "it.",
     "forward(key_indices) = forward(key_indices, each list in another order)",
     "lists of keys of two entries at least",

@@ -50,7 +50,7 @@ extern constinit const Law listed_pages_equal_rows{
     "say of rows.",
     "forward(pages, key_indices) = forward(k, v, key_indices)",
     "lists of keys over pages; the kernel takes rows as well",
-    "The table says where a key lies, and the list which one it is.",
+    "The table gives the place of a key, and the list gives its number.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     475,

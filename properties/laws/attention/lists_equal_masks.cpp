@@ -31,8 +31,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law lists_equal_masks{
     "lists_equal_masks",
-    "Lists of keys equal a mask of the same pairs: they say what a row sees "
-    "and nothing else.",
+    "Lists of keys equal a mask of the same pairs: they only determine what a "
+    "row sees.",
     "forward(key_indices) = forward(mask), mask[i,j] = j in key_indices[i]",
     "lists of keys; the kernel takes a mask as well",
     "A softmax over the listed keys is one over all keys in which the others "

@@ -23,7 +23,7 @@ Case constrain(Case value) {
 extern constinit const Law long_use_changes_nothing{
     "long_use_changes_nothing",
     "A call gives the same answer the thousandth time as the first time, and "
-    "leaves no memory, no descriptor and no thread behind.",
+    "leaks no memory, no descriptor and no thread.",
     "forward(x | x .. x) = forward(x)",
     "none",
     kLongUseReason,

@@ -116,10 +116,9 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law malformed_calls_are_refused{
     "malformed_calls_are_refused",
-    "A call whose tensors contradict each other, by their extents or by the "
-    "lengths and starts of members that they hold, or which sets a field that "
-    "the kernel does not know, is refused with a reason, where the kernel "
-    "declares it.",
+    "A kernel that declares it refuses, with a reason, a call with "
+    "contradictory tensors (their extents, or the lengths and starts that they "
+    "contain) and a call with an unknown field.",
     "widths, heads, tokens, extents, lengths or starts of members that "
     "contradict each other: error",
     "the kernel declares refuses_malformed",

@@ -52,7 +52,7 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law mask_fields_equal_masks{
     "mask_fields_equal_masks",
     "Segments, ranges, chunks and a tree of drafts equal a mask of the same "
-    "pairs: they say what a row sees and nothing else.",
+    "pairs: they only determine what a row sees.",
     "forward(segments, full_ranges, chunk, tree_mask) = forward(mask), of the "
     "same pairs",
     "segments, ranges, a chunk or a tree; the kernel takes a mask as well",

@@ -73,12 +73,12 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law one_bias_for_a_row_changes_nothing{
     "one_bias_for_a_row_changes_nothing",
-    "A row whose bias is one number at every key is the row without it, be "
-    "that number -10000, -1e9 or the lowest of its type.",
+    "A row with the same bias at every key equals the row without a bias, also "
+    "for -10000, -1e9 and the lowest number of its type.",
     "softmax(s + a) = softmax(s); lse grows by a",
     "a bias; no softcap, no sink; V far from zero",
     "Every score of the row grows by the same number: a finite bias hides a "
-    "key from those that have a larger one, and from nothing else.",
+    "key only beside keys with a larger one.",
     "Each side is within its own bound of the same number. Where the number "
     "swallows the scores the bound is the hull of V, which is far from zero.",
     "(a) NaN and zeros are far outside of every bound, (d) it needs no oracle",

@@ -26,7 +26,7 @@ extern constinit const Law packed_members_equal_calls{
     "o[cu_q[m] .. cu_q[m+1]) = forward(rows of q, k and v of member m); in "
     "pages, that member alone in the same pages",
     "a packed batch; the member has queries and keys",
-    "Members share nothing but memory.",
+    "Sequences share only memory.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     440,

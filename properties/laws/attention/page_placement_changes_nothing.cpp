@@ -29,7 +29,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law page_placement_changes_nothing{
     "page_placement_changes_nothing",
-    "Where the pages lie in the pool changes nothing.",
+    "The places of the pages in the pool change nothing.",
     "forward(pool, table) = forward(P pool, P table)   P any order of pages",
     "keys and values in pages",
     "A table names the same tokens in the same order, wherever they lie.",

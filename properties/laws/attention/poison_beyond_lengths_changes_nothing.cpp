@@ -105,8 +105,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law poison_beyond_lengths_changes_nothing{
     "poison_beyond_lengths_changes_nothing",
-    "What lies beyond the lengths changes nothing, be it NaN: the rows that "
-    "count stay as they are.",
+    "Elements beyond the lengths change nothing, even NaN: the rows that count "
+    "stay as they are.",
     "o[b, i < q_len] = f(q[b, i], k[b, < kv_len], v[b, < kv_len])",
     "lengths or packed members that leave rows of q, k or v over",
     "These rows do not occur in the formula.",

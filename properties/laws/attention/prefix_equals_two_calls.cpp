@@ -21,10 +21,10 @@ extern constinit const Law prefix_equals_two_calls{
     "prefix_equals_two_calls",
     "A prefix that a mask shows to all rows is a call without a mask, and what "
     "follows it is a causal one.",
-    "o[i in prefix] = forward(q[prefix], k[< n], v[< n]), o[i behind it] = "
+    "o[i in prefix] = forward(q[prefix], k[< n], v[< n]), o[i after it] = "
     "forward(q[i], k[<= i + Tk - Tq], v[<= i + Tk - Tq])",
     "a mask of a prefix",
-    "Rows of the prefix see all of it and nothing else, the others what is not "
+    "Rows of the prefix see exactly the prefix, the others see what is not "
     "ahead.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",

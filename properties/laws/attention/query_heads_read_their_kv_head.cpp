@@ -102,8 +102,8 @@ extern constinit const Law query_heads_read_their_kv_head{
     "- 1)",
     "two key/value heads, at most 128 keys; nothing depends on positions; "
     "plain scores",
-    "Each head has one key with a score, at a place of its own, whose "
-    "value is the head's number; all else is 0.",
+    "Each head has one key with a score, at its own place, and the value of "
+    "that key is the head's number; all else is 0.",
     "The dot product has one term and is exact; the bound of o covers "
     "the rest.",
     "(d) it needs no oracle: the right answer is a closed formula that "

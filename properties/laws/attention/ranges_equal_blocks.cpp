@@ -24,8 +24,8 @@ extern constinit const Law ranges_equal_blocks{
     "of plain text are causal ones.",
     "o[i in range] = forward(q[range], k[< end], v[< end])",
     "a mask of ranges; the range has queries",
-    "Of what is ahead of a row the mask shows the rest of its range, if it is "
-    "seen both ways.",
+    "Ahead of a row the mask shows the rest of its range, if the range is seen "
+    "both ways.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     448,

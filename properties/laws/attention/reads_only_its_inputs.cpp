@@ -112,8 +112,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law reads_only_its_inputs{
     "reads_only_its_inputs",
-    "A kernel reads only the bytes of its inputs, writes every element of its "
-    "outputs and nothing else, and leaves its caller's state as it was.",
+    "A kernel reads only the bytes of its inputs, writes exactly the elements "
+    "of its outputs, and leaves its caller's state as it was.",
     "read(addresses) in q, k, v; written(addresses) = o, lse, weights",
     "none",
     "The call names all memory that takes part in it.",

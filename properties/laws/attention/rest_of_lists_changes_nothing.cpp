@@ -70,11 +70,11 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law rest_of_lists_changes_nothing{
     "rest_of_lists_changes_nothing",
-    "What stands in a list of keys behind topk_length changes nothing, be it "
-    "no key at all.",
+    "Entries of a list of keys after topk_length change nothing, even if they "
+    "are no key.",
     "o[i] = f(key_indices[i, n] : n < topk_length[i])",
     "lists of keys with lengths, one of which is short of the list",
-    "Entries behind the length do not occur in the formula of the row.",
+    "Entries after the length do not occur in the formula of the row.",
     "Bit for bit where the kernel declares other_data_invariant; else the same "
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",

@@ -118,12 +118,12 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law rest_of_mask_fields_changes_nothing{
     "rest_of_mask_fields_changes_nothing",
-    "Numbers of segments are names, ranges stand in any order, and empty "
-    "ranges and what lies beyond the lengths say nothing.",
+    "Numbers of segments are names, the order of ranges does not matter, and "
+    "empty ranges and entries beyond the lengths have no effect.",
     "forward(segments) = forward(renamed segments), and so on",
     "segments, ranges or a tree",
-    "A row sees keys of an equal number and of its own range; what no row or "
-    "key of a member stands at does not occur in any formula.",
+    "A row sees keys of an equal number and of its own range; a position "
+    "without a row or key occurs in no formula.",
     "Bit for bit where the kernel declares other_data_invariant; else the same "
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",

@@ -112,9 +112,9 @@ extern constinit const Law rows_stay_in_hull{
     "min_j v[j,c] <= o[i,c] <= max_j v[j,c]",
     "the row sees a key",
     "Weights are not negative and add up to one.",
-    "What leaves the hull is rounding of sums and of the division, which "
-    "is at most that of the same row with every value as large as the "
-    "largest; errors of scores cannot leave it.",
+    "Only the rounding of sums and of the division leaves the hull. It is at "
+    "most that of the same row with every value as large as the largest; "
+    "errors of scores cannot leave the hull.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     190,
     Domain{.own_values = true,

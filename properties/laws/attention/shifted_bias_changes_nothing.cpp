@@ -53,7 +53,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law shifted_bias_changes_nothing{
     "shifted_bias_changes_nothing",
-    "One number added to the whole bias changes nothing but lse.",
+    "One number added to the whole bias changes only lse.",
     "softmax(s + bias + a) = softmax(s + bias); lse grows by a",
     "a bias on a lattice; no softcap, no sink",
     "Every score of a row grows by the same number, and the softmax divides it "

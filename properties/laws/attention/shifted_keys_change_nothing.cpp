@@ -151,7 +151,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law shifted_keys_change_nothing{
     "shifted_keys_change_nothing",
-    "Shifting all keys by one vector changes nothing but lse.",
+    "Shifting all keys by one vector changes only lse.",
     "softmax(c q (k + u)^T) = softmax(c q k^T); lse grows by c q.u",
     "no softcap, no sink; keys on a lattice",
     "The shift adds the same number to every score of a row, and the "

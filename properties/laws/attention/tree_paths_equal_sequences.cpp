@@ -32,12 +32,11 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law tree_paths_equal_sequences{
     "tree_paths_equal_sequences",
-    "A path through the tree of drafts that tree_mask says is a sequence: with "
-    "the history in front it equals a causal call of that path alone, its "
-    "siblings left out.",
+    "A path through the tree of drafts in tree_mask is a sequence: after the "
+    "history it equals a causal call of that path alone, without its siblings.",
     "o[path] = forward(q[path], k[history, path], v[history, path], causal), "
     "siblings at one position",
-    "a tree of drafts behind a history, without a window and ALiBi",
+    "a tree of drafts after a history, without a window and ALiBi",
     "A draft sees the history, those that it follows, and itself.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",

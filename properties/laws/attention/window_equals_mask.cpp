@@ -36,11 +36,11 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law window_equals_mask{
     "window_equals_mask",
-    "A window equals a mask: it hides pairs and does nothing else.",
+    "A window equals a mask: it only hides pairs.",
     "forward(window L.R) = forward(mask), mask[i,j] = D(i) - L <= j <= D(i) + "
     "R",
     "a window; the kernel takes a mask as well",
-    "Which keys a row sees is all that a window says.",
+    "A window determines only which keys a row sees.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     350,

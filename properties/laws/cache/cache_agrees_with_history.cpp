@@ -26,8 +26,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law cache_agrees_with_history{
     "cache_agrees_with_history",
-    "What a cache answers is attention over the tokens that its sequence "
-    "holds, recomputed from the whole history.",
+    "A cache answers with attention over the tokens of its sequence, "
+    "recomputed from the whole history.",
     "attend(s, q) = attention(q, history(s)), causal from the bottom right",
     "a story of legal commands",
     "The history determines keys, values and positions.",

@@ -90,8 +90,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law cache_answers_from_what_it_stores{
     "cache_answers_from_what_it_stores",
-    "What a quantised cache answers is attention over the numbers that it "
-    "reads back, or over new tokens as they came where it declares that.",
+    "A quantised cache answers with attention over the numbers that it reads "
+    "back, or over new tokens as they came where it declares that.",
     "attend(s, q) = attention(q, read_back(s))",
     "a story of legal commands; quantised storage, and read_back()",
     "The numbers that are read back are those that a query finds.",

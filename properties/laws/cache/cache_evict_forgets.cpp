@@ -64,8 +64,8 @@ extern constinit const Law cache_evict_forgets{
     "append (NaN); append(x); evict (NaN); story = append(x); story",
     "a story of legal commands without a rotation, ALiBi, masks and biases; "
     "the cache offers evict()",
-    "Without positions, attention knows the tokens that are left and their "
-    "order.",
+    "Without positions, attention depends on the tokens that are left and "
+    "their order.",
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches tokens in the middle of a sequence that finite values can "
     "hide",

@@ -17,8 +17,8 @@ Case constrain(Case value) {
 extern constinit const Law cache_long_use_changes_nothing{
     "cache_long_use_changes_nothing",
     "A cache that is made, used and destroyed gives the same answer the "
-    "thousandth time as the first time, and "
-    "leaves no memory, no descriptor and no thread behind.",
+    "thousandth time as the first time, and leaks no memory, no descriptor and "
+    "no thread.",
     "story(x | x .. x) = story(x)",
     "none",
     kLongUseReason,

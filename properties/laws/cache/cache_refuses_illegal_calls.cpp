@@ -136,11 +136,11 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law cache_refuses_illegal_calls{
     "cache_refuses_illegal_calls",
-    "What cannot be done is refused with a reason and changes nothing.",
+    "An illegal operation is refused with a reason and changes nothing.",
     "illegal command: error, length and later answers as without it",
     "a story of legal commands, each followed by illegal ones",
-    "An error that is no error, or half an append, makes later answers wrong "
-    "where nobody looks.",
+    "An operation that fails silently, or half an append, makes later answers "
+    "wrong.",
     "Refusals are exact; answers are each within their own bound.",
     "(c) it reaches error paths, which no legal call enters",
     20,

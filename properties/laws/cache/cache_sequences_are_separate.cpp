@@ -40,7 +40,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 extern constinit const Law cache_sequences_are_separate{
     "cache_sequences_are_separate",
-    "What one sequence holds never reaches another.",
+    "The content of one sequence never reaches another.",
     "story(a), others NaN = story(a), others empty",
     "a story of legal commands; at least two sequences",
     "A history holds the tokens of its own sequence only.",

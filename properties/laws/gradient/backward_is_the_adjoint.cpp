@@ -125,7 +125,7 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law backward_is_the_adjoint{
     "backward_is_the_adjoint",
     "The gradient is the change of the forward pass: moved along dx, the "
-    "output changes as the gradient says.",
+    "output changes as the gradient predicts.",
     "<dO, J dx> = <dx, J^T dO>, dx in one row of q, k, v, bias or in the sinks",
     "none",
     "backward() applies the transpose of the derivative of forward().",

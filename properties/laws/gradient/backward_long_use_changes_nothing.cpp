@@ -24,8 +24,7 @@ Case constrain(Case value) {
 extern constinit const Law backward_long_use_changes_nothing{
     "backward_long_use_changes_nothing",
     "A call of backward() gives the same answer the thousandth time as the "
-    "first time, and "
-    "leaves no memory, no descriptor and no thread behind.",
+    "first time, and leaks no memory, no descriptor and no thread.",
     "backward(x | x .. x) = backward(x)",
     "none",
     kLongUseReason,

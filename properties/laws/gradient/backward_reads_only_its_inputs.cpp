@@ -65,8 +65,8 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law backward_reads_only_its_inputs{
     "backward_reads_only_its_inputs",
     "backward() reads only the bytes of its inputs, o and lse among them, "
-    "writes every element of its gradients and nothing else, and leaves its "
-    "caller's state as it was.",
+    "writes exactly the elements of its gradients, and leaves its caller's "
+    "state as it was.",
     "read(addresses) in q, k, v, o, lse, dO; written(addresses) = dq, dk, dv",
     "none",
     "The call names all memory that takes part in it.",

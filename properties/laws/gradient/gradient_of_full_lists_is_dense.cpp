@@ -31,8 +31,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law gradient_of_full_lists_is_dense{
     "gradient_of_full_lists_is_dense",
-    "Lists of all keys, in any order and with -1 behind them, have the "
-    "gradient of no lists.",
+    "Lists of all keys, in any order and followed by -1, have the gradient of "
+    "a call without lists.",
     "backward(key_indices = all keys) = backward()",
     "lists of keys, of as many entries as there are keys or more",
     "Each key is in the list once, and -1 is no key.",

@@ -26,7 +26,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law listed_order_changes_no_gradient{
     "listed_order_changes_no_gradient",
-    "The order of a list of keys changes no gradient, nor does where -1 stands "
+    "The order of a list of keys changes no gradient, nor do the places of -1 "
     "in it.",
     "backward(key_indices) = backward(key_indices, each list in another order)",
     "lists of keys of two entries at least",

@@ -61,7 +61,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law unlisted_keys_get_no_gradient{
     "unlisted_keys_get_no_gradient",
-    "Keys that stand in no list get no gradient.",
+    "Keys in no list get no gradient.",
     "j in no key_indices[i] => dk[j] = 0, dv[j] = 0",
     "lists of keys, out of which one key is taken; data of moderate size",
     "dk and dv of a key are sums over the rows that see it, and none does.",

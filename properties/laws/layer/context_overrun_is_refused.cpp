@@ -74,7 +74,7 @@ extern constinit const Law context_overrun_is_refused{
     "names both lengths.",
     "T > C: error",
     "a mask buffer, and at least two tokens",
-    "The buffer says nothing of tokens beyond it.",
+    "The buffer has no entries for tokens beyond it.",
     "Nothing is computed.",
     "(c) it reaches error paths, which no legal call enters",
     70,

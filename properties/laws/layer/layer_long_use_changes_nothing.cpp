@@ -7,8 +7,7 @@ namespace qkvet::properties {
 extern constinit const Law layer_long_use_changes_nothing{
     "layer_long_use_changes_nothing",
     "A call of a layer gives the same answer the thousandth time as the first "
-    "time, and "
-    "leaves no memory, no descriptor and no thread behind.",
+    "time, and leaks no memory, no descriptor and no thread.",
     "layer(x | x .. x) = layer(x)",
     "none",
     kLongUseReason,

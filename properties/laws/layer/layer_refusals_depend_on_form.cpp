@@ -18,8 +18,8 @@ extern constinit const Law layer_refusals_depend_on_form{
     "operands.",
     "takes(call(x)) = takes(call(y))",
     "none",
-    "What a kernel declares is forms of calls: a caller who has checked the "
-    "form relies on it.",
+    "A kernel declares forms of calls: a caller who has checked the form "
+    "relies on it.",
     "Nothing is rounded: a call is taken or it is not.",
     "(c) it reaches what refusals hide, (d) it needs no oracle",
     85,

@@ -115,7 +115,7 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law layer_backward_is_the_adjoint{
     "layer_backward_is_the_adjoint",
     "The gradient of a layer is the change of the layer: moved along a row of "
-    "one input, y changes as the gradient says.",
+    "one input, y changes as the gradient predicts.",
     "<dy, J dp> = <dp, J^T dy>, dp in one row of x, of a matrix or in a bias",
     "none",
     "layer_backward() applies the transpose of the derivative of the layer.",

@@ -7,7 +7,7 @@ namespace qkvet::properties {
 extern constinit const Law layer_backward_long_use_changes_nothing{
     "layer_backward_long_use_changes_nothing",
     "A call of layer_backward() gives the same answer the thousandth time as "
-    "the first time, and leaves no memory, no descriptor and no thread behind.",
+    "the first time, and leaks no memory, no descriptor and no thread.",
     "layer_backward(x | x .. x) = layer_backward(x)",
     "none",
     kLongUseReason,

@@ -61,9 +61,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law layer_backward_reads_only_its_inputs{
     "layer_backward_reads_only_its_inputs",
-    "layer_backward() reads only the bytes of its inputs, writes every element "
-    "of its gradients and nothing else, and leaves its caller's state as it "
-    "was.",
+    "layer_backward() reads only the bytes of its inputs, writes exactly the "
+    "elements of its gradients, and leaves its caller's state as it was.",
     "read(addresses) in x, W, b, dy; written(addresses) = dx, dW, db",
     "none",
     "The call names all memory that takes part in it.",

@@ -212,9 +212,9 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law lone_token_gradients_are_exact{
     "lone_token_gradients_are_exact",
-    "Where every member of the batch is one token, the gradients of x, W_V, "
-    "W_O and the biases are products of integers, and exact; those of W_Q and "
-    "W_K are zero.",
+    "If every sequence of the batch is one token, the gradients of x, W_V, W_O "
+    "and the biases are products of integers, and exact; those of W_Q and W_K "
+    "are zero.",
     "T = 1, W_Q = W_K = 0: dv = sum_group dy W_O^T, dx = dv W_V^T, dW_V = x^T "
     "dv, "
     "dW_O = v^T dy, db_V = sum_b dv, db_O = sum_b dy, dW_Q = dW_K = 0",

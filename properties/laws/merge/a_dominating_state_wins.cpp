@@ -37,7 +37,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law a_dominating_state_wins{
     "a_dominating_state_wins",
-    "A state whose lse is far above all others is what comes out.",
+    "A state with an lse far above all others is the result.",
     "merge((o, lse), (x, lse - 2000)) = (o, lse)",
     "two states",
     "exp(-1900) is no number of any format, and no lse is near the end of one.",

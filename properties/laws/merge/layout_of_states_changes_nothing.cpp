@@ -31,7 +31,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law layout_of_states_changes_nothing{
     "layout_of_states_changes_nothing",
-    "Where states, their lse and the outputs lie in memory changes nothing.",
+    "The places of states, their lse and the outputs in memory change nothing.",
     "merge in any layout = merge of contiguous tensors",
     "two states; another layout than the contiguous one",
     "A layout is no part of the definition.",

@@ -42,8 +42,8 @@ extern constinit const Law merge_agrees_with_oracle{
     "element by element.",
     "RN(o - B) <= y <= RN(o + B)",
     "none",
-    "A merge is attention whose scores are the lse of the states and whose "
-    "values are their o.",
+    "A merge is attention with the lse of the states as scores and their o as "
+    "values.",
     "B is derived from the inputs and the declared arithmetic "
     "(reference/README.md).",
     "(c) it reaches every input and every element",

@@ -34,7 +34,7 @@ extern constinit const Law merge_in_place_equals_out_of_place{
     "A merge in place is the merge into other memory.",
     "merge_in_place(a; b) = merge(a, b)",
     "two states; as many of every row; o is stored as states are",
-    "Where the result is written is no part of the definition.",
+    "The place of the result is no part of the definition.",
     "Each side is within its own bound of the same number: the paths may "
     "differ.",
     "(c) it reaches calls that no other law makes, (d) it needs no oracle",

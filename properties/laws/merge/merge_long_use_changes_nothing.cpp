@@ -12,7 +12,7 @@ Case constrain(Case value) { return constrain_merge(std::move(value)); }
 extern constinit const Law merge_long_use_changes_nothing{
     "merge_long_use_changes_nothing",
     "A merge gives the same answer the thousandth time as the first time, and "
-    "leaves no memory, no descriptor and no thread behind.",
+    "leaks no memory, no descriptor and no thread.",
     "merge(x | x .. x) = merge(x)",
     "none",
     kLongUseReason,

@@ -76,8 +76,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law merge_of_empty_states_is_empty{
     "merge_of_empty_states_is_empty",
-    "A row whose states are all empty stays empty: o is 0 and lse is "
-    "-infinity.",
+    "A row of empty states stays empty: o is 0 and lse is -infinity.",
     "merge((x, -inf), (y, -inf)) = (0, -inf)",
     "none; a kernel that declares other rows without a key keeps to that",
     "Nothing was seen by any of the states, so nothing is by their merge.",

@@ -67,8 +67,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law merge_reads_only_its_inputs{
     "merge_reads_only_its_inputs",
-    "A merge reads only the bytes of its inputs, writes every element of its "
-    "outputs and nothing else, and leaves its caller's state as it was.",
+    "A merge reads only the bytes of its inputs, writes exactly the elements "
+    "of its outputs, and leaves its caller's state as it was.",
     "merge(states) is the same wherever its tensors lie",
     "none",
     "Nothing beside the tensors is an argument.",

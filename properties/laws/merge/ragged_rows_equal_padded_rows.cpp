@@ -50,8 +50,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law ragged_rows_equal_padded_rows{
     "ragged_rows_equal_padded_rows",
-    "A number of states for each row is what empty states in the place of the "
-    "others are.",
+    "Fewer states in a row equal empty states instead of the missing ones.",
     "merge(states, indptr) = merge(states filled up with (1, -inf))",
     "two states of the longest row",
     "An empty state counts nothing.",

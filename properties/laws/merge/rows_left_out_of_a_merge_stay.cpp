@@ -83,7 +83,8 @@ extern constinit const Law rows_left_out_of_a_merge_stay{
     "row_mask[t] = 0: (o, lse)[t] stays, bit for bit",
     "two states; as many of every row; o is stored as states are",
     "A row that is not merged is not written.",
-    "What stays is the same bits; what is merged is within its bound.",
+    "Rows that are left out keep their bits; merged rows are within their "
+    "bound.",
     "(a) it is bitwise, (c) it reaches calls that no other law makes",
     110,
     Domain{.subject = Subject::kMerge, .allows = kAllowMerge},

@@ -189,7 +189,7 @@ extern constinit const Law plans_refuse_what_they_were_not_made_for{
     "written, and the plan stays as it was.",
     "run(plan(a), b), update(plan(a), b) with other options or extents: error",
     "a plan",
-    "What was planned answers another question.",
+    "The plan belongs to another call.",
     "Nothing is computed; the last run is within its own bound.",
     "(c) it reaches error paths, which no legal call enters",
     552,

@@ -61,11 +61,11 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law rows_beyond_a_planned_batch_stay{
     "rows_beyond_a_planned_batch_stay",
-    "A run writes the rows of the batch that was planned last, and nothing "
-    "behind them.",
+    "A run writes the rows of the batch that was planned last, and no row "
+    "after them.",
     "o[i] and lse[i] after run() = before, for i beyond the rows that count",
     "rows of queries that do not count, and a plan",
-    "Nothing is asked of them.",
+    "They are not part of the call.",
     "They are not computed.",
     "(a) it is exact, (c) it reaches the work that a larger batch has left",
     554,

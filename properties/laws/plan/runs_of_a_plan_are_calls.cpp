@@ -61,7 +61,8 @@ extern constinit const Law runs_of_a_plan_are_calls{
     "addresses, the first ones again, and the same at other addresses.",
     "run(p, x) = forward(x), for every x",
     "a plan",
-    "A plan knows lengths, tables and options, and no number of q, k and v.",
+    "A plan depends on lengths, tables and options, and on no number of q, k "
+    "and v.",
     "Each run is within its own bound; the same call with the same addresses "
     "gives the same bits where the kernel is deterministic.",
     "(c) it reaches what is kept from one run to the next, by address or by "

@@ -50,13 +50,13 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law updated_plan_equals_new_plan{
     "updated_plan_equals_new_plan",
-    "A plan that is given the lengths and tables of another batch runs as one "
-    "that was made for it: behind a larger batch, and behind the same members "
-    "in another order.",
+    "A plan that gets the lengths and tables of another batch runs as one that "
+    "was made for it: after a larger batch, and after the same sequences in "
+    "another order.",
     "run(update(plan(a), b)) = run(plan(b))",
     "lengths or starts of members, and a plan",
     "A run has no other arguments than the last lengths and tables.",
-    "Each run is within its own bound; the same bits are asked for where "
+    "Each run is within its own bound; the same bits are required where "
     "update_invariant is claimed.",
     "(c) it reaches what a plan keeps when it is updated",
     559,
