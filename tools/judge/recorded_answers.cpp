@@ -315,8 +315,7 @@ std::string Reader::read() {
   }
   for (size_t i = 0; i < answers_.size() && error_.empty(); ++i)
     if (answers_[i].refusal && !answers_[i].outputs.empty())
-      error_ =
-          (folder_ / call_name(i)).string() + ": is refused and answered";
+      error_ = (folder_ / call_name(i)).string() + ": is refused and answered";
   return error_;
 }
 

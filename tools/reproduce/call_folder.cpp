@@ -203,8 +203,7 @@ Json call_json(const WrittenCall& call, size_t number) {
                     plan.plan_slot};
   if (plan.operation == Operation::kCacheReorder)
     json["parents"] = std::vector<int64_t>(
-        plan.parents.begin(),
-        plan.parents.begin() + std::ssize(call.lengths));
+        plan.parents.begin(), plan.parents.begin() + std::ssize(call.lengths));
   if (!call.lengths.empty()) json["lengths"] = call.lengths;
   json["tensors"] = Json::object();
   json["outputs"] = Json::array();

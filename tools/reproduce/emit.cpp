@@ -20,13 +20,11 @@ std::string path_of(const EmitWords& words) {
 
 // What names the kernel to run.py.
 std::string run_words(const LibrarySpec& library, const std::string& kernel) {
-  if (!library.interpreter.empty())
-    return shell_quoted(library.path +
-                        (library.config.empty() ? "" : ":" + library.config));
+  const std::string config = library.config.empty() ? "" : ":" + library.config;
+  if (!library.interpreter.empty()) return shell_quoted(library.path + config);
   const std::string path =
       std::filesystem::absolute(library.path).lexically_normal().string();
-  return shell_quoted(path) + " " + kernel +
-         (library.config.empty() ? "" : " " + shell_quoted(library.config));
+  return shell_quoted(path + config) + " " + kernel;
 }
 
 }  // namespace

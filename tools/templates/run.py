@@ -2,11 +2,12 @@
 #!/usr/bin/env python3
 """Runs the calls of call.safetensors and compares the answers. Needs NumPy alone.
 
-    run.py                              the answer that failed (answer.safetensors)
-    run.py ./libmine.so [KERNEL [CONFIG]]    a library of the C interface
-    run.py file.py:function             a function, layer or cache as `qkvet check`
-                                        takes it; also module:function
-    run.py other.safetensors            a recorded answer: tensors c0000/o, ...
+    run.py                            the answer that failed (answer.safetensors)
+    run.py ./libmine.so [KERNEL]      a library of the C interface; also
+                                      ./libmine.so:config
+    run.py file.py:function           a function, layer or cache as `qkvet check`
+                                      takes it; also module:function
+    run.py other.safetensors          a recorded answer: tensors c0000/o, ...
 
 Exit code: 0 each element is within its bounds, 1 one is not, 2 wrong use or a
 call that the kernel does not take.
@@ -98,8 +99,7 @@ def lay(call, given):
 
 
 class Library:
-    def __init__(self, words, metadata):
-        path, name, config = (*words, *("", "")[len(words) - 1:])
+    def __init__(self, path, config, name, metadata):
         abi = json.loads(metadata["abi"])
         self.types = {}
         for struct, fields in abi["structs"].items():
@@ -111,7 +111,7 @@ class Library:
         self.why = self.new("qkvet_text", data=ctypes.addressof(self.reason),
                             capacity=len(self.reason))
         try:
-            opener = ctypes.CDLL(path).qkvet_open
+            opener = ctypes.CDLL(os.path.abspath(path)).qkvet_open
         except (OSError, AttributeError) as error:
             raise Unfit(f"{path}: {error}") from None
         body = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
@@ -123,7 +123,7 @@ class Library:
             self.parallel_for, ctypes.c_void_p), **abi["host"])
         library = self.new("qkvet_library")
         text = ctypes.create_string_buffer(config.encode())
-        self.kept += [host, library, text]
+        self.opened = host, library, text  # the kernel may keep their addresses
         if self.call(ctypes.cast(opener, ctypes.c_void_p).value, host,
                      ctypes.addressof(text), library, self.why):
             raise Unfit(f"{path}: the library cannot be opened{self.said(': ')}")
@@ -642,7 +642,11 @@ class Recorded:
         return None
 
     def lengths(self, call):
-        return json.loads(self.metadata.get(f"{self.name}/lengths", "null"))
+        found = json.loads(self.metadata.get(f"{self.name}/lengths", "[]"))
+        if len(found) != len(call["lengths"]):
+            raise Unfit(f"{self.path}: the metadata lack {self.name}/lengths of "
+                        f"{len(call['lengths'])} sequences")
+        return found
 
 
 # --- The verdict ---------------------------------------------------------------
@@ -785,14 +789,17 @@ def main(words):
     tensors, metadata = read_safetensors(HERE / "call.safetensors")
     calls = json.loads(metadata["calls"])
     target = words[0] if words else str(HERE / "answer.safetensors")
+    ends = [n for n, letter in enumerate(target + ":") if letter == ":"
+            and os.path.isfile(target[:n])]
     if target.endswith(".safetensors"):
         kernel = Recorded(target)
+    elif ends and not target[:ends[0]].endswith(".py"):
+        kernel = Library(target[:ends[0]], target[ends[0] + 1:],
+                         *words[1:2] or [""], metadata)
     elif ":" in target:
         kernel = Function(target)
-    elif target.startswith("-"):
-        raise Unfit(__doc__)
     else:
-        kernel = Library(words[:3], metadata)
+        raise Unfit(f"{target}: no such file\n\n{__doc__}")
     failed, wrong, answers = False, {}, []
     for call in calls:
         start = call["name"] + "/"
