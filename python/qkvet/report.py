@@ -65,28 +65,29 @@ class Failure:
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "call")
             words = ["replay", self.case, "--law", self.law, *self._words,
-                     "--emit", "npy", "--out", out]
+                     "--emit", out]
             code, text, wrong = _program.run(words, self._paths)
             if not os.path.isdir(out):
                 raise _program.WrongUse(wrong.strip() or text.strip()
                                         or f"exit code {code}")
-            return read_call(pathlib.Path(out))
+            return read_call(pathlib.Path(out), self.case)
 
 
-def read_call(folder):
-    """A folder of `qkvet replay --emit npy`."""
-    import numpy as np
+def read_call(folder, case):
+    """The first call of a folder of `qkvet replay --emit`."""
+    from .call import read_safetensors
     arrays, expected, bound = {}, {}, {}
-    for path in sorted(folder.glob("*.npy")):
-        part, _, name = path.stem.partition("_")
-        if part in ("least", "largest"):
-            continue
-        into = {"expected": expected, "bound": bound, "actual": arrays}.get(part)
-        if into is None:
-            into, name = arrays, path.stem
-        into[name] = np.load(path)
-    return Call((folder / "case.txt").read_text().split()[0], arrays, expected,
-                bound)
+    tensors = read_safetensors(folder / "call.safetensors")
+    answer = read_safetensors(folder / "answer.safetensors")
+    for path, array in (*tensors.items(), *answer.items()):
+        call, _, name = path.partition("/")
+        name, _, part = name.partition(".")
+        into = {"": arrays, "expected": expected, "bound": bound}.get(part)
+        if call == "c0000" and into is not None:
+            # Reports call a gradient dq.
+            is_gradient = name.startswith("d_") and name != "d_o"
+            into[name.replace("_", "") if is_gradient else name] = array
+    return Call(case, arrays, expected, bound)
 
 
 @dataclasses.dataclass(frozen=True)

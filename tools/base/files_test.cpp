@@ -262,22 +262,22 @@ TEST_F(Files, NoOutputTakesThePlaceOfAnInput) {
   const struct {
     const char* words;
     const char* output;
-  } rows[] = {{"report run.jsonl --html run.jsonl", "run.jsonl"},
-              {"report run.jsonl --html ./run.jsonl", "./run.jsonl"},
-              {"report run.jsonl --junit linked.jsonl", "linked.jsonl"},
-              {"report run.jsonl --markdown pointer.jsonl", "pointer.jsonl"},
-              {"report run.jsonl linked.jsonl -o run.jsonl", "run.jsonl"},
-              {"check good.cpp -n 20 --json good.cpp", "good.cpp"},
-              {"check good.cpp -n 20 --sarif good.cpp", "good.cpp"},
-              {"check -k scalar/plain -n 20 --known known.txt --json known.txt",
-               "known.txt"},
-              {"check -k scalar/plain -n 20 --baseline run.jsonl --json "
-               "run.jsonl",
-               "run.jsonl"},
-              {"mutate good.cpp --only x -o good.cpp", "good.cpp"},
-              {"mutate good.cpp --sample 1 --json good.cpp", "good.cpp"},
-              {"replay @known.txt -k scalar/plain --emit c --out known.txt",
-               "known.txt"}};
+  } rows[] = {
+      {"report run.jsonl --html run.jsonl", "run.jsonl"},
+      {"report run.jsonl --html ./run.jsonl", "./run.jsonl"},
+      {"report run.jsonl --junit linked.jsonl", "linked.jsonl"},
+      {"report run.jsonl --markdown pointer.jsonl", "pointer.jsonl"},
+      {"report run.jsonl linked.jsonl -o run.jsonl", "run.jsonl"},
+      {"check good.cpp -n 20 --json good.cpp", "good.cpp"},
+      {"check good.cpp -n 20 --sarif good.cpp", "good.cpp"},
+      {"check -k scalar/plain -n 20 --known known.txt --json known.txt",
+       "known.txt"},
+      {"check -k scalar/plain -n 20 --baseline run.jsonl --json "
+       "run.jsonl",
+       "run.jsonl"},
+      {"mutate good.cpp --only x -o good.cpp", "good.cpp"},
+      {"mutate good.cpp --sample 1 --json good.cpp", "good.cpp"},
+      {"replay @known.txt -k scalar/plain --emit known.txt", "known.txt"}};
   for (const auto& row : rows) {
     const std::string before = read_text(scratch() / row.output);
     const Ran ran = run(row.words);

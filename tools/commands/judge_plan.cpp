@@ -116,7 +116,7 @@ void Judge::keep_smallest(LawTally& law, const PlanCase& one,
   failure.seconds = seconds_since(start_);
   failure.digest = input_digest(make_inputs(one.value));
   for (const size_t call : one.calls)
-    failure.where += (failure.where.empty() ? "" : ", ") + plan_call_name(call);
+    failure.where += (failure.where.empty() ? "" : ", ") + call_name(call);
   failure.where += " of the plan; recorded: not repeated, not shrunk";
   law.smallest = std::move(failure);
 }
@@ -154,7 +154,7 @@ void Judge::judge(const PlanCase& one, bool with_twin) {
       record(one, judgement, 0, /*settled=*/true);
       return;
     }
-    missing += (missing.empty() ? "" : ", ") + plan_call_name(one.calls[i]);
+    missing += (missing.empty() ? "" : ", ") + call_name(one.calls[i]);
   }
   if (!missing.empty()) {
     rows_.push_back(unanswered_row(one, "no answer to " + missing));

@@ -170,12 +170,15 @@ std::string emit(const ReplayOptions& options, const KernelResult& made,
                  const Law& law, const Case& value,
                  const SelectedKernels& selected, Executor& executor,
                  TimeUse& time) {
-  if (options.emit.as.empty()) return "";
-  std::string written = "nothing: no law failed", error;
+  if (options.emit.folder.empty()) return "";
+  std::string error;
   if (made.cells[0].failure)
     error = emit_failure(options.emit, law, value, selected, made.kernel,
-                         executor, time, &written);
-  if (error.empty()) fmt::print("{}", field("emitted", written));
+                         executor, time);
+  if (error.empty())
+    fmt::print("{}", field("emitted", made.cells[0].failure
+                                          ? options.emit.folder
+                                          : "nothing: no law failed"));
   return error;
 }
 
@@ -234,10 +237,9 @@ ExitCode run(const ReplayOptions& options) {
   if (const std::string wrong = load_data(options.data); !wrong.empty())
     return wrong_use(wrong);
   if (is_story_log(options.target)) {
-    if (!options.emit.as.empty())
+    if (!options.emit.folder.empty())
       return wrong_use(
-          "--emit " + options.emit.as +
-          ": a recorded story; allowed: a case (the report of a log "
+          "--emit: a recorded story; allowed: a case (the report of a log "
           "that fails has one)");
     if (!options.laws.empty() || !options.digest.empty())
       return wrong_use(options.target +
@@ -316,13 +318,11 @@ void add_flags(Command& command, ReplayOptions& options) {
   add_json(command, options.json);
   add_whether_to_diagnose(command, options.diagnose);
   command
-      .add_option("--emit", options.emit.as,
-                  "Write the failure as a C file, a Python file or .npy files")
-      .one_of({"c", "py", "npy"});
-  command.add_option("--out", options.emit.out, "Output of --emit [qkvet-LAW]")
-      .type_name("PATH");
+      .add_option("--emit", options.emit.folder,
+                  "Write the failure to a folder that runs without QKVet")
+      .type_name("DIR");
   command.add_flag("--force", options.emit.force,
-                   "Overwrite the output of --emit");
+                   "Overwrite the folder of --emit");
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ void add_passed(const Judgement& judgement, QuestionRow& row) {
 std::vector<std::string> folders(const std::vector<size_t>& calls) {
   std::vector<std::string> names;
   names.reserve(calls.size());
-  for (const size_t call : calls) names.push_back(plan_call_name(call));
+  for (const size_t call : calls) names.push_back(call_name(call));
   return names;
 }
 

@@ -77,7 +77,7 @@ class Answering : public Executor {
     std::vector<CallOutcome> outcomes = kernel_.run(index_, asked);
     for (size_t i = 0; i < asked.size(); ++i)
       write_answer(known(numbers[i]), outcomes[i],
-                   answers_ / plan_call_name(numbers[i]), safetensors_);
+                   answers_ / call_name(numbers[i]), safetensors_);
     return outcomes;
   }
 

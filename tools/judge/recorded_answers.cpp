@@ -46,7 +46,7 @@ class Reader {
   Reader(const PlanFolder& plan, const fs::path& plan_folder, fs::path folder)
       : plan_(plan), folder_(std::move(folder)) {
     const std::vector<PlanCall>& calls = plan.calls.calls();
-    for (size_t i = 0; i < calls.size(); ++i) numbers_[plan_call_name(i)] = i;
+    for (size_t i = 0; i < calls.size(); ++i) numbers_[call_name(i)] = i;
     std::error_code code;
     is_own_ = fs::equivalent(plan_folder, folder_, code);
     answers_.resize(calls.size());
@@ -315,8 +315,7 @@ std::string Reader::read() {
   }
   for (size_t i = 0; i < answers_.size() && error_.empty(); ++i)
     if (answers_[i].refusal && !answers_[i].outputs.empty())
-      error_ =
-          (folder_ / plan_call_name(i)).string() + ": is refused and answered";
+      error_ = (folder_ / call_name(i)).string() + ": is refused and answered";
   return error_;
 }
 
@@ -339,7 +338,7 @@ std::vector<std::string> missing_answers(
   for (size_t i = 0; i < answers.size(); ++i)
     for (const PlanTensor& output : plan.calls.calls()[i].outputs)
       if (!answers[i].refusal && !answers[i].outputs.contains(output.tensor))
-        missing.push_back(plan_call_name(i) + "." + output.name + kNpy);
+        missing.push_back(call_name(i) + "." + output.name + kNpy);
   return missing;
 }
 

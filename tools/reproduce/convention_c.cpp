@@ -10,7 +10,6 @@
 #include "core/capability/declaration.h"
 #include "core/capability/extents.h"
 #include "core/capability/paths.h"
-#include "tools/reproduce/c_text.h"
 
 namespace qkvet::tools {
 namespace {
@@ -71,18 +70,24 @@ std::string width_fields(const qkvet_capabilities& c) {
                      c.width_count, widths);
 }
 
+// "{QKVET_DTYPE_FLOAT, 32, 1}"
+std::string dtype_c(const qkvet_dtype& dtype) {
+  const char* code = dtype.code == QKVET_DTYPE_BFLOAT ? "BFLOAT"
+                     : dtype.code == QKVET_DTYPE_INT  ? "INT"
+                     : dtype.code == QKVET_DTYPE_UINT ? "UINT"
+                                                      : "FLOAT";
+  return fmt::format("{{QKVET_DTYPE_{}, {}, 1}}", code, dtype.bits);
+}
+
 std::string dtype_fields(const qkvet_capabilities& c) {
   if (c.dtype_count == 0) return "";
   std::string text = fmt::format(
       "    .dtype_count = {},\n"
       "    .dtypes = {{ /* q, kv, o */\n",
       c.dtype_count);
-  const auto one = [](const qkvet_dtype& dtype) {
-    return dtype_c(*dtype_from_abi(dtype));
-  };
   for (const auto& rule : std::span(c.dtypes, c.dtype_count))
-    text += fmt::format("        {{{}, {}, {}}},\n", one(rule.q), one(rule.kv),
-                        one(rule.o));
+    text += fmt::format("        {{{}, {}, {}}},\n", dtype_c(rule.q),
+                        dtype_c(rule.kv), dtype_c(rule.o));
   return text + "    },\n";
 }
 

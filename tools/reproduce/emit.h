@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet replay --emit: a failure as a file that stands alone.
+// qkvet replay --emit: a failure as a folder that stands alone.
 #ifndef QKVET_TOOLS_REPRODUCE_EMIT_H_
 #define QKVET_TOOLS_REPRODUCE_EMIT_H_
 
@@ -12,22 +12,20 @@
 namespace qkvet::tools {
 
 struct EmitWords {
-  std::string as;      // "c", "py", "npy"; "" for none
-  std::string out;     // where to; "": qkvet-LAW.c in this folder
+  std::string folder;  // "" for none
   bool force = false;  // replaces what is there
 };
 
-// "" or what is wrong with --emit, --out and --force, or with using them here.
-// Before anything is run.
+// "" or what is wrong with --emit and --force, or with using them here. Before
+// anything is run.
 std::string emit_misuse(const EmitWords& words, const std::vector<Case>& cases,
                         const std::vector<const Law*>& laws, size_t kernels);
 
-// Writes down the failure of the law. "" and *written, a line for people, or
-// one line why not.
+// Writes down the failure of the law. "" or one line why not.
 std::string emit_failure(const EmitWords& words, const Law& law,
                          const Case& value, const SelectedKernels& selected,
                          const KernelUnderTest& kernel, Executor& executor,
-                         TimeUse& time, std::string* written);
+                         TimeUse& time);
 
 }  // namespace qkvet::tools
 

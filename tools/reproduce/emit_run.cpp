@@ -61,26 +61,6 @@ fs::path fresh_folder(const std::string& name) {
   return folder;
 }
 
-std::string compile_reproducer(const fs::path& folder) {
-  const std::string text = read_text(folder / "x.c");
-  const Ran built = run_shell(
-      match(text, "compile  (cc .* -lm)") + " -Wall -Wextra -Wpedantic",
-      folder);
-  EXPECT_EQ(built.exit, 0) << built.out;
-  EXPECT_EQ(built.out, "") << "warnings";
-  return text;
-}
-
-Ran run_other_kernel(const std::string& reproducer, const std::string& library,
-                     const std::string& kernel, const fs::path& folder) {
-  const std::string own =
-      match(reproducer, "default_library =\\s+\"([^\"]*)\"");
-  const std::string other =
-      std::regex_replace(own, std::regex("qkvet_\\w+\\.so"),
-                         std::string("qkvet_") + library + ".so");
-  return run_shell("./reproducer '" + other + "' " + kernel, folder);
-}
-
 namespace {
 
 // Up to the first of what may stand behind a number.
@@ -112,33 +92,6 @@ void expect_shown(const std::string& out, const std::string& report) {
           line.find(allowed) != std::string::npos && line.ends_with(end))
         return;
   ADD_FAILURE() << out << "shows nothing of" << report;
-}
-
-std::string expect_every_kind_shows(const std::string& arguments,
-                                    const std::string& shown,
-                                    const fs::path& folder) {
-  const std::string emit = kReplay + arguments + " --emit ";
-  for (const char* kind : {"c --out x.c", "py --out x.py", "npy --out x"})
-    EXPECT_EQ(run_qkvet(emit + kind, folder).exit, 1) << arguments;
-  const std::string text = compile_reproducer(folder);
-  for (const std::string& command :
-       {std::string("./reproducer"), python() + " x.py",
-        python() + " x/check.py"}) {
-    const Ran bad = run_shell(command, folder);
-    EXPECT_EQ(bad.exit, 1) << bad.out;
-    EXPECT_NE(bad.out.find(shown), std::string::npos) << bad.out;
-  }
-  return text;
-}
-
-std::string right_python(const std::string& text) {
-  if (text.find("class Definition") != std::string::npos)
-    return replaced(text, "return Recorded(calls)",
-                    "return Definition(config)");
-  return replaced(
-      text, "\n    return recorded\n",
-      "\n    return next(ValueError('so') if c.get('refusal') else reference(c)"
-      " for c in CALLS if c['recorded'] is recorded)\n");
 }
 
 }  // namespace qkvet::tools

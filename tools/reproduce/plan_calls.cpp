@@ -106,8 +106,6 @@ std::string digest_of(const PlanCall& call) {
 
 }  // namespace
 
-std::string plan_call_name(size_t call) { return fmt::format("c{:04}", call); }
-
 std::string plan_tensor_name(size_t stored) {
   return fmt::format("t/{:04}", stored);
 }

@@ -11,6 +11,7 @@
 #include "core/door/executor.h"
 #include "core/files/call_tensors.h"
 #include "properties/checking/case_work.h"
+#include "tools/reproduce/call_folder.h"
 
 namespace qkvet::tools {
 
@@ -35,8 +36,6 @@ struct PlanCall {
   std::string digest;
 };
 
-// "c0012"
-std::string plan_call_name(size_t call);
 // "t/0012", the same without an ending for every format
 std::string plan_tensor_name(size_t stored);
 

@@ -34,7 +34,7 @@ Json outputs_json(const PlanCall& call) {
 Json call_json(const PlanCall& call, size_t number) {
   Json json;
   json["id"] = number;
-  json["call"] = plan_call_name(number);
+  json["call"] = call_name(number);
   for (const PlanScalar& scalar : call.scalars)
     json[scalar.name] =
         scalar.is_word ? Json(scalar.text) : json_of(scalar.text);
@@ -164,7 +164,7 @@ std::string plan_table(const PlanFolder& plan) {
   for (const PlanScalar& scalar : calls[0].scalars) text += "\t" + scalar.name;
   text += "\tinputs\toutputs\n";
   for (size_t i = 0; i < calls.size(); ++i) {
-    text += plan_call_name(i);
+    text += call_name(i);
     for (const PlanScalar& scalar : calls[i].scalars)
       text += "\t" + scalar.text;
     text += "\t" + inputs_cell(calls[i]) + "\t" + outputs_cell(calls[i]) + "\n";

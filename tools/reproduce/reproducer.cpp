@@ -5,10 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <limits>
 
-#include "core/base/half.h"
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/story_calls.h"
 #include "properties/run/shrink.h"
@@ -16,8 +13,6 @@
 
 namespace qkvet::tools {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool shows_failure(const WrittenCall& call) {
   for (const WrittenOutput& output : call.outputs)
@@ -118,27 +113,8 @@ const WrittenOutput* WrittenCall::output(TensorName name) const {
   return nullptr;
 }
 
-bool Reproducer::uses_plans() const {
-  return std::any_of(calls.begin(), calls.end(), [](const WrittenCall& call) {
-    return call.plan.plan_use != PlanUse::kNone;
-  });
-}
-
-int64_t Reproducer::numbers() const {
-  int64_t sum = static_cast<int64_t>(same_bits.size());
-  for (const WrittenCall& call : calls) {
-    for (const CallTensor& input : call.inputs)
-      sum += std::max<int64_t>(
-          input.spec.span(),
-          std::ssize(input.values.data) / dtype_bytes(input.spec.dtype));
-    for (const WrittenOutput& output : call.outputs)
-      sum += output.spec.elements();
-  }
-  return sum;
-}
-
 bool is_wrong(const Wanted& wanted, double actual) {
-  if (wanted.bound == kInfinity) return false;
+  if (std::isinf(wanted.bound)) return false;
   if (std::isnan(wanted.value)) return !std::isnan(actual);
   return !(wanted.low <= actual && actual <= wanted.high);
 }
@@ -164,10 +140,7 @@ std::string make_reproducer(const Law& law, const Case& value,
   out->law = &law;
   out->text = to_string(value);
   out->digest = input_digest(make_inputs(value));
-  out->subject = value.subject();
-  out->grows = story_rules(value, kernel.judged.info).grows;
   out->kernel = kernel.judged.info.name;
-  out->dialect = kernel.judged.info.dialect;
   for (size_t i = 0; i < calls.size(); ++i) {
     const auto whole = work.whole_call(kernel.judged, i);
     if (!whole.twin_disagrees.empty()) return whole.twin_disagrees;
@@ -179,8 +152,6 @@ std::string make_reproducer(const Law& law, const Case& value,
     written.inputs = call_inputs(calls[i], written.plan);
     add_outputs(value, whole, outcomes[i], kernel.judged, written);
     add_end(whole.planned, outcomes[i], written);
-    if (calls[i].operation == Operation::kCacheCreate)
-      out->created = written.plan;
     out->calls.push_back(std::move(written));
   }
   out->shows_failure =
@@ -196,21 +167,6 @@ std::string make_reproducer(const Law& law, const Case& value,
   return "";
 }
 
-std::string reproducer_head(const Reproducer& from) {
-  return fmt::format(
-      "law      {}: {}\n"
-      "case     {}\n"
-      "inputs   digest {:08x}{}\n"
-      "kernel   {}\n"
-      "again    qkvet replay {} --law {} {}\n"
-      "written by QKVet {}\n",
-      from.law->id, from.law->sentence, from.text, from.digest,
-      from.law->domain.free_data && from.law->domain.free_v
-          ? ""
-          : "; the law sets some",
-      from.kernel, from.text, from.law->id, from.again, QKVET_VERSION);
-}
-
 const char* index_letters(Operation operation, TensorName tensor) {
   if (tensor == TensorName::kY) return "btc";
   if (tensor == TensorName::kWeights) return "bhij";
@@ -220,48 +176,6 @@ const char* index_letters(Operation operation, TensorName tensor) {
   if (tensor == TensorName::kDBias) return "bhij";
   if (tensor == TensorName::kDSink) return "h";
   return operation == Operation::kLayer ? "bhtc" : "bhic";
-}
-
-std::string element_text(const WrittenCall& call, const WrittenOutput& output,
-                         size_t n) {
-  const TensorSpec& spec = output.spec;
-  const char* letters = index_letters(call.plan.operation, output.tensor);
-  std::string text;
-  for (int axis = spec.ndim - 1; axis >= 0; --axis) {
-    const auto extent = static_cast<size_t>(spec.shape[axis]);
-    text = fmt::format(",{}={}", letters[axis + (spec.ndim == 2 ? 1 : 0)],
-                       n % extent) +
-           text;
-    n /= extent;
-  }
-  // A layer without a batch is member 0 of one.
-  if (spec.ndim == 2) text = ",b=0" + text;
-  return output.name + "[" + text.substr(1) + "]";
-}
-
-std::string hex_number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char text[64];
-  std::snprintf(text, sizeof text, "%a", value);
-  return text;
-}
-
-std::string filled_in(
-    std::string_view pattern,
-    const std::vector<std::pair<std::string_view, std::string>>& parts) {
-  // The first line is the licence of the pattern: what is made of it is the
-  // user's.
-  std::string text(pattern.substr(pattern.find('\n') + 1));
-  for (const auto& [marker, part] : parts)
-    text.replace(text.find(marker), marker.size(), part);
-  return text;
-}
-
-std::string plain_part(std::string_view text) {
-  std::string plain = filled_in(text, {});
-  plain.resize(plain.find_last_not_of('\n') + 1);
-  return plain;
 }
 
 }  // namespace qkvet::tools

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A failure as data: the calls of its law (of attention, of a layer, or the
 // commands of stories) with all inputs, what each of them must give and what
-// the kernel gave. Written down as one C file, one Python file or a folder of
-// .npy files, none of which needs QKVet to show what is wrong.
+// the kernel gave.
 #ifndef QKVET_TOOLS_REPRODUCE_REPRODUCER_H_
 #define QKVET_TOOLS_REPRODUCE_REPRODUCER_H_
 
-#include <algorithm>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/files/call_tensors.h"
 #include "properties/judging/law.h"
-#include "tools/kernels/kernels.h"
+#include "properties/run/runner.h"
 
 namespace qkvet::tools {
 
@@ -63,22 +59,13 @@ struct Reproducer {
   const Law* law = nullptr;
   std::string text;  // of the case
   uint32_t digest = 0;
-  Subject subject = Subject::kAttention;
-  // For a story: what its caches are made for (see CallPlan).
-  CallPlan created;
-  bool grows = false;  // the capacity is only a hint
-  std::string kernel;  // family/variant
-  std::string again;   // the arguments that name it
-  LibrarySpec library;
-  std::string file;  // that it is to be written to
-  qkvet_dialect dialect{};
+  std::string kernel;     // family/variant
+  std::string again;      // the arguments of qkvet that name it
+  std::string run_again;  // those of run.py
   std::vector<WrittenCall> calls;
   // What the law compares, where no number is wrong on its own.
   std::vector<SameBits> same_bits;
   bool shows_failure = false;  // a number, or two that should be the same
-
-  bool uses_plans() const;
-  int64_t numbers() const;  // in all tensors together
 };
 
 // Whether the number is none that is allowed.
@@ -93,36 +80,8 @@ std::string make_reproducer(const Law& law, const Case& value,
                             const KernelUnderTest& kernel, Executor& executor,
                             TimeUse& time, Reproducer* out);
 
-// What differs between the subjects of reproducers (attention, layers, caches)
-// stands in a table of each kind: its row about the subject.
-template <class Row, size_t n>
-const Row& row_about(Subject subject, const Row (&rows)[n]) {
-  return *std::ranges::find(rows, subject, &Row::subject);
-}
-
-// The kinds: "c", "py", "npy".
-std::string reproducer_c(const Reproducer& from);
-std::string reproducer_py(const Reproducer& from);
-// Path in the folder, content.
-using NamedFile = std::pair<std::string, std::string>;
-std::vector<NamedFile> reproducer_npy(const Reproducer& from);
-
-// What all kinds say: lines about where it comes from; "bhic", the letters of
-// an output's indices; an element; a number that reads back as itself, with
-// "nan" and "inf"; the text without the licence, with the part of each marker
-// put in.
-std::string reproducer_head(const Reproducer& from);
+// "bhic": the letters of an output's indices.
 const char* index_letters(Operation operation, TensorName tensor);
-// "o[b=0,h=0,i=1,c=0]"
-std::string element_text(const WrittenCall& call, const WrittenOutput& output,
-                         size_t n);
-std::string hex_number(double value);
-std::string filled_in(
-    std::string_view pattern,
-    const std::vector<std::pair<std::string_view, std::string>>& parts);
-
-// A text without the licence that is to be put into another.
-std::string plain_part(std::string_view text);
 
 }  // namespace qkvet::tools
 
