@@ -86,7 +86,7 @@ _families = []
 
 
 def laws(function, **words):
-    """The decorator behind qkvet.laws; `words` are those of qkvet.check."""
+    """The decorator qkvet.laws; `words` are the arguments of qkvet.check."""
     family = _Family(function, words)
     _families.append(family)
     names = family.names()
@@ -103,7 +103,7 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What was selected is judged together."""
+    """Selected laws are judged in one run."""
     options = {name: config.getoption(f"--qkvet-{name}")
                for name in ("seed", "budget", "known")}
     for family in _families:

@@ -151,7 +151,7 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
     laws: names or globs. cases: number for all laws together [20,000]; budget: a
         time ("60s") instead. seed: a number or "random". sizes: "small", "medium",
         "large" or "long" [long]. pin: "d=64,Tk=128". known: a file of accepted
-        failures. baseline: the `record` of an earlier run, whose failures are
+        failures. baseline: the `record` of an earlier run; its failures are
         accepted.
         strict, jobs, diagnose, verbose: as in `qkvet check --help`.
         fail_fast: end the run at the first failure, without a cause unless
