@@ -3,7 +3,7 @@
 """Where the time to build goes: by folder, by file, by header, by optimiser.
 
     ci/compile_times.py [TARGET]      builds it anew in build/times, measures
-    ci/compile_times.py --write       the same, and puts the tables into ci/README.md
+    ci/compile_times.py --write       the same, and puts the tables into ci/times.md
 
 TARGET is qkvet_default_program unless told: what ci/check.sh builds. Times are
 seconds of CPU, which a busy machine changes less than those of a clock. What a
@@ -26,7 +26,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "times"
 LOG = BUILD / "cpu_seconds.tsv"
-README = ROOT / "ci" / "README.md"
+PAGE = ROOT / "ci" / "times.md"
 BEGIN, END = "<!-- compile times -->\n", "<!-- end of compile times -->"
 LEVELS = ("-fsyntax-only", "-O0", "-O1", "-O2", "-O3")
 # One of each kind: a law, the runner, a command with JSON, a kernel.
@@ -99,9 +99,9 @@ def table(head: tuple, lines: list) -> str:
                           for line in lines) + "\n"
 
 
-def put_into_readme(text: str, begin: str, end: str) -> None:
-    head, rest = README.read_text().split(begin)
-    README.write_text(head + begin + text + end + rest.split(end)[1])
+def put_into_page(text: str, begin: str, end: str) -> None:
+    head, rest = PAGE.read_text().split(begin)
+    PAGE.write_text(head + begin + text + end + rest.split(end)[1])
 
 
 def by_folder(found: list) -> str:
@@ -205,7 +205,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("target", nargs="?", default="qkvet_default_program")
     parser.add_argument("--write", action="store_true",
-                        help="put the tables into ci/README.md")
+                        help="put the tables into ci/times.md")
     parser.add_argument("--built", action="store_true",
                         help="measure nothing anew: read the last build's log")
     options = parser.parse_args()
@@ -217,7 +217,7 @@ def main() -> int:
         by_level(known)
     print(text, end="")
     if options.write:
-        put_into_readme(text, BEGIN, END)
+        put_into_page(text, BEGIN, END)
     return 0
 
 

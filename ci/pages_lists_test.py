@@ -53,7 +53,7 @@ WHOLE = {
         lambda text: {" ".join(row) for row in
                       re.findall(r"^\| `(\w+_\*)` \((\d+)\)", text, re.M)}, golden_sets),
     "properties/audit.md": (first_cells, lambda: names("laws")),
-    "python/README.md": (lambda text: set(re.findall(r"\w+", text)), adapters),
+    "python/guide.md": (lambda text: set(re.findall(r"\w+", text)), adapters),
     "tutorials/README.md": (lambda text: set(re.findall(r"\]\((\w+\.md)\)", text)),
                             lambda: in_folder("tutorials")),
     "ci/README.md": (first_cells, lambda: in_folder("ci")),

@@ -3,7 +3,7 @@
 """Where the time of the tests goes: the slowest ones, and groups of them.
 
     ci/test_times.py [FOLDER]     after ci/test.sh; FOLDER is build unless told
-    ci/test_times.py --write      puts the tables into ci/README.md
+    ci/test_times.py --write      puts the tables into ci/times.md
 
 Seconds of a clock, as ctest notes them, of which as many run at once as there are
 cores. Tests of one name with other parameters are a group.
@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-from compile_times import put_into_readme, table
+from compile_times import put_into_page, table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- test times -->\n", "<!-- end of test times -->"
@@ -65,12 +65,12 @@ def main() -> int:
     parser.add_argument("folder", nargs="?", type=pathlib.Path,
                         default=ROOT / "build")
     parser.add_argument("--write", action="store_true",
-                        help="put the tables into ci/README.md")
+                        help="put the tables into ci/times.md")
     options = parser.parse_args()
     text = text_of(times(options.folder))
     print(text, end="")
     if options.write:
-        put_into_readme(text, BEGIN, END)
+        put_into_page(text, BEGIN, END)
     return 0
 
 

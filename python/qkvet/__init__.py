@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QKVet: proves that an attention callable computes attention, or shows the
-smallest case in which it does not, and says why.
+"""QKVet checks whether an attention callable computes attention. If it does not,
+the report has the smallest failing case and its likely cause.
 
     import qkvet
     report = qkvet.check(my_attention)
     report.raise_on_failure()
 
-`kernel` says what a callable takes, `adapters` holds the calls of known
+`kernel` declares the inputs of a callable, `adapters` has the signatures of known
 libraries, `assert_close` judges one call by the same bound.
 """
 from . import adapters, case, dlpack, golden, inspect, trace

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of known libraries: each turns a function with that library's signature
-into a callable as `qkvet.kernel` describes it.
+"""Signatures of known libraries: each adapter turns a function with that
+signature into a callable with the signature of `qkvet.kernel`.
 
     qkvet.check(torch.nn.functional.scaled_dot_product_attention,
                 adapter=qkvet.adapters.torch_sdpa)
 
-An adapter computes nothing: it reorders axes and renames arguments. What the
-signature has no word for is not declared, and what it says no to is `Refused`.
-All axes are moved by `swapaxes`, so the same adapter serves any framework: say
-arrays="numpy" of a NumPy function with the signature of flash_attn.
+An adapter computes nothing: it reorders axes and renames arguments. Options that
+the signature lacks are not declared; calls that it rejects raise `Refused`.
+`swapaxes` moves the axes, so an adapter works for any framework: use
+arrays="numpy" for a NumPy function with the signature of flash_attn.
 """
 import numpy as np
 
@@ -121,7 +121,7 @@ def jax_dot_product_attention(function):
 
 @adapter(layouts="bthd")
 def bthd(function):
-    """A function as `kernel` describes it, but over arrays [B, T, H, d]."""
+    """A function with the signature of `kernel`, but arrays [B, T, H, d]."""
     def call(q, k, v, **options):
         returned = function(bthd_of(q), bthd_of(k), bthd_of(v), **options)
         if isinstance(returned, (tuple, list)):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of the frameworks over the memory of a call, and back.
 
-A kernel is given the tensors of a call where they lie. NumPy, PyTorch, CuPy and
-what takes DLPack look at that memory itself; JAX, whose arrays are its own,
-copies on the CPU: of small tensors that is the shorter way.
+A kernel gets the tensors of a call in place. NumPy, PyTorch, CuPy and consumers of
+DLPack use that memory itself; JAX copies to its own arrays on the CPU, which is
+faster for small tensors.
 """
 import contextlib
 import ctypes
@@ -26,7 +26,7 @@ _Memory = ctypes.c_char * (1 << 60)
 
 
 def ml_dtypes():
-    """The package, or one line that says what it is wanted for."""
+    """The package. ImportError with the reason if it is missing."""
     try:
         import ml_dtypes as package
     except ImportError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call that somebody made, judged by the bound of every element."""
+"""One given call, judged by the bound of every element."""
 import contextlib
 import ctypes
 import dataclasses
@@ -60,8 +60,8 @@ def dtype_of(name):
 
 
 def read_safetensors(path, key=None):
-    """All tensors of a file by name, or one, as NumPy arrays. WrongUse if the file
-    has none of this name."""
+    """All tensors of a file by name, or the one named `key`, as NumPy arrays.
+    WrongUse if the file lacks it."""
     types = {name: numpy for numpy, name in _NAMES.items()}
     with open(path, "rb") as file:
         size, = struct.unpack("<Q", file.read(8))
@@ -81,15 +81,15 @@ def read_safetensors(path, key=None):
         return {name: tensor(row) for name, row in header.items()}
 
 
-# What a case says of tensors that are no data: one number each.
+# Keys of a case for tensors that are lists of numbers.
 _NUMBERS = {"q_len": "qlen", "kv_len": "kvlen", "cu_seqlens_q": "cuq",
             "cu_seqlens_k": "cuk"}
 _TENSORS = ("mask", "bias", "sink", "slopes")
 
 
 def split_tensors(tensors):
-    """Those that are data, as NumPy arrays, and the words of a case for lengths
-    and offsets. WrongUse if a name is none of a call."""
+    """Data tensors as NumPy arrays, and the words of a case for lengths and
+    offsets. WrongUse for an unknown name."""
     data, words = {}, []
     for name, array in tensors.items():
         if array is None:
@@ -152,9 +152,9 @@ def written_call(arrays, precision, dialect):
 def assert_close(actual, q, k, v, *, causal=None, scale=None, window=None,
                  softcap=None, layout=None, precision=None, dialect=None,
                  **tensors):
-    """Asserts that `actual` is attention of q, k and v, element by element within
-    the bound that the declared arithmetic allows; in the place of
-    torch.testing.assert_close and a tolerance.
+    """Asserts that each element of `actual` is attention of q, k and v within the
+    bound of the declared arithmetic. It replaces torch.testing.assert_close and
+    needs no tolerance.
 
     actual: o [B, H, Tq, dv], or a dictionary with "o" and "lse" [B, H, Tq].
     q, k, v: [B, H, T, d], Hkv heads in k and v; layout="bthd" for [B, T, H, d].
@@ -164,9 +164,9 @@ def assert_close(actual, q, k, v, *, causal=None, scale=None, window=None,
     precision: as in `kernel`; default: generic. dialect: a dictionary or the name
         of a convention.
 
-    Returns the Report. Errors: LawFailed (an AssertionError) with the element,
-    what was expected, what is allowed and the likely cause; WrongUse where the
-    tensors are no call.
+    Returns the Report. Errors: LawFailed (an AssertionError) with the element, the
+    expected and the allowed values and the likely cause; WrongUse if the tensors
+    do not form a call.
     """
     __tracebackhide__ = True  # from pytest
     if (nothing := in_worker()) is not None:
@@ -202,9 +202,9 @@ def assert_close(actual, q, k, v, *, causal=None, scale=None, window=None,
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """What the definition says of one call, in float64, and how far an output of
-    the declared arithmetic may be from that: `o` [B, H, Tq, dv], `lse`
-    [B, H, Tq], `weights` [B, H, Tq, Tk], and `bound` of the same names."""
+    """Attention by the definition, in float64: `o` [B, H, Tq, dv], `lse` [B, H, Tq],
+    `weights` [B, H, Tq, Tk]. `bound` has, by the same names, the largest error of
+    an output in the declared arithmetic."""
     o: np.ndarray
     lse: np.ndarray
     weights: np.ndarray
@@ -213,9 +213,9 @@ class Reference:
 
 def reference(q, k, v, *, causal=None, scale=None, window=None, softcap=None,
               layout=None, precision=None, dialect=None, **tensors) -> Reference:
-    """Attention of q, k and v by the definition, in double precision, with the
-    bound of every element; the words are those of `assert_close`. Rows that see
-    no key are NaN in o. WrongUse where the tensors are no call."""
+    """Computes attention of q, k and v by the definition, in double precision, and
+    the bound of every element. The arguments are those of `assert_close`. Rows that
+    see no key are NaN in o. WrongUse if the tensors do not form a call."""
     data, numbers = split_tensors(tensors)
     arrays = {**{name: as_numpy(array) for name, array in
                  {"q": q, "k": k, "v": v}.items()}, **data}

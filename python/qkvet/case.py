@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases: everything that determines one call, in one line of text.
+"""Cases: one line of text that determines one call.
 
     one = qkvet.case.parse("f32,B1,H4,Tq5,Tk7,d16,causal=br,seed=3")
     q, k, v = (one.inputs[name] for name in "qkv")
     same = qkvet.case.make("f32", B=1, H=4, Tq=5, Tk=7, d=16, seed=3,
                            causal="bottom_right")
 
-Data is a function of the case alone, the same bits on every machine.
+The data depends only on the case: the same bits on every machine.
 """
 import ctypes
 import dataclasses
@@ -26,13 +26,16 @@ _CAUSAL = {"top_left": "tl", "bottom_right": "br"}
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """text: the canonical spelling, which `str` gives, too. subject: "attention",
-    "cache", "layer", "backward" or "layer_backward". extents: B, H, Hkv, Tq, Tk,
-    d, dv, of a layer D. inputs: NumPy arrays by name: q [B, H, Tq, d], k and v
-    [B, Hkv, T, ...], of a layer x, w_q ..., and what the options have (mask and
-    bias with extents of 1 where they are broadcast; over pages block_table or
-    page_indices say where the tokens of k and v lie). digest: of the inputs, as
-    reports print it; "" where none can be made."""
+    """A case and its data.
+
+    text: the canonical spelling, also `str(case)`.
+    subject: "attention", "cache", "layer", "backward" or "layer_backward".
+    extents: B, H, Hkv, Tq, Tk, d, dv; of a layer also D.
+    inputs: NumPy arrays by name: q [B, H, Tq, d], k and v [B, Hkv, T, ...], of a
+        layer x, w_q, ..., and those of the options (mask and bias have extents
+        of 1 if they are broadcast; with pages block_table or page_indices locate
+        the tokens of k and v).
+    digest: that of the inputs, as reports print it; "" if there is none."""
     text: str
     subject: str
     extents: Dict[str, int]
@@ -44,8 +47,8 @@ class Case:
 
 
 def parse(text) -> Case:
-    """A Case of its text, with the keys in any order. WrongUse, one line, if it is
-    no case, or one of data that no recipe makes."""
+    """The Case of a text, with the keys in any order. WrongUse, one line, for an
+    invalid text, or for data without a generator."""
     said, inputs = {}, {}
 
     def say(what, line):
@@ -70,8 +73,8 @@ def parse(text) -> Case:
 
 
 def make(dtype="f32", **words) -> Case:
-    """A Case of words: extents by their names (B=1, Tq=5), causal ("top_left" or
-    "bottom_right"), window (left, right), and all others as cases spell them
+    """A Case from arguments: extents by name (B=1, Tq=5), causal ("top_left" or
+    "bottom_right"), window (left, right), and all others in the spelling of cases
     (mask="random", kvlen=[3, 5], q="onehot", seed=7). WrongUse as for
     `parse`."""
     parts = [dtype]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack by ctypes: the tensors of a call as any library takes them, and what
-comes back from any library, neither with a copy.
+"""DLPack by ctypes: tensors of a call for any library, and results of any library,
+without a copy.
 
-`Tensor` is what a callable with arrays="dlpack" is given: from_dlpack() of NumPy,
-PyTorch, JAX, CuPy and others takes it. NumPy's own export would be enough for
-the types that NumPy has; bf16, fp8 and memory of a device it does not know.
+A callable with arrays="dlpack" gets a `Tensor`; from_dlpack() of NumPy, PyTorch,
+JAX, CuPy and others takes it. NumPy's own export lacks bf16, fp8 and memory of a
+device.
 Source: dlpack.h 1.1, and the Python specification of DLPack.
 """
 import ctypes as c
@@ -55,7 +55,7 @@ _is_valid = c.PYFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p)(
 _pointer = c.PYFUNCTYPE(c.c_void_p, c.c_void_p, c.c_char_p)(
     ("PyCapsule_GetPointer", c.pythonapi))
 
-# What is exported, until its taker is done with it.
+# Exported tensors, until their consumer deletes them.
 _exported = {}
 
 
@@ -67,7 +67,7 @@ def _forget(address):
 @_destructor_type
 def _drop(capsule):
     for kind in (_Managed, _Versioned):
-        if _is_valid(capsule, kind.name):  # nobody took it
+        if _is_valid(capsule, kind.name):  # not consumed
             _forget(_pointer(capsule, kind.name))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden sets: calls whose outputs are known from elsewhere, each a file.
+"""Golden sets: files with a call and its outputs from another source.
 
     for one in qkvet.golden.sets():
         print(one.name, one.case, one.pins)
@@ -23,7 +23,7 @@ from .run import ran, where_of
 
 @dataclasses.dataclass(frozen=True)
 class GoldenSet:
-    """name; case: its text; pins: what it holds fast; source: who made it."""
+    """name; case: its text; pins: the property that it fixes; source: its origin."""
     name: str
     case: str
     pins: str
@@ -37,9 +37,9 @@ class GoldenSet:
 
 @dataclasses.dataclass(frozen=True)
 class SetResult:
-    """correct: what the definition says of the callable's answer ("passed",
-    "failed", "crash", "unsupported"); expected: what the set says of it; reason: of
-    what was not judged."""
+    """correct: the verdict by the definition ("passed", "failed", "crash",
+    "unsupported"); expected: the verdict by the set; reason: why it was not
+    judged."""
     name: str
     case: str
     correct: str
@@ -50,14 +50,14 @@ class SetResult:
 
 @dataclasses.dataclass(frozen=True)
 class GoldenReport:
-    """What `verify` found. `text` is what the program prints."""
+    """The result of `verify`. `text` is the output of the program."""
     exit_code: int
     text: str
     results: List[SetResult]
 
     @property
     def verdict(self):
-        """conforms, failed, nothing checked or died"""
+        """"conforms", "failed", "nothing checked" or "died"."""
         return VERDICTS[self.exit_code]
 
     @property
@@ -65,7 +65,7 @@ class GoldenReport:
         return self.exit_code == 0
 
     def raise_on_failure(self):
-        """LawFailed with the text unless all sets that were judged hold."""
+        """Raises LawFailed with the text unless all judged sets hold."""
         if not self.ok:
             raise LawFailed("\n" + self.text)
         return self
@@ -75,12 +75,12 @@ class GoldenReport:
 
 
 def _brought():
-    """The folder of those that QKVet brings."""
+    """The folder of the sets of QKVet."""
     return _program.home() / "share" / "qkvet" / "golden"
 
 
 def sets(folder=None) -> List[GoldenSet]:
-    """Those of a folder [that QKVet brings]. WrongUse if it has no manifest."""
+    """The golden sets of a folder [those of QKVet]. WrongUse without a manifest."""
     folder = pathlib.Path(folder or _brought())
     manifest = folder / "MANIFEST.jsonl"
     if not manifest.exists():
@@ -93,13 +93,13 @@ def sets(folder=None) -> List[GoldenSet]:
 
 
 def verify(function, *, sets=None, names=(), adapter=None, unchanged=False,
-           **fields) -> GoldenReport:
-    """Holds a callable, one that a worker can import, against golden sets: is it
-    correct, and is it as it was recorded?
+           ulps=None, **fields) -> GoldenReport:
+    """Compares a callable that a worker can import with the definition and with the
+    recorded outputs of golden sets.
 
-    sets: a folder or a file [those that QKVet brings]. names: names of sets, or
-    globs [all]. unchanged: True to fail if any bit changed, or the largest allowed
-    change in ulps. fields: what the callable takes, in the words of `kernel`.
+    sets: a folder or a file [those of QKVet]. names: names of sets, or globs
+    [all]. unchanged, ulps: as in `qkvet golden verify --help`. fields:
+    declarations as in `kernel`. Returns a GoldenReport.
     """
     if (nothing := in_worker()) is not None:
         return nothing

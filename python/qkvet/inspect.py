@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heat maps of one call: what was expected, what came, and how far off it is in
-units of the bound.
+"""Heat maps of one call: expected, actual, and the error in units of the bound.
 
     call = report.failures[0].call           # or qkvet.inspect.call(o, q, k, v)
     qkvet.inspect.figure(call, path="o.png")
@@ -21,8 +20,8 @@ _AXES = {"o": ("query", "channel of v"), "weights": ("query", "key")}
 
 
 def call(actual, q, k, v, **words) -> Call:
-    """A Call of tensors at hand, for `figure`. actual: o, or a dictionary with o
-    and weights; words: those of `qkvet.reference`."""
+    """A Call from given tensors, for `figure`. actual: o, or a dictionary with o and
+    weights; words: the arguments of `qkvet.reference`."""
     outputs = actual if isinstance(actual, dict) else {"o": actual}
     exact = reference(q, k, v, **words)
     names = [name for name in ("o", "lse", "weights") if name in outputs]
@@ -41,9 +40,9 @@ def _plane(array, member, head):
 
 
 def off_by_bounds(of_call, name="o"):
-    """|actual - expected| / bound of each element, [B, H, ...]: beyond 1 is a
-    failure. 0 where both are equal, also NaN or an infinity; infinite where one
-    alone is, or where nothing may be off."""
+    """|actual - expected| / bound of each element, [B, H, ...]; above 1 is a failure.
+    0 if both are equal, also as NaN or infinity; infinite if only one is not
+    finite, or if the bound is 0 and they differ."""
     actual = np.asarray(of_call.arrays[name], np.float64)
     expected, bound = of_call.expected[name], of_call.bound[name]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -108,11 +107,12 @@ def _draw_ratio(axes, ratio, labels):
 
 def figure(of_call, name="o", *, member=None, head=None, path=None):
     """A matplotlib Figure of three heat maps of one head: expected, actual, and
-    error/bound, blue as far as it is allowed and red beyond.
+    error/bound, blue up to 1 and red above.
 
     of_call: a Call. name: "o" (queries by channels) or "weights" (queries by
-    keys). member, head: those of the element that is off by most, if not given.
-    path: where to save it. WrongUse if the call has no such output.
+    keys). member, head: indices [those of the largest error/bound]. path: a file
+    to write. WrongUse if the call has no such output; ImportError without
+    matplotlib.
     """
     if name not in _AXES or name not in of_call.arrays or (
             name not in of_call.expected):

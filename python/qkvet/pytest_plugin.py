@@ -6,9 +6,8 @@
         law.check()
 
 Options: --qkvet-seed, --qkvet-budget and --qkvet-known, for all callables. The
-text of a failure is that of the command line. The laws of a callable that pytest
-selected are judged in one run, when the first of them is needed; under xdist
-each by itself.
+text of a failure is that of the command line. One run judges all selected laws of
+a callable, when the first of them is needed; under xdist each law has its own run.
 """
 import os
 
@@ -19,15 +18,15 @@ from .run import check
 
 
 class Law:
-    """A law of a callable, as a test gets it: `law.check()`."""
+    """A law of a callable, the argument of a test: `law.check()`."""
 
     def __init__(self, family, name):
         self._family = family
         self.name = name
 
     def check(self):
-        """Judges it. LawFailed with the report, pytest's xfail for an accepted
-        failure, or its skip where nothing was judged, with the reason."""
+        """Judges the law. Raises LawFailed with the report, pytest's xfail for an
+        accepted failure, or its skip with the reason if nothing was judged."""
         report = self._family.report(self.name)
         result = report.law(self.name)
         if result.known is not None:
@@ -42,8 +41,8 @@ class Law:
             pytest.skip(f"{result.verdict}: {result.reason}")
 
     def _as_known(self, known, report):
-        """An accepted failure that is as its line says is an expected one; all
-        else about it fails, a law that holds now included."""
+        """An accepted failure that matches its line is expected. Everything else
+        fails, a law that holds now included."""
         if not known["holds"]:
             raise LawFailed("; ".join(known.get("problems", ()))
                             + "\n" + report.text)
@@ -54,7 +53,7 @@ class Law:
 
 
 class _Family:
-    """A callable and its laws; what was judged is judged once."""
+    """A callable and its laws; each law is judged once."""
 
     def __init__(self, function, words):
         self.function = function
@@ -64,7 +63,7 @@ class _Family:
         self.done = {}
 
     def names(self):
-        """Of the laws that are about what is declared."""
+        """Names of the laws that apply to the declaration."""
         report = check(self.function, **{**self.words, "cases": 1,
                                          "budget": None, "diagnose": 0})
         return [one.law for one in report.results
@@ -87,7 +86,7 @@ _families = []
 
 
 def laws(function, **words):
-    """The decorator behind qkvet.laws; `words` are those of qkvet.check."""
+    """The decorator qkvet.laws; `words` are the arguments of qkvet.check."""
     family = _Family(function, words)
     _families.append(family)
     names = family.names()
@@ -104,7 +103,7 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What was selected is judged together."""
+    """Selected laws are judged in one run."""
     options = {name: config.getoption(f"--qkvet-{name}")
                for name in ("seed", "budget", "known")}
     for family in _families:

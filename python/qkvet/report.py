@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run found, as objects: the same as the text of the program says."""
+"""The results of a run as objects, with the content of the program's text."""
 import dataclasses
 import functools
 import json
@@ -14,14 +14,14 @@ VERDICTS = {0: "conforms", 1: "failed", 3: "nothing checked", 4: "died"}
 
 
 class LawFailed(AssertionError):
-    """A callable does not conform: the text of the report."""
+    """A callable does not conform; the message is the text of the report."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """One call as NumPy arrays by name: `arrays` what went in and what came out
-    ("q", "o"), `expected` what the definition says of each output, `bound` how
-    far from that it may be, in float64. `call.q` is `call.arrays["q"]`."""
+    """One call as NumPy arrays by name: `arrays` has inputs and outputs ("q", "o"),
+    `expected` each output by the definition, `bound` its largest allowed error,
+    in float64. `call.q` is `call.arrays["q"]`."""
     case: str
     arrays: Dict[str, Any]
     expected: Dict[str, Any]
@@ -37,27 +37,27 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """The smallest case in which a law fails, and what is known of the cause."""
+    """The smallest case in which a law fails, and its cause."""
     law: str
     case: str  # as `qkvet.replay` takes it
     expected: str
     actual: str
     allowed: str
-    looks: str  # what the numbers look like; "" if nothing
+    looks: str  # a pattern in the numbers; "" if none
     error_over_bound: float
     cause: str  # "" if none was found
     certainty: str  # "sure", "likely", "unknown" or ""
     fix: str
     again: str  # the command that shows it again
-    fields: Dict[str, Any]  # all that the report has in JSON
-    # The words of the program for the callable, and where its module is found.
+    fields: Dict[str, Any]  # the whole failure in JSON
+    # Arguments of the program for the callable, and folders of its module.
     _words: Optional[List[str]] = dataclasses.field(default=None, repr=False)
     _paths: List[str] = dataclasses.field(default_factory=list, repr=False)
 
     @functools.cached_property
     def call(self) -> Call:
-        """The failing call, made again. WrongUse where the callable lives in this
-        process alone, or where it fails only sometimes and did not now."""
+        """The failing call, repeated. WrongUse if the callable cannot be imported,
+        or if the repeated call passes."""
         if self._words is None:
             raise _program.WrongUse(
                 "the arrays of a call are there for callables that can be "
@@ -92,36 +92,35 @@ def read_call(folder, case):
 
 @dataclasses.dataclass(frozen=True)
 class LawResult:
-    """What a law said of one kernel."""
+    """The verdict of a law on one kernel."""
     law: str
     kernel: str
     verdict: str  # passed, failed, crash, unsupported, skipped, ...
     checked: int  # cases
-    refused: int  # cases that the kernel declares, and said no to
+    refused: int  # cases that the kernel declares, and refused
     error_over_bound: float  # the largest of them
     reason: str  # of a verdict that is neither passed nor failed
     failure: Optional[Failure] = None
-    # Where a file of accepted failures has a line about it: since, why, holds
-    # (it fails as the line says), and problems where it does not.
+    # Its line in the file of accepted failures: since, why, holds (it fails as
+    # described there), and problems if it does not; None without a line.
     known: Optional[Dict[str, Any]] = None
     fields: Dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What `check` found. `text` is what the program prints; `exit_code` its exit
-    code."""
+    """The result of `check`. `text` is the output of the program, `exit_code` its
+    exit code, `results` one entry for each law."""
     exit_code: int
     text: str
     results: List[LawResult]
-    # Conventions that are not declared and that probes have found, in the words
-    # of `kernel`: {"lse_base": "base2"}.
+    # Undeclared conventions that probes found, as arguments of `kernel`:
+    # {"lse_base": "base2"}.
     assumed: Dict[str, str] = dataclasses.field(default_factory=dict)
 
     def to_json(self) -> str:
-        """One JSON object: verdict, exit_code, checked, refused, assumed, and of
-        each law in `results` what the record of a run has
-        (tools/record/run.schema.json)."""
+        """One JSON object: verdict, exit_code, checked, refused, assumed, and in
+        `results` the record of each law (tools/record/run.schema.json)."""
         return json.dumps({
             "verdict": self.verdict, "exit_code": self.exit_code,
             "checked": self.checked, "refused": self.refused,
@@ -130,8 +129,8 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """conforms, failed, incomplete (some laws passed, others are open),
-        nothing checked or died"""
+        """"conforms", "failed", "incomplete" (some laws passed, others are open),
+        "nothing checked" or "died"."""
         if self.exit_code == 3 and any(one.verdict == "passed"
                                        for one in self.results):
             return "incomplete"
@@ -143,7 +142,7 @@ class Report:
 
     @property
     def failures(self) -> List[Failure]:
-        """Those that no file of accepted failures names."""
+        """Failures that no file of accepted failures names."""
         return [one.failure for one in self.results if one.failure
                 and not (one.known or {}).get("holds")]
 
@@ -154,7 +153,7 @@ class Report:
 
     @property
     def refused(self) -> int:
-        """Cases that a kernel declares and refused, of all laws together."""
+        """Refused cases that the kernel declares, of all laws together."""
         return sum(one.refused for one in self.results)
 
     def law(self, name: str) -> LawResult:
@@ -165,7 +164,7 @@ class Report:
         raise KeyError(name)
 
     def raise_on_failure(self) -> "Report":
-        """LawFailed with the text unless all that was judged conforms."""
+        """Raises LawFailed with the text unless everything judged conforms."""
         __tracebackhide__ = True  # from pytest
         if not self.ok:
             raise LawFailed("\n" + self.text)
@@ -194,13 +193,13 @@ def failure_of(row, words, paths):
         _paths=list(paths))
 
 
-# How the text of an answer begins that is no output (_answers.py).
+# First words of an answer without an output (_answers.py).
 _NO_OUTPUT = ("raised ", "returned: ", "wrote ")
 
 
 def one_line(results):
-    """The text of a report of which all is said by one error of the callable: it
-    never gave an output that could be judged. None where there is more to say."""
+    """The text of a report if one error of the callable explains it: no call
+    returned an output. None otherwise."""
     failed = [one for one in results if one.failure]
     if len(failed) != 1 or any(one.verdict == "passed" for one in results):
         return None
@@ -211,7 +210,7 @@ def one_line(results):
 
 
 def report_of(code, text, lines, words=None, paths=()):
-    """A Report of the program's text and its JSON Lines."""
+    """A Report from the program's text and its JSON Lines."""
     rows = [json.loads(line) for line in lines.splitlines() if line]
     results = [
         LawResult(law=row["law"], kernel=row["kernel"],

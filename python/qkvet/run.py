@@ -41,7 +41,7 @@ def target_of(function):
 
 
 def _adapted(function, adapter, fields):
-    """The callable as it is judged here, and all that is declared of it."""
+    """The callable for this process, and its declaration."""
     if adapter is not None:
         function = adapter(function)
     return function, declared(function, fields)
@@ -58,8 +58,8 @@ def _adapter_name(adapter):
 
 
 def where_of(function, adapter, isolated, fields):
-    """Words of the program for the callable, and folders of modules; None: it
-    can only be judged in this process."""
+    """Arguments of the program for the callable, and folders of modules; None if
+    it can only be judged in this process."""
     if isinstance(function, str):
         if ":" not in function:
             raise WrongUse(f"{function}: no callable; allowed: MODULE:NAME, FILE.py:NAME")
@@ -83,15 +83,15 @@ def where_of(function, adapter, isolated, fields):
 
 
 def _wrong_use(line):
-    """What the program complains of, without what only a plug-in in C needs."""
+    """The error of the program, without the prefixes for plug-ins in C."""
     return WrongUse(line.strip().removeprefix("qkvet: ").replace(
         "qkvet_open() returned INVALID_ARGUMENT: ", "").replace(
             "qkvet_open() returned INTERNAL: ", ""))
 
 
 def ran(words, paths):
-    """The program with these words: exit code and text. WrongUse, its one line;
-    RuntimeError if it ended as it never should."""
+    """Runs the program: its exit code and text. WrongUse with its one line;
+    RuntimeError for an undefined exit code."""
     code, text, wrong = _program.run(words, paths)
     if code == 2:
         raise _wrong_use(wrong)
@@ -101,7 +101,7 @@ def ran(words, paths):
 
 
 def _reported(words, where, paths, record=None):
-    """The report of a command with --json, whose file is the record."""
+    """The report of a command with --json, which writes the record."""
     with tempfile.TemporaryDirectory() as folder:
         record = os.fspath(record or os.path.join(folder, "run.jsonl"))
         code, text = ran([*words, "--json", record], paths)
@@ -140,27 +140,27 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
           **fields) -> Report:
     """Judges an attention callable by every law that it declares enough for.
 
-    function: a callable, or "module:name". It runs in workers of its own, which
-        may crash and hang, if a worker can import it: a function of a module or
-        of a script with a file. Others (closures, lambdas, what a notebook
-        defines) run in this process, one case at a time; isolated=True makes
-        that an error, isolated=False asks for it.
-    adapter: turns the callable into one that takes a call as `kernel` describes
-        it (qkvet.adapters has those of known libraries).
-    fields: what it takes, on top of its decorator, in the words of `kernel`.
-    laws: names or globs. cases: of all laws together [20,000]; budget: a time
-        ("60s") instead. seed: a number or "random". sizes: "small", "medium",
+    function: a callable, or "module:name". If a worker can import it (a function
+        of a module or of a script with a file), it runs in worker processes,
+        which may crash and hang. Others (closures, lambdas, cells of a notebook)
+        run in this process, one case at a time; isolated=True makes that an
+        error, isolated=False requests it.
+    adapter: a function that gives the callable the signature of `kernel`
+        (qkvet.adapters has those of known libraries).
+    fields: declarations as in `kernel`; they override the decorator.
+    laws: names or globs. cases: number for all laws together [20,000]; budget: a
+        time ("60s") instead. seed: a number or "random". sizes: "small", "medium",
         "large" or "long" [long]. pin: "d=64,Tk=128". known: a file of accepted
-        failures. baseline: the `record` of an earlier run, whose failures are
+        failures. baseline: the `record` of an earlier run; its failures are
         accepted.
         strict, jobs, diagnose, verbose: as in `qkvet check --help`.
-        fail_fast: the first failure ends the run; causes are looked for only with
-        `diagnose=1`. A call that waits for 3 s has then died.
-        hints: whether numbers of the callable's file say where to look.
-    junit, sarif, html, record: files that are written of the report.
+        fail_fast: end the run at the first failure, without a cause unless
+        `diagnose=1`; a call that waits for 3 s then counts as died.
+        hints: use numbers in the source of the callable as extents.
+    junit, sarif, html, record: paths of files to write.
 
-    Returns a Report. Errors: WrongUse, one line, for what cannot be judged at
-    all: an unknown word, a module that cannot be imported.
+    Returns a Report. Errors: WrongUse, one line, if nothing can be judged: an
+    unknown word, a module that cannot be imported.
     """
     if (nothing := in_worker()) is not None:
         return nothing
@@ -201,8 +201,10 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
 
 def replay(case, function, *, law=None, adapter=None, isolated=None,
            **fields) -> Report:
-    """One case again, as a report prints it, under one law or all that are about
-    it. In this process (isolated=False) a debugger stops in the callable."""
+    """Judges one case, as a report prints it, by one law or by all that apply.
+
+    Returns a Report. With isolated=False the callable runs in this process, where
+    a debugger can stop in it. The other arguments are those of `check`."""
     if (nothing := in_worker()) is not None:
         return nothing
     where, paths = where_of(function, adapter, isolated, fields)
@@ -215,8 +217,11 @@ def replay(case, function, *, law=None, adapter=None, isolated=None,
 
 def fuzz(function, *, target="shapes", time="60s", adapter=None, seed=1,
          jobs=None, corpus=None, **fields) -> Report:
-    """Hunts for cases that fail, climbing towards trouble (`qkvet explain fuzz` has
-    the targets)."""
+    """Searches for failing cases with a fuzzer.
+
+    target: one of `qkvet explain fuzz`. time: a duration. corpus: a folder of
+    inputs to read and extend. The callable must be importable by a worker.
+    Returns a Report without results; `text` has the findings."""
     if (nothing := in_worker()) is not None:
         return nothing
     where, paths = where_of(function, adapter, True, fields)

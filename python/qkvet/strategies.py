@@ -13,11 +13,12 @@ _SHORT = {"top_left": "tl", "bottom_right": "br"}
 @st.composite
 def cases(draw, *, dtypes=("f32",), causal=(), grouped_heads=False,
           cross_lengths=True, most=24, most_heads=4):
-    """Texts of cases, as `qkvet.replay` and `qkvet replay` take them.
+    """Texts of cases for `qkvet.replay` and the command `qkvet replay`.
 
-    dtypes: storage types. causal: "top_left" and "bottom_right" as far as the
-    callable takes them, beside calls that are not causal. grouped_heads: Hkv
-    below H. cross_lengths: Tk unlike Tq. most: of T and d.
+    dtypes: storage types. causal: the rules "top_left" and "bottom_right" that the
+    callable takes; calls without one are drawn, too. grouped_heads: allow Hkv
+    below H. cross_lengths: allow Tk other than Tq. most: the largest T and d.
+    most_heads: the largest number of heads.
     """
     def extent(largest):
         return draw(st.integers(1, largest))

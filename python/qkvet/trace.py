@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FlashInfer Trace: the shapes and index tables of real serving, for a function
-of your own.
+"""FlashInfer Trace: judges a function on the shapes and index tables of real
+serving.
 
     for one in qkvet.trace.check(run, "gqa_paged_decode_h32_kv8_d128_ps64.json",
                                  "gqa_paged_decode_h32_kv8_d128_ps64.jsonl"):
         one.raise_on_failure()
 
-A definition names inputs, outputs and extents; a line of a workload file gives
-the extents and where each input comes from. What is drawn at random is N(0,1) by
-a seed. Judged are the operations gqa_paged (decode, and causal prefill) and
-gqa_ragged; the definition's own reference is not run. Source: the schema of
-FlashInfer-Bench (docs/flashinfer-trace: definition, workload, solution).
+A definition names inputs, outputs and extents. A line of a workload file has the
+extents and the source of each input; random inputs are N(0,1) with a seed. The
+operations gqa_paged (decode, and causal prefill) and gqa_ragged are judged; the
+definition's own reference is not run. Source: the schema of FlashInfer-Bench
+(docs/flashinfer-trace: definition, workload, solution).
 """
 import atexit
 import dataclasses
@@ -28,13 +28,13 @@ from .declare import WrongUse
 from .imported import find
 from .report import LawFailed, Report
 
-# Members of one packed call that QKVet judges at once.
+# Sequences of one varlen call that QKVet judges at once.
 _MOST_MEMBERS = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class Definition:
-    """What a definition file says, as far as it is needed here."""
+    """The parts of a definition file that are needed here."""
     name: str
     op_type: str
     axes: dict  # constants by name
@@ -47,7 +47,7 @@ class Definition:
 
 
 def read_definition(path):
-    """A Definition. WrongUse if the operation is none that can be judged."""
+    """Reads a Definition. WrongUse for an unsupported operation."""
     fields = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     if fields.get("op_type") not in ("gqa_paged", "gqa_ragged"):
         raise WrongUse(f"{path}: op_type {fields.get('op_type')!r}; allowed: "
@@ -59,7 +59,7 @@ def read_definition(path):
 
 
 def read_workloads(path, definition):
-    """The workloads of a .jsonl file that are of this definition."""
+    """The workloads of this definition in a .jsonl file."""
     with open(path, encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines if line.strip()]
     return [row["workload"] for row in rows
@@ -89,7 +89,7 @@ def make_inputs(definition, workload, folder=".", seed=1):
 
 
 def _members(definition, inputs):
-    """Of each member of the batch: its rows of q, its k and v."""
+    """For each sequence of the batch: its rows of q, its k and v."""
     q_offsets = inputs.get("qo_indptr",
                            np.arange(inputs["q"].shape[0] + 1))
     offsets = inputs["kv_indptr"]
@@ -114,7 +114,7 @@ def _members(definition, inputs):
 
 
 def _judge(definition, inputs, outputs, members):
-    """The first of these members that fails decides."""
+    """The report of these sequences as one call."""
     def packed(parts):  # [tokens, H, d] of each as [1, H, tokens, d]
         return np.ascontiguousarray(np.concatenate(parts).swapaxes(0, 1)[None])
 
@@ -140,9 +140,9 @@ def _judge(definition, inputs, outputs, members):
 
 
 def read_solution(path):
-    """The function of a solution file: its sources are written to a folder of
-    this process, and the entry point "FILE::FUNCTION" is imported from there.
-    WrongUse for another language than Python (triton is Python, too)."""
+    """The function of a solution file. Its sources are written to a folder of this
+    process, and the entry point "FILE::FUNCTION" is imported from there.
+    WrongUse unless the language is Python (triton is Python, too)."""
     fields = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     spec = fields["spec"]
     if spec["language"] not in ("python", "triton"):
@@ -165,12 +165,12 @@ def read_solution(path):
 
 
 def _called(solution, given, definition, convert):
-    """What a solution returned, by the names of the outputs. One with a parameter
-    for each output, too, writes them and returns nothing."""
+    """The results of a solution by the names of the outputs. A solution with a
+    parameter for each output writes them and returns nothing."""
     names = list(definition.outputs)
     try:
         parameters = len(inspect.signature(solution).parameters)
-    except (TypeError, ValueError):  # of a built-in function nobody knows
+    except (TypeError, ValueError):  # unknown for a built-in function
         parameters = 0
     if parameters == len(given) + len(names):
         q = given["q"]
@@ -191,11 +191,12 @@ def _called(solution, given, definition, convert):
 def check(solution, definition, workloads, *, arrays="numpy", folder=None, seed=1,
           most=None):
     """Judges solution(**inputs) -> (output, lse) or a dictionary, on each
-    workload, by the bound of every element; a list of Reports.
+    workload, by the bound of every element. Returns a list of Reports.
 
     solution: a function, or the path of a solution file. definition, workloads:
-    paths. folder: where paths of tensors begin [that of
-    the workloads]. arrays: "numpy", "torch" or "jax". most: workloads at most.
+    paths. folder: the base of paths of tensors [that of the workloads]. arrays:
+    "numpy", "torch" or "jax". seed: that of random inputs. most: the maximum
+    number of workloads.
     """
     if isinstance(solution, (str, pathlib.Path)):
         solution = read_solution(solution)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every block of the tutorial, in its order, in one script as a reader has it."""
+"""Every block of README.md and guide.md, in order, in one script."""
 import importlib.util
 import os
 import pathlib
@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-README = pathlib.Path(__file__).parents[1] / "README.md"
-BLOCKS = re.findall(r"^```(python[^\n]*)\n(.*?)^```$", README.read_text(),
-                    re.MULTILINE | re.DOTALL)
+PYTHON = pathlib.Path(__file__).parents[1]
+TEXT = "".join((PYTHON / page).read_text() for page in ("README.md", "guide.md"))
+BLOCKS = re.findall(r"^```(python[^\n]*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
 def run(script):
-    path = os.pathsep.join([str(README.parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(PYTHON), os.environ.get("PYTHONPATH", "")])
     return subprocess.run([sys.executable, str(script)], text=True, check=False,
                           env={**os.environ, "PYTHONPATH": path},
                           cwd=script.parent, stdout=subprocess.PIPE,
@@ -53,7 +53,7 @@ def test_the_block_of_pytest_collects(tmp_path):
     (tmp_path / "attention.py").write_text(first)
     (tmp_path / "test_it.py").write_text(
         dict(BLOCKS)["python pytest"].replace('dtypes="f32"', "cases=200"))
-    path = os.pathsep.join([str(README.parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(PYTHON), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "qkvet.pytest_plugin",
          "-p", "no:cacheprovider"], cwd=tmp_path, text=True, check=False,

@@ -2,7 +2,7 @@
 // One projection of a layer, y = x W + b: the definition (plain_linear, in
 // double), a twin that shares no function with it (double-double, another
 // order), and how far a correct kernel may be from either. Derivation:
-// README.md, "A linear stage".
+// bounds.md, "A linear stage".
 #ifndef QKVET_REFERENCE_ARITHMETIC_LINEAR_H_
 #define QKVET_REFERENCE_ARITHMETIC_LINEAR_H_
 

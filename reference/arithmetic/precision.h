@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic that a kernel declares, with every preset resolved. The
-// symbols are those of reference/README.md.
+// symbols are those of reference/bounds.md.
 #ifndef QKVET_REFERENCE_ARITHMETIC_PRECISION_H_
 #define QKVET_REFERENCE_ARITHMETIC_PRECISION_H_
 
@@ -86,7 +86,7 @@ struct PrecisionModel {
   bool norm_first = false;
   bool ftz = false;
   double default_scale_error = 2;  // in units of u
-  // Block adders, that is tensor cores; block_u = 0: none. README.md, "Block
+  // Block adders, that is tensor cores; block_u = 0: none. bounds.md, "Block
   // adders": w, what one addend may lose in units of w, and K.
   double block_u = 0;
   double block_align = 0;
@@ -122,7 +122,7 @@ struct PrecisionModel {
   Rounding lse;      // as it is returned
   Rounding sink;     // as it is read
   // What each result of the softmax is stored as, sums of a tile being added in
-  // f32 at least. README.md, "Softmax in half, or in f32".
+  // f32 at least. bounds.md, "Softmax in half, or in f32".
   Rounding softmax;
   // Sums of q k and of P v, each time that something is added to them.
   Rounding dot;
@@ -161,7 +161,7 @@ struct PrecisionModel {
 
 // The model for a case whose k and v are stored as `kv` and whose outputs are
 // stored as `o`: what the declaration leaves to the storage is filled in.
-// Nothing changes where both are f32. Both f64: README.md, "f64".
+// Nothing changes where both are f32. Both f64: bounds.md, "f64".
 PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o);
 
 // Whether what depends on the storage is looser than an undeclared kernel's
@@ -170,11 +170,11 @@ PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o);
 bool looser_for_storage(const PrecisionModel& model, Dtype dtype);
 
 // What an unmeasured model may have to become when devices are measured, at
-// most (README.md, "Not measured"); any other model is what it is.
+// most (bounds.md, "Not measured"); any other model is what it is.
 PrecisionModel doubted(PrecisionModel model);
 
 // What n terms in an extent of N, cut into blocks from `starts` places on, may
-// lose to block adders, in parts of M; 0 without them. README.md, "Block
+// lose to block adders, in parts of M; 0 without them. bounds.md, "Block
 // adders".
 double block_cost(const PrecisionModel& model, int64_t n, int64_t N,
                   int64_t starts = 1);

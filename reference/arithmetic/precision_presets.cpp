@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The presets of README.md, "Presets", and what tensor cores add to them.
+// The presets of bounds.md, "Presets", and what tensor cores add to them.
 #include "reference/arithmetic/precision_presets.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr double kExpErrorGeneric = 8 * kU;
 constexpr double kTanhErrorCpu = 4 * kU;
 constexpr double kTanhErrorGeneric = 8 * kU;
 // tanh made of an exponential, 1 - 2 / (exp(2x) + 1), is as far off near 0 as
-// it is near 1: half of what exp is, and six roundings (README.md, "Options").
+// it is near 1: half of what exp is, and six roundings (bounds.md, "Options").
 constexpr double kTanhFloorGeneric = kExpErrorGeneric / 2 + 6 * kU;
 // Stale-maximum kernels let weights grow to 2^8.
 constexpr double kLazyGeneric = 8 * 0x1.62e42fefa39efp-1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of precision: the presets, and block adders (README.md, "Presets").
+// Inside of precision: the presets, and block adders (bounds.md, "Presets").
 #ifndef QKVET_REFERENCE_ARITHMETIC_PRECISION_PRESETS_H_
 #define QKVET_REFERENCE_ARITHMETIC_PRECISION_PRESETS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a declaration to the model of one storage type: what a preset leaves to
-// the storage is filled in (README.md, "Rounded P" and "f64").
+// the storage is filled in (bounds.md, "Rounded P" and "f64").
 #include "reference/arithmetic/precision_storage.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a storage type means for a model (README.md, "Rounded P" and "f64").
+// What a storage type means for a model (bounds.md, "Rounded P" and "f64").
 #ifndef QKVET_REFERENCE_ARITHMETIC_PRECISION_STORAGE_H_
 #define QKVET_REFERENCE_ARITHMETIC_PRECISION_STORAGE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far a number that a cache has stored as a code and a scale may be from
-// the number that it was given. Derivation: README.md, "Quantised caches".
+// the number that it was given. Derivation: bounds.md, "Quantised caches".
 #ifndef QKVET_REFERENCE_ARITHMETIC_QUANTISED_H_
 #define QKVET_REFERENCE_ARITHMETIC_QUANTISED_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bound of a whole problem, row by row, and of what is not the output:
-// log-sum-exp, weights and their sum (README.md, "Other outputs").
+// log-sum-exp, weights and their sum (bounds.md, "Other outputs").
 #include "reference/bound/bound.h"
 
 #include <algorithm>

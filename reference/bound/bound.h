@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far a correct kernel of declared arithmetic may be from the oracle, for
-// every single output element, from its inputs. Derivation: README.md.
+// every single output element, from its inputs. Derivation: bounds.md.
 #ifndef QKVET_REFERENCE_BOUND_BOUND_H_
 #define QKVET_REFERENCE_BOUND_BOUND_H_
 
@@ -15,7 +15,7 @@ namespace qkvet::reference {
 
 // How far the q, k and v that a kernel reads may be from those of the problem,
 // element by element, in the shapes of Problem; null: not at all. For kernels
-// that compute them on their own (README.md, "Uncertain inputs").
+// that compute them on their own (bounds.md, "Uncertain inputs").
 struct InputErrors {
   const double* q = nullptr;
   const double* k = nullptr;

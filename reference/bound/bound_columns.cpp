@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the error of the weights to the error of each output (README.md,
+// From the error of the weights to the error of each output (bounds.md,
 // "Output" and "Sums"). The loops over t are written to be vectorised: no
 // branch, no call, contiguous in t.
 #include <algorithm>

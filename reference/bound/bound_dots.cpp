@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far c q k can be from its truth, in every declared order (README.md,
+// How far c q k can be from its truth, in every declared order (bounds.md,
 // "Scores").
 #include <algorithm>
 #include <bit>

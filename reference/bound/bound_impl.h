@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the bound: what is kept of a problem, and what the passes over one
-// row hand to each other. Symbols and derivations: README.md.
+// row hand to each other. Symbols and derivations: bounds.md.
 #ifndef QKVET_REFERENCE_BOUND_BOUND_IMPL_H_
 #define QKVET_REFERENCE_BOUND_BOUND_IMPL_H_
 

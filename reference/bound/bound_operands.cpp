@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The facts of a call whose q, k and v may be rounded to a narrower type before
 // their products: those of uncertain inputs, off by what each of them is from
-// its nearest number (README.md, "Rounded operands").
+// its nearest number (bounds.md, "Rounded operands").
 #include <algorithm>
 #include <cmath>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What softcap, biases, ALiBi and sinks do to the error of a score (README.md,
+// What softcap, biases, ALiBi and sinks do to the error of a score (bounds.md,
 // "Options").
 #include <algorithm>
 #include <cmath>

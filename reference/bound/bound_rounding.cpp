@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rounding P to a half format does to the weights (README.md, "Rounded
+// What rounding P to a half format does to the weights (bounds.md, "Rounded
 // P").
 #include <algorithm>
 #include <cmath>

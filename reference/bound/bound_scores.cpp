@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the errors of a row's scores to that of its weights: E_j of each
-// exponent, the sum of the weights (README.md, "Exponents" to "Normaliser").
+// exponent, the sum of the weights (bounds.md, "Exponents" to "Normaliser").
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a projection may be from x W + b (README.md, "A linear stage"). The
+// How far a projection may be from x W + b (bounds.md, "A linear stage"). The
 // loops over the columns of a row are written to be vectorised.
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the gradient of a call of attention is (Dao, "FlashAttention-2", 3.1.2;
 // the formulas stand in qkvet/backward.h), and how far from it a correct kernel
-// may be. Derivation: README.md, "Gradients".
+// may be. Derivation: bounds.md, "Gradients".
 //
 // plain_backward is the definition, in double; twin_backward is another
 // algorithm, in double-double, that shares no function with it;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bound of all gradients of a call, kv head by kv head (README.md,
+// The bound of all gradients of a call, kv head by kv head (bounds.md,
 // "Gradients").
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the bound of a gradient: what one row hands to the sums over keys
-// and rows, and these sums. Symbols and derivations: README.md, "Gradients".
+// and rows, and these sums. Symbols and derivations: bounds.md, "Gradients".
 #ifndef QKVET_REFERENCE_GRADIENT_GRADIENT_IMPL_H_
 #define QKVET_REFERENCE_GRADIENT_GRADIENT_IMPL_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One row of a gradient: how far P, dP, D and dS of each pair may be from the
-// truth (README.md, "Gradients").
+// truth (bounds.md, "Gradients").
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The last products of a gradient, sums over keys or rows in any order
-// (README.md, "Gradients").
+// (bounds.md, "Gradients").
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -2,7 +2,7 @@
 // What a layer of multi-head self-attention is, from X to Y (Vaswani et al.,
 // "Attention Is All You Need", 3.2.2; the indices are those of qkvet/layer.h),
 // and how far from it a kernel that returns no stages may be. Derivation:
-// README.md, "A whole layer".
+// bounds.md, "A whole layer".
 #ifndef QKVET_REFERENCE_LAYER_LAYER_H_
 #define QKVET_REFERENCE_LAYER_LAYER_H_
 

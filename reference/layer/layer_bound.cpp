@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bound of a layer that returns no stages: each stage's bound becomes the
-// uncertainty of what the next one reads (README.md, "A whole layer").
+// uncertainty of what the next one reads (bounds.md, "A whole layer").
 #include <algorithm>
 #include <cmath>
 #include <utility>

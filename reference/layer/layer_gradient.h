@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the gradient of a layer is, from d_y to the gradients of x and of all
 // parameters, and how far a kernel that returns no stages may be from it.
-// Derivation: README.md, "The gradient of a layer".
+// Derivation: bounds.md, "The gradient of a layer".
 #ifndef QKVET_REFERENCE_LAYER_LAYER_GRADIENT_H_
 #define QKVET_REFERENCE_LAYER_LAYER_GRADIENT_H_
 

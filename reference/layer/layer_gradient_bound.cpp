@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bound of the gradient of a layer that returns no stages: each stage's
-// bound becomes the uncertainty of what the next one reads (README.md, "The
+// bound becomes the uncertainty of what the next one reads (bounds.md, "The
 // gradient of a layer").
 #include <algorithm>
 #include <cmath>

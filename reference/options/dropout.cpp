@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward pass with dropout (README.md, "Dropout").
+// The forward pass with dropout (bounds.md, "Dropout").
 #include "reference/options/dropout.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 //   o_i = sum_j f_ij p_ij v_j,   f_ij = m_ij / (1 - p_drop)
 //
 // and how far from it a correct kernel may be. Weights, lse and the softmax are
-// those without dropout. Derivation: README.md, "Dropout".
+// those without dropout. Derivation: bounds.md, "Dropout".
 #ifndef QKVET_REFERENCE_OPTIONS_DROPOUT_H_
 #define QKVET_REFERENCE_OPTIONS_DROPOUT_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient with dropout (README.md, "Dropout").
+// The gradient with dropout (bounds.md, "Dropout").
 #include <cmath>
 #include <limits>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call with a rotation of q and k, as the same call without one on inputs
-// that are rotated beforehand. Derivation: README.md, "Rotations".
+// that are rotated beforehand. Derivation: bounds.md, "Rotations".
 #ifndef QKVET_REFERENCE_OPTIONS_ROPE_H_
 #define QKVET_REFERENCE_OPTIONS_ROPE_H_
 

@@ -25,8 +25,8 @@ def mlx_lm_refused_update_counts():
              2, float(cache.offset), same=isinstance(cache, RotatingKVCache))
 
 
-@finding("silent nonsense on illegal input", "KVCache.trim of fewer than no tokens makes it longer: "
-         "zeros that nobody appended are keys")
+@finding("silent nonsense on illegal input", "KVCache.trim of a negative number of tokens "
+         "makes it longer: zeros that were never appended are keys")
 def mlx_lm_trim_below_zero():
     mx = on_cpu()
     from mlx_lm.models.cache import KVCache

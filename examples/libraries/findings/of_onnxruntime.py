@@ -85,7 +85,7 @@ def onnxruntime_broadcast_mask():
                  (1, 1, 1, 2), np.float32)}))
 
 
-@finding("bug", "Attention of opset 25: NaN behind -infinity counts as no key")
+@finding("bug", "Attention of opset 25: NaN after -infinity counts as no key")
 def onnxruntime_nan_behind_infinity():
     x = np.ones((1, 1, 1, 4), np.float32)
     two = np.ones((1, 1, 2, 4), np.float32)

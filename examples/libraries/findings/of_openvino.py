@@ -5,8 +5,8 @@ import numpy as np
 from shown import NotHere, defined, finding, show
 
 
-@finding("documented, easily missed", "a model of f32 is computed in bf16 where the machine "
-         "has it, unless a hint says f32")
+@finding("documented, easily missed", "a model of f32 is computed in bf16 if the machine "
+         "has it, unless a hint requests f32")
 def openvino_default_precision():
     import openvino
     from openvino import opset13

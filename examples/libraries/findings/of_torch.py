@@ -6,7 +6,7 @@ from shown import causal, defined, finding, show
 
 
 @finding("bug", "is_causal with a scale of 0 or below is NaN: the mask is -infinity "
-         "in front of the multiplication")
+         "before the multiplication")
 def torch_scale_with_causal():
     import torch
     from torch.nn.functional import scaled_dot_product_attention
@@ -42,7 +42,7 @@ def torch_coarse_exponential():
 
 
 @finding("silent nonsense on illegal input", "the flash kernel of the CPU counts "
-         "keys in v: where v is longer it reads what lies behind k",
+         "keys in v: if v is longer it reads past the end of k",
          "https://github.com/pytorch/pytorch/pull/193728")
 def torch_values_longer_than_keys():
     import torch

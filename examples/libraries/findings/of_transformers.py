@@ -58,7 +58,7 @@ def transformers_static_crop_keeps_values():
 
 
 @finding("bug", "DynamicSlidingWindowLayer: a window of one key keeps all of them, and update returns "
-         "more than get_mask_sizes says")
+         "more than get_mask_sizes announces")
 def transformers_window_of_one():
     import torch
     from transformers.cache_utils import DynamicSlidingWindowLayer, StaticSlidingWindowLayer
@@ -92,8 +92,8 @@ def transformers_sliding_crop_when_empty():
                      "attribute 'shape'"), same=type(layer) is DynamicLayer)
 
 
-@finding("silent nonsense on illegal input", "DynamicSlidingWindowLayer: a second crop behind the "
-         "window leaves fewer keys than the window, without a word")
+@finding("silent nonsense on illegal input", "DynamicSlidingWindowLayer: a second crop of a "
+         "full window silently leaves fewer keys than the window")
 def transformers_sliding_second_crop():
     import torch
     from transformers.cache_utils import DynamicSlidingWindowLayer
@@ -110,8 +110,8 @@ def transformers_sliding_second_crop():
                                       constant_values=np.nan), same=len(crops) == 1)
 
 
-@finding("documented, easily missed", "Fp8QuantizedLayer: the first update sets the scale for good, so that "
-         "later tokens are clipped to its largest number, and are zeros behind zeros",
+@finding("documented, easily missed", "Fp8QuantizedLayer: the first update fixes the scale, so that "
+         "later tokens are clipped to its largest number, and are zeros after zeros",
          "https://github.com/huggingface/transformers/pull/48677")
 def transformers_scale_of_the_first_tokens():
     import torch

@@ -16,7 +16,7 @@ def x_transformers_head_order():
          Attend()(q, q[:, :2], v)[0][0, :, 0, 0])
 
 
-@finding("bug", "causal beside a mask: a row whose keys are all hidden is the mean of all "
+@finding("bug", "causal beside a mask: a row without a visible key is the mean of all "
          "values, later ones too, and zeros with flash=True")
 def x_transformers_hidden_future():
     import torch
@@ -31,7 +31,7 @@ def x_transformers_hidden_future():
 
 
 @finding("undocumented convention", "a hidden key has the lowest number for a score, and so has a "
-         "key that is seen whose bias is that number: they share the weight")
+         "visible key with that number as its bias: they share the weight")
 def x_transformers_lowest_number_hides():
     import torch
     from x_transformers.attend import Attend
