@@ -598,17 +598,16 @@ QKVET_EXPORT qkvet_status qkvet_open(const qkvet_host* host, const char* config,
 #define QKVET_EXTENSION_FAULT "qkvet.fault/1"
 typedef struct qkvet_fault {
   size_t struct_size;
-  const char* mechanism;        /* what the code does wrong */
-  const char* symptom;          /* what one sees */
-  const char* cause;            /* how it comes about */
-  const char* fix;              /* one line */
-  const char* source;           /* where it was seen */
-  const char* trigger;          /* when it matters, in words */
-  const char* const* killed_by; /* ids of laws that must fail, NULL-ended */
-  const char* when;    /* the trigger as a condition, as `qkvet check --faults`
-                          reads it; "" or NULL: always */
-  const char* extents; /* at which it shows, as --pin takes them, where
-                          hardly any drawn case has such; "" or NULL */
+  const char* when;         /* the condition without which it cannot show, as
+                               `qkvet check --faults` reads it; "" or NULL: always */
+  const char* cause;        /* what the code does wrong, in one sentence */
+  const char* fix;          /* in one sentence */
+  const char* source;       /* the bug reports; NULL: textbooks warn of it */
+  const char* killed_by[2]; /* ids of laws that must fail; [1] may be NULL */
+  const char* extents;      /* at which it shows, as --pin takes them, where
+                               hardly any drawn case has such; "" or NULL */
+  int32_t tiled; /* not 0: it is in tiles or lanes, whose width "tile=N" sets,
+                    and a diagnosis tries other widths */
 } qkvet_fault;
 
 #ifdef __cplusplus
