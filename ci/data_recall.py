@@ -5,8 +5,8 @@
 Usage: ci/data_recall.py QKVET OUT.jsonl [FAULTS]
 
 QKVET is the program. Cases of agrees_with_oracle are those of `qkvet judge --ask`, for
-what every kernel takes and for each option beside that. Each fault that names
-this law is asked them with the data of the plan and, everything else as it is,
+what every kernel takes and for each option beside that. Each fault of which a
+law about attention is named is asked them with the data of the plan and, everything else as it is,
 with the data of each strategy. A line of OUT is a fault: how many cases it takes,
 and of each strategy how many of them failed. Faults that OUT has already are not
 asked again; they come in an order that mixes them, and FAULTS is how many of
@@ -82,10 +82,13 @@ def verdicts(program: str, fault: str, cases: list) -> list:
 
 
 def names_of_faults(program: str) -> list:
-    listed = subprocess.run([program, "explain", "faults", "--json"], check=True,
-                            capture_output=True, text=True).stdout
-    faults = [json.loads(line) for line in listed.splitlines()]
-    names = [one["name"] for one in faults if LAW in one["killed_by"]]
+    def listed(what: str) -> list:
+        text = subprocess.run([program, "explain", what, "--json"], check=True,
+                              capture_output=True, text=True).stdout
+        return [json.loads(line) for line in text.splitlines()]
+    laws = {one["id"] for one in listed("laws") if one["subject"] == "attention"}
+    names = [one["name"] for one in listed("faults")
+             if laws & set(one["killed_by"])]
     return sorted(names, key=lambda name: zlib.crc32(name.encode()))
 
 

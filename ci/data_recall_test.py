@@ -15,13 +15,17 @@ sys.path.insert(0, str(FOLDER))
 import data_recall
 import sharpness
 
-# Knows two faults of the law and one of another. It plans cases of n keys for a
+# Knows two faults of attention and one of something else. It plans cases of n keys for a
 # plan of n; faulty/large_alone fails under large data, faulty/odd where there
 # is an odd number of keys, and takes at most 40 of them.
 PROGRAM = '''#!{python}
 import json, pathlib, re, sys
 command, words = sys.argv[1], sys.argv[2:]
-if command == "explain":
+if words[:1] == ["laws"]:
+    for law, subject in (("agrees_with_oracle", "attention"),
+                         ("lse_counts", "merges")):
+        print(json.dumps({{"id": law, "subject": subject}}))
+elif command == "explain":
     for name, law in (("large_alone", "agrees_with_oracle"),
                       ("odd", "agrees_with_oracle"), ("other", "lse_counts")):
         print(json.dumps({{"name": "faulty/" + name, "killed_by": [law]}}))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes properties/laws.md and properties/faults.md out of what the program knows of
-laws and faults.
+laws and faults; the number of bugs without a fault is that of impl/faulty/CATALOGUE.md.
 
     ci/law_pages.py PROGRAM                 writes the pages
     ci/law_pages.py PROGRAM --check [PAGE]  1 if a page, or PAGE in the place of both, says
@@ -11,6 +11,7 @@ PROGRAM is a qkvet beside which the family faulty was built.
 """
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -73,10 +74,25 @@ FAULTS_HEAD = """# The faults
 {count} kernels with one mistake each, as the program has them (`qkvet explain faults`,
 `qkvet explain FAULT`): this page is written by `ci/law_pages.py`, and a test compares. *Shows where*
 is the condition without which no law may fail it ([the language](../impl/faulty/README.md)); without
-one the data alone decides, or it shows always. The [laws](laws.md) behind it must fail it; others may.
-Where most of them come from: [CATALOGUE.md](../impl/faulty/CATALOGUE.md). What dies without agreement
-with the oracle: [kills.md](kills.md).
+one the data alone decides, or it shows always. The [laws](laws.md) after it must fail it; others may.
+*Seen in* names bug reports; without one, textbooks warn of it. {reported} faults stand for {reports}
+reports; {open} more mistakes have [no fault](../impl/faulty/CATALOGUE.md). What dies without
+agreement with the oracle: [kills.md](kills.md).
 """
+REPORT = re.compile(r"[\w.-]+/[\w.-]+#\d+")
+UNCOVERED = ROOT / "impl/faulty/CATALOGUE.md"
+STATES = ("not expressible: ", "not yet: ")
+
+
+def uncovered() -> list:
+    """The cells of all rows: mistake, source, why no fault stands for it."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in UNCOVERED.read_text().split("\n") if line.startswith("| ")]
+    rows = rows[1:]
+    for row in rows:
+        assert len(row) == 3 and all(row) and row[2].startswith(STATES), \
+            f"{UNCOVERED}: not a mistake, a source and one of {STATES}: {row}"
+    return rows
 
 
 def cell(text: str) -> str:
@@ -86,19 +102,23 @@ def cell(text: str) -> str:
 def fault_row(fault: dict) -> str:
     when = fault["when"].replace("|", "\\|")
     laws = ", ".join(f"`{law}`" for law in fault["killed_by"])
-    return (f"| `{fault['name'].split('/')[-1]}` | {cell(fault['mechanism'])} | "
-            f"{cell(fault['symptom'])} | {f'`{when}`' if when else ''} | {laws} |\n")
+    seen = "" if fault["seen_in"] == "textbook" else fault["seen_in"]
+    return (f"| `{fault['name'].split('/')[-1]}` | {cell(fault['cause'])} | "
+            f"{f'`{when}`' if when else ''} | {laws} | {cell(seen)} |\n")
 
 
 def faults_page(_: list, faults: list) -> str:
-    out, source = [FAULTS_HEAD.format(count=len(faults))], ""
+    reports = [REPORT.findall(fault["seen_in"]) for fault in faults]
+    out, source = [FAULTS_HEAD.format(
+        count=len(faults), reported=sum(map(bool, reports)),
+        reports=len(set(sum(reports, []))), open=len(uncovered()))], ""
     for fault in faults:
         if fault["source"] != source:
             source = fault["source"]
             name = source.split("/")[-1]
             out.append(f"\n## {name.split('.')[0].replace('_', ' ').capitalize()}\n\n"
-                       f"[{source}](../{source})\n\n| fault | what it does | what is seen | "
-                       "shows where | killed by |\n|---|---|---|---|---|\n")
+                       f"[{source}](../{source})\n\n| fault | cause | shows where | "
+                       "killed by | seen in |\n|---|---|---|---|---|\n")
         out.append(fault_row(fault))
     return "".join(out)
 

@@ -25,13 +25,11 @@ clang_format=$(tool clang-format)
 mapfile -t sources < <(git ls-files '*.h' '*.cpp' '*.c')
 "$clang_format" --dry-run --Werror "${sources[@]}"
 python3 ci/floors.py
-python3 ci/catalogue.py
 echo "format and floors: ${#sources[@]} files are fine"
 
 if [ "${1:-}" != --quick ]; then
   clang_tidy=$(tool clang-tidy)
   cmake --preset release >/dev/null
-  cmake --build build/release --target qkvet_fault_lists >/dev/null
   # The headers of generated lists must exist, nothing has to be compiled.
   # testdata/ holds what misbehaves on purpose.
   mapfile -t units < <(git ls-files '*.cpp' | grep -v -e _test.cpp -e testdata/)

@@ -223,9 +223,9 @@ def first_text(record):
 
 
 RECALL = """
-Recorded at {source}. `ci/data_recall.py` asks {asked} of {faults} faults that name `agrees_with_oracle` up to {most}
-cases of this law in f32 that they take: the calls that a plan draws, and then the same calls with
-other data in q, k and v. Found is a fault that one of them shows. {some} are found by some data;
+Recorded at {source}. `ci/data_recall.py` asks {asked} of {faults} faults of attention up to {most}
+cases of `agrees_with_oracle` in f32 that they take: the calls that a plan draws, and then the same
+calls with other data in q, k and v. Found is a fault that one of them shows. {some} are found by some data;
 the others need what none of these calls has, such as an extent, a layout, an option or a half type.
 The last column is of the faults that are found: the share of a fault's cases that show it, and the
 median of these.

@@ -6,16 +6,26 @@
 #include "reference/arithmetic/precision.h"
 
 namespace qkvet::diagnosis {
+namespace {
 
-Catalogue::Catalogue(Open open, std::vector<Variant> variants) {
-  add(open, "", nullptr);
-  for (const Variant& variant : variants)
-    if (error_.empty()) add(open, variant.config, &variant.faults);
+// Without a configuration all are.
+bool is_wanted(const FaultSuspect& fault, const Catalogue::Variant& variant) {
+  if (variant.config.empty()) return true;
+  if (variant.faults.empty()) return fault.fault().info.fault->tiled;
+  return std::find(variant.faults.begin(), variant.faults.end(),
+                   fault.name()) != variant.faults.end();
 }
 
-void Catalogue::add(const Open& open, const std::string& config,
-                    const std::vector<std::string>* wanted) {
-  Opened opened = open(config);
+}  // namespace
+
+Catalogue::Catalogue(Open open, std::vector<Variant> variants) {
+  add(open, {});
+  for (const Variant& variant : variants)
+    if (error_.empty()) add(open, variant);
+}
+
+void Catalogue::add(const Open& open, const Variant& variant) {
+  Opened opened = open(variant.config);
   if (opened.executor == nullptr) {
     error_ = opened.error;
     return;
@@ -27,11 +37,10 @@ void Catalogue::add(const Open& open, const std::string& config,
     const ResolvedPrecision precision = resolve_precision(info.precision);
     if (!precision.error.empty()) continue;
     JudgedKernel fault{info, precision.model, precision.looser_than_generic};
-    auto suspect = std::make_unique<FaultSuspect>(
-        std::move(fault), static_cast<int>(i), *opened.executor, config);
-    if (wanted == nullptr || std::find(wanted->begin(), wanted->end(),
-                                       suspect->name()) != wanted->end())
-      suspects_.push_back(std::move(suspect));
+    auto suspect =
+        std::make_unique<FaultSuspect>(std::move(fault), static_cast<int>(i),
+                                       *opened.executor, variant.config);
+    if (is_wanted(*suspect, variant)) suspects_.push_back(std::move(suspect));
   }
   executors_.push_back(std::move(opened.executor));
 }

@@ -17,10 +17,11 @@ class Catalogue {
  public:
   // Opens the library of faults with this configuration.
   using Open = std::function<Opened(const std::string& config)>;
-  // `variants`: further configurations, and which faults depend on them.
+  // `variants`: further configurations, and the faults that they are for; those
+  // that say that they are tiled where no fault is named.
   struct Variant {
     std::string config;
-    std::vector<std::string> faults;  // without their family
+    std::vector<std::string> faults = {};  // without their family
   };
   Catalogue() = default;  // without any: what needs no known fault goes on
   explicit Catalogue(Open open, std::vector<Variant> variants = {});
@@ -33,8 +34,7 @@ class Catalogue {
   std::vector<FaultSuspect*> about(Subject subject) const;
 
  private:
-  void add(const Open& open, const std::string& config,
-           const std::vector<std::string>* wanted);
+  void add(const Open& open, const Variant& variant);
 
   std::vector<std::unique_ptr<Executor>> executors_;
   std::vector<std::unique_ptr<FaultSuspect>> suspects_;

@@ -111,7 +111,7 @@ FaultSuspect::FaultSuspect(JudgedKernel fault, int index, Executor& executor,
       index_(index),
       executor_(&executor),
       name_(without_family(fault_.info.name)),
-      cause_(sentence(fault_.info.fault->mechanism)),
+      cause_(sentence(fault_.info.fault->cause)),
       fix_(sentence(fault_.info.fault->fix)) {
   if (!variant.empty()) cause_ += " Here with " + variant + ".";
 }

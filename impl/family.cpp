@@ -15,9 +15,6 @@
 #ifndef QKVET_FAMILY
 #error "QKVET_FAMILY is the name of the family"
 #endif
-#ifndef QKVET_FAMILY_KERNELS
-#error "QKVET_FAMILY_KERNELS is the file with one QKVET_KERNEL(symbol) a line"
-#endif
 
 namespace qkvet::impl {
 
@@ -27,9 +24,14 @@ using FamilyKernel = Fault;
 using FamilyKernel = qkvet_kernel;
 #endif
 
+#ifdef QKVET_FAMILY_KERNELS  // a file with one QKVET_KERNEL(symbol) a line
 #define QKVET_KERNEL(symbol) extern const FamilyKernel symbol;
 #include QKVET_FAMILY_KERNELS
 #undef QKVET_KERNEL
+#else
+// A family without a file makes its list itself.
+const qkvet_kernel* const* family_kernels(int32_t* count);
+#endif
 
 #ifdef QKVET_FAMILY_CONFIGURED
 // Each family that takes a configuration defines this: false if it does not
@@ -47,25 +49,22 @@ const char* family_configurations() {
 }
 #endif
 
+#ifdef QKVET_FAMILY_KERNELS
 #define QKVET_KERNEL(symbol) &(symbol),
 constinit const qkvet_kernel* const kKernels[] = {
 #include QKVET_FAMILY_KERNELS
 };
 #undef QKVET_KERNEL
 
+const qkvet_kernel* const* family_kernels(int32_t* count) {
+  *count = sizeof(kKernels) / sizeof(kKernels[0]);
+  return kKernels;
+}
+#endif
+
 // Bytes of a host that are needed to know its version.
 constexpr size_t kHostVersionEnd =
     offsetof(qkvet_host, abi_major) + sizeof(uint32_t);
-
-constexpr qkvet_library kLibrary = {
-    .struct_size = sizeof(qkvet_library),
-    .abi_major = QKVET_ABI_MAJOR,
-    .abi_minor = QKVET_ABI_MINOR,
-    .name = QKVET_FAMILY,
-    .kernel_count = sizeof(kKernels) / sizeof(kKernels[0]),
-    .kernels = kKernels,
-    .close = nullptr,
-};
 
 }  // namespace
 }  // namespace qkvet::impl
@@ -94,7 +93,16 @@ extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
   const size_t room = out->struct_size < sizeof(qkvet_library)
                           ? out->struct_size
                           : sizeof(qkvet_library);
-  memcpy(out, &qkvet::impl::kLibrary, room);
-  out->struct_size = room;
+  qkvet_library library = {
+      .struct_size = room,
+      .abi_major = QKVET_ABI_MAJOR,
+      .abi_minor = QKVET_ABI_MINOR,
+      .name = QKVET_FAMILY,
+      .kernel_count = 0,
+      .kernels = nullptr,
+      .close = nullptr,
+  };
+  library.kernels = qkvet::impl::family_kernels(&library.kernel_count);
+  memcpy(out, &library, room);
   return QKVET_OK;
 }

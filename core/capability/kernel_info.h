@@ -15,17 +15,15 @@
 
 namespace qkvet {
 
-// The strings of a qkvet_fault.
+// What a qkvet_fault has.
 struct FaultInfo {
-  std::string mechanism;
-  std::string symptom;
+  std::string when;  // "" or the condition without which it cannot show
   std::string cause;
   std::string fix;
   std::string source;
-  std::string trigger;
   std::vector<std::string> killed_by;  // ids of laws that must fail
-  std::string when = {};     // "" or the condition without which it cannot show
   std::string extents = {};  // "" or pins: hardly any drawn case has such
+  bool tiled = false;        // other widths of tiles are worth a try
 };
 
 // The flags of a kernel as conventions and plans spell them: the names in lower

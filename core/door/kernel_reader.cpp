@@ -12,7 +12,6 @@ namespace qkvet {
 namespace {
 
 constexpr size_t kMostText = 4096;
-constexpr int kMostLaws = 1000;  // no list of laws is longer; no end mark is
 
 std::string text_of(const char* text) {
   return text == nullptr ? "" : one_line(text, kMostText);
@@ -59,18 +58,14 @@ std::optional<FaultInfo> read_fault(const qkvet_kernel* self) {
   if (extension == nullptr) return std::nullopt;
   const auto fault = copy_sized(static_cast<const qkvet_fault*>(extension));
   FaultInfo info;
-  info.mechanism = text_of(fault.mechanism);
-  info.symptom = text_of(fault.symptom);
+  info.when = text_of(fault.when);
   info.cause = text_of(fault.cause);
   info.fix = text_of(fault.fix);
-  info.source = text_of(fault.source);
-  info.trigger = text_of(fault.trigger);
-  info.when = text_of(fault.when);
+  info.source = fault.source == nullptr ? "textbook" : text_of(fault.source);
+  for (const char* law : fault.killed_by)
+    if (law != nullptr) info.killed_by.push_back(text_of(law));
   info.extents = text_of(fault.extents);
-  for (int i = 0; fault.killed_by != nullptr && i < kMostLaws; ++i) {
-    if (fault.killed_by[i] == nullptr) break;
-    info.killed_by.push_back(text_of(fault.killed_by[i]));
-  }
+  info.tiled = fault.tiled != 0;
   return info;
 }
 

@@ -16,8 +16,7 @@ namespace qkvet {
 // Every member, in the order of the struct, goes over the wire. A list that
 // misses one does not compile, nor does a struct with a member that no list
 // has.
-#define QKVET_FAULT_FIELDS \
-  mechanism, symptom, cause, fix, source, trigger, killed_by, when, extents
+#define QKVET_FAULT_FIELDS when, cause, fix, source, killed_by, extents, tiled
 #define QKVET_KERNEL_FIELDS                                                    \
   name, description, source_file, source_line, capabilities, dialect,          \
       precision, has_forward, has_cache, has_truncate, has_evict, has_fork,    \

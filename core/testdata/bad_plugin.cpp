@@ -453,16 +453,16 @@ qkvet_status workspace(const qkvet_kernel* self, qkvet_context*,
 }
 
 Library g_library;
-const char* const kKilledBy[] = {"first-law", "second-law", nullptr};
 qkvet_fault g_fault;
 
 const void* extension(const qkvet_kernel* self, const char* id) {
   if (!is(self, "abort") || std::strcmp(id, QKVET_EXTENSION_FAULT) != 0)
     return nullptr;
   g_fault.struct_size = sizeof g_fault;
-  g_fault.mechanism = "calls abort()";
+  g_fault.cause = "calls abort()";
   g_fault.fix = "do not";
-  g_fault.killed_by = kKilledBy;
+  g_fault.killed_by[0] = "first-law";
+  g_fault.killed_by[1] = "second-law";
   return &g_fault;
 }
 

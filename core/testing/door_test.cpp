@@ -43,8 +43,9 @@ TEST(Door, ReadsKernels) {
   EXPECT_FALSE(kernels[0].fault);
   const auto& abort = kernels[3];
   ASSERT_TRUE(abort.fault);
-  EXPECT_EQ(abort.fault->mechanism, "calls abort()");
-  EXPECT_EQ(abort.fault->symptom, "");
+  EXPECT_EQ(abort.fault->cause, "calls abort()");
+  EXPECT_EQ(abort.fault->when, "");
+  EXPECT_EQ(abort.fault->source, "textbook");
   EXPECT_EQ(abort.fault->killed_by,
             (std::vector<std::string>{"first-law", "second-law"}));
 }
@@ -391,7 +392,7 @@ TEST(Wire, EveryFieldSurvivesTheWay) {
 TEST(Wire, BytesThatAreCutOffOrWrongAreRefused) {
   std::vector<KernelInfo> kernels(2);
   kernels[0].name = "a/b";
-  kernels[1].fault = FaultInfo{"m", "s", "c", "f", "o", "t", {"x", "y"}};
+  kernels[1].fault = FaultInfo{"w", "c", "f", "s", {"x", "y"}};
   const std::string bytes = pack_kernels(kernels);
   for (size_t n = 0; n < bytes.size(); ++n) {
     std::vector<KernelInfo> cut;

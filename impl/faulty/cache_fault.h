@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "impl/faulty/fault.h"
+#include "impl/skeletons/cache_memory.h"
 #include "impl/skeletons/cache_table.h"
 
 namespace qkvet::impl {
@@ -13,18 +14,24 @@ namespace qkvet::impl {
 // With a table or a precision of its own.
 template <const qkvet_cache_table* kTable,
           const qkvet_precision* kPrecision = &kCachePrecision>
-constexpr qkvet_kernel table_fault(const char* name, const char* description,
-                                   Place place) {
-  return cache_kernel(name, description, place, kTable, kPrecision);
-}
+constexpr qkvet_kernel table_fault = cache_kernel("", "", {}, kTable,
+                                                  kPrecision);
 
 // C derives from a cache and replaces what its fault is about. It has
 // no window but where the fault lies there.
 template <class C, uint64_t kOptions = QKVET_CACHE_ROPE>
-constexpr qkvet_kernel cache_fault(const char* name, const char* description,
-                                   Place place) {
-  return table_fault<&kCacheTable<C, kOptions>>(name, description, place);
-}
+constexpr qkvet_kernel cache_fault = table_fault<&kCacheTable<C, kOptions>>;
+
+// C derives from QuantisedCache, which the caches that store as given are not.
+template <class C>
+struct Coded {
+  static Cache* make(const CacheShape& shape) {
+    if (shape.codes == Codes::kAsGiven) return new ContiguousCache(shape);
+    return new C(shape);
+  }
+};
+template <class C, uint64_t kOptions = QKVET_CACHE_INT8_PER_TOKEN>
+constexpr qkvet_kernel coded_fault = cache_fault<Coded<C>, kOptions>;
 
 }  // namespace qkvet::impl
 

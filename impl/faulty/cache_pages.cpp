@@ -15,53 +15,35 @@
 
 namespace qkvet::impl {
 
-// A page that is filled in part is appended to although a fork shares it.
-class CacheSharedPageNotCopied : public PagedCache {
- public:
+struct CacheSharedPageNotCopied : PagedCache {
   using PagedCache::PagedCache;
-
- protected:
   const char* reserve(int64_t sequence, int64_t tokens) override {
-    if (tokens > shape().capacity) {
-      return kBeyondCapacity;
-    }
+    if (tokens > shape().capacity) return kBeyondCapacity;
     Table& pages = table(sequence);
     while (static_cast<int64_t>(pages.size()) < pages_for(tokens)) {
-      if (!pool().provide(1)) {
-        return "no memory for more pages";
-      }
+      if (!pool().provide(1)) return "no memory for more pages";
       pages.push_back(pool().take());
     }
     return nullptr;
   }
 };
-QKVET_FAULT(cache_shared_page_not_copied) = {
-    .kernel = cache_fault<CacheSharedPageNotCopied>,
-    .mechanism =
-        "a page that is filled in part is written although another sequence "
-        "holds it",
-    .symptom = "after a fork one branch sees the tokens of the other",
-    .cause =
-        "pages are counted, and the count is read when they are freed only",
+QKVET_FAULT(cache_shared_page_not_copied,
+            cache_fault<CacheSharedPageNotCopied>) = {
+    .when = "commands(verb == fork || verb == reorder) && commands(new > 0 && "
+            "before > 0)",
+    .cause = "a page that is filled in part is written although another "
+             "sequence holds it",
     .fix = "copy a shared page before the first write to it",
     .source = "textbook (PagedAttention, copy on write)",
-    .trigger = "a fork in the middle of a page, and a step on both branches",
     .killed_by = {"cache_forks_are_independent"},
-    .when =
-        "commands(verb == fork || verb == reorder) && commands(new > 0 && "
-        "before > 0)",
 };
 
-// A fork and its origin count by one length.
-class CacheForkSharesLength : public ContiguousCache {
- public:
+struct CacheForkSharesLength : ContiguousCache {
   explicit CacheForkSharesLength(const CacheShape& shape)
       : ContiguousCache(shape),
         counters_(static_cast<size_t>(shape.sequences)) {
     std::iota(counters_.begin(), counters_.end(), 0);
   }
-
- protected:
   int64_t counter(int64_t sequence) const override {
     return counters_[static_cast<size_t>(sequence)];
   }
@@ -72,33 +54,22 @@ class CacheForkSharesLength : public ContiguousCache {
       const int64_t parent = parents[s];
       const bool moves = parent != static_cast<int64_t>(s);
       const bool parent_stays = parents[parent] == parent;
-      if (moves) {
+      if (moves)
         next[s] = parent_stays ? counter(parent) : static_cast<int64_t>(s);
-      }
     }
     counters_ = std::move(next);
   }
-
- private:
   std::vector<int64_t> counters_;  // whose length is that of a sequence
 };
-QKVET_FAULT(cache_fork_shares_length) = {
-    .kernel = cache_fault<CacheForkSharesLength>,
-    .mechanism = "a fork copies keys and values, and shares the length",
-    .symptom =
-        "after a fork each branch sees a gap or stale tokens where the other "
-        "one was appended",
-    .cause = "a shallow copy of an object whose length is a reference",
-    .fix = "copy the length along with the tokens",
-    .source = "textbook",
-    .trigger = "a fork, and a step on one of the branches",
-    .killed_by = {"cache_forks_are_independent"},
+QKVET_FAULT(cache_fork_shares_length, cache_fault<CacheForkSharesLength>) = {
     .when = "commands(verb == fork || verb == reorder)",
+    .cause = "a fork copies keys and values, and shares the length: the "
+             "shallow copy keeps a reference",
+    .fix = "copy the length along with the tokens",
+    .killed_by = {"cache_forks_are_independent"},
 };
 
-// A reset frees pages that a fork still holds.
-class CachePageFreedWhileShared : public PagedCache {
- public:
+struct CachePageFreedWhileShared : PagedCache {
   // Every token needs a page.
   explicit CachePageFreedWhileShared(const CacheShape& shape)
       : PagedCache(shape, /*page_tokens=*/1) {}
@@ -113,76 +84,44 @@ class CachePageFreedWhileShared : public PagedCache {
     set_held(sequence, tokens);
   }
 };
-QKVET_FAULT(cache_page_freed_while_shared) = {
-    .kernel = cache_fault<CachePageFreedWhileShared>,
-    .mechanism =
-        "what a sequence gives up is free at once, also if another one holds "
-        "it",
-    .symptom =
-        "after one branch has ended, the other one answers from a prompt that "
-        "came later",
-    .cause =
-        "the function that ends a request frees its pages, and does not "
-        "release them",
+QKVET_FAULT(cache_page_freed_while_shared,
+            cache_fault<CachePageFreedWhileShared>) = {
+    .when = "commands(verb == fork || verb == reorder) && commands(verb == "
+            "truncate || verb == reset)",
+    .cause = "the pages of a sequence are free at once when it ends, also if "
+             "another one holds them",
     .fix = "free a page when its last holder gives it back",
     .source = "textbook (PagedAttention, reference counts)",
-    .trigger =
-        "a fork, a reset or a truncation of one branch, and a later step that "
-        "needs a page",
     .killed_by = {"cache_forks_are_independent"},
-    .when =
-        "commands(verb == fork || verb == reorder) && commands(verb == "
-        "truncate || verb == reset)",
 };
 
-// Pages that were given back stay in the table of their old owner.
-class CacheStaleTableTail : public PagedCache {
- public:
+struct CacheStaleTableTail : PagedCache {
   // Every token needs a page.
   explicit CacheStaleTableTail(const CacheShape& shape)
       : PagedCache(shape, /*page_tokens=*/1) {}
 
   void truncate(int64_t sequence, int64_t tokens) override {
     const Table& pages = table(sequence);
-    for (int64_t n = pages_for(tokens); n < pages_for(held(sequence)); ++n) {
+    for (int64_t n = pages_for(tokens); n < pages_for(held(sequence)); ++n)
       pool().give_back(pages[static_cast<size_t>(n)]);
-    }
     set_held(sequence, tokens);
   }
 };
-QKVET_FAULT(cache_stale_table_tail) = {
-    .kernel = cache_fault<CacheStaleTableTail>,
-    .mechanism =
-        "entries of the table behind the end of a sequence name pages that "
-        "others own, and are written to",
-    .symptom =
-        "right on a fresh cache; after a reset a new prompt overwrites that of "
-        "another sequence",
-    .cause =
-        "a table is as long as it ever was, and an entry that is there counts "
-        "as a page that is held",
-    .fix =
-        "cut the table where the sequence ends, or fill its tail with an "
-        "invalid page",
-    .source = "vllm-project/vllm#42494, tenstorrent/tt-metal#56324",
-    .trigger =
-        "a reset or a truncation, a step of another sequence, and a step of "
-        "the first one",
-    .killed_by = {"cache_sequences_are_separate", "cache_agrees_with_history"},
+QKVET_FAULT(cache_stale_table_tail, cache_fault<CacheStaleTableTail>) = {
     .when = "commands((verb == truncate || verb == reset) && held < before)",
+    .cause = "table entries past the end of a sequence name pages that others "
+             "own, and are written to",
+    .fix = "cut the table where the sequence ends, or fill its tail with an "
+           "invalid page",
+    .source = "vllm-project/vllm#42494, tenstorrent/tt-metal#56324",
+    .killed_by = {"cache_sequences_are_separate", "cache_agrees_with_history"},
 };
 
-// Slots are counted in pages of 4 tokens and decoded in pages of 8.
-// The table that slots are made with has another page size than the kernel that
-// writes them. [pages, Hkv, tile, d]; the pages of a sequence lie one behind
-// the other.
-class CacheSlotOfOtherPageSize : public ContiguousCache {
- public:
+// [pages, Hkv, tile, d]; the pages of a sequence follow one another.
+struct CacheSlotOfOtherPageSize : ContiguousCache {
   explicit CacheSlotOfOtherPageSize(const CacheShape& shape)
       : ContiguousCache(shape,
                         (shape.capacity + 2 * tile() - 1) & -2 * tile()) {}
-
- protected:
   int64_t key_slot(const CacheStep& step, int64_t before, int64_t head,
                    int64_t j) const override {
     return slot(step.sequence, head, before + j, 2 * tile());
@@ -199,8 +138,6 @@ class CacheSlotOfOtherPageSize : public ContiguousCache {
     return gather(reading, memory(reading.sequence).values, shape().value_width,
                   room);
   }
-
- private:
   int64_t slot(int64_t sequence, int64_t head, int64_t token,
                int64_t page) const {
     return first_slot(sequence, /*head=*/0, /*n=*/0) +
@@ -210,39 +147,27 @@ class CacheSlotOfOtherPageSize : public ContiguousCache {
   Rows gather(const Reading& reading, const Memory& from, int64_t width,
               float* room) const {
     float* to = room;
-    for (int64_t j = reading.run.begin; j < reading.run.end; ++j, to += width) {
+    for (int64_t j = reading.run.begin; j < reading.run.end; ++j, to += width)
       load_rows(shape().storage, from,
                 slot(reading.sequence, reading.head, j, tile()), 1, width, to);
-    }
     return {room, width, 1};
   }
 };
-QKVET_FAULT(cache_slot_of_other_page_size) = {
-    .kernel = cache_fault<CacheSlotOfOtherPageSize>,
-    .mechanism =
-        "a slot is a number of a token in pages of 4, and what writes it takes "
-        "it for one in pages of 8",
-    .symptom =
-        "right with one key/value head, where slots are rows; with two, heads "
-        "overwrite each other",
-    .cause = "the page size is a constant of its own on either side",
+QKVET_FAULT(cache_slot_of_other_page_size,
+            cache_fault<CacheSlotOfOtherPageSize>) = {
+    .when = "Hkv > 1 && commands(new > 0)",
+    .cause = "a slot numbers a token in pages of 4, and the code that writes "
+             "it assumes pages of 8",
     .fix = "pass the page size along with the pages",
     .source = "vllm-project/vllm#47056",
-    .trigger = "more than one key/value head",
     .killed_by = {"cache_stores_what_it_is_given", "cache_agrees_with_history"},
-    .when = "Hkv > 1 && commands(new > 0)",
     .tiled = true,
 };
 
-// Pages with the same tokens are shared wherever they stand: a token is its key
-// and value as they come, whatever its position.
-class CachePrefixHashIgnoresContext : public PrefixCache {
- public:
+struct CachePrefixHashIgnoresContext : PrefixCache {
   explicit CachePrefixHashIgnoresContext(const CacheShape& shape)
       : PrefixCache(shape, /*page_tokens=*/1),
         tokens_(static_cast<size_t>(shape.sequences)) {}
-
- protected:
   qkvet_status append(const CacheStep& step, int64_t before,
                       qkvet_text* why) override {
     std::vector<uint64_t>& tokens = tokens_[static_cast<size_t>(step.sequence)];
@@ -266,14 +191,11 @@ class CachePrefixHashIgnoresContext : public PrefixCache {
   bool is_same(int64_t, int64_t, int64_t) const override { return true; }
   void rearrange(const int64_t* parents) override {
     std::vector<std::vector<uint64_t>> next;
-    for (int64_t s = 0; s < shape().sequences; ++s) {
+    for (int64_t s = 0; s < shape().sequences; ++s)
       next.push_back(tokens_[static_cast<size_t>(parents[s])]);
-    }
     PrefixCache::rearrange(parents);
     tokens_ = std::move(next);
   }
-
- private:
   static uint64_t hash_row(uint64_t hash, const Stored& rows, int64_t head,
                            int64_t j, int64_t width) {
     for (int64_t c = 0; c < width; ++c) {
@@ -286,55 +208,33 @@ class CachePrefixHashIgnoresContext : public PrefixCache {
   std::vector<std::vector<uint64_t>> tokens_;  // hashes, of each sequence
 };
 
-QKVET_FAULT(cache_prefix_hash_ignores_context) = {
-    .kernel =
-        table_fault<&kTurnedTable<TurnedKeys<CachePrefixHashIgnoresContext>,
-                                  QKVET_CACHE_ROPE>,
-                    &kTurnedPrecision>,
-    .mechanism =
-        "a page is found by the tokens in it, and its keys were rotated for "
-        "another place",
-    .symptom =
-        "right where prompts share their beginning; a passage behind other "
-        "text gets the keys of another position",
-    .cause = "the hash of a page does not include that of the page in front",
-    .fix = "chain hashes, or compare what a page stands behind",
-    .source = "textbook, cf. ovg-project/kvcached#446",
-    .trigger =
-        "a rotation, and two pages of the same tokens at different positions",
-    .killed_by = {"cache_agrees_with_history"},
+QKVET_FAULT(cache_prefix_hash_ignores_context,
+            table_fault<&kTurnedTable<TurnedKeys<CachePrefixHashIgnoresContext>,
+                                      QKVET_CACHE_ROPE>,
+                        &kTurnedPrecision>) = {
     .when = "rope || commands(verb == evict)",
+    .cause = "a page is found by the tokens in it, and its keys were rotated "
+             "for another place: the hash lacks the page before",
+    .fix = "chain hashes, or compare all tokens before a page",
+    .source = "textbook, cf. ovg-project/kvcached#446",
+    .killed_by = {"cache_agrees_with_history"},
 };
 
-// A page that is freed or rewritten is still found by what it held.
-class CachePrefixStaleHash : public PrefixCache {
- public:
+struct CachePrefixStaleHash : PrefixCache {
   // Pages of one token, as prefix trees have them.
   explicit CachePrefixStaleHash(const CacheShape& shape)
       : PrefixCache(shape, /*page_tokens=*/1) {}
-
- protected:
   void forget(int64_t) override {}
   bool is_same(int64_t, int64_t, int64_t) const override { return true; }
 };
-QKVET_FAULT(cache_prefix_stale_hash) = {
-    .kernel = cache_fault<CachePrefixStaleHash>,
-    .mechanism =
-        "a page keeps the hash of what it held, and a hash is all that a page "
-        "is compared by",
-    .symptom =
-        "right while prompts only grow; after an edit a later prompt gets "
-        "pages of other contents",
-    .cause =
-        "hashes are listed when a page is full and never struck from the list",
-    .fix = "forget the hash of a page before its first byte changes",
-    .source = "vllm-project/vllm#49449",
-    .trigger =
-        "a page that was freed or cut and is full again, and a prompt that "
-        "begins as the old one did",
-    .killed_by = {"cache_agrees_with_history"},
+QKVET_FAULT(cache_prefix_stale_hash, cache_fault<CachePrefixStaleHash>) = {
     .when =
         "commands(held < before) || commands(verb == fork || verb == reorder)",
+    .cause = "a page keeps the hash of its old content, and pages are compared "
+             "by their hash alone",
+    .fix = "forget the hash of a page before its first byte changes",
+    .source = "vllm-project/vllm#49449",
+    .killed_by = {"cache_agrees_with_history"},
 };
 
 }  // namespace qkvet::impl

@@ -15,88 +15,51 @@
 
 namespace qkvet::impl {
 
-// A step counts as one token.
-class CacheLengthNotAdvanced : public ContiguousCache {
- public:
+struct CacheLengthNotAdvanced : ContiguousCache {
   using ContiguousCache::ContiguousCache;
-
- protected:
   void advance(const CacheStep& step) override {
     set_held(step.sequence, held(step.sequence) + (step.tokens > 0 ? 1 : 0));
   }
 };
-QKVET_FAULT(cache_length_not_advanced) = {
-    .kernel = cache_fault<CacheLengthNotAdvanced>,
-    .mechanism = "the length grows by 1 whatever a step appends",
-    .symptom =
-        "prefill is right and so is decode; what follows a prefill overwrites "
-        "its second token",
-    .cause = "++length in the decode loop is reused for the prompt",
-    .fix = "advance the length by the tokens of the step",
-    .source = "textbook",
-    .trigger = "a step of two tokens or more that another step follows",
-    .killed_by = {"cache_length_grows", "cache_chunks_equal_whole"},
+QKVET_FAULT(cache_length_not_advanced, cache_fault<CacheLengthNotAdvanced>) = {
     .when = "commands(new > 1)",
+    .cause = "the length grows by 1 whatever a step appends: ++length in the "
+             "decode loop is reused for the prompt",
+    .fix = "advance the length by the tokens of the step",
+    .killed_by = {"cache_length_grows", "cache_chunks_equal_whole"},
 };
 
-// All sequences have one length.
-class CacheSequencesShareLength : public ContiguousCache {
- public:
+struct CacheSequencesShareLength : ContiguousCache {
   using ContiguousCache::ContiguousCache;
-
- protected:
   int64_t counter(int64_t) const override { return 0; }
 };
-QKVET_FAULT(cache_sequences_share_length) = {
-    .kernel = cache_fault<CacheSequencesShareLength>,
-    .mechanism = "one length is kept for all sequences of a batch",
-    .symptom =
-        "right for one sequence; with two each sees gaps where the other was "
-        "appended",
-    .cause = "the length is a number of the cache and not of the sequence",
-    .fix = "keep a length a sequence",
-    .source = "textbook",
-    .trigger = "steps on two sequences",
-    .killed_by = {"cache_sequences_are_separate", "cache_length_grows",
-                  "cache_agrees_with_history"},
+QKVET_FAULT(cache_sequences_share_length,
+            cache_fault<CacheSequencesShareLength>) = {
     .when = "B > 1 && commands(new > 0)",
+    .cause = "one length is kept for all sequences of a batch",
+    .fix = "keep a length a sequence",
+    .killed_by = {"cache_sequences_are_separate", "cache_length_grows"},
 };
 
-// All sequences write to the same slots.
-class CachePositionCollision : public ContiguousCache {
- public:
+struct CachePositionCollision : ContiguousCache {
   using ContiguousCache::ContiguousCache;
-
- protected:
   int64_t first_slot(int64_t, int64_t head, int64_t n) const override {
     return ContiguousCache::first_slot(/*sequence=*/0, head, n);
   }
   // Whatever becomes what another was finds it where all others are.
   void rearrange(const int64_t*) override {}
 };
-QKVET_FAULT(cache_position_collision) = {
-    .kernel = cache_fault<CachePositionCollision>,
-    .mechanism =
-        "a pool that sequences share is looked up by position only: who writes "
-        "position p last wins for all",
-    .symptom =
-        "one conversation is right; the first of two recalls what the second "
-        "one said",
-    .cause =
-        "the key of the table is the position, and not (sequence, position)",
+QKVET_FAULT(cache_position_collision, cache_fault<CachePositionCollision>) = {
+    .when = "B > 1 && commands(new > 0) > 1",
+    .cause = "a pool that sequences share is looked up by position alone: the "
+             "last write of position p wins for all",
     .fix = "make the sequence a part of the key",
     .source = "ggml-org/llama.cpp#27994",
-    .trigger = "steps on two sequences",
     .killed_by = {"cache_sequences_are_separate", "cache_agrees_with_history"},
-    .when = "B > 1 && commands(new > 0) > 1",
 };
 
-// New keys are concatenated along the head axis.
-class CacheAppendWrongAxis : public ContiguousCache {
- public:
+struct CacheAppendWrongAxis : ContiguousCache {
   using ContiguousCache::ContiguousCache;
-
- protected:
   // The memory of a sequence is taken for [Hkv, n, d] ...
   int64_t first_slot(int64_t sequence, int64_t head, int64_t n) const override {
     return ContiguousCache::first_slot(sequence, 0, n) + head * n;
@@ -112,31 +75,17 @@ class CacheAppendWrongAxis : public ContiguousCache {
     return key_slot(step, before, head, j);
   }
 };
-QKVET_FAULT(cache_append_wrong_axis) = {
-    .kernel = cache_fault<CacheAppendWrongAxis>,
-    .mechanism =
-        "a step is concatenated along the heads and the result is read as "
-        "[Hkv, L, d]",
-    .symptom =
-        "a prompt in one step is right; from the next step on heads see tokens "
-        "of each other",
-    .cause = "cat(..., dim=1) on [B, Hkv, L, d], and a reshape that hides it",
+QKVET_FAULT(cache_append_wrong_axis, cache_fault<CacheAppendWrongAxis>) = {
+    .when = "Hkv > 1 && commands(before > 0 && (new > 0 || 0 < held && held < "
+            "before))",
+    .cause = "a step is concatenated along the heads and the result is read as "
+             "[Hkv, L, d]",
     .fix = "concatenate along the tokens",
-    .source = "textbook",
-    .trigger = "more than one key/value head and more than one step",
-    .killed_by = {"cache_decode_equals_prefill", "cache_chunks_equal_whole",
-                  "cache_agrees_with_history"},
-    .when =
-        "Hkv > 1 && commands(before > 0 && (new > 0 || 0 < held && held < "
-        "before))",
+    .killed_by = {"cache_decode_equals_prefill", "cache_chunks_equal_whole"},
 };
 
-// A step that is too long is written as far as there is room.
-class CacheRefusedAppendWritten : public ContiguousCache {
- public:
+struct CacheRefusedAppendWritten : ContiguousCache {
   using ContiguousCache::ContiguousCache;
-
- protected:
   qkvet_status append(const CacheStep& step, int64_t before,
                       qkvet_text* why) override {
     CacheStep first = step;
@@ -148,28 +97,17 @@ class CacheRefusedAppendWritten : public ContiguousCache {
     return ContiguousCache::append(step, before, why);
   }
 };
-QKVET_FAULT(cache_refused_append_written) = {
-    .kernel = cache_fault<CacheRefusedAppendWritten>,
-    .mechanism =
-        "an append beyond the capacity is refused when the room is used up, "
-        "not before",
-    .symptom =
-        "the caller is told no, tries elsewhere, and the sequence has tokens "
-        "twice",
-    .cause = "the capacity is checked token by token, inside the copy",
-    .fix = "check the whole step before the first write",
-    .source = "textbook",
-    .trigger = "a step of more tokens than there is room, and some room",
-    .killed_by = {"cache_refuses_illegal_calls"},
+QKVET_FAULT(cache_refused_append_written,
+            cache_fault<CacheRefusedAppendWritten>) = {
     .when = "commands(new > 0 && before < capacity && before + new > capacity)",
+    .cause = "an append beyond the capacity is refused after the room is used "
+             "up: the check is inside of the copy",
+    .fix = "check the whole step before the first write",
+    .killed_by = {"cache_refuses_illegal_calls"},
 };
 
-// The text that says why ends behind its last byte.
-class CacheReasonEndsBeyond : public ContiguousCache {
- public:
+struct CacheReasonEndsBeyond : ContiguousCache {
   using ContiguousCache::ContiguousCache;
-
- protected:
   qkvet_status append(const CacheStep& step, int64_t before,
                       qkvet_text* why) override {
     const qkvet_status status = ContiguousCache::append(step, before, why);
@@ -177,26 +115,16 @@ class CacheReasonEndsBeyond : public ContiguousCache {
     return status;
   }
 };
-QKVET_FAULT(cache_reason_ends_beyond) = {
-    .kernel = cache_fault<CacheReasonEndsBeyond>,
-    .mechanism =
-        "a refusal ends its text at [capacity], one byte behind the caller's "
-        "buffer",
-    .symptom = "one byte of the caller is 0 after a refusal",
-    .cause = "capacity taken as a length without the final zero",
-    .fix = "write at most capacity bytes, the final zero among them",
-    .source = "textbook",
-    .trigger = "a step of more tokens than there is room",
-    .killed_by = {"cache_refuses_illegal_calls"},
+QKVET_FAULT(cache_reason_ends_beyond, cache_fault<CacheReasonEndsBeyond>) = {
     .when = "commands(new > 0 && before + new > capacity)",
+    .cause = "a refusal ends its text at [capacity], one byte past the "
+             "caller's buffer",
+    .fix = "write at most capacity bytes, the final zero among them",
+    .killed_by = {"cache_refuses_illegal_calls"},
 };
 
-// Steps are written in whole tiles of 4 rows.
-class CacheTilePaddingOverwrites : public ContiguousCache {
- public:
+struct CacheTilePaddingOverwrites : ContiguousCache {
   using ContiguousCache::ContiguousCache;
-
- protected:
   // The rows that fill the last tile are zero, and may be of the next sequence.
   void write(const CacheStep& step, int64_t before) override {
     const int64_t padding = -step.tokens & (tile() - 1);
@@ -210,95 +138,58 @@ class CacheTilePaddingOverwrites : public ContiguousCache {
     ContiguousCache::write(step, before);
   }
 };
-QKVET_FAULT(cache_tile_padding_overwrites) = {
-    .kernel = cache_fault<CacheTilePaddingOverwrites>,
-    .mechanism =
-        "a step is written in tiles of 4 rows, and the padding goes where the "
-        "next head or sequence lies",
-    .symptom =
-        "right until a sequence is nearly full; then others lose their first "
-        "tokens",
-    .cause = "the copy rounds its rows up to a tile, the layout does not",
+QKVET_FAULT(cache_tile_padding_overwrites,
+            cache_fault<CacheTilePaddingOverwrites>) = {
+    .when = "(B > 1 || Hkv > 1) && commands(new % 4 != 0 && held + 4 - new % 4 "
+            "> capacity)",
+    .cause = "a step is written in tiles of 4 rows, and the padding overwrites "
+             "the next head or sequence",
     .fix = "write the last tile in part, or round the capacity up as well",
     .source = "tenstorrent/tt-metal#52671",
-    .trigger = "a step that ends less than a tile in front of the capacity",
     .killed_by = {"cache_stores_what_it_is_given", "cache_agrees_with_history"},
-    .when =
-        "(B > 1 || Hkv > 1) && commands(new % 4 != 0 && held + 4 - new % 4 > "
-        "capacity)",
     .tiled = true,
 };
 
-// A chunk on a warm cache sees one key too few.
-class CacheChunkOffset : public ContiguousCache {
- public:
+struct CacheChunkOffset : ContiguousCache {
   using ContiguousCache::ContiguousCache;
-
- protected:
   int64_t diagonal(int64_t keys, int64_t queries) const override {
     const int64_t right = ContiguousCache::diagonal(keys, queries);
     const bool chunk = queries > 1 && keys > queries;
     return chunk ? right - 1 : right;
   }
 };
-QKVET_FAULT(cache_chunk_offset) = {
-    .kernel = cache_fault<CacheChunkOffset>,
-    .mechanism = "row i of a chunk sees the keys before L + i, and not its own",
-    .symptom =
-        "a prompt in one step is right, decode is right, and chunks of a "
-        "prompt are a little off",
-    .cause =
-        "the offset of the mask is the length before the step, the comparison "
-        "is <",
-    .fix = "row i sees the keys j <= L + i",
-    .source = "textbook",
-    .trigger = "two queries or more on a sequence that held tokens before",
-    .killed_by = {"cache_chunks_equal_whole", "cache_agrees_with_history"},
+QKVET_FAULT(cache_chunk_offset, cache_fault<CacheChunkOffset>) = {
     .when = "commands(queries > 1 && held > queries)",
+    .cause = "row i of a chunk sees the keys before L + i without its own: the "
+             "comparison is <",
+    .fix = "row i sees the keys j <= L + i",
+    .killed_by = {"cache_chunks_equal_whole", "cache_agrees_with_history"},
 };
 
-// A chunk attends over whole chunks of 4 keys, also where none are yet.
-class CacheChunkLengthTooLong : public ContiguousCache {
- public:
+struct CacheChunkLengthTooLong : ContiguousCache {
   using ContiguousCache::ContiguousCache;
-
- protected:
   int64_t attended(const CacheStep& step, int64_t keys) const override {
     const int64_t whole = (keys + tile() - 1) / tile() * tile();
     return step.queries == 1 ? keys : std::min(whole, shape().capacity);
   }
 };
-QKVET_FAULT(cache_chunk_length_too_long) = {
-    .kernel = cache_fault<CacheChunkLengthTooLong, /*kOptions=*/0>,
-    .mechanism =
-        "prefill is told the length of the prompt in whole chunks, and reads "
-        "slots that are not written",
-    .symptom =
-        "prompts of a multiple of 4 tokens are right; others see zeros, or "
-        "what the slots held before",
-    .cause =
-        "the length of the plan is passed on instead of that of the tokens "
-        "that have come",
+QKVET_FAULT(cache_chunk_length_too_long,
+            cache_fault<CacheChunkLengthTooLong, /*kOptions=*/0>) = {
+    .when = "commands(queries > 1 && held % 4 != 0 && held < capacity)",
+    .cause = "prefill uses the length of the prompt in whole chunks, and reads "
+             "slots that are not written",
     .fix = "the keys of a chunk end with its last token",
     .source = "GeeeekExplorer/nano-vllm#213",
-    .trigger = "two queries or more, behind tokens that do not fill a chunk",
     .killed_by = {"cache_decode_equals_prefill", "cache_reset_forgets"},
-    .when = "commands(queries > 1 && held % 4 != 0 && held < capacity)",
     .tiled = true,
 };
 
-// A decode attends over the whole capacity.
-class CacheStaticTailAttended : public ContiguousCache {
- public:
+struct CacheStaticTailAttended : ContiguousCache {
   using ContiguousCache::ContiguousCache;
-
- protected:
   // The slots behind the end are zero, and nothing masks them.
   qkvet_status attend_rows(const ForwardCall& call,
                            qkvet_text* why) const override {
-    if (call.queries > 1) {
-      return ContiguousCache::attend_rows(call, why);
-    }
+    if (call.queries > 1) return ContiguousCache::attend_rows(call, why);
     std::vector<float> keys, values;
     ForwardCall all = call;
     all.k = widened(call.k, call.keys, call.width, &keys);
@@ -307,71 +198,50 @@ class CacheStaticTailAttended : public ContiguousCache {
     all.diagonal = all.keys - 1;
     return ContiguousCache::attend_rows(all, why);
   }
-
- private:
   View<const float> widened(const View<const float>& rows, int64_t n,
                             int64_t width, std::vector<float>* room) const {
     room->resize(static_cast<size_t>(shape().capacity * width));
-    for (int64_t j = 0; j < n; ++j) {
-      for (int64_t c = 0; c < width; ++c) {
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t c = 0; c < width; ++c)
         (*room)[static_cast<size_t>(j * width + c)] =
             rows.at(0, 0, j)[c * rows.step[3]];
-      }
-    }
     return {room->data(), {0, 0, width, 1}};
   }
 };
-QKVET_FAULT(cache_static_tail_attended) = {
-    .kernel = cache_fault<CacheStaticTailAttended>,
-    .mechanism =
-        "a decode attends over every slot of the capacity; those without a "
-        "token are zero",
-    .symptom = "answers shrink towards 0, the more the larger the capacity is",
-    .cause = "the cache returns its buffer and not the part of it that is used",
-    .fix = "attend over the tokens that are held, or mask the rest",
-    .source = "huggingface/transformers#30414",
-    .trigger = "one query, and a sequence that is not full",
-    .killed_by = {"cache_decode_equals_prefill", "cache_agrees_with_history"},
+QKVET_FAULT(cache_static_tail_attended,
+            cache_fault<CacheStaticTailAttended>) = {
     .when = "commands(queries == 1 && held < capacity)",
+    .cause = "a decode attends over every slot of the capacity, where empty "
+             "slots are zero",
+    .fix = "attend over the tokens that are held, or mask the rest",
+    .source = "huggingface/transformers#30414, huggingface/transformers#45940",
+    .killed_by = {"cache_decode_equals_prefill", "cache_agrees_with_history"},
 };
 
-// The tokens of a step are rotated from position 0.
-class CacheRopeRestarts : public ContiguousCache {
- public:
+struct CacheRopeRestarts : ContiguousCache {
   using ContiguousCache::ContiguousCache;
-
- protected:
   int64_t position(const CacheStep& step, int64_t keys,
                    int64_t j) const override {
     const int64_t before = keys - step.tokens;
     return j < before ? j : j - before;
   }
 };
-QKVET_FAULT(cache_rope_restarts) = {
-    .kernel = cache_fault<CacheRopeRestarts>,
-    .mechanism = "the tokens of a step are rotated from position 0",
-    .symptom = "the first step is right, every later one is at the wrong place",
-    .cause = "positions are counted in the step and not in the sequence",
+QKVET_FAULT(cache_rope_restarts, cache_fault<CacheRopeRestarts>) = {
+    .when = "rope && commands(new > 0 && before > 0)",
+    .cause = "the tokens of a step are rotated from position 0: positions are "
+             "counted in the step",
     .fix = "position = tokens held before the step + number in the step",
     .source = "textbook, cf. rope-offset bugs of serving systems",
-    .trigger = "a rotation, and a step behind another",
-    .killed_by = {"cache_agrees_with_history", "cache_chunks_equal_whole",
-                  "cache_decode_equals_prefill"},
-    .when = "rope && commands(new > 0 && before > 0)",
+    .killed_by = {"cache_chunks_equal_whole", "cache_decode_equals_prefill"},
 };
 
-// Behind a prompt, positions are counted from twice its length.
-class CacheRopeOffsetAdvancesTwice : public ContiguousCache {
- public:
+struct CacheRopeOffsetAdvancesTwice : ContiguousCache {
   explicit CacheRopeOffsetAdvancesTwice(const CacheShape& shape)
       : ContiguousCache(shape),
         prompts_(static_cast<size_t>(shape.sequences)) {}
-
- protected:
   void advance(const CacheStep& step) override {
-    if (held(step.sequence) == 0) {
+    if (held(step.sequence) == 0)
       prompts_[static_cast<size_t>(step.sequence)] = step.tokens;
-    }
     ContiguousCache::advance(step);
   }
   // The tables may end where the sequence does: they are gone around.
@@ -384,43 +254,28 @@ class CacheRopeOffsetAdvancesTwice : public ContiguousCache {
   }
   void rearrange(const int64_t* parents) override {
     std::vector<int64_t> next(prompts_);
-    for (size_t s = 0; s < next.size(); ++s) {
+    for (size_t s = 0; s < next.size(); ++s)
       next[s] = prompts_[static_cast<size_t>(parents[s])];
-    }
     ContiguousCache::rearrange(parents);
     prompts_ = std::move(next);
   }
-
- private:
   std::vector<int64_t> prompts_;  // tokens of the first step, a sequence
 };
-QKVET_FAULT(cache_rope_offset_advances_twice) = {
-    .kernel = cache_fault<CacheRopeOffsetAdvancesTwice>,
-    .mechanism =
-        "the offset of positions is advanced by the prompt where it is written "
-        "and once more where decoding begins",
-    .symptom = "the prompt is right; decoded tokens stand too far behind it",
-    .cause =
-        "two places keep the offset, and each adds the length of the prompt",
-    .fix =
-        "take positions from the length of the sequence, or advance in one "
-        "place",
+QKVET_FAULT(cache_rope_offset_advances_twice,
+            cache_fault<CacheRopeOffsetAdvancesTwice>) = {
+    .when = "rope && commands(new > 1 && before == 0) && commands(new > 0 && "
+            "before > 0)",
+    .cause = "the position offset is advanced by the prompt where it is "
+             "written and again where decoding begins",
+    .fix = "take positions from the length of the sequence, or advance in one "
+           "place",
     .source = "skyzh/tiny-llm#46, huggingface/candle#1517",
-    .trigger =
-        "a rotation, a first step of two tokens or more, and a step behind it",
     .killed_by = {"cache_chunks_equal_whole", "cache_agrees_with_history"},
-    .when =
-        "rope && commands(new > 1 && before == 0) && commands(new > 0 && "
-        "before > 0)",
 };
 
-// The scale is that of the first cache of the process.
-class CacheScaleOfFirstCache : public ContiguousCache {
- public:
+struct CacheScaleOfFirstCache : ContiguousCache {
   explicit CacheScaleOfFirstCache(const CacheShape& shape)
       : ContiguousCache(with_first_scale(shape)) {}
-
- private:
   static CacheShape with_first_scale(CacheShape shape) {
     thread_local std::map<std::array<int64_t, 2>, float> compiled;
     shape.scale = compiled.try_emplace({shape.heads, shape.width}, shape.scale)
@@ -428,20 +283,12 @@ class CacheScaleOfFirstCache : public ContiguousCache {
     return shape;
   }
 };
-QKVET_FAULT(cache_scale_of_first_cache) = {
-    .kernel = cache_fault<CacheScaleOfFirstCache>,
-    .mechanism =
-        "a cache has the scale of the first cache of the process with as many "
-        "heads of the same width",
-    .symptom =
-        "right for one model; the second one of a process has weights that are "
-        "too sharp or too flat",
-    .cause = "a compiled step whose key has extents and no numbers",
-    .fix = "put what is compiled in into the key",
+QKVET_FAULT(cache_scale_of_first_cache, cache_fault<CacheScaleOfFirstCache>) = {
+    .cause = "a cache has the scale of the first cache of the process with as "
+             "many heads of the same width: it is not in the compiled key",
+    .fix = "include every compiled-in number in the key",
     .source = "textbook, cf. flashinfer-ai/flashinfer#4014",
-    .trigger = "two caches of one process with two scales",
     .killed_by = {"cache_calls_before_change_nothing"},
-    .when = "",
 };
 
 }  // namespace qkvet::impl

@@ -12,9 +12,7 @@ namespace {
 
 // The number behind `key`; -1 if the text is anything else.
 int64_t number_behind(std::string_view key, std::string_view text) {
-  if (text.substr(0, key.size()) != key) {
-    return -1;
-  }
+  if (text.substr(0, key.size()) != key) return -1;
   text.remove_prefix(key.size());
   int64_t number = 0;
   const char* const end = text.data() + text.size();

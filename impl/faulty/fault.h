@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a fault is written down: the class that replaces one hook of a right
-// kernel, and a block that names the kernel and tells its story.
+// kernel, and a row about it (qkvet_fault, qkvet/kernel.h).
 //
-//   // The scores are not scaled.
 //   struct NoScale : PlainHooks {
 //     static float scale(const ForwardCall&) { return 1; }
 //   };
-//   QKVET_FAULT(no_scale) = {
-//       .kernel = plain_fault<NoScale>,
-//       .mechanism = "...",
+//   QKVET_FAULT(no_scale, plain_fault<NoScale>) = {
+//       .cause = "the scores are not scaled",
 //       ...
 //   };
 //
-// That is all: kernel faulty/no_scale is in the family because its block stands
-// in a theme file (list_faults.cmake reads them when the family is built), and
-// a report points at the line of its block.
+// That is all: the row puts kernel faulty/no_scale into the family
+// (impl/family.cpp), and a report points at its line.
 #ifndef QKVET_IMPL_FAULTY_FAULT_H_
 #define QKVET_IMPL_FAULTY_FAULT_H_
 
@@ -25,67 +22,57 @@
 
 namespace qkvet::impl {
 
-// What a block says; qkvet_fault (qkvet/kernel.h) explains the texts.
-struct FaultBlock {
-  static constexpr int kMostLaws = 12;
-
-  // The kernel, which does not know that it has a fault: plain_fault and its
-  // kin. Its description is the mechanism.
-  qkvet_kernel (*kernel)(const char* name, const char* description, Place);
-  const char* mechanism;
-  const char* symptom;
+// A qkvet_fault in which most fields may be left out.
+struct FaultRow {
+  const char* when = "";
   const char* cause;
   const char* fix;
-  const char* source;
-  const char* trigger;
-  const char* killed_by[kMostLaws];
-  const char* when;
-  // Extents at which it shows, "Tk=513", where hardly any drawn case has such:
-  // `qkvet check --faults` asks for these.
+  const char* source = nullptr;
+  const char* killed_by[2];
   const char* extents = nullptr;
-  // Whether the fault lies in tiles or lanes, whose width is tile.h's: a
-  // diagnosis tries other widths. Read by list_faults.cmake.
   bool tiled = false;
 };
 
-// A block with its name, and where it is.
 struct NamedFault {
-  const char* kernel;
+  const char* name;
   Place place;
-  FaultBlock block;
+  qkvet_kernel kernel;
+  FaultRow row = {};
+
+  // Lets a row follow its name as `= {...}`.
+  constexpr NamedFault operator=(const FaultRow& of) const {
+    return {name, place, kernel, of};
+  }
 };
 
-// A kernel that tells its fault. A constant of static storage: it points into
-// itself, so a function that returned one would be no constant to g++ 14.
+// A kernel with its fault, whose cause is its description. A constant of static
+// storage: it points into itself, so a function that returned one would be no
+// constant to g++ 14.
 class Fault : public qkvet_kernel {
  public:
-  constexpr Fault(const NamedFault& fault) : Fault(fault, fault.block) {}
+  constexpr Fault(const NamedFault& of)
+      : qkvet_kernel(of.kernel),
+        other_(get_extension),
+        fault_{.struct_size = sizeof(qkvet_fault),
+               .when = of.row.when,
+               .cause = of.row.cause,
+               .fix = of.row.fix,
+               .source = of.row.source,
+               .killed_by = {of.row.killed_by[0], of.row.killed_by[1]},
+               .extents = of.row.extents,
+               .tiled = of.row.tiled} {
+    name = of.name;
+    description = of.row.cause;
+    source_file = of.place.file;
+    source_line = of.place.line;
+    user = &fault_;
+    get_extension = extension;
+  }
   Fault(const Fault&) = delete;
   Fault& operator=(const Fault&) = delete;
 
  private:
   using Extension = const void* (*)(const qkvet_kernel*, const char*);
-
-  constexpr Fault(const NamedFault& fault, const FaultBlock& block)
-      : qkvet_kernel(block.kernel(fault.kernel, block.mechanism, fault.place)),
-        other_(get_extension),
-        killed_by_{},
-        told_{.struct_size = sizeof(qkvet_fault),
-              .mechanism = block.mechanism,
-              .symptom = block.symptom,
-              .cause = block.cause,
-              .fix = block.fix,
-              .source = block.source,
-              .trigger = block.trigger,
-              .killed_by = killed_by_,
-              .when = block.when,
-              .extents = block.extents} {
-    for (int i = 0; i < FaultBlock::kMostLaws; ++i) {
-      killed_by_[i] = block.killed_by[i];
-    }
-    user = &told_;
-    get_extension = extension;
-  }
 
   // `self` is one of these.
   static const void* extension(const qkvet_kernel* self, const char* id) {
@@ -97,23 +84,18 @@ class Fault : public qkvet_kernel {
   }
 
   Extension other_;  // of the kernel beside its fault
-  const char* killed_by_[FaultBlock::kMostLaws + 1];  // NULL-ended
-  qkvet_fault told_;
+  qkvet_fault fault_;
 };
 
-// Lets a block follow its name as `= {...}`.
-struct FaultName {
-  const char* kernel;
-  Place place;
-
-  constexpr NamedFault operator=(const FaultBlock& block) const {
-    return {kernel, place, block};
-  }
-};
-
-#define QKVET_FAULT(name)                                  \
-  extern constinit const Fault faulty_##name = FaultName { \
-    "faulty/" #name, { __FILE__, __LINE__ }                \
+// QKVET_FAULT(<name>, <its kernel, plain_fault and its kin>) = {<the row>};
+// The linker makes the list of the family: it puts the pointers of a section
+// one after the other.
+#define QKVET_FAULT(name, ...)                                                \
+  extern const Fault faulty_##name;                                           \
+  [[gnu::section("qkvet_kernels"),                                            \
+    gnu::used]] static const qkvet_kernel* collected_##name = &faulty_##name; \
+  extern constinit const Fault faulty_##name = NamedFault {                   \
+    "faulty/" #name, {__FILE__, __LINE__}, __VA_ARGS__                        \
   }
 
 }  // namespace qkvet::impl

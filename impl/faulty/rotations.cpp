@@ -4,7 +4,6 @@
 
 namespace qkvet::impl {
 
-// Channels are paired as the other style of rotation pairs them.
 struct OtherStyle : PlainTurn {
   static int32_t style(int32_t style) {
     return style == QKVET_ROPE_HALF ? QKVET_ROPE_INTERLEAVED : QKVET_ROPE_HALF;
@@ -15,24 +14,17 @@ struct RopeStyleSwapped : OptionHooks {
   using QueryTurn = OtherStyle;
   using KeyTurn = OtherStyle;
 };
-QKVET_FAULT(rope_style_swapped) = {
-    .kernel = option_fault<RopeStyleSwapped, QKVET_OPTION_ROPE>,
-    .mechanism =
-        "channels are paired as the other style of rotation pairs them",
-    .symptom =
-        "outputs are right at equal positions and drift with the distance",
-    .cause =
-        "a checkpoint permuted for one style is read by a kernel of the other",
-    .fix = "pair (c, c + d/2) for half, (2c, 2c + 1) for interleaved",
-    .source = "textbook; both styles are in use",
-    .trigger =
-        "a rotation of more than two channels, and keys apart from the query",
-    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
+QKVET_FAULT(rope_style_swapped,
+            option_fault<RopeStyleSwapped, QKVET_OPTION_ROPE>) = {
     .when =
         "rope && d > 2 && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
+    .cause = "channels are paired as the other style of rotation pairs them: "
+             "the checkpoint is permuted for that style",
+    .fix = "pair (c, c + d/2) for half, (2c, 2c + 1) for interleaved",
+    .source = "textbook; both styles are in use",
+    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
 };
 
-// Pairs are rotated by minus the angle.
 struct BackTurn : PlainTurn {
   static float sine(float sin) { return -sin; }
 };
@@ -41,23 +33,14 @@ struct RopeTurnsBack : OptionHooks {
   using QueryTurn = BackTurn;
   using KeyTurn = BackTurn;
 };
-QKVET_FAULT(rope_turns_back) = {
-    .kernel = option_fault<RopeTurnsBack, QKVET_OPTION_ROPE>,
-    .mechanism = "pairs are rotated by minus the angle",
-    .symptom =
-        "outputs are right at equal positions, and for q and k that are even "
-        "under a reflection",
-    .cause =
-        "the sign of the two sines exchanged, as in rotate_half without its "
-        "minus",
-    .fix = "a cos - b sin and a sin + b cos",
-    .source = "textbook",
-    .trigger = "any rotation, and keys apart from the query",
-    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
+QKVET_FAULT(rope_turns_back, option_fault<RopeTurnsBack, QKVET_OPTION_ROPE>) = {
     .when = "rope && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
+    .cause = "pairs are rotated by minus the angle: the signs of the two sines "
+             "are exchanged",
+    .fix = "a cos - b sin and a sin + b cos",
+    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
 };
 
-// The last pair of channels is not rotated.
 struct OnePairLess : PlainTurn {
   static int64_t pairs(int64_t width) { return width / 2 - 1; }
 };
@@ -66,20 +49,15 @@ struct RopeLastPairUnturned : OptionHooks {
   using QueryTurn = OnePairLess;
   using KeyTurn = OnePairLess;
 };
-QKVET_FAULT(rope_last_pair_unturned) = {
-    .kernel = option_fault<RopeLastPairUnturned, QKVET_OPTION_ROPE>,
-    .mechanism = "the last pair of channels is not rotated",
-    .symptom = "small errors that grow with the distance of the keys",
-    .cause =
-        "a loop that ends at d/2 - 1, or a partial rotary dimension one short",
-    .fix = "rotate all d/2 pairs",
-    .source = "textbook",
-    .trigger = "any rotation, and keys apart from the query",
-    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
+QKVET_FAULT(rope_last_pair_unturned,
+            option_fault<RopeLastPairUnturned, QKVET_OPTION_ROPE>) = {
     .when = "rope && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
+    .cause =
+        "the last pair of channels is not rotated: the loop ends at d/2 - 1",
+    .fix = "rotate all d/2 pairs",
+    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
 };
 
-// Tables of half the width are read by channel.
 struct ByChannel : PlainTurn {
   static int64_t column(int64_t n, int64_t pairs) { return 2 * n % pairs; }
 };
@@ -88,65 +66,43 @@ struct RopeTableByChannel : OptionHooks {
   using QueryTurn = ByChannel;
   using KeyTurn = ByChannel;
 };
-QKVET_FAULT(rope_table_by_channel) = {
-    .kernel = option_fault<RopeTableByChannel, QKVET_OPTION_ROPE>,
-    .mechanism =
-        "pair n is turned by column 2n of the tables, modulo their width",
-    .symptom =
-        "right for two channels; wider heads are turned by the wrong "
-        "frequencies, every other one of which is never used",
-    .cause =
-        "tables that hold an angle a pair are indexed as if they held one a "
-        "channel",
-    .fix = "index them by the pair",
-    .source = "microsoft/onnxruntime#26390",
-    .trigger =
-        "a rotation of more than two channels, and keys apart from the query",
-    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
+QKVET_FAULT(rope_table_by_channel,
+            option_fault<RopeTableByChannel, QKVET_OPTION_ROPE>) = {
     .when =
         "rope && d > 2 && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
+    .cause = "pair n is rotated by column 2n of the tables, modulo their "
+             "width: one angle a channel is assumed",
+    .fix = "index them by the pair",
+    .source = "microsoft/onnxruntime#26390",
+    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
 };
 
-// Tokens are rotated by their row.
 struct RopeIgnoresPositions : OptionHooks {
   using QueryTurn = TurnByRow;
   using KeyTurn = TurnByRow;
 };
-QKVET_FAULT(rope_ignores_positions) = {
-    .kernel = option_fault<RopeIgnoresPositions, QKVET_OPTION_ROPE>,
-    .mechanism =
-        "queries and keys are rotated by their row, whatever their positions "
-        "are",
-    .symptom =
-        "right for a prompt without padding; wrong as soon as rows and "
-        "positions differ",
-    .cause = "the tables are read from row 0 on",
-    .fix = "rows q_positions and k_positions of the tables",
-    .source = "textbook (position ids)",
-    .trigger = "distances between positions that are not those between rows",
-    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
+QKVET_FAULT(rope_ignores_positions,
+            option_fault<RopeIgnoresPositions, QKVET_OPTION_ROPE>) = {
     .when = "rope && (rope.random || rope.first > 0 || Tk > Tq)",
+    .cause = "queries and keys are rotated by their row instead of their "
+             "position: the tables are read from row 0",
+    .fix = "rows q_positions and k_positions of the tables",
+    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
 };
 
-// Queries are rotated by their row and not by their position.
 struct RopeQueryFromZero : OptionHooks {
   using QueryTurn = TurnByRow;
 };
-QKVET_FAULT(rope_query_from_zero) = {
-    .kernel = option_fault<RopeQueryFromZero, QKVET_OPTION_ROPE>,
-    .mechanism = "queries are rotated by their row and not by their position",
-    .symptom = "a prompt is right, decoding sees every key too far away",
-    .cause =
-        "the offset of the cache is added to the keys and not to the queries",
+QKVET_FAULT(rope_query_from_zero,
+            option_fault<RopeQueryFromZero, QKVET_OPTION_ROPE>) = {
+    .when = "rope",
+    .cause = "queries are rotated by their row instead of their position: only "
+             "the keys get the offset of the cache",
     .fix = "row q_positions[b, i] of the tables",
     .source = "textbook, cf. the offset classes of KV caches",
-    .trigger = "positions of queries that are not their rows",
-    .killed_by = {"rope_turns_pairs_of_channels", "rope_sees_only_distances",
-                  "agrees_with_oracle"},
-    .when = "rope",
+    .killed_by = {"rope_turns_pairs_of_channels", "rope_sees_only_distances"},
 };
 
-// All members have the positions of the first.
 struct OfFirstMember : PlainTurn {
   static int64_t position(const View<const int64_t>& positions, int64_t,
                           int64_t t) {
@@ -158,20 +114,16 @@ struct RopePositionsOfFirstMember : OptionHooks {
   using QueryTurn = OfFirstMember;
   using KeyTurn = OfFirstMember;
 };
-QKVET_FAULT(rope_positions_of_first_member) = {
-    .kernel = option_fault<RopePositionsOfFirstMember, QKVET_OPTION_ROPE>,
-    .mechanism = "the positions of member 0 are used for all members",
-    .symptom = "right for one sequence, and for several that begin together",
-    .cause =
-        "positions are made once for a batch, or broadcast from its first row",
-    .fix = "read the row of the member",
-    .source = "unslothai/unsloth#3795, ndif-team/nnsight#673",
-    .trigger = "B > 1, and positions that differ from member to member",
-    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
+QKVET_FAULT(rope_positions_of_first_member,
+            option_fault<RopePositionsOfFirstMember, QKVET_OPTION_ROPE>) = {
     .when = "rope.random && B > 1",
+    .cause = "the positions of batch element 0 are used for all: they are "
+             "broadcast from its row",
+    .fix = "read the row of the batch element",
+    .source = "unslothai/unsloth#3795, ndif-team/nnsight#673",
+    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
 };
 
-// Positions are kept in 16 bits.
 struct NarrowPosition : PlainTurn {
   static int64_t position(const View<const int64_t>& positions, int64_t b,
                           int64_t t) {
@@ -183,18 +135,13 @@ struct RopePositionsIn16Bits : OptionHooks {
   using QueryTurn = NarrowPosition;
   using KeyTurn = NarrowPosition;
 };
-QKVET_FAULT(rope_positions_in_16_bits) = {
-    .kernel = option_fault<RopePositionsIn16Bits, QKVET_OPTION_ROPE>,
-    .mechanism = "positions are cut to 16 bits",
-    .symptom =
-        "right for the first 65,536 tokens; the one after them turns as the "
-        "first one does",
-    .cause = "positions are packed beside other numbers of a token",
-    .fix = "keep positions in 32 bits or more",
-    .source = "textbook (narrowing)",
-    .trigger = "positions on both sides of 65,536",
-    .killed_by = {"agrees_with_oracle"},
+QKVET_FAULT(rope_positions_in_16_bits,
+            option_fault<RopePositionsIn16Bits, QKVET_OPTION_ROPE>) = {
     .when = "rope && rope.first > 60000",
+    .cause = "positions are cut to 16 bits: they are packed next to other "
+             "numbers of a token",
+    .fix = "keep positions in 32 bits or more",
+    .killed_by = {"agrees_with_oracle"},
 };
 
 }  // namespace qkvet::impl

@@ -28,155 +28,102 @@ constexpr qkvet_capabilities kAnyFaultCapabilities = [] {
 // and replaces one hook. What it does wrong takes threads of a GPU, so that it
 // is no cause of what a kernel without them does.
 template <class Hooks>
-constexpr qkvet_kernel flash_fault(const char* name, const char* description,
-                                   Place place) {
-  return device_kernel(name, description, place, &kFlashPrecision,
-                       flash_forward<Hooks>, &kFlashFaultCapabilities,
-                       supports_device<kFlashMostWidth>);
-}
+constexpr qkvet_kernel flash_fault =
+    device_kernel("", "", {}, &kFlashPrecision, flash_forward<Hooks>,
+                  &kFlashFaultCapabilities, supports_device<kFlashMostWidth>);
 
 // One that a kernel of any kind may have.
 template <class Hooks>
-constexpr qkvet_kernel flash_fault_of_any(const char* name,
-                                          const char* description,
-                                          Place place) {
-  return device_kernel(name, description, place, &kFlashPrecision,
-                       flash_forward<Hooks>, &kAnyFaultCapabilities,
-                       supports_device<kFlashMostWidth>);
-}
+constexpr qkvet_kernel flash_fault_of_any =
+    device_kernel("", "", {}, &kFlashPrecision, flash_forward<Hooks>,
+                  &kAnyFaultCapabilities, supports_device<kFlashMostWidth>);
 
 // The largest |q| of a call of f32.
 float largest_query(const qkvet_tensor& q) {
   const View<const float> view = view_of<const float>(q);
   float most = 0;
-  for (int64_t b = 0; b < q.shape[0]; ++b) {
-    for (int64_t h = 0; h < q.shape[1]; ++h) {
-      for (int64_t i = 0; i < q.shape[2]; ++i) {
-        for (int64_t c = 0; c < q.shape[3]; ++c) {
+  for (int64_t b = 0; b < q.shape[0]; ++b)
+    for (int64_t h = 0; h < q.shape[1]; ++h)
+      for (int64_t i = 0; i < q.shape[2]; ++i)
+        for (int64_t c = 0; c < q.shape[3]; ++c)
           most = std::fmax(most, std::fabs(view.at(b, h, i)[c * view.step[3]]));
-        }
-      }
-    }
-  }
   return most;
 }
 
 }  // namespace
 
-// A tile is read before all of it is there.
 struct SharedTileReadEarly : FlashHooks {
   __device__ static void tile_is_there(DeviceRun, int) {}
 };
-QKVET_FAULT(shared_tile_read_early) = {
-    .kernel = flash_fault<SharedTileReadEarly>,
-    .mechanism =
-        "threads read a tile of shared memory when their own loads are done, "
-        "whatever those of others",
-    .symptom = "NaN or values of the tile before, in the warps that run first",
-    .cause = "the barrier behind the loads of a tile is missing",
+QKVET_FAULT(shared_tile_read_early, flash_fault<SharedTileReadEarly>) = {
+    .when = "rows(seen > 0)",
+    .cause = "threads read a tile of shared memory after their own loads: the "
+             "barrier after the loads is missing",
     .fix = "a barrier of the block between the loads and the first read",
     .source = "textbook, cf. pengcuo/FlashMLA-ETAP#3",
-    .trigger = "any row that sees a key",
     .killed_by = {"weights_sum_to_one", "agrees_with_oracle"},
-    .when = "rows(seen > 0)",
 };
 
-// The next tile is loaded over one that is read.
 struct SharedTileOverwrittenEarly : FlashHooks {
   __device__ static void tile_is_read() {}
 };
-QKVET_FAULT(shared_tile_overwritten_early) = {
-    .kernel = flash_fault<SharedTileOverwrittenEarly>,
-    .mechanism =
-        "threads load the next tile into shared memory while others still read "
-        "the one before",
-    .symptom =
-        "rows with more keys than a tile are wrong, most of all those of other "
-        "warps; seldom twice the same on a GPU",
-    .cause = "a block waits until a tile is there, and not until it was read",
-    .fix =
-        "a barrier in front of the loads of a tile as well as behind them, or "
-        "two buffers in turn",
-    .source = "pengcuo/FlashMLA-ETAP#3",
-    .trigger = "rows of a block that see more keys than a tile has",
-    .killed_by = {"every_key_counts_once", "query_heads_read_their_kv_head"},
+QKVET_FAULT(shared_tile_overwritten_early,
+            flash_fault<SharedTileOverwrittenEarly>) = {
     .when = "rows(seen > 32)",
+    .cause = "threads load the next tile into shared memory while others still "
+             "read the last one: the barrier after the reads is missing",
+    .fix =
+        "add a barrier before the loads of a tile, or use two buffers in turn",
+    .source = "pengcuo/FlashMLA-ETAP#3, ashalliants/ninfer-3090#49, "
+              "tile-ai/tilelang-ascend#1591",
+    .killed_by = {"every_key_counts_once", "query_heads_read_their_kv_head"},
 };
 
-// Threads without a row end before they loaded their share.
 struct ThreadsLeaveBeforeLoading : FlashHooks {
   __device__ static bool leaves(const DeviceCall& call, int b, int row) {
     return row >= call.rows_of(b);
   }
 };
-QKVET_FAULT(threads_leave_before_loading) = {
-    .kernel = flash_fault<ThreadsLeaveBeforeLoading>,
-    .mechanism =
-        "threads whose rows lie behind the last query return at once, and what "
-        "they would have loaded into shared memory is missing",
-    .symptom =
-        "wrong where the number of queries is no multiple of the block, NaN "
-        "where shared memory is fresh",
-    .cause =
-        "the guard that belongs around the store of o stands in front of the "
-        "loads that all threads share",
-    .fix =
-        "keep all threads until the last barrier, and guard only what is "
-        "theirs alone",
-    .source = "ggml-org/llama.cpp#13469",
-    .trigger = "queries that do not fill a block of 64 rows",
-    .killed_by = {"agrees_with_oracle"},
+QKVET_FAULT(threads_leave_before_loading,
+            flash_fault<ThreadsLeaveBeforeLoading>) = {
     .when = "Tq % 64 != 0 && rows(seen > 0)",
+    .cause = "threads whose rows are past the last query return before they "
+             "load their share of shared memory",
+    .fix = "keep all threads until the last barrier, and guard only the store",
+    .source = "ggml-org/llama.cpp#13469",
+    .killed_by = {"agrees_with_oracle"},
 };
 
-// Only warps that see a tile come to its barrier.
 struct BarrierInABranch : FlashHooks {
   __device__ static void tile_is_there(DeviceRun of_warp, int first) {
-    if (first < of_warp.end && of_warp.begin < first + kFlashKeys) {
+    if (first < of_warp.end && of_warp.begin < first + kFlashKeys)
       __syncthreads();
-    }
   }
 };
-QKVET_FAULT(barrier_in_a_branch) = {
-    .kernel = flash_fault<BarrierInABranch>,
-    .mechanism =
-        "a barrier of the block stands in a branch that only warps with a "
-        "visible key of the tile take",
-    .symptom =
-        "a hang on some GPUs; on others barriers pair up wrongly and tiles are "
-        "read too early",
-    .cause = "the causal skip of a warp encloses the barrier",
+QKVET_FAULT(barrier_in_a_branch, flash_fault<BarrierInABranch>) = {
+    .when = "rows(seen > 32)",
+    .cause = "a barrier of the block is in a branch that only warps with a "
+             "visible key of the tile take",
     .fix = "all warps come to every barrier; skip only the arithmetic",
     .source = "ggml-org/llama.cpp#13469",
-    .trigger = "two tiles or more, of which some warps of a block see one less",
     .killed_by = {"weights_sum_to_one", "every_key_counts_once"},
-    .when = "rows(seen > 32)",
 };
 
-// A block loads the tiles that its first row sees.
 struct TilesOfFirstRowAlone : FlashHooks {
   __device__ static DeviceRun reach_of_block(const DeviceCall& call, int b,
                                              int first_row) {
     return call.reach_of_rows(b, first_row, 1);
   }
 };
-QKVET_FAULT(tiles_of_first_row_alone) = {
-    .kernel = flash_fault_of_any<TilesOfFirstRowAlone>,
-    .mechanism =
-        "the causal skip ends where the first row of a block ends, and its "
-        "other rows lose the keys behind",
-    .symptom = "causal rows behind the first of a block miss keys at the end",
-    .cause =
-        "the end of a block of rows is computed for its first row instead of "
-        "its last",
-    .fix = "skip a tile only where the last row of the block sees none of it",
-    .source = "textbook",
-    .trigger = "causal, and a block of more than one row",
-    .killed_by = {"agrees_with_oracle"},
+QKVET_FAULT(tiles_of_first_row_alone,
+            flash_fault_of_any<TilesOfFirstRowAlone>) = {
     .when = "causal && Tq > 1",
+    .cause = "the causal skip ends where the first row of a block ends, and "
+             "its other rows lose later keys",
+    .fix = "skip a tile only where the last row of the block sees none of it",
+    .killed_by = {"agrees_with_oracle"},
 };
 
-// Where the keys of a head begin is kept in 16 bits.
 struct HeadOffsetIn16Bits : FlashHooks {
   // What wraps round is the offset in bytes: it stays within K.
   __device__ static DeviceTensor keys(const DeviceCall& call, int b, int kv) {
@@ -189,30 +136,19 @@ struct HeadOffsetIn16Bits : FlashHooks {
     return head;
   }
 };
-QKVET_FAULT(head_offset_in_16_bits) = {
-    .kernel = flash_fault_of_any<HeadOffsetIn16Bits>,
-    .mechanism =
-        "the offset of the keys of a member and head, in bytes, is kept in 16 "
-        "bits",
-    .symptom = "heads that lie behind 64 KiB read the keys of others",
-    .cause =
-        "the pitch of a head is multiplied in the type of the number of the "
-        "block",
-    .fix = "multiply the numbers of member and head with pitches of 64 bits",
-    .source =
-        "thu-ml/SageAttention#387, Dao-AILab/flash-attention#772, which are of "
-        "32 bits",
-    .trigger = "a K of more than 64 KiB, gaps among them, and several heads",
+QKVET_FAULT(head_offset_in_16_bits, flash_fault_of_any<HeadOffsetIn16Bits>) = {
+    .when = "(layout != qkv && B * Hkv * Tk * d > 16384) || (layout == qkv && "
+            "B * Tk * (H + 2 * Hkv) * d > 16384) || (layout == gaps && B * Hkv "
+            "* Tk * (d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d "
+            "> 8192) || layout == far",
+    .cause = "the byte offset of the keys of a head is kept in 16 bits: it is "
+             "multiplied in the type of the block number",
+    .fix = "multiply with pitches of 64 bits",
+    .source = "thu-ml/SageAttention#387, Dao-AILab/flash-attention#772, which "
+              "are of 32 bits",
     .killed_by = {"agrees_with_oracle"},
-    .when =
-        "(layout != qkv && B * Hkv * Tk * d > 16384) || (layout == qkv && B * "
-        "Tk * (H + 2 * Hkv) * d > 16384) || (layout == gaps && B * Hkv * Tk * "
-        "(d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d > 8192) || "
-        "layout == far",
 };
 
-// What undoes the division of q by its largest element lies in constant memory
-// of the module from one call to its launch.
 struct FactorInConstantMemory : FlashHooks {
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
                               const qkvet_forward_args* args,
@@ -220,9 +156,7 @@ struct FactorInConstantMemory : FlashHooks {
     qkvet_forward_args launched = {};
     qkvet_status status = supports_device<kFlashMostWidth>(self, args, why);
     status = status == QKVET_OK ? read_struct(args, &launched, why) : status;
-    if (status != QKVET_OK) {
-      return status;
-    }
+    if (status != QKVET_OK) return status;
     const float own = largest_query(launched.q);
     const bool divides = own > 0 && std::isfinite(own);
     const float found =
@@ -233,37 +167,20 @@ struct FactorInConstantMemory : FlashHooks {
     }
     return flash_forward<FlashHooks>(self, context, &launched, exec, why);
   }
-
- private:
   static float scale_of(const qkvet_forward_args& args) {
     return args.scale_given != 0
                ? args.scale
                : 1 / std::sqrt(static_cast<float>(args.q.shape[3]));
   }
 };
-constexpr qkvet_kernel factor_kernel(const char* name, const char* description,
-                                     Place place) {
-  return device_kernel(name, description, place, &kFlashPrecision,
-                       FactorInConstantMemory::forward,
-                       &kFlashFaultCapabilities,
-                       supports_device<kFlashMostWidth>);
-}
-QKVET_FAULT(factor_in_constant_memory) = {
-    .kernel = factor_kernel,
-    .mechanism =
-        "q is divided by its largest element, and the factor that undoes it is "
-        "written to constant memory of the module, which all launches read",
-    .symptom =
-        "right one by one; of calls from several threads at once one may be "
-        "scaled by the factor of another",
-    .cause =
-        "what belongs to a launch is copied to a symbol of the module in front "
-        "of it",
+constexpr qkvet_kernel kFactorKernel =
+    device_kernel("", "", {}, &kFlashPrecision, FactorInConstantMemory::forward,
+                  &kFlashFaultCapabilities, supports_device<kFlashMostWidth>);
+QKVET_FAULT(factor_in_constant_memory, kFactorKernel) = {
+    .cause = "q is divided by its largest element, and the factor that undoes "
+             "it is in constant memory that all launches share",
     .fix = "pass it to the kernel, or keep it in the workspace of the call",
-    .source = "textbook",
-    .trigger = "two calls at once, each with a context of its own",
     .killed_by = {"calls_at_once_change_nothing"},
-    .when = "",
 };
 
 // ---- Decoding: packed rows, lists and plans --------------------------------
@@ -293,17 +210,12 @@ constexpr qkvet_capabilities kPlannedDecode = [] {
 }();
 
 template <class Hooks, const qkvet_capabilities* kCapabilities = &kPackedDecode>
-constexpr qkvet_kernel decode_fault(const char* name, const char* description,
-                                    Place place) {
-  return decode_kernel<Hooks>(name, description, place, kCapabilities);
-}
+constexpr qkvet_kernel decode_fault = decode_kernel<Hooks>("", "", {},
+                                                           kCapabilities);
 
 template <class Hooks>
-constexpr qkvet_kernel device_plan_fault(const char* name,
-                                         const char* description, Place place) {
-  return device_planned_kernel<Hooks>(name, description, place,
-                                      &kPlannedDecode);
-}
+constexpr qkvet_kernel device_plan_fault =
+    device_planned_kernel<Hooks>("", "", {}, &kPlannedDecode);
 
 // Rows of a packed batch that are those of a member.
 __device__ int rows_of_members(const DeviceCall& call) {
@@ -312,41 +224,26 @@ __device__ int rows_of_members(const DeviceCall& call) {
 
 }  // namespace
 
-// Where the rows of a member begin is computed from its number.
 struct PackedRowsInEvenShares : DecodeHooks {
   template <class T>
   __device__ static const T* query(const DeviceCall& call, int b, int head,
                                    int i) {
-    if (!call.cu_q.given()) {
-      return DecodeHooks::query<T>(call, b, head, i);
-    }
+    if (!call.cu_q.given()) return DecodeHooks::query<T>(call, b, head, i);
     const int rows = rows_of_members(call);
     const int row = b * rows / call.batch + i;
     return call.q.at<const T>(0, head, min(row, rows - 1));
   }
 };
-QKVET_FAULT(packed_rows_in_even_shares) = {
-    .kernel = decode_fault<PackedRowsInEvenShares>,
-    .mechanism =
-        "a block takes the queries of its member from where they would begin "
-        "if all members had as many rows",
-    .symptom =
-        "right while all members decode; beside a prompt members answer the "
-        "queries of others",
-    .cause =
-        "the grid has a row of blocks for each member, and its number is "
-        "multiplied with a stride as in a batch that is not packed",
-    .fix = "begin at cu_seqlens_q[member]",
-    .source = "textbook (packed batches)",
-    .trigger =
-        "a packed batch over pages whose members have other numbers of rows",
+QKVET_FAULT(packed_rows_in_even_shares,
+            decode_fault<PackedRowsInEvenShares>) = {
+    .when = "packed && page_size > 0 && members(member > 0) && members(queries "
+            "!= 1)",
+    .cause = "a block takes rows where they would begin if all sequences had "
+             "as many rows: a stride replaces the starts",
+    .fix = "begin at cu_seqlens_q of the sequence",
     .killed_by = {"packed_members_equal_calls", "agrees_with_oracle"},
-    .when =
-        "packed && page_size > 0 && members(member > 0) && "
-        "members(queries != 1)",
 };
 
-// The causal offset is counted from all rows of the batch.
 struct PackedDiagonalOfAllRows : DecodeHooks {
   __device__ static int position(const DeviceCall& call, int b, int i) {
     return call.cu_q.given() && !call.top_left
@@ -354,48 +251,29 @@ struct PackedDiagonalOfAllRows : DecodeHooks {
                : call.position(b, i);
   }
 };
-QKVET_FAULT(packed_diagonal_of_all_rows) = {
-    .kernel = decode_fault<PackedDiagonalOfAllRows>,
-    .mechanism =
-        "the rows of all members are subtracted where the causal rule counts "
-        "those of one",
-    .symptom =
-        "in a packed batch rows see too few of their last keys, steps of "
-        "decoding as many less as there are rows beside them",
-    .cause = "Tq of the call is the number of packed rows, and of no member",
-    .fix = "kv_len[m] - (cu_seqlens_q[m + 1] - cu_seqlens_q[m])",
-    .source = "textbook (packed batches)",
-    .trigger =
-        "a packed batch over pages of two members with rows, and the causal "
-        "rule from the bottom right",
-    .killed_by = {"packed_members_equal_calls", "agrees_with_oracle"},
+QKVET_FAULT(packed_diagonal_of_all_rows,
+            decode_fault<PackedDiagonalOfAllRows>) = {
     .when = "packed && page_size > 0 && bottom_right && members(member > 0)",
+    .cause = "the causal rule subtracts the rows of all sequences instead of "
+             "one: Tq of a packed call is their sum",
+    .fix = "kv_len[m] - (cu_seqlens_q[m + 1] - cu_seqlens_q[m])",
+    .killed_by = {"packed_members_equal_calls", "agrees_with_oracle"},
 };
 
-// Tiles are skipped that the first row of a block does not list.
 struct ListedTilesOfFirstRow : DecodeHooks {
   __device__ static bool needs_tile(unsigned listed, int own) {
     return own == 0 && listed != 0;
   }
 };
-QKVET_FAULT(listed_tiles_of_first_row) = {
-    .kernel = decode_fault<ListedTilesOfFirstRow, &kListedDecode>,
-    .mechanism =
-        "whether a tile is read is decided by the list of the first row of a "
-        "block",
-    .symptom =
-        "steps of one row are right; rows of a draft or a prompt lose keys "
-        "that no other row has chosen",
-    .cause =
-        "in decoding all rows of a block are heads of one token, with one list",
-    .fix = "skip a tile that no row of the block has in its list",
-    .source = "textbook (lists of each row)",
-    .trigger = "lists, and two rows of a member",
-    .killed_by = {"agrees_with_oracle"},
+QKVET_FAULT(listed_tiles_of_first_row,
+            decode_fault<ListedTilesOfFirstRow, &kListedDecode>) = {
     .when = "lists && Tq > 1",
+    .cause = "the list of the first row of a block decides whether a tile is "
+             "read: decoding has one list a block",
+    .fix = "skip a tile that no row of the block has in its list",
+    .killed_by = {"agrees_with_oracle"},
 };
 
-// The groups of channels of a key are taken to lie side by side.
 struct GroupsSideBySide : DecodeHooks {
   // The last channel of the last slot is the last of the page, at most.
   __device__ static DeviceKeys keys(const DeviceCall& call) {
@@ -404,45 +282,27 @@ struct GroupsSideBySide : DecodeHooks {
     return k;
   }
 };
-QKVET_FAULT(channel_groups_side_by_side) = {
-    .kernel = decode_fault<GroupsSideBySide, &kGroupedDecode>,
-    .mechanism =
-        "the groups of channels of a key are read one behind the other, where "
-        "the other slots of the page lie between them",
-    .symptom =
-        "right for pages of one token; else a key begins where it does and "
-        "goes on in its neighbours",
-    .cause =
-        "the tile of a page is loaded with d channels a row, as one of pages "
-        "[pages, Hkv, page, d]",
-    .fix = "group c / x lies (c / x) * page_size * x behind the first",
-    .source = "textbook (vLLM's key cache)",
-    .trigger = "keys in groups of channels, two groups and pages of two tokens",
-    .killed_by = {"channel_groups_change_nothing", "agrees_with_oracle"},
+QKVET_FAULT(channel_groups_side_by_side,
+            decode_fault<GroupsSideBySide, &kGroupedDecode>) = {
     .when = "channel_group > 0 && page_size > 1 && d > channel_group",
+    .cause = "the channel groups of a key are read one after the other, where "
+             "the other slots of the page are between them",
+    .fix = "read group c / x at (c / x) * page_size * x after the first",
+    .source = "textbook (vLLM's key cache)",
+    .killed_by = {"channel_groups_change_nothing", "agrees_with_oracle"},
 };
 
-// The merge adds up as many parts of a member as plan() made.
 struct PlanPartsKept : DevicePlanHooks {
   static void renew(const PlannedBatch& before, PlannedBatch* next) {
     std::copy(before.counts.begin() + 1, before.counts.end(),
               next->counts.begin() + 1);
   }
 };
-QKVET_FAULT(plan_parts_kept) = {
-    .kernel = device_plan_fault<PlanPartsKept>,
-    .mechanism =
-        "update() writes other items of work, and the merge of a member still "
-        "adds up as many parts as plan() had cut its keys into",
-    .symptom =
-        "the first batch is right; behind a longer one parts are merged that "
-        "nobody has written, behind a shorter one the last parts are lost",
-    .cause = "the number of parts is an argument of a captured launch",
+QKVET_FAULT(plan_parts_kept, device_plan_fault<PlanPartsKept>) = {
+    .cause = "update() writes other items of work, and the merge still adds up "
+             "as many parts as plan() made: their number is captured",
     .fix = "read it from memory that update() fills, as the items are",
-    .source = "textbook (captured graphs)",
-    .trigger = "an update that cuts the keys of a member into other parts",
     .killed_by = {"updated_plan_equals_new_plan"},
-    .when = "",
 };
 
 }  // namespace qkvet::impl

@@ -7,7 +7,6 @@
 
 namespace qkvet::impl {
 
-// One key too few to the left.
 struct WindowOffByOneLeft : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(i);
@@ -16,24 +15,17 @@ struct WindowOffByOneLeft : OptionHooks {
     return run.begin + (limited ? 1 : 0) <= j && j < run.end;
   }
 };
-QKVET_FAULT(window_off_by_one_left) = {
-    .kernel = option_fault<WindowOffByOneLeft,
-                           QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>,
-    .mechanism = "the left side of the window is exclusive",
-    .symptom = "rows see one key less than they should, the oldest",
-    .cause =
-        "a comparison with > for one with >=, or a width that counts the "
-        "diagonal",
+QKVET_FAULT(window_off_by_one_left,
+            option_fault<WindowOffByOneLeft,
+                         QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>) = {
+    .when = "window.left >= 0 && rows(diagonal >= window.left)",
+    .cause = "the left side of the window is exclusive: > stands for >=, or "
+             "the width counts the diagonal",
     .fix = "keys from position - left on, inclusive",
     .source = "textbook, cf. flashinfer-ai/flashinfer#4972",
-    .trigger = "a window whose left border lies inside the keys",
-    .killed_by = {"every_pair_is_seen_as_asked", "window_equals_mask",
-                  "every_key_counts_once", "rows_stay_in_hull",
-                  "agrees_with_oracle"},
-    .when = "window.left >= 0 && rows(diagonal >= window.left)",
+    .killed_by = {"every_pair_is_seen_as_asked", "window_equals_mask"},
 };
 
-// A window open to the right.
 struct WindowRightIgnored : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     ForwardCall open = call;
@@ -41,23 +33,15 @@ struct WindowRightIgnored : OptionHooks {
     return OptionHooks::in_reach(open, i, j);
   }
 };
-QKVET_FAULT(window_right_ignored) = {
-    .kernel = option_fault<WindowRightIgnored, QKVET_OPTION_WINDOW>,
-    .mechanism = "only the left side of the window is honoured",
-    .symptom = "without the causal rule, rows see everything behind them",
-    .cause = "a window that only ever ran together with the causal rule",
-    .fix = "limit both sides",
-    .source = "textbook",
-    .trigger =
-        "a window with a right side, and no causal rule that hides the same "
-        "keys",
-    .killed_by = {"every_pair_is_seen_as_asked", "masked_keys_change_nothing",
-                  "every_key_counts_once", "rows_stay_in_hull",
-                  "agrees_with_oracle"},
+QKVET_FAULT(window_right_ignored,
+            option_fault<WindowRightIgnored, QKVET_OPTION_WINDOW>) = {
     .when = "window.right >= 0 && !causal && rows(hidden > 0)",
+    .cause = "only the left side of the window is honoured: it only ever ran "
+             "together with the causal rule",
+    .fix = "limit both sides",
+    .killed_by = {"every_pair_is_seen_as_asked", "masked_keys_change_nothing"},
 };
 
-// The window forgets the keys in front of a chunk.
 struct WindowFromTopLeft : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Options& o = call.options;
@@ -66,77 +50,54 @@ struct WindowFromTopLeft : OptionHooks {
            (o.window_right < 0 || j <= i + o.window_right);
   }
 };
-QKVET_FAULT(window_from_top_left) = {
-    .kernel = option_fault<WindowFromTopLeft, QKVET_OPTION_WINDOW>,
-    .mechanism = "the window counts from key i instead of key i + Tk - Tq",
-    .symptom = "right for prompts, wrong for every chunk on earlier keys",
-    .cause = "the row number of the chunk taken for a position",
+QKVET_FAULT(window_from_top_left,
+            option_fault<WindowFromTopLeft, QKVET_OPTION_WINDOW>) = {
+    .when = "window && !top_left && Tq != Tk",
+    .cause = "the window counts from key i instead of key i + Tk - Tq: a row "
+             "number is taken for a position",
     .fix =
         "count from the diagonal: i + Tk - Tq unless causal from the top left",
     .source = "flashinfer-ai/flashinfer#4972",
-    .trigger = "a window, and Tq != Tk",
-    .killed_by = {"every_pair_is_seen_as_asked", "masked_keys_change_nothing",
-                  "every_key_counts_once", "rows_stay_in_hull",
-                  "agrees_with_oracle"},
-    .when = "window && !top_left && Tq != Tk",
+    .killed_by = {"every_pair_is_seen_as_asked", "masked_keys_change_nothing"},
 };
 
-// The first tile of a window is found as if the chunk began the sequence.
 struct WindowFirstTileWithoutOffset : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(i);
     const int64_t left = call.options.window_left, tile = half_tile();
-    if (left < 0) {
-      return run.begin <= j && j < run.end;
-    }
+    if (left < 0) return run.begin <= j && j < run.end;
     // Only the first tile is thought to hold keys in front of the window.
     const int64_t first = std::max<int64_t>(i - left, 0) / tile * tile;
     return first <= j && j < run.end && (first + tile <= j || run.begin <= j);
   }
 };
-QKVET_FAULT(window_first_tile_without_offset) = {
-    .kernel = option_fault<WindowFirstTileWithoutOffset, QKVET_OPTION_WINDOW>,
-    .mechanism =
-        "the tile in which a window begins is found from the row, without the "
-        "offset of the chunk",
-    .symptom =
-        "prefill from the start is right; later chunks see keys that left the "
-        "window",
-    .cause =
-        "the loop over tiles begins at a tile that is counted from the first "
-        "query",
+QKVET_FAULT(window_first_tile_without_offset,
+            option_fault<WindowFirstTileWithoutOffset, QKVET_OPTION_WINDOW>) = {
+    .when = "window.left >= 0 && !top_left && Tq != Tk",
+    .cause = "the tile in which a window begins is computed from the row, "
+             "without the offset of the chunk",
     .fix = "count from the position of the query, as its mask does",
     .source = "flashinfer-ai/flashinfer#4972",
-    .trigger = "a window to the left, and Tq other than Tk",
-    .killed_by = {"every_pair_is_seen_as_asked", "masked_keys_change_nothing",
-                  "agrees_with_oracle"},
-    .when = "window.left >= 0 && !top_left && Tq != Tk",
+    .killed_by = {"every_pair_is_seen_as_asked", "masked_keys_change_nothing"},
     .tiled = true,
 };
 
-// With one query the window is not looked at.
 struct WindowLostInDecode : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     return call.queries == 1 ? j < call.visible(i)
                              : OptionHooks::in_reach(call, i, j);
   }
 };
-QKVET_FAULT(window_lost_in_decode) = {
-    .kernel = option_fault<WindowLostInDecode, QKVET_OPTION_WINDOW>,
-    .mechanism = "the path for one query knows no window",
-    .symptom =
-        "prefill is right, and decoding drifts once the context is longer than "
-        "the window",
-    .cause = "a decode path of its own, written for models without windows",
-    .fix = "limit the keys of the decode path as well",
-    .source = "textbook (decode paths)",
-    .trigger = "a window shorter than what one query could see, and Tq = 1",
-    .killed_by = {"masked_keys_change_nothing", "every_pair_is_seen_as_asked",
-                  "agrees_with_oracle"},
+QKVET_FAULT(window_lost_in_decode,
+            option_fault<WindowLostInDecode, QKVET_OPTION_WINDOW>) = {
     .when = "window && Tq == 1 && rows(hidden > 0)",
+    .cause = "the path for one query ignores the window: it was written for "
+             "models without windows",
+    .fix = "limit the keys of the decode path as well",
+    .source = "karpathy/nanochat#456",
+    .killed_by = {"masked_keys_change_nothing", "every_pair_is_seen_as_asked"},
 };
 
-// Prefill sees one key more than decoding.
 struct WindowWiderInPrefill : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(i);
@@ -144,22 +105,14 @@ struct WindowWiderInPrefill : OptionHooks {
     return run.begin - (wider ? 1 : 0) <= j && j < run.end;
   }
 };
-QKVET_FAULT(window_wider_in_prefill) = {
-    .kernel = option_fault<WindowWiderInPrefill, QKVET_OPTION_WINDOW>,
-    .mechanism =
-        "with several queries the window reaches one key further than with one",
-    .symptom =
-        "the same token has another output in the prompt than when it is "
-        "decoded",
-    .cause =
-        "the mask of prefill counts the keys beside the diagonal, the ring of "
-        "decoding counts the diagonal as well",
+QKVET_FAULT(window_wider_in_prefill,
+            option_fault<WindowWiderInPrefill, QKVET_OPTION_WINDOW>) = {
+    .when = "window.left >= 0 && Tq > 1 && rows(diagonal > window.left)",
+    .cause = "with several queries the window reaches one key further than "
+             "with one: only the decode path counts the diagonal",
     .fix = "one definition of the window for both paths",
     .source = "mistralai/mistral-inference#60",
-    .trigger = "a window to the left that hides a key, and two rows",
-    .killed_by = {"every_pair_is_seen_as_asked", "every_key_counts_once",
-                  "agrees_with_oracle"},
-    .when = "window.left >= 0 && Tq > 1 && rows(diagonal > window.left)",
+    .killed_by = {"every_pair_is_seen_as_asked", "every_key_counts_once"},
 };
 
 namespace {
@@ -177,28 +130,19 @@ void window_in_int(qkvet_forward_args* args) {
 }  // namespace
 
 // A window is kept in 32 bits.
-QKVET_FAULT(window_kept_in_int) = {
-    .kernel =
-        argument_fault<window_in_int, QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>,
-    .mechanism = "both sides of a window are cut to 32 bits",
-    .symptom =
-        "right for every window of a model; a caller that says `no limit` by a "
-        "number beyond 2^32 gets a narrow window",
-    .cause = "a parameter of type int for a field of 64 bits",
-    .fix = "keep the sides in 64 bits, or cut them to Tq + Tk first",
-    .source = "textbook (narrowing)",
-    .trigger = "a side of 2^32 or more that leaves a small number",
-    .killed_by = {"every_pair_is_seen_as_asked", "window_equals_mask",
-                  "every_key_counts_once", "agrees_with_oracle"},
+QKVET_FAULT(
+    window_kept_in_int,
+    argument_fault<window_in_int, QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>) = {
     .when = "window.left > 2147483647 || window.right > 2147483647",
+    .cause = "both sides of a window are cut to 32 bits: int parameters for "
+             "fields of 64 bits",
+    .fix = "keep the sides in 64 bits, or cut them to Tq + Tk first",
+    .killed_by = {"every_pair_is_seen_as_asked", "window_equals_mask"},
 };
 
-// The end of a window is added up in 32 bits.
 struct WindowEndInInt : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
-    if (user_right() < 0) {
-      return OptionHooks::in_reach(call, i, j);
-    }
+    if (user_right() < 0) return OptionHooks::in_reach(call, i, j);
     const auto end = static_cast<uint32_t>(call.position(i)) +
                      static_cast<uint32_t>(user_right()) + 1;
     const Run run = call.in_reach(i);
@@ -216,65 +160,40 @@ struct WindowEndInInt : OptionHooks {
                               const qkvet_exec* exec, qkvet_text* why) {
     qkvet_forward_args known = {};
     const qkvet_status status = read_struct(args, &known, why);
-    if (status != QKVET_OK) {
-      return status;
-    }
+    if (status != QKVET_OK) return status;
     user_right() = known.has_window != 0 ? known.window_right : -1;
     return OptionsKernel<WindowEndInInt>::forward(self, context, args, exec,
                                                   why);
   }
-  static constexpr qkvet_kernel kernel(const char* name,
-                                       const char* description, Place place) {
-    qkvet_kernel made =
-        option_fault<WindowEndInInt, QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>(
-            name, description, place);
-    made.forward = forward;
-    return made;
-  }
 };
-QKVET_FAULT(window_end_in_int) = {
-    .kernel = WindowEndInInt::kernel,
-    .mechanism = "position + right + 1 is computed in 32 bits",
-    .symptom =
-        "right for every window of a model; where the right side is the "
-        "largest number of its type rows see nothing",
-    .cause = "`no limit` is spelled INT_MAX, and is added to",
-    .fix = "compare key - position with the side, or cut it to Tq + Tk first",
-    .source = "textbook (overflow)",
-    .trigger = "a right side near 2^31 or beyond",
-    .killed_by = {"every_pair_is_seen_as_asked", "window_equals_mask",
-                  "every_key_counts_once", "agrees_with_oracle"},
+constexpr qkvet_kernel kWindowEndInInt =
+    with(option_fault<WindowEndInInt, QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>,
+         &qkvet_kernel::forward, WindowEndInInt::forward);
+QKVET_FAULT(window_end_in_int, kWindowEndInInt) = {
     .when = "window.right > 2000000000",
+    .cause = "position + right + 1 is computed in 32 bits and overflows: "
+             "INT_MAX stands for no limit",
+    .fix = "compare key - position with the side, or cut it to Tq + Tk first",
+    .killed_by = {"every_pair_is_seen_as_asked", "window_equals_mask"},
 };
 
-// All rows have the beginning of the last window.
 struct WindowOfLastDraft : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const int64_t begin = call.in_reach(call.queries - 1).begin;
     return begin <= j && j < call.in_reach(i).end;
   }
 };
-QKVET_FAULT(window_of_last_draft) = {
-    .kernel = option_fault<WindowOfLastDraft, QKVET_OPTION_WINDOW>,
-    .mechanism = "the window of the last row is used for all rows",
-    .symptom =
-        "one query is right; of several drafts all but the last miss their "
-        "oldest keys",
-    .cause =
-        "the first key is computed once a call, from the length that the last "
-        "draft reaches",
+QKVET_FAULT(window_of_last_draft,
+            option_fault<WindowOfLastDraft, QKVET_OPTION_WINDOW>) = {
+    .when = "window.left >= 0 && Tq > 1 && rows(row + 1 == queries && diagonal "
+            "> window.left)",
+    .cause = "the window of the last row is used for all rows: its first key "
+             "is computed once a call",
     .fix = "compute it for each row",
     .source = "flashinfer-ai/flashinfer#4137",
-    .trigger =
-        "a window to the left that hides keys of the last row, and two rows",
-    .killed_by = {"every_pair_is_seen_as_asked", "every_key_counts_once",
-                  "agrees_with_oracle"},
-    .when =
-        "window.left >= 0 && Tq > 1 && rows(row + 1 == queries && diagonal > "
-        "window.left)",
+    .killed_by = {"every_pair_is_seen_as_asked", "every_key_counts_once"},
 };
 
-// A window is counted in rows that are pairs of token and head.
 struct WindowInPackedRows : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     return j < call.visible(i);
@@ -287,22 +206,15 @@ struct WindowInPackedRows : OptionHooks {
            (o.window_right < 0 || j <= position + o.window_right);
   }
 };
-QKVET_FAULT(window_in_packed_rows) = {
-    .kernel = option_fault<WindowInPackedRows, QKVET_OPTION_WINDOW>,
-    .mechanism =
-        "heads of a group are packed behind each other as rows, and the window "
-        "takes such a row for a token",
-    .symptom =
-        "grouped heads lose the keys near them; without groups all is right",
-    .cause =
-        "the row of the tile is not divided by the size of the group before it "
-        "is compared with a key",
+QKVET_FAULT(window_in_packed_rows,
+            option_fault<WindowInPackedRows, QKVET_OPTION_WINDOW>) = {
+    .when = "window && Hkv < H",
+    .cause = "heads of a group are packed as rows, and the window takes such a "
+             "row for a token: it is not divided by the group size",
     .fix = "divide by H / Hkv first",
     .source = "flashinfer-ai/flashinfer#714, pytorch/pytorch#171271",
-    .trigger = "a window, and Hkv < H",
     .killed_by = {"every_pair_is_seen_as_asked",
-                  "grouped_heads_equal_repeated_heads", "agrees_with_oracle"},
-    .when = "window && Hkv < H",
+                  "grouped_heads_equal_repeated_heads"},
 };
 
 // ---- Lists of keys ----------------------------------------------------------
@@ -325,23 +237,15 @@ template <class Wrong>
 struct ListHooks : OptionHooks {
   static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
     const KeyLists& lists = call.options.lists;
-    if (!call.options.shows(at.b, at.h, at.i, j)) {
-      return false;
-    }
-    if (!lists.present()) {
-      return true;
-    }
+    if (!call.options.shows(at.b, at.h, at.i, j)) return false;
+    if (!lists.present()) return true;
     const RowAt from = Wrong::row(call, at);
     const int64_t end = Wrong::end(lists, at);
     for (int64_t n = 0; n < end; ++n) {
       const int32_t entry = lists.entry(from.b, from.h, from.i, n);
-      if (Wrong::ends(entry)) {
-        return false;
-      }
+      if (Wrong::ends(entry)) return false;
       const int64_t key = Wrong::key(call, entry);
-      if (key >= 0 && Wrong::holds(lists.block, key, lists.j + j)) {
-        return true;
-      }
+      if (key >= 0 && Wrong::holds(lists.block, key, lists.j + j)) return true;
     }
     return false;
   }
@@ -349,105 +253,74 @@ struct ListHooks : OptionHooks {
 
 constexpr uint64_t kLists = QKVET_OPTION_MASK | kListOptions;
 
-// As Python counts from the end.
 struct MinusOneIsLast : RightList {
   static int64_t key(const ForwardCall& call, int32_t entry) {
     const int64_t block = call.options.lists.block;
     return entry < 0 ? (call.keys + block - 1) / block + entry : entry;
   }
 };
-QKVET_FAULT(list_minus_one_is_last_key) = {
-    .kernel = option_fault<ListHooks<MinusOneIsLast>, kLists>,
-    .mechanism = "the entry -1 of a list is the last key",
-    .symptom =
-        "rows whose lists are not full see the newest token, whether it was "
-        "chosen or not",
-    .cause = "a gather by index, where -1 counts from the end",
-    .fix = "hide the entries below 0 before the keys are fetched",
-    .source = "textbook (lists padded with -1)",
-    .trigger = "-1 among the entries that count, and the last key not in them",
-    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
+QKVET_FAULT(list_minus_one_is_last_key,
+            option_fault<ListHooks<MinusOneIsLast>, kLists>) = {
     .when = "lists && Tk > 1",
+    .cause = "the entry -1 of a list is the last key: the gather counts "
+             "negative indices from the end",
+    .fix = "hide the entries below 0 before the keys are fetched",
+    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
 };
 
-// Whatever was put behind the length is read.
 struct LengthOfListIgnored : RightList {
   static int64_t end(const KeyLists& lists, RowAt) { return lists.entries; }
 };
-QKVET_FAULT(list_length_ignored) = {
-    .kernel = option_fault<ListHooks<LengthOfListIgnored>, kLists>,
-    .mechanism = "all entries of a list count, whatever topk_length says",
-    .symptom =
-        "right where -1 stands behind the length; where a buffer is used "
-        "again, keys of an earlier step are seen",
-    .cause = "the loop ends at the width of the buffer of lists",
+QKVET_FAULT(list_length_ignored,
+            option_fault<ListHooks<LengthOfListIgnored>, kLists>) = {
+    .when = "lists.lengths",
+    .cause = "all entries of a list count, whatever topk_length is: the loop "
+             "ends at the width of the buffer",
     .fix = "end it at topk_length of the row",
     .source = "flashinfer-ai/flashinfer#5095",
-    .trigger = "topk_length below the width, and another key behind it",
-    .killed_by = {"rest_of_lists_changes_nothing", "lists_equal_masks",
-                  "agrees_with_oracle"},
-    .when = "lists.lengths",
+    .killed_by = {"rest_of_lists_changes_nothing", "lists_equal_masks"},
 };
 
-// The loop ends one entry early.
 struct LastOfListDropped : RightList {
   static int64_t end(const KeyLists& lists, RowAt at) {
     return lists.count(at.b, at.i) - 1;
   }
 };
-QKVET_FAULT(list_last_entry_dropped) = {
-    .kernel = option_fault<ListHooks<LastOfListDropped>, kLists>,
-    .mechanism = "the last entry of a list is not looked at",
-    .symptom =
-        "nothing to see where the least of the chosen keys comes last: its "
-        "weight is small",
-    .cause = "a bound of a loop that is one too low",
-    .fix = "all entries up to topk_length count",
-    .source = "textbook (bounds of loops)",
-    .trigger = "a key as the last entry that counts",
-    .killed_by = {"listed_order_changes_nothing", "lists_equal_masks",
-                  "agrees_with_oracle"},
+QKVET_FAULT(list_last_entry_dropped,
+            option_fault<ListHooks<LastOfListDropped>, kLists>) = {
     .when = "lists",
+    .cause = "the last entry of a list is not read: the bound of the loop is "
+             "one too low",
+    .fix = "all entries up to topk_length count",
+    .killed_by = {"listed_order_changes_nothing", "lists_equal_masks"},
 };
 
-// -1 ends a list as a zero ends a text.
 struct MinusOneEndsList : RightList {
   static bool ends(int32_t entry) { return entry < 0; }
 };
-QKVET_FAULT(list_ends_at_minus_one) = {
-    .kernel = option_fault<ListHooks<MinusOneEndsList>, kLists>,
-    .mechanism = "the first -1 of a list ends it",
-    .symptom =
-        "right where all -1 stand at the end; what a parallel selection wrote "
-        "behind one is lost",
-    .cause = "padding is taken to be behind all keys",
-    .fix = "skip -1 and go on",
-    .source = "textbook (lists padded with -1)",
-    .trigger = "a key behind a -1",
-    .killed_by = {"listed_order_changes_nothing", "lists_equal_masks",
-                  "agrees_with_oracle"},
+QKVET_FAULT(list_ends_at_minus_one,
+            option_fault<ListHooks<MinusOneEndsList>, kLists>) = {
     .when = "lists && lists.entries > 1",
+    .cause =
+        "the first -1 of a list ends it: padding is taken to follow all keys",
+    .fix = "skip -1 and go on",
+    .killed_by = {"listed_order_changes_nothing", "lists_equal_masks"},
 };
 
-// One list for all heads.
 struct ListOfFirstHead : RightList {
   static RowAt row(const ForwardCall& call, RowAt at) {
     return {at.b, -call.options.lists.h, at.i};
   }
 };
-QKVET_FAULT(list_of_first_head) = {
-    .kernel = option_fault<ListHooks<ListOfFirstHead>, kLists>,
-    .mechanism = "the list of head 0 is used for all heads",
-    .symptom = "right where all heads have one list, as in MLA",
-    .cause = "the stride of the heads is left out of the address of a list",
-    .fix = "add the key/value head times the stride of the lists",
-    .source = "textbook (lists of each head)",
-    .trigger = "Hkv > 1, and lists of each key/value head",
-    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
+QKVET_FAULT(list_of_first_head,
+            option_fault<ListHooks<ListOfFirstHead>, kLists>) = {
     .when = "lists.heads && Hkv > 1 && Tk > 1",
+    .cause = "the list of head 0 is used for all heads: the head stride is "
+             "missing from its address",
+    .fix = "add the key/value head times the stride of the lists",
+    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
 };
 
-// Query heads are dealt out to lists one by one.
 struct ListModulo : RightList {
   static RowAt row(const ForwardCall& call, RowAt at) {
     const KeyLists& lists = call.options.lists;
@@ -456,57 +329,42 @@ struct ListModulo : RightList {
     return {at.b, list * lists.group - lists.h, at.i};
   }
 };
-QKVET_FAULT(list_of_head_modulo) = {
-    .kernel = option_fault<ListHooks<ListModulo>,
-                           kLists | QKVET_OPTION_GROUPED_HEADS>,
-    .mechanism = "query head h has the list h mod Hkv in place of h / group",
-    .symptom = "right without groups, and where one key/value head is left",
-    .cause = "heads are grouped by turns in one place and by blocks in another",
-    .fix = "the list of query head h is that of key/value head h / (H / Hkv)",
-    .source = "textbook (grouped heads)",
-    .trigger = "1 < Hkv < H, and lists of each key/value head",
-    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
+QKVET_FAULT(list_of_head_modulo,
+            option_fault<ListHooks<ListModulo>,
+                         kLists | QKVET_OPTION_GROUPED_HEADS>) = {
     .when = "lists.heads && Hkv > 1 && Hkv < H && Tk > 1",
+    .cause = "query head h has list h mod Hkv instead of h / group: heads are "
+             "grouped in turns instead of blocks",
+    .fix = "the list of query head h is that of key/value head h / (H / Hkv)",
+    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
 };
 
-// One list for all rows of a tile.
 struct ListOfFirstRow : RightList {
   static RowAt row(const ForwardCall& call, RowAt at) {
     return {at.b, at.h, -call.options.lists.i};
   }
 };
-QKVET_FAULT(list_of_first_row) = {
-    .kernel = option_fault<ListHooks<ListOfFirstRow>, kLists>,
-    .mechanism = "all rows have the list of row 0, as far as their own reaches",
-    .symptom = "decoding is right, one row at a time; prefill is not",
-    .cause = "one list is fetched for a tile of queries",
-    .fix = "fetch the list of each row",
-    .source = "textbook (tiles of queries)",
-    .trigger = "two rows with other lists",
-    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
+QKVET_FAULT(list_of_first_row,
+            option_fault<ListHooks<ListOfFirstRow>, kLists>) = {
     .when = "lists && Tq > 1 && Tk > 1",
+    .cause = "all rows use the list of row 0, cut to their own reach: one list "
+             "is fetched for a tile of queries",
+    .fix = "fetch the list of each row",
+    .killed_by = {"lists_equal_masks", "agrees_with_oracle"},
 };
 
-// The block size is not asked.
 struct BlockNumberIsKey : RightList {
   static bool holds(int64_t, int64_t entry, int64_t j) { return entry == j; }
 };
-QKVET_FAULT(block_number_is_key_number) = {
-    .kernel = option_fault<ListHooks<BlockNumberIsKey>, kLists>,
-    .mechanism = "an entry of a list of blocks is taken for a key",
-    .symptom =
-        "of all keys that were chosen as many are seen as there are blocks, "
-        "all near the beginning of the text",
-    .cause = "the kernel for single keys is called with a list of blocks",
-    .fix = "multiply by the block size, and take all keys of the block",
-    .source = "textbook (lists of blocks)",
-    .trigger = "key_block_size above 1, and two keys",
-    .killed_by = {"block_lists_equal_key_lists", "lists_equal_masks",
-                  "full_lists_equal_dense", "agrees_with_oracle"},
+QKVET_FAULT(block_number_is_key_number,
+            option_fault<ListHooks<BlockNumberIsKey>, kLists>) = {
     .when = "lists.block > 1 && Tk > 1",
+    .cause = "an entry of a list of blocks is taken for a key: the kernel for "
+             "single keys is called",
+    .fix = "multiply by the block size, and take all keys of the block",
+    .killed_by = {"block_lists_equal_key_lists", "lists_equal_masks"},
 };
 
-// Only whole blocks are there.
 struct PartialBlockDropped : OptionHooks {
   static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
     const int64_t block = call.options.lists.block;
@@ -515,40 +373,28 @@ struct PartialBlockDropped : OptionHooks {
             (j / block + 1) * block <= call.keys);
   }
 };
-QKVET_FAULT(partial_block_of_list_dropped) = {
-    .kernel = option_fault<PartialBlockDropped, kLists | QKVET_OPTION_LENGTHS>,
-    .mechanism = "a listed block that is not full is left out",
-    .symptom =
-        "right where the text fills its blocks; else the newest tokens, which "
-        "matter most, are lost until their block is full",
-    .cause = "blocks are counted as keys / block size, rounded down",
-    .fix = "round up, and hide the keys behind the last one",
-    .source = "textbook (lists of blocks)",
-    .trigger = "key_block_size above 1, and a last block that is not full",
-    .killed_by = {"block_lists_equal_key_lists", "lists_equal_masks",
-                  "full_lists_equal_dense", "agrees_with_oracle"},
+QKVET_FAULT(
+    partial_block_of_list_dropped,
+    option_fault<PartialBlockDropped, kLists | QKVET_OPTION_LENGTHS>) = {
     .when = "lists.block > 1",
+    .cause = "a listed block that is not full is left out: the number of "
+             "blocks is rounded down",
+    .fix = "round up, and hide the keys behind the last one",
+    .killed_by = {"block_lists_equal_key_lists", "lists_equal_masks"},
 };
 
-// The selection is trusted to look back alone.
 struct ListOverridesCausal : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     return call.options.lists.present() || OptionHooks::in_reach(call, i, j);
   }
 };
-QKVET_FAULT(list_overrides_causal) = {
-    .kernel = option_fault<ListOverridesCausal, kLists>,
-    .mechanism = "with lists neither the causal rule nor the window is asked",
-    .symptom =
-        "right where what chooses the keys looks back alone; the first rows, "
-        "which have fewer keys than entries, see the future",
-    .cause = "the path of lists leaves out what hides keys on the dense one",
-    .fix = "hide what is listed and not in reach, or refuse the two together",
-    .source = "textbook (causal and sparse)",
-    .trigger = "lists with a key behind the diagonal, and the causal rule",
-    .killed_by = {"lists_equal_masks", "full_lists_equal_dense",
-                  "agrees_with_oracle"},
+QKVET_FAULT(list_overrides_causal,
+            option_fault<ListOverridesCausal, kLists>) = {
     .when = "lists && (causal || window)",
+    .cause = "with lists neither the causal rule nor the window is applied: "
+             "the sparse path lacks both",
+    .fix = "hide listed keys that are out of reach, or refuse the two together",
+    .killed_by = {"lists_equal_masks", "full_lists_equal_dense"},
 };
 
 }  // namespace qkvet::impl

@@ -587,20 +587,19 @@ QKVET_EXPORT qkvet_status qkvet_open(const qkvet_host* host, const char* config,
 /* ---- Extensions --------------------------------------------------------- */
 
 /* The description of a deliberately faulty kernel. */
-#define QKVET_EXTENSION_FAULT "qkvet.fault/1"
+#define QKVET_EXTENSION_FAULT "qkvet.fault/2"
 typedef struct qkvet_fault {
   size_t struct_size;
-  const char* mechanism;        /* the mistake in the code */
-  const char* symptom;          /* its visible effect */
-  const char* cause;            /* why it happens */
-  const char* fix;              /* one line */
-  const char* source;           /* where it was found */
-  const char* trigger;          /* when it matters, in words */
-  const char* const* killed_by; /* ids of laws that must fail, NULL-ended */
-  const char* when;             /* the trigger as a condition, for `qkvet check
-                                   --faults`; "" or NULL: always */
-  const char* extents; /* at which it shows, as for --pin, if few drawn cases
-                          have them; "" or NULL */
+  const char* when;         /* the condition without which it cannot show, for
+                               `qkvet check --faults`; "" or NULL: always */
+  const char* cause;        /* the mistake in the code, in one sentence */
+  const char* fix;          /* in one sentence */
+  const char* source;       /* bug reports; NULL: textbooks warn of it */
+  const char* killed_by[2]; /* ids of laws that must fail; [1] may be NULL */
+  const char* extents;      /* at which it shows, as for --pin, if few drawn
+                               cases have them; "" or NULL */
+  int32_t tiled; /* not 0: the mistake is in tiles or lanes of the width that
+                    "tile=N" sets, and a diagnosis tries other widths */
 } qkvet_fault;
 
 #ifdef __cplusplus

@@ -149,11 +149,11 @@ ExitCode explain_fault(const KernelUnderTest& kernel,
   const struct {
     const char* name;
     std::string text;
-  } rows[] = {{"what", fault.mechanism},
-              {"you see", fault.symptom},
-              {"cause", fault.cause},
+  } rows[] = {{"cause", fault.cause},
               {"fix", fault.fix},
-              {"shows with", fault.trigger},
+              {"shows with", fault.when.empty() ? "every call, or as the data "
+                                                  "decides"
+                                                : fault.when},
               {"source", fault.source},
               {"caught by", joined(fault.killed_by)}};
   for (const auto& row : rows) print(wrapped_field(row.name, row.text));

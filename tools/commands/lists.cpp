@@ -42,10 +42,10 @@ void print_kernel(const KernelInfo& info, const std::string& unavailable,
   if (json) {
     Json line = kernel_line(info, unavailable);
     if (info.fault) {
-      line["mechanism"] = info.fault->mechanism;
-      line["symptom"] = info.fault->symptom;
-      line["fix"] = info.fault->fix;
       line["when"] = info.fault->when;
+      line["cause"] = info.fault->cause;
+      line["fix"] = info.fault->fix;
+      line["seen_in"] = info.fault->source;
       line["killed_by"] = info.fault->killed_by;
     }
     print(json_text(line) + "\n");
