@@ -94,18 +94,18 @@ std::string option_contradiction(const KernelCall& call) {
 std::string rope_contradiction(const KernelCall& call) {
   if (call.rope == RopeStyle::kNone) return "";
   const Shape& s = call.shape;
-  const bool forward = call.operation == Operation::kForward;
+  const bool rows = takes_options(call.operation);
   const bool layer = is_layer(call.operation);
-  if (!forward && !layer && call.operation != Operation::kCacheStep)
-    return "only forward(), layers and steps take a rotation";
+  if (!rows && !layer && call.operation != Operation::kCacheStep)
+    return "only attention, layers and steps take a rotation";
   if (s.d % 2 != 0) return "a rotation of an odd number of channels";
   const bool missing =
       is_missing(call.rope_cos, {call.rope_rows, s.d}) ||
       is_missing(call.rope_sin, {call.rope_rows, s.d}) ||
-      (!forward && !layer ? call.q_positions != nullptr
-                          : is_missing(call.q_positions, {s.B, s.Tq})) ||
-      (forward ? is_missing(call.k_positions, {s.B, s.Tk})
-               : call.k_positions != nullptr);
+      (!rows && !layer ? call.q_positions != nullptr
+                       : is_missing(call.q_positions, {s.B, s.Tq})) ||
+      (rows ? is_missing(call.k_positions, {s.B, s.Tk})
+            : call.k_positions != nullptr);
   return missing ? "tables or positions of a rotation are missing" : "";
 }
 

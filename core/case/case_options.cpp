@@ -573,7 +573,7 @@ constexpr auto kOptions = std::to_array<CaseOption>({
      read_page_pool, page_pool_text, fine},
     {"append", QKVET_OPTION_APPEND, false, Fields<&Case::append>::given,
      Fields<&Case::append>::copy, read_append, append_text, fine},
-    {"rope", QKVET_OPTION_ROPE, false, Fields<&Case::rope>::given,
+    {"rope", QKVET_OPTION_ROPE, true, Fields<&Case::rope>::given,
      Fields<&Case::rope>::copy,
      [](Text text, Text token, Case& c) {
        return read_rope(text, token, &c.rope);

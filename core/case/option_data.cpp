@@ -290,7 +290,7 @@ void give(const Case& c, const Inputs& inputs, TensorName first,
 
 // A layer has one row of positions for both; a step has none.
 void fill_rope_options(const Case& c, const Inputs& inputs, KernelCall& call) {
-  if (call.operation != Operation::kForward && !is_layer(call.operation) &&
+  if (!takes_options(call.operation) && !is_layer(call.operation) &&
       call.operation != Operation::kCacheStep)
     return;
   call.rope = c.rope.style;
@@ -299,7 +299,7 @@ void fill_rope_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   call.rope_sin = given(inputs.rope_sin_bytes);
   if (call.operation == Operation::kCacheStep) return;
   call.q_positions = given(inputs.q_positions_bytes);
-  if (call.operation == Operation::kForward)
+  if (takes_options(call.operation))
     call.k_positions = given(inputs.k_positions_bytes);
 }
 

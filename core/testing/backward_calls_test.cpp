@@ -60,7 +60,11 @@ TEST_P(Gradients, EveryTensorArrives) {
        {kSmallLayer, "d_b_o", "float32 3 / 1: nan nan nan"},
        {layer, "d_b_k", "absent"},
        {layer, "d_x", "float32 1,2 / x,1: nan nan"}});
-  EXPECT_EQ(shown(*executor, "rope_cos", layer).substr(0, 7), "float32");
+  const std::string turned = "f32,B1,H1,Tq1,Tk2,d2,rope=half.3,backward";
+  for (const std::string& one : {layer, turned})
+    EXPECT_EQ(shown(*executor, "rope_cos", one).substr(0, 7), "float32");
+  expect_shown(*executor, {{turned, "q_positions", "int64 1,1 / x,x: 4"},
+                           {turned, "k_positions", "int64 1,2 / x,1: 3 4"}});
 }
 
 // With dropout nobody but forward() knows o.

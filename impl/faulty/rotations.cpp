@@ -144,4 +144,45 @@ QKVET_FAULT(rope_positions_in_16_bits,
     .killed_by = {"agrees_with_oracle"},
 };
 
+// dk is the gradient of the rotated keys.
+struct BackwardKeysNotTurnedBack : PlainBackward {
+  static void turn_key_back(const Rope&, int64_t, int64_t, float*) {}
+};
+QKVET_FAULT(backward_keys_not_turned_back) = {
+    .kernel = backward_fault<BackwardKeysNotTurnedBack, QKVET_OPTION_ROPE>,
+    .mechanism = "dk is the gradient of the rotated keys",
+    .symptom = "dq and dv are right, dk is right at position 0 alone",
+    .cause =
+        "keys are rotated when they are loaded, and what is stored is the "
+        "gradient of what was loaded",
+    .fix = "turn dk back by the angle of its position, as dq",
+    .source = "textbook",
+    .trigger = "any rotation but that of position 0",
+    .killed_by = {"backward_is_the_adjoint", "backward_agrees_with_oracle"},
+    .when = "rope && (rope.random || rope.first > 0 || Tk > 1)",
+};
+
+// Gradients are turned on instead of back.
+struct BackwardTurnsOn : PlainBackward {
+  static void turn_query_back(const Rope& rope, int64_t position, int64_t width,
+                              float* row) {
+    turn_row<PlainTurn>(rope, position, width, row);
+  }
+  static void turn_key_back(const Rope& rope, int64_t position, int64_t width,
+                            float* row) {
+    turn_row<PlainTurn>(rope, position, width, row);
+  }
+};
+QKVET_FAULT(backward_turns_on) = {
+    .kernel = backward_fault<BackwardTurnsOn, QKVET_OPTION_ROPE>,
+    .mechanism = "dq and dk are rotated once more instead of back",
+    .symptom = "dv is right; the loss falls more slowly than it should",
+    .cause = "backward calls the rotation of forward",
+    .fix = "rotate dq and dk by minus the angle",
+    .source = "textbook",
+    .trigger = "any rotation but that of position 0",
+    .killed_by = {"backward_is_the_adjoint", "backward_agrees_with_oracle"},
+    .when = "rope && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
+};
+
 }  // namespace qkvet::impl

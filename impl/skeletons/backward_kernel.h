@@ -190,7 +190,8 @@ struct BackwardKernel {
         row[c] *= Hooks::query_scale(f);
       }
       if (f.options.rope.present()) {
-        Hooks::turn_back(f.options.rope, *f.options.rope.q.at(b, i, 0), d, row);
+        Hooks::turn_query_back(f.options.rope, *f.options.rope.q.at(b, i, 0), d,
+                               row);
       }
       write_row(call.d_q, b, h, i, row, d);
     }
@@ -236,8 +237,8 @@ struct BackwardKernel {
           d_k[c] *= Hooks::key_scale(f);
         }
         if (f.options.rope.present()) {
-          Hooks::turn_back(f.options.rope, *f.options.rope.k.at(b, j, 0), d,
-                           d_k);
+          Hooks::turn_key_back(f.options.rope, *f.options.rope.k.at(b, j, 0), d,
+                               d_k);
         }
         write_row(call.d_k, b, kv, j, d_k, d);
         for (int64_t c = 0; c < Hooks::columns(dv); ++c) {

@@ -24,7 +24,7 @@
 //   empty_row     dq of a row that sees no key
 //   no_queries    dk and dv of a member without queries
 //   query_scale, key_scale   the factors at the end
-//   turn_back     the rotation of dq and dk
+//   turn_query_back, turn_key_back   the rotation of dq and of dk
 //   sink          the gradient of a sink from one row
 //   columns       how many columns of a row are written
 //   value_source  which column of dv is written as column c
@@ -86,8 +86,12 @@ struct PlainBackward {
   static float no_queries() { return 0; }
   static float query_scale(const ForwardCall& call) { return call.scale; }
   static float key_scale(const ForwardCall& call) { return call.scale; }
-  static void turn_back(const Rope& rope, int64_t position, int64_t width,
-                        float* row) {
+  static void turn_query_back(const Rope& rope, int64_t position, int64_t width,
+                              float* row) {
+    turn_row<TurnBack>(rope, position, width, row);
+  }
+  static void turn_key_back(const Rope& rope, int64_t position, int64_t width,
+                            float* row) {
     turn_row<TurnBack>(rope, position, width, row);
   }
   static float sink(float sink, float lse, float delta) {

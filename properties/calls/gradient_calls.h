@@ -12,8 +12,9 @@
 namespace qkvet::properties {
 
 // What laws about gradients allow, empty extents apart.
-inline constexpr uint64_t kAllowGradients =
-    kAllowPairs | kAllowScores | kOptionLayout | QKVET_OPTION_KEY_LISTS;
+inline constexpr uint64_t kAllowGradients = kAllowPairs | kAllowScores |
+                                            kOptionLayout | QKVET_OPTION_ROPE |
+                                            QKVET_OPTION_KEY_LISTS;
 
 inline constexpr TensorName kGradients[] = {TensorName::kDQ, TensorName::kDK,
                                             TensorName::kDV, TensorName::kDBias,

@@ -6,6 +6,7 @@
 
 #include "properties/judging/empty_row.h"
 #include "properties/judging/visibility.h"
+#include "reference/options/rope.h"
 
 namespace qkvet::properties {
 namespace {
@@ -97,9 +98,6 @@ void GradientAnswer::give(const Case& value, Inputs& inputs,
 
 void GradientAnswer::find_truth(bool with_twin) {
   if (truth_) return;
-  twin_disagrees_ = gradient_not_derived(problem_.forward);
-  truth_.emplace();
-  if (!twin_disagrees_.empty()) return;
   truth_ = f64_ ? twin_backward(problem_) : references_.backward(problem_);
   if (with_twin) compare_with_twin();
 }
@@ -111,6 +109,14 @@ void GradientAnswer::compare_with_twin() {
           : twin_disagreement(problem_, *truth_, twin_backward(problem_));
 }
 
+// The facts of a call with a rotation depend on the model.
+GradientBound GradientAnswer::bound_for(const PrecisionModel& model) {
+  if (problem_.forward.rotation.style != RopeStyle::kNone)
+    return gradient_bound_of(problem_, forward_, *truth_, model);
+  if (!facts_) facts_.emplace(problem_.forward, forward_);
+  return backward_bound(problem_, *facts_, *truth_, model);
+}
+
 const Truth& GradientAnswer::truth_for(const PrecisionModel& model) {
   for (const auto& known : known_)
     if (known->model == model) return known->truth;
@@ -119,9 +125,8 @@ const Truth& GradientAnswer::truth_for(const PrecisionModel& model) {
   known->gradient.problem = &problem_;
   known->gradient.changes = &changes_;
   if (twin_disagrees_.empty()) {
-    if (!facts_) facts_.emplace(problem_.forward, forward_);
     known->gradient.values = *truth_;
-    known->gradient.bound = backward_bound(problem_, *facts_, *truth_, model);
+    known->gradient.bound = bound_for(model);
   }
   known->truth.oracle = forward_;
   known->truth.gradient = &known->gradient;

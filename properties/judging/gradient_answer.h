@@ -49,6 +49,7 @@ class GradientAnswer {
 
   void give(const Case& value, Inputs& inputs, const KernelInfo& kernel);
   void compare_with_twin();
+  GradientBound bound_for(const PrecisionModel& model);
 
   bool f64_;
   References references_;

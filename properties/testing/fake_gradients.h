@@ -21,8 +21,7 @@ class FakeGradients
   static KernelInfo info() {
     KernelInfo info = FakeExecutor::info();
     info.name = "fake/gradient";
-    info.capabilities.options &=
-        ~(QKVET_OPTION_ROPE | QKVET_OPTION_PAGED | QKVET_OPTION_APPEND);
+    info.capabilities.options &= ~(QKVET_OPTION_PAGED | QKVET_OPTION_APPEND);
     info.has_forward = false;
     info.has_backward = true;
     info.backward_options = QKVET_BACKWARD_BIAS | QKVET_BACKWARD_SINK;

@@ -82,7 +82,7 @@ double gradient_ratio(const GradientProblem& problem,
   GradientProblem whole = problem;
   whole.o = given.o.data();
   whole.lse = given.lse.data();
-  const GradientBound bound = backward_bound(
+  const GradientBound bound = gradient_bound_of(
       whole, twin_forward(problem.forward), twin, double_precision());
   return std::max({worst_ratio(plain.q, twin.q, bound.q),
                    worst_ratio(plain.k, twin.k, bound.k),

@@ -8,6 +8,7 @@
 #ifndef QKVET_REFERENCE_ATTENTION_PLAIN_ROPE_H_
 #define QKVET_REFERENCE_ATTENTION_PLAIN_ROPE_H_
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -30,6 +31,20 @@ struct PlainRopeHooks {
   }
 };
 
+// How far apart the parts of a rotated channel may lie: sizes add up.
+struct TurnedSizes : PlainRopeHooks {
+  static double first(double a, double b, double cos, double sin) {
+    return a * std::fabs(cos) + b * std::fabs(sin);
+  }
+  static double second(double a, double b, double cos, double sin) {
+    return a * std::fabs(sin) + b * std::fabs(cos);
+  }
+};
+
+// A gradient of rotated rows becomes one of the rows before the rotation by its
+// transpose, which is that with negative sines.
+enum class TurnWay : int8_t { kForth = 1, kBack = -1 };
+
 // [B,heads,rows,d], all of one q or k.
 struct RopeRows {
   int64_t B = 0;
@@ -47,6 +62,11 @@ inline RopeRows query_rows(const Problem& p) {
 inline RopeRows key_rows(const Problem& p) {
   const Shape& s = p.shape;
   return {s.B, s.Hkv, s.Tk, s.d, p.k, p.rotation.k_positions};
+}
+
+inline RopeRows with_data(RopeRows rows, const std::vector<double>& data) {
+  rows.data = data.data();
+  return rows;
 }
 
 // Calls visit(first, second, table) with the elements of each pair of each row,
@@ -67,15 +87,16 @@ void for_each_pair(RopeStyle style, const RopeRows& rows, Visit visit) {
 }
 
 template <class Hooks>
-std::vector<double> plain_rotate(const Rotation& rotation,
-                                 const RopeRows& rows) {
+std::vector<double> plain_rotate(const Rotation& rotation, const RopeRows& rows,
+                                 TurnWay way = TurnWay::kForth) {
+  const auto sign = static_cast<double>(way);
   std::vector<double> turned(rows.B * rows.heads * rows.rows * rows.d);
   for_each_pair<Hooks>(rotation.style, rows,
                        [&](int64_t first, int64_t second, int64_t table) {
                          const double a = rows.data[first];
                          const double b = rows.data[second];
                          const double cos = rotation.cos[table];
-                         const double sin = rotation.sin[table];
+                         const double sin = sign * rotation.sin[table];
                          turned[first] = Hooks::first(a, b, cos, sin);
                          turned[second] = Hooks::second(a, b, cos, sin);
                        });

@@ -293,9 +293,11 @@ struct TwinRow {
 // Nothing is rotated: with q and k as complex numbers z, y of each pair, the
 // product is Re(z conj(y) e^(i(p - r))) for positions p and r, whose cos and
 // sin come out of the tables' (the relative form of RoFormer, 3.2.1).
-template <class Hooks>
-DoubleDouble twin_turned_dot(const Problem& problem, const TwinRow& row,
-                             int64_t j) {
+//
+// Calls visit(c, c2, cos, sin) with the two channels of each pair.
+template <class Hooks, class Visit>
+void twin_turns(const Problem& problem, const TwinRow& row, int64_t j,
+                Visit visit) {
   const Shape& shape = problem.shape;
   const Rotation& turn = problem.rotation;
   const int64_t pairs = shape.d / 2;
@@ -304,22 +306,35 @@ DoubleDouble twin_turned_dot(const Problem& problem, const TwinRow& row,
   const int64_t p = turn.q_positions[row.b * shape.Tq + row.i] * pairs;
   const int64_t r =
       Hooks::key_position(turn, shape.Tk, row.b * shape.Tk + j) * pairs;
-  const double* k = row.k + j * shape.d;
-  DoubleDouble dot = 0.0;
   for (int64_t n = 0; n < pairs; ++n) {
     const int64_t c = half ? n : n + n;
-    const double* z = row.q + c;
-    const double* y = k + c;
     const DoubleDouble cos = two_product(turn.cos[p + n], turn.cos[r + n]) +
                              two_product(turn.sin[p + n], turn.sin[r + n]);
     const DoubleDouble sin = two_product(turn.sin[p + n], turn.cos[r + n]) +
                              two_product(-turn.cos[p + n], turn.sin[r + n]);
-    const DoubleDouble along =
-        two_product(z[0], y[0]) + two_product(z[apart], y[apart]);
-    const DoubleDouble across =
-        two_product(z[0], y[apart]) + two_product(-z[apart], y[0]);
-    dot = dot + along * cos + across * Hooks::turn_sign(sin);
+    visit(c, c + apart, cos, Hooks::turn_sign(sin));
   }
+}
+
+template <class Hooks>
+DoubleDouble twin_dot(const Problem& problem, const TwinRow& row, int64_t j) {
+  const double* z = row.q;
+  const double* y = row.k + j * problem.shape.d;
+  DoubleDouble dot = 0.0;
+  if (problem.rotation.style == RopeStyle::kNone) {
+    for (int64_t c = 0; c < problem.shape.d; ++c)
+      dot = dot + two_product(z[c], y[c]);
+    return dot;
+  }
+  twin_turns<Hooks>(
+      problem, row, j,
+      [&](int64_t c, int64_t c2, DoubleDouble cos, DoubleDouble sin) {
+        const DoubleDouble along =
+            two_product(z[c], y[c]) + two_product(z[c2], y[c2]);
+        const DoubleDouble across =
+            two_product(z[c], y[c2]) + two_product(-z[c2], y[c]);
+        dot = dot + along * cos + across * sin;
+      });
   return dot;
 }
 
@@ -327,16 +342,8 @@ template <class Hooks>
 DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
                         const TwinSpan& span) {
   const Shape& shape = problem.shape;
-  const double* k = row.k + j * shape.d;
-  const bool plain = problem.rotation.style == RopeStyle::kNone;
-  DoubleDouble dot = 0.0;
-  for (int64_t c = 0; plain && c < shape.d; ++c) {
-    dot = dot + two_product(row.q[c], k[c]);
-  }
-  if (!plain) {
-    dot = twin_turned_dot<Hooks>(problem, row, j);
-  }
-  const DoubleDouble scaled = dot * DoubleDouble(problem.scale);
+  const DoubleDouble scaled =
+      twin_dot<Hooks>(problem, row, j) * DoubleDouble(problem.scale);
   if (problem.slopes == nullptr && problem.bias == nullptr) {
     return twin_cap<Hooks>(problem, scaled);
   }

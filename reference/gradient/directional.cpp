@@ -100,6 +100,26 @@ std::vector<Dual> dual_input(const double* x, const double* direction,
   return out;
 }
 
+void dual_rotate(const Rotation& turn, const int64_t* positions, int64_t heads,
+                 int64_t rows, int64_t width, std::vector<Dual>& x) {
+  if (turn.style == RopeStyle::kNone) return;
+  const int64_t pairs = width / 2;
+  const bool half = turn.style == RopeStyle::kHalf;
+  for (int64_t row = 0; row * width < static_cast<int64_t>(x.size()); ++row) {
+    const int64_t token = row / (heads * rows) * rows + row % rows;
+    for (int64_t n = 0; n < pairs; ++n) {
+      const int64_t at = positions[token] * pairs + n;
+      Dual& re = x[row * width + (half ? n : 2 * n)];
+      Dual& im = x[row * width + (half ? n + pairs : 2 * n + 1)];
+      const Dual cos = dual_constant(turn.cos[at]);
+      const Dual sin = dual_constant(turn.sin[at]);
+      const Dual turned = re * cos - im * sin;
+      im = re * sin + im * cos;
+      re = turned;
+    }
+  }
+}
+
 std::vector<Dual> dual_forward(const Problem& call, const DualCall& moving) {
   const Shape& shape = call.shape;
   std::vector<Dual> o(shape.o_elements(), dual_constant(0));
@@ -125,6 +145,10 @@ double directional_derivative(const GradientProblem& problem,
   moving.v = dual_input(call.v, direction.v, s.v_elements());
   moving.bias = dual_input(call.bias, direction.bias, s.weights_elements());
   moving.sink = dual_input(call.sink, direction.sink, s.H);
+  dual_rotate(call.rotation, call.rotation.q_positions, s.H, s.Tq, s.d,
+              moving.q);
+  dual_rotate(call.rotation, call.rotation.k_positions, s.Hkv, s.Tk, s.d,
+              moving.k);
   const std::vector<Dual> o = dual_forward(call, moving);
   DoubleDouble derivative = 0.0;
   for (int64_t a = 0; a < s.o_elements(); ++a) {

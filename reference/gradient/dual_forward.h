@@ -45,8 +45,13 @@ struct DualCall {
   std::vector<Dual> sink;  // [H], or empty
 };
 
+// x [B,heads,rows,width] turned by a rotation at positions [B,rows], pairs as
+// complex numbers times cos + i sin.
+void dual_rotate(const Rotation& turn, const int64_t* positions, int64_t heads,
+                 int64_t rows, int64_t width, std::vector<Dual>& x);
+
 // [B,H,Tq,dv]; 0 in rows that see no key or are not counted. The numbers of q,
-// k, v, bias and sink in `call` are not read.
+// k, v, bias and sink in `call` are not read, nor is its rotation.
 std::vector<Dual> dual_forward(const Problem& call, const DualCall& moving);
 
 }  // namespace qkvet::reference

@@ -22,7 +22,7 @@ namespace qkvet::reference {
 
 // Every input exact in double, contiguous, row-major.
 struct GradientProblem {
-  Problem forward;  // without a rotation, else with every option
+  Problem forward;
   // [B,H,Tq,dv]; rows that are not counted may hold anything.
   const double* d_o = nullptr;
   // What a kernel is given of the forward pass, as stored: truths that were
@@ -35,10 +35,9 @@ struct GradientProblem {
   bool lse_in_base2 = false;
 };
 
-// Why the gradient of `forward` has no derivation, in one line; "" if it has.
-// None of the functions below may be called where it has not.
-std::string gradient_not_derived(const Problem& forward);
-// The same of an arithmetic, beside dropout of weights or without.
+// Why the gradients of a kernel of this arithmetic have no derivation, beside
+// dropout of weights or without, in one line; "" if they have. The bound may
+// not be asked for where they have not.
 std::string gradient_not_derived(const PrecisionModel& model,
                                  bool drops = false);
 
@@ -91,6 +90,8 @@ struct GradientBound {
 // of k and v, storage of the gradients). Orders of sums that it declares say
 // nothing about a gradient and are not used; where it rounds P to a half
 // format, P and dS may be rounded to it as well, once each.
+//
+// The problem has no rotation: options/rope.h has the bound of one that has.
 //
 // A kernel may use o and lse as given, or take a softmax of its own, or
 // rowsum(P dP) in place of rowsum(d_o o).

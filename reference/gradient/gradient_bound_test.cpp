@@ -9,6 +9,7 @@
 
 #include "core/base/half.h"
 #include "reference/agreement/agreement.h"
+#include "reference/options/rope.h"
 #include "reference/testing/test_backward.h"
 #include "reference/testing/test_gradients.h"
 
@@ -51,10 +52,10 @@ double through_base2(double lse, Dtype storage) {
 
 // Inputs of the storage; o and lse as a forward pass stores them.
 TestGradient stored_gradient(TestRandom& random, int problem,
-                             const BackwardKernel& kernel) {
+                             const BackwardKernel& kernel,
+                             decltype(random_gradient) draw) {
   const Dtype storage = kernel.storage;
-  // Short rows, where the bound bites, and some long ones; some of them sparse.
-  const auto draw = problem % 9 == 4 ? random_list_gradient : random_gradient;
+  // Short rows, where the bound bites, and some long ones.
   TestGradient g = draw(random, problem, problem % 8 == 0 ? 24 : 9);
   const auto store = [storage](double x) { return round_to(storage, x); };
   for (auto* tensor : {&g.call.q, &g.call.k, &g.call.v}) {
@@ -70,6 +71,14 @@ TestGradient stored_gradient(TestRandom& random, int problem,
     g.lse[row] = through_base2(truth.lse[row], storage);
   }
   return g;
+}
+
+// Some of them sparse.
+TestGradient stored_gradient(TestRandom& random, int problem,
+                             const BackwardKernel& kernel) {
+  return stored_gradient(
+      random, problem, kernel,
+      problem % 9 == 4 ? random_list_gradient : random_gradient);
 }
 
 struct Trial {
@@ -89,7 +98,7 @@ Trial trial(TestGradient& g, Dtype storage) {
 }
 
 GradientBound bound_of(const Trial& all, const PrecisionModel& model) {
-  return backward_bound(all.problem, all.forward, all.truth, model);
+  return gradient_bound_of(all.problem, all.forward, all.truth, model);
 }
 
 // QKVET_GRADIENT_PROBLEMS asks for more than the fixed number.
@@ -195,6 +204,75 @@ INSTANTIATE_TEST_SUITE_P(AllKernels, GradientBoundTest,
                          [](const testing::TestParamInfo<size_t>& kernel) {
                            return backward_kernels()[kernel.param].name;
                          });
+
+// Rows turned in f32, two products and a sum, by another walk than that of the
+// references.
+std::vector<double> turned_in_f32(const TestProblem& p, bool queries,
+                                  const std::vector<double>& from, double sign,
+                                  double lost) {
+  const Shape& s = p.problem.shape;
+  const bool half = p.problem.rotation.style == RopeStyle::kHalf;
+  const int64_t heads = queries ? s.H : s.Hkv, rows = queries ? s.Tq : s.Tk;
+  const auto& positions = queries ? p.q_positions : p.k_positions;
+  std::vector<double> out(from.size());
+  for (size_t e = 0; e < from.size(); ++e) {
+    const auto at = static_cast<int64_t>(e);
+    const int64_t c = at % s.d, row = at / s.d;
+    const int64_t token = row / rows / heads * rows + row % rows;
+    const bool second = half ? c >= s.d / 2 : c % 2 == 1;
+    const int64_t to_partner = (half ? s.d / 2 : 1) * (second ? -1 : 1);
+    const int64_t table =
+        positions[token] * s.d / 2 + (half ? c % (s.d / 2) : c / 2);
+    const float sin = static_cast<float>((second ? sign : -sign) *
+                                         p.rope_sin[table] * (1 - lost));
+    const auto cos = static_cast<float>(p.rope_cos[table]);
+    out[e] = static_cast<float>(from[e]) * cos +
+             static_cast<float>(from[at + to_partner]) * sin;
+  }
+  return out;
+}
+
+// A kernel that turns q and k, computes, and turns dq and dk back. A share of
+// each sine is lost on the way back.
+GradientOutput run_turned(const BackwardKernel& kernel, TestGradient g,
+                          double lost) {
+  const TestProblem call = g.call;
+  g.call.q = turned_in_f32(call, true, call.q, 1, 0);
+  g.call.k = turned_in_f32(call, false, call.k, 1, 0);
+  g.call.problem.rotation.style = RopeStyle::kNone;
+  g.call.rope_cos.clear();
+  GradientOutput out = run_backward_kernel(kernel, g.get());
+  out.q = turned_in_f32(call, true, out.q, -1, lost);
+  out.k = turned_in_f32(call, false, out.k, -1, lost);
+  return out;
+}
+
+TEST(GradientBoundTest, HoldsWithRotationsAndComesNearTheirErrors) {
+  constexpr double kLost = 0x1p-12;
+  for (const BackwardKernel& kernel : backward_kernels()) {
+    if (kernel.storage == Dtype::kF64) continue;  // turned in f32
+    TestRandom random(77);
+    GradientRatios all;
+    int caught = 0;
+    for (int i = 0; i < 60; ++i) {
+      TestGradient g =
+          stored_gradient(random, i, kernel, random_turned_gradient);
+      const Trial one = trial(g, kernel.storage);
+      const GradientBound bound = bound_of(one, declared_precision(kernel));
+      keep_larger(all, ratios(one.truth, bound, run_turned(kernel, g, 0)));
+      const double wrong =
+          ratios(one.truth, bound, run_turned(kernel, g, kLost)).worst();
+      caught += !(wrong <= 1);
+    }
+    EXPECT_LE(all.worst(), 1) << kernel.name;
+    EXPECT_GT(std::max(all.q, all.k), 0.03) << kernel.name;
+    const bool plain = kernel.storage == Dtype::kF32 &&
+                       kernel.rounded == Dtype::kF32 && !kernel.coarse();
+    EXPECT_GT(caught, plain ? 10 : -1) << kernel.name;
+    std::printf("%-24s q %.3f k %.3f, caught %d\n", kernel.name.c_str(), all.q,
+                all.k, caught);
+  }
+}
 
 constexpr std::array kFaults = {
     TestBackwardFault::kDeltaMissing, TestBackwardFault::kScale,

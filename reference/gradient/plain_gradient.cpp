@@ -19,14 +19,6 @@ std::string gradient_not_derived(const PrecisionModel& model, bool drops) {
                    " is declared";
 }
 
-std::string gradient_not_derived(const Problem& forward) {
-  if (forward.rotation.style != RopeStyle::kNone) {
-    return "the gradient of a call with rope has no derived bound yet; rotate "
-           "q and k first";
-  }
-  return "";
-}
-
 GradientOutput plain_backward(const GradientProblem& problem) {
   return plain_backward_with<PlainGradientHooks>(problem);
 }

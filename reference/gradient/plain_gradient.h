@@ -8,7 +8,8 @@
 //          dv_j = sum_i p_ij g_i;  dbias_ij = dS_ij or dZ_ij;
 //          dsink = -sum_i p_iz D_i
 //
-// p and o are those of plain_forward. Include gradient.h to call it; this
+// p and o are those of plain_forward; with a rotation q and k are the rotated
+// ones, and dq and dk are turned back.  Include gradient.h to call it; this
 // header is for the definition itself and its faults.
 #ifndef QKVET_REFERENCE_GRADIENT_PLAIN_GRADIENT_H_
 #define QKVET_REFERENCE_GRADIENT_PLAIN_GRADIENT_H_
@@ -37,6 +38,11 @@ struct PlainGradientHooks : PlainHooks {
   // Whether the bias lies inside of the cap.
   static bool bias_capped(const Problem& problem) {
     return problem.softcap > 0 && problem.softcap_after_bias;
+  }
+  // What a rotation makes of a gradient of its results.
+  static std::vector<double> turned_back(const Rotation& rotation,
+                                         const RopeRows& rows) {
+    return plain_rotate<PlainRopeHooks>(rotation, rows, TurnWay::kBack);
   }
   // Adds a row's term to the gradient of a key.
   static void collect(double& sum, double term) { sum += term; }
@@ -102,6 +108,19 @@ void plain_backward_row(const GradientProblem& problem,
 template <class Hooks>
 GradientOutput plain_backward_with(const GradientProblem& problem) {
   const Problem& call = problem.forward;
+  if (call.rotation.style != RopeStyle::kNone) {
+    const auto q = plain_rotate<Hooks>(call.rotation, query_rows(call));
+    const auto k = plain_rotate<Hooks>(call.rotation, key_rows(call));
+    GradientProblem turned = problem;
+    turned.forward.q = q.data();
+    turned.forward.k = k.data();
+    turned.forward.rotation = {};
+    GradientOutput out = plain_backward_with<Hooks>(turned);
+    out.q =
+        Hooks::turned_back(call.rotation, with_data(query_rows(call), out.q));
+    out.k = Hooks::turned_back(call.rotation, with_data(key_rows(call), out.k));
+    return out;
+  }
   const Shape& shape = call.shape;
   const OracleOutput forward = plain_forward_with<Hooks>(call);
   GradientOutput out;

@@ -40,6 +40,8 @@ struct TwinGradientHooks : TwinHooks {
   static DoubleDouble sink_term(DoubleDouble p, DoubleDouble delta) {
     return -(p * delta);
   }
+  // What a rotation takes from one channel of q into the other, for dk.
+  static DoubleDouble across_key(DoubleDouble x) { return x; }
   // One past the last row of those that a key collects.
   static int64_t rows_end(const Shape& shape) { return shape.Tq; }
 };
@@ -60,15 +62,11 @@ template <class Hooks>
 DoubleDouble twin_slope(const Problem& problem, const TwinRow& row, int64_t j,
                         const TwinSpan& span) {
   if (!(problem.softcap > 0)) return 1.0;
-  const Shape& shape = problem.shape;
-  DoubleDouble x = 0.0;
-  for (int64_t c = shape.d - 1; c >= 0; --c) {
-    x = x + two_product(row.k[j * shape.d + c], row.q[c]);
-  }
-  x = x * DoubleDouble(problem.scale);
+  DoubleDouble x =
+      twin_dot<Hooks>(problem, row, j) * DoubleDouble(problem.scale);
   if (Hooks::offset_in_cap(problem)) {
     const DoubleDouble offset =
-        Hooks::offset(problem, row.h, row.row * shape.Tk + j, j, span);
+        Hooks::offset(problem, row.h, row.row * problem.shape.Tk + j, j, span);
     if (std::isinf(offset.hi)) return 0.0;  // flat, and nothing to divide
     x = x + offset;
   }
@@ -84,10 +82,35 @@ inline DoubleDouble twin_pull(const Shape& shape, const double* g,
   return sum;
 }
 
+// The derivative of q k of a pair by q and by k: k and q themselves, or, in the
+// terms of twin_turns, y e^(-i(p - r)) and z e^(i(p - r)).
+struct TwinSides {
+  std::vector<DoubleDouble> by_q;  // [d]
+  std::vector<DoubleDouble> by_k;  // [d]
+};
+
+template <class Hooks>
+TwinSides twin_sides(const Problem& problem, const TwinRow& row, int64_t j) {
+  const int64_t d = problem.shape.d;
+  const double* z = row.q;
+  const double* y = row.k + j * d;
+  TwinSides sides = {{y, y + d}, {z, z + d}};
+  if (problem.rotation.style == RopeStyle::kNone) return sides;
+  twin_turns<Hooks>(
+      problem, row, j,
+      [&](int64_t c, int64_t c2, DoubleDouble cos, DoubleDouble sin) {
+        sides.by_q[c] = cos * y[c] + sin * y[c2];
+        sides.by_q[c2] = cos * y[c2] - sin * y[c];
+        sides.by_k[c] = cos * z[c] - sin * z[c2];
+        sides.by_k[c2] = Hooks::across_key(sin * z[c]) + cos * z[c2];
+      });
+  return sides;
+}
+
 // A term of score `score`, and of no key if k is null.
 template <class Hooks>
 void twin_absorb_moment(TwinMoments& all, DoubleDouble score, DoubleDouble pull,
-                        DoubleDouble slope, const double* k) {
+                        DoubleDouble slope, const DoubleDouble* k) {
   DoubleDouble weight = 1.0;
   if (all.first) {
     all.first = false;
@@ -128,7 +151,7 @@ TwinMoments twin_gradient_row(const GradientProblem& problem,
     twin_absorb_moment<Hooks>(all, twin_score<Hooks>(call, row, j, all.span),
                               twin_pull(shape, g, row.v + j * shape.dv),
                               twin_slope<Hooks>(call, row, j, all.span),
-                              row.k + j * shape.d);
+                              twin_sides<Hooks>(call, row, j).by_q.data());
   }
   if (all.first) return {};
   if (call.sink != nullptr) {
@@ -177,7 +200,9 @@ void twin_gradient_pair(const GradientProblem& problem, const TwinRow& row,
       p * twin_pull(shape, g, row.v + key.j * shape.dv) - p * all.pull;
   const DoubleDouble dZ = dS * twin_slope<Hooks>(call, row, key.j, all.span);
   out.bias[pair] = (Hooks::offset_in_cap(call) ? dZ : dS).hi;
-  for (int64_t c = 0; c < shape.d; ++c) key.k[c] = key.k[c] + dZ * row.q[c];
+  const TwinSides sides = twin_sides<Hooks>(call, row, key.j);
+  for (int64_t c = 0; c < shape.d; ++c)
+    key.k[c] = key.k[c] + dZ * sides.by_k[c];
   for (int64_t t = 0; t < shape.dv; ++t) key.v[t] = key.v[t] + p * g[t];
 }
 

@@ -24,16 +24,6 @@ Problem rotation_of(const LayerProblem& problem, Projection which,
   return one;
 }
 
-// How far apart the parts of a rotated channel may lie: sizes add up.
-struct TurnedSizes : PlainRopeHooks {
-  static double first(double a, double b, double cos, double sin) {
-    return a * std::fabs(cos) + b * std::fabs(sin);
-  }
-  static double second(double a, double b, double cos, double sin) {
-    return a * std::fabs(sin) + b * std::fabs(cos);
-  }
-};
-
 std::vector<double> turned_reach(const LayerProblem& problem, Projection which,
                                  const std::vector<double>& reach) {
   const Problem one = rotation_of(problem, which, reach.data());

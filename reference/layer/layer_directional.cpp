@@ -38,29 +38,6 @@ std::vector<Dual> dual_heads(const std::vector<Dual>& rows, const Shape& s,
   return out;
 }
 
-// Pairs as complex numbers, multiplied by cos + i sin.
-void dual_rotate(const LayerProblem& layer, int64_t heads,
-                 std::vector<Dual>& all) {
-  const Shape& s = layer.shape;
-  const Rotation& turn = layer.rotation;
-  if (turn.style == RopeStyle::kNone) return;
-  const int64_t pairs = s.d / 2;
-  const bool half = turn.style == RopeStyle::kHalf;
-  for (int64_t row = 0; row < s.B * heads * s.Tq; ++row) {
-    const int64_t token = row / (heads * s.Tq) * s.Tq + row % s.Tq;
-    for (int64_t n = 0; n < pairs; ++n) {
-      const int64_t at = turn.q_positions[token] * pairs + n;
-      Dual& re = all[row * s.d + (half ? n : 2 * n)];
-      Dual& im = all[row * s.d + (half ? n + pairs : 2 * n + 1)];
-      const Dual cos = dual_constant(turn.cos[at]);
-      const Dual sin = dual_constant(turn.sin[at]);
-      const Dual turned = re * cos - im * sin;
-      im = re * sin + im * cos;
-      re = turned;
-    }
-  }
-}
-
 }  // namespace
 
 double layer_directional_derivative(const LayerGradientProblem& problem,
@@ -84,8 +61,9 @@ double layer_directional_derivative(const LayerGradientProblem& problem,
       project(layer.w_k, direction.w_k, layer.b_k, direction.b_k, s.Hkv, s.d);
   moving.v =
       project(layer.w_v, direction.w_v, layer.b_v, direction.b_v, s.Hkv, s.dv);
-  dual_rotate(layer, s.H, moving.q);
-  dual_rotate(layer, s.Hkv, moving.k);
+  const int64_t* const positions = layer.rotation.q_positions;
+  dual_rotate(layer.rotation, positions, s.H, s.Tq, s.d, moving.q);
+  dual_rotate(layer.rotation, positions, s.Hkv, s.Tq, s.d, moving.k);
   Problem call;
   call.shape = s;
   call.causal = layer.causal;

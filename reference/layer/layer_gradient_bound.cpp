@@ -105,17 +105,17 @@ void LayerGradients::attention() {
 
 void LayerGradients::turn_back(std::vector<double>& q,
                                std::vector<double>& k) const {
-  std::vector<double> sines;
   Problem before;
   before.shape = shape_;
-  before.rotation = turned_back(layer_, sines);
+  before.rotation = layer_.rotation;
+  before.rotation.k_positions = before.rotation.q_positions;
   before.q = stages_.attention.q.data();
   before.k = stages_.attention.k.data();
   for (auto* off : {&q, &k}) {
     for (double& x : *off) x = std::min(x, kHopeless);
   }
-  RotationErrors errors =
-      rotation_errors(before, model_, {q.data(), k.data(), nullptr});
+  RotationErrors errors = rotation_errors(
+      before, model_, {q.data(), k.data(), nullptr}, TurnWay::kBack);
   q = stored(stages_.d_q, errors.q);
   k = stored(stages_.d_k, errors.k);
 }

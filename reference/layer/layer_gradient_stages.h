@@ -27,10 +27,6 @@ std::vector<double> transposed(const std::vector<double>& x, int64_t rows,
 std::vector<double> rows_of(const Shape& shape, Projection which,
                             const std::vector<double>& heads);
 
-// The rotation that turns gradients of rotated q or k back: its transpose. The
-// sines are kept in `sines`.
-Rotation turned_back(const LayerProblem& problem, std::vector<double>& sines);
-
 // d_o = d_y W_o^T, as rows; the transposed matrix is kept in `w`.
 LinearProblem d_o_stage(const LayerGradientProblem& problem,
                         std::vector<double>& w);

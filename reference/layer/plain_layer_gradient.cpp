@@ -27,12 +27,12 @@ std::vector<double> bias_gradient(const std::vector<double>& dy, int64_t n) {
 std::vector<double> turn_back(const LayerProblem& problem, Projection which,
                               const std::vector<double>& gradient) {
   if (problem.rotation.style == RopeStyle::kNone) return gradient;
-  std::vector<double> sines;
-  const Rotation back = turned_back(problem, sines);
   const HeadLayout layout = head_layout(problem.shape, which);
   return plain_rotate<PlainRopeHooks>(
-      back, {layout.B, layout.heads, layout.T, layout.width, gradient.data(),
-             back.q_positions});
+      problem.rotation,
+      {layout.B, layout.heads, layout.T, layout.width, gradient.data(),
+       problem.rotation.q_positions},
+      TurnWay::kBack);
 }
 
 }  // namespace
@@ -51,20 +51,6 @@ std::vector<double> transposed(const std::vector<double>& x, int64_t rows,
 std::vector<double> rows_of(const Shape& shape, Projection which,
                             const std::vector<double>& heads) {
   return plain_merge<PlainLayerHooks>(head_layout(shape, which), heads);
-}
-
-Rotation turned_back(const LayerProblem& problem, std::vector<double>& sines) {
-  const Shape& s = problem.shape;
-  Rotation back = problem.rotation;
-  int64_t positions = 0;
-  for (int64_t token = 0; token < token_count(s); ++token) {
-    positions = std::max(positions, back.q_positions[token] + 1);
-  }
-  sines.assign(back.sin, back.sin + positions * (s.d / 2));
-  for (double& sine : sines) sine = -sine;
-  back.sin = sines.data();
-  back.k_positions = back.q_positions;
-  return back;
 }
 
 LinearProblem d_o_stage(const LayerGradientProblem& problem,

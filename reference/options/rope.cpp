@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/base/power_of_two.h"
-#include "reference/attention/plain_rope.h"
 #include "reference/bound/bound_impl.h"
 
 namespace qkvet::reference {
@@ -66,13 +66,14 @@ double error_of(const Turned& turned, const PrecisionModel& model) {
 }
 
 std::vector<double> errors_of(const Rotation& rotation, const RopeRows& rows,
-                              const PrecisionModel& model,
-                              const double* before) {
+                              const PrecisionModel& model, const double* before,
+                              TurnWay way) {
+  const auto sign = static_cast<double>(way);
   std::vector<double> errors(rows.B * rows.heads * rows.rows * rows.d);
   for_each_pair<PlainRopeHooks>(
       rotation.style, rows, [&](int64_t first, int64_t second, int64_t table) {
         const double cos = rotation.cos[table];
-        const double sin = rotation.sin[table];
+        const double sin = sign * rotation.sin[table];
         Turned turned = {rows.data[first], cos, rows.data[second], -sin, 0, 0};
         if (before != nullptr) {
           turned.da = before[first];
@@ -85,6 +86,55 @@ std::vector<double> errors_of(const Rotation& rotation, const RopeRows& rows,
       });
   return errors;
 }
+
+// From the bound of a gradient of rotated rows to that of the rows before it.
+class TurnedBack {
+ public:
+  TurnedBack(const Rotation& rotation, const PrecisionModel& model)
+      : rotation_(rotation), of_operand_(model), of_result_(model) {
+    // What leaves the rotation is rounded to the output, once.
+    of_result_.rope_u = of_result_.rope_floor = 0;
+    of_result_.rope_largest = model.output_largest;
+  }
+
+  // `rows`: of the gradient's extents.
+  void turn(const RopeRows& rows, const std::vector<double>& gradient,
+            std::vector<double>& bound, std::vector<double>& reach) const {
+    for (size_t e = 0; e < bound.size(); ++e)
+      bound[e] = as_operand(gradient[e], bound[e]);
+    std::vector<double> turned =
+        errors_of(rotation_, with_data(rows, gradient), of_result_,
+                  bound.data(), TurnWay::kBack);
+    for_each_pair<PlainRopeHooks>(
+        rotation_.style, rows, [&](int64_t first, int64_t second, int64_t) {
+          for (const int64_t e : {first, second}) {
+            // 0 for every kernel; an infinity times a sine of 0 is a NaN.
+            const double most = std::max(bound[first], bound[second]);
+            const bool none =
+                most == 0 && gradient[first] == 0 && gradient[second] == 0;
+            if (none) turned[e] = 0;
+            if (!(std::max(most, turned[e]) < kOverflows))
+              turned[e] = std::numeric_limits<double>::infinity();
+          }
+        });
+    bound = std::move(turned);
+    reach = plain_rotate<TurnedSizes>(rotation_, with_data(rows, reach));
+  }
+
+ private:
+  // The gradient may be rounded to half on its way into the rotation, as
+  // rotated q and k are on their way out of it.
+  double as_operand(double x, double off) const {
+    const double size = std::fabs(x) + off;
+    if (!(size <= of_operand_.rope_largest)) return kOverflows;
+    if (of_operand_.rope_u == 0 || size == 0) return off;
+    return off + of_operand_.rope_u * size + of_operand_.rope_floor;
+  }
+
+  const Rotation& rotation_;
+  PrecisionModel of_operand_;
+  PrecisionModel of_result_;
+};
 
 }  // namespace
 
@@ -101,9 +151,10 @@ RotatedProblem rotated(const Problem& problem) {
 
 RotationErrors rotation_errors(const Problem& problem,
                                const PrecisionModel& model,
-                               const InputErrors& before) {
-  return {errors_of(problem.rotation, query_rows(problem), model, before.q),
-          errors_of(problem.rotation, key_rows(problem), model, before.k)};
+                               const InputErrors& before, TurnWay way) {
+  return {
+      errors_of(problem.rotation, query_rows(problem), model, before.q, way),
+      errors_of(problem.rotation, key_rows(problem), model, before.k, way)};
 }
 
 BoundFacts rotated_facts(const Problem& problem, const OracleOutput& oracle,
@@ -120,6 +171,29 @@ Bound bound_of(const Problem& problem, const OracleOutput& oracle,
     return compute_bound(BoundFacts(problem, oracle), model, want_weights);
   return compute_bound(rotated_facts(problem, oracle, model), model,
                        want_weights);
+}
+
+GradientBound gradient_bound_of(const GradientProblem& problem,
+                                const OracleOutput& forward,
+                                const GradientOutput& truth,
+                                const PrecisionModel& model) {
+  const Problem& call = problem.forward;
+  if (call.rotation.style == RopeStyle::kNone)
+    return backward_bound(problem, forward, truth, model);
+  const RotatedProblem turned = rotated(call);
+  GradientProblem inner = problem;
+  inner.forward = turned.problem;
+  const RotationErrors off = rotation_errors(call, model);
+  GradientErrors errors;
+  errors.inputs = {off.q.data(), off.k.data(), nullptr};
+  const GradientOutput before = plain_backward(inner);
+  GradientBound bound =
+      backward_bound(inner, BoundFacts(inner.forward, forward, errors.inputs),
+                     before, model, errors);
+  const TurnedBack back(call.rotation, model);
+  back.turn(query_rows(call), before.q, bound.q, bound.reach.q);
+  back.turn(key_rows(call), before.k, bound.k, bound.reach.k);
+  return bound;
 }
 
 }  // namespace qkvet::reference

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call with a rotation of q and k, as the same call without one on inputs
-// that are rotated beforehand. Derivation: bounds.md, "Rotations".
+// that are rotated beforehand, and its gradient, as that of this call turned
+// back. Derivation: bounds.md, "Rotations".
 #ifndef QKVET_REFERENCE_OPTIONS_ROPE_H_
 #define QKVET_REFERENCE_OPTIONS_ROPE_H_
 
@@ -8,7 +9,9 @@
 
 #include "reference/arithmetic/oracle.h"
 #include "reference/arithmetic/precision.h"
+#include "reference/attention/plain_rope.h"
 #include "reference/bound/bound.h"
+#include "reference/gradient/gradient.h"
 
 namespace qkvet::reference {
 
@@ -28,7 +31,8 @@ struct RotationErrors {
 };
 RotationErrors rotation_errors(const Problem& problem,
                                const PrecisionModel& model,
-                               const InputErrors& before = {});
+                               const InputErrors& before = {},
+                               TurnWay way = TurnWay::kForth);
 
 // The facts of a problem with a rotation. They depend on the model, and serve
 // no other.
@@ -39,6 +43,12 @@ BoundFacts rotated_facts(const Problem& problem, const OracleOutput& oracle,
 // Any problem's bound.
 Bound bound_of(const Problem& problem, const OracleOutput& oracle,
                const PrecisionModel& model, bool want_weights);
+
+// Any problem's bound of its gradient.
+GradientBound gradient_bound_of(const GradientProblem& problem,
+                                const OracleOutput& forward,
+                                const GradientOutput& truth,
+                                const PrecisionModel& model);
 
 }  // namespace qkvet::reference
 

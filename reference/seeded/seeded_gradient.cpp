@@ -47,6 +47,13 @@ struct SinkOfKeys : PlainGradientHooks {
   }
 };
 
+struct NotTurnedBack : PlainGradientHooks {
+  static std::vector<double> turned_back(const Rotation&,
+                                         const RopeRows& rows) {
+    return {rows.data, rows.data + rows.B * rows.heads * rows.rows * rows.d};
+  }
+};
+
 struct QueryScaleMissing : TwinGradientHooks {
   static double query_scale(const Problem& /*problem*/) { return 1; }
 };
@@ -86,6 +93,10 @@ struct SlopeNotSquared : TwinGradientHooks {
   }
 };
 
+struct TurnedForth : TwinGradientHooks {
+  static DoubleDouble across_key(DoubleDouble x) { return -x; }
+};
+
 struct Row {
   std::string_view name;
   GradientOutput (*backward)(const GradientProblem&);
@@ -100,6 +111,7 @@ constexpr std::array<Row, kSeededGradientFaultCount> kRows = {{
     {"plain_cap_slope_lost", plain_backward_with<CapSlopeLost>},
     {"plain_last_row_kept", plain_backward_with<LastRowKept>},
     {"plain_sink_of_keys", plain_backward_with<SinkOfKeys>},
+    {"plain_not_turned_back", plain_backward_with<NotTurnedBack>},
     {"twin_query_scale_missing", twin_backward_with<QueryScaleMissing>},
     {"twin_moment_not_rescaled", twin_backward_with<MomentNotRescaled>},
     {"twin_sink_sign_lost", twin_backward_with<SinkSignLost>},
@@ -107,6 +119,7 @@ constexpr std::array<Row, kSeededGradientFaultCount> kRows = {{
     {"twin_heads_interleaved", twin_backward_with<HeadsInterleaved>},
     {"twin_offset_outside_cap", twin_backward_with<OffsetOutsideCap>},
     {"twin_slope_not_squared", twin_backward_with<SlopeNotSquared>},
+    {"twin_turned_forth", twin_backward_with<TurnedForth>},
 }};
 
 const Row& row(SeededGradientFault fault) {

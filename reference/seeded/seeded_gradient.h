@@ -19,6 +19,7 @@ enum class SeededGradientFault : uint8_t {
   kPlainCapSlopeLost,      // the cap is differentiated as the identity
   kPlainLastRowKept,       // a row replaces what others added to a key
   kPlainSinkOfKeys,        // the sink's share against the keys alone
+  kPlainNotTurnedBack,     // dq and dk are those of the rotated q and k
   kTwinQueryScaleMissing,  // dq lacks the scale
   kTwinMomentNotRescaled,  // a new maximum leaves the moments as they are
   kTwinSinkSignLost,       // dsink = sum p_z D
@@ -26,8 +27,9 @@ enum class SeededGradientFault : uint8_t {
   kTwinHeadsInterleaved,   // members of a group lie Hkv heads apart
   kTwinOffsetOutsideCap,   // dbias as if the bias were added after the cap
   kTwinSlopeNotSquared,    // the cap's derivative is 1 / cosh
+  kTwinTurnedForth,        // half of dk is turned the wrong way
 };
-inline constexpr int kSeededGradientFaultCount = 14;
+inline constexpr int kSeededGradientFaultCount = 16;
 
 // "plain_delta_missing", ...
 std::string_view seeded_gradient_fault_name(SeededGradientFault fault);

@@ -9,6 +9,7 @@
 
 #include "reference/gradient/gradient.h"
 #include "reference/testing/test_options.h"
+#include "reference/testing/test_rope.h"
 
 namespace qkvet::reference {
 
@@ -89,6 +90,18 @@ inline TestGradient random_list_gradient(TestRandom& random, int problem,
   const auto regime = static_cast<Regime>(problem % kRegimeCount);
   const Shape shape = random_shape(random, largest);
   return gradient_of_call(random, random_list_problem(random, regime, shape));
+}
+
+// The same with a rotation.
+inline TestGradient random_turned_gradient(TestRandom& random, int problem,
+                                           int64_t largest) {
+  const auto regime = static_cast<Regime>(problem % kRegimeCount);
+  const Shape shape = with_even_width(random_shape(random, largest));
+  TestProblem call = problem % 2 == 0
+                         ? random_problem(random, regime, shape)
+                         : random_option_problem(random, regime, shape);
+  add_rotation(random, call);
+  return gradient_of_call(random, std::move(call));
 }
 
 }  // namespace qkvet::reference
