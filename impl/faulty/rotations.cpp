@@ -148,18 +148,13 @@ QKVET_FAULT(rope_positions_in_16_bits,
 struct BackwardKeysNotTurnedBack : PlainBackward {
   static void turn_key_back(const Rope&, int64_t, int64_t, float*) {}
 };
-QKVET_FAULT(backward_keys_not_turned_back) = {
-    .kernel = backward_fault<BackwardKeysNotTurnedBack, QKVET_OPTION_ROPE>,
-    .mechanism = "dk is the gradient of the rotated keys",
-    .symptom = "dq and dv are right, dk is right at position 0 alone",
-    .cause =
-        "keys are rotated when they are loaded, and what is stored is the "
-        "gradient of what was loaded",
-    .fix = "turn dk back by the angle of its position, as dq",
-    .source = "textbook",
-    .trigger = "any rotation but that of position 0",
-    .killed_by = {"backward_is_the_adjoint", "backward_agrees_with_oracle"},
+QKVET_FAULT(backward_keys_not_turned_back,
+            backward_fault<BackwardKeysNotTurnedBack, QKVET_OPTION_ROPE>) = {
     .when = "rope && (rope.random || rope.first > 0 || Tk > 1)",
+    .cause = "dk is not turned back: it is the gradient of the keys as they "
+             "were loaded, after their rotation",
+    .fix = "turn dk back by the angle of its position, as dq",
+    .killed_by = {"backward_is_the_adjoint", "backward_agrees_with_oracle"},
 };
 
 // Gradients are turned on instead of back.
@@ -173,16 +168,13 @@ struct BackwardTurnsOn : PlainBackward {
     turn_row<PlainTurn>(rope, position, width, row);
   }
 };
-QKVET_FAULT(backward_turns_on) = {
-    .kernel = backward_fault<BackwardTurnsOn, QKVET_OPTION_ROPE>,
-    .mechanism = "dq and dk are rotated once more instead of back",
-    .symptom = "dv is right; the loss falls more slowly than it should",
-    .cause = "backward calls the rotation of forward",
-    .fix = "rotate dq and dk by minus the angle",
-    .source = "textbook",
-    .trigger = "any rotation but that of position 0",
-    .killed_by = {"backward_is_the_adjoint", "backward_agrees_with_oracle"},
+QKVET_FAULT(backward_turns_on,
+            backward_fault<BackwardTurnsOn, QKVET_OPTION_ROPE>) = {
     .when = "rope && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
+    .cause = "dq and dk are rotated once more instead of back: backward calls "
+             "the rotation of forward",
+    .fix = "rotate dq and dk by minus the angle",
+    .killed_by = {"backward_is_the_adjoint", "backward_agrees_with_oracle"},
 };
 
 }  // namespace qkvet::impl
