@@ -53,7 +53,7 @@ RESERVED = {
                "impl/eigen/gradient.cpp", "impl/eigen/layer_matrices.h"},
 }
 
-# Headers that stand in the place of others, in a program of their own.
+# Headers that replace others, in a program of their own.
 SHADOWS = "impl/faulty/rebuilt/"
 # Classes in them have linkage, so that no row needs a namespace.
 FAULTS = "impl/faulty/"

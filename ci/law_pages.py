@@ -4,7 +4,7 @@
 laws and faults; the number of bugs without a fault is that of impl/faulty/CATALOGUE.md.
 
     ci/law_pages.py PROGRAM                 writes the pages
-    ci/law_pages.py PROGRAM --check [PAGE]  1 if a page, or PAGE in the place of both, says
+    ci/law_pages.py PROGRAM --check [PAGE]  1 if a page, or PAGE instead of both, says
                                             something else
 
 PROGRAM is a qkvet beside which the family faulty was built.

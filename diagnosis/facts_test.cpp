@@ -83,7 +83,7 @@ TEST(Facts, NaNOfMemoryIsKnownInStories) {
   TablesOfMemory executor;
   const Instead instead =
       look_what_it_is_instead(failures[0], {}, kernel, executor, time);
-  EXPECT_TRUE(instead.text().starts_with("o is made of memory that nobody "))
+  EXPECT_TRUE(instead.text().starts_with("o is made of unwritten memory"))
       << instead.text();
 }
 
@@ -154,12 +154,12 @@ TEST(Facts, WhatACacheReadsBackIsSaid) {
                "front",
                Stage::kWritten},
               {of_fork,
-               "the wrong keys that are read back are what stood in their "
+               "the wrong keys that are read back are the content of their "
                "place before the last command",
                Stage::kMoved},
               {of_evict,
-               "the wrong keys and values that are read back are what stood in "
-               "their place before the last command",
+               "the wrong keys and values that are read back are the content "
+               "of their place before the last command",
                Stage::kMoved}};
   for (const auto& row : rows) {
     const Looked looked = look(row.spoil);

@@ -279,11 +279,11 @@ TEST(FalseSentences, ANearestSentenceHasCasesOnBothSides) {
                         Setting::Data::kNormal, *like.value,
                         FakeExecutor::under_test());
   where.fresh = {244, 244, 0};
-  EXPECT_EQ(where.text(), "no short sentence says where.");
+  EXPECT_EQ(where.text(), "no short sentence describes where.");
   where.fresh = {235, 244, 120};
   EXPECT_NE(where.text().find("The nearest: "), std::string::npos);
   where.fresh = {150, 244, 120};
-  EXPECT_EQ(where.text(), "no short sentence says where.");
+  EXPECT_EQ(where.text(), "no short sentence describes where.");
 }
 
 TEST(Tiles, AreReadOffTexts) {

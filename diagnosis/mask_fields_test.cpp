@@ -50,11 +50,11 @@ TEST(InsteadOfFields, SegmentsAreReadOtherwise) {
                     [](KernelCall&, Problem& p) {
                       p.fields.segments_q = p.fields.segments_k = nullptr;
                     }),
-            "what comes without the segments");
+            "the result without the segments");
   EXPECT_EQ(said_of(kSegments, each_segment([](int64_t number) {
                       return int64_t{static_cast<int32_t>(number)};
                     })),
-            "what comes of segments whose numbers are cut to 32 bits");
+            "the result of segments with numbers that are cut to 32 bits");
   // The control: to eight segments.
   EXPECT_EQ(said_of(kSegments, each_segment([](int64_t number) {
                       return number < 0 ? number : number % 3;
@@ -73,7 +73,7 @@ TEST(InsteadOfFields, SegmentsAreReadOtherwise) {
     };
   };
   EXPECT_EQ(said_of(kSegments, in_tiles(4)),
-            "what comes of segments that change at multiples of 4 keys alone");
+            "the result of segments that change at multiples of 4 keys alone");
   EXPECT_EQ(said_of(kSegments, in_tiles(3)), "");
 }
 
@@ -84,12 +84,12 @@ TEST(InsteadOfFields, RangesAreReadOtherwise) {
                       p.fields.full_ranges = nullptr;
                       p.fields.ranges = 0;
                     }),
-            "what comes without the ranges that are seen both ways");
+            "the result without the ranges that are seen both ways");
   EXPECT_EQ(said_of(kRanges,
                     [](KernelCall&, Problem& p) {
                       p.fields.in_window = !p.fields.in_window;
                     }),
-            "what comes of a window that hides keys of a row's range, too");
+            "the result of a window that hides keys of a row's range, too");
   const auto longer = [](int64_t more) -> FakeExecutor::Question {
     return [more, kept = std::make_shared<Kept::element_type>()](KernelCall&,
                                                                  Problem& p) {
@@ -102,7 +102,7 @@ TEST(InsteadOfFields, RangesAreReadOtherwise) {
     };
   };
   EXPECT_EQ(said_of(kRanges, longer(1)),
-            "what comes of ranges that hold their end, too");
+            "the result of ranges that hold their end, too");
   EXPECT_EQ(said_of(kRanges, longer(2)),
             "a sum of values of its key/value head, of hidden keys as well, "
             "with wrong weights");
@@ -113,9 +113,9 @@ TEST(InsteadOfFields, ChunksAreReadOtherwise) {
   const auto times = [](int64_t factor) -> FakeExecutor::Question {
     return [factor](KernelCall&, Problem& p) { p.fields.chunk *= factor; };
   };
-  EXPECT_EQ(said_of(kChunk, times(0)), "what comes without the chunk");
+  EXPECT_EQ(said_of(kChunk, times(0)), "the result without the chunk");
   EXPECT_EQ(said_of(kChunk, times(2)),
-            "what comes of chunks that are twice as long");
+            "the result of chunks that are twice as long");
   EXPECT_EQ(said_of(kChunk, times(3)), "");
   // Aligned to the last key, by shifted keys: the oracle's chunks begin at 0.
   const auto from_end = [](int64_t more) -> FakeExecutor::Question {
@@ -142,7 +142,7 @@ TEST(InsteadOfFields, ChunksAreReadOtherwise) {
     };
   };
   EXPECT_EQ(said_of(kChunk, from_end(0)),
-            "what comes of chunks that are counted from the last key");
+            "the result of chunks that are counted from the last key");
   EXPECT_EQ(said_of(kChunk, from_end(1)), "");
 }
 
@@ -166,17 +166,17 @@ TEST(InsteadOfFields, TreesAreReadOtherwise) {
   };
   EXPECT_EQ(
       said_of(kTree, [](KernelCall&, Problem& p) { p.fields.tree = nullptr; }),
-      "what comes without the tree");
+      "the result without the tree");
   EXPECT_EQ(
       said_of(kTree, with([](const uint8_t* tree, int64_t drafts, int64_t i,
                              int64_t n) { return tree[n * drafts + i] != 0; })),
-      "what comes of the tree with rows and drafts exchanged");
+      "the result of the tree with rows and drafts exchanged");
   EXPECT_EQ(said_of(kTree, with([](const uint8_t* tree, int64_t drafts,
                                    int64_t i, int64_t n) {
                       return n < i || tree[i * drafts + n] != 0;
                     })),
-            "what comes of a row that sees all drafts in front of it, on its "
-            "branch or not");
+            "the result of a row that sees all drafts before it, on its branch "
+            "or not");
   // The control: some of them.
   EXPECT_EQ(said_of(kTree, with([](const uint8_t* tree, int64_t drafts,
                                    int64_t i, int64_t n) {

@@ -115,7 +115,7 @@ std::unique_ptr<Suspect> suspect_of(
   return std::make_unique<ReadingSuspect>(
       "other_scale",
       fmt::format("The scores are multiplied by {:.6g} where {} = {:.6g} is "
-                  "asked for (d = {:g}): like {}.",
+                  "given (d = {:g}): like {}.",
                   one.actual, given ? "the caller's scale" : "1/sqrt(d)",
                   one.right, one.d, like),
       "Multiply q k^T by the scale that the caller gives, or by 1/sqrt(d_head) "

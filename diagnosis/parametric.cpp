@@ -16,8 +16,7 @@ class PrecisionSuspect : public Suspect {
         name_(std::string("precision_") + preset),
         cause_(std::string("It conforms with another declared precision, ") +
                preset +
-               ": its arithmetic is rounded more often than its own "
-               "declaration says."),
+               ": its arithmetic is rounded more often than its declaration."),
         fix_(std::string("Compute as declared, or declare the precision ") +
              preset + ".") {}
 

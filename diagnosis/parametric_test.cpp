@@ -122,7 +122,7 @@ TEST(Parametric, KeysBehindATileAreCounted) {
   ASSERT_EQ(diagnosis.causes.size(), 2u);
   EXPECT_EQ(diagnosis.certainty, Certainty::kLikely);
   EXPECT_EQ(diagnosis.causes[0].name, "rest_of_tile_lost_16");
-  EXPECT_EQ(diagnosis.causes[1].name, "keys_behind_first_tile_lost_16");
+  EXPECT_EQ(diagnosis.causes[1].name, "keys_after_first_tile_lost_16");
 }
 
 // Every other weight is off by `units` of f32.

@@ -106,7 +106,7 @@ void add_lost(std::vector<std::unique_ptr<Suspect>>& suspects) {
     const std::string count = n == 1 ? "key" : std::to_string(n) + " keys";
     add("last_keys_lost_" + std::to_string(n),
         "The last " + count + " that a row sees are left out.",
-        "End the loop over keys behind the last one.",
+        "End the loop over keys after the last one.",
         [n](const SeenKey& at) { return at.place < at.keys - n; });
     add("first_keys_lost_" + std::to_string(n),
         "The first " + count + " that a row sees are left out.",
@@ -121,7 +121,7 @@ void add_lost(std::vector<std::unique_ptr<Suspect>>& suspects) {
         [tile](const SeenKey& at) {
           return at.keys < tile || at.place < at.keys / tile * tile;
         });
-    add("keys_behind_first_tile_lost_" + of,
+    add("keys_after_first_tile_lost_" + of,
         "No more than " + of + " keys are computed.",
         "Loop over all tiles of keys.",
         [tile](const SeenKey& at) { return at.key < tile; });

@@ -37,15 +37,15 @@ FakeExecutor::Question reading_v(int64_t (*of)(int64_t t, int64_t c,
 
 TEST(Strides, ATensorThatIsReadAtAnotherAddressIsKnown) {
   const Fault faults[] = {
-      {"what comes of v read with the stride of the channel times -1",
+      {"the result of v read with the stride of the channel times -1",
        Stage::kValues,
        reading_v([](int64_t t, int64_t c, int64_t w) { return t * w - c; }),
        {}},
-      {"what comes of v read with the first token in the place of each",
+      {"the result of v read with the first token instead of each",
        Stage::kValues,
        reading_v([](int64_t, int64_t c, int64_t) { return c; }),
        {}},
-      {"what comes of v read with token and channel exchanged",
+      {"the result of v read with token and channel exchanged",
        Stage::kValues,
        reading_v([](int64_t t, int64_t c, int64_t w) { return c * w + t; }),
        {}}};
@@ -106,7 +106,7 @@ TEST(Strides, RowsOfEachMemberAreWrittenFromItsFirst) {
     const OutputInstead* o = output_of(looked.instead, TensorName::kO);
     ASSERT_NE(o, nullptr);
     EXPECT_EQ(o->text ==
-                  "what comes of o written with the stride of the channel for "
+                  "the result of o written with the stride of the channel for "
                   "each token",
               apart == 1)
         << o->text;
@@ -126,7 +126,7 @@ TEST(Strides, NoStrideGivesWhatIsReadAnywhere) {
             }),
             {}});
   ASSERT_TRUE(looked.failure);
-  EXPECT_EQ(looked.instead.text().find("what comes of"), std::string::npos)
+  EXPECT_EQ(looked.instead.text().find("the result of"), std::string::npos)
       << looked.instead.text();
 }
 
@@ -167,10 +167,10 @@ TEST(Strides, WeightsThatAreStoredElsewhereAreKnown) {
     const OutputInstead* weights =
         output_of(looked.instead, TensorName::kWeights);
     ASSERT_NE(weights, nullptr);
-    EXPECT_EQ(weights->text ==
-                  "what comes of weights written with member and "
-                  "head exchanged",
-              row.is_stride)
+    EXPECT_EQ(
+        weights->text ==
+            "the result of weights written with member and head exchanged",
+        row.is_stride)
         << weights->text;
     if (!row.is_stride) continue;
     EXPECT_EQ(looked.instead.stage, Stage::kOutput);

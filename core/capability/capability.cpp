@@ -59,7 +59,7 @@ std::string field_contradiction(const KernelCall& call) {
     return "segments are those of rows and of keys";
   if ((f.ranges > 0) != (call.full_ranges != nullptr) ||
       f.tree != (call.tree_mask != nullptr))
-    return "ranges and trees are given where the call says that it has some";
+    return "ranges and trees are given if the call has some";
   return call.chunk >= 0 ? "" : "a chunk has positions";
 }
 
@@ -86,7 +86,7 @@ std::string option_contradiction(const KernelCall& call) {
     return "q, k and v in one block have as many rows and channels of one type";
   if (call.values_in_keys &&
       (call.shape.dv > call.shape.d || call.operation != Operation::kForward))
-    return "values lie in keys of forward() that are as wide";
+    return "values are in keys of forward() that are as wide";
   return paging_contradiction(call);
 }
 

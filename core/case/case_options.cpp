@@ -82,8 +82,8 @@ std::string read_own(std::string_view text, std::string_view token,
   *own = bits_of(text, kOwnLetters);
   return *own != 0 ? ""
                    : quoted(token) +
-                         ": behind the dot stand letters of b h q k, in this "
-                         "order, for the extents of its own";
+                         ": allowed after the dot are letters of b h q k, in "
+                         "this order, for its own extents";
 }
 
 // What stands in front of the first dot, and what behind it; `rest` is empty
@@ -155,8 +155,8 @@ std::string read_slopes(std::string_view text, std::string_view token,
   return !has_own || own == "h" || own == "bh"
              ? ""
              : quoted(token) +
-                   ": behind the dot stands h, one slope for each head, or bh, "
-                   "for each head of each member";
+                   ": allowed after the dot is h, one slope for each head, or "
+                   "bh, for each head of each sequence";
 }
 
 // "3.0.7"

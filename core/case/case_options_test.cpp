@@ -148,7 +148,7 @@ TEST(OptionText, ValuesInKeysStandAlone) {
                 {"values=keys,set=v.0.0.0.0:0x1p+1", "v= and set=v"},
                 {"values=keys,share=b", "v is no tensor of its own"},
                 {"values=keys,append=1", "bring values of their own"},
-                {"values=keys,layout=far", "values=keys: they lie in k"},
+                {"values=keys,layout=far", "values=keys: they are in k"},
                 {"values=keys,backward", "backward has no values="}});
   expect_refused(
       "", {{"f32,B1,H1,Tq1,Tk1,d2,dv3,values=keys", "dv3 is more than d2"}});

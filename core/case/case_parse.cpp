@@ -253,7 +253,7 @@ class Parser {
 
   void use_preset(RecipeKind q, RecipeKind k, RecipeKind v) {
     if (!once("q recipe") || !once("k recipe") || !once("v recipe")) {
-      error_ = "data= stands for q=, k= and v= together; give one or the other";
+      error_ = "data= is q=, k= and v= together; give one or the other";
       return;
     }
     case_.q = make_recipe(q);

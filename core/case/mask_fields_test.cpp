@@ -37,7 +37,7 @@ TEST(MaskFields, SaysWhatIsWrong) {
                   {"chunk=-3", "a chunk has 1 .."},
                   {"tree=x", "write tree=N"},
                   {"tree=-2", "allowed 0 .."},
-                  {"chunk=2,ranges=2", "whether a range goes beyond its chunk"},
+                  {"chunk=2,ranges=2", "together with chunk= is not specified"},
                   {"segments=2,kvlen=9.4,page=2", "keys in pages"},
                   {"segments=file", "file="}});
   const std::string packed = "f32,B1,H2,Tq6,Tk9,d4,cuq=0.6,cuk=0.9,";

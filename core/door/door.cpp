@@ -126,7 +126,8 @@ std::string Door::enter(qkvet_open_function entry) {
   const std::string why = reason->line();
   reason.reset();
   if (reply.reason_damaged != 0)
-    return "writes beside the text that says why qkvet_open refuses";
+    return "writes beside the text with the reason for which qkvet_open "
+           "refuses";
   if (table_.abi_major != 0 && table_.abi_major != QKVET_ABI_MAJOR)
     return "is for ABI " + std::to_string(table_.abi_major) +
            ", this program speaks " + std::to_string(QKVET_ABI_MAJOR);

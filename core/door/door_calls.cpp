@@ -32,7 +32,7 @@ void ask_memory(const qkvet_kernel* self, const qkvet_cache_table& table,
   if (bytes < 0)
     return reply->answer(
         CallStatus::kRefused,
-        "memory() says that " + std::to_string(bytes) + " bytes are allocated");
+        "memory() returns " + std::to_string(bytes) + " bytes are allocated");
   reply->cache_bytes = bytes;
 }
 

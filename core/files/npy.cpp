@@ -179,7 +179,7 @@ std::string Header::read_entry(NpyArray& array) {
   if (key == kKeys.size())
     return "header: unknown key " + shown(name) + std::string(kAllowedKeys);
   if (has_[key])
-    return "header: " + std::string(name) + " stands there twice" +
+    return "header: " + std::string(name) + " is there twice" +
            std::string(kAllowedKeys);
   has_[key] = true;
   if (!take(':')) return expected("\":\"");

@@ -217,7 +217,7 @@ TEST(Npy, EveryWrongKeyIsNamed) {
        {headed("{'descr': '<f4', 'shape': (), }"),
         "header: fortran_order is missing" + keys},
        {headed(good + "'descr': '<f4'}"),
-        "header: descr stands there twice" + keys},
+        "header: descr is there twice" + keys},
        {headed(good + "'\ncolour': 1}"),
         "header: unknown key \"\\x0acolour\"" + keys},
        {headed("{'descr"), "header, byte 2: a text without its end"},

@@ -148,7 +148,7 @@ std::string read_member(unzFile archive, Budget& budget, NpzArrays& arrays) {
     return member + " " + wrong;
   name.resize(name.size() - kSuffix.size());
   const auto [place, is_new] = arrays.try_emplace(std::move(name));
-  if (!is_new) return member + " stands there twice";
+  if (!is_new) return member + " is there twice";
   NpzArray& result = place->second;
   if (std::string wrong = unpack(
           archive, static_cast<size_t>(info.uncompressed_size), result.file);

@@ -126,7 +126,7 @@ TEST(Npz, WhatNumPyDoesNotWriteIsRefused) {
   const Member good = {.name = "q.npy", .bytes = npy};
   const auto with = [&](Member member) { return archive({good, member}); };
   const std::vector<WrongFile> rows = {
-      {archive({good, good}), "member \"q.npy\" stands there twice"},
+      {archive({good, good}), "member \"q.npy\" is there twice"},
       {with({.name = "notes.txt", .bytes = "x"}),
        "member \"notes.txt\" is no .npy file; allowed are those alone"},
       {with({.name = "folder/"}),

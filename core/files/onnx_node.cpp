@@ -68,7 +68,7 @@ void read_attribute(Reader reader, OnnxNode& node) {
         reader.skip();
     }
   const auto [place, is_new] = node.attributes.try_emplace(name);
-  if (!is_new) throw Wrong{"attribute " + shown(name) + " stands there twice"};
+  if (!is_new) throw Wrong{"attribute " + shown(name) + " is there twice"};
   if (type == kFloatType) place->second = f;
   if (type == kIntType) place->second = i;
   if (type == kTextType) place->second = std::move(s);

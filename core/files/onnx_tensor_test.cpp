@@ -221,7 +221,7 @@ TEST(OnnxNode, ReadsAttributesOfEachKind) {
         "has more than one node"},
        {field(7, graph), "imports no opset of the node's domain \"\""},
        {field(7, field(1, attribute("f", 1, "") + attribute("f", 1, ""))),
-        "attribute \"f\" stands there twice"},
+        "attribute \"f\" is there twice"},
        {"\x38\x01", "field 7 is of wire type 0, not 2"}});
   EXPECT_TRUE(node_of(field(7, graph + field(5, "")) + opset).has_initializers);
 }

@@ -170,7 +170,7 @@ bool Header::name_field(std::string_view name) {
                   "; allowed are " + listed(kFields));
   if (std::exchange(has_[field_], true))
     return refuse(tensor_text(key_) + ": " + std::string(name) +
-                  " stands there twice");
+                  " is there twice");
   return true;
 }
 
@@ -180,13 +180,13 @@ bool Header::key(std::string& name) {
   if (at_ == At::kMetadata)
     return !file_.metadata.contains(key_) ||
            refuse(std::string(kMetadataName) + ", key " + shown(key_) +
-                  " stands there twice");
+                  " is there twice");
   if (key_ == kMetadataName)
     return !std::exchange(has_metadata_, true) ||
-           refuse(std::string(kMetadataName) + " stands there twice");
+           refuse(std::string(kMetadataName) + " is there twice");
   const auto [found, is_new] = file_.tensors.try_emplace(key_);
   tensor_ = &found->second;
-  return is_new || refuse(tensor_text(key_) + " stands there twice");
+  return is_new || refuse(tensor_text(key_) + " is there twice");
 }
 
 bool Header::end_object() {
@@ -247,7 +247,7 @@ std::string check_cover(const Safetensors& file, size_t data_bytes) {
     if (tensor->begin != end)
       return tensor_text(name) + " begins at byte " +
              std::to_string(tensor->begin) + " of the data, but " +
-             std::to_string(end) + " is where those in front of it end";
+             std::to_string(end) + " is where those before it end";
     end = tensor->begin + tensor->bytes;
   }
   if (end == data_bytes) return "";

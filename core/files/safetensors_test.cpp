@@ -177,15 +177,15 @@ TEST(Safetensors, EveryWrongPlaceIsNamed) {
        {headed("{\"__metadata__\":{\"n\":{}}}"),
         "__metadata__, key \"n\": an object where a text must stand"},
        {headed("{\"__metadata__\":{\"n\":\"\",\"n\":\"\"}}"),
-        "__metadata__, key \"n\" stands there twice"},
+        "__metadata__, key \"n\" is there twice"},
        {headed("{\"__metadata__\":{},\"__metadata__\":{}}"),
-        "__metadata__ stands there twice"},
+        "__metadata__ is there twice"},
        {headed("{\"a\":" + twice + ",\"a\":" + twice + "}"),
-        "tensor \"a\" stands there twice"},
+        "tensor \"a\" is there twice"},
        {headed("{\"\\u0061\\n\":" + twice + ",\"a\\n\":" + twice + "}"),
-        "tensor \"a\\x0a\" stands there twice"},
+        "tensor \"a\\x0a\" is there twice"},
        {headed("{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\"}}"),
-        "tensor \"a\": dtype stands there twice"},
+        "tensor \"a\": dtype is there twice"},
        {headed("{\"a\":{\"strides\":[]}}"),
         "tensor \"a\": unknown key \"strides\"; allowed are dtype, shape, "
         "data_offsets"},
@@ -271,24 +271,24 @@ TEST(Safetensors, EveryWrongRangeIsNamed) {
        {one("F32", "[1]", "[0,4]", "abc"),
         "3 bytes of data, but the tensors take 4"},
        {one("F32", "[1]", "[4,8]", "abcdefgh"),
-        "tensor \"a\" begins at byte 4 of the data, but 0 is where those in "
-        "front of it end"},
+        "tensor \"a\" begins at byte 4 of the data, but 0 is where those "
+        "before it end"},
        {one("U8", "[1]", "[9223372036854775806,9223372036854775807]"),
         "tensor \"a\" begins at byte 9223372036854775806 of the data, but 0 is "
-        "where those in front of it end"},
+        "where those before it end"},
        {two(entry("F32", "[1]", "[0,4]"), entry("F32", "[1]", "[0,4]"), "abcd"),
-        "tensor \"b\" begins at byte 0 of the data, but 4 is where those in "
-        "front of it end"},
+        "tensor \"b\" begins at byte 0 of the data, but 4 is where those "
+        "before it end"},
        {two(entry("F32", "[1]", "[0,4]"), entry("U8", "[2]", "[3,5]"), "abcde"),
-        "tensor \"b\" begins at byte 3 of the data, but 4 is where those in "
-        "front of it end"},
+        "tensor \"b\" begins at byte 3 of the data, but 4 is where those "
+        "before it end"},
        {two(entry("U8", "[1]", "[5,6]"), entry("F32", "[1]", "[0,4]"),
             "abcdef"),
-        "tensor \"a\" begins at byte 5 of the data, but 4 is where those in "
-        "front of it end"},
+        "tensor \"a\" begins at byte 5 of the data, but 4 is where those "
+        "before it end"},
        {two(entry("F32", "[1]", "[0,4]"), entry("F32", "[0]", "[2,2]"), "abcd"),
-        "tensor \"b\" begins at byte 2 of the data, but 4 is where those in "
-        "front of it end"}});
+        "tensor \"b\" begins at byte 2 of the data, but 4 is where those "
+        "before it end"}});
 }
 
 // A recursive reader would need a stack of that depth.

@@ -244,7 +244,7 @@ void give_back(size_t address) {
   Slot& slot = place.slot();
   if (slot.state != State::kTaken) end_with("memory was freed twice");
   if (slot.address != address)
-    end_with("an address was freed that nobody had been given");
+    end_with("an address was freed that was never allocated");
   expect_margins(place);
   if (place.kind < kLargeKind)
     std::memset(at(place.begin()), slot.byte, place.bytes());

@@ -322,7 +322,7 @@ TEST_P(StoryWays, MemoryIsTheKernels) {
   }
   const auto wrong = story.run(*executor_, "wrong_memory");
   EXPECT_EQ(wrong[1].status, CallStatus::kRefused);
-  EXPECT_EQ(wrong[1].text, "memory() says that " +
+  EXPECT_EQ(wrong[1].text, "memory() returns " +
                                std::to_string(-1 - 2 * token) +
                                " bytes are allocated");
   EXPECT_EQ(wrong[1].cache_bytes, -1);

@@ -307,8 +307,8 @@ std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
   const auto witness = std::make_shared<Witness>(
       kernel.judged, kernel.index, executor, time, kMostOfWitness);
   std::vector<Claim> claims = {
-      {"other numbers behind another call than in a new process: what that one "
-       "left, or memory that nobody wrote",
+      {"other numbers after another call than in a new process: what that one "
+       "left, or unwritten memory",
        [witness](const WrongAnswer& answer, const WrongOutput& output) {
          return hangs_on_memory(answer, output, *witness);
        },
@@ -337,8 +337,7 @@ ClaimOfMemory claim_of_memory(const Wrongs& wrongs,
                               TimeUse& time, int* calls) {
   constexpr std::pair<OfMemory, const char*> kMemory[] = {
       {OfMemory::kFresh,
-       "made of memory that nobody wrote: with other bytes in it, other "
-       "numbers"},
+       "made of unwritten memory: with other bytes in it, other numbers"},
       {OfMemory::kAroundInputs,
        "made of what lies around the rows of inputs: with other bytes there, "
        "other numbers"}};

@@ -90,7 +90,7 @@ constexpr Mask kMasks[] = {
        --at[2];
        return at;
      }},
-    {"the row behind",
+    {"the row after",
      [](Place at) {
        ++at[2];
        return at;
@@ -100,7 +100,7 @@ constexpr Mask kMasks[] = {
        --at[3];
        return at;
      }},
-    {"the key behind",
+    {"the key after",
      [](Place at) {
        ++at[3];
        return at;
@@ -173,23 +173,23 @@ std::vector<Description> descriptions_of_dropout(const JudgedKernel& kernel) {
       return dropped;
     });
   };
-  add("what comes without dropout", [](const WrongAnswer& answer) {
+  add("the result without dropout", [](const WrongAnswer& answer) {
     return Dropped{std::vector<uint8_t>(answer.kept.size(), 1)};
   });
-  add("what comes with the dropped weights in the place of those that are kept",
+  add("the result with the dropped weights instead of those that are kept",
       [](const WrongAnswer& answer) {
         Dropped dropped = as_shown(answer);
         for (uint8_t& kept : dropped.kept) kept = kept == 0;
         return dropped;
       });
-  add_factor("what comes of the kept weights without their factor 1 / (1 - p)",
+  add_factor("the result of the kept weights without their factor 1 / (1 - p)",
              [](double) { return 1.0; });
-  add_factor("what comes of the kept weights divided by 1 / (1 - p)",
+  add_factor("the result of the kept weights divided by 1 / (1 - p)",
              [](double p) { return 1 / (1 - p); });
-  add_factor("what comes of the kept weights with the factor 1 / p",
+  add_factor("the result of the kept weights with the factor 1 / p",
              [](double p) { return p; });
   out.push_back(
-      {"what comes of weights that are dropped in front of the normalisation",
+      {"the result of weights that are dropped before the normalisation",
        Stage::kSoftmax,
        [&kernel](const WrongAnswer& answer, const WrongOutput&) {
          return std::optional(dropped_before_the_sum(answer, kernel));
@@ -198,7 +198,7 @@ std::vector<Description> descriptions_of_dropout(const JudgedKernel& kernel) {
   if (!returns_mask(kernel.info)) return out;
   for (const Mask& mask : kMasks)
     add(
-        std::string("what comes with the dropout mask of ") + mask.of,
+        std::string("the result with the dropout mask of ") + mask.of,
         [from = mask.from](const WrongAnswer& answer) {
           return moved_mask(answer, from);
         },

@@ -29,12 +29,12 @@ void add_quotients(Readings& rows) {
     for (double& x : out) x = 1 / x;
     return room.keep(std::move(out));
   };
-  rows.push_back({"what comes of q / k in the place of q k", Stage::kScores,
+  rows.push_back({"the result of q / k instead of q k", Stage::kScores,
                   [turned](Problem& p, Room& room) {
                     turn_first(p, room);
                     p.k = turned(p.k, p.shape.k_elements(), room);
                   }});
-  rows.push_back({"what comes of weights divided by V, not multiplied with it",
+  rows.push_back({"the result of weights divided by V, not multiplied with it",
                   Stage::kValues, [turned](Problem& p, Room& room) {
                     p.v = turned(p.v, p.shape.v_elements(), room);
                   }});
@@ -137,98 +137,97 @@ void add_formulas(Readings& rows) {
   const auto has_slopes = [](const Problem& p) { return p.slopes != nullptr; };
   const auto has_cap = [](const Problem& p) { return p.softcap > 0; };
   static const Scores kScores[] = {
-      {"what comes of q k + 1 in the place of q k", Stage::kScores, always,
+      {"the result of q k + 1 instead of q k", Stage::kScores, always,
        [](const ScoredPair& x) { return score_begun_at(x, 1); }},
-      {"what comes of q k - 1 in the place of q k", Stage::kScores, always,
+      {"the result of q k - 1 instead of q k", Stage::kScores, always,
        [](const ScoredPair& x) { return score_begun_at(x, -1); }},
-      {"what comes of the bias alone in the place of the score", Stage::kBias,
+      {"the result of the bias alone instead of the score", Stage::kBias,
        has_bias, [](const ScoredPair& x) { return less_slope(x, x.bias); }},
-      {"what comes of the score times the bias, not plus it", Stage::kBias,
+      {"the result of the score times the bias, not plus it", Stage::kBias,
        has_bias,
        [](const ScoredPair& x) {
          return less_slope(x, capped_score(x) * x.bias);
        }},
-      {"what comes of the ALiBi term alone in the place of the score",
-       Stage::kBias, has_slopes,
-       [](const ScoredPair& x) { return less_slope(x, 0); }},
-      {"what comes of ALiBi distances with their sign, position - key",
+      {"the result of the ALiBi term alone instead of the score", Stage::kBias,
+       has_slopes, [](const ScoredPair& x) { return less_slope(x, 0); }},
+      {"the result of ALiBi distances with their sign, position - key",
        Stage::kBias, has_slopes,
        [](const ScoredPair& x) {
          return capped_score(x) + x.bias -
                 x.slope * static_cast<double>(x.position - x.j);
        },
        true},
-      {"what comes of ALiBi distances with their sign, key - position",
+      {"the result of ALiBi distances with their sign, key - position",
        Stage::kBias, has_slopes,
        [](const ScoredPair& x) {
          return capped_score(x) + x.bias -
                 x.slope * static_cast<double>(x.j - x.position);
        },
        true},
-      {"what comes of position + key in the place of the ALiBi distance",
+      {"the result of position + key instead of the ALiBi distance",
        Stage::kBias, has_slopes,
        [](const ScoredPair& x) {
          return capped_score(x) + x.bias -
                 x.slope * std::fabs(static_cast<double>(x.position + x.j));
        },
        true},
-      {"what comes of ALiBi distances from the row's number, not its position",
+      {"the result of ALiBi distances from the row's number, not its position",
        Stage::kBias, has_slopes,
        [](const ScoredPair& x) {
          return capped_score(x) + x.bias -
                 x.slope * std::fabs(static_cast<double>(x.i - x.j));
        },
        true},
-      {"what comes of ALiBi distances one more", Stage::kBias, has_slopes,
+      {"the result of ALiBi distances one more", Stage::kBias, has_slopes,
        [](const ScoredPair& x) {
          return capped_score(x) + x.bias -
                 x.slope * std::fabs(static_cast<double>(x.position + 1 - x.j));
        },
        true},
-      {"what comes of ALiBi slopes that divide the distance", Stage::kBias,
+      {"the result of ALiBi slopes that divide the distance", Stage::kBias,
        has_slopes,
        [](const ScoredPair& x) {
          return capped_score(x) + x.bias -
                 std::fabs(static_cast<double>(x.position - x.j)) / x.slope;
        },
        true},
-      {"what comes of tanh(score / cap), not multiplied by the cap",
+      {"the result of tanh(score / cap), not multiplied by the cap",
        Stage::kScores, has_cap,
        [](const ScoredPair& x) {
          return less_slope(x, std::tanh(x.scaled / x.cap) + x.bias);
        }},
-      {"what comes of cap tanh(score), not divided by the cap inside",
+      {"the result of cap tanh(score), not divided by the cap inside",
        Stage::kScores, has_cap,
        [](const ScoredPair& x) {
          return less_slope(x, x.cap * std::tanh(x.scaled) + x.bias);
        }},
-      {"what comes of cap tanh(score cap), multiplied by the cap inside",
+      {"the result of cap tanh(score cap), multiplied by the cap inside",
        Stage::kScores, has_cap,
        [](const ScoredPair& x) {
          return less_slope(x, x.cap * std::tanh(x.scaled * x.cap) + x.bias);
        }},
-      {"what comes of cap tanh(cap / score)", Stage::kScores, has_cap,
+      {"the result of cap tanh(cap / score)", Stage::kScores, has_cap,
        [](const ScoredPair& x) {
          return less_slope(x, x.cap * std::tanh(x.cap / x.scaled) + x.bias);
        }},
-      {"what comes of cap / tanh(score / cap)", Stage::kScores, has_cap,
+      {"the result of cap / tanh(score / cap)", Stage::kScores, has_cap,
        [](const ScoredPair& x) {
          return less_slope(x, x.cap / std::tanh(x.scaled / x.cap) + x.bias);
        }},
-      {"what comes of the score plus its capped value", Stage::kScores, has_cap,
+      {"the result of the score plus its capped value", Stage::kScores, has_cap,
        [](const ScoredPair& x) {
          return less_slope(x, x.scaled + capped_score(x) + x.bias);
        }},
-      {"what comes of the score times its capped value", Stage::kScores,
+      {"the result of the score times its capped value", Stage::kScores,
        has_cap,
        [](const ScoredPair& x) {
          return less_slope(x, x.scaled * capped_score(x) + x.bias);
        }},
-      {"what comes of the score less its capped value", Stage::kScores, has_cap,
+      {"the result of the score less its capped value", Stage::kScores, has_cap,
        [](const ScoredPair& x) {
          return less_slope(x, x.scaled - capped_score(x) + x.bias);
        }},
-      {"what comes of the scores' own square", Stage::kScores,
+      {"the result of the scores' own square", Stage::kScores,
        [](const Problem& p) { return p.softcap <= 0; },
        [](const ScoredPair& x) {
          return less_slope(x, x.scaled * x.scaled + x.bias);
@@ -350,16 +349,15 @@ void add_scores_as_weights(TensorName output, std::vector<Description>& out) {
                       : weighed_by(answer, wrong, of);
          }});
   };
-  add("what comes of scores in the place of their exponentials",
+  add("the result of scores instead of their exponentials",
       [](double score, double) { return score; });
-  add("what comes of scores less the largest one in the place of their "
-      "exponentials",
+  add("the result of scores less the largest one instead of their exponentials",
       [](double score, double largest) { return score - largest; });
-  add("what comes of scores plus exponentials in the place of exponentials",
+  add("the result of scores plus exponentials instead of exponentials",
       [](double score, double largest) {
         return score + std::exp(score - largest);
       });
-  add("what comes of scores times exponentials in the place of exponentials",
+  add("the result of scores times exponentials instead of exponentials",
       [](double score, double largest) {
         return score * std::exp(score - largest);
       });

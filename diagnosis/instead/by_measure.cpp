@@ -171,7 +171,7 @@ std::optional<Measure> measured_from(double start, const Turned& turned,
 Description described(const Knob& knob, const Measure& measure,
                       const Turned& turned) {
   return {
-      std::string("what comes of ") +
+      std::string("the result of ") +
           fmt::format(fmt::runtime(knob.text), measure.x),
       knob.stage,
       [turned, measure](const WrongAnswer& answer, const WrongOutput& output) {

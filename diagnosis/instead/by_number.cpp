@@ -130,7 +130,7 @@ void add_moves(TensorName output, const std::vector<std::string>& axes,
     for (const int64_t step : {-1, 1})
       add_move(out,
                "the right value of the " + axes[a] +
-                   (step < 0 ? " in front of it" : " behind it"),
+                   (step < 0 ? " before it" : " after it"),
                [a, step](Place at, const Place&) {
                  at[a] += step;
                  return at;
@@ -328,8 +328,8 @@ void add_sums_of_rows(std::vector<Description>& out) {
          },
          /*leaves_open=*/true});
   };
-  add("the row behind it", [](int64_t i) { return i + 1; });
-  add("the row in front of it", [](int64_t i) { return i - 1; });
+  add("the row after it", [](int64_t i) { return i + 1; });
+  add("the row before it", [](int64_t i) { return i - 1; });
   add("row 0", [](int64_t) { return int64_t{0}; });
 }
 

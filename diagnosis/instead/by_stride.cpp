@@ -402,8 +402,8 @@ template <class Add>
 void for_each_address(TensorName tensor, Add add) {
   const auto& axes = is_of_pairs(tensor) ? kAxesOfPairs : kAxesOfHeads;
   const size_t rank = rank_of(tensor);
-  add({tensor, {0, 1, 2, 3}, 1}, "one element behind the right one");
-  add({tensor, {0, 1, 2, 3}, -1}, "one element in front of the right one");
+  add({tensor, {0, 1, 2, 3}, 1}, "one element after the right one");
+  add({tensor, {0, 1, 2, 3}, -1}, "one element before the right one");
   for (size_t a = 0; a < 3; ++a)
     for (const int64_t step : {1, -1}) {
       Address address{tensor};
@@ -416,10 +416,10 @@ void for_each_address(TensorName tensor, Add add) {
     for (const int64_t times : {-1, 0}) {
       Address address{tensor};
       address.times[a] = times;
-      add(address, times == 0 ? std::string("with the first ") + axes[a] +
-                                    " in the place of each"
-                              : "with the stride of the " +
-                                    std::string(axes[a]) + " times -1");
+      add(address,
+          times == 0
+              ? std::string("with the first ") + axes[a] + " instead of each"
+              : "with the stride of the " + std::string(axes[a]) + " times -1");
     }
   for (size_t a = 0; a < rank; ++a)
     for (size_t b = 0; b < rank; ++b) {
@@ -440,7 +440,7 @@ void add_strides_of_writing(TensorName output, const JudgedKernel& kernel,
   if (!is_written(output)) return;
   const Stage stage = output == TensorName::kLse ? Stage::kLse : Stage::kOutput;
   for_each_address(output, [&](const Address& address, const std::string& how) {
-    out.push_back({std::string("what comes of ") + tensor_name(output) +
+    out.push_back({std::string("the result of ") + tensor_name(output) +
                        " written " + how,
                    stage,
                    [address, &kernel](const WrongAnswer& answer,
@@ -471,7 +471,7 @@ void add_strides(const JudgedKernel& kernel, TimeUse& time,
     for_each_address(
         tensor, [&](const Address& address, const std::string& how) {
           out.push_back(
-              {std::string("what comes of ") + name + " read " + how, stage,
+              {std::string("the result of ") + name + " read " + how, stage,
                [address, &kernel, &time](const WrongAnswer& answer,
                                          const WrongOutput& output) {
                  return read_at(address, kernel, time, answer, output);

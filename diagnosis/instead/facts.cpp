@@ -29,7 +29,7 @@ std::string place_text(const MemoryFault& fault) {
                        ? " is written between its elements"
                        : ", which is an input, is written to");
   return name + " is " + verb +
-         (fault.before_start ? " in front of its start" : " beyond its end");
+         (fault.before_start ? " before its start" : " beyond its end");
 }
 
 // What ends a call, what says most in front; nothing: it ends as it should.
@@ -47,7 +47,7 @@ Facts ends_of(const CallOutcome& outcome) {
     if (fault->tensor && !fault->inside)
       facts.push_back(fmt::format(
           "a tensor is {} {}", fault->is_write ? "written" : "read",
-          fault->before_start ? "in front of its start" : "beyond its end"));
+          fault->before_start ? "before its start" : "beyond its end"));
     facts.push_back(kDead);
     return facts;
   }
@@ -324,7 +324,7 @@ class ReadBack {
     const auto say = [&](bool is_so, const std::string& what) {
       if (is_so) said.push_back(what);
     };
-    say(is_at(history_, t + 1), "those of the token behind");
+    say(is_at(history_, t + 1), "those of the token after");
     say(is_at(history_, t - 1), "those of the token in front");
     say(is_at(history_, 0), "those of the first token");
     say(is_at(history_, tokens() - 1), "those of the last token");
@@ -337,7 +337,7 @@ class ReadBack {
           "those of the token whose number in its page is that" + of_page);
     }
     say(is_at(held_.before, t),
-        "what stood in their place before the last command");
+        "the content of their place before the last command");
     const auto is_held = [&](const Token& token) {
       return std::find(history_.begin(), history_.end(), token) !=
              history_.end();

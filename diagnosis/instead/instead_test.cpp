@@ -51,7 +51,7 @@ const Fault kFaults[] = {
            const double of = largest(call, weights);
            for (int64_t c = 0; c < call.shape.dv; ++c) o[c] /= of;
          })},
-    {"divided by the sum of the row behind it",
+    {"divided by the sum of the row after it",
      Stage::kSoftmax,
      {},
      [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
@@ -67,13 +67,13 @@ const Fault kFaults[] = {
            out.o[static_cast<size_t>(row * s.dv + c)] *= times;
        }
      }},
-    {"the right value of the channel behind it",
+    {"the right value of the channel after it",
      Stage::kUnknown,
      {},
      each_row([](const KernelCall& call, int64_t, double* o, const double*) {
        for (int64_t c = 0; c + 1 < call.shape.dv; ++c) o[c] = o[c + 1];
      })},
-    {"what comes of weights divided by V, not multiplied with it",
+    {"the result of weights divided by V, not multiplied with it",
      Stage::kValues,
      [kept = std::make_shared<std::vector<std::vector<double>>>()](KernelCall&,
                                                                    Problem& p) {
@@ -83,27 +83,27 @@ const Fault kFaults[] = {
        p.v = kept->back().data();
      },
      {}},
-    {"what comes of no scale",
+    {"the result of no scale",
      Stage::kScores,
      [](KernelCall&, Problem& p) { p.scale = 1; },
      {}},
-    {"what comes of the scale times log2(e)",
+    {"the result of the scale times log2(e)",
      Stage::kScores,
      [](KernelCall&, Problem& p) { p.scale *= std::numbers::log2e; },
      {}},
-    {"what comes without the causal rule",
+    {"the result without the causal rule",
      Stage::kKeys,
      [](KernelCall&, Problem& p) { p.causal = Causal::kNone; },
      {}},
-    {"what comes without the mask",
+    {"the result without the mask",
      Stage::kKeys,
      [](KernelCall&, Problem& p) { p.mask = nullptr; },
      {}},
-    {"what comes without the bias",
+    {"the result without the bias",
      Stage::kBias,
      [](KernelCall&, Problem& p) { p.bias = nullptr; },
      {}},
-    {"what comes without the sink",
+    {"the result without the sink",
      Stage::kSoftmax,
      [](KernelCall&, Problem& p) { p.sink = nullptr; },
      {}},
@@ -121,7 +121,7 @@ const Fault kFaults[] = {
            out.o[static_cast<size_t>(row * s.dv + c)] /= share;
        }
      }},
-    {"what comes of the first 16 keys alone",
+    {"the result of the first 16 keys alone",
      Stage::kKeys,
      [kept = std::make_shared<std::vector<std::vector<uint8_t>>>()](
          KernelCall&, Problem& p) {
@@ -141,7 +141,7 @@ const Fault kFaults[] = {
        for (size_t n = 0; n < out.o.size(); ++n)
          out.o[n] = n % 2 == 0 ? std::nan("") : INFINITY;
      }},
-    {"what comes with the window one key wider on its left",
+    {"the result with the window one key wider on its left",
      Stage::kKeys,
      [](KernelCall&, Problem& p) {
        if (p.window && p.window->left >= 0) ++p.window->left;
@@ -239,7 +239,7 @@ TEST(Instead, WhatAnEarlierCallLeftIsSaid) {
     ASSERT_TRUE(looked.failure);
     const OutputInstead* o = output_of(looked.instead, TensorName::kO);
     ASSERT_NE(o, nullptr);
-    EXPECT_EQ(o->text.starts_with("other numbers behind another call"), is_left)
+    EXPECT_EQ(o->text.starts_with("other numbers after another call"), is_left)
         << o->text;
   }
 }
@@ -262,8 +262,7 @@ TEST(Instead, WhatNobodyWroteIsSaid) {
     ASSERT_TRUE(looked.failure);
     const OutputInstead* o = output_of(looked.instead, TensorName::kO);
     ASSERT_NE(o, nullptr);
-    EXPECT_EQ(o->text.starts_with("made of memory that nobody wrote"),
-              is_of_memory)
+    EXPECT_EQ(o->text.starts_with("made of unwritten memory"), is_of_memory)
         << o->text;
   }
 }
@@ -277,8 +276,7 @@ TEST(Instead, NaNOfMemoryIsNotSaidToBeNaN) {
     const char* text;
   } rows[] = {
       {[](const KernelCall& call) { return call.fresh_memory; },
-       "made of memory that nobody wrote: with other bytes in it, other "
-       "numbers"},
+       "made of unwritten memory: with other bytes in it, other numbers"},
       {[](const KernelCall& call) { return call.around_inputs; },
        "made of what lies around the rows of inputs: with other bytes there, "
        "other numbers"},
@@ -466,7 +464,7 @@ TEST(Instead, KeysMayBeLostBehindTheSum) {
     ASSERT_TRUE(looked.failure);
     const OutputInstead* o = output_of(looked.instead, TensorName::kO);
     ASSERT_NE(o, nullptr);
-    EXPECT_EQ(o->text, end == 4 ? "what comes of the first 4 keys alone, but "
+    EXPECT_EQ(o->text, end == 4 ? "the result of the first 4 keys alone, but "
                                   "divided by the sum over the right keys"
                                 : "");
   }

@@ -79,29 +79,29 @@ INSTANTIATE_TEST_SUITE_P(
     Instead, Layers,
     testing::Values(
         Known{"value_bias_ignored",
-              "v is what comes without b_v: ", Stage::kProjectV},
+              "v is the result without b_v: ", Stage::kProjectV},
         Known{"output_projection_omitted",
               "y is the merged heads, with b_o and without w_o: ",
               Stage::kProjectOut},
         Known{"output_projection_transposed",
-              "y is what comes of w_o read as its transpose: ",
+              "y is the result of w_o read as its transpose: ",
               Stage::kProjectOut},
         Known{"heads_not_merged",
-              "y is what comes of heads as they lie, [H,T,dv] taken for "
-              "[T,H dv]: ",
+              "y is the result of heads as they lie, [H,T,dv] taken for [T,H "
+              "dv]: ",
               Stage::kProjectOut},
         Known{"split_without_transpose",
               "q, k and v are right, but cut into heads as it lies, [T,heads "
               "width] taken for [heads,T,width]: ",
               Stage::kProjectQ},
         Known{"shared_projection",
-              "k is what comes of w_q in the place of w_k: ", Stage::kUnknown},
+              "k is the result of w_q instead of w_k: ", Stage::kUnknown},
         Known{
             "reshape_before_projection",
-            "q is what comes of each head's own slice of x and block of w_q: ",
+            "q is the result of each head's own slice of x and block of w_q: ",
             Stage::kProjectQ},
         Known{"rope_on_query_alone",
-              "k is what comes without its rotation: ", Stage::kProjectK},
+              "k is the result without its rotation: ", Stage::kProjectK},
         Known{"fused_heads_interleaved", "no single description fits ",
               Stage::kUnknown}));
 
@@ -110,9 +110,9 @@ TEST(Instead, ALayerWithoutStagesIsReadFromEndToEnd) {
   const Opened opened = open_for_test(QKVET_FAULTY);
   ASSERT_NE(opened.executor, nullptr) << opened.error;
   const Known faults[] = {
-      {"value_bias_ignored", "y is what comes without b_v: ", Stage::kProjectV},
+      {"value_bias_ignored", "y is the result without b_v: ", Stage::kProjectV},
       {"output_projection_transposed",
-       "y is what comes of w_o read as its transpose: ", Stage::kProjectOut},
+       "y is the result of w_o read as its transpose: ", Stage::kProjectOut},
       {"heads_not_merged", "no single description fits y: ", Stage::kUnknown}};
   for (const Known& known : faults) {
     const LookedLayer looked =

@@ -51,18 +51,18 @@ void use_scores_plus_capped(Problem& p, const Kept& kept) {
 }
 
 const Fault kTurned[] = {
-    {"what comes of the scale times 1.01",
+    {"the result of the scale times 1.01",
      Stage::kScores,
      [](KernelCall&, Problem& p) { p.scale *= 1.01; },
      {}},
-    {"what comes of no cap, and the scale times 0.5 where there is one",
+    {"the result of no cap, and the scale times 0.5 where there is one",
      Stage::kScores,
      [](KernelCall&, Problem& p) {
        if (p.softcap > 0) p.softcap = 0, p.scale *= 0.5;
      },
      {}},
     // Rotated ones, too.
-    {"what comes of the score plus its capped value",
+    {"the result of the score plus its capped value",
      Stage::kScores,
      [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
        if (!(p.softcap > 0) || p.softcap_after_bias || p.slopes != nullptr)
@@ -70,7 +70,7 @@ const Fault kTurned[] = {
        use_scores_plus_capped(p, kept);
      },
      {}},
-    {"what comes of the bias times 1.25",
+    {"the result of the bias times 1.25",
      Stage::kBias,
      [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
        if (p.bias != nullptr)
@@ -78,7 +78,7 @@ const Fault kTurned[] = {
                        [](double x) { return 1.25 * x; });
      },
      {}},
-    {"what comes of the sink plus 0.75",
+    {"the result of the sink plus 0.75",
      Stage::kSoftmax,
      [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
        if (p.sink != nullptr)
@@ -86,7 +86,7 @@ const Fault kTurned[] = {
              keep(kept, p.sink, p.shape.H, [](double x) { return x + 0.75; });
      },
      {}},
-    {"what comes of q read one token further on, also where that is the next "
+    {"the result of q read one token further on, also where that is the next "
      "of another",
      Stage::kScores,
      [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
@@ -97,7 +97,7 @@ const Fault kTurned[] = {
        p.q = kept->back().data();
      },
      {}},
-    {"what comes of the bias read one row further on, also where that is the "
+    {"the result of the bias read one row further on, also where that is the "
      "next of another",
      Stage::kBias,
      [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
@@ -115,7 +115,7 @@ const Fault kTurned[] = {
        p.bias = kept->back().data();
      },
      {}},
-    {"what comes of the values of the first page",
+    {"the result of the values of the first page",
      Stage::kValues,
      [kept = std::make_shared<Kept::element_type>()](KernelCall& call,
                                                      Problem& p) {
@@ -214,21 +214,21 @@ FakeExecutor::Question first_of_four_sees(bool over_heads) {
 }
 
 const Fault kElsewhere[] = {
-    {"what comes of scores plus exponentials in the place of exponentials",
+    {"the result of scores plus exponentials instead of exponentials",
      // Its lse and weights are right.
      Stage::kValues,
      {},
      weigh_by_scores_plus_exponentials},
-    {"what comes of the keys that the first of its 4 rows sees",
+    {"the result of the keys that the first of its 4 rows sees",
      Stage::kKeys,
      first_of_four_sees(/*over_heads=*/false),
      {}},
-    {"what comes of the keys that the first of its 4 rows (query heads of a "
+    {"the result of the keys that the first of its 4 rows (query heads of a "
      "key/value head side by side) sees",
      Stage::kKeys,
      first_of_four_sees(/*over_heads=*/true),
      {}},
-    {"what comes of o written one element behind the right one",
+    {"the result of o written one element after the right one",
      Stage::kOutput,
      {},
      write_one_further}};
@@ -242,19 +242,19 @@ double kept_share(const KernelCall& call) {
 }
 
 const Fault kOfDropout[] = {
-    {"what comes of the kept weights without their factor 1 / (1 - p)",
+    {"the result of the kept weights without their factor 1 / (1 - p)",
      Stage::kValues,
      {},
      [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
        for (double& o : out.o) o *= kept_share(call);
      }},
-    {"what comes of the kept weights divided by 1 / (1 - p)",
+    {"the result of the kept weights divided by 1 / (1 - p)",
      Stage::kValues,
      {},
      [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
        for (double& o : out.o) o *= kept_share(call) * kept_share(call);
      }},
-    {"what comes without dropout",
+    {"the result without dropout",
      Stage::kValues,
      {},
      [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
@@ -264,7 +264,7 @@ const Fault kOfDropout[] = {
              [&](int64_t n) { return out.weights[static_cast<size_t>(n)]; },
              /*normalises=*/false);
      }},
-    {"what comes of weights that are dropped in front of the normalisation",
+    {"the result of weights that are dropped before the normalisation",
      Stage::kValues,
      {},
      [](const KernelCall& call, OracleOutput& out, CallOutcome& outcome) {
@@ -278,7 +278,7 @@ const Fault kOfDropout[] = {
              },
              /*normalises=*/true);
      }},
-    {"what comes with the dropout mask of row 0",
+    {"the result with the dropout mask of row 0",
      Stage::kValues,
      {},
      [](const KernelCall& call, OracleOutput& out, CallOutcome& outcome) {
@@ -375,11 +375,10 @@ TEST(Instead, WhatComesOfANobodysAddressIsLeftOpen) {
     ASSERT_TRUE(looked.failure);
     const OutputInstead* o = output_of(looked.instead, TensorName::kO);
     ASSERT_NE(o, nullptr);
-    EXPECT_EQ(o->text,
-              in_all_rows
-                  ? "what comes of q read one token further on, also where "
-                    "that is the next of another"
-                  : "");
+    EXPECT_EQ(o->text, in_all_rows
+                           ? "the result of q read one token further on, also "
+                             "where that is the next of another"
+                           : "");
     EXPECT_EQ(looked.score.right, looked.score.all);
   }
 }
@@ -589,16 +588,15 @@ TEST(Instead, ScoresInThePlaceOfTheirExponentials) {
     return o == nullptr ? std::string("nothing") : o->text;
   };
   EXPECT_EQ(said([](double score, double) { return score; }),
-            "what comes of scores in the place of their exponentials");
+            "the result of scores instead of their exponentials");
   const Looked looked =
       look(weighed_by([](double score, double) { return score; },
                       /*is_of_lse=*/true));
   const OutputInstead* lse = output_of(looked.instead, TensorName::kLse);
   ASSERT_NE(lse, nullptr);
-  EXPECT_EQ(lse->text,
-            "what comes of scores in the place of their exponentials");
+  EXPECT_EQ(lse->text, "the result of scores instead of their exponentials");
   EXPECT_EQ(said([](double score, double most) { return score - most; }),
-            "what comes of scores less the largest one in the place of their "
+            "the result of scores less the largest one instead of their "
             "exponentials");
   // The control: no score, and nothing that has a name.
   EXPECT_EQ(said([](double score, double most) {

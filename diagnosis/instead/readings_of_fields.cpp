@@ -55,12 +55,12 @@ const int64_t* numbered(const Problem& p, Room& room, const int64_t* of,
 
 void add_segments(Readings& rows) {
   rows.push_back(
-      {"what comes without the segments", Stage::kKeys, [](Problem& p, Room&) {
+      {"the result without the segments", Stage::kKeys, [](Problem& p, Room&) {
          p.fields.segments_q = p.fields.segments_k = nullptr;
        }});
   enum Side : uint8_t { kOfRows = 1, kOfKeys = 2 };
   const auto add = [&rows](const char* text, int sides, Number number) {
-    rows.push_back({std::string("what comes of segments ") + text, Stage::kKeys,
+    rows.push_back({std::string("the result of segments ") + text, Stage::kKeys,
                     [sides, number](Problem& p, Room& room) {
                       const FieldMasks f = p.fields;
                       if (f.segments_q == nullptr) return;
@@ -79,7 +79,7 @@ void add_segments(Readings& rows) {
         const int64_t number = of[b * n + t];
         return number < 0 ? kBeyondAll + number : number;
       });
-  add("whose numbers are cut to 32 bits", kOfRows | kOfKeys,
+  add("with numbers that are cut to 32 bits", kOfRows | kOfKeys,
       [](const Problem&, const int64_t* of, int64_t b, int64_t t, int64_t n) {
         return int64_t{static_cast<int32_t>(of[b * n + t])};
       });
@@ -103,7 +103,7 @@ void add_segments(Readings& rows) {
   for (const int64_t tile : {2, 4, 8, 16, 32, 64, 128})
     for (const bool of_keys : {true, false})
       rows.push_back(
-          {"what comes of segments that change at multiples of " +
+          {"the result of segments that change at multiples of " +
                std::to_string(tile) + (of_keys ? " keys" : " rows") + " alone",
            Stage::kKeys, [tile, of_keys](Problem& p, Room& room) {
              const int64_t*& of =
@@ -116,7 +116,7 @@ void add_segments(Readings& rows) {
              of = room.keep(std::move(out));
            }});
   rows.push_back(
-      {"what comes of keys of segments with lower numbers, too", Stage::kKeys,
+      {"the result of keys of segments with lower numbers, too", Stage::kKeys,
        [](Problem& p, Room& room) {
          if (p.fields.segments_q == nullptr) return;
          p.mask = masked_by(p, room, [](const Problem& of, const PairAt& at) {
@@ -181,7 +181,7 @@ void take_back(Problem& p, Room& room, Rule rule) {
 void add_ranges(Readings& rows) {
   const auto add = [&rows](const char* text, Edit edit) {
     rows.push_back(
-        {std::string("what comes ") + text, Stage::kKeys, std::move(edit)});
+        {std::string("the result ") + text, Stage::kKeys, std::move(edit)});
   };
   add("of a window that hides keys of a row's range, too",
       [](Problem& p, Room&) { p.fields.in_window = true; });
@@ -239,7 +239,7 @@ void add_ranges(Readings& rows) {
            [](const Problem& p, const PairAt& at) {
              return range_at(p, at.row.b, at.j) >= 0;
            });
-  add_rule("of ranges whose rows see every key",
+  add_rule("of ranges with rows that see every key",
            [](const Problem& p, const PairAt& at) {
              return range_at(p, at.row.b, at.diagonal) >= 0;
            });
@@ -249,7 +249,7 @@ void add_ranges(Readings& rows) {
 
 void add_chunks(Readings& rows) {
   const auto add = [&rows](const char* text, int64_t (*other)(int64_t chunk)) {
-    rows.push_back({std::string("what comes ") + text, Stage::kKeys,
+    rows.push_back({std::string("the result ") + text, Stage::kKeys,
                     [other](Problem& p, Room&) {
                       if (p.fields.chunk > 0)
                         p.fields.chunk = other(p.fields.chunk);
@@ -263,7 +263,7 @@ void add_chunks(Readings& rows) {
   add("of chunks of one key less",
       [](int64_t n) { return std::max<int64_t>(n - 1, 1); });
   const auto add_rule = [&rows](const char* text, Rule rule) {
-    rows.push_back({std::string("what comes of ") + text, Stage::kKeys,
+    rows.push_back({std::string("the result of ") + text, Stage::kKeys,
                     [rule](Problem& p, Room& room) {
                       if (p.fields.chunk == 0) return;
                       p.mask = masked_by(p, room, rule);
@@ -308,13 +308,13 @@ void tree_otherwise(Problem& p, Room& room,
 }
 
 void add_trees(Readings& rows) {
-  rows.push_back({"what comes without the tree", Stage::kKeys,
+  rows.push_back({"the result without the tree", Stage::kKeys,
                   [](Problem& p, Room&) { p.fields.tree = nullptr; }});
   using Other = uint8_t (*)(const uint8_t* tree, int64_t drafts, int64_t b,
                             int64_t i, int64_t n);
   const auto add = [&rows](const char* text, Other other) {
     rows.push_back(
-        {std::string("what comes of ") + text, Stage::kKeys,
+        {std::string("the result of ") + text, Stage::kKeys,
          [other](Problem& p, Room& room) { tree_otherwise(p, room, other); }});
   };
   static constexpr auto kAt = [](const uint8_t* tree, int64_t drafts, int64_t b,
@@ -329,11 +329,11 @@ void add_trees(Readings& rows) {
       [](const uint8_t* tree, int64_t drafts, int64_t, int64_t i, int64_t n) {
         return kAt(tree, drafts, 0, i, n);
       });
-  add("a row that sees all drafts in front of it, on its branch or not",
+  add("a row that sees all drafts before it, on its branch or not",
       [](const uint8_t* tree, int64_t drafts, int64_t b, int64_t i, int64_t n) {
         return n < i ? uint8_t{1} : kAt(tree, drafts, b, i, n);
       });
-  add("a row that sees the draft in front of it, on its branch or not",
+  add("a row that sees the draft before it, on its branch or not",
       [](const uint8_t* tree, int64_t drafts, int64_t b, int64_t i, int64_t n) {
         return n == i - 1 ? uint8_t{1} : kAt(tree, drafts, b, i, n);
       });
@@ -341,12 +341,12 @@ void add_trees(Readings& rows) {
       [](const uint8_t* tree, int64_t drafts, int64_t b, int64_t i, int64_t n) {
         return n == i ? uint8_t{0} : kAt(tree, drafts, b, i, n);
       });
-  add("drafts that see themselves alone, behind the history",
+  add("drafts that see themselves alone, after the history",
       [](const uint8_t*, int64_t, int64_t, int64_t i, int64_t n) {
         return static_cast<uint8_t>(i == n);
       });
   const auto add_rule = [&rows](const char* text, Rule rule) {
-    rows.push_back({std::string("what comes of ") + text, Stage::kKeys,
+    rows.push_back({std::string("the result of ") + text, Stage::kKeys,
                     [rule](Problem& p, Room& room) {
                       if (p.fields.tree == nullptr) return;
                       p.mask = masked_by(p, room, rule);

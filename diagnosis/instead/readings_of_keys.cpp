@@ -86,7 +86,7 @@ void see_as_in_tile_of_heads(Problem& p, Room& room, int64_t tile,
 
 void add_rows_of_keys(Readings& rows) {
   const auto add = [&rows](const std::string& whose, OtherRow other) {
-    rows.push_back({"what comes of the keys that " + whose + " sees",
+    rows.push_back({"the result of the keys that " + whose + " sees",
                     Stage::kKeys,
                     [other = std::move(other)](Problem& p, Room& room) {
                       see_as_another(p, room, other);
@@ -94,7 +94,7 @@ void add_rows_of_keys(Readings& rows) {
   };
   add("row 0", [](int64_t&, int64_t&, int64_t& i) { i = 0; });
   add("the row in front", [](int64_t&, int64_t&, int64_t& i) { --i; });
-  add("the row behind", [](int64_t&, int64_t&, int64_t& i) { ++i; });
+  add("the row after", [](int64_t&, int64_t&, int64_t& i) { ++i; });
   add("head 0", [](int64_t&, int64_t& h, int64_t&) { h = 0; });
   add("member 0", [](int64_t& b, int64_t&, int64_t&) { b = 0; });
   add("the row with head and row exchanged",
@@ -113,7 +113,7 @@ void add_rows_of_keys(Readings& rows) {
         [tile](int64_t&, int64_t&, int64_t& i) { i += tile - 1 - i % tile; });
     for (const bool is_last : {false, true})
       rows.push_back(
-          {std::string("what comes of the keys that the ") +
+          {std::string("the result of the keys that the ") +
                (is_last ? "last" : "first") + of_tile +
                " (query heads of a key/value head side by side) sees",
            Stage::kKeys, [tile, is_last](Problem& p, Room& room) {
@@ -154,7 +154,7 @@ void add_tiles(Readings& rows) {
   for (const int64_t tile : {4, 8, 16, 32, 64, 128, 256}) {
     const std::string keys = std::to_string(tile) + " keys";
     const auto add = [&](const std::string& text, auto keeps) {
-      add_changed(rows, "what comes " + text,
+      add_changed(rows, "the result " + text,
                   [tile, keeps](Seen& seen, int64_t all) {
                     std::erase_if(
                         seen, [&](int64_t j) { return !keeps(j, tile, all); });
@@ -181,23 +181,23 @@ void add_keys(Readings& rows) {
     add_changed(rows, text, std::move(change));
   };
   using Seen = std::vector<int64_t>;
-  add("what comes without the last key that a row sees",
+  add("the result without the last key that a row sees",
       [](Seen& seen, int64_t) { seen.pop_back(); });
-  add("what comes without the first key that a row sees",
+  add("the result without the first key that a row sees",
       [](Seen& seen, int64_t) { seen.erase(seen.begin()); });
-  add("what comes of the first key that a row sees alone",
+  add("the result of the first key that a row sees alone",
       [](Seen& seen, int64_t) { seen.resize(1); });
-  add("what comes of the last key that a row sees alone",
+  add("the result of the last key that a row sees alone",
       [](Seen& seen, int64_t) { seen = {seen.back()}; });
-  add("what comes of one key more, the next behind those that a row sees",
+  add("the result of one key more, the next after those that a row sees",
       [](Seen& seen, int64_t) { seen.push_back(seen.back() + 1); });
-  add("what comes of one key more, the next in front of those that a row sees",
+  add("the result of one key more, the next before those that a row sees",
       [](Seen& seen, int64_t) { seen.push_back(seen.front() - 1); });
-  add("what comes of every key, hidden or not", [](Seen& seen, int64_t keys) {
+  add("the result of every key, hidden or not", [](Seen& seen, int64_t keys) {
     seen.clear();
     for (int64_t j = 0; j < keys; ++j) seen.push_back(j);
   });
-  add("what comes of the keys that the row should not see, alone",
+  add("the result of the keys that the row should not see, alone",
       [](Seen& seen, int64_t keys) {
         Seen others;
         for (int64_t j = 0; j < keys; ++j)
@@ -208,11 +208,11 @@ void add_keys(Readings& rows) {
 }
 
 void add_own_tokens(Readings& rows) {
-  rows.push_back({"what comes without the call's own tokens, the last Tq keys",
+  rows.push_back({"the result without the call's own tokens, the last Tq keys",
                   Stage::kKeys, [](Problem& p, Room& room) {
                     see_but(p, room, p.shape.Tk - p.shape.Tq, p.shape.Tk);
                   }});
-  rows.push_back({"what comes of the call's own tokens alone, the last Tq keys",
+  rows.push_back({"the result of the call's own tokens alone, the last Tq keys",
                   Stage::kKeys, [](Problem& p, Room& room) {
                     see_but(p, room, 0, p.shape.Tk - p.shape.Tq);
                   }});
@@ -220,12 +220,12 @@ void add_own_tokens(Readings& rows) {
 
 // Another extent is taken for the number of keys.
 void add_other_extents(Readings& rows) {
-  rows.push_back({"what comes of the first Tq keys alone", Stage::kKeys,
+  rows.push_back({"the result of the first Tq keys alone", Stage::kKeys,
                   [](Problem& p, Room& room) {
                     if (p.shape.Tq < p.shape.Tk)
                       see_but(p, room, p.shape.Tq, p.shape.Tk);
                   }});
-  rows.push_back({"what comes of the first H keys alone", Stage::kKeys,
+  rows.push_back({"the result of the first H keys alone", Stage::kKeys,
                   [](Problem& p, Room& room) {
                     if (p.shape.H < p.shape.Tk)
                       see_but(p, room, p.shape.H, p.shape.Tk);
@@ -234,7 +234,7 @@ void add_other_extents(Readings& rows) {
 
 void add_counts(Readings& rows) {
   for (const bool is_last : {true, false})
-    rows.push_back({std::string("what comes with the ") +
+    rows.push_back({std::string("the result with the ") +
                         (is_last ? "last" : "first") +
                         " key that a row sees counted twice",
                     Stage::kKeys, [is_last](Problem& p, Room& room) {
@@ -251,16 +251,16 @@ void add_counts(Readings& rows) {
                                              std::log(static_cast<double>(n))));
          }});
   };
-  add_padding("what comes of one key more, of score 0 and value 0",
+  add_padding("the result of one key more, of score 0 and value 0",
               [](int64_t) { return int64_t{1}; });
   for (const int64_t tile : {2, 4, 8, 16, 32, 64, 128})
     add_padding(
-        "what comes of as many keys of score 0 and value 0 more as "
-        "make Tk a multiple of " +
+        "the result of as many keys of score 0 and value 0 more as make Tk a "
+        "multiple of " +
             std::to_string(tile),
         [tile](int64_t keys) { return (tile - keys % tile) % tile; });
   for (const int64_t shift : {-1, 1})
-    rows.push_back({std::string("what comes of lengths of keys that are one ") +
+    rows.push_back({std::string("the result of lengths of keys that are one ") +
                         (shift > 0 ? "more" : "less"),
                     Stage::kKeys, [shift](Problem& p, Room& room) {
                       if (p.kv_len == nullptr) return;
@@ -322,7 +322,7 @@ void list_of_another(Problem& p, Room& room,
 void add_lists(Readings& rows) {
   using Change = void (*)(List & list, const List& all, int64_t keys);
   const auto add = [&rows](const char* text, Change change) {
-    rows.push_back({std::string("what comes of lists of keys ") + text,
+    rows.push_back({std::string("the result of lists of keys ") + text,
                     Stage::kKeys, [change](Problem& p, Room& room) {
                       list_otherwise(p, room, change);
                     }});
@@ -348,12 +348,12 @@ void add_lists(Readings& rows) {
       [](List& list, const List& all, int64_t) {
         if (list.size() < all.size()) list.push_back(all[list.size()]);
       });
-  add("all of whose entries count",
+  add("with all entries counted",
       [](List& list, const List& all, int64_t) { list = all; });
   using Other = int64_t (*)(const Problem& p, int64_t b, int64_t h, int64_t i);
   const auto add_other = [&rows](const char* text, Other other) {
     rows.push_back(
-        {std::string("what comes of the list of keys of ") + text, Stage::kKeys,
+        {std::string("the result of the list of keys of ") + text, Stage::kKeys,
          [other](Problem& p, Room& room) { list_of_another(p, room, other); }});
   };
   add_other("head 0", [](const Problem& p, int64_t b, int64_t, int64_t i) {
@@ -369,11 +369,10 @@ void add_lists(Readings& rows) {
             [](const Problem& p, int64_t b, int64_t h, int64_t i) {
               return b * p.listed.heads * p.shape.Tq + i * p.listed.heads + h;
             });
-  rows.push_back({"what comes without the lists of keys", Stage::kKeys,
+  rows.push_back({"the result without the lists of keys", Stage::kKeys,
                   [](Problem& p, Room&) { p.listed = {}; }});
   rows.push_back(
-      {"what comes of lists of keys without the causal rule and the "
-       "window",
+      {"the result of lists of keys without the causal rule and the window",
        Stage::kKeys, [](Problem& p, Room&) {
          if (p.listed.keys == nullptr || p.slopes != nullptr) return;
          p.causal = Causal::kNone;

@@ -87,7 +87,7 @@ class LayerDescriptions {
   }
 
   void add(const Matrix& of, const std::string& text, EditLayer edit) {
-    all_.push_back({"what comes " + text, stage_of_matrix(of.which),
+    all_.push_back({"the result " + text, stage_of_matrix(of.which),
                     [of, edit = std::move(edit), kernel = kernel_](
                         const WrongAnswer& answer,
                         const WrongOutput& output) -> std::optional<Predicted> {
@@ -189,8 +189,8 @@ class LayerDescriptions {
         if (other.which == of.which) continue;
         const std::string text =
             with_bias ? std::string(other.w) + " and " + other.b +
-                            " in the place of " + of.w + " and " + of.b
-                      : std::string(other.w) + " in the place of " + of.w;
+                            " instead of " + of.w + " and " + of.b
+                      : std::string(other.w) + " instead of " + of.w;
         add(of, "of " + text,
             [other, with_bias](LayerProblem& p, const Matrix& m, Room&) {
               const Extents a = extents_of_matrix(p.shape, m.which);
@@ -288,11 +288,11 @@ class LayerDescriptions {
     };
     add_merge("the merged heads, with b_o and without w_o", rightly, false);
     add_merge(
-        "what comes of heads as they lie, [H,T,dv] taken for [T,H dv]",
+        "the result of heads as they lie, [H,T,dv] taken for [T,H dv]",
         [](const Shape& s, int64_t t, int64_t n) { return t * s.H * s.dv + n; },
         true);
     add_merge(
-        "what comes of heads whose channels are merged side by side",
+        "the result of heads whose channels are merged side by side",
         [](const Shape& s, int64_t t, int64_t n) {
           return (n % s.H * s.Tq + t) * s.dv + n / s.H;
         },

@@ -14,7 +14,7 @@ namespace {
 using OfLse = double (*)(const double* begin, int64_t count, int64_t n);
 
 void add_of_lse(Readings& rows, const char* text, OfLse of) {
-  rows.push_back({std::string("what comes of ") + text, Stage::kMergeWeights,
+  rows.push_back({std::string("the result of ") + text, Stage::kMergeWeights,
                   [of](Problem& p, Room& room) {
                     if (p.bias == nullptr) return;
                     const int64_t states = p.shape.Tk;
@@ -30,7 +30,7 @@ void add_of_lse(Readings& rows, const char* text, OfLse of) {
 using OtherState = int64_t (*)(int64_t n, int64_t states);
 
 void add_of_o(Readings& rows, const char* text, OtherState of) {
-  rows.push_back({std::string("what comes of the o of ") + text,
+  rows.push_back({std::string("the result of the o of ") + text,
                   Stage::kMergeWeights, [of](Problem& p, Room& room) {
                     const Shape& s = p.shape;
                     std::vector<double> o;
@@ -68,7 +68,7 @@ void add_readings_of_merges(Readings& rows) {
              [](const double* lse, int64_t count, int64_t n) {
                return lse[count - 1 - n];
              });
-  add_of_lse(rows, "the lse of the state behind",
+  add_of_lse(rows, "the lse of the state after",
              [](const double* lse, int64_t count, int64_t n) {
                return lse[std::min(n + 1, count - 1)];
              });
@@ -105,7 +105,7 @@ void add_readings_of_merges(Readings& rows) {
              [](const double* lse, int64_t, int64_t n) {
                return lse[n] + (n == 0 ? std::numbers::ln2 : 0);
              });
-  add_of_o(rows, "the state behind", [](int64_t n, int64_t states) {
+  add_of_o(rows, "the state after", [](int64_t n, int64_t states) {
     return std::min(n + 1, states - 1);
   });
   add_of_o(rows, "the state in front",

@@ -61,7 +61,7 @@ void add_places(Readings& rows) {
                          int64_t (*head)(const Shape&, int64_t),
                          int64_t (*member)(int64_t)) {
       rows.push_back(
-          {std::string("what comes of the ") + read.text + " " + whose,
+          {std::string("the result of the ") + read.text + " " + whose,
            read.stage,
            [which = read.which, head, member](Problem& p, Room& room) {
              read_kv(p, room, which, head, member);
@@ -97,13 +97,13 @@ void add_places(Readings& rows) {
              p.v = room.keep(gathered(p.v, s.B, s.Hkv, s.Tk, s.dv, from));
          }});
   };
-  add_step("what comes of the key behind the one it should read",
-           Stage::kScores, true, 1);
-  add_step("what comes of the key in front of the one it should read",
+  add_step("the result of the key after the one it should read", Stage::kScores,
+           true, 1);
+  add_step("the result of the key before the one it should read",
            Stage::kScores, true, -1);
-  add_step("what comes of the value behind the one it should read",
+  add_step("the result of the value after the one it should read",
            Stage::kValues, false, 1);
-  add_step("what comes of the value in front of the one it should read",
+  add_step("the result of the value before the one it should read",
            Stage::kValues, false, -1);
   const auto add_query = [&](const char* text, int64_t (*row)(int64_t i),
                              int64_t (*head)(int64_t h)) {
@@ -120,14 +120,14 @@ void add_places(Readings& rows) {
   };
   const auto same = [](int64_t n) { return n; };
   const auto zero = [](int64_t) { return int64_t{0}; };
-  add_query("what comes of the query of row 0", zero, same);
+  add_query("the result of the query of row 0", zero, same);
   add_query(
-      "what comes of the query in front of it", [](int64_t i) { return i - 1; },
+      "the result of the query before it", [](int64_t i) { return i - 1; },
       same);
   add_query(
-      "what comes of the query behind it", [](int64_t i) { return i + 1; },
+      "the result of the query after it", [](int64_t i) { return i + 1; },
       same);
-  add_query("what comes of the query of head 0", same, zero);
+  add_query("the result of the query of head 0", same, zero);
 }
 
 // Keys and values of the page beside, or of the first.
@@ -138,7 +138,7 @@ void add_pages(Readings& rows) {
   };
   static constexpr OfPage kPages[] = {
       {"the page in front", [](int64_t t, int64_t page) { return t - page; }},
-      {"the page behind", [](int64_t t, int64_t page) { return t + page; }},
+      {"the page after", [](int64_t t, int64_t page) { return t + page; }},
       {"the first page", [](int64_t t, int64_t page) { return t % page; }},
       {"the first slot of their page",
        [](int64_t t, int64_t page) { return t / page * page; }},
@@ -148,7 +148,7 @@ void add_pages(Readings& rows) {
   for (const Read& read : kReads)
     for (const OfPage& of : kPages)
       rows.push_back(
-          {std::string("what comes of the ") + read.text + " of " + of.text,
+          {std::string("the result of the ") + read.text + " of " + of.text,
            read.stage,
            [which = read.which, token = of.token](Problem& p, Room& room) {
              if (room.page < 1) return;
@@ -191,14 +191,14 @@ void add_pairs(Readings& rows) {
       const std::string whose = step == 0
                                     ? std::string(kAxes[axis]) + " 0"
                                     : "the " + std::string(kAxes[axis]) +
-                                          (step < 0 ? " in front" : " behind");
-      rows.push_back({"what comes of the mask of " + whose, Stage::kKeys,
+                                          (step < 0 ? " in front" : " after");
+      rows.push_back({"the result of the mask of " + whose, Stage::kKeys,
                       [axis, step](Problem& p, Room& room) {
                         if (p.mask == nullptr) return;
                         p.mask =
                             room.keep(pairs_of(p.mask, p.shape, axis, step));
                       }});
-      rows.push_back({"what comes of the bias of " + whose, Stage::kBias,
+      rows.push_back({"the result of the bias of " + whose, Stage::kBias,
                       [axis, step](Problem& p, Room& room) {
                         if (p.bias == nullptr) return;
                         p.bias =

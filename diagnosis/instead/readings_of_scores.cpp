@@ -58,9 +58,9 @@ void add_scales(Readings& rows) {
        }}};
   for (const OtherScale& other : kScales)
     rows.push_back(
-        {std::string("what comes of ") + other.text, Stage::kScores,
+        {std::string("the result of ") + other.text, Stage::kScores,
          [of = other.of](Problem& p, Room&) { multiply_scale(p, of(p)); }});
-  rows.push_back({"what comes of powers of 2 in place of e", Stage::kScores,
+  rows.push_back({"the result of powers of 2 in place of e", Stage::kScores,
                   [](Problem& p, Room& room) {
                     const double ln2 = std::numbers::ln2;
                     const Shape& s = p.shape;
@@ -86,7 +86,7 @@ void add_scales(Readings& rows) {
 void add_channels(Readings& rows) {
   using Keeps = bool (*)(int64_t c, int64_t d);
   const auto add = [&rows](const char* text, Keeps keeps) {
-    rows.push_back({std::string("what comes of scores ") + text, Stage::kScores,
+    rows.push_back({std::string("the result of scores ") + text, Stage::kScores,
                     [keeps](Problem& p, Room& room) {
                       turn_first(p, room);
                       std::vector<double> q(p.q, p.q + p.shape.q_elements());
@@ -113,7 +113,7 @@ void add_member_slopes(Readings& rows) {
   using InList =
       int64_t (*)(const Shape& s, int64_t members, int64_t m, int64_t h);
   const auto add = [&rows](const char* text, InList place) {
-    rows.push_back({std::string("what comes of the ALiBi slopes ") + text,
+    rows.push_back({std::string("the result of the ALiBi slopes ") + text,
                     Stage::kBias, [place](Problem& p, Room& room) {
                       if (p.slopes == nullptr || !p.member_slopes) return;
                       const int64_t H = p.shape.H, members = slope_count(p) / H;
@@ -136,15 +136,13 @@ void add_member_slopes(Readings& rows) {
       [](const Shape& s, int64_t, int64_t m, int64_t h) {
         return m * s.Hkv + h;
       });
-  add("with heads in front of members",
-      [](const Shape&, int64_t members, int64_t m, int64_t h) {
-        return h * members + m;
-      });
+  add("with heads before members", [](const Shape&, int64_t members, int64_t m,
+                                      int64_t h) { return h * members + m; });
 }
 
 void add_options(Readings& rows) {
   const auto add = [&rows](const char* text, Stage stage, Edit edit) {
-    rows.push_back({std::string("what comes ") + text, stage, std::move(edit)});
+    rows.push_back({std::string("the result ") + text, stage, std::move(edit)});
   };
   add("without the mask", Stage::kKeys,
       [](Problem& p, Room&) { p.mask = nullptr; });

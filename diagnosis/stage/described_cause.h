@@ -12,7 +12,7 @@
 namespace qkvet::diagnosis {
 
 struct DescribedCause {
-  std::string cause;     // "o is what comes without the causal rule"
+  std::string cause;     // "o is the result without the causal rule"
   std::string evidence;  // "all of 96 wrong elements in 8 failing cases"
   std::string fix;       // "" where the description does not tell it
 };

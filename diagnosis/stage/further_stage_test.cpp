@@ -107,7 +107,7 @@ TEST(FurtherStage, WhatLseComesOfIsTheStageOfAWrongOBesideIt) {
     Instead instead;
     instead.outputs.resize(2);
     instead.outputs[1].output = TensorName::kLse;
-    instead.outputs[1].text = "what comes of capped scores times 1.01";
+    instead.outputs[1].text = "the result of capped scores times 1.01";
     instead.outputs[1].stage = of_lse;
     int calls = 0;
     EXPECT_EQ(look_further_for_stage(failure, {}, instead, kernel, executor,

@@ -29,8 +29,8 @@ constexpr PlaceOfWrong kPlacesOfWrong[] = {
     {"the last row", 2, is_at_last},
     {"the first channel", 3, is_at_first},
     {"the last channel", 3, is_at_last},
-    {"heads behind the first", 1, is_behind_first},
-    {"members behind the first", 0, is_behind_first}};
+    {"heads after the first", 1, is_behind_first},
+    {"members after the first", 0, is_behind_first}};
 
 bool lies_at(const PlaceOfWrong& place, const WrongOutput& output) {
   int64_t inner = 1;

@@ -97,11 +97,11 @@ OutputInstead output_of(const std::string& text) {
 TEST(DescribedCause, IsWhatExplainsAllWrongNumbers) {
   Instead instead;
   instead.outputs = {
-      output_of("what comes of the keys that the row should not see, alone")};
+      output_of("the result of the keys that the row should not see, alone")};
   const auto described = described_cause(instead);
   ASSERT_TRUE(described);
   EXPECT_EQ(described->cause,
-            "o is what comes of the keys that the row should not see, alone");
+            "o is the result of the keys that the row should not see, alone");
   EXPECT_EQ(described->evidence,
             "so are all of 96 wrong elements in 8 failing cases");
   EXPECT_NE(described->fix.find("the other way round"), std::string::npos);
@@ -114,7 +114,7 @@ TEST(DescribedCause, OfLessNothingIsSaid) {
   EXPECT_FALSE(described_cause(instead));
   instead.outputs = {output_of("right values of other elements")};
   EXPECT_FALSE(described_cause(instead));
-  instead.outputs = {output_of("what comes without the mask")};
+  instead.outputs = {output_of("the result without the mask")};
   EXPECT_TRUE(described_cause(instead));
   instead.outputs[0].of_most = true;
   EXPECT_FALSE(described_cause(instead));

@@ -331,7 +331,7 @@ TEST(FailsWhere, WhatNoSentenceCanSayGetsNone) {
     const FailsWhere where = looked_for(known.when);
     EXPECT_FALSE(where.is_known()) << known.formula << ": " << where.text();
     EXPECT_GT(where.fresh.all, 20) << known.formula;
-    EXPECT_TRUE(where.text().starts_with("no short sentence says where"))
+    EXPECT_TRUE(where.text().starts_with("no short sentence describes where"))
         << where.text();
   }
 }

@@ -77,7 +77,7 @@ std::string FailsWhere::text() const {
                                 : " fresh cases";
   std::string out;
   if (!is_known()) {
-    out = "no short sentence says where.";
+    out = "no short sentence describes where.";
     if (is_nearly_right())
       out += " The nearest: " +
              (hypothesis.is_always() ? "" : std::string("where ")) +

@@ -173,10 +173,10 @@ constexpr Counted kCounted[] = {
      {"!commands(new >= #)", "fewer than # tokens come at once", ""}},
     {"most before",
      most_before_new,
-     {"commands(new > 0 && before >= #)", "tokens come behind # others or more",
+     {"commands(new > 0 && before >= #)", "tokens come after # others or more",
       ""},
      {"!commands(new > 0 && before >= #)",
-      "no tokens come behind # others or more", ""}}};
+      "no tokens come after # others or more", ""}}};
 int64_t rows_of_group(const Shape& s) {
   return s.Hkv == 0 ? 0 : s.H / s.Hkv * s.Tq;
 }

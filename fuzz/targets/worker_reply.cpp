@@ -86,8 +86,8 @@ std::string check(std::span<const uint8_t> bytes, std::string* said) {
 extern constinit const FuzzTarget fuzz_worker_reply = {
     .name = "worker_reply",
     .sentence =
-        "Whatever a worker left behind is read without harm, and no status is "
-        "believed that there is not.",
+        "Every reply of a worker is read without harm, and an unknown status "
+        "is rejected.",
     .check = check};
 
 }  // namespace qkvet::fuzz

@@ -38,7 +38,7 @@ std::string read_object(std::string_view line,
   std::optional<std::string> twice;
   const ReadJson json = read_json(line, &twice);
   if (json.is_discarded() || !json.is_object()) return "no JSON object";
-  if (twice) return "a key stands there twice";
+  if (twice) return "a key is there twice";
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string()) return shown(key) + " is no string";
     out->emplace_back(key, value.get<std::string>());
@@ -75,7 +75,7 @@ std::string check_order(const std::vector<ManifestRow>& rows,
   return "set " + row.set +
          (rows.back().set == row.set
               ? ": listed twice"
-              : ": rows stand in the order of their names");
+              : ": rows must be in the order of their names");
 }
 
 std::string unlisted_file(const fs::path& folder,

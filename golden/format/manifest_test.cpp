@@ -149,7 +149,7 @@ TEST_F(Folder, RowsThatAreNotOnesAreRefused) {
             "MANIFEST.jsonl: line 2: \"pens\": unknown; allowed: name case "
             "pins source sha256");
   EXPECT_EQ(with_manifest(replaced("\"pins\":", "\"name\":\"a\",\"pins\":")),
-            "MANIFEST.jsonl: line 2: a key stands there twice");
+            "MANIFEST.jsonl: line 2: a key is there twice");
   EXPECT_EQ(with_manifest(replaced("\"one key\"", "7")),
             "MANIFEST.jsonl: line 2: \"pins\" is no string");
   EXPECT_EQ(with_manifest(replaced("\"one key\"", "\"\"")),

@@ -84,7 +84,7 @@ constexpr Defect kDefects[] = {
      nullptr,
      read_first_weights},
     {"unmasked pads",
-     "24 pad keys of zeros behind the last key are not masked.",
+     "24 pad keys of zeros after the last key are not masked.",
      "q=lead, k=descending: all scores but the first are below 0, which is the "
      "score of a pad",
      Measure::kLengths,
@@ -135,7 +135,7 @@ constexpr Defect kDefects[] = {
      flip_largest,
      ones},
     {"sees one key more",
-     "A causal row sees the key behind its diagonal as well.",
+     "A causal row sees the key after its diagonal as well.",
      "q=zero, v=onehot: the weight of that key is 0",
      Measure::kSquare,
      {.diagonal_shift = 1},

@@ -139,7 +139,7 @@ void note_nan_of_numbers(std::span<const CallView> calls,
   if (judgement.finding->looks.find("NaN") != std::string::npos) return;
   if (!std::all_of(calls.begin(), calls.end(), has_finite_inputs)) return;
   judgement.finding->looks =
-      "NaN from finite inputs: 0/0, inf - inf, or memory that nobody wrote";
+      "NaN from finite inputs: 0/0, inf - inf, or unwritten memory";
 }
 
 }  // namespace

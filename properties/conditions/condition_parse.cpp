@@ -177,7 +177,7 @@ class ConditionParser {
   size_t is_word(const ConditionName& name) {
     const bool equal = take("==");
     if (!equal && !take("!=")) {
-      fail("expected == or != behind " + std::string(name.name));
+      fail("expected == or != after " + std::string(name.name));
       return 0;
     }
     const size_t from = at_;

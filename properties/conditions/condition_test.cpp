@@ -219,7 +219,7 @@ TEST(Condition, RefusesWithAPlaceAndWhatIsAllowed) {
       {"seen > 1", "character 1: unknown name seen; allowed: B"},
       {"rows(sean > 1)", "character 6: unknown name sean; allowed: row, seen"},
       {"commands(verb == jump)", "character 18: unknown verb; allowed: append"},
-      {"dtype > f16", "character 7: expected == or != behind dtype"},
+      {"dtype > f16", "character 7: expected == or != after dtype"},
       {"dtype == gaps", "character 10: unknown dtype; allowed: f64"},
       {"Tq <", "character 5: expected a name, a number"},
       {"Tq = Tk", "character 4: expected an operator or the end"},

@@ -231,7 +231,8 @@ std::string not_taken_reason(const Convention& convention,
   if (const std::string canonical = to_string(value); canonical != case_text)
     return in_quotes(case_text) + " is spelled " + in_quotes(canonical);
   if (value.subject() == Subject::kCache)
-    return in_quotes(case_text) + " is a story of a cache, not one call";
+    return in_quotes(case_text) +
+           " is an operation sequence of a cache, not one call";
   for (const Dtype dtype : {value.q_dtype, value.kv_dtype, value.o_dtype})
     if (!can_store(dtype))
       return in_quotes(case_text) + ": no tensors can be made of " +

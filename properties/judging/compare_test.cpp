@@ -248,7 +248,7 @@ TEST(Compare, NaNInBothCallsIsCalledThat) {
   };
   EXPECT_EQ(reason_of(kNaN, 0.5), "both calls answer NaN for 9 of 10 elements");
   EXPECT_EQ(reason_of(1, kInfinity),
-            "the bound says nothing for 9 of 10 elements");
+            "the bound is uninformative for 9 of 10 elements");
 }
 
 TEST(Compare, ElementsAreNamedByTheirIndices) {

@@ -12,10 +12,10 @@ const char* device_place_text(Placement placement) {
     case Placement::kEnd:
       return "each tensor ends at NaN, in memory of a device";
     case Placement::kEndAligned:
-      return "each tensor lies on 64 bytes between NaN, in memory of a device, "
-             "and the call has a stream of its own";
+      return "each tensor is aligned to 64 bytes between NaN, in memory of a "
+             "device, and the call has its own stream";
     case Placement::kStart:
-      return "each tensor begins behind NaN, in memory of a device";
+      return "each tensor begins after NaN, in memory of a device";
   }
   return "";
 }
@@ -25,7 +25,7 @@ const char* placement_text(Placement placement) {
     case Placement::kEnd:
       return "each tensor ends at a guard page";
     case Placement::kEndAligned:
-      return "each tensor lies on 64 bytes, near a guard page behind it";
+      return "each tensor is aligned to 64 bytes, near a guard page after it";
     case Placement::kStart:
       return "each tensor begins at a guard page";
   }

@@ -344,7 +344,7 @@ TEST(ServedFault, SlotsThatNobodyOwnsAndTokensOfOthersAreLeaks) {
   EXPECT_EQ(pool.whose, kWhose);
   ASSERT_EQ(pool.reaches.size(), 2u);
   EXPECT_EQ(reach_text(pool.reaches[0]),
-            "LEAK: what stands in slots that nobody owns reaches member 1");
+            "LEAK: the content of unowned slots reaches member 1");
   EXPECT_EQ(reach_text(pool.reaches[1]),
             "LEAK: a token of another member reaches member 1");
 }
@@ -364,7 +364,7 @@ TEST(ServedFault, WhatIsWrongOtherwiseIsNoLeak) {
               });
   ASSERT_EQ(packed.reaches.size(), 1u);
   EXPECT_EQ(reach_text(packed.reaches[0]),
-            "LEAK: what stands in slots that nobody owns reaches member 1");
+            "LEAK: the content of unowned slots reaches member 1");
   // Its bits change by themselves.
   int calls = 0;
   const StoryFault unsteady =

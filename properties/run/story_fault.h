@@ -31,7 +31,7 @@ struct Reach {
 };
 // "LEAK: a token of sequence b reaches sequence a: b1"
 // "STALE: token a2, which was taken back, reaches sequence a"
-// "LEAK: what stands in slots that nobody owns reaches member 1"
+// "LEAK: the content of unowned slots reaches member 1"
 std::string reach_text(const Reach& reach);
 
 struct StoryFault {

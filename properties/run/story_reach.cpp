@@ -221,9 +221,8 @@ std::vector<Reach> find_reaches(const StoryRun& story) {
 std::string reach_text(const Reach& reach) {
   if (reach.of < 0)
     return std::string("LEAK: ") +
-           (reach.of == Reach::kUnowned
-                ? "what stands in slots that nobody owns"
-                : "a token of another member") +
+           (reach.of == Reach::kUnowned ? "the content of unowned slots"
+                                        : "a token of another member") +
            " reaches member " + std::to_string(reach.into);
   const auto letter = [](int64_t number) {
     return std::string(1, static_cast<char>('a' + number));

@@ -79,9 +79,10 @@ Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
   if (static_cast<double>(said.vacuous) >
       kMostVacuous * static_cast<double>(all)) {
     const bool of_nan = 2 * said.both_nan > said.vacuous;
-    reason = of_nan
-                 ? "both calls answer NaN for " + std::to_string(said.both_nan)
-                 : "the bound says nothing for " + std::to_string(said.vacuous);
+    reason =
+        of_nan
+            ? "both calls answer NaN for " + std::to_string(said.both_nan)
+            : "the bound is uninformative for " + std::to_string(said.vacuous);
     reason += " of " + std::to_string(all) + " elements";
     return Verdict::kMistrusted;
   }

@@ -80,7 +80,8 @@ std::string p_stage_error(const qkvet_precision& p) {
   const bool summed = p.sum_of_rounded_p != 0;
   const bool half = is_half(p_type(p.p_dtype).value_or(Dtype::kF32));
   if ((normalised || summed) && !half) {
-    return "precision knob p_dtype says when P is rounded, but not to what";
+    return "precision field p_dtype declares when P is rounded, but not to "
+           "which type";
   }
   if (normalised && summed) {
     return "precision knob p_dtype: P that is rounded after its normalisation "

@@ -402,7 +402,7 @@ TEST(PrecisionTest, ADeclaredTypeOfPIsTakenAsItIs) {
   p.p_normalised = 0;
   EXPECT_TRUE(resolve_precision(p).model.sum_of_rounded_p);
   p.p_dtype = {};
-  EXPECT_NE(resolve_precision(p).error.find("not to what"), std::string::npos);
+  EXPECT_NE(resolve_precision(p).error.find("not to which"), std::string::npos);
   p.sum_of_rounded_p = 0;
   p.p_dtype = dtype_to_abi(Dtype::kF32);
   EXPECT_EQ(resolve_precision(p).model.p_u, 0);

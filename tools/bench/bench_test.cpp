@@ -261,7 +261,7 @@ TEST(KvMemory, TheKernelIsAsked) {
   EXPECT_EQ(told.error, "");
   EXPECT_EQ(told.bytes, kv_bytes(small));
   EXPECT_EQ(asked("no_truncate", small).bytes, -1);  // without memory()
-  EXPECT_NE(asked("wrong_memory", small).error.find("memory() says that -"),
+  EXPECT_NE(asked("wrong_memory", small).error.find("memory() returns -"),
             std::string::npos);
   EXPECT_FALSE(asked("wrong_memory", small).died);
   EXPECT_TRUE(asked("memory_crash", small).died);

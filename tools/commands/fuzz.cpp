@@ -103,7 +103,7 @@ std::string misuse(const FuzzOptions& options, const Hunted& hunted) {
   if (!options.replay.empty() && !options.merge.empty())
     return "--replay beside --merge: one of the two";
   if (!options.merge.empty() && options.corpus.empty())
-    return "--merge: --corpus says where to";
+    return "--merge: --corpus names the folder to merge into";
   return options.replay.empty() && !has_engine() ? kNoEngine : "";
 }
 

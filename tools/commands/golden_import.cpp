@@ -170,8 +170,7 @@ void add_flags(Command& command, GoldenImportOptions& options) {
           "How the numbers were computed: exact, f64 or the storage type")
       .one_of({"exact", "f64", "storage"})
       .shows_default();
-  command
-      .add_option("--wrong", options.finding, "What is wrong with the source")
+  command.add_option("--wrong", options.finding, "Known defect of the source")
       .type_name("TEXT");
   command
       .add_option(

@@ -146,7 +146,7 @@ std::string Drawer::draw() {
   for (const PlanCase& one : plan_.recipe.cases)
     plan_.recipe.dropped.erase(one.law->id);
   if (plan_.recipe.cases.empty())
-    return "no law says anything about such a kernel: " +
+    return "no law is about such a kernel: " +
            plan_.recipe.dropped.begin()->second;
   return "";
 }

@@ -125,7 +125,7 @@ KernelResult judge_one(const Recorded& one, RecordedCalls& answers,
           .count());
   const std::string mistrust = mistrust_in(one.kernel.judged, run);
   if (cell.verdict == Verdict::kPassed && cell.checked == 0)
-    cell.reason = "the bound says nothing for any element of this call";
+    cell.reason = "the bound is uninformative for every element of this call";
   else if (cell.verdict == Verdict::kPassed)
     cell.reason = mistrust;
   if (cell.verdict == Verdict::kPassed && !cell.reason.empty())

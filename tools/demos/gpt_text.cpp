@@ -42,7 +42,7 @@ std::string stages_text(const Gpt& gpt, const std::vector<GptStage>& stages) {
       out += stage.summary.values.empty() && gpt.layers > 1
                  ? fmt::format("block 1, and {} more like it\n", gpt.layers - 1)
                  : fmt::format("block {}\n", stage.block + 1);
-    if (stage.block != block && stage.block < 0) out += "behind the blocks\n";
+    if (stage.block != block && stage.block < 0) out += "after the blocks\n";
     block = stage.block;
     std::string line = fmt::format(
         "  {:<8} {:<{}} {:<{}} {:>{}} {:>{}}   {}", stage.summary.name,

@@ -74,7 +74,7 @@ void add_passed(const Judgement& judgement, QuestionRow& row) {
   if (judgement.compared == 0) {
     row.verdict = "not applicable";
     row.reason = judgement.vacuous > 0
-                     ? "the bound says nothing of these numbers"
+                     ? "the bound is uninformative for these numbers"
                      : "there is no number to compare";
     return;
   }

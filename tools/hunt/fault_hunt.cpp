@@ -140,7 +140,7 @@ std::string read_faults(const std::vector<KernelUnderTest>& faults,
     const KernelInfo& info = fault.judged.info;
     if (!info.fault)
       return info.name +
-             ": tells no fault; allowed are kernels that do (`qkvet explain "
+             ": declares no fault; allowed are kernels that do (`qkvet explain "
              "faults`)";
     for (const std::string& id : info.fault->killed_by)
       if (find_law(id) == nullptr)

@@ -86,7 +86,7 @@ std::string looks_of(Asker& asker, const Case& value, const Reply& reply) {
   Case bare = value;
   bare.causal = Causal::kNone;
   if (value.causal != Causal::kNone && is_other(bare))
-    return "it is not causal where it is asked to be";
+    return "it is not causal when causal is set";
   bare = value;
   bare.causal = Causal::kBottomRight;
   if (value.causal == Causal::kNone && is_other(bare))
@@ -180,7 +180,8 @@ void find_extent(Asker& asker, const char* field,
   }
   add(found, field, words.substr(1),
       evidence +
-          (fits ? "" : "; no rule fits all of that, supports() says the rest"));
+          (fits ? ""
+                : "; no rule fits all of that, supports() decides the rest"));
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ TEST(JudgeBadInput, ThePlanItself) {
   expect_refused(
       "plan.json",
       changed("plan.json", " \"seed\": 1,", " \"seed\": 1, \"seed\": 2,"),
-      "\"seed\" stands there twice");
+      "\"seed\" is there twice");
   expect_refused("plan.json",
                  changed("plan.json", "weights_sum_to_one", "no_such_law"),
                  "no law is named \"no_such_law\"");

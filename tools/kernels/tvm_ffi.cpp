@@ -259,7 +259,7 @@ std::string Library::read_map(const std::string& path) {
     } else {
       // The declaration of a convention would replace what stands above it.
       if (key == "like" && declares)
-        return at("like: allowed in front of all other fields");
+        return at("like: allowed only before all other fields");
       const std::string wrong = declare_lines(line, declared_);
       if (!wrong.empty()) return at(wrong);
       declares = true;

@@ -139,8 +139,8 @@ void print(const DiagnosedMutant& mutant) {
 
 int run(int argc, char** argv) {
   const CommandLine line(
-      "Diagnoses mutants of kernels here, and says how often what is "
-      "said of them is true",
+      "Diagnoses mutants of kernels here, and counts how often the reports are "
+      "true",
       "diagnosis_scores");
   const Command app = line.program();
   ScoreWords words;

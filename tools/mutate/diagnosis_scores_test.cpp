@@ -107,7 +107,7 @@ TEST(DiagnosisScores, AMutantWithoutItsMaskFailsWhereARowHasAMaskedKey) {
       << mutants[0].sentence;
   EXPECT_TRUE(mutants[0].is_description_true()) << mutants[0].instead;
   EXPECT_TRUE(mutants[0].instead.starts_with(
-      "o is what comes without the causal rule: all of "))
+      "o is the result without the causal rule: all of "))
       << mutants[0].instead;
   EXPECT_EQ(mutants[0].stage, "keys");
   EXPECT_EQ(mutants[0].known_stage, "keys");
@@ -122,7 +122,7 @@ TEST(DiagnosisScores, TheStageIsHeldAgainstTheLineThatWasChanged) {
   const std::vector<DiagnosedMutant> mutants = score_diagnoses(words, &error);
   ASSERT_EQ(error, "");
   ASSERT_EQ(mutants.size(), 1U);
-  EXPECT_TRUE(mutants[0].instead.starts_with("o is what comes of no scale: "))
+  EXPECT_TRUE(mutants[0].instead.starts_with("o is the result of no scale: "))
       << mutants[0].instead;
   EXPECT_NE(scores_text(mutants).find("\n| all | 1 | 0 | 0 | 1 | 0 | 0 |\n"),
             std::string::npos)

@@ -149,7 +149,7 @@ std::string seen_text(const Survival& s) {
                       "largest error/bound is {}",
                       small_number(s.most_bound), small_number(s.most_ulps),
                       small_number(s.worst_error))
-                : ", all of them where nothing is asked";
+                : ", all of them undefined";
   }
   if (text.empty()) {
     text = "the same bits in all " + calls(s.calls);
@@ -175,7 +175,7 @@ std::string needed_text(const Survival& s) {
     return s.most_bound > 0
                ? "a tighter precision, if the kernel has one to declare: the "
                  "difference lies within the arithmetic that is declared"
-               : "nothing that a law can say: these elements are nobody's";
+               : "nothing for a law to check: these elements are undefined";
   if (s.reached && !*s.reached)
     return "a call that gets there: an option or an extent that was not "
            "declared or not drawn, or more cases";

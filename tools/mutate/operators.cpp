@@ -275,7 +275,7 @@ constexpr Operator kOperators[] = {
     {"boundary", "< and <=, > and >= exchanged", find_boundaries},
     {"comparison", "== and != exchanged", find_comparisons},
     {"logic", "&& and || exchanged, ! dropped", find_logic},
-    {"bound", "one more or less behind a comparison or a range", find_bounds},
+    {"bound", "one more or less after a comparison or a range", find_bounds},
     {"index", "the next element in place of this one", find_indices},
     {"stride", "the factors of two products exchanged", find_strides},
     {"constant", "integers one more or less, others 1e-2 to 1e-5 larger",

@@ -126,8 +126,8 @@ std::string baseline_text(const ReportInput& input, size_t width) {
     out += field("", fmt::format("not held against {} that --kernel leaves out",
                                  counted(left_out, "kernel")));
   if (absent > 0)
-    out +=
-        field("", fmt::format("says nothing of {}", counted(absent, "result")));
+    out += field(
+        "", fmt::format("has nothing about {}", counted(absent, "result")));
   return out + worse + better;
 }
 

@@ -260,7 +260,7 @@ std::string plan_text(const ReportInput& input, size_t width) {
     end =
         fmt::format(", of these shard {} of {}", options.shard, options.shards);
   end += input.result.interrupted ? ", then interrupted"
-         : stopped                ? ", no more behind the first failure"
+         : stopped                ? ", no more after the first failure"
                                   : "";
   if (options.cases_per_law > 0)
     return wrapped_field(

@@ -127,7 +127,7 @@ std::string certainty_text(const Diagnosis& diagnosis, bool has_faults) {
   if (!has_faults)
     return fmt::format("{}, likely: {}", diagnosis.name(), agree);
   if (diagnosis.certainty == Certainty::kSure)
-    return fmt::format("{}, sure: {}, nothing else that is known does",
+    return fmt::format("{}, sure: {}, no other known fault does",
                        diagnosis.name(), agree);
   if (diagnosis.earlier.decide() && diagnosis.causes.size() == 1)
     return fmt::format(

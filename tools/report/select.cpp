@@ -192,7 +192,7 @@ KernelResult replay_one(const Law& law, const Case& value,
   Cell cell = one_cell(law, judgement, seconds_since(start));
   if (cell.verdict == Verdict::kPassed && cell.checked == 0) {
     cell.verdict = Verdict::kMistrusted;
-    cell.reason = "the bound says nothing for any element of this case";
+    cell.reason = "the bound is uninformative for every element of this case";
   }
   if (judgement.verdict == Verdict::kFailed) {
     Failure failure;

@@ -209,7 +209,7 @@ TEST(StoryFault, NothingIsSaidOfCorrectCaches) {
 
 // Where the caller gives the pages, only the kernel can be wrong.
 TEST(StoryFaultRun, PagesOfTheCallerLeakToo) {
-  const std::string nobody = "LEAK: what stands in slots that nobody owns ";
+  const std::string nobody = "LEAK: the content of unowned slots ";
   const std::string others = "LEAK: a token of another member ";
   const struct {
     const char* kernel;

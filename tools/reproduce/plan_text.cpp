@@ -229,7 +229,7 @@ std::string parse_plan(const std::string& text, PlanRecipe* recipe) {
   std::optional<std::string> twice;
   const ReadJson json = read_json(text, &twice);
   if (json.is_discarded()) return "is no JSON";
-  if (twice) return shown(*twice) + " stands there twice";
+  if (twice) return shown(*twice) + " is there twice";
   try {
     return read_recipe(json, recipe);
   } catch (const ReadJson::exception& wrong) {

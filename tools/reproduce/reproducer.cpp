@@ -129,7 +129,7 @@ std::string make_reproducer(const Law& law, const Case& value,
                             const KernelUnderTest& kernel, Executor& executor,
                             TimeUse& time, Reproducer* out) {
   CaseWork work(law, value, /*with_twin=*/true, time);
-  if (work.settled(kernel.judged)) return "the law says nothing of this case";
+  if (work.settled(kernel.judged)) return "the law is not about this case";
   const std::vector<KernelCall> calls = work.calls_for(kernel.judged);
   const std::vector<CallOutcome> outcomes = executor.run(kernel.index, calls);
   const Judgement judgement =

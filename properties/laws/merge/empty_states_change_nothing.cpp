@@ -30,7 +30,7 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law empty_states_change_nothing{
     "empty_states_change_nothing",
-    "An empty state is neutral: beside it the other one is what comes out.",
+    "An empty state is neutral: beside it the other one is the result.",
     "merge((o, lse), (x, -inf)) = (o, lse)",
     "two states",
     "exp(-inf) is 0, whatever x is.",
