@@ -10,6 +10,7 @@
 #include "tools/base/written_file.h"
 #include "tools/commands/check_faults.h"
 #include "tools/commands/flags.h"
+#include "tools/record/run_record.h"
 #include "tools/report/failure_tensors.h"
 #include "tools/report/progress_line.h"
 #include "tools/report/report.h"
@@ -79,10 +80,10 @@ ExitCode run(const CheckOptions& options) {
   run.covers_pairs = options.shard.empty();
 
   GrowingFile json;
-  const std::string start = json_start(run);
+  const StartLine start = start_of(run);
   std::string unwritten;
   if (!options.json.empty()) unwritten = json.open(options.json);
-  if (unwritten.empty()) unwritten = json.add(start);
+  if (unwritten.empty()) unwritten = json.add(start_text(start));
   if (!unwritten.empty()) return wrong_use(unwritten);
 
   ProgressLine progress(run.budget);
@@ -136,18 +137,18 @@ ExitCode run(const CheckOptions& options) {
   report.kernels_asked.insert(report.kernels_asked.end(),
                               selection.built_in.begin(),
                               selection.built_in.end());
+  const RunRecord record = record_of(report, start);
   std::fputs(
-      text_report(report, screen_style(options.verbose, options.quiet)).c_str(),
+      text_report(report, record, screen_style(options.verbose, options.quiet))
+          .c_str(),
       stdout);
   std::fflush(stdout);
-  if (unwritten = json.add(json_results(report)); !unwritten.empty())
+  if (unwritten = json.add(result_lines(record)); !unwritten.empty())
     return wrong_use(unwritten);
-  if (options.files.any())
-    if (const std::string error =
-            write_reports(record_of(start, report), options.files);
-        !error.empty())
-      return wrong_use(error);
-  return exit_code_of(report);
+  if (const std::string error = write_reports(record, options.files);
+      !error.empty())
+    return wrong_use(error);
+  return record.end.exit;
 }
 
 void add_flags(Command& command, CheckOptions& options) {

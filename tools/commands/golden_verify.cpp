@@ -55,16 +55,6 @@ std::string again_of(const GoldenVerifyOptions& options) {
   return again;
 }
 
-// "" or one line.
-std::string write_all(const GoldenVerifyOptions& options,
-                      const std::string& lines) {
-  std::string wrong;
-  if (!options.json.empty()) wrong = write_file(options.json, lines);
-  if (!wrong.empty() || !options.files.any()) return wrong;
-  const auto record = parse_record(lines, "", &wrong);
-  return record ? write_reports(*record, options.files) : wrong;
-}
-
 ExitCode run(const GoldenVerifyOptions& options) {
   if (options.targets.size() > 1)
     return wrong_use(options.targets[1] +
@@ -101,8 +91,11 @@ ExitCode run(const GoldenVerifyOptions& options) {
   input.tensors = &tensors;
   fmt::print("{}", golden_text(run, input, how));
   std::fflush(stdout);
-  wrong = write_all(options, golden_json(run, input, again_of(options)));
-  return wrong.empty() ? exit_code_of(input) : wrong_use(wrong);
+  const RunRecord record = golden_record(run, input, again_of(options));
+  if (!options.json.empty())
+    wrong = write_file(options.json, golden_lines(run, input, record));
+  if (wrong.empty()) wrong = write_reports(record, options.files);
+  return wrong.empty() ? record.end.exit : wrong_use(wrong);
 }
 
 void add_flags(Command& command, GoldenVerifyOptions& options) {

@@ -15,6 +15,7 @@
 #include "tools/commands/judge.h"
 #include "tools/judge/recorded_call.h"
 #include "tools/kernels/compiler.h"
+#include "tools/record/run_record.h"
 #include "tools/report/failure_tensors.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
@@ -262,17 +263,16 @@ ExitCode judge_calls(const JudgeOptions& options) {
   ReportInput report{result,  run,    selected, /*in_process=*/false,
                      nullptr, &causes};
   report.tensors = &tensors;
+  const RunRecord record = record_of(report);
   std::string wrong;
   if (!options.json.empty())
-    wrong = write_file(options.json, json_start(run) + json_results(report));
+    wrong = write_file(options.json, record_lines(record));
   if (!wrong.empty()) return wrong_use(wrong);
-  std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
+  std::fputs(text_report(report, record, screen_style(options.verbose)).c_str(),
              stdout);
   std::fflush(stdout);
-  if (options.files.any())
-    wrong = write_reports(record_of(json_start(run), report), options.files);
-  if (!wrong.empty()) return wrong_use(wrong);
-  return exit_code_of(report);
+  wrong = write_reports(record, options.files);
+  return wrong.empty() ? record.end.exit : wrong_use(wrong);
 }
 
 }  // namespace qkvet::tools

@@ -17,6 +17,7 @@
 #include "tools/demos/question_rows.h"
 #include "tools/judge/recorded_answers.h"
 #include "tools/kernels/compiler.h"
+#include "tools/record/run_record.h"
 #include "tools/report/failure_tensors.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
@@ -276,15 +277,15 @@ SelectedKernels selected_of(const JudgeOptions& options, const PlanFolder& plan,
   return selected;
 }
 
-std::string write_rows(const JudgeOptions& options, const ReportInput& report,
+std::string write_rows(const JudgeOptions& options, const RunRecord& record,
                        const std::vector<QuestionRow>& rows) {
   std::string error;
   if (!options.table.empty())
     error = write_file(options.table, question_table(rows));
   if (error.empty() && !options.json.empty())
-    error = write_file(options.json, json_start(report.options) +
-                                         question_json(rows) +
-                                         json_results(report));
+    error = write_file(
+        options.json,
+        start_text(record.start) + question_json(rows) + result_lines(record));
   return error;
 }
 
@@ -322,15 +323,14 @@ ExitCode judge_plan(const JudgeOptions& options) {
   ReportInput report{result,  run,    selected, /*in_process=*/false,
                      nullptr, &causes};
   report.tensors = &tensors;
-  error = write_rows(options, report, judge.rows());
+  const RunRecord record = record_of(report);
+  error = write_rows(options, record, judge.rows());
   if (!error.empty()) return wrong_use(error);
-  std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
+  std::fputs(text_report(report, record, screen_style(options.verbose)).c_str(),
              stdout);
   std::fflush(stdout);
-  if (options.files.any())
-    error = write_reports(record_of(json_start(run), report), options.files);
-  if (!error.empty()) return wrong_use(error);
-  return exit_code_of(report);
+  error = write_reports(record, options.files);
+  return error.empty() ? record.end.exit : wrong_use(error);
 }
 
 }  // namespace qkvet::tools

@@ -12,6 +12,7 @@
 #include "tools/commands/flags.h"
 #include "tools/commands/repair.h"
 #include "tools/mutate/mutation_report.h"
+#include "tools/record/run_record.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
 
@@ -80,8 +81,9 @@ ExitCode show_emitted(const MutateOptions& options, const RunOptions& words) {
   const Diagnoses diagnoses =
       diagnose_run(result, selected, false, kDefaultDiagnosed);
   const ReportInput report{result, run, selected, false, nullptr, &diagnoses};
-  std::fputs(text_report(report, screen_style()).c_str(), stdout);
-  return exit_code_of(report);
+  const RunRecord record = record_of(report);
+  std::fputs(text_report(report, record, screen_style()).c_str(), stdout);
+  return record.end.exit;
 }
 
 constexpr size_t kShownEdits = 3, kAllEdits = 1000;

@@ -11,6 +11,7 @@
 #include "tools/base/written_file.h"
 #include "tools/commands/flags.h"
 #include "tools/commands/replay_log.h"
+#include "tools/record/run_record.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
 #include "tools/reproduce/emit.h"
@@ -291,7 +292,7 @@ ExitCode run(const ReplayOptions& options) {
     GrowingFile json;
     std::string unwritten = json.open(options.json);
     if (unwritten.empty())
-      unwritten = json.add(json_start(run) + json_results(report));
+      unwritten = json.add(record_lines(record_of(report)));
     if (!unwritten.empty()) return wrong_use(unwritten);
   }
   return exit_code_of(report);

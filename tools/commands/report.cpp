@@ -36,15 +36,15 @@ ExitCode join(std::vector<RunRecord> parts, const RecordOptions& options) {
     return wrong_use(error);
   if (error = write_reports(*merged, options.files); !error.empty())
     return wrong_use(error);
-  const auto code = static_cast<ExitCode>(count_of(merged->end, "exit"));
-  fmt::print("{}  {}   exit {}\n", verdict_word(*merged), figures_text(*merged),
+  const ExitCode code = merged->end.exit;
+  fmt::print("{}  {}   exit {}\n", verdict_word(code), figures_text(*merged),
              static_cast<int>(code));
   std::fputs(wrapped_field("verdict", verdict_sentence(*merged)).c_str(),
              stdout);
   if (const std::string missing = missing_shards(*merged); !missing.empty())
     std::fputs(field("missing", missing).c_str(), stdout);
   for (const Reported& one : reported_failures(*merged))
-    std::fputs(wrapped_field("fails", text_of(*one.result, "kernel") + ": " +
+    std::fputs(wrapped_field("fails", one.result->kernel + ": " +
                                           failure_line(*merged, *one.result,
                                                        *one.failure))
                    .c_str(),

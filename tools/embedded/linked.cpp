@@ -5,6 +5,7 @@
 #include <cfenv>
 #include <exception>
 
+#include "tools/record/run_record.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
 
@@ -29,7 +30,7 @@ class DefaultFpEnvironment {
 
 // The reasons, if there is nothing but reasons not to judge. Several kernels:
 // some may be skipped while others pass, as in judge_law() of suite.h.
-LawResult unjudged(const ReportInput& report) {
+LawResult unjudged(const ReportInput& report, const std::string& text) {
   bool passed = false;
   std::string reasons;
   for (const KernelResult& kernel : report.result.kernels)
@@ -40,7 +41,7 @@ LawResult unjudged(const ReportInput& report) {
       }
       if (cell.verdict != Verdict::kUnsupported &&
           cell.verdict != Verdict::kSkipped)
-        return {LawOutcome::kFails, text_report(report, {.verbose = true})};
+        return {LawOutcome::kFails, text};
       reasons += (reasons.empty() ? "" : "; ") +
                  kernel.kernel.judged.info.name + ": " +
                  std::string(verdict_name(cell.verdict)) + ": " + cell.reason;
@@ -93,14 +94,12 @@ LawResult judge_here(const linked_detail::Request& request) {
                       executor_factory(selected, /*in_process=*/true), run);
   if (!result.error.empty()) return wrong(result.error);
   const ReportInput report{result, run, selected, /*in_process=*/true};
-  switch (exit_code_of(report)) {
-    case kConforms:
-      return {LawOutcome::kHolds, ""};
-    case kNothingChecked:
-      return unjudged(report);
-    default:
-      return {LawOutcome::kFails, text_report(report, {.verbose = true})};
-  }
+  const RunRecord record = record_of(report);
+  if (record.end.exit == kConforms) return {LawOutcome::kHolds, ""};
+  const std::string text = text_report(report, record, {.verbose = true});
+  return record.end.exit == kNothingChecked
+             ? unjudged(report, text)
+             : LawResult{LawOutcome::kFails, text};
 }
 
 }  // namespace

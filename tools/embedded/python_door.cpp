@@ -18,6 +18,7 @@
 #include "reference/arithmetic/precision.h"
 #include "tools/base/interrupts.h"
 #include "tools/judge/recorded_call.h"
+#include "tools/record/run_record.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
 #include "tools/reproduce/plan_kernel.h"
@@ -117,9 +118,11 @@ Told check_here(const LibrarySpec& library, const std::string& text) {
                            .selected = selected,
                            .in_process = true,
                            .diagnoses = &diagnoses};
-  told.text = text_report(report, {.verbose = request.value("verbose", false)});
-  told.json = json_start(run) + json_results(report);
-  told.code = exit_code_of(report);
+  const RunRecord record = record_of(report);
+  told.text =
+      text_report(report, record, {.verbose = request.value("verbose", false)});
+  told.json = record_lines(record);
+  told.code = record.end.exit;
   return told;
 }
 

@@ -2,8 +2,6 @@
 // The record of `qkvet golden verify`.
 #include <fmt/core.h>
 
-#include <sstream>
-
 #include "core/base/json.h"
 #include "tools/base/json_lines.h"
 #include "tools/golden/golden_run.h"
@@ -46,27 +44,34 @@ Json set_json(const ReportInput& input, const KernelResult& kernel,
   return json;
 }
 
-// A row that is right and not as its set says has nothing to replay: the set is
-// held against the kernel once more.
-void add_again(const GoldenRun& run, size_t kernel, size_t set,
-               const std::string& again, Json& result) {
-  if (run.verdicts[kernel][set].correct.verdict != Verdict::kPassed) return;
-  Json& failure = result["failure"];
-  failure["again"] = again + " " + (*run.sets)[set].name;
-  failure["report"] = fmt::format(
-      "{}: right, and not as the set says\n  at        {}\n  expected  {}\n  "
-      "actual    {}",
-      text_of(result, "law"), text_of(failure, "at"),
-      text_of(failure, "expected"), text_of(failure, "actual"));
-}
-
 }  // namespace
 
-std::string golden_json(const GoldenRun& run, const ReportInput& input,
+RunRecord golden_record(const GoldenRun& run, const ReportInput& input,
                         const std::string& again) {
-  Json start = qkvet::json_of(json_start(input.options));
-  start["rows"] = "set";
-  std::string out = line_of(start), sets;
+  RunRecord record = record_of(input);
+  record.start.rows = RowKind::kSet;
+  record.end.sets = std::ssize(*run.sets);
+  // Kernel by kernel, set by set, as the verdicts are.
+  for (size_t row = 0; row < record.results.size(); ++row) {
+    const size_t k = row / run.sets->size(), n = row % run.sets->size();
+    auto& failure = record.results[row].failure;
+    // A row that is right and not as its set says has nothing to replay: the
+    // set is held against the kernel once more.
+    if (!failure || run.verdicts[k][n].correct.verdict != Verdict::kPassed)
+      continue;
+    failure->again = again + " " + (*run.sets)[n].name;
+    failure->report = fmt::format(
+        "{}: right, and not as in the set\n  at        {}\n  expected  {}\n  "
+        "actual    {}",
+        record.results[row].law, failure->at, failure->expected,
+        failure->actual);
+  }
+  return record;
+}
+
+std::string golden_lines(const GoldenRun& run, const ReportInput& input,
+                         const RunRecord& record) {
+  std::string sets;
   for (size_t k = 0; k < run.verdicts.size(); ++k)
     for (size_t n = 0; n < run.verdicts[k].size(); ++n)
       sets +=
@@ -77,25 +82,7 @@ std::string golden_json(const GoldenRun& run, const ReportInput& input,
                      {"type", "doubt"},
                      {"set", one.set->name},
                      {"reason", one.reason}});
-  size_t row = 0;
-  std::istringstream lines(json_results(input));
-  for (std::string line; std::getline(lines, line);) {
-    Json json = qkvet::json_of(line);
-    const std::string type = text_of(json, "type");
-    // Kernel by kernel, set by set, as the verdicts are.
-    if (type == "result") {
-      if (json.contains("failure"))
-        add_again(run, row / run.sets->size(), row % run.sets->size(), again,
-                  json);
-      ++row;
-    }
-    if (type == "end") {
-      json["sets"] = run.sets->size();
-      out += sets;
-    }
-    out += line_of(json);
-  }
-  return out;
+  return start_text(record.start) + result_lines(record, sets);
 }
 
 }  // namespace qkvet::tools

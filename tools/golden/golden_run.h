@@ -59,11 +59,13 @@ RunOptions options_of(const GoldenRun& run);
 std::string change_text(const Change& change);
 std::string golden_text(const GoldenRun& run, const ReportInput& input,
                         const GoldenRunOptions& options);
-// The record of the run, of which all other reports are written, with lines
-// "set" of what only sets have: where they come from, how much has changed.
-// `again` is the command, without the set.
-std::string golden_json(const GoldenRun& run, const ReportInput& input,
+// The record of the run. `again` is the command, without the set.
+RunRecord golden_record(const GoldenRun& run, const ReportInput& input,
                         const std::string& again);
+// Its lines, and lines "set" of what only sets have: where they come from, how
+// much has changed.
+std::string golden_lines(const GoldenRun& run, const ReportInput& input,
+                         const RunRecord& record);
 
 }  // namespace qkvet::tools
 

@@ -7,13 +7,12 @@
 
 #include "tools/base/lines.h"
 #include "tools/record/html_parts.h"
-#include "tools/record/result_counts.h"
+#include "tools/record/pairs_text.h"
 
 namespace qkvet::tools {
 namespace {
 
-std::string html_list(const std::vector<std::string>& lines,
-                      const char* kind = "") {
+std::string html_list(const Texts& lines, const char* kind = "") {
   std::string out = fmt::format("<ul class=\"{}\">\n", kind);
   for (const std::string& line : lines)
     out += "<li>" + xml_escaped(line) + "</li>\n";
@@ -21,88 +20,71 @@ std::string html_list(const std::vector<std::string>& lines,
 }
 
 // A head and a list; "" where the list is empty.
-std::string part(const char* head, const std::vector<std::string>& lines,
-                 const char* kind = "") {
+std::string part(const char* head, const Texts& lines, const char* kind = "") {
   return lines.empty()
              ? ""
              : fmt::format("<h4>{}</h4>\n{}", head, html_list(lines, kind));
 }
 
-std::vector<std::string> assumed_lines(const Json& kernel) {
-  std::vector<std::string> out;
-  if (const Json& assumed = part_of(kernel, "assumed"); assumed.is_array())
-    for (const Json& one : assumed)
-      out.push_back(fmt::format(".{} = {} (found by probes)",
-                                text_of(one, "field"), text_of(one, "value")));
-  if (part_of(kernel, "precision_declared").is_boolean() &&
-      !is_set(kernel, "precision_declared"))
-    out.push_back("precision generic");
+Texts drawn_lines(const KernelLine& kernel) {
+  Texts out;
+  for (const DrawnCalls& one : kernel.drawn)
+    out.push_back(fmt::format("{} {}", one.what, one.calls));
+  return out;
+}
+
+Texts assumed_lines(const KernelLine& kernel) {
+  Texts out;
+  for (const AssumedField& one : kernel.assumed)
+    out.push_back(
+        fmt::format(".{} = {} (found by probes)", one.field, one.value));
+  if (!kernel.precision_declared) out.emplace_back("precision generic");
   return out;
 }
 
 // Results of a kernel without a verdict, by their reason.
-std::vector<std::string> open_lines(const RunRecord& record,
-                                    const std::string& kernel) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> groups;
-  for (const Json& result : record.results) {
-    const std::string_view state = state_of(result);
-    if (text_of(result, "kernel") != kernel ||
-        (state != "open" && state != "unsupported" && state != "undeclared"))
+Texts open_lines(const RunRecord& record, const KernelLine& kernel) {
+  std::vector<std::pair<std::string, Texts>> groups;
+  for (const ResultLine* result : record.results_of(kernel)) {
+    const RowState state = result->state();
+    if (state != RowState::kOpen && state != RowState::kUnsupported &&
+        state != RowState::kUndeclared)
       continue;
-    const std::string why = fmt::format("{}: {}", text_of(result, "verdict"),
-                                        text_of(result, "reason"));
+    const std::string why = fmt::format("{}: {}", word_of(result->verdict),
+                                        result->counts.reason.text);
     auto group =
         std::find_if(groups.begin(), groups.end(),
                      [&](const auto& one) { return one.first == why; });
     if (group == groups.end()) group = groups.insert(groups.end(), {why, {}});
-    group->second.push_back(text_of(result, "law"));
+    group->second.push_back(result->law);
   }
-  std::vector<std::string> out;
+  Texts out;
   for (const auto& [why, laws] : groups)
     out.push_back(why + ": " + joined(laws));
   return out;
 }
 
 // The places that hint at a path that no kernel declares.
-std::vector<std::string> hint_lines(const Json& kernel) {
-  std::vector<std::string> out;
-  if (const Json& hints = part_of(kernel, "hints"); hints.is_array())
-    for (const Json& hint : hints)
-      out.push_back(fmt::format("{}, from {}: {}", text_of(hint, "path"),
-                                text_of(hint, "from"),
-                                counted(count_of(hint, "calls"), "call")));
+Texts hint_lines(const KernelLine& kernel) {
+  Texts out;
+  for (const NearHint& hint : kernel.hints)
+    out.push_back(fmt::format("{}, from {}: {}", hint.path, hint.from,
+                              counted(hint.calls, "call")));
   return out;
 }
 
-std::vector<std::string> lines_of_results(const RunRecord& record,
-                                          const std::string& kernel,
-                                          std::string (*line)(const Json&)) {
-  std::vector<std::string> out;
-  for (const Json& result : record.results)
-    if (text_of(result, "kernel") == kernel)
-      if (std::string text = line(result); !text.empty())
-        out.push_back(std::move(text));
-  return out;
-}
-
-std::string warning_line(const Json& result) {
-  if (count_of(result, "warned") == 0) return "";
-  return fmt::format("{}: {}; the first: {}", text_of(result, "law"),
-                     counted(count_of(result, "warned"), "case"),
-                     text_of(result, "warning"));
-}
-
-std::string refused_line(const Json& result) {
-  const int64_t cases = count_of(result, "unsupported");
-  if (cases == 0 || text_of(result, "verdict") == "unsupported") return "";
-  return fmt::format("{}: {}; the first: {}", text_of(result, "law"),
-                     counted(cases, "case"), text_of(result, "refusal"));
+// Of cases of a law, unless there are none.
+void add_cases(const ResultLine& result, int64_t cases,
+               const std::string& first, Texts& lines) {
+  if (cases > 0)
+    lines.push_back(fmt::format("{}: {}; the first: {}", result.law,
+                                counted(cases, "case"), first));
 }
 
 // How many pairs of settings met, and those that did not, folded away.
 std::string pairs_part(const properties::MetPairs& pairs) {
   if (pairs.settings.empty()) return "";
-  std::vector<std::string> never;
+  Texts never;
   for (const auto& [one, other] : pairs.never())
     never.push_back(one + " with " + other);
   std::string out = fmt::format("<h4>Pairs of settings</h4>\n<p>{}.</p>\n",
@@ -115,29 +97,34 @@ std::string pairs_part(const properties::MetPairs& pairs) {
                    html_list(never, "chips"));
 }
 
-std::string kernel_coverage(const RunRecord& record, const Json& kernel,
+std::string kernel_coverage(const RunRecord& record, const KernelLine& kernel,
                             bool open) {
-  const std::string name = text_of(kernel, "kernel");
-  const RecordCounts counts = counts_of(record, name);
-  std::vector<std::string> looser = {text_of(kernel, "looser")};
-  if (looser[0].empty()) looser.clear();
+  const std::string& name = kernel.kernel;
+  const RecordCounts counts = counts_of(record.results_of(kernel));
+  Texts looser, warnings, refused;
+  if (!kernel.looser.empty()) looser = {kernel.looser};
+  for (const ResultLine* result : record.results_of(kernel)) {
+    const Tally& tally = result->counts;
+    add_cases(*result, tally.warned, tally.warning.text, warnings);
+    if (result->verdict != RowVerdict::kUnsupported)
+      add_cases(*result, tally.unsupported, tally.refusal.text, refused);
+  }
   std::string out = fmt::format(
       "<details{}><summary>{}: {} passed, {} failed, {}</summary>\n",
-      open ? " open" : "", xml_escaped(name), counts.passed, counts.failed,
+      open ? " open" : "", xml_escaped(name), counts.passed(), counts.failed(),
       counted(counts.checked, "checked case"));
-  if (const std::string what = text_of(kernel, "description"); !what.empty())
-    out += "<p>" + xml_escaped(what) + "</p>\n";
-  out += part("Calls with", texts_of(kernel, "drawn"), "chips");
-  out += part("Declared, and in no answered call",
-              texts_of(kernel, "never_drawn"), "chips");
-  out += pairs_part(met_pairs_of(part_of(kernel, "pairs")));
+  if (!kernel.description.empty())
+    out += "<p>" + xml_escaped(kernel.description) + "</p>\n";
+  out += part("Calls with", drawn_lines(kernel), "chips");
+  out += part("Declared, and in no answered call", kernel.never_drawn, "chips");
+  out += pairs_part(kernel.pairs);
   out += part("Looked near", hint_lines(kernel));
-  out += part("Declared, and mostly refused", texts_of(kernel, "hollow"));
+  out += part("Declared, and mostly refused", kernel.hollow);
   out += part("Assumed", assumed_lines(kernel));
   out += part("Looser than generic", looser);
-  out += part("Warnings", lines_of_results(record, name, warning_line));
-  out += part("Refused cases", lines_of_results(record, name, refused_line));
-  out += part("Laws without a verdict", open_lines(record, name));
+  out += part("Warnings", warnings);
+  out += part("Refused cases", refused);
+  out += part("Laws without a verdict", open_lines(record, kernel));
   return out + "</details>\n";
 }
 
@@ -151,33 +138,31 @@ std::string fact(const char* name, const std::string& text) {
 
 std::string html_coverage(const RunRecord& record) {
   std::string out;
-  out += part("Not judged in this run", texts_of(record.end, "not_judged"));
-  out += part("Notes", texts_of(record.end, "notes"));
-  for (const Json& kernel : record.kernels)
+  out += part("Not judged in this run", record.end.not_judged);
+  out += part("Notes", record.end.notes);
+  for (const KernelLine& kernel : record.kernels)
     out += kernel_coverage(record, kernel, record.kernels.size() == 1);
   return out;
 }
 
 std::string html_environment(const RunRecord& record) {
-  const Json& environment = part_of(record.start, "environment");
+  const Environment& environment = record.start.environment;
   std::string out = "<dl>\n";
-  out += fact("QKVet", text_of(environment, "qkvet"));
+  out += fact("QKVet", environment.qkvet);
   out += fact("plan", plan_words(record));
-  out += fact("seed", std::to_string(count_of(record.start, "seed")));
-  out += fact("threads", std::to_string(count_of(record.start, "jobs")));
-  out += fact("time",
-              fmt::format("{:.1f} s", number_of(record.end, "wall_seconds")));
-  out += fact("began", text_of(environment, "began"));
-  out += fact("CPU", text_of(environment, "cpu"));
-  if (const int64_t cores = count_of(environment, "cores"); cores > 0)
-    out += fact("cores", std::to_string(cores));
-  out += fact("system", text_of(environment, "system"));
-  out += fact("machine", text_of(environment, "machine"));
-  out += fact("compiler of QKVet", text_of(environment, "compiler"));
-  for (const Json& kernel : record.kernels)
-    if (const std::string library = text_of(kernel, "library");
-        !library.empty())
-      out += fact("library", text_of(kernel, "kernel") + ": " + library);
+  out += fact("seed", std::to_string(record.start.seed));
+  out += fact("threads", std::to_string(record.start.jobs));
+  out += fact("time", fmt::format("{:.1f} s", record.end.wall_seconds));
+  out += fact("began", environment.began);
+  out += fact("CPU", environment.cpu);
+  if (environment.cores > 0)
+    out += fact("cores", std::to_string(environment.cores));
+  out += fact("system", environment.system);
+  out += fact("machine", environment.machine);
+  out += fact("compiler of QKVet", environment.compiler);
+  for (const KernelLine& kernel : record.kernels)
+    if (!kernel.library.empty())
+      out += fact("library", kernel.kernel + ": " + kernel.library);
   return out + "</dl>\n";
 }
 

@@ -31,23 +31,21 @@ struct Axis {
 // The results of one law, and what they add up to.
 struct LawErrors {
   std::string law;
-  std::vector<const Json*> results;
+  std::vector<const ResultLine*> results;
   std::map<int, int64_t> powers;
   double worst = 0;
 };
 
 std::vector<LawErrors> errors_of(const RunRecord& record) {
   std::vector<LawErrors> out;
-  for (const Json& law : record.laws) {
-    LawErrors one{text_of(law, "law"), {}, {}, 0};
-    for (const Json& kernel : record.kernels) {
-      const Json* result = record.result(text_of(kernel, "kernel"), one.law);
-      if (result == nullptr) continue;
-      const double worst = number_of(*result, "worst_error_over_bound");
-      if (!(worst > 0)) continue;
+  for (const LawLine& law : record.laws) {
+    LawErrors one{law.law, {}, {}, 0};
+    for (const KernelLine& kernel : record.kernels) {
+      const ResultLine* result = record.result(kernel.kernel, one.law);
+      if (result == nullptr || !(result->counts.worst_ratio > 0)) continue;
       one.results.push_back(result);
-      one.worst = std::max(one.worst, worst);
-      for (const auto& [power, cases] : ratio_powers(*result))
+      one.worst = std::max(one.worst, result->counts.worst_ratio);
+      for (const auto& [power, cases] : result->counts.ratios)
         one.powers[power] += cases;
     }
     if (!one.results.empty()) out.push_back(std::move(one));
@@ -110,12 +108,11 @@ std::string bars(const Axis& axis, const LawErrors& law) {
 }
 
 // A circle within the bound, a diamond beyond.
-std::string mark(const Axis& axis, const Json& result) {
-  const double worst = number_of(result, "worst_error_over_bound");
-  const bool bad = is_bad(state_of(result));
-  const std::string title =
-      fmt::format("<title>{}: {}</title>",
-                  xml_escaped(text_of(result, "kernel")), ratio_text(worst));
+std::string mark(const Axis& axis, const ResultLine& result) {
+  const double worst = result.counts.worst_ratio;
+  const bool bad = is_bad(result.state());
+  const std::string title = fmt::format(
+      "<title>{}: {}</title>", xml_escaped(result.kernel), ratio_text(worst));
   const double middle = kStripHeight / 2;
   if (!bad)
     return fmt::format(
@@ -129,7 +126,7 @@ std::string mark(const Axis& axis, const Json& result) {
 
 std::string strip(const Axis& axis, const LawErrors& law) {
   std::string marks;
-  for (const Json* result : law.results) marks += mark(axis, *result);
+  for (const ResultLine* result : law.results) marks += mark(axis, *result);
   return fmt::format(
       "<div class=\"strip\"><span class=\"name\">{}</span><svg role=\"img\" "
       "height=\"{}\" aria-label=\"{}: largest error/bound {}\">{}{}{}</svg>"

@@ -26,63 +26,57 @@ std::string code_term(const char* name, const std::string& text) {
   return text.empty() ? "" : term(name, html_code(text));
 }
 
-std::string actual_html(const Json& failure) {
-  const std::string actual = text_of(failure, "actual");
-  if (actual.empty()) return "";
-  const double ratio = number_of(failure, "error_over_bound");
-  return html_code(actual) +
+std::string actual_html(const FailureLine& failure) {
+  if (failure.actual.empty()) return "";
+  const double ratio = failure.error_over_bound;
+  return html_code(failure.actual) +
          (ratio > 0
               ? fmt::format(" <span class=\"quiet\">error/bound {}</span>",
                             ratio_text(ratio))
               : "");
 }
 
-std::string shrunk_html(const Json& failure) {
-  const std::string found = text_of(failure, "found");
-  if (found.empty() || found == text_of(failure, "case")) return "";
-  return fmt::format("from {} in {}", html_code(found),
-                     counted(count_of(failure, "shrink_steps"), "step"));
+std::string shrunk_html(const FailureLine& failure) {
+  if (failure.found == failure.value) return "";
+  return fmt::format("from {} in {}", html_code(failure.found),
+                     counted(failure.shrink_steps, "step"));
 }
 
-std::string cause_html(const Json& failure) {
-  const Json& diagnosis = part_of(failure, "diagnosis");
-  if (!diagnosis.is_object()) return "";
-  const std::string text = text_of(diagnosis, "text");
-  if (text.empty())
+std::string cause_html(const FailureLine& failure) {
+  if (!failure.diagnosis) return "";
+  const DiagnosisFound& cause = *failure.diagnosis;
+  if (cause.text.empty())
     return fmt::format(
         "unknown: no known fault does what this kernel does in {}",
-        counted(count_of(diagnosis, "probes"), "probe"));
+        counted(cause.probes, "probe"));
   // What all wrong numbers are, and no known fault.
-  if (text_of(diagnosis, "certainty") == "unknown")
+  if (cause.certainty == Certainty::kUnknown)
     return fmt::format(
         "<strong>{}</strong> <span class=\"quiet\">likely; no known fault does "
         "it</span>",
-        xml_escaped(text));
+        xml_escaped(cause.text));
   std::string out = fmt::format(
       "<strong>{}</strong> <span class=\"quiet\">{}, {}: {} of {} failing "
       "probes as predicted",
-      xml_escaped(text), html_code(text_of(diagnosis, "cause")),
-      xml_escaped(text_of(diagnosis, "certainty")),
-      count_of(diagnosis, "foretold"), count_of(diagnosis, "failing"));
-  const auto possible = texts_of(diagnosis, "also_possible");
-  if (!possible.empty())
-    out += "; not told apart from " + xml_escaped(joined(possible));
+      xml_escaped(cause.text), html_code(cause.cause), word_of(cause.certainty),
+      cause.foretold, cause.failing);
+  if (!cause.also_possible.empty())
+    out += "; not told apart from " + xml_escaped(joined(cause.also_possible));
   return out + "</span>";
 }
 
-std::string place_html(const RunRecord& record, const Json& result) {
-  const KernelPlace place = place_of(record, result);
+std::string place_html(const RunRecord& record, const ResultLine& result) {
+  const SourcePlace place = place_of(record, result);
   if (place.file.empty()) return "";
   return html_code(place.line > 0 ? fmt::format("{}:{}", place.file, place.line)
                                   : place.file);
 }
 
-std::string picture_html(const Json& failure) {
-  const auto lines = texts_of(failure, "picture");
-  if (lines.empty()) return "";
+std::string picture_html(const FailureLine& failure) {
+  if (failure.picture.empty()) return "";
   return "<details><summary>The case in numbers</summary>\n<pre "
          "tabindex=\"0\">" +
-         xml_escaped(joined(lines, "\n")) + "</pre></details>\n";
+         xml_escaped(joined(failure.picture, "\n")) + "</pre></details>\n";
 }
 
 std::string also_html(const Reported& one) {
@@ -92,47 +86,44 @@ std::string also_html(const Reported& one) {
       "cause</summary>\n<ul>\n",
       counted(std::ssize(one.also), "more failure"));
   for (const auto& [result, failure] : one.also)
-    out += fmt::format("<li>{} {}{}</li>\n",
-                       html_law_link(text_of(*result, "law")),
-                       html_code(text_of(*failure, "case")),
-                       html_command(text_of(*failure, "again")));
+    out += fmt::format("<li>{} {}{}</li>\n", html_law_link(result->law),
+                       html_code(failure->value), html_command(failure->again));
   return out + "</ul></details>\n";
 }
 
 std::string failure_article(const RunRecord& record, const Reported& one,
                             size_t number) {
-  const Json& failure = *one.failure;
-  const std::string law = text_of(*one.result, "law");
-  const Json& diagnosis = part_of(failure, "diagnosis");
+  const FailureLine& failure = *one.failure;
+  const std::string& law = one.result->law;
+  const DiagnosisFound& cause = failure.cause();
   std::string out = fmt::format(
       "<article class=\"failure\" aria-labelledby=\"failure-{0}\">\n"
       "<h3 id=\"failure-{0}\"><span class=\"mark bad\">{1}</span> {2} "
       "<span class=\"kernel\">{3}</span></h3>\n<p class=\"sentence\">{4}</p>\n"
       "<dl>\n",
-      number,
-      std::string_view(state_of(*one.result)) == "crash" ? "CRASH" : "FAIL",
-      html_law_link(law), xml_escaped(text_of(*one.result, "kernel")),
-      xml_escaped(text_of(record.law(law), "sentence")));
+      number, one.result->state() == RowState::kCrash ? "CRASH" : "FAIL",
+      html_law_link(law), xml_escaped(one.result->kernel),
+      xml_escaped(record.law(law)->sentence));
   // The answer first, the evidence below.
-  out += text_term("unsteady", text_of(failure, "unsteady"));
+  out += text_term("unsteady", failure.unsteady);
   out += term("cause", cause_html(failure));
-  out += text_term("fix", text_of(diagnosis, "fix"));
-  out += term("again", html_command(text_of(failure, "again")));
-  out += code_term("case", text_of(failure, "case"));
+  out += text_term("fix", cause.fix);
+  out += term("again", html_command(failure.again));
+  out += code_term("case", failure.value);
   out += term("shrunk", shrunk_html(failure));
-  out += code_term("at", text_of(failure, "at"));
-  out += code_term("expected", text_of(failure, "expected"));
-  out += code_term("allowed", text_of(failure, "allowed"));
+  out += code_term("at", failure.at);
+  out += code_term("expected", failure.expected);
+  out += code_term("allowed", failure.allowed);
   out += term("actual", actual_html(failure));
-  out += text_term("looks like", text_of(failure, "looks"));
-  out += text_term("whose", text_of(failure, "whose"));
-  out += text_term("fails", text_of(part_of(diagnosis, "where"), "text"));
-  out += text_term("stage", text_of(part_of(diagnosis, "stage"), "text"));
-  out += text_term("instead", text_of(part_of(diagnosis, "instead"), "text"));
-  out += text_term("hidden", text_of(diagnosis, "hidden"));
-  out += text_term("dialect", text_of(failure, "other_dialect"));
+  out += text_term("looks like", failure.looks);
+  out += text_term("whose", failure.whose);
+  out += text_term("fails", cause.where ? cause.where->text : "");
+  out += text_term("stage", cause.stage ? cause.stage->text : "");
+  out += text_term("instead", cause.instead ? cause.instead->text : "");
+  out += text_term("hidden", cause.hidden);
+  out += text_term("dialect", failure.other_dialect);
   out += term("source", place_html(record, *one.result));
-  out += code_term("printed", text_of(failure, "printed"));
+  out += code_term("printed", failure.printed);
   return out + "</dl>\n" + html_heat_maps(failure) + picture_html(failure) +
          also_html(one) + "</article>\n";
 }
@@ -140,10 +131,9 @@ std::string failure_article(const RunRecord& record, const Reported& one,
 // Failing results that have no failing case: a known failure that is gone.
 std::string problems_html(const RunRecord& record) {
   std::string out;
-  for (const Json& result : record.results)
-    if (is_bad(state_of(result)))
-      for (const std::string& problem :
-           texts_of(part_of(result, "known"), "problems"))
+  for (const ResultLine& result : record.results)
+    if (is_bad(result.state()) && result.known)
+      for (const std::string& problem : result.known->problems)
         out += "<li>" + xml_escaped(problem) + "</li>\n";
   return out.empty() ? "" : "<ul class=\"problems\">\n" + out + "</ul>\n";
 }
@@ -162,9 +152,9 @@ std::string html_failures(const RunRecord& record) {
                      failures.size() - kMostArticles);
   for (size_t i = kMostArticles; i < failures.size(); ++i)
     out += fmt::format("<li>{} {} {}</li>\n",
-                       xml_escaped(text_of(*failures[i].result, "kernel")),
-                       html_law_link(text_of(*failures[i].result, "law")),
-                       html_command(text_of(*failures[i].failure, "again")));
+                       xml_escaped(failures[i].result->kernel),
+                       html_law_link(failures[i].result->law),
+                       html_command(failures[i].failure->again));
   return out + "</ul></details>\n";
 }
 

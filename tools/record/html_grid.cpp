@@ -12,68 +12,65 @@ namespace {
 
 // A state by sign and word, so that no colour is needed to tell it.
 struct StateSign {
-  const char* state;
+  RowState state;
+  const char* style;
   const char* sign;
   const char* word;
 };
-constexpr StateSign kStateSigns[] = {{"passed", "✓", "passed"},
-                                     {"failed", "✕", "FAILED"},
-                                     {"crash", "☠", "CRASHED"},
-                                     {"known", "K", "fails as is known"},
-                                     {"open", "?", "open"},
-                                     {"unsupported", "–", "unsupported"},
-                                     {"undeclared", "·", "not declared"}};
+constexpr StateSign kStateSigns[kRowStates] = {
+    {RowState::kPassed, "passed", "✓", "passed"},
+    {RowState::kFailed, "failed", "✕", "FAILED"},
+    {RowState::kCrash, "crash", "☠", "CRASHED"},
+    {RowState::kKnown, "known", "K", "fails as is known"},
+    {RowState::kOpen, "open", "?", "open"},
+    {RowState::kUnsupported, "unsupported", "–", "unsupported"},
+    {RowState::kUndeclared, "undeclared", "·", "not declared"}};
 
-const StateSign& sign_of(std::string_view state) {
-  for (const StateSign& row : kStateSigns)
-    if (state == row.state) return row;
-  return kStateSigns[4];
+const StateSign& sign_of(const ResultLine& result) {
+  return kStateSigns[static_cast<size_t>(result.state())];
 }
 
 std::string legend(const RunRecord& record) {
   std::string out;
+  const RecordCounts counts = counts_of(record.results_of());
   for (const StateSign& row : kStateSigns) {
-    const bool used = std::any_of(
-        record.results.begin(), record.results.end(), [&row](const Json& one) {
-          return std::string_view(state_of(one)) == row.state;
-        });
-    if (used)
+    if (counts.of(row.state) > 0)
       out += fmt::format(
           "<span><span class=\"sign {}\" aria-hidden=\"true\">{}</span> "
           "{}</span>\n",
-          row.state, row.sign, row.word);
+          row.style, row.sign, row.word);
   }
   return "<p class=\"legend\">" + out + "</p>\n";
 }
 
-std::string sign_cell(const Json* result) {
+std::string sign_cell(const ResultLine* result) {
   if (result == nullptr) return "<td></td>";
-  const StateSign& sign = sign_of(state_of(*result));
+  const StateSign& sign = sign_of(*result);
   return fmt::format(
       "<td class=\"{0}\"><span class=\"sign {0}\" "
       "aria-hidden=\"true\">{1}</span><span class=\"spoken\">{2}</span></td>",
-      sign.state, sign.sign, sign.word);
+      sign.style, sign.sign, sign.word);
 }
 
 // The figures beside the verdict, where there is one kernel only.
-std::string figure_cells(const Json* result) {
+std::string figure_cells(const ResultLine* result) {
   if (result == nullptr) return "<td></td><td></td><td></td><td></td>";
-  const StateSign& sign = sign_of(state_of(*result));
-  const double worst = number_of(*result, "worst_error_over_bound");
+  const StateSign& sign = sign_of(*result);
+  const Tally& counts = result->counts;
   // What single cases of a law that passed had to say is no reason.
-  const std::string reason = std::string_view(sign.state) == "passed"
-                                 ? ""
-                                 : text_of(*result, "reason");
+  const std::string reason =
+      sign.state == RowState::kPassed ? "" : counts.reason.text;
   return fmt::format(
       "<td class=\"wide {0}\"><span class=\"sign {0}\" aria-hidden=\"true\">"
       "{1}</span> {2}{3}</td><td class=\"number\">{4}</td><td "
       "class=\"number\">{5}</td><td class=\"number\">{6:.2f} s</td>",
-      sign.state, sign.sign, sign.word,
+      sign.style, sign.sign, sign.word,
       reason.empty()
           ? ""
           : ": <span class=\"quiet\">" + xml_escaped(reason) + "</span>",
-      grouped(count_of(*result, "checked")),
-      worst > 0 ? worst_text(worst) : "–", number_of(*result, "seconds"));
+      grouped(counts.checked),
+      counts.worst_ratio > 0 ? worst_text(counts.worst_ratio) : "–",
+      counts.seconds);
 }
 
 std::string head_cells(const RunRecord& record) {
@@ -81,26 +78,25 @@ std::string head_cells(const RunRecord& record) {
     return "<th scope=\"col\">verdict</th><th scope=\"col\">checked cases</th>"
            "<th scope=\"col\">error/bound</th><th scope=\"col\">time</th>";
   std::string out;
-  for (const Json& kernel : record.kernels)
+  for (const KernelLine& kernel : record.kernels)
     out +=
         fmt::format("<th scope=\"col\" class=\"turned\"><span>{}</span></th>",
-                    xml_escaped(text_of(kernel, "kernel")));
+                    xml_escaped(kernel.kernel));
   return out;
 }
 
 bool fails_law(const RunRecord& record, const std::string& law) {
-  return std::any_of(
-      record.kernels.begin(), record.kernels.end(), [&](const Json& kernel) {
-        const Json* result = record.result(text_of(kernel, "kernel"), law);
-        return result != nullptr && is_bad(state_of(*result));
-      });
+  return std::any_of(record.results.begin(), record.results.end(),
+                     [&](const auto& result) {
+                       return result.law == law && is_bad(result.state());
+                     });
 }
 
 std::string law_row(const RunRecord& record, const std::string& law) {
   std::string out =
       fmt::format("<tr><th scope=\"row\">{}</th>", html_law_link(law));
-  for (const Json& kernel : record.kernels) {
-    const Json* result = record.result(text_of(kernel, "kernel"), law);
+  for (const KernelLine& kernel : record.kernels) {
+    const ResultLine* result = record.result(kernel.kernel, law);
     out +=
         record.kernels.size() == 1 ? figure_cells(result) : sign_cell(result);
   }
@@ -127,10 +123,9 @@ std::string states_text(const RunRecord& record,
   std::string out;
   for (const StateSign& row : kStateSigns) {
     int64_t count = 0;
-    for (const Json& result : record.results)
-      count += state_of(result) == std::string_view(row.state) &&
-               std::find(laws.begin(), laws.end(), text_of(result, "law")) !=
-                   laws.end();
+    for (const ResultLine& result : record.results)
+      count += result.state() == row.state &&
+               std::find(laws.begin(), laws.end(), result.law) != laws.end();
     if (count > 0)
       out += fmt::format("{}{} {}", out.empty() ? "" : ", ", grouped(count),
                          row.word);
@@ -186,13 +181,12 @@ std::string html_laws(const RunRecord& record) {
       "<details id=\"all-laws\"><summary>All {}s of this "
       "run</summary>\n<dl class=\"laws\">\n",
       row_word(record));
-  for (const Json& law : record.laws) {
-    const std::string id = xml_escaped(text_of(law, "law"));
+  for (const LawLine& law : record.laws)
     out += fmt::format(
-        "<div id=\"law-{}\"><dt>{}</dt><dd>{}<br><code>{}</code></dd></div>\n",
-        id, id, xml_escaped(text_of(law, "sentence")),
-        xml_escaped(text_of(law, "formula")));
-  }
+        "<div id=\"law-{0}\"><dt>{0}</dt><dd>{1}<br><code>{2}</code></dd>"
+        "</div>\n",
+        xml_escaped(law.law), xml_escaped(law.sentence),
+        xml_escaped(law.formula));
   return out + "</dl></details>\n";
 }
 

@@ -18,60 +18,14 @@ namespace {
 
 constexpr double kEndless = std::numeric_limits<double>::infinity();
 
-// One output of a call, as the record has it.
-struct HeatTensor {
-  std::string name, axes;
-  std::vector<int64_t> shape;
-  std::vector<double> expected, low, high, actual;
-};
-
-// Numbers of an array, with "nan", "inf" and "-inf" for what JSON lacks.
-std::vector<double> numbers_of(const Json& json, const char* field) {
-  std::vector<double> out;
-  const Json& values = part_of(json, field);
-  if (!values.is_array()) return out;
-  for (const Json& value : values)
-    if (value.is_number())
-      out.push_back(value.get<double>());
-    else
-      out.push_back(value == "inf"    ? kEndless
-                    : value == "-inf" ? -kEndless
-                                      : std::nan(""));
-  return out;
-}
-
-// False where sizes do not fit together.
-bool read_tensor(const Json& output, HeatTensor& out) {
-  constexpr size_t kMostAxes = 4;
-  out.name = text_of(output, "name");
-  out.axes = text_of(output, "axes");
-  for (const double extent : numbers_of(output, "shape"))
-    out.shape.push_back(static_cast<int64_t>(extent));
-  int64_t elements = 1;
-  for (const int64_t extent : out.shape)
-    elements *= std::clamp<int64_t>(extent, 0, 1 << 20);
-  out.expected = numbers_of(output, "expected");
-  out.low = numbers_of(output, "low");
-  out.high = numbers_of(output, "high");
-  out.actual = numbers_of(output, "actual");
-  // Two axes stand for the last but one and what is in front of it.
-  const size_t needed = out.shape.size() + (out.shape.size() == 2 ? 1 : 0);
-  if (out.shape.empty() || out.shape.size() > kMostAxes ||
-      out.axes.size() < needed || elements < 1)
-    return false;
-  for (const auto* values : {&out.expected, &out.low, &out.high, &out.actual})
-    if (std::ssize(*values) != elements) return false;
-  return true;
-}
-
-bool is_off(const HeatTensor& tensor, size_t n) {
+bool is_off(const OutputNumbers& tensor, size_t n) {
   if (std::isnan(tensor.expected[n])) return !std::isnan(tensor.actual[n]);
   return !(tensor.low[n] <= tensor.actual[n] &&
            tensor.actual[n] <= tensor.high[n]);
 }
 
 // |error| / what is allowed on that side.
-double excess(const HeatTensor& tensor, size_t n) {
+double excess(const OutputNumbers& tensor, size_t n) {
   const double actual = tensor.actual[n], expected = tensor.expected[n];
   if (!is_off(tensor, n) && !(actual != expected)) return 0;
   if (!std::isfinite(actual) || !std::isfinite(expected))
@@ -83,7 +37,7 @@ double excess(const HeatTensor& tensor, size_t n) {
 }
 
 // The sign of the error: what is too high is above 0.
-double signed_excess(const HeatTensor& tensor, size_t n) {
+double signed_excess(const OutputNumbers& tensor, size_t n) {
   const double size = excess(tensor, n);
   if (size == 0) return 0;
   const double actual = tensor.actual[n], expected = tensor.expected[n];
@@ -94,15 +48,15 @@ double signed_excess(const HeatTensor& tensor, size_t n) {
 // What a map is of.
 struct HeatView {
   const char* head;
-  double (*value)(const HeatTensor& tensor, size_t n);
+  double (*value)(const OutputNumbers& tensor, size_t n);
   bool is_error;
 };
 constexpr HeatView kViews[] = {
     {"expected",
-     [](const HeatTensor& tensor, size_t n) { return tensor.expected[n]; },
+     [](const OutputNumbers& tensor, size_t n) { return tensor.expected[n]; },
      false},
     {"actual",
-     [](const HeatTensor& tensor, size_t n) { return tensor.actual[n]; },
+     [](const OutputNumbers& tensor, size_t n) { return tensor.actual[n]; },
      false},
     {"error/bound", signed_excess, true}};
 
@@ -144,7 +98,7 @@ struct Slice {
   int64_t wrong = 0;
 };
 
-std::vector<Slice> slices_of(const HeatTensor& tensor) {
+std::vector<Slice> slices_of(const OutputNumbers& tensor) {
   const size_t axes = tensor.shape.size();
   const size_t shift = axes == 2 ? 1 : 0;
   Slice whole;
@@ -186,7 +140,7 @@ std::string axis_name(char letter) {
   return letter == ' ' ? "" : std::string(1, letter);
 }
 
-MapCell map_cell(const HeatTensor& tensor, const HeatView& view,
+MapCell map_cell(const OutputNumbers& tensor, const HeatView& view,
                  const Range& range, const Slice& slice, int64_t row,
                  int64_t column) {
   const size_t n =
@@ -205,7 +159,7 @@ MapCell map_cell(const HeatTensor& tensor, const HeatView& view,
   return cell;
 }
 
-std::string map_figure(const HeatTensor& tensor, const HeatView& view,
+std::string map_figure(const OutputNumbers& tensor, const HeatView& view,
                        const Range& range, const Slice& slice) {
   MapPicture map;
   map.title = view.head;
@@ -249,7 +203,7 @@ std::string scales(const Range& range) {
 }
 
 // "b=0, h=0, i=1, c=0"
-std::string element_text(const HeatTensor& tensor, size_t n) {
+std::string element_text(const OutputNumbers& tensor, size_t n) {
   const size_t axes = tensor.shape.size(), shift = axes == 2 ? 1 : 0;
   std::string out;
   for (size_t axis = axes; axis-- > 0;) {
@@ -262,12 +216,12 @@ std::string element_text(const HeatTensor& tensor, size_t n) {
 }
 
 // Too few numbers for a map: they are rows of a table.
-bool is_small(const HeatTensor& tensor) {
+bool is_small(const OutputNumbers& tensor) {
   constexpr size_t kLeastForAMap = 4;
   return tensor.actual.size() < kLeastForAMap;
 }
 
-std::string number_rows(const HeatTensor& tensor, const std::string& place) {
+std::string number_rows(const OutputNumbers& tensor, const std::string& place) {
   std::string out;
   for (size_t n = 0; n < tensor.actual.size(); ++n)
     out += fmt::format(
@@ -293,7 +247,7 @@ std::string number_table(const std::string& rows) {
                    rows + "</tbody></table></div>\n";
 }
 
-std::string tensor_maps(const HeatTensor& tensor, const std::string& place) {
+std::string tensor_maps(const OutputNumbers& tensor, const std::string& place) {
   constexpr size_t kMostSlices = 4;
   Range range;
   for (const double value : tensor.expected) range.add(value);
@@ -321,30 +275,27 @@ std::string tensor_maps(const HeatTensor& tensor, const std::string& place) {
 
 }  // namespace
 
-std::string html_heat_maps(const Json& failure) {
+std::string html_heat_maps(const FailureLine& failure) {
   // Stories have many calls: what is wrong stands in front.
   constexpr size_t kMostMaps = 4;
-  const Json& calls = part_of(failure, "calls");
-  if (!calls.is_array()) return "";
-  std::vector<std::pair<std::string, HeatTensor>> maps;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const Json& outputs = part_of(calls[i], "outputs");
-    if (!outputs.is_array()) continue;
-    std::string place = text_of(calls[i], "place");
-    if (place.empty() && calls.size() > 1) place = fmt::format("call {}", i);
-    for (const Json& output : outputs)
-      if (HeatTensor tensor; read_tensor(output, tensor))
-        maps.emplace_back(place, std::move(tensor));
+  std::vector<std::pair<std::string, const OutputNumbers*>> maps;
+  for (size_t i = 0; i < failure.calls.size(); ++i) {
+    const CallNumbers& call = failure.calls[i];
+    const bool numbered = call.place.empty() && failure.calls.size() > 1;
+    for (const OutputNumbers& output : call.outputs)
+      maps.emplace_back(numbered ? fmt::format("call {}", i) : call.place,
+                        &output);
   }
   std::stable_partition(maps.begin(), maps.end(), [](const auto& one) {
-    for (size_t n = 0; n < one.second.actual.size(); ++n)
-      if (is_off(one.second, n)) return true;
+    for (size_t n = 0; n < one.second->actual.size(); ++n)
+      if (is_off(*one.second, n)) return true;
     return false;
   });
   std::string out, rows;
   size_t numbers = 0;
   for (size_t i = 0; i < std::min(kMostMaps, maps.size()); ++i) {
-    const auto& [place, tensor] = maps[i];
+    const auto& [place, output] = maps[i];
+    const OutputNumbers& tensor = *output;
     if (!is_small(tensor)) {
       out += tensor_maps(tensor, place);
       continue;

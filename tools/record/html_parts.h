@@ -21,7 +21,7 @@ std::vector<LawGroup> law_groups(const RunRecord& record);
 // A failure in full, and those of the same cause in short.
 std::string html_failures(const RunRecord& record);
 // Expected, actual and error of each output of a failure, if it has tensors.
-std::string html_heat_maps(const Json& failure);
+std::string html_heat_maps(const FailureLine& failure);
 // Laws by kernels; of one kernel with figures.
 std::string html_grid(const RunRecord& record);
 // Error/bound of every law on a logarithmic axis.

@@ -2,8 +2,11 @@
 // Records that are made up here: what is read of them, and what is written.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
 #include <limits>
 
+#include "core/base/json.h"
 #include "tools/record/html_parts.h"
 #include "tools/record/report_files.h"
 #include "tools/record/run_compare.h"
@@ -12,62 +15,94 @@
 namespace qkvet::tools::record_test {
 namespace {
 
-Json line(const char* type, Json fields) {
-  Json out{{"schema", 1}, {"type", type}};
-  out.update(fields);
+using More = std::function<void(ResultLine&)>;
+
+ResultLine result(const char* kernel, const char* law, RowVerdict verdict,
+                  const More& more = nullptr) {
+  ResultLine out;
+  out.kernel = kernel;
+  out.law = law;
+  out.verdict = verdict;
+  out.counts.checked = 10;
+  out.counts.elements.compared = 100;
+  out.counts.worst_ratio = 0.5;
+  out.counts.seconds = 1;
+  if (more) more(out);
   return out;
 }
 
-Json result(const char* kernel, const char* law, const char* verdict,
-            Json more = Json::object()) {
-  Json out = line("result", {{"kernel", kernel},
-                             {"law", law},
-                             {"verdict", verdict},
-                             {"checked", 10},
-                             {"unsupported", 0},
-                             {"compared", 100},
-                             {"vacuous", 0},
-                             {"worst_error_over_bound", 0.5},
-                             {"seconds", 1.0}});
-  out.update(more);
+ResultLine passed(const char* kernel, const char* law,
+                  const More& more = nullptr) {
+  return result(kernel, law, RowVerdict::kPassed, more);
+}
+
+FailureLine failure(const char* text, const char* cause = "") {
+  FailureLine out;
+  out.law = "a_law";
+  out.value = out.found = text;
+  out.number = 3;
+  out.digest = "00000000";
+  out.again = "qkvet replay";
+  out.report = "FAIL";
+  if (*cause != 0) {
+    out.diagnosis.emplace();
+    out.diagnosis->cause = cause;
+    out.diagnosis->certainty = Certainty::kSure;
+    out.diagnosis->reported_with = "second";
+    out.diagnosis->text = "It is wrong.";
+    out.diagnosis->fix = "Mend it.";
+  }
   return out;
 }
 
-Json failure(const char* text, const char* cause = "") {
-  Json out{{"case", text},
-           {"found", text},
-           {"number", 3},
-           {"again", "qkvet replay"},
-           {"report", "FAIL"}};
-  if (*cause != 0)
-    out["diagnosis"] = {{"cause", cause},
-                        {"certainty", "sure"},
-                        {"reported_with", "second"},
-                        {"text", "It is wrong."},
-                        {"fix", "Mend it."}};
+ResultLine failed(const char* kernel, const char* law, FailureLine failure,
+                  const More& more = nullptr) {
+  ResultLine out = result(kernel, law, RowVerdict::kFailed, more);
+  out.failure = std::move(failure);
   return out;
 }
 
-std::string text_of_lines(const std::vector<Json>& lines) {
-  std::string text;
-  for (const Json& one : lines) text += json_text(one) + "\n";
-  return text;
+KernelLine kernel(const char* name) {
+  KernelLine out;
+  out.kernel = name;
+  return out;
 }
 
-RunRecord record_of_lines(std::vector<Json> results, int exit,
-                          Json start = Json::object()) {
-  start.update({{"seed", 1}, {"cases", 20}});
-  std::vector<Json> lines = {line("start", start)};
-  lines.insert(lines.end(), results.begin(), results.end());
-  lines.push_back(line("end", {{"exit", exit}, {"thread_seconds", {}}}));
-  std::string error;
-  auto record = parse_record(text_of_lines(lines), "made", &error);
-  EXPECT_TRUE(record) << error;
-  return record ? *record : RunRecord();
+LawLine law(const std::string& name) {
+  LawLine out;
+  out.law = name;
+  out.sentence = name + " holds.";
+  return out;
+}
+
+// With a line for each law and kernel that has none yet.
+RunRecord record_of(const std::vector<ResultLine>& results,
+                    ExitCode exit = kConforms,
+                    std::vector<KernelLine> kernels = {}) {
+  RunRecord out;
+  out.name = "made";
+  out.kernels = std::move(kernels);
+  for (ResultLine one : results) {
+    if (out.kernel(one.kernel) == nullptr)
+      out.kernels.push_back(kernel(one.kernel.c_str()));
+    if (out.law(one.law) == nullptr) out.laws.push_back(law(one.law));
+    one.row = static_cast<size_t>(out.kernel(one.kernel) - out.kernels.data());
+    out.add_result(one);
+  }
+  out.end.exit = exit;
+  return out;
 }
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+// The record as lines, read again.
+RunRecord reread(const RunRecord& record) {
+  std::string error;
+  const auto again = parse_record(record_lines(record), "again", &error);
+  EXPECT_TRUE(again) << error;
+  return again ? *again : RunRecord();
 }
 
 std::string error_of(const std::string& text) {
@@ -77,118 +112,236 @@ std::string error_of(const std::string& text) {
   return error;
 }
 
+// The result's line is the fourth, behind those of its law and kernel.
+std::string error_of(const ResultLine& result) {
+  return error_of(record_lines(record_of({result})));
+}
+
+// The same with another text in one place of its lines.
+std::string error_with(const ResultLine& result, const std::string& from,
+                       const std::string& to) {
+  std::string text = record_lines(record_of({result}));
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from << " is not in\n" << text;
+  return error_of(text.replace(at, from.size(), to));
+}
+
 TEST(Record, WhatIsNoRecordIsOneLineWithItsPlace) {
-  EXPECT_EQ(error_of("{\"schema\":1,\"type\":\"start\"}\nno\n"),
-            "x.jsonl:2: no JSON");
+  const ResultLine good = passed("a/b", "law");
+  const std::string first = start_text({});
+  EXPECT_EQ(error_of(first + "no\n"), "x.jsonl:2: no JSON");
   EXPECT_TRUE(has(error_of("[]\n"), "x.jsonl:1: no object with a text"));
   EXPECT_TRUE(has(error_of("{\"schema\":2,\"type\":\"start\"}"),
                   "schema 2; allowed: 1"));
-  EXPECT_TRUE(has(error_of("{\"schema\":1,\"type\":\"start\"}\n"),
-                  "holds no end of a run"));
+  EXPECT_TRUE(has(error_of("{\"schema\":\"x\",\"type\":\"start\"}"),
+                  "schema \"x\"; allowed: 1"));
+  EXPECT_TRUE(has(error_of(first), "holds no end of a run"));
   EXPECT_TRUE(has(error_of(""), "holds no end of a run"));
-  const Json once = result("a/b", "law", "passed");
-  EXPECT_TRUE(has(error_of(text_of_lines({once, once})),
-                  "x.jsonl:2: a second result of a/b under law"));
-  Json bare = once;
-  bare.erase("checked");
-  EXPECT_TRUE(has(error_of(text_of_lines({bare})), "a number \"checked\""));
+  EXPECT_EQ(error_of(record_lines(record_of({good, good}))),
+            "x.jsonl:5: a second result of a/b under law");
+  RunRecord bare = record_of({good});
+  bare.laws.clear();
+  EXPECT_EQ(error_of(record_lines(bare)),
+            "x.jsonl:3: a result of a/b under law, in front of the lines of "
+            "both");
+  EXPECT_EQ(error_of(result("a/b", "law", RowVerdict::kFailed)),
+            "x.jsonl:4: FAILED without a failure");
+}
+
+TEST(Record, AFieldIsReadOrNamedWithWhatIsAllowed) {
+  const ResultLine good = failed("a/b", "law", failure("f32", "slip"));
+  const struct {
+    const char *from, *to, *error;
+  } rows[] = {
+      {"\"checked\":10,", "", "checked: is missing"},
+      {"\"checked\":10", "\"checked\":-1",
+       "checked: -1; allowed: a count, up to 2^53"},
+      {"\"checked\":10", "\"checked\":1e300",
+       "checked: 1e+300; allowed: a count, up to 2^53"},
+      {"\"checked\":10", "\"checked\":9007199254740993",
+       "checked: 9007199254740993; allowed: a count, up to 2^53"},
+      {"\"verdict\":\"FAILED\"", "\"verdict\":\"fine\"",
+       "verdict: \"fine\"; allowed: passed, FAILED, skipped, unsupported, gave "
+       "up, mistrusted, crash"},
+      {"\"certainty\":\"sure\"", "\"certainty\":1",
+       "failure.diagnosis.certainty: 1; allowed: unknown, likely, sure"},
+      {"_powers\":{}", "_powers\":{\"999\":1}",
+       "error_over_bound_powers.999: allowed: names from -60 to 240"},
+      {"\"seconds\":1.0", "\"seconds\":\"now\"",
+       "seconds: \"now\"; allowed: a number, inf, -inf, nan"},
+      {"\"failure\":{", "\"other_failures\":[[]],\"failure\":{",
+       "other_failures[0]: []; allowed: an object"}};
+  for (const auto& row : rows)
+    EXPECT_EQ(error_with(good, row.from, row.to),
+              std::string("x.jsonl:4: ") + row.error);
+  EXPECT_EQ(error_with(good, "\"exit\":0", "\"exit\":2"),
+            "x.jsonl:5: exit: 2; allowed: 0, 1, 3, 4");
+  EXPECT_EQ(error_of(passed("", "law")), "x.jsonl:3: a kernel without a name");
+  EXPECT_EQ(error_of(passed("a/b", "")), "x.jsonl:2: a law without a name");
+}
+
+// Each would be a loop or a sum beyond 64 bits.
+TEST(Record, ShardsAndPairsHaveLimits) {
+  RunRecord record = record_of({passed("a/b", "law")});
+  record.start.shard = {3, 2};
+  EXPECT_TRUE(has(error_of(record_lines(record)), "shard: shard 3 of 2;"));
+  record.start.shard = {1, kMostShards + 1};
+  EXPECT_TRUE(has(error_of(record_lines(record)), "N up to 100000"));
+  record.start.shard.reset();
+  record.start.shards = {kMostShards + 1, {1}, {}};
+  EXPECT_TRUE(has(error_of(record_lines(record)), "100001 shards; allowed"));
+  record.start.shards.reset();
+  record.kernels[0].pairs.settings = {"windows", "softcap"};
+  record.kernels[0].pairs.met = {{true, true}};
+  EXPECT_TRUE(has(error_of(record_lines(record)),
+                  "pairs: settings and \"met\" do not fit together"));
 }
 
 TEST(Record, LinesOfOtherTypesArePassedOver) {
-  const RunRecord record = record_of_lines(
-      {line("question", {{"law", "x"}}), result("a/b", "first", "passed")}, 0);
-  ASSERT_EQ(record.results.size(), 1u);
-  // Older records have no lines of laws and kernels.
-  ASSERT_EQ(record.laws.size(), 1u);
-  ASSERT_EQ(record.kernels.size(), 1u);
-  EXPECT_EQ(text_of(record.kernels[0], "kernel"), "a/b");
+  const std::string text = start_text({}) +
+                           "{\"schema\":1,\"type\":\"question\",\"law\":7}\n" +
+                           result_lines(record_of({passed("a/b", "first")}));
+  std::string error;
+  const auto record = parse_record(text, "made", &error);
+  ASSERT_TRUE(record) << error;
+  EXPECT_EQ(record->results.size(), 1u);
+}
+
+// A record with something in every field.
+RunRecord full_record() {
+  FailureLine bad = failure("f32", "slip");
+  bad.picture = {"q 1"};
+  bad.reaches = {{ReachKind::kStale, "a", "b", {"a1"}, "STALE"}};
+  bad.error_over_bound = std::numeric_limits<double>::infinity();
+  DiagnosisFound& cause = *bad.diagnosis;
+  cause.where.emplace().text = "where d > 4";
+  cause.stage = {"softmax", "the softmax"};
+  cause.instead.emplace().outputs = {{"o", "0", 3, 1}};
+  cause.instead->read_back = {"nothing", 2};
+  bad.calls = {
+      {"call 5",
+       {{"o", "bhic", "f32", {1, 1, 1, 1}, {1}, {0}, {2}, {std::nan("")}}}}};
+  KernelLine mine = kernel("a/b");
+  mine.source = {"x.cpp", 7};
+  mine.assumed = {{"lse", "QKVET_LSE_BASE2", "base2"}};
+  mine.mistrust = "--strict: not declared: lse";
+  mine.drawn = {{"windows", 8}};
+  mine.never_drawn = {"softcap"};
+  mine.hints = {{"Tk=7", "line 7", 2}};
+  mine.pairs.settings = {"windows", "softcap"};
+  mine.pairs.met = {{true, false}, {false, true}};
+  mine.pairs.apart = {{false, true}, {true, false}};
+  mine.pairs.added = 3;
+  RunRecord record = record_of(
+      {failed("a/b", "first", bad,
+              [](ResultLine& one) {
+                one.others = {failure("f16")};
+                one.known = {.line = 3, .since = "2026-11-22", .holds = true};
+                one.baseline = {RowVerdict::kCrash, false};
+                one.counts.long_cases = 2;
+                one.counts.of_long.vacuous = 5;
+                one.counts.emptiest.vacuous = 1;
+                one.counts.ratios = {{-3, 4}};
+                one.counts.sharpness["f32"].quarters = {{9, 1}};
+                one.counts.warning = {"near", 12};
+                one.counts.warned = 1;
+              })},
+      kLawFailed, {mine});
+  record.start.pin = {{"d", 72}};
+  record.start.shard = {1, 2};
+  record.end.baseline_exit = kConforms;
+  record.end.oracle_suspected = {"f32", "o[0]", {"a/b"}, 2};
+  return record;
 }
 
 TEST(Record, ItsLinesReadBackAsTheSame) {
-  const RunRecord record = record_of_lines(
-      {line("kernel", {{"kernel", "a/b"}}),
-       result("a/b", "first", "FAILED", {{"failure", failure("f32")}}),
-       line("declared",
-            {{"kernel", "a/b"},
-             {"drawn", {"windows 8"}},
-             {"never_drawn", Json::array()},
-             {"pairs",
-              {{"settings", {"windows", "softcap"}}, {"met", {"11", "11"}}}},
-             {"hints",
-              Json::array(
-                  {{{"path", "Tk=7"}, {"from", "line 7"}, {"calls", 2}}})}})},
-      1);
-  std::string error;
-  const auto again = parse_record(record_lines(record), "again", &error);
-  ASSERT_TRUE(again) << error;
-  EXPECT_EQ(again->results, record.results);
-  EXPECT_EQ(again->kernels, record.kernels);
-  EXPECT_EQ(again->end, record.end);
+  const RunRecord record = full_record();
+  const RunRecord again = reread(record);
+  EXPECT_EQ(record_lines(again), record_lines(record));
+  ASSERT_EQ(again.results.size(), 1u);
+  EXPECT_TRUE(
+      std::isnan(again.results[0].failure->calls[0].outputs[0].actual[0]));
+  EXPECT_EQ(again.kernels[0].pairs.apart, record.kernels[0].pairs.apart);
+  EXPECT_EQ(html_report(again), html_report(record));
 }
 
 TEST(Record, FailuresOfOneCauseAreReportedUnderTheLawThatSaysMost) {
-  const RunRecord record = record_of_lines(
-      {result("a/b", "first", "FAILED", {{"failure", failure("f32", "slip")}}),
-       result("a/b", "second", "FAILED", {{"failure", failure("f16", "slip")}}),
-       result("a/c", "first", "FAILED", {{"failure", failure("f32", "slip")}}),
-       result("a/c", "third", "FAILED", {{"failure", failure("f32")}}),
-       result("a/c", "fourth", "FAILED", {{"failure", failure("f32")}})},
-      1);
+  const RunRecord record =
+      record_of({failed("a/b", "first", failure("f32", "slip")),
+                 failed("a/b", "second", failure("f16", "slip")),
+                 failed("a/c", "first", failure("f32", "slip")),
+                 failed("a/c", "third", failure("f32")),
+                 failed("a/c", "fourth", failure("f32"))},
+                kLawFailed);
   const auto reported = reported_failures(record);
   ASSERT_EQ(reported.size(), 4u);
-  EXPECT_EQ(text_of(*reported[0].result, "law"), "second");
-  ASSERT_EQ(reported[0].also.size(), 1u);
-  EXPECT_EQ(text_of(*reported[0].also[0].first, "law"), "first");
+  EXPECT_EQ(reported[0].result->law, "second");
+  EXPECT_EQ(reported[0].also_laws(), Texts{"first"});
   EXPECT_TRUE(reported[1].also.empty());
 }
 
 TEST(Record, TheRuleOfTheVerdict) {
-  const auto code = [](std::vector<Json> results, Json end = Json::object()) {
-    RunRecord record = record_of_lines(std::move(results), 0);
-    record.end.update(end);
+  using Change = std::function<void(RunRecord&)>;
+  const auto code = [](const std::vector<ResultLine>& results,
+                       const Change& change = nullptr) {
+    RunRecord record = record_of(results);
+    if (change) change(record);
     return verdict_of(record).code;
   };
-  const Json good = result("a/b", "first", "passed");
-  const Json bad =
-      result("a/b", "second", "FAILED", {{"failure", failure("f32")}});
-  const Json dead =
-      result("a/b", "third", "crash", {{"failure", failure("f32")}});
+  const ResultLine good = passed("a/b", "first");
+  const ResultLine bad = failed("a/b", "second", failure("f32"));
+  ResultLine dead = failed("a/b", "third", failure("f32"));
+  dead.verdict = RowVerdict::kCrash;
   EXPECT_EQ(code({good}), kConforms);
   EXPECT_EQ(code({good, bad}), kLawFailed);
   EXPECT_EQ(code({good, bad, dead}), kKernelDied);
-  EXPECT_EQ(code({good, result("a/b", "second", "mistrusted")}),
+  EXPECT_EQ(code({good, result("a/b", "second", RowVerdict::kMistrusted)}),
             kNothingChecked);
-  EXPECT_EQ(code({result("a/b", "first", "unsupported")}), kNothingChecked);
-  EXPECT_EQ(code({good}, {{"interrupted", true}}), kNothingChecked);
+  EXPECT_EQ(code({result("a/b", "first", RowVerdict::kUnsupported)}),
+            kNothingChecked);
+  EXPECT_EQ(code({good}, [](auto& record) { record.end.interrupted = true; }),
+            kNothingChecked);
   EXPECT_EQ(code({}), kNothingChecked);
-  Json as_before = bad;
-  as_before["baseline"] = {{"verdict", "FAILED"}, {"worse", false}};
+  ResultLine as_before = bad;
+  as_before.baseline = {RowVerdict::kFailed, false};
   EXPECT_EQ(code({good, as_before}), kConforms);
-  as_before["baseline"]["worse"] = true;
+  as_before.baseline->worse = true;
   EXPECT_EQ(code({good, as_before}), kLawFailed);
   // Less than half of the cases of its plan, whatever other kernels had.
-  const Json few =
-      result("a/c", "first", "passed", {{"planned", 300}, {"checked", 149}});
+  ResultLine few = passed("a/c", "first");
+  few.counts.planned = 300;
+  few.counts.checked = 149;
   EXPECT_EQ(code({good, few}), kNothingChecked);
-  EXPECT_EQ(code({good, result("a/c", "first", "passed",
-                               {{"planned", 300}, {"checked", 150}})}),
+  few.counts.checked = 150;
+  EXPECT_EQ(code({good, few}), kConforms);
+  EXPECT_EQ(
+      code({good}, [](auto& record) { record.end.baseline_gone = {"a/c"}; }),
+      kLawFailed);
+  // Of a shard alone nothing follows from what it has not drawn.
+  const auto never = [](RunRecord& record) {
+    record.end.whole_plan = true;
+    record.kernels[0].never_drawn = {"softcap"};
+  };
+  EXPECT_EQ(code({good}, never), kNothingChecked);
+  EXPECT_EQ(code({good},
+                 [&never](auto& record) {
+                   never(record);
+                   record.start.shard = {1, 2};
+                 }),
             kConforms);
-  EXPECT_EQ(code({good}, {{"baseline_gone", {"a/c"}}}), kLawFailed);
-  Json lost = result("a/b", "second", "unsupported");
+  ResultLine lost = result("a/b", "second", RowVerdict::kUnsupported);
   EXPECT_EQ(code({good, lost}), kConforms);
-  lost["baseline"] = {{"verdict", "passed"}, {"worse", true}};
+  lost.baseline = {RowVerdict::kPassed, true};
   EXPECT_EQ(code({good, lost}), kLawFailed);
 }
 
 TEST(RecordFormats, AnAnnotationIsOneLineAndCannotBeEscapedFrom) {
-  Json bad = failure("f32,\nB1");
-  bad["again"] = "qkvet\n::error::%0A";
-  const RunRecord record = record_of_lines(
-      {line("kernel", {{"kernel", "a:b,c"},
-                       {"source", {{"file", "x,y:z.cpp"}, {"line", 7}}}}),
-       result("a:b,c", "first", "FAILED", {{"failure", bad}})},
-      1);
-  const std::string text = github_annotations(record);
+  FailureLine bad = failure("f32,\nB1");
+  bad.again = "qkvet\n::error::%0A";
+  KernelLine odd = kernel("a:b,c");
+  odd.source = {"x,y:z.cpp", 7};
+  const std::string text = github_annotations(
+      record_of({failed("a:b,c", "first", bad)}, kLawFailed, {odd}));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
   EXPECT_TRUE(has(text,
                   "::error file=x%2Cy%3Az.cpp,line=7,title=qkvet%3A "
@@ -198,15 +351,15 @@ TEST(RecordFormats, AnAnnotationIsOneLineAndCannotBeEscapedFrom) {
 }
 
 TEST(RecordFormats, SarifHasThePlaceOfTheKernelOrOfItsLibrary) {
-  const RunRecord record = record_of_lines(
-      {line("kernel",
-            {{"kernel", "a/b"},
-             {"source", {{"file", "my kernels/é.cpp"}, {"line", 7}}}}),
-       line("kernel", {{"kernel", "a/c"}, {"library", "/usr/lib/x.so"}}),
-       result("a/b", "first", "FAILED", {{"failure", failure("f32")}}),
-       result("a/c", "first", "FAILED", {{"failure", failure("f32")}}),
-       result("a/c", "second", "mistrusted", {{"reason", "vacuous"}})},
-      1);
+  KernelLine of_source = kernel("a/b"), of_library = kernel("a/c");
+  of_source.source = {"my kernels/é.cpp", 7};
+  of_library.library = "/usr/lib/x.so";
+  ResultLine open = result("a/c", "second", RowVerdict::kMistrusted);
+  open.counts.reason.text = "vacuous";
+  const RunRecord record =
+      record_of({failed("a/b", "first", failure("f32")),
+                 failed("a/c", "first", failure("f32")), open},
+                kLawFailed, {of_source, of_library});
   const Json run = json_of(sarif_report(record))["runs"][0];
   const auto place = [&run](size_t n) {
     return run["results"][n]["locations"][0]["physicalLocation"];
@@ -217,17 +370,18 @@ TEST(RecordFormats, SarifHasThePlaceOfTheKernelOrOfItsLibrary) {
   EXPECT_FALSE(place(1).contains("region"));
   EXPECT_EQ(run["results"][2]["kind"], "open");
   EXPECT_EQ(run["results"][2]["level"], "none");
+  EXPECT_EQ(run["results"][2]["ruleIndex"], 1);
 }
 
 TEST(RecordFormats, WhatIsAcceptedIsSuppressedAndSkipped) {
-  const RunRecord record = record_of_lines(
-      {result("a/b", "first", "FAILED",
-              {{"failure", failure("f32")},
-               {"known", {{"holds", true}, {"reason", "since ever"}}}}),
-       result("a/b", "second", "FAILED",
-              {{"failure", failure("f32")},
-               {"baseline", {{"verdict", "FAILED"}, {"worse", false}}}})},
-      0);
+  const RunRecord record =
+      record_of({failed("a/b", "first", failure("f32"),
+                        [](ResultLine& one) {
+                          one.known = {.holds = true, .reason = "since ever"};
+                        }),
+                 failed("a/b", "second", failure("f32"), [](ResultLine& one) {
+                   one.baseline = {RowVerdict::kFailed, false};
+                 })});
   const Json run = json_of(sarif_report(record))["runs"][0];
   EXPECT_EQ(run["results"][0]["suppressions"][0]["justification"],
             "since ever");
@@ -238,73 +392,85 @@ TEST(RecordFormats, WhatIsAcceptedIsSuppressedAndSkipped) {
 }
 
 TEST(RecordFormats, MarkdownCannotBeLeft) {
-  Json bad = failure("f32");
-  bad["report"] = "````\n# not a head";
-  const RunRecord record = record_of_lines(
-      {result("<b>|`x`", "first", "FAILED", {{"failure", bad}})}, 1);
-  const std::string text = markdown_report(record);
+  FailureLine bad = failure("f32");
+  bad.report = "````\n# not a head";
+  const std::string text =
+      markdown_report(record_of({failed("<b>|`x`", "first", bad)}, kLawFailed));
   EXPECT_TRUE(has(text, "&lt;b\\>\\|\\`x\\`")) << text;
   EXPECT_TRUE(has(text, "`````\n````\n# not a head\n`````")) << text;
 }
 
-Json output_of(Json expected, Json low, Json high, Json actual) {
-  return {{"calls",
-           Json::array({{{"outputs", Json::array({{{"name", "o"},
-                                                   {"axes", "bhic"},
-                                                   {"dtype", "f32"},
-                                                   {"shape", {1, 1, 2, 2}},
-                                                   {"expected", expected},
-                                                   {"low", low},
-                                                   {"high", high},
-                                                   {"actual", actual}}})}}})}};
+using Numbers = std::vector<double>;
+
+FailureLine failure_with(std::vector<int64_t> shape, Numbers expected,
+                         Numbers low, Numbers high, Numbers actual) {
+  FailureLine out = failure("f32");
+  out.calls = {
+      {"", {{"o", "bhic", "f32", shape, expected, low, high, actual}}}};
+  return out;
 }
 
 TEST(RecordFormats, HeatMapsShowWhatIsOff) {
-  const std::string maps = html_heat_maps(output_of(
-      {1, 2, 0, 0}, {0.5, 1.5, 0, 0}, {1.5, 2.5, 0, 0}, {1.25, 4, 0, 0}));
+  const std::string maps =
+      html_heat_maps(failure_with({1, 1, 2, 2}, {1, 2, 0, 0}, {0.5, 1.5, 0, 0},
+                                  {1.5, 2.5, 0, 0}, {1.25, 4, 0, 0}));
   EXPECT_TRUE(has(maps, "expected 2, actual 4, error/bound 4<")) << maps;
   EXPECT_TRUE(has(maps, "expected 1, actual 1.25, error/bound 0.5<")) << maps;
   EXPECT_TRUE(has(maps, "1 of 4 elements outside of what is allowed")) << maps;
   EXPECT_TRUE(has(maps, "class=\"cross frame ")) << maps;
   // NaN is drawn, and an infinity has a colour.
-  const std::string odd =
-      html_heat_maps(output_of({1, "nan", 0, 0}, {0, "nan", 0, 0},
-                               {2, "nan", 0, 0}, {"nan", "inf", 0, 0}));
+  const double nan = std::nan("");
+  const std::string odd = html_heat_maps(
+      failure_with({1, 1, 2, 2}, {1, nan, 0, 0}, {0, nan, 0, 0}, {2, nan, 0, 0},
+                   {nan, std::numeric_limits<double>::infinity(), 0, 0}));
   EXPECT_TRUE(has(odd, "url(#hatch)")) << odd;
   EXPECT_TRUE(has(odd, "2 of 4 elements")) << odd;
 }
 
-TEST(RecordFormats, TensorsThatDoNotFitTogetherAreLeftOut) {
-  EXPECT_EQ(html_heat_maps(output_of({1}, {0}, {2}, {1})), "");
-  EXPECT_EQ(html_heat_maps({{"calls", "none"}}), "");
-  EXPECT_EQ(html_heat_maps(Json::object()), "");
-  Json large =
-      output_of({1, 2, 1, 2}, {0, 0, 0, 0}, {2, 2, 2, 2}, {1, 2, 1, 2});
-  large["calls"][0]["outputs"][0]["shape"] = {1e300, 1, 2, 2};
-  EXPECT_EQ(html_heat_maps(large), "");
+// Extents whose product has no 64 bits are refused like any others.
+TEST(Record, NumbersThatDoNotFitTheirShapeAreRefused) {
+  const auto error = [](std::vector<int64_t> shape, const char* axes) {
+    FailureLine bad = failure_with(shape, {1}, {0}, {2}, {1});
+    bad.calls[0].outputs[0].axes = axes;
+    return error_of(failed("a/b", "law", bad));
+  };
+  const std::string place = "x.jsonl:4: failure.calls[0].outputs[0]: ";
+  EXPECT_EQ(error({1, 1, 1, 2}, "bhic"),
+            place + "1 numbers; allowed: 2, as shape [1, 1, 1, 2] has");
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  for (const auto& [shape, axes] :
+       {std::pair(std::vector<int64_t>{kHuge, kHuge, kHuge, 1}, "bhic"),
+        {{1, 1, 1, 1, 1}, "bhicc"},
+        {{}, "bhic"},
+        {{1, 1}, "bh"},
+        {{1, 0}, "bhi"},
+        {{64, 65}, "bhi"}})
+    EXPECT_TRUE(has(error(shape, axes),
+                    "\"; allowed: 1 to 4 axes with a letter each, 1 to 4096 "
+                    "elements"))
+        << error(shape, axes);
 }
 
 // Fewer than four numbers are a table; a single one is on the card already.
 TEST(RecordFormats, AFewNumbersAreNoMap) {
-  Json few = output_of({1, 2}, {0.5, 1.5}, {1.5, 2.5}, {1.25, 4});
-  few["calls"][0]["outputs"][0]["shape"] = {1, 1, 1, 2};
-  const std::string table = html_heat_maps(few);
+  const std::string table = html_heat_maps(
+      failure_with({1, 1, 1, 2}, {1, 2}, {0.5, 1.5}, {1.5, 2.5}, {1.25, 4}));
   EXPECT_FALSE(has(table, "<svg")) << table;
   EXPECT_TRUE(has(table,
                   "<tr class=\"off\"><th scope=\"row\">o[b=0, h=0, i=0, c=1]"
                   "</th><td>2</td><td>1.5 .. 2.5</td><td>4</td><td>4</td>"))
       << table;
-  Json one = output_of({1}, {0.5}, {1.5}, {4});
-  one["calls"][0]["outputs"][0]["shape"] = {1, 1, 1, 1};
-  EXPECT_EQ(html_heat_maps(one), "");
+  EXPECT_EQ(html_heat_maps(failure_with({1, 1, 1, 1}, {1}, {0.5}, {1.5}, {4})),
+            "");
+  EXPECT_EQ(html_heat_maps(failure("f32")), "");
 }
 
 TEST(RecordFormats, ACardAnswersBeforeItShowsEvidence) {
-  Json bad = failure("f32", "slip");
-  bad["diagnosis"]["where"] = {{"text", "where d > 4"}};
-  bad["diagnosis"]["stage"] = {{"text", "the softmax"}};
-  const std::string card = html_failures(record_of_lines(
-      {result("a/b", "first", "FAILED", {{"failure", bad}})}, 1));
+  FailureLine bad = failure("f32", "slip");
+  bad.diagnosis->where.emplace().text = "where d > 4";
+  bad.diagnosis->stage = {"softmax", "the softmax"};
+  const std::string card =
+      html_failures(record_of({failed("a/b", "first", bad)}, kLawFailed));
   size_t last = 0;
   for (const char* name : {"cause", "fix", "again", "case", "fails", "stage"}) {
     const size_t at = card.find("<dt>" + std::string(name) + "</dt>");
@@ -315,11 +481,12 @@ TEST(RecordFormats, ACardAnswersBeforeItShowsEvidence) {
 }
 
 TEST(RecordFormats, RowsThatFailAreFirstAndTheOthersFolded) {
-  RunRecord record = record_of_lines(
-      {result("a/b", "first", "passed"),
-       result("a/b", "second", "FAILED", {{"failure", failure("f32")}}),
-       result("a/b", "third", "unsupported", {{"undeclared", true}})},
-      1);
+  ResultLine undeclared = result("a/b", "third", RowVerdict::kUnsupported);
+  undeclared.undeclared = true;
+  const RunRecord record =
+      record_of({passed("a/b", "first"),
+                 failed("a/b", "second", failure("f32")), undeclared},
+                kLawFailed);
   const std::string grid = html_grid(record);
   EXPECT_TRUE(has(grid, "<p>2 of 3 laws asked</p>")) << grid;
   const size_t folded = grid.find("<details><summary>laws: 1 passed<");
@@ -334,17 +501,14 @@ TEST(RecordFormats, RowsThatFailAreFirstAndTheOthersFolded) {
 }
 
 TEST(RecordFormats, ThePageHasWhatTheScreenLeavesOut) {
-  RunRecord record = record_of_lines(
-      {result("a/b", "first", "passed",
-              {{"unsupported", 3}, {"refusal", "d % 8 != 0"}}),
-       line("declared", {{"kernel", "a/b"},
-                         {"drawn", {"windows 8"}},
-                         {"never_drawn", {"softcap"}},
-                         {"hints", Json::array({{{"path", "Tk 128"},
-                                                 {"from", "line 7"},
-                                                 {"calls", 2}}})}})},
-      0);
-  record.end["not_judged"] = {"f64 (not declared)", "caches (not declared)"};
+  RunRecord record = record_of({passed("a/b", "first", [](ResultLine& one) {
+    one.counts.unsupported = 3;
+    one.counts.refusal.text = "d % 8 != 0";
+  })});
+  record.kernels[0].drawn = {{"windows", 8}};
+  record.kernels[0].never_drawn = {"softcap"};
+  record.kernels[0].hints = {{"Tk 128", "line 7", 2}};
+  record.end.not_judged = {"f64 (not declared)", "caches (not declared)"};
   const std::string page = html_report(record);
   for (const char* part : {"<li>windows 8</li>", "<li>softcap</li>",
                            "Tk 128, from line 7: 2 calls", "d % 8 != 0",
@@ -354,17 +518,15 @@ TEST(RecordFormats, ThePageHasWhatTheScreenLeavesOut) {
 
 // The others of the cause are places beside it.
 TEST(RecordFormats, SarifHasAResultACause) {
-  Json unknown = failure("f16");
-  unknown["diagnosis"] = {{"cause", "unknown"},
-                          {"certainty", "unknown"},
-                          {"reported_with", "third"},
-                          {"where", {{"text", "where d > 4"}}}};
-  const RunRecord record = record_of_lines(
-      {result("a/b", "first", "FAILED", {{"failure", failure("f32", "slip")}}),
-       result("a/b", "second", "FAILED", {{"failure", failure("f16", "slip")}}),
-       result("a/b", "third", "FAILED", {{"failure", unknown}}),
-       result("a/b", "fourth", "FAILED", {{"failure", unknown}})},
-      1);
+  FailureLine unknown = failure("f16");
+  unknown.diagnosis.emplace().cause = "unknown";
+  unknown.diagnosis->reported_with = "third";
+  unknown.diagnosis->where.emplace().text = "where d > 4";
+  const RunRecord record = record_of(
+      {failed("a/b", "first", failure("f32", "slip")),
+       failed("a/b", "second", failure("f16", "slip")),
+       failed("a/b", "third", unknown), failed("a/b", "fourth", unknown)},
+      kLawFailed);
   const Json results = json_of(sarif_report(record))["runs"][0]["results"];
   ASSERT_EQ(results.size(), 2u);
   EXPECT_EQ(results[0]["ruleId"], "second");
@@ -376,46 +538,44 @@ TEST(RecordFormats, SarifHasAResultACause) {
   EXPECT_EQ(results[1]["relatedLocations"].size(), 1u);
 }
 
-TEST(RecordFormats, ARunThatLeavesSomethingOpenIsIncomplete) {
-  for (const char* verdict : {"unsupported", "gave up"})
-    EXPECT_STREQ(
-        verdict_word(record_of_lines({result("a/b", "first", verdict)}, 3)),
-        "INCOMPLETE");
-}
-
 TEST(RecordFormats, APassingRunIsOneSentence) {
-  RunRecord record = record_of_lines({result("a/b", "first", "passed")}, 0);
+  RunRecord record = record_of({passed("a/b", "first")});
   const std::string page = html_report(record);
   EXPECT_TRUE(has(page, "<h1>a/b conforms to every law")) << page;
   EXPECT_FALSE(has(page, "id=\"failures\"")) << page;
-  record.end = {{"exit", 3}, {"why", "interrupted"}};
+  record.end.exit = kNothingChecked;
+  record.end.why = "interrupted";
   EXPECT_TRUE(has(html_report(record), "No verdict on a/b: interrupted."));
+  EXPECT_TRUE(has(html_report(record), ">INCOMPLETE<"));
 }
 
 TEST(RecordCompare, WhatIsWorseAndWhatIsBetter) {
-  EXPECT_EQ(change_of("passed", "passed"), Change::kSame);
-  EXPECT_EQ(change_of("passed", "FAILED"), Change::kWorse);
-  EXPECT_EQ(change_of("passed", "mistrusted"), Change::kWorse);
-  EXPECT_EQ(change_of("FAILED", "crash"), Change::kWorse);
-  EXPECT_EQ(change_of("", "FAILED"), Change::kWorse);
-  EXPECT_EQ(change_of("unsupported", "FAILED"), Change::kWorse);
-  EXPECT_EQ(change_of("crash", "FAILED"), Change::kBetter);
-  EXPECT_EQ(change_of("FAILED", "passed"), Change::kBetter);
-  EXPECT_EQ(change_of("", "passed"), Change::kOther);
-  EXPECT_EQ(change_of("mistrusted", "unsupported"), Change::kOther);
+  using enum RowVerdict;
+  EXPECT_EQ(change_of(kPassed, kPassed), Change::kSame);
+  EXPECT_EQ(change_of(kPassed, kFailed), Change::kWorse);
+  EXPECT_EQ(change_of(kPassed, kMistrusted), Change::kWorse);
+  EXPECT_EQ(change_of(kFailed, kCrash), Change::kWorse);
+  EXPECT_EQ(change_of({}, kFailed), Change::kWorse);
+  EXPECT_EQ(change_of(kUnsupported, kFailed), Change::kWorse);
+  EXPECT_EQ(change_of(kCrash, kFailed), Change::kBetter);
+  EXPECT_EQ(change_of(kFailed, kPassed), Change::kBetter);
+  EXPECT_EQ(change_of({}, kPassed), Change::kOther);
+  EXPECT_EQ(change_of(kMistrusted, kUnsupported), Change::kOther);
   // Whatever was judged has to be judged again.
-  for (const char* before : {"passed", "FAILED", "crash"})
-    for (const char* after : {"", "unsupported", "gave up"})
-      EXPECT_EQ(change_of(before, after), Change::kWorse) << before << after;
+  for (const RowVerdict before : {kPassed, kFailed, kCrash})
+    for (const PerhapsVerdict after :
+         {PerhapsVerdict(), PerhapsVerdict(kUnsupported),
+          PerhapsVerdict(kGaveUp)})
+      EXPECT_EQ(change_of(before, after), Change::kWorse) << word_of(before);
 }
 
 TEST(RecordCompare, AKernelOfOneRunAloneIsALineAndWorseIfItIsGone) {
-  const RunRecord both = record_of_lines(
-      {result("a/b", "first", "passed"), result("a/c", "first", "passed"),
-       result("a/c", "second", "FAILED", {{"failure", failure("f32")}}),
-       result("a/c", "third", "unsupported")},
-      1);
-  const RunRecord one = record_of_lines({result("a/b", "first", "passed")}, 0);
+  const RunRecord both =
+      record_of({passed("a/b", "first"), passed("a/c", "first"),
+                 failed("a/c", "second", failure("f32")),
+                 result("a/c", "third", RowVerdict::kUnsupported)},
+                kLawFailed);
+  const RunRecord one = record_of({passed("a/b", "first")});
   const std::string gone = comparison_text(compare_records(both, one), 80);
   EXPECT_TRUE(has(gone, "WORSE  2 laws worse, 0 better, 0 otherwise")) << gone;
   EXPECT_TRUE(
@@ -424,53 +584,66 @@ TEST(RecordCompare, AKernelOfOneRunAloneIsALineAndWorseIfItIsGone) {
   EXPECT_EQ(std::count(gone.begin(), gone.end(), '\n'), 3) << gone;
   // New, it is worse for what fails, and a change without that.
   EXPECT_EQ(compare_records(one, both).worse.size(), 1u);
-  const RunRecord none = record_of_lines({result("a/d", "first", "passed")}, 0);
+  const RunRecord none = record_of({passed("a/d", "first")});
   EXPECT_EQ(compare_records(none, one).worse.size(), 1u);  // a/d is gone
   EXPECT_EQ(compare_records(none, one).other.size(), 1u);
   // Never judged, it is no loss.
   const RunRecord refused =
-      record_of_lines({result("a/d", "first", "unsupported")}, 3);
+      record_of({result("a/d", "first", RowVerdict::kUnsupported)});
   EXPECT_TRUE(compare_records(refused, one).worse.empty());
 }
 
 TEST(RecordCompare, LawsThatARunLacksAreALineForEachKernel) {
-  const RunRecord all = record_of_lines(
-      {result("a/b", "first", "passed"), result("a/b", "second", "passed"),
-       result("a/b", "third", "passed"), result("a/b", "fourth", "gave up")},
-      0);
-  const RunRecord few = record_of_lines({result("a/b", "first", "passed")}, 0);
+  const RunRecord few = record_of({passed("a/b", "first")});
+  const ResultLine open = result("a/b", "fourth", RowVerdict::kGaveUp);
+  const RunRecord all =
+      record_of({passed("a/b", "first"), passed("a/b", "second"),
+                 passed("a/b", "third"), open});
   const std::string text = comparison_text(compare_records(all, few), 80);
   EXPECT_TRUE(has(text, "WORSE  2 laws worse, 0 better, 1 otherwise")) << text;
   EXPECT_TRUE(has(text, "a/b 2 laws: judged -> not in the run")) << text;
+  const RunRecord two =
+      record_of({passed("a/b", "first"), passed("a/b", "second")});
+  EXPECT_TRUE(has(comparison_text(compare_records(two, few), 80),
+                  "  worse       a/b second: passed -> not in the run\n"));
 }
 
 TEST(RecordCompare, ErrorsAndSpeedAreTold) {
-  const RunRecord before = record_of_lines(
-      {result("a/b", "first", "passed"), result("a/b", "second", "passed"),
-       result("a/b", "third", "passed")},
-      0);
-  const RunRecord after = record_of_lines(
-      {result("a/b", "first", "passed", {{"worst_error_over_bound", 0.9}}),
-       result("a/b", "second", "passed", {{"worst_error_over_bound", 1.1}}),
-       result("a/b", "third", "FAILED",
-              {{"failure", failure("f32")}, {"seconds", 10.0}})},
-      1);
+  const RunRecord before =
+      record_of({passed("a/b", "first"), passed("a/b", "second"),
+                 passed("a/b", "third")});
+  const auto with_ratio = [](const char* law, double ratio) {
+    return passed("a/b", law,
+                  [ratio](ResultLine& one) { one.counts.worst_ratio = ratio; });
+  };
+  ResultLine slow = failed("a/b", "third", failure("f32"));
+  slow.counts.seconds = 10;
+  const RunRecord after = record_of(
+      {with_ratio("first", 0.9), with_ratio("second", 1.1), slow}, kLawFailed);
   const RunComparison comparison = compare_records(before, after);
   ASSERT_EQ(comparison.larger.size(), 1u);
-  EXPECT_EQ(comparison.larger[0].law, "second");
   ASSERT_EQ(comparison.worse.size(), 1u);
-  EXPECT_EQ(comparison.worse[0].law, "third");
+  EXPECT_EQ(comparison.worse[0].name, "a/b third");
   ASSERT_EQ(comparison.speed.size(), 1u);
   EXPECT_NEAR(comparison.speed[0].after / comparison.speed[0].before, 4, 1e-9);
   const std::string text = comparison_text(comparison, 80);
   EXPECT_TRUE(has(text, "WORSE  1 law worse")) << text;
-  EXPECT_TRUE(has(text, "a/b second: 0.5 -> 1.1")) << text;
+  EXPECT_TRUE(has(text, "larger      a/b second: 0.5 -> 1.1")) << text;
   EXPECT_TRUE(has(text, "(4.00 times)")) << text;
 }
 
-RunRecord shard_record(int64_t number, int64_t of, std::vector<Json> results) {
-  return record_of_lines(std::move(results), 0,
-                         {{"shard", {{"number", number}, {"of", of}}}});
+RunRecord shard(int64_t number, int64_t of,
+                const std::vector<ResultLine>& results) {
+  RunRecord out = record_of(results);
+  out.start.shard = {number, of};
+  return out;
+}
+
+RunRecord merged(std::vector<RunRecord> parts) {
+  std::string error;
+  const auto out = merge_records(std::move(parts), &error);
+  EXPECT_TRUE(out) << error;
+  return out ? *out : record_of({passed("a/b", "first")});
 }
 
 std::string merge_error(std::vector<RunRecord> parts) {
@@ -479,122 +652,155 @@ std::string merge_error(std::vector<RunRecord> parts) {
   return error;
 }
 
-Json sharpness(int64_t without_error, const Json& quarters) {
-  return {{"f32", {{"without_error", without_error}, {"quarters", quarters}}}};
-}
-
 TEST(RecordMerge, CountsAreAddedAndTheSmallestCaseIsKept) {
   const char* small = "f32,B1,H1,Tq1,Tk2,d1";
   const char* large = "f32,B1,H1,Tq1,Tk9,d1";
-  std::string error;
-  const auto merged = merge_records(
-      {shard_record(2, 2,
-                    {result("a/b", "first", "FAILED",
-                            {{"failure", failure(large, "slip")}}),
-                     result("a/b", "second", "passed",
-                            {{"worst_error_over_bound", 0.75},
-                             {"bound_over_error", sharpness(5, {{"9", 2}})},
-                             {"error_over_bound_powers", {{"-1", 4}}}})}),
-       shard_record(1, 2,
-                    {result("a/b", "first", "FAILED",
-                            {{"failure", failure(small, "slip")},
-                             {"other_failures",
-                              Json::array({failure(large, "other")})}}),
-                     result("a/b", "second", "passed",
-                            {{"bound_over_error", sharpness(1, {{"9", 1}})},
-                             {"error_over_bound_powers", {{"-1", 3}}}})})},
-      &error);
-  ASSERT_TRUE(merged) << error;
-  const Json& first = *merged->result("a/b", "first");
-  EXPECT_EQ(text_of(first, "verdict"), "FAILED");
-  EXPECT_EQ(text_of(first["failure"], "case"), small);
-  ASSERT_EQ(first["other_failures"].size(), 1u);
-  const Json& second = *merged->result("a/b", "second");
-  EXPECT_EQ(count_of(second, "checked"), 20);
-  EXPECT_EQ(number_of(second, "worst_error_over_bound"), 0.75);
-  EXPECT_EQ(ratio_powers(second).at(-1), 7);
-  EXPECT_EQ(second["bound_over_error"], sharpness(6, {{"9", 3}}));
-  EXPECT_EQ(count_of(merged->end, "exit"), 1);
+  const RunRecord all =
+      merged({shard(2, 2,
+                    {failed("a/b", "first", failure(large, "slip")),
+                     passed("a/b", "second",
+                            [](ResultLine& one) {
+                              one.counts.worst_ratio = 0.75;
+                              one.counts.sharpness["f32"] = {5, {{9, 2}}};
+                              one.counts.ratios = {{-1, 4}};
+                            })}),
+              shard(1, 2,
+                    {failed("a/b", "first", failure(small, "slip"),
+                            [large](ResultLine& one) {
+                              one.others = {failure(large, "other")};
+                            }),
+                     passed("a/b", "second", [](ResultLine& one) {
+                       one.counts.sharpness["f32"] = {1, {{9, 1}}};
+                       one.counts.ratios = {{-1, 3}};
+                     })})});
+  const ResultLine& first = *all.result("a/b", "first");
+  EXPECT_EQ(first.verdict, RowVerdict::kFailed);
+  EXPECT_EQ(first.failure->value, small);
+  EXPECT_EQ(first.others.size(), 1u);
+  const Tally& second = all.result("a/b", "second")->counts;
+  EXPECT_EQ(second.checked, 20);
+  EXPECT_EQ(second.worst_ratio, 0.75);
+  EXPECT_EQ(second.ratios.at(-1), 7);
+  EXPECT_EQ(second.sharpness.at("f32").without_error, 6);
+  EXPECT_EQ(second.sharpness.at("f32").quarters.at(9), 3);
+  EXPECT_EQ(all.end.exit, kLawFailed);
 }
 
 // What no shard could say alone the sum of their elements says.
 TEST(RecordMerge, WhatTheBoundLeavesOpenIsAddedToo) {
-  const auto verdict_of = [](const Json& more) {
-    std::string error;
-    const auto merged = merge_records(
-        {shard_record(1, 2, {result("a/b", "first", "passed")}),
-         shard_record(2, 2, {result("a/b", "first", "passed", more)})},
-        &error);
-    return merged ? text_of(*merged->result("a/b", "first"), "verdict") : error;
+  const auto verdict = [](const More& more) {
+    const RunRecord all = merged({shard(1, 2, {passed("a/b", "first")}),
+                                  shard(2, 2, {passed("a/b", "first", more)})});
+    return all.results[0].verdict;
   };
-  EXPECT_EQ(verdict_of({{"vacuous", 50}}), "mistrusted");
+  EXPECT_EQ(verdict([](auto& one) { one.counts.elements.vacuous = 50; }),
+            RowVerdict::kMistrusted);
   // All of it in one case.
-  EXPECT_EQ(verdict_of({{"vacuous", 50},
-                        {"emptiest", {{"compared", 0}, {"vacuous", 50}}}}),
-            "passed");
+  EXPECT_EQ(verdict([](auto& one) {
+              one.counts.elements.vacuous = one.counts.emptiest.vacuous = 50;
+            }),
+            RowVerdict::kPassed);
   // One long case among twenty, or many.
-  Json of_long{{"cases", 1}, {"compared", 0}, {"vacuous", 50}};
-  EXPECT_EQ(verdict_of({{"vacuous", 50}, {"long", of_long}}), "passed");
-  of_long["cases"] = 10;
-  EXPECT_EQ(verdict_of({{"vacuous", 50}, {"long", of_long}}), "mistrusted");
+  for (const int64_t cases : {1, 10})
+    EXPECT_EQ(verdict([cases](auto& one) {
+                one.counts.elements.vacuous = one.counts.of_long.vacuous = 50;
+                one.counts.long_cases = cases;
+              }),
+              cases == 1 ? RowVerdict::kPassed : RowVerdict::kMistrusted);
+}
+
+// A precision that is not believed is one of the kernel, whatever a reason
+// says.
+TEST(RecordMerge, AMistrustedKernelStaysOne) {
+  const auto of = [](int64_t number, const std::string& mistrust) {
+    RunRecord out = shard(
+        number, 2, {passed("a/b", "first", [](ResultLine& one) {
+          one.counts.reason.text = "--strict: a text alone decides nothing";
+        })});
+    out.kernels[0].mistrust = mistrust;
+    return out;
+  };
+  EXPECT_EQ(merged({of(1, ""), of(2, "")}).results[0].verdict,
+            RowVerdict::kPassed);
+  const RunRecord all = merged({of(1, "--strict: x"), of(2, "--strict: x")});
+  EXPECT_EQ(all.results[0].verdict, RowVerdict::kMistrusted);
+  EXPECT_EQ(all.results[0].counts.reason.text, "--strict: x");
+  EXPECT_EQ(all.end.exit, kNothingChecked);
 }
 
 // A shard with no case of the law does not take back what the others say.
 TEST(RecordMerge, NotDeclaredIsWhatEveryRefusalSays) {
-  const Json none{{"checked", 0}}, refused{{"checked", 0}, {"unsupported", 2}};
-  Json undeclared = refused;
-  undeclared["undeclared"] = true;
-  const auto is_undeclared = [](const Json& first, const Json& second) {
-    std::string error;
-    const auto merged = merge_records(
-        {shard_record(1, 2, {result("a/b", "first", "unsupported", first)}),
-         shard_record(2, 2, {result("a/b", "first", "unsupported", second)})},
-        &error);
-    return merged && is_set(*merged->result("a/b", "first"), "undeclared");
+  const auto refusing = [](int64_t cases, bool undeclared) {
+    ResultLine out = result("a/b", "first", RowVerdict::kUnsupported);
+    out.counts.checked = 0;
+    out.counts.unsupported = cases;
+    out.counts.reason.text = "d % 8 != 0";
+    out.undeclared = undeclared;
+    return out;
   };
-  EXPECT_TRUE(is_undeclared(none, undeclared));
-  EXPECT_TRUE(is_undeclared(undeclared, none));
-  EXPECT_FALSE(is_undeclared(undeclared, refused));
-  EXPECT_FALSE(is_undeclared(none, refused));
+  const auto both = [](const ResultLine& first, const ResultLine& second) {
+    return merged({shard(1, 2, {first}), shard(2, 2, {second})}).results[0];
+  };
+  const ResultLine none = refusing(0, false), refused = refusing(2, false),
+                   undeclared = refusing(2, true);
+  EXPECT_TRUE(both(none, undeclared).undeclared);
+  EXPECT_TRUE(both(undeclared, none).undeclared);
+  EXPECT_FALSE(both(undeclared, refused).undeclared);
+  EXPECT_FALSE(both(none, refused).undeclared);
+  EXPECT_EQ(both(refused, refused).counts.reason.text, "d % 8 != 0");
+}
+
+TEST(RecordMerge, WhatWasDrawnIsAdded) {
+  const auto of = [](int64_t number, std::vector<DrawnCalls> drawn,
+                     Texts never) {
+    RunRecord out = shard(number, 2, {passed("a/b", "first")});
+    KernelLine& kernel = out.kernels[0];
+    kernel.drawn = std::move(drawn);
+    kernel.never_drawn = std::move(never);
+    kernel.hints = {{"Tk=7", "line 7", 2}};
+    return out;
+  };
+  const KernelLine kernel =
+      merged({of(1, {{"a", 1}, {"c", 4}}, {"b", "d"}),
+              of(2, {{"a", 2}, {"b", 3}, {"c", 1}}, {"d"})})
+          .kernels[0];
+  ASSERT_EQ(kernel.drawn.size(), 3u);
+  EXPECT_EQ(kernel.drawn[0].calls, 3);
+  EXPECT_EQ(kernel.drawn[1].what, "b");
+  EXPECT_EQ(kernel.never_drawn, Texts{"d"});
+  EXPECT_EQ(kernel.hints[0].calls, 4);
 }
 
 TEST(RecordMerge, MissingShardsAreNamedAndAreNoPass) {
-  std::string error;
-  auto merged =
-      merge_records({shard_record(1, 4, {result("a/b", "first", "passed")}),
-                     shard_record(3, 4, {result("a/b", "first", "passed")})},
-                    &error);
-  ASSERT_TRUE(merged) << error;
-  EXPECT_EQ(missing_shards(*merged), "shards 2, 4 of 4 are missing");
-  EXPECT_EQ(count_of(merged->end, "exit"), 3);
+  const ResultLine good = passed("a/b", "first");
+  const auto part = [&good](int64_t number) {
+    return shard(number, 4, {good, passed("a/c", "first")});
+  };
+  const RunRecord some = merged({part(1), part(3)});
+  EXPECT_EQ(missing_shards(some), "shards 2, 4 of 4 are missing");
+  EXPECT_EQ(some.end.exit, kNothingChecked);
   // What is merged can be merged on.
-  merged = merge_records(
-      {*merged, shard_record(2, 4, {result("a/b", "first", "passed")}),
-       shard_record(4, 4, {result("a/b", "first", "passed")})},
-      &error);
-  ASSERT_TRUE(merged) << error;
-  EXPECT_EQ(missing_shards(*merged), "");
-  EXPECT_EQ(count_of(merged->end, "exit"), 0);
-  EXPECT_EQ(count_of(merged->results[0], "checked"), 40);
+  const RunRecord all = merged({reread(some), part(2), part(4)});
+  EXPECT_EQ(missing_shards(all), "");
+  EXPECT_EQ(all.end.exit, kConforms);
+  for (const KernelLine& kernel : all.kernels)
+    EXPECT_EQ(counts_of(all.results_of(kernel)).checked, 40);
 }
 
 TEST(RecordMerge, WhatIsNoShardOfOnePlanIsRefused) {
-  const Json good = result("a/b", "first", "passed");
-  EXPECT_TRUE(has(merge_error({record_of_lines({good}, 0)}), "is no shard"));
+  const ResultLine good = passed("a/b", "first");
+  EXPECT_TRUE(has(merge_error({record_of({good})}), "is no shard"));
+  EXPECT_TRUE(has(merge_error({shard(1, 2, {good}), shard(1, 2, {good})}),
+                  "shard 1 is there already"));
+  EXPECT_TRUE(has(merge_error({shard(1, 2, {good}), shard(1, 3, {good})}),
+                  "is one of 3 shards, and made one of 2"));
+  RunRecord other = shard(2, 2, {good});
+  other.start.seed = 2;
   EXPECT_TRUE(
-      has(merge_error({shard_record(1, 2, {good}), shard_record(1, 2, {good})}),
-          "shard 1 is there already"));
-  EXPECT_TRUE(
-      has(merge_error({shard_record(1, 2, {good}), shard_record(1, 3, {good})}),
-          "is one of 3 shards, and made one of 2"));
-  RunRecord other = shard_record(2, 2, {good});
-  other.start["seed"] = 2;
-  EXPECT_TRUE(has(merge_error({shard_record(1, 2, {good}), other}),
-                  "\"seed\" differs"));
-  EXPECT_TRUE(
-      has(merge_error({shard_record(1, 2, {good}),
-                       shard_record(2, 2, {result("a/c", "first", "passed")})}),
-          "has other kernels"));
+      has(merge_error({shard(1, 2, {good}), other}), "\"seed\" differs"));
+  EXPECT_TRUE(has(
+      merge_error({shard(1, 2, {good}), shard(2, 2, {passed("a/c", "first")})}),
+      "has other kernels"));
 }
 
 }  // namespace

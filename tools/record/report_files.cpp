@@ -52,26 +52,21 @@ std::string write_reports(const RunRecord& record, const ReportFiles& files) {
   return add_to_summary(record);
 }
 
-KernelPlace place_of(const RunRecord& record, const Json& result) {
-  const Json& kernel = record.kernel(text_of(result, "kernel"));
-  const Json& source = part_of(kernel, "source");
-  if (const std::string file = text_of(source, "file"); !file.empty())
-    return {file, count_of(source, "line")};
-  return {text_of(kernel, "library"), 0};
+SourcePlace place_of(const RunRecord& record, const ResultLine& result) {
+  const KernelLine& kernel = *record.kernel(result.kernel);
+  return kernel.source ? *kernel.source : SourcePlace{kernel.library, 0};
 }
 
-std::string failure_line(const RunRecord& record, const Json& result,
-                         const Json& failure) {
-  const Json& diagnosis = part_of(failure, "diagnosis");
-  if (const std::string text = text_of(diagnosis, "text"); !text.empty())
-    return fmt::format("{}: {} ({} fails for {})", text_of(diagnosis, "cause"),
-                       text, text_of(result, "law"), text_of(failure, "case"));
-  std::string out = text_of(record.law(text_of(result, "law")), "sentence");
-  if (out.empty()) out = text_of(result, "law") + " fails.";
-  out += fmt::format(" For {}", text_of(failure, "case"));
-  if (const std::string actual = text_of(failure, "actual"); !actual.empty())
-    out += fmt::format(" {} is {}, expected {}", text_of(failure, "at"), actual,
-                       text_of(failure, "expected"));
+std::string failure_line(const RunRecord& record, const ResultLine& result,
+                         const FailureLine& failure) {
+  if (const DiagnosisFound& cause = failure.cause(); !cause.text.empty())
+    return fmt::format("{}: {} ({} fails for {})", cause.cause, cause.text,
+                       result.law, failure.value);
+  std::string out =
+      fmt::format("{} For {}", record.law(result.law)->sentence, failure.value);
+  if (!failure.actual.empty())
+    out += fmt::format(" {} is {}, expected {}", failure.at, failure.actual,
+                       failure.expected);
   return out + ".";
 }
 

@@ -32,16 +32,11 @@ struct ReportFiles {
 // Each file in one step; "" or one line.
 std::string write_reports(const RunRecord& record, const ReportFiles& files);
 
-// "impl/faulty/scores.cpp" and its line, or the library, and 0: where a kernel
-// is, as far as it is known.
-struct KernelPlace {
-  std::string file;
-  int64_t line = 0;
-};
-KernelPlace place_of(const RunRecord& record, const Json& result);
+// Where its kernel is: the source, or the library, and 0.
+SourcePlace place_of(const RunRecord& record, const ResultLine& result);
 // "no_scale: The scores are not scaled.", or what was expected and given.
-std::string failure_line(const RunRecord& record, const Json& result,
-                         const Json& failure);
+std::string failure_line(const RunRecord& record, const ResultLine& result,
+                         const FailureLine& failure);
 
 }  // namespace qkvet::tools
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "tools/base/exit_code.h"
 #include "tools/base/lines.h"
 #include "tools/pictures/svg.h"
 #include "tools/record/html_parts.h"
@@ -26,9 +25,8 @@ std::string_view behind_first_line(std::string_view text) {
   return text.substr(text.find('\n') + 1);
 }
 
-const char* tone_of(const RunRecord& record) {
-  const std::string_view word = verdict_word(record);
-  return word == "PASSED" ? "good" : word == "FAILED" ? "bad" : "open";
+const char* tone_of(ExitCode code) {
+  return code == kConforms ? "good" : code == kNothingChecked ? "open" : "bad";
 }
 
 std::string page_head(const RunRecord& record) {
@@ -41,31 +39,21 @@ std::string page_head(const RunRecord& record) {
       "'none'; form-action 'none'\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n"
       "<title>QKVet: {}: {}</title>\n<style>\n{}{}</style>\n</head>\n",
-      verdict_word(record), xml_escaped(verdict_sentence(record)),
+      verdict_word(record.end.exit), xml_escaped(verdict_sentence(record)),
       behind_first_line(kStyle), picture_style());
 }
 
 std::string page_header(const RunRecord& record) {
-  const int64_t open = std::ssize(texts_of(record.end, "not_judged"));
+  const int64_t open = std::ssize(record.end.not_judged);
   return fmt::format(
       "<header class=\"verdict {}\">\n<p class=\"word\">{}</p>\n<h1>{}</h1>\n"
       "<p>{}</p>\n<p class=\"quiet\">{}; exit {}{}</p>\n</header>\n",
-      tone_of(record), verdict_word(record),
+      tone_of(record.end.exit), verdict_word(record.end.exit),
       xml_escaped(verdict_sentence(record)), xml_escaped(figures_text(record)),
-      xml_escaped(plan_words(record)), count_of(record.end, "exit"),
+      xml_escaped(plan_words(record)), static_cast<int>(record.end.exit),
       open == 0 ? ""
                 : fmt::format("; <a href=\"#coverage\">{} not judged</a>",
                               counted(open, "feature")));
-}
-
-// "Laws and kernels"; of golden sets "Sets and kernels".
-std::string section_head(const RunRecord& record, std::string_view head) {
-  constexpr std::string_view kLaws = "aws";
-  const size_t at = head.find(kLaws);
-  if (at == head.npos || std::string_view(row_word(record)) == "law")
-    return std::string(head);
-  return std::string(head.substr(0, at - 1)) + (at == 1 ? "S" : "s") + "ets" +
-         std::string(head.substr(at + kLaws.size()));
 }
 
 }  // namespace
@@ -87,38 +75,38 @@ std::string html_law_link(const std::string& law) {
 
 std::vector<LawGroup> law_groups(const RunRecord& record) {
   std::vector<LawGroup> groups;
-  for (const Json& law : record.laws) {
-    const std::string subject = text_of(law, "subject");
+  for (const LawLine& law : record.laws) {
     auto group = std::find_if(
         groups.begin(), groups.end(),
-        [&](const LawGroup& one) { return one.subject == subject; });
-    if (group == groups.end()) group = groups.insert(group, {subject, {}});
-    group->laws.push_back(text_of(law, "law"));
+        [&](const LawGroup& one) { return one.subject == law.subject; });
+    if (group == groups.end()) group = groups.insert(group, {law.subject, {}});
+    group->laws.push_back(law.law);
   }
   return groups;
 }
 
 std::string html_report(const RunRecord& record) {
+  const bool sets = record.start.rows == RowKind::kSet;
   const struct {
     const char* id;
     const char* head;
     std::string (*content)(const RunRecord& record);
-  } sections[] = {{"failures", "What fails", html_failures},
-                  {"grid", "Laws and kernels", html_grid},
-                  {"errors", "Errors and bounds", html_errors},
-                  {"coverage", "Covered and not judged", html_coverage},
-                  {"laws", "What the laws say", html_laws},
-                  {"environment", "Environment", html_environment}};
+  } sections[] = {
+      {"failures", "What fails", html_failures},
+      {"grid", sets ? "Sets and kernels" : "Laws and kernels", html_grid},
+      {"errors", "Errors and bounds", html_errors},
+      {"coverage", "Covered and not judged", html_coverage},
+      {"laws", sets ? "What the sets say" : "What the laws say", html_laws},
+      {"environment", "Environment", html_environment}};
   std::string links, body;
   for (const auto& section : sections) {
     const std::string content = section.content(record);
     if (content.empty()) continue;
-    const std::string head = section_head(record, section.head);
-    links += fmt::format("<a href=\"#{}\">{}</a>\n", section.id, head);
+    links += fmt::format("<a href=\"#{}\">{}</a>\n", section.id, section.head);
     body += fmt::format(
         "<section id=\"{0}\" aria-labelledby=\"{0}-head\">\n"
         "<h2 id=\"{0}-head\">{1}</h2>\n{2}</section>\n",
-        section.id, head, content);
+        section.id, section.head, content);
   }
   return page_head(record) +
          "<body>\n<a class=\"skip\" href=\"#main\">Skip to the report</a>\n"

@@ -11,46 +11,52 @@ namespace {
 // What JUnit counts a result as.
 enum class Outcome : uint8_t { kPassed, kFailure, kError, kSkipped };
 
-Outcome outcome_of(const Json& result) {
-  const std::string_view state = state_of(result);
-  if (state == "failed") return Outcome::kFailure;
-  if (state == "passed") return Outcome::kPassed;
-  if (state == "crash") return Outcome::kError;
-  if (state == "open" && text_of(result, "verdict") != "skipped")
-    return Outcome::kError;
+Outcome outcome_of(const ResultLine& result) {
+  switch (result.state()) {
+    case RowState::kPassed:
+      return Outcome::kPassed;
+    case RowState::kFailed:
+      return Outcome::kFailure;
+    case RowState::kCrash:
+      return Outcome::kError;
+    case RowState::kOpen:
+      if (result.verdict != RowVerdict::kSkipped) return Outcome::kError;
+      break;
+    case RowState::kKnown:
+    case RowState::kUnsupported:
+    case RowState::kUndeclared:
+      break;
+  }
   return Outcome::kSkipped;
 }
 
 // "" or what stands in the element of a test.
-std::string content_of(const RunRecord& record, const Json& result) {
+std::string content_of(const RunRecord& record, const ResultLine& result) {
   const auto tag = [](const char* name, const std::string& message) {
     return fmt::format("      <{} message=\"{}\"/>\n", name,
                        xml_escaped(message));
   };
-  const Json& known = part_of(result, "known");
-  if (std::string_view(state_of(result)) == "known")
-    return tag("skipped", "known " + known_reason_of(result));
-  if (is_set(known, "gone")) {
-    const auto problems = texts_of(known, "problems");
-    return tag("failure", problems.empty() ? "known" : problems[0]);
-  }
-  if (const Json& failure = part_of(result, "failure"); failure.is_object()) {
-    const char* name =
-        outcome_of(result) == Outcome::kError ? "error" : "failure";
-    const Json& law = record.law(text_of(result, "law"));
-    return fmt::format("      <{0} message=\"{1}\">{2}</{0}>\n", name,
-                       xml_escaped(text_of(law, "sentence")),
-                       xml_escaped(text_of(failure, "report")));
-  }
-  if (outcome_of(result) != Outcome::kPassed)
-    return tag(outcome_of(result) == Outcome::kError ? "error" : "skipped",
-               fmt::format("{}: {}", text_of(result, "verdict"),
-                           text_of(result, "reason")));
-  if (count_of(result, "warned") == 0) return "";
+  if (result.state() == RowState::kKnown)
+    return tag("skipped", "known " + result.known_reason());
+  if (result.known && result.known->gone)
+    return tag("failure", result.known->problems.empty()
+                              ? "known"
+                              : result.known->problems[0]);
+  const Outcome outcome = outcome_of(result);
+  if (result.failure)
+    return fmt::format("      <{0} message=\"{1}\">{2}</{0}>\n",
+                       outcome == Outcome::kError ? "error" : "failure",
+                       xml_escaped(record.law(result.law)->sentence),
+                       xml_escaped(result.failure->report));
+  const Tally& counts = result.counts;
+  if (outcome != Outcome::kPassed)
+    return tag(
+        outcome == Outcome::kError ? "error" : "skipped",
+        fmt::format("{}: {}", word_of(result.verdict), counts.reason.text));
+  if (counts.warned == 0) return "";
   return fmt::format(
       "      <system-out>warning in {} cases, case {}: {}</system-out>\n",
-      count_of(result, "warned"), count_of(result, "warning_number"),
-      xml_escaped(text_of(result, "warning")));
+      counts.warned, counts.warning.number, xml_escaped(counts.warning.text));
 }
 
 }  // namespace
@@ -58,15 +64,15 @@ std::string content_of(const RunRecord& record, const Json& result) {
 std::string junit_report(const RunRecord& record) {
   int failures = 0, errors = 0, skipped = 0;
   std::string body;
-  for (const Json& result : record.results) {
+  for (const ResultLine& result : record.results) {
     const Outcome outcome = outcome_of(result);
     failures += outcome == Outcome::kFailure;
     errors += outcome == Outcome::kError;
     skipped += outcome == Outcome::kSkipped;
     body += fmt::format(
         "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
-        xml_escaped(text_of(result, "kernel")),
-        xml_escaped(text_of(result, "law")), number_of(result, "seconds"));
+        xml_escaped(result.kernel), xml_escaped(result.law),
+        result.counts.seconds);
     const std::string content = content_of(record, result);
     body += content.empty() ? "/>\n" : ">\n" + content + "    </testcase>\n";
   }
@@ -74,8 +80,8 @@ std::string junit_report(const RunRecord& record) {
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
       "  <testsuite name=\"qkvet\" tests=\"{}\" failures=\"{}\" errors=\"{}\" "
       "skipped=\"{}\" time=\"{:.3f}\">\n{}  </testsuite>\n</testsuites>\n",
-      record.results.size(), failures, errors, skipped,
-      number_of(record.end, "wall_seconds"), body);
+      record.results.size(), failures, errors, skipped, record.end.wall_seconds,
+      body);
 }
 
 }  // namespace qkvet::tools

@@ -43,33 +43,29 @@ std::string block(const std::string& text) {
   return fence + "\n" + text + "\n" + fence + "\n";
 }
 
-std::string kernel_row(const RunRecord& record, const std::string& kernel) {
-  const RecordCounts counts = counts_of(record, kernel);
-  std::string failing;
-  for (const Json& result : record.results)
-    if (text_of(result, "kernel") == kernel && is_bad(state_of(result)))
-      failing += (failing.empty() ? "" : ", ") + text_of(result, "law");
-  return fmt::format(
-      "| {} | {} | {} | {} | {} | {} | {} |\n", plain(kernel), counts.passed,
-      counts.failed, counts.undeclared + counts.unsupported + counts.open,
-      grouped(counts.checked),
-      counts.worst > 0 ? worst_text(counts.worst) : "-", plain(failing));
+std::string kernel_row(const RunRecord& record, const KernelLine& kernel) {
+  const auto results = record.results_of(kernel);
+  const RecordCounts counts = counts_of(results);
+  Texts failing;
+  for (const ResultLine* result : results)
+    if (is_bad(result->state())) failing.push_back(result->law);
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n",
+                     plain(kernel.kernel), counts.passed(), counts.failed(),
+                     counts.of(RowState::kUndeclared) +
+                         counts.of(RowState::kUnsupported) +
+                         counts.of(RowState::kOpen),
+                     grouped(counts.checked),
+                     counts.worst > 0 ? worst_text(counts.worst) : "-",
+                     plain(joined(failing)));
 }
 
 std::string failure_section(const Reported& one) {
-  const Json& failure = *one.failure;
-  std::string out =
-      fmt::format("### {} under {}\n\n", plain(text_of(*one.result, "kernel")),
-                  plain(text_of(*one.result, "law")));
-  out += block(text_of(failure, "report")) + "\n";
+  const std::string out =
+      fmt::format("### {} under {}\n\n{}\n", plain(one.result->kernel),
+                  plain(one.result->law), block(one.failure->report));
   if (one.also.empty()) return out;
-  std::vector<std::string> laws;
-  for (const auto& [result, other] : one.also) {
-    const std::string law = text_of(*result, "law");
-    if (std::find(laws.begin(), laws.end(), law) == laws.end())
-      laws.push_back(law);
-  }
-  return out + "Fails for the same cause: " + plain(joined(laws)) + "\n\n";
+  return out + "Fails for the same cause: " + plain(joined(one.also_laws())) +
+         "\n\n";
 }
 
 // For the properties and the message of an annotation.
@@ -89,13 +85,14 @@ std::string annotated(std::string_view text, bool is_property) {
 }  // namespace
 
 std::string markdown_report(const RunRecord& record) {
-  std::string out = fmt::format("## QKVet: {}\n\n{}\n\n", verdict_word(record),
-                                plain(verdict_sentence(record)));
+  std::string out =
+      fmt::format("## QKVet: {}\n\n{}\n\n", verdict_word(record.end.exit),
+                  plain(verdict_sentence(record)));
   out +=
       "| kernel | passed | failed | not judged | checked cases | error/bound | "
       "fails |\n|---|---:|---:|---:|---:|---:|---|\n";
-  for (const Json& kernel : record.kernels)
-    out += kernel_row(record, text_of(kernel, "kernel"));
+  for (const KernelLine& kernel : record.kernels)
+    out += kernel_row(record, kernel);
   out += "\n";
   // A summary of a job holds a megabyte.
   constexpr size_t kMostShown = 50;
@@ -105,26 +102,21 @@ std::string markdown_report(const RunRecord& record) {
   if (failures.size() > kMostShown)
     out +=
         fmt::format("and {} more failures\n\n", failures.size() - kMostShown);
-  const auto not_judged = texts_of(record.end, "not_judged");
-  if (!not_judged.empty())
+  if (const Texts& not_judged = record.end.not_judged; !not_judged.empty())
     out += "Not judged: " + plain(joined(not_judged, "; ")) + "\n\n";
-  const Json& environment = part_of(record.start, "environment");
-  return out +
-         fmt::format("Plan: {}. {}\n", plain(plan_words(record)),
-                     text_of(environment, "qkvet").empty()
-                         ? ""
-                         : plain("QKVet " + text_of(environment, "qkvet") +
-                                 ", " + text_of(environment, "cpu")));
+  const Environment& environment = record.start.environment;
+  return out + fmt::format("Plan: {}. QKVet {}, {}\n",
+                           plain(plan_words(record)), plain(environment.qkvet),
+                           plain(environment.cpu));
 }
 
 std::string github_annotations(const RunRecord& record) {
   std::string out;
   for (const Reported& one : reported_failures(record)) {
-    const KernelPlace place = place_of(record, *one.result);
-    const std::string cause =
-        text_of(part_of(*one.failure, "diagnosis"), "cause");
-    const std::string title = fmt::format(
-        "qkvet: {}", cause.empty() ? text_of(*one.result, "law") : cause);
+    const SourcePlace place = place_of(record, *one.result);
+    const std::string& cause = one.failure->cause().cause;
+    const std::string title =
+        "qkvet: " + (cause.empty() ? one.result->law : cause);
     std::string where;
     // A library is no file that a review could show.
     if (!place.file.empty() && place.line > 0)
@@ -134,12 +126,12 @@ std::string github_annotations(const RunRecord& record) {
     out += fmt::format(
         "::error {}title={}::{}\n", where,
         annotated(title, /*is_property=*/true),
-        annotated(text_of(*one.result, "kernel") + ": " +
+        annotated(one.result->kernel + ": " +
                       failure_line(record, *one.result, *one.failure) +
-                      "\nagain: " + text_of(*one.failure, "again"),
+                      "\nagain: " + one.failure->again,
                   /*is_property=*/false));
   }
-  if (count_of(record.end, "exit") == kNothingChecked)
+  if (record.end.exit == kNothingChecked)
     out += fmt::format("::warning title=qkvet%3A incomplete::{}\n",
                        annotated(verdict_sentence(record),
                                  /*is_property=*/false));

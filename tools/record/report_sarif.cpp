@@ -3,9 +3,7 @@
 // are results at the place of their kernel; what is accepted is suppressed.
 #include <fmt/core.h>
 
-#include <algorithm>
-
-#include "tools/base/exit_code.h"
+#include "core/base/json.h"
 #include "tools/record/report_files.h"
 
 namespace qkvet::tools {
@@ -32,107 +30,75 @@ std::string uri_of(const std::string& path) {
   return out;
 }
 
-// A law of an older record has nothing but its name.
-Json rule_of(const Json& law, std::string_view kind) {
-  const std::string id = text_of(law, "law");
-  const std::string sentence = text_of(law, "sentence");
-  Json rule{{"id", id}};
-  rule["shortDescription"]["text"] = sentence.empty() ? id : sentence;
-  std::string help = sentence.empty() ? id : sentence;
-  const struct {
-    const char* field;
-    const char* head;
-  } rows[] = {{"formula", "Formula"},
-              {"precondition", "Where it holds"},
-              {"reason", "Why it is true"},
-              {"rounding", "Why rounding cannot break it"}};
-  for (const auto& row : rows)
-    if (const std::string text = text_of(law, row.field); !text.empty())
-      help += fmt::format("\n\n{}: {}", row.head, text);
+Json rule_of(const LawLine& law, std::string_view kind) {
+  Json rule{{"id", law.law}};
+  rule["shortDescription"]["text"] = law.sentence;
+  std::string help = law.sentence;
+  const std::pair<const char*, const std::string*> rows[] = {
+      {"Formula", &law.formula},
+      {"Where it holds", &law.precondition},
+      {"Why it is true", &law.reason},
+      {"Why rounding cannot break it", &law.rounding}};
+  for (const auto& [head, text] : rows)
+    if (!text->empty()) help += fmt::format("\n\n{}: {}", head, *text);
   rule["help"]["text"] = help + "\n\nMore: qkvet " +
-                         (kind == "law" ? "explain " : "golden show ") + id;
+                         (kind == "law" ? "explain " : "golden show ") +
+                         law.law;
   rule["defaultConfiguration"]["level"] = "error";
   rule["properties"]["tags"] = Json::array({"attention", "correctness"});
-  if (const std::string subject = text_of(law, "subject"); !subject.empty())
-    rule["properties"]["subject"] = subject;
+  rule["properties"]["subject"] = law.subject;
   return rule;
 }
 
-Json location_of(const RunRecord& record, const Json& result) {
-  const std::string kernel = text_of(result, "kernel");
+Json location_of(const RunRecord& record, const ResultLine& result) {
   Json location;
-  if (const KernelPlace place = place_of(record, result); !place.file.empty()) {
+  if (const SourcePlace place = place_of(record, result); !place.file.empty()) {
     Json& physical = location["physicalLocation"];
     physical["artifactLocation"]["uri"] = uri_of(place.file);
     if (place.line > 0) physical["region"]["startLine"] = place.line;
   }
-  location["logicalLocations"] =
-      Json::array({Json{{"fullyQualifiedName", kernel}, {"kind", "function"}}});
+  location["logicalLocations"] = Json::array(
+      {Json{{"fullyQualifiedName", result.kernel}, {"kind", "function"}}});
   return location;
 }
 
-int64_t rule_index(const RunRecord& record, const std::string& law) {
-  const auto found = std::find_if(
-      record.laws.begin(), record.laws.end(),
-      [&law](const Json& row) { return text_of(row, "law") == law; });
-  return found - record.laws.begin();
-}
-
-// The same finding in the next run, whose smallest case may be another.
-std::string fingerprint(const Json& result, const Json& failure) {
-  const Json& diagnosis = part_of(failure, "diagnosis");
-  const std::string cause = text_of(diagnosis, "cause");
-  return fmt::format(
-      "{}/{}", text_of(result, "kernel"),
-      cause.empty() || text_of(diagnosis, "certainty") == "unknown"
-          ? text_of(result, "law")
-          : cause);
-}
-
 // Another failure of the same cause.
-Json related_location(const RunRecord& record, const Json& result,
-                      const Json& failure) {
+Json related_location(const RunRecord& record, const ResultLine& result,
+                      const FailureLine& failure) {
   Json out = location_of(record, result);
-  out["message"]["text"] =
-      fmt::format("{}: {}\nAgain: {}", text_of(result, "law"),
-                  text_of(failure, "case"), text_of(failure, "again"));
+  out["message"]["text"] = fmt::format("{}: {}\nAgain: {}", result.law,
+                                       failure.value, failure.again);
   return out;
 }
 
-Json failure_result(const RunRecord& record, const Json& result,
-                    const Json& failure) {
-  const std::string law = text_of(result, "law");
-  Json out{{"ruleId", law},
-           {"ruleIndex", rule_index(record, law)},
-           {"kind", "fail"},
-           {"level", "error"}};
-  std::string text = fmt::format("{}: {}", text_of(result, "kernel"),
-                                 failure_line(record, result, failure));
-  const std::string fix = text_of(part_of(failure, "diagnosis"), "fix");
-  if (!fix.empty()) text += "\nFix: " + fix;
-  text += "\nAgain: " + text_of(failure, "again");
-  out["message"]["text"] = text;
-  out["locations"] = Json::array({location_of(record, result)});
-  out["partialFingerprints"]["qkvet/v2"] = fingerprint(result, failure);
-  out["properties"] = {{"case", text_of(failure, "case")},
-                       {"report", text_of(failure, "report")}};
-  if (std::string_view(state_of(result)) == "known")
-    out["suppressions"] = Json::array({Json{
-        {"kind", "external"}, {"justification", known_reason_of(result)}}});
-  return out;
-}
-
-// What fails without a failing case, and what has no verdict.
-Json other_result(const RunRecord& record, const Json& result, bool open,
+// What fails, or has no verdict.
+Json sarif_result(const RunRecord& record, const ResultLine& result, bool open,
                   const std::string& why) {
-  const std::string law = text_of(result, "law");
-  Json out{{"ruleId", law},
-           {"ruleIndex", rule_index(record, law)},
+  Json out{{"ruleId", result.law},
+           {"ruleIndex", record.law(result.law) - record.laws.data()},
            {"kind", open ? "open" : "fail"},
            {"level", open ? "none" : "error"}};
-  out["message"]["text"] =
-      fmt::format("{}: {}", text_of(result, "kernel"), why);
+  out["message"]["text"] = fmt::format("{}: {}", result.kernel, why);
   out["locations"] = Json::array({location_of(record, result)});
+  return out;
+}
+
+Json failure_result(const RunRecord& record, const ResultLine& result,
+                    const FailureLine& failure) {
+  const DiagnosisFound& cause = failure.cause();
+  Json out = sarif_result(
+      record, result, /*open=*/false,
+      fmt::format("{}{}\nAgain: {}", failure_line(record, result, failure),
+                  cause.fix.empty() ? "" : "\nFix: " + cause.fix,
+                  failure.again));
+  // The same finding in the next run, whose smallest case may be another.
+  const std::string known = cause.known_cause();
+  out["partialFingerprints"]["qkvet/v2"] =
+      result.kernel + "/" + (known.empty() ? result.law : known);
+  out["properties"] = {{"case", failure.value}, {"report", failure.report}};
+  if (result.state() == RowState::kKnown)
+    out["suppressions"] = Json::array(
+        {Json{{"kind", "external"}, {"justification", result.known_reason()}}});
   return out;
 }
 
@@ -147,47 +113,44 @@ void add_failures(const RunRecord& record, Json& results) {
   }
 }
 
-void add_results(const RunRecord& record, const Json& result, Json& results) {
-  const auto failures = failures_of(result);
-  const std::string_view state = state_of(result);
+void add_results(const RunRecord& record, const ResultLine& result,
+                 Json& results) {
+  const RowState state = result.state();
   if (!is_bad(state))
-    for (const Json* failure : failures)
+    for (const FailureLine* failure : result.failures())
       results.push_back(failure_result(record, result, *failure));
-  if (state == "open")
+  if (state == RowState::kOpen)
     results.push_back(
-        other_result(record, result, /*open=*/true,
-                     fmt::format("{}: {}", text_of(result, "verdict"),
-                                 text_of(result, "reason"))));
-  if (state == "failed" && failures.empty()) {
-    const auto problems = texts_of(part_of(result, "known"), "problems");
-    results.push_back(other_result(record, result, /*open=*/false,
-                                   problems.empty() ? "fails" : problems[0]));
-  }
+        sarif_result(record, result, /*open=*/true,
+                     fmt::format("{}: {}", word_of(result.verdict),
+                                 result.counts.reason.text)));
+  // A known failure that is gone.
+  if (state == RowState::kFailed && !result.failure)
+    results.push_back(
+        sarif_result(record, result, /*open=*/false,
+                     result.known && !result.known->problems.empty()
+                         ? result.known->problems[0]
+                         : "fails"));
 }
 
 }  // namespace
 
 std::string sarif_report(const RunRecord& record) {
-  const Json& environment = part_of(record.start, "environment");
-  Json driver{{"name", "QKVet"}};
-  if (const std::string version = text_of(environment, "qkvet");
-      !version.empty())
-    driver["version"] = version;
+  const Environment& environment = record.start.environment;
+  Json driver{{"name", "QKVet"}, {"version", environment.qkvet}};
   driver["rules"] = Json::array();
-  for (const Json& law : record.laws)
+  for (const LawLine& law : record.laws)
     driver["rules"].push_back(rule_of(law, row_word(record)));
-  Json invocation{
-      {"executionSuccessful", count_of(record.end, "exit") != kNothingChecked},
-      {"exitCode", count_of(record.end, "exit")}};
-  if (const std::string began = text_of(environment, "began"); !began.empty())
-    invocation["startTimeUtc"] = began;
+  Json invocation{{"executionSuccessful", record.end.exit != kNothingChecked},
+                  {"exitCode", static_cast<int>(record.end.exit)},
+                  {"startTimeUtc", environment.began}};
   Json run;
   run["tool"]["driver"] = std::move(driver);
   run["invocations"] = Json::array({std::move(invocation)});
   run["columnKind"] = "utf16CodeUnits";
   run["results"] = Json::array();
   add_failures(record, run["results"]);
-  for (const Json& result : record.results)
+  for (const ResultLine& result : record.results)
     add_results(record, result, run["results"]);
   run["properties"] = {{"verdict", verdict_sentence(record)},
                        {"plan", plan_words(record)}};

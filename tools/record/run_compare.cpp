@@ -11,26 +11,26 @@
 namespace qkvet::tools {
 namespace {
 
-bool is_failing(std::string_view verdict) {
-  return verdict == "FAILED" || verdict == "crash";
+PerhapsVerdict verdict_in(const ResultLine* result) {
+  return result == nullptr ? std::nullopt : PerhapsVerdict(result->verdict);
 }
 
-std::string verdict_in(const Json* result) {
-  return result == nullptr ? "" : text_of(*result, "verdict");
+double worst_in(const ResultLine* result) {
+  return result == nullptr ? 0 : result->counts.worst_ratio;
 }
 
-double worst_in(const Json* result) {
-  return result == nullptr ? 0 : number_of(*result, "worst_error_over_bound");
+std::string text_of(const PerhapsVerdict& verdict) {
+  return verdict ? word_of(*verdict) : "not in the run";
 }
 
 void add_change(const RunRecord& before, const RunRecord& after,
                 const std::string& kernel, const std::string& law,
                 RunComparison& out) {
-  const Json* old = before.result(kernel, law);
-  const Json* now = after.result(kernel, law);
-  const ChangedResult one{kernel,          law,           verdict_in(old),
-                          verdict_in(now), worst_in(old), worst_in(now)};
-  switch (change_of(one.before, one.after)) {
+  const ResultLine* old = before.result(kernel, law);
+  const ResultLine* now = after.result(kernel, law);
+  ChangedResult one{kernel + " " + law,
+                    change_text(verdict_in(old), verdict_in(now))};
+  switch (change_of(verdict_in(old), verdict_in(now))) {
     case Change::kWorse:
       return out.worse.push_back(one);
     case Change::kBetter:
@@ -40,109 +40,84 @@ void add_change(const RunRecord& before, const RunRecord& after,
     case Change::kSame:
       break;
   }
-  if (one.ratio_after > kMostNoise * one.ratio_before)
+  one.change = ratio_text(worst_in(old)) + " -> " + ratio_text(worst_in(now));
+  if (worst_in(now) > kMostNoise * worst_in(old))
     out.larger.push_back(one);
-  else if (one.ratio_before > kMostNoise * one.ratio_after)
+  else if (worst_in(old) > kMostNoise * worst_in(now))
     out.smaller.push_back(one);
 }
 
 // Without repeats, those of the first run in front.
-std::vector<std::string> texts_in(const RunRecord& before,
-                                  const RunRecord& after,
-                                  const std::string& kernel) {
-  std::vector<std::string> out;
+Texts texts_in(const RunRecord& before, const RunRecord& after,
+               std::string_view kernel, std::string ResultLine::*text) {
+  Texts out;
   std::set<std::string> seen;
   for (const RunRecord* record : {&before, &after})
-    for (const Json& result : record->results) {
-      const std::string name = text_of(result, "kernel");
-      std::string text = kernel.empty() ? name : text_of(result, "law");
-      if ((kernel.empty() || name == kernel) && seen.insert(text).second)
-        out.push_back(std::move(text));
-    }
+    for (const ResultLine* result : record->results_of(kernel))
+      if (seen.insert(result->*text).second) out.push_back(result->*text);
   return out;
 }
 
-// "61 passed, 0 failed"; "" where the kernel is not in the run.
+// "61 passed, 0 failed"
 std::string verdicts_in(const RunRecord& record, const std::string& kernel) {
-  if (record.results_of(kernel).empty()) return "";
-  const RecordCounts counts = counts_of(record, kernel);
-  return fmt::format("{} passed, {} failed", counts.passed, counts.failed);
+  if (record.results_of(kernel).empty()) return text_of(std::nullopt);
+  const RecordCounts counts = counts_of(record.results_of(kernel));
+  return fmt::format("{} passed, {} failed", counts.passed(), counts.failed());
 }
 
 // A kernel that is in one of the runs alone. Gone, it is worse as far as it was
 // judged; new, as far as it fails.
 void add_kernel_alone(const RunRecord& before, const RunRecord& after,
                       const std::string& kernel, RunComparison& out) {
-  ChangedResult one{kernel, "", verdicts_in(before, kernel),
-                    verdicts_in(after, kernel)};
-  const bool gone = one.after.empty();
+  const bool gone = after.results_of(kernel).empty();
   const auto results = (gone ? before : after).results_of(kernel);
   const auto worse =
-      std::count_if(results.begin(), results.end(), [gone](const Json* result) {
-        const std::string verdict = text_of(*result, "verdict");
-        return gone ? is_judged(verdict) : is_failing(verdict);
+      std::count_if(results.begin(), results.end(), [gone](const auto* result) {
+        return gone ? is_judged(result->verdict) : is_failing(result->verdict);
       });
-  one.laws = worse > 0 ? worse : std::ssize(results);
-  (worse > 0 ? out.worse : out.other).push_back(std::move(one));
-}
-
-// Laws under which the kernel was judged, and which the second run lacks.
-void add_lost_laws(const std::vector<std::string>& laws,
-                   const RunRecord& before, const std::string& kernel,
-                   RunComparison& out) {
-  if (laws.empty()) return;
-  const bool one = laws.size() == 1;
-  out.worse.push_back(
-      {kernel, one ? laws[0] : counted(std::ssize(laws), "law"),
-       one ? verdict_in(before.result(kernel, laws[0])) : "judged", ""});
-  out.worse.back().laws = std::ssize(laws);
+  (worse > 0 ? out.worse : out.other)
+      .push_back(
+          {kernel,
+           verdicts_in(before, kernel) + " -> " + verdicts_in(after, kernel),
+           worse > 0 ? worse : std::ssize(results)});
 }
 
 void add_kernel(const RunRecord& before, const RunRecord& after,
                 const std::string& kernel, RunComparison& out) {
   if (before.results_of(kernel).empty() || after.results_of(kernel).empty())
     return add_kernel_alone(before, after, kernel, out);
-  std::vector<std::string> lost;
-  for (const std::string& law : texts_in(before, after, kernel))
-    if (after.result(kernel, law) == nullptr &&
-        is_judged(verdict_in(before.result(kernel, law))))
+  // Laws under which it was judged, and which the second run lacks.
+  Texts lost;
+  for (const std::string& law :
+       texts_in(before, after, kernel, &ResultLine::law)) {
+    const ResultLine* old = before.result(kernel, law);
+    if (after.result(kernel, law) == nullptr && is_judged(old->verdict))
       lost.push_back(law);
     else
       add_change(before, after, kernel, law, out);
-  add_lost_laws(lost, before, kernel, out);
+  }
+  if (lost.size() == 1)
+    add_change(before, after, kernel, lost[0], out);
+  else if (!lost.empty())
+    out.worse.push_back({kernel + " " + counted(std::ssize(lost), "law"),
+                         "judged -> " + text_of(std::nullopt),
+                         std::ssize(lost)});
 }
 
 double seconds_a_case(const RunRecord& record, const std::string& kernel) {
-  const RecordCounts counts = counts_of(record, kernel);
+  const RecordCounts counts = counts_of(record.results_of(kernel));
   return counts.checked > 0
              ? counts.seconds / static_cast<double>(counts.checked)
              : 0;
 }
 
-std::string plan_difference(const RunRecord& before, const RunRecord& after) {
-  std::string out;
-  for (const char* field : {"seed", "cases", "cases_per_law", "laws"})
-    if (part_of(before.start, field) != part_of(after.start, field))
-      out += (out.empty() ? "" : ", ") + std::string(field);
-  return out;
-}
-
-std::string or_absent(const std::string& verdict) {
-  return verdict.empty() ? "not in the run" : verdict;
-}
-
 // Lines of one name.
 std::string listed(const char* name, const std::vector<ChangedResult>& changes,
-                   bool by_ratio, size_t width) {
+                   size_t width) {
   std::string out;
   for (const ChangedResult& one : changes)
-    out += wrapped_field(
-        out.empty() ? name : "",
-        fmt::format(
-            "{}{}{}: {} -> {}", one.kernel, one.law.empty() ? "" : " ", one.law,
-            by_ratio ? ratio_text(one.ratio_before) : or_absent(one.before),
-            by_ratio ? ratio_text(one.ratio_after) : or_absent(one.after)),
-        width);
+    out += wrapped_field(out.empty() ? name : "", one.name + ": " + one.change,
+                         width);
   return out;
 }
 
@@ -154,30 +129,50 @@ int64_t laws_in(const std::vector<ChangedResult>& changes) {
 
 }  // namespace
 
-bool is_judged(std::string_view verdict) {
-  return verdict == "passed" || is_failing(verdict);
+Change change_of(PerhapsVerdict before, PerhapsVerdict after) {
+  const auto judged = [](PerhapsVerdict one) { return one && is_judged(*one); };
+  const auto failing = [](PerhapsVerdict one) {
+    return one && is_failing(*one);
+  };
+  if (before == after) return Change::kSame;
+  if (after == RowVerdict::kCrash) return Change::kWorse;
+  if (judged(before) && !judged(after)) return Change::kWorse;
+  if (before == RowVerdict::kCrash) return Change::kBetter;
+  if (failing(after)) return Change::kWorse;
+  return failing(before) ? Change::kBetter : Change::kOther;
 }
 
-Change change_of(std::string_view before, std::string_view after) {
-  if (before == after) return Change::kSame;
-  if (after == "crash") return Change::kWorse;
-  if (is_judged(before) && !is_judged(after)) return Change::kWorse;
-  if (before == "crash") return Change::kBetter;
-  if (is_failing(after)) return Change::kWorse;
-  return is_failing(before) ? Change::kBetter : Change::kOther;
+std::string change_text(PerhapsVerdict before, PerhapsVerdict after) {
+  return text_of(before) + " -> " + text_of(after);
+}
+
+Texts other_plan(const StartLine& before, const StartLine& after, bool whole) {
+  const std::pair<const char*, bool> rows[] = {
+      {"seed", before.seed != after.seed},
+      {"cases", before.cases != after.cases},
+      {"cases_per_law", before.cases_per_law != after.cases_per_law},
+      {"laws", before.laws != after.laws},
+      {"exhaustive", whole && before.exhaustive != after.exhaustive},
+      {"sizes", whole && before.sizes != after.sizes},
+      {"pin", whole && before.pin != after.pin}};
+  Texts out;
+  for (const auto& [name, differs] : rows)
+    if (differs) out.emplace_back(name);
+  return out;
 }
 
 RunComparison compare_records(const RunRecord& before, const RunRecord& after) {
   RunComparison out;
-  for (const std::string& kernel : texts_in(before, after, ""))
+  for (const std::string& kernel :
+       texts_in(before, after, "", &ResultLine::kernel))
     add_kernel(before, after, kernel, out);
-  for (const Json& kernel : after.kernels) {
-    const std::string name = text_of(kernel, "kernel");
-    const double old = seconds_a_case(before, name);
-    const double now = seconds_a_case(after, name);
-    if (old > 0 && now > 0) out.speed.push_back({name, old, now});
+  for (const KernelLine& kernel : after.kernels) {
+    const double old = seconds_a_case(before, kernel.kernel);
+    const double now = seconds_a_case(after, kernel.kernel);
+    if (old > 0 && now > 0) out.speed.push_back({kernel.kernel, old, now});
   }
-  out.other_plan = plan_difference(before, after);
+  out.other_plan =
+      joined(other_plan(before.start, after.start, /*whole=*/false));
   out.row = row_word(after);
   return out;
 }
@@ -191,11 +186,11 @@ std::string comparison_text(const RunComparison& comparison, size_t width) {
       std::to_string(comparison.better.size()) + " better",
       std::to_string(laws_in(comparison.other)) + " otherwise changed",
       comparison.larger.size(), comparison.smaller.size(), kMostNoise);
-  out += listed("worse", comparison.worse, /*by_ratio=*/false, width);
-  out += listed("better", comparison.better, /*by_ratio=*/false, width);
-  out += listed("changed", comparison.other, /*by_ratio=*/false, width);
-  out += listed("larger", comparison.larger, /*by_ratio=*/true, width);
-  out += listed("smaller", comparison.smaller, /*by_ratio=*/true, width);
+  out += listed("worse", comparison.worse, width);
+  out += listed("better", comparison.better, width);
+  out += listed("changed", comparison.other, width);
+  out += listed("larger", comparison.larger, width);
+  out += listed("smaller", comparison.smaller, width);
   if (!comparison.other_plan.empty())
     out += wrapped_field("plans",
                          "differ in " + comparison.other_plan +

@@ -11,22 +11,25 @@
 
 namespace qkvet::tools {
 
-// Passed, FAILED or crash.
-bool is_judged(std::string_view verdict);
+// Of a law under which a kernel may be absent from the run.
+using PerhapsVerdict = std::optional<RowVerdict>;
 
-// How a verdict has changed. "" stands for a law that was not in the run.
 enum class Change : uint8_t { kSame, kBetter, kWorse, kOther };
 // Worse: what passed does not any more, what failed crashes, what was not there
 // fails, what was judged is not judged any more. Better: what failed passes,
 // what crashed fails. Other: neither.
-Change change_of(std::string_view before, std::string_view after);
+Change change_of(PerhapsVerdict before, PerhapsVerdict after);
+
+// "FAILED -> passed", with "not in the run" for what is absent.
+std::string change_text(PerhapsVerdict before, PerhapsVerdict after);
+
+// Fields in which two plans differ; `whole`: those of shards, which have to
+// have all of their cases in common.
+Texts other_plan(const StartLine& before, const StartLine& after, bool whole);
 
 struct ChangedResult {
-  std::string kernel;
-  std::string law;  // "" for a kernel that is in one of the runs alone, and
-                    // "60 laws" for those that the second run lacks
-  std::string before, after;  // verdicts; "" where it is not in the run
-  double ratio_before = 0, ratio_after = 0;  // largest error/bound
+  std::string name;    // "mine/fast weights_sum_to_one", "mine/fast 60 laws"
+  std::string change;  // "FAILED -> passed", "0.5 -> 1.1"
   int64_t laws = 1;
 };
 

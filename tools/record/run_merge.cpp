@@ -4,48 +4,35 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include "core/case/case.h"
-#include "tools/record/result_counts.h"
+#include "tools/record/run_compare.h"
 
 namespace qkvet::tools {
 namespace {
 
 // The shards of a record, from 1; empty where it is none.
 std::vector<int64_t> shards_in(const RunRecord& record, int64_t* of) {
-  if (const Json& shard = part_of(record.start, "shard"); shard.is_object()) {
-    *of = count_of(shard, "of");
-    return {count_of(shard, "number")};
-  }
-  std::vector<int64_t> out;
-  const Json& shards = part_of(record.start, "shards");
-  *of = count_of(shards, "of");
-  if (const Json& merged = part_of(shards, "merged"); merged.is_array())
-    for (const Json& one : merged)
-      if (one.is_number_integer()) out.push_back(one.get<int64_t>());
-  return out;
+  const StartLine& start = record.start;
+  *of = start.shard ? start.shard->of : start.shards ? start.shards->of : 0;
+  if (start.shard) return {start.shard->number};
+  return start.shards ? start.shards->merged : std::vector<int64_t>();
 }
 
 // "" or why the two are no parts of one plan.
 std::string difference(const RunRecord& first, const RunRecord& other) {
-  const auto version = [](const RunRecord& record) {
-    return text_of(part_of(record.start, "environment"), "qkvet");
-  };
-  if (version(first) != version(other))
-    return fmt::format("made by QKVet {}, and {} by {}", version(other),
-                       first.name, version(first));
-  for (const char* field :
-       {"seed", "cases", "cases_per_law", "exhaustive", "laws", "sizes", "pin"})
-    if (part_of(first.start, field) != part_of(other.start, field))
-      return fmt::format("has another plan than {}: \"{}\" differs", first.name,
-                         field);
+  const StartLine& a = first.start;
+  const StartLine& b = other.start;
+  if (a.environment.qkvet != b.environment.qkvet)
+    return fmt::format("made by QKVet {}, and {} by {}", b.environment.qkvet,
+                       first.name, a.environment.qkvet);
+  if (const Texts fields = other_plan(a, b, /*whole=*/true); !fields.empty())
+    return fmt::format("has another plan than {}: \"{}\" differs", first.name,
+                       fields[0]);
   std::set<std::string> names, others;
-  for (const Json& kernel : first.kernels)
-    names.insert(text_of(kernel, "kernel"));
-  for (const Json& kernel : other.kernels)
-    others.insert(text_of(kernel, "kernel"));
+  for (const KernelLine& kernel : first.kernels) names.insert(kernel.kernel);
+  for (const KernelLine& kernel : other.kernels) others.insert(kernel.kernel);
   return names == others ? "" : "has other kernels than " + first.name;
 }
 
@@ -76,193 +63,161 @@ std::string check_parts(const std::vector<RunRecord>& parts,
 }
 
 // How large a case is: its numbers, or what its text takes.
-int64_t size_of_case(const Json& failure) {
-  const std::string text = text_of(failure, "case");
-  const auto parsed = parse_case(text);
-  if (!parsed.value) return std::ssize(text);
+int64_t size_of_case(const FailureLine& failure) {
+  const auto parsed = parse_case(failure.value);
+  if (!parsed.value) return std::ssize(failure.value);
   const Shape& shape = parsed.value->shape;
   return shape.B * shape.H *
          (shape.Tq * shape.d + shape.Tk * (shape.d + shape.dv));
 }
 
-// What makes two failures of a law one finding: their cause, or the case.
-std::string finding_key(const Json& failure) {
-  const Json& diagnosis = part_of(failure, "diagnosis");
-  const std::string cause = text_of(diagnosis, "cause");
-  return cause.empty() || text_of(diagnosis, "certainty") == "unknown"
-             ? text_of(failure, "case")
-             : cause;
-}
+using Results = std::vector<const ResultLine*>;
 
-// The smallest of each finding, the smallest of all first.
-std::vector<Json> smallest_findings(const std::vector<const Json*>& results) {
-  std::vector<Json> all;
-  for (const Json* result : results)
-    for (const Json* failure : failures_of(*result)) all.push_back(*failure);
-  std::stable_sort(all.begin(), all.end(), [](const Json& a, const Json& b) {
-    const int64_t left = size_of_case(a), right = size_of_case(b);
-    return left != right ? left < right
-                         : count_of(a, "number") < count_of(b, "number");
+// The smallest of each finding, the smallest of all first. Two failures of a
+// law are one finding if they have their cause or, where it is not known, the
+// case in common.
+std::vector<FailureLine> smallest_findings(const Results& results) {
+  std::vector<FailureLine> all;
+  for (const ResultLine* result : results)
+    for (const FailureLine* failure : result->failures())
+      all.push_back(*failure);
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::pair(size_of_case(a), a.number) <
+           std::pair(size_of_case(b), b.number);
   });
-  std::vector<Json> out;
+  std::vector<FailureLine> out;
   std::set<std::string> seen;
-  for (Json& failure : all)
-    if (seen.insert(finding_key(failure)).second)
+  for (FailureLine& failure : all) {
+    const std::string cause = failure.cause().known_cause();
+    if (seen.insert(cause.empty() ? failure.value : cause).second)
       out.push_back(std::move(failure));
+  }
   if (out.size() > kMostOthers + 1) out.resize(kMostOthers + 1);
   return out;
 }
 
-// A precision that is not believed is one of the kernel: every shard says so.
-std::string mistrust_of(const std::vector<const Json*>& results) {
-  for (const Json* result : results)
-    if (const std::string reason = text_of(*result, "reason");
-        text_of(*result, "verdict") == "mistrusted" &&
-        reason.rfind("--strict", 0) == 0)
-      return reason;
-  return "";
-}
-
 // A shard in which a known failure does not show says nothing.
-void merge_known(const std::vector<const Json*>& results, Json& out) {
-  const Json* said = nullptr;
-  for (const Json* result : results) {
-    const Json& known = part_of(*result, "known");
-    if (!known.is_object()) continue;
+std::optional<KnownLine> merged_known(const Results& results) {
+  std::optional<KnownLine> said;
+  for (const ResultLine* result : results) {
+    if (!result->known) continue;
     // In another way than is known, as known, not at all.
-    const bool otherwise = !is_set(known, "holds") && !is_set(known, "gone");
-    if (said == nullptr || otherwise ||
-        (is_set(known, "holds") && is_set(*said, "gone")))
-      said = &known;
+    const bool otherwise = !result->known->holds && !result->known->gone;
+    if (!said || otherwise || (result->known->holds && said->gone))
+      said = result->known;
     if (otherwise) break;
   }
-  if (said != nullptr) out["known"] = *said;
+  return said;
 }
 
 // Not declared is what every shard says in which a case was refused; a shard
 // without such a case says nothing.
-bool is_undeclared(const std::vector<const Json*>& results) {
+bool is_undeclared(const Results& results) {
   bool said = false;
-  for (const Json* result : results)
-    if (is_set(*result, "undeclared"))
+  for (const ResultLine* result : results)
+    if (result->undeclared)
       said = true;
-    else if (count_of(*result, "unsupported") > 0)
+    else if (result->counts.unsupported > 0)
       return false;
   return said;
 }
 
-Json merged_result(const std::vector<const Json*>& results) {
-  Tally sum;
+// `mistrust`: of the kernel, as every shard has it.
+ResultLine merged_result(const Results& results, const std::string& mistrust) {
+  ResultLine out;
+  out.kernel = results[0]->kernel;
+  out.law = results[0]->law;
+  out.row = results[0]->row;
   bool crashed = false;
-  for (const Json* result : results) {
-    Tally one = tally_of(*result);
-    merge(sum, one);
-    crashed |= text_of(*result, "verdict") == "crash";
+  for (const ResultLine* result : results) {
+    Tally one = result->counts;
+    if (result->verdict == RowVerdict::kUnsupported)
+      one.unsupported_for = one.reason;
+    merge(out.counts, one);
+    crashed |= result->verdict == RowVerdict::kCrash;
   }
-  const std::vector<Json> findings = smallest_findings(results);
-  const Cell cell = cell_of(sum, std::vector<Failure>(findings.empty() ? 0 : 1),
-                            mistrust_of(results));
-  Json out = *results[0];
-  for (const char* field :
-       {"failure", "other_failures", "known", "reason", "undeclared"})
-    out.erase(field);
+  Tally& sum = out.counts;
+  std::vector<FailureLine> findings = smallest_findings(results);
   // A law that the kernel does not declare has no counts at all.
   const bool asked = sum.checked + sum.unsupported + sum.not_applicable > 0 ||
                      !findings.empty();
-  out["verdict"] = crashed ? "crash"
-                   : asked ? std::string(verdict_name(cell.verdict))
-                           : text_of(*results[0], "verdict");
-  if ((cell.verdict == Verdict::kUnsupported || !asked) &&
-      is_undeclared(results))
-    out["undeclared"] = true;
-  add_counts(cell, out);
-  const bool tells = out["verdict"] != "passed" && findings.empty();
-  if (tells && !sum.reason.text.empty())
-    out["reason"] = asked ? cell.reason : sum.reason.text;
-  if (!findings.empty()) out["failure"] = findings[0];
-  for (size_t i = 1; i < findings.size(); ++i)
-    out["other_failures"].push_back(findings[i]);
-  merge_known(results, out);
+  const Cell cell =
+      cell_of(sum, std::vector<Failure>(findings.empty() ? 0 : 1), mistrust);
+  out.verdict = asked || crashed ? row_verdict(cell.verdict, crashed)
+                                 : results[0]->verdict;
+  out.undeclared = (cell.verdict == Verdict::kUnsupported || !asked) &&
+                   is_undeclared(results);
+  if (asked) sum.reason.text = cell.reason;
+  if (is_judged(out.verdict)) sum.reason.text.clear();
+  if (!findings.empty()) {
+    out.failure = std::move(findings[0]);
+    out.others.assign(std::make_move_iterator(findings.begin() + 1),
+                      std::make_move_iterator(findings.end()));
+  }
+  out.known = merged_known(results);
   return out;
-}
-
-// Calls of all shards near the path of a hint.
-int64_t calls_near(const std::vector<const Json*>& kernels, const Json& hint) {
-  int64_t sum = 0;
-  for (const Json* kernel : kernels)
-    for (const Json& one : part_of(*kernel, "hints"))
-      if (text_of(one, "path") == text_of(hint, "path"))
-        sum += count_of(one, "calls");
-  return sum;
 }
 
 // "windows 812" and "windows 40" are "windows 852". Shards name what they have
 // drawn in one order, each without what it has not: a name that is new stands
 // behind the one that it stands behind there.
-void merge_drawn(const std::vector<const Json*>& kernels, Json& out) {
-  std::vector<std::pair<std::string, int64_t>> drawn;
-  std::vector<std::string> never;
-  for (const Json* kernel : kernels) {
-    auto next = drawn.begin();
-    for (const std::string& line : texts_of(*kernel, "drawn")) {
-      const size_t blank = line.rfind(' ');
-      if (blank == std::string::npos) continue;
-      const std::string what = line.substr(0, blank);
-      auto at =
-          std::find_if(drawn.begin(), drawn.end(),
-                       [&what](const auto& one) { return one.first == what; });
-      if (at == drawn.end()) at = drawn.insert(next, {what, 0});
-      at->second += std::atoll(line.c_str() + blank);
-      next = at + 1;
-    }
+void add_drawn(const KernelLine& kernel, std::vector<DrawnCalls>& drawn) {
+  auto next = drawn.begin();
+  for (const DrawnCalls& one : kernel.drawn) {
+    auto at = std::find_if(drawn.begin(), drawn.end(), [&one](const auto& row) {
+      return row.what == one.what;
+    });
+    if (at == drawn.end()) at = drawn.insert(next, {one.what, 0});
+    at->calls += one.calls;
+    next = at + 1;
   }
-  for (const std::string& what : texts_of(*kernels[0], "never_drawn"))
-    if (std::none_of(drawn.begin(), drawn.end(),
-                     [&what](const auto& one) { return one.first == what; }))
-      never.push_back(what);
-  out["drawn"] = Json::array();
-  for (const auto& [what, calls] : drawn)
-    out["drawn"].push_back(fmt::format("{} {}", what, calls));
-  out["never_drawn"] = never;
-  if (out.contains("hints"))
-    for (Json& hint : out["hints"])
-      if (hint.is_object()) hint["calls"] = calls_near(kernels, hint);
+}
+
+// The kernel of the first shard, with what was drawn in all of them.
+KernelLine merged_kernel(const std::vector<RunRecord>& parts,
+                         KernelLine kernel) {
+  std::vector<DrawnCalls> drawn;
   MetPairs pairs;
-  for (const Json* kernel : kernels)
-    pairs.add(met_pairs_of(part_of(*kernel, "pairs")));
-  if (!pairs.settings.empty()) out["pairs"] = json_of(pairs);
+  for (NearHint& hint : kernel.hints) hint.calls = 0;
+  for (const RunRecord& part : parts) {
+    const KernelLine& other = *part.kernel(kernel.kernel);
+    add_drawn(other, drawn);
+    pairs.add(other.pairs);
+    for (NearHint& hint : kernel.hints)
+      for (const NearHint& one : other.hints)
+        if (one.path == hint.path) hint.calls += one.calls;
+  }
+  std::erase_if(kernel.never_drawn, [&drawn](const std::string& what) {
+    return std::any_of(drawn.begin(), drawn.end(),
+                       [&what](const auto& one) { return one.what == what; });
+  });
+  kernel.drawn = std::move(drawn);
+  kernel.pairs = std::move(pairs);
+  return kernel;
 }
 
 // The end of all shards together: sums, and what one of them says.
-Json merged_end(const std::vector<RunRecord>& parts) {
-  Json end = parts[0].end;
-  for (const char* field : {"why", "replaced_cases"}) end.erase(field);
+EndLine merged_end(const std::vector<RunRecord>& parts) {
+  EndLine end = parts[0].end;
+  end.replaced_cases = 0;
   for (size_t i = 1; i < parts.size(); ++i) {
-    const Json& other = parts[i].end;
-    for (const char* field : {"planned_cases", "rounds"})
-      end[field] = std::max(count_of(end, field), count_of(other, field));
-    end["wall_seconds"] = std::max(number_of(end, "wall_seconds"),
-                                   number_of(other, "wall_seconds"));
-    end["interrupted"] =
-        is_set(end, "interrupted") || is_set(other, "interrupted");
-    for (const auto& [what, seconds] : part_of(other, "thread_seconds").items())
-      end["thread_seconds"][what] =
-          number_of(part_of(end, "thread_seconds"), what.c_str()) +
-          (seconds.is_number() ? seconds.get<double>() : 0);
-    if (!end.contains("oracle_suspected") && other.contains("oracle_suspected"))
-      end["oracle_suspected"] = other["oracle_suspected"];
+    const EndLine& other = parts[i].end;
+    end.planned_cases = std::max(end.planned_cases, other.planned_cases);
+    end.rounds = std::max(end.rounds, other.rounds);
+    end.wall_seconds = std::max(end.wall_seconds, other.wall_seconds);
+    end.interrupted |= other.interrupted;
+    end.thread_seconds.add(other.thread_seconds);
+    if (!end.oracle_suspected) end.oracle_suspected = other.oracle_suspected;
   }
   return end;
 }
 
-Json merged_start(const RunRecord& first, const std::set<int64_t>& held,
-                  int64_t of) {
-  Json start = first.start;
-  start.erase("shard");
-  Json missing = Json::array();
+StartLine merged_start(StartLine start, const std::set<int64_t>& held,
+                       int64_t of) {
+  start.shard.reset();
+  start.shards = {of, {held.begin(), held.end()}, {}};
   for (int64_t number = 1; number <= of; ++number)
-    if (!held.contains(number)) missing.push_back(number);
-  start["shards"] = {{"of", of}, {"merged", held}, {"missing", missing}};
+    if (!held.contains(number)) start.shards->missing.push_back(number);
   return start;
 }
 
@@ -281,28 +236,19 @@ std::optional<RunRecord> merge_records(std::vector<RunRecord> parts,
               return shards_in(a, &of_any) < shards_in(b, &of_any);
             });
   RunRecord out;
-  out.start = merged_start(parts[0], held, of);
+  out.start = merged_start(parts[0].start, held, of);
   out.end = merged_end(parts);
   out.laws = parts[0].laws;
-  for (const Json& kernel : parts[0].kernels) {
-    std::vector<const Json*> lines;
+  for (const KernelLine& kernel : parts[0].kernels)
+    out.kernels.push_back(merged_kernel(parts, kernel));
+  for (const ResultLine& result : parts[0].results) {
+    Results results;
     for (const RunRecord& part : parts)
-      lines.push_back(&part.kernel(text_of(kernel, "kernel")));
-    Json merged = kernel;
-    merge_drawn(lines, merged);
-    out.kernels.push_back(std::move(merged));
-  }
-  for (const Json& result : parts[0].results) {
-    std::vector<const Json*> results;
-    for (const RunRecord& part : parts)
-      if (const Json* one =
-              part.result(text_of(result, "kernel"), text_of(result, "law")))
+      if (const ResultLine* one = part.result(result.kernel, result.law))
         results.push_back(one);
-    out.add_result(merged_result(results));
+    out.add_result(merged_result(results, out.kernel(result.kernel)->mistrust));
   }
-  const RunVerdict verdict = verdict_of(out);
-  out.end["exit"] = static_cast<int>(verdict.code);
-  if (!verdict.why_open.empty()) out.end["why"] = verdict.why_open;
+  set_verdict(out);
   return out;
 }
 

@@ -1,86 +1,376 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of a run: what `qkvet check --json` wrote, read back. All reports
-// for people and systems but the one on the terminal are written from it, at
-// once or later (run.schema.json says what stands in it).
+// The record of a run, the model of all reports: the one on the terminal, those
+// in files, comparisons, baselines and merged shards. As JSON Lines it is what
+// `qkvet check --json` writes, and run.schema.json describes.
 #ifndef QKVET_TOOLS_RECORD_RUN_RECORD_H_
 #define QKVET_TOOLS_RECORD_RUN_RECORD_H_
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "core/base/json.h"
+#include "properties/run/tally.h"
 #include "tools/base/exit_code.h"
+#include "tools/record/failure_line.h"
 
 namespace qkvet::tools {
 
+// Every shard that is missing is named.
+inline constexpr int64_t kMostShards = 100'000;
+
+// --- the first line
+
+struct Environment {
+  std::string qkvet;     // its version
+  std::string compiler;  // that built it
+  std::string cpu;       // "" where the system does not tell
+  int64_t cores = 0;
+  std::string system, machine;
+  std::string began;  // UTC
+
+  void fields(auto& v) {
+    v.must("qkvet", qkvet, "compiler", compiler);
+    v.may("cpu", cpu);
+    v.must("cores", cores, "system", system, "machine", machine, "began",
+           began);
+  }
+};
+
+struct ShardLine {
+  int64_t number = 0, of = 0;
+
+  void fields(auto& v) { v.must("number", number, "of", of); }
+};
+
+struct MergedShards {
+  int64_t of = 0;
+  std::vector<int64_t> merged, missing;
+
+  void fields(auto& v) {
+    v.must("of", of, "merged", merged, "missing", missing);
+  }
+};
+
+// What a result is of: a law, or a golden set that is verified.
+enum class RowKind : uint8_t { kLaw, kSet };
+
+struct StartLine {
+  uint64_t seed = 1;
+  std::optional<double> budget_seconds;
+  int64_t cases = 0;  // 0 with a budget
+  int64_t cases_per_law = 0;
+  bool exhaustive = false;
+  std::optional<ShardLine> shard;
+  std::optional<MergedShards> shards;
+  RowKind rows = RowKind::kLaw;
+  std::string sizes;
+  std::map<std::string, int64_t> pin;
+  int64_t jobs = 1;
+  Environment environment;
+  Texts laws;
+
+  void fields(auto& v) {
+    v.must("seed", seed);
+    v.may("budget_seconds", budget_seconds, "cases", cases, "cases_per_law",
+          cases_per_law, "exhaustive", exhaustive, "shard", shard, "shards",
+          shards, "rows", rows);
+    v.must("sizes", sizes);
+    v.may("pin", pin);
+    v.must("jobs", jobs, "environment", environment, "laws", laws);
+  }
+};
+
+// --- laws and kernels of the results
+
+struct LawLine {
+  std::string law, subject, sentence, formula, precondition, reason, rounding;
+
+  void fields(auto& v) {
+    v.must("law", law, "subject", subject, "sentence", sentence, "formula",
+           formula);
+    v.may("precondition", precondition, "reason", reason, "rounding", rounding);
+  }
+};
+
+struct SourcePlace {
+  std::string file;
+  int64_t line = 0;
+
+  void fields(auto& v) { v.must("file", file, "line", line); }
+};
+
+struct AssumedField {
+  std::string field, value, word;
+
+  void fields(auto& v) { v.must("field", field, "value", value, "word", word); }
+};
+
+struct NearHint {
+  std::string path, from;
+  int64_t calls = 0;
+
+  void fields(auto& v) { v.must("path", path, "from", from, "calls", calls); }
+};
+
+// "windows" in 812 calls.
+struct DrawnCalls {
+  std::string what;
+  int64_t calls = 0;
+
+  void fields(auto& v) { v.must("what", what, "calls", calls); }
+};
+
+struct KernelLine {
+  std::string kernel, description;
+  std::optional<SourcePlace> source;
+  std::string library;
+  bool device = false;
+  std::vector<AssumedField> assumed;
+  bool precision_declared = false;
+  Texts precision;
+  std::string paths;
+  std::string looser;    // "" or in what its declaration is looser
+  std::string mistrust;  // "" or why no pass of it is believed
+  Texts hollow;
+  std::vector<DrawnCalls> drawn;
+  Texts never_drawn;
+  properties::MetPairs pairs;
+  std::vector<NearHint> hints;
+
+  void fields(auto& v) {
+    v.must("kernel", kernel);
+    v.may("description", description, "source", source, "library", library);
+    v.must("device", device, "assumed", assumed, "precision_declared",
+           precision_declared);
+    v.may("precision", precision, "paths", paths, "looser", looser, "mistrust",
+          mistrust);
+    v.must("hollow", hollow, "drawn", drawn, "never_drawn", never_drawn);
+    v.may("pairs", pairs, "hints", hints);
+  }
+};
+
+// --- results
+
+// That of a run, of which a crash is told apart.
+enum class RowVerdict : uint8_t {
+  kPassed,
+  kFailed,
+  kSkipped,
+  kUnsupported,
+  kGaveUp,
+  kMistrusted,
+  kCrash
+};
+inline RowVerdict row_verdict(Verdict verdict, bool crashed) {
+  static_assert(static_cast<int>(RowVerdict::kMistrusted) ==
+                static_cast<int>(Verdict::kMistrusted));
+  return crashed ? RowVerdict::kCrash : static_cast<RowVerdict>(verdict);
+}
+inline bool is_failing(RowVerdict verdict) {
+  return verdict == RowVerdict::kFailed || verdict == RowVerdict::kCrash;
+}
+inline bool is_judged(RowVerdict verdict) {
+  return verdict == RowVerdict::kPassed || is_failing(verdict);
+}
+
+// What a result is to a reader: "open" is gave up, mistrusted, skipped.
+enum class RowState : uint8_t {
+  kPassed,
+  kFailed,
+  kCrash,
+  kKnown,
+  kOpen,
+  kUnsupported,
+  kUndeclared
+};
+inline constexpr int kRowStates = 7;
+inline bool is_bad(RowState state) {
+  return state == RowState::kFailed || state == RowState::kCrash;
+}
+
+// What a file of known failures tells of a result.
+struct KnownLine {
+  int64_t line = 0;
+  std::string since, why, until;
+  bool holds = false, gone = false;
+  std::string reason;
+  Texts problems;
+
+  void fields(auto& v) {
+    v.must("line", line, "since", since, "why", why, "holds", holds, "gone",
+           gone, "reason", reason);
+    v.may("until", until, "problems", problems);
+  }
+};
+
+struct BaselineLine {
+  RowVerdict verdict = RowVerdict::kPassed;
+  bool worse = false;
+
+  void fields(auto& v) { v.must("verdict", verdict, "worse", worse); }
+};
+
+// A kernel under a law.
+struct ResultLine {
+  std::string kernel, law;
+  size_t row = 0;  // of the kernel: two libraries may have one of a name
+  RowVerdict verdict = RowVerdict::kGaveUp;
+  bool undeclared =
+      false;     // unsupported, and the kernel declares no such thing
+  Tally counts;  // with the texts of its cases; without candidates
+  std::optional<FailureLine> failure;
+  std::vector<FailureLine> others;  // for other causes
+  std::optional<BaselineLine> baseline;
+  std::optional<KnownLine> known;
+
+  RowState state() const;
+  // The failures, the first one first.
+  std::vector<const FailureLine*> failures() const;
+  // In the baseline it was no better.
+  bool is_as_before() const { return baseline && !baseline->worse; }
+  // Why a failure of state kKnown is accepted.
+  std::string known_reason() const;
+
+  void fields(auto& v) {
+    v.must("kernel", kernel, "law", law, "verdict", verdict);
+    v.may("undeclared", undeclared, "planned", counts.planned);
+    v.must("checked", counts.checked, "unsupported", counts.unsupported);
+    v.may("refused", counts.refused);
+    v.must("not_applicable", counts.not_applicable);
+    v.flat(counts.elements);
+    v.part("long", counts.long_cases > 0, [this](auto& part) {
+      part.must("cases", counts.long_cases);
+      part.flat(counts.of_long);
+    });
+    v.part("emptiest", counts.emptiest.vacuous > 0,
+           [this](auto& part) { part.flat(counts.emptiest); });
+    v.must("worst_error_over_bound", counts.worst_ratio,
+           "error_over_bound_powers", counts.ratios);
+    v.may("bound_over_error", counts.sharpness);
+    v.must("seconds", counts.seconds);
+    v.may("refusal", counts.refusal.text, "warned", counts.warned, "warning",
+          counts.warning.text, "warning_number", counts.warning.number,
+          "reason", counts.reason.text, "failure", failure, "other_failures",
+          others, "baseline", baseline, "known", known);
+  }
+};
+
+// --- the last line
+
+struct SuspectedOracle {
+  std::string value, at;
+  Texts kernels;
+  int64_t cases = 0;
+
+  void fields(auto& v) {
+    v.must("case", value, "at", at, "kernels", kernels, "cases", cases);
+  }
+};
+
+struct EndLine {
+  ExitCode exit = kNothingChecked;
+  std::string why;
+  bool interrupted = false;
+  // Every law of attention was asked, of all shards together.
+  bool whole_plan = false;
+  bool by_default = false;  // no kernel was named
+  std::string baseline;
+  std::optional<ExitCode> baseline_exit;
+  Texts baseline_gone;
+  int64_t planned_cases = 0, replaced_cases = 0, added_cases = 0, rounds = 0;
+  double wall_seconds = 0;
+  Texts not_judged, notes;
+  std::optional<SuspectedOracle> oracle_suspected;
+  TimeUse thread_seconds;
+  int64_t sets = 0;
+
+  void fields(auto& v) {
+    v.must("exit", exit);
+    v.may("why", why);
+    v.must("interrupted", interrupted, "whole_plan", whole_plan, "by_default",
+           by_default);
+    v.may("baseline", baseline, "baseline_exit", baseline_exit, "baseline_gone",
+          baseline_gone);
+    v.must("planned_cases", planned_cases);
+    v.may("replaced_cases", replaced_cases, "added_cases", added_cases);
+    v.must("rounds", rounds, "wall_seconds", wall_seconds, "not_judged",
+           not_judged, "notes", notes);
+    v.may("oracle_suspected", oracle_suspected);
+    v.must("thread_seconds", thread_seconds);
+    v.may("sets", sets);
+  }
+};
+
+// How records spell enumerators, in their order.
+using Words = std::span<const char* const>;
+Words words_of(RowVerdict);
+Words words_of(Certainty);
+Words words_of(ReachKind);
+Words words_of(RowKind);
+template <class T>
+const char* word_of(T value) {
+  return words_of(value)[static_cast<size_t>(value)];
+}
+
 struct RunRecord {
   std::string name;  // of the file, "" for a run that has just ended
-  Json start = Json::object(), end = Json::object();
-  std::vector<Json> laws;     // of the results, in their order
-  std::vector<Json> kernels;  // with what the lines "declared" say of them
-  std::vector<Json> results;  // a kernel under a law, each pair once
-  std::map<std::pair<std::string, std::string>, size_t> places;  // of results
+  StartLine start;
+  std::vector<LawLine> laws;        // of the results, in their order
+  std::vector<KernelLine> kernels;  // with or without results
+  std::vector<ResultLine> results;  // kernel by kernel
+  EndLine end;
+  // Of the first result of each pair of a kernel and a law.
+  std::map<std::pair<std::string, std::string>, size_t> places;
 
-  // Empty objects where there is no such line.
-  const Json& law(std::string_view id) const;
-  const Json& kernel(std::string_view name) const;
   // Null where there is none.
-  const Json* result(const std::string& kernel, const std::string& law) const;
-  // Those of a kernel.
-  std::vector<const Json*> results_of(const std::string& kernel) const;
-  // False if there is one already.
-  bool add_result(Json result);
+  const LawLine* law(std::string_view id) const;
+  const KernelLine* kernel(std::string_view name) const;
+  const ResultLine* result(const std::string& kernel,
+                           const std::string& law) const;
+  // Those of a kernel, of all kernels of a name; "": all.
+  std::vector<const ResultLine*> results_of(const KernelLine& kernel) const;
+  std::vector<const ResultLine*> results_of(std::string_view name = "") const;
+  // False if there was one already.
+  bool add_result(ResultLine result);
 };
 
 // On failure *error is one line that begins with the name and the line's
-// number.
+// number, and names the field.
 std::optional<RunRecord> parse_record(std::string_view text,
                                       const std::string& name,
                                       std::string* error);
 std::optional<RunRecord> read_record(const std::string& file,
                                      std::string* error);
 
-// As lines again.
+// As lines again: the first one, all others with `more` in front of the last,
+// and all.
+std::string start_text(const StartLine& start);
+std::string result_lines(const RunRecord& record, const std::string& more = "");
 std::string record_lines(const RunRecord& record);
 
-// What a row of results is: "law", or "set" where golden sets were verified.
-const char* row_word(const RunRecord& record);
-
-// A field of an object that may lack it or have another type in its place: "",
-// 0 and null then. Infinity is a text in JSON.
-std::string text_of(const Json& json, const char* field);
-double number_of(const Json& json, const char* field);
-int64_t count_of(const Json& json, const char* field);
-bool is_set(const Json& json, const char* field);
-// An array of texts.
-std::vector<std::string> texts_of(const Json& json, const char* field);
-const Json& part_of(const Json& json, const char* field);
-
-// What a result is to a reader: "passed", "failed", "crash", "known",
-// "undeclared", "unsupported", "open" (gave up, mistrusted, skipped).
-const char* state_of(const Json& result);
-inline bool is_bad(std::string_view state) {
-  return state == "failed" || state == "crash";
+// What a row of results is: "law" or "set".
+inline const char* row_word(const RunRecord& record) {
+  return word_of(record.start.rows);
 }
-// Why a failure of state "known" is accepted.
-std::string known_reason_of(const Json& result);
-// Checked cases by the power of two below their largest error/bound.
-std::map<int, int64_t> ratio_powers(const Json& result);
-// The failures of a result, the first one first.
-std::vector<const Json*> failures_of(const Json& result);
 
 // How many results have which state, and what they add up to.
 struct RecordCounts {
-  int64_t passed = 0, failed = 0, known = 0, undeclared = 0, unsupported = 0,
-          open = 0;
-  int64_t checked = 0;
+  int64_t states[kRowStates] = {};
+  int64_t checked = 0;  // cases
+  int64_t refused = 0;  // cases of laws that others were judged by
   double seconds = 0, worst = 0;
+
+  int64_t of(RowState state) const { return states[static_cast<int>(state)]; }
+  int64_t passed() const { return of(RowState::kPassed); }
+  int64_t failed() const {
+    return of(RowState::kFailed) + of(RowState::kCrash);
+  }
 };
-RecordCounts counts_of(const RunRecord& record, std::string_view kernel = "");
+RecordCounts counts_of(const std::vector<const ResultLine*>& results);
 
 // How a run ends and, where nothing failed and it is no pass, why: the first
 // kernel that leaves something open, and what. 2 > 4 > 1 > 3 > 0; a run that
@@ -91,20 +381,25 @@ struct RunVerdict {
   std::string why_open;
 };
 RunVerdict verdict_of(const RunRecord& record);
+// The end of the record as its results have it.
+void set_verdict(RunRecord& record);
 // "" or, where a kernel with these results was checked in less than half of the
 // cases that its laws have in the plan, "checked in 32 of its 300 cases".
-std::string too_few_checked(const std::vector<const Json*>& results);
+std::string too_few_checked(const std::vector<const ResultLine*>& results);
 // "" or, to be written after a kernel's name, how many of the cases that it
 // declares it refused, where these are too many for a pass: of all laws, or of
 // one.
-std::string refused_too_much(const std::vector<const Json*>& results);
+std::string refused_too_much(const std::vector<const ResultLine*>& results);
 // "shards 3, 4 of 8 are missing"; "" where none is.
 std::string missing_shards(const RunRecord& record);
+// Whether what is declared and was never drawn is no pass: a shard alone does
+// not tell.
+inline bool is_whole_plan(const RunRecord& record) {
+  return record.end.whole_plan && !record.start.shard;
+}
 
 // "FAILED", "PASSED", or of a run that leaves something open "INCOMPLETE".
-const char* verdict_word(int64_t exit_code);
-// By the exit code of the record.
-const char* verdict_word(const RunRecord& record);
+const char* verdict_word(ExitCode code);
 // "Not ready: scalar/plain fails 2 of 70 laws asked." and the like.
 std::string verdict_sentence(const RunRecord& record);
 // Whether the record has more of a law than that no kernel declares what it is
@@ -120,10 +415,13 @@ std::string plan_words(const RunRecord& record);
 // A failure that is reported as one: the best of those of one kernel with the
 // same cause, and the others.
 struct Reported {
-  const Json* result = nullptr;
-  const Json* failure = nullptr;
+  const ResultLine* result = nullptr;
+  const FailureLine* failure = nullptr;
   // Further ones: result, failure.
-  std::vector<std::pair<const Json*, const Json*>> also;
+  std::vector<std::pair<const ResultLine*, const FailureLine*>> also = {};
+
+  // Those of the laws, each once.
+  Texts also_laws() const;
 };
 // Those that are not accepted, kernel by kernel.
 std::vector<Reported> reported_failures(const RunRecord& record);

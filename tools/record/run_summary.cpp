@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "tools/base/exit_code.h"
 #include "tools/base/lines.h"
 #include "tools/record/run_record.h"
 
@@ -14,190 +13,166 @@ namespace {
 
 // What failures of one cause have in common: its name or, of a cause that is
 // not known, all that was found out; "" where it was not looked for.
-std::string cause_key(const Json& failure) {
-  const Json& diagnosis = part_of(failure, "diagnosis");
-  if (text_of(diagnosis, "certainty") != "unknown")
-    return text_of(diagnosis, "cause");
-  std::string found = text_of(diagnosis, "text");
-  for (const char* part : {"where", "stage", "instead"})
-    found += text_of(part_of(diagnosis, part), "text");
-  return found.empty() ? ""
-                       : text_of(diagnosis, "reported_with") + ": " + found;
+std::string cause_key(const FailureLine& failure) {
+  const DiagnosisFound& cause = failure.cause();
+  if (cause.certainty != Certainty::kUnknown) return cause.cause;
+  const std::string found = cause.text +
+                            (cause.where ? cause.where->text : "") +
+                            (cause.stage ? cause.stage->text : "") +
+                            (cause.instead ? cause.instead->text : "");
+  return found.empty() ? "" : cause.reported_with + ": " + found;
 }
 
-int64_t failing_laws(const RunRecord& record) {
-  std::set<std::string> laws;
-  for (const Json& result : record.results)
-    if (is_bad(state_of(result))) laws.insert(text_of(result, "law"));
-  return std::ssize(laws);
-}
-
-std::vector<std::string> failing_kernels(const RunRecord& record) {
-  std::vector<std::string> kernels;
-  for (const Json& result : record.results) {
-    const std::string kernel = text_of(result, "kernel");
-    if (is_bad(state_of(result)) &&
-        std::find(kernels.begin(), kernels.end(), kernel) == kernels.end())
-      kernels.push_back(kernel);
-  }
-  return kernels;
+// Names of the rows that fail, each once.
+std::set<std::string> failing(const RunRecord& record,
+                              std::string ResultLine::*name) {
+  std::set<std::string> out;
+  for (const ResultLine& result : record.results)
+    if (is_bad(result.state())) out.insert(result.*name);
+  return out;
 }
 
 std::string subject_words(const RunRecord& record) {
   return record.kernels.size() == 1
-             ? text_of(record.kernels[0], "kernel")
+             ? record.kernels[0].kernel
              : counted(std::ssize(record.kernels), "kernel");
 }
 
 std::string failed_sentence(const RunRecord& record) {
-  const std::vector<std::string> kernels = failing_kernels(record);
+  const auto kernels = failing(record, &ResultLine::kernel);
   const std::string who =
       kernels.size() == 1
-          ? kernels[0]
+          ? *kernels.begin()
           : fmt::format("{} of {}", kernels.size(),
                         counted(std::ssize(record.kernels), "kernel"));
-  const bool died = count_of(record.end, "exit") == kKernelDied;
-  const int64_t failing = failing_laws(record);
   return fmt::format("Not ready: {} {}{} of {} asked.", who,
-                     died                 ? "crashed; failing: "
-                     : kernels.size() > 1 ? "fail "
-                                          : "fails ",
-                     failing, counted(laws_asked(record), row_word(record)));
+                     record.end.exit == kKernelDied ? "crashed; failing: "
+                     : kernels.size() > 1           ? "fail "
+                                                    : "fails ",
+                     failing(record, &ResultLine::law).size(),
+                     counted(laws_asked(record), row_word(record)));
 }
 
 }  // namespace
 
-RecordCounts counts_of(const RunRecord& record, std::string_view kernel) {
+RecordCounts counts_of(const std::vector<const ResultLine*>& results) {
   RecordCounts counts;
-  const struct {
-    const char* state;
-    int64_t* count;
-  } rows[] = {{"passed", &counts.passed},          {"failed", &counts.failed},
-              {"crash", &counts.failed},           {"known", &counts.known},
-              {"undeclared", &counts.undeclared},  {"open", &counts.open},
-              {"unsupported", &counts.unsupported}};
-  for (const Json& result : record.results) {
-    if (!kernel.empty() && text_of(result, "kernel") != kernel) continue;
-    const std::string_view state = state_of(result);
-    for (const auto& row : rows)
-      if (state == row.state) ++*row.count;
-    counts.checked += count_of(result, "checked");
-    counts.seconds += number_of(result, "seconds");
-    counts.worst =
-        std::max(counts.worst, number_of(result, "worst_error_over_bound"));
+  for (const ResultLine* result : results) {
+    const Tally& tally = result->counts;
+    ++counts.states[static_cast<size_t>(result->state())];
+    counts.checked += tally.checked;
+    if (result->verdict != RowVerdict::kUnsupported)
+      counts.refused += tally.unsupported;
+    counts.seconds += tally.seconds;
+    counts.worst = std::max(counts.worst, tally.worst_ratio);
   }
   return counts;
 }
 
-const char* verdict_word(int64_t exit_code) {
-  return exit_code == kConforms         ? "PASSED"
-         : exit_code == kNothingChecked ? "INCOMPLETE"
-                                        : "FAILED";
-}
-
-const char* verdict_word(const RunRecord& record) {
-  return verdict_word(count_of(record.end, "exit"));
+const char* verdict_word(ExitCode code) {
+  return code == kConforms         ? "PASSED"
+         : code == kNothingChecked ? "INCOMPLETE"
+                                   : "FAILED";
 }
 
 std::string verdict_sentence(const RunRecord& record) {
-  const RecordCounts counts = counts_of(record);
-  const int64_t code = count_of(record.end, "exit");
-  if (code == kNothingChecked)
-    return fmt::format("No verdict on {}: {}.", subject_words(record),
-                       text_of(record.end, "why"));
-  if (const auto gone = texts_of(record.end, "baseline_gone");
-      code == kLawFailed && failing_kernels(record).empty() && !gone.empty())
+  const EndLine& end = record.end;
+  if (end.exit == kNothingChecked)
+    return fmt::format("No verdict on {}: {}.", subject_words(record), end.why);
+  if (end.exit == kLawFailed && !end.baseline_gone.empty() &&
+      failing(record, &ResultLine::kernel).empty())
     return "Not ready: judged in the baseline, and not in this run: " +
-           joined(gone, ", ") + ".";
-  if (code != kConforms) return failed_sentence(record);
+           joined(end.baseline_gone, ", ") + ".";
+  if (end.exit != kConforms) return failed_sentence(record);
+  const RecordCounts counts = counts_of(record.results_of());
+  const int64_t known = counts.of(RowState::kKnown);
   const bool one = record.kernels.size() == 1;
   return fmt::format(
       "{} {} to every {} that {} be asked about: {} passed in {}{}.",
       subject_words(record), one ? "conforms" : "conform", row_word(record),
-      one ? "it can" : "they can", counts.passed,
+      one ? "it can" : "they can", counts.passed(),
       counted(counts.checked, "checked case"),
-      counts.known > 0 ? fmt::format(", {} failed as is accepted", counts.known)
-                       : "");
+      known > 0 ? fmt::format(", {} failed as is accepted", known) : "");
 }
 
 bool is_asked(const RunRecord& record, const std::string& law) {
   return std::any_of(
-      record.kernels.begin(), record.kernels.end(), [&](const Json& kernel) {
-        const Json* result = record.result(text_of(kernel, "kernel"), law);
-        return result != nullptr &&
-               std::string_view(state_of(*result)) != "undeclared";
+      record.kernels.begin(), record.kernels.end(),
+      [&](const KernelLine& kernel) {
+        const ResultLine* result = record.result(kernel.kernel, law);
+        return result != nullptr && result->state() != RowState::kUndeclared;
       });
 }
 
 int64_t laws_asked(const RunRecord& record) {
   return std::count_if(
       record.laws.begin(), record.laws.end(),
-      [&](const Json& law) { return is_asked(record, text_of(law, "law")); });
+      [&](const LawLine& law) { return is_asked(record, law.law); });
 }
 
 std::string figures_text(const RunRecord& record) {
-  const RecordCounts counts = counts_of(record);
+  const RecordCounts counts = counts_of(record.results_of());
   std::string out = fmt::format("{}, {} asked: {} passed, {} failed",
                                 counted(std::ssize(record.kernels), "kernel"),
                                 counted(laws_asked(record), row_word(record)),
-                                counts.passed, counts.failed);
-  const struct {
-    int64_t count;
-    const char* what;
-  } rows[] = {{counts.known, "known"},
-              {counts.undeclared, "not declared"},
-              {counts.unsupported, "unsupported"},
-              {counts.open, "open"}};
-  for (const auto& row : rows)
-    if (row.count > 0) out += fmt::format(", {} {}", row.count, row.what);
+                                counts.passed(), counts.failed());
+  const std::pair<RowState, const char*> rows[] = {
+      {RowState::kKnown, "known"},
+      {RowState::kUndeclared, "not declared"},
+      {RowState::kUnsupported, "unsupported"},
+      {RowState::kOpen, "open"}};
+  for (const auto& [state, what] : rows)
+    if (counts.of(state) > 0)
+      out += fmt::format(", {} {}", counts.of(state), what);
   return out + fmt::format("; {}, {:.1f} s",
                            counted(counts.checked, "checked case"),
-                           number_of(record.end, "wall_seconds"));
+                           record.end.wall_seconds);
 }
 
 std::string plan_words(const RunRecord& record) {
-  const Json& start = record.start;
-  const int64_t cases = count_of(record.end, "planned_cases");
-  std::string out =
-      is_set(start, "exhaustive")
-          ? fmt::format("all {} of the small scope", counted(cases, "case"))
-      : row_word(record) != std::string_view("law")
-          ? counted(cases, row_word(record)) + " per kernel"
-          : fmt::format("seed {}, {} per kernel", count_of(start, "seed"),
-                        counted(cases, "case"));
-  if (const Json& shard = part_of(start, "shard"); shard.is_object())
-    out += fmt::format(", of these shard {} of {}", count_of(shard, "number"),
-                       count_of(shard, "of"));
-  if (is_set(record.end, "interrupted")) out += ", then interrupted";
+  const StartLine& start = record.start;
+  const int64_t cases = record.end.planned_cases;
+  std::string out = start.exhaustive ? fmt::format("all {} of the small scope",
+                                                   counted(cases, "case"))
+                    : start.rows != RowKind::kLaw
+                        ? counted(cases, row_word(record)) + " per kernel"
+                        : fmt::format("seed {}, {} per kernel", start.seed,
+                                      counted(cases, "case"));
+  if (start.shard)
+    out += fmt::format(", of these shard {} of {}", start.shard->number,
+                       start.shard->of);
+  if (record.end.interrupted) out += ", then interrupted";
   return out;
+}
+
+Texts Reported::also_laws() const {
+  Texts laws;
+  for (const auto& [other, at] : also)
+    if (std::find(laws.begin(), laws.end(), other->law) == laws.end())
+      laws.push_back(other->law);
+  return laws;
 }
 
 std::vector<Reported> reported_failures(const RunRecord& record) {
   std::vector<Reported> out;
-  const auto same_cause = [](const Reported& one, const Json& result,
-                             const std::string& cause) {
-    return !cause.empty() && cause_key(*one.failure) == cause &&
-           text_of(*one.result, "kernel") == text_of(result, "kernel");
-  };
-  for (const Json& result : record.results) {
-    if (!is_bad(state_of(result))) continue;
-    for (const Json* failure : failures_of(result)) {
+  for (const ResultLine& result : record.results) {
+    if (!is_bad(result.state())) continue;
+    for (const FailureLine* failure : result.failures()) {
       const std::string cause = cause_key(*failure);
-      const auto group = std::find_if(
-          out.begin(), out.end(),
-          [&](const Reported& one) { return same_cause(one, result, cause); });
+      const auto group =
+          std::find_if(out.begin(), out.end(), [&](const Reported& one) {
+            return !cause.empty() && cause_key(*one.failure) == cause &&
+                   one.result->kernel == result.kernel;
+          });
       if (group == out.end()) {
-        out.push_back({&result, failure, {}});
+        out.push_back({&result, failure});
         continue;
       }
       group->also.emplace_back(&result, failure);
       // The law that says most about the cause stands in front.
-      const bool best = text_of(part_of(*failure, "diagnosis"),
-                                "reported_with") == text_of(result, "law");
-      const bool better =
-          text_of(part_of(*group->failure, "diagnosis"), "reported_with") !=
-          text_of(*group->result, "law");
-      if (!best || !better) continue;
+      if (failure->cause().reported_with != result.law ||
+          group->failure->cause().reported_with == group->result->law)
+        continue;
       std::swap(group->result, group->also.back().first);
       std::swap(group->failure, group->also.back().second);
     }

@@ -5,54 +5,50 @@
 
 #include <algorithm>
 
+#include "tools/base/lines.h"
 #include "tools/record/run_record.h"
 
 namespace qkvet::tools {
 namespace {
 
-// In the baseline it was no better.
-bool is_as_before(const Json& result) {
-  const Json& baseline = part_of(result, "baseline");
-  return baseline.is_object() && !is_set(baseline, "worse");
-}
+using Results = std::vector<const ResultLine*>;
 
-bool passed_one(const std::vector<const Json*>& results) {
-  return std::any_of(results.begin(), results.end(), [](const Json* one) {
-    return text_of(*one, "verdict") == "passed";
+bool passed_one(const Results& results) {
+  return std::any_of(results.begin(), results.end(), [](const auto* one) {
+    return one->verdict == RowVerdict::kPassed;
   });
 }
 
 // "" or what a kernel leaves open, so that it is no pass.
-std::string kernel_open(const RunRecord& record, const Json& kernel,
-                        const std::vector<const Json*>& results) {
-  const std::string name = text_of(kernel, "kernel");
-  const Json* refused = nullptr;
+std::string kernel_open(const RunRecord& record, const KernelLine& kernel,
+                        const Results& results) {
+  const std::string& name = kernel.kernel;
+  const ResultLine* refused = nullptr;
   bool all_refused = true;
   std::string undecided;
-  for (const Json* result : results) {
-    const std::string verdict = text_of(*result, "verdict");
-    if (verdict == "unsupported")
+  for (const ResultLine* result : results) {
+    if (result->verdict == RowVerdict::kUnsupported)
       refused = result;
     else
       all_refused = false;
-    const bool open = verdict == "gave up" || verdict == "mistrusted";
-    if (!open || is_as_before(*result) || !undecided.empty()) continue;
-    const std::string reason = text_of(*result, "reason");
-    undecided = name + ", " + text_of(*result, "law") + " " + verdict + ": " +
-                (reason.empty() ? "no case was judged" : reason);
+    const bool open = result->verdict == RowVerdict::kGaveUp ||
+                      result->verdict == RowVerdict::kMistrusted;
+    if (!open || result->is_as_before() || !undecided.empty()) continue;
+    const std::string& reason = result->counts.reason.text;
+    undecided = fmt::format("{}, {} {}: {}", name, result->law,
+                            word_of(result->verdict),
+                            reason.empty() ? "no case was judged" : reason);
   }
   // Where nothing passed, why it is refused tells more.
   if (!undecided.empty() && (passed_one(results) || refused == nullptr))
     return undecided;
   // A kernel that was not asked for by name may refuse everything.
-  if (!passed_one(results) &&
-      !(all_refused && is_set(record.end, "by_default")))
+  if (!passed_one(results) && !(all_refused && record.end.by_default))
     return name + " passed no law" +
-           (refused == nullptr ? "" : ": " + text_of(*refused, "reason"));
-  if (count_of(record.end, "baseline_exit") == kNothingChecked) return "";
-  const auto never_drawn = texts_of(kernel, "never_drawn");
-  if (is_set(record.end, "whole_plan") && !never_drawn.empty())
-    return name + " declares " + never_drawn[0] +
+           (refused == nullptr ? "" : ": " + refused->counts.reason.text);
+  if (record.end.baseline_exit == kNothingChecked) return "";
+  if (is_whole_plan(record) && !kernel.never_drawn.empty())
+    return name + " declares " + kernel.never_drawn[0] +
            ", and no answered call had it";
   const std::string refusals = refused_too_much(results);
   if (!refusals.empty()) return name + refusals;
@@ -63,36 +59,31 @@ std::string kernel_open(const RunRecord& record, const Json& kernel,
 
 }  // namespace
 
-std::string too_few_checked(const std::vector<const Json*>& results) {
+std::string too_few_checked(const Results& results) {
   int64_t planned = 0, checked = 0;
-  for (const Json* result : results) {
+  for (const ResultLine* result : results) {
     // A law that has failed is not asked to the end of its plan.
-    if (failures_of(*result).empty() && !is_set(*result, "undeclared")) {
-      const int64_t mine = count_of(*result, "planned");
-      planned += mine;
-      checked += std::min(count_of(*result, "checked"), mine);
-    }
+    if (result->failure || result->undeclared) continue;
+    planned += result->counts.planned;
+    checked += std::min(result->counts.checked, result->counts.planned);
   }
   if (2 * checked >= planned) return "";
-  return "checked in " + std::to_string(checked) + " of its " +
-         std::to_string(planned) + " cases";
+  return fmt::format("checked in {} of its {} cases", checked, planned);
 }
 
-std::string refused_too_much(const std::vector<const Json*>& results) {
+std::string refused_too_much(const Results& results) {
   // Half of the cases that a kernel declares may be refused; of a law that was
   // refused so often, one in so many has to be checked.
   constexpr int64_t kOften = 12, kCheckedOneIn = 4;
   int64_t checked = 0, refused = 0;
   std::string law;
-  for (const Json* result : results) {
-    const int64_t own = count_of(*result, "refused");
-    checked += count_of(*result, "checked");
+  for (const ResultLine* result : results) {
+    const int64_t mine = result->counts.checked, own = result->counts.refused;
+    checked += mine;
     refused += own;
-    const int64_t asked = count_of(*result, "checked") + own;
-    if (law.empty() && own >= kOften &&
-        kCheckedOneIn * count_of(*result, "checked") < asked)
+    if (law.empty() && own >= kOften && kCheckedOneIn * mine < mine + own)
       law = fmt::format(", {}: refused {} of {} cases that it declares",
-                        text_of(*result, "law"), own, asked);
+                        result->law, own, mine + own);
   }
   if (refused > checked)
     return fmt::format(" refused {} of {} cases that it declares", refused,
@@ -101,23 +92,23 @@ std::string refused_too_much(const std::vector<const Json*>& results) {
 }
 
 RunVerdict verdict_of(const RunRecord& record) {
-  bool died = false, failed = false, any_passed = false;
+  bool died = false, failed = !record.end.baseline_gone.empty();
+  bool any_passed = false;
   std::string open;
-  for (const Json& kernel : record.kernels) {
-    const auto results = record.results_of(text_of(kernel, "kernel"));
+  for (const KernelLine& kernel : record.kernels) {
+    const Results results = record.results_of(kernel);
     any_passed |= passed_one(results);
     if (open.empty()) open = kernel_open(record, kernel, results);
-    for (const Json* result : results) {
-      const std::string_view state = state_of(*result);
-      died |= state != "known" && text_of(*result, "verdict") == "crash";
-      failed |= is_bad(state) || is_set(part_of(*result, "baseline"), "worse");
+    for (const ResultLine* result : results) {
+      const RowState state = result->state();
+      died |=
+          state != RowState::kKnown && result->verdict == RowVerdict::kCrash;
+      failed |= is_bad(state) || (result->baseline && result->baseline->worse);
     }
   }
-  failed |= !texts_of(record.end, "baseline_gone").empty();
   if (died) return {kKernelDied, ""};
   if (failed) return {kLawFailed, ""};
-  if (is_set(record.end, "interrupted"))
-    return {kNothingChecked, "interrupted"};
+  if (record.end.interrupted) return {kNothingChecked, "interrupted"};
   if (const std::string missing = missing_shards(record); !missing.empty())
     return {kNothingChecked, missing};
   if (!open.empty()) return {kNothingChecked, open};
@@ -125,16 +116,18 @@ RunVerdict verdict_of(const RunRecord& record) {
   return {kConforms, ""};
 }
 
+void set_verdict(RunRecord& record) {
+  const RunVerdict verdict = verdict_of(record);
+  record.end.exit = verdict.code;
+  record.end.why = verdict.why_open;
+}
+
 std::string missing_shards(const RunRecord& record) {
-  const Json& shards = part_of(record.start, "shards");
-  const Json& missing = part_of(shards, "missing");
-  if (!missing.is_array() || missing.empty()) return "";
-  std::string numbers;
-  for (const Json& one : missing)
-    numbers += (numbers.empty() ? "" : ", ") + one.dump();
-  return std::string(missing.size() == 1 ? "shard " : "shards ") + numbers +
-         " of " + std::to_string(count_of(shards, "of")) +
-         (missing.size() == 1 ? " is" : " are") + " missing";
+  if (!record.start.shards || record.start.shards->missing.empty()) return "";
+  const MergedShards& shards = *record.start.shards;
+  const bool one = shards.missing.size() == 1;
+  return fmt::format("{} {} of {} {} missing", one ? "shard" : "shards",
+                     joined(shards.missing), shards.of, one ? "is" : "are");
 }
 
 }  // namespace qkvet::tools

@@ -13,13 +13,13 @@
 namespace qkvet::tools {
 namespace {
 
-// "" where the baseline says nothing.
-std::string verdict_before(const ReportInput& input, const KernelResult& kernel,
-                           const Law& law) {
-  if (input.baseline == nullptr) return "";
-  const Json* result =
-      input.baseline->result(kernel.kernel.judged.info.name, law.id);
-  return result == nullptr ? "" : text_of(*result, "verdict");
+// Nothing where the baseline has nothing of them.
+PerhapsVerdict verdict_before(const ReportInput& input,
+                              const std::string& kernel,
+                              const std::string& law) {
+  if (input.baseline == nullptr) return std::nullopt;
+  const ResultLine* result = input.baseline->result(kernel, law);
+  return result == nullptr ? std::nullopt : PerhapsVerdict(result->verdict);
 }
 
 // Whether this run was to judge the kernel.
@@ -44,22 +44,22 @@ bool is_to_be_judged(const ReportInput& input, const std::string& kernel,
 // Kernels of the baseline that --kernel names none of.
 int64_t kernels_left_out(const ReportInput& input) {
   return std::count_if(input.baseline->kernels.begin(),
-                       input.baseline->kernels.end(), [&](const Json& kernel) {
-                         return !is_asked_for(input, text_of(kernel, "kernel"));
+                       input.baseline->kernels.end(),
+                       [&](const KernelLine& kernel) {
+                         return !is_asked_for(input, kernel.kernel);
                        });
 }
 
 }  // namespace
 
-std::vector<std::string> gone_since_baseline(const ReportInput& input) {
-  std::vector<std::string> out;
+Texts gone_since_baseline(const ReportInput& input) {
+  Texts out;
   // An interrupted run is not compared by what it did not come to.
   if (input.baseline == nullptr || input.result.interrupted) return out;
-  for (const Json& before : input.baseline->results) {
-    const std::string name = text_of(before, "kernel");
-    const std::string law = text_of(before, "law");
-    if (!is_judged(text_of(before, "verdict")) ||
-        !is_to_be_judged(input, name, law))
+  for (const ResultLine& before : input.baseline->results) {
+    const std::string& name = before.kernel;
+    const std::string& law = before.law;
+    if (!is_judged(before.verdict) || !is_to_be_judged(input, name, law))
       continue;
     const auto kernel = std::find_if(
         input.result.kernels.begin(), input.result.kernels.end(),
@@ -79,44 +79,45 @@ std::vector<std::string> gone_since_baseline(const ReportInput& input) {
   return out;
 }
 
-Json baseline_of(const ReportInput& input, const KernelResult& kernel,
-                 const Cell& cell) {
-  const std::string before = verdict_before(input, kernel, *cell.law);
-  if (before.empty()) return {};
-  return Json{
-      {"verdict", before},
-      {"worse", change_of(before, verdict_word(cell)) == Change::kWorse}};
+std::optional<BaselineLine> baseline_of(const ReportInput& input,
+                                        const ResultLine& result) {
+  const auto before = verdict_before(input, result.kernel, result.law);
+  if (!before) return std::nullopt;
+  return BaselineLine{*before,
+                      change_of(before, result.verdict) == Change::kWorse};
 }
 
 bool is_no_worse(const ReportInput& input, const KernelResult& kernel,
                  const Failure& failure) {
   const bool died = failure.judgement.kind == FailureKind::kCrash ||
                     failure.judgement.kind == FailureKind::kHang;
-  const std::string before = verdict_before(input, kernel, *failure.law);
-  return before == "crash" || (before == "FAILED" && !died);
+  const auto before =
+      verdict_before(input, kernel.kernel.judged.info.name, failure.law->id);
+  return before == RowVerdict::kCrash ||
+         (before == RowVerdict::kFailed && !died);
 }
 
-std::string baseline_text(const ReportInput& input, size_t width) {
+std::string baseline_text(const Shown& shown) {
+  const ReportInput& input = shown.input;
   if (input.baseline == nullptr) return "";
+  const size_t width = shown.style.width;
   std::string worse, better;
   int64_t absent = 0;
-  for (const KernelResult& kernel : input.result.kernels)
-    for (const Cell& cell : kernel.cells) {
-      const std::string before = verdict_before(input, kernel, *cell.law);
-      absent += before.empty();
-      const Change change = change_of(before, verdict_word(cell));
-      if (change != Change::kWorse && change != Change::kBetter) continue;
-      std::string& out = change == Change::kWorse ? worse : better;
-      out += wrapped_field(
-          !out.empty()               ? ""
-          : change == Change::kWorse ? "worse"
-                                     : "better",
-          fmt::format("{} {}: {} -> {}", kernel.kernel.judged.info.name,
-                      cell.law->id, before.empty() ? "not in the run" : before,
-                      verdict_word(cell)),
-          width);
-    }
-  for (const std::string& gone : gone_since_baseline(input))
+  for (const ResultLine& result : shown.record.results) {
+    PerhapsVerdict before;
+    if (result.baseline) before = result.baseline->verdict;
+    absent += !before;
+    const Change change = change_of(before, result.verdict);
+    if (change != Change::kWorse && change != Change::kBetter) continue;
+    std::string& out = change == Change::kWorse ? worse : better;
+    out += wrapped_field(!out.empty()               ? ""
+                         : change == Change::kWorse ? "worse"
+                                                    : "better",
+                         fmt::format("{} {}: {}", result.kernel, result.law,
+                                     change_text(before, result.verdict)),
+                         width);
+  }
+  for (const std::string& gone : shown.record.end.baseline_gone)
     worse += wrapped_field(worse.empty() ? "worse" : "",
                            gone + ": judged -> not in the run", width);
   std::string out = field(

@@ -3,28 +3,26 @@
 #ifndef QKVET_TOOLS_REPORT_BASELINE_H_
 #define QKVET_TOOLS_REPORT_BASELINE_H_
 
+#include <optional>
 #include <string>
-#include <vector>
 
-#include "core/base/json.h"
-#include "tools/report/report.h"
+#include "tools/report/report_parts.h"
 
 namespace qkvet::tools {
 
-// {"verdict", "worse"} of a cell; null without a baseline, or where this one
-// says nothing of the kernel under the law.
-Json baseline_of(const ReportInput& input, const KernelResult& kernel,
-                 const Cell& cell);
+// Nothing without a baseline, or where it has no such result.
+std::optional<BaselineLine> baseline_of(const ReportInput& input,
+                                        const ResultLine& result);
 // Whether the law failed in the baseline, and not less badly.
 bool is_no_worse(const ReportInput& input, const KernelResult& kernel,
                  const Failure& failure);
 
 // What was judged in the baseline, was to be judged here, and is in no result:
 // "scalar/plain", or "scalar/plain rows_stay_in_hull".
-std::vector<std::string> gone_since_baseline(const ReportInput& input);
+Texts gone_since_baseline(const ReportInput& input);
 
 // What got worse and what got better; "" without a baseline.
-std::string baseline_text(const ReportInput& input, size_t width);
+std::string baseline_text(const Shown& shown);
 
 }  // namespace qkvet::tools
 

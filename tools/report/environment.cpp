@@ -41,18 +41,16 @@ std::string utc_now() {
 
 }  // namespace
 
-Json environment_json() {
+Environment environment() {
   utsname system{};
   uname(&system);
-  Json json;
-  json["qkvet"] = QKVET_VERSION;
-  json["compiler"] = kCompiler;
-  if (const std::string cpu = cpu_model(); !cpu.empty()) json["cpu"] = cpu;
-  json["cores"] = std::thread::hardware_concurrency();
-  json["system"] = std::string(system.sysname) + " " + system.release;
-  json["machine"] = system.machine;
-  json["began"] = utc_now();
-  return json;
+  return {QKVET_VERSION,
+          kCompiler,
+          cpu_model(),
+          std::thread::hardware_concurrency(),
+          std::string(system.sysname) + " " + system.release,
+          system.machine,
+          utc_now()};
 }
 
 }  // namespace qkvet::tools

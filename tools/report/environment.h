@@ -3,13 +3,12 @@
 #ifndef QKVET_TOOLS_REPORT_ENVIRONMENT_H_
 #define QKVET_TOOLS_REPORT_ENVIRONMENT_H_
 
-#include "core/base/json.h"
+#include "tools/record/run_record.h"
 
 namespace qkvet::tools {
 
-// "qkvet" (its version), "compiler" (that built it), "cpu", "cores", "system",
-// "machine", and "began", the time of this call in UTC.
-Json environment_json();
+// This machine; `began` is the time of this call.
+Environment environment();
 
 }  // namespace qkvet::tools
 

@@ -7,14 +7,13 @@
 #include <map>
 #include <vector>
 
+#include "tools/record/run_record.h"
 #include "tools/report/report.h"
 #include "tools/reproduce/reproducer.h"
 
 namespace qkvet::tools {
 
-// Elements of an output; a failure with a larger one has no tensors.
-inline constexpr int64_t kMostElements = 4096;
-
+// Without those of a failure that has an output of more than kMostElements.
 struct FailureTensors {
   std::map<const Failure*, std::vector<WrittenCall>> calls;
 };

@@ -17,6 +17,7 @@ namespace qkvet::tools {
 
 struct FailureTensors;  // failure_tensors.h
 struct RunRecord;       // run_record.h
+struct StartLine;
 
 struct ReportInput {
   const RunResult& result;
@@ -76,18 +77,16 @@ std::string remedy_text(const ReportInput& input, const KernelResult& kernel,
 
 // The whole report: failures, table, coverage, and at the end the verdict with
 // the remedy of each cause.
-std::string text_report(const ReportInput& input, const ReportStyle& style);
+// `record` is record_of(input).
+std::string text_report(const ReportInput& input, const RunRecord& record,
+                        const ReportStyle& style);
 
-// The record of a run: JSON Lines, schema 1 (run.schema.json): one object per
-// line, fields and lines of other types are only ever added.
-std::string json_start(const RunOptions& options);
+// The record of a run. `start` is what start_of() gave when it began.
+StartLine start_of(const RunOptions& options);
+RunRecord record_of(const ReportInput& input, const StartLine& start);
+RunRecord record_of(const ReportInput& input);
+// A line of its JSON for how far a run is.
 std::string json_round(int64_t round, int64_t cases_done, int64_t failed);
-std::string json_results(const ReportInput& input);
-// The same, read back; `start` as json_start() gave it when the run began.
-RunRecord record_of(const std::string& start, const ReportInput& input);
-
-// JUnit XML: one test per kernel and law, id `kernel.law`.
-std::string junit_report(const ReportInput& input);
 
 }  // namespace qkvet::tools
 

@@ -3,14 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
+#include <tuple>
 
 #include "core/capability/declaration.h"
 #include "core/capability/paths.h"
 #include "properties/cases/small_scope.h"
 #include "properties/conventions/domain.h"
 #include "properties/run/at_once.h"
-#include "tools/record/result_counts.h"
+#include "tools/record/pairs_text.h"
 #include "tools/report/baseline.h"
 #include "tools/report/report_parts.h"
 
@@ -35,136 +35,122 @@ class Lines {
   }
 
  private:
-  std::vector<std::string> lines_;
+  Texts lines_;
 };
 
 // Conventions that no kernel declares and that probes have found, each once: as
 // a dialect in C, or as a file of fields.
-std::vector<std::string> assumed(const ReportInput& input, bool in_c) {
-  std::vector<std::string> lines;
-  for (const KernelResult& kernel : input.result.kernels) {
-    const JudgedKernel& judged = kernel.kernel.judged;
-    for (const Assumption& one : judged.assumed)
-      if (std::string line =
-              in_c ? "." + one.field + " = " + one.constant
-                   : one.field + " = " + assumed_word(judged, one);
+Texts assumed(const RunRecord& record, bool in_c) {
+  Texts lines;
+  for (const KernelLine& kernel : record.kernels)
+    for (const AssumedField& one : kernel.assumed)
+      if (std::string line = in_c ? "." + one.field + " = " + one.value
+                                  : one.field + " = " + one.word;
           std::find(lines.begin(), lines.end(), line) == lines.end())
         lines.push_back(std::move(line));
-  }
   return lines;
 }
 
 // What was not declared and what it was taken to be.
-std::string assumed_text(const ReportInput& input, size_t width) {
-  std::vector<std::string> lines = assumed(input, /*in_c=*/true);
+std::string assumed_text(const Shown& shown) {
+  Texts lines = assumed(shown.record, /*in_c=*/true);
   const bool probed = !lines.empty();
-  const auto& kernels = input.result.kernels;
-  if (std::any_of(kernels.begin(), kernels.end(), [](const auto& kernel) {
-        return kernel.kernel.judged.info.precision.struct_size == 0;
-      }))
+  const auto& kernels = shown.record.kernels;
+  if (!std::all_of(kernels.begin(), kernels.end(),
+                   [](const auto& one) { return one.precision_declared; }))
     lines.emplace_back("precision generic");
   std::string out = joined(lines, "; ");
   if (probed) out += " (found by probes; declare it in qkvet_dialect)";
-  return out.empty() ? "" : wrapped_field("assumed", out, width);
+  return out.empty() ? "" : wrapped_field("assumed", out, shown.style.width);
 }
 
 // Declarations that allow more than what an undeclared kernel is held to.
-std::string precision_text(const ReportInput& input, const ReportStyle& style) {
+std::string precision_text(const Shown& shown) {
   Lines lines;
-  for (const KernelResult& kernel : input.result.kernels) {
-    const JudgedKernel& judged = kernel.kernel.judged;
-    const std::string looser = looser_text(judged, input.options.scope);
-    if (!looser.empty())
-      lines.add(judged.info.name + ": looser than generic: " + looser);
-  }
-  return lines.text("precision", style);
+  for (const KernelLine& kernel : shown.record.kernels)
+    if (!kernel.looser.empty())
+      lines.add(kernel.kernel + ": looser than generic: " + kernel.looser);
+  return lines.text("precision", shown.style);
 }
 
 // Declared options that a kernel mostly refuses.
-std::string hollow_text(const ReportInput& input, const ReportStyle& style) {
+std::string hollow_text(const Shown& shown) {
   Lines lines;
-  for (const KernelResult& kernel : input.result.kernels)
+  for (const KernelLine& kernel : shown.record.kernels)
     for (const std::string& line : kernel.hollow)
-      lines.add(kernel.kernel.judged.info.name + " declares " + line);
-  return lines.text("hollow", style);
+      lines.add(kernel.kernel + " declares " + line);
+  return lines.text("hollow", shown.style);
+}
+
+// "mine/fast: ", where there are others.
+std::string lead_of(const KernelLine& kernel, const Shown& shown) {
+  return shown.record.kernels.size() > 1 ? kernel.kernel + ": " : "";
 }
 
 // How many calls had what a kernel declares.
-std::string drawn_text(const ReportInput& input, const ReportStyle& style) {
+std::string drawn_text(const Shown& shown) {
   std::string out;
-  for (const KernelResult& kernel : input.result.kernels) {
+  for (const KernelLine& kernel : shown.record.kernels) {
     std::string line;
-    for (const std::string& one : kernel.drawn)
-      line += (line.empty() ? "calls with " : "; ") + one;
-    if (line.empty()) continue;
-    if (input.result.kernels.size() > 1)
-      line = kernel.kernel.judged.info.name + ": " + line;
-    out += wrapped_field("drawn", line, style.width);
+    for (const DrawnCalls& one : kernel.drawn)
+      line += fmt::format("{}{} {}", line.empty() ? "calls with " : "; ",
+                          one.what, one.calls);
+    if (!line.empty())
+      out += wrapped_field("drawn", lead_of(kernel, shown) + line,
+                           shown.style.width);
   }
   return out;
 }
 
 // Which settings met in one call.
-std::string pairs_of_kernels(const ReportInput& input,
-                             const ReportStyle& style) {
+std::string pairs_of_kernels(const Shown& shown) {
   std::string out;
-  for (const KernelResult& kernel : input.result.kernels) {
-    std::string line = pairs_text(kernel.pairs);
-    if (line.empty()) continue;
-    if (input.result.kernels.size() > 1)
-      line = kernel.kernel.judged.info.name + ": " + line;
-    out += wrapped_field("pairs", line, style.width);
-  }
+  for (const KernelLine& kernel : shown.record.kernels)
+    if (const std::string line = pairs_text(kernel.pairs); !line.empty())
+      out += wrapped_field("pairs", lead_of(kernel, shown) + line,
+                           shown.style.width);
   return out;
 }
 
 // Where something hints at a path that nobody declares: nothing is owed there.
-std::string hints_text(const ReportInput& input, const ReportStyle& style) {
+std::string hints_text(const Shown& shown) {
   Lines lines;
-  for (const KernelResult& kernel : input.result.kernels)
-    for (size_t i = 0; i < kernel.near_hints.size(); ++i) {
-      const Hint& hint = kernel.kernel.hints[i];
-      const std::string lead = input.result.kernels.size() > 1
-                                   ? kernel.kernel.judged.info.name + ": "
-                                   : "";
-      if (kernel.near_hints[i] > 0)
-        lines.add(fmt::format("{}looked near {}, from {}: {}", lead,
-                              path_text(hint.path), hint.from,
-                              counted(kernel.near_hints[i], "call")));
-    }
-  return lines.text("hints", style);
+  for (const KernelLine& kernel : shown.record.kernels)
+    for (const NearHint& hint : kernel.hints)
+      if (hint.calls > 0)
+        lines.add(fmt::format("{}looked near {}, from {}: {}",
+                              lead_of(kernel, shown), hint.path, hint.from,
+                              counted(hint.calls, "call")));
+  return lines.text("hints", shown.style);
 }
 
 // What was declared and no call had. It decides only over a whole plan.
-std::string never_drawn_text(const ReportInput& input,
-                             const ReportStyle& style) {
-  const bool decides = is_whole_plan(input);
-  if (!decides && !style.verbose) return "";
+std::string never_drawn_text(const Shown& shown) {
+  const bool decides = is_whole_plan(shown.record);
+  if (!decides && !shown.style.verbose) return "";
   Lines lines;
-  for (const KernelResult& kernel : input.result.kernels) {
+  for (const KernelLine& kernel : shown.record.kernels) {
     if (kernel.never_drawn.empty()) continue;
     lines.add(fmt::format("{} declares {}: no answered call had {}{}",
-                          kernel.kernel.judged.info.name,
-                          joined(kernel.never_drawn),
+                          kernel.kernel, joined(kernel.never_drawn),
                           kernel.never_drawn.size() == 1 ? "it" : "these",
                           decides ? ", so this is no pass" : ""));
   }
-  return lines.text("never drawn", style);
+  return lines.text("never drawn", shown.style);
 }
 
 // What passed with a warning.
-std::string warnings_text(const ReportInput& input, const ReportStyle& style) {
+std::string warnings_text(const Shown& shown) {
   Lines lines;
-  for (const KernelResult& kernel : input.result.kernels)
-    for (const Cell& cell : kernel.cells)
-      if (cell.warned > 0)
-        lines.add(fmt::format(
-            "{}, {}: {} of {} cases, up to {} of the bound; the first, case "
-            "{}: {}",
-            kernel.kernel.judged.info.name, cell.law->id, cell.warned,
-            cell.checked, ratio_text(cell.worst_ratio), cell.warning_number,
-            cell.warning));
-  return lines.text("warning", style);
+  for (const ResultLine& result : shown.record.results)
+    if (const Tally& counts = result.counts; counts.warned > 0)
+      lines.add(fmt::format(
+          "{}, {}: {} of {} cases, up to {} of the bound; the first, case "
+          "{}: {}",
+          result.kernel, result.law, counts.warned, counts.checked,
+          ratio_text(counts.worst_ratio), counts.warning.number,
+          counts.warning.text));
+  return lines.text("warning", shown.style);
 }
 
 // Why no law made calls of several threads at once, if none could.
@@ -184,54 +170,51 @@ std::string not_at_once_text(const ReportInput& input) {
 }
 
 // Why a kernel refused the first of the cases that it did not take.
-std::string first_refusal(const KernelResult& kernel) {
-  const auto cell =
-      std::find_if(kernel.cells.begin(), kernel.cells.end(),
-                   [](const Cell& one) { return refused_cases(one) > 0; });
-  return cell == kernel.cells.end() ? "" : cell->refusal;
+std::string first_refusal(const std::vector<const ResultLine*>& results) {
+  const auto found =
+      std::find_if(results.begin(), results.end(), [](const ResultLine* one) {
+        return one->verdict != RowVerdict::kUnsupported &&
+               one->counts.unsupported > 0;
+      });
+  return found == results.end() ? "" : (*found)->counts.refusal.text;
 }
 
 // Kernels whose refusals leave no pass.
-std::string refused_too_much_text(const ReportInput& input,
-                                  const ReportStyle& style) {
+std::string refused_too_much_text(const Shown& shown) {
   Lines lines;
-  const RunRecord facts = verdict_facts(input);
-  for (const KernelResult& kernel : input.result.kernels) {
-    if (counts_of(input, kernel).refused == 0) continue;
-    const std::string& name = kernel.kernel.judged.info.name;
-    std::string why = refused_too_much(facts.results_of(name));
-    if (why.empty())
-      if (const std::string few = too_few_checked(facts.results_of(name));
-          !few.empty())
-        why = " was " + few;
+  for (const KernelLine& kernel : shown.record.kernels) {
+    const auto results = shown.record.results_of(kernel);
+    if (counts_of(results).refused == 0) continue;
+    std::string why = refused_too_much(results);
+    if (const std::string few = too_few_checked(results);
+        why.empty() && !few.empty())
+      why = " was " + few;
     if (!why.empty())
       lines.add(fmt::format(
           "{}{}, so this is no pass: declare what it refuses (extent rules, "
           "QKVET_FLAG_CAUSAL_ONLY, options); the first: {}",
-          name, why, first_refusal(kernel)));
+          kernel.kernel, why, first_refusal(results)));
   }
-  return lines.text("refused", style);
+  return lines.text("refused", shown.style);
 }
 
 // Cases that a kernel did not take of laws that it can be asked for.
-std::string refused_text(const ReportInput& input, const ReportStyle& style) {
+std::string refused_text(const Shown& shown) {
   Lines lines;
-  for (const KernelResult& kernel : input.result.kernels)
-    if (const int64_t cases = counts_of(input, kernel).refused; cases > 0)
-      lines.add(fmt::format("{}: {}; the first: {}",
-                            kernel.kernel.judged.info.name,
-                            counted(cases, "case"), first_refusal(kernel)));
-  if (input.result.replaced_cases > 0)
-    lines.add(counted(input.result.replaced_cases, "case") +
-              " asked in place of refused ones");
-  return lines.text("refused", style);
+  for (const KernelLine& kernel : shown.record.kernels) {
+    const auto results = shown.record.results_of(kernel);
+    if (const int64_t cases = counts_of(results).refused; cases > 0)
+      lines.add(fmt::format("{}: {}; the first: {}", kernel.kernel,
+                            counted(cases, "case"), first_refusal(results)));
+  }
+  if (const int64_t replaced = shown.record.end.replaced_cases; replaced > 0)
+    lines.add(counted(replaced, "case") + " asked in place of refused ones");
+  return lines.text("refused", shown.style);
 }
 
-std::string time_text(const ReportInput& input) {
-  int64_t checked = 0;
-  for (const KernelResult& kernel : input.result.kernels)
-    checked += counts_of(input, kernel).checked;
-  const TimeUse& time = input.result.time;
+std::string time_text(const RunRecord& record) {
+  const int64_t checked = counts_of(record.results_of()).checked;
+  const TimeUse& time = record.end.thread_seconds;
   const double all = std::max(time.total(), 1e-9);  // only against 0/0
   const auto percent = [all](double part) { return 100 * part / all; };
   return field("time",
@@ -279,47 +262,46 @@ std::string plan_text(const ReportInput& input, size_t width) {
 }
 
 // "98 % of pairs drawn, 141 cases refused, 11 features not judged (...)"
-std::string coverage_text(const ReportInput& input) {
-  std::vector<std::string> parts;
-  int64_t seen = 0, possible = 0, refused = 0, never = 0;
-  for (const KernelResult& kernel : input.result.kernels) {
+std::string coverage_text(const RunRecord& record) {
+  Texts parts;
+  int64_t seen = 0, possible = 0, never = 0;
+  for (const KernelLine& kernel : record.kernels) {
     seen += kernel.pairs.seen();
     possible += kernel.pairs.possible();
-    refused += counts_of(input, kernel).refused;
     never += std::ssize(kernel.never_drawn);
   }
+  const int64_t refused = counts_of(record.results_of()).refused;
   if (possible > 0)
     parts.push_back(fmt::format("{} % of pairs drawn", 100 * seen / possible));
-  if (never > 0 && !is_whole_plan(input))
+  if (never > 0 && !is_whole_plan(record))
     parts.push_back(counted(never, "declared option") + " never drawn");
   if (refused > 0) parts.push_back(counted(refused, "case") + " refused");
-  parts.push_back(counted(std::ssize(not_judged(input)), "feature") +
+  parts.push_back(counted(std::ssize(record.end.not_judged), "feature") +
                   " not judged");
   return joined(parts) + " (-v)";
 }
 
 // "403 passed, 0 failed, 2 open", with what else there was.
-std::string verdicts_text(const LawCounts& counts, bool with_known) {
+std::string verdicts_text(const RecordCounts& counts, bool with_known) {
   std::string out =
-      fmt::format("{} passed, {} failed", counts.passed, counts.failed);
+      fmt::format("{} passed, {} failed", counts.passed(), counts.failed());
   const struct {
-    int64_t count;
+    RowState state;
     const char* what;
     bool always;
-  } rows[] = {{counts.known, "known", with_known},
-              {counts.unsupported, "unsupported", false},
-              {counts.open, "open", false}};
+  } rows[] = {{RowState::kKnown, "known", with_known},
+              {RowState::kUnsupported, "unsupported", false},
+              {RowState::kOpen, "open", false}};
   for (const auto& row : rows)
-    if (row.count > 0 || row.always)
-      out += fmt::format(", {} {}", row.count, row.what);
+    if (counts.of(row.state) > 0 || row.always)
+      out += fmt::format(", {} {}", counts.of(row.state), row.what);
   return out;
 }
 
 // "PASSED  " and the parts, each on a line of its own where the screen is too
 // narrow.
 std::string verdict_line(const std::string& word, const char* colour,
-                         const std::vector<std::string>& parts,
-                         const ReportStyle& style) {
+                         const Texts& parts, const ReportStyle& style) {
   const std::string indent(word.size() + 2, ' ');
   std::string out = painted(word, colour, style.colour) + "  ";
   size_t column = indent.size();
@@ -343,7 +325,7 @@ std::string assumed_word(const JudgedKernel& judged, const Assumption& one) {
   return one.constant;
 }
 
-std::vector<std::string> not_judged(const ReportInput& input) {
+Texts not_judged(const ReportInput& input) {
   bool lse = false, weights = false, device = false;
   uint64_t declared = 0;
   for (const KernelResult& kernel : input.result.kernels) {
@@ -372,7 +354,7 @@ std::vector<std::string> not_judged(const ReportInput& input) {
                     const KernelInfo& info = kernel.kernel.judged.info;
                     return info.has_forward && takes_dtype(info, Dtype::kF64);
                   });
-  std::vector<std::string> out;
+  Texts out;
   if (!f64) out.push_back("f64 (not declared)");
   if (const SizeClass largest = input.options.scope.largest;
       largest != SizeClass::kLong)
@@ -416,26 +398,28 @@ std::vector<std::string> not_judged(const ReportInput& input) {
   return out;
 }
 
-std::string coverage_lines(const ReportInput& input, const ReportStyle& style) {
+std::string coverage_lines(const Shown& shown) {
+  const ReportInput& input = shown.input;
+  const size_t width = shown.style.width;
   std::string out = known_text(input);
-  out += baseline_text(input, style.width);
-  out += plan_text(input, style.width);
-  out += assumed_text(input, style.width);
-  out += precision_text(input, style);
-  out += warnings_text(input, style);
-  out += never_drawn_text(input, style);
-  out += refused_too_much_text(input, style);
-  out += hollow_text(input, style);
-  if (style.verbose) {
-    out += time_text(input);
-    out += drawn_text(input, style);
-    out += pairs_of_kernels(input, style);
-    out += hints_text(input, style);
-    out += refused_text(input, style);
-    out += wrapped_field("not judged", joined(not_judged(input), "; "),
-                         style.width);
+  out += baseline_text(shown);
+  out += plan_text(input, width);
+  out += assumed_text(shown);
+  out += precision_text(shown);
+  out += warnings_text(shown);
+  out += never_drawn_text(shown);
+  out += refused_too_much_text(shown);
+  out += hollow_text(shown);
+  if (shown.style.verbose) {
+    out += time_text(shown.record);
+    out += drawn_text(shown);
+    out += pairs_of_kernels(shown);
+    out += hints_text(shown);
+    out += refused_text(shown);
+    out += wrapped_field("not judged",
+                         joined(shown.record.end.not_judged, "; "), width);
   } else {
-    out += wrapped_field("coverage", coverage_text(input), style.width);
+    out += wrapped_field("coverage", coverage_text(shown.record), width);
   }
   if (input.diagnoses != nullptr && input.diagnoses->not_looked_at > 0)
     out += wrapped_field(
@@ -443,37 +427,32 @@ std::string coverage_lines(const ReportInput& input, const ReportStyle& style) {
         fmt::format(
             "not looked for in {} (--diagnose N takes N failing kernels)",
             counted(input.diagnoses->not_looked_at, "failing kernel")),
-        style.width);
-  for (const std::string& note : input.selected.notes)
-    out += wrapped_field("note", note, style.width);
+        width);
+  for (const std::string& note : shown.record.end.notes)
+    out += wrapped_field("note", note, width);
   return out;
 }
 
-std::string verdict_lines(const ReportInput& input, const ReportStyle& style) {
-  LawCounts all;
-  std::set<const Law*> asked;
-  for (const KernelResult& kernel : input.result.kernels) {
-    all.add(counts_of(input, kernel));
-    for (const Cell& cell : kernel.cells)
-      if (!is_undeclared(cell)) asked.insert(cell.law);
-  }
-  const auto& [code, why] = verdict_of(verdict_facts(input));
-  std::vector<std::string> parts = {
+std::string verdict_lines(const Shown& shown) {
+  const RunRecord& record = shown.record;
+  const auto& [code, why] = std::tie(record.end.exit, record.end.why);
+  const RecordCounts all = counts_of(record.results_of());
+  const Texts taken = assumed(record, /*in_c=*/false);
+  const Texts parts = {
       fmt::format(
-          "{}, {} asked: ", counted(std::ssize(input.result.kernels), "kernel"),
-          counted(std::ssize(asked), "law")),
-      verdicts_text(all, input.known != nullptr || input.baseline != nullptr) +
-          "; ",
-      code == kConforms && !assumed(input, /*in_c=*/false).empty()
-          ? "assumed " + joined(assumed(input, /*in_c=*/false), ", ") + "; "
+          "{}, {} asked: ", counted(std::ssize(record.kernels), "kernel"),
+          counted(laws_asked(record), "law")),
+      verdicts_text(all, shown.has_known()) + "; ",
+      code == kConforms && !taken.empty()
+          ? "assumed " + joined(taken, ", ") + "; "
           : "",
       fmt::format("{} checked cases, {:.1f} s   exit {}", grouped(all.checked),
-                  input.result.wall_seconds, static_cast<int>(code))};
+                  record.end.wall_seconds, static_cast<int>(code))};
   const char* colour = code == kConforms         ? "1;32"
                        : code == kNothingChecked ? "1;33"
                                                  : "1;31";
-  return verdict_line(verdict_word(code), colour, parts, style) +
-         (why.empty() ? "" : wrapped_field("why", why, style.width));
+  return verdict_line(verdict_word(code), colour, parts, shown.style) +
+         (why.empty() ? "" : wrapped_field("why", why, shown.style.width));
 }
 
 }  // namespace qkvet::tools

@@ -9,50 +9,49 @@
 namespace qkvet::tools {
 namespace {
 
-bool is_judged(const Cell& cell) {
-  return cell.verdict == Verdict::kPassed || cell.verdict == Verdict::kFailed;
-}
+using Results = std::vector<const ResultLine*>;
 
-std::string laws_text(const std::vector<const Cell*>& cells, size_t width) {
-  std::vector<std::string> laws;
-  for (const Cell* cell : cells) laws.emplace_back(cell->law->id);
+std::string laws_text(const Results& results, size_t width) {
+  Texts laws;
+  for (const ResultLine* result : results) laws.push_back(result->law);
   return some_of(laws, width);
 }
 
-// Cells of one kernel that have the same verdict for the same reason.
+// Results of one kernel that have the same verdict for the same reason.
 struct Group {
-  std::string verdict, reason;
-  std::vector<const Cell*> cells;
+  RowVerdict verdict;
+  std::string reason;
+  Results results;
 };
 
-std::vector<Group> grouped_by_reason(const std::vector<const Cell*>& cells) {
+std::vector<Group> grouped_by_reason(const Results& results) {
   std::vector<Group> groups;
-  for (const Cell* cell : cells) {
-    const std::string verdict(verdict_name(cell->verdict));
+  for (const ResultLine* result : results) {
+    const std::string& reason = result->counts.reason.text;
     auto found =
         std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
-          return group.verdict == verdict && group.reason == cell->reason;
+          return group.verdict == result->verdict && group.reason == reason;
         });
     if (found == groups.end())
-      found = groups.insert(groups.end(), {verdict, cell->reason, {}});
-    found->cells.push_back(cell);
+      found = groups.insert(groups.end(), {result->verdict, reason, {}});
+    found->results.push_back(result);
   }
   return groups;
 }
 
 // Which laws failed, and why others have no verdict, below a kernel's line.
-std::string kernel_notes(const ReportInput& input, const KernelResult& kernel,
-                         const ReportStyle& style) {
+std::string kernel_notes(const Results& results, const ReportStyle& style) {
   if (style.quiet) return "";
   constexpr size_t kIndent = kNameWidth + 2;
   const size_t room = std::max(style.width, 2 * kIndent) - kIndent;
-  std::vector<const Cell*> failed, crashed, other;
-  for (const Cell& cell : kernel.cells)
-    if (cell.verdict == Verdict::kFailed) {
-      if (!is_known(input, kernel, cell))
-        (cell.crashed() ? crashed : failed).push_back(&cell);
-    } else if (cell.verdict != Verdict::kPassed && !is_undeclared(cell)) {
-      other.push_back(&cell);
+  Results failed, crashed, other;
+  for (const ResultLine* result : results)
+    if (is_failing(result->verdict)) {
+      if (result->state() != RowState::kKnown)
+        (result->verdict == RowVerdict::kCrash ? crashed : failed)
+            .push_back(result);
+    } else if (result->verdict != RowVerdict::kPassed && !result->undeclared) {
+      other.push_back(result);
     }
   std::string out;
   if (!crashed.empty()) out += field("died in", laws_text(crashed, room));
@@ -64,10 +63,11 @@ std::string kernel_notes(const ReportInput& input, const KernelResult& kernel,
     const Group& group = groups[i];
     const std::string why =
         group.reason.empty() ? "no case was judged" : group.reason;
-    const std::string laws = group.cells.size() == kernel.cells.size()
+    const std::string laws = group.results.size() == results.size()
                                  ? "every law"
-                                 : laws_text(group.cells, room);
-    out += wrapped_field(group.verdict, laws + ": " + why, style.width);
+                                 : laws_text(group.results, room);
+    out +=
+        wrapped_field(word_of(group.verdict), laws + ": " + why, style.width);
   }
   if (groups.size() > kMostReasons)
     out += field("", fmt::format("and {} more such lines (--verbose)",
@@ -79,47 +79,52 @@ struct Column {
   const char* head;
   size_t width;
   // What stands there; "" where there is nothing to say.
-  std::string (*text)(const LawCounts& counts);
+  std::string (*text)(const RecordCounts& counts);
 };
 
 std::string dashed(int64_t n) { return n == 0 ? "-" : grouped(n); }
 
 // The first are the last to go on a narrow screen.
-std::vector<Column> columns(const ReportInput& input) {
+std::vector<Column> columns(const Shown& shown) {
   std::vector<Column> out = {
-      {"passed", 6, [](const LawCounts& one) { return grouped(one.passed); }},
-      {"failed", 6, [](const LawCounts& one) { return grouped(one.failed); }},
+      {"passed", 6,
+       [](const RecordCounts& one) { return grouped(one.passed()); }},
+      {"failed", 6,
+       [](const RecordCounts& one) { return grouped(one.failed()); }},
   };
-  if (input.known != nullptr || input.baseline != nullptr)
-    out.push_back(
-        {"known", 5, [](const LawCounts& one) { return dashed(one.known); }});
-  out.insert(
-      out.end(),
-      {{"not declared", 12,
-        [](const LawCounts& one) { return dashed(one.undeclared); }},
-       {"checked", 9, [](const LawCounts& one) { return dashed(one.checked); }},
-       {"error/bound", 11,
-        [](const LawCounts& one) {
-          return one.worst_ratio > 0 ? worst_text(one.worst_ratio)
-                                     : std::string("-");
-        }},
-       {"time", 8, [](const LawCounts& one) {
-          return fmt::format("{:.2f} s", one.seconds);
-        }}});
+  if (shown.has_known())
+    out.push_back({"known", 5, [](const RecordCounts& one) {
+                     return dashed(one.of(RowState::kKnown));
+                   }});
+  out.insert(out.end(),
+             {{"not declared", 12,
+               [](const RecordCounts& one) {
+                 return dashed(one.of(RowState::kUndeclared));
+               }},
+              {"checked", 9,
+               [](const RecordCounts& one) { return dashed(one.checked); }},
+              {"error/bound", 11,
+               [](const RecordCounts& one) {
+                 return one.worst > 0 ? worst_text(one.worst)
+                                      : std::string("-");
+               }},
+              {"time", 8, [](const RecordCounts& one) {
+                 return fmt::format("{:.2f} s", one.seconds);
+               }}});
   return out;
 }
 
-size_t name_width(const ReportInput& input) {
+size_t name_width(const RunRecord& record) {
   size_t width = std::string_view("kernel").size();
-  for (const KernelResult& kernel : input.result.kernels)
-    width = std::max(width, kernel.kernel.judged.info.name.size());
+  for (const KernelLine& kernel : record.kernels)
+    width = std::max(width, kernel.kernel.size());
   return width;
 }
 
-std::string verdict_text(const Cell& cell, bool known) {
-  if (known) return "known";
-  if (cell.crashed()) return "CRASH";
-  return std::string(verdict_name(cell.verdict));
+std::string verdict_text(const ResultLine& result) {
+  return result.state() == RowState::kKnown     ? "known"
+         : result.verdict == RowVerdict::kCrash ? "CRASH"
+                                                : word_of(result.verdict);
 }
 
 }  // namespace
@@ -147,102 +152,70 @@ bool is_undeclared(const Cell& cell) {
   return false;
 }
 
-void LawCounts::add(const LawCounts& other) {
-  passed += other.passed;
-  failed += other.failed;
-  known += other.known;
-  undeclared += other.undeclared;
-  unsupported += other.unsupported;
-  open += other.open;
-  checked += other.checked;
-  refused += other.refused;
-  worst_ratio = std::max(worst_ratio, other.worst_ratio);
-  seconds += other.seconds;
-}
-
-int64_t refused_cases(const Cell& cell) {
-  return cell.verdict == Verdict::kUnsupported ? 0 : cell.unsupported;
-}
-
-LawCounts counts_of(const ReportInput& input, const KernelResult& kernel) {
-  LawCounts counts;
-  for (const Cell& cell : kernel.cells) {
-    const bool known = is_known(input, kernel, cell);
-    counts.passed += cell.verdict == Verdict::kPassed;
-    counts.known += known;
-    counts.failed += cell.verdict == Verdict::kFailed && !known;
-    counts.undeclared += is_undeclared(cell);
-    counts.unsupported +=
-        cell.verdict == Verdict::kUnsupported && !is_undeclared(cell);
-    counts.open += !is_judged(cell) && cell.verdict != Verdict::kUnsupported;
-    counts.checked += cell.checked;
-    counts.refused += refused_cases(cell);
-    counts.worst_ratio = std::max(counts.worst_ratio, cell.worst_ratio);
-    counts.seconds += cell.seconds;
-  }
-  return counts;
-}
-
-std::string kernel_table(const ReportInput& input, const ReportStyle& style) {
-  const size_t names = name_width(input);
-  std::vector<Column> shown = columns(input);
+std::string kernel_table(const Shown& shown) {
+  const RunRecord& record = shown.record;
+  const ReportStyle& style = shown.style;
+  const size_t names = name_width(record);
+  std::vector<Column> all = columns(shown);
   const auto width = [&] {
     size_t sum = names;
-    for (const Column& column : shown) sum += 2 + column.width;
+    for (const Column& column : all) sum += 2 + column.width;
     return sum;
   };
-  while (shown.size() > 2 && width() > style.width) shown.pop_back();
+  while (all.size() > 2 && width() > style.width) all.pop_back();
   std::string out = fmt::format("{:<{}}", "kernel", names);
-  for (const Column& column : shown)
+  for (const Column& column : all)
     out += fmt::format("  {:>{}}", column.head, column.width);
   out += "\n";
-  for (const KernelResult& kernel : input.result.kernels) {
-    const LawCounts counts = counts_of(input, kernel);
-    out += fmt::format("{:<{}}", kernel.kernel.judged.info.name, names);
-    for (const Column& column : shown) {
+  for (const KernelLine& kernel : record.kernels) {
+    const Results results = record.results_of(kernel);
+    const RecordCounts counts = counts_of(results);
+    out += fmt::format("{:<{}}", kernel.kernel, names);
+    for (const Column& column : all) {
       const bool bad =
-          std::string_view(column.head) == "failed" && counts.failed > 0;
+          std::string_view(column.head) == "failed" && counts.failed() > 0;
       out += "  " +
              painted(fmt::format("{:>{}}", column.text(counts), column.width),
                      "1;31", style.colour && bad);
     }
-    out += "\n" + kernel_notes(input, kernel, style);
+    out += "\n" + kernel_notes(results, style);
   }
   return out;
 }
 
-std::string law_table(const ReportInput& input, const ReportStyle& style) {
-  const size_t names = name_width(input);
+std::string law_table(const Shown& shown) {
+  const RunRecord& record = shown.record;
+  const size_t names = name_width(record);
   size_t law_width = std::string_view("law").size();
-  for (const Law* law : input.options.laws)
-    law_width = std::max(law_width, std::string_view(law->id).size());
+  for (const std::string& law : record.start.laws)
+    law_width = std::max(law_width, law.size());
   std::string out = fmt::format(
       "{:<{}}  {:<{}}  {:<11}  {:>7}  {:>11}  {:>8}\n", "kernel", names, "law",
       law_width, "verdict", "checked", "error/bound", "time");
-  for (const KernelResult& kernel : input.result.kernels) {
-    std::vector<const Cell*> undeclared;
-    for (const Cell& cell : kernel.cells) {
-      if (is_undeclared(cell)) {
-        undeclared.push_back(&cell);
+  for (const KernelLine& kernel : record.kernels) {
+    Results undeclared;
+    for (const ResultLine* result : record.results_of(kernel)) {
+      if (result->undeclared) {
+        undeclared.push_back(result);
         continue;
       }
-      const bool known = is_known(input, kernel, cell);
-      const bool bad = cell.verdict == Verdict::kFailed && !known;
-      const std::string ratio =
-          cell.worst_ratio > 0 ? worst_text(cell.worst_ratio) : "-";
+      const Tally& counts = result->counts;
+      const bool bad =
+          is_failing(result->verdict) && result->state() != RowState::kKnown;
       out += fmt::format(
-          "{:<{}}  {:<{}}  {}  {:>7}  {:>11}  {:>6.2f} s\n",
-          kernel.kernel.judged.info.name, names, cell.law->id, law_width,
-          painted(fmt::format("{:<11}", verdict_text(cell, known)),
-                  bad ? "1;31" : "32", style.colour),
-          cell.checked, ratio, cell.seconds);
-      if (!cell.reason.empty() && !is_judged(cell))
-        out += fmt::format("{:<{}}    {}\n", "", names, cell.reason);
+          "{:<{}}  {:<{}}  {}  {:>7}  {:>11}  {:>6.2f} s\n", kernel.kernel,
+          names, result->law, law_width,
+          painted(fmt::format("{:<11}", verdict_text(*result)),
+                  bad ? "1;31" : "32", shown.style.colour),
+          counts.checked,
+          counts.worst_ratio > 0 ? worst_text(counts.worst_ratio) : "-",
+          counts.seconds);
+      if (!counts.reason.text.empty() && !is_judged(result->verdict))
+        out += fmt::format("{:<{}}    {}\n", "", names, counts.reason.text);
     }
     for (const Group& group : grouped_by_reason(undeclared))
-      out += fmt::format("{:<{}}  {}: {}\n", kernel.kernel.judged.info.name,
-                         names, group.reason,
-                         laws_text(group.cells, std::string::npos / 2));
+      out += fmt::format("{:<{}}  {}: {}\n", kernel.kernel, names, group.reason,
+                         laws_text(group.results, std::string::npos / 2));
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "tools/record/run_record.h"
 #include "tools/report/progress_line.h"
 
 namespace qkvet::tools::report_test {
@@ -49,9 +50,13 @@ struct Made {
     result.kernels.push_back({kernel, std::move(cells)});
   }
   std::string text(const ReportStyle& style = {}) const {
-    return text_report({result, options, selected, /*in_process=*/false,
-                        known ? &*known : nullptr, &diagnoses},
-                       style);
+    const ReportInput input{result,
+                            options,
+                            selected,
+                            /*in_process=*/false,
+                            known ? &*known : nullptr,
+                            &diagnoses};
+    return text_report(input, record_of(input), style);
   }
 };
 
@@ -154,8 +159,10 @@ TEST(Report, UnsteadyFailuresSuggestWhatTheyAreMadeOf) {
   EXPECT_TRUE(has(made.text(), "unsteady    3 of 10 further runs failed"));
   for (const char* part : {"state that is kept between", "race"})
     EXPECT_TRUE(has(made.text(), part)) << made.text();
-  EXPECT_TRUE(has(json_results({made.result, made.options, made.selected}),
-                  "\"unsteady\":\"3 of 10"));
+  EXPECT_TRUE(has(record_of({made.result, made.options, made.selected})
+                      .results[0]
+                      .failure->unsteady,
+                  "3 of 10"));
 }
 
 TEST(Report, ALooseDeclarationIsALineAndNoMore) {

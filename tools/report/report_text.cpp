@@ -159,19 +159,16 @@ std::string painted(const std::string& text, const char* code, bool colour) {
   return colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
 }
 
-bool is_known(const ReportInput& input, const KernelResult& kernel,
-              const Cell& cell) {
-  return known_cell(input, kernel, cell).state == KnownState::kAsKnown;
-}
-
 ReportStyle screen_style(bool verbose, bool quiet) {
   return {colour_wanted(), verbose, screen_width(), quiet};
 }
 
-std::string text_report(const ReportInput& input, const ReportStyle& style) {
+std::string text_report(const ReportInput& input, const RunRecord& record,
+                        const ReportStyle& style) {
+  const Shown shown{input, record, style};
   const std::string table =
-      style.verbose ? law_table(input, style) : kernel_table(input, style);
-  const std::string verdict = verdict_lines(input, style);
+      style.verbose ? law_table(shown) : kernel_table(shown);
+  const std::string verdict = verdict_lines(shown);
   if (style.quiet) return table + verdict;
   ReportInput fitted = input;
   fitted.width = std::min(input.width, style.width);
@@ -180,12 +177,7 @@ std::string text_report(const ReportInput& input, const ReportStyle& style) {
   for (const FailureGroup& group : groups)
     out += group_text(fitted, group, style);
   return out + suspicion_text(input, style.colour) + table + "\n" +
-         coverage_lines(input, style) + "\n" + verdict +
-         remedies(fitted, groups);
-}
-
-bool is_whole_plan(const ReportInput& input) {
-  return input.options.shards == 1 && asks_whole_plan(input);
+         coverage_lines(shown) + "\n" + verdict + remedies(fitted, groups);
 }
 
 bool asks_whole_plan(const ReportInput& input) {
@@ -207,39 +199,8 @@ bool asks_whole_plan(const ReportInput& input) {
          input.result.planned_cases >= short_plan;
 }
 
-RunRecord verdict_facts(const ReportInput& input) {
-  RunRecord facts;
-  for (const KernelResult& kernel : input.result.kernels) {
-    const std::string& name = kernel.kernel.judged.info.name;
-    facts.kernels.push_back(
-        Json{{"kernel", name}, {"never_drawn", kernel.never_drawn}});
-    for (const Cell& cell : kernel.cells) {
-      Json result{{"kernel", name},
-                  {"law", cell.law->id},
-                  {"verdict", verdict_word(cell)},
-                  {"reason", cell.reason},
-                  {"planned", cell.planned},
-                  {"checked", cell.checked},
-                  {"unsupported", cell.unsupported},
-                  {"refused", cell.refused}};
-      if (is_undeclared(cell)) result["undeclared"] = true;
-      if (cell.failure) result["failure"] = Json::object();
-      add_accepted(input, kernel, cell, result);
-      facts.results.push_back(std::move(result));
-    }
-  }
-  facts.end = {{"interrupted", input.result.interrupted},
-               {"by_default", input.selected.by_default},
-               {"whole_plan", is_whole_plan(input)}};
-  if (input.baseline != nullptr) {
-    facts.end["baseline_exit"] = count_of(input.baseline->end, "exit");
-    facts.end["baseline_gone"] = gone_since_baseline(input);
-  }
-  return facts;
-}
-
 ExitCode exit_code_of(const ReportInput& input) {
-  return verdict_of(verdict_facts(input)).code;
+  return record_of(input).end.exit;
 }
 
 }  // namespace qkvet::tools

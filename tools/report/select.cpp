@@ -20,6 +20,7 @@
 #include "tools/base/arguments.h"
 #include "tools/base/perhaps.h"
 #include "tools/kernels/compiler.h"
+#include "tools/record/run_record.h"
 
 namespace qkvet::tools {
 
@@ -57,7 +58,6 @@ namespace {
 
 // "K/N": shard K of N.
 std::string read_shard(const std::string& text, RunOptions& run) {
-  constexpr int64_t kMostShards = 100'000;
   const size_t slash = text.find('/');
   const auto number = [](std::string_view digits, int64_t* out) {
     const auto [end, error] =
