@@ -300,10 +300,11 @@ std::string readme(const Reproducer& from) {
   return fmt::format(
       "The law {} fails: {}\n\n"
       "`python3 run.py` compares the answer of {} with what is expected{}\n"
-      "`python3 run.py {}` runs the calls again; a library of the C interface, "
-      "file.py:function, module:function and a recorded answer.safetensors are "
-      "allowed. It needs NumPy; `gdb --args python3 run.py ./libmine.so` "
-      "debugs.\n"
+      "`python3 run.py {}` runs the calls on the kernel. Also allowed: a "
+      "library of the C interface, file.py:function, module:function, or a "
+      "recorded answer.safetensors.\n"
+      "It needs NumPy, and not QKVet. `gdb --args python3 run.py "
+      "./libmine.so` debugs a library.\n"
       "With QKVet {}: `qkvet replay {} --law {} {}` (digest {:08x})\n",
       from.law->id, from.law->sentence, from.kernel,
       from.shows_failure

@@ -37,7 +37,7 @@ Ran run(const std::string& words, const fs::path& folder) {
 // What README.md says after run.py: the failing kernel.
 std::string kernel_words(const fs::path& folder) {
   return match(read_text(folder / "x" / "README.md"),
-               "`python3 run.py ([^`]+)` runs");
+               "`python3 run.py ([^`]+)` runs the calls");
 }
 
 std::string library_path(const std::string& family) {
@@ -138,6 +138,9 @@ INSTANTIATE_TEST_SUITE_P(
             {"packed", "agrees_with_oracle",
              "f32,B1,H2,Tq6,Tk7,d4,cuq=0.2.6,cuk=0.4.7",
              "faulty/packed_as_one_member", "scalar", "scalar/plain"},
+            {"values_in_keys", "agrees_with_oracle",
+             "f32,B2,H2,Tq3,Tk5,d6,dv4,values=keys",
+             "faulty/values_at_end_of_keys", "scalar", "scalar/plain"},
             {"known", "weights_sum_to_one",
              "f32,B1,H2,Tq3,Tk4,d4,causal=tl,v=one",
              "faulty/mask_after_softmax", "scalar", "scalar/plain"},
@@ -483,6 +486,37 @@ TEST(EmitPython, ARightFunctionPassesAndAWrongOneFails) {
     const Ran ran = run(words, folder);
     EXPECT_EQ(ran.exit, 2) << words << ran.out;
     EXPECT_EQ(ran.out.find("Traceback"), std::string::npos) << ran.out;
+  }
+}
+
+// Their exit code is 2: nothing of the kernel is wrong.
+TEST(EmitPython, CallsThatAFunctionDoesNotTakeAreNoFailures) {
+  const struct {
+    const char* arguments;
+    const char* function;
+    const char* why;
+  } rows[] = {
+      {"f32,B1,H2,d4,cap9,win3,first1,rollback2,story=step.a.5+truncate.a.4+"
+       "step.a.2 --law cache_agrees_with_history --kernel "
+       "faulty/cache_first_tokens_forgotten",
+       "Cache", "the cache declares no window\n"},
+      {"f32,B3,H1,d1,cap2,q=zero,k=zero,v=one,story=append.a.1+reorder.cac+"
+       "step.b.1 --law cache_agrees_with_history --kernel "
+       "faulty/cache_reorder_in_place",
+       "Cache", "the cache does not offer reorder\n"},
+      {"f32,B2,H1,Tq3,Tk5,d4,kvlen=2.4 --law plans_are_separate --kernel "
+       "faulty/plan_workspace_shared",
+       "attention", "a plan lives between calls, which a function does not\n"},
+      {"f32,B1,H2,Tq3,Tk4,d4,backward --law backward_agrees_with_oracle "
+       "--kernel faulty/backward_delta_missing",
+       "attention", "the function declares no gradient\n"}};
+  const fs::path folder = fresh_folder("refuses");
+  write_text(folder / "mine.py", kFunctions);
+  for (const auto& row : rows) {
+    emit(row.arguments, folder);
+    const Ran ran = run(std::string("mine.py:") + row.function, folder);
+    EXPECT_EQ(ran.exit, 2) << ran.out;
+    EXPECT_EQ(ran.out, row.why);
   }
 }
 

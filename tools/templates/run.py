@@ -416,19 +416,15 @@ class Function:
         kind = call["operation"]
         if "plan" in call:
             raise Unfit("a plan lives between calls, which a function does not")
-        if kind in ("forward", "backward"):
-            try:
-                return getattr(self, kind)(call, arrays)
-            except Exception as error:
-                if type(error).__name__ == "Refused":
-                    raise Unfit(f"the function refuses the call: {error}") from None
-                raise
         try:
-            (self.layer if kind == "layer" else self.command)(call, arrays)
+            getattr(self, kind if kind in ("forward", "backward", "layer")
+                    else "command")(call, arrays)
             return None
-        except Unfit:
-            raise
-        except Exception as error:  # noqa: whatever is raised is a refusal
+        except Exception as error:
+            if type(error).__name__ == "Refused" and not call["refusal"]:
+                raise Unfit(f"the function refuses the call: {error}") from None
+            if isinstance(error, Unfit) or kind in ("forward", "backward"):
+                raise
             return str(error)
 
     def options(self, call, given):
@@ -522,15 +518,15 @@ class Function:
             self.offered(kind)(call["parents"])
             self.longest = [self.longest[parent] for parent in call["parents"]]
             return
-        sequence, *words = fields.values()
+        sequence = fields["sequence"]
+        words = [value for name, value in fields.items() if name != "sequence"]
         if not 0 <= sequence < len(self.longest):
             raise ValueError(f"no sequence has number {sequence}")
         if kind == "step":
             self.step(call, arrays, sequence, given)
         elif kind == "read_back":
-            found = dict(zip("kv", self.offered(kind)(sequence)))
-            for name in call["outputs"]:
-                self.take(name, found[name], arrays[name][0],
+            for name, found in zip("kv", self.offered(kind)(sequence)):
+                self.take(name, found, arrays[name][0],
                           call["tensors"][name]["dtype"])
         else:
             if kind == "truncate":
@@ -556,32 +552,37 @@ class Function:
             raise ValueError("tokens are out of reach behind the window")
 
     def config(self, fields, given):
-        words = self.words.get("cache", "").split()
+        """What the class is made with: its sizes, and what it declares."""
         made = {name: fields.get(name, 0) for name in (
             "sequences", "heads", "kv_heads", "d", "dv", "capacity")}
-        made["scale"] = (fields.get("scale", 0.0) if fields.get("scale_given")
+        made["scale"] = (fields.get("scale", 0.0) if "scale_given" in fields
                          else None)
-        if "window" in words:
-            made.update({name: fields.get(name, 0) for name in
-                         ("window", "first_tokens", "rollback")})
-        if any(word.startswith(("int8", "fp8")) for word in words):
-            made.update(
-                stored={0: "int8", 10: "fp8"}.get(
-                    fields.get("stored", {}).get("code", 0))
-                if "stored" in fields else None,
-                scales=(None, "per_token", "per_channel")[
-                    fields.get("scales", 0)],
-                k_scale=given.get("k_scale"), v_scale=given.get("v_scale"))
-        for word, name in (("alibi", "slopes"), ("sink", "sink")):
-            if word in words:
-                made[name] = given.get(name)
-        if "softcap" in words:
-            made["softcap"] = fields.get("softcap")
+        scales = (None, "per_token", "per_channel")[fields.get("scales", 0)]
+        stored = "stored" in fields and {0: "int8", 10: "fp8"}[
+            fields["stored"]["code"]] or None
+        for words, more in (
+                (("window",), {name: fields.get(name, 0) for name in (
+                    "window", "first_tokens", "rollback")}),
+                (("int8", "fp8"), {"stored": stored, "scales": scales, **{
+                    name: given.get(name) for name in ("k_scale", "v_scale")}}),
+                (("alibi",), {"slopes": given.get("slopes")}),
+                (("sink",), {"sink": given.get("sink")}),
+                (("softcap",), {"softcap": fields.get("softcap")})):
+            if any(word.startswith(words) for word in self.declared()):
+                made.update(more)
+            elif any(one is not None and np.any(one != 0)
+                     for one in more.values()):
+                raise Unfit(f"the cache declares no {words[0]}")
         return made
+
+    def declared(self):
+        return self.words.get("cache", "").split()
 
     def step(self, call, arrays, sequence, given):
         rows = {name: one[0] for name, one in given.items()
                 if name in ("k", "v", "q", "mask", "bias")}
+        if {"rope_cos", "mask", "bias"} & set(given) - set(self.declared()):
+            raise Unfit("the cache declares no rope, mask or bias")
         if ("k" in rows) != ("v" in rows) or not rows:
             raise ValueError("a step needs k and v together, or q")
         if "q" in rows:
@@ -595,10 +596,9 @@ class Function:
             self.cache.append(sequence, rows["k"], rows["v"])
             self.holds(sequence)
         if "q" in rows:
-            words = self.words.get("cache", "").split()
             o = self.cache.attend(sequence, rows["q"], **{
                 name: rows.get(name) for name in ("mask", "bias")
-                if name in words})
+                if name in self.declared()})
             self.take("o", o, arrays["o"][0], call["tensors"]["o"]["dtype"])
             arrays["lse"] = None
 
