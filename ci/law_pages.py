@@ -108,7 +108,7 @@ def fault_row(fault: dict) -> str:
 
 
 def faults_page(_: list, faults: list) -> str:
-    reports = [REPORT.findall(fault["seen_in"]) for fault in faults]
+    reports = [REPORT.findall(fault["seen_in"].split("cf.")[0]) for fault in faults]
     out, source = [FAULTS_HEAD.format(
         count=len(faults), reported=sum(map(bool, reports)),
         reports=len(set(sum(reports, []))), open=len(uncovered()))], ""
