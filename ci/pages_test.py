@@ -395,7 +395,7 @@ def test_a_command_that_cannot_be_read_is_seen(line):
 
 
 def test_what_can_be_read_is_not_seen():
-    for line in ("qkvet check --shard K/N --json FILE", "qkvet golden", "qkvet replay --emit",
-                 "qkvet replay CASE --emit DIR [--force]", "qkvet check ... --html X",
+    for line in ("qkvet check --shard K/N --json FILE", "qkvet golden", "qkvet replay --out",
+                 "qkvet replay CASE --out DIR [--force]", "qkvet check ... --html X",
                  "qkvet check --cases N", "cmake --preset dev", "ci/fuzz.sh --minimise"):
         assert wrong_on("x.md", f"Text `{line}` text.\n") == ([], line.startswith("qkvet"))

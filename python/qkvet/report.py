@@ -65,7 +65,7 @@ class Failure:
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "call")
             words = ["replay", self.case, "--law", self.law, *self._words,
-                     "--emit", out]
+                     "--out", out]
             code, text, wrong = _program.run(words, self._paths)
             if not os.path.isdir(out):
                 raise _program.WrongUse(wrong.strip() or text.strip()
@@ -74,7 +74,7 @@ class Failure:
 
 
 def read_call(folder, case):
-    """The first call of a folder of `qkvet replay --emit`."""
+    """The first call of a folder of `qkvet replay --out`."""
     from .call import read_safetensors
     arrays, expected, bound = {}, {}, {}
     tensors = read_safetensors(folder / "call.safetensors")

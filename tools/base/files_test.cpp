@@ -277,7 +277,7 @@ TEST_F(Files, NoOutputTakesThePlaceOfAnInput) {
        "run.jsonl"},
       {"mutate good.cpp --only x -o good.cpp", "good.cpp"},
       {"mutate good.cpp --sample 1 --json good.cpp", "good.cpp"},
-      {"replay @known.txt -k scalar/plain --emit known.txt", "known.txt"}};
+      {"replay @known.txt -k scalar/plain --out known.txt", "known.txt"}};
   for (const auto& row : rows) {
     const std::string before = read_text(scratch() / row.output);
     const Ran ran = run(row.words);

@@ -17,13 +17,13 @@ namespace qkvet::tools {
 namespace {
 
 struct KvMemoryOptions {
-  std::string model;  // "f16,L32,B4,Hkv8,T8192,d128"
+  std::string model;  // "L32,B4,Hkv8,T8192,d128,f16"
 };
 
 constexpr std::array kDtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBf16,
                                 Dtype::kFp8e4m3, Dtype::kInt8};
 constexpr char kCaches[] = "kv_cache/*";
-constexpr char kForm[] = "f16,L32,B4,Hkv8,T8192,d128";
+constexpr char kForm[] = "L32,B4,Hkv8,T8192,d128,f16";
 
 // What is tried for real: moments, and no machine is too small for it.
 constexpr int64_t kMostTried = int64_t{64} << 20;

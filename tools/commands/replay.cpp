@@ -194,7 +194,7 @@ struct Replay {
 };
 
 // Prints what every law says and adds the kernel to `result`; "" or what
-// --emit could not write.
+// --out could not write.
 std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
                       const Replay& replay, RunResult& result) {
   const bool all_laws = replay.options.laws.empty();
@@ -240,7 +240,7 @@ ExitCode run(const ReplayOptions& options) {
   if (is_story_log(options.target)) {
     if (!options.emit.folder.empty())
       return wrong_use(
-          "--emit: a recorded story; allowed: a case (the report of a log "
+          "--out: a recorded story; allowed: a case (the report of a log "
           "that fails has one)");
     if (!options.laws.empty() || !options.digest.empty())
       return wrong_use(options.target +
@@ -319,11 +319,11 @@ void add_flags(Command& command, ReplayOptions& options) {
   add_json(command, options.json);
   add_whether_to_diagnose(command, options.diagnose);
   command
-      .add_option("--emit", options.emit.folder,
+      .add_option("-o,--out", options.emit.folder,
                   "Write the failure to a folder that runs without QKVet")
       .type_name("DIR");
   command.add_flag("--force", options.emit.force,
-                   "Overwrite the folder of --emit");
+                   "Overwrite the folder of --out");
 }
 
 }  // namespace

@@ -32,8 +32,8 @@ std::string run_words(const LibrarySpec& library, const std::string& kernel) {
 std::string emit_misuse(const EmitWords& words, const std::vector<Case>& cases,
                         const std::vector<const Law*>& laws, size_t kernels) {
   if (words.folder.empty())
-    return words.force ? "--force is about --emit, which is not given" : "";
-  const std::string emit = "--emit: ";
+    return words.force ? "--force is about --out, which is not given" : "";
+  const std::string emit = "--out: ";
   if (cases.size() != 1) return emit + "allowed: one case, not a list";
   if (laws.size() != 1 || kernels != 1)
     return fmt::format(
@@ -62,7 +62,7 @@ std::string emit_failure(const EmitWords& words, const Law& law,
       run_words(selected.libraries[kernel.library], kernel.judged.info.name);
   const std::string error =
       make_reproducer(law, value, kernel, executor, time, &from);
-  if (!error.empty()) return "--emit: " + error;
+  if (!error.empty()) return "--out: " + error;
   return write_new_folder(path_of(words), call_folder(from), words.force,
                           kCallFile);
 }

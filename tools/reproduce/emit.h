@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet replay --emit: a failure as a folder that stands alone.
+// qkvet replay --out: a failure as a folder that stands alone.
 #ifndef QKVET_TOOLS_REPRODUCE_EMIT_H_
 #define QKVET_TOOLS_REPRODUCE_EMIT_H_
 
@@ -16,7 +16,7 @@ struct EmitWords {
   bool force = false;  // replaces what is there
 };
 
-// "" or what is wrong with --emit and --force, or with using them here. Before
+// "" or what is wrong with --out and --force, or with using them here. Before
 // anything is run.
 std::string emit_misuse(const EmitWords& words, const std::vector<Case>& cases,
                         const std::vector<const Law*>& laws, size_t kernels);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests that run compilers and Python, and of what `qkvet replay --emit`
+// For tests that run compilers and Python, and of what `qkvet replay --out`
 // writes.
 #ifndef QKVET_TOOLS_REPRODUCE_EMIT_RUN_H_
 #define QKVET_TOOLS_REPRODUCE_EMIT_RUN_H_

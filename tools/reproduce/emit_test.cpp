@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet replay --emit: the folder shows the same failure without QKVet, and
+// qkvet replay --out: the folder shows the same failure without QKVet, and
 // none of a right kernel, of a right function and of the right numbers.
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
 // The report of a failure that is in the folder x afterwards.
 std::string emit(const std::string& arguments, const fs::path& folder) {
-  const Ran made = run_qkvet(kReplay + arguments + " --emit x --force", folder);
+  const Ran made = run_qkvet(kReplay + arguments + " --out x --force", folder);
   EXPECT_EQ(made.exit, 1) << made.out << made.error;
   return made.out;
 }
@@ -558,24 +558,24 @@ const std::string kFailing =
 TEST(EmitFiles, NothingIsOverwrittenUnlessForced) {
   const fs::path folder = fresh_folder("files");
   const char* there = "is there already and is not overwritten";
-  EXPECT_EQ(run_qkvet(kFailing + "--emit t", folder).exit, 1);
+  EXPECT_EQ(run_qkvet(kFailing + "--out t", folder).exit, 1);
   std::string files;
   for (const char* file :
        {"README.md", "answer.safetensors", "call.safetensors", "run.py"})
     EXPECT_TRUE(fs::exists(folder / "t" / file)) << file;
   EXPECT_EQ(std::distance(fs::directory_iterator(folder / "t"), {}), 4);
-  expect_wrong_use(run_qkvet(kFailing + "--emit t/", folder), there);
+  expect_wrong_use(run_qkvet(kFailing + "--out t/", folder), there);
   write_text(folder / "t" / "o.txt", "old");
-  EXPECT_EQ(run_qkvet(kFailing + "--emit t --force", folder).exit, 1);
+  EXPECT_EQ(run_qkvet(kFailing + "--out t --force", folder).exit, 1);
   EXPECT_FALSE(fs::exists(folder / "t" / "o.txt"));
   // A folder that is the user's own stays.
   fs::create_directories(folder / "own");
   write_text(folder / "own" / "thesis.tex", "mine");
   expect_wrong_use(
-      run_qkvet(kFailing + "--emit own --force", folder),
+      run_qkvet(kFailing + "--out own --force", folder),
       "own: is not replaced: it is no folder with a call.safetensors");
   EXPECT_EQ(read_text(folder / "own" / "thesis.tex"), "mine");
-  expect_wrong_use(run_qkvet(kFailing + "--emit no/such", folder),
+  expect_wrong_use(run_qkvet(kFailing + "--out no/such", folder),
                    "no/such: cannot be written");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2);
 }
@@ -586,24 +586,24 @@ TEST(EmitFiles, WhatCannotBeWrittenDownIsOneLine) {
   write_text(folder / "list.txt",
              "f32,B1,H1,Tq1,Tk2,d4\nf32,B1,H1,Tq2,Tk2,d4\n");
   const std::pair<std::string, const char*> rows[] = {
-      {kFailing + "--force", "--force is about --emit"},
-      {kFailing + "--kernel scalar/plain --emit x", "2 kernels are named"},
-      {kFailing + "--law weights_sum_to_one --emit x", "2 laws"},
-      {"replay log.story --kernel faulty/stale_cache --emit x",
-       "--emit: a recorded story; allowed: a case"},
+      {kFailing + "--force", "--force is about --out"},
+      {kFailing + "--kernel scalar/plain --out x", "2 kernels are named"},
+      {kFailing + "--law weights_sum_to_one --out x", "2 laws"},
+      {"replay log.story --kernel faulty/stale_cache --out x",
+       "--out: a recorded story; allowed: a case"},
       {"replay @list.txt --law agrees_with_oracle --kernel faulty/no_scale "
-       "--emit x",
+       "--out x",
        "one case, not a list"},
       {kReplay + "f32,B1,H1,Tq3,Tk2,d4 --law agrees_with_oracle --kernel "
-                 "faulty/tail_row_not_written --emit x",
+                 "faulty/tail_row_not_written --out x",
        "no number but what the kernel did to memory"},
       {kReplay +
            "f32,B1,H1,T2,D2,backward --law layer_backward_agrees_with_oracle "
-           "--kernel scalar/layer --emit x",
+           "--kernel scalar/layer --out x",
        "gradients of layers are not written down"},
       {kReplay +
            "f32,B1,H2,Hkv1,T2,D4,d2,fused=qkv --law layer_agrees_with_oracle "
-           "--kernel faulty/fused_equal_thirds --emit x",
+           "--kernel faulty/fused_equal_thirds --out x",
        "allowed: cases without them"}};
   for (const auto& [arguments, part] : rows)
     expect_wrong_use(run_qkvet(arguments, folder), part);
@@ -612,7 +612,7 @@ TEST(EmitFiles, WhatCannotBeWrittenDownIsOneLine) {
   const Ran passes =
       run_qkvet(kReplay +
                     "f32,B1,H1,Tq2,Tk3,d4 --law agrees_with_oracle --kernel "
-                    "scalar/plain --emit x",
+                    "scalar/plain --out x",
                 folder);
   EXPECT_EQ(passes.exit, 0);
   EXPECT_NE(passes.out.find("nothing: no law failed"), std::string::npos);
