@@ -93,13 +93,13 @@ def sets(folder=None) -> List[GoldenSet]:
 
 
 def verify(function, *, sets=None, names=(), adapter=None, unchanged=False,
-           ulps=None, **fields) -> GoldenReport:
+           **fields) -> GoldenReport:
     """Compares a callable that a worker can import with the definition and with the
     recorded outputs of golden sets.
 
     sets: a folder or a file [those of QKVet]. names: names of sets, or globs
-    [all]. unchanged, ulps: as in `qkvet golden verify --help`. fields:
-    declarations as in `kernel`. Returns a GoldenReport.
+    [all]. unchanged: True to fail if any bit changed, or the largest allowed change
+    in ulps. fields: declarations as in `kernel`. Returns a GoldenReport.
     """
     if (nothing := in_worker()) is not None:
         return nothing
