@@ -243,9 +243,10 @@ TEST(OptionText, BadLengthsLayoutsAndValuesGetOneClearLine) {
       {"alibi=one.bh,set=alibi.0:0x1p+0", "write set=alibi.b.h:HEX"},
       {"alibi=one.bh,set=alibi.2.0:0x1p+0", "set=alibi.2.0:0x1p+0: index"},
       {"alibi=one.bh,set=alibi.0.2:0x1p+0", "outside of slopes"},
-      {"alibi=one.b", "behind the dot stands h, one slope for each head, or"},
-      {"alibi=one.", "behind the dot stands h"},
-      {"alibi=one.hb", "behind the dot stands h"},
+      {"alibi=one.b",
+       "allowed after the dot is h, one slope for each head, or"},
+      {"alibi=one.", "allowed after the dot is h"},
+      {"alibi=one.hb", "allowed after the dot is h"},
       {"share=b,set=k.1.0.0.0:0x1p+0", "outside of k"},
       {"share=h,set=v.0.1.0.0:0x1p+0", "outside of v"},
   });

@@ -37,8 +37,7 @@ std::string words(const char* check, const std::string& more) {
 TEST(RecordFiles, BadInputIsOneLineAndLeavesNothing) {
   expect_wrong_use(run_qkvet("report nowhere.jsonl"),
                    "nowhere.jsonl: cannot be read");
-  write_text(scratch() / "broken.jsonl",
-             "{\"schema\":1,\"type\":\"start\"}\n{");
+  write_text(scratch() / "broken.jsonl", start_text({}) + "{");
   expect_wrong_use(run_qkvet("report broken.jsonl --html broken.html"),
                    "broken.jsonl:2: no JSON");
   EXPECT_FALSE(fs::exists(scratch() / "broken.html"));
@@ -48,13 +47,14 @@ TEST(RecordFiles, BadInputIsOneLineAndLeavesNothing) {
                    "broken.jsonl:2: no JSON");
   // Extents whose product is 2^64.
   RunRecord edited;
-  edited.laws = {{"law"}};
+  edited.laws.emplace_back().law = "law";
   edited.kernels.emplace_back().kernel = "a/b";
   ResultLine& result = edited.results.emplace_back();
   result.kernel = "a/b";
   result.law = "law";
   result.failure.emplace().calls = {
-      {"", {{"o", "bhic", "f32", std::vector<int64_t>(4, 65536)}}}};
+      {"",
+       {{"o", "bhic", "f32", std::vector<int64_t>(4, 65536), {}, {}, {}, {}}}}};
   write_text(scratch() / "edited.jsonl", record_lines(edited));
   expect_wrong_use(run_qkvet("report edited.jsonl --html edited.html"),
                    "edited.jsonl:4: failure.calls[0].outputs[0]: shape [65536, "
@@ -75,9 +75,11 @@ TEST(RecordFiles, BadInputIsOneLineAndLeavesNothing) {
                    "no --budget and no --fail-fast beside it");
 }
 
-// Its line, without what a clock says.
-std::string without_time(ResultLine result) {
+// Its line, without what a clock says, and without its number in the plan,
+// which shards do not have.
+std::string line_of_cases(ResultLine result) {
   result.counts.seconds = 0;
+  result.counts.planned = 0;
   RunRecord record;
   record.results = {std::move(result)};
   return result_lines(record);
@@ -119,7 +121,7 @@ TEST(RecordFiles, ShardsTogetherAreTheRun) {
                   all = record_in("all.jsonl");
   EXPECT_EQ(counts_in(all), counts_in(whole));
   for (size_t i = 0; i < whole.results.size(); ++i)
-    EXPECT_EQ(without_time(all.results[i]), without_time(whole.results[i]));
+    EXPECT_EQ(line_of_cases(all.results[i]), line_of_cases(whole.results[i]));
   for (size_t i = 0; i < whole.kernels[0].drawn.size(); ++i)
     EXPECT_EQ(all.kernels[0].drawn[i].calls, whole.kernels[0].drawn[i].calls);
   // The order of the files is nothing.
@@ -158,7 +160,7 @@ Texts results_in(const std::string& file, const std::string& kernel) {
   const RunRecord record = record_in(file);
   Texts out;
   for (const ResultLine* result : record.results_of(kernel))
-    out.push_back(without_time(*result));
+    out.push_back(line_of_cases(*result));
   return out;
 }
 

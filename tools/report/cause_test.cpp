@@ -71,7 +71,7 @@ TEST(Causes, TheFirstFailureCanEndTheRun) {
       "check --kernel faulty/mask_after_softmax --fail-fast --jobs 1");
   EXPECT_EQ(ran.exit, 1) << ran.error;
   EXPECT_TRUE(has(ran.out, "mask_after_softmax, sure: ")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "no more behind the first failure")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "no more after the first failure")) << ran.out;
   // What passes is judged to the end.
   const Ran right = run_qkvet(
       "check --kernel scalar/plain --sizes small --cases 1500 --fail-fast");
