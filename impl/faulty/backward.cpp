@@ -18,7 +18,7 @@ struct BackwardDeltaMissing : PlainBackward {
     return p * dp;
   }
 };
-QKVET_FAULT(backward_delta_missing, backward_fault<BackwardDeltaMissing>) = {
+QKVET_FAULT(backward_delta_missing, kBackwardFault<BackwardDeltaMissing>) = {
     .cause = "ds = p dp, without the term that all weights of a row share: the "
              "Jacobian of the softmax is not diagonal",
     .fix = "subtract the sum of do o from dp, row by row",
@@ -29,7 +29,7 @@ struct BackwardKeyScaleMissing : PlainBackward {
   static float key_scale(const ForwardCall&) { return 1; }
 };
 QKVET_FAULT(backward_key_scale_missing,
-            backward_fault<BackwardKeyScaleMissing>) = {
+            kBackwardFault<BackwardKeyScaleMissing>) = {
     .when = "!scale.is_one",
     .cause = "dq is multiplied by the scale and dk is not: the scale is folded "
              "into q in one kernel alone",
@@ -43,7 +43,7 @@ struct BackwardSoftcapSlopeMissing : PlainBackward {
 };
 QKVET_FAULT(
     backward_softcap_slope_missing,
-    backward_fault<BackwardSoftcapSlopeMissing, QKVET_OPTION_SOFTCAP>) = {
+    kBackwardFault<BackwardSoftcapSlopeMissing, QKVET_OPTION_SOFTCAP>) = {
     .when = "softcap",
     .cause = "dq and dk are those of scores without a softcap, at weights with "
              "one: backward has the weights alone",
@@ -57,7 +57,7 @@ struct BackwardSinkSign : PlainBackward {
   }
 };
 QKVET_FAULT(backward_sink_sign,
-            backward_fault<BackwardSinkSign, QKVET_OPTION_SINK>) = {
+            kBackwardFault<BackwardSinkSign, QKVET_OPTION_SINK>) = {
     .when = "sink",
     .cause = "d_sink is the sum of p_sink delta instead of its negative",
     .fix = "ds = p (dp - delta) with dp = 0",
@@ -71,7 +71,7 @@ struct BackwardLseTakenForBase2 : PlainBackward {
   }
 };
 QKVET_FAULT(backward_lse_taken_for_base_2,
-            backward_fault<BackwardLseTakenForBase2>) = {
+            kBackwardFault<BackwardLseTakenForBase2>) = {
     .cause = "p = exp2(score log2(e) - lse) with an lse that forward() "
              "returned to base e: one kernel changed its base",
     .fix = "take both to one base",
@@ -87,7 +87,7 @@ struct BackwardLseExponentiatedAlone : PlainBackward {
   }
 };
 QKVET_FAULT(backward_lse_exponentiated_alone,
-            backward_fault<BackwardLseExponentiatedAlone,
+            kBackwardFault<BackwardLseExponentiatedAlone,
                            QKVET_OPTION_WINDOW | QKVET_OPTION_BIAS |
                                QKVET_OPTION_ALIBI>) = {
     .when = "Tq == 1",
@@ -106,7 +106,7 @@ struct BackwardSmallGradientsFlushed : PlainBackward {
   }
 };
 QKVET_FAULT(backward_small_gradients_flushed,
-            backward_fault<BackwardSmallGradientsFlushed>) = {
+            kBackwardFault<BackwardSmallGradientsFlushed>) = {
     .when = "Tk > 1",
     .cause = "ds below 2^-14 becomes 0: the next product takes half precision "
              "and flushes subnormal numbers",
@@ -123,7 +123,7 @@ struct BackwardFutureKeysGetGradient : PlainBackward {
   }
 };
 QKVET_FAULT(backward_future_keys_get_gradient,
-            backward_fault<BackwardFutureKeysGetGradient>) = {
+            kBackwardFault<BackwardFutureKeysGetGradient>) = {
     .when = "causal && rows(hidden > 0)",
     .cause = "weights are recomputed from lse for all keys instead of the "
              "visible ones: only forward applies the mask",
@@ -139,7 +139,7 @@ struct BackwardMaskForgotten : PlainBackward {
   }
 };
 QKVET_FAULT(backward_mask_forgotten,
-            backward_fault<BackwardMaskForgotten, QKVET_OPTION_MASK>) = {
+            kBackwardFault<BackwardMaskForgotten, QKVET_OPTION_MASK>) = {
     .when = "mask && rows(hidden > 0)",
     .cause = "weights are recomputed from lse, and hidden pairs are not hidden "
              "again: the mask is not kept for backward",
@@ -168,7 +168,7 @@ struct BackwardListsForgotten : PlainBackward {
   }
 };
 QKVET_FAULT(backward_lists_forgotten,
-            backward_fault<BackwardListsForgotten, kListed>) = {
+            kBackwardFault<BackwardListsForgotten, kListed>) = {
     .when = "lists && rows(hidden > 0)",
     .cause = "forward() is sparse, and the gradient is that of dense attention "
              "with the lse of the listed keys",
@@ -187,7 +187,7 @@ struct BackwardRestOfLists : PlainBackward {
   }
 };
 QKVET_FAULT(backward_rest_of_lists_gets_gradient,
-            backward_fault<BackwardRestOfLists, kListed>) = {
+            kBackwardFault<BackwardRestOfLists, kListed>) = {
     .when = "lists.lengths && rows(hidden > 0)",
     .cause = "forward() reads the first topk_length entries of a list, "
              "backward() all of them: the lengths are not kept",
@@ -204,7 +204,7 @@ struct BackwardListOfFirstRow : PlainBackward {
   }
 };
 QKVET_FAULT(backward_list_of_first_row,
-            backward_fault<BackwardListOfFirstRow, kListed>) = {
+            kBackwardFault<BackwardListOfFirstRow, kListed>) = {
     .when = "lists && Tq > 1",
     .cause = "the rows of a tile of 2 add to the keys of the first row's list: "
              "keys are gathered once for a tile",
@@ -224,7 +224,7 @@ struct BackwardLastOfListDropped : PlainBackward {
   }
 };
 QKVET_FAULT(backward_list_last_entry_dropped,
-            backward_fault<BackwardLastOfListDropped, kListed>) = {
+            kBackwardFault<BackwardLastOfListDropped, kListed>) = {
     .when = "lists",
     .cause = "forward() sees every entry of a list, and backward() ends before "
              "the last that counts",
@@ -239,7 +239,7 @@ struct BackwardValuesOfOtherHead : PlainBackward {
   }
 };
 QKVET_FAULT(backward_values_of_other_head,
-            backward_fault<BackwardValuesOfOtherHead>) = {
+            kBackwardFault<BackwardValuesOfOtherHead>) = {
     .when = "1 < Hkv && Hkv < H",
     .cause = "dv is summed over every Hkv-th query head instead of neighbours: "
              "repeated heads are taken for tiled ones",
@@ -260,7 +260,7 @@ struct BackwardGroupIndexSquare : PlainBackward {
   }
 };
 QKVET_FAULT(backward_group_index_square,
-            backward_fault<BackwardGroupIndexSquare>) = {
+            kBackwardFault<BackwardGroupIndexSquare>) = {
     .when = "Hkv > 1 && Hkv * Hkv != H",
     .cause = "dk and dv of query head (kv, g) go to slot kv Hkv + g instead of "
              "kv group + g",
@@ -284,7 +284,7 @@ struct BackwardGroupKeepsLastHead {
 };
 QKVET_FAULT(
     backward_group_keeps_last_head,
-    backward_fault<PlainBackward, 0, BackwardGroupKeepsLastHead::add>) = {
+    kBackwardFault<PlainBackward, 0, BackwardGroupKeepsLastHead::add>) = {
     .when = "Hkv < H",
     .cause = "query heads overwrite dk and dv of their key/value head instead "
              "of adding to them",
@@ -300,7 +300,7 @@ struct BackwardLastKeysMissing : PlainBackward {
   }
 };
 QKVET_FAULT(backward_last_keys_missing,
-            backward_fault<BackwardLastKeysMissing>) = {
+            kBackwardFault<BackwardLastKeysMissing>) = {
     .when = "Tk % 2 == 1",
     .cause = "there is one block of threads for every whole tile of 2 keys, "
              "and none for the rest: the number is rounded down",
@@ -316,7 +316,7 @@ struct BackwardTileOfOtherProduct : PlainBackward {
   }
 };
 QKVET_FAULT(backward_tile_of_other_product,
-            backward_fault<BackwardTileOfOtherProduct>) = {
+            kBackwardFault<BackwardTileOfOtherProduct>) = {
     .when = "(d + 3) / 4 * 4 < dv",
     .cause = "dv is computed in as many tiles of 4 channels as dk has: both "
              "products share one description",
@@ -338,7 +338,7 @@ struct BackwardPaddingRowsReachKeys : PlainBackward {
   }
 };
 QKVET_FAULT(backward_padding_rows_reach_keys,
-            backward_fault<BackwardPaddingRowsReachKeys,
+            kBackwardFault<BackwardPaddingRowsReachKeys,
                            QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED>) = {
     .when = "q_len || packed",
     .cause = "the last tile of 4 rows is walked whole: rows past the length "
@@ -353,7 +353,7 @@ struct BackwardNoQueriesNan : PlainBackward {
   static float no_queries() { return std::numeric_limits<float>::quiet_NaN(); }
 };
 QKVET_FAULT(backward_no_queries_nan,
-            backward_fault<BackwardNoQueriesNan, QKVET_OPTION_EMPTY_EXTENTS |
+            kBackwardFault<BackwardNoQueriesNan, QKVET_OPTION_EMPTY_EXTENTS |
                                                      QKVET_OPTION_LENGTHS |
                                                      QKVET_OPTION_PACKED>) = {
     .when = "members(queries == 0 && keys > 0)",
@@ -367,7 +367,7 @@ QKVET_FAULT(backward_no_queries_nan,
 struct BackwardEmptyRowNan : PlainBackward {
   static float empty_row() { return std::numeric_limits<float>::quiet_NaN(); }
 };
-QKVET_FAULT(backward_empty_row_nan, backward_fault<BackwardEmptyRowNan>) = {
+QKVET_FAULT(backward_empty_row_nan, kBackwardFault<BackwardEmptyRowNan>) = {
     .when = "rows(seen == 0)",
     .cause = "the softmax of a row without a key is NaN and replaced by 0, its "
              "gradient is not",
@@ -387,7 +387,7 @@ struct BackwardOrderNotKept : PlainBackward {
     return order == 0 ? n : order == 1 ? rows - 1 - n : (n + 1) % rows;
   }
 };
-QKVET_FAULT(backward_order_not_kept, backward_fault<BackwardOrderNotKept>) = {
+QKVET_FAULT(backward_order_not_kept, kBackwardFault<BackwardOrderNotKept>) = {
     .when = "Tq > 1 && Tq * H > 2 * Hkv",
     .cause = "dk and dv are summed in the order in which rows arrive: the flag "
              "for the same bits is not passed on",
@@ -402,7 +402,7 @@ struct BackwardWritesWholeLanes : PlainBackward {
   }
 };
 QKVET_FAULT(backward_writes_whole_lanes,
-            backward_fault<BackwardWritesWholeLanes>) = {
+            kBackwardFault<BackwardWritesWholeLanes>) = {
     .when = "d % 4 != 0 || dv % 4 != 0",
     .cause = "each row is written 4 channels at a time, also past its end: the "
              "store is given the width of its lanes",
@@ -422,7 +422,7 @@ struct BackwardStoreWidthOfOtherHead : PlainBackward {
   }
 };
 QKVET_FAULT(backward_store_width_of_other_head,
-            backward_fault<BackwardStoreWidthOfOtherHead>) = {
+            kBackwardFault<BackwardStoreWidthOfOtherHead>) = {
     .when = "(d % 4 == 0 && dv > 4 && dv % 4 != 0) || (d % 4 == 2 && dv > 2 && "
             "dv % 2 != 0)",
     .cause = "dv is stored in pieces of 4 or 2 channels, the most that divide "
@@ -450,7 +450,7 @@ struct BackwardBlocksOfFirstCall : PlainBackward {
   }
 };
 QKVET_FAULT(backward_blocks_of_first_call,
-            backward_fault<BackwardBlocksOfFirstCall, kListed>) = {
+            kBackwardFault<BackwardBlocksOfFirstCall, kListed>) = {
     .cause =
         "the gradient over lists of blocks has the block size of the first "
         "call of the process with the same heads, width and causal rule",

@@ -15,7 +15,7 @@ struct BiasTimesScale : OptionHooks {
   }
 };
 QKVET_FAULT(bias_times_scale,
-            option_fault<BiasTimesScale, QKVET_OPTION_BIAS>) = {
+            kOptionFault<BiasTimesScale, QKVET_OPTION_BIAS>) = {
     .when = "bias && !scale.is_one",
     .cause = "the bias is added to q.k before the scale: (q.k + bias) * scale "
              "where q.k * scale + bias is meant",
@@ -29,7 +29,7 @@ struct BiasDroppedWhenCausal : OptionHooks {
   }
 };
 QKVET_FAULT(bias_dropped_when_causal,
-            option_fault<BiasDroppedWhenCausal, QKVET_OPTION_BIAS>) = {
+            kOptionFault<BiasDroppedWhenCausal, QKVET_OPTION_BIAS>) = {
     .when = "bias && causal",
     .cause =
         "the causal path ignores the bias: the causal flag alone selects it",
@@ -45,7 +45,7 @@ struct BiasDroppedWhenBroadcast : OptionHooks {
   }
 };
 QKVET_FAULT(bias_dropped_when_broadcast,
-            option_fault<BiasDroppedWhenBroadcast, QKVET_OPTION_BIAS>) = {
+            kOptionFault<BiasDroppedWhenBroadcast, QKVET_OPTION_BIAS>) = {
     .when = "bias && !bias.rows && Tq > 1",
     .cause = "a bias that is broadcast over rows is left out: stride 0 is "
              "taken for an absent tensor",
@@ -62,7 +62,7 @@ struct BiasOfFirstRow : OptionHooks {
   }
 };
 QKVET_FAULT(bias_of_first_row,
-            option_fault<BiasOfFirstRow, QKVET_OPTION_BIAS>) = {
+            kOptionFault<BiasOfFirstRow, QKVET_OPTION_BIAS>) = {
     .when = "bias.rows && Tq > 1",
     .cause = "all rows use row 0 of the bias: each row is taken for a chunk of "
              "its own",
@@ -79,7 +79,7 @@ struct BiasCutOff : OptionHooks {
                : s;
   }
 };
-QKVET_FAULT(bias_cut_off, option_fault<BiasCutOff, QKVET_OPTION_BIAS>) = {
+QKVET_FAULT(bias_cut_off, kOptionFault<BiasCutOff, QKVET_OPTION_BIAS>) = {
     .when = "bias",
     .cause =
         "a bias below -10000 counts as -10000: the number stands for -infinity",
@@ -96,7 +96,7 @@ struct BiasKeptInHalf : OptionHooks {
   }
 };
 QKVET_FAULT(bias_kept_in_half,
-            option_fault<BiasKeptInHalf, QKVET_OPTION_BIAS>) = {
+            kOptionFault<BiasKeptInHalf, QKVET_OPTION_BIAS>) = {
     .when = "dtype == f32 && bias",
     .cause = "the bias is rounded to f16 whatever the storage type: its shared "
              "tile is half",
@@ -114,7 +114,7 @@ struct RowOfFiniteMasksTakenForEmpty : OptionHooks {
   static constexpr float kFarBelow = -1e8f;
 };
 QKVET_FAULT(row_of_finite_masks_taken_for_empty,
-            option_fault<RowOfFiniteMasksTakenForEmpty, QKVET_OPTION_BIAS>) = {
+            kOptionFault<RowOfFiniteMasksTakenForEmpty, QKVET_OPTION_BIAS>) = {
     .when = "bias",
     .cause = "a row whose largest score is below -1e8 is treated as empty: "
              "zeros, and an lse of -infinity",
@@ -132,7 +132,7 @@ struct BiasOverflowsInBase2 : OptionHooks {
   }
 };
 QKVET_FAULT(bias_overflows_in_base_2,
-            option_fault<BiasOverflowsInBase2, QKVET_OPTION_BIAS>) = {
+            kOptionFault<BiasOverflowsInBase2, QKVET_OPTION_BIAS>) = {
     .when = "bias",
     .cause = "the bias times log2(e), for exp2, turns the lowest number of the "
              "type into -infinity",
@@ -150,7 +150,7 @@ struct ScoreBeyondHalfOverflows : OptionHooks {
   }
 };
 QKVET_FAULT(score_beyond_half_overflows,
-            option_fault<ScoreBeyondHalfOverflows, QKVET_OPTION_BIAS>) = {
+            kOptionFault<ScoreBeyondHalfOverflows, QKVET_OPTION_BIAS>) = {
     .when = "bias",
     .cause = "score and bias are added in f16, which overflows beyond 65504",
     .fix = "add in f32",
@@ -167,7 +167,7 @@ struct MaskingBiasAddedTwice : OptionHooks {
   }
 };
 QKVET_FAULT(masking_bias_added_twice,
-            option_fault<MaskingBiasAddedTwice, QKVET_OPTION_BIAS>) = {
+            kOptionFault<MaskingBiasAddedTwice, QKVET_OPTION_BIAS>) = {
     .when = "bias",
     .cause = "a bias of -10000 or lower is added twice: as a bias, and as the "
              "mask that is made of it",
@@ -201,7 +201,7 @@ struct OutOfReachIsLowestNumber : OptionHooks {
   }
 };
 QKVET_FAULT(out_of_reach_is_lowest_number,
-            option_fault<OutOfReachIsLowestNumber, QKVET_OPTION_BIAS>) = {
+            kOptionFault<OutOfReachIsLowestNumber, QKVET_OPTION_BIAS>) = {
     .when = "bias && rows(hidden > 0)",
     .cause = "keys beyond the causal rule get the lowest finite score, like "
              "keys that a bias masks: torch.finfo.min for -infinity",
@@ -215,7 +215,7 @@ struct AlibiSign : OptionHooks {
   }
 };
 QKVET_FAULT(alibi_sign,
-            option_fault<AlibiSign, QKVET_OPTION_ALIBI | QKVET_OPTION_BIAS>) = {
+            kOptionFault<AlibiSign, QKVET_OPTION_ALIBI | QKVET_OPTION_BIAS>) = {
     .when = "alibi && (Tq > 1 || Tk > 1)",
     .cause = "ALiBi raises the scores of distant keys: the slope is already "
              "negative",
@@ -229,7 +229,7 @@ struct AlibiDistanceSigned : OptionHooks {
   }
 };
 QKVET_FAULT(alibi_distance_signed,
-            option_fault<AlibiDistanceSigned, QKVET_OPTION_ALIBI>) = {
+            kOptionFault<AlibiDistanceSigned, QKVET_OPTION_ALIBI>) = {
     .when = "alibi && !causal && Tq > 1",
     .cause = "ALiBi uses position - key as the distance, negative for later "
              "keys: the code was written for causal models",
@@ -243,7 +243,7 @@ struct AlibiFromZero : OptionHooks {
   }
 };
 QKVET_FAULT(alibi_from_zero,
-            option_fault<AlibiFromZero, QKVET_OPTION_ALIBI>) = {
+            kOptionFault<AlibiFromZero, QKVET_OPTION_ALIBI>) = {
     .when = "alibi && (Tq > 1 || Tk > 1)",
     .cause = "ALiBi counts the distance from key 0: key positions are used as "
              "distances",
@@ -257,7 +257,7 @@ struct AlibiFromTopLeft : OptionHooks {
   }
 };
 QKVET_FAULT(alibi_from_top_left,
-            option_fault<AlibiFromTopLeft, QKVET_OPTION_ALIBI>) = {
+            kOptionFault<AlibiFromTopLeft, QKVET_OPTION_ALIBI>) = {
     .when = "alibi && !top_left && Tq != Tk",
     .cause = "ALiBi uses the row number as the row's position: the offset Tk - "
              "Tq is missing",
@@ -272,7 +272,7 @@ struct AlibiOfQueryLength : OptionHooks {
   }
 };
 QKVET_FAULT(alibi_of_query_length,
-            option_fault<AlibiOfQueryLength,
+            kOptionFault<AlibiOfQueryLength,
                          QKVET_OPTION_ALIBI | QKVET_OPTION_BIAS>) = {
     .when = "alibi && Tq == 1 && Tk > 1",
     .cause = "the distances of ALiBi are made for the number of queries: for "
@@ -288,7 +288,7 @@ struct AlibiSlopeOfNextHead : OptionHooks {
   }
 };
 QKVET_FAULT(alibi_slope_of_next_head,
-            option_fault<AlibiSlopeOfNextHead,
+            kOptionFault<AlibiSlopeOfNextHead,
                          QKVET_OPTION_ALIBI | QKVET_OPTION_BIAS>) = {
     .when = "alibi && (Tq > 1 || Tk > 1)",
     .cause = "every head has the slope of the next exponent, half of its own: "
@@ -317,7 +317,7 @@ struct SlopesKeptForNextCall : OptionHooks {
   }
 };
 QKVET_FAULT(slopes_kept_for_next_call,
-            option_fault<SlopesKeptForNextCall,
+            kOptionFault<SlopesKeptForNextCall,
                          QKVET_OPTION_ALIBI | QKVET_OPTION_BIAS>) = {
     .cause = "a call without ALiBi uses the slopes of an earlier call: the "
              "plan keeps the value of an absent option",
@@ -333,7 +333,7 @@ struct BiasColumnsSideBySide : OptionHooks {
   }
 };
 QKVET_FAULT(bias_columns_side_by_side,
-            option_fault<BiasColumnsSideBySide, QKVET_OPTION_BIAS>) = {
+            kOptionFault<BiasColumnsSideBySide, QKVET_OPTION_BIAS>) = {
     .when = "bias && (layout == apart || layout == turned) && Tk > 1",
     .cause = "column j of a bias is read j elements after the first: the last "
              "stride is taken to be 1",

@@ -17,7 +17,7 @@ struct CacheScaleFlooredAtOne : QuantisedCache {
     return std::max(QuantisedCache::token_scale(largest), 1.0f);
   }
 };
-QKVET_FAULT(cache_scale_floored_at_one, coded_fault<CacheScaleFlooredAtOne>) = {
+QKVET_FAULT(cache_scale_floored_at_one, kCodedFault<CacheScaleFlooredAtOne>) = {
     .when = "stored == int8token",
     .cause = "the scale of a token is max(scale, 1): a guard against division "
              "by zero",
@@ -42,7 +42,7 @@ struct CacheScaleOfFirstHead : QuantisedCache {
 };
 QKVET_FAULT(
     cache_scale_of_first_head,
-    coded_fault<CacheScaleOfFirstHead, QKVET_CACHE_INT8_PER_CHANNEL>) = {
+    kCodedFault<CacheScaleOfFirstHead, QKVET_CACHE_INT8_PER_CHANNEL>) = {
     .when = "stored == int8channel && Hkv > 1",
     .cause = "a code is multiplied by the scale that its channel has in the "
              "first head: the head offset is left out",
@@ -85,7 +85,7 @@ struct CacheScaleUninitialised : QuantisedCache {
 
   std::vector<Scales> later_;  // of the step
 };
-QKVET_FAULT(cache_scale_uninitialised, coded_fault<CacheScaleUninitialised>) = {
+QKVET_FAULT(cache_scale_uninitialised, kCodedFault<CacheScaleUninitialised>) = {
     .when = "stored == int8token && commands(verb == step)",
     .cause = "a step attends with the scales that its slots had before it, 0 "
              "at first: they are captured before they are written",
@@ -114,7 +114,7 @@ struct CacheValueScaleFromKeys : QuantisedCache {
   mutable bool reads_back_ = false;
 };
 QKVET_FAULT(cache_value_scale_from_keys,
-            coded_fault<CacheValueScaleFromKeys>) = {
+            kCodedFault<CacheValueScaleFromKeys>) = {
     .when = "stored == int8token",
     .cause = "attention decodes the values with the scales of the keys",
     .fix = "pass each scale by its name, and test with scales that differ",
@@ -138,7 +138,7 @@ struct CacheRangeIncludesNextRow : QuantisedCache {
   }
 };
 QKVET_FAULT(cache_range_includes_next_row,
-            coded_fault<CacheRangeIncludesNextRow>) = {
+            kCodedFault<CacheRangeIncludesNextRow>) = {
     .when = "stored == int8token && (d % 4 != 0 || dv % 4 != 0) && "
             "commands(new > 1)",
     .cause = "lanes past the width of a head enter the range of its row, and "
@@ -160,7 +160,7 @@ struct CacheDescaleDroppedForHalf : QuantisedCache {
   }
 };
 QKVET_FAULT(cache_descale_dropped_for_half,
-            coded_fault<CacheDescaleDroppedForHalf>) = {
+            kCodedFault<CacheDescaleDroppedForHalf>) = {
     .when = "stored != as_given && dtype != f32",
     .cause = "with queries of half storage, codes of values are cast and not "
              "multiplied by their scale",
@@ -184,7 +184,7 @@ struct ZeroPointOff : QuantisedCache {
     return {room, width, 1};
   }
 };
-QKVET_FAULT(cache_zero_point_sign, coded_fault<ZeroPointOff<256>>) = {
+QKVET_FAULT(cache_zero_point_sign, kCodedFault<ZeroPointOff<256>>) = {
     .when = "stored == int8token",
     .cause = "a zero point of 128 is added to values when they are read, as it "
              "was when they were stored",
@@ -194,7 +194,7 @@ QKVET_FAULT(cache_zero_point_sign, coded_fault<ZeroPointOff<256>>) = {
     .killed_by = {"cache_stores_what_it_is_given"},
 };
 
-QKVET_FAULT(cache_zero_point_off_by_one, coded_fault<ZeroPointOff<1>>) = {
+QKVET_FAULT(cache_zero_point_off_by_one, kCodedFault<ZeroPointOff<1>>) = {
     .when = "stored == int8token",
     .cause = "the zero point is 128 where values are written and 127 where "
              "they are read",

@@ -14,13 +14,13 @@ namespace qkvet::impl {
 // With a table or a precision of its own.
 template <const qkvet_cache_table* kTable,
           const qkvet_precision* kPrecision = &kCachePrecision>
-constexpr qkvet_kernel table_fault = cache_kernel("", "", {}, kTable,
+constexpr qkvet_kernel kTableFault = cache_kernel("", "", {}, kTable,
                                                   kPrecision);
 
 // C derives from a cache and replaces what its fault is about. It has
 // no window but where the fault lies there.
 template <class C, uint64_t kOptions = QKVET_CACHE_ROPE>
-constexpr qkvet_kernel cache_fault = table_fault<&kCacheTable<C, kOptions>>;
+constexpr qkvet_kernel kCacheFault = kTableFault<&kCacheTable<C, kOptions>>;
 
 // C derives from QuantisedCache, which the caches that store as given are not.
 template <class C>
@@ -31,7 +31,7 @@ struct Coded {
   }
 };
 template <class C, uint64_t kOptions = QKVET_CACHE_INT8_PER_TOKEN>
-constexpr qkvet_kernel coded_fault = cache_fault<Coded<C>, kOptions>;
+constexpr qkvet_kernel kCodedFault = kCacheFault<Coded<C>, kOptions>;
 
 }  // namespace qkvet::impl
 

@@ -17,7 +17,7 @@ struct CacheEvictDropsTheLast : ContiguousCache {
   using ContiguousCache::ContiguousCache;
   void remove(int64_t, int64_t, int64_t) override {}
 };
-QKVET_FAULT(cache_evict_drops_the_last, cache_fault<CacheEvictDropsTheLast>) = {
+QKVET_FAULT(cache_evict_drops_the_last, kCacheFault<CacheEvictDropsTheLast>) = {
     .when = "commands(verb == evict && first < held)",
     .cause =
         "an eviction lowers the length and leaves the tokens where they are",
@@ -38,7 +38,7 @@ struct CacheEvictKeysOnly : ContiguousCache {
     }
   }
 };
-QKVET_FAULT(cache_evict_keys_only, cache_fault<CacheEvictKeysOnly>) = {
+QKVET_FAULT(cache_evict_keys_only, kCacheFault<CacheEvictKeysOnly>) = {
     .when = "commands(verb == evict && first < held)",
     .cause = "an eviction moves the later keys and not their values",
     .fix = "move both, or one row that holds both",
@@ -57,7 +57,7 @@ struct CacheEvictCountsPositions : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_evict_counts_positions,
-            cache_fault<CacheEvictCountsPositions>) = {
+            kCacheFault<CacheEvictCountsPositions>) = {
     .when = "commands(verb == evict) > 1",
     .cause = "an eviction looks for its first token by position instead of "
              "number: the two are equal until the first eviction",
@@ -73,7 +73,7 @@ struct CacheEvictPositionFromCount : TurnedKeys<ContiguousCache> {
 };
 QKVET_FAULT(
     cache_evict_position_from_count,
-    table_fault<&kTurnedTable<CacheEvictPositionFromCount, QKVET_CACHE_ROPE>,
+    kTableFault<&kTurnedTable<CacheEvictPositionFromCount, QKVET_CACHE_ROPE>,
                 &kTurnedPrecision>) = {
     .when = "rope && commands(verb == evict && first < held)",
     .cause = "new tokens and queries get the number of held tokens as their "
@@ -103,7 +103,7 @@ struct CacheEvictScalesStay : QuantisedCache {
     }
   }
 };
-QKVET_FAULT(cache_evict_scales_stay, coded_fault<CacheEvictScalesStay>) = {
+QKVET_FAULT(cache_evict_scales_stay, kCodedFault<CacheEvictScalesStay>) = {
     .when = "stored == int8token && commands(verb == evict && first < held)",
     .cause = "an eviction moves codes and not the scales that belong to them",
     .fix = "move all that a token has",
@@ -116,7 +116,7 @@ struct CacheEvictWritesSharedPage : PagedCache {
   void own(int64_t, int64_t, int64_t) override {}
 };
 QKVET_FAULT(cache_evict_writes_shared_page,
-            cache_fault<CacheEvictWritesSharedPage>) = {
+            kCacheFault<CacheEvictWritesSharedPage>) = {
     .when = "commands(verb == fork || verb == reorder) && commands(verb == "
             "evict && first < held)",
     .cause = "an eviction moves tokens within pages that another sequence also "
@@ -138,7 +138,7 @@ struct CacheReorderInPlace : ContiguousCache {
     }
   }
 };
-QKVET_FAULT(cache_reorder_in_place, cache_fault<CacheReorderInPlace>) = {
+QKVET_FAULT(cache_reorder_in_place, kCacheFault<CacheReorderInPlace>) = {
     .when = "B > 1 && commands(verb == reorder)",
     .cause = "a reorder copies sequence by sequence and overwrites what others "
              "still have to copy",
@@ -157,7 +157,7 @@ struct CacheReorderKeysOnly : ContiguousCache {
     keys.write();
   }
 };
-QKVET_FAULT(cache_reorder_keys_only, cache_fault<CacheReorderKeysOnly>) = {
+QKVET_FAULT(cache_reorder_keys_only, kCacheFault<CacheReorderKeysOnly>) = {
     .when = "commands(verb == fork || verb == reorder)",
     .cause = "a reorder moves keys and lengths, and leaves the values where "
              "they are",
@@ -193,7 +193,7 @@ struct CacheReorderScatters {
   }();
 };
 QKVET_FAULT(cache_reorder_scatters,
-            table_fault<&CacheReorderScatters::kTable>) = {
+            kTableFault<&CacheReorderScatters::kTable>) = {
     .when = "B > 1 && commands(verb == reorder)",
     .cause = "cache[parents[s]] = cache[s] instead of cache[s] = "
              "cache[parents[s]]: a scatter replaces a gather",

@@ -28,7 +28,7 @@ struct CacheSharedPageNotCopied : PagedCache {
   }
 };
 QKVET_FAULT(cache_shared_page_not_copied,
-            cache_fault<CacheSharedPageNotCopied>) = {
+            kCacheFault<CacheSharedPageNotCopied>) = {
     .when = "commands(verb == fork || verb == reorder) && commands(new > 0 && "
             "before > 0)",
     .cause = "a page that is filled in part is written although another "
@@ -61,7 +61,7 @@ struct CacheForkSharesLength : ContiguousCache {
   }
   std::vector<int64_t> counters_;  // whose length is that of a sequence
 };
-QKVET_FAULT(cache_fork_shares_length, cache_fault<CacheForkSharesLength>) = {
+QKVET_FAULT(cache_fork_shares_length, kCacheFault<CacheForkSharesLength>) = {
     .when = "commands(verb == fork || verb == reorder)",
     .cause = "a fork copies keys and values, and shares the length: the "
              "shallow copy keeps a reference",
@@ -85,7 +85,7 @@ struct CachePageFreedWhileShared : PagedCache {
   }
 };
 QKVET_FAULT(cache_page_freed_while_shared,
-            cache_fault<CachePageFreedWhileShared>) = {
+            kCacheFault<CachePageFreedWhileShared>) = {
     .when = "commands(verb == fork || verb == reorder) && commands(verb == "
             "truncate || verb == reset)",
     .cause = "the pages of a sequence are free at once when it ends, also if "
@@ -107,7 +107,7 @@ struct CacheStaleTableTail : PagedCache {
     set_held(sequence, tokens);
   }
 };
-QKVET_FAULT(cache_stale_table_tail, cache_fault<CacheStaleTableTail>) = {
+QKVET_FAULT(cache_stale_table_tail, kCacheFault<CacheStaleTableTail>) = {
     .when = "commands((verb == truncate || verb == reset) && held < before)",
     .cause = "table entries past the end of a sequence name pages that others "
              "own, and are written to",
@@ -154,7 +154,7 @@ struct CacheSlotOfOtherPageSize : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_slot_of_other_page_size,
-            cache_fault<CacheSlotOfOtherPageSize>) = {
+            kCacheFault<CacheSlotOfOtherPageSize>) = {
     .when = "Hkv > 1 && commands(new > 0)",
     .cause = "a slot numbers a token in pages of 4, and the code that writes "
              "it assumes pages of 8",
@@ -209,7 +209,7 @@ struct CachePrefixHashIgnoresContext : PrefixCache {
 };
 
 QKVET_FAULT(cache_prefix_hash_ignores_context,
-            table_fault<&kTurnedTable<TurnedKeys<CachePrefixHashIgnoresContext>,
+            kTableFault<&kTurnedTable<TurnedKeys<CachePrefixHashIgnoresContext>,
                                       QKVET_CACHE_ROPE>,
                         &kTurnedPrecision>) = {
     .when = "rope || commands(verb == evict)",
@@ -227,7 +227,7 @@ struct CachePrefixStaleHash : PrefixCache {
   void forget(int64_t) override {}
   bool is_same(int64_t, int64_t, int64_t) const override { return true; }
 };
-QKVET_FAULT(cache_prefix_stale_hash, cache_fault<CachePrefixStaleHash>) = {
+QKVET_FAULT(cache_prefix_stale_hash, kCacheFault<CachePrefixStaleHash>) = {
     .when =
         "commands(held < before) || commands(verb == fork || verb == reorder)",
     .cause = "a page keeps the hash of its old content, and pages are compared "

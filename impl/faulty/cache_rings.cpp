@@ -22,7 +22,7 @@ struct CacheWindowOneTooWide : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_window_one_too_wide,
-            cache_fault<CacheWindowOneTooWide,
+            kCacheFault<CacheWindowOneTooWide,
                         QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW>) = {
     .when = "cache.window > 0 && cache.first_tokens == 0 && commands(queries > "
             "0 && held > cache.window)",
@@ -44,7 +44,7 @@ struct CacheFirstTokensForgotten : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_first_tokens_forgotten,
-            cache_fault<CacheFirstTokensForgotten,
+            kCacheFault<CacheFirstTokensForgotten,
                         QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW>) = {
     .when = "cache.window > 0 && cache.first_tokens > 0 && commands(queries > "
             "0 && held > cache.window)",
@@ -80,7 +80,7 @@ struct CacheRingOverflows : RingCache {
 };
 QKVET_FAULT(
     cache_ring_overflows,
-    cache_fault<CacheRingOverflows, QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW>) = {
+    kCacheFault<CacheRingOverflows, QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW>) = {
     .when = "cache.window > 0 && commands(held > cache.window)",
     .cause = "the tokens of a step overwrite those that its first queries "
              "still see: the ring has room for a window alone",
@@ -103,7 +103,7 @@ struct CacheRingMaskOfAllSlots : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_ring_mask_of_all_slots,
-            cache_fault<CacheRingMaskOfAllSlots,
+            kCacheFault<CacheRingMaskOfAllSlots,
                         QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW>) = {
     .when = "cache.window > 0 && cache.rollback > 0 && commands(queries > 0 && "
             "held > cache.window)",
@@ -123,7 +123,7 @@ struct CacheRingTrimMovesCounter : RingCache {
   }
 };
 QKVET_FAULT(cache_ring_trim_moves_counter,
-            cache_fault<CacheRingTrimMovesCounter,
+            kCacheFault<CacheRingTrimMovesCounter,
                         QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW>) = {
     .when = "cache.window > 0 && cache.rollback > 0 && commands(held > "
             "cache.window)",
@@ -144,7 +144,7 @@ struct CacheRingGrowthNegative : RingCache {
   }
 };
 QKVET_FAULT(cache_ring_growth_negative,
-            cache_fault<CacheRingGrowthNegative,
+            kCacheFault<CacheRingGrowthNegative,
                         QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW>) = {
     .when = "cache.window > 0 && commands(before > cache.window)",
     .cause = "the buffer grows by slots - counter, and the counter goes on "
@@ -174,7 +174,7 @@ struct CacheRingLengthFromWritePointer : RingCache {
   }
 };
 QKVET_FAULT(cache_ring_length_from_write_pointer,
-            cache_fault<CacheRingLengthFromWritePointer,
+            kCacheFault<CacheRingLengthFromWritePointer,
                         QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW>) = {
     .when = "cache.window > 0 && commands(held > cache.window) && "
             "commands(verb == fork || verb == reorder)",
@@ -194,7 +194,7 @@ struct CacheRingRopeBySlot : RingCache {
 };
 QKVET_FAULT(
     cache_ring_rope_by_slot,
-    cache_fault<CacheRingRopeBySlot, QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW>) = {
+    kCacheFault<CacheRingRopeBySlot, QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW>) = {
     .when = "rope && (cache.window > 0 && commands(held > cache.window) || "
             "commands(verb == evict && first < held))",
     .cause = "the position of a token is its place in the ring: the buffer's "

@@ -38,7 +38,7 @@ struct StaleCache : ContiguousCache {
 
   std::vector<int64_t> stale_;  // tokens of earlier prompts, a sequence
 };
-QKVET_FAULT(stale_cache, cache_fault<StaleCache>) = {
+QKVET_FAULT(stale_cache, kCacheFault<StaleCache>) = {
     .when = "commands(verb == reset && before > 0)",
     .cause = "after a reset the length is 0, and the tokens of the first "
              "prompt are still attended: attention uses another counter",
@@ -71,7 +71,7 @@ struct CacheTruncateKeepsValues : ContiguousCache {
   std::vector<int64_t> kept_;  // values too many, a sequence
 };
 QKVET_FAULT(cache_truncate_keeps_values,
-            cache_fault<CacheTruncateKeepsValues>) = {
+            kCacheFault<CacheTruncateKeepsValues>) = {
     .when = "commands(verb == truncate && held < before) && commands(new > 0)",
     .cause = "values are appended after the end that they had before the "
              "truncation: keys and values have a length each",
@@ -89,7 +89,7 @@ struct CacheRollbackClearsAll : ContiguousCache {
     ContiguousCache::truncate(sequence, tokens);
   }
 };
-QKVET_FAULT(cache_rollback_clears_all, cache_fault<CacheRollbackClearsAll>) = {
+QKVET_FAULT(cache_rollback_clears_all, kCacheFault<CacheRollbackClearsAll>) = {
     .when = "commands(verb == truncate && 0 < held && held < before)",
     .cause =
         "a rollback clears the memory of the sequence, and keeps its length",
@@ -135,7 +135,7 @@ struct CacheCounterOneLate : ContiguousCache {
 
   std::vector<int64_t> late_;  // tokens that the next step takes back
 };
-QKVET_FAULT(cache_counter_one_late, cache_fault<CacheCounterOneLate>) = {
+QKVET_FAULT(cache_counter_one_late, kCacheFault<CacheCounterOneLate>) = {
     .when = "commands(verb == truncate && held < before)",
     .cause = "rejected tokens are taken off the counter after the next step, "
              "whose own tokens go instead",
@@ -151,7 +151,7 @@ struct CacheLengthFromFullDraft : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_length_from_full_draft,
-            cache_fault<CacheLengthFromFullDraft, /*kOptions=*/0>) = {
+            kCacheFault<CacheLengthFromFullDraft, /*kOptions=*/0>) = {
     .when = "commands(held < before) && commands(queries == 1)",
     .cause = "a single query attends over the longest length that the sequence "
              "had, including rejected drafts",
@@ -198,7 +198,7 @@ struct CacheStaleValueTimesZero {
 };
 QKVET_FAULT(
     cache_stale_value_times_zero,
-    cache_fault<StaleTailCache<CacheStaleValueTimesZero>, /*kOptions=*/0>) = {
+    kCacheFault<StaleTailCache<CacheStaleValueTimesZero>, /*kOptions=*/0>) = {
     .when = "(commands(held < before) || commands(verb == fork || verb == "
             "reorder)) && commands(queries > 0 && held % 4 != 0)",
     .cause = "the last tile of keys is masked by weights of 0, and 0 times NaN "
@@ -219,7 +219,7 @@ struct CacheStaleValueNearlyZero {
 };
 QKVET_FAULT(
     cache_stale_value_nearly_zero,
-    cache_fault<StaleTailCache<CacheStaleValueNearlyZero>, /*kOptions=*/0>) = {
+    kCacheFault<StaleTailCache<CacheStaleValueNearlyZero>, /*kOptions=*/0>) = {
     .when = "(commands(held < before) || commands(verb == fork || verb == "
             "reorder)) && commands(queries > 0 && held % 4 != 0)",
     .cause = "the last tile of keys is masked by a number that is not low "

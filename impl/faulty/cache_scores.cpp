@@ -16,7 +16,7 @@ struct CacheAlibiOfTheQueries : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_alibi_of_the_queries,
-            cache_fault<CacheAlibiOfTheQueries, QKVET_CACHE_ALIBI>) = {
+            kCacheFault<CacheAlibiOfTheQueries, QKVET_CACHE_ALIBI>) = {
     .when = "alibi && commands(queries > 0 && held > queries)",
     .cause = "ALiBi is built for the number of queries instead of keys: for "
              "one query, zeros are broadcast over the cache",
@@ -32,7 +32,7 @@ struct CacheSinkInPrefillOnly : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_sink_in_prefill_only,
-            cache_fault<CacheSinkInPrefillOnly, QKVET_CACHE_SINK>) = {
+            kCacheFault<CacheSinkInPrefillOnly, QKVET_CACHE_SINK>) = {
     .when = "sink && commands(queries > 0 && held > queries)",
     .cause = "the kernel of prefill adds the sink, that of decode does not",
     .fix = "pass the sink to every step",
@@ -47,7 +47,7 @@ struct CacheMaskOfTheNewKeys : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_mask_of_the_new_keys,
-            cache_fault<CacheMaskOfTheNewKeys, QKVET_CACHE_MASK>) = {
+            kCacheFault<CacheMaskOfTheNewKeys, QKVET_CACHE_MASK>) = {
     .when = "mask && commands(queries > 0 && held > queries)",
     .cause = "the mask of a step is indexed from the first key of the step "
              "instead of the sequence",
@@ -62,7 +62,7 @@ struct CacheBiasInPrefillOnly : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_bias_in_prefill_only,
-            cache_fault<CacheBiasInPrefillOnly, QKVET_CACHE_BIAS>) = {
+            kCacheFault<CacheBiasInPrefillOnly, QKVET_CACHE_BIAS>) = {
     .when = "bias && commands(queries == 1)",
     .cause = "the kernel of prefill adds the bias, that of one query does not",
     .fix = "pass the bias to every step",

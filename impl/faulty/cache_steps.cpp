@@ -21,7 +21,7 @@ struct CacheLengthNotAdvanced : ContiguousCache {
     set_held(step.sequence, held(step.sequence) + (step.tokens > 0 ? 1 : 0));
   }
 };
-QKVET_FAULT(cache_length_not_advanced, cache_fault<CacheLengthNotAdvanced>) = {
+QKVET_FAULT(cache_length_not_advanced, kCacheFault<CacheLengthNotAdvanced>) = {
     .when = "commands(new > 1)",
     .cause = "the length grows by 1 whatever a step appends: ++length in the "
              "decode loop is reused for the prompt",
@@ -34,7 +34,7 @@ struct CacheSequencesShareLength : ContiguousCache {
   int64_t counter(int64_t) const override { return 0; }
 };
 QKVET_FAULT(cache_sequences_share_length,
-            cache_fault<CacheSequencesShareLength>) = {
+            kCacheFault<CacheSequencesShareLength>) = {
     .when = "B > 1 && commands(new > 0)",
     .cause = "one length is kept for all sequences of a batch",
     .fix = "keep a length a sequence",
@@ -49,7 +49,7 @@ struct CachePositionCollision : ContiguousCache {
   // Whatever becomes what another was finds it where all others are.
   void rearrange(const int64_t*) override {}
 };
-QKVET_FAULT(cache_position_collision, cache_fault<CachePositionCollision>) = {
+QKVET_FAULT(cache_position_collision, kCacheFault<CachePositionCollision>) = {
     .when = "B > 1 && commands(new > 0) > 1",
     .cause = "a pool that sequences share is looked up by position alone: the "
              "last write of position p wins for all",
@@ -75,7 +75,7 @@ struct CacheAppendWrongAxis : ContiguousCache {
     return key_slot(step, before, head, j);
   }
 };
-QKVET_FAULT(cache_append_wrong_axis, cache_fault<CacheAppendWrongAxis>) = {
+QKVET_FAULT(cache_append_wrong_axis, kCacheFault<CacheAppendWrongAxis>) = {
     .when = "Hkv > 1 && commands(before > 0 && (new > 0 || 0 < held && held < "
             "before))",
     .cause = "a step is concatenated along the heads and the result is read as "
@@ -98,7 +98,7 @@ struct CacheRefusedAppendWritten : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_refused_append_written,
-            cache_fault<CacheRefusedAppendWritten>) = {
+            kCacheFault<CacheRefusedAppendWritten>) = {
     .when = "commands(new > 0 && before < capacity && before + new > capacity)",
     .cause = "an append beyond the capacity is refused after the room is used "
              "up: the check is inside of the copy",
@@ -115,7 +115,7 @@ struct CacheReasonEndsBeyond : ContiguousCache {
     return status;
   }
 };
-QKVET_FAULT(cache_reason_ends_beyond, cache_fault<CacheReasonEndsBeyond>) = {
+QKVET_FAULT(cache_reason_ends_beyond, kCacheFault<CacheReasonEndsBeyond>) = {
     .when = "commands(new > 0 && before + new > capacity)",
     .cause = "a refusal ends its text at [capacity], one byte past the "
              "caller's buffer",
@@ -139,7 +139,7 @@ struct CacheTilePaddingOverwrites : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_tile_padding_overwrites,
-            cache_fault<CacheTilePaddingOverwrites>) = {
+            kCacheFault<CacheTilePaddingOverwrites>) = {
     .when = "(B > 1 || Hkv > 1) && commands(new % 4 != 0 && held + 4 - new % 4 "
             "> capacity)",
     .cause = "a step is written in tiles of 4 rows, and the padding overwrites "
@@ -158,7 +158,7 @@ struct CacheChunkOffset : ContiguousCache {
     return chunk ? right - 1 : right;
   }
 };
-QKVET_FAULT(cache_chunk_offset, cache_fault<CacheChunkOffset>) = {
+QKVET_FAULT(cache_chunk_offset, kCacheFault<CacheChunkOffset>) = {
     .when = "commands(queries > 1 && held > queries)",
     .cause = "row i of a chunk sees the keys before L + i without its own: the "
              "comparison is <",
@@ -174,7 +174,7 @@ struct CacheChunkLengthTooLong : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_chunk_length_too_long,
-            cache_fault<CacheChunkLengthTooLong, /*kOptions=*/0>) = {
+            kCacheFault<CacheChunkLengthTooLong, /*kOptions=*/0>) = {
     .when = "commands(queries > 1 && held % 4 != 0 && held < capacity)",
     .cause = "prefill uses the length of the prompt in whole chunks, and reads "
              "slots that are not written",
@@ -209,7 +209,7 @@ struct CacheStaticTailAttended : ContiguousCache {
   }
 };
 QKVET_FAULT(cache_static_tail_attended,
-            cache_fault<CacheStaticTailAttended>) = {
+            kCacheFault<CacheStaticTailAttended>) = {
     .when = "commands(queries == 1 && held < capacity)",
     .cause = "a decode attends over every slot of the capacity, where empty "
              "slots are zero",
@@ -226,7 +226,7 @@ struct CacheRopeRestarts : ContiguousCache {
     return j < before ? j : j - before;
   }
 };
-QKVET_FAULT(cache_rope_restarts, cache_fault<CacheRopeRestarts>) = {
+QKVET_FAULT(cache_rope_restarts, kCacheFault<CacheRopeRestarts>) = {
     .when = "rope && commands(new > 0 && before > 0)",
     .cause = "the tokens of a step are rotated from position 0: positions are "
              "counted in the step",
@@ -262,7 +262,7 @@ struct CacheRopeOffsetAdvancesTwice : ContiguousCache {
   std::vector<int64_t> prompts_;  // tokens of the first step, a sequence
 };
 QKVET_FAULT(cache_rope_offset_advances_twice,
-            cache_fault<CacheRopeOffsetAdvancesTwice>) = {
+            kCacheFault<CacheRopeOffsetAdvancesTwice>) = {
     .when = "rope && commands(new > 1 && before == 0) && commands(new > 0 && "
             "before > 0)",
     .cause = "the position offset is advanced by the prompt where it is "
@@ -283,7 +283,7 @@ struct CacheScaleOfFirstCache : ContiguousCache {
     return shape;
   }
 };
-QKVET_FAULT(cache_scale_of_first_cache, cache_fault<CacheScaleOfFirstCache>) = {
+QKVET_FAULT(cache_scale_of_first_cache, kCacheFault<CacheScaleOfFirstCache>) = {
     .cause = "a cache has the scale of the first cache of the process with as "
              "many heads of the same width: it is not in the compiled key",
     .fix = "include every compiled-in number in the key",

@@ -12,7 +12,7 @@ namespace qkvet::impl {
 struct NoMask : PlainHooks {
   static bool visible(const ForwardCall&, int64_t, int64_t) { return true; }
 };
-QKVET_FAULT(no_mask, plain_fault<NoMask>) = {
+QKVET_FAULT(no_mask, kPlainFault<NoMask>) = {
     .when = "causal && rows(seen > 0 && hidden > 0)",
     .cause = "a causal call sees every key: the mask is built and never added "
              "to the scores",
@@ -27,7 +27,7 @@ struct UpperTriangle : PlainHooks {
     return !call.causal || j >= i + call.diagonal;
   }
 };
-QKVET_FAULT(upper_triangle, plain_fault<UpperTriangle>) = {
+QKVET_FAULT(upper_triangle, kPlainFault<UpperTriangle>) = {
     .when = "causal && (Tq > 1 || Tk > 1)",
     .cause = "a causal row sees its own key and the later ones instead of the "
              "earlier ones: triu where tril was meant",
@@ -42,7 +42,7 @@ struct DiagonalMasked : PlainHooks {
     return call.causal ? j < i + call.diagonal : j < call.keys;
   }
 };
-QKVET_FAULT(diagonal_masked, plain_fault<DiagonalMasked>) = {
+QKVET_FAULT(diagonal_masked, kPlainFault<DiagonalMasked>) = {
     .when = "causal && rows(seen > 0)",
     .cause = "a causal row does not see the key on its diagonal: j < i where j "
              "<= i was meant",
@@ -56,7 +56,7 @@ struct OneAhead : PlainHooks {
     return j < call.keys && (!call.causal || j <= i + call.diagonal + 1);
   }
 };
-QKVET_FAULT(one_ahead, plain_fault<OneAhead>) = {
+QKVET_FAULT(one_ahead, kPlainFault<OneAhead>) = {
     .when = "causal && rows(seen > 0 && hidden > 0)",
     .cause = "a causal row sees one key too many: triu(diagonal=2) where "
              "diagonal=1 was meant",
@@ -69,7 +69,7 @@ struct OffsetIgnored : PlainHooks {
     return j < call.keys && (!call.causal || j <= i);
   }
 };
-QKVET_FAULT(offset_ignored, plain_fault<OffsetIgnored>) = {
+QKVET_FAULT(offset_ignored, kPlainFault<OffsetIgnored>) = {
     .when = "bottom_right && Tq != Tk",
     .cause = "the diagonal starts at the top left where the caller asks for "
              "the bottom right: the Tk - Tq earlier keys are left out",
@@ -84,7 +84,7 @@ struct DiagonalAlwaysBottomRight : OptionHooks {
   }
 };
 QKVET_FAULT(diagonal_always_bottom_right,
-            option_fault<DiagonalAlwaysBottomRight>) = {
+            kOptionFault<DiagonalAlwaysBottomRight>) = {
     .when = "top_left && Tq != Tk",
     .cause = "the last query is aligned with the last key where the first one "
              "belongs to the first: both flags lead to one alignment",
@@ -99,7 +99,7 @@ struct CausalOncePerTwoRows : OptionHooks {
     return run.begin <= j && j < run.end;
   }
 };
-QKVET_FAULT(causal_once_per_two_rows, option_fault<CausalOncePerTwoRows>) = {
+QKVET_FAULT(causal_once_per_two_rows, kOptionFault<CausalOncePerTwoRows>) = {
     .when = "causal && rows(row % 2 == 1 && seen > 0)",
     .cause = "two rows share the diagonal of the first one: the limit of a "
              "tile of rows is computed once",
@@ -116,7 +116,7 @@ struct CausalGroupTakesLastRow : OptionHooks {
   }
 };
 QKVET_FAULT(causal_group_takes_last_row,
-            option_fault<CausalGroupTakesLastRow>) = {
+            kOptionFault<CausalGroupTakesLastRow>) = {
     .when = "causal && rows(row % 2 == 0 && row + 1 < queries && hidden > 0)",
     .cause = "two rows share the diagonal of the second one: the mask of one "
              "row is used for its whole group",
@@ -132,7 +132,7 @@ struct CausalLostWithOtherValueWidth : OptionHooks {
   }
 };
 QKVET_FAULT(causal_lost_with_other_value_width,
-            option_fault<CausalLostWithOtherValueWidth>) = {
+            kOptionFault<CausalLostWithOtherValueWidth>) = {
     .when = "causal && d != dv && rows(hidden > 0)",
     .cause = "the path for dv other than d ignores the causal rule: it is "
              "older than the masks",
@@ -147,7 +147,7 @@ struct CausalLostWhenTilesDivide : OptionHooks {
   }
 };
 QKVET_FAULT(causal_lost_when_tiles_divide,
-            option_fault<CausalLostWhenTilesDivide>) = {
+            kOptionFault<CausalLostWhenTilesDivide>) = {
     .when = "causal && Tk % 2 == 0 && rows(hidden > 0)",
     .cause = "only a partial last tile is masked: one predicate guards the end "
              "of the keys and the diagonal",
@@ -202,7 +202,7 @@ struct SegmentOfTile : RightFields {
   }
 };
 QKVET_FAULT(segment_of_tile,
-            option_fault<WrongFields<SegmentOfTile>, QKVET_OPTION_SEGMENTS>) = {
+            kOptionFault<WrongFields<SegmentOfTile>, QKVET_OPTION_SEGMENTS>) = {
     .when = "rows(border > 0)",
     .cause = "the segment of the first key of a tile is used for all its keys: "
              "the test that skips tiles also decides for single keys",
@@ -220,7 +220,7 @@ struct SegmentOfRows : RightFields {
   }
 };
 QKVET_FAULT(segment_of_key_in_list_of_rows,
-            option_fault<WrongFields<SegmentOfRows>, QKVET_OPTION_SEGMENTS>) = {
+            kOptionFault<WrongFields<SegmentOfRows>, QKVET_OPTION_SEGMENTS>) = {
     .when = "segments",
     .cause = "the segment of a key is looked up in the list of the rows: "
              "segments_q is passed for both",
@@ -238,7 +238,7 @@ struct PaddingIsASegment : RightFields {
 };
 QKVET_FAULT(
     padding_is_a_segment,
-    option_fault<WrongFields<PaddingIsASegment>, QKVET_OPTION_SEGMENTS>) = {
+    kOptionFault<WrongFields<PaddingIsASegment>, QKVET_OPTION_SEGMENTS>) = {
     .when = "rows(padding)",
     .cause = "rows of padding see keys of padding: segment numbers are "
              "compared, and their sign is not checked",
@@ -258,7 +258,7 @@ struct SegmentIn32Bits : RightFields {
 };
 QKVET_FAULT(
     segment_in_32_bits,
-    option_fault<WrongFields<SegmentIn32Bits>, QKVET_OPTION_SEGMENTS>) = {
+    kOptionFault<WrongFields<SegmentIn32Bits>, QKVET_OPTION_SEGMENTS>) = {
     .when = "segments.wide && rows(alike > 0)",
     .cause = "only the lower half of 64-bit segment numbers is compared: they "
              "are read as int32",
@@ -277,7 +277,7 @@ struct RangesDropWindow : RightFields {
   }
 };
 QKVET_FAULT(ranges_switch_window_off,
-            option_fault<WrongFields<RangesDropWindow>, kRanges>) = {
+            kOptionFault<WrongFields<RangesDropWindow>, kRanges>) = {
     .when = "ranges > 0 && window",
     .cause = "a call with ranges has no window: the mask function of the "
              "ranges replaces the one with the window",
@@ -296,7 +296,7 @@ struct RangesCountRows : RightFields {
   }
 };
 QKVET_FAULT(ranges_count_rows_from_zero,
-            option_fault<WrongFields<RangesCountRows>, kRanges>) = {
+            kOptionFault<WrongFields<RangesCountRows>, kRanges>) = {
     .when = "ranges > 0 && (causal || window) && rows(diagonal != row)",
     .cause =
         "the row number within the call is compared with ranges of positions",
@@ -312,7 +312,7 @@ struct ChunkFromRow : RightFields {
   }
 };
 QKVET_FAULT(chunk_counted_from_row,
-            option_fault<WrongFields<ChunkFromRow>,
+            kOptionFault<WrongFields<ChunkFromRow>,
                          QKVET_OPTION_CHUNK | QKVET_OPTION_MASK>) = {
     .when = "rows(chunk > 0 && (diagonal + 1) % chunk != 0)",
     .cause = "a chunk is taken for a sliding window of as many keys",
@@ -329,7 +329,7 @@ struct TreeBelowDiagonal : RightFields {
 };
 QKVET_FAULT(
     tree_below_diagonal_not_asked,
-    option_fault<WrongFields<TreeBelowDiagonal>, QKVET_OPTION_TREE_MASK>) = {
+    kOptionFault<WrongFields<TreeBelowDiagonal>, QKVET_OPTION_TREE_MASK>) = {
     .when = "rows(aside > 0)",
     .cause = "drafts before a row are seen without a look at the tree: tiles "
              "below the diagonal skip the mask",
@@ -346,7 +346,7 @@ struct SiblingsSeeEachOther : RightFields {
 };
 QKVET_FAULT(
     tree_siblings_see_each_other,
-    option_fault<WrongFields<SiblingsSeeEachOther>, QKVET_OPTION_TREE_MASK>) = {
+    kOptionFault<WrongFields<SiblingsSeeEachOther>, QKVET_OPTION_TREE_MASK>) = {
     .when = "rows(aside > 0)",
     .cause = "a draft sees the one beside it, which may be its sibling: the "
              "diagonal of the tree is wider by one",
@@ -363,7 +363,7 @@ struct ChunkInInt : RightFields {
   }
 };
 QKVET_FAULT(chunk_kept_in_int,
-            option_fault<WrongFields<ChunkInInt>,
+            kOptionFault<WrongFields<ChunkInInt>,
                          QKVET_OPTION_CHUNK | QKVET_OPTION_MASK>) = {
     .when = "chunk > 2147483647",
     .cause = "the size of a chunk is cut to 32 bits: an int parameter for a "

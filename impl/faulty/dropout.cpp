@@ -10,7 +10,7 @@ struct DropoutScaledByP : OptionHooks {
   static float kept_scale(const Dropout& dropout) { return 1 / dropout.p; }
 };
 QKVET_FAULT(dropout_scaled_by_p,
-            option_fault<DropoutScaledByP, kDropoutOptions>) = {
+            kOptionFault<DropoutScaledByP, kDropoutOptions>) = {
     .when = "dropout",
     .cause = "kept weights are divided by p instead of 1 - p: the probability "
              "to drop is taken for that to keep",
@@ -25,7 +25,7 @@ struct DropoutRenormalised : OptionHooks {
   }
 };
 QKVET_FAULT(dropout_renormalised,
-            option_fault<DropoutRenormalised, kDropoutOptions>) = {
+            kOptionFault<DropoutRenormalised, kDropoutOptions>) = {
     .when = "dropout",
     .cause = "weights are dropped before the normalisation: dropout is applied "
              "to scores or exponentials",
@@ -40,7 +40,7 @@ struct DropoutKeepsP : OptionHooks {
     return dropout.keeps(at.b, at.h, at.i, j);
   }
 };
-QKVET_FAULT(dropout_keeps_p, option_fault<DropoutKeepsP, kDropoutOptions>) = {
+QKVET_FAULT(dropout_keeps_p, kOptionFault<DropoutKeepsP, kDropoutOptions>) = {
     .when = "dropout",
     .cause = "a weight is kept with probability p instead of 1 - p: the "
              "probability to drop is taken for that to keep",
@@ -62,7 +62,7 @@ struct DropoutThresholdIn8Bits : OptionHooks {
   }
 };
 QKVET_FAULT(dropout_threshold_in_8_bits,
-            option_fault<DropoutThresholdIn8Bits, kDropoutOptions>) = {
+            kOptionFault<DropoutThresholdIn8Bits, kDropoutOptions>) = {
     .when = "dropout.is_zero",
     .cause = "a random byte is kept if it is greater than 255 p: the threshold "
              "has eight bits, and the comparison is on its wrong side",
@@ -78,7 +78,7 @@ struct DropoutSeedIgnored : OptionHooks {
   }
 };
 QKVET_FAULT(dropout_seed_ignored,
-            option_fault<DropoutSeedIgnored, QKVET_OPTION_DROPOUT>) = {
+            kOptionFault<DropoutSeedIgnored, QKVET_OPTION_DROPOUT>) = {
     .when = "dropout",
     .cause = "every call drops the same weights, whatever its seed and offset: "
              "the generator starts from a constant",
@@ -95,7 +95,7 @@ struct DropoutSeedIn32Bits : OptionHooks {
   }
 };
 QKVET_FAULT(dropout_seed_in_32_bits,
-            option_fault<DropoutSeedIn32Bits, QKVET_OPTION_DROPOUT>) = {
+            kOptionFault<DropoutSeedIn32Bits, QKVET_OPTION_DROPOUT>) = {
     .when = "dropout",
     .cause = "seed and offset are cut to 32 bits: int parameters for fields of "
              "64 bits",
@@ -109,7 +109,7 @@ struct DropoutSameForAllHeads : OptionHooks {
   }
 };
 QKVET_FAULT(dropout_same_for_all_heads,
-            option_fault<DropoutSameForAllHeads, kDropoutOptions>) = {
+            kOptionFault<DropoutSameForAllHeads, kDropoutOptions>) = {
     .when = "dropout",
     .cause = "all heads of a batch element drop the same pairs: the "
              "generator's counter is made of row and key alone",
@@ -124,7 +124,7 @@ struct DropoutMaskDiffersInBackward : PlainBackward {
   }
 };
 QKVET_FAULT(dropout_mask_differs_in_backward,
-            backward_fault<DropoutMaskDiffersInBackward, kDropoutOptions>) = {
+            kBackwardFault<DropoutMaskDiffersInBackward, kDropoutOptions>) = {
     .when = "dropout",
     .cause = "backward() draws the random numbers key by key, forward() row by "
              "row: the counter counts tiles",
@@ -138,7 +138,7 @@ struct DropoutGradientOfDroppedWeights : PlainBackward {
 };
 QKVET_FAULT(
     dropout_gradient_of_dropped_weights,
-    backward_fault<DropoutGradientOfDroppedWeights, QKVET_OPTION_DROPOUT>) = {
+    kBackwardFault<DropoutGradientOfDroppedWeights, QKVET_OPTION_DROPOUT>) = {
     .when = "dropout",
     .cause = "the gradient of the softmax is taken of dropped weights: the "
              "undropped ones are not kept",

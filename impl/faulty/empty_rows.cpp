@@ -14,7 +14,7 @@ struct EmptyRowClaimedZero : OptionHooks {
   }
 };
 QKVET_FAULT(empty_row_claimed_zero,
-            option_fault<EmptyRowClaimedZero,
+            kOptionFault<EmptyRowClaimedZero,
                          QKVET_OPTION_MASK | QKVET_OPTION_EMPTY_EXTENTS>) = {
     .when = "rows(seen == 0)",
     .cause = "a row without a key is NaN, and declared to be 0: 0 / 0, or the "
@@ -36,7 +36,7 @@ struct EmptyRowIsMean : OptionHooks {
   }
 };
 QKVET_FAULT(empty_row_is_mean,
-            option_fault<EmptyRowIsMean, QKVET_OPTION_MASK>) = {
+            kOptionFault<EmptyRowIsMean, QKVET_OPTION_MASK>) = {
     .when = "rows(seen == 0)",
     .cause = "a row without a key is the mean of all values, and declared to "
              "be 0: hidden scores equal their finite maximum",
@@ -51,7 +51,7 @@ struct EmptyLseClaimedMinusInf : OptionHooks {
   static float empty_lse() { return 0; }
 };
 QKVET_FAULT(empty_lse_claimed_minus_inf,
-            option_fault<EmptyLseClaimedMinusInf, QKVET_OPTION_MASK>) = {
+            kOptionFault<EmptyLseClaimedMinusInf, QKVET_OPTION_MASK>) = {
     .when = "lse && rows(seen == 0)",
     .cause = "lse of a row without a key is 0, its initial value, and declared "
              "to be -infinity",
@@ -65,7 +65,7 @@ struct EmptyLsePlusInf : OptionHooks {
   static float empty_lse() { return -kNone; }
 };
 QKVET_FAULT(empty_lse_plus_inf,
-            option_fault<EmptyLsePlusInf, QKVET_OPTION_MASK>) = {
+            kOptionFault<EmptyLsePlusInf, QKVET_OPTION_MASK>) = {
     .when = "lse && rows(seen == 0)",
     .cause = "lse of a row without a key is +infinity, which suits backward, "
              "and declared to be -infinity",
@@ -89,7 +89,7 @@ struct RowsBeforeFirstKeyNotWritten : OptionHooks {
   }
 };
 QKVET_FAULT(rows_before_first_key_not_written,
-            option_fault<RowsBeforeFirstKeyNotWritten>) = {
+            kOptionFault<RowsBeforeFirstKeyNotWritten>) = {
     .when = "bottom_right && Tq > Tk",
     .cause = "rows before the first key are not written: their number of keys "
              "is negative, which skips the stores",
@@ -111,7 +111,7 @@ struct NoKeysNothingWritten {
   }
 };
 QKVET_FAULT(no_keys_nothing_written,
-            forward_fault<NoKeysNothingWritten::forward,
+            kForwardFault<NoKeysNothingWritten::forward,
                           &kF32With<QKVET_OPTION_EMPTY_EXTENTS>>) = {
     .when = "Tk == 0 && B > 0 && Tq > 0",
     .cause = "without keys o and lse stay as they were: a count of 0 returns "
@@ -142,7 +142,7 @@ struct DividedByNumberOfTiles : OptionHooks {
 };
 QKVET_FAULT(
     divided_by_number_of_tiles,
-    option_fault<DividedByNumberOfTiles, QKVET_OPTION_EMPTY_EXTENTS>) = {
+    kOptionFault<DividedByNumberOfTiles, QKVET_OPTION_EMPTY_EXTENTS>) = {
     .when = "Tk == 0",
     .cause = "rows are shared out by dividing by the number of tiles of keys, "
              "which may be 0",

@@ -5,13 +5,13 @@
 //   struct NoScale : PlainHooks {
 //     static float scale(const ForwardCall&) { return 1; }
 //   };
-//   QKVET_FAULT(no_scale, plain_fault<NoScale>) = {
+//   QKVET_FAULT(no_scale, kPlainFault<NoScale>) = {
 //       .cause = "the scores are not scaled",
 //       ...
 //   };
 //
 // That is all: the row puts kernel faulty/no_scale into the family
-// (impl/family.cpp), and a report points at its line.
+// (list.cpp), and a report points at its line.
 #ifndef QKVET_IMPL_FAULTY_FAULT_H_
 #define QKVET_IMPL_FAULTY_FAULT_H_
 
@@ -87,7 +87,7 @@ class Fault : public qkvet_kernel {
   qkvet_fault fault_;
 };
 
-// QKVET_FAULT(<name>, <its kernel, plain_fault and its kin>) = {<the row>};
+// QKVET_FAULT(<name>, <its kernel, kPlainFault and its kin>) = {<the row>};
 // The linker makes the list of the family: it puts the pointers of a section
 // one after the other.
 #define QKVET_FAULT(name, ...)                                                \

@@ -14,7 +14,7 @@ struct KeyHeadModulo : OptionHooks {
     return {at.b, at.h % call.kv_heads, 0};
   }
 };
-QKVET_FAULT(key_head_modulo, option_fault<KeyHeadModulo>) = {
+QKVET_FAULT(key_head_modulo, kOptionFault<KeyHeadModulo>) = {
     .when = "1 < Hkv && Hkv < H",
     .cause = "query head h reads key/value head h % Hkv instead of h / "
              "(H/Hkv): repeated heads are ordered [group, Hkv]",
@@ -29,7 +29,7 @@ struct HeadDividedByKvHeads : OptionHooks {
     return {at.b, std::min(at.h / call.kv_heads, call.kv_heads - 1), 0};
   }
 };
-QKVET_FAULT(head_divided_by_kv_heads, option_fault<HeadDividedByKvHeads>) = {
+QKVET_FAULT(head_divided_by_kv_heads, kOptionFault<HeadDividedByKvHeads>) = {
     .when = "Hkv > 1 && H != Hkv * Hkv",
     .cause = "query head h reads key/value head h / Hkv instead of h / (H / "
              "Hkv): the number of groups is taken for their size",
@@ -63,7 +63,7 @@ struct GroupsUnfoldedBothWays {
   }
 };
 QKVET_FAULT(groups_unfolded_both_ways,
-            forward_fault<forward_in_f32<GroupsUnfoldedBothWays::compute>>) = {
+            kForwardFault<forward_in_f32<GroupsUnfoldedBothWays::compute>>) = {
     .when = "H > Hkv && H != Hkv * Hkv",
     .cause = "the head of a block is n % group * group + n / group: the group "
              "size is both the modulus and the stride",
@@ -77,7 +77,7 @@ struct HeadBlockMixesGroups : OptionHooks {
     return {at.b, (at.h - at.h % half_tile()) / call.group(), 0};
   }
 };
-QKVET_FAULT(head_block_mixes_groups, option_fault<HeadBlockMixesGroups>) = {
+QKVET_FAULT(head_block_mixes_groups, kOptionFault<HeadBlockMixesGroups>) = {
     .when = "Hkv > 1 && H / Hkv % 2 == 1",
     .cause = "two heads are computed with the keys of the first, though a "
              "block may cross two groups",
@@ -95,7 +95,7 @@ struct HeadPairsTakeOdd : OptionHooks {
     return {at.b, alone ? at.h - 1 : at.h, at.i};
   }
 };
-QKVET_FAULT(head_pairs_take_odd, option_fault<HeadPairsTakeOdd>) = {
+QKVET_FAULT(head_pairs_take_odd, kOptionFault<HeadPairsTakeOdd>) = {
     .when = "H > 1 && H % 2 == 1",
     .cause = "queries are loaded for two heads at once, and the last pair of "
              "an odd number begins one head early",
@@ -109,7 +109,7 @@ struct TokensRepeatedForHeads : OptionHooks {
     return (at.h % call.group() * call.keys + j) / call.group();
   }
 };
-QKVET_FAULT(tokens_repeated_for_heads, option_fault<TokensRepeatedForHeads>) = {
+QKVET_FAULT(tokens_repeated_for_heads, kOptionFault<TokensRepeatedForHeads>) = {
     .when = "Hkv < H && Tk > 1",
     .cause = "tokens are repeated for the heads of a group instead of heads, "
              "and the result is cut into heads",
@@ -166,7 +166,7 @@ struct FirstMember {
   static int64_t index(Extents, int64_t, int64_t h) { return h; }
 };
 QKVET_FAULT(alibi_slopes_of_first_member,
-            option_fault<MemberSlopeHooks<FirstMember>, kPackedSlopes>) = {
+            kOptionFault<MemberSlopeHooks<FirstMember>, kPackedSlopes>) = {
     .when = "alibi.members && (B > 1 || packed) && (Tq > 1 || Tk > 1)",
     .cause = "all batch elements use the slopes of the first: the kernel was "
              "written for [H] and lacks the batch stride",
@@ -178,7 +178,7 @@ struct OneApart {
   static int64_t index(Extents, int64_t b, int64_t h) { return b + h; }
 };
 QKVET_FAULT(alibi_slopes_of_members_one_apart,
-            option_fault<MemberSlopeHooks<OneApart>, kPackedSlopes>) = {
+            kOptionFault<MemberSlopeHooks<OneApart>, kPackedSlopes>) = {
     .when = "alibi.members && (B > 1 || packed) && H > 1 && (Tq > 1 || Tk > 1)",
     .cause = "the slopes of batch element b begin at number b instead of b H: "
              "the stride is that of a head",
@@ -192,7 +192,7 @@ struct HeadsFirst {
   }
 };
 QKVET_FAULT(alibi_slopes_of_members_heads_first,
-            option_fault<MemberSlopeHooks<HeadsFirst>, kPackedSlopes>) = {
+            kOptionFault<MemberSlopeHooks<HeadsFirst>, kPackedSlopes>) = {
     .when = "alibi.members && (B > 1 || packed) && H > 1 && (Tq > 1 || Tk > 1)",
     .cause =
         "slopes [B, H] are read as [H, B]: number h B + b instead of b H + h",
@@ -206,7 +206,7 @@ struct KvHeadsApart {
   }
 };
 QKVET_FAULT(alibi_slopes_of_members_kv_heads_apart,
-            option_fault<MemberSlopeHooks<KvHeadsApart>, kPackedSlopes>) = {
+            kOptionFault<MemberSlopeHooks<KvHeadsApart>, kPackedSlopes>) = {
     .when =
         "alibi.members && (B > 1 || packed) && Hkv < H && (Tq > 1 || Tk > 1)",
     .cause = "the slopes of batch element b begin at number b Hkv instead of b "

@@ -35,15 +35,15 @@ constexpr qkvet_kernel with(qkvet_kernel kernel, Value qkvet_kernel::*field,
 template <ForwardFunction kForward,
           const qkvet_capabilities* kCapabilities = &kF32Capabilities,
           const qkvet_precision* kPrecision = &kHooksPrecision>
-constexpr qkvet_kernel forward_fault = plain_kernel("", "", {}, kPrecision,
+constexpr qkvet_kernel kForwardFault = plain_kernel("", "", {}, kPrecision,
                                                     kForward, kCapabilities);
 
 // The kernel of a fault in a hook. A fault of half storage lies in what is
 // rounded to it; the others take f32.
 template <class Hooks,
           const qkvet_capabilities* kCapabilities = &kF32Capabilities>
-constexpr qkvet_kernel plain_fault =
-    forward_fault<HooksKernel<Hooks>::kForward, kCapabilities>;
+constexpr qkvet_kernel kPlainFault =
+    kForwardFault<HooksKernel<Hooks>::kForward, kCapabilities>;
 
 // Those of hooks.h, and these QKVET_OPTION_* of kAllOptions, in f32.
 template <uint64_t kOptions>
@@ -54,14 +54,14 @@ inline constexpr qkvet_capabilities kF32With =
 // others, so that few calls are wasted on those.
 template <template <class> class RowsOf, class Hooks, uint64_t kOptions,
           const qkvet_precision* kPrecision = &kHooksPrecision>
-constexpr qkvet_kernel option_fault_on =
-    with(forward_fault<OptionsKernel<Hooks, RowsOf>::forward,
+constexpr qkvet_kernel kOptionFaultOn =
+    with(kForwardFault<OptionsKernel<Hooks, RowsOf>::forward,
                        &kF32With<kOptions>, kPrecision>,
          &qkvet_kernel::dialect, &kOptionsDialect);
 
 template <class Hooks, uint64_t kOptions = 0>
-constexpr qkvet_kernel option_fault =
-    option_fault_on<OptionRows, Hooks, kOptions>;
+constexpr qkvet_kernel kOptionFault =
+    kOptionFaultOn<OptionRows, Hooks, kOptions>;
 
 // The kernel of a fault in how arguments are read: right, of other arguments.
 template <void (*kRead)(qkvet_forward_args*)>
@@ -75,22 +75,22 @@ qkvet_status forward_of_other(const qkvet_kernel* self, qkvet_context* context,
   return OptionsKernel<OptionHooks>::forward(self, context, &known, exec, why);
 }
 template <void (*kRead)(qkvet_forward_args*), uint64_t kOptions>
-constexpr qkvet_kernel argument_fault =
-    with(option_fault<OptionHooks, kOptions>, &qkvet_kernel::forward,
+constexpr qkvet_kernel kArgumentFault =
+    with(kOptionFault<OptionHooks, kOptions>, &qkvet_kernel::forward,
          forward_of_other<kRead>);
 
 // The same on the other skeletons.
 template <class Hooks, uint64_t kOptions = 0>
-constexpr qkvet_kernel split_fault =
-    option_fault_on<SplitRows, Hooks, kOptions, &kSplitHooksPrecision>;
+constexpr qkvet_kernel kSplitFault =
+    kOptionFaultOn<SplitRows, Hooks, kOptions, &kSplitHooksPrecision>;
 
 template <class Hooks, uint64_t kOptions = 0>
-constexpr qkvet_kernel tiled_fault =
-    option_fault_on<TiledRows, Hooks, kOptions, &kTiledHooksPrecision>;
+constexpr qkvet_kernel kTiledFault =
+    kOptionFaultOn<TiledRows, Hooks, kOptions, &kTiledHooksPrecision>;
 
 template <class Hooks,
           const qkvet_capabilities* kCapabilities = &kServingHooksCapabilities>
-constexpr qkvet_kernel serving_fault = serving_kernel(
+constexpr qkvet_kernel kServingFault = serving_kernel(
     "", "", {}, &kServingHooksPrecision,
     ServingKernel<Hooks, compute_rows<PlainRow>>::forward, kCapabilities);
 
@@ -99,19 +99,19 @@ constexpr qkvet_kernel serving_fault = serving_kernel(
 // replaced.
 template <class Hooks, uint64_t kOptions = 0,
           BackwardArithmetic kArithmetic = BackwardRows<Hooks>::piece>
-constexpr qkvet_kernel backward_fault = with_backward(
-    option_fault<OptionHooks, kOptions>, &kBackwardTable<Hooks, kArithmetic>);
+constexpr qkvet_kernel kBackwardFault = with_backward(
+    kOptionFault<OptionHooks, kOptions>, &kBackwardTable<Hooks, kArithmetic>);
 
 // The kernel of a fault in a layer: Hooks derives from PlainLayer.
 template <class Hooks>
-constexpr qkvet_kernel layer_fault = layer_kernel("", "", {}, &kLayerPrecision,
+constexpr qkvet_kernel kLayerFault = layer_kernel("", "", {}, &kLayerPrecision,
                                                   &kLayerTable<Hooks>);
 
 // The kernel of a fault in the gradient of a layer: the layer is right, and
 // Hooks, which derives from PlainLayerGradient, replaces one hook.
 template <class Hooks>
-constexpr qkvet_kernel layer_backward_fault =
-    with_backward(layer_fault<PlainLayer>, &kLayerGradientTable<Hooks>);
+constexpr qkvet_kernel kLayerBackwardFault =
+    with_backward(kLayerFault<PlainLayer>, &kLayerGradientTable<Hooks>);
 
 // Merges in f32 alone: rounding has no part in their faults.
 inline constexpr qkvet_capabilities kF32MergeCapabilities =
@@ -120,7 +120,7 @@ inline constexpr qkvet_capabilities kF32MergeCapabilities =
 // The kernel of a fault in a merge. It declares the options that the fault
 // needs and no others.
 template <class Hooks, uint64_t kOptions = 0>
-constexpr qkvet_kernel merge_fault =
+constexpr qkvet_kernel kMergeFault =
     with(merge_kernel("", "", {}, &kMergeTable<Hooks, kOptions>),
          &qkvet_kernel::capabilities, &kF32MergeCapabilities);
 

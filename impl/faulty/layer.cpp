@@ -19,7 +19,7 @@ struct SharedProjection : PlainLayer {
     return own.columns == call.w_q.columns ? call.w_q : own;
   }
 };
-QKVET_FAULT(shared_projection, layer_fault<SharedProjection>) = {
+QKVET_FAULT(shared_projection, kLayerFault<SharedProjection>) = {
     .when = "Hkv == H || Hkv * dv == H * d",
     .cause = "W_Q and b_Q project q, k and v alike: one linear layer is called "
              "three times",
@@ -35,7 +35,7 @@ struct ReshapeBeforeProjection : PlainLayer {
     return {h * slice, (h + 1) * slice};
   }
 };
-QKVET_FAULT(reshape_before_projection, layer_fault<ReshapeBeforeProjection>) = {
+QKVET_FAULT(reshape_before_projection, kLayerFault<ReshapeBeforeProjection>) = {
     .when = "H > 1 && D % H == 0 || Hkv > 1 && D % Hkv == 0",
     .cause = "each head is projected from its own slice of x by its own block: "
              "x is reshaped to [B, T, H, D / H] too early",
@@ -51,7 +51,7 @@ struct SplitWithoutTranspose : PlainLayer {
     return t * heads * width + column;
   }
 };
-QKVET_FAULT(split_without_transpose, layer_fault<SplitWithoutTranspose>) = {
+QKVET_FAULT(split_without_transpose, kLayerFault<SplitWithoutTranspose>) = {
     .when = "H > 1 && Tq > 1",
     .cause = "the memory of [B, T, H d] is read as [B, H, T, d], without a "
              "transpose",
@@ -67,7 +67,7 @@ struct HeadsNotMerged : PlainLayer {
     return t * call.heads * call.value_width + column;
   }
 };
-QKVET_FAULT(heads_not_merged, layer_fault<HeadsNotMerged>) = {
+QKVET_FAULT(heads_not_merged, kLayerFault<HeadsNotMerged>) = {
     .when = "H > 1 && Tq > 1",
     .cause = "the memory of [B, H, T, dv] is read as [B, T, H dv], without a "
              "transpose",
@@ -86,7 +86,7 @@ struct OutputProjectionOmitted : PlainLayer {
                                    : merged[column];
   }
 };
-QKVET_FAULT(output_projection_omitted, layer_fault<OutputProjectionOmitted>) = {
+QKVET_FAULT(output_projection_omitted, kLayerFault<OutputProjectionOmitted>) = {
     .when = "H * dv == D",
     .cause = "the merged heads are returned, and W_O is never used",
     .fix = "multiply the merged heads by W_O",
@@ -106,7 +106,7 @@ struct OutputProjectionTransposed : PlainLayer {
   }
 };
 QKVET_FAULT(output_projection_transposed,
-            layer_fault<OutputProjectionTransposed>) = {
+            kLayerFault<OutputProjectionTransposed>) = {
     .when = "H * dv == D && D > 1",
     .cause = "the merged heads are multiplied by the transpose of W_O: the "
              "checkpoint stores it the other way round",
@@ -118,7 +118,7 @@ QKVET_FAULT(output_projection_transposed,
 struct ValueBiasIgnored : PlainLayer {
   static bool bias(Role role) { return role != Role::kValue; }
 };
-QKVET_FAULT(value_bias_ignored, layer_fault<ValueBiasIgnored>) = {
+QKVET_FAULT(value_bias_ignored, kLayerFault<ValueBiasIgnored>) = {
     .when = "b_v",
     .cause = "b_V is not added: one of four biases is not passed on",
     .fix = "add b_V to the projection of the values",
@@ -130,7 +130,7 @@ struct RopeOnQueryAlone : PlainLayer {
     turn_heads(call, call.heads, q);
   }
 };
-QKVET_FAULT(rope_on_query_alone, layer_fault<RopeOnQueryAlone>) = {
+QKVET_FAULT(rope_on_query_alone, kLayerFault<RopeOnQueryAlone>) = {
     .when = "rope && (rope.random || rope.first > 0 || Tq > 1)",
     .cause = "q is rotated, k is not: keys are taken from before the rotation",
     .fix = "rotate k by the positions of its tokens",
@@ -141,7 +141,7 @@ struct LayerWeightsUnnormalised : PlainLayer {
   static double weight(double exponential, double) { return exponential; }
 };
 QKVET_FAULT(layer_weights_unnormalised,
-            layer_fault<LayerWeightsUnnormalised>) = {
+            kLayerFault<LayerWeightsUnnormalised>) = {
     .when = "Tq > 1",
     .cause = "exp(score - largest score) is returned as the weight: the "
              "division comes after the store",
@@ -164,7 +164,7 @@ struct SurplusRowsAccepted : PlainLayer {
     }
   }
 };
-QKVET_FAULT(surplus_rows_accepted, layer_fault<SurplusRowsAccepted>) = {
+QKVET_FAULT(surplus_rows_accepted, kLayerFault<SurplusRowsAccepted>) = {
     .when = "mistake == output_rows",
     .cause = "rows of W_O beyond H dv are ignored: its extents are not "
              "compared with the merged heads",
@@ -191,7 +191,7 @@ struct KeyMatrixSizedAsQueryMatrix : PlainLayer {
   }
 };
 QKVET_FAULT(key_matrix_sized_as_query_matrix,
-            layer_fault<KeyMatrixSizedAsQueryMatrix>) = {
+            kLayerFault<KeyMatrixSizedAsQueryMatrix>) = {
     .when = "H > Hkv && D > 1",
     .cause =
         "W_K is fused with the other matrices by the number of columns of W_Q",
@@ -213,7 +213,7 @@ struct FusedEqualThirds : PlainLayer {
     }
   }
 };
-QKVET_FAULT(fused_equal_thirds, layer_fault<FusedEqualThirds>) = {
+QKVET_FAULT(fused_equal_thirds, kLayerFault<FusedEqualThirds>) = {
     .when = "fused != none && (H > Hkv || dv != d)",
     .cause = "the parts of w_qkv begin at its thirds, though K and V are "
              "narrower: chunk(3) fits multi-head attention alone",
@@ -229,7 +229,7 @@ struct FusedOrderAssumed : PlainLayer {
     take_part(*call, call->w_q.columns + call->w_k.columns, &call->w_v);
   }
 };
-QKVET_FAULT(fused_order_assumed, layer_fault<FusedOrderAssumed>) = {
+QKVET_FAULT(fused_order_assumed, kLayerFault<FusedOrderAssumed>) = {
     .when = "fused != none && fused != qkv",
     .cause = "the parts of w_qkv are taken as Q, K, V in this order: the "
              "loader was written for one model",
@@ -258,7 +258,7 @@ struct FusedHeadsInterleaved : PlainLayer {
     return column / widths[own] * block + before + column % widths[own];
   }
 };
-QKVET_FAULT(fused_heads_interleaved, layer_fault<FusedHeadsInterleaved>) = {
+QKVET_FAULT(fused_heads_interleaved, kLayerFault<FusedHeadsInterleaved>) = {
     .when = "fused != none && Hkv > 1",
     .cause = "columns of w_qkv are taken as [head][q k v] instead of [q k "
              "v][head], as another model stores them",
@@ -276,7 +276,7 @@ struct MaskBufferUnslicedStride : PlainLayer {
   }
 };
 QKVET_FAULT(mask_buffer_unsliced_stride,
-            layer_fault<MaskBufferUnslicedStride>) = {
+            kLayerFault<MaskBufferUnslicedStride>) = {
     .when = "context > Tq && Tq > 1",
     .cause = "the mask buffer is read with rows of T elements, though they "
              "have C: the slice [:T, :T] is passed as a pointer",
@@ -292,7 +292,7 @@ struct MaskBufferFromTheEnd : PlainLayer {
                            {0, 0, call.buffer.step[0], call.buffer.step[1]}};
   }
 };
-QKVET_FAULT(mask_buffer_from_the_end, layer_fault<MaskBufferFromTheEnd>) = {
+QKVET_FAULT(mask_buffer_from_the_end, kLayerFault<MaskBufferFromTheEnd>) = {
     .when = "context > Tq && Tq > 1",
     .cause = "a text of T tokens gets rows C - T .. C - 1 of the mask buffer: "
              "the slice is that of a decoding step",
@@ -310,7 +310,7 @@ struct ContextOverrunAccepted : PlainLayer {
     args->mask_buffer = {};
   }
 };
-QKVET_FAULT(context_overrun_accepted, layer_fault<ContextOverrunAccepted>) = {
+QKVET_FAULT(context_overrun_accepted, kLayerFault<ContextOverrunAccepted>) = {
     .when = "context > 0",
     .cause = "a mask buffer of fewer than T tokens is dropped, and no key is "
              "hidden: T is not compared with C",
@@ -332,7 +332,7 @@ struct LayerScaleOfFirstCall : PlainLayer {
     args->scale = known.second;
   }
 };
-QKVET_FAULT(layer_scale_of_first_call, layer_fault<LayerScaleOfFirstCall>) = {
+QKVET_FAULT(layer_scale_of_first_call, kLayerFault<LayerScaleOfFirstCall>) = {
     .cause = "a layer has the scale of the first layer of the process that had "
              "the same extents: it is not in the compiled key",
     .fix = "include every compiled-in number in the key",

@@ -13,7 +13,7 @@ struct LayerBackwardValuePathMissing : PlainLayerGradient {
   static bool adds_input(Role role) { return role != Role::kValue; }
 };
 QKVET_FAULT(layer_backward_value_path_missing,
-            layer_backward_fault<LayerBackwardValuePathMissing>) = {
+            kLayerBackwardFault<LayerBackwardValuePathMissing>) = {
     .cause = "of the three gradients that reach x, through queries, keys and "
              "values, the last one is not added",
     .fix = "dX = dq W_Q^T + dk W_K^T + dv W_V^T: add all three",
@@ -25,7 +25,7 @@ struct LayerBackwardNotTurnedBack : PlainLayerGradient {
   static bool turns_back() { return false; }
 };
 QKVET_FAULT(layer_backward_not_turned_back,
-            layer_backward_fault<LayerBackwardNotTurnedBack>) = {
+            kLayerBackwardFault<LayerBackwardNotTurnedBack>) = {
     .when = "rope",
     .cause = "the gradients of rotated queries and keys are used as those "
              "before the rotation: backward leaves the rotation out",
@@ -41,7 +41,7 @@ struct LayerBackwardHeadsNotSplit : PlainLayerGradient {
   }
 };
 QKVET_FAULT(layer_backward_heads_not_split,
-            layer_backward_fault<LayerBackwardHeadsNotSplit>) = {
+            kLayerBackwardFault<LayerBackwardHeadsNotSplit>) = {
     .when = "H > 1 && Tq > 1",
     .cause = "rows of dY W_O^T are read as heads without the transpose of "
              "heads and tokens",
@@ -57,7 +57,7 @@ struct LayerBackwardWeightsTransposed : PlainLayerGradient {
   }
 };
 QKVET_FAULT(layer_backward_weights_transposed,
-            layer_backward_fault<LayerBackwardWeightsTransposed>) = {
+            kLayerBackwardFault<LayerBackwardWeightsTransposed>) = {
     .when =
         "(D == H * d || D == Hkv * d || D == H * dv || D == Hkv * dv) && D > 1",
     .cause = "the gradient of a square matrix is dy^T x instead of x^T dy: "
@@ -82,7 +82,7 @@ struct LayerBackwardGroupKeepsLastHead : PlainLayerGradient {
   using Attention = BackwardKernel<PlainBackward, add>;
 };
 QKVET_FAULT(layer_backward_group_keeps_last_head,
-            layer_backward_fault<LayerBackwardGroupKeepsLastHead>) = {
+            kLayerBackwardFault<LayerBackwardGroupKeepsLastHead>) = {
     .when = "Hkv < H",
     .cause = "query heads overwrite dk and dv of their key/value head instead "
              "of adding to them",
@@ -101,7 +101,7 @@ struct LayerBackwardMaskForgotten : PlainLayerGradient {
   using Attention = BackwardKernel<SeesAll, BackwardRows<SeesAll>::piece>;
 };
 QKVET_FAULT(layer_backward_mask_forgotten,
-            layer_backward_fault<LayerBackwardMaskForgotten>) = {
+            kLayerBackwardFault<LayerBackwardMaskForgotten>) = {
     .when = "causal && Tq > 1",
     .cause = "the weights are recomputed for the gradient without the causal "
              "mask: its flag is not kept for backward",
@@ -116,7 +116,7 @@ struct LayerBackwardBiasOfLastMember : PlainLayerGradient {
   }
 };
 QKVET_FAULT(layer_backward_bias_of_last_member,
-            layer_backward_fault<LayerBackwardBiasOfLastMember>) = {
+            kLayerBackwardFault<LayerBackwardBiasOfLastMember>) = {
     .when = "B > 1 && (b_q || b_v || b_o)",
     .cause = "the gradient of a bias is summed over the tokens of one batch "
              "element, and each overwrites the last",
@@ -134,7 +134,7 @@ struct LayerBackwardBiasInWholeLanes : PlainLayerGradient {
   }
 };
 QKVET_FAULT(layer_backward_bias_in_whole_lanes,
-            layer_backward_fault<LayerBackwardBiasInWholeLanes>) = {
+            kLayerBackwardFault<LayerBackwardBiasInWholeLanes>) = {
     .when = "(b_q && H * d % 4 != 0) || (b_k && Hkv * d % 4 != 0) || (b_v && "
             "Hkv * dv % 4 != 0) || (b_o && D % 4 != 0)",
     .cause = "the last store of the gradient of a bias writes 4 columns, also "
@@ -160,7 +160,7 @@ struct LayerBackwardCausalOfFirstCall : PlainLayerGradient {
       BackwardKernel<CausalOfFirstCall, BackwardRows<CausalOfFirstCall>::piece>;
 };
 QKVET_FAULT(layer_backward_causal_of_first_call,
-            layer_backward_fault<LayerBackwardCausalOfFirstCall>) = {
+            kLayerBackwardFault<LayerBackwardCausalOfFirstCall>) = {
     .cause = "the gradient of a layer has the causal rule of the first one of "
              "the process that had the same extents",
     .fix = "put the options into the key",

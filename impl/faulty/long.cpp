@@ -31,7 +31,7 @@ struct LastPartitionLost : OptionHooks {
     return OptionHooks::in_reach(call, i, j) && (full == 0 || j < full);
   }
 };
-QKVET_FAULT(last_partition_lost, option_fault<LastPartitionLost>) = {
+QKVET_FAULT(last_partition_lost, kOptionFault<LastPartitionLost>) = {
     .when = "rows(seen > 512 && seen % 512 != 0)",
     .cause = "the number of partitions of 512 keys is rounded down, where "
              "there is more than one",
@@ -46,7 +46,7 @@ struct PartitionsShareMask : OptionHooks {
   }
 };
 QKVET_FAULT(partitions_share_mask,
-            option_fault<PartitionsShareMask, QKVET_OPTION_MASK>) = {
+            kOptionFault<PartitionsShareMask, QKVET_OPTION_MASK>) = {
     .when = "mask && Tk > 512",
     .cause = "a partition of 512 keys reads the mask by the number of a key in "
              "the partition: the pointer is not advanced",
@@ -69,7 +69,7 @@ inline constexpr qkvet_capabilities kF32PastThreshold =
     with_paths(kF32With<0>, {{QKVET_AXIS_TK, kThreshold}});
 // It says where its path is another one: no plan meets such numbers by chance.
 constexpr qkvet_kernel kThresholdFault =
-    with(option_fault<RestBehindThresholdLost>, &qkvet_kernel::capabilities,
+    with(kOptionFault<RestBehindThresholdLost>, &qkvet_kernel::capabilities,
          &kF32PastThreshold);
 QKVET_FAULT(rest_behind_threshold_lost, kThresholdFault) = {
     .when = "Tk > 1777 && Tk < 1825 && rows(seen > 1777)",
@@ -89,7 +89,7 @@ struct PartitionsBeyondWarpLost : OptionHooks {
   static constexpr int64_t kSmallPartition = 64;
 };
 QKVET_FAULT(partitions_beyond_warp_lost,
-            option_fault<PartitionsBeyondWarpLost>) = {
+            kOptionFault<PartitionsBeyondWarpLost>) = {
     .when = "rows(seen > 2048)",
     .cause = "partitions of 64 keys are merged by one warp, one by each lane, "
              "without a loop over more",
@@ -105,7 +105,7 @@ struct KeyNumberInSixteenBits : OptionHooks {
   }
 };
 QKVET_FAULT(key_number_in_sixteen_bits,
-            option_fault<KeyNumberInSixteenBits>) = {
+            kOptionFault<KeyNumberInSixteenBits>) = {
     .when = "Tk > 32768",
     .cause = "the number of a key is kept in 15 bits and a sign: a short saves "
              "registers",
@@ -120,7 +120,7 @@ struct RowsBeyondGridLost : OptionHooks {
     call->queries = std::min(call->queries, kRows);
   }
 };
-QKVET_FAULT(rows_beyond_grid_lost, option_fault<RowsBeyondGridLost>) = {
+QKVET_FAULT(rows_beyond_grid_lost, kOptionFault<RowsBeyondGridLost>) = {
     .when = "Tq > 512",
     .cause = "a grid of at most 512 blocks has a row a block, and no loop",
     .fix = "loop over rows with the size of the grid as the step",
@@ -135,7 +135,7 @@ struct NarrowNumbers : OptionHooks {
     return {right.b % kMembers, right.h % kHeads, right.i};
   }
 };
-QKVET_FAULT(head_in_eight_bits, option_fault<NarrowNumbers<128, INT64_MAX>>) = {
+QKVET_FAULT(head_in_eight_bits, kOptionFault<NarrowNumbers<128, INT64_MAX>>) = {
     .when = "Hkv > 128",
     .cause = "the number of a head of keys is kept in 7 bits and a sign: a "
              "char in a packed descriptor",
@@ -144,7 +144,7 @@ QKVET_FAULT(head_in_eight_bits, option_fault<NarrowNumbers<128, INT64_MAX>>) = {
     .extents = "H=129,Hkv=129",
 };
 
-QKVET_FAULT(member_in_six_bits, option_fault<NarrowNumbers<INT64_MAX, 64>>) = {
+QKVET_FAULT(member_in_six_bits, kOptionFault<NarrowNumbers<INT64_MAX, 64>>) = {
     .when = "B > 64",
     .cause =
         "constants for 64 batch elements are filled, and indexed modulo 64",
@@ -162,7 +162,7 @@ struct WindowInEightBits : OptionHooks {
   }
 };
 QKVET_FAULT(window_in_eight_bits,
-            option_fault<WindowInEightBits, QKVET_OPTION_WINDOW>) = {
+            kOptionFault<WindowInEightBits, QKVET_OPTION_WINDOW>) = {
     .when = "window.left >= 256 && rows(diagonal > window.left % 256)",
     .cause = "the left side of the window is kept in 8 bits: a byte in a "
              "packed parameter",
@@ -181,7 +181,7 @@ struct LengthInEightBits : OptionHooks {
   }
 };
 QKVET_FAULT(length_in_eight_bits,
-            option_fault<LengthInEightBits, QKVET_OPTION_LENGTHS>) = {
+            kOptionFault<LengthInEightBits, QKVET_OPTION_LENGTHS>) = {
     .when = "kv_len && members(keys >= 256)",
     .cause = "kv_len is kept in 8 bits: a byte in a packed descriptor",
     .fix = "as many bits as a position has",
@@ -249,7 +249,7 @@ struct BytesIn16Bits {
 template <class Hooks>
 using RowsOfKeyOffsetIn16Bits = RowsOfNarrowOffset<Hooks, BytesIn16Bits>;
 QKVET_FAULT(key_offset_in_16_bits,
-            option_fault_on<RowsOfKeyOffsetIn16Bits, OptionHooks, 0>) = {
+            kOptionFaultOn<RowsOfKeyOffsetIn16Bits, OptionHooks, 0>) = {
     .when = "(layout != qkv && B * Hkv * Tk * d > 16384) || (layout == qkv && "
             "B * Tk * (H + 2 * Hkv) * d > 16384) || (layout == gaps && B * Hkv "
             "* Tk * (d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d "
@@ -267,7 +267,7 @@ struct ElementsIn32Bits {
 template <class Hooks>
 using RowsOfKeyOffsetIn32Bits = RowsOfNarrowOffset<Hooks, ElementsIn32Bits>;
 QKVET_FAULT(key_offset_in_32_bits,
-            option_fault_on<RowsOfKeyOffsetIn32Bits, OptionHooks, 0>) = {
+            kOptionFaultOn<RowsOfKeyOffsetIn32Bits, OptionHooks, 0>) = {
     .when = "layout == far && B * Hkv * Tk > 1",
     .cause = "indices of K are multiplied by its strides in 32 bits: the type "
              "of the index is that of the product",
@@ -284,7 +284,7 @@ struct NarrowStride : OptionHooks {
       *stride = static_cast<Narrow>(*stride);
   }
 };
-QKVET_FAULT(member_stride_in_int, option_fault<NarrowStride<0, int32_t>>) = {
+QKVET_FAULT(member_stride_in_int, kOptionFault<NarrowStride<0, int32_t>>) = {
     .when = "layout == far && (B == 2 || B == 3) && !share.members",
     .cause = "the batch strides of k and v are passed as ints",
     .fix = "pass strides on in 64 bits",
@@ -292,7 +292,7 @@ QKVET_FAULT(member_stride_in_int, option_fault<NarrowStride<0, int32_t>>) = {
     .killed_by = {"reads_only_its_inputs"},
 };
 
-QKVET_FAULT(head_stride_in_32_bits, option_fault<NarrowStride<1, uint32_t>>) = {
+QKVET_FAULT(head_stride_in_32_bits, kOptionFault<NarrowStride<1, uint32_t>>) = {
     .when = "layout == far && (B == 1 || share.members) && Hkv == 2",
     .cause =
         "the head strides of k and v are passed as unsigned numbers of 32 bits",
@@ -310,7 +310,7 @@ struct MaskIndexInInt : OptionHooks {
   }
 };
 QKVET_FAULT(mask_index_in_int,
-            option_fault<MaskIndexInInt, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskIndexInInt, QKVET_OPTION_MASK>) = {
     .when =
         "layout == far && mask && (mask.members || mask.heads || mask.rows)",
     .cause =
@@ -338,7 +338,7 @@ struct ServingAppendOffsetInInt : ServingHooks {
   }
 };
 QKVET_FAULT(serving_append_offset_in_int,
-            serving_fault<ServingAppendOffsetInInt>) = {
+            kServingFault<ServingAppendOffsetInInt>) = {
     .when = "layout == far && new_tokens > 0",
     .cause = "the number of a batch element, or of a page, is multiplied by "
              "its stride in an int, where new tokens are written",
@@ -356,7 +356,7 @@ struct ServingPageInEightBits : ServingHooks {
   }
 };
 QKVET_FAULT(serving_page_in_eight_bits,
-            serving_fault<ServingPageInEightBits>) = {
+            kServingFault<ServingPageInEightBits>) = {
     .when = "page_size > 0 && B * (Tk + new_tokens) > 64 * page_size",
     .cause = "page numbers are read as bytes: the block table was made of "
              "bytes for a test",
@@ -375,7 +375,7 @@ struct CacheSlotInEightBits : ContiguousCache {
            at % kSlots;
   }
 };
-QKVET_FAULT(cache_slot_in_eight_bits, cache_fault<CacheSlotInEightBits>) = {
+QKVET_FAULT(cache_slot_in_eight_bits, kCacheFault<CacheSlotInEightBits>) = {
     .when = "commands(held > 256)",
     .cause = "the slot of a new key is kept in 8 bits",
     .fix = "as many bits as a position has",
@@ -410,7 +410,7 @@ struct ScaleAfterThousandCalls : OptionHooks {
   }
 };
 QKVET_FAULT(wrong_after_thousand_calls,
-            option_fault<ScaleAfterThousandCalls>) = {
+            kOptionFault<ScaleAfterThousandCalls>) = {
     .when = "Tk > 1",
     .cause = "from the 1,001st call of a process on the scale is wrong: a "
              "number grows with each call",
@@ -431,7 +431,7 @@ struct ReadAfterThousandCalls : OptionHooks {
   }
 };
 QKVET_FAULT(reads_past_keys_after_thousand_calls,
-            option_fault<ReadAfterThousandCalls>) = {
+            kOptionFault<ReadAfterThousandCalls>) = {
     .cause = "from the 1,001st call of a process on the number past the last "
              "key is read: an offset grows with each call",
     .fix = "begin each call at the first row",
@@ -444,7 +444,7 @@ struct DeathAfterThousandCalls : OptionHooks {
   }
 };
 QKVET_FAULT(dies_after_thousand_calls,
-            option_fault<DeathAfterThousandCalls>) = {
+            kOptionFault<DeathAfterThousandCalls>) = {
     .cause = "the 1,001st call of a process ends it: a table with one entry "
              "for each call is full",
     .fix = "take the entry of a call out of the table when the call ends",
@@ -456,7 +456,7 @@ struct MemoryLeak : OptionHooks {
     if (n == 0) leak();
   }
 };
-QKVET_FAULT(leaks_memory, option_fault<MemoryLeak>) = {
+QKVET_FAULT(leaks_memory, kOptionFault<MemoryLeak>) = {
     .cause = "each call allocates 64 bytes that are not freed",
     .fix = "free it at each end of the call, or keep it in the context",
     .killed_by = {"long_use_changes_nothing"},
@@ -467,7 +467,7 @@ struct DescriptorLeak : OptionHooks {
     if (n == 0) static_cast<void>(open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
 };
-QKVET_FAULT(leaks_descriptors, option_fault<DescriptorLeak>) = {
+QKVET_FAULT(leaks_descriptors, kOptionFault<DescriptorLeak>) = {
     .cause = "each call opens a file that is not closed",
     .fix = "read it once, and close it",
     .killed_by = {"long_use_changes_nothing"},
@@ -486,7 +486,7 @@ struct ThreadLeak : OptionHooks {
     }
   }
 };
-QKVET_FAULT(leaks_threads, option_fault<ThreadLeak>) = {
+QKVET_FAULT(leaks_threads, kOptionFault<ThreadLeak>) = {
     .cause = "each call starts a thread that does not end",
     .fix = "make one pool for the process, or join its threads",
     .killed_by = {"long_use_changes_nothing"},
@@ -499,7 +499,7 @@ struct BackwardLeak : PlainBackward {
     return PlainBackward::delta(call, d_o, o);
   }
 };
-QKVET_FAULT(backward_leaks_memory, backward_fault<BackwardLeak>) = {
+QKVET_FAULT(backward_leaks_memory, kBackwardFault<BackwardLeak>) = {
     .when = "Tq > 0",
     .cause = "each row of a gradient allocates 64 bytes that are not freed",
     .fix = "free it at each end of the call, or request a workspace",
@@ -513,7 +513,7 @@ struct LayerLeak : PlainLayer {
     return PlainLayer::output(call, merged, column);
   }
 };
-QKVET_FAULT(layer_leaks_memory, layer_fault<LayerLeak>) = {
+QKVET_FAULT(layer_leaks_memory, kLayerFault<LayerLeak>) = {
     .cause = "each token of a layer allocates 64 bytes that are not freed",
     .fix = "free them at each end of the call, or keep them in the context",
     .killed_by = {"layer_long_use_changes_nothing"},
@@ -526,7 +526,7 @@ struct LayerBackwardLeak : PlainLayerGradient {
   }
 };
 QKVET_FAULT(layer_backward_leaks_memory,
-            layer_backward_fault<LayerBackwardLeak>) = {
+            kLayerBackwardFault<LayerBackwardLeak>) = {
     .cause = "each gradient of a layer allocates 64 bytes that are not freed",
     .fix = "free it at each end of the call, or request a workspace",
     .killed_by = {"layer_backward_long_use_changes_nothing"},
@@ -538,7 +538,7 @@ struct MergeLeak : PlainMerge {
     return PlainMerge::merged_lse(max, sum, h);
   }
 };
-QKVET_FAULT(merge_leaks_memory, merge_fault<MergeLeak>) = {
+QKVET_FAULT(merge_leaks_memory, kMergeFault<MergeLeak>) = {
     .cause = "each row of a merge allocates 64 bytes that are not freed",
     .fix = "free it at each end of the call, or request a workspace",
     .killed_by = {"merge_long_use_changes_nothing"},
@@ -552,7 +552,7 @@ struct CacheLeak : ContiguousCache {
     return ContiguousCache::attend_rows(call, why);
   }
 };
-QKVET_FAULT(cache_leaks_memory, cache_fault<CacheLeak>) = {
+QKVET_FAULT(cache_leaks_memory, kCacheFault<CacheLeak>) = {
     .when = "commands(queries > 0)",
     .cause = "each attention of a cache allocates 64 bytes that are not freed "
              "with it",

@@ -66,8 +66,8 @@ qkvet_status forward_forgiven(const qkvet_kernel* self, qkvet_context* context,
 }
 
 template <class Fault, uint64_t kOptions = 0>
-constexpr qkvet_kernel forgiving_fault =
-    with(with(option_fault<OptionHooks, kOptions>, &qkvet_kernel::supports,
+constexpr qkvet_kernel kForgivingFault =
+    with(with(kOptionFault<OptionHooks, kOptions>, &qkvet_kernel::supports,
               supports_forgiven<Fault>),
          &qkvet_kernel::forward, forward_forgiven<Fault>);
 
@@ -92,7 +92,7 @@ using ValueTokensUnchecked =
 using KeyWidthUnchecked =
     ExtentUnchecked<&qkvet_forward_args::k, 3, &qkvet_forward_args::q, 3>;
 QKVET_FAULT(mask_extent_unchecked,
-            forgiving_fault<MaskExtentUnchecked, QKVET_OPTION_MASK>) = {
+            kForgivingFault<MaskExtentUnchecked, QKVET_OPTION_MASK>) = {
     .when = "mistake == mask_extent",
     .cause = "a mask of more keys than there are is accepted: only the extents "
              "of k are read",
@@ -101,7 +101,7 @@ QKVET_FAULT(mask_extent_unchecked,
     .killed_by = {"malformed_calls_are_refused"},
 };
 
-QKVET_FAULT(value_tokens_unchecked, forgiving_fault<ValueTokensUnchecked>) = {
+QKVET_FAULT(value_tokens_unchecked, kForgivingFault<ValueTokensUnchecked>) = {
     .when = "mistake == input_rows",
     .cause = "v with more tokens than k is accepted: one count of tokens "
              "serves both",
@@ -110,7 +110,7 @@ QKVET_FAULT(value_tokens_unchecked, forgiving_fault<ValueTokensUnchecked>) = {
     .killed_by = {"malformed_calls_are_refused"},
 };
 
-QKVET_FAULT(key_width_unchecked, forgiving_fault<KeyWidthUnchecked>) = {
+QKVET_FAULT(key_width_unchecked, kForgivingFault<KeyWidthUnchecked>) = {
     .when = "mistake == key_width",
     .cause =
         "channels of k beyond those of q are left out: d is read from q alone",
@@ -132,7 +132,7 @@ struct UnknownFieldIgnored {
     qkvet_forward_args args_ = {};
   };
 };
-QKVET_FAULT(unknown_field_ignored, forgiving_fault<UnknownFieldIgnored>) = {
+QKVET_FAULT(unknown_field_ignored, kForgivingFault<UnknownFieldIgnored>) = {
     .when = "mistake == unknown_field",
     .cause = "a field that the kernel does not know is ignored: the struct is "
              "read up to its known end",
@@ -194,7 +194,7 @@ class Mended {
 
 // supports() sees extents alone: the numbers are mended in the call.
 template <class Fault, uint64_t kOptions>
-constexpr qkvet_kernel mending_fault = with(option_fault<OptionHooks, kOptions>,
+constexpr qkvet_kernel kMendingFault = with(kOptionFault<OptionHooks, kOptions>,
                                             &qkvet_kernel::forward,
                                             forward_forgiven<Fault>);
 
@@ -209,7 +209,7 @@ struct FallingStartsRaised {
   }
 };
 QKVET_FAULT(falling_starts_taken,
-            mending_fault<FallingStartsRaised, QKVET_OPTION_PACKED>) = {
+            kMendingFault<FallingStartsRaised, QKVET_OPTION_PACKED>) = {
     .when = "mistake == offsets_fall",
     .cause = "sequences that end before they begin are taken as empty: a loop "
              "of fewer than 1 rows just ends",
@@ -227,7 +227,7 @@ struct FirstStartUnread {
   }
 };
 QKVET_FAULT(first_start_unread,
-            mending_fault<FirstStartUnread, QKVET_OPTION_PACKED>) = {
+            kMendingFault<FirstStartUnread, QKVET_OPTION_PACKED>) = {
     .when = "mistake == offsets_start",
     .cause = "the first sequence begins at row 0, whatever its start is",
     .fix = "refuse a first start that is not 0",
@@ -246,7 +246,7 @@ struct CutOff {
   }
 };
 QKVET_FAULT(starts_beyond_rows_cut,
-            mending_fault<CutOff<true>, QKVET_OPTION_PACKED>) = {
+            kMendingFault<CutOff<true>, QKVET_OPTION_PACKED>) = {
     .when = "mistake == offsets_end",
     .cause = "a sequence that ends past the last row ends with it: the loop "
              "over rows ends with the tensor",
@@ -257,7 +257,7 @@ QKVET_FAULT(starts_beyond_rows_cut,
 };
 
 QKVET_FAULT(length_beyond_clamped,
-            mending_fault<CutOff<false>, QKVET_OPTION_LENGTHS>) = {
+            kMendingFault<CutOff<false>, QKVET_OPTION_LENGTHS>) = {
     .when = "mistake == length_beyond",
     .cause = "a length beyond the rows that there are counts as all rows: "
              "lengths are clamped instead of checked",
@@ -275,7 +275,7 @@ struct NegativeLengthIsZero {
   }
 };
 QKVET_FAULT(negative_length_is_zero,
-            mending_fault<NegativeLengthIsZero, QKVET_OPTION_LENGTHS>) = {
+            kMendingFault<NegativeLengthIsZero, QKVET_OPTION_LENGTHS>) = {
     .when = "mistake == length_negative",
     .cause =
         "a negative length counts as 0: lengths are clamped instead of checked",
@@ -292,7 +292,7 @@ struct LengthsRankUnchecked {
   }
 };
 QKVET_FAULT(lengths_rank_unchecked,
-            forgiving_fault<LengthsRankUnchecked, QKVET_OPTION_LENGTHS>) = {
+            kForgivingFault<LengthsRankUnchecked, QKVET_OPTION_LENGTHS>) = {
     .when = "mistake == lengths_rank",
     .cause = "lengths of two dimensions are taken for a list: only their "
              "elements are counted",
@@ -308,7 +308,7 @@ struct LengthsBesideStartsIgnored {
   }
 };
 QKVET_FAULT(lengths_beside_starts_ignored,
-            forgiving_fault<LengthsBesideStartsIgnored,
+            kForgivingFault<LengthsBesideStartsIgnored,
                             QKVET_OPTION_PACKED | QKVET_OPTION_LENGTHS>) = {
     .when = "mistake == both_forms",
     .cause = "lengths next to the starts of sequences are ignored: the branch "
@@ -365,7 +365,7 @@ qkvet_status supports_small_queries(const qkvet_kernel* self,
 }
 
 constexpr qkvet_kernel kRefusingFault = with(
-    option_fault<OptionHooks>, &qkvet_kernel::supports, supports_small_queries);
+    kOptionFault<OptionHooks>, &qkvet_kernel::supports, supports_small_queries);
 
 using RightBackward =
     BackwardKernel<PlainBackward, BackwardRows<PlainBackward>::piece>;
@@ -385,7 +385,7 @@ constexpr qkvet_backward_table kRefusingBackward =
     backward_table(backward_of_small_gradients);
 
 constexpr qkvet_kernel kRefusesGradients =
-    with_backward(option_fault<OptionHooks>, &kRefusingBackward);
+    with_backward(kOptionFault<OptionHooks>, &kRefusingBackward);
 
 qkvet_status layer_of_small_tokens(const qkvet_kernel* self,
                                    qkvet_context* context,

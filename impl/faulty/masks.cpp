@@ -14,7 +14,7 @@ struct MaskAfterSoftmax : PlainHooks {
     return j < call.visible(i);
   }
 };
-QKVET_FAULT(mask_after_softmax, plain_fault<MaskAfterSoftmax>) = {
+QKVET_FAULT(mask_after_softmax, kPlainFault<MaskAfterSoftmax>) = {
     .when = "causal && rows(seen > 0 && hidden > 0)",
     .cause = "hidden keys keep their share of the denominator",
     .fix = "mask the scores with -inf, then take the softmax",
@@ -30,7 +30,7 @@ struct MaskInverted : OptionHooks {
 };
 QKVET_FAULT(
     mask_inverted,
-    option_fault<MaskInverted, QKVET_OPTION_MASK | QKVET_OPTION_BIAS>) = {
+    kOptionFault<MaskInverted, QKVET_OPTION_MASK | QKVET_OPTION_BIAS>) = {
     .when = "mask",
     .cause = "nonzero in the mask hides a key: true means drop in one library "
              "and keep in the other",
@@ -45,7 +45,7 @@ struct MaskKeepsOne : OptionHooks {
            (call.options.mask.data != nullptr ? 1.0f : 0.0f);
   }
 };
-QKVET_FAULT(mask_keeps_one, option_fault<MaskKeepsOne, QKVET_OPTION_MASK>) = {
+QKVET_FAULT(mask_keeps_one, kOptionFault<MaskKeepsOne, QKVET_OPTION_MASK>) = {
     .when = "mask",
     .cause = "shown keys get a score higher by 1: the mask is added after only "
              "its 0 was turned to -inf",
@@ -62,7 +62,7 @@ struct MaskAddedAsNumber : OptionHooks {
   }
 };
 QKVET_FAULT(mask_added_as_number,
-            option_fault<MaskAddedAsNumber, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskAddedAsNumber, QKVET_OPTION_MASK>) = {
     .when = "mask",
     .cause = "the 0 and 1 of a boolean mask are added to the scores: an "
              "additive mask was expected",
@@ -75,7 +75,7 @@ struct MaskedWeightTimesNan : OptionHooks {
   static bool adds_hidden() { return true; }
 };
 QKVET_FAULT(masked_weight_times_nan,
-            option_fault<MaskedWeightTimesNan, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskedWeightTimesNan, QKVET_OPTION_MASK>) = {
     .when = "rows(seen > 0 && hidden > 0)",
     .cause = "hidden values are multiplied by weight 0, and 0 times NaN is "
              "NaN, though they are declared to be ignored",
@@ -90,7 +90,7 @@ struct MaskOfFirstHead : OptionHooks {
   }
 };
 QKVET_FAULT(mask_of_first_head,
-            option_fault<MaskOfFirstHead, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskOfFirstHead, QKVET_OPTION_MASK>) = {
     .when = "mask.heads && H > 1",
     .cause = "the mask of head 0 is used for all heads: its head stride is "
              "taken to be 0",
@@ -107,7 +107,7 @@ struct MaskReachesHead0 : OptionHooks {
   }
 };
 QKVET_FAULT(mask_reaches_head_0,
-            option_fault<MaskReachesHead0, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskReachesHead0, QKVET_OPTION_MASK>) = {
     .when = "mask && !mask.heads && H > 1",
     .cause = "a mask that all heads share is applied to head 0 alone: the loop "
              "runs over the mask's own extents",
@@ -122,7 +122,7 @@ struct MaskOfFirstMember : OptionHooks {
   }
 };
 QKVET_FAULT(mask_of_first_member,
-            option_fault<MaskOfFirstMember, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskOfFirstMember, QKVET_OPTION_MASK>) = {
     .when = "mask.members && B > 1",
     .cause = "the mask of batch element 0 is used for all: its address lacks "
              "the batch index",
@@ -140,7 +140,7 @@ struct MaskRowsAssumedAdjacent : OptionHooks {
   }
 };
 QKVET_FAULT(mask_rows_assumed_adjacent,
-            option_fault<MaskRowsAssumedAdjacent, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskRowsAssumedAdjacent, QKVET_OPTION_MASK>) = {
     .when = "mask && (layout == gaps || layout == far) && Tq > 1 && Tk > 1",
     .cause = "row i of the mask is read i Tk elements after the first: its "
              "stride is computed instead of read",
@@ -156,7 +156,7 @@ struct MaskOverridesCausal : OptionHooks {
   }
 };
 QKVET_FAULT(mask_overrides_causal,
-            option_fault<MaskOverridesCausal, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskOverridesCausal, QKVET_OPTION_MASK>) = {
     .when = "mask && causal",
     .cause = "with a mask, the causal flag is ignored, though both are "
              "declared to hold: two branches replace a conjunction",
@@ -172,7 +172,7 @@ struct MaskWalkStillCausal : OptionHooks {
   }
 };
 QKVET_FAULT(mask_walk_still_causal,
-            option_fault<MaskWalkStillCausal, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskWalkStillCausal, QKVET_OPTION_MASK>) = {
     .when = "mask && !causal && Tq > 1",
     .cause = "with a mask the loop over keys still ends at the diagonal: the "
              "bound of the causal path was kept",
@@ -215,7 +215,7 @@ struct MaskKeptWhileExtentsMatch : OptionHooks {
   }
 };
 QKVET_FAULT(mask_kept_while_extents_match,
-            option_fault<MaskKeptWhileExtentsMatch, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskKeptWhileExtentsMatch, QKVET_OPTION_MASK>) = {
     .when = "mask",
     .cause = "a prepared mask is used again for another mask of the same "
              "extents: the cache key has the extents alone",
@@ -274,7 +274,7 @@ struct MaskRewritten : OptionHooks {
 };
 
 template <class Fault>
-constexpr qkvet_kernel mask_fault = option_fault<Fault, QKVET_OPTION_MASK>;
+constexpr qkvet_kernel kMaskFault = kOptionFault<Fault, QKVET_OPTION_MASK>;
 
 struct MaskSkippedBelowDiagonal : MaskRewritten<MaskSkippedBelowDiagonal> {
   static void rewrite(const ForwardCall&, MaskPairs& pairs) {
@@ -287,7 +287,7 @@ struct MaskSkippedBelowDiagonal : MaskRewritten<MaskSkippedBelowDiagonal> {
   }
 };
 QKVET_FAULT(mask_skipped_below_diagonal,
-            mask_fault<MaskSkippedBelowDiagonal>) = {
+            kMaskFault<MaskSkippedBelowDiagonal>) = {
     .when = "mask && Tk > 1",
     .cause = "the mask is read only in tiles on or above the diagonal: the "
              "causal rule hides nothing below it",
@@ -313,7 +313,7 @@ struct MaskTakenForCausal : MaskRewritten<MaskTakenForCausal> {
         pairs.at(i, j) = j <= pairs.token(i) ? 1 : 0;
   }
 };
-QKVET_FAULT(mask_taken_for_causal, mask_fault<MaskTakenForCausal>) = {
+QKVET_FAULT(mask_taken_for_causal, kMaskFault<MaskTakenForCausal>) = {
     .when = "mask && Tk > 1",
     .cause = "a mask that shows every row its own key and hides the next is "
              "taken for the causal rule: only its diagonal is tested",
@@ -331,7 +331,7 @@ struct MaskReducedToPadding : MaskRewritten<MaskReducedToPadding> {
     }
   }
 };
-QKVET_FAULT(mask_reduced_to_padding, mask_fault<MaskReducedToPadding>) = {
+QKVET_FAULT(mask_reduced_to_padding, kMaskFault<MaskReducedToPadding>) = {
     .when = "mask.rows && Tq > 1 && Tk > 1",
     .cause = "a mask of pairs is reduced to the keys that any row sees: the "
              "path supports padding alone",
@@ -360,7 +360,7 @@ struct BidirectionalAcrossBlocks : MaskRewritten<BidirectionalAcrossBlocks> {
   }
 };
 QKVET_FAULT(bidirectional_across_blocks,
-            mask_fault<BidirectionalAcrossBlocks>) = {
+            kMaskFault<BidirectionalAcrossBlocks>) = {
     .when = "mask && Tk > 1",
     .cause = "tokens of any two bidirectional blocks see each other: a token "
              "stores one bit instead of its block",
@@ -380,7 +380,7 @@ struct AheadEndsWithRowTile : MaskRewritten<AheadEndsWithRowTile> {
     }
   }
 };
-QKVET_FAULT(ahead_ends_with_row_tile, mask_fault<AheadEndsWithRowTile>) = {
+QKVET_FAULT(ahead_ends_with_row_tile, kMaskFault<AheadEndsWithRowTile>) = {
     .when = "mask && Tk > 1",
     .cause = "keys ahead of a row are seen only up to the end of its tile of "
              "rows: the next tiles are not loaded yet",
@@ -405,7 +405,7 @@ struct MaskedRunWidenedToTiles : MaskRewritten<MaskedRunWidenedToTiles> {
   }
 };
 QKVET_FAULT(masked_run_widened_to_tiles,
-            mask_fault<MaskedRunWidenedToTiles>) = {
+            kMaskFault<MaskedRunWidenedToTiles>) = {
     .when = "mask && Tk > 1",
     .cause = "a run of shown keys begins at the start of the tile that holds "
              "its first key: runs are counted in tiles",
@@ -421,7 +421,7 @@ struct MaskUnreadInDecode : MaskRewritten<MaskUnreadInDecode> {
         pairs.at(i, j) = j <= pairs.token(i) ? 1 : 0;
   }
 };
-QKVET_FAULT(mask_unread_in_decode, mask_fault<MaskUnreadInDecode>) = {
+QKVET_FAULT(mask_unread_in_decode, kMaskFault<MaskUnreadInDecode>) = {
     .when = "mask && Tq < Tk",
     .cause = "with fewer queries than keys the mask is accepted and not read: "
              "the decode path masks causally",
@@ -443,7 +443,7 @@ struct MaskRowsAreColumns : OptionHooks {
   }
 };
 QKVET_FAULT(mask_plane_taken_for_row_major,
-            option_fault<MaskRowsAreColumns, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskRowsAreColumns, QKVET_OPTION_MASK>) = {
     .when = "mask && layout == turned && Tq > 1 && Tk > 1",
     .cause = "a plane of the mask that fills its memory is read row by row: "
              "contiguous is taken to mean row-major",

@@ -12,7 +12,7 @@ struct KvLenInclusive : OptionHooks {
   }
 };
 QKVET_FAULT(kv_len_inclusive,
-            option_fault<KvLenInclusive, QKVET_OPTION_LENGTHS>) = {
+            kOptionFault<KvLenInclusive, QKVET_OPTION_LENGTHS>) = {
     .when = "kv_len && members(keys < Tk)",
     .cause = "kv_len is taken for the last key instead of the number of keys: "
              "<= stands for <",
@@ -27,7 +27,7 @@ struct DiagonalFromCapacity : OptionHooks {
   }
 };
 QKVET_FAULT(diagonal_from_capacity,
-            option_fault<DiagonalFromCapacity, QKVET_OPTION_LENGTHS>) = {
+            kOptionFault<DiagonalFromCapacity, QKVET_OPTION_LENGTHS>) = {
     .when = "bottom_right && kv_len && members(keys < Tk)",
     .cause = "the diagonal counts from Tk instead of the keys of the sequence: "
              "the cache's capacity is taken for its length",
@@ -42,7 +42,7 @@ struct DiagonalIgnoresQLen : OptionHooks {
   }
 };
 QKVET_FAULT(diagonal_ignores_q_len,
-            option_fault<DiagonalIgnoresQLen, QKVET_OPTION_LENGTHS>) = {
+            kOptionFault<DiagonalIgnoresQLen, QKVET_OPTION_LENGTHS>) = {
     .when = "bottom_right && q_len && members(queries < Tq)",
     .cause = "the diagonal counts from Tq instead of the rows of the sequence: "
              "padding rows count as queries",
@@ -60,7 +60,7 @@ struct PackedAsOneMember : OptionHooks {
   }
 };
 QKVET_FAULT(packed_as_one_member,
-            option_fault<PackedAsOneMember, QKVET_OPTION_PACKED>) = {
+            kOptionFault<PackedAsOneMember, QKVET_OPTION_PACKED>) = {
     .when = "packed && !causal && members(keys < Tk)",
     .cause = "cu_seqlens_k is not read, and every sequence sees the keys of "
              "all: only the causal path gets the lengths",
@@ -77,7 +77,7 @@ struct PackedSeesNextMember : OptionHooks {
   }
 };
 QKVET_FAULT(packed_sees_next_member,
-            option_fault<PackedSeesNextMember, QKVET_OPTION_PACKED>) = {
+            kOptionFault<PackedSeesNextMember, QKVET_OPTION_PACKED>) = {
     .when = "packed && members(keys < Tk)",
     .cause = "the end of a packed sequence is inclusive, so it sees the first "
              "key of the next one: <= stands for <",
@@ -98,7 +98,7 @@ struct PackedBordersLeftToCausal : OptionHooks {
   }
 };
 QKVET_FAULT(packed_borders_left_to_causal,
-            option_fault<PackedBordersLeftToCausal, QKVET_OPTION_PACKED>) = {
+            kOptionFault<PackedBordersLeftToCausal, QKVET_OPTION_PACKED>) = {
     .when = "packed && causal && members(member > 0)",
     .cause = "with the causal rule, rows of a packed sequence see all earlier "
              "keys: the causal mask replaces that of the borders",
@@ -120,7 +120,7 @@ struct EmptyMemberClearsTile : OptionHooks {
   }
 };
 QKVET_FAULT(empty_member_clears_tile,
-            option_fault<EmptyMemberClearsTile, QKVET_OPTION_PACKED>) = {
+            kOptionFault<EmptyMemberClearsTile, QKVET_OPTION_PACKED>) = {
     .when = "packed && members(member > 0 && keys == 0)",
     .cause = "a packed sequence without keys clears the whole tile of its "
              "first row: the early exit stores unmasked",
@@ -140,7 +140,7 @@ constexpr qkvet_capabilities kPackedPages = capabilities_with(
     kCommonOptions | kServingOptions | QKVET_OPTION_PACKED_PAGES, {kF32});
 
 template <class Hooks>
-constexpr qkvet_kernel packed_pages_fault = serving_fault<Hooks, &kPackedPages>;
+constexpr qkvet_kernel kPackedPagesFault = kServingFault<Hooks, &kPackedPages>;
 
 }  // namespace
 
@@ -174,7 +174,7 @@ struct PackedPagesMemberByToken : PackedPagesHooks {
   }
 };
 QKVET_FAULT(packed_pages_member_by_token,
-            packed_pages_fault<PackedPagesMemberByToken>) = {
+            kPackedPagesFault<PackedPagesMemberByToken>) = {
     .when = "packed && page_size > 0 && members(queries != 1) && "
             "members(member > 0)",
     .cause = "lengths and block table are indexed by the first row of a "
@@ -194,7 +194,7 @@ struct PackedPagesDiagonalOfLongest : PackedPagesHooks {
   }
 };
 QKVET_FAULT(packed_pages_diagonal_of_longest,
-            packed_pages_fault<PackedPagesDiagonalOfLongest>) = {
+            kPackedPagesFault<PackedPagesDiagonalOfLongest>) = {
     .when = "packed && page_size > 0 && bottom_right && members(queries > 1) "
             "&& members(member > 0)",
     .cause = "the causal offset is that of the longest sequence: max_seqlen_k "
@@ -211,7 +211,7 @@ struct PackedPagesFirstPrefix : PackedPagesHooks {
   }
 };
 QKVET_FAULT(packed_pages_first_prefix_for_all,
-            packed_pages_fault<PackedPagesFirstPrefix>) = {
+            kPackedPagesFault<PackedPagesFirstPrefix>) = {
     .when = "packed && page_size > 0 && bottom_right && members(member > 0)",
     .cause = "the rows of all sequences begin at the position of the first: "
              "one prefix length is broadcast",
@@ -229,7 +229,7 @@ struct PackedPagesCumulativeLength : PackedPagesHooks {
   }
 };
 QKVET_FAULT(packed_pages_cumulative_lengths,
-            packed_pages_fault<PackedPagesCumulativeLength>) = {
+            kPackedPagesFault<PackedPagesCumulativeLength>) = {
     .when = "packed && page_size > 0 && members(member > 0)",
     .cause = "cumulative lengths are read as the lengths of the sequences",
     .fix = "kv_len with pages, cumulative lengths without",
@@ -251,7 +251,7 @@ struct PackedPagesDenseStarts : PackedPagesHooks {
   }
 };
 QKVET_FAULT(packed_pages_dense_starts,
-            packed_pages_fault<PackedPagesDenseStarts>) = {
+            kPackedPagesFault<PackedPagesDenseStarts>) = {
     .when = "packed && page_size > 1 && members(keys % page_size != 0) && "
             "members(member > 0)",
     .cause = "slots are listed by whole pages, and a sequence's first slot is "
@@ -271,7 +271,7 @@ struct PackedPagesPromptRow : PackedPagesHooks {
   }
 };
 QKVET_FAULT(packed_pages_prompt_row_of_part,
-            packed_pages_fault<PackedPagesPromptRow>) = {
+            kPackedPagesFault<PackedPagesPromptRow>) = {
     .when = "packed && page_size > 0 && members(queries == 1) && "
             "members(member > 0 && queries > 1)",
     .cause = "a prompt is looked up in the block table of the whole batch by "
@@ -289,7 +289,7 @@ struct PackedPagesPoolAsRows : PackedPagesHooks {
   }
 };
 QKVET_FAULT(packed_pages_pool_as_rows,
-            packed_pages_fault<PackedPagesPoolAsRows>) = {
+            kPackedPagesFault<PackedPagesPoolAsRows>) = {
     .when = "packed && page_size > 0",
     .cause = "the block table is not read: sequences are taken to follow each "
              "other in the pool",

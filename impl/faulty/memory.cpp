@@ -44,7 +44,7 @@ struct LanesBehindLastKeyLoaded : OptionHooks {
   }
 };
 QKVET_FAULT(lanes_behind_last_key_loaded,
-            option_fault<LanesBehindLastKeyLoaded>) = {
+            kOptionFault<LanesBehindLastKeyLoaded>) = {
     .when = "Tk > 1 && Tk % 4 != 0",
     .cause = "the last tile of 4 keys is loaded whole, past the last key: the "
              "scores are masked and the loads are not",
@@ -66,7 +66,7 @@ struct MaskLanesBehindLastKeyRead : OptionHooks {
   }
 };
 QKVET_FAULT(mask_lanes_behind_last_key_read,
-            option_fault<MaskLanesBehindLastKeyRead, QKVET_OPTION_MASK>) = {
+            kOptionFault<MaskLanesBehindLastKeyRead, QKVET_OPTION_MASK>) = {
     .when = "mask && Tk > 1 && Tk % 4 != 0",
     .cause = "the mask is read 4 keys at a time, past its last column in the "
              "last row: the bound is checked after the read",
@@ -85,7 +85,7 @@ struct StartsBehindLastMemberRead : OptionHooks {
   }
 };
 QKVET_FAULT(starts_behind_last_member_read,
-            option_fault<StartsBehindLastMemberRead, QKVET_OPTION_PACKED>) = {
+            kOptionFault<StartsBehindLastMemberRead, QKVET_OPTION_PACKED>) = {
     .when = "packed && Tq % 4 != 0",
     .cause = "the rest of the last tile of 4 packed rows reads one start too "
              "many: no start is larger than those rows",
@@ -141,7 +141,7 @@ struct MemberOffsetsRoundedAlone : OptionHooks {
   }
 };
 constexpr qkvet_kernel kMemberOffsetsRoundedAlone =
-    with(option_fault<MemberOffsetsRoundedAlone, QKVET_OPTION_PACKED>,
+    with(kOptionFault<MemberOffsetsRoundedAlone, QKVET_OPTION_PACKED>,
          &qkvet_kernel::forward, MemberOffsetsRoundedAlone::forward);
 QKVET_FAULT(member_offsets_rounded_alone,
             with(kMemberOffsetsRoundedAlone, &qkvet_kernel::workspace,
@@ -197,7 +197,7 @@ struct PartsInScratchOfStorageSize {
   }
 };
 QKVET_FAULT(parts_in_scratch_of_storage_size,
-            with(forward_fault<PartsInScratchOfStorageSize::forward,
+            with(kForwardFault<PartsInScratchOfStorageSize::forward,
                                &kCommonCapabilities>,
                  &qkvet_kernel::workspace,
                  PartsInScratchOfStorageSize::workspace)) = {
@@ -229,7 +229,7 @@ struct RowPaddingOverNextHead {
   }
 };
 QKVET_FAULT(row_padding_over_next_head,
-            forward_fault<forward_in_f32<RowPaddingOverNextHead::compute>>) = {
+            kForwardFault<forward_in_f32<RowPaddingOverNextHead::compute>>) = {
     .when = "H > 1 && Tq % 2 == 1",
     .cause = "rows are stored in whole tiles without a mask, and the surplus "
              "rows land in the next head",
@@ -247,7 +247,7 @@ struct OneBiasColumnReadAsRow : OptionHooks {
   }
 };
 QKVET_FAULT(one_bias_column_read_as_row,
-            option_fault<OneBiasColumnReadAsRow, QKVET_OPTION_BIAS>) = {
+            kOptionFault<OneBiasColumnReadAsRow, QKVET_OPTION_BIAS>) = {
     .when = "bias && !bias.keys && Tk > 1",
     .cause = "a bias with one column for all keys is read as if it had one for "
              "each: its last stride is not checked",
@@ -268,7 +268,7 @@ struct ScratchKeptBetweenCalls : OptionHooks {
   }
 };
 QKVET_FAULT(scratch_kept_between_calls,
-            option_fault<ScratchKeptBetweenCalls>) = {
+            kOptionFault<ScratchKeptBetweenCalls>) = {
     .cause = "a sum of values begins with the last value of the previous sum, "
              "maybe of an earlier call: scratch is not cleared",
     .fix = "clear the memory of a sum before it begins",
@@ -297,7 +297,7 @@ struct ScratchTailOfLargerCall : OptionHooks {
   }
 };
 QKVET_FAULT(scratch_tail_of_larger_call,
-            option_fault<ScratchTailOfLargerCall>) = {
+            kOptionFault<ScratchTailOfLargerCall>) = {
     .when = "Tk % 4 != 0",
     .cause = "whole tiles of 4 weights are added up, and the rest of a tile "
              "may be from a larger call: scratch is cleared when it grows",
@@ -354,7 +354,7 @@ struct KeysKeptByAddress : OptionHooks {
             packed->push_back(call.k.at(b, h, j)[c * call.k.step[3]]);
   }
 };
-QKVET_FAULT(keys_kept_by_address, option_fault<KeysKeptByAddress>) = {
+QKVET_FAULT(keys_kept_by_address, kOptionFault<KeysKeptByAddress>) = {
     .cause = "a packed copy of k is reused in the next call with k at the same "
              "address and with the same extents",
     .fix = "pack in every call, or let the caller say when k has changed",
@@ -375,7 +375,7 @@ struct RuleKeptByAddress : OptionHooks {
     member->diagonal = planned.diagonal;
   }
 };
-QKVET_FAULT(rule_kept_by_address, option_fault<RuleKeptByAddress>) = {
+QKVET_FAULT(rule_kept_by_address, kOptionFault<RuleKeptByAddress>) = {
     .cause = "whether a call is causal is taken from the last call with q at "
              "the same address and with the same extents",
     .fix = "everything that a plan depends on is part of its key",
@@ -412,7 +412,7 @@ struct StridesOfFirstCall : OptionHooks {
       std::copy_n(kept, 4, member->k.step);
   }
 };
-QKVET_FAULT(strides_of_first_call, option_fault<StridesOfFirstCall>) = {
+QKVET_FAULT(strides_of_first_call, kOptionFault<StridesOfFirstCall>) = {
     .when = "B > 1 || Hkv > 1 || Tk > 1 || d > 1",
     .cause = "K is read with the strides of the first call of the process that "
              "had the same extents: they are not in the plan's key",
@@ -433,7 +433,7 @@ struct RoomOfFirstCall : OptionHooks {
     return keys;
   }
 };
-QKVET_FAULT(room_of_first_call, option_fault<RoomOfFirstCall>) = {
+QKVET_FAULT(room_of_first_call, kOptionFault<RoomOfFirstCall>) = {
     .when = "Tk > 1",
     .cause = "the scores of a row have the room that the first call of the "
              "process needed, and later keys are left out",

@@ -16,7 +16,7 @@ namespace qkvet::impl {
 struct MergeWrongBase : PlainMerge {
   static float weight(float lse, float max) { return std::exp2(lse - max); }
 };
-QKVET_FAULT(merge_wrong_base, merge_fault<MergeWrongBase>) = {
+QKVET_FAULT(merge_wrong_base, kMergeFault<MergeWrongBase>) = {
     .when = "Tk > 1",
     .cause = "weights are 2^(lse - m) where lse is natural: backends differ in "
              "the base of lse",
@@ -31,7 +31,7 @@ struct MergeLseInBase2 : PlainMerge {
     return max + std::log2(sum);
   }
 };
-QKVET_FAULT(merge_lse_in_base2, merge_fault<MergeLseInBase2>) = {
+QKVET_FAULT(merge_lse_in_base2, kMergeFault<MergeLseInBase2>) = {
     .when = "Tk > 1",
     .cause = "the merged lse is m + log2 of the sum instead of log: the factor "
              "ln 2 is missing",
@@ -44,7 +44,7 @@ QKVET_FAULT(merge_lse_in_base2, merge_fault<MergeLseInBase2>) = {
 struct MergeEmptyIsPlusInf : PlainMerge {
   static float empty_lse() { return std::numeric_limits<float>::infinity(); }
 };
-QKVET_FAULT(merge_empty_is_plus_inf, merge_fault<MergeEmptyIsPlusInf>) = {
+QKVET_FAULT(merge_empty_is_plus_inf, kMergeFault<MergeEmptyIsPlusInf>) = {
     .cause = "a row whose states are all empty gets lse = +inf, the convention "
              "of some kernels",
     .fix = "write -infinity, the logarithm of nothing",
@@ -55,7 +55,7 @@ QKVET_FAULT(merge_empty_is_plus_inf, merge_fault<MergeEmptyIsPlusInf>) = {
 struct MergeEmptyIsNan : PlainMerge {
   static bool is_empty(float) { return false; }
 };
-QKVET_FAULT(merge_empty_is_nan, merge_fault<MergeEmptyIsNan>) = {
+QKVET_FAULT(merge_empty_is_nan, kMergeFault<MergeEmptyIsNan>) = {
     .cause = "exp(lse - m) is taken where both are -inf: the maximum of a row "
              "is taken to be finite",
     .fix = "where m = -inf write o = 0 and lse = -inf",
@@ -68,7 +68,7 @@ struct MergeNoMaximum : PlainMerge {
     return PlainMerge::maximum(lse, count) == kNone ? kNone : 0;
   }
 };
-QKVET_FAULT(merge_no_maximum, merge_fault<MergeNoMaximum>) = {
+QKVET_FAULT(merge_no_maximum, kMergeFault<MergeNoMaximum>) = {
     .cause = "weights are exp(lse), no maximum is subtracted: lse is taken to "
              "be small",
     .fix = "subtract the largest lse of the row from all of them",
@@ -81,7 +81,7 @@ struct MergeLseInHalf : PlainMerge {
     return f16_to_f32(f32_to_f16(call.state_lse(t, n, h)));
   }
 };
-QKVET_FAULT(merge_lse_in_half, merge_fault<MergeLseInHalf>) = {
+QKVET_FAULT(merge_lse_in_half, kMergeFault<MergeLseInHalf>) = {
     .cause = "every lse is rounded to f16 before it is used: it is stored like "
              "the states",
     .fix = "keep every lse in f32",
@@ -93,7 +93,7 @@ struct MergeWeightsOfTheOther : PlainMerge {
     return weights[count - 1 - n];
   }
 };
-QKVET_FAULT(merge_weights_of_the_other, merge_fault<MergeWeightsOfTheOther>) = {
+QKVET_FAULT(merge_weights_of_the_other, kMergeFault<MergeWeightsOfTheOther>) = {
     .when = "Tk > 1",
     .cause = "the first state has the weight of the last one, and so on: two "
              "arguments are exchanged",
@@ -106,7 +106,7 @@ struct MergeLseOfTheMean : PlainMerge {
     return max + std::log(sum / static_cast<float>(count));
   }
 };
-QKVET_FAULT(merge_lse_of_the_mean, merge_fault<MergeLseOfTheMean>) = {
+QKVET_FAULT(merge_lse_of_the_mean, kMergeFault<MergeLseOfTheMean>) = {
     .when = "Tk > 1",
     .cause = "the merged lse is that of the mean of the states",
     .fix = "add the exponentials, do not average them",
@@ -121,7 +121,7 @@ struct MergeFirstIsMaximum : PlainMerge {
                : lse[0];
   }
 };
-QKVET_FAULT(merge_first_is_maximum, merge_fault<MergeFirstIsMaximum>) = {
+QKVET_FAULT(merge_first_is_maximum, kMergeFault<MergeFirstIsMaximum>) = {
     .when = "Tk > 1",
     .cause = "the lse of the first state is subtracted, whether it is the "
              "largest or not",
@@ -135,7 +135,7 @@ struct MergeMaskInverted : PlainMerge {
   }
 };
 QKVET_FAULT(merge_mask_inverted,
-            merge_fault<MergeMaskInverted,
+            kMergeFault<MergeMaskInverted,
                         QKVET_MERGE_IN_PLACE | QKVET_MERGE_ROW_MASK>) = {
     .cause = "rows with 0 in row_mask are merged, all others stay: the mask is "
              "taken to mean skip",
@@ -155,7 +155,7 @@ struct MergeLseRowsFirst : PlainMerge {
   }
 };
 QKVET_FAULT(merge_lse_rows_first,
-            merge_fault<MergeLseRowsFirst, QKVET_MERGE_LSE_HEADS_FIRST>) = {
+            kMergeFault<MergeLseRowsFirst, QKVET_MERGE_LSE_HEADS_FIRST>) = {
     .when = "layout != bhtd && H > 1 && B > 1",
     .cause = "an lse stored as [n, H, T] is read as [n, T, H]: backends differ "
              "in its order",
@@ -171,7 +171,7 @@ struct MergeRaggedLeavesLast : PlainMerge {
   }
 };
 QKVET_FAULT(merge_ragged_leaves_last,
-            merge_fault<MergeRaggedLeavesLast, QKVET_MERGE_RAGGED>) = {
+            kMergeFault<MergeRaggedLeavesLast, QKVET_MERGE_RAGGED>) = {
     .when = "kv_len && Tk > 1",
     .cause = "the last state of a row with an indptr is left out: its end is "
              "taken to be its last state",
@@ -190,7 +190,7 @@ struct MergeReadsItsOwnLse : PlainMerge {
   }
 };
 QKVET_FAULT(merge_in_place_reads_merged,
-            merge_fault<MergeReadsItsOwnLse, QKVET_MERGE_IN_PLACE>) = {
+            kMergeFault<MergeReadsItsOwnLse, QKVET_MERGE_IN_PLACE>) = {
     .when = "B > 1 && Tk > 1",
     .cause = "in place, a row reads the lse of the row before, which is merged "
              "already",
@@ -210,7 +210,7 @@ struct MergeReadsOneMore : PlainMerge {
                 : call.state(t, n, h, c);
   }
 };
-QKVET_FAULT(merge_reads_one_more, merge_fault<MergeReadsOneMore>) = {
+QKVET_FAULT(merge_reads_one_more, kMergeFault<MergeReadsOneMore>) = {
     .cause = "the number after the last state is read: the vectors are one "
              "channel too wide",
     .fix = "mask the last vector of a row",
@@ -225,7 +225,7 @@ struct MergeMaximumFromLowNumber : PlainMerge {
   }
 };
 QKVET_FAULT(merge_maximum_from_low_number,
-            merge_fault<MergeMaximumFromLowNumber>) = {
+            kMergeFault<MergeMaximumFromLowNumber>) = {
     .cause = "the maximum of a row is -10^6 at least: the number stands for "
              "minus infinity",
     .fix = "begin with minus infinity, or with the first lse",
@@ -240,7 +240,7 @@ struct MergeLseCut : PlainMerge {
     return lse == kNone ? lse : std::fmax(std::fmin(lse, kMost), -kMost);
   }
 };
-QKVET_FAULT(merge_lse_cut, merge_fault<MergeLseCut>) = {
+QKVET_FAULT(merge_lse_cut, kMergeFault<MergeLseCut>) = {
     .cause = "every lse is cut to -65504 .. 65504, a guard against infinities "
              "of f16",
     .fix = "merge what attention returned",
@@ -271,7 +271,7 @@ struct MergeStridesOfFirstCall : PlainMerge {
 };
 QKVET_FAULT(
     merge_strides_of_first_call,
-    merge_fault<MergeStridesOfFirstCall,
+    kMergeFault<MergeStridesOfFirstCall,
                 QKVET_MERGE_LSE_HEADS_FIRST | QKVET_MERGE_ANY_STRIDES>) = {
     .cause = "lse are read with the strides of the first merge of the process "
              "that had the same extents",

@@ -13,7 +13,7 @@ struct EveryPartCountsSink : SplitHooks {
   static float sinks(int64_t parts) { return static_cast<float>(parts); }
 };
 QKVET_FAULT(every_part_counts_sink,
-            split_fault<EveryPartCountsSink, QKVET_OPTION_SINK>) = {
+            kSplitFault<EveryPartCountsSink, QKVET_OPTION_SINK>) = {
     .when = "sink && rows(seen > 1)",
     .cause = "each part adds the sink to its own denominator, and the merge "
              "adds the parts",
@@ -26,7 +26,7 @@ struct PartsWithoutKeyMakeNan : SplitHooks {
   static float reference(float max) { return max; }
 };
 QKVET_FAULT(parts_without_key_make_nan,
-            split_fault<PartsWithoutKeyMakeNan, QKVET_OPTION_MASK>) = {
+            kSplitFault<PartsWithoutKeyMakeNan, QKVET_OPTION_MASK>) = {
     .when = "rows(seen == 0)",
     .cause = "the larger of two lse, both -infinity, is subtracted from both: "
              "the merge expects a part with a key",
@@ -41,7 +41,7 @@ struct PartsWithoutLse : SplitHooks {
     if (call.lse.data == nullptr && part->seen > 0) part->lse = 0;
   }
 };
-QKVET_FAULT(parts_without_lse, split_fault<PartsWithoutLse>) = {
+QKVET_FAULT(parts_without_lse, kSplitFault<PartsWithoutLse>) = {
     .when = "!lse && rows(seen > 1)",
     .cause = "the lse of the parts is stored only if the caller asks for that "
              "of the row: one flag controls both",
@@ -55,7 +55,7 @@ struct PartsWeighedByLength : SplitHooks {
     part->lse = std::log(static_cast<float>(part->seen));
   }
 };
-QKVET_FAULT(parts_weighed_by_length, split_fault<PartsWeighedByLength>) = {
+QKVET_FAULT(parts_weighed_by_length, kSplitFault<PartsWeighedByLength>) = {
     .when = "rows(seen > 1) || (lse && rows(seen == 1))",
     .cause = "parts of the keys are merged by their number of keys instead of "
              "their lse",
@@ -75,7 +75,7 @@ struct PartOfOldScratch : SplitHooks {
   }
   static constexpr int64_t kMostParts = 2;
 };
-QKVET_FAULT(part_of_old_scratch, split_fault<PartOfOldScratch>) = {
+QKVET_FAULT(part_of_old_scratch, kSplitFault<PartOfOldScratch>) = {
     .when = "Tk == 1",
     .cause = "a part without a key returns before it writes its lse, and that "
              "of an earlier call is merged",
@@ -112,7 +112,7 @@ struct FlushedBeforeMerge : SplitHooks {
            std::fabs(call.scale);
   }
 };
-QKVET_FAULT(flushed_before_merge, split_fault<FlushedBeforeMerge>) = {
+QKVET_FAULT(flushed_before_merge, kSplitFault<FlushedBeforeMerge>) = {
     .when = "rows(seen > 0)",
     .cause = "all parts of a row share one reference, the product of the "
              "lengths of q and k: weights below 2^-126 are flushed to 0",
@@ -144,7 +144,7 @@ struct RowsByBatch : OptionRows<Hooks> {
   }
 };
 QKVET_FAULT(odd_batch_splits_keys,
-            forward_fault<OptionsKernel<OptionHooks, RowsByBatch>::forward,
+            kForwardFault<OptionsKernel<OptionHooks, RowsByBatch>::forward,
                           &kClaimsSameBits, &kSplitHooksPrecision>) = {
     .when = "B > 2 && B % 2 == 1 && Tk > 1",
     .cause = "batch elements are computed in pairs, and the last of an odd "

@@ -22,7 +22,7 @@ constexpr qkvet_capabilities kPlannedLists = capabilities_with(
     kCommonOptions | QKVET_OPTION_LENGTHS | QKVET_OPTION_PAGED_CSR, {kF32});
 
 template <class Hooks, const qkvet_capabilities* kCapabilities = &kPlannedRows>
-constexpr qkvet_kernel planned_fault = planned_kernel<Hooks>("", "", {},
+constexpr qkvet_kernel kPlannedFault = planned_kernel<Hooks>("", "", {},
                                                              &kPlannedPrecision,
                                                              kCapabilities);
 
@@ -35,7 +35,7 @@ struct PlanLengthsKept : PlannedHooks {
     *work = renewed;
   }
 };
-QKVET_FAULT(plan_lengths_kept, planned_fault<PlanLengthsKept>) = {
+QKVET_FAULT(plan_lengths_kept, kPlannedFault<PlanLengthsKept>) = {
     .when = "kv_len",
     .cause = "update() renews the work and keeps the lengths of keys: they "
              "were captured with the first batch",
@@ -51,7 +51,7 @@ struct PlanTableNeverFilled : PlannedHooks {
   }
 };
 QKVET_FAULT(plan_table_never_filled,
-            planned_fault<PlanTableNeverFilled, &kPlannedPages>) = {
+            kPlannedFault<PlanTableNeverFilled, &kPlannedPages>) = {
     .when = "page_size > 0 && !csr && members(keys > 0)",
     .cause = "update() makes room for a block table and leaves it all 0",
     .fix = "copy the table in update() as in plan()",
@@ -68,7 +68,7 @@ struct PlanLastPageKept : PlannedHooks {
   }
 };
 QKVET_FAULT(plan_last_page_kept,
-            planned_fault<PlanLastPageKept, &kPlannedLists>) = {
+            kPlannedFault<PlanLastPageKept, &kPlannedLists>) = {
     .when = "csr && page_size > 1 && members(keys > 0)",
     .cause = "update() takes the pages and keeps last_page_len",
     .fix = "copy last_page_len with the pages",
@@ -83,7 +83,7 @@ struct PlanWorkLeftBehind : PlannedHooks {
     *work = renewed;
   }
 };
-QKVET_FAULT(plan_work_left_behind, planned_fault<PlanWorkLeftBehind>) = {
+QKVET_FAULT(plan_work_left_behind, kPlannedFault<PlanWorkLeftBehind>) = {
     .when = "members(queries < Tq)",
     .cause = "update() writes its items of work over the old ones, and as many "
              "are done as there were: the grid is that of the largest batch",
@@ -103,7 +103,7 @@ struct PlanPadsRows : PlannedHooks {
     }
   }
 };
-QKVET_FAULT(plan_pads_rows, planned_fault<PlanPadsRows>) = {
+QKVET_FAULT(plan_pads_rows, kPlannedFault<PlanPadsRows>) = {
     .when = "members(queries < Tq)",
     .cause = "rows between the batch and the capacity become zeros: padded "
              "entries write to rows that belong to others",
@@ -128,7 +128,7 @@ struct PlanScaleKept : PlannedHooks {
     return PlannedHooks::question(work, with_scale(*work, args));
   }
 };
-QKVET_FAULT(plan_scale_kept, planned_fault<PlanScaleKept>) = {
+QKVET_FAULT(plan_scale_kept, kPlannedFault<PlanScaleKept>) = {
     .cause = "the scale is missing from the key of a plan, and a run with "
              "another scale is not refused",
     .fix = "the scale is a part of the key, or an argument of the run",
@@ -147,7 +147,7 @@ struct PlanCapacityUnchecked : PlannedHooks {
     if (work->items.size() > room) work->items.resize(room);
   }
 };
-QKVET_FAULT(plan_capacity_unchecked, planned_fault<PlanCapacityUnchecked>) = {
+QKVET_FAULT(plan_capacity_unchecked, kPlannedFault<PlanCapacityUnchecked>) = {
     .cause = "update() takes a batch beyond the capacity, and leaves out the "
              "work for which there is no room",
     .fix = "refuse what is beyond the capacity; the caller makes a new plan",
@@ -167,7 +167,7 @@ struct PlanWorkspaceShared : PlannedHooks {
   }
 };
 QKVET_FAULT(plan_workspace_shared,
-            planned_fault<PlanWorkspaceShared, &kOneByOne>) = {
+            kPlannedFault<PlanWorkspaceShared, &kOneByOne>) = {
     .when = "kv_len",
     .cause = "all plans keep their lengths in one buffer",
     .fix = "one buffer for each plan until its run",
@@ -193,7 +193,7 @@ struct PlanQueriesKept : PlannedHooks {
     return known;
   }
 };
-QKVET_FAULT(plan_queries_kept, planned_fault<PlanQueriesKept>) = {
+QKVET_FAULT(plan_queries_kept, kPlannedFault<PlanQueriesKept>) = {
     .cause = "a plan copies the queries of its first run and later compares "
              "their address alone",
     .fix = "copy the queries before every run",

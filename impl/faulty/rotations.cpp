@@ -15,7 +15,7 @@ struct RopeStyleSwapped : OptionHooks {
   using KeyTurn = OtherStyle;
 };
 QKVET_FAULT(rope_style_swapped,
-            option_fault<RopeStyleSwapped, QKVET_OPTION_ROPE>) = {
+            kOptionFault<RopeStyleSwapped, QKVET_OPTION_ROPE>) = {
     .when =
         "rope && d > 2 && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
     .cause = "channels are paired as the other style of rotation pairs them: "
@@ -33,7 +33,7 @@ struct RopeTurnsBack : OptionHooks {
   using QueryTurn = BackTurn;
   using KeyTurn = BackTurn;
 };
-QKVET_FAULT(rope_turns_back, option_fault<RopeTurnsBack, QKVET_OPTION_ROPE>) = {
+QKVET_FAULT(rope_turns_back, kOptionFault<RopeTurnsBack, QKVET_OPTION_ROPE>) = {
     .when = "rope && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
     .cause = "pairs are rotated by minus the angle: the signs of the two sines "
              "are exchanged",
@@ -50,7 +50,7 @@ struct RopeLastPairUnturned : OptionHooks {
   using KeyTurn = OnePairLess;
 };
 QKVET_FAULT(rope_last_pair_unturned,
-            option_fault<RopeLastPairUnturned, QKVET_OPTION_ROPE>) = {
+            kOptionFault<RopeLastPairUnturned, QKVET_OPTION_ROPE>) = {
     .when = "rope && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
     .cause =
         "the last pair of channels is not rotated: the loop ends at d/2 - 1",
@@ -67,7 +67,7 @@ struct RopeTableByChannel : OptionHooks {
   using KeyTurn = ByChannel;
 };
 QKVET_FAULT(rope_table_by_channel,
-            option_fault<RopeTableByChannel, QKVET_OPTION_ROPE>) = {
+            kOptionFault<RopeTableByChannel, QKVET_OPTION_ROPE>) = {
     .when =
         "rope && d > 2 && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
     .cause = "pair n is rotated by column 2n of the tables, modulo their "
@@ -82,7 +82,7 @@ struct RopeIgnoresPositions : OptionHooks {
   using KeyTurn = TurnByRow;
 };
 QKVET_FAULT(rope_ignores_positions,
-            option_fault<RopeIgnoresPositions, QKVET_OPTION_ROPE>) = {
+            kOptionFault<RopeIgnoresPositions, QKVET_OPTION_ROPE>) = {
     .when = "rope && (rope.random || rope.first > 0 || Tk > Tq)",
     .cause = "queries and keys are rotated by their row instead of their "
              "position: the tables are read from row 0",
@@ -94,7 +94,7 @@ struct RopeQueryFromZero : OptionHooks {
   using QueryTurn = TurnByRow;
 };
 QKVET_FAULT(rope_query_from_zero,
-            option_fault<RopeQueryFromZero, QKVET_OPTION_ROPE>) = {
+            kOptionFault<RopeQueryFromZero, QKVET_OPTION_ROPE>) = {
     .when = "rope",
     .cause = "queries are rotated by their row instead of their position: only "
              "the keys get the offset of the cache",
@@ -115,7 +115,7 @@ struct RopePositionsOfFirstMember : OptionHooks {
   using KeyTurn = OfFirstMember;
 };
 QKVET_FAULT(rope_positions_of_first_member,
-            option_fault<RopePositionsOfFirstMember, QKVET_OPTION_ROPE>) = {
+            kOptionFault<RopePositionsOfFirstMember, QKVET_OPTION_ROPE>) = {
     .when = "rope.random && B > 1",
     .cause = "the positions of batch element 0 are used for all: they are "
              "broadcast from its row",
@@ -136,7 +136,7 @@ struct RopePositionsIn16Bits : OptionHooks {
   using KeyTurn = NarrowPosition;
 };
 QKVET_FAULT(rope_positions_in_16_bits,
-            option_fault<RopePositionsIn16Bits, QKVET_OPTION_ROPE>) = {
+            kOptionFault<RopePositionsIn16Bits, QKVET_OPTION_ROPE>) = {
     .when = "rope && rope.first > 60000",
     .cause = "positions are cut to 16 bits: they are packed next to other "
              "numbers of a token",
@@ -149,7 +149,7 @@ struct BackwardKeysNotTurnedBack : PlainBackward {
   static void turn_key_back(const Rope&, int64_t, int64_t, float*) {}
 };
 QKVET_FAULT(backward_keys_not_turned_back,
-            backward_fault<BackwardKeysNotTurnedBack, QKVET_OPTION_ROPE>) = {
+            kBackwardFault<BackwardKeysNotTurnedBack, QKVET_OPTION_ROPE>) = {
     .when = "rope && (rope.random || rope.first > 0 || Tk > 1)",
     .cause = "dk is not turned back: it is the gradient of the keys as they "
              "were loaded, after their rotation",
@@ -169,7 +169,7 @@ struct BackwardTurnsOn : PlainBackward {
   }
 };
 QKVET_FAULT(backward_turns_on,
-            backward_fault<BackwardTurnsOn, QKVET_OPTION_ROPE>) = {
+            kBackwardFault<BackwardTurnsOn, QKVET_OPTION_ROPE>) = {
     .when = "rope && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
     .cause = "dq and dk are rotated once more instead of back: backward calls "
              "the rotation of forward",

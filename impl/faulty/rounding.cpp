@@ -117,8 +117,8 @@ struct BesideF32 {
 };
 
 template <class Hooks>
-constexpr qkvet_kernel half_fault =
-    with(forward_fault<BesideF32<Hooks>::forward, &kHalfAndBesideF32>,
+constexpr qkvet_kernel kHalfFault =
+    with(kForwardFault<BesideF32<Hooks>::forward, &kHalfAndBesideF32>,
          &qkvet_kernel::supports, BesideF32<Hooks>::supports);
 
 struct AccumulatesInHalf : PlainHooks {
@@ -126,7 +126,7 @@ struct AccumulatesInHalf : PlainHooks {
     return round_to(rounded_storage(call), acc + term);
   }
 };
-QKVET_FAULT(accumulates_in_half, half_fault<AccumulatesInHalf>) = {
+QKVET_FAULT(accumulates_in_half, kHalfFault<AccumulatesInHalf>) = {
     .when = "(dtype != f32 || dtype.kv != f32) && rows(seen > 1)",
     .cause = "P v is rounded to the storage type after every key: the "
              "accumulator has the type of o",
@@ -141,7 +141,7 @@ struct DenominatorInHalf : PlainHooks {
     return round_to(rounded_storage(call), sum + weight);
   }
 };
-QKVET_FAULT(denominator_in_half, half_fault<DenominatorInHalf>) = {
+QKVET_FAULT(denominator_in_half, kHalfFault<DenominatorInHalf>) = {
     .when = "(dtype != f32 || dtype.kv != f32) && rows(seen > 1)",
     .cause = "the denominator is rounded to the storage type after every key: "
              "the sum has the type of its terms",
@@ -160,7 +160,7 @@ struct PRoundedTwice : PlainHooks {
   }
   static float output(const ForwardCall&, float acc, float) { return acc; }
 };
-QKVET_FAULT(p_rounded_twice, half_fault<PRoundedTwice>) = {
+QKVET_FAULT(p_rounded_twice, kHalfFault<PRoundedTwice>) = {
     .when = "(dtype != f32 || dtype.kv != f32) && rows(seen > 1)",
     .cause = "weights are rounded to the storage type before and after their "
              "normalisation: softmax and exponentials are both cast",
@@ -175,7 +175,7 @@ struct Bf16Truncates : PlainHooks {
     return std::bit_cast<float>(bits & 0xffff0000u);
   }
 };
-QKVET_FAULT(bf16_truncates, plain_fault<Bf16Truncates, &kBf16Capabilities>) = {
+QKVET_FAULT(bf16_truncates, kPlainFault<Bf16Truncates, &kBf16Capabilities>) = {
     .when = "dtype == bf16 && rows(seen > 1)",
     .cause = "o is truncated to bf16 where it has to be rounded: the upper "
              "half of an f32 is taken for its bf16",
@@ -189,7 +189,7 @@ struct WeightsTruncatedForValues : PlainHooks {
   }
 };
 QKVET_FAULT(weights_truncated_for_values,
-            plain_fault<WeightsTruncatedForValues, &kBf16Capabilities>) = {
+            kPlainFault<WeightsTruncatedForValues, &kBf16Capabilities>) = {
     .when = "dtype == bf16 && rows(seen > 1)",
     .cause = "weights are truncated to bf16 for the product with V, after "
              "their sum is taken",
@@ -240,7 +240,7 @@ struct HiddenScoresOverflowF16 : OptionHooks {
   }
 };
 QKVET_FAULT(hidden_scores_overflow_f16,
-            forward_fault<forward_in_f32<HiddenScoresOverflowF16::compute>,
+            kForwardFault<forward_in_f32<HiddenScoresOverflowF16::compute>,
                           &kF16WithMask>) = {
     .when = "rows(seen == 0)",
     .cause = "hidden scores are -1e9, which f16 stores as -infinity: the "
@@ -257,7 +257,7 @@ struct WeightsInFp8SumIsNot : PlainHooks {
     return e4m3_to_f32(f64_to_e4m3(static_cast<double>(weight)));
   }
 };
-QKVET_FAULT(weights_in_fp8_sum_is_not, plain_fault<WeightsInFp8SumIsNot>) = {
+QKVET_FAULT(weights_in_fp8_sum_is_not, kPlainFault<WeightsInFp8SumIsNot>) = {
     .when = "rows(seen > 1)",
     .cause = "weights multiply the values in fp8 and enter the denominator in "
              "f32: the sum is taken before the cast",
@@ -341,7 +341,7 @@ struct RowsPutOffRescaling : PlainScores<Hooks> {
 
 QKVET_FAULT(
     put_off_rescaling_leaves_fp8,
-    option_fault_on<RowsPutOffRescaling, OptionHooks, 0, &kPutOffPrecision>) = {
+    kOptionFaultOn<RowsPutOffRescaling, OptionHooks, 0, &kPutOffPrecision>) = {
     .when = "Tk > 2 && rows(seen > 1)",
     .cause = "weights of 1 are stored as 256, and a rescaling is put off until "
              "they are 256: both need the range of fp8",
@@ -355,7 +355,7 @@ QKVET_FAULT(
 struct ValuesSaturate : OptionHooks {
   static float value(float v) { return std::fmin(std::fmax(v, -4.0f), 4.0f); }
 };
-QKVET_FAULT(values_saturate, option_fault<ValuesSaturate>) = {
+QKVET_FAULT(values_saturate, kOptionFault<ValuesSaturate>) = {
     .cause = "values beyond 4 are cut off at 4: they are quantised with a "
              "fixed range",
     .fix = "scale by the largest value of the block, or keep the type",
@@ -366,7 +366,7 @@ QKVET_FAULT(values_saturate, option_fault<ValuesSaturate>) = {
 struct ValuesLoseSign : OptionHooks {
   static float value(float v) { return std::fabs(v); }
 };
-QKVET_FAULT(values_lose_sign, option_fault<ValuesLoseSign>) = {
+QKVET_FAULT(values_lose_sign, kOptionFault<ValuesLoseSign>) = {
     .cause =
         "values are read without their sign: signed codes are read as unsigned",
     .fix = "read values in the type in which they were stored",

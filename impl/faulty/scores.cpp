@@ -14,7 +14,7 @@ namespace qkvet::impl {
 struct NoScale : PlainHooks {
   static float scale(const ForwardCall&) { return 1; }
 };
-QKVET_FAULT(no_scale, plain_fault<NoScale>) = {
+QKVET_FAULT(no_scale, kPlainFault<NoScale>) = {
     .when = "!scale.is_one",
     .cause = "the scores are not scaled",
     .fix = "multiply q k^T by the given scale, or by 1/sqrt(d)",
@@ -27,7 +27,7 @@ struct ScaleTwice : PlainHooks {
     return call.scale * call.scale;
   }
 };
-QKVET_FAULT(scale_twice, plain_fault<ScaleTwice>) = {
+QKVET_FAULT(scale_twice, kPlainFault<ScaleTwice>) = {
     .when = "!scale.is_one",
     .cause = "the scale is applied twice: once to q and once to the scores",
     .fix = "scale once: q, or the scores, not both",
@@ -40,7 +40,7 @@ struct SqrtModelWidth : PlainHooks {
                             : default_scale(call.heads * call.width);
   }
 };
-QKVET_FAULT(sqrt_model_width, plain_fault<SqrtModelWidth>) = {
+QKVET_FAULT(sqrt_model_width, kPlainFault<SqrtModelWidth>) = {
     .when = "!scale.given && H > 1",
     .cause = "the default scale is 1/sqrt(H * d), for 1/sqrt(d): the model "
              "width is taken for the head width",
@@ -60,7 +60,7 @@ struct ScaleOfPaddedWidth : OptionHooks {
     return OptionHooks::capped(call, s * factor);
   }
 };
-QKVET_FAULT(scale_of_padded_width, option_fault<ScaleOfPaddedWidth>) = {
+QKVET_FAULT(scale_of_padded_width, kOptionFault<ScaleOfPaddedWidth>) = {
     .when = "!scale.given && d % 16 != 0",
     .cause = "the default scale is that of d rounded up to a multiple of 16: d "
              "is read after padding",
@@ -81,7 +81,7 @@ struct ScaleRoundedToBf16 : OptionHooks {
     return OptionHooks::capped(call, s * (rounded(call.scale) / call.scale));
   }
 };
-QKVET_FAULT(scale_rounded_to_bf16, option_fault<ScaleRoundedToBf16>) = {
+QKVET_FAULT(scale_rounded_to_bf16, kOptionFault<ScaleRoundedToBf16>) = {
     .when = "scale.bits > 8",
     .cause = "the scale is rounded to 8 bits before it multiplies the scores: "
              "it has the storage type",
@@ -97,7 +97,7 @@ struct ScaleTruncatedToBf16 : OptionHooks {
     return OptionHooks::capped(call, s * (truncated(call.scale) / call.scale));
   }
 };
-QKVET_FAULT(scale_truncated_to_bf16, option_fault<ScaleTruncatedToBf16>) = {
+QKVET_FAULT(scale_truncated_to_bf16, kOptionFault<ScaleTruncatedToBf16>) = {
     .when = "scale.bits > 8",
     .cause = "the lower half of the bits of the scale is dropped: its upper "
              "half is packed as bf16",
@@ -111,7 +111,7 @@ struct DefaultScaleOfZero : OptionHooks {
     return OptionHooks::capped(call, call.scale_given ? s : s * 0);
   }
 };
-QKVET_FAULT(default_scale_of_zero, option_fault<DefaultScaleOfZero>) = {
+QKVET_FAULT(default_scale_of_zero, kOptionFault<DefaultScaleOfZero>) = {
     .when = "!scale.given && (rows(seen > 1) || (lse && rows(seen == 1)))",
     .cause = "without a scale, scores are multiplied by 0: the mark of the "
              "default is used as the scale",
@@ -128,7 +128,7 @@ struct RootOfNegativeScale : OptionHooks {
     return OptionHooks::capped(call, has_root ? s : s * std::sqrt(call.scale));
   }
 };
-QKVET_FAULT(root_of_negative_scale, option_fault<RootOfNegativeScale>) = {
+QKVET_FAULT(root_of_negative_scale, kOptionFault<RootOfNegativeScale>) = {
     .when = "scale.negative",
     .cause = "q and k are each multiplied by the square root of the scale, "
              "which is NaN if the scale is negative",
@@ -142,7 +142,7 @@ struct SoftcapIgnored : OptionHooks {
   static float capped(const ForwardCall&, float s) { return s; }
 };
 QKVET_FAULT(softcap_ignored,
-            option_fault<SoftcapIgnored, QKVET_OPTION_SOFTCAP>) = {
+            kOptionFault<SoftcapIgnored, QKVET_OPTION_SOFTCAP>) = {
     .when = "softcap",
     .cause = "softcap is accepted and not applied: no layer passes it on",
     .fix = "apply softcap * tanh(s / softcap), or refuse it",
@@ -157,7 +157,7 @@ struct SoftcapSignLost : OptionHooks {
   }
 };
 QKVET_FAULT(softcap_sign_lost,
-            option_fault<SoftcapSignLost, QKVET_OPTION_SOFTCAP>) = {
+            kOptionFault<SoftcapSignLost, QKVET_OPTION_SOFTCAP>) = {
     .when = "softcap",
     .cause = "softcap returns the size of a score without its sign: tanh is "
              "computed of |x|",
@@ -172,7 +172,7 @@ struct SoftcapNotMultiplied : OptionHooks {
   }
 };
 QKVET_FAULT(softcap_not_multiplied,
-            option_fault<SoftcapNotMultiplied, QKVET_OPTION_SOFTCAP>) = {
+            kOptionFault<SoftcapNotMultiplied, QKVET_OPTION_SOFTCAP>) = {
     .when = "softcap && !softcap.is_one",
     .cause = "tanh(s / softcap) is not multiplied by softcap",
     .fix = "softcap * tanh(s / softcap)",
@@ -187,7 +187,7 @@ struct SoftcapTimesScore : OptionHooks {
   }
 };
 QKVET_FAULT(softcap_times_score,
-            option_fault<SoftcapTimesScore, QKVET_OPTION_SOFTCAP>) = {
+            kOptionFault<SoftcapTimesScore, QKVET_OPTION_SOFTCAP>) = {
     .when = "softcap",
     .cause = "the tanh of score / cap is multiplied by the score instead of "
              "the cap: the score is overwritten in place",
@@ -205,7 +205,7 @@ struct SoftcapBeforeScale : OptionHooks {
   }
 };
 QKVET_FAULT(softcap_before_scale,
-            option_fault<SoftcapBeforeScale, QKVET_OPTION_SOFTCAP>) = {
+            kOptionFault<SoftcapBeforeScale, QKVET_OPTION_SOFTCAP>) = {
     .when = "softcap && !scale.is_one",
     .cause = "softcap is applied to q.k, and the scale afterwards: the scale "
              "was moved to save a multiplication",
@@ -221,7 +221,7 @@ struct SoftcapClaimedFirst : OptionHooks {
   }
 };
 QKVET_FAULT(softcap_claimed_first,
-            option_fault<SoftcapClaimedFirst,
+            kOptionFault<SoftcapClaimedFirst,
                          QKVET_OPTION_SOFTCAP | QKVET_OPTION_BIAS>) = {
     .when = "softcap && bias",
     .cause =
@@ -245,7 +245,7 @@ struct SoftcapRevivesMasked : OptionHooks {
   }
 };
 QKVET_FAULT(softcap_revives_masked,
-            option_fault<SoftcapRevivesMasked,
+            kOptionFault<SoftcapRevivesMasked,
                          QKVET_OPTION_SOFTCAP | QKVET_OPTION_MASK>) = {
     .when = "softcap && mask && rows(hidden > 0)",
     .cause = "masked scores of -infinity pass through softcap and become "
@@ -262,7 +262,7 @@ struct SoftcapRevivesPadding : TiledHooks {
   }
 };
 QKVET_FAULT(softcap_revives_padding,
-            tiled_fault<SoftcapRevivesPadding, QKVET_OPTION_SOFTCAP>) = {
+            kTiledFault<SoftcapRevivesPadding, QKVET_OPTION_SOFTCAP>) = {
     .when = "softcap && Tk % 2 == 1",
     .cause = "the padding of the last tile, -infinity, passes through the cap "
              "and becomes -cap",
@@ -279,7 +279,7 @@ struct SoftcapKeptForNextCall : OptionHooks {
   }
 };
 QKVET_FAULT(softcap_kept_for_next_call,
-            option_fault<SoftcapKeptForNextCall, QKVET_OPTION_SOFTCAP>) = {
+            kOptionFault<SoftcapKeptForNextCall, QKVET_OPTION_SOFTCAP>) = {
     .cause = "a call without a softcap uses that of an earlier call: the plan "
              "keeps the value of an absent option",
     .fix = "set every option in every call, absent ones to their default",
@@ -293,7 +293,7 @@ struct CallsCountedInOneByte : OptionHooks {
     if (calls == 0) member->scale = 1;
   }
 };
-QKVET_FAULT(calls_counted_in_one_byte, option_fault<CallsCountedInOneByte>) = {
+QKVET_FAULT(calls_counted_in_one_byte, kOptionFault<CallsCountedInOneByte>) = {
     .cause = "calls are counted in one byte, and call 256 is taken for the one "
              "before the first: its scale is 1",
     .fix = "a mark of its own, or a counter that does not come around",

@@ -14,7 +14,7 @@ struct ServingAppendFirstOnly : ServingHooks {
   }
 };
 QKVET_FAULT(serving_append_first_only,
-            serving_fault<ServingAppendFirstOnly>) = {
+            kServingFault<ServingAppendFirstOnly>) = {
     .when = "new_tokens > 1",
     .cause = "one new token a sequence is stored: code for decoding is called "
              "with drafts",
@@ -33,7 +33,7 @@ struct ServingAppendOneLate : ServingHooks {
     }
   }
 };
-QKVET_FAULT(serving_append_one_late, serving_fault<ServingAppendOneLate>) = {
+QKVET_FAULT(serving_append_one_late, kServingFault<ServingAppendOneLate>) = {
     .when = "new_tokens > 0",
     .cause = "kv_len is taken for the index of the last held token instead of "
              "the count",
@@ -50,7 +50,7 @@ struct ServingAppendPadsTile : ServingHooks {
     ServingHooks::append(s, b);
   }
 };
-QKVET_FAULT(serving_append_pads_tile, serving_fault<ServingAppendPadsTile>) = {
+QKVET_FAULT(serving_append_pads_tile, kServingFault<ServingAppendPadsTile>) = {
     .when = "new_tokens % 4 != 0",
     .cause = "a whole tile is stored, with zeros after the new tokens: the "
              "store is not masked",
@@ -75,7 +75,7 @@ struct ServingAppendRunsIntoNextPage : ServingHooks {
   }
 };
 QKVET_FAULT(serving_append_runs_into_next_page,
-            serving_fault<ServingAppendRunsIntoNextPage>) = {
+            kServingFault<ServingAppendRunsIntoNextPage>) = {
     .when = "page_size > 0 && members((keys - new_tokens) % page_size + "
             "new_tokens > page_size)",
     .cause = "the slots of new tokens follow each other in memory: the slot is "
@@ -92,7 +92,7 @@ struct ServingPadsIntoFirstSlot : ServingHooks {
   }
 };
 QKVET_FAULT(serving_pads_into_first_slot,
-            serving_fault<ServingPadsIntoFirstSlot>) = {
+            kServingFault<ServingPadsIntoFirstSlot>) = {
     .when = "page_size > 0 && new_tokens % 4 != 0",
     .cause = "a tile of 4 new tokens is stored whole, and its padding goes to "
              "slot 0 of page 0, which the kernel takes to be free",
@@ -106,7 +106,7 @@ struct ServingLengthBeforeAppend : ServingHooks {
   static int64_t attended(const ServingCall& s, int64_t b) { return s.held(b); }
 };
 QKVET_FAULT(serving_length_before_append,
-            serving_fault<ServingLengthBeforeAppend>) = {
+            kServingFault<ServingLengthBeforeAppend>) = {
     .when = "new_tokens > 0",
     .cause = "keys are counted before the new tokens are appended",
     .fix = "attend kv_len + Tnew keys",
@@ -119,7 +119,7 @@ struct ServingDiagonalBeforeAppend : ServingHooks {
   }
 };
 QKVET_FAULT(serving_diagonal_before_append,
-            serving_fault<ServingDiagonalBeforeAppend>) = {
+            kServingFault<ServingDiagonalBeforeAppend>) = {
     .when = "new_tokens > 0 && bottom_right",
     .cause = "the causal rule counts from kv_len without the new tokens: "
              "kv_len is updated after the mask was made",
@@ -140,7 +140,7 @@ struct ServingLastPageWhole : ServingHooks {
       member->diagonal -= member->keys - ServingHooks::attended(s, b);
   }
 };
-QKVET_FAULT(serving_last_page_whole, serving_fault<ServingLastPageWhole>) = {
+QKVET_FAULT(serving_last_page_whole, kServingFault<ServingLastPageWhole>) = {
     .when = "page_size > 0 && !bottom_right && members(keys % page_size != 0)",
     .cause =
         "the length is rounded up to whole pages: the last page is not masked",
@@ -161,7 +161,7 @@ struct ServingTailPageRead : ServingHooks {
     return inside(s, slot) ? slot : Slot{0, 0};
   }
 };
-QKVET_FAULT(serving_tail_page_read, serving_fault<ServingTailPageRead>) = {
+QKVET_FAULT(serving_tail_page_read, kServingFault<ServingTailPageRead>) = {
     .when = "page_size > 0 && members(keys % page_size == 0)",
     .cause = "a sequence has length / page_size + 1 pages: full last pages are "
              "followed by one more",
@@ -178,7 +178,7 @@ struct ServingPagesAssumedAdjacent : ServingHooks {
   }
 };
 QKVET_FAULT(serving_pages_assumed_adjacent,
-            serving_fault<ServingPagesAssumedAdjacent>) = {
+            kServingFault<ServingPagesAssumedAdjacent>) = {
     .when = "page_size > 0 && members(keys > page_size)",
     .cause = "only the first entry of a block table is looked up: a fresh pool "
              "hands out pages in order",
@@ -198,7 +198,7 @@ struct ServingSlotOfOtherPageSize : ServingHooks {
   }
 };
 QKVET_FAULT(serving_slot_of_other_page_size,
-            serving_fault<ServingSlotOfOtherPageSize>) = {
+            kServingFault<ServingSlotOfOtherPageSize>) = {
     .when = "page_size > 0 && page_size != 4 && members(keys > 4 || keys > "
             "page_size)",
     .cause = "the page size of a slot is a constant of the kernel",
@@ -215,7 +215,7 @@ struct ServingTableOfFirstMember : ServingHooks {
   }
 };
 QKVET_FAULT(serving_table_of_first_member,
-            serving_fault<ServingTableOfFirstMember>) = {
+            kServingFault<ServingTableOfFirstMember>) = {
     .when = "B > 1",
     .cause = "the block table of the first sequence is used for all: its batch "
              "stride is left out",
@@ -240,7 +240,7 @@ struct ServingTableStrideOfLongest : ServingHooks {
   }
 };
 QKVET_FAULT(serving_table_stride_of_longest,
-            serving_fault<ServingTableStrideOfLongest>) = {
+            kServingFault<ServingTableStrideOfLongest>) = {
     .when = "page_size > 0 && B > 1",
     .cause = "the row stride of the block table is computed from the longest "
              "length instead of read",
@@ -260,7 +260,7 @@ constexpr qkvet_capabilities kListsCapabilities =
                       {kF32});
 
 template <class Hooks>
-constexpr qkvet_kernel lists_fault = serving_fault<Hooks, &kListsCapabilities>;
+constexpr qkvet_kernel kListsFault = kServingFault<Hooks, &kListsCapabilities>;
 
 // Entry `at` of the list, if it is one and names a page; else that of the
 // member's own page.
@@ -278,7 +278,7 @@ struct CsrLastPageWhole : ServingHooks {
                    : ServingHooks::attended(s, b);
   }
 };
-QKVET_FAULT(csr_last_page_whole, lists_fault<CsrLastPageWhole>) = {
+QKVET_FAULT(csr_last_page_whole, kListsFault<CsrLastPageWhole>) = {
     .when = "csr && page_size > 1 && members(keys % page_size != 0)",
     .cause = "with a list of pages the length of a sequence is the number of "
              "its pages times their size",
@@ -297,7 +297,7 @@ struct CsrLastPageFromPageCount : ServingHooks {
   }
 };
 QKVET_FAULT(csr_last_page_from_page_count,
-            lists_fault<CsrLastPageFromPageCount>) = {
+            kListsFault<CsrLastPageFromPageCount>) = {
     .when = "csr && page_size > 1 && members(keys > 0)",
     .cause = "the tokens of the last page are computed from the number of "
              "pages instead of that of tokens",
@@ -319,7 +319,7 @@ struct CsrLastPageForAll : ServingHooks {
                    : s.slot(b, token);
   }
 };
-QKVET_FAULT(csr_last_page_for_all, lists_fault<CsrLastPageForAll>) = {
+QKVET_FAULT(csr_last_page_for_all, kListsFault<CsrLastPageForAll>) = {
     .when = "csr && page_size > 1 && members(keys > page_size && keys % "
             "page_size != 0)",
     .cause =
@@ -336,7 +336,7 @@ struct CsrPagesAsTokens : ServingHooks {
     return s.csr() ? Slot{s.entry(b, token), 0} : s.slot(b, token);
   }
 };
-QKVET_FAULT(csr_pages_as_tokens, lists_fault<CsrPagesAsTokens>) = {
+QKVET_FAULT(csr_pages_as_tokens, kListsFault<CsrPagesAsTokens>) = {
     .when = "csr && page_size > 1 && members(keys > 1)",
     .cause = "page_indptr counts tokens: an entry of the list is taken for one "
              "token",
@@ -353,7 +353,7 @@ struct CsrFirstMemberForAll : ServingHooks {
                : own;
   }
 };
-QKVET_FAULT(csr_first_member_for_all, lists_fault<CsrFirstMemberForAll>) = {
+QKVET_FAULT(csr_first_member_for_all, kListsFault<CsrFirstMemberForAll>) = {
     .when = "csr && members(member > 0)",
     .cause = "the pages of all sequences are those of the first",
     .fix = "page_indices[page_indptr[b] + n]",
@@ -370,7 +370,7 @@ struct CsrStartsOfNext : ServingHooks {
                    : own;
   }
 };
-QKVET_FAULT(csr_starts_of_next, lists_fault<CsrStartsOfNext>) = {
+QKVET_FAULT(csr_starts_of_next, kListsFault<CsrStartsOfNext>) = {
     .when = "csr && members(keys > 0)",
     .cause = "page_indptr is read one entry further on: a sequence has the "
              "pages of the next, ends are taken for starts",
@@ -399,7 +399,7 @@ struct LengthsHalved : ServingHooks {
   }
 };
 QKVET_FAULT(lengths_int64_read_as_int32,
-            serving_fault<LengthsHalved, &kBothWidths>) = {
+            kServingFault<LengthsHalved, &kBothWidths>) = {
     .when = "!int32_lengths && !csr && (kv_len || page_size > 0 || new_tokens "
             "> 0) && members(member > 0)",
     .cause = "lengths are read as int32 whatever their type: the pointer has "
@@ -425,7 +425,7 @@ struct ListEntriesAreSlots : ServingHooks {
   }
 };
 QKVET_FAULT(list_entries_are_slots,
-            serving_fault<ListEntriesAreSlots, &kServingListCapabilities>) = {
+            kServingFault<ListEntriesAreSlots, &kServingListCapabilities>) = {
     .when = "lists && page_size > 0",
     .cause = "an entry of a list is taken for a slot of the pool instead of a "
              "position in the sequence",
@@ -442,7 +442,7 @@ struct ListOfFirstMember : ServingHooks {
   }
 };
 QKVET_FAULT(list_of_first_member_over_pages,
-            serving_fault<ListOfFirstMember, &kServingListCapabilities>) = {
+            kServingFault<ListOfFirstMember, &kServingListCapabilities>) = {
     .when = "lists && page_size > 0 && (B > 1 || packed)",
     .cause = "over pages all sequences have the lists of the first one: the "
              "row is counted within the sequence",
@@ -460,7 +460,7 @@ struct ListBeyondLength : ServingHooks {
   }
 };
 QKVET_FAULT(list_entry_beyond_length_read,
-            serving_fault<ListBeyondLength, &kServingListCapabilities>) = {
+            kServingFault<ListBeyondLength, &kServingListCapabilities>) = {
     .when = "lists && page_size > 1",
     .cause = "a listed key that the sequence does not have yet is read from "
              "its last page: it is not compared with kv_len",
@@ -478,7 +478,7 @@ struct LastBlockIsWhole : ServingHooks {
   }
 };
 QKVET_FAULT(blocks_last_is_whole,
-            serving_fault<LastBlockIsWhole, &kServingListCapabilities>) = {
+            kServingFault<LastBlockIsWhole, &kServingListCapabilities>) = {
     .when = "lists.block > 1",
     .cause = "all keys of the last block of a sequence count, also those past "
              "its end",

@@ -28,13 +28,13 @@ constexpr qkvet_capabilities kAnyFaultCapabilities = [] {
 // and replaces one hook. What it does wrong takes threads of a GPU, so that it
 // is no cause of what a kernel without them does.
 template <class Hooks>
-constexpr qkvet_kernel flash_fault =
+constexpr qkvet_kernel kFlashFault =
     device_kernel("", "", {}, &kFlashPrecision, flash_forward<Hooks>,
                   &kFlashFaultCapabilities, supports_device<kFlashMostWidth>);
 
 // One that a kernel of any kind may have.
 template <class Hooks>
-constexpr qkvet_kernel flash_fault_of_any =
+constexpr qkvet_kernel kFlashFaultOfAny =
     device_kernel("", "", {}, &kFlashPrecision, flash_forward<Hooks>,
                   &kAnyFaultCapabilities, supports_device<kFlashMostWidth>);
 
@@ -55,7 +55,7 @@ float largest_query(const qkvet_tensor& q) {
 struct SharedTileReadEarly : FlashHooks {
   __device__ static void tile_is_there(DeviceRun, int) {}
 };
-QKVET_FAULT(shared_tile_read_early, flash_fault<SharedTileReadEarly>) = {
+QKVET_FAULT(shared_tile_read_early, kFlashFault<SharedTileReadEarly>) = {
     .when = "rows(seen > 0)",
     .cause = "threads read a tile of shared memory after their own loads: the "
              "barrier after the loads is missing",
@@ -68,7 +68,7 @@ struct SharedTileOverwrittenEarly : FlashHooks {
   __device__ static void tile_is_read() {}
 };
 QKVET_FAULT(shared_tile_overwritten_early,
-            flash_fault<SharedTileOverwrittenEarly>) = {
+            kFlashFault<SharedTileOverwrittenEarly>) = {
     .when = "rows(seen > 32)",
     .cause = "threads load the next tile into shared memory while others still "
              "read the last one: the barrier after the reads is missing",
@@ -85,7 +85,7 @@ struct ThreadsLeaveBeforeLoading : FlashHooks {
   }
 };
 QKVET_FAULT(threads_leave_before_loading,
-            flash_fault<ThreadsLeaveBeforeLoading>) = {
+            kFlashFault<ThreadsLeaveBeforeLoading>) = {
     .when = "Tq % 64 != 0 && rows(seen > 0)",
     .cause = "threads whose rows are past the last query return before they "
              "load their share of shared memory",
@@ -100,7 +100,7 @@ struct BarrierInABranch : FlashHooks {
       __syncthreads();
   }
 };
-QKVET_FAULT(barrier_in_a_branch, flash_fault<BarrierInABranch>) = {
+QKVET_FAULT(barrier_in_a_branch, kFlashFault<BarrierInABranch>) = {
     .when = "rows(seen > 32)",
     .cause = "a barrier of the block is in a branch that only warps with a "
              "visible key of the tile take",
@@ -116,7 +116,7 @@ struct TilesOfFirstRowAlone : FlashHooks {
   }
 };
 QKVET_FAULT(tiles_of_first_row_alone,
-            flash_fault_of_any<TilesOfFirstRowAlone>) = {
+            kFlashFaultOfAny<TilesOfFirstRowAlone>) = {
     .when = "causal && Tq > 1",
     .cause = "the causal skip ends where the first row of a block ends, and "
              "its other rows lose later keys",
@@ -136,7 +136,7 @@ struct HeadOffsetIn16Bits : FlashHooks {
     return head;
   }
 };
-QKVET_FAULT(head_offset_in_16_bits, flash_fault_of_any<HeadOffsetIn16Bits>) = {
+QKVET_FAULT(head_offset_in_16_bits, kFlashFaultOfAny<HeadOffsetIn16Bits>) = {
     .when = "(layout != qkv && B * Hkv * Tk * d > 16384) || (layout == qkv && "
             "B * Tk * (H + 2 * Hkv) * d > 16384) || (layout == gaps && B * Hkv "
             "* Tk * (d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d "
@@ -210,11 +210,11 @@ constexpr qkvet_capabilities kPlannedDecode = [] {
 }();
 
 template <class Hooks, const qkvet_capabilities* kCapabilities = &kPackedDecode>
-constexpr qkvet_kernel decode_fault = decode_kernel<Hooks>("", "", {},
+constexpr qkvet_kernel kDecodeFault = decode_kernel<Hooks>("", "", {},
                                                            kCapabilities);
 
 template <class Hooks>
-constexpr qkvet_kernel device_plan_fault =
+constexpr qkvet_kernel kDevicePlanFault =
     device_planned_kernel<Hooks>("", "", {}, &kPlannedDecode);
 
 // Rows of a packed batch that are those of a member.
@@ -235,7 +235,7 @@ struct PackedRowsInEvenShares : DecodeHooks {
   }
 };
 QKVET_FAULT(packed_rows_in_even_shares,
-            decode_fault<PackedRowsInEvenShares>) = {
+            kDecodeFault<PackedRowsInEvenShares>) = {
     .when = "packed && page_size > 0 && members(member > 0) && members(queries "
             "!= 1)",
     .cause = "a block takes rows where they would begin if all sequences had "
@@ -252,7 +252,7 @@ struct PackedDiagonalOfAllRows : DecodeHooks {
   }
 };
 QKVET_FAULT(packed_diagonal_of_all_rows,
-            decode_fault<PackedDiagonalOfAllRows>) = {
+            kDecodeFault<PackedDiagonalOfAllRows>) = {
     .when = "packed && page_size > 0 && bottom_right && members(member > 0)",
     .cause = "the causal rule subtracts the rows of all sequences instead of "
              "one: Tq of a packed call is their sum",
@@ -266,7 +266,7 @@ struct ListedTilesOfFirstRow : DecodeHooks {
   }
 };
 QKVET_FAULT(listed_tiles_of_first_row,
-            decode_fault<ListedTilesOfFirstRow, &kListedDecode>) = {
+            kDecodeFault<ListedTilesOfFirstRow, &kListedDecode>) = {
     .when = "lists && Tq > 1",
     .cause = "the list of the first row of a block decides whether a tile is "
              "read: decoding has one list a block",
@@ -283,7 +283,7 @@ struct GroupsSideBySide : DecodeHooks {
   }
 };
 QKVET_FAULT(channel_groups_side_by_side,
-            decode_fault<GroupsSideBySide, &kGroupedDecode>) = {
+            kDecodeFault<GroupsSideBySide, &kGroupedDecode>) = {
     .when = "channel_group > 0 && page_size > 1 && d > channel_group",
     .cause = "the channel groups of a key are read one after the other, where "
              "the other slots of the page are between them",
@@ -298,7 +298,7 @@ struct PlanPartsKept : DevicePlanHooks {
               next->counts.begin() + 1);
   }
 };
-QKVET_FAULT(plan_parts_kept, device_plan_fault<PlanPartsKept>) = {
+QKVET_FAULT(plan_parts_kept, kDevicePlanFault<PlanPartsKept>) = {
     .cause = "update() writes other items of work, and the merge still adds up "
              "as many parts as plan() made: their number is captured",
     .fix = "read it from memory that update() fills, as the items are",

@@ -13,7 +13,7 @@ namespace qkvet::impl {
 struct MeanOfValues : OptionHooks {
   static float weight(const ForwardCall&, int64_t, float) { return 1; }
 };
-QKVET_FAULT(mean_of_values, option_fault<MeanOfValues>) = {
+QKVET_FAULT(mean_of_values, kOptionFault<MeanOfValues>) = {
     .when = "rows(seen > 1)",
     .cause = "all keys weigh the same: the scores are lost or replaced by one "
              "number",
@@ -65,7 +65,7 @@ struct SoftmaxOverQueries : PlainHooks {
   }
 };
 QKVET_FAULT(softmax_over_queries,
-            forward_fault<forward_in_f32<SoftmaxOverQueries::compute>>) = {
+            kForwardFault<forward_in_f32<SoftmaxOverQueries::compute>>) = {
     .when = "Tq > 1 || Tk > 1",
     .cause = "the softmax runs over the queries of each key instead of the "
              "keys of each query: its axis is counted from the wrong end",
@@ -76,7 +76,7 @@ QKVET_FAULT(softmax_over_queries,
 struct NoMaxSubtraction : PlainHooks {
   static float shift(float) { return 0; }
 };
-QKVET_FAULT(no_max_subtraction, plain_fault<NoMaxSubtraction>) = {
+QKVET_FAULT(no_max_subtraction, kPlainFault<NoMaxSubtraction>) = {
     .cause = "the row maximum is not subtracted before exp",
     .fix = "subtract the maximum of the row from its scores before exp",
     .source = "pytorch/pytorch#62897",
@@ -88,7 +88,7 @@ struct NanWeighsNothing : OptionHooks {
     return weight > 0 ? weight : 0;
   }
 };
-QKVET_FAULT(nan_weighs_nothing, option_fault<NanWeighsNothing>) = {
+QKVET_FAULT(nan_weighs_nothing, kOptionFault<NanWeighsNothing>) = {
     .when = "rows(seen > 1)",
     .cause = "a key whose score is NaN gets weight 0, as if it were hidden: "
              "the comparison for small scores is false for NaN",
@@ -104,7 +104,7 @@ struct Exp2WithoutLog2e : OptionHooks {
     return OptionHooks::capped(call, s) * kLn2;
   }
 };
-QKVET_FAULT(exp2_without_log2e, option_fault<Exp2WithoutLog2e>) = {
+QKVET_FAULT(exp2_without_log2e, kOptionFault<Exp2WithoutLog2e>) = {
     .when = "rows(seen > 1) || lse && rows(seen > 0)",
     .cause = "exp2 is taken of scores that were not multiplied by log2(e)",
     .fix = "scale = log2(e)/sqrt(d) where exp2 is used",
@@ -115,7 +115,7 @@ QKVET_FAULT(exp2_without_log2e, option_fault<Exp2WithoutLog2e>) = {
 struct MaximumBeginsAtFinite : OptionHooks {
   static float first_max(float sink, float) { return std::fmax(sink, -100.0f); }
 };
-QKVET_FAULT(maximum_begins_at_finite, option_fault<MaximumBeginsAtFinite>) = {
+QKVET_FAULT(maximum_begins_at_finite, kOptionFault<MaximumBeginsAtFinite>) = {
     .cause = "the running maximum begins at -100",
     .fix = "begin at -infinity, and guard the difference of two of them",
     .source = "flashinfer-ai/flashinfer#4267",
@@ -130,7 +130,7 @@ struct MaximumBeginsFarBelow : OptionHooks {
     return sum == 0 ? 1 : sum;
   }
 };
-QKVET_FAULT(maximum_begins_far_below, option_fault<MaximumBeginsFarBelow>) = {
+QKVET_FAULT(maximum_begins_far_below, kOptionFault<MaximumBeginsFarBelow>) = {
     .cause = "the running maximum begins at -10000",
     .fix = "begin at -infinity, and guard the difference of two of them",
     .source = "karpathy/llm.c train_gpt2.c",
@@ -143,7 +143,7 @@ struct MaximumBeginsAtSmallestPositive : OptionHooks {
   }
 };
 QKVET_FAULT(maximum_begins_at_smallest_positive,
-            option_fault<MaximumBeginsAtSmallestPositive>) = {
+            kOptionFault<MaximumBeginsAtSmallestPositive>) = {
     .cause = "the running maximum begins at the smallest positive number: "
              "FLT_MIN is taken for the most negative one",
     .fix = "begin at -infinity",
@@ -156,7 +156,7 @@ struct MaximumCarriedOver : OptionHooks {
     return std::fmax(sink, carried);
   }
 };
-QKVET_FAULT(maximum_carried_over, option_fault<MaximumCarriedOver>) = {
+QKVET_FAULT(maximum_carried_over, kOptionFault<MaximumCarriedOver>) = {
     .when = "B * H * Tq > 1",
     .cause = "the running maximum is not reset between rows, heads and batch "
              "elements: it is set up outside of the loop",
@@ -169,7 +169,7 @@ struct LseInBase2 : OptionHooks {
     return (max + std::log(sum)) * 1.44269504f;
   }
 };
-QKVET_FAULT(lse_in_base_2, option_fault<LseInBase2>) = {
+QKVET_FAULT(lse_in_base_2, kOptionFault<LseInBase2>) = {
     .when = "lse && rows(seen > 0)",
     .cause = "lse is a logarithm to base 2 and is declared to be natural: it "
              "is not converted at the end",
@@ -181,7 +181,7 @@ QKVET_FAULT(lse_in_base_2, option_fault<LseInBase2>) = {
 struct LseWithoutMaximum : OptionHooks {
   static float lse(float, float sum, float) { return std::log(sum); }
 };
-QKVET_FAULT(lse_without_maximum, option_fault<LseWithoutMaximum>) = {
+QKVET_FAULT(lse_without_maximum, kOptionFault<LseWithoutMaximum>) = {
     .when = "lse && rows(seen > 0)",
     .cause = "lse is the logarithm of the rescaled sum; the maximum is not "
              "added back",
@@ -193,7 +193,7 @@ QKVET_FAULT(lse_without_maximum, option_fault<LseWithoutMaximum>) = {
 struct SinkIgnored : OptionHooks {
   static float sink(const ForwardCall&, int64_t) { return kNone; }
 };
-QKVET_FAULT(sink_ignored, option_fault<SinkIgnored, QKVET_OPTION_SINK>) = {
+QKVET_FAULT(sink_ignored, kOptionFault<SinkIgnored, QKVET_OPTION_SINK>) = {
     .when = "sink",
     .cause = "the sink is accepted and does not count: no layer passes it on",
     .fix = "begin the denominator with exp(sink - max), or refuse it",
@@ -209,7 +209,7 @@ struct SinkTimesScale : OptionHooks {
   }
 };
 QKVET_FAULT(sink_times_scale,
-            option_fault<SinkTimesScale, QKVET_OPTION_SINK>) = {
+            kOptionFault<SinkTimesScale, QKVET_OPTION_SINK>) = {
     .when = "sink && !scale.is_one",
     .cause = "the sink is multiplied by the scale: it is appended to the "
              "scores before they are scaled",
@@ -224,7 +224,7 @@ struct SinkInBase2 : OptionHooks {
     return call.options.sink_of(h) * kLn2;
   }
 };
-QKVET_FAULT(sink_in_base_2, option_fault<SinkInBase2, QKVET_OPTION_SINK>) = {
+QKVET_FAULT(sink_in_base_2, kOptionFault<SinkInBase2, QKVET_OPTION_SINK>) = {
     .when = "sink",
     .cause = "scores are multiplied by log2(e) for exp2, and the sink is not: "
              "the factor is folded into the scale",
@@ -239,7 +239,7 @@ struct SinkOfFirstHead : OptionHooks {
   }
 };
 QKVET_FAULT(sink_of_first_head,
-            option_fault<SinkOfFirstHead, QKVET_OPTION_SINK>) = {
+            kOptionFault<SinkOfFirstHead, QKVET_OPTION_SINK>) = {
     .when = "sink && H > 1",
     .cause = "all heads use the sink of head 0: it is read as one number",
     .fix = "index it by the query head",
@@ -253,7 +253,7 @@ struct SinkLostInDecode : OptionHooks {
   }
 };
 QKVET_FAULT(sink_lost_in_decode,
-            option_fault<SinkLostInDecode, QKVET_OPTION_SINK>) = {
+            kOptionFault<SinkLostInDecode, QKVET_OPTION_SINK>) = {
     .when = "sink && Tq == 1",
     .cause = "the path for one query ignores sinks: it is older than them",
     .fix = "the sink belongs to the denominator of every path",
@@ -267,7 +267,7 @@ struct SinkClaimedInLse : OptionHooks {
   }
 };
 QKVET_FAULT(sink_claimed_in_lse,
-            option_fault<SinkClaimedInLse, QKVET_OPTION_SINK>) = {
+            kOptionFault<SinkClaimedInLse, QKVET_OPTION_SINK>) = {
     .when = "sink && lse",
     .cause = "lse leaves the sink out and is declared to include it: lse is "
              "computed from the scores alone",

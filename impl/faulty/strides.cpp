@@ -17,7 +17,7 @@ struct WrongTransposeOfK : PlainHooks {
     return k.at(flat / k.width, flat % k.width);
   }
 };
-QKVET_FAULT(wrong_transpose_of_k, plain_fault<WrongTransposeOfK>) = {
+QKVET_FAULT(wrong_transpose_of_k, kPlainFault<WrongTransposeOfK>) = {
     .when = "Tk > 1 && d > 1",
     .cause = "K is reshaped to [d, Tk] instead of transposed: view or reshape "
              "stands for transpose",
@@ -34,7 +34,7 @@ struct BlockToldByStrides : OptionHooks {
     }
   }
 };
-QKVET_FAULT(block_told_by_strides, option_fault<BlockToldByStrides>) = {
+QKVET_FAULT(block_told_by_strides, kOptionFault<BlockToldByStrides>) = {
     .when = "(layout == qkv || layout == gaps) && Tq > 1",
     .cause = "keys and values are read after the queries if the strides of q "
              "are those of one block of q, k and v",
@@ -66,7 +66,7 @@ struct ChannelStrideOfOneDecides : OptionHooks {
   }
 };
 QKVET_FAULT(channel_stride_of_one_decides,
-            forward_fault<ChannelStrideOfOneDecides::forward>) = {
+            kForwardFault<ChannelStrideOfOneDecides::forward>) = {
     .when = "d == 1 && Tk > 1 && layout != bhtd",
     .cause = "K is taken for transposed if channels are further apart than "
              "keys, though the stride of a single channel means nothing",
@@ -85,7 +85,7 @@ struct QueryStridesAssumed : OptionHooks {
     call->q.step[0] = call->heads * call->queries * call->width;
   }
 };
-QKVET_FAULT(query_strides_assumed, option_fault<QueryStridesAssumed>) = {
+QKVET_FAULT(query_strides_assumed, kOptionFault<QueryStridesAssumed>) = {
     .when = "layout != bhtd && (B > 1 || H > 1 || Tq > 1 || (layout == apart "
             "&& d > 1))",
     .cause = "the strides of q are not read: it is taken for contiguous",
@@ -108,7 +108,7 @@ struct KeyStridesAssumed : OptionHooks {
     member->k.step[0] = whole.kv_heads * whole.keys * whole.width;
   }
 };
-QKVET_FAULT(key_strides_assumed, option_fault<KeyStridesAssumed>) = {
+QKVET_FAULT(key_strides_assumed, kOptionFault<KeyStridesAssumed>) = {
     .when = "layout != bhtd && (B > 1 || Hkv > 1 || Tk > 1 || (layout == apart "
             "&& d > 1))",
     .cause = "the strides of K are not read: it is taken for contiguous",
@@ -123,7 +123,7 @@ struct ValueChannelsSideBySide : OptionHooks {
   }
 };
 QKVET_FAULT(value_channels_side_by_side,
-            option_fault<ValueChannelsSideBySide>) = {
+            kOptionFault<ValueChannelsSideBySide>) = {
     .when = "(layout == apart || layout == turned) && dv > 1",
     .cause = "channel c of a value is read c elements after the first: the "
              "last stride is taken to be 1",
@@ -143,7 +143,7 @@ struct OutputStridesAssumed : OptionHooks {
     member->o.step[0] = whole.heads * whole.queries * whole.value_width;
   }
 };
-QKVET_FAULT(output_strides_assumed, option_fault<OutputStridesAssumed>) = {
+QKVET_FAULT(output_strides_assumed, kOptionFault<OutputStridesAssumed>) = {
     .when = "layout != bhtd && (B > 1 || H > 1 || Tq > 1 || (layout == apart "
             "&& dv > 1))",
     .cause = "the strides of O are not read: the merge of the parts writes "
@@ -176,7 +176,7 @@ struct OutputQuartersExchanged : PlainHooks {
   }
 };
 QKVET_FAULT(output_quarters_exchanged,
-            forward_fault<forward_in_f32<OutputQuartersExchanged::compute>>) = {
+            kForwardFault<forward_in_f32<OutputQuartersExchanged::compute>>) = {
     .when = "Tq > 2 && dv > 2",
     .cause = "tiles of four rows and four channels of O are stored with two "
              "quarters exchanged: the store lays out registers differently",
@@ -216,7 +216,7 @@ struct StridesKeptWhileExtentsMatch : OptionHooks {
   }
 };
 QKVET_FAULT(strides_kept_while_extents_match,
-            option_fault<StridesKeptWhileExtentsMatch>) = {
+            kOptionFault<StridesKeptWhileExtentsMatch>) = {
     .when = "B > 1 || Hkv > 1 || Tk > 1 || d > 1",
     .cause = "a compiled call is found by its extents and uses the strides of "
              "the call that it was compiled for",
@@ -239,7 +239,7 @@ struct KeysAlignedAsQueries : OptionHooks {
     return static_cast<int64_t>(address / sizeof(float) % kVector);
   }
 };
-QKVET_FAULT(keys_aligned_as_queries, option_fault<KeysAlignedAsQueries>) = {
+QKVET_FAULT(keys_aligned_as_queries, kOptionFault<KeysAlignedAsQueries>) = {
     .when = "layout != bhtd || share.members || share.heads || B * Hkv * Tk * "
             "d % 4 != 0",
     .cause = "loads of 16 bytes need aligned addresses, and only the address "
@@ -258,7 +258,7 @@ struct HeadOffsetIsQuotient : OptionHooks {
     }
   }
 };
-QKVET_FAULT(head_offset_is_quotient, option_fault<HeadOffsetIsQuotient>) = {
+QKVET_FAULT(head_offset_is_quotient, kOptionFault<HeadOffsetIsQuotient>) = {
     .when = "layout != bhtd && Hkv > 1 && Tk > 1",
     .cause = "the offset of a head of K is a rounded quotient of two strides "
              "times one: a head stride is taken for a multiple of a token's",
@@ -276,7 +276,7 @@ struct MemberStrideOfToken : OptionHooks {
     }
   }
 };
-QKVET_FAULT(member_stride_of_token, option_fault<MemberStrideOfToken>) = {
+QKVET_FAULT(member_stride_of_token, kOptionFault<MemberStrideOfToken>) = {
     .when = "B > 1 && Tk > 1",
     .cause = "the stride of a token is used as that of a batch element: "
              "strides are passed in another order",
@@ -291,7 +291,7 @@ struct KeysOfFirstMember : OptionHooks {
     return {0, at.h / call.group(), 0};
   }
 };
-QKVET_FAULT(keys_of_first_member, option_fault<KeysOfFirstMember>) = {
+QKVET_FAULT(keys_of_first_member, kOptionFault<KeysOfFirstMember>) = {
     .when = "B > 1",
     .cause = "all batch elements read keys and values of the first: the "
              "address of k and v lacks the batch index",
@@ -318,7 +318,7 @@ struct ValuesAtEndOfKeys : OptionHooks {
   }
 };
 QKVET_FAULT(values_at_end_of_keys,
-            option_fault<ValuesAtEndOfKeys, QKVET_OPTION_VALUES_IN_KEYS>) = {
+            kOptionFault<ValuesAtEndOfKeys, QKVET_OPTION_VALUES_IN_KEYS>) = {
     .when = "values_in_keys && dv < d",
     .cause = "values are the last dv channels of the keys instead of the "
              "first: the parts of a latent key are read in the other order",
@@ -336,7 +336,7 @@ struct ValuesInRowsOfTheirOwn : OptionHooks {
 };
 QKVET_FAULT(
     values_in_rows_of_their_own,
-    option_fault<ValuesInRowsOfTheirOwn, QKVET_OPTION_VALUES_IN_KEYS>) = {
+    kOptionFault<ValuesInRowsOfTheirOwn, QKVET_OPTION_VALUES_IN_KEYS>) = {
     .when = "values_in_keys && dv < d && Tk > 1",
     .cause = "values inside a cache of keys are read in rows of dv, though "
              "they are as far apart as keys",
@@ -373,7 +373,7 @@ struct GroupsOfEight : ServingHooks {
   }
 };
 QKVET_FAULT(channel_groups_of_eight,
-            serving_fault<GroupsOfEight, &kServingGroupCapabilities>) = {
+            kServingFault<GroupsOfEight, &kServingGroupCapabilities>) = {
     .when = "channel_group == 4 && page_size > 1",
     .cause = "keys in pages are read in groups of 8 channels, also where 16 "
              "bytes are 4: 16 / sizeof(type) is hard-coded",
@@ -391,7 +391,7 @@ struct GroupBeforeSlot : ServingHooks {
   }
 };
 QKVET_FAULT(channel_group_and_slot_swapped,
-            serving_fault<GroupBeforeSlot, &kServingGroupCapabilities>) = {
+            kServingFault<GroupBeforeSlot, &kServingGroupCapabilities>) = {
     .when = "channel_group > 0 && page_size > 1",
     .cause = "keys are read like values, [pages, Hkv, d, page], instead of "
              "[pages, Hkv, d / x, page, x]",
@@ -410,7 +410,7 @@ struct RestOfGroupsFromStart : ServingHooks {
 };
 QKVET_FAULT(
     last_channel_groups_from_start,
-    serving_fault<RestOfGroupsFromStart, &kServingGroupCapabilities>) = {
+    kServingFault<RestOfGroupsFromStart, &kServingGroupCapabilities>) = {
     .when = "channel_group > 0 && d > 4 * channel_group && d % (4 * "
             "channel_group) != 0",
     .cause = "groups of channels are read four at a time, and the rest from "
@@ -433,7 +433,7 @@ struct NewKeyAsRow : ServingHooks {
   }
 };
 QKVET_FAULT(new_key_stored_as_row,
-            serving_fault<NewKeyAsRow, &kServingGroupCapabilities>) = {
+            kServingFault<NewKeyAsRow, &kServingGroupCapabilities>) = {
     .when = "channel_group > 0 && new_tokens > 0 && page_size > 1 && d > "
             "channel_group",
     .cause = "a new key is stored d channels side by side, in a page whose "

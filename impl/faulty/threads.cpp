@@ -25,7 +25,7 @@ struct ThreadsDropLastKeys : OptionHooks {
     call->keys -= threads > 1 ? call->keys % threads : 0;
   }
 };
-QKVET_FAULT(threads_drop_last_keys, option_fault<ThreadsDropLastKeys>) = {
+QKVET_FAULT(threads_drop_last_keys, kOptionFault<ThreadsDropLastKeys>) = {
     .when = "threads > 1 && Tk % threads != 0",
     .cause = "each of n threads takes Tk / n keys, and the remainder is lost: "
              "the division rounds down",
@@ -55,7 +55,7 @@ struct KvHeadOfShard : ShardHooks {
     return {at.b, local(call, at.h) / call.group(), 0};
   }
 };
-QKVET_FAULT(kv_head_of_shard, option_fault<KvHeadOfShard>) = {
+QKVET_FAULT(kv_head_of_shard, kOptionFault<KvHeadOfShard>) = {
     .when = "threads > 1 && Hkv > 1",
     .cause = "each thread numbers its query heads from 0 and finds their keys "
              "by that number: the offset of its share is missing",
@@ -70,7 +70,7 @@ struct AlibiSlopesOfShard : ShardHooks {
   }
 };
 QKVET_FAULT(alibi_slopes_of_shard,
-            option_fault<AlibiSlopesOfShard, QKVET_OPTION_ALIBI>) = {
+            kOptionFault<AlibiSlopesOfShard, QKVET_OPTION_ALIBI>) = {
     .when = "alibi && threads > 1 && H > 1",
     .cause = "each thread numbers its heads from 0 and uses the slopes of "
              "those numbers: the offset of its share is missing",
@@ -192,7 +192,7 @@ struct ThreadsRaceForSums {
   }
 };
 QKVET_FAULT(threads_race_for_sums,
-            forward_fault<ThreadsRaceForSums::forward, &kF32Capabilities,
+            kForwardFault<ThreadsRaceForSums::forward, &kF32Capabilities,
                           &kRacePrecision>) = {
     .when = "threads > 1",
     .cause = "each thread reads the sums of a row, adds its keys and writes "
@@ -210,7 +210,7 @@ struct BackwardScratchShared : PlainBackward {
   }
 };
 QKVET_FAULT(backward_scratch_shared_by_calls,
-            backward_fault<BackwardScratchShared>) = {
+            kBackwardFault<BackwardScratchShared>) = {
     .cause = "rowsum(do o) is kept in static memory, which all calls share",
     .fix = "keep it in the workspace",
     .killed_by = {"backward_calls_at_once_change_nothing"},
@@ -223,7 +223,7 @@ struct LayerScratchShared : PlainLayer {
         PlainLayer::output(call, merged, column));
   }
 };
-QKVET_FAULT(layer_scratch_shared_by_calls, layer_fault<LayerScratchShared>) = {
+QKVET_FAULT(layer_scratch_shared_by_calls, kLayerFault<LayerScratchShared>) = {
     .cause = "y is summed up in static memory, which all calls share",
     .fix = "one buffer for each call, or for each context",
     .killed_by = {"layer_calls_at_once_change_nothing"},
@@ -236,7 +236,7 @@ struct LayerGradientScratchShared : PlainLayerGradient {
   }
 };
 QKVET_FAULT(layer_backward_scratch_shared_by_calls,
-            layer_backward_fault<LayerGradientScratchShared>) = {
+            kLayerBackwardFault<LayerGradientScratchShared>) = {
     .cause = "gradients of matrices are summed in static memory, which all "
              "calls share",
     .fix = "one buffer for each call, or for each context",
@@ -257,7 +257,7 @@ struct CacheScratchShared : ContiguousCache {
     return ContiguousCache::attend_rows(own, why);
   }
 };
-QKVET_FAULT(cache_scratch_shared_by_calls, cache_fault<CacheScratchShared>) = {
+QKVET_FAULT(cache_scratch_shared_by_calls, kCacheFault<CacheScratchShared>) = {
     .cause = "the queries of a step are copied into static memory, which all "
              "caches share",
     .fix = "keep scratch in the cache or in the context",
@@ -309,7 +309,7 @@ struct ScratchSharedByCalls : OptionHooks {
   }
 };
 QKVET_FAULT(scratch_shared_by_calls,
-            forward_fault<ScratchSharedByCalls::forward>) = {
+            kForwardFault<ScratchSharedByCalls::forward>) = {
     .cause = "the sum of a row is kept in static memory, which all calls share",
     .fix = "keep scratch on the stack, in the workspace or in the context",
     .killed_by = {"calls_at_once_change_nothing"},
@@ -378,7 +378,7 @@ struct BackwardThreadsRaceForDq {
 };
 QKVET_FAULT(
     backward_threads_race_for_dq,
-    backward_fault<PlainBackward, 0, BackwardThreadsRaceForDq::race>) = {
+    kBackwardFault<PlainBackward, 0, BackwardThreadsRaceForDq::race>) = {
     .when = "threads > 1",
     .cause = "each thread reads dq of a row, adds its keys and writes it back "
              "while others do the same: keys are divided among threads",

@@ -14,7 +14,7 @@ struct TailTileLost : OptionHooks {
     return j < seen - (seen >= half_tile() ? seen % half_tile() : 0);
   }
 };
-QKVET_FAULT(tail_tile_lost, option_fault<TailTileLost>) = {
+QKVET_FAULT(tail_tile_lost, kOptionFault<TailTileLost>) = {
     .when = "rows(seen > 2 && seen % 2 == 1)",
     .cause = "keys are taken two at a time, and one that is left over is lost: "
              "the loop for the rest is missing",
@@ -29,7 +29,7 @@ struct HalfOfEachStepSeen : OptionHooks {
     return !is_left_out && OptionHooks::in_reach(call, i, j);
   }
 };
-QKVET_FAULT(half_of_each_step_seen, option_fault<HalfOfEachStepSeen>) = {
+QKVET_FAULT(half_of_each_step_seen, kOptionFault<HalfOfEachStepSeen>) = {
     .when = "Tq > 1 && rows(seen > 4)",
     .cause = "with several queries, keys are taken in steps of eight, and only "
              "the first four of each are scored",
@@ -54,7 +54,7 @@ struct RowNumberTakenForCheck : PlainHooks {
   }
 };
 QKVET_FAULT(row_number_taken_for_check,
-            forward_fault<forward_in_f32<RowNumberTakenForCheck::compute>>) = {
+            kForwardFault<forward_in_f32<RowNumberTakenForCheck::compute>>) = {
     .when = "Tq > 2 && (Tk > 1 || (lse && Tk > 0))",
     .cause = "a row is loaded if its number is not 0 instead of below the "
              "number of rows: row 0 is zeros",
@@ -70,7 +70,7 @@ struct TailTileUnmasked : OptionHooks {
     return sum + padding * std::exp(-max);
   }
 };
-QKVET_FAULT(tail_tile_unmasked, option_fault<TailTileUnmasked>) = {
+QKVET_FAULT(tail_tile_unmasked, kOptionFault<TailTileUnmasked>) = {
     .when = "rows(seen % 4 != 0)",
     .cause = "keys are padded with zeros to full tiles of four, and the "
              "padding enters the denominator",
@@ -86,7 +86,7 @@ struct TailRowNotWritten : OptionHooks {
         call->queries >= half_tile() ? call->queries % half_tile() : 0;
   }
 };
-QKVET_FAULT(tail_row_not_written, option_fault<TailRowNotWritten>) = {
+QKVET_FAULT(tail_row_not_written, kOptionFault<TailRowNotWritten>) = {
     .when = "Tq > 2 && Tq % 2 == 1",
     .cause = "rows are taken two at a time, and one that is left over is not "
              "written: the loop for the rest is missing",
@@ -101,7 +101,7 @@ struct TailChannelsLost : PlainHooks {
     return c < k.width - rest ? k.at(j, c) : 0;
   }
 };
-QKVET_FAULT(tail_channels_lost, plain_fault<TailChannelsLost>) = {
+QKVET_FAULT(tail_channels_lost, kPlainFault<TailChannelsLost>) = {
     .when = "d > 2 && d % 2 == 1",
     .cause = "channels are taken two at a time, and one that is left over is "
              "lost: the loop for the rest is missing",
@@ -116,7 +116,7 @@ struct KeyCountedTwice : OptionHooks {
     return j > 0 && j % half_tile() == 0 ? 2 * weight : weight;
   }
 };
-QKVET_FAULT(key_counted_twice, option_fault<KeyCountedTwice>) = {
+QKVET_FAULT(key_counted_twice, kOptionFault<KeyCountedTwice>) = {
     .when = "rows(seen > 2)",
     .cause = "tiles of two keys overlap: the inclusive end of one is the begin "
              "of the next, and that key counts twice",
@@ -131,7 +131,7 @@ struct QueryRowHeld : OptionHooks {
     return {at.b, at.h, at.i - at.i % 2};
   }
 };
-QKVET_FAULT(query_row_held, option_fault<QueryRowHeld>) = {
+QKVET_FAULT(query_row_held, kOptionFault<QueryRowHeld>) = {
     .when = "Tq > 1",
     .cause = "rows are taken two at a time, both with the query of the first: "
              "it is loaded once before the loop",
@@ -143,7 +143,7 @@ struct HiddenTileMinusItself : TiledHooks {
   static float reference(float max) { return max; }
 };
 QKVET_FAULT(hidden_tile_minus_itself,
-            tiled_fault<HiddenTileMinusItself,
+            kTiledFault<HiddenTileMinusItself,
                         QKVET_OPTION_MASK | QKVET_OPTION_WINDOW>) = {
     .when = "(mask || window) && rows(seen > 0 && hidden > 1)",
     .cause =
@@ -158,7 +158,7 @@ struct HiddenTileLeavesZero : TiledHooks {
   static float hidden_maximum() { return 0; }
 };
 QKVET_FAULT(hidden_tile_leaves_zero,
-            tiled_fault<HiddenTileLeavesZero,
+            kTiledFault<HiddenTileLeavesZero,
                         QKVET_OPTION_MASK | QKVET_OPTION_WINDOW>) = {
     .when = "(mask || window) && rows(seen > 0 && hidden > 0)",
     .cause = "the running maximum of a hidden tile is set to 0, to subtract "
@@ -171,7 +171,7 @@ QKVET_FAULT(hidden_tile_leaves_zero,
 struct AccumulatorNotRescaled : TiledHooks {
   static float rescaled(float sum, float) { return sum; }
 };
-QKVET_FAULT(accumulator_not_rescaled, tiled_fault<AccumulatorNotRescaled>) = {
+QKVET_FAULT(accumulator_not_rescaled, kTiledFault<AccumulatorNotRescaled>) = {
     .when = "rows(seen > 2)",
     .cause = "when a tile raises the maximum, the denominator is rescaled and "
              "the sum of values is not",

@@ -16,7 +16,7 @@ struct WindowOffByOneLeft : OptionHooks {
   }
 };
 QKVET_FAULT(window_off_by_one_left,
-            option_fault<WindowOffByOneLeft,
+            kOptionFault<WindowOffByOneLeft,
                          QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>) = {
     .when = "window.left >= 0 && rows(diagonal >= window.left)",
     .cause = "the left side of the window is exclusive: > stands for >=, or "
@@ -34,7 +34,7 @@ struct WindowRightIgnored : OptionHooks {
   }
 };
 QKVET_FAULT(window_right_ignored,
-            option_fault<WindowRightIgnored, QKVET_OPTION_WINDOW>) = {
+            kOptionFault<WindowRightIgnored, QKVET_OPTION_WINDOW>) = {
     .when = "window.right >= 0 && !causal && rows(hidden > 0)",
     .cause = "only the left side of the window is honoured: it only ever ran "
              "together with the causal rule",
@@ -51,7 +51,7 @@ struct WindowFromTopLeft : OptionHooks {
   }
 };
 QKVET_FAULT(window_from_top_left,
-            option_fault<WindowFromTopLeft, QKVET_OPTION_WINDOW>) = {
+            kOptionFault<WindowFromTopLeft, QKVET_OPTION_WINDOW>) = {
     .when = "window && !top_left && Tq != Tk",
     .cause = "the window counts from key i instead of key i + Tk - Tq: a row "
              "number is taken for a position",
@@ -72,7 +72,7 @@ struct WindowFirstTileWithoutOffset : OptionHooks {
   }
 };
 QKVET_FAULT(window_first_tile_without_offset,
-            option_fault<WindowFirstTileWithoutOffset, QKVET_OPTION_WINDOW>) = {
+            kOptionFault<WindowFirstTileWithoutOffset, QKVET_OPTION_WINDOW>) = {
     .when = "window.left >= 0 && !top_left && Tq != Tk",
     .cause = "the tile in which a window begins is computed from the row, "
              "without the offset of the chunk",
@@ -89,7 +89,7 @@ struct WindowLostInDecode : OptionHooks {
   }
 };
 QKVET_FAULT(window_lost_in_decode,
-            option_fault<WindowLostInDecode, QKVET_OPTION_WINDOW>) = {
+            kOptionFault<WindowLostInDecode, QKVET_OPTION_WINDOW>) = {
     .when = "window && Tq == 1 && rows(hidden > 0)",
     .cause = "the path for one query ignores the window: it was written for "
              "models without windows",
@@ -106,7 +106,7 @@ struct WindowWiderInPrefill : OptionHooks {
   }
 };
 QKVET_FAULT(window_wider_in_prefill,
-            option_fault<WindowWiderInPrefill, QKVET_OPTION_WINDOW>) = {
+            kOptionFault<WindowWiderInPrefill, QKVET_OPTION_WINDOW>) = {
     .when = "window.left >= 0 && Tq > 1 && rows(diagonal > window.left)",
     .cause = "with several queries the window reaches one key further than "
              "with one: only the decode path counts the diagonal",
@@ -132,7 +132,7 @@ void window_in_int(qkvet_forward_args* args) {
 // A window is kept in 32 bits.
 QKVET_FAULT(
     window_kept_in_int,
-    argument_fault<window_in_int, QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>) = {
+    kArgumentFault<window_in_int, QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>) = {
     .when = "window.left > 2147483647 || window.right > 2147483647",
     .cause = "both sides of a window are cut to 32 bits: int parameters for "
              "fields of 64 bits",
@@ -167,7 +167,7 @@ struct WindowEndInInt : OptionHooks {
   }
 };
 constexpr qkvet_kernel kWindowEndInInt =
-    with(option_fault<WindowEndInInt, QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>,
+    with(kOptionFault<WindowEndInInt, QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>,
          &qkvet_kernel::forward, WindowEndInInt::forward);
 QKVET_FAULT(window_end_in_int, kWindowEndInInt) = {
     .when = "window.right > 2000000000",
@@ -184,7 +184,7 @@ struct WindowOfLastDraft : OptionHooks {
   }
 };
 QKVET_FAULT(window_of_last_draft,
-            option_fault<WindowOfLastDraft, QKVET_OPTION_WINDOW>) = {
+            kOptionFault<WindowOfLastDraft, QKVET_OPTION_WINDOW>) = {
     .when = "window.left >= 0 && Tq > 1 && rows(row + 1 == queries && diagonal "
             "> window.left)",
     .cause = "the window of the last row is used for all rows: its first key "
@@ -207,7 +207,7 @@ struct WindowInPackedRows : OptionHooks {
   }
 };
 QKVET_FAULT(window_in_packed_rows,
-            option_fault<WindowInPackedRows, QKVET_OPTION_WINDOW>) = {
+            kOptionFault<WindowInPackedRows, QKVET_OPTION_WINDOW>) = {
     .when = "window && Hkv < H",
     .cause = "heads of a group are packed as rows, and the window takes such a "
              "row for a token: it is not divided by the group size",
@@ -260,7 +260,7 @@ struct MinusOneIsLast : RightList {
   }
 };
 QKVET_FAULT(list_minus_one_is_last_key,
-            option_fault<ListHooks<MinusOneIsLast>, kLists>) = {
+            kOptionFault<ListHooks<MinusOneIsLast>, kLists>) = {
     .when = "lists && Tk > 1",
     .cause = "the entry -1 of a list is the last key: the gather counts "
              "negative indices from the end",
@@ -272,7 +272,7 @@ struct LengthOfListIgnored : RightList {
   static int64_t end(const KeyLists& lists, RowAt) { return lists.entries; }
 };
 QKVET_FAULT(list_length_ignored,
-            option_fault<ListHooks<LengthOfListIgnored>, kLists>) = {
+            kOptionFault<ListHooks<LengthOfListIgnored>, kLists>) = {
     .when = "lists.lengths",
     .cause = "all entries of a list count, whatever topk_length is: the loop "
              "ends at the width of the buffer",
@@ -287,7 +287,7 @@ struct LastOfListDropped : RightList {
   }
 };
 QKVET_FAULT(list_last_entry_dropped,
-            option_fault<ListHooks<LastOfListDropped>, kLists>) = {
+            kOptionFault<ListHooks<LastOfListDropped>, kLists>) = {
     .when = "lists",
     .cause = "the last entry of a list is not read: the bound of the loop is "
              "one too low",
@@ -299,7 +299,7 @@ struct MinusOneEndsList : RightList {
   static bool ends(int32_t entry) { return entry < 0; }
 };
 QKVET_FAULT(list_ends_at_minus_one,
-            option_fault<ListHooks<MinusOneEndsList>, kLists>) = {
+            kOptionFault<ListHooks<MinusOneEndsList>, kLists>) = {
     .when = "lists && lists.entries > 1",
     .cause =
         "the first -1 of a list ends it: padding is taken to follow all keys",
@@ -313,7 +313,7 @@ struct ListOfFirstHead : RightList {
   }
 };
 QKVET_FAULT(list_of_first_head,
-            option_fault<ListHooks<ListOfFirstHead>, kLists>) = {
+            kOptionFault<ListHooks<ListOfFirstHead>, kLists>) = {
     .when = "lists.heads && Hkv > 1 && Tk > 1",
     .cause = "the list of head 0 is used for all heads: the head stride is "
              "missing from its address",
@@ -330,7 +330,7 @@ struct ListModulo : RightList {
   }
 };
 QKVET_FAULT(list_of_head_modulo,
-            option_fault<ListHooks<ListModulo>,
+            kOptionFault<ListHooks<ListModulo>,
                          kLists | QKVET_OPTION_GROUPED_HEADS>) = {
     .when = "lists.heads && Hkv > 1 && Hkv < H && Tk > 1",
     .cause = "query head h has list h mod Hkv instead of h / group: heads are "
@@ -345,7 +345,7 @@ struct ListOfFirstRow : RightList {
   }
 };
 QKVET_FAULT(list_of_first_row,
-            option_fault<ListHooks<ListOfFirstRow>, kLists>) = {
+            kOptionFault<ListHooks<ListOfFirstRow>, kLists>) = {
     .when = "lists && Tq > 1 && Tk > 1",
     .cause = "all rows use the list of row 0, cut to their own reach: one list "
              "is fetched for a tile of queries",
@@ -357,7 +357,7 @@ struct BlockNumberIsKey : RightList {
   static bool holds(int64_t, int64_t entry, int64_t j) { return entry == j; }
 };
 QKVET_FAULT(block_number_is_key_number,
-            option_fault<ListHooks<BlockNumberIsKey>, kLists>) = {
+            kOptionFault<ListHooks<BlockNumberIsKey>, kLists>) = {
     .when = "lists.block > 1 && Tk > 1",
     .cause = "an entry of a list of blocks is taken for a key: the kernel for "
              "single keys is called",
@@ -375,7 +375,7 @@ struct PartialBlockDropped : OptionHooks {
 };
 QKVET_FAULT(
     partial_block_of_list_dropped,
-    option_fault<PartialBlockDropped, kLists | QKVET_OPTION_LENGTHS>) = {
+    kOptionFault<PartialBlockDropped, kLists | QKVET_OPTION_LENGTHS>) = {
     .when = "lists.block > 1",
     .cause = "a listed block that is not full is left out: the number of "
              "blocks is rounded down",
@@ -389,7 +389,7 @@ struct ListOverridesCausal : OptionHooks {
   }
 };
 QKVET_FAULT(list_overrides_causal,
-            option_fault<ListOverridesCausal, kLists>) = {
+            kOptionFault<ListOverridesCausal, kLists>) = {
     .when = "lists && (causal || window)",
     .cause = "with lists neither the causal rule nor the window is applied: "
              "the sparse path lacks both",

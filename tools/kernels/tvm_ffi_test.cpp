@@ -74,7 +74,7 @@ TEST(TvmFfi, WhatIsWrongWithAMapIsOneLine) {
       {"options = causal\n", "map.txt:1: options: \"causal\": allowed:"},
       {"\nwhat is this\n", "map.txt:2: no \"field = value\""},
       {"options = scale\nlike = torch_sdpa\n",
-       "map.txt:2: like: allowed in front"},
+       "map.txt:2: like: allowed only before"},
       {"options = scale\n", "no line \"argument = ...\""},
   };
   for (const auto& row : rows)
