@@ -648,4 +648,55 @@ QKVET_FAULT(backward_blocks_of_first_call) = {
     .when = "",
 };
 
+// ---- Outputs that may be absent
+// ----------------------------------------------
+
+namespace {
+
+// The variant without d_bias is that of calls without a bias.
+qkvet_status bias_lost_without_d_bias(const qkvet_kernel* self,
+                                      qkvet_context* context,
+                                      const qkvet_backward_args* args,
+                                      const qkvet_exec* exec, qkvet_text* why) {
+  qkvet_backward_args known = {};
+  qkvet_forward_args call = {};
+  qkvet_status status = read_struct(args, &known, why);
+  if (status == QKVET_OK) {
+    status = read_struct(known.forward, &call, why);
+  }
+  if (status != QKVET_OK) {
+    return status;
+  }
+  if (known.d_bias.data == nullptr) {
+    call.bias = {};
+    known.forward = &call;
+  }
+  return kBackwardTable<PlainBackward>.backward(self, context, &known, exec,
+                                                why);
+}
+inline constexpr qkvet_backward_table kBiasLostWithoutItsGradient =
+    backward_table(bias_lost_without_d_bias);
+constexpr qkvet_kernel bias_lost_fault(const char* name,
+                                       const char* description, Place place) {
+  return with_backward(
+      option_fault<OptionHooks, QKVET_OPTION_BIAS>(name, description, place),
+      &kBiasLostWithoutItsGradient);
+}
+
+}  // namespace
+
+QKVET_FAULT(backward_bias_lost_without_d_bias) = {
+    .kernel = bias_lost_fault,
+    .mechanism = "backward() without d_bias leaves the bias out of the scores",
+    .symptom = "right where the bias is trained, wrong where it is a constant",
+    .cause =
+        "one template argument says both that there is a bias and that "
+        "its gradient is wanted",
+    .fix = "two arguments: a bias, and its gradient",
+    .source = "textbook",
+    .trigger = "a bias, and no d_bias",
+    .killed_by = {"backward_is_the_adjoint", "backward_agrees_with_oracle"},
+    .when = "bias",
+};
+
 }  // namespace qkvet::impl

@@ -206,4 +206,58 @@ QKVET_FAULT(divided_by_number_of_tiles) = {
     .tiled = true,
 };
 
+// The pair of a bias of -infinity is one like others.
+inline bool allows_but_for_bias(const ForwardCall& call, int64_t b, int64_t h,
+                                int64_t i, int64_t j) {
+  Options others = call.options;
+  others.bias = {};
+  return others.allows(b, h, i, j);
+}
+
+struct BiasesOfMinusInfinity : OptionHooks {
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    return allows_but_for_bias(call, at.b, at.h, at.i, j);
+  }
+};
+QKVET_FAULT(biases_of_minus_infinity) = {
+    .kernel = option_fault<BiasesOfMinusInfinity,
+                           QKVET_OPTION_BIAS | QKVET_OPTION_MASK>,
+    .mechanism =
+        "a bias of -infinity is added like any other: where all of a row are, "
+        "the maximum is -infinity and the weights are exp(-inf + inf)",
+    .symptom = "NaN in rows whose biases hide every key, and nowhere else",
+    .cause =
+        "masks are tested for rows without a key, and the additive form of a "
+        "mask is not",
+    .fix = "treat a row whose maximum is -infinity as one without a key",
+    .source = "textbook, cf. pytorch/pytorch#103749",
+    .trigger = "a row whose biases are all -infinity",
+    .killed_by = {"rows_without_a_key_follow_the_dialect"},
+    .when = "bias",
+};
+
+// The same in the gradient, where the lse is -infinity as well.
+struct BackwardBiasesOfMinusInfinity : PlainBackward {
+  static bool sees(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                   int64_t j) {
+    const Run run = call.in_reach(i);
+    return run.begin <= j && j < run.end &&
+           allows_but_for_bias(call, b, h, i, j);
+  }
+};
+QKVET_FAULT(backward_biases_of_minus_infinity) = {
+    .kernel = backward_fault<BackwardBiasesOfMinusInfinity,
+                             QKVET_OPTION_BIAS | QKVET_OPTION_MASK>,
+    .mechanism =
+        "the weights of a row are exp(score - lse), also where the biases and "
+        "with them the lse are -infinity",
+    .symptom = "one row without a key makes dk and dv of all keys NaN",
+    .cause = "forward() tests for rows without a key, and backward() does not",
+    .fix = "leave out rows whose lse is -infinity",
+    .source = "textbook, cf. pytorch/pytorch#103749",
+    .trigger = "a row whose biases are all -infinity",
+    .killed_by = {"gradient_masks_equal_biases"},
+    .when = "bias",
+};
+
 }  // namespace qkvet::impl

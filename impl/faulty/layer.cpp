@@ -3,6 +3,7 @@
 // the mask buffer.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -497,6 +498,147 @@ QKVET_FAULT(layer_scale_of_first_call) = {
     .trigger = "two layers of the same extents with two scales",
     .killed_by = {"layer_calls_before_change_nothing"},
     .when = "",
+};
+
+namespace {
+
+// W_O is taken for contiguous.
+qkvet_status with_contiguous_w_o(const qkvet_kernel* self,
+                                 qkvet_context* context,
+                                 const qkvet_layer_args* args,
+                                 const qkvet_exec* exec, qkvet_text* why) {
+  qkvet_layer_args known = {};
+  const qkvet_status status = read_struct(args, &known, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  int64_t strides[2] = {};
+  if (known.w_o.ndim == 2 && known.w_o.shape != nullptr) {
+    strides[0] = known.w_o.shape[1];
+    strides[1] = 1;
+    known.w_o.strides = strides;
+  }
+  return kLayerTable<PlainLayer>.forward(self, context, &known, exec, why);
+}
+inline constexpr qkvet_layer_table kContiguousWo = [] {
+  qkvet_layer_table table = kLayerTable<PlainLayer>;
+  table.forward = with_contiguous_w_o;
+  return table;
+}();
+constexpr qkvet_kernel contiguous_w_o_fault(const char* name,
+                                            const char* description,
+                                            Place place) {
+  return layer_kernel(name, description, place, &kLayerPrecision,
+                      &kContiguousWo);
+}
+
+}  // namespace
+
+QKVET_FAULT(output_matrix_taken_for_contiguous) = {
+    .kernel = contiguous_w_o_fault,
+    .mechanism = "w_o is read as if it were contiguous, whatever its strides",
+    .symptom =
+        "right with a matrix of its own; with weights that are kept "
+        "transposed, y is that of the other matrix",
+    .cause =
+        "nn.Linear keeps [out, in], and the view of it looks like [in, out]",
+    .fix = "take every stride from its tensor",
+    .source = "textbook",
+    .trigger = "strides of w_o that are not those of its extents",
+    .killed_by = {"layer_agrees_with_oracle"},
+    .when = "layout != bhtd",
+};
+
+namespace {
+
+// NaN in y becomes 0.
+qkvet_status without_nan_in_y(const qkvet_kernel* self, qkvet_context* context,
+                              const qkvet_layer_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+  const qkvet_status status =
+      kLayerTable<PlainLayer>.forward(self, context, args, exec, why);
+  const qkvet_tensor& y = args->y;
+  if (status != QKVET_OK || y.dtype.bits != 32) {
+    return status;
+  }
+  const int64_t rows = y.shape[y.ndim - 2], columns = y.shape[y.ndim - 1];
+  const View<float> all = view_of<float>(y);
+  for (int64_t b = 0; b < (y.ndim == 3 ? y.shape[0] : 1); ++b) {
+    for (int64_t t = 0; t < rows; ++t) {
+      for (int64_t c = 0; c < columns; ++c) {
+        float& value = y.ndim == 3 ? *all.at(b, t, c) : *all.at(t, c, 0);
+        value = std::isnan(value) ? 0 : value;
+      }
+    }
+  }
+  return status;
+}
+inline constexpr qkvet_layer_table kWithoutNan = [] {
+  qkvet_layer_table table = kLayerTable<PlainLayer>;
+  table.forward = without_nan_in_y;
+  return table;
+}();
+constexpr qkvet_kernel without_nan_fault(const char* name,
+                                         const char* description, Place place) {
+  return layer_kernel(name, description, place, &kLayerPrecision, &kWithoutNan);
+}
+
+}  // namespace
+
+QKVET_FAULT(layer_nan_to_number) = {
+    .kernel = without_nan_fault,
+    .mechanism = "NaN in y becomes 0",
+    .symptom = "training goes on with a broken token, and no loss is NaN",
+    .cause = "a guard against rows without a key at the end of the layer",
+    .fix = "write 0 into rows that see no key, and into no others",
+    .source = "textbook, cf. pytorch/pytorch#103749",
+    .trigger = "NaN in x",
+    .killed_by = {"layer_nan_reaches_its_rows"},
+    .when = "",
+};
+
+namespace {
+
+// Without stages the path that rotates is not taken.
+qkvet_status unrotated_without_stages(const qkvet_kernel* self,
+                                      qkvet_context* context,
+                                      const qkvet_layer_args* args,
+                                      const qkvet_exec* exec, qkvet_text* why) {
+  qkvet_layer_args known = {};
+  const qkvet_status status = read_struct(args, &known, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  if (known.q.data == nullptr) {
+    known.rope = QKVET_ROPE_NONE;
+    known.rope_cos = known.rope_sin = known.positions = {};
+  }
+  return kLayerTable<PlainLayer>.forward(self, context, &known, exec, why);
+}
+inline constexpr qkvet_layer_table kUnrotatedWithoutStages = [] {
+  qkvet_layer_table table = kLayerTable<PlainLayer>;
+  table.forward = unrotated_without_stages;
+  return table;
+}();
+constexpr qkvet_kernel without_stages_fault(const char* name,
+                                            const char* description,
+                                            Place place) {
+  return layer_kernel(name, description, place, &kLayerPrecision,
+                      &kUnrotatedWithoutStages);
+}
+
+}  // namespace
+
+QKVET_FAULT(layer_unrotated_without_stages) = {
+    .kernel = without_stages_fault,
+    .mechanism = "q and k are rotated where they are written as stages alone",
+    .symptom = "right while the stages are asked for",
+    .cause = "the rotation is part of the store of a stage",
+    .fix = "rotate before the stage is stored, or not",
+    .source = "textbook",
+    .trigger = "a rotation, and a call without stages",
+    .killed_by = {"layer_agrees_with_oracle"},
+    .when = "rope",
 };
 
 }  // namespace qkvet::impl

@@ -605,4 +605,18 @@ QKVET_FAULT(room_of_first_call) = {
     .when = "Tk > 1",
 };
 
+// Values are read from where their data begins.
+void without_offset(qkvet_forward_args* args) { args->v.byte_offset = 0; }
+QKVET_FAULT(byte_offset_dropped) = {
+    .kernel = argument_fault<without_offset, 0>,
+    .mechanism = "byte_offset of v is not added to its data",
+    .symptom = "right but for slices of a larger array, which read its start",
+    .cause = "most producers of tensors leave the offset at 0",
+    .fix = "begin at data + byte_offset, for every tensor",
+    .source = "dmlc/dlpack, DLTensor: the offset is part of the address",
+    .trigger = "a byte_offset that is not 0",
+    .killed_by = {"reads_only_its_inputs"},
+    .when = "",
+};
+
 }  // namespace qkvet::impl
