@@ -107,6 +107,16 @@ bool is_like_o(TensorName tensor) {
          tensor == TensorName::kGivenO;
 }
 
+// A step of a cache, what is read back of it, and a layer: strides of every
+// tensor. Parts of a fused matrix are views of it, whose rows have no gaps.
+bool is_spread(const KernelCall& call, TensorName tensor) {
+  const bool takes = call.operation == Operation::kCacheStep ||
+                     call.operation == Operation::kCacheReadBack ||
+                     is_layer(call.operation);
+  return takes && is_any_strides(call.layout) &&
+         tensor != TensorName::kWqkv && tensor != TensorName::kBqkv;
+}
+
 // Whether the call's layout is one of the tensor's.
 bool is_laid_out(Layout layout, TensorName tensor) {
   // Gradients are laid out as what they are gradients of; the last two have no
@@ -125,8 +135,9 @@ bool is_laid_out(Layout layout, TensorName tensor) {
 Strides own_strides(const KernelCall& call, TensorName tensor,
                     const Strides& own_shape) {
   const bool is_o = is_like_o(tensor);
-  Layout layout =
-      is_laid_out(call.layout, tensor) ? call.layout : Layout::kBhtd;
+  Layout layout = is_spread(call, tensor) || is_laid_out(call.layout, tensor)
+                      ? call.layout
+                      : Layout::kBhtd;
   if (is_o && layout == Layout::kPacked) layout = Layout::kBthd;
   const Shape& s = call.shape;
   return strides_of(layout, own_shape, (s.H + 2 * s.Hkv) * s.d);
@@ -192,14 +203,17 @@ void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec) {
   const uint8_t broadcast = broadcast_dimensions(call, tensor);
   if (call.channel_group > 0 && is_pool(call, tensor)) {
     spec.strides = strides_of_groups(call.layout, spec);
-  } else if ((takes_options(call.operation) || broadcast != 0) &&
+  } else if ((takes_options(call.operation) || broadcast != 0 ||
+              is_spread(call, tensor)) &&
              spec.ndim == 4) {
     Extents own = spec.shape;
     for (size_t i = 0; i < 4; ++i)
       if ((broadcast >> i & 1) != 0) own[i] = 1;
     spec.strides = own_strides(call, tensor, own);
-  } else if (takes_options(call.operation) &&
-             is_laid_out(call.layout, tensor) && call.layout != Layout::kFar) {
+  } else if (is_spread(call, tensor) ||
+             (takes_options(call.operation) &&
+              is_laid_out(call.layout, tensor) &&
+              call.layout != Layout::kFar)) {
     spec.strides =
         strides_in(order_of(call.layout, spec.ndim), spec.ndim, spec.shape);
   }

@@ -12,6 +12,12 @@
 
 namespace qkvet {
 
+// A layout of tensors of any shape: of steps of caches and of layers as well.
+constexpr bool is_any_strides(Layout layout) {
+  return layout == Layout::kGaps || layout == Layout::kApart ||
+         layout == Layout::kTurned;
+}
+
 // Whether one buffer can hold q, k and v of the call: as many rows and channels
 // of one type in each.
 bool fit_one_block(const Shape& shape, Dtype q, Dtype kv);

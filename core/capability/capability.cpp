@@ -31,7 +31,8 @@ bool has_options(const KernelCall& call) {
   return (options_in(call) & ~kOptionsOfEveryCall &
           ~options_of_cache(call.operation)) != 0 ||
          (call.layout != Layout::kBhtd &&
-          call.operation != Operation::kMerge) ||
+          call.operation != Operation::kMerge &&
+          (takes_options(call.operation) || !is_any_strides(call.layout))) ||
          call.share != 0 || call.members != 0 || call.kv_len != nullptr ||
          call.cu_q != nullptr || call.cu_k != nullptr || call.page_size != 0 ||
          call.new_tokens != 0;
@@ -380,14 +381,14 @@ std::string foreign_device(const qkvet_capabilities& capabilities,
   return cpu ? "" : "neither CPU nor CUDA memory is declared";
 }
 
-// The matrices of a layer are no [B, H, T, d].
+// The matrices of a layer are no [B, H, T, d]: contiguous, or of any strides.
 std::string foreign_memory(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
   if (std::string why = foreign_device(capabilities, call); !why.empty())
     return why;
   // The layouts of a merge are options of its own.
-  if (is_layer(call.operation) || call.operation == Operation::kMerge)
-    return "";
+  if (call.operation == Operation::kMerge) return "";
+  if (is_layer(call.operation) && call.layout == Layout::kBhtd) return "";
   const struct {
     bool wanted;
     uint64_t layout;  // that will do, besides any strides

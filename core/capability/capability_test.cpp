@@ -293,7 +293,7 @@ TEST(Capability, ContradictionsOfLayersAndCaches) {
        "step() has no such mistake"},
       {layer, [](auto& c) { c.mask = kData; },
        "only forward() and backward() take masks, lengths and layouts"},
-      {step, [](auto& c) { c.layout = Layout::kGaps; },
+      {step, [](auto& c) { c.layout = Layout::kFar; },
        "only forward() and backward() take masks, lengths and layouts"},
       // For the kernel to refuse.
       {step, [](auto& c) { c.mistake = Mistake::kValueAbsent; }, ""},

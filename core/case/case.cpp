@@ -141,8 +141,10 @@ std::string subject_reason(const Case& c) {
   switch (c.subject()) {
     case Subject::kLayer:
     case Subject::kLayerBackward:
-      return c.story.empty() ? layer_reason(c)
-                             : "D and story= exclude each other";
+      if (!c.story.empty()) return "D and story= exclude each other";
+      if (std::string why = find_option("layout")->reason(c); !why.empty())
+        return why;
+      return layer_reason(c);
     default:
       std::string why = story_options_reason(c);
       return why.empty() ? story_reason(c) : why;

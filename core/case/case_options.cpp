@@ -303,6 +303,10 @@ std::string layout_reason(const Case& c) {
   const Shape& s = c.shape;
   if (static_cast<int>(c.layout) >= kLayoutCount) return "no such layout";
   if (c.share > (kShareB | kShareH)) return "share= takes b, h or bh";
+  if (!c.has_options())
+    return c.layout == Layout::kBhtd || is_any_strides(c.layout)
+               ? ""
+               : "a layer and a story have layout=gaps, apart or turned";
   if (c.layout != Layout::kPacked) return "";
   return !fit_one_block(s, c.q_dtype, c.kv_dtype)
              ? "layout=packed: q, k and v have one buffer [B,T,H+2Hkv,d], so "
@@ -611,7 +615,7 @@ void add_options(std::string& text, const Case& c) {
 }
 
 std::string_view first_option(const Case& c) {
-  const uint64_t its_own = c.story.empty() ? QKVET_OPTION_ROPE : kStoryOptions;
+  const uint64_t its_own = c.story.empty() ? kLayerOptions : kStoryOptions;
   for (const CaseOption& row : kOptions) {
     if ((row.option & its_own) != 0 || !row.given(c)) continue;
     return row.option == QKVET_OPTION_BIAS               ? "score bias"

@@ -20,10 +20,11 @@ inline constexpr uint64_t kOptionCalls = uint64_t{1} << 61;  // all have it
 inline constexpr uint64_t kOptionLayout = uint64_t{1} << 62;
 inline constexpr uint64_t kOptionShare = uint64_t{1} << 63;
 
-// Those that a story has, too; the others are attention's alone.
+// Those that a story and a layer have, too; the others are attention's alone.
 inline constexpr uint64_t kStoryOptions =
     QKVET_OPTION_ROPE | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
-    QKVET_OPTION_ALIBI | QKVET_OPTION_MASK | QKVET_OPTION_BIAS;
+    QKVET_OPTION_ALIBI | QKVET_OPTION_MASK | QKVET_OPTION_BIAS | kOptionLayout;
+inline constexpr uint64_t kLayerOptions = QKVET_OPTION_ROPE | kOptionLayout;
 
 struct CaseOption {
   std::string_view key;  // "softcap"

@@ -420,7 +420,11 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   if (call.operation == Operation::kLayer) fill_layer_storage(c, inputs, call);
   if (call.operation == Operation::kMerge)
     fill_merge_call(c, inputs, /*in_place=*/false, call);
-  if (!takes_options(call.operation)) return;
+  if (!takes_options(call.operation)) {
+    // What a layer and a step have; those of a merge are its own.
+    if (call.operation != Operation::kMerge) call.layout = c.layout;
+    return;
+  }
   if (call.operation == Operation::kBackward)
     for (const TensorName name :
          {TensorName::kDO, TensorName::kGivenO, TensorName::kGivenLse})

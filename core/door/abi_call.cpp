@@ -33,7 +33,7 @@ int32_t rope_to_abi(RopeStyle rope) {
 
 AbiCall::AbiCall(const CallPlan& plan, const TensorAddresses& addresses,
                  int32_t device)
-    : device_(device) {
+    : device_(device), byte_offset_(plan.byte_offset) {
   switch (plan.operation) {
     case Operation::kForward:
       fill_forward(plan, addresses);
@@ -208,7 +208,8 @@ qkvet_tensor AbiCall::described(const TensorSpec& spec, std::byte* data,
   std::copy(spec.shape.begin(), spec.shape.end(), shapes_[number]);
   std::copy(spec.strides.begin(), spec.strides.end(), strides_[number]);
   qkvet_tensor tensor{};
-  tensor.data = data;
+  tensor.data = data - byte_offset_;
+  tensor.byte_offset = static_cast<uint64_t>(byte_offset_);
   tensor.device_type = device_;
   tensor.ndim = spec.ndim;
   tensor.dtype = dtype_to_abi(spec.dtype);

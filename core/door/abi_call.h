@@ -49,6 +49,7 @@ class AbiCall {
                          size_t number);
 
   int32_t device_;
+  int64_t byte_offset_;
   int64_t shapes_[kTensorCount][kMostRank];
   int64_t strides_[kTensorCount][kMostRank];
   // As a caller has them that knows one field more, which a call with

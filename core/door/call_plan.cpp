@@ -561,6 +561,9 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
   plan_block(call, kernel, plan);
   plan_values(call, plan);
   plan_scalars(call, plan);
+  if (call.placement == Placement::kStart)
+    plan->byte_offset =
+        std::max<int64_t>(kCacheLine, kernel.capabilities.alignment);
   return true;
 }
 

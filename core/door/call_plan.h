@@ -83,6 +83,8 @@ struct CallPlan : ScoreRule {
   Dropout dropout;      // p = 0: none
   bool stream = false;  // on a device: one of its own, not the default one
 
+  int64_t byte_offset = 0;  // of every tensor; its data is so much before it
+
   int64_t heads = 0;  // a layer: as the call says, right or wrong
   int64_t kv_heads = 0;
 

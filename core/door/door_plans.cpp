@@ -21,15 +21,20 @@ constexpr qkvet_tensor qkvet_forward_args::*kTables[] = {
 #include "qkvet/tensors.def"
 };
 
+void drop_data(qkvet_tensor& tensor) {
+  tensor.data = nullptr;
+  tensor.byte_offset = 0;
+}
+
 qkvet_forward_args without_data(qkvet_forward_args args) {
-#define QKVET_FORWARD_TENSOR(field, ...) args.field.data = nullptr;
+#define QKVET_FORWARD_TENSOR(field, ...) drop_data(args.field);
 #define QKVET_FORWARD_TABLE(...)
 #include "qkvet/tensors.def"
   return args;
 }
 
 qkvet_forward_args without_numbers(qkvet_forward_args args) {
-  for (const auto table : kTables) (args.*table).data = nullptr;
+  for (const auto table : kTables) drop_data(args.*table);
   return args;
 }
 
@@ -49,7 +54,9 @@ qkvet_forward_args with_copies(qkvet_forward_args args,
     qkvet_tensor& tensor = args.*table;
     const int64_t bytes = tensor.ndim == 0 ? 0 : span_bytes(tensor);
     if (bytes == 0) continue;
-    const auto* const from = static_cast<const std::byte*>(tensor.data);
+    const auto* const from =
+        static_cast<const std::byte*>(tensor.data) + tensor.byte_offset;
+    tensor.byte_offset = 0;
     tensor.data = copies->emplace_back(from, from + bytes).data();
   }
   return args;

@@ -459,4 +459,44 @@ QKVET_FAULT(backward_blocks_of_first_call,
     .killed_by = {"backward_calls_before_change_nothing"},
 };
 
+// ---- Outputs that may be absent ---------------------------------------------
+
+namespace {
+
+// The variant without d_bias is that of calls without a bias.
+qkvet_status bias_lost_without_d_bias(const qkvet_kernel* self,
+                                      qkvet_context* context,
+                                      const qkvet_backward_args* args,
+                                      const qkvet_exec* exec, qkvet_text* why) {
+  qkvet_backward_args known = {};
+  qkvet_forward_args call = {};
+  qkvet_status status = read_struct(args, &known, why);
+  if (status == QKVET_OK) {
+    status = read_struct(known.forward, &call, why);
+  }
+  if (status != QKVET_OK) {
+    return status;
+  }
+  if (known.d_bias.data == nullptr) {
+    call.bias = {};
+    known.forward = &call;
+  }
+  return kBackwardTable<PlainBackward>.backward(self, context, &known, exec,
+                                                why);
+}
+inline constexpr qkvet_backward_table kBiasLostWithoutItsGradient =
+    backward_table(bias_lost_without_d_bias);
+
+}  // namespace
+
+QKVET_FAULT(backward_bias_lost_without_d_bias,
+            with_backward(kOptionFault<OptionHooks, QKVET_OPTION_BIAS>,
+                          &kBiasLostWithoutItsGradient)) = {
+    .when = "bias",
+    .cause = "without d_bias the bias is left out of the scores: one template "
+             "argument stands for a bias and for the wish for its gradient",
+    .fix = "two arguments: a bias, and its gradient",
+    .killed_by = {"backward_is_the_adjoint", "backward_agrees_with_oracle"},
+};
+
 }  // namespace qkvet::impl

@@ -3,6 +3,7 @@
 // attend to.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -289,6 +290,119 @@ QKVET_FAULT(cache_scale_of_first_cache, kCacheFault<CacheScaleOfFirstCache>) = {
     .fix = "include every compiled-in number in the key",
     .source = "textbook, cf. flashinfer-ai/flashinfer#4014",
     .killed_by = {"cache_calls_before_change_nothing"},
+};
+
+// ---- Strides, and NaN
+// --------------------------------------------------------
+
+namespace {
+
+// A step whose arguments are changed before it, or its o after it.
+using EditStep = void (*)(qkvet_cache_args*, int64_t strides[4]);
+using EditOutput = void (*)(const qkvet_tensor&);
+
+template <EditStep kEdit, EditOutput kAfter>
+qkvet_status edited_step(const qkvet_kernel* self, qkvet_cache* cache,
+                         const qkvet_cache_args* args, const qkvet_exec* exec,
+                         qkvet_text* why) {
+  qkvet_cache_args known = {};
+  qkvet_status status = read_struct(args, &known, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  int64_t strides[4] = {};
+  kEdit(&known, strides);
+  status = step_cache(self, cache, &known, exec, why);
+  if (status == QKVET_OK && known.o.data != nullptr) {
+    kAfter(known.o);
+  }
+  return status;
+}
+
+template <EditStep kEdit, EditOutput kAfter>
+inline constexpr qkvet_cache_table kEditedStep = [] {
+  qkvet_cache_table table = kCacheTable<ContiguousCache, QKVET_CACHE_ROPE>;
+  table.step = edited_step<kEdit, kAfter>;
+  return table;
+}();
+
+void step_as_it_is(qkvet_cache_args*, int64_t*) {}
+void output_as_it_is(const qkvet_tensor&) {}
+
+// The rows of k are taken for contiguous.
+void contiguous_keys(qkvet_cache_args* args, int64_t strides[4]) {
+  if (args->k.ndim != 4 || args->k.shape == nullptr) {
+    return;
+  }
+  for (int64_t axis = 3, step = 1; axis >= 0; --axis) {
+    strides[axis] = step;
+    step *= args->k.shape[axis];
+  }
+  args->k.strides = strides;
+}
+
+}  // namespace
+
+QKVET_FAULT(cache_keys_taken_for_contiguous,
+            kTableFault<&kEditedStep<contiguous_keys, output_as_it_is>>) = {
+    .when = "layout != bhtd",
+    .cause = "a step reads k as if its rows followed one another: the kernel "
+             "takes pointers, and the strides are not passed on",
+    .fix = "take every stride from its tensor, or refuse",
+    .source = "textbook, cf. Dao-AILab/flash-attention#1300",
+    .killed_by = {"cache_agrees_with_history"},
+};
+
+namespace {
+
+// o is cleaned of NaN, as rows without a key once needed it.
+void without_nan(const qkvet_tensor& o) {
+  if (o.dtype.bits != 32) {
+    return;
+  }
+  const View<float> out = view_of<float>(o);
+  for (int64_t h = 0; h < o.shape[1]; ++h) {
+    for (int64_t i = 0; i < o.shape[2]; ++i) {
+      for (int64_t c = 0; c < o.shape[3]; ++c) {
+        float& value = out.at(0, h, i)[c * out.step[3]];
+        value = std::isnan(value) ? 0 : value;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+QKVET_FAULT(cache_nan_to_number,
+            kTableFault<&kEditedStep<step_as_it_is, without_nan>>) = {
+    .cause = "NaN in o becomes 0 after the softmax: a guard for rows without a "
+             "key covers all rows",
+    .fix = "write 0 into rows that see no key, and into no others",
+    .source = "textbook, cf. pytorch/pytorch#103749",
+    .killed_by = {"cache_nan_reaches_its_queries"},
+};
+
+namespace {
+
+// The variant of the kernel without lse rotates nothing.
+void unrotated_without_lse(qkvet_cache_args* args, int64_t*) {
+  if (args->q.data == nullptr || args->lse.data != nullptr) {
+    return;
+  }
+  args->rope = QKVET_ROPE_NONE;
+  args->rope_cos = args->rope_sin = {};
+}
+
+}  // namespace
+
+QKVET_FAULT(
+    cache_unrotated_without_lse,
+    kTableFault<&kEditedStep<unrotated_without_lse, output_as_it_is>>) = {
+    .when = "rope && !lse",
+    .cause = "a step without lse does not rotate: of two variants of the "
+             "kernel, the tests run one",
+    .fix = "test each combination of outputs that may be absent",
+    .killed_by = {"cache_agrees_with_history"},
 };
 
 }  // namespace qkvet::impl

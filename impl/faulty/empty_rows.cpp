@@ -153,4 +153,49 @@ QKVET_FAULT(
     .tiled = true,
 };
 
+// The pair of a bias of -infinity is one like others.
+inline bool allows_but_for_bias(const ForwardCall& call, int64_t b, int64_t h,
+                                int64_t i, int64_t j) {
+  Options others = call.options;
+  others.bias = {};
+  return others.allows(b, h, i, j);
+}
+
+struct BiasesOfMinusInfinity : OptionHooks {
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    return allows_but_for_bias(call, at.b, at.h, at.i, j);
+  }
+};
+QKVET_FAULT(biases_of_minus_infinity,
+            kOptionFault<BiasesOfMinusInfinity,
+                         QKVET_OPTION_BIAS | QKVET_OPTION_MASK>) = {
+    .when = "bias",
+    .cause =
+        "a bias of -infinity is added like any other: if all biases of a row "
+        "are, the maximum is -infinity and the weights are exp(-inf + inf)",
+    .fix = "treat a row whose maximum is -infinity as one without a key",
+    .source = "textbook, cf. pytorch/pytorch#103749",
+    .killed_by = {"rows_without_a_key_follow_the_dialect"},
+};
+
+// The same in the gradient, where the lse is -infinity as well.
+struct BackwardBiasesOfMinusInfinity : PlainBackward {
+  static bool sees(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                   int64_t j) {
+    const Run run = call.in_reach(i);
+    return run.begin <= j && j < run.end &&
+           allows_but_for_bias(call, b, h, i, j);
+  }
+};
+QKVET_FAULT(backward_biases_of_minus_infinity,
+            kBackwardFault<BackwardBiasesOfMinusInfinity,
+                           QKVET_OPTION_BIAS | QKVET_OPTION_MASK>) = {
+    .when = "bias",
+    .cause = "the weights of a row are exp(score - lse), also if its biases, "
+             "and with them its lse, are -infinity",
+    .fix = "leave out rows whose lse is -infinity",
+    .source = "textbook, cf. pytorch/pytorch#103749",
+    .killed_by = {"gradient_masks_equal_biases"},
+};
+
 }  // namespace qkvet::impl

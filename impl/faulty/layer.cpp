@@ -3,6 +3,7 @@
 // the mask buffer.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -338,6 +339,120 @@ QKVET_FAULT(layer_scale_of_first_call, kLayerFault<LayerScaleOfFirstCall>) = {
     .fix = "include every compiled-in number in the key",
     .source = "textbook, cf. flashinfer-ai/flashinfer#4014",
     .killed_by = {"layer_calls_before_change_nothing"},
+};
+
+namespace {
+
+// W_O is taken for contiguous.
+qkvet_status with_contiguous_w_o(const qkvet_kernel* self,
+                                 qkvet_context* context,
+                                 const qkvet_layer_args* args,
+                                 const qkvet_exec* exec, qkvet_text* why) {
+  qkvet_layer_args known = {};
+  const qkvet_status status = read_struct(args, &known, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  int64_t strides[2] = {};
+  if (known.w_o.ndim == 2 && known.w_o.shape != nullptr) {
+    strides[0] = known.w_o.shape[1];
+    strides[1] = 1;
+    known.w_o.strides = strides;
+  }
+  return kLayerTable<PlainLayer>.forward(self, context, &known, exec, why);
+}
+inline constexpr qkvet_layer_table kContiguousWo = [] {
+  qkvet_layer_table table = kLayerTable<PlainLayer>;
+  table.forward = with_contiguous_w_o;
+  return table;
+}();
+
+}  // namespace
+
+QKVET_FAULT(output_matrix_taken_for_contiguous,
+            layer_kernel("", "", {}, &kLayerPrecision, &kContiguousWo)) = {
+    .when = "layout != bhtd",
+    .cause = "w_o is read as if it were contiguous: a view of the [out, in] of "
+             "nn.Linear looks like [in, out]",
+    .fix = "take every stride from its tensor",
+    .killed_by = {"layer_agrees_with_oracle"},
+};
+
+namespace {
+
+// NaN in y becomes 0.
+qkvet_status without_nan_in_y(const qkvet_kernel* self, qkvet_context* context,
+                              const qkvet_layer_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+  const qkvet_status status =
+      kLayerTable<PlainLayer>.forward(self, context, args, exec, why);
+  const qkvet_tensor& y = args->y;
+  if (status != QKVET_OK || y.dtype.bits != 32) {
+    return status;
+  }
+  const int64_t rows = y.shape[y.ndim - 2], columns = y.shape[y.ndim - 1];
+  const View<float> all = view_of<float>(y);
+  for (int64_t b = 0; b < (y.ndim == 3 ? y.shape[0] : 1); ++b) {
+    for (int64_t t = 0; t < rows; ++t) {
+      for (int64_t c = 0; c < columns; ++c) {
+        float& value = y.ndim == 3 ? *all.at(b, t, c) : *all.at(t, c, 0);
+        value = std::isnan(value) ? 0 : value;
+      }
+    }
+  }
+  return status;
+}
+inline constexpr qkvet_layer_table kWithoutNan = [] {
+  qkvet_layer_table table = kLayerTable<PlainLayer>;
+  table.forward = without_nan_in_y;
+  return table;
+}();
+
+}  // namespace
+
+QKVET_FAULT(layer_nan_to_number,
+            layer_kernel("", "", {}, &kLayerPrecision, &kWithoutNan)) = {
+    .cause = "NaN in y becomes 0: a guard for rows without a key, at the end "
+             "of the layer, covers all rows",
+    .fix = "write 0 into rows that see no key, and into no others",
+    .source = "textbook, cf. pytorch/pytorch#103749",
+    .killed_by = {"layer_nan_reaches_its_rows"},
+};
+
+namespace {
+
+// Without stages the path that rotates is not taken.
+qkvet_status unrotated_without_stages(const qkvet_kernel* self,
+                                      qkvet_context* context,
+                                      const qkvet_layer_args* args,
+                                      const qkvet_exec* exec, qkvet_text* why) {
+  qkvet_layer_args known = {};
+  const qkvet_status status = read_struct(args, &known, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  if (known.q.data == nullptr) {
+    known.rope = QKVET_ROPE_NONE;
+    known.rope_cos = known.rope_sin = known.positions = {};
+  }
+  return kLayerTable<PlainLayer>.forward(self, context, &known, exec, why);
+}
+inline constexpr qkvet_layer_table kUnrotatedWithoutStages = [] {
+  qkvet_layer_table table = kLayerTable<PlainLayer>;
+  table.forward = unrotated_without_stages;
+  return table;
+}();
+
+}  // namespace
+
+QKVET_FAULT(layer_unrotated_without_stages,
+            layer_kernel("", "", {}, &kLayerPrecision,
+                         &kUnrotatedWithoutStages)) = {
+    .when = "rope",
+    .cause = "q and k are rotated only when they are stored as stages: the "
+             "rotation is part of that store",
+    .fix = "rotate before the stage is stored, or not",
+    .killed_by = {"layer_agrees_with_oracle"},
 };
 
 }  // namespace qkvet::impl

@@ -441,4 +441,14 @@ QKVET_FAULT(room_of_first_call, kOptionFault<RoomOfFirstCall>) = {
     .killed_by = {"calls_before_change_nothing"},
 };
 
+// Values are read from where their data begins.
+void without_offset(qkvet_forward_args* args) { args->v.byte_offset = 0; }
+QKVET_FAULT(byte_offset_dropped, kArgumentFault<without_offset, 0>) = {
+    .cause = "byte_offset of v is not added to its data: most producers of "
+             "tensors leave it at 0",
+    .fix = "begin at data + byte_offset, for every tensor",
+    .source = "dmlc/dlpack, DLTensor: the offset is part of the address",
+    .killed_by = {"reads_only_its_inputs"},
+};
+
 }  // namespace qkvet::impl

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Caches and layers take tensors of any strides: the bits are those of
-// contiguous ones, and no gap is written. Laws vary the layout of attention and
-// of merges alone.
+// contiguous ones, and no gap is written. Laws hold them to their bounds alone.
 #include <gtest/gtest.h>
 
 #include <vector>

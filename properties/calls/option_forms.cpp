@@ -2,6 +2,7 @@
 #include "properties/calls/option_forms.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "properties/conventions/constrain.h"
 
@@ -43,6 +44,21 @@ Case with_own_bias(Case value) {
   if (!value.score_bias) value.score_bias = make_recipe(RecipeKind::kZero);
   value.score_bias_own = kOwnAll;
   return value;
+}
+
+Case with_bias_for_mask(Case value) {
+  value.score_bias = make_recipe(RecipeKind::kZero);
+  value.score_bias_own = value.mask.own;
+  value.mask = {};
+  return value;
+}
+
+void mask_to_infinite_bias(const Case&, int64_t, Inputs& inputs) {
+  inputs.bias.clear();
+  for (const uint8_t attends : inputs.mask)
+    inputs.bias.push_back(
+        attends != 0 ? 0 : -std::numeric_limits<double>::infinity());
+  inputs.mask.clear();
 }
 
 Case with_mask_fields(Case value) {

@@ -14,6 +14,11 @@ Case with_own_mask(Case value);
 // The same for a bias.
 Case with_own_bias(Case value);
 
+// The same case with a bias in the place of its mask, and the edit that fills
+// it: 0 where the mask lets a pair pass, -infinity where it does not.
+Case with_bias_for_mask(Case value);
+void mask_to_infinite_bias(const Case& value, int64_t, Inputs& inputs);
+
 // A case with segments, ranges, a chunk or a tree, none of them out of a file:
 // a plan knows no data.
 Case with_mask_fields(Case value);

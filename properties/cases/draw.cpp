@@ -2,7 +2,9 @@
 #include "properties/cases/draw.h"
 
 #include <algorithm>
+#include <array>
 
+#include "core/base/philox.h"
 #include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
@@ -172,6 +174,17 @@ bool draw_layer_near(Draw& draw, const Scope& scope, bool backward, Shape& s) {
 
 }  // namespace
 
+// From numbers of their own: a case without them keeps its bytes.
+void draw_any_strides(const Scope& scope, Case& value) {
+  constexpr uint32_t kStream = 0x57D5;
+  constexpr std::array<Layout, 4> kLayouts = {Layout::kGaps, Layout::kGaps,
+                                              Layout::kApart, Layout::kTurned};
+  uint32_t next = 0;
+  Draw draw([&] { return philox_u64(value.seed, kStream, next++, 0); });
+  if ((scope.layouts & QKVET_LAYOUT_ANY_STRIDES) != 0 && draw.chance(30))
+    value.layout = draw.of(kLayouts);
+}
+
 Case draw_unconstrained_layer(Draw& draw, const Scope& scope, bool backward) {
   Case value;
   value.backward = backward;
@@ -205,6 +218,7 @@ Case draw_unconstrained_layer(Draw& draw, const Scope& scope, bool backward) {
   keep_to_declared(scope, value);
   if (model_follows) value.shape.D = s.H * s.d;
   apply_pins(scope, value);
+  draw_any_strides(scope, value);
   return value;
 }
 

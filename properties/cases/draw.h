@@ -112,6 +112,8 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope);
 Case draw_layer(Draw& draw, const Law& law, const Scope& scope);
 // A layer that is not constrained yet.
 Case draw_unconstrained_layer(Draw& draw, const Scope& scope, bool backward);
+// Now and then, strides of the tensors of a layer or of steps of a cache.
+void draw_any_strides(const Scope& scope, Case& value);
 Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope);
 Case draw_backward(Draw& draw, const Law& law, const Scope& scope);
 Case draw_merge(Draw& draw, const Law& law, const Scope& scope);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases about gradients: those of attention or a layer, and dO or dY.
+#include "core/base/philox.h"
 #include "properties/cases/draw.h"
 #include "properties/conventions/domain.h"
 
@@ -32,6 +33,19 @@ void keep_scores_small(Draw& draw, Case& value) {
     value.w = {RecipeKind::kScaledN, 2};
 }
 
+// The gradient of a bias lies in columns of all members of a packed batch,
+// which few other options do. From numbers of their own: others keep their
+// bytes.
+void add_bias_to_packed(const Scope& scope, const Law& law, Case& value) {
+  constexpr uint32_t kStream = 0xB1A5;
+  uint32_t next = 0;
+  Draw draw([&] { return philox_u64(value.seed, kStream, next++, 0); });
+  const uint64_t allowed = allowed_in(law.domain) & allowed_by(scope);
+  if (!value.cu_q.empty() && !value.score_bias &&
+      (allowed & QKVET_OPTION_BIAS) != 0 && draw.chance(50))
+    draw_option(draw, QKVET_OPTION_BIAS, value);
+}
+
 Recipe draw_gradient(Draw& draw) {
   constexpr std::array<Recipe, 10> kGradients = {{{RecipeKind::kNormal, 0},
                                                   {RecipeKind::kNormal, 0},
@@ -51,6 +65,7 @@ Recipe draw_gradient(Draw& draw) {
 Case draw_backward(Draw& draw, const Law& law, const Scope& scope) {
   Case value = draw_unconstrained(draw, law, scope, /*backward=*/true);
   if (draw.chance(8)) lower_scores(scope, law, value);
+  add_bias_to_packed(scope, law, value);
   value.d_o = draw_gradient(draw);
   return constrained(law, std::move(value));
 }

@@ -183,6 +183,18 @@ void draw_scores(const Scope& scope, Case& value) {
   for (const auto& [declared, option] : kScores)
     if ((scope.cache_options & declared) != 0 && draw.chance(30))
       draw_option(draw, option, value);
+  draw_any_strides(scope, value);
+}
+
+// Most windows have first tokens, for a ring begins behind them. From numbers
+// of their own.
+void draw_first_tokens(Case& value) {
+  constexpr uint32_t kStream = 0xF125;
+  uint32_t next = 0;
+  Draw draw([&] { return philox_u64(value.seed, kStream, next++, 0); });
+  if (value.cache.window > 0 && value.cache.first_tokens == 0 &&
+      draw.chance(60))
+    value.cache.first_tokens = draw.range(1, 3);
 }
 
 // A token is one of two: prompts repeat each other and themselves, and caches
@@ -219,6 +231,7 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   apply_pins(scope, value);
   draw_data(draw, value);
   draw_scores(scope, value);
+  draw_first_tokens(value);
   if (draw.chance(10)) repeat_tokens(scope, value);
   // With large scores the error of a code decides which key wins, and the bound
   // says nothing.

@@ -305,8 +305,11 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.want_stages = planned.want_stages;
   if (planned.operation == Operation::kBackward) {
     const uint64_t gives = kernel.backward_options;
-    call.want_d_bias = value.score_bias && (gives & QKVET_BACKWARD_BIAS) != 0;
-    call.want_d_sink = value.sink && (gives & QKVET_BACKWARD_SINK) != 0;
+    // Some cases leave out what may be absent: all else has to be as it is.
+    call.want_d_bias = value.score_bias && value.seed % 5 != 3 &&
+                       (gives & QKVET_BACKWARD_BIAS) != 0;
+    call.want_d_sink =
+        value.sink && value.seed % 7 != 3 && (gives & QKVET_BACKWARD_SINK) != 0;
   }
   call.want_dropout_mask = planned.want_dropout_mask;
   if (planned.in_place)

@@ -41,6 +41,7 @@ void add_smaller(const Case& value, Collector& out) {
 void add_fewer_options(const Case& value, Collector& out) {
   if (value.causal != Causal::kNone)
     out.add([](Case& c) { c.causal = Causal::kNone, c.context = 0; });
+  if (value.layout != Layout::kBhtd) out.drop(kOptionLayout);
   if (value.unbatched) out.add([](Case& c) { c.unbatched = false; });
   if (value.fused != FusedOrder::kNone)
     out.add([](Case& c) { c.fused = FusedOrder::kNone; });

@@ -47,8 +47,10 @@ EmptyRow empty_row_of(const qkvet_dialect& dialect, EmptyBy by) {
           lse != 0 ? lse : dialect.empty_row_lse};
 }
 
-EmptyRow empty_row_of(const qkvet_dialect& dialect, const Case& value) {
-  const std::vector<EmptyBy> reasons = reasons_in(value);
+EmptyRow empty_row_of(const qkvet_dialect& dialect, const Case& value,
+                      std::optional<EmptyBy> also) {
+  std::vector<EmptyBy> reasons = reasons_in(value);
+  if (also) reasons.push_back(*also);
   if (reasons.empty()) return empty_row_of(dialect, EmptyBy::kRule);
   EmptyRow said = empty_row_of(dialect, reasons[0]);
   for (const EmptyBy by : reasons) {

@@ -4,6 +4,7 @@
 #define QKVET_PROPERTIES_JUDGING_EMPTY_ROW_H_
 
 #include <array>
+#include <optional>
 
 #include "core/base/floors.h"
 #include "core/case/case.h"
@@ -35,7 +36,9 @@ const std::array<EmptyRowFields, kEmptyByCount>& empty_row_fields();
 EmptyRow empty_row_of(const qkvet_dialect& dialect, EmptyBy by);
 // What is declared of the rows of this call that see no key. Unspecified where
 // there are several reasons for that, and they differ.
-EmptyRow empty_row_of(const qkvet_dialect& dialect, const Case& value);
+// `also`: a reason that the case does not tell.
+EmptyRow empty_row_of(const qkvet_dialect& dialect, const Case& value,
+                      std::optional<EmptyBy> also = {});
 // Whether o of such rows is declared to be 0 whatever the reason.
 bool empty_rows_are_zero(const qkvet_dialect& dialect);
 

@@ -267,7 +267,7 @@ inline constexpr uint64_t kAllowAll =
 inline constexpr uint64_t kAllowForms =
     QKVET_OPTION_ROPE | QKVET_OPTION_WINDOW | kOptionStored |
     QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
-    QKVET_OPTION_MASK | QKVET_OPTION_BIAS;
+    QKVET_OPTION_MASK | QKVET_OPTION_BIAS | kOptionLayout;
 
 // What the generator must provide for the law's precondition.
 struct Domain {

@@ -136,6 +136,27 @@ TEST(GradientLaws, ListsOfKeysAreSeen) {
         });
 }
 
+TEST(GradientLaws, BiasesOfMinusInfinityAreSeen) {
+  const std::string law = "gradient_masks_equal_biases";
+  // Its pairs are seen with a bias of 0.
+  fails(law, "f32,B1,H1,Tq2,Tk3,d2,mask=only0,backward",
+        [](const KernelCall&, GradientProblem& problem) {
+          static std::vector<double> zero(6);
+          if (problem.forward.bias != nullptr)
+            problem.forward.bias = zero.data();
+        });
+  // Only a row that sees no key is NaN.
+  fails(law, "f32,B1,H1,Tq2,Tk3,d2,mask=emptyrow0,backward", {},
+        [](const KernelCall& call, GradientOutput& gradient, CallOutcome&) {
+          if (call.bias != nullptr) gradient.k[0] = std::nan("");
+        });
+  JudgedKernel kernel = FakeGradients::under_test().judged;
+  kernel.info.dialect.empty_row_by_bias = QKVET_EMPTY_ROW_NAN;
+  const Case value =
+      *parse_case("f32,B1,H1,Tq2,Tk3,d2,mask=emptyrow0,backward").value;
+  EXPECT_FALSE(find_law(law)->plan(value, kernel.info).not_applicable.empty());
+}
+
 // With the dialects that some of the mistakes are about.
 struct OtherDialect {
   OtherDialect() {

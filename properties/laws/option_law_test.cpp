@@ -372,6 +372,18 @@ TEST(OptionLaws, RowsWithoutAKeyFollowTheDialect) {
         [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
           oracle.lse[0] = INFINITY;
         });
+  // The same rows, hidden by a bias of -infinity.
+  fails(law, text, {},
+        [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+          if (call.bias != nullptr) oracle.o[0] = 0;
+        });
+  JudgedKernel other = FakeExecutor::under_test().judged;
+  other.info.dialect.empty_row_by_bias = QKVET_EMPTY_ROW_ZERO;
+  FakeExecutor by_reason(
+      {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+        if (call.bias != nullptr) oracle.o[0] = oracle.o[1] = 0;
+      });
+  EXPECT_EQ(check(law, text, by_reason, other).verdict, Verdict::kPassed);
   // The mean of the values below the length, not of all that are there.
   KernelUnderTest kernel = FakeExecutor::under_test();
   kernel.judged.info.dialect.empty_row = QKVET_EMPTY_ROW_MEAN;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <set>
 
 #include "properties/cases/generate.h"
@@ -290,6 +291,16 @@ TEST(CacheLaws, LengthsThatDoNotAddUp) {
             Verdict::kPassed);
 }
 
+TEST(CacheLaws, ANaNThatVanishes) {
+  Spoil spoil;
+  spoil.answer = [](const Problem&, OracleOutput& out) {
+    for (double& o : out.o) o = std::isnan(o) ? 0 : o;
+  };
+  expect_kill("cache_nan_reaches_its_queries", kStory, spoil);
+  EXPECT_EQ(check("cache_agrees_with_history", kStory, spoil).verdict,
+            Verdict::kPassed);
+}
+
 TEST(CacheLaws, AResetThatKeepsAToken) {
   Spoil spoil;
   spoil.reset = [](FakeTokens& tokens) { tokens.resize(1); };
@@ -454,6 +465,16 @@ TEST(LayerLaws, TwoColumnsOfQSwapped) {
   };
   expect_kill("split_and_merge_place_every_element", kLayer, spoil);
   expect_kill("layer_agrees_with_oracle", kLayer, spoil);
+}
+
+TEST(LayerLaws, ANaNThatVanishes) {
+  Spoil spoil;
+  spoil.layer_answer = [](const LayerProblem&, LayerOutput& out) {
+    for (double& y : out.y) y = std::isnan(y) ? 0 : y;
+  };
+  expect_kill("layer_nan_reaches_its_rows", kLayer, spoil);
+  EXPECT_EQ(check("layer_agrees_with_oracle", kLayer, spoil).verdict,
+            Verdict::kPassed);
 }
 
 TEST(LayerLaws, HeadsThatAreNotMerged) {

@@ -51,13 +51,6 @@ Case constrain(Case value) {
   return value;
 }
 
-Case as_bias(Case value) {
-  value.score_bias = make_recipe(RecipeKind::kZero);
-  value.score_bias_own = value.mask.own;
-  value.mask = {};
-  return value;
-}
-
 void mask_to_bias(const Case& value, int64_t, Inputs& inputs) {
   inputs.bias.clear();
   for (const uint8_t attends : inputs.mask)
@@ -67,7 +60,7 @@ void mask_to_bias(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan = plan_two_forms(kernel, as_bias(value), mask_to_bias);
+  Plan plan = plan_two_forms(kernel, with_bias_for_mask(value), mask_to_bias);
   // Elements of q and k are below 8 in size.
   const double largest =
       std::fabs(scale_of(value)) * 64 * static_cast<double>(value.shape.d);

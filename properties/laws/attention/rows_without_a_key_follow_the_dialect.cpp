@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/base/half.h"
+#include "properties/calls/option_forms.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/empty_row.h"
 #include "properties/judging/law.h"
@@ -33,6 +34,22 @@ Case constrain(Case value) {
   return value;
 }
 
+// What is declared of the rows without a key in one of the law's calls: in the
+// second one a bias of -infinity hides what the mask hides in the first.
+EmptyRow said_of(const KernelInfo& kernel, const Case& value, size_t call) {
+  return call == 0 ? empty_row_of(kernel.dialect, value)
+                   : empty_row_of(kernel.dialect, with_bias_for_mask(value),
+                                  EmptyBy::kBias);
+}
+
+// A softcap behind the bias makes -infinity finite.
+bool takes_bias(const Case& value, const KernelInfo& kernel) {
+  return value.mask.kind != MaskKind::kNone && value.softcap == 0 &&
+         kernel.has_option(QKVET_OPTION_BIAS) &&
+         (value.causal == Causal::kNone ||
+          !kernel.has_flag(QKVET_FLAG_BIAS_OR_CAUSAL));
+}
+
 bool judges_o(const EmptyRow& said) {
   return said.o != 0 && said.o != QKVET_EMPTY_ROW_UNSPECIFIED;
 }
@@ -43,13 +60,21 @@ bool judges_lse(const KernelInfo& kernel, const EmptyRow& said) {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
-  const EmptyRow said = empty_row_of(kernel.dialect, value);
-  if (!judges_o(said) && !judges_lse(kernel, said))
+  const auto judges = [&](size_t call) {
+    const EmptyRow said = said_of(kernel, value, call);
+    return judges_o(said) || judges_lse(kernel, said);
+  };
+  const bool biased = takes_bias(value, kernel) && judges(1);
+  if (!judges(0) && !biased)
     plan.unsupported = "no value is declared for rows that see no key";
   if (!has_row_without_key(value, Visibility(value)))
     plan.not_applicable = "every row that counts sees a key";
   PlannedCall call;
   call.want_lse = wants_lse(kernel);
+  plan.calls.push_back(call);
+  if (!biased) return plan;
+  call.variant = with_bias_for_mask(value);
+  call.edit = mask_to_infinite_bias;
   plan.calls.push_back(call);
   return plan;
 }
@@ -71,7 +96,8 @@ Keys keys_of(const Case& value, int64_t b, int64_t i) {
 // once) and divides (a reciprocal and a product, 2, or once per weight and
 // part); 2n + 16 roundings pass all of that, each of the size of what it meets,
 // at most the mean of |v|. Half kernels may round the weight to storage.
-std::optional<Finding> compare_with_mean(const JudgeInput& input, int64_t n,
+std::optional<Finding> compare_with_mean(const JudgeInput& input,
+                                         const CallView& call, int64_t n,
                                          double actual, Judgement& judgement) {
   const Case& value = input.value;
   const Shape& s = value.shape;
@@ -79,8 +105,8 @@ std::optional<Finding> compare_with_mean(const JudgeInput& input, int64_t n,
   const int64_t b = row / s.Tq / s.H, h = row / s.Tq % s.H;
   const Keys keys = keys_of(value, b, row % s.Tq);
   if (keys.end == keys.from) return std::nullopt;  // no mean
-  const double* v = input.calls[0].inputs->v.data() +
-                    (b * s.Hkv + h / s.group()) * s.Tk * s.dv + c;
+  const double* v =
+      call.inputs->v.data() + (b * s.Hkv + h / s.group()) * s.Tk * s.dv + c;
   double sum = 0, size = 0;
   for (int64_t j = keys.from; j < keys.end; ++j) {
     sum += v[j * s.dv];
@@ -128,13 +154,14 @@ std::optional<Finding> compare_with_text(const std::string& expected,
   return finding;
 }
 
-void judge_tensor(const JudgeInput& input, TensorName tensor,
+void judge_tensor(const JudgeInput& input, size_t number, TensorName tensor,
                   Judgement& judgement) {
   const Case& value = input.value;
   const Shape& s = value.shape;
-  const EmptyRow said = empty_row_of(input.kernel.dialect, value);
+  const CallView& call = input.calls[number];
+  const EmptyRow said = said_of(input.kernel, value, number);
   const bool is_o = tensor == TensorName::kO;
-  const CallOutcome& outcome = *input.calls[0].outcome;
+  const CallOutcome& outcome = *call.outcome;
   const Dtype dtype = is_o ? value.o_dtype : lse_dtype(value.o_dtype);
   const std::vector<double> actual =
       as_doubles(is_o ? outcome.o : outcome.lse, dtype);
@@ -147,19 +174,27 @@ void judge_tensor(const JudgeInput& input, TensorName tensor,
     if (!input.visibility->counted(b, i) ||
         input.visibility->keys(b, h, i) != 0)
       continue;
-    auto finding = mean ? compare_with_mean(input, n, actual[at], judgement)
-                        : compare_with_text(text, actual[at], dtype, judgement);
+    auto finding =
+        mean ? compare_with_mean(input, call, n, actual[at], judgement)
+             : compare_with_text(text, actual[at], dtype, judgement);
     if (!finding) continue;
     finding->where = element_name(tensor, s, n);
-    finding->looks = "a row that sees no key is not what the dialect says";
+    finding->planned = static_cast<int32_t>(number);
+    finding->looks =
+        number == 0 ? "a row that sees no key is not what the dialect says"
+                    : "a row whose biases are all -infinity is not what the "
+                      "dialect says";
     add_failure(judgement, std::move(*finding));
   }
 }
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  judge_tensor(input, TensorName::kO, judgement);
-  if (wants_lse(input.kernel)) judge_tensor(input, TensorName::kLse, judgement);
+  for (size_t n = 0; n < input.calls.size(); ++n) {
+    judge_tensor(input, n, TensorName::kO, judgement);
+    if (wants_lse(input.kernel))
+      judge_tensor(input, n, TensorName::kLse, judgement);
+  }
   return judgement;
 }
 
@@ -168,7 +203,7 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law rows_without_a_key_follow_the_dialect{
     "rows_without_a_key_follow_the_dialect",
     "A row that sees no key is what the kernel declares for it: zeros, NaN, "
-    "or the mean of all values.",
+    "or the mean of all values. So is a row whose biases are all -infinity.",
     "o[i] = 0, or nan, or sum_j v[j] / Lk; lse[i] = -inf, inf or nan",
     "a row that counts and sees no key; its value is declared; no sink",
     "Softmax over nothing has no value of its own: the dialect gives it one.",

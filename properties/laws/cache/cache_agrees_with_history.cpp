@@ -11,7 +11,8 @@ namespace of_cache_agrees_with_history {
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   StoryEdits edits;
-  edits.want_lse = wants_lse(kernel);
+  // One case in four leaves it out.
+  edits.want_lse = wants_lse(kernel) && value.seed % 4 != 2;
   add_story(value, value.story, kernel, edits, plan);
   return plan;
 }

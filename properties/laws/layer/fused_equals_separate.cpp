@@ -114,7 +114,7 @@ extern constinit const Law fused_equals_separate{
     "else each side is within its own bound of the same number.",
     "(c) it sets one path of a kernel against another",
     60,
-    Domain{.subject = Subject::kLayer, .allows = QKVET_OPTION_ROPE},
+    Domain{.subject = Subject::kLayer, .allows = kLayerOptions},
     of_fused_equals_separate::constrain,
     of_fused_equals_separate::plan,
     of_fused_equals_separate::judge};

@@ -48,7 +48,7 @@ extern constinit const Law layer_calls_at_once_change_nothing{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what calls share",
     65,
-    Domain{.subject = Subject::kLayer, .allows = QKVET_OPTION_ROPE},
+    Domain{.subject = Subject::kLayer, .allows = kLayerOptions},
     constrain_layer,
     of_layer_calls_at_once_change_nothing::plan,
     of_layer_calls_at_once_change_nothing::judge};

@@ -52,7 +52,7 @@ extern constinit const Law layer_calls_before_change_nothing{
     "(c) it reaches what a kernel keeps between calls, by extents, layout, "
     "option or address",
     62,
-    Domain{.subject = Subject::kLayer, .allows = QKVET_OPTION_ROPE},
+    Domain{.subject = Subject::kLayer, .allows = kLayerOptions},
     constrain_layer,
     of_layer_calls_before_change_nothing::plan,
     of_layer_calls_before_change_nothing::judge};

@@ -14,8 +14,7 @@ extern constinit const Law layer_long_use_changes_nothing{
     kLongUseRounding,
     kLongUseEarns,
     87,
-    Domain{
-        .subject = Subject::kLayer, .lasts = true, .allows = QKVET_OPTION_ROPE},
+    Domain{.subject = Subject::kLayer, .lasts = true, .allows = kLayerOptions},
     constrain_layer,
     plan_long_use,
     judge_long_use};

@@ -23,9 +23,8 @@ extern constinit const Law layer_refusals_depend_on_form{
     "Nothing is rounded: a call is taken or it is not.",
     "(c) it reaches what refusals hide, (d) it needs no oracle",
     85,
-    Domain{.subject = Subject::kLayer,
-           .refusals = true,
-           .allows = QKVET_OPTION_ROPE},
+    Domain{
+        .subject = Subject::kLayer, .refusals = true, .allows = kLayerOptions},
     constrain_layer,
     of_layer_refusals_depend_on_form::plan,
     judge_other_values};

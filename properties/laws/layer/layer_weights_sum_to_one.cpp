@@ -87,7 +87,7 @@ extern constinit const Law layer_weights_sum_to_one{
     "the sum, the division and the storage round.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     80,
-    Domain{.subject = Subject::kLayer, .allows = QKVET_OPTION_ROPE},
+    Domain{.subject = Subject::kLayer, .allows = kLayerOptions},
     constrain_layer,
     of_layer_weights_sum_to_one::plan,
     of_layer_weights_sum_to_one::judge};

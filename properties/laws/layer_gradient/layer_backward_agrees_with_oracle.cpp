@@ -62,7 +62,7 @@ extern constinit const Law layer_backward_agrees_with_oracle{
     "(reference/README.md).",
     "(c) it reaches every input and every element",
     50,
-    Domain{.subject = Subject::kLayerBackward, .allows = QKVET_OPTION_ROPE},
+    Domain{.subject = Subject::kLayerBackward, .allows = kLayerOptions},
     constrain_layer,
     of_layer_backward_agrees_with_oracle::plan,
     of_layer_backward_agrees_with_oracle::judge};

@@ -49,7 +49,7 @@ extern constinit const Law layer_backward_calls_at_once_change_nothing{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what calls share",
     25,
-    Domain{.subject = Subject::kLayerBackward, .allows = QKVET_OPTION_ROPE},
+    Domain{.subject = Subject::kLayerBackward, .allows = kLayerOptions},
     constrain_layer,
     of_layer_backward_calls_at_once_change_nothing::plan,
     of_layer_backward_calls_at_once_change_nothing::judge};

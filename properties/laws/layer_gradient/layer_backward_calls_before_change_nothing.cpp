@@ -45,7 +45,7 @@ extern constinit const Law layer_backward_calls_before_change_nothing{
     "(c) it reaches what a kernel keeps between calls, by extents, layout, "
     "option or address",
     32,
-    Domain{.subject = Subject::kLayerBackward, .allows = QKVET_OPTION_ROPE},
+    Domain{.subject = Subject::kLayerBackward, .allows = kLayerOptions},
     constrain_layer,
     of_layer_backward_calls_before_change_nothing::plan,
     of_layer_backward_calls_before_change_nothing::judge};

@@ -124,7 +124,7 @@ extern constinit const Law layer_backward_is_the_adjoint{
     "(d) it needs no formula for a gradient and kills a mistake in the one "
     "that the reference has",
     40,
-    Domain{.subject = Subject::kLayerBackward, .allows = QKVET_OPTION_ROPE},
+    Domain{.subject = Subject::kLayerBackward, .allows = kLayerOptions},
     constrain_layer,
     of_layer_backward_is_the_adjoint::plan,
     of_layer_backward_is_the_adjoint::judge};

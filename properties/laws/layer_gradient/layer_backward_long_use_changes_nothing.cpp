@@ -16,7 +16,7 @@ extern constinit const Law layer_backward_long_use_changes_nothing{
     33,
     Domain{.subject = Subject::kLayerBackward,
            .lasts = true,
-           .allows = QKVET_OPTION_ROPE},
+           .allows = kLayerOptions},
     constrain_layer,
     plan_long_use,
     judge_long_use};

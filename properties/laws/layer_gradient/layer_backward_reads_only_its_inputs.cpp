@@ -69,7 +69,7 @@ extern constinit const Law layer_backward_reads_only_its_inputs{
     "Nothing is rounded: a byte is touched or it is not.",
     "(c) it reaches memory that no gradient shows",
     10,
-    Domain{.subject = Subject::kLayerBackward, .allows = QKVET_OPTION_ROPE},
+    Domain{.subject = Subject::kLayerBackward, .allows = kLayerOptions},
     constrain_layer,
     of_layer_backward_reads_only_its_inputs::plan,
     of_layer_backward_reads_only_its_inputs::judge};

@@ -88,7 +88,7 @@ extern constinit const Law layer_future_gradients_are_zero{
     20,
     Domain{.subject = Subject::kLayerBackward,
            .free_data = false,
-           .allows = QKVET_OPTION_ROPE},
+           .allows = kLayerOptions},
     of_layer_future_gradients_are_zero::constrain,
     of_layer_future_gradients_are_zero::plan,
     of_layer_future_gradients_are_zero::judge};

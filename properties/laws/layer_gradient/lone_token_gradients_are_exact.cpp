@@ -228,7 +228,7 @@ extern constinit const Law lone_token_gradients_are_exact{
     30,
     Domain{.subject = Subject::kLayerBackward,
            .free_data = false,
-           .allows = QKVET_OPTION_ROPE},
+           .allows = kLayerOptions},
     of_lone_token_gradients_are_exact::constrain,
     of_lone_token_gradients_are_exact::plan,
     of_lone_token_gradients_are_exact::judge};
