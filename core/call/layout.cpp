@@ -113,8 +113,8 @@ bool is_spread(const KernelCall& call, TensorName tensor) {
   const bool takes = call.operation == Operation::kCacheStep ||
                      call.operation == Operation::kCacheReadBack ||
                      is_layer(call.operation);
-  return takes && is_any_strides(call.layout) &&
-         tensor != TensorName::kWqkv && tensor != TensorName::kBqkv;
+  return takes && is_any_strides(call.layout) && tensor != TensorName::kWqkv &&
+         tensor != TensorName::kBqkv;
 }
 
 // Whether the call's layout is one of the tensor's.
@@ -210,10 +210,9 @@ void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec) {
     for (size_t i = 0; i < 4; ++i)
       if ((broadcast >> i & 1) != 0) own[i] = 1;
     spec.strides = own_strides(call, tensor, own);
-  } else if (is_spread(call, tensor) ||
-             (takes_options(call.operation) &&
-              is_laid_out(call.layout, tensor) &&
-              call.layout != Layout::kFar)) {
+  } else if (is_spread(call, tensor) || (takes_options(call.operation) &&
+                                         is_laid_out(call.layout, tensor) &&
+                                         call.layout != Layout::kFar)) {
     spec.strides =
         strides_in(order_of(call.layout, spec.ndim), spec.ndim, spec.shape);
   }

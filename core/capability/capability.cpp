@@ -30,8 +30,7 @@ uint64_t options_of_cache(Operation operation) {
 bool has_options(const KernelCall& call) {
   return (options_in(call) & ~kOptionsOfEveryCall &
           ~options_of_cache(call.operation)) != 0 ||
-         (call.layout != Layout::kBhtd &&
-          call.operation != Operation::kMerge &&
+         (call.layout != Layout::kBhtd && call.operation != Operation::kMerge &&
           (takes_options(call.operation) || !is_any_strides(call.layout))) ||
          call.share != 0 || call.members != 0 || call.kv_len != nullptr ||
          call.cu_q != nullptr || call.cu_k != nullptr || call.page_size != 0 ||

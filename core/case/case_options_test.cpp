@@ -75,7 +75,9 @@ TEST(OptionText, EveryOptionIsReadAndPrinted) {
     EXPECT_EQ(to_string(c), kPlain + "," + text);
     EXPECT_NE(c, parsed(kPlain)) << text;
     // A layer and a story have a layout, too.
-    if (c.layout == Layout::kBhtd) EXPECT_NE(first_option(c), "") << text;
+    if (c.layout == Layout::kBhtd) {
+      EXPECT_NE(first_option(c), "") << text;
+    }
   }
 }
 

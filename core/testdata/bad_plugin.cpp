@@ -30,7 +30,7 @@
 namespace {
 
 volatile float* floats(const qkvet_tensor& t) {
-  return static_cast<volatile float*>(t.data);
+  return data_of<volatile float>(t);
 }
 
 // o[n] = q[n mod size of q], all of it.
@@ -93,7 +93,7 @@ void run_out_of_stack(const qkvet_forward_args*) { g_sink = recurse(0); }
 
 // Two bytes past the end of k.
 void read_past_k(const qkvet_forward_args* a) {
-  const auto* const bytes = static_cast<const volatile char*>(a->k.data);
+  const auto* const bytes = data_of<const volatile char>(a->k);
   g_sink = bytes[elements(a->k) * 4 + 2];
 }
 
@@ -338,7 +338,7 @@ const Row kRows[] = {
     {"unwritten",
      [](auto* a, auto*, auto*) -> qkvet_status {
        const uint32_t blank = 0x7ffb7ffb;
-       std::memcpy(static_cast<char*>(a->o.data) + 4 * 3, &blank, 4);
+       std::memcpy(data_of<char>(a->o) + 4 * 3, &blank, 4);
        return QKVET_OK;
      }},
     {"refuse",

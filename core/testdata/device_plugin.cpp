@@ -71,7 +71,7 @@ int64_t span(const qkvet_tensor& t) {
 template <class T>
 View<T> view(const qkvet_tensor& t) {
   View<T> view;
-  view.data = static_cast<T*>(t.data);
+  view.data = data_of<T>(t);
   for (int i = 0; i < t.ndim; ++i)
     view.step[i] = t.shape[i] > 1 ? t.strides[i] : 0;
   return view;
@@ -269,8 +269,7 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
     if (const char* wrong = host_table_problem())
       return say(why, QKVET_INTERNAL, wrong);
   if (is(self, "reads_on_host"))  // as on the CPU
-    return *static_cast<volatile float*>(a->q.data) > 0 ? QKVET_OK
-                                                        : QKVET_INTERNAL;
+    return *data_of<volatile float>(a->q) > 0 ? QKVET_OK : QKVET_INTERNAL;
   if (is(self, "leaks") && g_host->device_alloc(g_host->self, QKVET_DEVICE_CUDA,
                                                 0, kLeak) == nullptr)
     return say(why, QKVET_OUT_OF_MEMORY, "the device is full");
@@ -299,7 +298,7 @@ qkvet_status backward(const qkvet_kernel*, qkvet_context*,
   Zeros zeros;
   int n = 0;
   for (const qkvet_tensor* t : {&args->d_q, &args->d_k, &args->d_v}) {
-    zeros.data[n] = static_cast<float*>(t->data);
+    zeros.data[n] = data_of<float>(*t);
     zeros.count[n++] = span(*t);
   }
   return g_launch(exec->stream, write_zeros, &zeros, sizeof zeros) == 0

@@ -14,6 +14,12 @@
 
 #include "qkvet/kernel.h"
 
+// The first element of a tensor.
+template <class T>
+T* data_of(const qkvet_tensor& t) {
+  return reinterpret_cast<T*>(static_cast<char*>(t.data) + t.byte_offset);
+}
+
 // Kernels keep their addresses when a program opens the library again.
 class Library {
  public:
@@ -61,15 +67,14 @@ inline int64_t elements(const qkvet_tensor& t) {
 }
 
 inline double value_at(const qkvet_tensor& t, int64_t at) {
-  if (t.dtype.code == QKVET_DTYPE_UINT)
-    return static_cast<const uint8_t*>(t.data)[at];
+  if (t.dtype.code == QKVET_DTYPE_UINT) return data_of<const uint8_t>(t)[at];
   if (t.dtype.code == QKVET_DTYPE_INT && t.dtype.bits == 32)
-    return static_cast<const int32_t*>(t.data)[at];
+    return data_of<const int32_t>(t)[at];
   if (t.dtype.code == QKVET_DTYPE_INT)
-    return static_cast<double>(static_cast<const int64_t*>(t.data)[at]);
-  if (t.dtype.bits == 64) return static_cast<const double*>(t.data)[at];
-  if (t.dtype.bits == 32) return static_cast<const float*>(t.data)[at];
-  return static_cast<const uint16_t*>(t.data)[at];
+    return static_cast<double>(data_of<const int64_t>(t)[at]);
+  if (t.dtype.bits == 64) return data_of<const double>(t)[at];
+  if (t.dtype.bits == 32) return data_of<const float>(t)[at];
+  return data_of<const uint16_t>(t)[at];
 }
 
 // A stride that counts; "x" where none can.

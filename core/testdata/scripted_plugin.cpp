@@ -66,13 +66,13 @@ std::string touch(const qkvet_kernel* self, const Tensors& tensors) {
     // Where an int as the type of an offset leads.
     if (is(self, "cut_" + name))
       g_read = value_at(*t, static_cast<int32_t>(last));
-    if (is(self, "into_" + name)) *static_cast<volatile uint8_t*>(t->data) = 1;
+    if (is(self, "into_" + name)) *data_of<volatile uint8_t>(*t) = 1;
   }
   return "";
 }
 
 const int64_t* numbers(const qkvet_tensor& t) {
-  return static_cast<const int64_t*>(t.data);
+  return data_of<const int64_t>(t);
 }
 
 // Rows, or keys, of member b that count; `all` without lengths.
@@ -88,12 +88,12 @@ void fill_rows(const qkvet_tensor& t, int64_t b, int64_t rows, float value) {
   for (int64_t h = 0; h < t.shape[1]; ++h)
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t c = 0; c < (t.ndim == 4 ? t.shape[3] : 1); ++c)
-        static_cast<float*>(t.data)[offset(t, b, h, i, c)] = value;
+        data_of<float>(t)[offset(t, b, h, i, c)] = value;
 }
 
 // Fills a contiguous tensor.
 void fill(const qkvet_tensor& t, float value) {
-  std::fill_n(static_cast<float*>(t.data), elements(t), value);
+  std::fill_n(data_of<float>(t), elements(t), value);
 }
 
 // Ones where they count, of keys or of queries.
@@ -134,7 +134,7 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*, const Forward* a,
   for (const qkvet_tensor* t : {&a->o, &a->lse, &a->weights})
     write(self, *a, *t);
   if (is(self, "into_gap"))  // behind the first row
-    static_cast<float*>(a->o.data)[a->o.shape[3]] = 7;
+    data_of<float>(a->o)[a->o.shape[3]] = 7;
   return QKVET_OK;
 }
 

@@ -18,7 +18,7 @@ float& at(const qkvet_tensor& t, std::initializer_list<int64_t> index) {
   int64_t offset = 0;
   int i = 0;
   for (const int64_t n : index) offset += n * t.strides[i++];
-  return static_cast<float*>(t.data)[offset];
+  return data_of<float>(t)[offset];
 }
 
 [[noreturn]] void crash() {
@@ -104,8 +104,8 @@ int64_t keys_of(const qkvet_layer_args* a, int64_t t, int64_t rows) {
   if (mask.ndim == 0) return a->causal != 0 ? t + 1 : rows;
   int64_t keys = 0;
   for (int64_t j = 0; j < rows; ++j)
-    keys += static_cast<const uint8_t*>(
-        mask.data)[t * mask.strides[0] + j * mask.strides[1]];
+    keys +=
+        data_of<const uint8_t>(mask)[t * mask.strides[0] + j * mask.strides[1]];
   return keys;
 }
 

@@ -132,7 +132,7 @@ qkvet_status step(const qkvet_kernel* self, qkvet_cache* cache,
   if (a->q.ndim > 0) answer(cache->config, a, sequence);
   if (is(self, "past_o") && a->o.ndim > 0) {
     const int64_t* n = a->o.shape;
-    static_cast<float*>(a->o.data)[n[0] * n[1] * n[2] * n[3]] = 3;
+    data_of<float>(a->o)[n[0] * n[1] * n[2] * n[3]] = 3;
   }
   return QKVET_OK;
 }

@@ -1,31 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// One token of NaN is appended somewhere in the story: every query that sees it
-// is NaN. Keys and values of the token are NaN in all channels, so that no
-// weight is near 0 and no row of one key has another value.
+// One token of NaN is appended before the last queries of the story: each of
+// them that sees it is NaN. Keys and values of the token are NaN in all
+// channels, so that no weight is near 0 and no row of one key has another
+// value.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "properties/calls/story_calls.h"
-#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
 namespace qkvet::properties {
 namespace of_cache_nan_reaches_its_queries {
 
-// The token goes in before this command.
+// The token goes in before this command: the last one that asks.
 size_t place_of(const Case& value) {
-  return static_cast<size_t>(pick_by_seed(
-      value.seed,
-      std::max<int64_t>(static_cast<int64_t>(value.story.size()), 1)));
+  for (size_t n = value.story.size(); n-- > 0;)
+    if (value.story[n].verb == StoryVerb::kStep ||
+        value.story[n].verb == StoryVerb::kAttend)
+      return n;
+  return value.story.size();
 }
 
-// The longer story has to be legal.
+// A command that asks, and room for the token.
 Case constrain(Case value) {
   value = constrain_to_legal(std::move(value));
-  value.capacity = std::clamp(story_tokens(value.story) + 1, value.capacity,
-                              std::max(value.capacity, kMostStoryTokens));
+  int64_t longest = 0;
+  for (const Snapshot& snapshot : snapshots_of(value))
+    for (const int64_t length : snapshot.lengths)
+      longest = std::max(longest, length);
+  if (place_of(value) == value.story.size()) {
+    if (value.story.size() == kMostCommands) value.story.pop_back();
+    value.story.push_back({StoryVerb::kStep, 0, 1});
+    constrain_extents_to_story(value);
+    ++longest;
+  }
+  value.capacity = std::max(value.capacity, longest + 1);
   return value;
 }
 
@@ -39,7 +50,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   edits.want_lse = wants_lse(kernel);
   edits.needs_truth = false;
   edits.inserted.assign(story.size() + 1, false);
-  if (story.empty()) return plan;
+  if (place == story.size()) return plan;
   edits.inserted[place] = true;
   story.insert(story.begin() + static_cast<ptrdiff_t>(place),
                {StoryVerb::kAppend, story[place].sequence, 1});
@@ -47,14 +58,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   const bool legal = std::none_of(
       plan.calls.begin(), plan.calls.end(),
       [](const PlannedCall& call) { return call.expects_refusal; });
-  const bool seen = std::any_of(
-      plan.calls.begin(), plan.calls.end(), [](const PlannedCall& call) {
-        return call.snapshot->queries > 0 && sees_added_token(*call.snapshot);
-      });
-  if (!legal)
-    plan.not_applicable = "one more token makes a command illegal";
-  else if (!seen)
-    plan.not_applicable = "no query comes after the token";
+  if (!legal) plan.not_applicable = "one more token makes a command illegal";
   return plan;
 }
 
