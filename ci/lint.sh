@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Style: format, floors, file sizes, and (without --quick) clang-tidy, which
+# Style: format, floors, prose, and (without --quick) clang-tidy, which
 # needs a configured build/release and some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,6 +25,7 @@ clang_format=$(tool clang-format)
 mapfile -t sources < <(git ls-files '*.h' '*.cpp' '*.c')
 "$clang_format" --dry-run --Werror "${sources[@]}"
 python3 ci/floors.py
+python3 ci/english.py >/dev/null
 echo "format and floors: ${#sources[@]} files are fine"
 
 if [ "${1:-}" != --quick ]; then

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+import english
 import pages
 from pages_test import PAGES, PROGRAM, REWRITE, ROOT, names, ran, rows_of, text_of, tracked
 
@@ -123,3 +124,26 @@ def test_links_lead_somewhere():
     assert not wrong, "\n".join(wrong)
     assert len(list(broken_links("README.md", "[a](no.md) [b](LICENSE#x) [c](#how-it-works)"
                                  " [d](#none)"))) == 3
+
+
+# ---- Prose
+
+
+def test_patterns_of_prose_are_counted_in_pages_comments_and_texts(tmp_path, monkeypatch):
+    for name, text in (
+            ("page.md", "What a case says of it is kept.\n\n    nobody in a block\n"),
+            ("code.cpp", "// Of these, none is\n// behind the last.\nf(\"it \"\n  \"lies in k\");\n"),
+            ("script.py", "# Whoever reads this.\nnobody = 1\n")):
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(english, "ROOT", tmp_path)
+    counts, places = english.counts_of(["page.md", "code.cpp", "script.py"])
+    assert counts == {"free relative": 3, "speaking data": 1, "behind, in front of": 1,
+                      "stands, lies": 1}, places
+
+
+def test_a_count_may_not_grow(monkeypatch, capsys):
+    assert english.main([]) == 0
+    monkeypatch.setitem(english.PATTERNS, "free relative",
+                        (*english.PATTERNS["free relative"][:2], 0))
+    assert english.main([]) == 1
+    assert "'free relative' grew" in capsys.readouterr().err
