@@ -1,5 +1,5 @@
-# SPDX-License-Identifier: Apache-2.0
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the calls of call.safetensors and compares the answers. Needs NumPy alone.
 
     run.py                            the answer that failed (answer.safetensors)
