@@ -18,7 +18,7 @@ extern "C" {
 typedef struct qkvet_cache qkvet_cache; /* opaque, owned by the kernel */
 
 /* The purpose of a cache. The kernel's capabilities (dtypes, widths, grouped
- * heads, scale, default scale, lse) hold for caches too. */
+ * heads, layouts, scale, default scale, lse) hold for caches too. */
 typedef struct qkvet_cache_config {
   size_t struct_size;
   int64_t sequences; /* numbered from 0, all empty at first */

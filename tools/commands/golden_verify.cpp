@@ -115,10 +115,8 @@ void add_flags(Command& command, GoldenVerifyOptions& options) {
           "Folder or file of sets [built-in], names of sets, and kernels")
       .type_name("SETS|SPEC");
   add_selection(command, options.selection);
-  command
-      .add_flag("--unchanged", options.unchanged, {"0"},
-                "Fail also if an output changed by any bit, or by =N ulps")
-      .type_name("ULPS");
+  command.add_flag("--unchanged", options.unchanged, {"0"},
+                   "Fail also if an output changed by any bit, or by =N ulps");
   add_json(command, options.json);
   add_report_files(command, options.files);
   add_diagnose(command, options.diagnose);
