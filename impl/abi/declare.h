@@ -138,25 +138,13 @@ inline constexpr qkvet_capabilities kBf16Capabilities =
     capabilities_with(kCommonOptions, {kBf16});
 
 // Those of row_skeleton.h that an arithmetic gets for nothing.
-inline constexpr qkvet_capabilities kPairCapabilities =
-    capabilities_with(kCommonOptions | kPairOptions, {kF32, kF16, kBf16});
-inline constexpr qkvet_capabilities kPairHalfCapabilities =
-    capabilities_with(kCommonOptions | kPairOptions, {kF16, kBf16});
 
 // All options.
-inline constexpr qkvet_capabilities kAllCapabilities =
-    capabilities_with(kAllOptions, {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kAllListsCapabilities = capabilities_with(
     kAllOptions | kListOptions | kFieldOptions | QKVET_OPTION_VALUES_IN_KEYS,
     {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kAllF32Capabilities =
     capabilities_with(kAllOptions, {kF32});
-inline constexpr qkvet_capabilities kAllHalfCapabilities =
-    capabilities_with(kAllOptions, {kF16, kBf16});
-inline constexpr qkvet_capabilities kAllF16Capabilities =
-    capabilities_with(kAllOptions, {kF16});
-inline constexpr qkvet_capabilities kAllBf16Capabilities =
-    capabilities_with(kAllOptions, {kBf16});
 
 // Rows without a visible key give o = 0 and lse = -inf; keys that are masked
 // never reach a sum, so what they hold does not matter.

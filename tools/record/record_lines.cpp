@@ -300,11 +300,11 @@ class LineReader {
   template <class K, class T>
   static void read(const Json& json, std::map<K, T>& values) {
     if (!json.is_object()) throw refused(json, "an object");
-    for (const auto& [name, one] : json.items())
-      within(name, [&] {
+    for (const auto& item : json.items())
+      within(item.key(), [&] {
         K key{};
-        read_key(name, key);
-        read(one, values[key]);
+        read_key(item.key(), key);
+        read(item.value(), values[key]);
       });
   }
 
