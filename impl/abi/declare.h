@@ -137,8 +137,6 @@ inline constexpr qkvet_capabilities kHalfCapabilities =
 inline constexpr qkvet_capabilities kBf16Capabilities =
     capabilities_with(kCommonOptions, {kBf16});
 
-// Those of row_skeleton.h that an arithmetic gets for nothing.
-
 // All options.
 inline constexpr qkvet_capabilities kAllListsCapabilities = capabilities_with(
     kAllOptions | kListOptions | kFieldOptions | QKVET_OPTION_VALUES_IN_KEYS,
