@@ -90,9 +90,10 @@ std::string read_model_text(const std::string& text,
       continue;
     }
     const auto [letters, number] = split(part);
-    const auto extent = std::find_if(
-        extents.begin(), extents.end(),
-        [&](const ModelExtent& one) { return one.name == letters; });
+    const std::string& name = letters;
+    const auto extent =
+        std::find_if(extents.begin(), extents.end(),
+                     [&](const ModelExtent& one) { return one.name == name; });
     if (extent == extents.end()) {
       std::string names;
       for (const ModelExtent& one : extents)
