@@ -419,40 +419,4 @@ QKVET_FAULT(layer_nan_to_number,
     .killed_by = {"layer_nan_reaches_its_rows"},
 };
 
-namespace {
-
-// Without stages the path that rotates is not taken.
-qkvet_status unrotated_without_stages(const qkvet_kernel* self,
-                                      qkvet_context* context,
-                                      const qkvet_layer_args* args,
-                                      const qkvet_exec* exec, qkvet_text* why) {
-  qkvet_layer_args known = {};
-  const qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
-  if (known.q.data == nullptr) {
-    known.rope = QKVET_ROPE_NONE;
-    known.rope_cos = known.rope_sin = known.positions = {};
-  }
-  return kLayerTable<PlainLayer>.forward(self, context, &known, exec, why);
-}
-inline constexpr qkvet_layer_table kUnrotatedWithoutStages = [] {
-  qkvet_layer_table table = kLayerTable<PlainLayer>;
-  table.forward = unrotated_without_stages;
-  return table;
-}();
-
-}  // namespace
-
-QKVET_FAULT(layer_unrotated_without_stages,
-            layer_kernel("", "", {}, &kLayerPrecision,
-                         &kUnrotatedWithoutStages)) = {
-    .when = "rope",
-    .cause = "q and k are rotated only when they are stored as stages: the "
-             "rotation is part of that store",
-    .fix = "rotate before the stage is stored, or not",
-    .killed_by = {"layer_agrees_with_oracle"},
-};
-
 }  // namespace qkvet::impl

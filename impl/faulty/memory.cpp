@@ -444,6 +444,7 @@ QKVET_FAULT(room_of_first_call, kOptionFault<RoomOfFirstCall>) = {
 // Values are read from where their data begins.
 void without_offset(qkvet_forward_args* args) { args->v.byte_offset = 0; }
 QKVET_FAULT(byte_offset_dropped, kArgumentFault<without_offset, 0>) = {
+    .when = "B > 0 && Tk > 0",
     .cause = "byte_offset of v is not added to its data: most producers of "
              "tensors leave it at 0",
     .fix = "begin at data + byte_offset, for every tensor",

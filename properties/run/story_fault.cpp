@@ -31,6 +31,13 @@ bool is_short(const std::vector<PlannedCall>& plan, size_t at) {
   return at < kMostCommands && tokens <= kMostTokens;
 }
 
+// A token of NaN that the law gives the sequence to keep: what is read back or
+// answered with it is right as NaN, and tells nothing apart.
+bool holds_nan(const Snapshot& snapshot) {
+  return std::any_of(snapshot.history.begin(), snapshot.history.end(),
+                     [](const Token& token) { return token.tag < 0; });
+}
+
 bool says_nothing(const StoryFault& fault) {
   return fault.reaches.empty() && fault.whose.empty();
 }
@@ -41,7 +48,8 @@ StoryFault fault_at(const Case& value, const std::vector<PlannedCall>& plan,
                     size_t at, const JudgedKernel& kernel, int index,
                     Executor& executor, TimeUse& time) {
   StoryFault fault;
-  if (at >= plan.size() || !is_answer(plan[at]) || !is_short(plan, at))
+  if (at >= plan.size() || !is_answer(plan[at]) || !is_short(plan, at) ||
+      holds_nan(*plan[at].snapshot))
     return fault;
   const StoryRun story(value, plan, at, kernel, index, executor, time);
   if (!is_steady(story)) return fault;

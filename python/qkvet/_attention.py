@@ -136,8 +136,9 @@ class Forward:
         if isinstance(inputs, Lent):
             inputs.unwritten()
         for name, given in found.items():
-            store("d_" + name, given, getattr(args, "d_" + name), self.framework,
-                  inputs)
+            output = getattr(args, "d_" + name)
+            if output.ndim or output.data:
+                store("d_" + name, given, output, self.framework, inputs)
 
 
 def _refuse_unknown(args):

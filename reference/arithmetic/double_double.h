@@ -149,6 +149,7 @@ inline DoubleDouble dd_exp(DoubleDouble x, int terms = kExpTerms,
   // Beyond these, exp is below the least double or above the largest.
   constexpr double kLowest = -746;
   constexpr double kHighest = 709.78;
+  if (std::isnan(x.hi)) return x;
   if (x.hi < kLowest) return 0.0;
   if (x.hi > kHighest) return std::numeric_limits<double>::infinity();
   const ReducedExp e = reduced_exp(x, terms, ln2);
@@ -160,6 +161,7 @@ inline DoubleDouble dd_exp(DoubleDouble x, int terms = kExpTerms,
 // 2^-170.
 inline DoubleDouble dd_tanh(DoubleDouble x) {
   constexpr double kOne = 60;
+  if (std::isnan(x.hi)) return x;
   if (x.hi < 0) return -dd_tanh(-x);
   if (x.hi > kOne) return 1.0;
   const ReducedExp e = reduced_exp(times_power_of_two(x, 1), kExpTerms, kLn2);

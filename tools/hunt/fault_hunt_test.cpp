@@ -60,7 +60,7 @@ TEST(FaultConditions, AllCanBeReadAndNearlyAllSaySomething) {
           "faulty/scratch_tail_of_larger_call",
           "faulty/backward_last_keys_missing", "faulty/backward_leaks_memory",
           "faulty/backward_lse_exponentiated_alone",
-          "faulty/backward_writes_whole_lanes"}));
+          "faulty/backward_writes_whole_lanes", "faulty/byte_offset_dropped"}));
 }
 
 const Law& law(const char* id) { return *find_law(id); }
@@ -252,7 +252,7 @@ TEST(FaultsCommand, SaysWhatKillsAndWritesIt) {
 TEST(FaultsCommand, RefusesInOneLine) {
   const struct {
     const char *arguments, *part;
-  } rows[] = {{"--kernel scalar/plain", "scalar/plain: tells no fault"},
+  } rows[] = {{"--kernel scalar/plain", "scalar/plain: declares no fault"},
               {"--kernel 'faulty/nothing'", "faulty/nothing"},
               {"--law xyzzy", "no law is named \"xyzzy\"; `qkvet explain"},
               {"--law weight_sums_to_one",
