@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between processors: the floating-point control state, and what
-// a signal context tells about a fault. The only file of this floor that knows.
+// Everything that differs between processors: the floating-point control state,
+// and what a signal context contains about a fault. No other file of this floor
+// depends on the processor.
 #ifndef QKVET_CORE_BASE_MACHINE_H_
 #define QKVET_CORE_BASE_MACHINE_H_
 

@@ -10,7 +10,7 @@
 
 namespace qkvet {
 
-// How keys and values are stored, and whose scales turn codes into numbers.
+// How keys and values are stored, and which scales turn codes into numbers.
 enum class StoredAs : uint8_t {
   kAsGiven,
   kInt8PerToken,

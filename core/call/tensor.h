@@ -13,7 +13,7 @@
 namespace qkvet {
 
 inline constexpr size_t kMostRank = 5;
-// Of a tensor, one number for each of its dimensions.
+// One number for each dimension of a tensor.
 using Extents = std::array<int64_t, kMostRank>;
 
 struct TensorSpec {

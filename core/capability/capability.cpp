@@ -365,7 +365,7 @@ std::string undeclared_extent(const qkvet_capabilities& capabilities,
   return broken_extent(extents_of(capabilities), shape, of);
 }
 
-// A device is asked for forward() and its gradient alone.
+// A device runs only forward() and its gradient.
 std::string foreign_device(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
   if (device_of(capabilities) == QKVET_DEVICE_CUDA) {

@@ -9,7 +9,7 @@
 namespace qkvet::capability_options_test {
 namespace {
 
-// Where two members begin and end.
+// The starts and the end of two members.
 constexpr int64_t kEnds[] = {0, 3, 8};
 constexpr int64_t kOtherEnds[] = {0, 5, 8};
 
@@ -317,8 +317,9 @@ TEST(CapabilityOptions, Contradictions) {
   });
 }
 
-// What takes two parts may refuse both in one call, by its word or by the
-// version of its library, which says nothing where there is no such part.
+// A kernel that takes two parts may refuse both in one call: by a declaration,
+// or through the ABI version of its library. The version refuses nothing that
+// the kernel does not have.
 TEST(CapabilityOptions, WhatAVersionKnewIsAllThatIsAsked) {
   constexpr uint64_t kBoth =
       QKVET_FLAG_LISTS_OR_PAGES | QKVET_FLAG_LISTS_IN_FORWARD_ONLY;

@@ -9,7 +9,7 @@
 namespace qkvet {
 namespace {
 
-// What a cache may leave out.
+// The functions that a cache may leave out.
 std::string missing_cache_part(const KernelInfo& kernel,
                                const KernelCall& call) {
   switch (call.operation) {

@@ -20,7 +20,7 @@ struct Word {
   const char* constant = "";
 };
 
-// A field whose values are words.
+// A field with words as values.
 struct WordField {
   const char* name;
   int32_t qkvet_dialect::*field;

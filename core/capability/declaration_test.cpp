@@ -82,7 +82,7 @@ TEST(Declaration, APrecisionIsWrittenAsItIsRead) {
   qkvet_precision read{};
   ASSERT_EQ(parse_precision("here", text_of(written), read), "");
   EXPECT_EQ(precision_lines(read), written);
-  // What is there and not declared is not said.
+  // Fields that are set but not declared are not printed.
   read.norm_roundings = 3;
   EXPECT_EQ(precision_lines(read), written);
   // A preset alone.

@@ -27,8 +27,8 @@ std::span<const OptionRow> option_rows();
 // Those that the call has, as QKVET_OPTION_*.
 uint64_t options_in(const KernelCall& call);
 
-// Those that a layer and a cache may have, too: what stands in front of
-// windows, and rotations. All others are of attention and its gradient alone.
+// Options that a layer and a cache may also have: those before windows, and
+// rotations. All others are only of attention and its gradient.
 inline constexpr uint64_t kOptionsOfEveryCall =
     (QKVET_OPTION_WINDOW - 1) | QKVET_OPTION_ROPE;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extents at which a kernel says that it takes another path.
+// Extents at which a kernel takes another path, as it declares them.
 #ifndef QKVET_CORE_CAPABILITY_PATHS_H_
 #define QKVET_CORE_CAPABILITY_PATHS_H_
 
