@@ -33,8 +33,7 @@ struct CaseOption {
 
   bool (*given)(const Case& value);
   void (*copy)(const Case& from, Case& to);
-  // "" or a line that says what is wrong with the token; ranges are reason()'s
-  // business.
+  // "" or one line with the mistake in the token; reason() checks ranges.
   std::string (*read)(std::string_view text, std::string_view token,
                       Case& value);
   // "softcap=2"; "" where the case has none.
@@ -45,9 +44,9 @@ struct CaseOption {
   void drop(Case& value) const { copy(Case{}, value); }
 };
 
-// In the order of the spelling. A key that says more of the option of another
-// row is never given by itself: that row has it. An option that another row's
-// token says has no key.
+// In the order of the spelling. A key that refines the option of another row is
+// never `given` by itself: the other row is. An option that is spelled in
+// another row's token has no key.
 std::span<const CaseOption> case_options();
 
 // The row of the key, or null.

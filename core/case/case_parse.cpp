@@ -281,7 +281,7 @@ class Parser {
     if (set.tensor == TensorName::kSlopes) slope_tokens_.push_back(token);
   }
 
-  // Whether slopes have a member in front of the head is known at the end.
+  // Whether slopes have a member before the head is known at the end.
   void check_slope_tokens() {
     for (const std::string_view token : slope_tokens_) {
       const std::string_view index = token.substr(0, token.find(':'));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of parts of a call that cannot stand beside each other, held against
-// what cases, repairs and calls make of it: all pairs of parts, those that are
-// in no row as well.
+// Compares the list of parts that exclude each other with how cases, repairs
+// and calls treat them: all pairs of parts, including those in no row.
 #include "core/case/exclusions.h"
 
 #include <gtest/gtest.h>
@@ -99,7 +98,7 @@ KernelInfo kernel_of_everything() {
   return kernel;
 }
 
-// Of the call that is made of it, whether or not it is valid.
+// The reason for the call of the case, whether or not the case is valid.
 std::string call_reason(const Case& c) {
   const Inputs inputs = make_inputs(c);
   std::string why;
@@ -129,7 +128,7 @@ TEST(Exclusions, EveryPairOfPartsIsRefusedOrPasses) {
         continue;
       }
       EXPECT_NE(why.find(row->because), why.npos) << what << ": " << why;
-      // What nobody takes away is still there.
+      // Without a repair the pair is still there.
       const bool all_go = row->goes != CallPart::kNone;
       EXPECT_EQ(row_that_refuses(repaired) == nullptr, all_go) << what;
       EXPECT_EQ(invalid_reason(repaired).empty(), all_go) << what;
@@ -139,7 +138,7 @@ TEST(Exclusions, EveryPairOfPartsIsRefusedOrPasses) {
   EXPECT_GE(passed, 20);
 }
 
-// Of two parts that a call can have side by side by mistake.
+// Pairs of parts that a call can contain by mistake.
 TEST(Exclusions, CallsAreHeldAgainstThemToo) {
   int held = 0;
   for (const Exclusion& row : exclusions()) {

@@ -31,9 +31,9 @@ double half_tangent(int64_t n, int64_t pairs) {
   return tangent;
 }
 
-// Row p of the tables is the p-th power of row 1, by repeated products: after
-// 2^17 rows it is off by less than 2^-34, and the tables are inputs: whatever
-// stands in them is right.
+// Row p of the tables is the p-th power of row 1, by repeated products. After
+// 2^17 rows it is off by less than 2^-34. This is no error of the case: the
+// tables are inputs, and any values in them are right.
 void fill_tables(const Case& c, Inputs& inputs) {
   const int64_t rows = rope_rows(c);
   const int64_t pairs = c.shape.d / 2;
@@ -56,8 +56,8 @@ void fill_tables(const Case& c, Inputs& inputs) {
   }
 }
 
-// Where the rows `first_q` and keys `first_k` on of one member stand; they are
-// Lq and Lk.
+// The positions of one member: Lq rows from `first_q` on, and Lk keys from
+// `first_k` on.
 void place_member(const Case& c, int64_t b, int64_t first_q, int64_t Lq,
                   int64_t first_k, int64_t Lk, Inputs& inputs) {
   const int64_t ahead = std::max<int64_t>(Lk - Lq, 0);

@@ -68,7 +68,8 @@ TEST(RopeData, QueriesStandAtTheEndOfTheKeys) {
   EXPECT_EQ(plain.q_positions, (Positions{11, 12, 13, 14, 11, 12, 13, 14}));
   EXPECT_EQ(plain.k_positions,
             (Positions{9, 10, 11, 12, 13, 14, 9, 10, 11, 12, 13, 14}));
-  // Counted from each member's own lengths; rows that do not count stand at 0.
+  // Counted from each member's own lengths; rows that do not count have
+  // position 0.
   const Inputs lengths =
       make_inputs(parsed(kPlain + ",qlen=2.4,kvlen=3.1,rope=half"));
   EXPECT_EQ(lengths.q_positions, (Positions{1, 2, 0, 0, 0, 1, 2, 3}));

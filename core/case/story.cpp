@@ -28,7 +28,7 @@ bool read_number(std::string_view word, int64_t least, int64_t& tokens) {
   return least <= tokens && tokens <= kMostStoryTokens;
 }
 
-// What follows "verb.": false if the verb has no such words.
+// The text after "verb."; false if the verb takes no such words.
 bool read_words(std::string_view words, StoryCommand& command) {
   if (command.verb == StoryVerb::kReorder) {
     command.parents = words;

@@ -200,7 +200,7 @@ TEST(Story, AWindowGoesBackAsFarAsItWasMadeFor) {
   };
   EXPECT_FALSE(illegal("append.a.5+truncate.a.4"));
   EXPECT_TRUE(illegal("append.a.5+truncate.a.3"));
-  // What was taken back once counts: it is overwritten.
+  // Tokens once truncated count: they are overwritten.
   EXPECT_TRUE(illegal("append.a.5+truncate.a.4+truncate.a.3"));
   EXPECT_TRUE(illegal("append.a.5+fork.a.b+truncate.b.4+truncate.b.3"));
   EXPECT_FALSE(illegal("append.a.5+truncate.a.4+append.a.1+truncate.a.4"));

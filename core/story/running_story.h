@@ -14,8 +14,8 @@ namespace qkvet {
 
 class RunningStory {
  public:
-  // False if the call has no cache to act on: *outcome then says why, and the
-  // call is not to be made. True for calls that need none.
+  // False if the call has no cache to act on: the call must not be made, and
+  // *outcome contains the reason. True for calls that need none.
   bool goes_on(int kernel, const KernelCall& call, CallOutcome* outcome) const;
   // The call is about to be made; `plan` learns which cache it acts on.
   void made(int kernel, const KernelCall& call, CallPlan* plan);
