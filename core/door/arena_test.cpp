@@ -19,7 +19,8 @@
 namespace qkvet::arena_test {
 namespace {
 
-// What the kernel says to a touch, without being killed for it.
+// Touch memory through a system call, which returns an error instead of killing
+// the process.
 bool readable(const std::byte* at) {
   const Descriptor sink(memfd_create("sink", MFD_CLOEXEC));
   return write(sink.get(), at, 1) == 1;
@@ -282,7 +283,8 @@ float last_in_front_of_keys(Fixture& f) {
   return value;
 }
 
-// Or full of the byte that a call asks for, and of canaries again behind it.
+// With around_inputs, the gaps are full of that byte; after such a call they
+// are canaries again.
 TEST(Arena, GapsOfInputsAreCanaries) {
   for (const Layout layout : {Layout::kPacked, Layout::kGaps, Layout::kApart}) {
     Fixture f({2, 4, 2, 3, 3, 5, 5});
@@ -520,8 +522,8 @@ TEST(Plan, LayersHaveTheirOwnTensors) {
   EXPECT_EQ(why, "w_q is too large for any memory");
 }
 
-// What a mistake adds to a tensor is canary; the rest lies where its index
-// says, also after a larger tensor in the same place.
+// Elements that a mistake adds to a tensor are canaries. All others are at
+// their index, even after a larger tensor in the same window.
 TEST(Arena, MistakesAddCanaries) {
   for (const Placement placement : {Placement::kEnd, Placement::kStart}) {
     Fixture f({1, 1, 1, 2, 3, 4, 4}, placement);
@@ -548,7 +550,7 @@ TEST(Arena, MistakesAddCanaries) {
   }
 }
 
-// One row of a mask for all heads and queries: nothing behind it is read.
+// One row of a mask for all heads and queries: nothing after it is read.
 TEST(Arena, AMistakeLeavesWhatIsBroadcastSo) {
   Fixture f({1, 2, 2, 2, 3, 4, 4});
   std::vector<std::byte> mask(12, std::byte{7});

@@ -139,7 +139,7 @@ void add_read_back(const KernelCall& call, Rows* rows) {
   (*rows)[TensorName::kStageV] = {4, Dtype::kF32, {1, s.Hkv, s.Tk, s.dv}};
 }
 
-// What a step does not take is absent, not empty.
+// Inputs that a step does not take are absent, not empty.
 void add_step(const KernelCall& call, Rows* rows) {
   add_forward(call, rows);
   const Shape& s = call.shape;
@@ -181,7 +181,7 @@ void add_layer_backward(const KernelCall& call, Rows* rows) {
         (*rows)[static_cast<TensorName>(n)];
 }
 
-// The state that lies in o and lse is none of the others.
+// The state in o and lse is not among the others.
 void add_merge(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
   const Dtype lse = stored_type(call, TensorType::kLse);

@@ -57,7 +57,7 @@ class DeviceDriver {
   std::string free(std::byte* memory);
   std::string to_device(std::byte* to, const std::byte* from, int64_t bytes);
   std::string to_host(std::byte* to, const std::byte* from, int64_t bytes);
-  // Between any two memories, which the driver tells apart by their addresses.
+  // Between any two memories; the driver distinguishes them by their addresses.
   std::string copy(void* to, const void* from, size_t bytes);
   std::string fill(void* to, uint8_t value, size_t bytes);
   // `count` units of 16 bits.

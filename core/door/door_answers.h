@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the answers of a kernel's functions mean, for those who call them.
+// The meaning of the statuses that a kernel's functions return.
 #ifndef QKVET_CORE_DOOR_DOOR_ANSWERS_H_
 #define QKVET_CORE_DOOR_DOOR_ANSWERS_H_
 
@@ -25,7 +25,8 @@ inline void conclude(CallReply* reply, CallStatus otherwise,
   refuse(reply, otherwise, function, answer, reason);
 }
 
-// A call that is not made: the reason as it is, which need not say whose.
+// A call that is not made: the reason is copied, with or without a function
+// name.
 inline void answer_unsupported(CallReply* reply, const char* function,
                                qkvet_status status, Reason& reason) {
   std::string text = reason.line();
@@ -37,7 +38,7 @@ inline void answer_unsupported(CallReply* reply, const char* function,
                 text);
 }
 
-// What it means if a call is not made that supports() had promised.
+// The meaning of a refusal after supports() has accepted the call.
 inline CallStatus refusal_of(qkvet_status status) {
   return status == QKVET_OUT_OF_MEMORY ? CallStatus::kOutOfMemory
                                        : CallStatus::kRefused;

@@ -18,7 +18,7 @@
 namespace qkvet::door_threads_test {
 namespace {
 
-// What the kernel saw since it was opened last.
+// The kernel's observations since it was last opened.
 struct Seen {
   std::mutex mutex;
   std::set<const void*> contexts, workspaces;
@@ -51,7 +51,7 @@ qkvet_status workspace(const qkvet_kernel*, qkvet_context*,
   return QKVET_OK;
 }
 
-// One head, one key: o is v, plus what tells that others are at work.
+// One head, one key: o is v, plus a change while other calls are running.
 qkvet_status forward(const qkvet_kernel*, qkvet_context* context,
                      const qkvet_forward_args* args, const qkvet_exec* exec,
                      qkvet_text*) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door: the only way by which a kernel is reached. A library is opened
-// once, tells what it holds, and takes batches of calls.
+// Executors, the only way to call a kernel. An executor opens a library once,
+// lists its kernels, and runs batches of calls.
 #ifndef QKVET_CORE_DOOR_EXECUTOR_H_
 #define QKVET_CORE_DOOR_EXECUTOR_H_
 
@@ -54,8 +54,8 @@ class Executor {
   virtual std::vector<CallOutcome> run(int kernel,
                                        std::span<const KernelCall> calls) = 0;
 
-  // CPU time that the processes which make the calls have taken so far, loading
-  // included; here, of this one. What waits takes none.
+  // CPU time so far, loading included, of the processes that make the calls;
+  // here, of this process. Waiting takes none.
   virtual double cpu_seconds() const;
 
   // From now on a call of this kernel hangs that takes far longer than all that
@@ -65,7 +65,7 @@ class Executor {
   virtual bool expect_hangs(int kernel);
 };
 
-// Either an executor or one line that says why there is none.
+// Either an executor or one line with the reason why there is none.
 struct Opened {
   std::unique_ptr<Executor> executor;
   std::string error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel's forward() returns in front of its gradient, kept in memory of
-// our own: with dropout no caller can know it before.
+// The outputs of a kernel's forward() before its gradient, in memory of our
+// own: with dropout no caller can know them in advance.
 #ifndef QKVET_CORE_DOOR_FORWARD_OUTPUTS_H_
 #define QKVET_CORE_DOOR_FORWARD_OUTPUTS_H_
 
@@ -35,7 +35,7 @@ class ForwardOutputs {
   ForwardOutputs(const ForwardOutputs&) = delete;
   ForwardOutputs& operator=(const ForwardOutputs&) = delete;
 
-  // What both need of memory that begins on `alignment`.
+  // The memory that both need if it begins on `alignment`.
   int64_t bytes() const {
     return static_cast<int64_t>(room_for(args_.o) + room_for(args_.lse));
   }
@@ -56,14 +56,14 @@ class ForwardOutputs {
     return outputs_in(
         static_cast<std::byte*>(std::align(alignment_, wanted, begin, space)));
   }
-  // What backward() is given of it, once it has returned.
+  // The arguments for backward(), after forward() has returned.
   const qkvet_forward_args& as_given() {
     args_.dropout_mask = mask_;
     return args_;
   }
 
  private:
-  // Elements from the first to behind the last, gaps among them.
+  // The number of elements from the first to the last, gaps included.
   static int64_t span_of(const qkvet_tensor& tensor) {
     int64_t elements = 1;
     for (int32_t i = 0; i < tensor.ndim; ++i)

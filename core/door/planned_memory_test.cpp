@@ -178,7 +178,7 @@ TEST_F(PlannedMemory, CoversABlockOfOtherExtents) {
   }
 }
 
-// A mistake makes one tensor larger than the rest of the call says.
+// A mistake makes one tensor larger than the rest of the call requires.
 TEST_F(PlannedMemory, CoversMistakes) {
   for (const std::string& form : kForms)
     for (const Layout layout :
