@@ -51,9 +51,8 @@ struct WorkerDescriptors {
 inline constexpr int kUsageExit = 2;
 inline constexpr int kProtocolExit = 118;
 inline constexpr int kSignalExit = 119;
-inline constexpr int kDeviceExit =
-    120;  // the reply contains the loss of the device
-inline constexpr int kForkedExit = 121;  // the crash record contains the fork
+inline constexpr int kDeviceExit = 120;  // the reply reports the loss
+inline constexpr int kForkedExit = 121;  // the crash record reports the fork
 
 // How the worker ended up with its library.
 enum class LoadState : uint32_t { kLoading, kLoaded, kRefused, kMismatch };
