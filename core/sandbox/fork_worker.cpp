@@ -77,7 +77,8 @@ bool forked_as_worker(const std::string& library) {
       while (waitpid(request.worker, &answer, 0) < 0 && errno == EINTR) {
       }
     } else {
-      // What the library has printed is no worker's word.
+      // Flushes output of the library, which would otherwise appear in each
+      // worker.
       std::fflush(nullptr);
       answer = fork();
       if (answer == 0) {

@@ -35,13 +35,14 @@ namespace qkvet {
 namespace {
 
 constexpr size_t kPage = 4096;
-// What malloc() promises. A block whose size is no multiple of it ends up to
-// fifteen bytes in front of the guard; these are margin, as is the rest of the
-// pages in front of it.
+// The alignment that malloc() promises. A block with another size ends up to
+// fifteen bytes before the guard; these are margin, as is the rest of the pages
+// before the block.
 constexpr size_t kLeastAlignment = alignof(max_align_t);
 
-// A slot of kind n: 2^n pages, in whose end a block lies, and a guard. Each
-// kind has addresses of its own, so that an address says which slot it is in.
+// A slot of kind n: 2^n pages, with a block at their end, and a guard. Each
+// kind has its own range of addresses, so that the slot follows from an
+// address.
 constexpr size_t kKinds = 15;
 constexpr size_t kAddressesOfKind = size_t{1} << 32;
 // Nothing further is guarded then, as what a large library keeps: systems map
@@ -50,11 +51,11 @@ constexpr size_t kMostSlots = 1 << 14;
 constexpr size_t kMostBytes = size_t{1} << 29;
 // Margins are looked at as far as this from their block.
 constexpr size_t kMargin = kPage;
-// What was given back is not given out at once, so that who still writes there
-// is seen; of large blocks the system has the pages back instead.
+// Freed blocks are not reused at once, so that later writes into them are
+// detected; the pages of large blocks are given back to the system instead.
 constexpr size_t kResting = 16;
 constexpr size_t kLargeKind = 5;
-// Blocks that a kernel keeps between calls are looked at behind each.
+// Blocks that a kernel keeps between calls are checked after each call.
 constexpr size_t kMostLooks = 512;
 
 enum class State : uint8_t { kUnused, kTaken, kFree };
@@ -282,7 +283,7 @@ void end_call() {
       }
 }
 
-// Whoever touches a guard has most likely left the block in front of it.
+// An access to a guard most likely comes from the block before it.
 HeapFault fault_at(uint64_t address) {
   if (!is_ours(address)) return {};
   const Place place = place_of(address);

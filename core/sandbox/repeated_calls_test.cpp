@@ -18,7 +18,7 @@ constexpr int64_t kTimes = 2000;
 int64_t g_live = 0;
 int64_t live_bytes() { return g_live; }
 
-// A call whose answer is a length: `answer` has it for call n, from 1.
+// A call that returns a length: `answer` returns it for call n, from 1.
 RepeatedCall repeat(const std::function<int64_t(int64_t)>& answer,
                     uint64_t flags = 0) {
   KernelInfo kernel;

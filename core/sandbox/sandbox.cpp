@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor whose kernels run in a process of their own. It never loads the
-// library: all it knows comes from the worker.
+// The executor that runs kernels in a process of their own. It never loads the
+// library: all its information comes from the worker.
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -32,9 +32,9 @@ constexpr double kLoadFactor = 10;
 // ended: far longer than the pauses of a busy machine.
 constexpr double kShortStall = 3;
 
-// Of kernels that are known to hang: the least CPU time of a hang, which the
-// look at the clock every 10 ms still tells, and how much longer it takes than
-// the longest call that ended, and than the oracle, which is no fast kernel.
+// For kernels that are known to hang: the least CPU time of a hang, which a
+// check of the clock every 10 ms can still measure, and its ratio to the
+// longest call that ended, and to the oracle, which is no fast kernel.
 constexpr double kExpectedHangFloor = 0.03;
 constexpr double kTimesLongestCall = 5;
 constexpr double kTimesOracle = 100;
@@ -319,8 +319,8 @@ size_t Sandbox::run_batch(size_t after) {
   return blame(end, reached);
 }
 
-// The process has ended in the middle of the batch. What was left out behind
-// the culprit is looked at again.
+// The process has ended in the middle of the batch. Calls after the culprit
+// that were left out are considered again.
 size_t Sandbox::blame(WaitEnd end, int32_t reached) {
   arena_->distrust_outputs();
   const int slot = std::max(reached, 0);

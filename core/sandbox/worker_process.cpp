@@ -210,7 +210,7 @@ bool WorkerProcess::over_limit(Watch* watch, const WaitLimits& limits,
     watch->progress_cpu = cpu;
     watch->progress_time = watch->last_look;
   }
-  // Once may be a stop for a moment, by somebody else.
+  // A single look may see a short stop caused by another process.
   constexpr int kStoppedLooks = 3;
   const bool idle = std::exchange(watch->last_cpu, cpu) == cpu;
   watch->stopped = idle && stopped() ? watch->stopped + 1 : 0;
@@ -229,7 +229,7 @@ bool WorkerProcess::over_limit(Watch* watch, const WaitLimits& limits,
   return true;
 }
 
-// No spinning in front of poll(): it would save the microseconds in which an
+// Does not spin before poll(): spinning would save the microseconds in which an
 // idle processor wakes, and lose milliseconds where there are more jobs than
 // processors.
 WaitEnd WorkerProcess::wait(const std::function<WaitLimits()>& limits) {
