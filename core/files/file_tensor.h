@@ -74,7 +74,7 @@ struct TensorToWrite {
 // of the extents other than 0 must fit, too: strides are made of them.
 std::string checked_bytes(FileDtype dtype, std::span<const int64_t> shape,
                           size_t& bytes);
-// "" if the data are as large as the shape says.
+// "" if the data have the size that the shape requires.
 std::string check_tensor(const TensorToWrite& tensor);
 
 // "f32 [2, 3]"

@@ -54,7 +54,7 @@ std::string read_descr(std::string_view descr, FileDtype& dtype) {
     return "descr " + shown(descr) + ": objects are never read";
   if (order == '<' || order == '=' || order == '|')
     for (const Spelling& row : kSpellings) {
-      // "|" says that bytes have no order, so there is but one.
+      // "|" means that bytes have no order, so the type has one byte.
       const bool fits = order != '|' || file_dtype_bytes(row.dtype) == 1;
       if (fits && row.descr == descr.substr(1)) {
         dtype = row.dtype;

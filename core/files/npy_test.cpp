@@ -319,8 +319,8 @@ TEST(Npy, AFileThatIsCutAnywhereIsRefused) {
                                  "25 bytes of data, but f32 [2, 3] takes 24"}});
 }
 
-// Whatever stands in one byte of the header: either one line, or an array that
-// lies in the file.
+// With any value in one byte of the header the result is either one line, or an
+// array inside the file.
 TEST(Npy, AnyByteInTheHeaderIsReadOrRefused) {
   const int read = read_with_any_byte(
       parse_npy, kFloats, 128,

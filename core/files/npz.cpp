@@ -76,14 +76,14 @@ Archive open_archive(Memory& memory) {
   return Archive(unzOpen2_64("", &functions));
 }
 
-// What is known before anything is unpacked.
+// Limits that are known before anything is unpacked.
 struct Budget {
   uint64_t packed = 0;       // bytes that no member has claimed
   uint64_t most = 0;         // bytes of all arrays
   uint64_t unpacked = most;  // bytes that may still come
 };
 
-// "" or why the member that the archive stands at is not unpacked.
+// "" or the reason why the archive's current member is not unpacked.
 std::string check_claims(const unz_file_info64& info, Budget& budget) {
   if ((info.flag & kEncrypted) != 0) return "is encrypted";
   const uLong method = info.compression_method;
@@ -108,7 +108,7 @@ std::string check_claims(const unz_file_info64& info, Budget& budget) {
   return "";
 }
 
-// "" and the member that the archive stands at, or what is wrong.
+// Unpacks the archive's current member; returns "" or the problem.
 std::string unpack(unzFile archive, size_t size,
                    std::vector<std::byte>& bytes) {
   constexpr const char* kDamaged = "is damaged";
@@ -130,7 +130,7 @@ std::string unpack(unzFile archive, size_t size,
   return "";
 }
 
-// "" or what is wrong with the member that the archive stands at.
+// Reads the archive's current member; returns "" or the problem.
 std::string read_member(unzFile archive, Budget& budget, NpzArrays& arrays) {
   unz_file_info64 info{};
   if (unzGetCurrentFileInfo64(archive, &info, nullptr, 0, nullptr, 0, nullptr,
@@ -168,7 +168,8 @@ std::string read_npz(std::span<const std::byte> file, NpzArrays& arrays) {
     return "is not a .npz file: it begins with " +
            shown(text.substr(0, kMember.size())) + ", not with " +
            shown(kMember);
-  // minizip would find an end that is cut, and none where nothing else is.
+  // minizip would accept an end that is cut, and reject an archive that
+  // consists only of an end.
   const bool whole = file.size() >= kEndBytes &&
                      text.substr(file.size() - kEndBytes).starts_with(kEnd) &&
                      text.ends_with(std::string_view("\0\0", 2));

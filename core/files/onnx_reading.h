@@ -20,7 +20,7 @@ namespace qkvet::onnx_reading {
 using Reader = protozero::pbf_reader;
 using protozero::pbf_wire_type;
 
-// What is wrong with a file whose frame is right.
+// The problem of a file with an intact frame.
 struct Wrong {
   std::string text;
 };

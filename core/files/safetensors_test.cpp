@@ -38,7 +38,7 @@ const std::string kFile(
     "\xc0?\x00\x00\x00\xc0\x00"
     "B",
     298);
-constexpr size_t kHeader = 8 + 264;  // bytes in front of its data
+constexpr size_t kHeader = 8 + 264;  // bytes before its data
 
 TEST(Safetensors, ReadsAFileOfTheLibrary) {
   const Safetensors file = parsed(kFile);
@@ -325,8 +325,8 @@ TEST(Safetensors, AFileThatIsCutAnywhereIsRefused) {
       {{kFile + '\0', "27 bytes of data, but the tensors take 26"}});
 }
 
-// Whatever stands in one byte of the header: either one line, or tensors that
-// cover the data.
+// With any value in one byte of the header the result is either one line, or
+// tensors that cover the data.
 TEST(Safetensors, AnyByteInTheHeaderIsReadOrRefused) {
   const int read = read_with_any_byte(
       parse_safetensors, kFile, kHeader,

@@ -21,7 +21,7 @@ constexpr char kSmallLayer[] =
     "f32,B2,H2,Hkv1,T2,D3,d1,dv2,backward,dy=one,biases=ko,x=one,w=one,"
     "bias=one,set=dy.1.1.2:0x1p+2";
 
-// Outputs hold the NaN that says: never written.
+// Outputs contain the NaN for "never written".
 TEST_P(Gradients, EveryTensorArrives) {
   const std::string plain = "f32,B1,H1,Tq1,Tk1,d1,backward";
   const std::string layer = "f32,B1,H1,T1,D2,rope=half,unbatched,backward";
@@ -67,7 +67,7 @@ TEST_P(Gradients, EveryTensorArrives) {
                            {turned, "k_positions", "int64 1,2 / x,1: 3 4"}});
 }
 
-// With dropout nobody but forward() knows o.
+// With dropout only forward() can compute o.
 TEST(SandboxBackward, DropoutIsGivenWhatForwardReturned) {
   const auto executor = scripted();
   const std::string text = std::string(kSmall) + ",dropout=0.5";

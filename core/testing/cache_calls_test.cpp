@@ -177,7 +177,8 @@ TEST(SandboxStory, AHangEndsTheRun) {
   expect_done(rest.run(*executor, "step_hang")[1], {0, 0});
 }
 
-// A call that was left out behind the culprit says what it would have said.
+// A call that was left out after the culprit has the outcome that it would have
+// had.
 TEST(SandboxStory, WhatIsLeftOutBehindACrash) {
   const auto executor = tables();
   const auto halves = [](KernelCall& call) { call.q_dtype = Dtype::kF16; };
@@ -328,7 +329,7 @@ TEST_P(StoryWays, MemoryIsTheKernels) {
   EXPECT_EQ(wrong[1].cache_bytes, -1);
 }
 
-// Whoever writes the reply may be the kernel itself.
+// The kernel itself may have written the reply.
 TEST(CallReply, NoCacheTakesLessThanNothing) {
   CallReply reply;
   EXPECT_EQ(outcome_of(reply, {}).cache_bytes, -1);

@@ -134,7 +134,7 @@ void expect_touched(const std::optional<MemoryFault>& touched,
   EXPECT_EQ(touched->tensor_bytes, tensor == TensorName::kO ? 60 : 36);
 }
 
-// In every placement the same, and the call behind it is a good one's.
+// The same in every placement; the next call, of a good kernel, succeeds.
 void check_writes(Executor& executor, Placement placement) {
   const struct {
     const char* kernel;
@@ -208,8 +208,8 @@ TEST(DeviceCalls, NewTokensComeBack) {
   });
 }
 
-// o and lse of the call in front of a gradient with dropout are nobody's but
-// the door's, and lie where all tensors do: the kernel refuses others.
+// o and lse from before a gradient with dropout are in the door's own memory on
+// the device, like all tensors: the kernel refuses others.
 TEST(DeviceCalls, WhatIsGivenToAGradientWithDropoutLiesThere) {
   everywhere([](Executor& executor, Placement placement) {
     CaseCall input("f32,B1,H1,Tq2,Tk3,d2,layout=gaps,dropout=0.5");
@@ -253,7 +253,7 @@ TEST(DeviceCalls, WhatReachesAroundTheDriverDies) {
   expect_good(run(*executor, "good"));
 }
 
-// Addresses of a device may lie beside those of the workspace by chance.
+// Addresses of a device may by chance be near those of the workspace.
 TEST(DeviceCalls, AnAddressBesideTheWorkspaceIsNoGuardPage) {
   const auto slot = std::make_unique<Slot>();
   slot->reply.workspace = 0x10000;

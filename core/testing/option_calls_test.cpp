@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of forward() through the door: testdata/scripted_plugin.cpp tells
-// what it was given, type, extents, strides and values.
+// Options of forward() through the door: testdata/scripted_plugin.cpp returns
+// the type, extents, strides and values of its arguments.
 #include <gtest/gtest.h>
 
 #include "core/capability/capability.h"
@@ -315,7 +315,7 @@ TEST(OptionCalls, ValuesInKeysLieThere) {
       EXPECT_EQ(inputs.v[row * 2 + n], inputs.k[row * 5 + n]);
 }
 
-// A library is asked for what its version of the ABI could know. The control:
+// A library only gets calls that its version of the ABI defines. The control:
 // the same kernels under today's version.
 TEST(OptionCalls, OlderLibrariesAreNotAskedForNewerCalls) {
   const CaseCall paged("f32,B1,H1,Tq2,Tk3,d1,kvlen=3,page=2,keys=2");

@@ -94,8 +94,9 @@ TEST(Sandbox, GuardPagesNameTensorAndDistance) {
   }
 }
 
-// Processes of workers that are children of this process or of none, ended or
-// not. What is set here is in the environment of all that it starts.
+// The number of worker processes that are children of this process or of init,
+// ended or not. It sets a variable in the environment of all processes that
+// this one starts.
 int64_t left_behind() {
   const std::string mark = "QKVET_TEST_OF=" + std::to_string(getpid());
   setenv("QKVET_TEST_OF", std::to_string(getpid()).c_str(), 1);
@@ -149,7 +150,7 @@ TEST(Sandbox, AKernelThatStopsIsSeenAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
 }
 
-// What "bad/tells" says of a call.
+// The output of "bad/tells" for one call.
 struct Told {
   float address, context, calls, forked, fresh_byte;
 };
@@ -210,7 +211,7 @@ class GuardedHeap : public testing::Test {
   }
 };
 
-// What nobody has written yet is what is asked for, call by call.
+// Fresh memory has the requested byte, call by call.
 TEST_F(GuardedHeap, FreshMemoryIsFullOfTheByteThatIsAskedFor) {
   BadInputs inputs;
   const auto executor = sandbox();
@@ -292,8 +293,8 @@ TEST_F(GuardedHeap, TheHeapIsOneAsAllOthers) {
   EXPECT_EQ(broken, 0);
 }
 
-// From the third on; a fork has made no call either. What a library starts
-// threads for while it is loaded cannot be forked.
+// From the third worker on; a fork has made no call either. A library that
+// starts threads while it is loaded cannot be forked.
 TEST(Sandbox, ManyWorkersAreForkedFromOneThatHasLoadedTheLibrary) {
   BadInputs inputs;
   KernelCall first = inputs.call;
@@ -455,7 +456,7 @@ TEST(Sandbox, HangsThatAreExpectedEndSoon) {
   EXPECT_FALSE(in_process()->expect_hangs(0));
 }
 
-// Of processes that were ended, too; what sleeps takes none of it.
+// It includes processes that were ended; sleeping takes none of it.
 TEST(Sandbox, CpuTimeIsThatOfWorkers) {
   const auto waiting = sandbox(soon_stalling());
   const double loaded = waiting->cpu_seconds();
