@@ -94,7 +94,7 @@ std::vector<std::string> needed_by(File& file, const ElfW(Ehdr) & header) {
   return needed;
 }
 
-// Sanitizers whose runtime must be loaded before the program starts.
+// Sanitizers with a runtime that must be loaded before the program starts.
 constexpr struct Sanitizer {
   const char* name;
   const char* libraries[2];  // of GCC and of LLVM

@@ -73,8 +73,8 @@ constexpr bool is_layer(Operation operation) {
          operation == Operation::kLayerBackward;
 }
 
-// What a call of forward() does with plans (qkvet/plan.h). A plan stays in its
-// slot until the next one is made there.
+// How a call of forward() uses plans (qkvet/plan.h). A plan stays in its slot
+// until the next one is made there.
 enum class PlanUse : uint8_t {
   kNone,    // nothing; a kernel without forward() gets a plan that is made, run
             // and destroyed

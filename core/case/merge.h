@@ -26,7 +26,7 @@ std::string merge_reason(const Case& value);
 void fill_merge(const Case& value, Inputs& inputs);
 
 // The same for a kernel with lse in base 2: its input is rounded in that base,
-// and the bias becomes the value that the rounded input stands for.
+// and the bias becomes the value of the rounded input.
 void fill_merge_in_base2(const Case& value, Inputs& inputs);
 
 // The tensors of the call. In place, o and lse contain the first state.
