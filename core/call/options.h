@@ -155,9 +155,8 @@ struct Paging {
 // Attention", 2025, 3.3): in any order, none twice, -1 for none. Keys are
 // counted from the first of their member.
 struct KeyLists {
-  int64_t entries = 0;  // of each list; 0: there are no lists
-  bool per_head =
-      false;  // one list for each key/value head instead of one for all
+  int64_t entries = 0;     // of each list; 0: there are no lists
+  bool per_head = false;   // one list for each key/value head
   bool lengths = false;    // each row has a number of entries that count
   bool from_file = false;  // file_data.h
   int64_t block = 1;       // keys of an entry; the last block may have fewer
