@@ -26,8 +26,9 @@ struct Found {
 
 class Hunter {
  public:
-  // An executor per library; kernels of the target's subject. What is found is
-  // told the first, second, fourth, eighth, ... time that a kernel fails a law.
+  // An executor per library; kernels of the target's subject. A finding is
+  // reported the first, second, fourth, eighth, ... time that a kernel fails a
+  // law.
   Hunter(const FuzzTarget& target, InputRules rules,
          const std::vector<KernelUnderTest>& kernels,
          std::vector<Executor*> executors, Guide guide, HuntProgress& progress,

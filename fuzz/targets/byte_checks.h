@@ -33,8 +33,8 @@ inline bool is_one_line(const std::string& reason) {
          });
 }
 
-// What a refusal is about, without the words of the input that it repeats: they
-// stand in front of the last ": ", or between quotes.
+// The subject of a refusal, without the words of the input that it repeats:
+// these are before the last ": ", or between quotes.
 inline std::string kind_of(const std::string& refusal) {
   const size_t colon = refusal.rfind(": ");
   std::string kind;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the inputs of a hunt are like, as the hunted kernels want it.
+// The rules for a hunt's inputs, from the hunted kernels.
 #ifndef QKVET_FUZZ_TARGETS_RULES_H_
 #define QKVET_FUZZ_TARGETS_RULES_H_
 
@@ -11,8 +11,8 @@
 
 namespace qkvet::fuzz {
 
-// Storage types and options that some of the kernels declares, and of the laws
-// those that ask for nothing else: none may be left.
+// Storage types and options that at least one of the kernels declares, and laws
+// that require only these. No law may be left.
 InputRules rules_for(const FuzzTarget& target, std::vector<const Law*> laws,
                      const std::vector<KernelUnderTest>& kernels,
                      std::vector<Pin> pins = {});

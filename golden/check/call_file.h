@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call in a file of somebody else's: safetensors, .npz, or the folder of an
+// One call in a file from elsewhere: safetensors, .npz, or the folder of an
 // ONNX node test.
 #ifndef QKVET_GOLDEN_CHECK_CALL_FILE_H_
 #define QKVET_GOLDEN_CHECK_CALL_FILE_H_
@@ -20,8 +20,8 @@ struct CallFile {
   std::vector<std::string> ignored;  // tensors of the file that mean nothing
 };
 
-// `options` are tokens of the case that tensors do not say ("causal=br"). A
-// golden set says its case itself. "" or one line that names the file.
+// `options` are tokens of the case that tensors cannot express ("causal=br"). A
+// golden set contains its case. Returns "" or one line that names the file.
 std::string read_call_file(const std::string& path, const ImportRules& rules,
                            const std::string& options, CallFile* file);
 

@@ -115,8 +115,8 @@ double rounding(Dtype dtype, double value) {
                   underflow_error(dtype));
 }
 
-// What both say of a row that sees no key; nothing where they follow different
-// dialects, or one of them none.
+// Compares a row that sees no key. Compares nothing if the two dialects differ,
+// or one of them is unspecified.
 void compare_empty(const Beside& one, size_t n, double actual, double expected,
                    const EmptyRow& theirs, const EmptyRow& ours,
                    Judgement& judgement) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets whose answer is known without a softmax: by counting, or in decimal from
-numbers that a textbook writes down. Fractions are rounded once."""
+"""Sets with answers that are known without a softmax: by counting, or in decimal
+from numbers in a textbook. Fractions are rounded once."""
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -60,7 +60,7 @@ def equal_scores():
 
 
 def weighted(name, shares, values, wanted, dtype):
-    """One query whose softmax is `shares`, as far as scores can be stored: the
+    """One query with the softmax `shares`, as far as scores can be stored: the
     score of key j is the logarithm of its share, which k holds."""
     keys = [[math.log(share) if share else 0.0] for share in shares]
     T = len(shares)

@@ -75,7 +75,7 @@ TEST(ImportNames, WellKnownNamesAreTaken) {
             "k lse o q v weights | present_key");
   EXPECT_EQ(names_of(imported({{"q", t}, {"k", t}, {"v", t}, {"Y", t}})),
             "k o q v |");
-  // What a layer gives is y.
+  // The output of a layer is y.
   EXPECT_EQ(names_of(imported(
                 {{"hidden_states", t}, {"wq", t}, {"b_o", t}, {"output", t}})),
             "b_o w_q x y |");
@@ -99,7 +99,7 @@ TEST(ImportNames, WhatAUserMapsComesFirst) {
   const ImportedTensors result = imported(file, mapped("q=query"));
   EXPECT_EQ(names_of(result), "q | q");
   EXPECT_EQ(result.tensors.at("q").shape, t.shape);
-  // What is mapped is not taken for something else as well.
+  // A mapped tensor is not taken for another one as well.
   EXPECT_EQ(
       names_of(imported({{"key", t}, {"value", t}}, mapped("q=key,o=value"))),
       "o q |");
@@ -229,7 +229,7 @@ TEST(ImportNames, ArgumentsThatAreWrongAreNamed) {
   EXPECT_EQ(rules.heads, 0);
 }
 
-// Whatever a recorded call can have somebody else has, too.
+// Every tensor of a recorded call can be imported.
 TEST(ImportNames, AreThoseOfRecordedCalls) {
   for (const ImportAliases& row : import_aliases()) {
     EXPECT_TRUE(recorded_input(row.name) || parse_output_name(row.name))

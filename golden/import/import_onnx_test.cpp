@@ -154,8 +154,8 @@ TEST(ImportOnnx, CausalIsTheAlignmentThatTheOffsetMeans) {
   EXPECT_EQ(lengths.read().options, "causal=br,kvlen=1");
 }
 
-// Two queries behind one token of the past, and three new keys: query 0 sees
-// keys 0 and 1 of four, which neither alignment says.
+// Two queries after one token of the past, and three new keys: query 0 sees
+// keys 0 and 1 of four, as in neither alignment.
 TEST(ImportOnnx, WhatIsNoAlignmentBecomesAMask) {
   NodeTest test(2, 3);
   test.node.attributes["is_causal"] = int64_t{1};

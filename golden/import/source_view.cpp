@@ -33,7 +33,7 @@ Case seen_case(const GoldenSet& set) {
   return value;
 }
 
-// What takes every option, and returns what the set has.
+// A kernel that takes every option, and returns the outputs of the set.
 JudgedKernel source_kernel(const GoldenSet& set) {
   JudgedKernel kernel;
   kernel.info.name = "golden/" + set.name;
