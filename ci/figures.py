@@ -348,7 +348,7 @@ def others_summary():
                        r"all data (\d+) of the bound", page, re.M)
 
     def cells(defect, rule):
-        """Of a rule's row: the rule, and the bound on targeted data."""
+        """The rule, and the bound on targeted data, from a rule's row."""
         table = page.split(f"\n### {defect}\n", 1)[1].split("\n### ", 1)[0]
         row = re.search(rf"^\| {re.escape(rule)} \|(.*)\|$", table, re.M)
         own, *_, targeted = (cell.strip() for cell in row[1].split("|"))
@@ -377,7 +377,7 @@ def others_summary():
 
 
 def libraries_sentence():
-    """README.md: what the page of ci/libraries.py says."""
+    """README.md: a summary of the page of ci/libraries.py."""
     page = LIBRARIES.read_text()
     judged = re.search(r"^\d+ entries of (\d+) libraries ", page, re.M)
     failed = re.search(r"^\*\*Laws fail on (\d+) findings\*\* in (\d+) released "

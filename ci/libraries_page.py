@@ -52,8 +52,8 @@ def findings_in(row):
 
 
 def counted(rows, findings):
-    """The findings on which QKVet itself fails, as the verdict of an entry says
-    whose declaration has not changed since. findings: as shown.FINDINGS."""
+    """The findings on which QKVet itself fails, from the verdicts of entries with
+    an unchanged declaration. findings: as shown.FINDINGS."""
     failed = {finding for row in rows.values()
               if "groups" in row and not row.get("stale")
               for finding in findings_in(row)}

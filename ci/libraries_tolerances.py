@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What usual tolerances say of the same outputs: how many of those that conform
-they flag, and how many findings they miss, put on the very call that shows them.
+"""Usual tolerances applied to the same outputs: the number of conforming entries that
+they flag, and the number of findings that they miss, on the very call that shows them.
 Writes the second table of examples/libraries/README.md.
 
     python3 ci/libraries_tolerances.py [--cases N] [ENTRY...]

@@ -25,7 +25,7 @@ if [ "${QKVET_SANITIZERS:-on}" != off ]; then
   cmake --build --preset tsan
 fi
 wait "$packages"
-# Where there is nvcc, for one kind of device: ci/cuda.sh takes all.
+# If there is nvcc, builds for one kind of device; ci/cuda.sh builds for all.
 cmake --preset release -D QKVET_BUILD_TESTS=ON \
   -D CMAKE_CUDA_ARCHITECTURES=90a-real
 cmake --build --preset release
