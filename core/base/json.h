@@ -22,7 +22,7 @@ using ReadJson = nlohmann::json;
 std::string json_text(const Json& json, int indent = -1);
 std::string json_text(const ReadJson& json);  // keys ascending
 
-// One value out of its text; throws Json::parse_error if it is none.
+// Parses one value; throws Json::parse_error if the text is not JSON.
 Json json_of(std::string_view text);
 
 // Reads untrusted text. Text that is not JSON gives a value that

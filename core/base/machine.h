@@ -22,8 +22,8 @@ struct FpEnvironment {
 FpEnvironment fp_environment();
 void restore_fp_environment(const FpEnvironment& environment);
 
-// From the third argument of a SA_SIGINFO handler; safe inside one.
-// False where the processor does not tell.
+// From the third argument of a SA_SIGINFO handler; safe inside one. False where
+// the processor does not report it.
 bool fault_was_write(const void* context);
 // 0 where unknown.
 uint64_t stack_pointer_at_fault(const void* context);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of a kernel as data: what goes in, what came of it. Only executors
+// One call of a kernel as data: its inputs, and its result. Only executors
 // (core/door/executor.h) turn the one into the other.
 #ifndef QKVET_CORE_CALL_CALL_H_
 #define QKVET_CORE_CALL_CALL_H_
@@ -177,9 +177,9 @@ struct KernelCall : ScoreRule {
   // calls are made several times, and the outputs are those of one of these
   // times.
   bool at_once = false;
-  // How often the call is made, with the calls beside it that say so, one group
-  // after the other; 0: once. The outputs are those of the first group that
-  // gives other bits, or of the last.
+  // The number of times that the call is made, together with the neighbouring
+  // calls with repeats, one group after the other; 0: once. The outputs are
+  // those of the first group that gives other bits, or of the last.
   int64_t repeats = 0;
   double oracle_seconds = 0;  // time of the oracle, for the limit on a hang
   // Seconds at the kernel's measured pace, for the same limit; 0: unknown.
@@ -225,8 +225,8 @@ struct KernelCall : ScoreRule {
   // Masks in a few numbers; `chunk` is a ScoreRule's.
   MaskFields fields;
 
-  // A gradient is given the o and lse of forward(). The gradient of a layer is
-  // given nothing of its forward pass.
+  // A gradient is given the o and lse of forward(). The gradient of a layer
+  // gets no output of its forward pass.
   bool want_d_bias = false;
   bool want_d_sink = false;
 
@@ -236,14 +236,14 @@ struct KernelCall : ScoreRule {
   RopeStyle rope = RopeStyle::kNone;
   int64_t rope_rows = 0;
 
-  // For forward(), and for its gradient, which is then asked for forward()
-  // first, and given what that returned as o and lse, for no caller can know
-  // them.
+  // For forward(), and for its gradient. For a gradient the kernel's forward()
+  // is called first, and its o and lse become the inputs, because no caller can
+  // know them.
   std::optional<Dropout> dropout;
   bool want_dropout_mask = false;
 
   // A merge of states (merge.h): B rows, Tk states of each and Tq = d = 1, as
-  // the attention that it is. In place the first state is what o and lse hold.
+  // attention. In place, o and lse contain the first state.
   int64_t total_states = 0;  // of all rows, where indptr is there
   bool in_place = false;
 
@@ -259,10 +259,10 @@ enum class CallStatus : uint8_t {
   kDone,         // forward() returned QKVET_OK
   kUnsupported,  // supports() or the capabilities say no
   kUnavailable,  // the context could not be opened
-  kRefused,      // an error, for forward() after supports() had said yes
-  kFault,        // a guard page or a read-only input was touched; on a
-                 // device: an input was changed, or memory beside one
-  kCrash,        // any other deadly signal, abort, exit or exception
+  kRefused,  // an error, for forward() after supports() had accepted the call
+  kFault,    // a guard page or a read-only input was touched; on a
+             // device: an input was changed, or memory beside one
+  kCrash,    // any other deadly signal, abort, exit or exception
   kHang,
   kOutOfMemory,
   kNotRun  // an earlier call of the batch hung or took all memory, or of the
@@ -281,7 +281,7 @@ struct MemoryFault {
   int64_t bytes = 0;  // distance past the end or before the start; inside: from
                       // the start
   bool inside = false;
-  bool between = false;  // inside, where no part of what lies far apart is
+  bool between = false;  // inside, between parts that are far apart
   int64_t tensor_bytes = 0;
 };
 
@@ -301,7 +301,7 @@ struct RepeatedCall {
 struct CallOutcome {
   CallStatus status = CallStatus::kDone;
   std::string text;           // the kernel's reason, or what the signal was
-  bool on_device = false;     // the tensors lay in memory of a CUDA device
+  bool on_device = false;     // the tensors were in memory of a CUDA device
   bool asked_kernel = false;  // the kernel itself was reached
   bool gave_reason = false;   // the kernel refused, and gave its reason
   std::string output;         // last lines that a crashed kernel printed
@@ -316,9 +316,9 @@ struct CallOutcome {
   // although the call was refused.
   std::optional<TensorName> overwritten;
   int64_t overwritten_index = 0;  // the first such element, packed
-  double seconds = 0;             // inside the function asked for
+  double seconds = 0;             // inside the requested function
   RepeatedCall repeated;
-  int64_t workspace_bytes = 0;  // that the kernel asked for
+  int64_t workspace_bytes = 0;  // that the kernel requested
 
   // Packed, row-major. Empty unless kDone.
 #define QKVET_OUTPUT(name, member, ...) std::vector<std::byte> member;

@@ -23,8 +23,8 @@ constexpr int64_t kChannelStep = 2;
 // The distance to the last part of Layout::kFar, in elements: it does not fit
 // in 32 bits.
 constexpr int64_t kFarElements = int64_t{1} << 32;
-// Its strides are multiples of this. Parts begin on pages, whatever the page
-// and the type; and what 32 bits leave of a stride leads to no other part.
+// Its strides are multiples of this. Parts begin on pages for every page size
+// and type, and a stride that is cut to 32 bits leads to no other part.
 constexpr int64_t kFarStep = int64_t{1} << 16;
 
 // From one of `parts` to the next.
@@ -58,7 +58,7 @@ Strides strides_in(const Order& order, int ndim, const Strides& shape) {
   return strides;
 }
 
-// The order of a layout that a kernel of any strides alone gets.
+// The order of a layout for kernels with any strides.
 Order order_of(Layout layout, int ndim) {
   Order order = row_major(ndim);
   if (layout == Layout::kApart) order.step = kChannelStep;

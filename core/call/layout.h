@@ -12,7 +12,7 @@
 
 namespace qkvet {
 
-// A layout of tensors of any shape: of steps of caches and of layers as well.
+// A layout of tensors of any shape: also for steps of caches and for layers.
 constexpr bool is_any_strides(Layout layout) {
   return layout == Layout::kGaps || layout == Layout::kApart ||
          layout == Layout::kTurned;

@@ -30,7 +30,7 @@ struct ScoreRule {
   Causal causal = Causal::kNone;
   std::optional<float> scale;  // absent: 1/sqrt(d), left to the kernel
   std::optional<Window> window;
-  int64_t chunk = 0;  // > 0: keys of the diagonal's own chunk of so many alone
+  int64_t chunk = 0;  // > 0: only keys of the diagonal's own chunk of this size
   float softcap = 0;  // > 0: softcap * tanh(score / softcap)
 
   friend bool operator==(const ScoreRule&, const ScoreRule&) = default;
@@ -44,7 +44,7 @@ enum class MaskKind : uint8_t {
   kNone,
   kRandomN,    // a pair attends with a chance of N percent
   kBandN,      // |i - j| <= N
-  kOnlyN,      // every row sees key N % Tk alone
+  kOnlyN,      // every row sees only key N % Tk
   kButN,       // every row sees all keys but N % Tk
   kEmptyRowN,  // row N % Tq sees nothing, all others everything
   kPaddingN,   // the last N keys are hidden
@@ -152,8 +152,8 @@ struct Paging {
 
 // Lists of the keys that a query sees, as sparse attention selects them
 // (DeepSeek-AI, "DeepSeek-V3.2", 2025, 2.1; Yuan et al., "Native Sparse
-// Attention", 2025, 3.3): in any order, none twice, -1 for none. Keys are
-// counted from the first of their member.
+// Attention", 2025, 3.3): in any order, each at most once, -1 for none. Keys
+// are counted from the first of their member.
 struct KeyLists {
   int64_t entries = 0;     // of each list; 0: there are no lists
   bool per_head = false;   // one list for each key/value head

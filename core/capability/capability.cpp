@@ -320,8 +320,8 @@ std::string contradiction(const KernelCall& call) {
   }
 }
 
-// Options that the bits of a declaration say nothing of for such a call: a
-// cache is causal by its nature and its scale is fixed when it is made, a layer
+// Options that the bits of a declaration do not cover for such a call: a cache
+// is causal by its nature and its scale is fixed when it is created; a layer
 // declares its weights and its rotation as stages and parts of a layer.
 uint64_t declared_otherwise(Operation operation) {
   uint64_t options = options_of_cache(operation);

@@ -74,8 +74,7 @@ TEST(CapabilityOptions, EveryOptionIsNeeded) {
   });
 }
 
-// An option that takes another one with it: with the other alone it is not
-// declared, with both it is.
+// An option that requires another one: only both together are declared.
 TEST(CapabilityOptions, SomeAreNeededBesideOthers) {
   static constexpr int32_t kShort[] = {1, 1};
   static constexpr int64_t kLengths[] = {3, 5};

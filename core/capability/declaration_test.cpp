@@ -85,7 +85,7 @@ TEST(Declaration, APrecisionIsWrittenAsItIsRead) {
   // Fields that are set but not declared are not printed.
   read.norm_roundings = 3;
   EXPECT_EQ(precision_lines(read), written);
-  // A preset alone.
+  // Only a preset.
   qkvet_precision preset{};
   preset.struct_size = sizeof preset;
   EXPECT_EQ(precision_lines(preset),

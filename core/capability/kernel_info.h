@@ -100,7 +100,7 @@ struct KernelInfo {
   bool has_layer_backward = false;  // of the layer
   bool has_workspace = false;       // of forward()
   bool has_merge = false;
-  bool has_plan = false;          // has_forward is then true as well
+  bool has_plan = false;          // has_forward is then also true
   bool only_plans = false;        // there is no forward(): plans are run
   bool orders_threads = false;    // an emulator in its library takes its GPU
                                   // threads in orders (simt/runtime.h)

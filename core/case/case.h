@@ -215,7 +215,7 @@ struct Inputs {
 };
 
 // Calls visit(values) with the doubles, integers or bytes of a mask that an
-// input has; with nothing for one that has bytes alone.
+// input has; does not call it for an input that only has bytes.
 template <class Visit>
 void visit_values(Inputs& inputs, TensorName input, Visit visit) {
 #define QKVET_VISIT_kBytes(member)
@@ -255,7 +255,7 @@ bool put_numbers_beyond_lengths(const Case& value, Inputs& inputs);
 // Lengths, or starts of members, as the case's call has them.
 void store_lengths(const Case& value, const std::vector<int64_t>& lengths,
                    std::vector<std::byte>& bytes);
-// The other way round.
+// The inverse.
 std::vector<int64_t> lengths_in(const Case& value,
                                 std::span<const std::byte> bytes);
 // Whether the call has any.
@@ -263,7 +263,7 @@ bool gives_lengths(const Case& value);
 
 // How many positions the tables of a rotation have.
 int64_t rope_rows(const Case& value);
-// Fills the positions of a rotation alone; nothing if the case has none.
+// Fills only the positions of a rotation; does nothing if the case has none.
 void fill_positions(const Case& value, Inputs& inputs);
 
 // [B,H,Tq,Tk], nonzero = attend, and the bias on scaled scores; empty if the

@@ -72,7 +72,7 @@ std::string letters_of(uint8_t bits, std::string_view letters) {
   return text;
 }
 
-// ".qk", or nothing where all extents are its own.
+// ".qk", or "" where all extents are its own.
 std::string own_text(uint8_t own) {
   return own == kOwnAll ? "" : "." + letters_of(own, kOwnLetters);
 }
@@ -586,7 +586,7 @@ constexpr auto kOptions = std::to_array<CaseOption>({
      [](const Case& c) {
        return c.rope.style != RopeStyle::kNone ? rope_text(c.rope) : "";
      },
-     fine},  // rope_reason(): of layers and stories, too
+     fine},  // rope_reason(): also of layers and stories
     {"calls", kOptionCalls, false, Fields<&Case::calls>::given,
      Fields<&Case::calls>::copy,
      [](Text text, Text token, Case& c) {

@@ -20,7 +20,7 @@ inline constexpr uint64_t kOptionCalls = uint64_t{1} << 61;  // all have it
 inline constexpr uint64_t kOptionLayout = uint64_t{1} << 62;
 inline constexpr uint64_t kOptionShare = uint64_t{1} << 63;
 
-// Those that a story and a layer have, too; the others are attention's alone.
+// Options that a story and a layer also have; the others are only of attention.
 inline constexpr uint64_t kStoryOptions =
     QKVET_OPTION_ROPE | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
     QKVET_OPTION_ALIBI | QKVET_OPTION_MASK | QKVET_OPTION_BIAS | kOptionLayout;
@@ -29,7 +29,7 @@ inline constexpr uint64_t kLayerOptions = QKVET_OPTION_ROPE | kOptionLayout;
 struct CaseOption {
   std::string_view key;  // "softcap"
   uint64_t option;       // QKVET_OPTION_*, or one of those above
-  bool in_backward;      // the gradient of attention has it, too
+  bool in_backward;      // the gradient of attention also has it
 
   bool (*given)(const Case& value);
   void (*copy)(const Case& from, Case& to);

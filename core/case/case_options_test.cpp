@@ -74,7 +74,7 @@ TEST(OptionText, EveryOptionIsReadAndPrinted) {
     const Case c = with(text);
     EXPECT_EQ(to_string(c), kPlain + "," + text);
     EXPECT_NE(c, parsed(kPlain)) << text;
-    // A layer and a story have a layout, too.
+    // Layers and stories also have a layout.
     if (c.layout == Layout::kBhtd) {
       EXPECT_NE(first_option(c), "") << text;
     }
@@ -281,8 +281,8 @@ TEST(OptionText, BadPackedBatchesGetOneClearLine) {
                        "share= needs another layout"}});
 }
 
-// Layers have none of them, stories what caches are made with and what steps
-// bring, from text or built.
+// Layers have none of them. Stories have those of creating a cache and of its
+// steps, from text or built.
 TEST(OptionText, LayersAndStoriesHaveNoOptions) {
   const std::pair<const char*, const char*> options[] = {
       {"window=1.1", "window"}, {"mask=random", "mask"},

@@ -45,7 +45,7 @@ struct CallPartRow {
   bool (*in_case)(const Case& value);
   std::string (*token)(const Case& value);  // "append=2"
   void (*drop)(Case& value);                // null: it is never dropped
-  // Null: a call does not tell it from what it is without.
+  // Null: a call with the part does not differ from one without it.
   bool (*in_call)(const KernelCall& call);
 };
 

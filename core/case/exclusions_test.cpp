@@ -74,7 +74,7 @@ std::optional<Case> with(const CallPartRow& one, const CallPartRow& other) {
   Case c = parsed("f32,B1,H2,Tq4,Tk4,d4");  // all parts fit
   give(one.part, c);
   give(other.part, c);
-  // Packed members have new tokens in pages alone.
+  // Packed members have new tokens only in pages.
   if (!c.cu_q.empty() && c.append > 0 && c.paging.size == 0) c.paging.size = 2;
   return one.in_case(c) && other.in_case(c) ? std::optional(c) : std::nullopt;
 }
@@ -152,7 +152,7 @@ TEST(Exclusions, CallsAreHeldAgainstThemToo) {
                        " exclude each other");
     ++held;
   }
-  // Data of v alone is nothing that a call shows; each other part is.
+  // A call does not show data of v alone; it shows each other part.
   const auto shown = [](const Exclusion& row) {
     return row.one != CallPart::kOwnValues && row.other != CallPart::kOwnValues;
   };
@@ -160,7 +160,7 @@ TEST(Exclusions, CallsAreHeldAgainstThemToo) {
             std::count_if(exclusions().begin(), exclusions().end(), shown));
 }
 
-// A part that stays is as it was, and of the other nothing is left.
+// The part that stays is unchanged, and the other one is removed completely.
 TEST(Exclusions, ARepairTakesOneOfTheTwo) {
   for (const Exclusion& row : exclusions()) {
     if (row.goes == CallPart::kNone) continue;

@@ -32,7 +32,7 @@ struct FileData {
   std::string path;                      // where a user finds them again
 };
 
-// 0 names nothing.
+// The fingerprint 0 is reserved.
 void add_file_data(uint64_t fingerprint, std::shared_ptr<const FileData> data);
 // Null if there is none.
 std::shared_ptr<const FileData> find_file_data(uint64_t fingerprint);

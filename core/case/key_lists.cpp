@@ -31,8 +31,8 @@ int64_t drawn_from(const Case& c, int64_t i) {
   return c.shape.Tk;
 }
 
-// All keys, or blocks, in the order of random numbers that hang on the key
-// alone.
+// All keys, or blocks, in the order of random numbers that depend only on the
+// key.
 std::vector<int32_t> shuffled_keys(const Case& c, int64_t b, int64_t kv,
                                    int64_t i) {
   std::vector<std::pair<uint64_t, int32_t>> ranked;

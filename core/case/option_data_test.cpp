@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors that the options of attention bring, and what they do to q, k, v.
+// The tensors of the options of attention, and their effect on q, k, v.
 #include "core/case/option_data.h"
 
 #include <gtest/gtest.h>
@@ -210,8 +210,8 @@ TEST(MaskData, RandomIsAChanceAndSurvivesShrinking) {
         EXPECT_EQ(b.mask[(h * 7 + i) * 9 + j], a.mask[(h * 40 + i) * 50 + j]);
 }
 
-// Rows and columns of a step are those of a tensor over all positions, whatever
-// tokens there are.
+// Rows and columns of a step are those of a tensor over all positions, for any
+// number of tokens.
 TEST(OptionData, StepsOfAStoryAreSlicesOfOneTensor) {
   const std::vector<int64_t> all = {0, 1, 2, 3, 4, 5}, some = {0, 2, 3, 5};
   for (const char* kind :
@@ -321,7 +321,7 @@ TEST(OptionData, SharedKeysAndValuesAreTheSame) {
                     in.v[static_cast<size_t>(source * 9 + n)]);
       }
     EXPECT_EQ(in.k[3], 8);
-    // And no more than asked for.
+    // And only as requested.
     EXPECT_EQ(in.k[0] == in.k[6], (c.share & kShareH) != 0);
     EXPECT_EQ(in.k[0] == in.k[12], (c.share & kShareB) != 0);
   }

@@ -46,9 +46,9 @@ struct PagedToken {
   bool negated = false;
 };
 
-// A token that slot `slot` of a page may hold although it does not belong to
-// this member: the token of another one. A member that is alone has the
-// negatives of its own, from a tenant before it.
+// A token of another member that slot `slot` of a page may hold although it
+// does not belong to this member. A single member gets the negatives of its own
+// tokens, as from a previous tenant.
 std::optional<PagedToken> other_token(const Case& c, int64_t member,
                                       int64_t slot) {
   const int64_t members = members_of(c);
@@ -101,8 +101,8 @@ class Mover {
   std::vector<std::byte> nan_;
 };
 
-// Slots of others take tokens so far apart from page to page that two pages
-// rarely look alike.
+// Pages of other tokens take them this far apart, so that two pages are rarely
+// equal.
 constexpr int64_t kTokensApart = 7;
 
 // Slot `slot` of page `page` of a member; -1: of an unowned page.

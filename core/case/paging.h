@@ -48,7 +48,7 @@ struct MemberKeys {
 };
 MemberKeys keys_of(const Case& value, int64_t member);
 
-// Channels of k that lie side by side in a page; 0: all of a row.
+// The number of adjacent channels of k in a page; 0: all of a row.
 int64_t channel_group_of(const Case& value);
 
 // Tokens that every member gets from the call: `append`, or as many as the

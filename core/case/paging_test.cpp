@@ -60,7 +60,7 @@ TEST(Paging, WhatCannotBeIsNamed) {
   EXPECT_FALSE(parse_case("f32,B1,H1,d2,cap4,page=2,story=a.1").value);
 }
 
-// x is of the type of the keys, whatever the queries are.
+// x depends on the type of the keys, not of the queries.
 TEST(Paging, GroupsOfChannelsAreSixteenBytes) {
   const std::string rest = ",B1,H1,Tq1,Tk3,d8,page=2,pool=x";
   EXPECT_EQ(channel_group_of(parsed("f64" + rest)), 2);
@@ -138,7 +138,7 @@ TEST(Paging, ListsOfPagesSayWhatATableSays) {
           EXPECT_EQ(pages[static_cast<size_t>(starts[n] + p)],
                     table[static_cast<size_t>(m * blocks.table_columns + p)]);
       }
-      // Behind them nothing good stands.
+      // The entries after them are invalid.
       EXPECT_EQ(pages[static_cast<size_t>(starts[3])], -1);
       EXPECT_EQ(pages.back(), in.pages);
       const KernelCall call = call_of(c, in, Operation::kForward);

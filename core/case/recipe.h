@@ -75,7 +75,7 @@ double recipe_value(const Recipe& recipe, uint64_t seed, TensorName tensor,
 void recipe_row(const Recipe& recipe, uint64_t seed, TensorName tensor,
                 int64_t b, int64_t h, int64_t t, std::span<double> row);
 
-// The random bits of one element, whatever its recipe.
+// The random bits of one element, the same for every recipe.
 uint64_t random_bits(uint64_t seed, TensorName tensor, int64_t b, int64_t h,
                      int64_t t, int64_t c);
 

@@ -155,13 +155,13 @@ void fill_rope(const Case& c, Inputs& inputs) {
 void fill_positions(const Case& c, Inputs& inputs) {
   if (c.rope.style == RopeStyle::kNone) return;
   const Shape& s = c.shape;
-  // Rows that do not count stand somewhere in the tables, too.
+  // Rows that do not count also have a valid position.
   inputs.q_positions.assign(static_cast<size_t>(s.B * s.Tq), 0);
   inputs.k_positions.assign(static_cast<size_t>(s.B * s.Tk), 0);
   if (!c.rope.random_positions) return place_in_order(c, inputs);
   place_anywhere(c, kQueryDraw, std::max<int64_t>(s.Tq, 1), inputs.q_positions);
   place_anywhere(c, kKeyDraw, std::max<int64_t>(s.Tk, 1), inputs.k_positions);
-  // A token of a layer stands where it stands, as query and as key.
+  // A token of a layer has one position, as query and as key.
   if (c.is_layer()) inputs.k_positions = inputs.q_positions;
 }
 

@@ -57,7 +57,7 @@ TEST(RopeData, TablesAreTurnsThatAddUp) {
       EXPECT_NEAR(inputs.rope_sin[4 * p + n], std::sin(turned), off);
     }
   }
-  // f32 storage, whatever q is stored in, but for f64.
+  // f32 storage for all types of q but f64.
   EXPECT_EQ(inputs_of("bf16,B1,H1,Tq1,Tk5,d8,rope=half").rope_cos_bytes.size(),
             5u * 4 * sizeof(float));
 }

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 8> kVerbs = {
     "append", "attend", "step", "truncate",
     "evict",  "reset",  "fork", "reorder"};
 
-// The number of a sequence by its letter; nothing for any other text.
+// The number of a sequence by its letter; nullopt for any other text.
 std::optional<int64_t> sequence_of(std::string_view letter) {
   if (letter.size() != 1 || letter[0] < 'a' ||
       letter[0] >= 'a' + kMostSequences)

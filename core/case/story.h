@@ -75,7 +75,7 @@ struct Snapshot {
   int64_t first_new = 0, new_tokens = 0;  // tags
   int64_t first_query = 0, queries = 0;   // tags
   std::vector<Token> history;  // what the sequence (the copy) holds afterwards
-  std::vector<int64_t> positions;  // where these tokens stand, ascending
+  std::vector<int64_t> positions;  // positions of these tokens, ascending
   std::vector<int64_t> lengths;    // of all sequences, afterwards
   // The most tokens that each sequence held since it was last empty.
   std::vector<int64_t> most;
@@ -137,8 +137,8 @@ class HeldSequences {
 };
 
 // An illegal command changes nothing, but its tags are used up. A command that
-// is `inserted` (by its number) uses up no tag: it brings tokens without data,
-// with tags below 0, so that the rest of the story goes on as without it.
+// is `inserted` (by its number) uses up no tag: it appends tokens without data,
+// with tags below 0, so that the rest of the story is the same as without it.
 std::vector<Snapshot> play_story(const Story& story, const StoryRules& rules,
                                  const std::vector<bool>& inserted = {});
 

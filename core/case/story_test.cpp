@@ -102,7 +102,7 @@ TEST(Story, AnEvictionLeavesTheOthersWhereTheyStand) {
   EXPECT_EQ(snapshots[1].positions, (Numbers{0, 3, 4}));
   EXPECT_EQ(snapshots[2].positions, (Numbers{0, 3, 4, 5}));
   EXPECT_EQ(snapshots[3].positions, (Numbers{0, 3}));
-  // Behind the last token that is left, wherever that stands.
+  // After the last remaining token, at any position.
   EXPECT_EQ(snapshots[4].positions, (Numbers{0}));
   EXPECT_EQ(snapshots[5].positions, (Numbers{0, 1}));
   EXPECT_EQ(tags(snapshots[5].history), (Numbers{0, 6}));

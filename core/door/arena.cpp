@@ -19,7 +19,7 @@ constexpr int kWindowsPerClass = kSlotCount * kTensorCount;
 // The bytes kept between batches. If more are used, every page is given back.
 constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
-// Calls below this size are not worth a look at the free memory.
+// Calls below this size are made without checking the free memory.
 constexpr int64_t kSmallCallBytes = int64_t{32} << 20;
 
 // The elements at one index of [B,H,T].

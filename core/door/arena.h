@@ -38,7 +38,7 @@ class ByWindow {
     if (of_class.empty()) of_class.resize(kSlotCount * kTensorCount);
     return of_class[static_cast<size_t>(index)];
   }
-  // Those that have been asked for, and others of their classes.
+  // Visits the classes that were used, with all their windows.
   template <class Visit>
   void each(Visit visit) {
     for (size_t size_class = 0; size_class < classes_.size(); ++size_class)
@@ -62,7 +62,7 @@ class WindowTable {
 
   // Null if the window cannot be mapped.
   std::byte* window(int slot, TensorName tensor, int size_class);
-  // That which holds the tensor: its own, or the one that it lies within.
+  // The window that contains the tensor: its own, or the one of another tensor.
   std::byte* window_of(int slot, const CallPlan& plan, size_t tensor);
   // The first elements of all tensors of the call; false with a line in *why if
   // one cannot be mapped.
@@ -107,8 +107,8 @@ class Arena {
   // After the kernel: outcome->damage, and if the call is done the outputs and
   // outcome->unwritten; with a plan outcome->overwritten.
   void collect(int slot, const CallPlan& plan, CallOutcome* outcome);
-  // After a process died in the middle of a call: nothing that a kernel could
-  // write is known any more.
+  // For a process that died in the middle of a call: all memory that a kernel
+  // can write is then unknown.
   void distrust_outputs();
   // Gives memory back if much of it is held. Between batches.
   void trim();

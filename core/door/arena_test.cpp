@@ -311,8 +311,8 @@ TEST(Arena, GapsOfInputsAreCanaries) {
   }
 }
 
-// `parts` of floats, and nothing where an offset leads that has 32 bits, with a
-// sign or without, and counts bytes or elements.
+// Floats at the offsets of `parts`, and no memory at an offset that is cut to
+// 32 bits, with or without a sign, in bytes or in elements.
 void expect_only_parts(std::byte* first, int64_t stride, int64_t parts,
                        int64_t bytes) {
   for (int64_t part = 0; part < parts; ++part) {
@@ -449,7 +449,7 @@ TEST(Arena, DeclaredBlocksLieInOneWindow) {
 }
 
 // No tensor is near enough to another one for a kernel to run into it: between
-// any two lie two guards at least, whichever of them comes first.
+// any two there are at least two guards, in either order.
 TEST(Arena, TensorsLieApartInEitherOrder) {
   Fixture f(kSmall);
   f.prepare();

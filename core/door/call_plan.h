@@ -14,12 +14,12 @@
 
 namespace qkvet {
 
-// Windows have 2^size_class pages: at most a page or the tensor's own size lies
-// idle between a tensor and its guards.
+// Windows have 2^size_class pages: at most a page or the tensor's own size is
+// unused between a tensor and its guards.
 inline constexpr int kSizeClassCount = 25;  // up to 64 GiB in pages of 4 KiB
 int64_t window_bytes(int size_class);
 
-// The first element lies `start` bytes into the window.
+// The first element is `start` bytes into the window.
 struct Place {
   int32_t size_class = 0;
   int64_t start = 0;
@@ -104,11 +104,11 @@ struct CallPlan : ScoreRule {
   CacheForm cache;
 
   int64_t window_total() const;  // bytes of all windows
-  // The tensor as the kernel sees it, and as the host has it in `tensors`.
+  // The tensor for the kernel; `tensors` has it for the host.
   TensorSpec seen(size_t tensor) const;
   bool is_far(size_t tensor) const { return places[tensor].far_stride > 0; }
   bool has_far() const;
-  // As many as lie far apart; 1: in one piece.
+  // The number of parts that are far apart; 1: in one piece.
   int64_t parts_of(size_t tensor) const;
   // The start of a part, in bytes after the first element, for the kernel.
   int64_t part_offset(size_t tensor, int64_t part) const;

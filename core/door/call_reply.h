@@ -60,7 +60,7 @@ struct CallReply {
   double seconds = 0;
   int64_t cache_bytes = -1;      // -1: unknown
   uint64_t workspace = 0;        // address; 0: none
-  int64_t workspace_bytes = 0;   // asked for
+  int64_t workspace_bytes = 0;   // requested
   int64_t workspace_damage = 0;  // Workspace::damage()
   uint32_t reason_damaged = 0;   // beside the text of a reason
   int64_t reason_damage = 0;     // as Workspace::damage()

@@ -69,7 +69,7 @@ class DeviceDriver {
   std::string create_stream(void** stream);
   void destroy_stream(void* stream);
 
-  // After work on the device has failed nothing works any more.
+  // After a failure of work on the device, all further work fails.
   bool lost() const { return lost_; }
 
  private:

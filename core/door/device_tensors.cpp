@@ -19,7 +19,7 @@ constexpr int64_t kWidestMargin = int64_t{16} << 20;
 // A block is kept while it is not larger than this many times the need.
 constexpr int64_t kMostSlack = 4;
 
-// Copies below this size are not worth a look at the free memory.
+// Copies below this size are made without checking the free memory.
 constexpr int64_t kSmallCopy = int64_t{32} << 20;
 
 constexpr int64_t kWorkspaceElement = 4;  // workspaces mostly hold floats

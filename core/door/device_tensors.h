@@ -59,7 +59,7 @@ class DeviceTensors {
 
  private:
   DeviceBlock block_;
-  std::vector<std::byte> staged_;  // the block, as the host sees it
+  std::vector<std::byte> staged_;  // the block, for the host
 };
 
 // workspace.h on a device.
@@ -67,7 +67,7 @@ class DeviceWorkspace {
  public:
   // Null with the reason in *why.
   std::byte* prepare(DeviceDriver& driver, int64_t bytes, std::string* why);
-  // As Workspace::damage(); *why if it cannot be told.
+  // As Workspace::damage(); sets *why if it is unknown.
   std::optional<int64_t> damage(DeviceDriver& driver, std::string* why) const;
 
  private:

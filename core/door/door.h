@@ -50,7 +50,7 @@ class Door {
   // Null with one line in *error that names the file and what is wrong.
   static std::unique_ptr<Door> open(const LibrarySpec& library,
                                     std::string* error);
-  // Loads a library for those that are forked later; calls nothing of it.
+  // Loads a library for processes that are forked later; calls nothing of it.
   static bool load_ahead(const std::string& library);
   ~Door();
   Door(const Door&) = delete;
@@ -59,8 +59,8 @@ class Door {
   const std::vector<KernelInfo>& kernels() const { return infos_; }
 
   // One call, after open() if it is the kernel's first; for forward() with
-  // supports() and workspace(). A cache lives until the next create, of
-  // whatever kernel. A C++ exception that leaves the kernel ends the process.
+  // supports() and workspace(). A cache lives until the next create of any
+  // kernel. A C++ exception that leaves the kernel ends the process.
   void call(int kernel, const CallPlan& plan, const TensorAddresses& addresses,
             CallReply* reply) noexcept;
 
@@ -106,7 +106,7 @@ class Door {
     const qkvet_kernel* self = nullptr;
     qkvet_plan_table table{};
     qkvet_plan* plan = nullptr;  // null: there is none
-    // The lengths and tables that it was given, which hold nothing any more.
+    // Copies of its lengths and tables; their content is cleared.
     std::vector<std::vector<std::byte>> given;
   };
 

@@ -9,7 +9,7 @@
 
 namespace qkvet {
 
-// An answer that is an error, or something that the kernel does not do.
+// A status that is an error, or that the kernel does not support the call.
 inline void refuse(CallReply* reply, CallStatus status, const char* function,
                    qkvet_status answer, Reason& reason) {
   const std::string line = reason.line();

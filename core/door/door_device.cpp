@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of kernels that run on a device: forward() and backward() as on the
-// CPU, with their tensors brought there and back.
+// CPU, with their tensors copied there and back.
 #include "core/door/door.h"
 
 namespace qkvet {

@@ -23,7 +23,7 @@ bool is_done(const CallReply& reply) {
   return reply.status == static_cast<uint32_t>(CallStatus::kDone);
 }
 
-// An output that the call appends to is read as well.
+// Outputs that the call appends to are also read.
 bool is_input_too(TensorName tensor) {
   return tensor == TensorName::kKCache || tensor == TensorName::kVCache;
 }
@@ -185,7 +185,7 @@ void Door::call_at_once(int number,
     own[n].workspace = &workspaces[n];
   }
   host_.allow_threads(1);
-  // Once more alone: what no call writes is cleared here as well.
+  // Once more alone: elements that no call writes are also cleared here.
   for (size_t n = 0; n < done.size(); ++n) {
     clear_outputs(done[n]);
     make_seat(own[n], done[n]);

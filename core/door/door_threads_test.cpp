@@ -26,8 +26,8 @@ struct Seen {
   bool shared_context = false;
   int opened = 0, closed = 0, calls = 0;
   size_t most_at_once = 0;
-  bool spoils = false;  // answers otherwise while others are at work
-  bool leaves = false;  // does not answer at all then
+  bool spoils = false;  // returns other values while others are at work
+  bool leaves = false;  // does not return at all then
   int contexts_at_most = 100;
 } seen;
 
@@ -180,7 +180,8 @@ TEST(CallsAtOnceInTheDoor, OtherBitsStayWhereTheyWereWritten) {
   EXPECT_GT(others, 0);
 }
 
-// The answer of a call that was made alone is not that of one at once.
+// Outputs of the call made alone are cleared: unwritten elements are NaN, not
+// these.
 TEST(CallsAtOnceInTheDoor, WhatWasNotWrittenIsNotWhatWasThere) {
   seen.leaves = true;
   const std::vector<float> answers =

@@ -15,8 +15,8 @@
 
 namespace qkvet {
 
-// o and lse, laid out as the arguments of backward() have them; but in one
-// piece if the parts of o lie far apart (Layout::kFar).
+// o and lse, laid out as in the arguments of backward(); but in one piece if
+// the parts of o are far apart (Layout::kFar).
 class ForwardOutputs {
  public:
   // Aligned as the kernel declares of every tensor; 0: to 16 bytes.
@@ -39,7 +39,8 @@ class ForwardOutputs {
   int64_t bytes() const {
     return static_cast<int64_t>(room_for(args_.o) + room_for(args_.lse));
   }
-  // A call that returns o and lse into so much memory, wherever it is.
+  // The arguments of a call that returns o and lse in this memory, of any
+  // device.
   const qkvet_forward_args& outputs_in(std::byte* memory) {
     mask_ = args_.dropout_mask;
     args_.dropout_mask = {};

@@ -33,9 +33,9 @@ class GuardedMapping {
   // if there is no room.
   static GuardedMapping of_file(int fd, int64_t offset, int64_t bytes,
                                 bool writable);
-  // `parts` of `bytes` each, side by side in the file and `apart` bytes from
-  // one to the next here. Nobody may touch what lies between them, and `around`
-  // bytes on either side.
+  // `parts` of `bytes` each, adjacent in the file and `apart` bytes from one to
+  // the next here. The memory between them, and `around` bytes on either side,
+  // is inaccessible.
   static GuardedMapping of_parts(int fd, int64_t offset, int64_t bytes,
                                  int64_t parts, int64_t apart, int64_t around,
                                  bool writable);

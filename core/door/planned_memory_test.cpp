@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is planned for a tensor covers what is written into it: all layouts
-// beside all ways to give lengths, pages and options, for every subject.
+// The memory planned for a tensor covers everything that is written into it:
+// all layouts, with all ways to give lengths, pages and options, for every
+// subject.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program and its worker process share: inherited descriptors and one
-// block of memory. The worker's side of that block can be overwritten by the
-// kernels that run there, so the program checks whatever it reads.
+// Everything that the program and its worker process share: inherited
+// descriptors and one block of memory. Kernels in the worker can overwrite that
+// block, so the program checks everything that it reads from it.
 //
 // One round trip: the program fills `count` slots and signals kGoFd; the worker
 // runs them in order and signals kDoneFd. If it dies, `current` is the culprit.

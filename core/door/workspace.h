@@ -19,8 +19,8 @@ class Workspace {
   // Null if there is no memory. Valid until the next call.
   std::byte* prepare(int64_t bytes);
 
-  // Distance of a write past the end (>= 0) or before the start (< 0) of what
-  // prepare() gave.
+  // Distance of a write past the end (>= 0) or before the start (< 0) of the
+  // memory from prepare().
   std::optional<int64_t> damage() const;
 
  private:

@@ -41,8 +41,8 @@ std::vector<CallTensor> call_outputs(const CallPlan& plan);
 // strides; the gaps are NaN.
 std::vector<std::byte> memory_of(const CallTensor& tensor);
 
-// An output as a file of a recorded call names it: "o"; "o.3" is the answer to
-// command 3 of a story, from 0.
+// The name of an output in a file of a recorded call: "o"; "o.3" is the output
+// of command 3 of a story, from 0.
 struct OutputName {
   TensorName tensor = TensorName::kO;
   int64_t command = -1;  // -1: no story

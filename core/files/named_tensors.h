@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors with bytes of their own, whichever file they came from or go to.
+// Tensors with bytes of their own, for every file format.
 #ifndef QKVET_CORE_FILES_NAMED_TENSORS_H_
 #define QKVET_CORE_FILES_NAMED_TENSORS_H_
 

@@ -67,8 +67,8 @@ std::string read_descr(std::string_view descr, FileDtype& dtype) {
   return "descr " + shown(descr) + "; allowed are " + allowed;
 }
 
-// The dict literal: what NumPy writes, its keys in any order, in either kind of
-// quotes, with any white space. Each read_...() gives "" or what is wrong.
+// The dict literal as NumPy writes it, with its keys in any order, either kind
+// of quotes and any white space. Each read_...() returns "" or the problem.
 class Header {
  public:
   explicit Header(std::string_view text) : text_(text) {}
@@ -203,7 +203,7 @@ std::string Header::read(NpyArray& array) {
   return "";
 }
 
-// "" and where the header lies, or what is wrong.
+// Finds the header; returns "" or the problem.
 std::string find_header(std::string_view file, std::string_view& header) {
   if (!file.starts_with(kMagic))
     return "is not a .npy file: it begins with " +

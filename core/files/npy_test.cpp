@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// .npy files: those of NumPy itself, what is written is read again, and what is
-// said of a file that is wrong. The bytes under "NumPy" are those that
+// .npy files: those of NumPy itself, written files that are read again, and
+// messages about wrong files. The bytes under "NumPy" are those that
 // numpy.lib.format.write_array of NumPy 2.4.6 wrote.
 #include "core/files/npy.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// A file of version 1.0 with this header and nothing around it.
+// A file of version 1.0 with only this header.
 std::string headed(const std::string& header, const std::string& data = "") {
   std::string file("\x93NUMPY\x01\0", 8);
   file += static_cast<char>(header.size() & 0xff);

@@ -20,14 +20,14 @@ constexpr uLong kEncrypted = 1;  // a bit of the flags
 constexpr uLong kStored = 0, kDeflated = 8;
 // Deflate makes no more out of a byte: 258 bytes of two bits.
 constexpr uint64_t kMostRatio = 1032;
-// A file that unpacks into more than so many times its size is none of tensors.
-// Masks alone shrink further, and are small.
+// A file that unpacks to more than this multiple of its size does not contain
+// tensors. Only masks shrink further, and they are small.
 constexpr uint64_t kMostGrowth = 64, kSmallBytes = uint64_t{64} << 20;
 // A claim is believed as far as it is borne out: so much at a time.
 constexpr size_t kFirstStep = size_t{1} << 20;
 
-// The file as minizip wants to read it. It asks through C, so that no function
-// here may throw.
+// The file for minizip's callbacks. They are called from C, so no function here
+// may throw.
 struct Memory {
   std::span<const std::byte> bytes;
   size_t at = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // .npz files: those that NumPy 1.24.2 wrote (testdata/numpy_*.npz), archives
-// that say more than NumPy does, and what is said of a file that is wrong.
+// with more than NumPy writes, and messages about wrong files.
 #include "core/files/npz.h"
 
 #include <gtest/gtest.h>

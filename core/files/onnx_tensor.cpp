@@ -36,7 +36,7 @@ struct Row {
   std::string_view name;
   int64_t code;  // of data_type
   FileDtype dtype;
-  uint32_t field;  // where the numbers stand that are not in raw_data
+  uint32_t field;  // of the numbers that are not in raw_data
 };
 constexpr std::array<Row, 15> kRows = {
     {{"FLOAT", 1, FileDtype::kF32, tensor_field::kFloatData},

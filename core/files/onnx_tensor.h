@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's tensors (TensorProto: the .pb files of its node tests) and models of
-// one node, the part of onnx.proto that these need. Unknown fields are passed
-// over, as protobuf wants it; data in other files are refused.
+// one node, the part of onnx.proto that these need. Unknown fields are ignored,
+// as protobuf requires; data in other files are refused.
 #ifndef QKVET_CORE_FILES_ONNX_TENSOR_H_
 #define QKVET_CORE_FILES_ONNX_TENSOR_H_
 

@@ -255,7 +255,7 @@ std::string check_cover(const Safetensors& file, size_t data_bytes) {
          std::to_string(end);
 }
 
-// "" and where the header lies, or what is wrong.
+// Finds the header; returns "" or the problem.
 std::string find_header(std::string_view file, std::string_view& header) {
   if (file.size() < kLengthBytes)
     return "is not a safetensors file: " + std::to_string(file.size()) +

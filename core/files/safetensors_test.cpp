@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of safetensors: one of the library itself, what is written is read
-// again, and what is said of a file that is wrong.
+// Files of safetensors: one of the library itself, written files that are read
+// again, and messages about wrong files.
 #include "core/files/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(Safetensors, ReadsAFileOfTheLibrary) {
   EXPECT_EQ(numbers[1], -2.0f);
 }
 
-// Orders and spaces that the library reads, too.
+// Orders and spaces that the library also reads.
 TEST(Safetensors, ReadsAnyOrderOfTheHeader) {
   const Safetensors file = parsed(
       headed("{ \"b\": {\"shape\":[1], \"data_offsets\" : [4 ,8],\n"

@@ -53,7 +53,7 @@ bool receive(ForkRequest* request, Given* given) {
   std::array<int, kPlaces.size()> numbers{};
   if (header->cmsg_len != CMSG_LEN(sizeof numbers)) return false;
   std::memcpy(numbers.data(), CMSG_DATA(header), sizeof numbers);
-  // None lies where another is to go.
+  // Moves descriptors away from numbers where others are to go.
   for (size_t n = 0; n < numbers.size(); ++n)
     (*given)[n] = high_descriptor(numbers[n]);
   return true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for malloc() under the names of the C library; what is not guarded
-// goes on to glibc under its own. Electric Fence does the same with a call of
-// the system for each block; here a block's pages stay as they are and are used
-// again, which costs nothing to speak of.
+// Replaces malloc() under the names of the C library; calls that are not
+// guarded are passed to glibc under its own names. Electric Fence does the same
+// with a system call for each block; here a block's pages stay mapped and are
+// used again, which costs almost nothing.
 #include "core/sandbox/guarded_heap.h"
 
 #include <cstdlib>  // and with it __GLIBC__
@@ -61,7 +61,7 @@ constexpr size_t kMostLooks = 512;
 enum class State : uint8_t { kUnused, kTaken, kFree };
 
 struct Slot {
-  size_t size;     // as it was asked for
+  size_t size;     // as requested
   size_t address;  // of the block
   size_t next;     // of the free slots, 0: none, else a number + 1
   uint8_t byte;    // that it was full of, and its margins are
@@ -83,7 +83,7 @@ struct Heap {
   std::array<Kind, kKinds> kinds{};
   bool is_refused = false;  // the addresses
   size_t slots = 0, bytes = 0, taken = 0;
-  size_t live = 0;  // of what was asked for
+  size_t live = 0;  // of the requested bytes
   HeapFault write;
 };
 
@@ -182,7 +182,7 @@ void expect_margins(const Place& place) {
     end_for({true, true, true, static_cast<int64_t>(slot.address - hit), size});
 }
 
-// A slot for a block of this kind, or nothing: the number + 1.
+// The number + 1 of a slot for a block of this kind; 0: none.
 size_t take_slot(size_t kind) {
   Kind& of = g_heap.kinds[kind];
   const size_t bytes = kPage << kind;

@@ -32,7 +32,7 @@ struct KernelHeap {
   int64_t (*live_bytes)();
 };
 
-// Null where malloc() is as it comes.
+// Null without such a heap.
 const KernelHeap* kernel_heap();
 
 }  // namespace qkvet

@@ -18,7 +18,7 @@ namespace qkvet {
 namespace {
 
 struct Children {
-  std::mutex mutex;  // held while one is started, too
+  std::mutex mutex;  // also held while one is started
   std::set<pid_t> known;
 };
 

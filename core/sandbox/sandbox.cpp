@@ -115,7 +115,7 @@ class Sandbox : public Executor {
   };
 
   std::string start_worker();
-  // Both return the number of the call to go on with.
+  // Both return the number of the next call.
   size_t fill_batch(size_t next);
   size_t run_batch(size_t after);
   size_t blame(WaitEnd end, int32_t reached);
@@ -256,9 +256,9 @@ size_t Sandbox::fill_batch(size_t next) {
   int64_t bytes = 0;
   for (; next < calls_.size() && batch_.size() < kSlotCount; ++next) {
     if (bytes > kBatchBytes) break;
-    // The first slot of a batch is where it lies, and a new process has nothing
-    // of a batch that an older one still has to do.
-    // A group that is made again and again is in one batch.
+    // A call with same_place uses the first slot of a batch. A call in a new
+    // process begins a batch, so that the old one has no calls left. A repeated
+    // group is in one batch.
     const bool repeats = calls_[next].repeats > 0;
     const bool is_first =
         calls_[next].same_place || calls_[next].new_process ||
@@ -327,8 +327,8 @@ size_t Sandbox::blame(WaitEnd end, int32_t reached) {
   story_ = batch_[static_cast<size_t>(slot)].story;
   story_.lost();
   if (reached < 0) {
-    // It died while it had nothing to do, or before its first call: once is no
-    // call's fault.
+    // It died while it was idle, or before its first call: the first time no
+    // call is blamed.
     if (!std::exchange(died_outside_, true)) return batch_.front().call;
   } else {
     died_outside_ = false;

@@ -12,8 +12,8 @@ namespace qkvet {
 // flags about compilation, threads, and which function refuses.
 void undeclare(KernelInfo& info);
 
-// As open_sandbox(), but calls are made whatever the kernels declare: only they
-// themselves refuse. kernels() are undeclared.
+// As open_sandbox(), but calls are made independently of the declarations: only
+// kernels themselves refuse. kernels() are undeclared.
 Opened open_undeclared(const LibrarySpec& library,
                        const SandboxOptions& options);
 

@@ -83,9 +83,9 @@ void set_state(Control* control, LoadState state) {
   control->load_state.store(static_cast<uint32_t>(state));
 }
 
-// Without room for a call's tensors the kernel is not to blame, unless it took
-// the room itself: where addresses are limited, or those of parts that lie far
-// apart, nothing is said of it.
+// If there is no room for a call's tensors, the kernel is not to blame, unless
+// it took the room itself. Where addresses are limited, or for parts that are
+// far apart, the call counts as unsupported.
 CallStatus without_memory(const CallPlan& plan) {
   rlimit addresses{};
   getrlimit(RLIMIT_AS, &addresses);

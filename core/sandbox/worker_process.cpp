@@ -260,7 +260,7 @@ WaitEnd WorkerProcess::wait(const std::function<WaitLimits()>& limits) {
   }
 }
 
-// The descriptors of the process go with it.
+// Also frees the descriptors of the process.
 void WorkerProcess::reap() {
   ended_cpu_ += cpu_seconds();  // known until it is waited for
   // Until then its id, which is that of its group, is not given anew.

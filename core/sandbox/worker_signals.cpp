@@ -22,7 +22,7 @@ constexpr int kDeadlySignals[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
 constexpr size_t kHandlerStack = size_t{256} << 10;
 
 // A stack pointer closer to the limit than this has run out of stack. The limit
-// counts from where the environment lies, which is not known exactly.
+// counts from the environment's address, which is not known exactly.
 constexpr uint64_t kStackEdge = uint64_t{1} << 20;
 
 CrashRecord* g_record = nullptr;

@@ -51,8 +51,8 @@ struct LogCommand {
 using LogCommands = std::vector<LogCommand>;
 
 struct StoryLog {
-  // Dtypes, widths, capacity, form, rotation and recipes; its B is the number
-  // of sequences that the commands need, its story a stand-in.
+  // Dtypes, widths, capacity, form, rotation and recipes. Its B is the number
+  // of sequences that the commands need, and its story a placeholder.
   Case geometry;
   std::vector<std::string> ids;
   LogCommands commands;

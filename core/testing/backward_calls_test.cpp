@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients through the door, of attention and of layers: what a kernel is
-// given, and what is seen of one that misbehaves. The kernels are those of
+// Gradients through the door, of attention and of layers: a kernel's arguments,
+// and the reports about kernels that misbehave. The kernels are those of
 // testdata/scripted_plugin.cpp.
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ TEST(SandboxBackward, DropoutIsGivenWhatForwardReturned) {
         "forward() returned INVALID_ARGUMENT: not this probability"}});
 }
 
-// Gradients lie as what they are the gradients of.
+// Gradients have the layout of their tensors.
 TEST(SandboxBackward, Layouts) {
   expect_strides(*scripted(), "f32,B2,H4,Hkv2,Tq3,Tk3,d5,layout=",
                  {{"bthd,backward", "d_q", "2,4,3,5 / 60,5,20,1"},

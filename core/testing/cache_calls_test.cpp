@@ -54,7 +54,7 @@ void check_story(Executor& executor) {
 
 TEST_P(StoryWays, StepsResetsAndCuts) { check_story(*executor_); }
 
-// Each is refused, leaves the lengths as they were, and the story goes on.
+// Each is refused, leaves the lengths as they were, and the story continues.
 void check_refusals(Executor& executor, const std::string& kernel) {
   const bool silent = kernel == "silent";
   const auto mistake = [](Mistake m) {
@@ -264,7 +264,7 @@ TEST_P(StoryWays, WithoutACacheNothingIsDone) {
                  "create() returned OK and no cache");
   expect_not_run(outcomes[1], kNone);
 
-  // A story may go on in the next run, but only with its own kernel.
+  // A story may continue in the next run, but only with its own kernel.
   CacheCalls first;
   first.create();
   first.run(*executor_, "cache");

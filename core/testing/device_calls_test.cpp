@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kVariable[] = "QKVET_CUDA_DRIVER";
 
-// For this process before it first asks, and for the workers it starts.
+// For this process before its first query, and for the workers it starts.
 const bool g_chosen =
     setenv(kVariable, plugin("fake_cuda").c_str(), /*overwrite=*/1) == 0;
 
@@ -58,7 +58,7 @@ void expect_good(const CallOutcome& outcome) {
   for (const float value : o) EXPECT_FLOAT_EQ(value, 1);
 }
 
-// In a sandbox and in this process, wherever tensors lie.
+// In a sandbox and in this process, for every placement of tensors.
 template <class Check>
 void everywhere(Check check) {
   const std::unique_ptr<Executor> both[] = {

@@ -369,7 +369,7 @@ TEST(Wire, EveryFieldSurvivesTheWay) {
     std::apply([&](auto&... field) { (visit(field), ...); }, fields);
   };
   for (size_t i = 0; i < kFields; ++i) {
-    KernelInfo kernel = KernelInfo();  // its padding is 0, too
+    KernelInfo kernel = KernelInfo();  // its padding is also 0
     size_t at = 0;
     each(kernel_fields(kernel), [&](auto& field) {
       if (at++ == i) change(field);

@@ -69,7 +69,7 @@ inline void expect_shown(Executor& executor, const std::vector<Shown>& rows) {
           << row.text << " " << row.tensor;
 }
 
-// Its type, extents and strides alone, of a case that begins with `lead`.
+// Only its type, extents and strides, for a case that begins with `lead`.
 inline std::string without_values(const std::string& text) {
   return text.substr(0, text.find(':'));
 }

@@ -22,8 +22,8 @@ inline constexpr size_t kGuideCounters = 1 << 14;
 
 class Guide {
  public:
-  // What the guide observes: kNumbers leaves out extents and options, which
-  // would let a corpus of numbers grow in a thousand directions.
+  // The parts that the guide observes: kNumbers leaves out extents and options,
+  // which would let a corpus of numbers grow in a thousand directions.
   enum class Sight : uint8_t { kNothing, kNumbers, kAll };
   // Counters of the engine, kGuideCounters of them; with kNothing only the
   // first one is set.
@@ -48,7 +48,7 @@ class Guide {
   Sight sight_;
 };
 
-// A target that changes little but numbers is guided by numbers alone.
+// Targets that change mostly numbers are guided only by numbers.
 Guide::Sight sight_of(const FuzzTarget& target);
 
 // Properties of the scores of some rows, over the keys that they see; also for

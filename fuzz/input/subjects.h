@@ -21,7 +21,7 @@ struct FuzzedSubject {
   std::span<const TensorName> tensors;  // single values of these are set
   // Reduces the case until it is judged in a moment.
   void (*trim)(Case& value, int64_t most_work);
-  bool has_options = false;  // each is a piece, too (case_options.h)
+  bool has_options = false;  // each is also a piece (case_options.h)
   std::array<Recipe Case::*, 3> recipes = {&Case::q, &Case::k, &Case::v};
   bool one_preset = true;    // recipes that belong together (draw_data())
   int64_t least_extent = 1;  // of members, rows and keys

@@ -17,7 +17,7 @@ InputRules rules_for(const FuzzTarget& target, std::vector<const Law*> laws,
                      const std::vector<KernelUnderTest>& kernels,
                      std::vector<Pin> pins = {});
 
-// Kernels of other subjects have nothing to do in a hunt.
+// Removes kernels of other subjects, which a hunt cannot use.
 void keep_subject(const FuzzTarget& target,
                   std::vector<KernelUnderTest>& kernels);
 

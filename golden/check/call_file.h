@@ -17,7 +17,7 @@ struct CallFile {
   std::string value;                 // the case, without file=
   NamedTensors tensors;              // by QKVet's names, in its layout
   std::string dialect;               // of a golden set; "" of all else
-  std::vector<std::string> ignored;  // tensors of the file that mean nothing
+  std::vector<std::string> ignored;  // unused tensors of the file
 };
 
 // `options` are tokens of the case that tensors cannot express ("causal=br"). A
@@ -25,7 +25,7 @@ struct CallFile {
 std::string read_call_file(const std::string& path, const ImportRules& rules,
                            const std::string& options, CallFile* file);
 
-// The tensors alone, under the names of the file.
+// Only the tensors, under the names of the file.
 std::string read_file_tensors(const std::string& path, NamedTensors* tensors,
                               std::string* value, std::string* dialect);
 

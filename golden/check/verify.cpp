@@ -186,7 +186,7 @@ std::string other_reading(const GoldenSet& set, const KernelInfo& kernel) {
 }
 
 // Whether k or v hold NaN or infinity in a row that counts: only kernels that
-// ignore them where they are masked can be asked.
+// ignore them where they are masked can be checked.
 bool has_nonfinite_keys(const Case& value, const Inputs& inputs) {
   const Shape& s = value.shape;
   if (value.subject() != Subject::kAttention || s.Tk == 0) return false;
@@ -202,7 +202,7 @@ bool has_nonfinite_keys(const Case& value, const Inputs& inputs) {
   return look(inputs.k, s.d) || look(inputs.v, s.dv);
 }
 
-// "" or why this kernel cannot be asked.
+// "" or the reason why this kernel cannot be checked.
 std::string not_asked(CaseWork& work, const JudgedKernel& kernel) {
   return kernel.info.dialect.masked_nonfinite != QKVET_MASKED_IGNORED &&
                  has_nonfinite_keys(work.value(), work.own_inputs())

@@ -82,8 +82,8 @@ void remove_leftovers(const fs::path& parent, const std::string& prefix) {
   for (const fs::path& path : old) fs::remove_all(path, code);
 }
 
-// In one step, and the other way round, so that nothing is lost. Linux has
-// this for folders; where a file system has not, nothing is touched.
+// Swaps the two folders in one step, so that nothing is lost. Linux has this
+// for folders; on a file system without it, nothing is changed.
 std::string exchange(const fs::path& fresh, const fs::path& target,
                      bool replace) {
   const unsigned how = replace ? RENAME_EXCHANGE : RENAME_NOREPLACE;

@@ -37,7 +37,7 @@ std::string allowed_names() {
   return text;
 }
 
-// Makes letters small, those of ASCII alone.
+// Makes ASCII letters small, and only those.
 std::string small(std::string_view text) {
   std::string result(text);
   for (char& c : result)
@@ -72,7 +72,7 @@ class Names {
   std::map<std::string, std::string> taken_;
 };
 
-// A mask goes by what its numbers are, whatever it is called.
+// A mask is classified by its numbers, not by its name.
 std::string Names::take(std::string_view name, const std::string& theirs) {
   std::string ours(name);
   if (kind_of(ours) == Kind::kMask)

@@ -64,7 +64,7 @@ std::span<const ImportAliases> import_aliases();
 
 struct ImportedTensors {
   NamedTensors tensors;              // by QKVet's names
-  std::vector<std::string> ignored;  // names of the file that mean nothing
+  std::vector<std::string> ignored;  // unused names of the file
 };
 
 // On failure *error is one line, without the file's name.

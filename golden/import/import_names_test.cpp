@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other people call their tensors and how these lie, and what is said of
-// files in which that cannot be told.
+// Names and layouts of tensors in other programs, and messages about files in
+// which they are ambiguous.
 #include "golden/import/import_names.h"
 
 #include <gtest/gtest.h>

@@ -32,7 +32,7 @@ void require(bool good, const std::string& wrong) {
   if (!good) throw Wrong{wrong};
 }
 
-// The attributes, each of them asked for once.
+// The attributes; each is read once.
 class Attributes {
  public:
   explicit Attributes(const OnnxNode& node) : left_(node.attributes) {}

@@ -48,7 +48,7 @@ TEST(ImportOnnx, ReadsNodeTests) {
   }
 }
 
-// [B,T,H*d]: the heads of a token lie side by side.
+// [B,T,H*d]: the heads of a token are adjacent.
 TEST(ImportOnnx, HeadsOfThreeExtentsAreTakenApart) {
   const ImportedOnnx result = folder("onnx_3d");
   const NamedTensor& q = result.tensors.at("q");

@@ -49,8 +49,8 @@ JudgedKernel source_kernel(const GoldenSet& set) {
   return kernel;
 }
 
-// That of merges asks for a second call, with other data: a source has the
-// first one.
+// The law about merges plans a second call, with other data: a source has only
+// the first one.
 const Law& agreement_of_source(Subject subject) {
   static const Law first_merge = [] {
     Law law = agreement_about(Subject::kMerge);

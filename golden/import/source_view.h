@@ -44,7 +44,7 @@ class SourceView {
   std::vector<CallOutcome> outcomes_;
 };
 
-// Which call of the agreement law gives the output: a story begins with the
+// The number of the agreement law's call for an output: a story begins with the
 // call that creates its cache.
 size_t call_of(const OutputName& name);
 
