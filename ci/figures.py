@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the figures of pages out of the records in ci/records.
+"""Writes the figures of pages from the records in ci/records.
 
     ci/figures.py                  # README.md, python/README.md, properties/*.md
     ci/figures.py --check          # a line for each page that differs, exit code 1
     ci/figures.py --record FOLDER  # the records of ci/long.sh, then the pages
     ci/figures.py --living FOLDER  # faults that the run in FOLDER did not kill
 
-FOLDER holds what ci/long.sh leaves: correct.jsonl and faults.jsonl of `qkvet check
+FOLDER holds the results of ci/long.sh: correct.jsonl and faults.jsonl of `qkvet check
 --json`, again.jsonl, a second run of faults that lived in the first, which counts
 instead, sabotage.jsonl of `sabotage`, first.jsonl and recall.jsonl. Exit code of
 --record: 1 if a correct kernel fails or a fault lives.

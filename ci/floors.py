@@ -36,7 +36,7 @@ MAY_INCLUDE = {
 # visibility in core/base/floors.h is compared with MAY_INCLUDE.
 NAMESPACES = {"core": "qkvet", "impl": "qkvet::impl"}
 FLOORS = "core/base/floors.h"
-# The emulator of a GPU, which could stand alone, and what times it; what
+# The emulator of a GPU, which could be separate, and its benchmark; names that
 # include/qkvet/linked.h declares and the program defines.
 OTHER_NAMESPACES = {"impl": {"simt", "qkvet::bench"},
                     "tools": {"qkvet::linked_detail"}}

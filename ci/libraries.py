@@ -74,8 +74,8 @@ def chosen(globs):
 
 
 def environment(folder, names):
-    """The Python of a virtual environment with the packages of these entries; what
-    pip could not install is said, and met again when it is imported."""
+    """The Python of a virtual environment with the packages of these entries. Packages
+    that pip could not install are reported, and fail again when they are imported."""
     python = folder / "bin" / "python"
     if not python.exists():
         ran = subprocess.run([sys.executable, "-m", "venv", str(folder)],
@@ -262,8 +262,8 @@ def judged(name, python, qkvet, cases, subjects):
 
 
 def machine():
-    """Architecture, and of the extensions that libraries choose kernels by the
-    largest: verdicts hang on it."""
+    """The architecture, and the largest of the extensions by which libraries choose
+    kernels: verdicts depend on it."""
     flags = ""
     try:
         flags = pathlib.Path("/proc/cpuinfo").read_text()
@@ -371,7 +371,7 @@ def arguments(argv):
 
 
 def in_environment(words, argv, names):
-    """Goes on in the Python of the environment: the pages need NumPy, too."""
+    """Continues in the Python of the environment: the pages also need NumPy."""
     python = environment(words.environment, names)
     at = next(n for n, word in enumerate(argv) if word.startswith("--env"))
     rest = argv[:at] + argv[at + (1 if "=" in argv[at] else 2):]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of ci/libraries.py, out of verdicts.json alone: verdicts.md, and the
+"""The pages of ci/libraries.py, only from verdicts.json: verdicts.md, and the
 tables between marks of README.md beside it."""
 import collections
 import json

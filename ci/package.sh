@@ -40,7 +40,7 @@ foreign_of() {
     grep -vE '^(libc|libm|libpthread|libdl)\.so|^ld-linux' || true
 }
 
-# Nothing is, and nothing of the C++ library is offered to plug-ins, which bring
+# There are none, and plug-ins see no symbol of the C++ library, because they bring
 # their own.
 for binary in "${binaries[@]}"; do
   foreign=$(foreign_of "$binary")

@@ -163,8 +163,9 @@ def simple_commands(line, as_typed):
             words.append(token)
 
 
-# Not the same on every machine, or at every hour: times, speeds, folders, hashes, the
-# names of compilers, the version, and the executions of a hunt, which looks at a clock.
+# Differs between machines or from hour to hour: times, speeds, folders, hashes, the
+# names of compilers, the version, and the executions of a hunt, which depend on a
+# clock.
 CHANGES = [(r"\b[\d,.]+ s\b", "_ s"), (r"\bexecution [\d,]+", "execution _"),
            (r"\b[\d,]+ executions\b", "_ executions"), (r"\b[\d,]+ a second", "_ a second"),
            (r"(?m)^(cc|c\+\+) ", "cc "), (r"-I\S+", "-I_"),

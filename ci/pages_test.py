@@ -39,7 +39,7 @@ NOT_RUN = {
 # Costly as they are on the page: run with these additional words, which end them
 # sooner.
 SOONER = {"README.md: qkvet check faulty/mask_after_softmax": "--fail-fast"}
-# Commands that need nothing and cost next to nothing are run wherever they are named.
+# Commands without inputs that cost almost nothing are run everywhere they are named.
 CHEAP = {("new",), ("explain",), ("demo", "memory"), ("demo", "inspect"), ("demo", "trace")}
 # Options of other programs in inline code.
 OF_OTHERS = {"--offload-arch", "--depth"}
@@ -311,7 +311,7 @@ def wrong_names(words):
 
 
 def wrong_script(path, words, page):
-    """"", or an option that stands nowhere in a script of the project."""
+    """"", or an option that is in no script of the project."""
     for folder in (ROOT, (ROOT / page).parent):
         script = folder / path
         if script.is_dir():

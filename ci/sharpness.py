@@ -233,7 +233,7 @@ median of these.
 
 
 def recall(rows):
-    """The values of a record, from faults asked with other data."""
+    """The values of a record, from runs of faults with other data."""
     found = [row for row in rows if any(row["failed"].values())]
     strategies = {}
     for strategy in rows[0]["failed"]:

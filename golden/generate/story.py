@@ -86,7 +86,7 @@ class Cache:
             raise ValueError(f"no command of a story: {verb}")
 
     def command(self, verb, words):
-        """The answer [1,H,n,dv] of a command that is legal and asks."""
+        """The answer [1,H,n,dv] of a command, if it is legal and has queries."""
         if verb not in ("append", "attend", "step"):
             self.move(verb, words)
             return None
