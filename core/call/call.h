@@ -163,7 +163,7 @@ struct KernelCall : ScoreRule {
   bool second_context = false;  // of forward() on the CPU
   PlanUse plan_use = PlanUse::kNone;
   int plan_slot = 0;
-  // Nothing was called before in its process, where a new one costs little.
+  // Needs a process without earlier calls, if a new one costs little.
   bool new_process = false;
   // The byte that fills fresh memory: what malloc() returns, in a worker and
   // where the C library is glibc, and the stack of a worker. 0: 0xff where the
@@ -273,7 +273,7 @@ enum class CallStatus : uint8_t {
 struct MemoryFault {
   std::optional<TensorName> tensor;  // absent: what follows, the workspace, or
                                      // far from every tensor
-  // Of these the size is `tensor_bytes`, too.
+  // For these the size is also `tensor_bytes`.
   bool of_reason = false;  // the text that gives the reason for a refusal
   bool of_heap = false;    // memory that the kernel allocated in a worker
   bool is_write = false;
@@ -332,7 +332,7 @@ struct CallOutcome {
 
 // The member that holds an input's data.
 const std::byte* KernelCall::*input_member(TensorName tensor);
-// And the one that holds an output's.
+// The member that holds an output's data.
 std::vector<std::byte> CallOutcome::*output_member(TensorName output);
 
 // Most sequences of a cache. A story that a Case spells has fewer (story.h), a

@@ -144,7 +144,7 @@ Strides own_strides(const KernelCall& call, TensorName tensor,
   return strides_of(layout, own_shape, (s.H + 2 * s.Hkv) * s.d);
 }
 
-// Those of a merge that have no layout.
+// Tensors of a merge that have no layout.
 bool is_list(TensorName tensor) {
   return tensor == TensorName::kIndptr || tensor == TensorName::kRowMask;
 }

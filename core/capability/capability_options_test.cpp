@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel must declare for masks, biases, lengths and layouts.
+// The declarations that a kernel needs for masks, biases, lengths and layouts.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -171,7 +171,7 @@ TEST(CapabilityOptions, LayoutsAndSharing) {
     EXPECT_EQ(reason_with(QKVET_LAYOUT_ANY_STRIDES), "");
     EXPECT_EQ(reason_with(kContiguous), row.enough != 0 ? "" : missing);
     EXPECT_EQ(reason_with(kContiguous & ~row.enough), missing);
-    // Nothing declared is contiguous [B, H, T, d].
+    // Without a declaration the layout is contiguous [B, H, T, d].
     EXPECT_EQ(reason_with(0), row.enough == QKVET_LAYOUT_BHTD ? "" : missing);
   }
 }

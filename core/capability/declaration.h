@@ -34,7 +34,7 @@ struct DeclaredWord {
   const char* constant;  // "QKVET_EMPTY_ROW_ZERO"
 };
 std::vector<DeclaredWord> declared_words(const qkvet_dialect& dialect);
-// All that a dialect can say.
+// All words of a dialect.
 std::vector<DeclaredWord> dialect_words();
 // The same of a precision, a line each.
 std::vector<std::string> precision_lines(const qkvet_precision& precision);

@@ -14,7 +14,7 @@ namespace qkvet {
 // "" or what no kernel can mean.
 std::string bad_paths(const qkvet_capabilities& declared);
 
-// Those that are declared.
+// The declared paths.
 std::vector<qkvet_path> paths_of(const qkvet_capabilities& declared);
 
 std::string path_text(const qkvet_path& path);  // "Tk=64"

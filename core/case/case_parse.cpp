@@ -343,7 +343,7 @@ class Parser {
                   {"unbatched", "biases", "fused", "context", "x recipe",
                    "w recipe", "dy recipe"}))
       return;
-    // Where Tq = Tk both alignments agree and a bare "causal" is clear.
+    // If Tq = Tk, both alignments agree and a bare "causal" is clear.
     if (bare_causal_ && case_.shape.Tq != case_.shape.Tk)
       error_ =
           "causal needs an alignment where Tq differs from Tk: causal=tl "

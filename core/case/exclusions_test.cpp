@@ -69,7 +69,7 @@ void give(CallPart part, Case& c) {
   }
 }
 
-// Nothing where one takes the place of the other: a case has one layout.
+// nullopt if one replaces the other: a case has one layout.
 std::optional<Case> with(const CallPartRow& one, const CallPartRow& other) {
   Case c = parsed("f32,B1,H2,Tq4,Tk4,d4");  // all parts fit
   give(one.part, c);

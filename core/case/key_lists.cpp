@@ -125,7 +125,7 @@ std::string key_lists_reason(const Case& c) {
   if (lists.block < 1 || lists.block > kMostBlockKeys)
     return lists_token(c) + ": a block has 1 .. " +
            std::to_string(kMostBlockKeys) + " keys";
-  // Those of blocks are looked up key by key.
+  // Lists of blocks are looked up key by key.
   int64_t elements = lists.entries * lists.block;
   for (const int64_t n : {c.shape.B, list_heads(c), c.shape.Tq}) {
     if (n > kMaxElements / elements)

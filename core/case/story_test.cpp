@@ -14,7 +14,7 @@ Story told(const std::string& text) {
   return story.value_or(Story{});
 }
 
-// Those of a history that a sequence was given itself.
+// The tags of those tokens in a history that the sequence itself was given.
 std::vector<int64_t> tags(const std::vector<Token>& history,
                           int64_t sequence = 0) {
   std::vector<int64_t> tags;

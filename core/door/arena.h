@@ -80,8 +80,8 @@ class WindowTable {
   std::byte* far_window(int slot, const CallPlan& plan, size_t tensor,
                         std::string* why);
 
-  // That of a window: inputs of a kernel have one that only reads, so that no
-  // mprotect() makes them writable.
+  // The descriptor of a window. Inputs of a kernel have one that is open only
+  // for reading, so that no mprotect() makes them writable.
   int descriptor_of(TensorName tensor) const;
 
   int fd_, inputs_fd_;

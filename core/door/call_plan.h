@@ -29,9 +29,9 @@ struct Place {
   // The size of everything from `start` on: the tensor, or with others within
   // its window their block.
   int64_t bytes = 0;
-  // Of Layout::kFar: this many elements from one part to the next, for the
-  // kernel; 0: as the host has it. The host has the parts in windows of their
-  // own, which are stretches of the tensor's and as large as one another.
+  // For Layout::kFar: the number of elements from one part to the next, for the
+  // kernel; 0: as for the host. The host has the parts in windows of their own,
+  // which are sections of the tensor's window of equal size.
   int64_t far_stride = 0;
   int32_t far_axis = 0;  // one part for each of its indices
 };

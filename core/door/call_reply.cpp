@@ -98,7 +98,7 @@ std::string Reason::line() {
 
 std::string status_line(const char* function, qkvet_status status,
                         const std::string& reason) {
-  // What Python raised or returned needs no word of this interface.
+  // Messages about what Python raised or returned stay as they are.
   for (const char* const word : {"raised ", "returned: ", "wrote "})
     if (reason.starts_with(word)) return reason;
   std::string line =

@@ -16,7 +16,7 @@
 namespace qkvet {
 namespace {
 
-// Also after a refusal, as the lengths.
+// Also called after a refusal, like ask_lengths().
 void ask_memory(const qkvet_kernel* self, const qkvet_cache_table& table,
                 qkvet_cache* cache, CallReply* reply) {
   if (table.memory == nullptr) return;

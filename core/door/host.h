@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this program offers to a library that it opens.
+// The functions of this program for a library that it opens.
 #ifndef QKVET_CORE_DOOR_HOST_H_
 #define QKVET_CORE_DOOR_HOST_H_
 

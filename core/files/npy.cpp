@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kVersionAt = 6, kLengthAt = 8;
-// Where NumPy lets the data begin: a multiple of it.
+// NumPy begins the data at a multiple of this.
 constexpr size_t kAlignment = 64;
 
 struct Spelling {

@@ -100,7 +100,7 @@ TEST(Npy, ReadsOtherArraysOfNumPy) {
     const NpyArray wanted = {{row.dtype, row.shape, 128, row.data.size()},
                              row.fortran};
     EXPECT_EQ(parsed(file), wanted) << row.header;
-    // And the file that is written of it is the one that NumPy wrote.
+    // A file written from it is identical to NumPy's.
     std::string error;
     const auto again = npy_bytes({row.dtype, row.shape, bytes_of(row.data)},
                                  row.fortran, &error);

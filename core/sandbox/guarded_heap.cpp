@@ -45,8 +45,8 @@ constexpr size_t kLeastAlignment = alignof(max_align_t);
 // address.
 constexpr size_t kKinds = 15;
 constexpr size_t kAddressesOfKind = size_t{1} << 32;
-// Nothing further is guarded then, as what a large library keeps: systems map
-// some 65,000 pieces, and a slot is two.
+// Above these limits, reached by large libraries, blocks are not guarded:
+// systems allow some 65,000 mappings, and a slot is two.
 constexpr size_t kMostSlots = 1 << 14;
 constexpr size_t kMostBytes = size_t{1} << 29;
 // Margins are looked at as far as this from their block.

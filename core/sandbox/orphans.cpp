@@ -27,7 +27,7 @@ Children& children() {
   return *all;
 }
 
-// Those of the main thread, which orphans come to.
+// The children of the main thread, to which orphans are added.
 std::vector<pid_t> listed_children() {
   const std::string self = std::to_string(getpid());
   std::string text;

@@ -48,7 +48,7 @@ constexpr double kMostTimesFloor = 30;
 // with the number of slots.
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
 
-// All that a call has but its data: a kernel may compile for it.
+// All properties of a call except its data: a kernel may compile for them.
 using Signature = std::vector<int64_t>;
 
 Signature signature_of(int kernel, const KernelCall& call,
@@ -427,7 +427,7 @@ WaitLimits Sandbox::limits_of(int32_t slot) const {
   if (slot < 0 || static_cast<size_t>(slot) >= batch_.size()) return limits;
   const auto& entry = batch_[static_cast<size_t>(slot)];
   limits.cpu_seconds = cpu_limit_of(entry);
-  // All that calls at once take is counted for the first of them.
+  // The time of all calls made at once is counted for the first of them.
   double group = 0;
   auto end = static_cast<size_t>(slot);
   for (; end < batch_.size() && batch_[end].plan.at_once; ++end)

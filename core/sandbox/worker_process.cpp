@@ -120,8 +120,8 @@ bool WorkerProcess::start(int tensors_fd, std::string* error) {
   const WorkerDescriptors descriptors = {
       control_fd_.get(), tensors_.get(),      info_.get(),      go_.get(),
       done_.get(),       lifeline_end_.get(), output_end_.get()};
-  // Whatever ends one worker may end dozens. A library is loaded faster than an
-  // interpreter starts: two workers are worth no server.
+  // A case that ends one worker may end dozens. A library is loaded faster than
+  // an interpreter starts: a server is not worth it for two workers.
   const int alone = library_.interpreter.empty() ? 2 : 0;
   const bool again = starts_++ >= alone;
   pid_ =

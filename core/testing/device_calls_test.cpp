@@ -96,7 +96,7 @@ TEST(DeviceDriver, WhatFailsIsNamed) {
             "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY");
   EXPECT_EQ(memory, nullptr);
   EXPECT_FALSE(driver->lost());
-  // Nothing to copy is no call; a copy that fails costs the device.
+  // Copying 0 bytes makes no call; a failed copy costs the device.
   std::byte byte{};
   EXPECT_EQ(driver->to_host(&byte, nullptr, 0), "");
   EXPECT_EQ(driver->to_host(&byte, &byte, 1),

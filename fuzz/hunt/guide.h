@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine climbs by, beside or instead of code coverage: how near an
-// input came to its bound, to the largest number, to a longer chain of
-// rescalings, and which options it had together. A counter per step of each: an
-// input that reaches a step for the first time stays in the corpus.
+// Guides an engine, with or without code coverage: by an input's distance to
+// its bound, to the largest number and to a longer chain of rescalings, and by
+// its combination of options. Each step has a counter: an input that reaches a
+// step for the first time stays in the corpus.
 #ifndef QKVET_FUZZ_HUNT_GUIDE_H_
 #define QKVET_FUZZ_HUNT_GUIDE_H_
 

@@ -112,7 +112,7 @@ Case nearest_legal(const Law& law, Case value, const InputRules& rules) {
   value.set.clear();
   near = made_legal(law, std::move(value), rules);
   if (is_legal(law, near)) return near;
-  // Whatever else was wrong, a small case of the generator is right.
+  // Otherwise a small case of the generator is legal.
   Scope small = rules.scope;
   small.largest = SizeClass::kSmall;
   uint32_t n = 0;

@@ -123,7 +123,7 @@ TEST(ImportNames, AMaskIsWhatItsNumbersAre) {
   EXPECT_EQ(error_of({{"mask", counted({2})}, {"bias", counted({2})}}),
             "\"mask\" and \"bias\" would both be bias; --map bias=... says "
             "which it is");
-  // Whole numbers say whether a key attends.
+  // Whole numbers are a mask: nonzero attends.
   NamedTensor whole = {FileDtype::kInt64, {3}, std::vector<std::byte>(24)};
   whole.data[8] = std::byte{2};
   result = imported({{"attention_mask", whole}});

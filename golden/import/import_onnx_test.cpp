@@ -166,7 +166,7 @@ TEST(ImportOnnx, WhatIsNoAlignmentBecomesAMask) {
   // With a window: one key to the left.
   test.node.attributes["left_window_size"] = int64_t{1};
   EXPECT_EQ(flags_of(test.read()), "11000110");
-  // And with a mask of its own, of one row.
+  // With a mask of its own, of one row.
   NodeTest masked(2, 3);
   masked.node.attributes["is_causal"] = int64_t{1};
   masked.give_mask({1, 4}, "0111");
