@@ -33,9 +33,9 @@ enum class RecipeKind : uint8_t {
   kCancellingN,  // normal + 2^N at even t, - 2^N at odd t
   kHeavy,        // normal with heavy tails
   kScaledN,      // normal / 2^N
-  kFile,         // no recipe: out of a file (file_data.h); where a law asks for
-                 // further data, normal
-  kMaskingN,     // of a score bias or the lse of a merge alone: 0 or -10^N, one
+  kFile,         // data from a file (file_data.h); if a law needs further data,
+                 // normal
+  kMaskingN,     // only of a score bias or the lse of a merge: 0 or -10^N, one
                  // row in four all of it
   kRaisedN       // the same with 10^N
 };

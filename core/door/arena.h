@@ -68,8 +68,8 @@ class WindowTable {
   // one cannot be mapped.
   bool locate(int slot, const CallPlan& plan, TensorAddresses* addresses,
               std::string* why);
-  // Parts that are far apart take much address space. This releases it, and
-  // makes the addresses invalid, before other tensors are located.
+  // Releases the address space of parts that are far apart, which is large. To
+  // be called before other tensors are located; makes the addresses invalid.
   void forget_far() { far_.clear(); }
 
   static int64_t file_offset(int index, int size_class);

@@ -25,8 +25,8 @@ inline void conclude(CallReply* reply, CallStatus otherwise,
   refuse(reply, otherwise, function, answer, reason);
 }
 
-// A call that is not made: the reason is copied, with or without a function
-// name.
+// A call that is not made. A reason with QKVET_UNSUPPORTED is copied as it is;
+// otherwise the function and its status are added.
 inline void answer_unsupported(CallReply* reply, const char* function,
                                qkvet_status status, Reason& reason) {
   std::string text = reason.line();

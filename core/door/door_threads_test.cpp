@@ -180,8 +180,8 @@ TEST(CallsAtOnceInTheDoor, OtherBitsStayWhereTheyWereWritten) {
   EXPECT_GT(others, 0);
 }
 
-// Outputs of the call made alone are cleared: unwritten elements are NaN, not
-// these.
+// Outputs are cleared after the call made alone, so that elements that the next
+// one leaves unwritten are NaN.
 TEST(CallsAtOnceInTheDoor, WhatWasNotWrittenIsNotWhatWasThere) {
   seen.leaves = true;
   const std::vector<float> answers =

@@ -35,9 +35,9 @@ namespace qkvet {
 namespace {
 
 constexpr size_t kPage = 4096;
-// The alignment that malloc() promises. A block with another size ends up to
-// fifteen bytes before the guard; these are margin, as is the rest of the pages
-// before the block.
+// The alignment that malloc() promises. A block with a size that is not a
+// multiple of it ends up to fifteen bytes before the guard; these are margin,
+// as is the rest of the pages before the block.
 constexpr size_t kLeastAlignment = alignof(max_align_t);
 
 // A slot of kind n: 2^n pages, with a block at their end, and a guard. Each

@@ -12,7 +12,7 @@
 namespace qkvet::fuzz {
 
 // Storage types and options that at least one of the kernels declares, and laws
-// that require only these. No law may be left.
+// that require only these. The list of laws may be empty.
 InputRules rules_for(const FuzzTarget& target, std::vector<const Law*> laws,
                      const std::vector<KernelUnderTest>& kernels,
                      std::vector<Pin> pins = {});
