@@ -21,7 +21,7 @@ struct CallTensor {
   std::string name;    // in the arguments of its operation: "q", "d_q"
   NamedTensor values;  // in the extents that they have of their own
   TensorSpec spec;     // in the call: strides, 0 where it is broadcast
-  int64_t start = 0;   // its address modulo a large power of two
+  int64_t start = 0;   // its address modulo 64
 };
 
 // "q", ..., "cu_seqlens_q": what the arguments of the operation call it.
