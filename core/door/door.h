@@ -215,7 +215,7 @@ class Door {
   DeviceDriver* driver_ = nullptr;
   DeviceTensors device_tensors_;
   DeviceWorkspace device_workspace_;
-  DeviceBlock device_outputs_;  // o and lse, from before a gradient
+  DeviceBlock device_outputs_;  // o and lse of the call before a gradient
   void* stream_ = nullptr;
   std::string device_error_;  // of the call in progress
 

@@ -208,8 +208,8 @@ TEST(DeviceCalls, NewTokensComeBack) {
   });
 }
 
-// o and lse from before a gradient with dropout are in the door's own memory on
-// the device, like all tensors: the kernel refuses others.
+// o and lse of the call before a gradient with dropout are in the door's own
+// memory on the device, like all tensors: the kernel refuses others.
 TEST(DeviceCalls, WhatIsGivenToAGradientWithDropoutLiesThere) {
   everywhere([](Executor& executor, Placement placement) {
     CaseCall input("f32,B1,H1,Tq2,Tk3,d2,layout=gaps,dropout=0.5");
