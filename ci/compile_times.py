@@ -5,11 +5,11 @@
     ci/compile_times.py [TARGET]      builds it anew in build/times, measures
     ci/compile_times.py --write       the same, and puts the tables into ci/times.md
 
-TARGET is qkvet_default_program unless told: what ci/check.sh builds. Times are
-seconds of CPU, which a busy machine changes less than those of a clock. What a
-header costs is what a file takes that includes nothing else, and how many runs of
-the compiler read it: files that get it precompiled, or are compiled together, read
-it once. The last table compiles some files each by itself.
+TARGET is by default qkvet_default_program, the target of ci/check.sh. Times are
+seconds of CPU, which a busy machine changes less than those of a clock. The cost
+of a header has two parts: the time for a file that only includes it, and the number
+of compiler runs that read it. Files that get it precompiled, or are compiled
+together, read it once. The last table compiles some files each by itself.
 """
 import argparse
 import collections
@@ -153,7 +153,7 @@ def plain(entry: dict) -> list:
 
 
 def by_header(known: dict) -> str:
-    """Of headers outside of the project and of our own: alone, and how often."""
+    """Headers outside of the project and our own: time alone, and number of reads."""
     deps = subprocess.run(["ninja", "-C", str(BUILD), "-t", "deps"],
                           capture_output=True, text=True, check=True).stdout
     read = collections.Counter()

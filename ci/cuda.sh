@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# For a machine with a GPU and nvcc: builds the CUDA kernels, holds them against
-# all laws on the device, runs a part of it under compute-sanitizer where that is
-# installed, and measures them. Arguments are passed on to `qkvet check`, in place
-# of --cases 20000.
-# QKVET_CUDNN_FRONTEND=DIR, where cudnn_frontend.h lies, puts cuDNN beside them.
+# For a machine with a GPU and nvcc: builds the CUDA kernels, checks them against all
+# laws on the device, runs a part of that under compute-sanitizer where it is installed,
+# and measures them. Arguments are passed on to `qkvet check`, instead of --cases 20000.
+# QKVET_CUDNN_FRONTEND=DIR, the folder of cudnn_frontend.h, adds cuDNN.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,8 +16,8 @@ fi
 cmake --build --preset release --target qkvet_program qkvet-cuda-bench
 qkvet=build/release/bin/qkvet
 
-# What exceeds the bound of tensor cores, which no device was measured against,
-# is a warning in the report.
+# Errors above the bound of tensor cores are only warnings in the report: no device
+# was measured against this bound.
 [ $# -gt 0 ] || set -- --cases 20000
 "$qkvet" check --kernel 'cuda/*' --junit build/cuda.xml \
   --json build/cuda.jsonl "$@"

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which data finds which share of the faults: the same calls with other numbers.
+"""The share of the faults that each kind of data finds: the same calls with other numbers.
 
 Usage: ci/data_recall.py QKVET OUT.jsonl [FAULTS]
 
 QKVET is the program. Cases of agrees_with_oracle are those of `qkvet judge --ask`, for
-what every kernel takes and for each option beside that. Each fault of which a
-law about attention is named is asked them with the data of the plan and, everything else as it is,
-with the data of each strategy. A line of OUT is a fault: how many cases it takes,
-and of each strategy how many of them failed. Faults that OUT has already are not
-asked again; they come in an order that mixes them, and FAULTS is how many of
-them are asked (all).
+the options that every kernel takes, and for each further option with them. Each fault
+that names a law about attention runs these cases with the data of the plan and, with
+everything else unchanged, with the data of each strategy. A line of OUT is a fault: the
+number of cases that it takes, and for each strategy the number that failed. Faults that
+OUT already has are skipped. The order mixes the faults; FAULTS is the number of faults
+to run (all).
 """
 import json
 import pathlib
@@ -23,7 +23,7 @@ from first_reports import asked_before
 
 LAW = "agrees_with_oracle"
 COMMON = ["attention", "causal", "gqa", "lse", "value_width", "cross_lengths"]
-# Beside what is common; of some the first is asked for with the second.
+# Together with the common ones; some options need a second one.
 OPTIONS = [["window"], ["mask"], ["bias"], ["softcap"], ["sink"], ["alibi"],
            ["rope"], ["lengths"], ["packed"], ["window", "mask"],
            ["key_lists", "key_list_lengths", "key_list_blocks"]]
@@ -56,7 +56,7 @@ def with_data(case: str, number: int, presets) -> str:
     if presets is None:
         return case
     tokens = [one for one in case.split(",") if not one.startswith(OF_DATA)]
-    # Data stands in front of the seed; any order is read.
+    # Data comes before the seed; any order is read.
     return ",".join(tokens + ["data=" + presets[number % len(presets)]])
 
 

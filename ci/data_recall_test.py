@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ci/data_recall.py against a program whose verdicts are known: what it counts,
-what it leaves out, and what its table says of that; and records and answers
-that it has to refuse."""
+"""ci/data_recall.py against a program with known verdicts: its counts, the
+faults that it leaves out and how its table mentions them; and records and
+replies that it must refuse."""
 import json
 import pathlib
 import re
@@ -81,12 +81,12 @@ def test_counts_what_fails_of_what_a_fault_takes(program, tmp_path):
     out = tmp_path / "recall.jsonl"
     assert run(program, out).returncode == 0
     rows = rows_of(out)
-    # Of another law nothing is asked.
+    # Faults of other laws are not run.
     assert sorted(rows) == ["faulty/large_alone", "faulty/odd"]
     assert {row["faults"] for row in rows.values()} == {2}
     odd, large = rows["faulty/odd"], rows["faulty/large_alone"]
-    # Those with an option come first, 24 of each, and 60 are as many as it is
-    # asked: every second has an odd number of keys, whatever the data.
+    # Cases with an option come first, 24 of each, up to 60 in all: every second one has
+    # an odd number of keys, whatever the data.
     assert odd["cases"] == large["cases"] == data_recall.MOST_CASES
     assert set(odd["failed"].values()) == {30}
     # One of seven presets in turns: of 60 the fourth of each seven.

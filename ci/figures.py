@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the figures of pages out of the records in ci/records.
+"""Writes the figures of pages from the records in ci/records.
 
     ci/figures.py                  # README.md, python/README.md, properties/*.md
     ci/figures.py --check          # a line for each page that differs, exit code 1
     ci/figures.py --record FOLDER  # the records of ci/long.sh, then the pages
     ci/figures.py --living FOLDER  # faults that the run in FOLDER did not kill
 
-FOLDER holds what ci/long.sh leaves: correct.jsonl and faults.jsonl of `qkvet check
+FOLDER holds the results of ci/long.sh: correct.jsonl and faults.jsonl of `qkvet check
 --json`, again.jsonl, a second run of faults that lived in the first, which counts
 instead, sabotage.jsonl of `sabotage`, first.jsonl and recall.jsonl. Exit code of
 --record: 1 if a correct kernel fails or a fault lives.
@@ -348,7 +348,7 @@ def others_summary():
                        r"all data (\d+) of the bound", page, re.M)
 
     def cells(defect, rule):
-        """Of a rule's row: the rule, and the bound on targeted data."""
+        """The rule, and the bound on targeted data, from a rule's row."""
         table = page.split(f"\n### {defect}\n", 1)[1].split("\n### ", 1)[0]
         row = re.search(rf"^\| {re.escape(rule)} \|(.*)\|$", table, re.M)
         own, *_, targeted = (cell.strip() for cell in row[1].split("|"))
@@ -377,7 +377,7 @@ def others_summary():
 
 
 def libraries_sentence():
-    """README.md: what the page of ci/libraries.py says."""
+    """README.md: a summary of the page of ci/libraries.py."""
     page = LIBRARIES.read_text()
     judged = re.search(r"^\d+ entries of (\d+) libraries ", page, re.M)
     failed = re.search(r"^\*\*Laws fail on (\d+) findings\*\* in (\d+) released "

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long each fault lives: until its first report, alone, by the default plan.
+"""The lifetime of each fault: until its first report, alone, by the default plan.
 
 Usage: ci/first_reports.py QKVET OUT.jsonl
 
-QKVET is the program. A line of OUT is a fault: the number of the first case of
-the plan that fails, the seconds of CPU until the whole report stands there,
-smallest case and cause with it, those of the clock, and how many faults there
-are. Seconds of CPU, because a busy machine changes them less than those of a
-clock. Faults that OUT has already are not asked again, so that a run which was
-ended goes on. They come in an order that mixes them: what a run has until it is
-ended is a sample.
+QKVET is the program. A line of OUT is a fault: the number of the first case of the
+plan that fails, the seconds of CPU until the whole report is printed, with the
+smallest case and the cause, the seconds of a clock, and the number of faults.
+Seconds of CPU, because a busy machine changes them less than those of a clock.
+Faults that OUT already has are skipped, so that an interrupted run can continue.
+The order mixes the faults: the lines of an interrupted run are a sample.
 """
 import json
 import pathlib
@@ -35,7 +34,7 @@ def cpu_of_children() -> float:
 
 
 def first_report(program: str, fault: str, record: pathlib.Path) -> dict:
-    """One thread: two would judge cases behind the first that fails."""
+    """With one thread: two would also judge cases after the first that fails."""
     cpu, clock = cpu_of_children(), time.monotonic()
     ran = subprocess.run([program, "check", "--kernel", fault, "--fail-fast",
                           "--jobs", "1", "--json", str(record)],

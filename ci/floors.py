@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the code against its floors.
+"""Checks the code against its floors.
 
 A file includes only lower floors; siblings on a floor do not see each other;
-impl/ sees nothing but include/; libraries of others are known to few files
-each. Within a floor, no two folders include one another, directly or around;
-tests may look anywhere. A floor has a namespace of its own, so that two types
-of one name cannot meet in the linker, which would take the functions of either.
-Every source has an SPDX line.
+impl/ sees only include/; third-party libraries are included by a few files each.
+Within a floor, no two folders include one another, directly or around; tests may
+include any folder. A floor has a namespace of its own, so that two types of one
+name cannot meet in the linker, which would take the functions of either. Every
+source has an SPDX line.
 """
 import collections
 import pathlib
@@ -32,11 +32,11 @@ MAY_INCLUDE = {
     "examples": {"include"},
 }
 
-# The namespace of a floor is qkvet::<floor>; core's words are everybody's. What
-# core/base/floors.h says of who sees whom is held against MAY_INCLUDE.
+# The namespace of a floor is qkvet::<floor>; all floors see the names of core. The
+# visibility in core/base/floors.h is compared with MAY_INCLUDE.
 NAMESPACES = {"core": "qkvet", "impl": "qkvet::impl"}
 FLOORS = "core/base/floors.h"
-# The emulator of a GPU, which could stand alone, and what times it; what
+# The emulator of a GPU, which could be separate, and its benchmark; names that
 # include/qkvet/linked.h declares and the program defines.
 OTHER_NAMESPACES = {"impl": {"simt", "qkvet::bench"},
                     "tools": {"qkvet::linked_detail"}}
@@ -59,7 +59,7 @@ SHADOWS = "impl/faulty/rebuilt/"
 FAULTS = "impl/faulty/"
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.M)
 SEES = re.compile(r"^namespace (\w+) \{(.*?)\}", re.M | re.S)
-# What another floor defines, declared without its header.
+# A forward declaration of another floor's names without its header.
 DECLARED = re.compile(r"^namespace [\w:]+ \{\n(?:(?:struct|class) \w+;\n)+\}",
                       re.M)
 TYPE = re.compile(r"^(?:struct|class|enum class|union) (\w+)(?: : [^;\n]*)? \{", re.M)
@@ -146,7 +146,7 @@ def circles(texts: dict) -> list:
 
 
 def sights(text: str) -> list:
-    """What core/base/floors.h has other than MAY_INCLUDE."""
+    """The differences between core/base/floors.h and MAY_INCLUDE."""
     sees = {floor: set(re.findall(r"using namespace (\w+);", body))
             for floor, body in SEES.findall(text)}
     found = []

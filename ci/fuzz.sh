@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Hunts with every target in turn: `ci/fuzz.sh [TIME]`, 10s each if nothing is
-# said (2 minutes in all), `ci/fuzz.sh 10m` at night; `ci/fuzz.sh 2000` for so
-# many executions each, which is what CI does. Inputs begin with
-# fuzz/corpus, and grow in build/fuzz; what is found gets a line in
-# build/fuzz/regressions.txt, and the exit code is the worst of all.
-# QKVET_FUZZ_ARGS has further words for all hunts of kernels, such as
-# "--jobs 8 --seed random".
-# `ci/fuzz.sh --minimise` puts the least inputs that show all that the grown ones
-# show into fuzz/corpus, for targets whose inputs are lines.
+# Hunts with every target in turn: `ci/fuzz.sh [TIME]`, 10s each by default (2 minutes
+# in all), `ci/fuzz.sh 10m` at night; `ci/fuzz.sh 2000` for that many executions each,
+# as in CI. Inputs begin with fuzz/corpus, and grow in build/fuzz. Findings get a line
+# in build/fuzz/regressions.txt, and the exit code is the worst of all. QKVET_FUZZ_ARGS
+# has further arguments for all hunts of kernels, such as "--jobs 8 --seed random".
+# `ci/fuzz.sh --minimise` reduces the grown inputs to a smallest set with the same
+# coverage and puts it into fuzz/corpus, for targets with lines as inputs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What guidance by error is worth: time to the first finding, with and without.
+"""The effect of guidance by error: time to the first finding, with and without.
 
     ci/fuzz_guidance.py build/release/bin/qkvet [--seeds 7] [--cap 120] [--jobs 2]
 
-Every fault of scores.cpp, softmax.cpp, rounding.cpp, tiles.cpp and parts.cpp of
-impl/faulty that a bug report names is hunted with data N(0,1) and single values
-alone (--without recipes). Those that the planned cases find which a hunt begins with (its
-first 40 executions), for most of the seeds, need no extreme numbers and are left
-out. The others are hunted with each seed, guided and --without guide in turn, until the
-first finding or the cap. Prints a
-Markdown table; losers are those that were not found in time.
+The faults are those of scores.cpp, softmax.cpp, rounding.cpp, tiles.cpp and parts.cpp
+of impl/faulty that a bug report names. They are hunted with data N(0,1) and single
+values alone (--without recipes). A hunt begins with planned cases (its first 40
+executions). Faults that these find for most of the seeds need no extreme numbers and
+are left out. The others are hunted with each seed, guided and --without guide in turn,
+until the first finding or the cap. Prints a Markdown table; losers are those that were
+not found in time.
 """
 import argparse
 import concurrent.futures
@@ -23,7 +23,7 @@ import sys
 FILES = {f"impl/faulty/{theme}.cpp"
          for theme in ("scores", "softmax", "rounding", "tiles", "parts")}
 SURVEY = 40
-# What no number can show to a law of this target.
+# Faults that no number can show to a law of this target.
 NO_MATTER_OF_NUMBERS = {
     "parts_without_lse": "shows only where the caller asks for no lse",
 }

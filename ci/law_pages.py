@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes properties/laws.md and properties/faults.md out of what the program knows of
-laws and faults; the number of bugs without a fault is that of impl/faulty/CATALOGUE.md.
+"""Writes properties/laws.md and properties/faults.md from the program's list of laws
+and faults; the number of bugs without a fault is that of impl/faulty/CATALOGUE.md.
 
     ci/law_pages.py PROGRAM                 writes the pages
-    ci/law_pages.py PROGRAM --check [PAGE]  1 if a page, or PAGE instead of both, says
-                                            something else
+    ci/law_pages.py PROGRAM --check [PAGE]  1 if a page, or PAGE instead of both, is
+                                            out of date
 
-PROGRAM is a qkvet beside which the family faulty was built.
+PROGRAM is a qkvet with the family faulty built beside it.
 """
 import json
 import pathlib
@@ -85,7 +85,7 @@ STATES = ("not expressible: ", "not yet: ")
 
 
 def uncovered() -> list:
-    """The cells of all rows: mistake, source, why no fault stands for it."""
+    """The cells of all rows: mistake, source, the reason why it has no fault."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")]
             for line in UNCOVERED.read_text().split("\n") if line.startswith("| ")]
     rows = rows[1:]

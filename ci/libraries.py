@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Judges released attention libraries, an entry for each file of
-examples/libraries/declarations, and writes what came out: verdicts.json, and out
-of it the page verdicts.md and the table of README.md (ci/libraries_page.py).
+examples/libraries/declarations, and writes the results: verdicts.json, and from
+it the page verdicts.md and the table of README.md (ci/libraries_page.py).
 
     python3 ci/libraries.py                       # what this Python can import
     python3 ci/libraries.py --environment ~/libs  # makes it, installs, judges
     python3 ci/libraries.py --only 'torch:*' --cases 2000 --again
 
-What was judged at the same version by the same declaration, with as many cases or more,
-is not judged again but for --again. A library that cannot be had is a line with the reason. Exit
+An entry with the same version and declaration and with at least as many cases is only
+judged again with --again. An unavailable library is a line with the reason. Exit
 code: 0 every failure is a finding that a declaration names, 1 one is not, 2 wrong
 use, 3 nothing was judged.
 """
@@ -74,8 +74,8 @@ def chosen(globs):
 
 
 def environment(folder, names):
-    """The Python of a virtual environment with the packages of these entries; what
-    pip could not install is said, and met again when it is imported."""
+    """The Python of a virtual environment with the packages of these entries. Packages
+    that pip could not install are reported, and fail again when they are imported."""
     python = folder / "bin" / "python"
     if not python.exists():
         ran = subprocess.run([sys.executable, "-m", "venv", str(folder)],
@@ -118,7 +118,7 @@ def versions(python):
 
 
 def digest(name):
-    """Of what is declared of it, but for the number of cases and the findings, and
+    """A digest of the declaration, without the number of cases and the findings, and
     of the file that calls the library."""
     sections, _ = answer.declaration(answer.declared_name(name))
     words = {part: {word: value for word, value in answer.pairs(text).items()
@@ -192,7 +192,7 @@ def failure(name, row):
 
 
 def paragraph(text, word):
-    """What the report of the program says behind a word at the line's begin."""
+    """The text of the program's report after a word at the beginning of a line."""
     out, inside = [], False
     for line in text.splitlines():
         begins = line.startswith("  ") and line[2:14].strip() != ""
@@ -262,8 +262,8 @@ def judged(name, python, qkvet, cases, subjects):
 
 
 def machine():
-    """Architecture, and of the extensions that libraries choose kernels by the
-    largest: verdicts hang on it."""
+    """The architecture, and the largest of the extensions by which libraries choose
+    kernels: verdicts depend on it."""
     flags = ""
     try:
         flags = pathlib.Path("/proc/cpuinfo").read_text()
@@ -320,8 +320,8 @@ def nobody_else(folder):
 
 
 def run_all(words, names, results, path):
-    """Judges what is to be judged and writes `results` behind each entry. How
-    many were."""
+    """Judges the entries that need it and writes `results` after each of them.
+    Returns their number."""
     python, qkvet = words.python, program(words.qkvet)
     subjects, installed, count = subjects_of(qkvet), versions(python), 0
     for name in names:
@@ -371,7 +371,7 @@ def arguments(argv):
 
 
 def in_environment(words, argv, names):
-    """Goes on in the Python of the environment: the pages need NumPy, too."""
+    """Continues in the Python of the environment: the pages also need NumPy."""
     python = environment(words.environment, names)
     at = next(n for n, word in enumerate(argv) if word.startswith("--env"))
     rest = argv[:at] + argv[at + (1 if "=" in argv[at] else 2):]

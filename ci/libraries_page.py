@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of ci/libraries.py, out of verdicts.json alone: verdicts.md, and the
+"""The pages of ci/libraries.py, only from verdicts.json: verdicts.md, and the
 tables between marks of README.md beside it."""
 import collections
 import json
@@ -52,8 +52,8 @@ def findings_in(row):
 
 
 def counted(rows, findings):
-    """The findings on which QKVet itself fails, as the verdict of an entry says
-    whose declaration has not changed since. findings: as shown.FINDINGS."""
+    """The findings on which QKVet itself fails, from the verdicts of entries with
+    an unchanged declaration. findings: as shown.FINDINGS."""
     failed = {finding for row in rows.values()
               if "groups" in row and not row.get("stale")
               for finding in findings_in(row)}

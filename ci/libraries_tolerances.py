@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What usual tolerances say of the same outputs: how many of those that conform
-they flag, and how many findings they miss, put on the very call that shows them.
+"""Usual tolerances applied to the same outputs: the number of conforming entries that
+they flag, and the number of findings that they miss, on the very call that shows them.
 Writes the second table of examples/libraries/README.md.
 
     python3 ci/libraries_tolerances.py [--cases N] [ENTRY...]
@@ -43,8 +43,8 @@ SHORT = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16
 
 
 def flags(name, dtype, expected, actual):
-    """Whether a tolerance calls the two apart. NaN where NaN is expected is no
-    difference, as all of them can be told."""
+    """Whether a tolerance distinguishes the two. NaN where NaN is expected is no
+    difference, because each of them can be configured so."""
     import numpy as np
     rtol, atol = TOLERANCES[name][dtype]
     return not np.allclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
@@ -57,7 +57,7 @@ def answered(entry, cases, folder):
     from adapters import numpy as definition
     import plan as plans
     lines = folder / "report.jsonl"
-    # The bound is on trial elsewhere: here one law, which asks a call a case.
+    # Other runs test the bound: this is one law, with one call a case.
     subprocess.run([sys.executable, str(LIBRARIES / "run.py"), entry, "--json",
                     str(lines), "--law", "agrees_with_oracle", "-n", str(cases)],
                    env={**os.environ, "QKVET_PLAN": str(folder)},
@@ -99,8 +99,8 @@ def outputs_table(entries, cases):
 
 
 def missed_findings():
-    """Names that each tolerance misses, and how many have numbers to look at; a
-    refusal is seen by everyone."""
+    """The names that each tolerance misses, and those that have numbers to compare;
+    a refusal needs no tolerance."""
     path = LIBRARIES / "findings/__main__.py"
     spec = importlib.util.spec_from_file_location("findings_main", path)
     runner = importlib.util.module_from_spec(spec)

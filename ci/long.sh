@@ -17,7 +17,7 @@ qkvet=build/release/bin/qkvet
 out=build/release/long
 mkdir -p "$out"
 
-# recorded NAME WORD...: a run whose lines and command make a record.
+# recorded NAME WORD...: a run that keeps its lines and its command for a record.
 recorded() {
   local name=$1
   shift

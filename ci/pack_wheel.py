@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Packs a wheel out of an installed program, with nothing but Python:
+"""Packs a wheel from an installed program, in pure Python:
 
     cmake --install BUILD --component program --prefix PREFIX --strip
     ci/pack_wheel.py PREFIX OUT         prints the path
     ci/pack_wheel.py --tag FOLDER       prints the tag alone
 
-What the wheel says of itself is read from pyproject.toml. Its tag is that of the
-oldest C library that it runs with; where it needs other libraries than that, as
-a build for this machine alone does, it says linux and no version. `pip wheel .`
-makes the same, and builds the program for it.
+The metadata of the wheel are read from pyproject.toml. Its tag is that of the oldest
+C library that it runs with; if it needs other libraries than that, as a build for
+this machine alone does, the tag is linux without a version. `pip wheel .` makes the
+same wheel, and builds the program for it.
 """
 import base64
 import hashlib

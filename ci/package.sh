@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One archive that runs wherever glibc is new enough: the program, its worker,
-# the kernel families, the headers and the CMake package. Built, then tried as
-# its users get it: unpacked elsewhere, without rights, without an environment,
-# and, where a bare root folder can be made, with nothing else on the machine.
+# One archive that runs wherever glibc is new enough: the program, its worker, the
+# kernel families, the headers and the CMake package. It is built, then tried as its
+# users get it: unpacked elsewhere, without rights, without an environment, and, where a
+# bare root folder can be made, alone on the machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,13 +34,13 @@ mapfile -t binaries < <(find "$root/bin" "$root/lib" -type f \
   \( -perm -u+x -o -name '*.so' \) | sort)
 [ ${#binaries[@]} -ge 7 ] || fail "only ${#binaries[@]} programs and modules"
 
-# What is needed besides glibc.
+# Libraries that are needed besides glibc.
 foreign_of() {
   readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
     grep -vE '^(libc|libm|libpthread|libdl)\.so|^ld-linux' || true
 }
 
-# Nothing is, and nothing of the C++ library is offered to plug-ins, which bring
+# There are none, and plug-ins see no symbol of the C++ library, because they bring
 # their own.
 for binary in "${binaries[@]}"; do
   foreign=$(foreign_of "$binary")
@@ -53,7 +53,7 @@ done
 glibc=$(objdump -T "${binaries[@]}" | grep -oE 'GLIBC_[0-9.]+' | sort -uV |
   tail -n 1)
 
-# As nobody, if that can be had from here.
+# As the user with id 65534, if this script may switch to it.
 user=()
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
   user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
@@ -80,7 +80,7 @@ bare "$root/bin/qkvet" check --cases 200 "$scratch/streams.so" |
 bare "$root/bin/qkvet" check --cases 200 "$scratch/simt.so" |
   grep -E '^(PASSED|FAILED)'
 
-# A root folder with glibc and nothing else.
+# A root folder that contains only glibc.
 system=$scratch/system
 mkdir -p "$system/proc" "$system/opt" "$system/dev"
 touch "$system/dev/null"

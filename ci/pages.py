@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages of the documentation say of the program: the commands that they name,
-and what they show below a command. pages_test.py holds both against the program.
+"""Parses the pages of the documentation: the commands that they name, and the output that
+they show below a command. pages_test.py compares both with the program.
 
-A command is a line of a block that begins with "$ ", and below it stands what it
-prints; or a line of a block of a shell; or inline code. Files of a block are named
-behind its language: ```python mine.py.
+A command is a line of a block that begins with "$ ", with its output below it; or a
+line of a block of a shell; or inline code. Files of a block are named after its
+language: ```python mine.py.
 """
 import dataclasses
 import difflib
@@ -29,7 +29,7 @@ class Block:
 
 @dataclasses.dataclass
 class Step:
-    """What a reader does, in the order of the page: a command (with the lines that it
+    """A step of a reader, in the order of the page: a command (with the lines that it
     prints, which begin at `at`), a file to write, a script of Python to run."""
     kind: str  # command, file, python
     text: str
@@ -68,7 +68,7 @@ def blocks_of(text):
 
 
 def logical_lines(lines):
-    """(index behind it, line) with lines that end in a backslash joined."""
+    """(index after it, line) with lines that end in a backslash joined."""
     i = 0
     while i < len(lines):
         line, i = lines[i], i + 1
@@ -78,7 +78,7 @@ def logical_lines(lines):
 
 
 def steps_of_block(block):
-    """The commands behind "$ ", each with what is shown below it."""
+    """The commands after "$ ", each with the output shown below it."""
     steps, shown_from = [], None
     for behind, line in logical_lines(block.lines):
         if line.startswith(PROMPT):
@@ -113,8 +113,8 @@ def quotations_of(text):
 
 
 def commands_of(text):
-    """(line, whether it stands there as it is typed): lines of shells and inline
-    code, to be read and not run."""
+    """(line, whether it is written as it is typed): lines of shells and inline code, to
+    be read and not run."""
     blocks, prose = blocks_of(text)
     for block in blocks:
         language = (block.words() or [""])[0]
@@ -137,8 +137,8 @@ def commands_of(text):
 
 
 def simple_commands(line, as_typed):
-    """The words of each command of a line of a shell. What stands inline is no shell:
-    "c|py" is one of two words, [--json FILE] may be left out."""
+    """The words of each command of a line of a shell. Inline code is no shell: "c|py" is
+    one of two words, [--json FILE] may be left out."""
     line = re.sub(r"(^|\s)\[(--?[^\]]*)\]", r"\1\2", line)
     line = re.sub(r"(^|\s)\.\.\.(?=\s|$)", r"\1", line)
     if not as_typed:
@@ -163,8 +163,9 @@ def simple_commands(line, as_typed):
             words.append(token)
 
 
-# Not the same on every machine, or at every hour: times, speeds, folders, hashes, the
-# names of compilers, the version, and the executions of a hunt, which looks at a clock.
+# Differs between machines or from hour to hour: times, speeds, folders, hashes, the
+# names of compilers, the version, and the executions of a hunt, which depend on a
+# clock.
 CHANGES = [(r"\b[\d,.]+ s\b", "_ s"), (r"\bexecution [\d,]+", "execution _"),
            (r"\b[\d,]+ executions\b", "_ executions"), (r"\b[\d,]+ a second", "_ a second"),
            (r"(?m)^(cc|c\+\+) ", "cc "), (r"-I\S+", "-I_"),
@@ -181,7 +182,7 @@ def steady(text):
 
 
 def differs_at_all(shown, printed):
-    # What is left out may be nothing.
+    # An omitted part may be empty.
     pattern = r"\s*.*?\s*".join(re.escape(part.strip()) for part in steady(shown).split(REST))
     return not re.fullmatch(pattern, steady(printed), re.S)
 
@@ -202,7 +203,7 @@ def rewritten(shown, printed):
     page leaves them out."""
     new = [line.rstrip() for line in printed.rstrip().splitlines()]
     lines = [steady(one) for one in new]
-    # A line that is left out in part stands for the first that it is true of.
+    # A line with an omitted part matches the first line that it fits.
     keys = [next((one for one in lines if not differs_at_all(line, one)), steady(line))
             if REST in line and line.strip() != REST else steady(line) for line in shown]
     matcher = difflib.SequenceMatcher(None, keys, lines, autojunk=False)
@@ -214,7 +215,7 @@ def rewritten(shown, printed):
         elif not rests:
             out += new[c:d]
         else:
-            # As many lines in front of what is left out, and behind it, as before.
+            # Keeps the number of lines before and after the omitted part.
             front = new[c:d][:rests[0] - a]
             others = new[c + len(front):d]
             end = max(0, len(others) - (b - 1 - rests[-1]))

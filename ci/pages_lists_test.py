@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists that pages hold by hand, against the registry that each of them repeats; names of
-kernels and links in all pages. What a table says beside a name is a writer's, so the
-tables are not generated: here they are held to be whole."""
+"""Compares lists that pages hold by hand with the registry that each of them repeats; names
+of kernels and links in all pages. The text beside a name in a table is written by hand,
+so the tables are not generated: here they are checked for completeness."""
 import collections
 import re
 
@@ -16,7 +16,7 @@ FAMILIES = ("scalar", "eigen", "avx2", "kv_cache", "kv_cache_avx2", "serving",
 
 
 def first_cells(text):
-    """What stands in code in the first cells of the tables of a page."""
+    """The code in the first cells of the tables of a page."""
     return {name.strip("/") for cell in re.findall(r"^\| *([^|]*)\|", text, re.M)
             for name in re.findall(r"`([^`]+)`", cell)}
 
@@ -39,7 +39,7 @@ def adapters():
 
 
 def in_folder(folder):
-    """What a folder holds: files and folders."""
+    """The content of a folder: files and folders."""
     return {path[len(folder) + 1:].split("/")[0] for path in tracked(folder + "/*")
             } - {"README.md"}
 
@@ -99,7 +99,7 @@ def test_kernels_in_pages_exist():
 
 
 def anchors(text):
-    """Of the headings of a page, as GitHub makes them."""
+    """The anchors of the headings of a page, as GitHub makes them."""
     prose = pages.blocks_of(text)[1]
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
             for title in re.findall(r"^#+ (.*)$", prose, re.M)}

@@ -36,11 +36,12 @@ NOT_RUN = {
                                         "last digits are the machine's",
     "python/README.md": "python/tests/test_readme.py runs its blocks",
 }
-# Costly where they stand: run with these words behind them, which end them sooner.
+# Costly as they are on the page: run with these additional words, which end them
+# sooner.
 SOONER = {"README.md: qkvet check faulty/mask_after_softmax": "--fail-fast"}
-# Commands that need nothing and cost next to nothing are run wherever they are named.
+# Commands without inputs that cost almost nothing are run everywhere they are named.
 CHEAP = {("new",), ("explain",), ("demo", "memory"), ("demo", "inspect"), ("demo", "trace")}
-# What other programs call options, in inline code.
+# Options of other programs in inline code.
 OF_OTHERS = {"--offload-arch", "--depth"}
 
 
@@ -71,7 +72,7 @@ def listed(page, command, table):
 
 
 def ran(words, folder=None, code=None):
-    """What a command of bash, or of words, prints on both streams."""
+    """The output of a command of bash, or of words, from both streams."""
     line = ["bash", "-c", words] if isinstance(words, str) else words
     paths = [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "COLUMNS": "100", "PYTHONPATH": os.pathsep.join(paths),
@@ -90,7 +91,7 @@ def ran(words, folder=None, code=None):
 
 
 def do_steps(page, text, folder):
-    """Follows a page in a folder. What is wrong, and the page as it should be."""
+    """Follows a page in a folder. Returns the differences, and the corrected page."""
     wrong, changes, lines = [], [], text.splitlines()
     for step in pages.steps_of(text):
         if step.kind == "file":
@@ -123,7 +124,7 @@ def is_followed(page):
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory):
-    """Where kernels are compiled, each once."""
+    """A folder for compiled kernels, so that each is compiled once."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 
@@ -139,7 +140,7 @@ def test_what_a_page_shows_is_printed(page, tmp_path):
 
 
 def stands_in(lines, source):
-    """Whether these lines stand in a file, in their order, with what is left out."""
+    """Whether a file contains these lines in their order, with parts left out."""
     parts = "\n".join(lines).split("[...]")
     return re.search(".*".join(re.escape(part.strip()) for part in parts), source, re.S)
 
@@ -228,7 +229,7 @@ def names(what):
 
 @functools.lru_cache(maxsize=None)
 def options():
-    """Of all commands, by the man page, and of all scripts."""
+    """The options of all commands, from the man page, and of all scripts."""
     known = ran([PROGRAM, "man"], code=0).replace("\\-", "-")
     for path in tracked("*.py", "*.sh"):
         if path != "ci/pages_test.py":
@@ -240,8 +241,8 @@ FILLED_IN = "1"  # a number, a name, a file
 
 
 def completed(words, said):
-    """A command out of inline code, which may leave out what it cannot do without, with
-    the next of it; None if what the program says is about something else."""
+    """A command out of inline code, which may leave out required parts, with the next of
+    these parts; None if the program's message is about something else."""
     if lacking := re.search(r": (\S+) is required", said):
         name = lacking.group(1)
         return [*words, *([name] if name.startswith("-") else []), FILLED_IN]
@@ -255,7 +256,7 @@ def completed(words, said):
 
 
 def wrong_words(words, as_typed):
-    """"", or what the program says of `qkvet WORDS`."""
+    """"", or the program's message about `qkvet WORDS`."""
     words = [re.sub(r"(?<=.)\.\.\.$", "", word) for word in words]
     if not as_typed and words[:1] and words[0].isupper():
         return ""  # `qkvet COMMAND --help`
@@ -272,8 +273,8 @@ def wrong_words(words, as_typed):
 
 @functools.lru_cache(maxsize=None)
 def wrong_when_run(words):
-    """"", or what a command of CHEAP says against its words. Words in capitals stand for
-    others, and files of the user's are not here."""
+    """"", or the message of a command of CHEAP about its words. Words in capitals are
+    placeholders, and the user's files are not here."""
     if words[:1] == () or (
             words[:1] not in CHEAP and words[:2] not in CHEAP) or any(
             word in ("...", FILLED_IN) or re.fullmatch(r"[A-Z]+|--(plugin|python|tvm-ffi|"
@@ -310,7 +311,7 @@ def wrong_names(words):
 
 
 def wrong_script(path, words, page):
-    """"", or an option that stands nowhere in a script of the project."""
+    """"", or an option that is in no script of the project."""
     for folder in (ROOT, (ROOT / page).parent):
         script = folder / path
         if script.is_dir():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records of measured figures: ci/records/NAME.json, each with the commit, the
-date, the seed and the command that it comes from. ci/figures.py writes pages out
-of them and out of nothing else."""
+date, the seed and the command that it comes from. ci/figures.py writes pages only
+from them."""
 import datetime
 import json
 import os

@@ -10,7 +10,7 @@ import textwrap
 
 import records
 
-# Cases of a row, below which a percentile says nothing.
+# The number of cases of a row below which a percentile is meaningless.
 FEWEST = 40
 # Fields of a declaration that leaves little to its preset.
 FIELDS_IN_DETAIL = 10
@@ -110,8 +110,8 @@ class Group:
 
 
 def arithmetic_of(kernel):
-    """'cpu_f32 in detail, p f16': the preset, whether it says how it computes
-    field by field, and what it rounds to a narrower type on its way."""
+    """'cpu_f32 in detail, p f16': the preset, whether the kernel declares its
+    arithmetic field by field, and what it rounds to a narrower type on its way."""
     if not kernel["precision_declared"]:
         return "nothing, so `generic`"
     fields = dict(line.split(" = ") for line in kernel["precision"])
@@ -233,7 +233,7 @@ median of these.
 
 
 def recall(rows):
-    """The values of a record, from faults asked with other data."""
+    """The values of a record, from runs of faults with other data."""
     found = [row for row in rows if any(row["failed"].values())]
     strategies = {}
     for strategy in rows[0]["failed"]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ci/sharpness.py makes of records: its figures by hand, and a declaration
-that leaves room beside one that does not; and how ci/data_recall.py changes
-data."""
+"""Tests of ci/sharpness.py: its figures by hand, and a declaration that leaves
+room beside one that does not; and how ci/data_recall.py changes data."""
 import json
 import os
 import pathlib

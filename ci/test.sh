@@ -15,8 +15,8 @@ bash ci/lint.sh --quick
 builds=(release)
 if [ "${QKVET_SANITIZERS:-on}" != off ]; then
   builds+=(asan-ubsan tsan)
-  # TSan of these compilers wants less randomness of addresses than newer
-  # kernels give; where a container forbids to ask for none, it runs as it is.
+  # TSan of these compilers needs less randomness of addresses than newer kernels give;
+  # where a container forbids turning it off, it runs as it is.
   launcher=
   if setarch -R true 2> /dev/null; then launcher="setarch;-R"; fi
   cmake --preset asan-ubsan -D QKVET_BUILD_TESTS=ON
@@ -25,7 +25,7 @@ if [ "${QKVET_SANITIZERS:-on}" != off ]; then
   cmake --build --preset tsan
 fi
 wait "$packages"
-# Where there is nvcc, for one kind of device: ci/cuda.sh takes all.
+# If there is nvcc, builds for one kind of device; ci/cuda.sh builds for all.
 cmake --preset release -D QKVET_BUILD_TESTS=ON \
   -D CMAKE_CUDA_ARCHITECTURES=90a-real
 cmake --build --preset release

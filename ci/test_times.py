@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of the tests goes: the slowest ones, and groups of them.
+"""The time of the tests: the slowest ones, and groups of them.
 
-    ci/test_times.py [FOLDER]     after ci/test.sh; FOLDER is build unless told
+    ci/test_times.py [FOLDER]     after ci/test.sh; FOLDER is build by default
     ci/test_times.py --write      puts the tables into ci/times.md
 
-Seconds of a clock, as ctest notes them, of which as many run at once as there are
-cores. Tests of one name with other parameters are a group.
+Times are wall-clock seconds from ctest, which runs as many tests at once as there
+are cores. Tests of one name with other parameters are a group.
 """
 import argparse
 import collections

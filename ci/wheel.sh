@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One wheel: the Python package with the program, its worker, the kernel families
-# and the headers inside. Named after the oldest C library that it runs with, and
-# tried as its users get it: in a fresh virtual environment, from another folder,
-# with nothing but a compiler beside it.
+# One wheel: the Python package with the program, its worker, the kernel families and
+# the headers inside. Named after the oldest C library that it runs with, and tried as
+# its users get it: in a fresh virtual environment, from another folder, with only a
+# compiler beside it.
 #
 #   ci/wheel.sh          builds the program anew, as `pip install .` does
 #   ci/wheel.sh BUILD    takes the program of a build folder, and nothing of the

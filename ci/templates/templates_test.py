@@ -31,7 +31,7 @@ def archive(tmp_path_factory):
     folder = tmp_path_factory.mktemp("archive")
     name = f"qkvet-{VERSION}-linux-x86_64"
     ran(["cmake", "--install", str(BUILD), "--prefix", str(folder / name)], folder)
-    # What no template needs, and each test would unpack.
+    # Parts that no template needs, and that each test would unpack.
     for part in ("lib/libqkvet_linked.a", "lib/qkvet/libqkvet_python.so",
                  "lib/qkvet/qkvet_tvm_ffi.so", "lib/qkvet/qkvet_cuda.so"):
         (folder / name / part).unlink(missing_ok=True)
@@ -77,7 +77,7 @@ def read(name):
     return yaml.safe_load((HERE / name).read_text())
 
 
-# What is used of the syntax of workflows, and nothing else may stand there.
+# The used part of the syntax of workflows; anything else is refused.
 KEYS = {
     "workflow": {"name", "on", True, "permissions", "env", "jobs"},
     "job": {"runs-on", "timeout-minutes", "steps", "strategy", "env", "needs", "if"},
@@ -118,7 +118,7 @@ def test_workflows_have_the_form_of_workflows(name):
 
 
 def steps_of(name, job, project, code, matrix=None):
-    """All commands of a job as GitHub runs them; what they said."""
+    """Runs all commands of a job as GitHub does; returns their output."""
     folder, _, environment = project
     workflow = read(name)
     job = workflow["jobs"][job]
@@ -151,7 +151,7 @@ def test_github_at_night(project):
     folder, code, environment = project
     shards = read("github-night.yml")["jobs"]["shard"]["strategy"]["matrix"]["shard"]
     assert shards == list(range(1, int(read("github-night.yml")["env"]["SHARDS"]) + 1))
-    # Two will do; a missing one is tried with the same.
+    # Two are enough; a missing one is tried with the same.
     environment["SHARDS"] = "2"
     steps_of("github-night.yml", "shard", project, 0, {"shard": "1"})
     said = steps_of("github-night.yml", "merge", project, code or 3)
@@ -213,7 +213,7 @@ def test_jenkins(project):
 
 
 class Rules:
-    """A file of Bazel, evaluated: what it declares, by name."""
+    """The declarations of a file of Bazel, by name."""
 
     def __init__(self, file):
         self.declared, self.exported, self.used = {}, set(), []
@@ -252,8 +252,8 @@ def test_bazel(project, archive):
         where, _, target = label.partition(":")
         rules = qkvet if where == "@qkvet//" else ours
         assert target in rules.declared or target in rules.exported, label
-    # The archive has what the globs ask for, and the test runs as Bazel runs it: in a
-    # folder of links.
+    # The archive has the files that the globs match, and the test runs as under Bazel:
+    # in a folder of links.
     with tarfile.open(archive) as packed:
         packed.extractall(folder)
     for glob in [*qkvet.declared["program"]["srcs"], *qkvet.declared["abi"]["hdrs"]]:
@@ -290,8 +290,8 @@ def test_cmake(project, archive):
         assert (folder / "build" / name).exists(), name
 
 
-# Mistakes in a template, which the test of its form must see before it runs any
-# command: a file, a text of it, and the text that replaces it.
+# Mistakes in a template that the test of its form must find before it runs any command:
+# a file, a text of it, and the text that replaces it.
 WRONG = [
     ("github.yml", "        run: >-\n", "        runs: >-\n"),
     ("github.yml", "      - uses: github/codeql-action/upload-sarif@v3\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that look at a sample at each submission, and at everything at night:
+// For tests that check a sample at each submission, and everything at night:
 // ci/long.sh sets QKVET_TEST_FACTOR.
 #ifndef QKVET_CORE_BASE_AT_NIGHT_H_
 #define QKVET_CORE_BASE_AT_NIGHT_H_

@@ -11,7 +11,7 @@
 namespace qkvet {
 namespace {
 
-// A file whose bytes nobody has checked: every read may fail.
+// An unchecked file: every read may fail.
 class File {
  public:
   explicit File(const std::string& path) : file_(path, std::ios::binary) {}
@@ -59,7 +59,7 @@ std::string machine_name(unsigned machine) {
   return "machine " + std::to_string(machine) + " of the ELF format";
 }
 
-// Where the address of a loaded library lies in its file.
+// The file offset of an address in a loaded library.
 std::optional<uint64_t> offset_of(const std::vector<ElfW(Phdr)>& segments,
                                   uint64_t address) {
   for (const auto& s : segments)
@@ -94,7 +94,7 @@ std::vector<std::string> needed_by(File& file, const ElfW(Ehdr) & header) {
   return needed;
 }
 
-// Those whose runtime must be there before the program starts.
+// Sanitizers with a runtime that must be loaded before the program starts.
 constexpr struct Sanitizer {
   const char* name;
   const char* libraries[2];  // of GCC and of LLVM

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a library's file tells before it is loaded. The system's loader calls a
-// library of another machine a missing file, and the runtime of a sanitizer
-// ends the process that loads it.
+// Checks of a library's file before it is loaded. The system's loader reports a
+// library for another machine as a missing file, and a sanitizer's runtime ends
+// the process that loads it.
 #ifndef QKVET_CORE_BASE_ELF_FILE_H_
 #define QKVET_CORE_BASE_ELF_FILE_H_
 
@@ -13,7 +13,7 @@ namespace qkvet {
 // the loader.
 std::string elf_obstacle(const std::string& path);
 
-// The same for the text of a loader's error: "" if it says enough itself.
+// The same for the text of a loader's error: "" if the text is clear enough.
 std::string sanitizer_obstacle(const std::string& loader_text);
 
 }  // namespace qkvet

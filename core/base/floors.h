@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The floors of the program, each with a namespace of its own, and whose names
-// each sees without saying so: those of the floors below it (ci/floors.py holds
-// this against what the files include). What core/ defines lies in qkvet, where
-// all see it. Two floors may use one name for two things; the linker cannot mix
-// them up, and a floor that sees both has to say which.
+// The floors of the program. Each has a namespace of its own and sees the names
+// of the floors below it without qualification (ci/floors.py compares this with
+// what the files include). core/ defines its names in qkvet, which all floors
+// see. Two floors may use one name for two things: the linker cannot mix them
+// up, and a floor that sees both must qualify the name.
 #ifndef QKVET_CORE_BASE_FLOORS_H_
 #define QKVET_CORE_BASE_FLOORS_H_
 

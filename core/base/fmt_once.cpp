@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of fmt that every other file only declares, compiled once: the
+// Compiles the functions of fmt that every other file only declares. The
 // distribution's own library is a shared one, which neither the portable
 // program nor a test program with a linked kernel may need. All other files
-// include <fmt/core.h> alone, whose templates need no other function.
+// include only <fmt/core.h>; its templates need no other function.
 #define FMT_HEADER_ONLY
 #include <fmt/format.h>
 

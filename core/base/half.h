@@ -18,7 +18,7 @@ double bf16_to_double(uint16_t bits);
 // The nearest value of the type, as a double; too large becomes infinity. f64,
 // f32, f16 and bf16.
 double round_to(Dtype dtype, double value);
-// Of the same types.
+// For the same types.
 double largest_finite(Dtype dtype);
 
 // Unit roundoff 2^-p (f64 2^-53, f32 2^-24, f16 2^-11, bf16 2^-8), and half of

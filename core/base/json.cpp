@@ -7,7 +7,7 @@
 namespace qkvet {
 namespace {
 
-// Keys that stand twice in an object.
+// Finds repeated keys in an object.
 class Doubles {
  public:
   bool hear(ReadJson::parse_event_t event, const ReadJson& parsed) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON, as it is written and read here. What reads and writes text is compiled
-// once, in json.cpp: of all that a file takes to compile that uses
-// nlohmann-json, its parser and its writer are the larger half.
+// JSON for reading and writing. The parser and the writer are compiled once, in
+// json.cpp: they are more than half of the compile time of a file that uses
+// nlohmann-json.
 #ifndef QKVET_CORE_BASE_JSON_H_
 #define QKVET_CORE_BASE_JSON_H_
 
@@ -12,22 +12,22 @@
 
 namespace qkvet {
 
-// What is written: keys stay in the order in which they were given.
+// For writing: keys stay in the order in which they were given.
 using Json = nlohmann::ordered_json;
-// What was read: equal whatever the order of its keys was.
+// For reading: comparison ignores the order of keys.
 using ReadJson = nlohmann::json;
 
-// `json` as text, on one line if `indent` is -1. What is not UTF-8 is replaced:
-// kernels may name themselves in anything, and no run may end for it.
+// `json` as text, on one line if `indent` is -1. Bytes that are not UTF-8 are
+// replaced: a kernel's name may be any bytes, and must not end a run.
 std::string json_text(const Json& json, int indent = -1);
 std::string json_text(const ReadJson& json);  // keys ascending
 
-// One value out of its text; throws Json::parse_error if it is none.
+// Parses one value; throws Json::parse_error if the text is not JSON.
 Json json_of(std::string_view text);
 
-// Reads text that may be anything. What is no JSON is_discarded(). `twice` (or
-// null) gets the first key that stands twice in an object, of which the last
-// one is taken.
+// Reads untrusted text. Text that is not JSON gives a value that
+// is_discarded(). If an object repeats a key, the last one is taken, and the
+// first such key is written to `twice` unless that is null.
 ReadJson read_json(std::string_view text,
                    std::optional<std::string>* twice = nullptr);
 

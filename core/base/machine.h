@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between processors: the floating-point control state, and what
-// a signal context tells about a fault. The only file of this floor that knows.
+// Everything that differs between processors: the floating-point control state,
+// and what a signal context contains about a fault. No other file of this floor
+// depends on the processor.
 #ifndef QKVET_CORE_BASE_MACHINE_H_
 #define QKVET_CORE_BASE_MACHINE_H_
 
@@ -21,8 +22,8 @@ struct FpEnvironment {
 FpEnvironment fp_environment();
 void restore_fp_environment(const FpEnvironment& environment);
 
-// From the third argument of a SA_SIGINFO handler; safe inside one.
-// False where the processor does not tell.
+// From the third argument of a SA_SIGINFO handler; safe inside one. False where
+// the processor does not report it.
 bool fault_was_write(const void* context);
 // 0 where unknown.
 uint64_t stack_pointer_at_fault(const void* context);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Powers of two without a call, where they are normal numbers: bounds ask for
-// one per key.
+// Powers of two without a function call, where they are normal numbers: bounds
+// need one per key.
 #ifndef QKVET_CORE_BASE_POWER_OF_TWO_H_
 #define QKVET_CORE_BASE_POWER_OF_TWO_H_
 

@@ -56,7 +56,7 @@ std::string read_open_file(int fd, uint64_t size, uint64_t most_bytes,
   content->resize(size);
   for (size_t have = 0;;) {
     if (have == content->size()) {
-      // The end shows only in a read that gets nothing.
+      // The end shows only in a read of 0 bytes.
       std::byte next{};
       const ssize_t n = read_some(fd, &next, 1);
       if (n < 0) return "cannot be read";

@@ -12,7 +12,7 @@ namespace qkvet {
 std::string sha256_hex(std::span<const std::byte> bytes) {
   SHA2_CTX context;
   SHA256Init(&context);
-  if (!bytes.empty())  // whose address may be null
+  if (!bytes.empty())  // an empty span may be null
     SHA256Update(&context, reinterpret_cast<const uint8_t*>(bytes.data()),
                  bytes.size());
   std::array<uint8_t, SHA256_DIGEST_LENGTH> digest{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extents of one attention call, and who may look at whom.
+// The extents of one attention call, and which keys a query sees.
 #ifndef QKVET_CORE_BASE_SHAPE_H_
 #define QKVET_CORE_BASE_SHAPE_H_
 

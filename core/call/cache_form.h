@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a KV cache is made for, beyond its shape (qkvet/cache.h).
+// The parameters of a KV cache beyond its shape (qkvet/cache.h).
 #ifndef QKVET_CORE_CALL_CACHE_FORM_H_
 #define QKVET_CORE_CALL_CACHE_FORM_H_
 
@@ -10,7 +10,7 @@
 
 namespace qkvet {
 
-// How keys and values are stored, and whose scales turn codes into numbers.
+// How keys and values are stored, and which scales turn codes into numbers.
 enum class StoredAs : uint8_t {
   kAsGiven,
   kInt8PerToken,

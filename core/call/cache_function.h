@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which function of a cache does what a call asks for.
+// The function of a cache for each operation of a call.
 #ifndef QKVET_CORE_CALL_CACHE_FUNCTION_H_
 #define QKVET_CORE_CALL_CACHE_FUNCTION_H_
 

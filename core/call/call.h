@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of a kernel as data: what goes in, what came of it. Only executors
+// One call of a kernel as data: its inputs, and its result. Only executors
 // (core/door/executor.h) turn the one into the other.
 #ifndef QKVET_CORE_CALL_CALL_H_
 #define QKVET_CORE_CALL_CALL_H_
@@ -18,12 +18,12 @@
 
 namespace qkvet {
 
-// Where each tensor lies between its two guard pages, on a device between two
-// margins of NaN.
+// The place of each tensor between its two guard pages, or on a device between
+// two margins of NaN.
 enum class Placement : uint8_t {
-  kEnd,         // the last element touches the guard page behind
+  kEnd,         // the last element touches the guard page after it
   kEndAligned,  // the same, moved down to a multiple of 64 bytes
-  kStart        // the first element touches the guard page in front
+  kStart        // the first element touches the guard page before it
 };
 inline constexpr int kPlacementCount = 3;
 
@@ -45,7 +45,6 @@ inline constexpr int kTensorCount = kInputCount + kOutputCount;
 // "q", "k", ..., "weights" (core/call/tensor_table.h).
 const char* tensor_name(TensorName tensor);
 
-// What the kernel is asked to do.
 enum class Operation : uint8_t {
   kForward,
   kBackward,
@@ -74,14 +73,15 @@ constexpr bool is_layer(Operation operation) {
          operation == Operation::kLayerBackward;
 }
 
-// What a call of forward() has to do with plans (qkvet/plan.h). A plan stays
-// where it was made until the next one is made there.
+// How a call of forward() uses plans (qkvet/plan.h). A plan stays in its slot
+// until the next one is made there.
 enum class PlanUse : uint8_t {
-  kNone,    // nothing; without a forward() a plan is made for it, run and
-            // destroyed
-  kMake,    // a plan is made for it, in the place of what was there, and run
-  kUpdate,  // the plan that is there is given its lengths and tables, and run
-  kRun      // the plan that is there is run, whatever lengths the call has
+  kNone,    // nothing; a kernel without forward() gets a plan that is made, run
+            // and destroyed
+  kMake,    // a plan is made, replacing the one in the slot, and run
+  kUpdate,  // the plan in the slot gets the call's lengths and tables, and is
+            // run
+  kRun      // the plan in the slot is run, whatever lengths the call has
 };
 // How many plans there are room for. Making number 0 destroys all others.
 inline constexpr int kMostPlans = 2;
@@ -101,11 +101,11 @@ enum class Mistake : uint8_t {
   kMaskExtent,     // forward: a mask of Tk + 1 keys
   kLengthsExtent,  // forward: one length, or one start of a member, too many
   kUnknownField,   // forward: what follows the struct as it is known is set
-  // Of the numbers in lengths and starts of members, which whoever makes the
-  // call has put there, and of the tensors that hold them.
+  // These are about the numbers in lengths and starts of members, which the
+  // caller has put there, and about the tensors that hold them.
   kOffsetsFall,     // forward: a member ends before it begins
   kOffsetsStart,    // forward: the first member begins at row 1
-  kOffsetsEnd,      // forward: the last member ends behind the last row
+  kOffsetsEnd,      // forward: the last member ends after the last row
   kLengthNegative,  // forward: a length of -1
   kLengthBeyond,    // forward: a length beyond the rows, or the block table
   kLengthsType,     // forward: lengths, or starts of members, in f32
@@ -127,20 +127,23 @@ enum class Mistake : uint8_t {
 };
 
 // The inputs are contiguous, row-major, in their storage type, and must outlive
-// the call. What is null is absent.
+// the call. Absent inputs are null.
 //
-// A layer has Tq = Tk = T and x [B,T,D], in one storage type (q_dtype). A
-// cache is created with B sequences and `tokens` as capacity, for the heads
-// and widths of the shape; a step takes Tk new tokens (k, v) and Tq queries,
-// with B = 1, either of them 0 if it takes none, and holds `tokens` afterwards,
-// which a mask and a bias have as columns; truncate keeps `tokens`; evict
-// takes `tokens` of them away from `first` on; fork makes `other` what
-// `sequence` is; reorder takes as many parents as there are sequences;
-// read_back returns Tk tokens as stage_k and stage_v.
+// A layer has Tq = Tk = T and x [B,T,D], in one storage type (q_dtype). A cache
+// is created with B sequences and `tokens` as capacity, for the heads and
+// widths of the shape. The other operations of a cache:
+//   step       appends Tk tokens (k, v) and takes Tq queries, either may be 0;
+//              B = 1. `tokens` is the length afterwards, and the number of
+//              columns of a mask and a bias
+//   truncate   keeps `tokens`
+//   evict      removes `tokens` tokens from `first` on
+//   fork       copies `sequence` to `other`
+//   reorder    takes as many parents as there are sequences
+//   read_back  returns Tk tokens as stage_k and stage_v
 //
 // The options below `want_stages` are those of forward() and, down to the
 // packed batch, of its gradient. k and v are given in full where they are
-// shared: what is the same lies in memory once.
+// shared: the kernel gets one copy in memory.
 struct KernelCall : ScoreRule {
 #define QKVET_INPUT(name, member, ...) const std::byte* member = nullptr;
 #include "core/call/tensors.def"
@@ -154,29 +157,29 @@ struct KernelCall : ScoreRule {
   bool want_weights = false;
   Placement placement = Placement::kEnd;
   int threads = 1;  // that the call may use, and parallel_for uses
-  // Its tensors lie where those of the last call lay that said so and had the
-  // same extents: the addresses are the same, what stands there is its own.
+  // The tensors get the addresses of the last call with this flag and the same
+  // extents; their content is this call's.
   bool same_place = false;
   bool second_context = false;  // of forward() on the CPU
   PlanUse plan_use = PlanUse::kNone;
   int plan_slot = 0;
-  // Nothing was called before in its process, where a new one costs little.
+  // Needs a process without earlier calls, if a new one costs little.
   bool new_process = false;
-  // The byte that memory is full of which nobody has written: what malloc()
-  // gives, in a worker and where the C library is glibc, and in a worker the
-  // stack. 0: 0xff where the worker guards the heap (guarded_heap.h), and else
-  // as it comes.
+  // The byte that fills fresh memory: what malloc() returns, in a worker and
+  // where the C library is glibc, and the stack of a worker. 0: 0xff where the
+  // worker guards the heap (guarded_heap.h), otherwise unspecified.
   uint8_t fresh_memory = 0;
-  // The byte that lies in front of, between and behind what is given of inputs
-  // of a kernel on the CPU. 0: the NaN of canary.h.
+  // The byte in all memory before, between and after the elements of inputs of
+  // a kernel on the CPU. 0: the NaN of canary.h.
   uint8_t around_inputs = 0;
-  // Made at once with the calls in front of it and behind it that say so, too:
-  // forward() on the CPU alone, each from a thread and with a context of its
-  // own. The outputs are those of one of several times.
+  // Made at the same time as the neighbouring calls with this flag: forward()
+  // on the CPU only, each from a thread and with a context of its own. The
+  // calls are made several times, and the outputs are those of one of these
+  // times.
   bool at_once = false;
-  // How often the call is made, with the calls beside it that say so, one group
-  // after the other; 0: once. The outputs are those of the first group that
-  // gives other bits, or of the last.
+  // The number of times that the call is made, together with the neighbouring
+  // calls with repeats, one group after the other; 0: once. The outputs are
+  // those of the first group that gives other bits, or of the last.
   int64_t repeats = 0;
   double oracle_seconds = 0;  // time of the oracle, for the limit on a hang
   // Seconds at the kernel's measured pace, for the same limit; 0: unknown.
@@ -197,13 +200,15 @@ struct KernelCall : ScoreRule {
   bool int32_lengths = false;     // q_len, kv_len, cu_q and cu_k are int32
 
   // Pages: k and v are then the pool, [pages,Hkv,page_size,width]; Tk is still
-  // the most tokens that a member has. With new tokens kv_len counts those in
-  // front of them, and k and v hold anything in their places. In a packed batch
-  // kv_len, table and new tokens have a row for each member in the place of B,
-  // there is no cu_k, and Tk counts the tokens of all members.
+  // the most tokens that a member has. With new tokens kv_len counts only the
+  // tokens before them, and k and v hold arbitrary values at the new positions.
+  // In a packed batch kv_len, table and new tokens have a row for each member
+  // instead of B rows, there is no cu_k, and Tk counts the tokens of all
+  // members.
   int64_t page_size = 0;  // 0: none
-  // Channels of k that lie side by side, beside which v lies token by token
-  // (PageForm::kGroups); 0: k and v are rows. What k and v hold is the same.
+  // The number of adjacent channels of k in PageForm::kGroups, where v is
+  // stored token by token; 0: k and v are rows. The values of k and v are the
+  // same in both forms.
   int64_t channel_group = 0;
   // v is k's memory: its first dv channels, which is what v holds.
   bool values_in_keys = false;
@@ -220,25 +225,25 @@ struct KernelCall : ScoreRule {
   // Masks in a few numbers; `chunk` is a ScoreRule's.
   MaskFields fields;
 
-  // A gradient is given the o and lse of forward(). The gradient of a layer is
-  // given nothing of its forward pass.
+  // A gradient is given the o and lse of forward(). The gradient of a layer
+  // gets no output of its forward pass.
   bool want_d_bias = false;
   bool want_d_sink = false;
 
   // A rotation of q and k: of forward(), a layer, or a step. A layer has one
-  // row of positions for both, q_positions [B,T]; a step has none, its tokens
-  // stand where they stand in their sequence.
+  // row of positions for both, q_positions [B,T]. A step has none: a token's
+  // position is its position in its sequence.
   RopeStyle rope = RopeStyle::kNone;
   int64_t rope_rows = 0;
 
-  // For forward(), and for its gradient, which is then asked for forward()
-  // first, and given what that returned as o and lse, for no caller can know
-  // them.
+  // For forward(), and for its gradient. For a gradient the kernel's forward()
+  // is called first, and its o and lse become the inputs, because no caller can
+  // know them.
   std::optional<Dropout> dropout;
   bool want_dropout_mask = false;
 
   // A merge of states (merge.h): B rows, Tk states of each and Tq = d = 1, as
-  // the attention that it is. In place the first state is what o and lse hold.
+  // attention. In place, o and lse contain the first state.
   int64_t total_states = 0;  // of all rows, where indptr is there
   bool in_place = false;
 
@@ -254,10 +259,10 @@ enum class CallStatus : uint8_t {
   kDone,         // forward() returned QKVET_OK
   kUnsupported,  // supports() or the capabilities say no
   kUnavailable,  // the context could not be opened
-  kRefused,      // an error, for forward() after supports() had said yes
-  kFault,        // a guard page or a read-only input was touched; on a
-                 // device: an input was changed, or memory beside one
-  kCrash,        // any other deadly signal, abort, exit or exception
+  kRefused,  // an error, for forward() after supports() had accepted the call
+  kFault,    // a guard page or a read-only input was touched; on a
+             // device: an input was changed, or memory beside one
+  kCrash,    // any other deadly signal, abort, exit or exception
   kHang,
   kOutOfMemory,
   kNotRun  // an earlier call of the batch hung or took all memory, or of the
@@ -268,15 +273,15 @@ enum class CallStatus : uint8_t {
 struct MemoryFault {
   std::optional<TensorName> tensor;  // absent: what follows, the workspace, or
                                      // far from every tensor
-  // Of these the size is `tensor_bytes`, too.
-  bool of_reason = false;  // the text that says why a call is refused
+  // For these the size is also `tensor_bytes`.
+  bool of_reason = false;  // the text that gives the reason for a refusal
   bool of_heap = false;    // memory that the kernel allocated in a worker
   bool is_write = false;
   bool before_start = false;
   int64_t bytes = 0;  // distance past the end or before the start; inside: from
                       // the start
   bool inside = false;
-  bool between = false;  // inside, where no part of what lies far apart is
+  bool between = false;  // inside, between parts that are far apart
   int64_t tensor_bytes = 0;
 };
 
@@ -296,9 +301,9 @@ struct RepeatedCall {
 struct CallOutcome {
   CallStatus status = CallStatus::kDone;
   std::string text;           // the kernel's reason, or what the signal was
-  bool on_device = false;     // the tensors lay in memory of a CUDA device
+  bool on_device = false;     // the tensors were in memory of a CUDA device
   bool asked_kernel = false;  // the kernel itself was reached
-  bool gave_reason = false;   // a kernel that says no: whether it says why
+  bool gave_reason = false;   // the kernel refused, and gave its reason
   std::string output;         // last lines that a crashed kernel printed
   std::optional<MemoryFault> fault;  // kFault: what the guard pages saw
   // kCrash, by an access to memory near no tensor: whether it wrote.
@@ -311,9 +316,9 @@ struct CallOutcome {
   // although the call was refused.
   std::optional<TensorName> overwritten;
   int64_t overwritten_index = 0;  // the first such element, packed
-  double seconds = 0;             // inside the function asked for
+  double seconds = 0;             // inside the requested function
   RepeatedCall repeated;
-  int64_t workspace_bytes = 0;  // that the kernel asked for
+  int64_t workspace_bytes = 0;  // that the kernel requested
 
   // Packed, row-major. Empty unless kDone.
 #define QKVET_OUTPUT(name, member, ...) std::vector<std::byte> member;
@@ -327,7 +332,7 @@ struct CallOutcome {
 
 // The member that holds an input's data.
 const std::byte* KernelCall::*input_member(TensorName tensor);
-// And the one that holds an output's.
+// The member that holds an output's data.
 std::vector<std::byte> CallOutcome::*output_member(TensorName output);
 
 // Most sequences of a cache. A story that a Case spells has fewer (story.h), a

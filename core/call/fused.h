@@ -10,7 +10,7 @@
 
 namespace qkvet {
 
-// What lies behind what; the numbers are those of QKVET_FUSED_*.
+// The order of the parts; the numbers are those of QKVET_FUSED_*.
 enum class FusedOrder : uint8_t { kNone, kQkv, kQvk, kKqv, kKvq, kVqk, kVkq };
 inline constexpr int kFusedOrderCount = 7;
 

@@ -9,9 +9,9 @@ namespace {
 
 using Strides = Extents;
 
-// Elements behind every row, head and member of Layout::kGaps. Odd, so that no
-// row but the first keeps an alignment; different, so that none stands for
-// another.
+// Unused elements after every row, head and member of Layout::kGaps. They are
+// odd, so that only the first row keeps an alignment, and different, so that no
+// two can be confused.
 constexpr int64_t kRowGap = 3;
 constexpr int64_t kHeadGap = 5;
 constexpr int64_t kMemberGap = 7;
@@ -20,11 +20,11 @@ constexpr int64_t kStateGap = 11;
 // From one channel to the next in Layout::kApart, as in a slice [..., ::2].
 constexpr int64_t kChannelStep = 2;
 
-// What the last part of Layout::kFar lies behind, in elements: more than 32
-// bits count.
+// The distance to the last part of Layout::kFar, in elements: it does not fit
+// in 32 bits.
 constexpr int64_t kFarElements = int64_t{1} << 32;
-// Its strides are multiples of this. Parts begin on pages, whatever the page
-// and the type; and what 32 bits leave of a stride leads to no other part.
+// Its strides are multiples of this. Parts begin on pages for every page size
+// and type, and a stride that is cut to 32 bits leads to no other part.
 constexpr int64_t kFarStep = int64_t{1} << 16;
 
 // From one of `parts` to the next.
@@ -58,7 +58,7 @@ Strides strides_in(const Order& order, int ndim, const Strides& shape) {
   return strides;
 }
 
-// The order of a layout that a kernel of any strides alone gets.
+// The order of a layout for kernels with any strides.
 Order order_of(Layout layout, int ndim) {
   Order order = row_major(ndim);
   if (layout == Layout::kApart) order.step = kChannelStep;
@@ -80,10 +80,10 @@ Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
   return strides_in(order, 4, shape);
 }
 
-// The strides of k [pages,Hkv,page,d/x,x] and v [pages,Hkv,page,dv] where the
-// pages are those of PageForm::kGroups: the channels are in front of the
-// tokens. The last extent of k is the only one behind them. Heads are always in
-// front of both: there is no other order of such pages.
+// The strides of k [pages,Hkv,page,d/x,x] and v [pages,Hkv,page,dv] in pages of
+// PageForm::kGroups. Channels come before tokens, except for the last extent of
+// k, which comes after them. Heads always come before both: such pages have no
+// other order.
 Strides strides_of_groups(Layout layout, const TensorSpec& spec) {
   const bool has_groups = spec.ndim == 5;
   const auto [pages, heads, slots, channels, group] = spec.shape;
@@ -107,8 +107,9 @@ bool is_like_o(TensorName tensor) {
          tensor == TensorName::kGivenO;
 }
 
-// A step of a cache, what is read back of it, and a layer: strides of every
-// tensor. Parts of a fused matrix are views of it, whose rows have no gaps.
+// Whether the tensor has strides: tensors of a cache step, of what is read back
+// from a cache, and of a layer do. Parts of a fused matrix are views of it, and
+// their rows have no gaps.
 bool is_spread(const KernelCall& call, TensorName tensor) {
   const bool takes = call.operation == Operation::kCacheStep ||
                      call.operation == Operation::kCacheReadBack ||
@@ -143,13 +144,13 @@ Strides own_strides(const KernelCall& call, TensorName tensor,
   return strides_of(layout, own_shape, (s.H + 2 * s.Hkv) * s.d);
 }
 
-// Those of a merge that have no layout.
+// Tensors of a merge that have no layout.
 bool is_list(TensorName tensor) {
   return tensor == TensorName::kIndptr || tensor == TensorName::kRowMask;
 }
 
-// The tensors of a merge. Layout::kBthd has heads in front of rows in every
-// lse; with gaps the states of a row lie side by side, as [T,n,H,dv].
+// The tensors of a merge. Layout::kBthd has heads before rows in every lse;
+// with gaps the states of a row are adjacent, as [T,n,H,dv].
 Strides merge_strides(Layout layout, TensorName tensor,
                       const TensorSpec& spec) {
   if (is_list(tensor)) return spec.strides;

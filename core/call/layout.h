@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the elements of a call's tensors are: the layout of q, k, v and o, from
-// Layout::kGaps on that of all other inputs, and stride 0 where k and v are
-// shared or a mask or bias is broadcast.
+// The memory layout of a call's tensors: that of q, k, v and o, from
+// Layout::kGaps on also that of all other inputs, and stride 0 where k and v
+// are shared or a mask or bias is broadcast.
 #ifndef QKVET_CORE_CALL_LAYOUT_H_
 #define QKVET_CORE_CALL_LAYOUT_H_
 
@@ -12,7 +12,7 @@
 
 namespace qkvet {
 
-// A layout of tensors of any shape: of steps of caches and of layers as well.
+// A layout of tensors of any shape: also for steps of caches and for layers.
 constexpr bool is_any_strides(Layout layout) {
   return layout == Layout::kGaps || layout == Layout::kApart ||
          layout == Layout::kTurned;

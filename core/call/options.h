@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller can ask for beyond q, k, v, a causal rule and a scale.
+// The options of a call beyond q, k, v, a causal rule and a scale.
 //
-// The diagonal of a batch member with Lq queries and Lk keys, which windows and
-// ALiBi count from: query i stands at key i for causal=tl, and at key
-// i + Lk - Lq otherwise. A pair (i, j) is visible if i < Lq, j < Lk, and the
-// causal rule, the window and the mask all allow it; where there are lists of
-// keys, if j is also in that of i; and if no mask in a few numbers hides it
-// (MaskFields).
+// Windows and ALiBi count from the diagonal of a batch member with Lq queries
+// and Lk keys: query i is at key i for causal=tl, and at key i + Lk - Lq
+// otherwise. A pair (i, j) is visible if all of these hold: i < Lq and j < Lk;
+// the causal rule, the window and the mask allow it; j is in the key list of i,
+// if there are lists; and no mask in a few numbers hides it (MaskFields).
 #ifndef QKVET_CORE_CALL_OPTIONS_H_
 #define QKVET_CORE_CALL_OPTIONS_H_
 
@@ -25,13 +24,13 @@ struct Window {
   friend bool operator==(const Window&, const Window&) = default;
 };
 
-// What a call says without a tensor of which scores count, and how. A case has
-// it, and so have the call and the plan that are made of it.
+// The rules for which scores count, and how, that need no tensor. Cases, calls
+// and plans have them.
 struct ScoreRule {
   Causal causal = Causal::kNone;
   std::optional<float> scale;  // absent: 1/sqrt(d), left to the kernel
   std::optional<Window> window;
-  int64_t chunk = 0;  // > 0: keys of the diagonal's own chunk of so many alone
+  int64_t chunk = 0;  // > 0: only keys of the diagonal's own chunk of this size
   float softcap = 0;  // > 0: softcap * tanh(score / softcap)
 
   friend bool operator==(const ScoreRule&, const ScoreRule&) = default;
@@ -45,7 +44,7 @@ enum class MaskKind : uint8_t {
   kNone,
   kRandomN,    // a pair attends with a chance of N percent
   kBandN,      // |i - j| <= N
-  kOnlyN,      // every row sees key N % Tk alone
+  kOnlyN,      // every row sees only key N % Tk
   kButN,       // every row sees all keys but N % Tk
   kEmptyRowN,  // row N % Tq sees nothing, all others everything
   kPaddingN,   // the last N keys are hidden
@@ -74,7 +73,7 @@ enum class Layout : uint8_t {
   kBhtd,    // contiguous [B,H,T,d]
   kBthd,    // contiguous [B,T,H,d], seen as [B,H,T,d]
   kPacked,  // the strides of one [B,T,H + 2 Hkv,d]; o as in kBthd
-  kGaps,    // unused elements behind every row, head and member
+  kGaps,    // unused elements after every row, head and member
   kApart,   // unused elements between the channels; else as in kBhtd
   kFar,     // as in kBhtd, but the last member begins after 2^32 elements
   kTurned   // contiguous [B,H,d,T], seen as [B,H,T,d]
@@ -91,9 +90,10 @@ enum class RopeStyle : uint8_t {
 };
 inline constexpr int kRopeStyleCount = 3;
 
-// Where queries and keys stand: keys at first, first + 1, ..., queries at the
-// end of them, so that the last query stands where the last key does (at first,
-// first + 1, ... where a member has more queries than keys); or anywhere.
+// The positions of queries and keys. Keys are at first, first + 1, ..., and the
+// queries at the end of them: the last query has the position of the last key.
+// If a member has more queries than keys, its queries begin at `first`. With
+// random_positions all positions are arbitrary.
 struct Rope {
   RopeStyle style = RopeStyle::kNone;
   bool random_positions = false;
@@ -102,15 +102,15 @@ struct Rope {
   friend bool operator==(const Rope&, const Rope&) = default;
 };
 
-// Where page n of a member lies in the pool.
+// The place of page n of a member in the pool.
 enum class PageOrder : uint8_t {
   kPermuted,  // anywhere
-  kInOrder,   // one behind the other, member by member
+  kInOrder,   // one after the other, member by member
   kReverse    // the same, from the end
 };
 inline constexpr int kPageOrderCount = 3;
 
-// What slots hold that no member owns.
+// The content of slots that no member owns.
 enum class Unowned : uint8_t {
   kNan,
   kOthers,  // tokens of other sequences
@@ -118,14 +118,14 @@ enum class Unowned : uint8_t {
 };
 inline constexpr int kUnownedCount = 3;
 
-// How a call says which pages are whose (kernel.h).
+// How a call assigns pages to members (kernel.h).
 enum class PageTable : uint8_t {
   kBlocks,  // block_table: a row of pages for each member, and kv_len
   kCsr      // page_indptr: one list of pages, and what is in the last of each
 };
 inline constexpr int kPageTableCount = 2;
 
-// How the tokens of a page lie in the pool.
+// How the tokens of a page are stored in the pool.
 enum class PageForm : uint8_t {
   kRows,  // k and v of a token are rows of channels
   // As vLLM's paged_attention_v1 and _v2 have them: keys
@@ -136,10 +136,10 @@ enum class PageForm : uint8_t {
 inline constexpr int kPageFormCount = 2;
 inline constexpr int64_t kChannelGroupBytes = 16;
 
-// Keys and values that lie in pages of a pool and are found by block tables
-// (Kwon et al., "Efficient Memory Management for Large Language Model Serving
-// with PagedAttention", 2023, 4.1), or by lists of pages (Ye et al.,
-// "FlashInfer", 2025, 3.1).
+// Keys and values in pages of a pool, found by block tables (Kwon et al.,
+// "Efficient Memory Management for Large Language Model Serving with
+// PagedAttention", 2023, 4.1), or by lists of pages (Ye et al., "FlashInfer",
+// 2025, 3.1).
 struct Paging {
   int64_t size = 0;  // tokens of a page; 0: k and v are not paged
   PageOrder order = PageOrder::kPermuted;
@@ -152,21 +152,22 @@ struct Paging {
 
 // Lists of the keys that a query sees, as sparse attention selects them
 // (DeepSeek-AI, "DeepSeek-V3.2", 2025, 2.1; Yuan et al., "Native Sparse
-// Attention", 2025, 3.3): in any order, none twice, -1 for none. Keys are
-// counted from the first of their member.
+// Attention", 2025, 3.3): in any order, each at most once, -1 for none. Keys
+// are counted from the first of their member.
 struct KeyLists {
   int64_t entries = 0;     // of each list; 0: there are no lists
-  bool per_head = false;   // of each key/value head, not one for all
-  bool lengths = false;    // how many entries count is said of each row
+  bool per_head = false;   // one list for each key/value head
+  bool lengths = false;    // each row has a number of entries that count
   bool from_file = false;  // file_data.h
   int64_t block = 1;       // keys of an entry; the last block may have fewer
 
   friend bool operator==(const KeyLists&, const KeyLists&) = default;
 };
 
-// Masks that a call says in a few numbers and no mask of all pairs (kernel.h:
-// segments_q, full_ranges, tree_mask): as serving has them. A case says here
-// what they are made of, in the same words as a mask (MaskKind).
+// Masks that a call gives as a few numbers instead of a mask of all pairs
+// (kernel.h: segments_q, full_ranges, tree_mask), as in serving. A case
+// contains the parameters of their generator, spelled as those of a mask
+// (MaskKind).
 struct MaskFields {
   bool segments = false;
   int64_t tokens = 0;  // one in so many begins a segment; 0: there is but one

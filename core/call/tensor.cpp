@@ -22,7 +22,7 @@ void for_each_element(const TensorSpec& spec, Visit visit) {
     stride[i] = spec.strides[i - lead];
   }
   if (spec.elements() == 0) return;
-  // As an odometer, whose last wheel is the loop inside.
+  // Counts like an odometer; the inner loop is its last digit.
   Extents at{};
   int64_t n = 0, base = 0;
   while (true) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strided tensors: where element (i0, i1, ...) lies, and the way between
+// Strided tensors: the place of element (i0, i1, ...), and copies between
 // packed (logical, row-major) data and strided memory.
 #ifndef QKVET_CORE_CALL_TENSOR_H_
 #define QKVET_CORE_CALL_TENSOR_H_
@@ -13,7 +13,7 @@
 namespace qkvet {
 
 inline constexpr size_t kMostRank = 5;
-// Of a tensor, one number for each of its dimensions.
+// One number for each dimension of a tensor.
 using Extents = std::array<int64_t, kMostRank>;
 
 struct TensorSpec {

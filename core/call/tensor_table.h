@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of core/call/tensors.def as a table. What else is said of tensors
-// one by one (names, ranks, extents, types, random numbers) is read from here.
+// The rows of core/call/tensors.def as a table. All other properties of single
+// tensors (names, ranks, extents, types, random numbers) are read from it.
 #ifndef QKVET_CORE_CALL_TENSOR_TABLE_H_
 #define QKVET_CORE_CALL_TENSOR_TABLE_H_
 
@@ -75,9 +75,9 @@ enum class TensorData : uint8_t {
   kMask           // uint8_t, which are its bytes
 };
 
-// Whether files of recorded calls have it (golden/README.md, "The format"), and
-// whether they may have it of every command of a story: all else that a call
-// needs its case says.
+// Whether files of recorded calls may contain the tensor (golden/README.md,
+// "The format"), and whether they may contain it for every command of a story.
+// All other inputs of a call follow from its case.
 enum class Recorded : uint8_t { kNo, kInCalls, kInStories };
 
 struct TensorRow {
@@ -128,7 +128,7 @@ constexpr const TensorRow& tensor_row(TensorName tensor) {
 }
 
 // The storage type in a Case or a KernelCall. For stages it is that of q; the
-// plan of a call knows better.
+// plan of a call has the exact type.
 template <class Of>
 Dtype stored_type(const Of& of, TensorType type) {
   const auto wide = [](bool is_wide) {

@@ -29,7 +29,7 @@ TEST(Tensor, AbsurdUnitStridesMoveNothing) {
   EXPECT_NE(spec.strides[2], 5);
 }
 
-// [pages, heads, slots, groups, x] with the slots behind the groups.
+// [pages, heads, slots, groups, x] with the slots after the groups.
 TEST(Tensor, FiveDimensionsAreScatteredAndGathered) {
   TensorSpec spec = packed_spec(Dtype::kUint8, 5, {2, 1, 3, 2, 4});
   spec.strides = {24, 0, 4, 12, 1};
@@ -57,7 +57,7 @@ TEST(Tensor, AnEmptyTensorIsPresentAndSpansNothing) {
   EXPECT_FALSE(TensorSpec{}.present());
 }
 
-// [B,T,H,d] memory seen as [B,H,T,d], with a gap behind every row.
+// [B,T,H,d] memory seen as [B,H,T,d], with a gap after every row.
 TEST(Tensor, ScatterAndGatherAreInverseAndLeaveGapsAlone) {
   TensorSpec spec{Dtype::kF32, 4, {2, 3, 4, 5}, {4 * 3 * 7, 7, 3 * 7, 1}};
   EXPECT_FALSE(spec.packed());
@@ -77,8 +77,8 @@ TEST(Tensor, ScatterAndGatherAreInverseAndLeaveGapsAlone) {
   EXPECT_EQ(back, packed);
 }
 
-// What backward() is given of its own forward pass lies where the kernel wants
-// tensors to lie, whatever the call's own tensors did.
+// backward() is given its own forward outputs at the alignment that the kernel
+// declares, whatever the placement of the call's own tensors.
 TEST(ForwardOutputs, LieAlignedAsDeclared) {
   for (const int64_t alignment : {0, 16, 64, 4096}) {
     qkvet_forward_args args{};

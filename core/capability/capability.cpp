@@ -320,8 +320,8 @@ std::string contradiction(const KernelCall& call) {
   }
 }
 
-// Options that the bits of a declaration say nothing of for such a call: a
-// cache is causal by its nature and its scale is fixed when it is made, a layer
+// Options that the bits of a declaration do not cover for such a call: a cache
+// is causal by its nature and its scale is fixed when it is created; a layer
 // declares its weights and its rotation as stages and parts of a layer.
 uint64_t declared_otherwise(Operation operation) {
   uint64_t options = options_of_cache(operation);
@@ -365,7 +365,7 @@ std::string undeclared_extent(const qkvet_capabilities& capabilities,
   return broken_extent(extents_of(capabilities), shape, of);
 }
 
-// A device is asked for forward() and its gradient alone.
+// A device runs only forward() and its gradient.
 std::string foreign_device(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
   if (device_of(capabilities) == QKVET_DEVICE_CUDA) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether what a kernel declares covers a call. Pure: no kernel is asked.
+// Whether what a kernel declares covers a call. Pure: the kernel is not called.
 #ifndef QKVET_CORE_CAPABILITY_CAPABILITY_H_
 #define QKVET_CORE_CAPABILITY_CAPABILITY_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel must declare for masks, biases, lengths and layouts.
+// The declarations that a kernel needs for masks, biases, lengths and layouts.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -9,7 +9,7 @@
 namespace qkvet::capability_options_test {
 namespace {
 
-// Where two members begin and end.
+// The starts and the end of two members.
 constexpr int64_t kEnds[] = {0, 3, 8};
 constexpr int64_t kOtherEnds[] = {0, 5, 8};
 
@@ -74,8 +74,7 @@ TEST(CapabilityOptions, EveryOptionIsNeeded) {
   });
 }
 
-// An option that takes another one with it: with the other alone it is not
-// declared, with both it is.
+// An option that requires another one: only both together are declared.
 TEST(CapabilityOptions, SomeAreNeededBesideOthers) {
   static constexpr int32_t kShort[] = {1, 1};
   static constexpr int64_t kLengths[] = {3, 5};
@@ -172,7 +171,7 @@ TEST(CapabilityOptions, LayoutsAndSharing) {
     EXPECT_EQ(reason_with(QKVET_LAYOUT_ANY_STRIDES), "");
     EXPECT_EQ(reason_with(kContiguous), row.enough != 0 ? "" : missing);
     EXPECT_EQ(reason_with(kContiguous & ~row.enough), missing);
-    // Nothing declared is contiguous [B, H, T, d].
+    // Without a declaration the layout is contiguous [B, H, T, d].
     EXPECT_EQ(reason_with(0), row.enough == QKVET_LAYOUT_BHTD ? "" : missing);
   }
 }
@@ -317,8 +316,9 @@ TEST(CapabilityOptions, Contradictions) {
   });
 }
 
-// What takes two parts may refuse both in one call, by its word or by the
-// version of its library, which says nothing where there is no such part.
+// A kernel that takes two parts may refuse both in one call: by a declaration,
+// or through the ABI version of its library. The version refuses nothing that
+// the kernel does not have.
 TEST(CapabilityOptions, WhatAVersionKnewIsAllThatIsAsked) {
   constexpr uint64_t kBoth =
       QKVET_FLAG_LISTS_OR_PAGES | QKVET_FLAG_LISTS_IN_FORWARD_ONLY;

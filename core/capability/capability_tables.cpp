@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call needs of a kernel's tables: forward(), its gradient, a cache, a
-// layer, and the parts of these that may be left out.
+// The parts of a kernel's tables that a call needs: forward(), its gradient, a
+// cache, a layer, and the functions of these that may be left out.
 #include <algorithm>
 #include <tuple>
 
@@ -9,7 +9,7 @@
 namespace qkvet {
 namespace {
 
-// What a cache may leave out.
+// The functions that a cache may leave out.
 std::string missing_cache_part(const KernelInfo& kernel,
                                const KernelCall& call) {
   switch (call.operation) {

@@ -113,7 +113,7 @@ TEST(Capability, ADeviceIsAskedForForwardAlone) {
     EXPECT_FALSE(capability_allows(kernel, call, &why));
     EXPECT_EQ(why,
               "layers, caches and merges in memory of a device are not judged");
-    // One that declares the CPU, too, is called there.
+    // A kernel that also declares the CPU is called there.
     kernel.capabilities.devices |= uint64_t{1} << QKVET_DEVICE_CPU;
     EXPECT_EQ(kernel.device(), QKVET_DEVICE_CPU);
     EXPECT_TRUE(capability_allows(kernel, call, &why)) << why;
@@ -226,7 +226,7 @@ TEST(Capability, LayersAndCachesNeedTheirOptions) {
               row.why + std::string(" not declared"));
     EXPECT_EQ(reason_of_tables(row.call, row.change, row.allow), "");
   }
-  // For forward() alone: a step has no causal mask and no scale of its own, and
+  // Only for forward(): a step has no causal mask and no scale of its own, and
   // its two lengths differ.
   const auto narrow = [](KernelInfo& kernel) {
     kernel.capabilities.options = 0;

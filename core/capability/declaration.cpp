@@ -20,7 +20,7 @@ struct Word {
   const char* constant = "";
 };
 
-// A field whose values are words.
+// A field with words as values.
 struct WordField {
   const char* name;
   int32_t qkvet_dialect::*field;
@@ -191,7 +191,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
 }
 
-// Calls set(field, value) for every line; its answer is "" or what is wrong.
+// Calls set(field, value) for every line; it returns "" or the problem.
 std::string read_fields(
     const std::string& path, std::string_view content,
     const std::function<std::string(std::string_view, std::string_view)>& set) {

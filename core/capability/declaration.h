@@ -19,12 +19,13 @@ std::string read_dialect(const std::string& path, qkvet_dialect& dialect);
 // The same; each knob that is named is marked as declared.
 std::string read_precision(const std::string& path, qkvet_precision& precision);
 
-// The same for a text; `name` stands where the file's would.
+// The same for a text; `name` replaces the file's name.
 std::string parse_dialect(const std::string& name, std::string_view text,
                           qkvet_dialect& dialect);
 std::string parse_precision(const std::string& name, std::string_view text,
                             qkvet_precision& precision);
-// The lines that read back as the same; "" where nothing is declared.
+// The lines of a declaration, which can be read back; "" where nothing is
+// declared.
 std::string dialect_text(const qkvet_dialect& dialect);
 // Their values, field by field.
 struct DeclaredWord {
@@ -33,7 +34,7 @@ struct DeclaredWord {
   const char* constant;  // "QKVET_EMPTY_ROW_ZERO"
 };
 std::vector<DeclaredWord> declared_words(const qkvet_dialect& dialect);
-// All that a dialect can say.
+// All words of a dialect.
 std::vector<DeclaredWord> dialect_words();
 // The same of a precision, a line each.
 std::vector<std::string> precision_lines(const qkvet_precision& precision);

@@ -82,10 +82,10 @@ TEST(Declaration, APrecisionIsWrittenAsItIsRead) {
   qkvet_precision read{};
   ASSERT_EQ(parse_precision("here", text_of(written), read), "");
   EXPECT_EQ(precision_lines(read), written);
-  // What is there and not declared is not said.
+  // Fields that are set but not declared are not printed.
   read.norm_roundings = 3;
   EXPECT_EQ(precision_lines(read), written);
-  // A preset alone.
+  // Only a preset.
   qkvet_precision preset{};
   preset.struct_size = sizeof preset;
   EXPECT_EQ(precision_lines(preset),

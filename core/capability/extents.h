@@ -55,8 +55,8 @@ std::string broken_extent(const DeclaredExtents& extents, const Shape& shape,
 int64_t nearest_allowed(int64_t extent, const qkvet_extent_rule& rule);
 bool allows(const qkvet_extent_rule& rule, int64_t extent);
 
-// Widths that are declared, and whose d is a multiple of `channels` if any is:
-// those of the shape, or others.
+// Replaces d and dv by declared widths unless they are declared. d is a
+// multiple of `channels` if any declared width is.
 void keep_widths(const DeclaredExtents& extents, int64_t channels,
                  Shape& shape);
 // H and Hkv of a group and of a number of heads that are declared, next to

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel says of itself, copied out of the library that holds it, so
+// The declarations of a kernel, copied out of the library that holds it, so
 // that the parent process never needs that library.
 #ifndef QKVET_CORE_CAPABILITY_KERNEL_INFO_H_
 #define QKVET_CORE_CAPABILITY_KERNEL_INFO_H_
@@ -15,7 +15,7 @@
 
 namespace qkvet {
 
-// What a qkvet_fault has.
+// The fields of a qkvet_fault.
 struct FaultInfo {
   std::string when;  // "" or the condition without which it cannot show
   std::string cause;
@@ -27,9 +27,9 @@ struct FaultInfo {
 };
 
 // The flags of a kernel as conventions and plans spell them: the names in lower
-// case. `refused`: of those that say what the kernel refuses although it takes
-// each part of it, what that is; such cases are not drawn, and the verdict says
-// so. `in_plans`: a plan has the word, as it has those of refusals.
+// case. `refused`: what a kernel with this flag refuses although it takes each
+// part of it; such cases are not drawn, and the verdict reports it. `in_plans`:
+// plans contain the word, as they do for refusals.
 struct FlagWord {
   const char* word;
   uint64_t flag;
@@ -100,7 +100,7 @@ struct KernelInfo {
   bool has_layer_backward = false;  // of the layer
   bool has_workspace = false;       // of forward()
   bool has_merge = false;
-  bool has_plan = false;          // has_forward is then true as well
+  bool has_plan = false;          // has_forward is then also true
   bool only_plans = false;        // there is no forward(): plans are run
   bool orders_threads = false;    // an emulator in its library takes its GPU
                                   // threads in orders (simt/runtime.h)
@@ -118,7 +118,8 @@ struct KernelInfo {
   bool has_option(uint64_t option) const {
     return (capabilities.options & option) != 0;
   }
-  // Where it is called: on the CPU unless it declares a CUDA device and no CPU.
+  // The device on which it is called: the CPU, unless it declares a CUDA device
+  // and no CPU.
   int32_t device() const { return device_of(capabilities); }
   // Whether blocks of GPU threads do its work, on a device or under an
   // emulator.
@@ -133,8 +134,8 @@ struct KernelInfo {
   }
 };
 
-// What a kernel cannot be asked because its library has such a minor version of
-// the ABI: flags that it has beside those that it declares.
+// The flags that a kernel has beside its declared ones because its library has
+// an older minor version of the ABI: parts that this version does not know.
 uint64_t flags_of_version(uint32_t abi_minor, const KernelInfo& kernel);
 
 }  // namespace qkvet

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel declares by a bit of QKVET_OPTION_*, one row an option: how it
-// is written in declarations, how reports call it, and which calls have it.
+// The bits QKVET_OPTION_* of a kernel's declaration, one row an option: its
+// spelling in declarations, its name in reports, and the calls that have it.
 #ifndef QKVET_CORE_CAPABILITY_OPTION_TABLE_H_
 #define QKVET_CORE_CAPABILITY_OPTION_TABLE_H_
 
@@ -24,11 +24,11 @@ struct OptionRow {
 // In the order of the bits, without a gap.
 std::span<const OptionRow> option_rows();
 
-// Those that the call has, as QKVET_OPTION_*.
+// The options of the call, as QKVET_OPTION_*.
 uint64_t options_in(const KernelCall& call);
 
-// Those that a layer and a cache may have, too: what stands in front of
-// windows, and rotations. All others are of attention and its gradient alone.
+// Options that a layer and a cache may also have: those before windows, and
+// rotations. All others are only of attention and its gradient.
 inline constexpr uint64_t kOptionsOfEveryCall =
     (QKVET_OPTION_WINDOW - 1) | QKVET_OPTION_ROPE;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extents at which a kernel says that it takes another path.
+// Extents at which a kernel takes another path, as it declares them.
 #ifndef QKVET_CORE_CAPABILITY_PATHS_H_
 #define QKVET_CORE_CAPABILITY_PATHS_H_
 
@@ -14,7 +14,7 @@ namespace qkvet {
 // "" or what no kernel can mean.
 std::string bad_paths(const qkvet_capabilities& declared);
 
-// Those that are declared.
+// The declared paths.
 std::vector<qkvet_path> paths_of(const qkvet_capabilities& declared);
 
 std::string path_text(const qkvet_path& path);  // "Tk=64"

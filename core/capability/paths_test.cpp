@@ -17,7 +17,7 @@ TEST(Paths, AreSpelledAsTheyAreRead) {
   EXPECT_EQ(bad_paths(declared), "");
   EXPECT_EQ(paths_text(declared), "Tq=16 Tk=64 Tk=1777 d=96 dv=72 B=65 H=129");
   EXPECT_EQ(axis_constant(declared.paths[4]), "QKVET_AXIS_DV");
-  // As in all other fields, what is said last counts.
+  // As in all other fields, the last value counts.
   EXPECT_EQ(read_paths("Tk=2", declared), "");
   EXPECT_EQ(paths_text(declared), "Tk=2");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sequence of calls of one kernel, one behind the other: what a process that
-// serves requests makes of it. Each step is a call that is made out of the
-// case, and is made so often in a row.
+// A sequence of calls of one kernel, one after the other, as a process that
+// serves requests makes them. Each step is a call derived from the case, and
+// the number of times that it is made in a row.
 #ifndef QKVET_CORE_CASE_CALL_SEQUENCE_H_
 #define QKVET_CORE_CASE_CALL_SEQUENCE_H_
 
@@ -12,8 +12,8 @@
 
 namespace qkvet {
 
-// The letter of a step. Calls of `here` lie at the addresses of those before
-// them that have the same extents.
+// The letter of a step. Calls of `here` have the addresses of earlier calls
+// with the same extents.
 enum class CallStepKind : uint8_t {
   kAsIs,       // a: the case, here
   kOther,      // o: other data, here
@@ -42,7 +42,7 @@ inline constexpr int64_t kMostCallTimes = 1000;
 
 // "aof260a"; steps of one kind side by side are one.
 std::string calls_text(const CallSequence& calls);
-// "" or a line that says what is wrong with the token.
+// "" or one line with the mistake in the token.
 std::string read_calls(std::string_view text, std::string_view token,
                        CallSequence* calls);
 std::string calls_reason(const CallSequence& calls);

@@ -212,7 +212,7 @@ std::string set_reason(const SetValue& set, const Case& c) {
   return "";
 }
 
-// What stands between the extents and the data.
+// The tokens of a layer between the extents and the data.
 void add_layer(std::string& text, const Case& c) {
   if (c.unbatched) add_token(text, "unbatched");
   if (c.biases != 0) {

@@ -32,7 +32,7 @@ inline constexpr int64_t kMaxCount = int64_t{1} << 62;
 inline constexpr int64_t kMaxElements = int64_t{1} << 28;  // of one tensor
 inline constexpr uint64_t kDefaultSeed = 1;
 
-// What a case is about: attention on q, k and v; a KV cache; a layer from X to
+// The subject of a case: attention on q, k and v; a KV cache; a layer from X to
 // Y; the gradient of attention; that of a layer; the merge of states.
 enum class Subject : uint8_t {
   kAttention,
@@ -46,7 +46,7 @@ enum class Subject : uint8_t {
 // One value that replaces what the recipe makes: what shrinking writes.
 struct SetValue {
   TensorName tensor = TensorName::kQ;  // an input
-  std::array<int64_t, 4> index{};      // as many as tensor_rank() says
+  std::array<int64_t, 4> index{};      // tensor_rank() of them are used
   double value = 0;
 
   friend bool operator==(const SetValue&, const SetValue&) = default;
@@ -78,7 +78,7 @@ struct Case : ScoreRule {
   bool int32_lengths = false;  // these four lists are int32, not int64
   Layout layout = Layout::kBhtd;
   uint8_t share = 0;  // kShareB, kShareH
-  // The values are the first dv channels of the keys, and lie there.
+  // The values are the first dv channels of the keys, in the same memory.
   bool values_in_keys = false;
   KeyLists listed;
   MaskFields fields;
@@ -91,7 +91,7 @@ struct Case : ScoreRule {
   std::optional<float> dropout;  // p; the seed is the case's
 
   Recipe q, k, v;
-  bool backward = false;   // the gradient of the call is asked for
+  bool backward = false;   // the gradient of the call is requested
   Recipe d_o;              // of a backward call: dO, of a layer dY
   bool merge = false;      // states are merged: v their o, the bias their lse
   Recipe x, w, bias;       // of a layer: x, all four matrices, all biases
@@ -103,7 +103,7 @@ struct Case : ScoreRule {
   CacheForm cache;       // of a story
   Story story;
   uint64_t seed = kDefaultSeed;
-  uint64_t file = 0;  // fingerprint of what `file` recipes stand for; 0: none
+  uint64_t file = 0;  // fingerprint for its `file` recipes; 0: none
   std::vector<SetValue> set;
 
   Subject subject() const {
@@ -115,8 +115,8 @@ struct Case : ScoreRule {
   }
   // A layer or its gradient.
   bool is_layer() const { return shape.D > 0; }
-  // Attention and its gradient: what has the options of core/call/options.h. A
-  // merge has some: it is attention whose scores are given (core/case/merge.h).
+  // Attention and its gradient have the options of core/call/options.h. A merge
+  // has some of them: it is attention with given scores (core/case/merge.h).
   bool has_options() const { return !is_layer() && story.empty(); }
   friend bool operator==(const Case&, const Case&) = default;
 };
@@ -135,7 +135,7 @@ struct ParsedCase {
 // Keys in any order. parse_case(to_string(c)).value == c for every valid c.
 ParsedCase parse_case(std::string_view text);
 
-// "" or one line that says why no tensors can be made of `value`.
+// "" or one line with the reason why no tensors can be made of `value`.
 std::string invalid_reason(const Case& value);
 
 // The extents of an input, the first tensor_rank() of the four. Masks and
@@ -144,21 +144,23 @@ int tensor_rank(TensorName input);
 // As a kernel and files have it: slopes of all members alike are [H].
 int given_rank(const Case& value, TensorName input);
 std::array<int64_t, 4> tensor_extents(const Shape& shape, TensorName input);
-// Whether the case says that it has the input, of those that it can say it of;
-// pages, new tokens and states of a merge are others.
+// Whether the case has the input, for inputs that the spelling of a case
+// determines; pages, new tokens and states of a merge are others.
 bool has_tensor(const Case& value, TensorName input);
 // The extents that its values have of their own: 1 where a mask or a bias is
 // broadcast or k and v are shared. All 0 for an option that the case has not.
 std::array<int64_t, 4> tensor_extents(const Case& value, TensorName input);
 // The members of a batch or of a packed batch.
 int64_t member_count(const Case& value);
-// What the input is stored in.
+// The storage type of the input.
 Dtype storage_type(const Case& value, TensorName input);
-// What set= calls it: "alibi" for the slopes, tensor_name() for all others.
+// The name of the input in set=: "alibi" for the slopes, tensor_name() for all
+// others.
 const char* set_name(TensorName input);
 
-// Rows of member b that count. What lies behind them in q, k and v is NaN and
-// must not matter; where k and v are shared along B, behind the longest.
+// Rows of member b that count. The rows after them in q, k and v are NaN and
+// must not matter; where k and v are shared along B, the rows after the longest
+// member.
 int64_t counted_queries(const Case& value, int64_t b);
 int64_t counted_keys(const Case& value, int64_t b);
 
@@ -213,7 +215,7 @@ struct Inputs {
 };
 
 // Calls visit(values) with the doubles, integers or bytes of a mask that an
-// input has; with nothing for one that has bytes alone.
+// input has; does not call it for an input that only has bytes.
 template <class Visit>
 void visit_values(Inputs& inputs, TensorName input, Visit visit) {
 #define QKVET_VISIT_kBytes(member)
@@ -245,15 +247,15 @@ Inputs make_inputs(const Case& value);
 // laws that edit values. Lengths are the case's.
 void store_inputs(const Case& value, Inputs& inputs);
 
-// Finite numbers where the lengths leave NaN, in rows of q, k, v and dO, for a
-// kernel that needs them; to be stored again. False: there are no such rows.
-// What is finite there stays.
+// Replaces the NaN beyond the lengths, in rows of q, k, v and dO, by finite
+// numbers, for a kernel that needs them; the inputs must be stored again.
+// Finite values there stay. False: there are no such rows.
 bool put_numbers_beyond_lengths(const Case& value, Inputs& inputs);
 
 // Lengths, or starts of members, as the case's call has them.
 void store_lengths(const Case& value, const std::vector<int64_t>& lengths,
                    std::vector<std::byte>& bytes);
-// The other way round.
+// The inverse.
 std::vector<int64_t> lengths_in(const Case& value,
                                 std::span<const std::byte> bytes);
 // Whether the call has any.
@@ -261,7 +263,7 @@ bool gives_lengths(const Case& value);
 
 // How many positions the tables of a rotation have.
 int64_t rope_rows(const Case& value);
-// Fills the positions of a rotation alone; nothing if the case has none.
+// Fills only the positions of a rotation; does nothing if the case has none.
 void fill_positions(const Case& value, Inputs& inputs);
 
 // [B,H,Tq,Tk], nonzero = attend, and the bias on scaled scores; empty if the
@@ -269,9 +271,9 @@ void fill_positions(const Case& value, Inputs& inputs);
 std::vector<uint8_t> full_mask(const Case& value, const Inputs& inputs);
 std::vector<double> full_bias(const Case& value, const Inputs& inputs);
 
-// The call that the case means: this operation with its extents, types, options
-// and inputs, as far as the operation has them; outputs beyond o are asked for
-// by the caller. It points into `inputs`, which are those of `value`.
+// The call of the case: this operation with its extents, types, options and
+// inputs, as far as the operation has them. The caller requests outputs beyond
+// o. The call points into `inputs`, which are those of `value`.
 KernelCall call_of(const Case& value, const Inputs& inputs,
                    Operation operation);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tensors of a Case look like: extents, types, rows that count.
+// The shape of a Case's tensors: extents, types, rows that count.
 #include <algorithm>
 
 #include "core/call/tensor_table.h"
@@ -76,7 +76,7 @@ bool has_tensor(const Case& c, TensorName input) {
     case TensorName::kCuK:
       return !c.cu_k.empty();
     default:
-      // q, k, v and the inputs of layers; tables and states are none of it.
+      // q, k, v and the inputs of layers; not tables and states.
       return tensor_row(input).recorded == Recorded::kInCalls;
   }
 }

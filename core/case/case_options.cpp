@@ -72,7 +72,7 @@ std::string letters_of(uint8_t bits, std::string_view letters) {
   return text;
 }
 
-// ".qk", or nothing where all extents are its own.
+// ".qk", or "" where all extents are its own.
 std::string own_text(uint8_t own) {
   return own == kOwnAll ? "" : "." + letters_of(own, kOwnLetters);
 }
@@ -86,8 +86,8 @@ std::string read_own(std::string_view text, std::string_view token,
                          "this order, for its own extents";
 }
 
-// What stands in front of the first dot, and what behind it; `rest` is empty
-// without a dot.
+// The text before the first dot, and in `rest` the text after it; `rest` is
+// empty without a dot.
 std::string_view split_dot(std::string_view text, bool* has_rest,
                            std::string_view* rest) {
   const size_t dot = std::min(text.find('.'), text.size());
@@ -322,8 +322,9 @@ std::string layout_text(const Case& c) {
 
 // ---- The rows --------------------------------------------------------------
 
-// An option that is these fields of a case, and absent where they are as in a
-// case without options. No field: the key says more of those of another row.
+// An option that consists of these fields of a case. It is absent if they are
+// as in a case without options. Without fields the key is a part of another
+// row's option.
 template <auto... fields>
 struct Fields {
   static bool given([[maybe_unused]] const Case& c) {
@@ -567,7 +568,7 @@ constexpr auto kOptions = std::to_array<CaseOption>({
      read_page_order, page_order_text, fine},
     {"unowned", QKVET_OPTION_PAGED, false, Fields<>::given, Fields<>::copy,
      read_unowned, unowned_text, fine},
-    // Of a kernel that takes no such table the pages go as a whole.
+    // If a kernel takes no such table, dropping the option drops the pages.
     {"table", QKVET_OPTION_PAGED_CSR, false,
      [](const Case& c) { return c.paging.table == PageTable::kCsr; },
      Fields<&Case::paging>::copy, read_page_table, page_table_text, fine},
@@ -585,7 +586,7 @@ constexpr auto kOptions = std::to_array<CaseOption>({
      [](const Case& c) {
        return c.rope.style != RopeStyle::kNone ? rope_text(c.rope) : "";
      },
-     fine},  // rope_reason(): of layers and stories, too
+     fine},  // rope_reason(): also of layers and stories
     {"calls", kOptionCalls, false, Fields<&Case::calls>::given,
      Fields<&Case::calls>::copy,
      [](Text text, Text token, Case& c) {

@@ -20,7 +20,7 @@ inline constexpr uint64_t kOptionCalls = uint64_t{1} << 61;  // all have it
 inline constexpr uint64_t kOptionLayout = uint64_t{1} << 62;
 inline constexpr uint64_t kOptionShare = uint64_t{1} << 63;
 
-// Those that a story and a layer have, too; the others are attention's alone.
+// Options that a story and a layer also have; the others are only of attention.
 inline constexpr uint64_t kStoryOptions =
     QKVET_OPTION_ROPE | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
     QKVET_OPTION_ALIBI | QKVET_OPTION_MASK | QKVET_OPTION_BIAS | kOptionLayout;
@@ -29,12 +29,11 @@ inline constexpr uint64_t kLayerOptions = QKVET_OPTION_ROPE | kOptionLayout;
 struct CaseOption {
   std::string_view key;  // "softcap"
   uint64_t option;       // QKVET_OPTION_*, or one of those above
-  bool in_backward;      // the gradient of attention has it, too
+  bool in_backward;      // the gradient of attention also has it
 
   bool (*given)(const Case& value);
   void (*copy)(const Case& from, Case& to);
-  // "" or a line that says what is wrong with the token; ranges are reason()'s
-  // business.
+  // "" or one line with the mistake in the token; reason() checks ranges.
   std::string (*read)(std::string_view text, std::string_view token,
                       Case& value);
   // "softcap=2"; "" where the case has none.
@@ -45,9 +44,9 @@ struct CaseOption {
   void drop(Case& value) const { copy(Case{}, value); }
 };
 
-// In the order of the spelling. A key that says more of the option of another
-// row is never given by itself: that row has it. An option that another row's
-// token says has no key.
+// In the order of the spelling. A key that refines the option of another row is
+// never `given` by itself: the other row is. An option that is spelled in
+// another row's token has no key.
 std::span<const CaseOption> case_options();
 
 // The row of the key, or null.

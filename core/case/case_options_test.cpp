@@ -16,7 +16,7 @@ const std::string kPlain = "f32,B2,H2,Tq4,Tk5,d3";
 
 Case with(const std::string& options) { return parsed(kPlain + "," + options); }
 
-// Every refusal is one line that says what is expected.
+// Every refusal is one line with the expected spelling.
 void expect_wrong(const Refusals& rows) { expect_refused(kPlain + ",", rows); }
 
 TEST(OptionText, EveryOptionIsReadAndPrinted) {
@@ -74,7 +74,7 @@ TEST(OptionText, EveryOptionIsReadAndPrinted) {
     const Case c = with(text);
     EXPECT_EQ(to_string(c), kPlain + "," + text);
     EXPECT_NE(c, parsed(kPlain)) << text;
-    // A layer and a story have a layout, too.
+    // Layers and stories also have a layout.
     if (c.layout == Layout::kBhtd) {
       EXPECT_NE(first_option(c), "") << text;
     }
@@ -164,7 +164,7 @@ TEST(OptionText, RecipesOfABiasAreOfNothingElse) {
                 {"bias=masking,backward", "of the bias of a forward call"},
                 {"bias=masking310", "is 0 .. 309"}});
   parsed("f32,B3,H2,Tk2,dv8,merge,bias=masking");
-  // What no type holds is the last number that it holds.
+  // A number beyond the type's range becomes the type's last number.
   for (const auto& [type, lowest] : {std::pair{"f16", -65504.0},
                                      {"bf16", -0x1.fep127},
                                      {"f32", -0x1.fffffep127},
@@ -281,8 +281,8 @@ TEST(OptionText, BadPackedBatchesGetOneClearLine) {
                        "share= needs another layout"}});
 }
 
-// Layers have none of them, stories what caches are made with and what steps
-// bring, from text or built.
+// Layers have none of them. Stories have those of creating a cache and of its
+// steps, from text or built.
 TEST(OptionText, LayersAndStoriesHaveNoOptions) {
   const std::pair<const char*, const char*> options[] = {
       {"window=1.1", "window"}, {"mask=random", "mask"},
@@ -329,7 +329,7 @@ TEST(OptionText, LayersAndStoriesHaveNoOptions) {
             "case: B0: allowed 1 .. 16777216");
 }
 
-// What has no spelling is no case.
+// A case without a spelling is invalid.
 TEST(OptionText, CasesThatCannotBeSpelledAreInvalid) {
   const std::pair<void (*)(Case&), const char*> rows[] = {
       {[](Case& c) { c.mask.parameter = 3; }, "no mask has a number"},

@@ -281,7 +281,7 @@ class Parser {
     if (set.tensor == TensorName::kSlopes) slope_tokens_.push_back(token);
   }
 
-  // Whether slopes have a member in front of the head is known at the end.
+  // Whether slopes have a member before the head is known at the end.
   void check_slope_tokens() {
     for (const std::string_view token : slope_tokens_) {
       const std::string_view index = token.substr(0, token.find(':'));
@@ -343,7 +343,7 @@ class Parser {
                   {"unbatched", "biases", "fused", "context", "x recipe",
                    "w recipe", "dy recipe"}))
       return;
-    // Where Tq = Tk both alignments agree and a bare "causal" is clear.
+    // If Tq = Tk, both alignments agree and a bare "causal" is clear.
     if (bare_causal_ && case_.shape.Tq != case_.shape.Tk)
       error_ =
           "causal needs an alignment where Tq differs from Tk: causal=tl "

@@ -10,8 +10,8 @@
 
 namespace qkvet {
 
-// What stands behind set=, as in k.0.1.2.3:0x1.8p+1; `token` is all of it. ""
-// or what is wrong. Indices are not held against the extents.
+// The text after set=, as in k.0.1.2.3:0x1.8p+1; `token` is all of it. Returns
+// "" or the mistake. Indices are not compared with the extents.
 std::string read_set_value(std::string_view text, std::string_view token,
                            SetValue* set);
 

@@ -149,7 +149,7 @@ constexpr const CallPartRow& row_of(CallPart part) {
   return kParts[static_cast<size_t>(part) - 1];
 }
 
-// What is to go can go.
+// Every part that a repair removes can be dropped.
 constexpr bool all_can_go() {
   for (const Exclusion& pair : kTable)
     if (pair.goes != kNone &&

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which parts of a call of attention cannot stand beside each other. One list:
-// a case is refused by it and repaired by it, a call is held against it, and a
-// law about the one part does not allow the other.
+// Which parts of a call of attention exclude each other. This one list refuses
+// cases, repairs them, and checks calls; and a law about the one part does not
+// allow the other.
 //
-// Not here: what stands beside backward (CaseOption::in_backward) and beside
-// merge (core/case/merge.h), which say what is allowed; and what hangs on
-// extents or on three parts, which the options see to by themselves.
+// Not in this list: what is allowed together with backward
+// (CaseOption::in_backward) and with merge (core/case/merge.h); and conditions
+// on extents or on three parts, which the options check themselves.
 #ifndef QKVET_CORE_CASE_EXCLUSIONS_H_
 #define QKVET_CORE_CASE_EXCLUSIONS_H_
 
@@ -45,7 +45,7 @@ struct CallPartRow {
   bool (*in_case)(const Case& value);
   std::string (*token)(const Case& value);  // "append=2"
   void (*drop)(Case& value);                // null: it is never dropped
-  // Null: a call does not tell it from what it is without.
+  // Null: a call with the part does not differ from one without it.
   bool (*in_call)(const KernelCall& call);
 };
 
@@ -54,10 +54,10 @@ std::span<const CallPartRow> call_parts();
 
 struct Exclusion {
   CallPart one, other;
-  // What a repair takes away, one of the two. kNone: neither is the lesser one,
-  // and whoever draws cases sees to it.
+  // The part that a repair removes, one of the two. kNone: neither is less
+  // important, and the code that draws cases must avoid the pair.
   CallPart goes;
-  std::string_view because;  // behind the token of `one` and a colon
+  std::string_view because;  // follows the token of `one` and a colon
 };
 
 // In the order in which a case is repaired.
@@ -67,9 +67,9 @@ std::span<const Exclusion> exclusions();
 std::string exclusion_reason(const Case& value);
 // "" or which two parts of a call do.
 std::string exclusion_contradiction(const KernelCall& call);
-// Takes away what goes.
+// Removes the parts that `goes` names.
 void repair_exclusions(Case& value);
-// The options, as in CaseOption, that cannot stand beside the part at all.
+// The options, as in CaseOption, that the part always excludes.
 uint64_t options_beside_no(CallPart part);
 
 }  // namespace qkvet

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of parts of a call that cannot stand beside each other, held against
-// what cases, repairs and calls make of it: all pairs of parts, those that are
-// in no row as well.
+// Compares the list of parts that exclude each other with how cases, repairs
+// and calls treat them: all pairs of parts, including those in no row.
 #include "core/case/exclusions.h"
 
 #include <gtest/gtest.h>
@@ -70,12 +69,12 @@ void give(CallPart part, Case& c) {
   }
 }
 
-// Nothing where one takes the place of the other: a case has one layout.
+// nullopt if one replaces the other: a case has one layout.
 std::optional<Case> with(const CallPartRow& one, const CallPartRow& other) {
   Case c = parsed("f32,B1,H2,Tq4,Tk4,d4");  // all parts fit
   give(one.part, c);
   give(other.part, c);
-  // Packed members have new tokens in pages alone.
+  // Packed members have new tokens only in pages.
   if (!c.cu_q.empty() && c.append > 0 && c.paging.size == 0) c.paging.size = 2;
   return one.in_case(c) && other.in_case(c) ? std::optional(c) : std::nullopt;
 }
@@ -99,7 +98,7 @@ KernelInfo kernel_of_everything() {
   return kernel;
 }
 
-// Of the call that is made of it, whether or not it is valid.
+// The reason for the call of the case, whether or not the case is valid.
 std::string call_reason(const Case& c) {
   const Inputs inputs = make_inputs(c);
   std::string why;
@@ -129,7 +128,7 @@ TEST(Exclusions, EveryPairOfPartsIsRefusedOrPasses) {
         continue;
       }
       EXPECT_NE(why.find(row->because), why.npos) << what << ": " << why;
-      // What nobody takes away is still there.
+      // Without a repair the pair is still there.
       const bool all_go = row->goes != CallPart::kNone;
       EXPECT_EQ(row_that_refuses(repaired) == nullptr, all_go) << what;
       EXPECT_EQ(invalid_reason(repaired).empty(), all_go) << what;
@@ -139,7 +138,7 @@ TEST(Exclusions, EveryPairOfPartsIsRefusedOrPasses) {
   EXPECT_GE(passed, 20);
 }
 
-// Of two parts that a call can have side by side by mistake.
+// Pairs of parts that a call can contain by mistake.
 TEST(Exclusions, CallsAreHeldAgainstThemToo) {
   int held = 0;
   for (const Exclusion& row : exclusions()) {
@@ -153,7 +152,7 @@ TEST(Exclusions, CallsAreHeldAgainstThemToo) {
                        " exclude each other");
     ++held;
   }
-  // Data of v alone is nothing that a call shows; each other part is.
+  // A call does not show data of v alone; it shows each other part.
   const auto shown = [](const Exclusion& row) {
     return row.one != CallPart::kOwnValues && row.other != CallPart::kOwnValues;
   };
@@ -161,7 +160,7 @@ TEST(Exclusions, CallsAreHeldAgainstThemToo) {
             std::count_if(exclusions().begin(), exclusions().end(), shown));
 }
 
-// A part that stays is as it was, and of the other nothing is left.
+// The part that stays is unchanged, and the other one is removed completely.
 TEST(Exclusions, ARepairTakesOneOfTheTwo) {
   for (const Exclusion& row : exclusions()) {
     if (row.goes == CallPart::kNone) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases whose data come from files.
+// Cases with data from files.
 #include "core/case/file_data.h"
 
 #include <gtest/gtest.h>

@@ -31,8 +31,8 @@ int64_t drawn_from(const Case& c, int64_t i) {
   return c.shape.Tk;
 }
 
-// All keys, or blocks, in the order of random numbers that hang on the key
-// alone.
+// All keys, or blocks, in the order of random numbers that depend only on the
+// key.
 std::vector<int32_t> shuffled_keys(const Case& c, int64_t b, int64_t kv,
                                    int64_t i) {
   std::vector<std::pair<uint64_t, int32_t>> ranked;
@@ -125,7 +125,7 @@ std::string key_lists_reason(const Case& c) {
   if (lists.block < 1 || lists.block > kMostBlockKeys)
     return lists_token(c) + ": a block has 1 .. " +
            std::to_string(kMostBlockKeys) + " keys";
-  // Those of blocks are looked up key by key.
+  // Lists of blocks are looked up key by key.
   int64_t elements = lists.entries * lists.block;
   for (const int64_t n : {c.shape.B, list_heads(c), c.shape.Tq}) {
     if (n > kMaxElements / elements)

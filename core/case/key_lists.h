@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of the keys that queries see: how a case spells them, and what stands
-// in them. The spelling is a part of a Case's: keys=4, keys=4.h (lists of each
+// Lists of the keys that queries see: their spelling in a case, and their
+// content. The spelling is a part of a Case's: keys=4, keys=4.h (lists of each
 // key/value head), keys=4.n (with topk_length), keys=3x16 (of blocks of 16
 // keys), keys=file4.hn.
 //
 // A row's list is a shuffled part of all keys, and one entry of eight is -1,
-// also where the keys are not yet at their end. Keys keep their order where an
-// extent shrinks. Behind topk_length the list goes on with other keys: a kernel
-// that reads them sees more than it should. Keys are counted from the first of
-// the row's member, and some are listed that the member does not have: of a
-// packed one the two behind its last.
+// even if there are keys left. Keys keep their order where an extent shrinks.
+// After topk_length the list continues with other keys: a kernel that reads
+// them sees more than it should. Keys are counted from the first of the row's
+// member, and some listed keys do not exist in the member: in a packed batch,
+// the two after its last.
 #ifndef QKVET_CORE_CASE_KEY_LISTS_H_
 #define QKVET_CORE_CASE_KEY_LISTS_H_
 
@@ -31,8 +31,8 @@ std::string key_lists_reason(const Case& value);
 
 // How many lists a member has: Hkv, or 1 for all heads.
 int64_t list_heads(const Case& value);
-// Where the list of a row begins in Inputs::key_indices; `kv` is a head of keys
-// and values.
+// The start of a row's list in Inputs::key_indices; `kv` is a head of keys and
+// values.
 int64_t list_begin(const Case& value, int64_t b, int64_t kv, int64_t i);
 // How many of its entries count.
 int64_t list_length(const Case& value, const Inputs& inputs, int64_t b,

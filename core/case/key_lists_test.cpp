@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of keys of a case: how they are spelled, and what stands in them.
+// Lists of keys of a case: their spelling and their content.
 #include "core/case/key_lists.h"
 
 #include <gtest/gtest.h>
@@ -60,8 +60,8 @@ TEST(KeyLists, StandBesidePackedBatchesPagesNewTokensAndGradients) {
     EXPECT_EQ(to_string(parsed(text)).size(), std::string(text).size()) << text;
 }
 
-// Of the keys of its member, counted from the first of them, and of the two
-// behind the last.
+// The entries are keys of the member, counted from its first, and the two after
+// its last.
 TEST(KeyLists, OfPackedMembersCountFromTheirFirstKey) {
   const Inputs inputs =
       inputs_of("f32,B1,H1,Tq20,Tk40,d1,keys=9,cuq=0.10.20,cuk=0.33.37");
@@ -81,7 +81,7 @@ TEST(KeyLists, OfBlocksAreNumbersOfBlocks) {
   EXPECT_EQ(seen, (std::set<int32_t>{-1, 0, 1, 2}));
 }
 
-// Blocks that count become their keys; none lies behind the last key.
+// Blocks that count become their keys; keys after the last are left out.
 TEST(KeyLists, OfBlocksBecomeListsOfKeys) {
   Case c = parsed("f32,B1,H1,Tq2,Tk5,d1,keys=2x3.n");
   Inputs inputs = make_inputs(c);
@@ -148,8 +148,8 @@ TEST(KeyLists, LengthsAreOfRowsAndOtherKeysStandBehindThem) {
   EXPECT_GT(behind, 200);
 }
 
-// What is left where extents shrink, and the lists of all heads are those of
-// the first.
+// Entries that remain when extents shrink do not change, and the lists for all
+// heads are those of the first head.
 TEST(KeyLists, HangOnNothingButTheirPlace) {
   const Inputs large = inputs_of(kFour + ",keys=6.h");
   const Case c = parsed("f32,B1,H2,Hkv1,Tq3,Tk9,d1,keys=6");

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint8_t kProjected = kBiasQ | kBiasK | kBiasV;
 
-// Rows of q, k and v, one behind the other, from tensors that begin at `first`.
+// Rows of q, k and v, one after the other, from tensors that begin at `first`.
 void fuse(const Case& c, const Inputs& inputs, TensorName first, int64_t rows,
           std::vector<std::byte>& out) {
   const Shape& s = c.shape;

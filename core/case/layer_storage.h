@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a layer is given what it is given: the tokens fused= and context= of a
-// case, and the tensors that they stand for.
+// How the inputs of a layer are given: the tokens fused= and context= of a
+// case, and their tensors.
 #ifndef QKVET_CORE_CASE_LAYER_STORAGE_H_
 #define QKVET_CORE_CASE_LAYER_STORAGE_H_
 

@@ -65,7 +65,7 @@ TEST(LayerStorage, PartsStandSideBySide) {
                     inputs.values(matrix)[row * width + n]);
       }
     }
-    // Without the word there is no such matrix, and the digest tells.
+    // Without the token there is no such matrix, and the digest differs.
     Case apart = c;
     apart.fused = FusedOrder::kNone;
     EXPECT_TRUE(make_inputs(apart).w_qkv_bytes.empty());

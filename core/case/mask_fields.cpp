@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kFile = "file";
 
-// Takes a word from the end, behind a dot; false if it is another one.
+// Removes a type after a dot from the end; false if it is an unknown one.
 bool read_type(std::string_view* text, bool* wide) {
   const size_t dot = std::min(text->find('.'), text->size());
   const std::string_view type =
@@ -71,7 +71,7 @@ void fill_segments(const Case& c, Inputs& inputs) {
                             : numbers.back());
     for (int64_t j = 0; j < s.Tk; ++j)
       inputs.segments_k.push_back(numbers[static_cast<size_t>(j)]);
-    // Rows in front of the first token belong to the first segment.
+    // Rows before the first token belong to the first segment.
     for (int64_t i = 0; i < s.Tq; ++i) {
       const int64_t token = std::max<int64_t>(history + i, 0);
       inputs.segments_q.push_back(numbers[static_cast<size_t>(token)]);
@@ -268,7 +268,7 @@ std::string tree_reason(const Case& c) {
 int64_t history_of(const Case& c, int64_t b) {
   const auto at = static_cast<size_t>(b);
   const auto& s = c.shape;
-  // Members without a length are asked about while a case is made.
+  // Members have no length yet while a case is being made.
   return (at < c.kv_len.size() ? c.kv_len[at] : s.Tk) -
          (at < c.q_len.size() ? c.q_len[at] : s.Tq);
 }

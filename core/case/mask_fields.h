@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks in a few numbers (kernel.h): how a case spells them, and what stands in
-// them. The spellings are parts of a Case's:
+// Masks in a few numbers (kernel.h): their spelling in a case, and their
+// content. The spellings are parts of a Case's:
 //
 //   segments=4    documents of four tokens or so, segments=4.i64, segments=file
 //   ranges=3      three ranges seen both ways, ranges=3.i64, ranges=file3
 //   tree=2        drafts of two children each, tree=0 of any, tree=file
 //
-// One of eight segments is padding, and some have the number of another one, so
-// that a segment lies in several pieces; numbers in 64 bits may differ in the
-// upper half alone. Where q and k have other lengths the rows are the last
-// tokens. Ranges are drawn one in each of as many parts of the keys, and stand
-// in another order; one of four is empty, be it between two tokens or in front
-// of all, and one of eight is all of its part. The parts are equal, or of one
-// member in four one of them has all keys but one for each of the others, so
-// that a range goes through many tiles, up to the whole row.
+// Segments: one of eight is padding. Some have the number of another one, so
+// that a segment is in several pieces; 64-bit numbers may differ only in the
+// upper half. Where q and k have different lengths the rows are the last
+// tokens.
+//
+// Ranges: the keys are divided into as many parts as there are ranges, and one
+// range is drawn in each. They are stored in another order. One of four is
+// empty, between two tokens or before all of them; one of eight is all of its
+// part. The parts are equal, but in one member of four one part has all keys
+// except one for each of the others, so that a range covers many tiles, up to
+// the whole row.
 #ifndef QKVET_CORE_CASE_MASK_FIELDS_H_
 #define QKVET_CORE_CASE_MASK_FIELDS_H_
 
@@ -44,12 +47,12 @@ std::string read_tree(std::string_view text, std::string_view token,
 std::string tree_text(const Case& value);
 std::string tree_reason(const Case& value);
 
-// How many keys of a member lie in front of its first row; below 0 where it has
+// The number of keys of a member before its first row; negative where it has
 // more rows than keys.
 int64_t history_of(const Case& value, int64_t b);
 
-// Of the tree that the case draws: the draft that draft n of member b follows;
-// -1: the history.
+// The parent of draft n of member b in the tree that the case draws; -1: the
+// history.
 int64_t parent_in_tree(const Case& value, int64_t b, int64_t n);
 
 void fill_mask_fields(const Case& value, Inputs& inputs);

@@ -115,7 +115,7 @@ TEST(MaskFields, SomeRangesAreLong) {
     }
     EXPECT_GT(nearly_all, 4) << ranges;
     EXPECT_GT(whole, 0) << ranges;
-    // And most are not: what lies between them is drawn as well.
+    // Most are not: sizes in between are also drawn.
     EXPECT_LT(nearly_all, 32) << ranges;
   }
 }

@@ -26,7 +26,7 @@ void append(const std::vector<std::byte>& from, size_t element, int64_t first,
       begin + static_cast<ptrdiff_t>(count) * static_cast<ptrdiff_t>(element));
 }
 
-// Calls visit(row, state) in the order in which states lie: all first ones,
+// Calls visit(row, state) in the order of the states in memory: all first ones,
 // then all second ones, or row by row where the numbers differ.
 template <class Visit>
 void for_each_state(const Case& c, Visit visit) {

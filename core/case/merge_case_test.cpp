@@ -79,7 +79,7 @@ TEST(MergeCase, InPlaceTheFirstStateIsTheOutput) {
   EXPECT_EQ(call.states, all + 2 * sizeof(float));
 }
 
-// A kernel that takes lse as [n, H, T] alone is asked for nothing else.
+// A kernel that takes only lse as [n, H, T] gets no other layout.
 TEST(MergeCase, LseHeadsFirstAloneAllowsOneLayout) {
   KernelInfo kernel;
   kernel.has_merge = true;
@@ -102,7 +102,7 @@ TEST(MergeCase, LseHeadsFirstAloneAllowsOneLayout) {
               "lse that does not lie as [n, H, T] is not declared");
 }
 
-// What the kernel gets is exact in base 2, and the bias what that means.
+// The kernel's input is exact in base 2, and the bias has the same value.
 TEST(MergeCase, BaseTwoIsRoundedOnce) {
   const Case value = parsed("f32,B1,H1,Tk1,dv1,merge");
   Inputs inputs = make_inputs(value);

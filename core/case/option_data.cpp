@@ -55,7 +55,7 @@ std::vector<TokenRange> ranges_of(const Case& c, int64_t b) {
   return ranges;
 }
 
-// What a member's text looks like to a mask that follows it.
+// The structure of a member's text, for masks that follow it.
 class MaskedText {
  public:
   MaskedText(const Case& value, int64_t b)
@@ -67,7 +67,7 @@ class MaskedText {
       parents_.push_back(drawn_parent(value, b, n));
   }
 
-  // Rows in front of the first token see nothing but a prefix.
+  // Rows before the first token see only a prefix.
   bool attends(int64_t i, int64_t j) const {
     const int64_t n = c_.mask.parameter;
     const int64_t token = i + history_;
@@ -270,7 +270,7 @@ void visit_rows_beyond(const Case& c, Inputs& inputs, Visit visit) {
   visit_rows(c, TensorName::kV, inputs.v, keys, visit);
 }
 
-// What is given and has no element is not absent.
+// An input without elements is still present: its pointer is not null.
 const std::byte* given(std::span<const std::byte> bytes) {
   static constexpr std::byte kNothing{};
   return bytes.empty() ? &kNothing : bytes.data();
@@ -280,7 +280,7 @@ const std::byte* given_or_null(std::span<const std::byte> bytes) {
   return bytes.empty() ? nullptr : bytes.data();
 }
 
-// Those of the tensors, from the first to the last, that the case says it has.
+// Adds the tensors of the case, from the first to the last.
 void give(const Case& c, const Inputs& inputs, TensorName first,
           TensorName last, KernelCall& call) {
   for (auto t = static_cast<int>(first); t <= static_cast<int>(last); ++t)
@@ -307,7 +307,7 @@ void fill_served_options(const Case& c, const Inputs& inputs,
                          KernelCall& call) {
   call.k = given(inputs.k_cache_bytes);
   call.v = given(inputs.v_cache_bytes);
-  call.cu_k = nullptr;  // what says how long the members are says it
+  call.cu_k = nullptr;  // replaced by the other lengths of members
   call.page_size = c.paging.size;
   call.channel_group = channel_group_of(c);
   call.pages = inputs.pages;
@@ -421,7 +421,7 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   if (call.operation == Operation::kMerge)
     fill_merge_call(c, inputs, /*in_place=*/false, call);
   if (!takes_options(call.operation)) {
-    // What a layer and a step have; those of a merge are its own.
+    // Layers and steps have a layout; a merge has a layout of its own.
     if (call.operation != Operation::kMerge) call.layout = c.layout;
     return;
   }

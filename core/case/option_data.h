@@ -11,15 +11,15 @@
 
 namespace qkvet {
 
-// Of masks that follow the structure of a text (kDocsN, kRangesN), for laws:
-// the tokens [from, end) around `token` of member b that are one document or
-// range, Tk tokens in all; and whether the range is seen both ways.
+// For laws, the structure of text masks (kDocsN, kRangesN): the tokens [from,
+// end) around `token` of member b that are one document or range, of Tk tokens
+// in all; and whether the range is seen both ways.
 struct TokenRange {
   int64_t from = 0, end = 0;
   bool both_ways = false;
 };
 TokenRange range_of_token(const Case& value, int64_t b, int64_t token);
-// Of kTreeN: the draft that draft n of member b follows; -1: the history.
+// For kTreeN: the parent of draft n of member b; -1: the history.
 int64_t parent_of_draft(const Case& value, int64_t b, int64_t n);
 
 // Mask, bias, sink and slopes, in double, and lists of keys.

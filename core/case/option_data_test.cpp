@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors that the options of attention bring, and what they do to q, k, v.
+// The tensors of the options of attention, and their effect on q, k, v.
 #include "core/case/option_data.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(MaskData, EveryKindByHand) {
       {"mask=padding0", "1111 1111 1111 "},
       {"mask=random0", "0000 0000 0000 "},
       {"mask=random100", "1111 1111 1111 "},
-      // What is broadcast counts as index 0.
+      // A broadcast extent counts as index 0.
       {"mask=band1.k", "1100 1100 1100 "},
       {"mask=band1.q", "1111 1111 0000 "},
       {"mask=band1.bh", "1111 1111 1111 "},
@@ -84,16 +84,16 @@ TEST(MaskData, TextsByHand) {
       {"Tq3,Tk3,d1,mask=tree2", "100 110 101 "},
       // Drafts without a key of their own, and those that follow them.
       {"Tq4,Tk2,d1,mask=tree2", "00 00 10 01 "},
-      // What is broadcast counts as row, or key, 0.
+      // A broadcast extent counts as row, or key, 0.
       {"Tq2,Tk4,d1,mask=chunk2.k", "0011 0011 "},
       {"Tq2,Tk4,d1,mask=prefix1.q", "1111 1111 "}};
   for (const auto& [mask, expected] : rows)
     EXPECT_EQ(picture("f32,B1,H1," + std::string(mask)), expected) << mask;
 }
 
-// Documents of drawn lengths, and which ranges are seen both ways: every row
-// says the same of them, members differ, heads do not, and an extent that
-// shrinks moves no border.
+// Documents of drawn lengths, and ranges that are seen both ways: they are the
+// same for every row and head and differ between members, and a border stays
+// where it is when an extent shrinks.
 TEST(MaskData, DocumentsAndRangesAreOfOneText) {
   const Case docs = parsed("f32,B2,H2,Tq9,Tk40,d1,mask=docs5,seed=3");
   const std::vector<uint8_t> mask = full_mask(docs, make_inputs(docs));
@@ -147,7 +147,7 @@ TEST(MaskData, DraftsFollowOneAnother) {
       ASSERT_GE(parent, -1);
       ASSERT_LT(parent, n);
       siblings += parent < n - 1;
-      // A draft sees what the one in front of it sees, and itself.
+      // A draft sees the same as its parent, and itself.
       for (int64_t j = 0; j < 33; ++j) {
         const bool before =
             parent < 0 ? j < 3
@@ -210,8 +210,8 @@ TEST(MaskData, RandomIsAChanceAndSurvivesShrinking) {
         EXPECT_EQ(b.mask[(h * 7 + i) * 9 + j], a.mask[(h * 40 + i) * 50 + j]);
 }
 
-// Rows and columns of a step are those of a tensor over all positions, whatever
-// tokens there are.
+// Rows and columns of a step are those of a tensor over all positions, for any
+// number of tokens.
 TEST(OptionData, StepsOfAStoryAreSlicesOfOneTensor) {
   const std::vector<int64_t> all = {0, 1, 2, 3, 4, 5}, some = {0, 2, 3, 5};
   for (const char* kind :
@@ -263,8 +263,8 @@ TEST(OptionData, StorageFollowsQ) {
   EXPECT_NE(inputs.sink, inputs.slopes);
 }
 
-// A member's slopes hang on nothing but its number, the first one's are those
-// that all have where they have the same.
+// A member's slopes depend only on its number. The first member has the slopes
+// that all members have where they are equal.
 TEST(OptionData, SlopesOfEachMember) {
   const std::string plain = "f32,B3,H2,Tq2,Tk2,d1,alibi=normal";
   const std::vector<double> all = inputs_of(plain).slopes;
@@ -321,7 +321,7 @@ TEST(OptionData, SharedKeysAndValuesAreTheSame) {
                     in.v[static_cast<size_t>(source * 9 + n)]);
       }
     EXPECT_EQ(in.k[3], 8);
-    // And no more than asked for.
+    // And only as requested.
     EXPECT_EQ(in.k[0] == in.k[6], (c.share & kShareH) != 0);
     EXPECT_EQ(in.k[0] == in.k[12], (c.share & kShareB) != 0);
   }
@@ -379,8 +379,8 @@ TEST(OptionData, PoisonStaysInEveryStorageType) {
   }
 }
 
-// The digest tells what the data is: with an option another one, without
-// options the one that it always was.
+// The digest identifies the data: options change it, and without options it is
+// frozen.
 TEST(OptionData, DigestsTellOptions) {
   const std::string plain = "f32,B1,H2,Hkv1,Tq3,Tk5,d4";
   const auto digest = [&](const std::string& options) {

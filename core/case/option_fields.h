@@ -17,7 +17,7 @@ struct OptionField {
   std::string_view word;  // in conditions: "segments.tokens"; "": it has none
   int64_t (*get)(const Case& value);
   // Whether the case has the option; then the field can be set. Both are null
-  // for a word alone.
+  // for an option without a value.
   bool (*given)(const Case& value) = nullptr;
   void (*set)(Case& value, int64_t number) = nullptr;
   bool counts = false;  // a number; else a flag or a choice

@@ -46,9 +46,9 @@ struct PagedToken {
   bool negated = false;
 };
 
-// A token that slot `slot` of a page may hold although it does not belong to
-// this member: the token of another one. A member that is alone has the
-// negatives of its own, from a tenant before it.
+// A token of another member that slot `slot` of a page may hold although it
+// does not belong to this member. A single member gets the negatives of its own
+// tokens, as from a previous tenant.
 std::optional<PagedToken> other_token(const Case& c, int64_t member,
                                       int64_t slot) {
   const int64_t members = members_of(c);
@@ -101,17 +101,18 @@ class Mover {
   std::vector<std::byte> nan_;
 };
 
-// Slots of others take tokens so far apart from page to page that two pages
-// rarely look alike.
+// Pages of other tokens take them this far apart, so that two pages are rarely
+// equal.
 constexpr int64_t kTokensApart = 7;
 
-// Slot `slot` of page `page` of a member, or of nobody (-1).
+// Slot `slot` of page `page` of a member; -1: of an unowned page.
 void fill_slot(const Case& c, int64_t member, int64_t page, int64_t slot,
                int64_t token, const Mover& mover, std::vector<std::byte>& to) {
   const int64_t count = member < 0 ? 0 : keys_of(c, member).count;
   const bool mine = member >= 0 && token < count - new_tokens(c);
-  // What a case says of a row beyond the lengths holds where it has a place;
-  // behind the keys of a packed member are those of the next.
+  // Rows beyond the lengths that the case describes are stored where there is a
+  // slot for them. In a packed batch the rows after a member's keys are those
+  // of the next member.
   const bool beyond = member >= 0 && c.cu_k.empty() && token >= count &&
                       token < c.shape.Tk && c.paging.unowned == Unowned::kNan;
   std::optional<PagedToken> from;
@@ -191,7 +192,7 @@ void store(const std::vector<Number>& numbers, std::vector<std::byte>& bytes) {
   if (!bytes.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
 }
 
-// Of tokens in pages that are full but for the last.
+// The number of tokens in the last page; all other pages are full.
 int64_t in_last_page(int64_t count, int64_t size) {
   return count > 0 ? (count - 1) % size + 1 : 0;
 }
@@ -221,8 +222,8 @@ std::string new_tokens_contradiction(const KernelCall& call) {
              : "";
 }
 
-// The table in the form that the case asks for, and what says how long the
-// members are.
+// The table in the form that the case asks for, with the lengths of members
+// that belong to that form.
 void store_table(const Case& c, const PageMap& map, Inputs& inputs) {
   if (c.paging.table == PageTable::kBlocks) {
     inputs.table_columns = map.columns();

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The serving form of a case: keys and values in pages of a pool, block tables,
-// and tokens that the kernel itself appends. A case says what k and v are,
-// token by token; here they are put where a call finds them. The spelling is a
-// part of a Case's: page=, pages=, unowned=, table=, pool=, append=.
+// and tokens that the kernel itself appends. A case determines k and v token by
+// token; this file puts them where the call has them. The spelling is a part of
+// a Case's: page=, pages=, unowned=, table=, pool=, append=.
 //
-// In a packed batch over pages (cuq=, cuk= and page=) every member has a row of
-// the block table and of kv_len of its own; its keys are those between two
-// numbers of cuk=, which the call itself does not get.
+// In a packed batch over pages (cuq=, cuk= and page=) every member has its own
+// row of the block table and of kv_len. Its keys are those between two numbers
+// of cuk=, which the call itself does not get.
 //
 // With table=csr the pages of all members are one list (page_indptr,
-// page_indices), and last_page_len is in the place of kv_len; behind the list
-// stands what stands behind the rows of a block table.
+// page_indices), and last_page_len replaces kv_len. The list ends with the same
+// extra entries as the rows of a block table.
 //
-// With pool=x keys and values lie in it as vLLM's paged_attention_v1 has them,
-// which Layout sees to; what they are stays the same.
+// With pool=x keys and values have the layout of vLLM's paged_attention_v1,
+// which Layout provides; their values stay the same.
 //
 // The pool has two pages more than the members need. Entries of a block table
-// behind the pages of a member are -1, one past the pool, or a page of another
-// member, and every table has two of them at least: nothing may be read through
-// them, however far a tile reaches. Slots that no member owns hold NaN,
-// tokens of other sequences or zeros, and so do the slots of tokens to come.
+// after the pages of a member are -1, one past the pool, or a page of another
+// member, and every table has at least two of them: a kernel must not read
+// through them, however far a tile reaches. Slots that no member owns contain
+// NaN, tokens of other sequences or zeros, and so do the slots of future
+// tokens.
 #ifndef QKVET_CORE_CASE_PAGING_H_
 #define QKVET_CORE_CASE_PAGING_H_
 
@@ -47,21 +48,21 @@ struct MemberKeys {
 };
 MemberKeys keys_of(const Case& value, int64_t member);
 
-// Channels of k that lie side by side in a page; 0: all of a row.
+// The number of adjacent channels of k in a page; 0: all of a row.
 int64_t channel_group_of(const Case& value);
 
 // Tokens that every member gets from the call: `append`, or as many as the
 // shortest has.
 int64_t new_tokens(const Case& value);
 
-// Where tokens of a paged case lie.
+// The places of the tokens of a paged case.
 class PageMap {
  public:
   explicit PageMap(const Case& value);
 
   int64_t pages() const { return pages_; }      // of the pool
   int64_t columns() const { return columns_; }  // of the block table
-  // [members, columns], with what stands behind the members' pages.
+  // [members, columns], including the entries after the members' pages.
   const std::vector<int32_t>& table() const { return table_; }
   // Pages that a member owns.
   int64_t owned(int64_t member) const {
@@ -70,8 +71,8 @@ class PageMap {
   int64_t page_of(int64_t member, int64_t token) const {
     return table_[static_cast<size_t>(member * columns_ + token / size_)];
   }
-  // The same as lists: where the pages of a member begin, and the end; all of
-  // them, and what stands behind them.
+  // The same as lists: the start of each member's pages, and the end; all
+  // pages, and the extra entries after them.
   std::vector<int32_t> starts() const;
   std::vector<int32_t> list() const;
 
@@ -110,14 +111,14 @@ std::string unowned_text(const Case& value);
 std::string page_table_text(const Case& value);
 std::string page_pool_text(const Case& value);
 std::string append_text(const Case& value);
-// "" or what is wrong with pages and new tokens of an attention case whose
-// other options are right.
+// "" or the mistake in pages and new tokens of an attention case that is
+// otherwise valid.
 std::string paging_reason(const Case& value);
 
 // "" or why the pages and new tokens of a call do not belong together.
 std::string paging_contradiction(const KernelCall& call);
-// Whether the call has any: what says how long the members are is a part of
-// both then.
+// Whether the call has pages or new tokens. Both come with the lengths of
+// members.
 inline bool is_served(const KernelCall& call) {
   return call.page_size > 0 || call.new_tokens > 0;
 }
@@ -133,7 +134,7 @@ inline int64_t length_at(const KernelCall& call, const std::byte* list,
   std::memcpy(&number, list + n * int64_t{sizeof number}, sizeof number);
   return number;
 }
-// The tokens of a member of such a call in front of its new ones.
+// The number of tokens of a member of such a call before its new ones.
 int64_t held_tokens(const KernelCall& call, int64_t member);
 // "" or that the kernel does not declare the call's page size, or rows, or
 // pages of rows.

@@ -60,7 +60,7 @@ TEST(Paging, WhatCannotBeIsNamed) {
   EXPECT_FALSE(parse_case("f32,B1,H1,d2,cap4,page=2,story=a.1").value);
 }
 
-// x is of the type of the keys, whatever the queries are.
+// x depends on the type of the keys, not of the queries.
 TEST(Paging, GroupsOfChannelsAreSixteenBytes) {
   const std::string rest = ",B1,H1,Tq1,Tk3,d8,page=2,pool=x";
   EXPECT_EQ(channel_group_of(parsed("f64" + rest)), 2);
@@ -69,13 +69,13 @@ TEST(Paging, GroupsOfChannelsAreSixteenBytes) {
   EXPECT_EQ(channel_group_of(parsed("q=f32,kv=bf16,o=f32" + rest)), 8);
   EXPECT_EQ(channel_group_of(parsed("f32,B1,H1,Tq1,Tk3,d8,page=2")), 0);
   EXPECT_FALSE(parse_case("f16,B1,H1,Tq1,Tk3,d4,page=2,pool=x").value);
-  // What k holds is the same: where it lies is the business of its strides.
+  // The content of k is the same; only the strides differ.
   const Inputs groups = inputs_of("f32" + rest);
   const Inputs rows = inputs_of("f32,B1,H1,Tq1,Tk3,d8,page=2");
   EXPECT_EQ(groups.k_cache_bytes, rows.k_cache_bytes);
 }
 
-// Every token is where its table says, and no page has two owners.
+// Every token is at the place in its table, and no page has two owners.
 TEST(Paging, TablesLeadToEveryToken) {
   for (const char* order : {"perm", "order", "reverse"})
     for (const int64_t size : {1, 2, 3, 8}) {
@@ -104,8 +104,8 @@ TEST(Paging, TablesLeadToEveryToken) {
     }
 }
 
-// The same pages, one behind the other; in the place of lengths what the last
-// of each has.
+// The same pages as one list, with the fill of each member's last page instead
+// of lengths.
 TEST(Paging, ListsOfPagesSayWhatATableSays) {
   for (const char* packed : {"", "cuq=0.1.1.4,cuk=0.5.5.8,"})
     for (const char* append : {"", ",append=3"}) {
@@ -138,7 +138,7 @@ TEST(Paging, ListsOfPagesSayWhatATableSays) {
           EXPECT_EQ(pages[static_cast<size_t>(starts[n] + p)],
                     table[static_cast<size_t>(m * blocks.table_columns + p)]);
       }
-      // Behind them nothing good stands.
+      // The entries after them are invalid.
       EXPECT_EQ(pages[static_cast<size_t>(starts[3])], -1);
       EXPECT_EQ(pages.back(), in.pages);
       const KernelCall call = call_of(c, in, Operation::kForward);

@@ -25,7 +25,7 @@ struct RecipeRow {
 constexpr int64_t kMaxIndex = int64_t{1} << 24;
 // 2^12 times a normal keeps q.k below 2^60 at any width: far from overflow.
 constexpr int64_t kMaxExponent = 12;
-// 10^309 is beyond every type, and so stands for the largest number of each.
+// 10^309 is beyond every type, so it gives the largest number of each.
 constexpr int64_t kMaxDecimal = 309;
 
 // In the order of RecipeKind.

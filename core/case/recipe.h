@@ -33,9 +33,9 @@ enum class RecipeKind : uint8_t {
   kCancellingN,  // normal + 2^N at even t, - 2^N at odd t
   kHeavy,        // normal with heavy tails
   kScaledN,      // normal / 2^N
-  kFile,         // no recipe: out of a file (file_data.h); where a law asks for
-                 // further data, normal
-  kMaskingN,     // of a score bias or the lse of a merge alone: 0 or -10^N, one
+  kFile,         // data from a file (file_data.h); if a law needs further data,
+                 // normal
+  kMaskingN,     // only of a score bias or the lse of a merge: 0 or -10^N, one
                  // row in four all of it
   kRaisedN       // the same with 10^N
 };
@@ -75,7 +75,7 @@ double recipe_value(const Recipe& recipe, uint64_t seed, TensorName tensor,
 void recipe_row(const Recipe& recipe, uint64_t seed, TensorName tensor,
                 int64_t b, int64_t h, int64_t t, std::span<double> row);
 
-// The random bits of one element, whatever its recipe.
+// The random bits of one element, the same for every recipe.
 uint64_t random_bits(uint64_t seed, TensorName tensor, int64_t b, int64_t h,
                      int64_t t, int64_t c);
 

@@ -31,9 +31,9 @@ double half_tangent(int64_t n, int64_t pairs) {
   return tangent;
 }
 
-// Row p of the tables is the p-th power of row 1, by repeated products: after
-// 2^17 rows it is off by less than 2^-34, and the tables are inputs: whatever
-// stands in them is right.
+// Row p of the tables is the p-th power of row 1, by repeated products. After
+// 2^17 rows it is off by less than 2^-34. This is no error of the case: the
+// tables are inputs, and any values in them are right.
 void fill_tables(const Case& c, Inputs& inputs) {
   const int64_t rows = rope_rows(c);
   const int64_t pairs = c.shape.d / 2;
@@ -56,8 +56,8 @@ void fill_tables(const Case& c, Inputs& inputs) {
   }
 }
 
-// Where the rows `first_q` and keys `first_k` on of one member stand; they are
-// Lq and Lk.
+// The positions of one member: Lq rows from `first_q` on, and Lk keys from
+// `first_k` on.
 void place_member(const Case& c, int64_t b, int64_t first_q, int64_t Lq,
                   int64_t first_k, int64_t Lk, Inputs& inputs) {
   const int64_t ahead = std::max<int64_t>(Lk - Lq, 0);
@@ -155,13 +155,13 @@ void fill_rope(const Case& c, Inputs& inputs) {
 void fill_positions(const Case& c, Inputs& inputs) {
   if (c.rope.style == RopeStyle::kNone) return;
   const Shape& s = c.shape;
-  // Rows that do not count stand somewhere in the tables, too.
+  // Rows that do not count also have a valid position.
   inputs.q_positions.assign(static_cast<size_t>(s.B * s.Tq), 0);
   inputs.k_positions.assign(static_cast<size_t>(s.B * s.Tk), 0);
   if (!c.rope.random_positions) return place_in_order(c, inputs);
   place_anywhere(c, kQueryDraw, std::max<int64_t>(s.Tq, 1), inputs.q_positions);
   place_anywhere(c, kKeyDraw, std::max<int64_t>(s.Tk, 1), inputs.k_positions);
-  // A token of a layer stands where it stands, as query and as key.
+  // A token of a layer has one position, as query and as key.
   if (c.is_layer()) inputs.k_positions = inputs.q_positions;
 }
 

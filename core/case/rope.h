@@ -12,11 +12,11 @@ namespace qkvet {
 
 // "rope=half", "rope=interleaved.100", "rope=half.random".
 std::string rope_text(const Rope& rope);
-// What stands behind "rope="; "" or one line that says what is wrong.
+// The text after "rope="; returns "" or one line with the mistake.
 std::string read_rope(std::string_view text, std::string_view token,
                       Rope* rope);
 
-// "" or one line that says why the case cannot have its rotation.
+// "" or one line with the reason why the case cannot have its rotation.
 std::string rope_reason(const Case& value);
 
 // Tables and positions; nothing if the case has no rotation.

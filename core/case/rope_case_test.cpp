@@ -57,7 +57,7 @@ TEST(RopeData, TablesAreTurnsThatAddUp) {
       EXPECT_NEAR(inputs.rope_sin[4 * p + n], std::sin(turned), off);
     }
   }
-  // f32 storage, whatever q is stored in, but for f64.
+  // f32 storage for all types of q but f64.
   EXPECT_EQ(inputs_of("bf16,B1,H1,Tq1,Tk5,d8,rope=half").rope_cos_bytes.size(),
             5u * 4 * sizeof(float));
 }
@@ -68,7 +68,8 @@ TEST(RopeData, QueriesStandAtTheEndOfTheKeys) {
   EXPECT_EQ(plain.q_positions, (Positions{11, 12, 13, 14, 11, 12, 13, 14}));
   EXPECT_EQ(plain.k_positions,
             (Positions{9, 10, 11, 12, 13, 14, 9, 10, 11, 12, 13, 14}));
-  // Counted from each member's own lengths; rows that do not count stand at 0.
+  // Counted from each member's own lengths; rows that do not count have
+  // position 0.
   const Inputs lengths =
       make_inputs(parsed(kPlain + ",qlen=2.4,kvlen=3.1,rope=half"));
   EXPECT_EQ(lengths.q_positions, (Positions{1, 2, 0, 0, 0, 1, 2, 3}));

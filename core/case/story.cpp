@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 8> kVerbs = {
     "append", "attend", "step", "truncate",
     "evict",  "reset",  "fork", "reorder"};
 
-// The number of a sequence by its letter; nothing for any other text.
+// The number of a sequence by its letter; nullopt for any other text.
 std::optional<int64_t> sequence_of(std::string_view letter) {
   if (letter.size() != 1 || letter[0] < 'a' ||
       letter[0] >= 'a' + kMostSequences)
@@ -28,7 +28,7 @@ bool read_number(std::string_view word, int64_t least, int64_t& tokens) {
   return least <= tokens && tokens <= kMostStoryTokens;
 }
 
-// What follows "verb.": false if the verb has no such words.
+// The text after "verb."; false if the verb takes no such words.
 bool read_words(std::string_view words, StoryCommand& command) {
   if (command.verb == StoryVerb::kReorder) {
     command.parents = words;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache story: what is asked of a KV cache, command by command, as data. One
-// spelling, e.g. "step.a.3+append.b.2+truncate.a.1+reset.b+attend.a.1".
+// A cache story: the commands to a KV cache, as data. One spelling, e.g.
+// "step.a.3+append.b.2+truncate.a.1+reset.b+attend.a.1".
 //
 //   append.S.N    N new tokens for sequence S (a .. h)
 //   attend.S.N    N queries, at the last N positions of S
@@ -9,13 +9,12 @@
 //   evict.S.F.N   tokens F .. F + N - 1 leave S, the others stay where they are
 //   reset.S       S is empty again
 //   fork.S.T      T becomes what S is
-//   reorder.PPP   every sequence becomes what the one named in its place was
+//   reorder.PPP   every sequence becomes what the one named at its position was
 //
 // Every token that a story appends to a sequence has a number of its own, its
 // tag, counted from 0 in the order of the story and never used again; the data
-// is a function of (sequence, tag), and goes along with a fork. Queries are
-// counted the same way. So a token that replaces a truncated one has other
-// values than that.
+// is a function of (sequence, tag), and a fork copies it. Queries are counted
+// the same way. So a token that replaces a truncated one has other values.
 #ifndef QKVET_CORE_CASE_STORY_H_
 #define QKVET_CORE_CASE_STORY_H_
 
@@ -69,14 +68,14 @@ struct Token {
   friend auto operator<=>(const Token&, const Token&) = default;
 };
 
-// One command in its place: what it brings, and what it leaves.
+// One command of a story, with the tokens that it adds and the state after it.
 struct Snapshot {
   StoryCommand command;
   std::string illegal;  // "" or why the cache must refuse the command
   int64_t first_new = 0, new_tokens = 0;  // tags
   int64_t first_query = 0, queries = 0;   // tags
   std::vector<Token> history;  // what the sequence (the copy) holds afterwards
-  std::vector<int64_t> positions;  // where these tokens stand, ascending
+  std::vector<int64_t> positions;  // positions of these tokens, ascending
   std::vector<int64_t> lengths;    // of all sequences, afterwards
   // The most tokens that each sequence held since it was last empty.
   std::vector<int64_t> most;
@@ -104,10 +103,10 @@ class HeldSequences {
  public:
   explicit HeldSequences(const StoryRules& rules);
 
-  // The command in its place, carried out unless it is illegal. The tokens that
-  // it brings are those of `owner` from `first_new` on, its queries those from
-  // `first_query` on; to reorder, each sequence becomes what parents[it] was.
-  // All sequences are there.
+  // Carries out the command unless it is illegal. Its tokens are those of
+  // `owner` from `first_new` on, its queries those from `first_query` on. For
+  // reorder, each sequence becomes what parents[it] was. All sequences
+  // must exist.
   Snapshot play(const StoryCommand& command, int64_t owner, int64_t first_new,
                 int64_t first_query, const std::vector<int64_t>& parents,
                 std::string illegal = "");
@@ -138,18 +137,18 @@ class HeldSequences {
 };
 
 // An illegal command changes nothing, but its tags are used up. A command that
-// is `inserted` (by its number) uses up no tag: it brings tokens without data,
-// with tags below 0, so that the rest of the story goes on as without it.
+// is `inserted` (by its number) uses up no tag: it appends tokens without data,
+// with tags below 0, so that the rest of the story is the same as without it.
 std::vector<Snapshot> play_story(const Story& story, const StoryRules& rules,
                                  const std::vector<bool>& inserted = {});
 
-// A token goes one behind the last position, at 0 behind none.
+// A token goes to the last position plus one; the first one to position 0.
 inline int64_t next_position(const std::vector<int64_t>& positions) {
   return positions.empty() ? 0 : positions.back() + 1;
 }
 
-// How many tokens the story's evictions take: no token stands further than this
-// behind its number in its sequence.
+// The number of tokens that the story's evictions remove. A token's position
+// exceeds its index in its sequence by at most this.
 int64_t story_evictions(const Story& story);
 
 // How many tags the story uses in any one sequence, at least 1.

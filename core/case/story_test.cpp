@@ -14,7 +14,7 @@ Story told(const std::string& text) {
   return story.value_or(Story{});
 }
 
-// Those of a history that a sequence was given itself.
+// The tags of those tokens in a history that the sequence itself was given.
 std::vector<int64_t> tags(const std::vector<Token>& history,
                           int64_t sequence = 0) {
   std::vector<int64_t> tags;
@@ -102,7 +102,7 @@ TEST(Story, AnEvictionLeavesTheOthersWhereTheyStand) {
   EXPECT_EQ(snapshots[1].positions, (Numbers{0, 3, 4}));
   EXPECT_EQ(snapshots[2].positions, (Numbers{0, 3, 4, 5}));
   EXPECT_EQ(snapshots[3].positions, (Numbers{0, 3}));
-  // Behind the last token that is left, wherever that stands.
+  // After the last remaining token, at any position.
   EXPECT_EQ(snapshots[4].positions, (Numbers{0}));
   EXPECT_EQ(snapshots[5].positions, (Numbers{0, 1}));
   EXPECT_EQ(tags(snapshots[5].history), (Numbers{0, 6}));
@@ -200,7 +200,7 @@ TEST(Story, AWindowGoesBackAsFarAsItWasMadeFor) {
   };
   EXPECT_FALSE(illegal("append.a.5+truncate.a.4"));
   EXPECT_TRUE(illegal("append.a.5+truncate.a.3"));
-  // What was taken back once counts: it is overwritten.
+  // Tokens once truncated count: they are overwritten.
   EXPECT_TRUE(illegal("append.a.5+truncate.a.4+truncate.a.3"));
   EXPECT_TRUE(illegal("append.a.5+fork.a.b+truncate.b.4+truncate.b.3"));
   EXPECT_FALSE(illegal("append.a.5+truncate.a.4+append.a.1+truncate.a.4"));

@@ -29,7 +29,7 @@ class AbiCall {
   const qkvet_merge_args& merge() const { return merge_; }
   const qkvet_cache_config& create() const { return create_; }
   const qkvet_cache_args& step() const { return step_; }
-  // Where read_back() is to write.
+  // The tensors that read_back() writes.
   const qkvet_tensor& read_k() const { return read_k_; }
   const qkvet_tensor& read_v() const { return read_v_; }
 
@@ -52,8 +52,8 @@ class AbiCall {
   int64_t byte_offset_;
   int64_t shapes_[kTensorCount][kMostRank];
   int64_t strides_[kTensorCount][kMostRank];
-  // As a caller has them that knows one field more, which a call with
-  // Mistake::kUnknownField sets.
+  // The arguments of a newer caller, with one more field, which is set by a
+  // call with Mistake::kUnknownField.
   struct NewerArgs {
     qkvet_forward_args known{};
     uint64_t unknown = 0;

@@ -16,13 +16,13 @@ namespace {
 
 constexpr int kWindowsPerClass = kSlotCount * kTensorCount;
 
-// What is kept between batches. Above it every page goes back to the system.
+// The bytes kept between batches. If more are used, every page is given back.
 constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
-// Calls below this size are not worth a look at the free memory.
+// Calls below this size are made without checking the free memory.
 constexpr int64_t kSmallCallBytes = int64_t{32} << 20;
 
-// Those behind one index of [B,H,T].
+// The elements at one index of [B,H,T].
 int64_t elements_of_row(const TensorSpec& spec) {
   int64_t elements = 1;
   for (int i = 3; i < spec.ndim; ++i)
@@ -32,7 +32,7 @@ int64_t elements_of_row(const TensorSpec& spec) {
 
 // The number of the first element that was never written, or -1. In the outputs
 // of forward() and its gradient, [B,H,Tq,...] and [B,Hkv,Tk,...], only the
-// first rows of a member need be written if `rows` tells how many.
+// first rows[b] rows of a member need be written, if `rows` is not empty.
 int64_t first_unwritten(const Canary& canary, const TensorSpec& spec,
                         const std::byte* packed,
                         const std::vector<int64_t>& rows) {
@@ -288,8 +288,8 @@ std::optional<MemoryFault> Arena::damage_of(const Spot& spot,
     return fault;
   }
   if (spec.packed() || spot.begin == spot.end) return std::nullopt;
-  // The elements are gathered already: with canaries in their place, what is
-  // none lies in a gap.
+  // The elements are gathered already. With canaries instead of them, any other
+  // byte is in a gap.
   std::vector<std::byte> blank(static_cast<size_t>(spec.elements() * element));
   canary.fill(blank.data(), 0, static_cast<int64_t>(blank.size()));
   scatter(spec, blank.data(), spot.memory + spot.begin);
@@ -307,7 +307,7 @@ std::vector<int64_t> Arena::rows_to_write(int slot, const CallPlan& plan,
     const TensorSpec& spec = plan.tensors[static_cast<size_t>(t)];
     Spot spot;
     std::vector<int64_t> numbers;
-    // Of lengths in another type nothing is known.
+    // Lengths of another type are unknown.
     const bool narrow = spec.dtype == Dtype::kInt32;
     if (spec.elements() == 0 || (spec.dtype != Dtype::kInt64 && !narrow) ||
         !find(slot, plan, t, &spot))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hostile buffers. One file in memory holds a window for every call of a batch
-// (a slot), tensor and size; the host writes and checks it through plain
-// mappings, the kernel sees it between guard pages, inputs read-only. What no
-// tensor covers holds a canary. Windows are mapped when first used, and only
-// what a call made dirty is rewritten and checked. What the kernel has far
-// apart (Layout::kFar) the host has side by side.
+// Hostile buffers. One file in memory has a window for every call of a batch (a
+// slot), tensor and size. The host writes and checks it through plain mappings;
+// the kernel sees it between guard pages, inputs read-only. All bytes outside
+// of tensors are canaries. Windows are mapped when first used, and only the
+// parts that a call has changed are rewritten and checked. Parts of a tensor
+// that are far apart for the kernel (Layout::kFar) are adjacent for the host.
 #ifndef QKVET_CORE_DOOR_ARENA_H_
 #define QKVET_CORE_DOOR_ARENA_H_
 
@@ -23,12 +23,13 @@ namespace qkvet {
 
 inline constexpr int kSlotCount = 32;  // calls per round trip
 
-// Where the tensors of a call lie for the one who looks; nullptr if absent.
+// The addresses of a call's tensors in one of the two processes; nullptr if
+// absent.
 using TensorAddresses = std::array<std::byte*, kTensorCount>;
 
-// Something for each window of each size class. There are tens of thousands,
-// and a worker that makes two calls uses twenty: a class has none until it is
-// asked for.
+// One T for each window of each size class. There are tens of thousands, and a
+// worker that makes two calls uses twenty, so a class is allocated when it is
+// first used.
 template <class T>
 class ByWindow {
  public:
@@ -37,7 +38,7 @@ class ByWindow {
     if (of_class.empty()) of_class.resize(kSlotCount * kTensorCount);
     return of_class[static_cast<size_t>(index)];
   }
-  // Those that have been asked for, and others of their classes.
+  // Visits the classes that were used, with all their windows.
   template <class Visit>
   void each(Visit visit) {
     for (size_t size_class = 0; size_class < classes_.size(); ++size_class)
@@ -61,14 +62,14 @@ class WindowTable {
 
   // Null if the window cannot be mapped.
   std::byte* window(int slot, TensorName tensor, int size_class);
-  // That which holds the tensor: its own, or the one that it lies within.
+  // The window that contains the tensor: its own, or the one of another tensor.
   std::byte* window_of(int slot, const CallPlan& plan, size_t tensor);
   // The first elements of all tensors of the call; false with a line in *why if
   // one cannot be mapped.
   bool locate(int slot, const CallPlan& plan, TensorAddresses* addresses,
               std::string* why);
-  // What lies far apart takes much address space: it is given back, and with it
-  // the addresses, before others are located.
+  // Releases the address space of parts that are far apart, which is large. To
+  // be called before other tensors are located; makes the addresses invalid.
   void forget_far() { far_.clear(); }
 
   static int64_t file_offset(int index, int size_class);
@@ -79,8 +80,8 @@ class WindowTable {
   std::byte* far_window(int slot, const CallPlan& plan, size_t tensor,
                         std::string* why);
 
-  // That of a window: inputs of a kernel have one that only reads, so that no
-  // mprotect() makes them writable.
+  // The descriptor of a window. Inputs of a kernel have one that is open only
+  // for reading, so that no mprotect() makes them writable.
   int descriptor_of(TensorName tensor) const;
 
   int fd_, inputs_fd_;
@@ -106,14 +107,14 @@ class Arena {
   // After the kernel: outcome->damage, and if the call is done the outputs and
   // outcome->unwritten; with a plan outcome->overwritten.
   void collect(int slot, const CallPlan& plan, CallOutcome* outcome);
-  // After a process died in the middle of a call: nothing that a kernel could
-  // write is known any more.
+  // For a process that died in the middle of a call: all memory that a kernel
+  // can write is then unknown.
   void distrust_outputs();
   // Gives memory back if much of it is held. Between batches.
   void trim();
 
  private:
-  // What the host knows of a window.
+  // The host's record of a window.
   struct Window {
     bool filled = false;  // all canary except [begin, end)
     Canary canary{4};
@@ -129,7 +130,8 @@ class Arena {
   };
 
   explicit Arena(int fd);
-  // Of a call with a plan: outcome->overwritten. `rows`: those that count.
+  // Sets outcome->overwritten, for a call with a plan. `rows`: those that
+  // count.
   static void look_for_overwritten(const Spot& spot, const TensorSpec& spec,
                                    TensorName name, std::vector<int64_t> rows,
                                    CallOutcome* outcome);
@@ -137,8 +139,8 @@ class Arena {
   bool find(int slot, const CallPlan& plan, int tensor, Spot* spot);
   void refill(const Spot& spot, const TensorSpec& spec, bool output);
   static void fill_all(const Spot& spot, uint8_t byte);
-  // The rows of every member, counted from its first row, as the call's lengths
-  // say; empty: all. The inputs still lie in their windows.
+  // The number of rows of every member that must be written, from the call's
+  // lengths; empty: all rows. The inputs must still be in their windows.
   std::vector<int64_t> rows_to_write(int slot, const CallPlan& plan,
                                      bool of_keys);
   std::optional<MemoryFault> damage_of(const Spot& spot, const TensorSpec& spec,

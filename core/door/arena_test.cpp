@@ -19,7 +19,8 @@
 namespace qkvet::arena_test {
 namespace {
 
-// What the kernel says to a touch, without being killed for it.
+// Touch memory through a system call, which returns an error instead of killing
+// the process.
 bool readable(const std::byte* at) {
   const Descriptor sink(memfd_create("sink", MFD_CLOEXEC));
   return write(sink.get(), at, 1) == 1;
@@ -282,7 +283,8 @@ float last_in_front_of_keys(Fixture& f) {
   return value;
 }
 
-// Or full of the byte that a call asks for, and of canaries again behind it.
+// With around_inputs, the gaps are full of that byte; after such a call they
+// are canaries again.
 TEST(Arena, GapsOfInputsAreCanaries) {
   for (const Layout layout : {Layout::kPacked, Layout::kGaps, Layout::kApart}) {
     Fixture f({2, 4, 2, 3, 3, 5, 5});
@@ -309,8 +311,8 @@ TEST(Arena, GapsOfInputsAreCanaries) {
   }
 }
 
-// `parts` of floats, and nothing where an offset leads that has 32 bits, with a
-// sign or without, and counts bytes or elements.
+// Floats at the offsets of `parts`, and no memory at an offset that is cut to
+// 32 bits, with or without a sign, in bytes or in elements.
 void expect_only_parts(std::byte* first, int64_t stride, int64_t parts,
                        int64_t bytes) {
   for (int64_t part = 0; part < parts; ++part) {
@@ -447,7 +449,7 @@ TEST(Arena, DeclaredBlocksLieInOneWindow) {
 }
 
 // No tensor is near enough to another one for a kernel to run into it: between
-// any two lie two guards at least, whichever of them comes first.
+// any two there are at least two guards, in either order.
 TEST(Arena, TensorsLieApartInEitherOrder) {
   Fixture f(kSmall);
   f.prepare();
@@ -520,8 +522,8 @@ TEST(Plan, LayersHaveTheirOwnTensors) {
   EXPECT_EQ(why, "w_q is too large for any memory");
 }
 
-// What a mistake adds to a tensor is canary; the rest lies where its index
-// says, also after a larger tensor in the same place.
+// Elements that a mistake adds to a tensor are canaries. All others are at
+// their index, even after a larger tensor in the same window.
 TEST(Arena, MistakesAddCanaries) {
   for (const Placement placement : {Placement::kEnd, Placement::kStart}) {
     Fixture f({1, 1, 1, 2, 3, 4, 4}, placement);
@@ -548,7 +550,7 @@ TEST(Arena, MistakesAddCanaries) {
   }
 }
 
-// One row of a mask for all heads and queries: nothing behind it is read.
+// One row of a mask for all heads and queries: nothing after it is read.
 TEST(Arena, AMistakeLeavesWhatIsBroadcastSo) {
   Fixture f({1, 2, 2, 2, 3, 4, 4});
   std::vector<std::byte> mask(12, std::byte{7});

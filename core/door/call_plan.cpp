@@ -20,7 +20,7 @@ constexpr int64_t kCacheLine = 64;
 // call's tensors are a dozen.
 constexpr int64_t kMostFarParts = 4096;
 
-// Empty extents count as 1 here: strides are products of them, too.
+// Empty extents count as 1 here: they are also factors of strides.
 bool countable(int ndim, const Extents& shape) {
   int64_t n = 1;
   for (int i = 0; i < ndim; ++i) {
@@ -57,7 +57,7 @@ class Rows {
   void add(std::initializer_list<TensorName> tensors) {
     for (const TensorName tensor : tensors) add(tensor);
   }
-  // Those that the call gives, from the first to the last of them.
+  // Adds the tensors that the call gives, from the first to the last.
   void add_given(TensorName first, TensorName last) {
     for (auto t = static_cast<int>(first); t <= static_cast<int>(last); ++t)
       if (const auto name = static_cast<TensorName>(t);
@@ -139,7 +139,7 @@ void add_read_back(const KernelCall& call, Rows* rows) {
   (*rows)[TensorName::kStageV] = {4, Dtype::kF32, {1, s.Hkv, s.Tk, s.dv}};
 }
 
-// What a step does not take is absent, not empty.
+// Inputs that a step does not take are absent, not empty.
 void add_step(const KernelCall& call, Rows* rows) {
   add_forward(call, rows);
   const Shape& s = call.shape;
@@ -181,7 +181,7 @@ void add_layer_backward(const KernelCall& call, Rows* rows) {
         (*rows)[static_cast<TensorName>(n)];
 }
 
-// The state that lies in o and lse is none of the others.
+// The state in o and lse is not among the others.
 void add_merge(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
   const Dtype lse = stored_type(call, TensorType::kLse);
@@ -315,7 +315,7 @@ void add_mistake(const KernelCall& call, Rows* rows) {
     }
     case Mistake::kNone:
     case Mistake::kUnknownField:  // no tensor's
-    case Mistake::kOffsetsFall:   // of numbers alone, or of a tensor more
+    case Mistake::kOffsetsFall:   // only changed numbers, or one tensor more
     case Mistake::kOffsetsStart:
     case Mistake::kOffsetsEnd:
     case Mistake::kLengthNegative:
@@ -331,8 +331,9 @@ void add_mistake(const KernelCall& call, Rows* rows) {
   }
 }
 
-// Whether q, k and v of the call are the parts of one block: as many rows of
-// one width and type, none of them a pool, a view or larger by a mistake.
+// Whether q, k and v of the call are the parts of one block: the same number of
+// rows, one width and one type, without pools, views or tensors enlarged by a
+// mistake.
 bool are_one_block(const KernelCall& call) {
   return call.layout == Layout::kPacked && takes_options(call.operation) &&
          fit_one_block(call.shape, call.q_dtype, call.kv_dtype) &&
@@ -509,8 +510,8 @@ int64_t CallPlan::kernel_room(size_t tensor) const {
          spec.strides[axis] * dtype_bytes(spec.dtype);
 }
 
-// An offset that was cut off to 32 bits, with a sign or without, stays within
-// the guards of what lies far apart.
+// An offset that was cut to 32 bits, with or without a sign, stays within the
+// guards of parts that are far apart.
 int64_t CallPlan::kernel_guard(size_t tensor) const {
   return is_far(tensor)
              ? (int64_t{1} << 31) * dtype_bytes(tensors[tensor].dtype)

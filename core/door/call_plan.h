@@ -14,34 +14,34 @@
 
 namespace qkvet {
 
-// Windows have 2^size_class pages: at most a page or the tensor's own size lies
-// idle between a tensor and its guards.
+// Windows have 2^size_class pages: at most a page or the tensor's own size is
+// unused between a tensor and its guards.
 inline constexpr int kSizeClassCount = 25;  // up to 64 GiB in pages of 4 KiB
 int64_t window_bytes(int size_class);
 
-// The first element lies `start` bytes into the window.
+// The first element is `start` bytes into the window.
 struct Place {
   int32_t size_class = 0;
   int64_t start = 0;
-  // A tensor that lies in the window of another one, between its elements; -1:
-  // in a window of its own.
+  // The tensor that contains this one, between its elements, in its window; -1:
+  // this tensor has a window of its own.
   int32_t within = -1;
-  // The size of all that lies side by side from `start` on: the tensor, or with
-  // others within its window their block.
+  // The size of everything from `start` on: the tensor, or with others within
+  // its window their block.
   int64_t bytes = 0;
-  // Of Layout::kFar: this many elements from one part to the next, for the
-  // kernel; 0: as the host has it. The host has the parts in windows of their
-  // own, which are stretches of the tensor's and as large as one another.
+  // For Layout::kFar: the number of elements from one part to the next, for the
+  // kernel; 0: as for the host. The host has the parts in windows of their own,
+  // which are sections of the tensor's window of equal size.
   int64_t far_stride = 0;
-  int32_t far_axis = 0;  // whose indices the parts are
+  int32_t far_axis = 0;  // one part for each of its indices
 };
 
 // `alignment` is the kernel's; 0: that of the element.
 Place place_tensor(const TensorSpec& spec, Placement placement,
                    int64_t alignment);
 
-// The same of a tensor whose parts along `axis` lie far apart; its stride there
-// becomes that of the host.
+// The same for a tensor with parts along `axis` that are far apart; sets its
+// stride there to that of the host.
 Place place_far(TensorSpec& spec, size_t axis, Placement placement,
                 int64_t alignment);
 
@@ -60,7 +60,7 @@ constexpr TensorPart part_of_fused(size_t n, int64_t first) {
   return {kParts[n], n < 3 ? TensorName::kWqkv : TensorName::kBqkv, first, {}};
 }
 
-// Trivially copyable: it lies in memory that two processes share.
+// Trivially copyable: it is in memory that two processes share.
 struct CallPlan : ScoreRule {
   std::array<TensorSpec, kTensorCount> tensors{};
   std::array<Place, kTensorCount> places{};
@@ -72,7 +72,7 @@ struct CallPlan : ScoreRule {
   FusedOrder fused = FusedOrder::kNone;
   std::array<TensorPart, 6> parts{};  // of w_qkv and b_qkv
   bool in_place = false;              // a merge
-  bool unknown_field = false;         // forward: behind the struct, and set
+  bool unknown_field = false;  // forward: after the end of the struct, and set
   int32_t threads = 1;
   bool at_once = false;
   int64_t repeats = 0;
@@ -85,10 +85,10 @@ struct CallPlan : ScoreRule {
 
   int64_t byte_offset = 0;  // of every tensor; its data is so much before it
 
-  int64_t heads = 0;  // a layer: as the call says, right or wrong
+  int64_t heads = 0;  // a layer: as in the call, right or wrong
   int64_t kv_heads = 0;
 
-  // What a cache is created for.
+  // The parameters of create.
   int64_t d = 0;
   int64_t dv = 0;
   Dtype q_dtype = Dtype::kF32;
@@ -104,18 +104,18 @@ struct CallPlan : ScoreRule {
   CacheForm cache;
 
   int64_t window_total() const;  // bytes of all windows
-  // The tensor as the kernel sees it, and as the host has it in `tensors`.
+  // The tensor for the kernel; `tensors` has it for the host.
   TensorSpec seen(size_t tensor) const;
   bool is_far(size_t tensor) const { return places[tensor].far_stride > 0; }
   bool has_far() const;
-  // As many as lie far apart; 1: in one piece.
+  // The number of parts that are far apart; 1: in one piece.
   int64_t parts_of(size_t tensor) const;
-  // Where they begin, in bytes behind the first element, for the kernel.
+  // The start of a part, in bytes after the first element, for the kernel.
   int64_t part_offset(size_t tensor, int64_t part) const;
   int64_t part_bytes(
       size_t tensor) const;  // from first to last of its elements
-  // Of the kernel's mapping of the tensor's window, in bytes, and of the
-  // guards on either side.
+  // The bytes of the kernel's mapping of the tensor's window, and of the guards
+  // on either side.
   int64_t kernel_room(size_t tensor) const;
   int64_t kernel_guard(size_t tensor) const;
   bool has_window_of_its_own(size_t tensor) const {
@@ -134,12 +134,11 @@ inline bool is_cache(TensorName tensor) {
 bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
                std::string* why);
 
-// What the tensor holds before the call, packed; null: nothing that is given.
+// The content of the tensor before the call, packed; null: nothing is given.
 const std::byte* content_of(const KernelCall& call, TensorName tensor);
 
-// `planned` as far as the caller gave data for it: the elements that only a
-// mistake added lie in its gaps, and a mask or bias is given in the extents of
-// its own.
+// The part of `planned` that the caller gave data for: elements that only a
+// mistake added are in its gaps, and a mask or bias has its own extents.
 TensorSpec given_part(const KernelCall& call, TensorName tensor,
                       const TensorSpec& planned);
 

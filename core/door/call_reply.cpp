@@ -20,8 +20,8 @@ int64_t distance(int64_t bytes) {
   return std::abs(std::max(bytes, -std::numeric_limits<int64_t>::max()));
 }
 
-// What a call on a device wrote and may not. A write into an input or beside it
-// is what a guard page and a read-only mapping would have seen on the CPU.
+// Reports a forbidden write of a call on a device. On the CPU a guard page or a
+// read-only mapping would have caught a write into an input or beside it.
 void read_trace(const CallReply& reply, const CallPlan& plan,
                 CallOutcome* outcome) {
   using Side = DeviceTrace::Side;
@@ -98,7 +98,7 @@ std::string Reason::line() {
 
 std::string status_line(const char* function, qkvet_status status,
                         const std::string& reason) {
-  // What Python raised or returned needs no word of this interface.
+  // Messages about what Python raised or returned stay as they are.
   for (const char* const word : {"raised ", "returned: ", "wrote "})
     if (reason.starts_with(word)) return reason;
   std::string line =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the door answers, in plain data.
+// The reply to a call, in plain data.
 #ifndef QKVET_CORE_DOOR_CALL_REPLY_H_
 #define QKVET_CORE_DOOR_CALL_REPLY_H_
 
@@ -15,7 +15,7 @@
 
 namespace qkvet {
 
-// What foreign code is at work: a crash happened in it.
+// The foreign function that is running: a crash happened in it.
 enum class Phase : uint32_t {
   kOutside,
   kOpen,
@@ -42,8 +42,8 @@ enum class Phase : uint32_t {
   kRun
 };
 
-// What came of a call. It lies in memory that two processes share, and whoever
-// reads it there trusts no field.
+// The result of a call. It is in memory that two processes share, so the reader
+// checks every field.
 struct CallReply {
   static constexpr size_t kTextBytes = 512;
 
@@ -60,7 +60,7 @@ struct CallReply {
   double seconds = 0;
   int64_t cache_bytes = -1;      // -1: unknown
   uint64_t workspace = 0;        // address; 0: none
-  int64_t workspace_bytes = 0;   // asked for
+  int64_t workspace_bytes = 0;   // requested
   int64_t workspace_damage = 0;  // Workspace::damage()
   uint32_t reason_damaged = 0;   // beside the text of a reason
   int64_t reason_damage = 0;     // as Workspace::damage()
@@ -78,11 +78,11 @@ struct CallReply {
   void answer(CallStatus answer, const std::string& line);
 };
 
-// The caller's buffer for the reasons of a library, and bytes on either side
-// that nobody may write: a final zero at [capacity] is a usual mistake.
+// The caller's buffer for the reasons of a library, with guard bytes on either
+// side: a final zero at [capacity] is a common mistake.
 class Reason {
  public:
-  // What was written beside it goes into the reply in the end.
+  // The destructor reports writes into the guard bytes in the reply.
   explicit Reason(CallReply* reply);
   Reason(const Reason&) = delete;
   Reason& operator=(const Reason&) = delete;
@@ -104,7 +104,8 @@ class Reason {
 std::string status_line(const char* function, qkvet_status status,
                         const std::string& reason);
 
-// What a reply says, with every field checked. `plan` is the program's own.
+// The outcome from a reply, with every field checked. `plan` is the program's
+// own.
 CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan);
 
 }  // namespace qkvet

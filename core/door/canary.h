@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes that lie where nobody may write and where nobody has written yet.
-// For types of 2 bytes and more the pattern is the 16-bit unit 0x7ffb, which
-// is a NaN in f64, f32, f16 and bf16 with a payload that no arithmetic makes;
-// for types of 1 byte it is 0x7f, the NaN of both fp8 formats.
+// The bytes of memory that is forbidden or still unwritten. For types of 2
+// bytes and more the pattern is the 16-bit unit 0x7ffb, which is a NaN in f64,
+// f32, f16 and bf16 with a payload that no arithmetic makes; for types of 1
+// byte it is 0x7f, the NaN of both fp8 formats.
 #ifndef QKVET_CORE_DOOR_CANARY_H_
 #define QKVET_CORE_DOOR_CANARY_H_
 

@@ -40,13 +40,14 @@ bool is_memory_signal(int signal) {
   return signal == SIGSEGV || signal == SIGBUS;
 }
 
-// Whether an offset from the tensor's first element lies in none of its parts.
+// Whether an offset from the tensor's first element is outside of all its
+// parts.
 bool is_between_parts(const CallPlan& plan, size_t tensor, int64_t offset) {
   return plan.is_far(tensor) &&
          offset % plan.part_offset(tensor, 1) >= plan.part_bytes(tensor);
 }
 
-// Where the fault is relative to a tensor of `bytes` at `address`.
+// The place of the fault relative to a tensor of `bytes` at `address`.
 MemoryFault fault_at(const CrashRecord& crash, uint64_t address,
                      int64_t bytes) {
   MemoryFault fault;
@@ -95,7 +96,7 @@ std::optional<MemoryFault> find_fault(const CallPlan& plan, const Slot& slot,
         fault_at(crash, slot.address[t], plan.seen(tensor).span_bytes());
     fault.tensor = static_cast<TensorName>(t);
     fault.between = fault.inside && is_between_parts(plan, tensor, fault.bytes);
-    // Several tensors may lie in one window.
+    // Several tensors may share one window.
     const auto distance = [](const MemoryFault& one) {
       return one.inside ? 0 : one.bytes;
     };

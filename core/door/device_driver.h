@@ -57,7 +57,7 @@ class DeviceDriver {
   std::string free(std::byte* memory);
   std::string to_device(std::byte* to, const std::byte* from, int64_t bytes);
   std::string to_host(std::byte* to, const std::byte* from, int64_t bytes);
-  // Between any two memories, which the driver tells apart by their addresses.
+  // Between any two memories; the driver distinguishes them by their addresses.
   std::string copy(void* to, const void* from, size_t bytes);
   std::string fill(void* to, uint8_t value, size_t bytes);
   // `count` units of 16 bits.
@@ -69,7 +69,7 @@ class DeviceDriver {
   std::string create_stream(void** stream);
   void destroy_stream(void* stream);
 
-  // After work on the device has failed nothing works any more.
+  // After a failure of work on the device, all further work fails.
   bool lost() const { return lost_; }
 
  private:

@@ -19,7 +19,7 @@ constexpr int64_t kWidestMargin = int64_t{16} << 20;
 // A block is kept while it is not larger than this many times the need.
 constexpr int64_t kMostSlack = 4;
 
-// Copies below this size are not worth a look at the free memory.
+// Copies below this size are made without checking the free memory.
 constexpr int64_t kSmallCopy = int64_t{32} << 20;
 
 constexpr int64_t kWorkspaceElement = 4;  // workspaces mostly hold floats
@@ -39,13 +39,13 @@ int64_t margin_beside(int64_t workspace) {
 }
 
 // A tensor in the block. The window and its margins are whole pages, so that
-// the tensor lies on a multiple of what it does on the host.
+// the tensor has the same alignment as on the host.
 struct Region {
-  int64_t begin = 0;   // of the margin in front
-  int64_t window = 0;  // behind it
+  int64_t begin = 0;   // of the margin before the window
+  int64_t window = 0;  // after that margin
   int64_t first = 0;   // of the tensor
-  int64_t last = 0;    // behind it
-  int64_t end = 0;     // of the margin behind the window
+  int64_t last = 0;    // after the end of the tensor
+  int64_t end = 0;     // of the margin after the window
   int64_t size = 0;    // of the window
 };
 
@@ -67,9 +67,9 @@ int64_t lay_out_regions(const CallPlan& plan, Regions* regions) {
   return at;
 }
 
-// What nobody may write, in the tensor's region as it came back: the canary
-// beside it, and an input as it stands in its window on the host. Outputs and
-// their gaps are the arena's business.
+// Looks for forbidden writes in the tensor's region as it came back: in the
+// canaries beside the tensor, and in an input, compared with its window on the
+// host. The arena checks outputs and their gaps.
 DeviceTrace trace_in(const std::byte* staged, const Region& r,
                      const TensorSpec& spec, TensorName tensor,
                      const std::byte* on_host) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The buffers of a call in the memory of a device. Each tensor's window
-// (arena.h) is copied there as it stands, canaries and all, between two margins
-// of the same canary; after the call it is copied back, so that what was
-// written in vain, or where nobody may write, is seen as on the CPU. A device
-// has no guard pages: a read beside a tensor only shows where the NaN that it
-// finds does.
+// (arena.h) is copied there unchanged, with its canaries, between two margins
+// of the same canary. After the call it is copied back, so that wrong writes
+// are found as on the CPU. A device has no guard pages: a read beside a tensor
+// shows only if the NaN that it returns does.
 #ifndef QKVET_CORE_DOOR_DEVICE_TENSORS_H_
 #define QKVET_CORE_DOOR_DEVICE_TENSORS_H_
 
@@ -40,7 +39,7 @@ class DeviceBlock {
   int64_t bytes_ = 0;  // from begin_ on
 };
 
-// Where a call wrote and may not.
+// The place of a forbidden write.
 struct DeviceTrace {
   enum class Side : uint32_t { kNone, kBehind, kBefore, kInside };
   Side side = Side::kNone;
@@ -60,7 +59,7 @@ class DeviceTensors {
 
  private:
   DeviceBlock block_;
-  std::vector<std::byte> staged_;  // the block, as the host sees it
+  std::vector<std::byte> staged_;  // the block, for the host
 };
 
 // workspace.h on a device.
@@ -68,7 +67,7 @@ class DeviceWorkspace {
  public:
   // Null with the reason in *why.
   std::byte* prepare(DeviceDriver& driver, int64_t bytes, std::string* why);
-  // As Workspace::damage(); *why if it cannot be told.
+  // As Workspace::damage(); sets *why if it is unknown.
   std::optional<int64_t> damage(DeviceDriver& driver, std::string* why) const;
 
  private:

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMostErrorText = 300;
 
-// What the loader says, without the path that it repeats in front.
+// The loader's text without the leading path, which it repeats.
 std::string loader_text(const std::string& path) {
   const char* text = dlerror();
   if (text == nullptr) return "cannot be loaded";

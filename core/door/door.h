@@ -50,7 +50,7 @@ class Door {
   // Null with one line in *error that names the file and what is wrong.
   static std::unique_ptr<Door> open(const LibrarySpec& library,
                                     std::string* error);
-  // Loads a library for those that are forked later; calls nothing of it.
+  // Loads a library for processes that are forked later; calls nothing of it.
   static bool load_ahead(const std::string& library);
   ~Door();
   Door(const Door&) = delete;
@@ -59,8 +59,8 @@ class Door {
   const std::vector<KernelInfo>& kernels() const { return infos_; }
 
   // One call, after open() if it is the kernel's first; for forward() with
-  // supports() and workspace(). A cache lives until the next create, of
-  // whatever kernel. A C++ exception that leaves the kernel ends the process.
+  // supports() and workspace(). A cache lives until the next create of any
+  // kernel. A C++ exception that leaves the kernel ends the process.
   void call(int kernel, const CallPlan& plan, const TensorAddresses& addresses,
             CallReply* reply) noexcept;
 
@@ -70,9 +70,10 @@ class Door {
   static constexpr int kLeastMakings = 2 + kLeastRounds;
 
   // Calls, each from a thread and with a context of its own; a create and the
-  // commands behind it are one thread's. Each is made alone first; then all are
-  // made again at once, several times and each time on new caches, until one of
-  // them gives other bits, which stay where it wrote them. On a device: alone.
+  // commands after it are in one thread. Each call is made alone first. Then
+  // all are made again at once, several times and each time on new caches,
+  // until one of them gives other bits; these stay where it wrote them. On a
+  // device each call is only made alone.
   void call_at_once(int kernel, std::span<const CallAtOnce> calls) noexcept;
 
  private:
@@ -95,8 +96,8 @@ class Door {
     std::vector<qkvet_context*> more_contexts;
     Workspace* workspace = nullptr;  // of such a thread; null: the door's
 
-    // What stands in `exec` of a call: a kernel that does not declare itself
-    // nondeterministic is held to its bits, and so it is asked for them.
+    // `exec` of a call. A kernel that does not declare itself nondeterministic
+    // must reproduce its bits, so exec requests determinism.
     qkvet_exec exec(int32_t threads) const;
   };
 
@@ -105,7 +106,7 @@ class Door {
     const qkvet_kernel* self = nullptr;
     qkvet_plan_table table{};
     qkvet_plan* plan = nullptr;  // null: there is none
-    // The lengths and tables that it was given, which hold nothing any more.
+    // Copies of its lengths and tables; their content is cleared.
     std::vector<std::vector<std::byte>> given;
   };
 
@@ -133,13 +134,13 @@ class Door {
             const TensorAddresses& addresses, Held& held, CallReply* reply);
   // All calls of a thread.
   void make_seat(const Kernel& kernel, std::span<const CallAtOnce> calls);
-  // What stands in the way of a kernel that is called on a device; "" if
-  // nothing does.
+  // The reason why the kernel cannot be called on a device; "" if there is
+  // none.
   std::string open_device();
   // forward() or backward() with the tensors on the device.
   void call_on_device(const Kernel& kernel, const CallPlan& plan,
                       const TensorAddresses& addresses, CallReply* reply);
-  // What came of it: waits, and brings the tensors back.
+  // Waits for the result, and brings the tensors back.
   void return_from_device(const CallPlan& plan,
                           const TensorAddresses& addresses, CallReply* reply);
   void lose_device(const std::string& why, CallReply* reply);
@@ -150,7 +151,7 @@ class Door {
   qkvet_status timed(Phase phase, CallReply* reply, Function function);
   void forward(const Kernel& kernel, const qkvet_forward_args& args,
                qkvet_exec* exec, CallReply* reply);
-  // supports() says yes, and the workspace is there.
+  // Whether supports() accepts the call and the workspace is allocated.
   bool is_ready(const Kernel& kernel, const qkvet_forward_args& args,
                 qkvet_exec* exec, CallReply* reply);
   bool supported(const Kernel& kernel, const qkvet_forward_args& args,
@@ -160,7 +161,7 @@ class Door {
   void planned(const Kernel& kernel, const CallPlan& plan,
                const qkvet_forward_args& args, qkvet_exec* exec, Held& held,
                CallReply* reply);
-  // Whether there is a plan to run; if not, the reply says why.
+  // Whether there is a plan to run; if not, the reply has the reason.
   bool find_plan(const Kernel& kernel, const CallPlan& plan,
                  const qkvet_forward_args& args, const qkvet_exec& exec,
                  HeldPlan& held, CallReply* reply);
@@ -214,7 +215,7 @@ class Door {
   DeviceDriver* driver_ = nullptr;
   DeviceTensors device_tensors_;
   DeviceWorkspace device_workspace_;
-  DeviceBlock device_outputs_;  // o and lse in front of a gradient
+  DeviceBlock device_outputs_;  // o and lse of the call before a gradient
   void* stream_ = nullptr;
   std::string device_error_;  // of the call in progress
 

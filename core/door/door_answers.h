@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the answers of a kernel's functions mean, for those who call them.
+// The meaning of the statuses that a kernel's functions return.
 #ifndef QKVET_CORE_DOOR_DOOR_ANSWERS_H_
 #define QKVET_CORE_DOOR_DOOR_ANSWERS_H_
 
@@ -9,7 +9,7 @@
 
 namespace qkvet {
 
-// An answer that is an error, or something that the kernel does not do.
+// A status that is an error, or that the kernel does not support the call.
 inline void refuse(CallReply* reply, CallStatus status, const char* function,
                    qkvet_status answer, Reason& reason) {
   const std::string line = reason.line();
@@ -25,7 +25,8 @@ inline void conclude(CallReply* reply, CallStatus otherwise,
   refuse(reply, otherwise, function, answer, reason);
 }
 
-// A call that is not made: the reason as it is, which need not say whose.
+// A call that is not made. A reason with QKVET_UNSUPPORTED is copied as it is;
+// otherwise the function and its status are added.
 inline void answer_unsupported(CallReply* reply, const char* function,
                                qkvet_status status, Reason& reason) {
   std::string text = reason.line();
@@ -37,7 +38,7 @@ inline void answer_unsupported(CallReply* reply, const char* function,
                 text);
 }
 
-// What it means if a call is not made that supports() had promised.
+// The meaning of a refusal after supports() has accepted the call.
 inline CallStatus refusal_of(qkvet_status status) {
   return status == QKVET_OUT_OF_MEMORY ? CallStatus::kOutOfMemory
                                        : CallStatus::kRefused;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of the door: what is asked of a kernel, in which order, and what
-// its answers mean.
+// The calls of the door: which functions of a kernel are called, in which
+// order, and what the returned statuses mean.
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@
 namespace qkvet {
 namespace {
 
-// Also after a refusal, as the lengths.
+// Also called after a refusal, like ask_lengths().
 void ask_memory(const qkvet_kernel* self, const qkvet_cache_table& table,
                 qkvet_cache* cache, CallReply* reply) {
   if (table.memory == nullptr) return;
@@ -125,7 +125,7 @@ bool Door::is_ready(const Kernel& kernel, const qkvet_forward_args& args,
   const bool ready =
       supported(kernel, args, reply) &&
       give_workspace(kernel, kernel.table.workspace, args, exec, reply);
-  // What supports() left is not charged to the call.
+  // The call is not charged for changes that supports() made.
   restore_fp_environment(before);
   return ready;
 }
@@ -151,7 +151,7 @@ qkvet_status Door::awaited(const Kernel& kernel, qkvet_status answer) {
   return answer;
 }
 
-// Where the kernel's tensors are. Null: there is no room.
+// Provides the memory for the kernel's o and lse. Null: there is no room.
 const qkvet_forward_args* Door::room_for_outputs(const Kernel& kernel,
                                                  ForwardOutputs& given) {
   if (kernel.device == QKVET_DEVICE_CPU) return &given.own_outputs();
@@ -159,8 +159,8 @@ const qkvet_forward_args* Door::room_for_outputs(const Kernel& kernel,
   return &given.outputs_in(device_outputs_.begin());
 }
 
-// supports() speaks of forward() alone: backward() itself says what it does not
-// do.
+// supports() is only about forward(): backward() itself refuses what it does
+// not do.
 void Door::backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
                     CallReply* reply) {
   qkvet_backward_args args = call.backward();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of kernels that run on a device: forward() and backward() as on the
-// CPU, with their tensors brought there and back.
+// CPU, with their tensors copied there and back.
 #include "core/door/door.h"
 
 namespace qkvet {
@@ -13,8 +13,9 @@ std::string Door::open_device() {
   return why.empty() ? "" : "no CUDA device: " + why;
 }
 
-// What the driver says after work on the device has failed is this call's: the
-// device was idle before. The kernel's own answer says less.
+// An error that the driver reports after work on the device has failed comes
+// from this call, because the device was idle before. The kernel's own status
+// is less specific.
 void Door::lose_device(const std::string& why, CallReply* reply) {
   reply->device_lost = 1;
   reply->answer(CallStatus::kCrash, "the work on the device failed: " + why);

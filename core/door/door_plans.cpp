@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of forward() by way of a plan (qkvet/plan.h).
+// Calls of forward() through a plan (qkvet/plan.h).
 //
-// A plan that stays is given copies of the lengths and tables, and what stood
-// there is gone when it is run: a kernel that kept the addresses reads numbers
-// that no batch has.
+// A plan that stays gets copies of the lengths and tables, and their content is
+// cleared before it is run: a kernel that kept the addresses reads numbers that
+// no batch has.
 #include <cstring>
 #include <utility>
 

@@ -23,7 +23,7 @@ bool is_done(const CallReply& reply) {
   return reply.status == static_cast<uint32_t>(CallStatus::kDone);
 }
 
-// An output that the call appends to is read as well.
+// Outputs that the call appends to are also read.
 bool is_input_too(TensorName tensor) {
   return tensor == TensorName::kKCache || tensor == TensorName::kVCache;
 }
@@ -44,12 +44,12 @@ std::vector<Seat> seats_of(std::span<const CallAtOnce> calls) {
     seats.push_back(calls.subspan(first, end - first));
     first = end;
   }
-  // Commands whose create was made before have no cache of their own.
+  // Commands of an earlier create have no cache here.
   std::erase_if(seats, [](Seat seat) { return is_command(seat.front()); });
   return seats;
 }
 
-// The workspaces of the calls end behind it.
+// Ends the workspaces of the calls.
 void leave(std::span<const Seat> seats) {
   for (const Seat seat : seats) {
     for (const CallAtOnce& one : seat) {
@@ -59,7 +59,7 @@ void leave(std::span<const Seat> seats) {
   }
 }
 
-// Where threads meet in front of every round, unless one of them has stopped.
+// A barrier before every round, which stops if a thread has stopped.
 class Rounds {
  public:
   explicit Rounds(size_t threads) : threads_(static_cast<int>(threads)) {}
@@ -79,7 +79,8 @@ class Rounds {
   }
 
  private:
-  // Short calls begin together, and beside a long one nobody keeps a core busy.
+  // Short calls begin together, and no thread keeps a core busy beside a long
+  // one.
   void wait_for(int all) const {
     constexpr std::chrono::microseconds kAwake(50);
     const auto end = std::chrono::steady_clock::now() + kAwake;
@@ -184,7 +185,7 @@ void Door::call_at_once(int number,
     own[n].workspace = &workspaces[n];
   }
   host_.allow_threads(1);
-  // Once more alone: what no call writes is cleared here as well.
+  // Once more alone: elements that no call writes are also cleared here.
   for (size_t n = 0; n < done.size(); ++n) {
     clear_outputs(done[n]);
     make_seat(own[n], done[n]);

@@ -18,7 +18,7 @@
 namespace qkvet::door_threads_test {
 namespace {
 
-// What the kernel saw since it was opened last.
+// The kernel's observations since it was last opened.
 struct Seen {
   std::mutex mutex;
   std::set<const void*> contexts, workspaces;
@@ -26,8 +26,8 @@ struct Seen {
   bool shared_context = false;
   int opened = 0, closed = 0, calls = 0;
   size_t most_at_once = 0;
-  bool spoils = false;  // answers otherwise while others are at work
-  bool leaves = false;  // does not answer at all then
+  bool spoils = false;  // returns other values while others are at work
+  bool leaves = false;  // does not return at all then
   int contexts_at_most = 100;
 } seen;
 
@@ -51,7 +51,7 @@ qkvet_status workspace(const qkvet_kernel*, qkvet_context*,
   return QKVET_OK;
 }
 
-// One head, one key: o is v, plus what tells that others are at work.
+// One head, one key: o is v, plus a change while other calls are running.
 qkvet_status forward(const qkvet_kernel*, qkvet_context* context,
                      const qkvet_forward_args* args, const qkvet_exec* exec,
                      qkvet_text*) {
@@ -180,7 +180,8 @@ TEST(CallsAtOnceInTheDoor, OtherBitsStayWhereTheyWereWritten) {
   EXPECT_GT(others, 0);
 }
 
-// The answer of a call that was made alone is not that of one at once.
+// Outputs are cleared after the call made alone, so that elements that the next
+// one leaves unwritten are NaN.
 TEST(CallsAtOnceInTheDoor, WhatWasNotWrittenIsNotWhatWasThere) {
   seen.leaves = true;
   const std::vector<float> answers =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door: the only way by which a kernel is reached. A library is opened
-// once, tells what it holds, and takes batches of calls.
+// Executors, the only way to call a kernel. An executor opens a library once,
+// lists its kernels, and runs batches of calls.
 #ifndef QKVET_CORE_DOOR_EXECUTOR_H_
 #define QKVET_CORE_DOOR_EXECUTOR_H_
 
@@ -24,8 +24,8 @@ struct LibrarySpec {
   // that is their worker, with the package qkvet ("python3"); "": there is
   // none.
   std::string interpreter = {};
-  // A call of an interpreter that waits, for nothing that it started itself, is
-  // ended after seconds: where the first failure ends the run.
+  // Ends a waiting call of an interpreter within seconds, unless it waits for
+  // processes of its own: for runs that end at the first failure.
   bool ends_waits = false;
 };
 
@@ -47,25 +47,25 @@ class Executor {
   virtual const std::vector<KernelInfo>& kernels() const = 0;
 
   // Runs every call on one kernel, in order. Always returns one outcome per
-  // call: a call that ends its process is reported and the next one goes on in
-  // a fresh process. Only a hang, which costs seconds, leaves the rest of the
-  // run unrun. The cache of a story (call.h) ends with its process: the rest of
-  // the story is not run.
+  // call. A call that ends its process is reported, and the next one runs in a
+  // fresh process. Only after a hang, which costs seconds, the remaining calls
+  // are not run. The cache of a story (call.h) ends with its process: the rest
+  // of the story is not run.
   virtual std::vector<CallOutcome> run(int kernel,
                                        std::span<const KernelCall> calls) = 0;
 
-  // CPU time that the processes which make the calls have taken so far, loading
-  // included; here, of this one. What waits takes none.
+  // CPU time so far, loading included, of the processes that make the calls;
+  // here, of this process. Waiting takes none.
   virtual double cpu_seconds() const;
 
-  // From now on a call of this kernel hangs that takes far longer than all that
-  // have ended, and not only one that takes seconds: so one that is known to
-  // hang can be asked about many cases. False: each goes on costing seconds, as
-  // of interpreters, devices and code that is compiled.
+  // From now on a call of this kernel counts as a hang if it takes far longer
+  // than all calls that have ended, instead of some seconds: so a kernel that
+  // is known to hang can be tested with many cases. False: hangs still cost
+  // seconds each, for interpreters, devices and code that is compiled.
   virtual bool expect_hangs(int kernel);
 };
 
-// Either an executor or one line that says why there is none.
+// Either an executor or one line with the reason why there is none.
 struct Opened {
   std::unique_ptr<Executor> executor;
   std::string error;

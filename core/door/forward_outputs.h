@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel's forward() returns in front of its gradient, kept in memory of
-// our own: with dropout no caller can know it before.
+// The outputs of a kernel's forward() before its gradient, in memory of our
+// own: with dropout no caller can know them in advance.
 #ifndef QKVET_CORE_DOOR_FORWARD_OUTPUTS_H_
 #define QKVET_CORE_DOOR_FORWARD_OUTPUTS_H_
 
@@ -15,8 +15,8 @@
 
 namespace qkvet {
 
-// o and lse, laid out as the arguments of backward() have them; but in one
-// piece if the parts of o lie far apart (Layout::kFar).
+// o and lse, laid out as in the arguments of backward(); but in one piece if
+// the parts of o are far apart (Layout::kFar).
 class ForwardOutputs {
  public:
   // Aligned as the kernel declares of every tensor; 0: to 16 bytes.
@@ -35,11 +35,12 @@ class ForwardOutputs {
   ForwardOutputs(const ForwardOutputs&) = delete;
   ForwardOutputs& operator=(const ForwardOutputs&) = delete;
 
-  // What both need of memory that begins on `alignment`.
+  // The memory that both need if it begins on `alignment`.
   int64_t bytes() const {
     return static_cast<int64_t>(room_for(args_.o) + room_for(args_.lse));
   }
-  // A call that returns o and lse into so much memory, wherever it is.
+  // The arguments of a call that returns o and lse in this memory, of any
+  // device.
   const qkvet_forward_args& outputs_in(std::byte* memory) {
     mask_ = args_.dropout_mask;
     args_.dropout_mask = {};
@@ -56,14 +57,14 @@ class ForwardOutputs {
     return outputs_in(
         static_cast<std::byte*>(std::align(alignment_, wanted, begin, space)));
   }
-  // What backward() is given of it, once it has returned.
+  // The arguments for backward(), after forward() has returned.
   const qkvet_forward_args& as_given() {
     args_.dropout_mask = mask_;
     return args_;
   }
 
  private:
-  // Elements from the first to behind the last, gaps among them.
+  // The number of elements from the first to the last, gaps included.
   static int64_t span_of(const qkvet_tensor& tensor) {
     int64_t elements = 1;
     for (int32_t i = 0; i < tensor.ndim; ++i)

@@ -15,8 +15,9 @@ namespace {
 
 constexpr int64_t kGuardPages = 16;
 
-// What is mapped of a file is used at once and to its end. Up to here it is
-// made present with the mapping, which is cheaper than a fault for each page.
+// A mapping of a file is used at once and completely. Up to this size its pages
+// are made present with the mapping, which is cheaper than a fault for each
+// page.
 constexpr int64_t kMostPresent = int64_t{1} << 20;
 
 // The number in a file that holds one; `otherwise` if it does not.

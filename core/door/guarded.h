@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory between two stretches that nobody may touch.
+// Memory between two inaccessible ranges.
 #ifndef QKVET_CORE_DOOR_GUARDED_H_
 #define QKVET_CORE_DOOR_GUARDED_H_
 
@@ -15,7 +15,8 @@ int64_t page_bytes();
 // the tensor when a whole row is too much.
 int64_t guard_bytes();
 
-// What the machine, or the container around this process, can still give.
+// The memory that is still available on the machine, or in the container around
+// this process.
 int64_t available_memory();
 
 // "3.2 GiB"
@@ -32,9 +33,9 @@ class GuardedMapping {
   // if there is no room.
   static GuardedMapping of_file(int fd, int64_t offset, int64_t bytes,
                                 bool writable);
-  // `parts` of `bytes` each, side by side in the file and `apart` bytes from
-  // one to the next here. Nobody may touch what lies between them, and `around`
-  // bytes on either side.
+  // `parts` of `bytes` each, adjacent in the file and `apart` bytes from one to
+  // the next here. The memory between them, and `around` bytes on either side,
+  // is inaccessible.
   static GuardedMapping of_parts(int fd, int64_t offset, int64_t bytes,
                                  int64_t parts, int64_t apart, int64_t around,
                                  bool writable);
@@ -44,7 +45,7 @@ class GuardedMapping {
   int64_t bytes() const { return bytes_; }
 
  private:
-  // Data that nobody may touch yet.
+  // Data that is still inaccessible.
   static GuardedMapping reserve(int64_t bytes, int64_t guard);
   void release();
 

@@ -56,7 +56,7 @@ DeviceDriver* driver_of(const char* function, int32_t device_type,
   return driver;
 }
 
-// What the driver answered.
+// The status for an answer of the driver.
 qkvet_status status_of(const char* function, const std::string& bad) {
   if (bad.empty()) return QKVET_OK;
   log_failure(function, bad);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this program offers to a library that it opens.
+// The functions of this program for a library that it opens.
 #ifndef QKVET_CORE_DOOR_HOST_H_
 #define QKVET_CORE_DOOR_HOST_H_
 
@@ -25,8 +25,8 @@ class Host {
   void allow_threads(int32_t threads) { threads_ = threads; }
 
  private:
-  // For CUDA devices alone, over the driver of this process. What does not work
-  // is said with log().
+  // For CUDA devices only, through the driver of this process. Failures are
+  // reported with log().
   static void* device_alloc(void* self, int32_t device_type, int32_t device_id,
                             size_t bytes);
   static void device_free(void* self, int32_t device_type, int32_t device_id,

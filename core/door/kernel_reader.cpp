@@ -46,7 +46,7 @@ std::string bad_capabilities(const qkvet_capabilities& c) {
   return bad.empty() ? bad_paths(c) : bad;
 }
 
-// Null: the kernel has none of this name.
+// Null if the kernel has no extension of this name.
 const void* extension_of(const qkvet_kernel* self, const char* id) {
   const qkvet_kernel kernel = copy_sized(self);
   return kernel.get_extension == nullptr ? nullptr

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads what a library says of its kernels. The library may be older or newer
-// than this program: every struct is copied as far as both sides know it.
+// Reads a library's declarations of its kernels. The library may be older or
+// newer than this program: every struct is copied as far as both sides know it.
 #ifndef QKVET_CORE_DOOR_KERNEL_READER_H_
 #define QKVET_CORE_DOOR_KERNEL_READER_H_
 
@@ -22,7 +22,7 @@ Sized copy_sized(const Sized* from) {
   return to;
 }
 
-// One line of at most `most` bytes: whatever a library says is printed as such.
+// One line of at most `most` bytes, for printing untrusted text of a library.
 std::string one_line(const char* text, size_t most);
 
 // The table of its plans, as far as both sides know it. Without any, all zero.

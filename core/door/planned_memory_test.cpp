@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is planned for a tensor covers what is written into it: all layouts
-// beside all ways to give lengths, pages and options, for every subject.
+// The memory planned for a tensor covers everything that is written into it:
+// all layouts, with all ways to give lengths, pages and options, for every
+// subject.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -178,7 +179,7 @@ TEST_F(PlannedMemory, CoversABlockOfOtherExtents) {
   }
 }
 
-// A mistake makes one tensor larger than the rest of the call says.
+// A mistake makes one tensor larger than the rest of the call requires.
 TEST_F(PlannedMemory, CoversMistakes) {
   for (const std::string& form : kForms)
     for (const Layout layout :

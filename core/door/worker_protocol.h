@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program and its worker process share: inherited descriptors and one
-// block of memory. The worker's side of that block can be overwritten by the
-// kernels that run there, so the program checks whatever it reads.
+// Everything that the program and its worker process share: inherited
+// descriptors and one block of memory. Kernels in the worker can overwrite that
+// block, so the program checks everything that it reads from it.
 //
 // One round trip: the program fills `count` slots and signals kGoFd; the worker
 // runs them in order and signals kDoneFd. If it dies, `current` is the culprit.
@@ -34,8 +34,8 @@ inline constexpr int kDoneFd = 7;      // eventfd, from the worker
 inline constexpr int kLifelineFd = 8;  // pipe: closed when the program ends
 inline constexpr int kFirstFreeFd = 9;
 
-// What is asked over that socket, answered by one int32_t: a worker's id, or
-// its status as waitpid() says it. The descriptors of a new worker come along.
+// A request over that socket. The reply is one int32_t: a worker's id, or its
+// status from waitpid(). The descriptors of a new worker are sent with it.
 struct ForkRequest {
   enum What : int32_t { kFork = 1, kReap = 2 };
   int32_t what = 0;
@@ -51,13 +51,13 @@ struct WorkerDescriptors {
 inline constexpr int kUsageExit = 2;
 inline constexpr int kProtocolExit = 118;
 inline constexpr int kSignalExit = 119;
-inline constexpr int kDeviceExit = 120;  // the reply says that it is lost
-inline constexpr int kForkedExit = 121;  // the crash record says so
+inline constexpr int kDeviceExit = 120;  // the reply reports the loss
+inline constexpr int kForkedExit = 121;  // the crash record reports the fork
 
 // How the worker ended up with its library.
 enum class LoadState : uint32_t { kLoading, kLoaded, kRefused, kMismatch };
 
-// Where memory was missed that the kernel itself had allocated
+// The place of a fault in memory that the kernel itself had allocated
 // (guarded_heap.h).
 struct HeapFault {
   bool found = false;

@@ -9,7 +9,7 @@
 namespace qkvet {
 namespace {
 
-// Whatever page a tensor begins in, a cache line is what vectors can tell.
+// Vectors depend on an address only within a cache line.
 constexpr int64_t kAddressPeriod = 64;
 
 // In the extents that its values have of their own.

@@ -21,28 +21,28 @@ struct CallTensor {
   std::string name;    // in the arguments of its operation: "q", "d_q"
   NamedTensor values;  // in the extents that they have of their own
   TensorSpec spec;     // in the call: strides, 0 where it is broadcast
-  int64_t start = 0;   // where it lies: bytes behind an address of many zeros
+  int64_t start = 0;   // its address modulo 64
 };
 
 // "q", ..., "cu_seqlens_q": what the arguments of the operation call it.
 std::string abi_name(Operation operation, TensorName tensor);
 
-// What goes in, in the order of the table. An element that only a mistake
-// added is NaN.
+// The inputs, in the order of the table. Elements that only a mistake added are
+// NaN.
 std::vector<CallTensor> call_inputs(const KernelCall& call,
                                     const CallPlan& plan);
-// Those that are there without an element, and without data in the call.
+// Inputs that have no element, and no data in the call.
 std::vector<CallTensor> empty_inputs(const KernelCall& call,
                                      const CallPlan& plan);
-// What comes out, in the order of the table, without numbers.
+// The outputs, in the order of the table, without numbers.
 std::vector<CallTensor> call_outputs(const CallPlan& plan);
 
-// The bytes from the first element of the tensor to its last as they lie in
-// the call; what is in between holds NaN.
+// The bytes from the first element of the tensor to its last, with the call's
+// strides; the gaps are NaN.
 std::vector<std::byte> memory_of(const CallTensor& tensor);
 
-// An output as a file of a recorded call names it: "o"; "o.3" is the answer to
-// command 3 of a story, from 0.
+// The name of an output in a file of a recorded call: "o"; "o.3" is the output
+// of command 3 of a story, from 0.
 struct OutputName {
   TensorName tensor = TensorName::kO;
   int64_t command = -1;  // -1: no story
@@ -50,7 +50,7 @@ struct OutputName {
 std::optional<OutputName> parse_output_name(std::string_view name);
 std::string output_text(const OutputName& name);
 
-// What files of recorded calls have: "q", "k", ..., "slopes".
+// The inputs in files of recorded calls: "q", "k", ..., "slopes".
 std::optional<TensorName> recorded_input(std::string_view name);
 // Outputs: o, lse, weights, y; of commands o and lse.
 std::vector<TensorName> recorded_outputs(bool of_commands);

@@ -50,7 +50,7 @@ TEST(CallTensors, AreThoseOfTheCallInTheOrderOfTheTable) {
   call.mask_own = kOwnK;
   call.want_lse = true;
   CallPlan plan = plan_of(call);
-  // A mask has the extents that its values have, whatever it is broadcast to.
+  // A mask has the extents of its values, not those it is broadcast to.
   EXPECT_EQ(text_of(call_inputs(call, plan)),
             "q f32 [1, 2, 2, 2], k f32 [1, 1, 3, 2], v f32 [1, 1, 3, 1], "
             "mask uint8 [1, 1, 1, 3]");

@@ -19,7 +19,7 @@ struct OtherDtype {
   int64_t bytes;
 };
 
-// What Dtype does not have, in the order of FileDtype.
+// The types that Dtype does not have, in the order of FileDtype.
 constexpr std::array<OtherDtype, kFileDtypeCount - kDtypeCount> kOthers = {
     {{"bool", 1}, {"uint16", 2}, {"int16", 2}, {"uint32", 4}, {"uint64", 8}}};
 

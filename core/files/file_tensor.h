@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the field (npy.h, safetensors.h) say of a tensor. They come
-// from users: nothing in them is believed before it was checked, and an error
-// is one line without the file's name, which the caller puts in front.
+// A tensor as described in files of the field (npy.h, safetensors.h). They come
+// from users, so everything in them is checked. An error is one line without
+// the file's name, which the caller adds.
 #ifndef QKVET_CORE_FILES_FILE_TENSOR_H_
 #define QKVET_CORE_FILES_FILE_TENSOR_H_
 
@@ -70,16 +70,16 @@ struct TensorToWrite {
   std::span<const std::byte> data{};
 };
 
-// "" and the bytes that so many elements take, or what is wrong. The product
-// of the extents other than 0 must fit, too: strides are made of them.
+// "" and the bytes of these elements, or the problem. The product of the
+// extents other than 0 must also fit: strides are computed from them.
 std::string checked_bytes(FileDtype dtype, std::span<const int64_t> shape,
                           size_t& bytes);
-// "" if the data are as large as the shape says.
+// "" if the data have the size that the shape requires.
 std::string check_tensor(const TensorToWrite& tensor);
 
 // "f32 [2, 3]"
 std::string file_tensor_text(FileDtype dtype, std::span<const int64_t> shape);
-// In quotes, in printable ASCII and not long, whatever the file holds.
+// In quotes, in printable ASCII and short, for any content of the file.
 std::string shown(std::string_view text);
 
 }  // namespace qkvet

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors with bytes of their own, whichever file they came from or go to.
+// Tensors with bytes of their own, for every file format.
 #ifndef QKVET_CORE_FILES_NAMED_TENSORS_H_
 #define QKVET_CORE_FILES_NAMED_TENSORS_H_
 
@@ -25,7 +25,7 @@ struct NamedTensor {
 };
 using NamedTensors = std::map<std::string, NamedTensor, std::less<>>;
 
-// What was read, row by row, whichever index runs fastest in the file.
+// The data of a file in row-major order, whatever the file's order is.
 NamedTensor named_tensor(const NpyArray& array,
                          std::span<const std::byte> file);
 NamedTensors named_tensors(const NpzArrays& arrays);
@@ -37,8 +37,8 @@ std::optional<std::vector<std::byte>> safetensors_bytes(
     const NamedTensors& tensors, const SafetensorsMetadata& metadata,
     std::string* error);
 
-// Extent n of the result is extent order[n] of `tensor`, whose data are as many
-// as its extents say.
+// Extent n of the result is extent order[n] of `tensor`. The data must have the
+// size that its extents require.
 NamedTensor permuted(const NamedTensor& tensor, std::span<const size_t> order);
 
 // As f64; bools and integers as their numbers.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kVersionAt = 6, kLengthAt = 8;
-// Where NumPy lets the data begin: a multiple of it.
+// NumPy begins the data at a multiple of this.
 constexpr size_t kAlignment = 64;
 
 struct Spelling {
@@ -54,7 +54,7 @@ std::string read_descr(std::string_view descr, FileDtype& dtype) {
     return "descr " + shown(descr) + ": objects are never read";
   if (order == '<' || order == '=' || order == '|')
     for (const Spelling& row : kSpellings) {
-      // "|" says that bytes have no order, so there is but one.
+      // "|" means that bytes have no order, so the type has one byte.
       const bool fits = order != '|' || file_dtype_bytes(row.dtype) == 1;
       if (fits && row.descr == descr.substr(1)) {
         dtype = row.dtype;
@@ -67,8 +67,8 @@ std::string read_descr(std::string_view descr, FileDtype& dtype) {
   return "descr " + shown(descr) + "; allowed are " + allowed;
 }
 
-// The dict literal: what NumPy writes, its keys in any order, in either kind of
-// quotes, with any white space. Each read_...() gives "" or what is wrong.
+// The dict literal as NumPy writes it, with its keys in any order, either kind
+// of quotes and any white space. Each read_...() returns "" or the problem.
 class Header {
  public:
   explicit Header(std::string_view text) : text_(text) {}
@@ -203,7 +203,7 @@ std::string Header::read(NpyArray& array) {
   return "";
 }
 
-// "" and where the header lies, or what is wrong.
+// Finds the header; returns "" or the problem.
 std::string find_header(std::string_view file, std::string_view& header) {
   if (!file.starts_with(kMagic))
     return "is not a .npy file: it begins with " +

@@ -5,8 +5,8 @@
 //   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 //
 // and the bytes of the elements. Numbers and bools with the least byte first;
-// NumPy has no bf16 and no fp8: their bits stand there as <u2 and |u1. Objects
-// would be pickles, that is programs, and are refused like all else.
+// NumPy has no bf16 and no fp8: their bits are stored as <u2 and |u1. Objects
+// would be pickles, that is programs, and are refused like all other types.
 #ifndef QKVET_CORE_FILES_NPY_H_
 #define QKVET_CORE_FILES_NPY_H_
 
@@ -31,8 +31,8 @@ struct NpyArray {
 std::optional<NpyArray> parse_npy(std::span<const std::byte> file,
                                   std::string* error);
 
-// A file of version 1.0 whose data begin at a multiple of 64, as NumPy makes
-// it. On failure *error says why the tensor is none.
+// A file of version 1.0 with data at a multiple of 64, as NumPy writes it. On
+// failure *error has the reason.
 std::optional<std::vector<std::byte>> npy_bytes(const TensorToWrite& tensor,
                                                 bool fortran_order,
                                                 std::string* error);

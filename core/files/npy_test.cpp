@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// .npy files: those of NumPy itself, what is written is read again, and what is
-// said of a file that is wrong. The bytes under "NumPy" are those that
+// .npy files: those of NumPy itself, written files that are read again, and
+// messages about wrong files. The bytes under "NumPy" are those that
 // numpy.lib.format.write_array of NumPy 2.4.6 wrote.
 #include "core/files/npy.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// A file of version 1.0 with this header and nothing around it.
+// A file of version 1.0 with only this header.
 std::string headed(const std::string& header, const std::string& data = "") {
   std::string file("\x93NUMPY\x01\0", 8);
   file += static_cast<char>(header.size() & 0xff);
@@ -100,7 +100,7 @@ TEST(Npy, ReadsOtherArraysOfNumPy) {
     const NpyArray wanted = {{row.dtype, row.shape, 128, row.data.size()},
                              row.fortran};
     EXPECT_EQ(parsed(file), wanted) << row.header;
-    // And the file that is written of it is the one that NumPy wrote.
+    // A file written from it is identical to NumPy's.
     std::string error;
     const auto again = npy_bytes({row.dtype, row.shape, bytes_of(row.data)},
                                  row.fortran, &error);
@@ -319,8 +319,8 @@ TEST(Npy, AFileThatIsCutAnywhereIsRefused) {
                                  "25 bytes of data, but f32 [2, 3] takes 24"}});
 }
 
-// Whatever stands in one byte of the header: either one line, or an array that
-// lies in the file.
+// With any value in one byte of the header the result is either one line, or an
+// array inside the file.
 TEST(Npy, AnyByteInTheHeaderIsReadOrRefused) {
   const int read = read_with_any_byte(
       parse_npy, kFloats, 128,

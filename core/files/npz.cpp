@@ -20,14 +20,14 @@ constexpr uLong kEncrypted = 1;  // a bit of the flags
 constexpr uLong kStored = 0, kDeflated = 8;
 // Deflate makes no more out of a byte: 258 bytes of two bits.
 constexpr uint64_t kMostRatio = 1032;
-// A file that unpacks into more than so many times its size is none of tensors.
-// Masks alone shrink further, and are small.
+// A file that unpacks to more than this multiple of its size does not contain
+// tensors. Only masks shrink further, and they are small.
 constexpr uint64_t kMostGrowth = 64, kSmallBytes = uint64_t{64} << 20;
 // A claim is believed as far as it is borne out: so much at a time.
 constexpr size_t kFirstStep = size_t{1} << 20;
 
-// The file as minizip wants to read it. It asks through C, so that no function
-// here may throw.
+// The file for minizip's callbacks. They are called from C, so no function here
+// may throw.
 struct Memory {
   std::span<const std::byte> bytes;
   size_t at = 0;
@@ -76,14 +76,14 @@ Archive open_archive(Memory& memory) {
   return Archive(unzOpen2_64("", &functions));
 }
 
-// What is known before anything is unpacked.
+// Limits that are known before anything is unpacked.
 struct Budget {
   uint64_t packed = 0;       // bytes that no member has claimed
   uint64_t most = 0;         // bytes of all arrays
   uint64_t unpacked = most;  // bytes that may still come
 };
 
-// "" or why the member that the archive stands at is not unpacked.
+// "" or the reason why the archive's current member is not unpacked.
 std::string check_claims(const unz_file_info64& info, Budget& budget) {
   if ((info.flag & kEncrypted) != 0) return "is encrypted";
   const uLong method = info.compression_method;
@@ -108,7 +108,7 @@ std::string check_claims(const unz_file_info64& info, Budget& budget) {
   return "";
 }
 
-// "" and the member that the archive stands at, or what is wrong.
+// Unpacks the archive's current member; returns "" or the problem.
 std::string unpack(unzFile archive, size_t size,
                    std::vector<std::byte>& bytes) {
   constexpr const char* kDamaged = "is damaged";
@@ -130,7 +130,7 @@ std::string unpack(unzFile archive, size_t size,
   return "";
 }
 
-// "" or what is wrong with the member that the archive stands at.
+// Reads the archive's current member; returns "" or the problem.
 std::string read_member(unzFile archive, Budget& budget, NpzArrays& arrays) {
   unz_file_info64 info{};
   if (unzGetCurrentFileInfo64(archive, &info, nullptr, 0, nullptr, 0, nullptr,
@@ -168,7 +168,8 @@ std::string read_npz(std::span<const std::byte> file, NpzArrays& arrays) {
     return "is not a .npz file: it begins with " +
            shown(text.substr(0, kMember.size())) + ", not with " +
            shown(kMember);
-  // minizip would find an end that is cut, and none where nothing else is.
+  // minizip would accept an end that is cut, and reject an archive that
+  // consists only of an end.
   const bool whole = file.size() >= kEndBytes &&
                      text.substr(file.size() - kEndBytes).starts_with(kEnd) &&
                      text.ends_with(std::string_view("\0\0", 2));

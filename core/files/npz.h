@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy's .npz files (numpy.savez, numpy.savez_compressed): zip archives whose
-// members are .npy files, stored or deflated, with the fields of zip64 that
-// NumPy gives every member. A zip archive can say more than NumPy does:
-// encrypted members, other methods, members twice or sharing bytes, and those
-// that are no .npy are refused.
+// NumPy's .npz files (numpy.savez, numpy.savez_compressed): zip archives of
+// .npy files, stored or deflated, with the fields of zip64 that NumPy gives
+// every member. Zip archives that NumPy does not write are refused: encrypted
+// members, other methods, members that are there twice or share bytes, and
+// members that are no .npy files.
 #ifndef QKVET_CORE_FILES_NPZ_H_
 #define QKVET_CORE_FILES_NPZ_H_
 
@@ -24,7 +24,7 @@ namespace qkvet {
 inline constexpr size_t kMostNpzBytes = (size_t{1} << 31) - 1;
 
 struct NpzArray {
-  NpyArray array;               // lies in `file`
+  NpyArray array;               // in `file`
   std::vector<std::byte> file;  // the member, unpacked
 
   std::span<const std::byte> data() const { return array.tensor.data(file); }

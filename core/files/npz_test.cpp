@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // .npz files: those that NumPy 1.24.2 wrote (testdata/numpy_*.npz), archives
-// that say more than NumPy does, and what is said of a file that is wrong.
+// with more than NumPy writes, and messages about wrong files.
 #include "core/files/npz.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(Npz, ReadsWhatSavezWrote) {
   }
 }
 
-// Where the file cannot be sought, the sizes come behind the data.
+// If the file is not seekable, the sizes are after the data.
 TEST(Npz, ReadsWhatWasWrittenIntoAPipe) {
   const NpzArrays arrays = read(test_file("numpy_streamed.npz"));
   ASSERT_EQ(arrays.size(), 1u);
@@ -63,9 +63,9 @@ TEST(Npz, AnArchiveWithoutMembersIsNoArrays) {
 struct Member {
   std::string name{}, bytes{};
   uint32_t flags = 0, method = 0;
-  // What the directory claims where that is not the truth.
+  // Wrong sizes in the directory.
   std::optional<uint32_t> packed{}, unpacked{};
-  bool zip64 = false;  // the sizes stand behind the name
+  bool zip64 = false;  // the sizes are after the name
 };
 
 std::string le(uint64_t value, int bytes) {
@@ -258,8 +258,8 @@ TEST(Npz, AFileThatIsCutAnywhereIsRefused) {
     expect_cuts_refused(parse_npz, test_file(name));
 }
 
-// Whatever stands in one byte: either one line, or arrays that lie in what was
-// unpacked. Of data the checksum lets no other value through.
+// With any value in one byte the result is either one line, or arrays inside
+// the unpacked data. A checksum protects data from other values.
 TEST(Npz, AnyByteIsReadOrRefused) {
   for (const std::string name :
        {"numpy_stored.npz", "numpy_deflated.npz", "numpy_streamed.npz"}) {
@@ -281,7 +281,7 @@ TEST(Npz, AnyByteIsReadOrRefused) {
         for (const auto& [key, array] : *arrays) {
           ASSERT_LE(array.array.tensor.begin + array.array.tensor.bytes,
                     array.file.size());
-          // Names stand in the directory without a checksum; data do not.
+          // Names in the directory have no checksum; data do.
           equal = equal && wanted.contains(key) && wanted.at(key) == array;
         }
         ++(equal ? same : other);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a message of protobuf is read, for core/onnx_*.cpp alone: a field of
-// another wire type than it should have is refused, and what is wrong is thrown
-// as far as guarded().
+// Reads messages of protobuf, only for core/onnx_*.cpp: a field of another wire
+// type than it should have is refused, and problems are thrown up to guarded().
 #ifndef QKVET_CORE_FILES_ONNX_READING_H_
 #define QKVET_CORE_FILES_ONNX_READING_H_
 
@@ -20,7 +19,7 @@ namespace qkvet::onnx_reading {
 using Reader = protozero::pbf_reader;
 using protozero::pbf_wire_type;
 
-// What is wrong with a file whose frame is right.
+// The problem of a file with an intact frame.
 struct Wrong {
   std::string text;
 };

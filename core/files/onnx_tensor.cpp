@@ -36,7 +36,7 @@ struct Row {
   std::string_view name;
   int64_t code;  // of data_type
   FileDtype dtype;
-  uint32_t field;  // where the numbers stand that are not in raw_data
+  uint32_t field;  // of the numbers that are not in raw_data
 };
 constexpr std::array<Row, 15> kRows = {
     {{"FLOAT", 1, FileDtype::kF32, tensor_field::kFloatData},
@@ -118,8 +118,8 @@ const Row& row_of(int64_t data_type) {
               allowed};
 }
 
-// The least and the greatest number of a type that stands in int32_data, or in
-// uint64_data: f16 and its like are there as their bits.
+// The least and the greatest number of a type that is stored in int32_data or
+// in uint64_data: f16 and similar types are stored as their bits.
 std::pair<int64_t, int64_t> range_of(FileDtype dtype) {
   switch (dtype) {
     case FileDtype::kInt8:

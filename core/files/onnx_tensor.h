@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's tensors (TensorProto: the .pb files of its node tests) and models of
-// one node, the part of onnx.proto that these need. Unknown fields are passed
-// over, as protobuf wants it; data in other files are refused.
+// one node, the part of onnx.proto that these need. Unknown fields are ignored,
+// as protobuf requires; data in other files are refused.
 #ifndef QKVET_CORE_FILES_ONNX_TENSOR_H_
 #define QKVET_CORE_FILES_ONNX_TENSOR_H_
 
@@ -32,7 +32,7 @@ struct OnnxTensor {
 std::optional<OnnxTensor> parse_onnx_tensor(std::span<const std::byte> file,
                                             std::string* error);
 
-// What an attribute holds; monostate: something else (a tensor, a graph, a list
+// The value of an attribute; monostate: another kind (a tensor, a graph, a list
 // of numbers with fractions or of texts).
 using OnnxAttribute = std::variant<std::monostate, float, int64_t, std::string,
                                    std::vector<int64_t>>;
@@ -45,7 +45,7 @@ struct OnnxNode {
   // By position; "" where an optional one is left out.
   std::vector<std::string> inputs, outputs;
   std::map<std::string, OnnxAttribute, std::less<>> attributes;
-  // Those of the graph, in whose order a node test numbers its files.
+  // The names of the graph: a node test numbers its files in this order.
   std::vector<std::string> graph_inputs, graph_outputs;
   bool has_initializers = false;  // tensors in the model itself
 

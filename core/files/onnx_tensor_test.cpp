@@ -181,7 +181,7 @@ TEST(OnnxNode, ReadsModelsOfNodeTests) {
 }
 
 TEST(OnnxNode, ReadsAttributesOfEachKind) {
-  // And a list of numbers with fractions, which nothing here asks for.
+  // And a list of numbers with fractions, which is unused here.
   const auto field = [](int tag, const std::string& bytes) {
     return std::string(1, static_cast<char>(tag * 8 + 2)) +
            static_cast<char>(bytes.size()) + bytes;

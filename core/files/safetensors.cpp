@@ -237,7 +237,7 @@ std::string check_cover(const Safetensors& file, size_t data_bytes) {
   order.reserve(file.tensors.size());
   for (const auto& [name, tensor] : file.tensors)
     order.emplace_back(&tensor, name);
-  // One without bytes stands in front of the one that begins where it does.
+  // A tensor without bytes comes before one with the same beginning.
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first->begin, a.first->bytes) <
            std::pair(b.first->begin, b.first->bytes);
@@ -255,7 +255,7 @@ std::string check_cover(const Safetensors& file, size_t data_bytes) {
          std::to_string(end);
 }
 
-// "" and where the header lies, or what is wrong.
+// Finds the header; returns "" or the problem.
 std::string find_header(std::string_view file, std::string_view& header) {
   if (file.size() < kLengthBytes)
     return "is not a safetensors file: " + std::to_string(file.size()) +
@@ -276,7 +276,7 @@ std::string find_header(std::string_view file, std::string_view& header) {
   if (!header.starts_with('{'))
     return "header begins with " + shown(header.substr(0, 1)) +
            ", not with \"{\"";
-  // nlohmann-json would take it for the end, and not look behind it.
+  // nlohmann-json would take it for the end, and ignore the rest.
   if (const size_t at = header.find('\0'); at != std::string_view::npos)
     return "header: no JSON at byte " + std::to_string(at);
   return "";

@@ -6,9 +6,9 @@
 //    "q":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}
 //
 // and the bytes of the tensors, which they must cover without holes and
-// overlaps: nothing is hidden in a file, and no byte belongs to two. Stricter
-// than the library of the format: the header begins with "{", the metadata are
-// not null and have no key twice, and a tensor has no other keys.
+// overlaps: each byte belongs to exactly one tensor. Stricter than the library
+// of the format: the header begins with "{", the metadata are not null and
+// repeat no key, and a tensor has no other keys.
 #ifndef QKVET_CORE_FILES_SAFETENSORS_H_
 #define QKVET_CORE_FILES_SAFETENSORS_H_
 
@@ -29,7 +29,7 @@ inline constexpr size_t kMostSafetensorsHeader = 100'000'000;
 
 using SafetensorsMetadata = std::map<std::string, std::string, std::less<>>;
 
-// Names are UTF-8, whatever characters are in them.
+// Names are UTF-8 with any characters.
 struct Safetensors {
   std::map<std::string, FileTensor, std::less<>> tensors;
   SafetensorsMetadata metadata;

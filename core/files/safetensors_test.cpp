@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of safetensors: one of the library itself, what is written is read
-// again, and what is said of a file that is wrong.
+// Files of safetensors: one of the library itself, written files that are read
+// again, and messages about wrong files.
 #include "core/files/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ const std::string kFile(
     "\xc0?\x00\x00\x00\xc0\x00"
     "B",
     298);
-constexpr size_t kHeader = 8 + 264;  // bytes in front of its data
+constexpr size_t kHeader = 8 + 264;  // bytes before its data
 
 TEST(Safetensors, ReadsAFileOfTheLibrary) {
   const Safetensors file = parsed(kFile);
@@ -57,7 +57,7 @@ TEST(Safetensors, ReadsAFileOfTheLibrary) {
   EXPECT_EQ(numbers[1], -2.0f);
 }
 
-// Orders and spaces that the library reads, too.
+// Orders and spaces that the library also reads.
 TEST(Safetensors, ReadsAnyOrderOfTheHeader) {
   const Safetensors file = parsed(
       headed("{ \"b\": {\"shape\":[1], \"data_offsets\" : [4 ,8],\n"
@@ -325,8 +325,8 @@ TEST(Safetensors, AFileThatIsCutAnywhereIsRefused) {
       {{kFile + '\0', "27 bytes of data, but the tensors take 26"}});
 }
 
-// Whatever stands in one byte of the header: either one line, or tensors that
-// cover the data.
+// With any value in one byte of the header the result is either one line, or
+// tensors that cover the data.
 TEST(Safetensors, AnyByteInTheHeaderIsReadOrRefused) {
   const int read = read_with_any_byte(
       parse_safetensors, kFile, kHeader,

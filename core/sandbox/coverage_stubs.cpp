@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a library calls that was compiled for a fuzzing engine
-// (-fsanitize=fuzzer-no-link). There is none in a worker: such a library is
-// still to be loaded there, to shrink and explain what the engine found.
-// Names and types: clang's "SanitizerCoverage" and libFuzzer's FuzzerTracePC.
+// The functions that a library calls if it was compiled for a fuzzing engine
+// (-fsanitize=fuzzer-no-link). A worker has no engine, but must load such a
+// library to shrink and explain the engine's findings. Names and types: clang's
+// "SanitizerCoverage" and libFuzzer's FuzzerTracePC.
 #include <cstdint>
 
 #define QKVET_STUB extern "C" __attribute__((visibility("default"), used))

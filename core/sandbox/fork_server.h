@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that has loaded what is judged, has called nothing of it, and forks
-// a worker whenever one is wanted. An import takes a quarter of a second with
-// NumPy and seconds with PyTorch, loading a library some milliseconds;
-// shrinking a case that ends its process wants dozens of workers, and what
-// calls leave behind is only seen beside fresh ones, hundreds in a run. All
-// workers of an interpreter come from one server, so that a run imports once.
-// A server that does not load, or dies, is no failure: workers are then started
-// one by one, and an error in loading is reported there.
+// A process that has loaded a library or an interpreter's module, has called
+// nothing of it, and forks workers on request. This saves time: an import takes
+// a quarter of a second with NumPy and seconds with PyTorch, and loading a
+// library some milliseconds. Shrinking a case that ends its process needs
+// dozens of workers, and state that calls leave is only visible in comparison
+// with fresh workers, hundreds in a run. All workers of an interpreter come
+// from one server, so that a run imports once. If a server does not load, or
+// dies, workers are started one by one, and report errors in loading
+// themselves.
 #ifndef QKVET_CORE_SANDBOX_FORK_SERVER_H_
 #define QKVET_CORE_SANDBOX_FORK_SERVER_H_
 
@@ -33,7 +34,7 @@ class ForkServer {
   // is that of workers.
   pid_t fork_worker(const std::string& program, const LibrarySpec& library,
                     const WorkerDescriptors& from);
-  // The status of a worker that has ended, as waitpid() says it.
+  // The status of a worker that has ended, as from waitpid().
   int reap(pid_t worker);
 
  private:
@@ -45,7 +46,7 @@ class ForkServer {
   bool has_answered() const;
   void stop();
 
-  std::mutex mutex_;  // held while one question is asked
+  std::mutex mutex_;  // held during one request
   Descriptor socket_;
   pid_t pid_ = -1;
   int worth_ = 1;  // how often it may still be started in vain

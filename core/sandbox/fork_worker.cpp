@@ -53,7 +53,7 @@ bool receive(ForkRequest* request, Given* given) {
   std::array<int, kPlaces.size()> numbers{};
   if (header->cmsg_len != CMSG_LEN(sizeof numbers)) return false;
   std::memcpy(numbers.data(), CMSG_DATA(header), sizeof numbers);
-  // None lies where another is to go.
+  // Moves descriptors away from numbers where others are to go.
   for (size_t n = 0; n < numbers.size(); ++n)
     (*given)[n] = high_descriptor(numbers[n]);
   return true;
@@ -77,7 +77,8 @@ bool forked_as_worker(const std::string& library) {
       while (waitpid(request.worker, &answer, 0) < 0 && errno == EINTR) {
       }
     } else {
-      // What the library has printed is no worker's word.
+      // Flushes output of the library, which would otherwise appear in each
+      // worker.
       std::fflush(nullptr);
       answer = fork();
       if (answer == 0) {

@@ -7,10 +7,10 @@
 
 namespace qkvet {
 
-// Loads the library, calls nothing of it, and forks workers as they are asked
-// for: true in each of them, with a worker's descriptors in their places. False
-// at last, or at once where there is nothing to be forked: a library that
-// cannot be loaded, or that starts threads while it is.
+// Loads the library, calls nothing of it, and forks workers on request. Returns
+// true in each of them, with a worker's descriptors at their numbers. Returns
+// false at the end, or at once if forking is not possible: the library cannot
+// be loaded, or starts threads while it is loaded.
 bool forked_as_worker(const std::string& library);
 
 }  // namespace qkvet

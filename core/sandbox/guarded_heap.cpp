@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for malloc() under the names of the C library; what is not guarded
-// goes on to glibc under its own. Electric Fence does the same with a call of
-// the system for each block; here a block's pages stay as they are and are used
-// again, which costs nothing to speak of.
+// Replaces malloc() under the names of the C library; calls that are not
+// guarded are passed to glibc under its own names. Electric Fence does the same
+// with a system call for each block; here a block's pages stay mapped and are
+// used again, which costs almost nothing.
 #include "core/sandbox/guarded_heap.h"
 
 #include <cstdlib>  // and with it __GLIBC__
@@ -35,32 +35,33 @@ namespace qkvet {
 namespace {
 
 constexpr size_t kPage = 4096;
-// What malloc() promises. A block whose size is no multiple of it ends up to
-// fifteen bytes in front of the guard; these are margin, as is the rest of the
-// pages in front of it.
+// The alignment that malloc() promises. A block with a size that is not a
+// multiple of it ends up to fifteen bytes before the guard; these are margin,
+// as is the rest of the pages before the block.
 constexpr size_t kLeastAlignment = alignof(max_align_t);
 
-// A slot of kind n: 2^n pages, in whose end a block lies, and a guard. Each
-// kind has addresses of its own, so that an address says which slot it is in.
+// A slot of kind n: 2^n pages, with a block at their end, and a guard. Each
+// kind has its own range of addresses, so that the slot follows from an
+// address.
 constexpr size_t kKinds = 15;
 constexpr size_t kAddressesOfKind = size_t{1} << 32;
-// Nothing further is guarded then, as what a large library keeps: systems map
-// some 65,000 pieces, and a slot is two.
+// Above these limits, reached by large libraries, blocks are not guarded:
+// systems allow some 65,000 mappings, and a slot is two.
 constexpr size_t kMostSlots = 1 << 14;
 constexpr size_t kMostBytes = size_t{1} << 29;
 // Margins are looked at as far as this from their block.
 constexpr size_t kMargin = kPage;
-// What was given back is not given out at once, so that who still writes there
-// is seen; of large blocks the system has the pages back instead.
+// Freed blocks are not reused at once, so that later writes into them are
+// detected; the pages of large blocks are given back to the system instead.
 constexpr size_t kResting = 16;
 constexpr size_t kLargeKind = 5;
-// Blocks that a kernel keeps between calls are looked at behind each.
+// Blocks that a kernel keeps between calls are checked after each call.
 constexpr size_t kMostLooks = 512;
 
 enum class State : uint8_t { kUnused, kTaken, kFree };
 
 struct Slot {
-  size_t size;     // as it was asked for
+  size_t size;     // as requested
   size_t address;  // of the block
   size_t next;     // of the free slots, 0: none, else a number + 1
   uint8_t byte;    // that it was full of, and its margins are
@@ -82,7 +83,7 @@ struct Heap {
   std::array<Kind, kKinds> kinds{};
   bool is_refused = false;  // the addresses
   size_t slots = 0, bytes = 0, taken = 0;
-  size_t live = 0;  // of what was asked for
+  size_t live = 0;  // of the requested bytes
   HeapFault write;
 };
 
@@ -181,7 +182,7 @@ void expect_margins(const Place& place) {
     end_for({true, true, true, static_cast<int64_t>(slot.address - hit), size});
 }
 
-// A slot for a block of this kind, or nothing: the number + 1.
+// The number + 1 of a slot for a block of this kind; 0: none.
 size_t take_slot(size_t kind) {
   Kind& of = g_heap.kinds[kind];
   const size_t bytes = kPage << kind;
@@ -282,7 +283,7 @@ void end_call() {
       }
 }
 
-// Whoever touches a guard has most likely left the block in front of it.
+// An access to a guard most likely comes from the block before it.
 HeapFault fault_at(uint64_t address) {
   if (!is_ours(address)) return {};
   const Place place = place_of(address);

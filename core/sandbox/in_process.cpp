@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor without a process of its own: for debuggers, sanitizers and
-// profilers. The kernel sees the same hostile buffers; nobody catches what it
-// does to the process.
+// The executor without a separate process: for debuggers, sanitizers and
+// profilers. The kernel sees the same hostile buffers, but nothing contains its
+// effects on the process.
 #include <ctime>
 
 #include "core/capability/capability.h"

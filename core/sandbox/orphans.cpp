@@ -18,7 +18,7 @@ namespace qkvet {
 namespace {
 
 struct Children {
-  std::mutex mutex;  // held while one is started, too
+  std::mutex mutex;  // also held while one is started
   std::set<pid_t> known;
 };
 
@@ -27,7 +27,7 @@ Children& children() {
   return *all;
 }
 
-// Those of the main thread, which orphans come to.
+// The children of the main thread, to which orphans are added.
 std::vector<pid_t> listed_children() {
   const std::string self = std::to_string(getpid());
   std::string text;

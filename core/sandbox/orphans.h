@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that kernels start and leave behind: daemons, which have left the
-// group of their worker. When a worker ends, they come to this process, which
-// ends them.
+// Processes that kernels start and do not end: daemons, which have left the
+// group of their worker. When a worker ends, this process becomes their parent,
+// and ends them.
 #ifndef QKVET_CORE_SANDBOX_ORPHANS_H_
 #define QKVET_CORE_SANDBOX_ORPHANS_H_
 

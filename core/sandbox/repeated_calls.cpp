@@ -19,8 +19,8 @@ namespace {
 // look takes as long as some calls.
 constexpr int64_t kLookAtEach = 64;
 constexpr int64_t kLookEvery = 16;
-// A kernel that has left so much behind is not asked any further: descriptors
-// and threads are few, and whoever has none left does something else.
+// A kernel that has leaked this much is not called again: descriptors and
+// threads are limited, and a kernel that runs out of them behaves differently.
 constexpr int64_t kMuchMemory = int64_t{256} << 20;
 constexpr int64_t kManyHandles = 256;
 constexpr double kMostSecondsOnTheClock = 2;

@@ -18,7 +18,7 @@ constexpr int64_t kTimes = 2000;
 int64_t g_live = 0;
 int64_t live_bytes() { return g_live; }
 
-// A call whose answer is a length: `answer` has it for call n, from 1.
+// A call that returns a length: `answer` returns it for call n, from 1.
 RepeatedCall repeat(const std::function<int64_t(int64_t)>& answer,
                     uint64_t flags = 0) {
   KernelInfo kernel;
@@ -65,7 +65,7 @@ TEST(RepeatedCalls, MemoryThatGrowsToTheEndIsLeaked) {
   const RepeatedCall leaks = repeat([](int64_t) { return g_live += 64, 3; });
   EXPECT_EQ(leaks.bytes, 64 * leaks.grown_in);
   EXPECT_GE(leaks.grown_in, kTimes / 2);
-  // One in ten calls, too.
+  // Also for one in ten calls.
   EXPECT_GT(repeat([](int64_t n) { return g_live += n % 10 == 0, 3; }).bytes,
             0);
   // Memory that is kept up to a bound is no leak.

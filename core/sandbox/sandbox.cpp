@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor whose kernels run in a process of their own. It never loads the
-// library: all it knows comes from the worker.
+// The executor that runs kernels in a process of their own. It never loads the
+// library: all its information comes from the worker.
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -32,9 +32,9 @@ constexpr double kLoadFactor = 10;
 // ended: far longer than the pauses of a busy machine.
 constexpr double kShortStall = 3;
 
-// Of kernels that are known to hang: the least CPU time of a hang, which the
-// look at the clock every 10 ms still tells, and how much longer it takes than
-// the longest call that ended, and than the oracle, which is no fast kernel.
+// For kernels that are known to hang: the least CPU time of a hang, which a
+// check of the clock every 10 ms can still measure, and its ratio to the
+// longest call that ended, and to the oracle, which is no fast kernel.
 constexpr double kExpectedHangFloor = 0.03;
 constexpr double kTimesLongestCall = 5;
 constexpr double kTimesOracle = 100;
@@ -48,7 +48,7 @@ constexpr double kMostTimesFloor = 30;
 // with the number of slots.
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
 
-// All that a call has but its data: a kernel may compile for it.
+// All properties of a call except its data: a kernel may compile for them.
 using Signature = std::vector<int64_t>;
 
 Signature signature_of(int kernel, const KernelCall& call,
@@ -115,7 +115,7 @@ class Sandbox : public Executor {
   };
 
   std::string start_worker();
-  // Both return the number of the call to go on with.
+  // Both return the number of the next call.
   size_t fill_batch(size_t next);
   size_t run_batch(size_t after);
   size_t blame(WaitEnd end, int32_t reached);
@@ -256,9 +256,9 @@ size_t Sandbox::fill_batch(size_t next) {
   int64_t bytes = 0;
   for (; next < calls_.size() && batch_.size() < kSlotCount; ++next) {
     if (bytes > kBatchBytes) break;
-    // The first slot of a batch is where it lies, and a new process has nothing
-    // of a batch that an older one still has to do.
-    // A group that is made again and again is in one batch.
+    // A call with same_place uses the first slot of a batch. A call in a new
+    // process begins a batch, so that the old one has no calls left. A repeated
+    // group is in one batch.
     const bool repeats = calls_[next].repeats > 0;
     const bool is_first =
         calls_[next].same_place || calls_[next].new_process ||
@@ -319,16 +319,16 @@ size_t Sandbox::run_batch(size_t after) {
   return blame(end, reached);
 }
 
-// The process has ended in the middle of the batch. What was left out behind
-// the culprit is looked at again.
+// The process has ended in the middle of the batch. Calls after the culprit
+// that were left out are considered again.
 size_t Sandbox::blame(WaitEnd end, int32_t reached) {
   arena_->distrust_outputs();
   const int slot = std::max(reached, 0);
   story_ = batch_[static_cast<size_t>(slot)].story;
   story_.lost();
   if (reached < 0) {
-    // It died while it had nothing to do, or before its first call: once is no
-    // call's fault.
+    // It died while it was idle, or before its first call: the first time no
+    // call is blamed.
     if (!std::exchange(died_outside_, true)) return batch_.front().call;
   } else {
     died_outside_ = false;
@@ -427,7 +427,7 @@ WaitLimits Sandbox::limits_of(int32_t slot) const {
   if (slot < 0 || static_cast<size_t>(slot) >= batch_.size()) return limits;
   const auto& entry = batch_[static_cast<size_t>(slot)];
   limits.cpu_seconds = cpu_limit_of(entry);
-  // All that calls at once take is counted for the first of them.
+  // The time of all calls made at once is counted for the first of them.
   double group = 0;
   auto end = static_cast<size_t>(slot);
   for (; end < batch_.size() && batch_[end].plan.at_once; ++end)

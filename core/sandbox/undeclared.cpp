@@ -9,12 +9,12 @@
 namespace qkvet {
 namespace {
 
-// What does not describe a call but how it is made.
+// Flags about how a call is made, not about the call itself.
 constexpr uint64_t kStaying = QKVET_FLAG_COMPILES_PER_SHAPE |
                               QKVET_FLAG_GPU_THREADS |
                               QKVET_FLAG_REFUSES_IN_CALL | QKVET_FLAG_ALLOCATES;
 
-// Of q, of k and v, and of o.
+// For q, for k and v, and for o.
 constexpr Dtype kStorage[][3] = {{Dtype::kF32, Dtype::kF32, Dtype::kF32},
                                  {Dtype::kF16, Dtype::kF16, Dtype::kF16},
                                  {Dtype::kBf16, Dtype::kBf16, Dtype::kBf16},

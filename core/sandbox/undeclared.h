@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sandbox for whoever finds out what a kernel does.
+// A sandbox for probing a kernel with unknown declarations.
 #ifndef QKVET_CORE_SANDBOX_UNDECLARED_H_
 #define QKVET_CORE_SANDBOX_UNDECLARED_H_
 
@@ -7,13 +7,13 @@
 
 namespace qkvet {
 
-// What can be declared of forward() in one place: all of it is allowed, and
-// nothing is claimed. How the kernel is reached stays: devices, alignment, and
-// the flags about its being compiled, its threads and where it refuses.
+// Allows everything that can be declared of forward(), and claims nothing.
+// Declarations of how to call the kernel stay: devices, alignment, and the
+// flags about compilation, threads, and which function refuses.
 void undeclare(KernelInfo& info);
 
-// As open_sandbox(), but calls are made whatever the kernels declare: only they
-// themselves refuse. kernels() are undeclared.
+// As open_sandbox(), but calls are made independently of the declarations: only
+// kernels themselves refuse. kernels() are undeclared.
 Opened open_undeclared(const LibrarySpec& library,
                        const SandboxOptions& options);
 

@@ -28,10 +28,10 @@
 namespace qkvet {
 namespace {
 
-// What memory is full of that nobody has written, unless a plan says otherwise:
-// a NaN in all storage types, and -1.
+// Fills fresh memory unless a plan has another byte: a NaN in all storage
+// types, and -1.
 constexpr uint8_t kFreshByte = 0xff;
-// Of the stack below the call, in bytes: room for frames of a kernel.
+// Bytes of the stack below the call: room for frames of a kernel.
 constexpr size_t kFilledStack = size_t{64} << 10;
 
 // No core files, a stack that ends somewhere, and the first to go when the
@@ -52,9 +52,9 @@ void limit_resources() {
   close(fd);
 }
 
-// The kernel's signal when the last writer of the pipe closes it. Not
-// PR_SET_PDEATHSIG: that fires when the thread that started us ends. What a
-// kernel forked ends with it.
+// The system's signal when the last writer of the pipe closes it. Not
+// PR_SET_PDEATHSIG: that fires when the thread that started us ends. Processes
+// that a kernel forked end with it.
 void die_with_program() {
   const bool leads = getpgrp() == getpid();
   end_with_writer(kLifelineFd, leads ? -getpid() : getpid());
@@ -83,9 +83,9 @@ void set_state(Control* control, LoadState state) {
   control->load_state.store(static_cast<uint32_t>(state));
 }
 
-// Without room for a call's tensors the kernel is not to blame, unless it took
-// the room itself: where addresses are limited, or those of parts that lie far
-// apart, nothing is said of it.
+// If there is no room for a call's tensors, the kernel is not to blame, unless
+// it took the room itself. Where addresses are limited, or for parts that are
+// far apart, the call counts as unsupported.
 CallStatus without_memory(const CallPlan& plan) {
   rlimit addresses{};
   getrlimit(RLIMIT_AS, &addresses);
@@ -107,9 +107,9 @@ bool find_tensors(WindowTable& windows, int number, Slot& slot,
   return true;
 }
 
-// What malloc() gives is full of this byte from now on, where the kernel's heap
-// is not guarded; 0: as it comes. Nothing where the C library has no such
-// switch, or a sanitizer has its own malloc().
+// Makes malloc() fill its blocks with this byte from now on, where the kernel's
+// heap is not guarded; 0: leaves them unspecified. Has no effect where the C
+// library has no such switch, or a sanitizer has its own malloc().
 void fill_fresh_memory([[maybe_unused]] uint8_t byte) {
 #ifdef M_PERTURB
   static uint8_t last = 0;
@@ -120,8 +120,8 @@ void fill_fresh_memory([[maybe_unused]] uint8_t byte) {
 #endif
 }
 
-// Where frames of the kernel will lie there is the same in every call, and not
-// what the call in front left.
+// Gives the memory of the kernel's future frames the same content in every
+// call, instead of remains of the previous call.
 [[gnu::noinline]] void fill_stack(uint8_t byte) {
   std::array<uint8_t, kFilledStack> room;
   std::memset(room.data(), byte, room.size());
@@ -176,7 +176,7 @@ struct Worker {
   }
 };
 
-// Of one call, or of several at once, with memory as the plan wants it.
+// Makes one call, or several at once, with memory as the plan requires.
 template <class Call>
 void call_with_fresh_memory(const Worker& worker, const CallPlan& plan,
                             Call call) {
@@ -262,8 +262,8 @@ int end_of_group(const Control& control, int first, int count) {
 }
 
 void serve(Door& door, Control* control, const KernelHeap* heap) {
-  // Never taken down: the process ends behind the last call, and the system
-  // takes hundreds of windows back at once, cheaper than one by one.
+  // Never destroyed: the process ends after the last call, and the system frees
+  // hundreds of windows at once, cheaper than one by one.
   static WindowTable& windows =
       *new WindowTable(kTensorsFd, WindowTable::Side::kKernel);
   const Worker worker{door, windows, control, heap};
@@ -333,7 +333,8 @@ int serve_library(const LibrarySpec& library, const KernelHeap* heap) {
   if (door) serve(*door, control, heap);
   door.reset();
   // Without the destructors of static objects: threads of a kernel may still
-  // use them, and a std::thread that nobody joined would end in terminate().
+  // use them, and the destructor of an unjoined std::thread would call
+  // terminate().
   std::fflush(nullptr);
   _exit(0);
 }

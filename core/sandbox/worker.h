@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's side of worker_protocol.h: opens one library, runs calls as told
-// through shared memory, and may die of them. The program qkvet-worker is
-// nothing else; an interpreter whose functions are the kernels is one, too.
+// The worker's side of worker_protocol.h: opens one library, runs calls from
+// shared memory, and may die of them. The program qkvet-worker is only this; an
+// interpreter with functions as kernels is also a worker.
 #ifndef QKVET_CORE_SANDBOX_WORKER_H_
 #define QKVET_CORE_SANDBOX_WORKER_H_
 
@@ -20,14 +20,14 @@ bool has_worker_descriptors();
 // the pipe closes it, which the end of the writing process does.
 void end_with_writer(int pipe, pid_t whom);
 
-// What a worker does before it loads anything: foreign descriptors are closed,
-// resources limited, and it ends when the program does.
+// Prepares a worker before it loads anything: closes foreign descriptors,
+// limits resources, and makes it end when the program does.
 void begin_worker();
 
-// Opens the library and serves until the program says that it is over, which
-// ends the process without the destructors of static objects. Returns only
-// where there is nothing to serve, with the status to exit with. `heap`: that
-// of the kernels, if this program guards one.
+// Opens the library and serves until the program signals the end, which ends
+// the process without the destructors of static objects. Returns only where
+// there is nothing to serve, with the status to exit with. `heap`: that of the
+// kernels, if this program guards one.
 int serve_library(const LibrarySpec& library, const KernelHeap* heap = nullptr);
 
 }  // namespace qkvet

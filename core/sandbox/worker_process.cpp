@@ -120,8 +120,8 @@ bool WorkerProcess::start(int tensors_fd, std::string* error) {
   const WorkerDescriptors descriptors = {
       control_fd_.get(), tensors_.get(),      info_.get(),      go_.get(),
       done_.get(),       lifeline_end_.get(), output_end_.get()};
-  // Whatever ends one worker may end dozens. A library is loaded faster than an
-  // interpreter starts: two workers are worth no server.
+  // A case that ends one worker may end dozens. A library is loaded faster than
+  // an interpreter starts: a server is not worth it for two workers.
   const int alone = library_.interpreter.empty() ? 2 : 0;
   const bool again = starts_++ >= alone;
   pid_ =
@@ -210,7 +210,7 @@ bool WorkerProcess::over_limit(Watch* watch, const WaitLimits& limits,
     watch->progress_cpu = cpu;
     watch->progress_time = watch->last_look;
   }
-  // Once may be a stop for a moment, by somebody else.
+  // A single look may see a short stop caused by another process.
   constexpr int kStoppedLooks = 3;
   const bool idle = std::exchange(watch->last_cpu, cpu) == cpu;
   watch->stopped = idle && stopped() ? watch->stopped + 1 : 0;
@@ -229,7 +229,7 @@ bool WorkerProcess::over_limit(Watch* watch, const WaitLimits& limits,
   return true;
 }
 
-// No spinning in front of poll(): it would save the microseconds in which an
+// Does not spin before poll(): spinning would save the microseconds in which an
 // idle processor wakes, and lose milliseconds where there are more jobs than
 // processors.
 WaitEnd WorkerProcess::wait(const std::function<WaitLimits()>& limits) {
@@ -260,7 +260,7 @@ WaitEnd WorkerProcess::wait(const std::function<WaitLimits()>& limits) {
   }
 }
 
-// The descriptors of the process go with it.
+// Also frees the descriptors of the process.
 void WorkerProcess::reap() {
   ended_cpu_ += cpu_seconds();  // known until it is waited for
   // Until then its id, which is that of its group, is not given anew.

@@ -46,12 +46,12 @@ class WorkerProcess {
   Control& control() { return *control_; }
   const Control& control() const { return *control_; }
 
-  // Starts the process; the library is loaded when wait() says kDone.
+  // Starts the process; the library is loaded when wait() returns kDone.
   bool start(int tensors_fd, std::string* error);
   bool running() const { return pid_ > 0; }
   void go();
-  // Until the worker signals or has ended; after kDone it still runs. `limits`
-  // is asked from time to time.
+  // Waits until the worker signals or has ended; after kDone it still runs.
+  // `limits` is called from time to time.
   WaitEnd wait(const std::function<WaitLimits()>& limits);
   void stop();
 

@@ -22,7 +22,7 @@ constexpr int kDeadlySignals[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
 constexpr size_t kHandlerStack = size_t{256} << 10;
 
 // A stack pointer closer to the limit than this has run out of stack. The limit
-// counts from where the environment lies, which is not known exactly.
+// counts from the environment's address, which is not known exactly.
 constexpr uint64_t kStackEdge = uint64_t{1} << 20;
 
 CrashRecord* g_record = nullptr;
@@ -34,22 +34,22 @@ uint64_t g_stack_top = 0;
 // step.
 constexpr uint64_t kRedZone = 4096;
 
-// The kernel reads a path there, and says if it cannot.
+// The operating system reads a path there, and returns EFAULT if it cannot.
 bool is_readable(uint64_t address) {
   return access(reinterpret_cast<const char*>(address), F_OK) == 0 ||
          errno != EFAULT;
 }
 
-// A stack that the kernel has made, a fiber's: it lies below the limit of the
-// main one, among the tensors. While the pointer is inside of it, only what
-// lies just below can be its guard page.
+// A stack that the kernel has made, of a fiber: it is below the limit of the
+// main one, among the tensors. While the pointer is inside of it, only an
+// address just below the pointer can be its guard page.
 bool is_on_another_stack(uint64_t pointer) {
   return pointer + kStackEdge < g_stack_limit && is_readable(pointer);
 }
 
-// The main stack: the pointer is at or below the limit, and what was touched
-// lies between it (with the red zone) and the top. The stacks of other threads
-// all lie below the limit, too.
+// The main stack: the pointer is at or below the limit, and the address is
+// between it (with the red zone) and the top. The stacks of other threads are
+// also below the limit.
 bool is_stack_overflow(uint64_t pointer, uint64_t address) {
   if (syscall(SYS_gettid) != getpid() || pointer == 0 ||
       address + kRedZone < pointer)
@@ -59,8 +59,8 @@ bool is_stack_overflow(uint64_t pointer, uint64_t address) {
 }
 
 void last_words(int signal, siginfo_t* info, void* context) {
-  // Where several threads die at once, the first counts. It ends the process
-  // as soon as it has written all down.
+  // If several threads die at once, the first one counts. It ends the process
+  // as soon as its record is complete.
   constexpr int kMostWaitMilliseconds = 1000;
   int32_t none = 0;
   if (!g_record->signal.compare_exchange_strong(none, signal)) {

@@ -77,7 +77,7 @@ int spawned(std::vector<std::string> words, Actions& actions, pid_t* pid) {
   return failed;
 }
 
-// The program that a worker is, by a mark that says in which way.
+// The command of a worker; `mark` selects its mode.
 std::vector<std::string> command_of(const std::string& worker,
                                     const LibrarySpec& library,
                                     const char* mark) {

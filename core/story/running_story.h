@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which cache a call to one belongs to, as an executor keeps track of it: the
-// cache of the last create, for as long as that was made, nothing was left out
-// since then, and the process that holds it lives.
+// The cache of a call in a story, as an executor tracks it: the cache of the
+// last create, if that was made, no command was left out since then, and the
+// process that holds the cache lives.
 #ifndef QKVET_CORE_STORY_RUNNING_STORY_H_
 #define QKVET_CORE_STORY_RUNNING_STORY_H_
 
@@ -14,8 +14,8 @@ namespace qkvet {
 
 class RunningStory {
  public:
-  // False if the call has no cache to act on: *outcome then says why, and the
-  // call is not to be made. True for calls that need none.
+  // False if the call has no cache to act on: the call must not be made, and
+  // *outcome contains the reason. True for calls that need none.
   bool goes_on(int kernel, const KernelCall& call, CallOutcome* outcome) const;
   // The call is about to be made; `plan` learns which cache it acts on.
   void made(int kernel, const KernelCall& call, CallPlan* plan);

@@ -72,7 +72,7 @@ std::string Parser::parse(std::string_view text, StoryLog& log) {
     const auto words = words_of(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     ++line_;
-    // The first line names the format: nothing may stand before it.
+    // The first line names the format: nothing may come before it.
     if (words.empty() && begun_) continue;
     if (std::string wrong = read(words); !wrong.empty()) return wrong;
   }

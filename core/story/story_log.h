@@ -40,7 +40,7 @@ struct LogCommand {
   int64_t id = 0;     // number of the id, by first appearance; reorder: of
                       // the first one
   int64_t count = 0;  // tokens, queries; fork: the id of the copy
-  // For reorder: ids, each with the one whose sequence it gets.
+  // For reorder: pairs of an id and the id that it gets the sequence of.
   std::vector<std::pair<int64_t, int64_t>> moves{};
   int64_t first = 0;   // evict: the first token that leaves
   int64_t number = 0;  // in the recording, from 1
@@ -51,8 +51,8 @@ struct LogCommand {
 using LogCommands = std::vector<LogCommand>;
 
 struct StoryLog {
-  // Dtypes, widths, capacity, form, rotation and recipes; its B is the number
-  // of sequences that the commands need, its story a stand-in.
+  // Dtypes, widths, capacity, form, rotation and recipes. Its B is the number
+  // of sequences that the commands need, and its story a placeholder.
   Case geometry;
   std::vector<std::string> ids;
   LogCommands commands;
@@ -67,8 +67,8 @@ std::optional<StoryLog> parse_story_log(std::string_view text,
 std::string log_command_text(const StoryLog& log, const LogCommand& command);
 std::string story_log_text(const StoryLog& log, const LogCommands& commands);
 
-// Where the sequences of a recording stand in its cache: an id takes the lowest
-// free place when it is first heard of, and leaves it when it is reset.
+// The places of the sequences of a recording in its cache: an id takes the
+// lowest free place at its first command, and leaves it when it is reset.
 class LogPlaces {
  public:
   int64_t take(int64_t id);  // the place of the id, its own or a new one
@@ -108,7 +108,7 @@ inline int64_t parent_place(char letter) {
 // is named by the id that it was given to.
 struct LogSnapshot {
   Snapshot snapshot;
-  int64_t id = 0;  // whose tags the command uses
+  int64_t id = 0;  // the id that the command's tags belong to
 };
 
 // Plays a recording as play_story() plays a story, one command at a time.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recordings: what a line may say, and what is said of one that is wrong.
+// Recordings: the allowed lines, and messages about wrong ones.
 #include "core/story/story_log.h"
 
 #include <gtest/gtest.h>

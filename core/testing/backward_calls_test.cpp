@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients through the door, of attention and of layers: what a kernel is
-// given, and what is seen of one that misbehaves. The kernels are those of
+// Gradients through the door, of attention and of layers: a kernel's arguments,
+// and the reports about kernels that misbehave. The kernels are those of
 // testdata/scripted_plugin.cpp.
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ constexpr char kSmallLayer[] =
     "f32,B2,H2,Hkv1,T2,D3,d1,dv2,backward,dy=one,biases=ko,x=one,w=one,"
     "bias=one,set=dy.1.1.2:0x1p+2";
 
-// Outputs hold the NaN that says: never written.
+// Outputs contain the NaN for "never written".
 TEST_P(Gradients, EveryTensorArrives) {
   const std::string plain = "f32,B1,H1,Tq1,Tk1,d1,backward";
   const std::string layer = "f32,B1,H1,T1,D2,rope=half,unbatched,backward";
@@ -67,7 +67,7 @@ TEST_P(Gradients, EveryTensorArrives) {
                            {turned, "k_positions", "int64 1,2 / x,1: 3 4"}});
 }
 
-// With dropout nobody but forward() knows o.
+// With dropout only forward() can compute o.
 TEST(SandboxBackward, DropoutIsGivenWhatForwardReturned) {
   const auto executor = scripted();
   const std::string text = std::string(kSmall) + ",dropout=0.5";
@@ -81,7 +81,7 @@ TEST(SandboxBackward, DropoutIsGivenWhatForwardReturned) {
         "forward() returned INVALID_ARGUMENT: not this probability"}});
 }
 
-// Gradients lie as what they are the gradients of.
+// Gradients have the layout of their tensors.
 TEST(SandboxBackward, Layouts) {
   expect_strides(*scripted(), "f32,B2,H4,Hkv2,Tq3,Tk3,d5,layout=",
                  {{"bthd,backward", "d_q", "2,4,3,5 / 60,5,20,1"},

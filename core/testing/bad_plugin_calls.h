@@ -125,7 +125,7 @@ inline CallOutcome survive(Executor& executor, const std::string& name,
   return outcome;
 }
 
-// What the kernel said when `function` ("forward()") refused its arguments.
+// The kernel's text when `function` ("forward()") refused its arguments.
 inline std::string refusal_of(const CallOutcome& outcome,
                               const std::string& function) {
   EXPECT_EQ(outcome.status, CallStatus::kRefused);

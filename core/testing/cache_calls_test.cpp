@@ -54,7 +54,7 @@ void check_story(Executor& executor) {
 
 TEST_P(StoryWays, StepsResetsAndCuts) { check_story(*executor_); }
 
-// Each is refused, leaves the lengths as they were, and the story goes on.
+// Each is refused, leaves the lengths as they were, and the story continues.
 void check_refusals(Executor& executor, const std::string& kernel) {
   const bool silent = kernel == "silent";
   const auto mistake = [](Mistake m) {
@@ -177,7 +177,8 @@ TEST(SandboxStory, AHangEndsTheRun) {
   expect_done(rest.run(*executor, "step_hang")[1], {0, 0});
 }
 
-// A call that was left out behind the culprit says what it would have said.
+// A call that was left out after the culprit has the outcome that it would have
+// had.
 TEST(SandboxStory, WhatIsLeftOutBehindACrash) {
   const auto executor = tables();
   const auto halves = [](KernelCall& call) { call.q_dtype = Dtype::kF16; };
@@ -263,7 +264,7 @@ TEST_P(StoryWays, WithoutACacheNothingIsDone) {
                  "create() returned OK and no cache");
   expect_not_run(outcomes[1], kNone);
 
-  // A story may go on in the next run, but only with its own kernel.
+  // A story may continue in the next run, but only with its own kernel.
   CacheCalls first;
   first.create();
   first.run(*executor_, "cache");
@@ -328,7 +329,7 @@ TEST_P(StoryWays, MemoryIsTheKernels) {
   EXPECT_EQ(wrong[1].cache_bytes, -1);
 }
 
-// Whoever writes the reply may be the kernel itself.
+// The kernel itself may have written the reply.
 TEST(CallReply, NoCacheTakesLessThanNothing) {
   CallReply reply;
   EXPECT_EQ(outcome_of(reply, {}).cache_bytes, -1);

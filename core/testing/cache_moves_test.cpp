@@ -102,7 +102,7 @@ TEST(SandboxStory, CopiesNeedNotBeOfferedAndACrashNamesTheFunction) {
   }
 }
 
-// The kernel answers with the numbers that it was given, as a length.
+// The kernel returns its arguments as a length.
 TEST_P(MoveWays, TheFormOfTheCacheArrives) {
   std::vector<float> k_scale(kKeyWidth), v_scale(2);
   k_scale.back() = 3;

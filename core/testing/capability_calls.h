@@ -17,7 +17,7 @@ inline constexpr std::byte kData[1] = {};
 inline constexpr uint64_t kAllOptions = ~uint64_t{0};
 using Change = std::function<void(KernelCall&)>;
 
-// Allowed by a kernel that declares a default scale and nothing else.
+// Allowed by a kernel that declares only a default scale.
 inline KernelCall plain_call() {
   KernelCall call;
   call.shape = {1, 2, 2, 8, 8, 16, 16};

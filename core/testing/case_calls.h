@@ -30,7 +30,7 @@ inline std::string error_of(std::string_view text) {
   return result.error;
 }
 
-// Texts behind `lead`, and a part of the line that refuses each.
+// Texts after `lead`, and a part of the line that refuses each.
 using Refusals = std::vector<std::pair<std::string, std::string>>;
 inline void expect_refused(const std::string& lead, const Refusals& rows) {
   for (const auto& [text, part] : rows) {

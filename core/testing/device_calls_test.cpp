@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kVariable[] = "QKVET_CUDA_DRIVER";
 
-// For this process before it first asks, and for the workers it starts.
+// For this process before its first query, and for the workers it starts.
 const bool g_chosen =
     setenv(kVariable, plugin("fake_cuda").c_str(), /*overwrite=*/1) == 0;
 
@@ -58,7 +58,7 @@ void expect_good(const CallOutcome& outcome) {
   for (const float value : o) EXPECT_FLOAT_EQ(value, 1);
 }
 
-// In a sandbox and in this process, wherever tensors lie.
+// In a sandbox and in this process, for every placement of tensors.
 template <class Check>
 void everywhere(Check check) {
   const std::unique_ptr<Executor> both[] = {
@@ -96,7 +96,7 @@ TEST(DeviceDriver, WhatFailsIsNamed) {
             "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY");
   EXPECT_EQ(memory, nullptr);
   EXPECT_FALSE(driver->lost());
-  // Nothing to copy is no call; a copy that fails costs the device.
+  // Copying 0 bytes makes no call; a failed copy costs the device.
   std::byte byte{};
   EXPECT_EQ(driver->to_host(&byte, nullptr, 0), "");
   EXPECT_EQ(driver->to_host(&byte, &byte, 1),
@@ -134,7 +134,7 @@ void expect_touched(const std::optional<MemoryFault>& touched,
   EXPECT_EQ(touched->tensor_bytes, tensor == TensorName::kO ? 60 : 36);
 }
 
-// In every placement the same, and the call behind it is a good one's.
+// The same in every placement; the next call, of a good kernel, succeeds.
 void check_writes(Executor& executor, Placement placement) {
   const struct {
     const char* kernel;
@@ -208,8 +208,8 @@ TEST(DeviceCalls, NewTokensComeBack) {
   });
 }
 
-// o and lse of the call in front of a gradient with dropout are nobody's but
-// the door's, and lie where all tensors do: the kernel refuses others.
+// o and lse of the call before a gradient with dropout are in the door's own
+// memory on the device, like all tensors: the kernel refuses others.
 TEST(DeviceCalls, WhatIsGivenToAGradientWithDropoutLiesThere) {
   everywhere([](Executor& executor, Placement placement) {
     CaseCall input("f32,B1,H1,Tq2,Tk3,d2,layout=gaps,dropout=0.5");
@@ -253,7 +253,7 @@ TEST(DeviceCalls, WhatReachesAroundTheDriverDies) {
   expect_good(run(*executor, "good"));
 }
 
-// Addresses of a device may lie beside those of the workspace by chance.
+// Addresses of a device may by chance be near those of the workspace.
 TEST(DeviceCalls, AnAddressBesideTheWorkspaceIsNoGuardPage) {
   const auto slot = std::make_unique<Slot>();
   slot->reply.workspace = 0x10000;

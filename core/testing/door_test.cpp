@@ -102,7 +102,7 @@ TEST(Door, LibrariesOfOtherMachinesAreNamed) {
   EXPECT_NE(swapped.find(": is for s390, "), std::string::npos) << swapped;
 }
 
-// What is damaged is left to the loader, wherever the damage leads.
+// Damaged files are left to the loader, wherever the damage leads.
 TEST(Door, DamagedHeadersAreReadWithoutHarm) {
   const std::string path = altered("qkvet_damaged.so", {});
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -292,7 +292,7 @@ TEST(Reply, EveryFieldIsChecked) {
   EXPECT_EQ(outcome_of(reply, plan).status, CallStatus::kCrash);
 }
 
-// What a library writes beside the text that says why it refuses.
+// Writes of a library beside the text with its reason.
 TEST(Reply, ATextOfAReasonHasGuards) {
   const auto damage_at = [](int64_t offset) {
     CallReply reply;
@@ -369,7 +369,7 @@ TEST(Wire, EveryFieldSurvivesTheWay) {
     std::apply([&](auto&... field) { (visit(field), ...); }, fields);
   };
   for (size_t i = 0; i < kFields; ++i) {
-    KernelInfo kernel = KernelInfo();  // its padding is 0, too
+    KernelInfo kernel = KernelInfo();  // its padding is also 0
     size_t at = 0;
     each(kernel_fields(kernel), [&](auto& field) {
       if (at++ == i) change(field);
@@ -429,7 +429,7 @@ TEST(Door, AFastMathLibraryDoesNotDisturbItsHost) {
   EXPECT_GT(tiny * 0.5, 0);
 }
 
-// A test of its own: a library that is mapped already disturbs nobody.
+// A separate test, because a library that is mapped already has no effect.
 TEST(Door, NorDoesOneThatIsLoadedAhead) {
   const FpEnvironment before = fp_environment();
   EXPECT_TRUE(Door::load_ahead(plugin("bad_fast")));

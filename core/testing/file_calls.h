@@ -69,8 +69,8 @@ void expect_cuts_refused(const Parse& parse, const std::string& file) {
     EXPECT_NE(refusal_by(parse, file.substr(0, size)), "") << size;
 }
 
-// How many of the files are read that have any value in one of the first bytes;
-// the others are refused in one line, and `check` looks at what is read.
+// The number of files that are read, out of those with any value in one of the
+// first bytes. The others are refused in one line; `check` checks the result.
 template <class Parse, class Check>
 int read_with_any_byte(const Parse& parse, const std::string& file, size_t end,
                        const Check& check) {

@@ -86,7 +86,7 @@ void check_layer(Executor& executor) {
 
 TEST_P(LayerWays, EveryTensorArrives) { check_layer(*executor_); }
 
-// The kernel knows no fused matrix: it gets views into it, and these arrive.
+// The kernel has no fused matrix: it gets views into it, and these arrive.
 TEST_P(LayerWays, PartsOfAFusedMatrix) {
   const Values qkv = {2000, 0, 0, 1, 0, 0, 1,    2, 0, 2000, 0, 0,
                       1,    0, 3, 4, 0, 0, 2000, 0, 0, 1,    5, 6};
@@ -180,8 +180,8 @@ TEST(SandboxLayer, Misbehaviour) {
   check_layer(*executor);
 }
 
-// The first number of y tells the threads of the host's loop of 8 steps, the
-// second what the call said of threads.
+// The first number of y is the number of threads of the host's loop of 8 steps,
+// the second is the call's.
 TEST_P(LayerWays, ThreadsOfTheHost) {
   LayerInputs in;
   const struct {

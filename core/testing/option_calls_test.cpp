@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of forward() through the door: testdata/scripted_plugin.cpp tells
-// what it was given, type, extents, strides and values.
+// Options of forward() through the door: testdata/scripted_plugin.cpp returns
+// the type, extents, strides and values of its arguments.
 #include <gtest/gtest.h>
 
 #include "core/capability/capability.h"
@@ -72,7 +72,7 @@ const std::vector<Shown> kOptions = {
 
 constexpr char kTiny[] = "f32,B2,H4,Hkv2,Tq3,Tk3,d5,q=zero,k=zero,v=zero";
 
-// Strides alone: all values are zero. x: an extent of 1.
+// Only strides: all values are zero. x: an extent of 1.
 const std::vector<Shown> kLayouts = {
     {"", "q", "2,4,3,5 / 60,15,5,1"},
     {"", "k", "2,2,3,5 / 30,15,5,1"},
@@ -127,8 +127,8 @@ TEST_P(Options, LieAsTheLayoutSays) {
   expect_strides(*executor_, kTiny, kLayouts);
 }
 
-// The same elements in the same order, wherever they lie; as many as a reason
-// has room for.
+// The same elements in the same order, in every layout; as many as fit into a
+// reason.
 TEST_P(Options, GroupsOfChannels) {
   expect_strides(*executor_, kPool, kGroups);
   const auto values = [&](const std::string& options, const Shown& row,
@@ -298,7 +298,7 @@ TEST(OptionCalls, ValuesInKeysLieThere) {
   for (const Placement placement : kPlacements)
     for (const Shown& row : rows) {
       SCOPED_TRACE(row.text);
-      // values= stands between layout= and page=.
+      // values= goes between layout= and page=.
       std::string text = base + row.text;
       text.insert(std::min(text.find(",page"), text.size()), ",values=keys");
       const auto told = [&](const char* tensor) {
@@ -315,7 +315,7 @@ TEST(OptionCalls, ValuesInKeysLieThere) {
       EXPECT_EQ(inputs.v[row * 2 + n], inputs.k[row * 5 + n]);
 }
 
-// A library is asked for what its version of the ABI could know. The control:
+// A library only gets calls that its version of the ABI defines. The control:
 // the same kernels under today's version.
 TEST(OptionCalls, OlderLibrariesAreNotAskedForNewerCalls) {
   const CaseCall paged("f32,B1,H1,Tq2,Tk3,d1,kvlen=3,page=2,keys=2");

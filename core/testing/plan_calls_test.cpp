@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans through the door: testdata/scripted_plugin.cpp answers with the lengths
-// of its plan, so that an answer says which plan was run.
+// Plans through the door: testdata/scripted_plugin.cpp returns the lengths of
+// its plan, which identify the plan that was run.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -12,7 +12,7 @@
 namespace qkvet::plan_calls_test {
 namespace {
 
-// Calls of one kernel, one behind the other.
+// Calls of one kernel, one after the other.
 class PlanCalls {
  public:
   PlanCalls& add(PlanUse use, const std::string& text, int slot = 0) {
@@ -98,7 +98,7 @@ TEST_P(Plans, WritesBehindABatchAreSeen) {
   EXPECT_EQ(refused.overwritten, TensorName::kO);
 }
 
-// What stood in the tables of a plan is gone when it is run.
+// The content of a plan's tables is gone when it is run.
 TEST_P(Plans, AnAddressThatIsKeptHoldsNothing) {
   PlanCalls calls;
   calls.add(PlanUse::kMake, kFull);
@@ -123,7 +123,7 @@ TEST(PlanCalls, ATableThatIsNotWholeIsRefused) {
   EXPECT_NE(opened.error.find("its table of plans has no run()"),
             std::string::npos)
       << opened.error;
-  // For whoever opens it next.
+  // Another opener must still succeed.
   EXPECT_NE(in_process("scripted"), nullptr);
 }
 

@@ -82,8 +82,8 @@ TEST(Sandbox, GuardPagesNameTensorAndDistance) {
     }
   }
   for (const Placement placement : kPlacements) {
-    // The lock of an input cannot be taken off: its file is open for reading
-    // alone.
+    // The protection of an input cannot be removed: its file is open only for
+    // reading.
     for (const char* kernel : {"write_v", "unlock_v"}) {
       const CallOutcome outcome = survive(*executor, kernel, placement);
       expect_outcome(outcome, CallStatus::kFault, "write into v, offset 8");
@@ -94,8 +94,9 @@ TEST(Sandbox, GuardPagesNameTensorAndDistance) {
   }
 }
 
-// Processes of workers that are children of this process or of none, ended or
-// not. What is set here is in the environment of all that it starts.
+// The number of worker processes that are children of this process or of init,
+// ended or not. It sets a variable in the environment of all processes that
+// this one starts.
 int64_t left_behind() {
   const std::string mark = "QKVET_TEST_OF=" + std::to_string(getpid());
   setenv("QKVET_TEST_OF", std::to_string(getpid()).c_str(), 1);
@@ -149,7 +150,7 @@ TEST(Sandbox, AKernelThatStopsIsSeenAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
 }
 
-// What "bad/tells" says of a call.
+// The output of "bad/tells" for one call.
 struct Told {
   float address, context, calls, forked, fresh_byte;
 };
@@ -188,7 +189,7 @@ TEST(Sandbox, CallsLieInOnePlaceHaveASecondContextAndANewProcess) {
       EXPECT_NE(told[0].address, told[1].address);
     }
     EXPECT_EQ(told[7].calls, in_sandbox ? 1 : told[6].calls + 1);
-    // Wherever it lies, and whatever else the same run has to do.
+    // In any place, and with other calls in the same run.
     first.same_place = false;
     const std::vector<Told> fresh = tell(*executor, {call, call, first, first});
     ASSERT_EQ(fresh.size(), 4u);
@@ -210,7 +211,7 @@ class GuardedHeap : public testing::Test {
   }
 };
 
-// What nobody has written yet is what is asked for, call by call.
+// Fresh memory has the requested byte, call by call.
 TEST_F(GuardedHeap, FreshMemoryIsFullOfTheByteThatIsAskedFor) {
   BadInputs inputs;
   const auto executor = sandbox();
@@ -226,8 +227,8 @@ TEST_F(GuardedHeap, FreshMemoryIsFullOfTheByteThatIsAskedFor) {
     EXPECT_EQ(told[n].fresh_byte, bytes[n]) << n;
 }
 
-// A kernel's own memory ends at a guard, too, is full of NaN when it gets it,
-// and what lies around it stays as it is; so each such call ends as this one.
+// Also a kernel's own memory ends at a guard, is full of NaN at first, and the
+// bytes around it must not change; each such call ends as in this test.
 TEST_F(GuardedHeap, MemoryThatAKernelAllocatesIsGuarded) {
   const auto executor = sandbox();
   const struct {
@@ -281,7 +282,7 @@ TEST_F(GuardedHeap, MemoryThatNobodyHasWrittenIsNaNInEachCall) {
     }
 }
 
-// The control: who keeps to what it allocated notices nothing.
+// The control: a kernel that stays within its allocations is unaffected.
 TEST_F(GuardedHeap, TheHeapIsOneAsAllOthers) {
   const auto executor = sandbox();
   expect_copy(survive(*executor, "scratch"));
@@ -292,8 +293,8 @@ TEST_F(GuardedHeap, TheHeapIsOneAsAllOthers) {
   EXPECT_EQ(broken, 0);
 }
 
-// From the third on; a fork has made no call either. What a library starts
-// threads for while it is loaded cannot be forked.
+// From the third worker on; a fork has made no call either. A library that
+// starts threads while it is loaded cannot be forked.
 TEST(Sandbox, ManyWorkersAreForkedFromOneThatHasLoadedTheLibrary) {
   BadInputs inputs;
   KernelCall first = inputs.call;
@@ -441,8 +442,8 @@ TEST(Sandbox, HangsAndStallsEnd) {
                  "no progress for 0.4 s");
 }
 
-// Once it is known to hang a call need not take seconds to be one; what ends,
-// and what compiles first, is waited for as before.
+// A kernel that is known to hang is ended before it takes seconds; calls that
+// end, and calls that compile first, get the same time as before.
 TEST(Sandbox, HangsThatAreExpectedEndSoon) {
   const auto executor = sandbox();  // a minute, as patience goes
   EXPECT_TRUE(executor->expect_hangs(number_of(*executor, "endless")));
@@ -455,7 +456,7 @@ TEST(Sandbox, HangsThatAreExpectedEndSoon) {
   EXPECT_FALSE(in_process()->expect_hangs(0));
 }
 
-// Of processes that were ended, too; what sleeps takes none of it.
+// It includes processes that were ended; sleeping takes none of it.
 TEST(Sandbox, CpuTimeIsThatOfWorkers) {
   const auto waiting = sandbox(soon_stalling());
   const double loaded = waiting->cpu_seconds();
@@ -508,7 +509,7 @@ TEST(Sandbox, SlowKernelsHaveTheTimeOfTheirPace) {
   };
   EXPECT_EQ(text_of(0.05), "no end after 0.5 s of CPU time");
   EXPECT_EQ(text_of(1e-3), "no end after 0.2 s of CPU time");
-  // Also where it is known to hang.
+  // Also for a kernel that is known to hang.
   EXPECT_TRUE(executor->expect_hangs(number_of(*executor, "endless")));
   EXPECT_EQ(text_of(0.01), "no end after 0.1 s of CPU time");
 }
@@ -633,7 +634,7 @@ TEST(Sandbox, PoolsOfThreadsAreWatched) {
   }
 }
 
-// How a worker ends that was only told to.
+// The exit status of a worker that is stopped without a call.
 int end_of_worker(const std::string& config) {
   std::string error;
   const auto arena = Arena::create(&error);
@@ -669,7 +670,7 @@ TEST(Sandbox, ManyThreadsAndTheirEnds) {
   for (auto& thread : threads) thread.join();
 }
 
-// Not a limit, but a number to look at: printed with the test.
+// Not a limit, but a number to read: printed with the test.
 TEST(Sandbox, Cost) {
   const auto executor = sandbox();
   const BadInputs inputs;

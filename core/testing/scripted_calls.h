@@ -28,7 +28,7 @@ inline void prepare_gradient(CaseCall& one) {
     one.call = call_of(one.value, one.inputs, Operation::kLayerBackward);
     return;
   }
-  // What laws fill in: ones for o, twos for lse.
+  // Laws fill these in; here ones for o, twos for lse.
   const Shape& s = one.value.shape;
   one.inputs.given_o.assign(one.inputs.d_o.size(), 1);
   one.inputs.given_lse.assign(static_cast<size_t>(s.B * s.H * s.Tq), 2);
@@ -58,7 +58,7 @@ inline std::string shown(Executor& executor, const std::string& tensor,
                     (family == "options" ? "forward" : family) + "()");
 }
 
-// What a case shows of a tensor, wherever it lies.
+// The expected text for a tensor of a case, in every placement.
 struct Shown {
   std::string text, tensor, expected;
 };
@@ -69,7 +69,7 @@ inline void expect_shown(Executor& executor, const std::vector<Shown>& rows) {
           << row.text << " " << row.tensor;
 }
 
-// Its type, extents and strides alone, of a case that begins with `lead`.
+// Only its type, extents and strides, for a case that begins with `lead`.
 inline std::string without_values(const std::string& text) {
   return text.substr(0, text.find(':'));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls to the kernels of testdata/tables_plugin.cpp, for tests. Token n has
-// the key 1000 e_n and the value {10 n + 1, 10 n + 2}; a query e_n gives it
-// back exactly, because exp(-500) is zero in f32.
+// the key 1000 e_n and the value {10 n + 1, 10 n + 2}; a query e_n returns it
+// exactly, because exp(-500) is zero in f32.
 #ifndef QKVET_CORE_TESTING_TABLES_PLUGIN_CALLS_H_
 #define QKVET_CORE_TESTING_TABLES_PLUGIN_CALLS_H_
 

@@ -18,8 +18,8 @@ namespace qkvet::fuzz {
 bool has_engine();
 extern const char* const kNoEngine;
 
-// What the engine asks of a hunt. Functions that are absent leave the bytes to
-// the engine itself.
+// The functions of a hunt for the engine. Without them the engine itself
+// handles the bytes.
 struct EngineHooks {
   std::function<void(std::span<const uint8_t>)> run;
   // Rules of a hunt of kernels: inputs are then changed as cases.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libFuzzer looks for by name, in the program itself and in targets that
-// stand alone: counters of its own kind, and functions that change inputs.
+// The symbols that libFuzzer looks up by name, in the program itself and in
+// standalone targets: extra counters, and functions that change inputs.
 #include <algorithm>
 
 #include "core/base/philox.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fuzz target as engines know it by name: libFuzzer, AFL++, honggfuzz and the
-// services around them. Kernels run in this process, so that its sanitizers see
-// them. The first input that breaks what the target says ends the program.
+// A fuzz target with the entry points of engines: libFuzzer, AFL++, honggfuzz
+// and the services around them. Kernels run in this process, so that its
+// sanitizers see them. The first input that violates the target's claim ends
+// the program.
 #include "fuzz/engines/standalone.h"
 
 #include <cstdint>
@@ -100,7 +101,8 @@ void open_kernels(Standalone& all) {
 void check_bytes(std::span<const uint8_t> bytes) {
   std::string said;
   const std::string wrong = kStandaloneProgram.target.check(bytes, &said);
-  // Engines of others bring code coverage, which tells more than answers do.
+  // Other engines provide code coverage, which is more informative than
+  // replies.
   Guide(engine_counters(), Guide::Sight::kNothing).answered(said);
   if (wrong.empty()) return;
   std::fprintf(stderr, "fuzz_%s: %s\n", kStandaloneProgram.target.name,

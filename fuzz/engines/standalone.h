@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One program, one target: what an engine of somebody else drives.
+// One program for one target, driven by an external engine.
 #ifndef QKVET_FUZZ_ENGINES_STANDALONE_H_
 #define QKVET_FUZZ_ENGINES_STANDALONE_H_
 

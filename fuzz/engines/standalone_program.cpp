@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sets one program apart from the others, compiled for each:
+// The part that differs between standalone programs, compiled for each:
 // QKVET_FUZZ_TARGET_NAME is its target as in targets.cpp, QKVET_FUZZ_FAMILIES
 // are its families as QKVET_LINKED(name) QKVET_LINKED(name).
 #include "fuzz/engines/standalone.h"

@@ -22,7 +22,7 @@ class StandaloneTest : public testing::Test {
   void SetUp() override { fs::create_directories(folder_ / "below"); }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // All that it says, and how it ended.
+  // The complete output, and the exit status.
   std::string run(const std::string& program, const std::string& arguments) {
     const std::string command = "cd '" + folder_.string() + "'; '" + program +
                                 "' " + arguments + " 2>&1; echo status $?";

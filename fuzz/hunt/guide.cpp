@@ -19,7 +19,7 @@ constexpr size_t kScoreSteps = 64;
 constexpr size_t kChainSteps = 64;
 constexpr size_t kMagnitudeSteps = 64;
 constexpr size_t kMagnitudes = 3;  // q or x, k or w_q, v or w_o
-// The causal rule is one behind those of a case.
+// The causal rule has the number after a case's options.
 constexpr size_t kCausal = kCaseOptions.size();
 constexpr size_t kOptionCount = kCausal + 1;
 constexpr size_t kExtentSteps = 12;
@@ -50,7 +50,7 @@ int64_t half_octaves(double value, double least) {
   return static_cast<int64_t>(std::floor(2 * std::log2(value / least)));
 }
 
-// Where the largest and the smallest numbers of storage lie, in steps of 2^4.
+// The step of the largest or the smallest number of a storage, in steps of 2^4.
 int64_t magnitude_step(double value) {
   return (static_cast<int64_t>(std::ilogb(value)) + 128) / 4;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine climbs by, beside or instead of code coverage: how near an
-// input came to its bound, to the largest number, to a longer chain of
-// rescalings, and which options it had together. A counter per step of each: an
-// input that reaches a step for the first time stays in the corpus.
+// Guides an engine, with or without code coverage: by an input's distance to
+// its bound, to the largest number and to a longer chain of rescalings, and by
+// its combination of options. Each step has a counter: an input that reaches a
+// step for the first time stays in the corpus.
 #ifndef QKVET_FUZZ_HUNT_GUIDE_H_
 #define QKVET_FUZZ_HUNT_GUIDE_H_
 
@@ -22,19 +22,19 @@ inline constexpr size_t kGuideCounters = 1 << 14;
 
 class Guide {
  public:
-  // What it looks at: kNumbers leaves out extents and options, which would give
-  // a corpus of numbers a thousand sides to grow to.
+  // The parts that the guide observes: kNumbers leaves out extents and options,
+  // which would let a corpus of numbers grow in a thousand directions.
   enum class Sight : uint8_t { kNothing, kNumbers, kAll };
-  // Counters of the engine, kGuideCounters of them; without sight the first
-  // alone is set.
+  // Counters of the engine, kGuideCounters of them; with kNothing only the
+  // first one is set.
   Guide(std::span<uint8_t> counters, Sight sight)
       : counters_(counters), sight_(sight) {}
 
-  // Before a kernel is asked: what the case is like.
+  // Before a kernel is called: the properties of the case.
   void look_at(const FuzzInput& input, size_t law_number, const Inputs& inputs);
-  // The answer to an input of bytes; another kind of answer is progress.
+  // The result for an input of bytes; a new kind of result is progress.
   void answered(const std::string& said);
-  // What a kernel made of it; error/bound of its worst element.
+  // The result of a kernel: error/bound of its worst element.
   void judged(size_t law_number, size_t kernel, double ratio);
 
  private:
@@ -48,11 +48,11 @@ class Guide {
   Sight sight_;
 };
 
-// A target that changes little but numbers is guided by numbers alone.
+// Targets that change mostly numbers are guided only by numbers.
 Guide::Sight sight_of(const FuzzTarget& target);
 
-// What the scores of some rows are like, over the keys that they see; for tests
-// as well.
+// Properties of the scores of some rows, over the keys that they see; also for
+// tests.
 struct ScoreShape {
   double largest = 0;         // |score|
   double largest_gap = 0;     // between the maximum of a row and another key

@@ -53,7 +53,7 @@ TEST(Guide, LargerScoresAreFurtherSteps) {
   large.at("f32,B1,H1,Tq1,Tk1,d1,q=one,k=one,set=k.0.0.0.0:0x1p+10");
   EXPECT_GT(large.set(), small.set());
   for (size_t n = 0; n < kGuideCounters; ++n) {
-    // The least number in k is larger as well: less far down.
+    // The least number in k is also larger: less far down.
     if (small.counters[n] > large.counters[n]) large.counters[n] = 2;
   }
   EXPECT_LT(std::count(large.counters.begin(), large.counters.end(), 2), 8);

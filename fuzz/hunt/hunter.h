@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One input after the other on the kernels of a hunt: judged under its law,
-// looked at by the guide, and told if it fails.
+// Runs one input after the other on the kernels of a hunt: judges it under its
+// law, shows it to the guide, and reports it if it fails.
 #ifndef QKVET_FUZZ_HUNT_HUNTER_H_
 #define QKVET_FUZZ_HUNT_HUNTER_H_
 
@@ -26,8 +26,9 @@ struct Found {
 
 class Hunter {
  public:
-  // An executor per library; kernels of the target's subject. What is found is
-  // told the first, second, fourth, eighth, ... time that a kernel fails a law.
+  // An executor per library; kernels of the target's subject. A finding is
+  // reported the first, second, fourth, eighth, ... time that a kernel fails a
+  // law.
   Hunter(const FuzzTarget& target, InputRules rules,
          const std::vector<KernelUnderTest>& kernels,
          std::vector<Executor*> executors, Guide guide, HuntProgress& progress,
@@ -37,7 +38,7 @@ class Hunter {
   void run(const FuzzInput& input);
 
   const InputRules& rules() const { return rules_; }
-  // A kernel that hangs again and again is left alone.
+  // A kernel that hangs repeatedly is no longer called.
   bool exhausted() const { return alive_ == 0; }
   // The worst of what passed: error/bound, and where.
   struct Closest {

@@ -101,8 +101,8 @@ TEST(Hunter, FailuresAreToldTheFirstSecondFourthAndEighthTime) {
   EXPECT_EQ(hunt.told().size(), 4u);
 }
 
-// Whoever watches ends a hunt at the first failure that is counted: what is
-// counted before its line is written may never be written.
+// A watching process ends a hunt at the first failure that is counted: if a
+// failure is counted before its line is written, the line may never be written.
 TEST(Hunter, AFailureIsCountedWhenItsLineIsWritten) {
   Hunt hunt("shapes", no_scale);
   for (int n = 1; n <= 4; ++n)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a hunt tells whoever watches over it, in memory that both share: it
-// survives the process that hunts.
+// The progress of a hunt, in memory shared with a watching process: it survives
+// the process that hunts.
 #ifndef QKVET_FUZZ_HUNT_PROGRESS_H_
 #define QKVET_FUZZ_HUNT_PROGRESS_H_
 

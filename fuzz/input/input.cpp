@@ -23,7 +23,8 @@ uint64_t mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Choices: two bytes each, and behind the end what the bytes as a whole say.
+// Choices: two bytes each, and after the end random numbers from a hash of all
+// bytes.
 class Choices {
  public:
   explicit Choices(std::span<const uint8_t> bytes) : bytes_(bytes) {
@@ -84,8 +85,8 @@ Case made_legal(const Law& law, Case value, const InputRules& rules) {
     s.H = s.Hkv = std::max<int64_t>(s.Hkv, 1);
   keep_dtypes(rules.scope, value);
   fuzzed_subject(value).trim(value, rules.most_work);
-  // In front of what drops all that is out of place; and behind it, because
-  // extents may change on the way.
+  // Called before the steps that drop everything invalid, and again after them,
+  // because extents may change on the way.
   keep_set_values(value);
   keep_to_declared(rules.scope, value);
   apply_pins(rules.scope, value);
@@ -111,7 +112,7 @@ Case nearest_legal(const Law& law, Case value, const InputRules& rules) {
   value.set.clear();
   near = made_legal(law, std::move(value), rules);
   if (is_legal(law, near)) return near;
-  // Whatever else was wrong, a small case of the generator is right.
+  // Otherwise a small case of the generator is legal.
   Scope small = rules.scope;
   small.largest = SizeClass::kSmall;
   uint32_t n = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine's bytes mean: a law and a case. "LAW CASE" is what it says;
-// every other input is a source of choices for the generator, so that each
-// input there is decodes to a legal case, and a changed byte changes a choice.
+// Decodes an engine's bytes to a law and a case. "LAW CASE" is decoded as
+// written. Every other input is a source of choices for the generator, so that
+// each input decodes to a legal case, and a changed byte changes a choice.
 #ifndef QKVET_FUZZ_INPUT_INPUT_H_
 #define QKVET_FUZZ_INPUT_INPUT_H_
 
@@ -15,7 +15,7 @@
 
 namespace qkvet::fuzz {
 
-// A spelled case, and the law in front of it.
+// A spelled case, and the law before it.
 inline constexpr size_t kMostInputBytes = kMaxCaseText + 64;
 
 struct FuzzInput {
@@ -23,12 +23,12 @@ struct FuzzInput {
   Case value;
 };
 
-// What the inputs of a hunt may be like.
+// The constraints on the inputs of a hunt.
 struct InputRules {
   std::vector<const Law*> laws;  // of one subject, at least one
   Scope scope;
-  // False: data is N(0,1), and whatever else it shall be, single values must
-  // say. To measure what guidance alone can do.
+  // False: data is N(0,1), and only single values can change it. To measure the
+  // effect of guidance alone.
   bool recipes = true;
   // Multiply-adds of an attention call, about: what is larger is cut down, so
   // that thousands of cases can be judged in a second.

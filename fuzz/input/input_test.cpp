@@ -42,7 +42,7 @@ Draw draw_from(uint64_t seed) {
   });
 }
 
-// What a kernel may be called with under the law: the law would not judge
+// A kernel may be called with the input under the law: the law would not judge
 // another case.
 void expect_legal(const FuzzInput& input, const InputRules& rules) {
   const std::string text = encode_input(input);
@@ -139,7 +139,7 @@ TEST(FuzzInput, SingleValuesFollowTheirTensor) {
 
 constexpr uint32_t kSteps = 2400;
 
-// What the changes of a long walk have brought about.
+// The results of the changes on a long walk.
 struct Walked {
   std::set<uint64_t> options;
   std::set<std::string> laws, texts;

@@ -103,7 +103,8 @@ FuzzInput mutated(const FuzzInput& input, const InputRules& rules,
                   int values_percent, Draw& draw) {
   FuzzInput next = input;
   if (draw.chance(5)) next.law = rules.laws[draw.bits() % rules.laws.size()];
-  // As many legal cases look alike behind constrain(), the change may be none.
+  // Many cases become the same legal case after constrain(), so a change may
+  // have no effect.
   constexpr int kMostTries = 4;
   for (int n = 0; n < kMostTries; ++n) {
     do {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of a case that keep it legal: of what it asks (extents, options,
-// storage, commands) and of its numbers. Small steps, because what climbs needs
-// neighbours, and now and then a piece of another case.
+// Changes of a case that keep it legal: of its structure (extents, options,
+// storage, commands) and of its numbers. The steps are small, because an engine
+// climbs through neighbours; sometimes a piece of another case is taken.
 #ifndef QKVET_FUZZ_INPUT_MUTATE_H_
 #define QKVET_FUZZ_INPUT_MUTATE_H_
 

@@ -75,7 +75,7 @@ void change_set(Case& value, Draw& draw) {
   value.set.push_back(one);
 }
 
-// All that is set in one row, or all that is set: how a score grows.
+// Scales all set values of one tensor: this is how a score grows.
 void change_many(Case& value, Draw& draw) {
   if (value.set.empty()) return change_set(value, draw);
   const SetValue like = value.set[draw.bits() % value.set.size()];

@@ -60,7 +60,7 @@ constexpr TensorName kLayerTensors[] = {TensorName::kX,  TensorName::kWq,
                                         TensorName::kWk, TensorName::kWv,
                                         TensorName::kWo, TensorName::kBq};
 
-// Where vectors and tiles begin and end.
+// Extents at the edges of vectors and tiles.
 constexpr std::array<int64_t, 22> kEdges = {0,  1,  2,  3,  4,   7,  8,  9,
                                             15, 16, 17, 31, 32,  33, 47, 48,
                                             49, 63, 64, 65, 127, 129};

@@ -11,17 +11,17 @@
 
 namespace qkvet::fuzz {
 
-// What two cases can swap. Where one piece does not go with the rest, the
-// nearest legal case is taken.
+// A part that two cases can swap. If a piece does not fit the rest, the nearest
+// legal case is taken.
 using Piece = void (*)(const Case& from, Case& to);
 
 struct FuzzedSubject {
   Subject subject;
-  std::span<const Piece> pieces;        // beside what all cases can swap
-  std::span<const TensorName> tensors;  // whose single values are set
-  // Down to what is judged in a moment.
+  std::span<const Piece> pieces;        // beside those of all cases
+  std::span<const TensorName> tensors;  // single values of these are set
+  // Reduces the case until it is judged in a moment.
   void (*trim)(Case& value, int64_t most_work);
-  bool has_options = false;  // each is a piece, too (case_options.h)
+  bool has_options = false;  // each is also a piece (case_options.h)
   std::array<Recipe Case::*, 3> recipes = {&Case::q, &Case::k, &Case::v};
   bool one_preset = true;    // recipes that belong together (draw_data())
   int64_t least_extent = 1;  // of members, rows and keys
@@ -30,7 +30,8 @@ struct FuzzedSubject {
     return value.shape.Tq;
   };
   bool has_model_width = false;  // D
-  // What only cases of this subject have; null: nothing.
+  // Changes properties that only cases of this subject have; null: there are
+  // none.
   void (*change_own)(Case& value, Draw& draw) = nullptr;
 };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# $SRC/qkvet as fuzzers in $OUT: what OSS-Fuzz and ClusterFuzzLite call with
-# $CC, $CXX, their flags and $LIB_FUZZING_ENGINE, and anybody else can, too.
+# Builds fuzzers of $SRC/qkvet into $OUT: OSS-Fuzz and ClusterFuzzLite call it with $CC,
+# $CXX, their flags and $LIB_FUZZING_ENGINE, and so can anyone else.
 set -euo pipefail
 
 root=$SRC/qkvet

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a hunt costs is measured against this: libFuzzer around one kernel, as
-// one would write it without QKVet. A fixed shape, the input's bytes as floats,
-// and nothing asked of the output but that it is finite where the input is
-// small. fuzz-bin/fuzz_bare -max_total_time=10 prints executions per second.
+// The baseline for the cost of a hunt: libFuzzer around one kernel, as one
+// would write it without QKVet. A fixed shape, the input's bytes as floats, and
+// only one check: the output is finite where the input is small.
+// fuzz-bin/fuzz_bare -max_total_time=10 prints executions per second.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the targets of bytes hold against their parsers: "" or what is wrong.
-// The parsers are arguments, so that tests can show each check a wrong one.
+// The checks of parsers by the targets of bytes: "" or the problem. The parsers
+// are arguments, so that tests can give each check a wrong one.
 #ifndef QKVET_FUZZ_TARGETS_BYTE_CHECKS_H_
 #define QKVET_FUZZ_TARGETS_BYTE_CHECKS_H_
 
@@ -25,7 +25,7 @@ inline std::string_view as_text(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// A reason that can be shown in one line of a terminal, whatever was refused.
+// A reason that can be printed in one line of a terminal, for any input.
 inline bool is_one_line(const std::string& reason) {
   return !reason.empty() &&
          std::none_of(reason.begin(), reason.end(), [](char c) {
@@ -33,8 +33,8 @@ inline bool is_one_line(const std::string& reason) {
          });
 }
 
-// What a refusal is about, without the words of the input that it repeats: they
-// stand in front of the last ": ", or between quotes.
+// The subject of a refusal, without the words of the input that it repeats:
+// these are before the last ": ", or between quotes.
 inline std::string kind_of(const std::string& refusal) {
   const size_t colon = refusal.rfind(": ");
   std::string kind;

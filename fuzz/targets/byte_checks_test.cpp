@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each check of bytes accepts its parser, and tells one that is wrong.
+// Each check of bytes accepts its parser, and detects a wrong one.
 #include "fuzz/targets/byte_checks.h"
 
 #include <gtest/gtest.h>

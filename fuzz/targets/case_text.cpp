@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// case_text: what users paste. A line is refused with one line, or it is a case
-// whose spelling is that case again.
+// case_text: text that users paste. A line is refused with one line, or it is a
+// case, and the case's spelling is read as the same case.
 #include "fuzz/targets/byte_checks.h"
 #include "fuzz/targets/target.h"
 
 namespace qkvet::fuzz {
 namespace {
 
-// What a spelling has, without how much of it.
+// The keys of a spelling, without their values.
 std::string keys_of(std::string_view text) {
   std::string keys;
   bool value = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// condition_text: when a fault can show, as plug-ins of strangers tell it.
+// condition_text: when a fault can show, in the language of third-party
+// plug-ins.
 #include "fuzz/targets/byte_checks.h"
 #include "fuzz/targets/target.h"
 
@@ -13,7 +14,7 @@ std::string condition_text_problem(std::string_view text, ConditionParse parse,
   Case value;
   value.shape = {2, 4, 2, 3, 5, 4, 4};
   value.causal = Causal::kBottomRight;
-  // Whatever it says of this case: it must come to an end.
+  // The result does not matter, but the evaluation must end.
   parsed.value->holds_in_any(situations_of(value, {}));
   return "";
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// differential: two kernels on one input. Both are held against the oracle, and
-// what the engine climbs by is the distance between the two: where one kernel
-// leaves the other it finds the way, although each is still within its bound.
+// differential: two kernels on one input. Both are compared with the oracle,
+// and the engine climbs by the distance between the two: it finds the inputs
+// where one kernel deviates from the other, although each is still within its
+// bound.
 #include "fuzz/targets/target.h"
 
 namespace qkvet::fuzz {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// npy: arrays of other people's programs. A file is refused with a reason, or
-// its data lie inside of it, and what is written of them is read again.
+// npy: arrays of other programs. A file is refused with a reason, or its data
+// are inside of it, and can be written and read again.
 #include <algorithm>
 
 #include "fuzz/targets/byte_checks.h"

@@ -14,7 +14,7 @@ std::string npz_problem(std::span<const std::byte> file, NpzParse parse,
     return is_one_line(error) ? ""
                               : "refused without one line: \"" + error + "\"";
   *said = "arrays" + std::to_string(std::min<size_t>(arrays->size(), 4));
-  // What deflate can make of a byte.
+  // The most bytes that deflate can produce from one byte.
   constexpr size_t kMostRatio = 1032;
   size_t all = 0;
   for (const auto& [name, array] : *arrays) {

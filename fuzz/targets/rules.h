@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the inputs of a hunt are like, as the hunted kernels want it.
+// The rules for a hunt's inputs, from the hunted kernels.
 #ifndef QKVET_FUZZ_TARGETS_RULES_H_
 #define QKVET_FUZZ_TARGETS_RULES_H_
 
@@ -11,13 +11,13 @@
 
 namespace qkvet::fuzz {
 
-// Storage types and options that some of the kernels declares, and of the laws
-// those that ask for nothing else: none may be left.
+// Storage types and options that at least one of the kernels declares, and laws
+// that require only these. The list of laws may be empty.
 InputRules rules_for(const FuzzTarget& target, std::vector<const Law*> laws,
                      const std::vector<KernelUnderTest>& kernels,
                      std::vector<Pin> pins = {});
 
-// Kernels of other subjects have nothing to do in a hunt.
+// Removes kernels of other subjects, which a hunt cannot use.
 void keep_subject(const FuzzTarget& target,
                   std::vector<KernelUnderTest>& kernels);
 

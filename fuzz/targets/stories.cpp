@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// stories: what is asked of a KV cache, command by command.
+// stories: commands to a KV cache.
 #include "fuzz/targets/target.h"
 
 namespace qkvet::fuzz {

@@ -26,9 +26,9 @@ struct FuzzTarget {
   int64_t most_work = InputRules{}.most_work;
   // Two kernels on one input: they may differ by the sum of their bounds.
   bool differential = false;
-  // For targets about bytes: "" or what is wrong with what was made of them.
-  // *said is the answer to them, such as the reason of a refusal: another kind
-  // of answer is progress, where there is no coverage to tell.
+  // For targets about bytes: "" or the problem. *said is the parser's reply,
+  // such as the reason of a refusal: a new kind of reply is progress where
+  // there is no coverage.
   std::string (*check)(std::span<const uint8_t> bytes,
                        std::string* said) = nullptr;
 

@@ -57,7 +57,7 @@ std::string read_call_file(const std::string& path, const ImportRules& rules,
   if (!file->value.empty() && !options.empty())
     return path + ": says its case itself (" + shown(file->value) +
            "); --case is for files that do not";
-  // Who says the case uses QKVet's names and layout, too.
+  // A file that contains its case also uses QKVet's names and layout.
   if (!file->value.empty()) {
     file->tensors = std::move(tensors);
     return "";

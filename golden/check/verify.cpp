@@ -115,8 +115,8 @@ double rounding(Dtype dtype, double value) {
                   underflow_error(dtype));
 }
 
-// What both say of a row that sees no key; nothing where they follow different
-// dialects, or one of them none.
+// Compares a row that sees no key. Compares nothing if the two dialects differ,
+// or one of them is unspecified.
 void compare_empty(const Beside& one, size_t n, double actual, double expected,
                    const EmptyRow& theirs, const EmptyRow& ours,
                    Judgement& judgement) {
@@ -186,7 +186,7 @@ std::string other_reading(const GoldenSet& set, const KernelInfo& kernel) {
 }
 
 // Whether k or v hold NaN or infinity in a row that counts: only kernels that
-// ignore them where they are masked can be asked.
+// ignore them where they are masked can be checked.
 bool has_nonfinite_keys(const Case& value, const Inputs& inputs) {
   const Shape& s = value.shape;
   if (value.subject() != Subject::kAttention || s.Tk == 0) return false;
@@ -202,7 +202,7 @@ bool has_nonfinite_keys(const Case& value, const Inputs& inputs) {
   return look(inputs.k, s.d) || look(inputs.v, s.dv);
 }
 
-// "" or why this kernel cannot be asked.
+// "" or the reason why this kernel cannot be checked.
 std::string not_asked(CaseWork& work, const JudgedKernel& kernel) {
   return kernel.info.dialect.masked_nonfinite != QKVET_MASKED_IGNORED &&
                  has_nonfinite_keys(work.value(), work.own_inputs())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel held against a golden set: whether what it gives is correct, and
-// whether it is what stands there. The two are told apart: after a change of
+// Compares a kernel with a golden set: whether its outputs are correct, and
+// whether they are those of the set. These are two questions: after a change of
 // compiler a kernel may give other bits and be as right as before.
 #ifndef QKVET_GOLDEN_CHECK_VERIFY_H_
 #define QKVET_GOLDEN_CHECK_VERIFY_H_
@@ -14,9 +14,9 @@
 
 namespace qkvet::golden {
 
-// Whether the expected numbers agree with the definition: within what the
-// arithmetic of their source allows, read in its dialect. Unsupported where
-// nobody can tell: recordings, and what QKVet does not judge.
+// Whether the expected numbers agree with the definition: within the error of
+// their source's arithmetic, and read in its dialect. Unsupported where this is
+// unknown: for recordings, and for calls that QKVet does not judge.
 Judgement judge_source(const GoldenSet& set, TimeUse& time);
 
 // By how much the outputs of a kernel differ from those that were recorded.

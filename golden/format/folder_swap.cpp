@@ -41,9 +41,9 @@ std::string write_one(const fs::path& path,
   return wrong;
 }
 
-// One writer at a time in a folder: what another one is about to put in place
-// would look like something left behind. A write takes moments; whoever holds
-// the folder longer is no writer of ours.
+// Allows one writer at a time in a folder: the unfinished folder of another
+// writer would look like a leftover. A write takes moments; a process that
+// holds the folder for longer is no writer of ours.
 class Turn {
  public:
   explicit Turn(const std::string& parent)
@@ -72,7 +72,7 @@ class Turn {
   std::string error_;
 };
 
-// Folders that a killed process left behind.
+// Removes folders of killed processes.
 void remove_leftovers(const fs::path& parent, const std::string& prefix) {
   std::error_code code;
   std::vector<fs::path> old;
@@ -82,8 +82,8 @@ void remove_leftovers(const fs::path& parent, const std::string& prefix) {
   for (const fs::path& path : old) fs::remove_all(path, code);
 }
 
-// In one step, and the other way round, so that nothing is lost. Linux has
-// this for folders; where a file system has not, nothing is touched.
+// Swaps the two folders in one step, so that nothing is lost. Linux has this
+// for folders; on a file system without it, nothing is changed.
 std::string exchange(const fs::path& fresh, const fs::path& target,
                      bool replace) {
   const unsigned how = replace ? RENAME_EXCHANGE : RENAME_NOREPLACE;

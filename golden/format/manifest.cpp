@@ -32,7 +32,7 @@ bool is_sha256(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-// An object of strings, without a key twice; nothing else is a row.
+// A row is an object of strings, without a repeated key.
 std::string read_object(std::string_view line,
                         std::vector<std::pair<std::string, std::string>>* out) {
   std::optional<std::string> twice;
@@ -92,7 +92,7 @@ std::string unlisted_file(const fs::path& folder,
   return "";
 }
 
-// What a row says must be what the file says.
+// A row must have the same values as its file.
 std::string difference(const ManifestRow& row, const GoldenSet& set) {
   const std::pair<const char*, const std::string*> pairs[] = {
       {"case", &row.value}, {"pins", &row.pins}, {"source", &row.source}};

@@ -24,7 +24,7 @@ std::vector<std::byte> bytes_of(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// A set whose inputs come from recipes; `o` is right.
+// A set with inputs from recipes; `o` is right.
 std::vector<std::byte> set_file(float o, const std::string& pins) {
   NamedTensors tensors;
   NamedTensor& made = tensors["o"];
@@ -67,7 +67,7 @@ class Folder : public testing::Test {
   void put(const std::string& name, const std::string& text) {
     std::ofstream(path_ + "/" + name, std::ios::binary) << text;
   }
-  // What is wrong with a folder that has one good set and this manifest.
+  // The problem of a folder that has one good set and this manifest.
   std::string with_manifest(const std::string& text) {
     write({{"a.safetensors", good_}, {kManifestName, bytes_of(text)}});
     const std::string wrong = read();

@@ -13,7 +13,7 @@
 namespace qkvet::golden {
 namespace {
 
-// What makes two files of inputs the same: names, types, extents and bytes.
+// The identity of a file of inputs: names, types, extents and bytes.
 uint64_t fingerprint_of(const NamedTensors& inputs) {
   if (inputs.empty()) return 0;
   std::vector<std::byte> all;
@@ -41,7 +41,7 @@ bool is_of_all_members(TensorName input, const NamedTensor& tensor) {
   return input == TensorName::kSlopes && tensor.shape.size() == 1;
 }
 
-// A tensor of a file that has not the rank of its name is told apart later.
+// A tensor in a file that does not have the rank of its name is refused later.
 FileData::Tensor data_of(TensorName input, const NamedTensor& tensor) {
   FileData::Tensor data;
   data.extents = {1, 1, 1, 1};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of a kernel as somebody wrote it down: its inputs, what it gave, and
-// the case that says all else. The inputs become data of the case
-// (core/case/file_data.h).
+// One recorded call of a kernel: its inputs, its outputs, and the case with
+// everything else. The inputs become data of the case (core/case/file_data.h).
 #ifndef QKVET_GOLDEN_FORMAT_RECORDING_H_
 #define QKVET_GOLDEN_FORMAT_RECORDING_H_
 
@@ -37,8 +36,8 @@ std::optional<Recording> make_recording(const NamedTensors& tensors,
                                         const std::string& path,
                                         std::string* error);
 
-// Makes inputs data of cases, under their fingerprint; 0 and nothing else
-// where there are none. "" or one line.
+// Makes inputs data of cases, under their fingerprint, which is 0 if there are
+// none. Returns "" or one line.
 std::string add_inputs(const NamedTensors& inputs, const std::string& path,
                        uint64_t* fingerprint);
 // The case, with file= where there is a fingerprint.

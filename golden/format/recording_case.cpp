@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From tensors alone to the case that they can only be.
+// Derives the case from the extents of tensors.
 #include "golden/format/recording.h"
 
 namespace qkvet::golden {

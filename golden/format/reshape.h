@@ -18,8 +18,8 @@ NamedTensor middle_swapped(const NamedTensor& tensor);
 // last of them.
 NamedTensor heads_apart(const NamedTensor& tensor, int64_t heads);
 
-// Along extent `axis`: `first` in front of `second`, whose other extents and
-// whose type are the same.
+// Along extent `axis`: `first` before `second`, which has the same type and the
+// same other extents.
 NamedTensor joined(const NamedTensor& first, const NamedTensor& second,
                    size_t axis);
 

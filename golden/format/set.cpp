@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kArithmetics = {"exact", "f64",
                                                           "storage", "kernel"};
 
-// What every set says; "dialect" and "finding" may be left out.
+// Metadata of every set; "dialect" and "finding" may be left out.
 constexpr std::string_view kNeeded[] = {"qkvet",  "case",      "pins",
                                         "source", "generator", "arithmetic"};
 constexpr std::string_view kOptional[] = {"dialect", "finding", "digest"};
@@ -39,7 +39,7 @@ std::string missing_text(const SafetensorsMetadata& metadata) {
   return "";
 }
 
-// Recipes have versions: what was recorded with other inputs says nothing.
+// Recipes have versions: outputs recorded with other inputs are meaningless.
 std::string wrong_digest(const SafetensorsMetadata& metadata,
                          const Case& value) {
   const std::string recorded = value_of(metadata, "digest");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A golden set: one call, or one story, with what must come of it, who says so,
-// and how far that may be from the truth. One safetensors file each
+// A golden set: one call, or one story, with its right outputs, their source,
+// and their largest distance from the truth. One safetensors file each
 // (README.md, "The format").
 #ifndef QKVET_GOLDEN_FORMAT_SET_H_
 #define QKVET_GOLDEN_FORMAT_SET_H_
@@ -21,7 +21,7 @@ enum class Arithmetic : uint8_t {
   kExact,    // known by hand, rounded once
   kF64,      // in float64, from the inputs as they are stored
   kStorage,  // in the types of the case, by another implementation
-  kKernel    // recorded from a kernel: what it did, not what is right
+  kKernel    // recorded from a kernel: its outputs, right or wrong
 };
 std::string_view arithmetic_name(Arithmetic arithmetic);
 
@@ -33,14 +33,14 @@ struct GoldenSet {
   std::string generator;  // the script that made it; "" for recordings
   std::string finding;    // what is wrong with the source here; "" for nothing
   Arithmetic arithmetic = Arithmetic::kF64;
-  // What the source, or the recorded kernel, does where libraries differ.
+  // The conventions of the source, or of the recorded kernel.
   qkvet_dialect dialect{};
   SafetensorsMetadata metadata;  // as read
 
   const Case& value() const { return recording.value; }
 };
 
-// What the metadata say, beyond tensors; "" for nothing.
+// A value of the metadata beyond tensors; "" if it is absent.
 std::string value_of(const SafetensorsMetadata& metadata, std::string_view key);
 
 // Whether a set, and so its file, may have this name.
@@ -53,7 +53,7 @@ std::optional<GoldenSet> read_golden_set(std::span<const std::byte> file,
                                          const std::string& path,
                                          std::string* error);
 
-// Eight digits: what the inputs of the case are known by.
+// Eight digits that identify the inputs of the case.
 std::string digest_text(const Case& value);
 
 inline constexpr const char* kGoldenFormat = "golden 1";

@@ -3,8 +3,8 @@
 
     python3 -m golden.generate.all [NAME ...]
 
-with names of generators, or all of them. Sets of a source whose package is not
-installed stay as they are.
+with names of generators, or all of them. Sets stay as they are if the package of
+their source is not installed.
 """
 import importlib
 import sys

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets whose answer is known without a softmax: by counting, or in decimal from
-numbers that a textbook writes down. Fractions are rounded once."""
+"""Sets with answers that are known without a softmax: by counting, or in decimal
+from numbers in a textbook. Fractions are rounded once."""
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -60,7 +60,7 @@ def equal_scores():
 
 
 def weighted(name, shares, values, wanted, dtype):
-    """One query whose softmax is `shares`, as far as scores can be stored: the
+    """One query with the softmax `shares`, as far as scores can be stored: the
     score of key j is the logarithm of its share, which k holds."""
     keys = [[math.log(share) if share else 0.0] for share in shares]
     T = len(shares)
@@ -228,8 +228,7 @@ def count():
 
 
 def hull():
-    """Equal values come out whatever the weights are, the largest number of the
-    type as well."""
+    """Equal values are returned for any weights, also the largest number of the type."""
     shows = [("tenths", dtype, 0.1) for dtype in TYPES]
     shows += [("most_f16", "f16", 65504.0),
               ("half_most_f32", "f32", 2.0**120),
@@ -246,7 +245,7 @@ def hull():
 
 
 def one_key():
-    """A single key has weight 1, whatever its score."""
+    """A single key has weight 1 for any score."""
     for dtype, size in (("f32", 0.0), ("f32", 3e4), ("f16", 200.0),
                         ("bf16", 1e10)):
         q = np.full((1, 2, 1, 4), size)

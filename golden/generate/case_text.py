@@ -46,7 +46,7 @@ class Case:
         return self.words.get("values") == "keys"
 
     def own(self, name):
-        """The letters behind the dot of a mask or a bias; all if none are."""
+        """The letters after the dot of a mask or a bias; all if there are none."""
         return (self.words[name].split(".") + ["bhqk"])[1]
 
 
@@ -121,7 +121,7 @@ def member_count(case):
 
 
 def keys_of_entry(case):
-    """Of a list: 1, or those of a block."""
+    """The number of keys of a list's entry: 1, or the size of a block."""
     counts = case.words["keys"].removeprefix("file").partition(".")[0]
     return int(counts.partition("x")[2] or 1)
 

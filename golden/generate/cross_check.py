@@ -32,8 +32,8 @@ def expected(case, inputs, dialect):
 
 
 def distance(given, wanted, least):
-    """Of the elements that count, relative to the largest number, or to
-    `least`; infinite where only one of the two is finite, or NaN."""
+    """The largest difference of elements that count, relative to the largest number,
+    or to `least`; infinite where only one of the two is finite, or NaN."""
     if given.shape != wanted.shape:
         return np.inf
     same = (given == wanted) | (np.isnan(given) & np.isnan(wanted))

@@ -5,8 +5,8 @@ et al. 2021 (rotation), Press et al. 2022 (ALiBi), Beltagy et al. 2020
 (windows), Gemma Team 2024 (softcap), Xiao et al. 2024 (sinks), DeepSeek-AI 2024
 (values in the latent keys).
 
-It shares no line with the references of this project, and follows them in
-nothing but the spelling of cases and the conventions of include/qkvet.
+It shares no line with the references of this project, and has in common with them
+only the spelling of cases and the conventions of include/qkvet.
 """
 import numpy as np
 
@@ -22,13 +22,13 @@ def read_dialect(text):
 
 
 def padded(numbers, extent):
-    """Of a member's length: which of `extent` indices it has."""
+    """Which of `extent` indices are within each member's length."""
     return np.arange(extent)[None, :] < np.asarray(numbers)[:, None]
 
 
 class Places:
-    """Where every row and key stands: its member, its number there (-1 where it
-    belongs to none), and the member's lengths as every row sees them."""
+    """The place of every row and key: its member, its number there (-1 if it
+    belongs to none), and the member's lengths for every row."""
 
     def __init__(self, case):
         B, Tq, Tk = case.B, case.Tq, case.Tk
@@ -93,7 +93,7 @@ def sees_by_place(case, places, data, rule):
 
 
 def in_one_range(ranges, diagonal, key):
-    """Whether the row's position and the key lie in one [begin, end)."""
+    """Whether the row's position and the key are in one [begin, end)."""
     shared = np.zeros(np.broadcast_shapes(diagonal.shape, key.shape), bool)
     for r in range(ranges.shape[1]):
         begin, end = (ranges[:, r, side][:, None, None, None] for side in (0, 1))
@@ -103,7 +103,7 @@ def in_one_range(ranges, diagonal, key):
 
 
 def on_branch(tree, row, key, places):
-    """Whether the key lies in front of the drafts, or the tree shows it."""
+    """Whether the key comes before the drafts, or the tree shows it."""
     draft = key - places.row_shift[:, None, :, None]
     b, i = np.arange(len(tree))[:, None, None, None], np.maximum(row, 0)
     inside = np.clip(draft, 0, tree.shape[2] - 1).astype(int)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of sets that no source brings along, and sets that a library of the
-field has answered."""
+"""Inputs of sets from a source without inputs, and sets with the answers of a library of
+the field."""
 import zlib
 
 import numpy as np

@@ -16,7 +16,7 @@ def dot(a, b):
 
 
 def row(q, keys, values, scale, biases=None):
-    """Of one query over the keys that it sees: (weights, o, lse), as Decimals.
+    """(weights, o, lse) of one query over the keys that it sees, as Decimals.
     `scale` is a Decimal; no key may be hidden."""
     scores = [CONTEXT.multiply(scale, dot(q, k)) for k in keys]
     if biases is not None:

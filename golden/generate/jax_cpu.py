@@ -34,7 +34,7 @@ def answer(case, values):
     o, lse = jax.nn.dot_product_attention(given("q"), given("k"), given("v"),
                                           **options)
     answers = {"o": np.asarray(o, np.float64).transpose(0, 2, 1, 3)}
-    # Of half types it rounds lse to the type of k.
+    # For half types jax rounds lse to the type of k.
     if case.q_type != "f32":
         return answers
     return {**answers,

@@ -13,7 +13,7 @@ OUTPUTS = ("o", "lse", "weights")
 
 
 class Sets:
-    """Adds sets whose answer is the definition's."""
+    """Adds sets with the answers of the definition."""
 
     def __init__(self, script, prefix="numpy"):
         self.generator = Generator(script, prefix, SOURCE)

@@ -179,7 +179,7 @@ def text_of(spelled):
 
 
 def answers_of(test, feeds, spelled, attributes):
-    """Of the reference evaluator; the generator's own must be the same."""
+    """The reference evaluator's answers; the generator's own must be the same."""
     run = ReferenceEvaluator(test.model).run(None, feeds)
     for mine, theirs in zip(run, test.data_sets[0][1]):
         np.testing.assert_allclose(wide(mine), wide(theirs), rtol=1e-6,

@@ -6,8 +6,8 @@ import numpy as np
 
 
 def half_tangent(n, pairs):
-    """Of half the angle of pair n: it halves 13 times on the way through all
-    pairs, along a line in between."""
+    """The tangent of half the angle of pair n: it halves 13 times over all pairs,
+    and is linear in between."""
     whole, rest = divmod(13 * n, pairs)
     return 0.5 * (1 - rest / pairs / 2) / 2 ** whole
 

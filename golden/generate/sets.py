@@ -14,7 +14,7 @@ ARITHMETIC = ("exact", "f64", "storage")
 
 
 class Generator:
-    """The sets of one source: those whose names begin with its prefix."""
+    """The sets of one source, with names that begin with its prefix."""
 
     def __init__(self, script, prefix, source):
         self.script = "golden/generate/" + pathlib.Path(script).name
@@ -48,7 +48,7 @@ class Generator:
 
 
 def check_inputs(name, case, inputs):
-    """A set holds what its case wants from a file, and nothing else."""
+    """A set must hold exactly the tensors that its case takes from a file."""
     wanted = case_text.input_shapes(case_text.parse(case))
     given = {key: (t.shape, t.dtype) for key, t in inputs.items()}
     if wanted != given:

@@ -26,7 +26,7 @@ def bf16_bits(values):
     # 8 bits of significand; below 2^-126 their distance stays the same.
     exponent = np.maximum(np.frexp(finite)[1], -125)
     rounded = np.ldexp(np.rint(np.ldexp(finite, 8 - exponent)), exponent - 8)
-    # What rounds to 2^128 is infinity in both types.
+    # A value that rounds to 2^128 is infinity in both types.
     with np.errstate(over="ignore"):
         single = np.where(np.isfinite(x), rounded, x).astype("<f4")
     bits = single.view("<u4") >> 16

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cache answers in the course of a story, in NumPy and float64.
+"""The answers of a cache to the commands of a story, in NumPy and float64.
 
-As core/case/story.h has it: row n of q of sequence s is the n-th query that s was
-ever given, row n of k and v the n-th token; both count on over truncation,
+As in core/case/story.h, row n of q of sequence s is the n-th query that s was
+ever given, row n of k and v the n-th token. Both counts go on over truncation,
 reset, fork and reorder, and over refused commands. A fork or a reorder moves
-tokens, not the counting. A token stands one behind the last one that its
-sequence holds, the first at 0, and stays there when others leave.
+tokens, not the counts. A token's position is the last one in its sequence plus 1,
+or 0 for the first, and does not change when other tokens leave.
 """
 import numpy as np
 
@@ -86,7 +86,7 @@ class Cache:
             raise ValueError(f"no command of a story: {verb}")
 
     def command(self, verb, words):
-        """The answer [1,H,n,dv] of a command that is legal and asks."""
+        """The answer [1,H,n,dv] of a command, if it is legal and has queries."""
         if verb not in ("append", "attend", "step"):
             self.move(verb, words)
             return None

@@ -12,7 +12,7 @@
 namespace qkvet::golden {
 namespace {
 
-// How a tensor lies in a file.
+// The layout of a tensor in a file.
 enum class Kind : uint8_t { kQueries, kKeys, kMask, kLse, kWeights, kAsItIs };
 
 Kind kind_of(std::string_view name) {
@@ -37,7 +37,7 @@ std::string allowed_names() {
   return text;
 }
 
-// Makes letters small, those of ASCII alone.
+// Makes ASCII letters small, and only those.
 std::string small(std::string_view text) {
   std::string result(text);
   for (char& c : result)
@@ -72,7 +72,7 @@ class Names {
   std::map<std::string, std::string> taken_;
 };
 
-// A mask goes by what its numbers are, whatever it is called.
+// A mask is classified by its numbers, not by its name.
 std::string Names::take(std::string_view name, const std::string& theirs) {
   std::string ours(name);
   if (kind_of(ours) == Kind::kMask)
@@ -117,8 +117,8 @@ std::string Names::find(std::map<std::string, std::string>* taken) {
   const std::map<std::string, std::string> mapped = taken_;
   for (const ImportAliases& row : import_aliases()) {
     std::string name(row.name);
-    // What a layer gives is y, what attention gives is o. The row of x stands
-    // in front.
+    // The output of a layer is y, that of attention is o. The row of x comes
+    // first.
     if (name == "o" || name == "y") name = taken_.contains("x") ? "y" : "o";
     if (mapped.contains(name)) continue;
     if (std::string wrong = find_alias(name, row); !wrong.empty()) return wrong;

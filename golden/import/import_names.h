@@ -4,11 +4,11 @@
 // 1 where they are broadcast, o [B,H,Tq,dv], lse [B,H,Tq], weights
 // [B,H,Tq,Tk]; sink, slopes and the tensors of a layer as they are.
 //
-// Names. What a user maps is taken; for all else well-known names are tried, in
-// any case of letters (import_aliases()). What bears none of them is left out.
-// A mask is mask if its numbers are bools or integers (nonzero: attends), and
-// bias if they are floating: those are added to the scores. It may have fewer
-// extents than four, the last of them, as NumPy broadcasts.
+// Names. The user's mapping comes first; for all other tensors well-known names
+// are tried, in any case of letters (import_aliases()). Tensors without such a
+// name are left out. A mask is mask if its numbers are bools or integers
+// (nonzero: attends), and bias if they are floating: those are added to the
+// scores. It may have only the last of the four extents, as NumPy broadcasts.
 //
 // Layouts. lse is [B,H,Tq] in every layout, and [B,Tq,H] where only that fits
 // q; weights are [B,H,Tq,Tk] in every layout; without B where q has none.
@@ -34,7 +34,7 @@ enum class ImportLayout : uint8_t {
   kThd    // [T,H,d], of one member
 };
 
-// How a user says that a file is to be read.
+// The user's rules for reading a file.
 struct ImportRules {
   // QKVet's name -> the file's.
   std::map<std::string, std::string, std::less<>> names;
@@ -64,7 +64,7 @@ std::span<const ImportAliases> import_aliases();
 
 struct ImportedTensors {
   NamedTensors tensors;              // by QKVet's names
-  std::vector<std::string> ignored;  // names of the file that mean nothing
+  std::vector<std::string> ignored;  // unused names of the file
 };
 
 // On failure *error is one line, without the file's name.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other people call their tensors and how these lie, and what is said of
-// files in which that cannot be told.
+// Names and layouts of tensors in other programs, and messages about files in
+// which they are ambiguous.
 #include "golden/import/import_names.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST(ImportNames, WellKnownNamesAreTaken) {
             "k lse o q v weights | present_key");
   EXPECT_EQ(names_of(imported({{"q", t}, {"k", t}, {"v", t}, {"Y", t}})),
             "k o q v |");
-  // What a layer gives is y.
+  // The output of a layer is y.
   EXPECT_EQ(names_of(imported(
                 {{"hidden_states", t}, {"wq", t}, {"b_o", t}, {"output", t}})),
             "b_o w_q x y |");
@@ -99,7 +99,7 @@ TEST(ImportNames, WhatAUserMapsComesFirst) {
   const ImportedTensors result = imported(file, mapped("q=query"));
   EXPECT_EQ(names_of(result), "q | q");
   EXPECT_EQ(result.tensors.at("q").shape, t.shape);
-  // What is mapped is not taken for something else as well.
+  // A mapped tensor is not taken for another one as well.
   EXPECT_EQ(
       names_of(imported({{"key", t}, {"value", t}}, mapped("q=key,o=value"))),
       "o q |");
@@ -123,7 +123,7 @@ TEST(ImportNames, AMaskIsWhatItsNumbersAre) {
   EXPECT_EQ(error_of({{"mask", counted({2})}, {"bias", counted({2})}}),
             "\"mask\" and \"bias\" would both be bias; --map bias=... says "
             "which it is");
-  // Whole numbers say whether a key attends.
+  // Whole numbers are a mask: nonzero attends.
   NamedTensor whole = {FileDtype::kInt64, {3}, std::vector<std::byte>(24)};
   whole.data[8] = std::byte{2};
   result = imported({{"attention_mask", whole}});
@@ -229,7 +229,7 @@ TEST(ImportNames, ArgumentsThatAreWrongAreNamed) {
   EXPECT_EQ(rules.heads, 0);
 }
 
-// Whatever a recorded call can have somebody else has, too.
+// Every tensor of a recorded call can be imported.
 TEST(ImportNames, AreThoseOfRecordedCalls) {
   for (const ImportAliases& row : import_aliases()) {
     EXPECT_TRUE(recorded_input(row.name) || parse_output_name(row.name))

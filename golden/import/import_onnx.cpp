@@ -32,7 +32,7 @@ void require(bool good, const std::string& wrong) {
   if (!good) throw Wrong{wrong};
 }
 
-// The attributes, each of them asked for once.
+// The attributes; each is read once.
 class Attributes {
  public:
   explicit Attributes(const OnnxNode& node) : left_(node.attributes) {}
@@ -58,7 +58,7 @@ class Attributes {
   std::map<std::string, OnnxAttribute, std::less<>> left_;
 };
 
-// What the node says beyond its tensors.
+// Attributes of the node.
 struct Options {
   bool causal = false;
   float scale = 0, softcap = 0;
@@ -250,7 +250,7 @@ std::string shortest_text(float number) {
           std::to_chars(text.data(), text.data() + text.size(), number).ptr};
 }
 
-// One token behind the others.
+// Appends one token.
 void add(std::string& options, const std::string& token) {
   options += (options.empty() ? "" : ",") + token;
 }

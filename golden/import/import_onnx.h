@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Node tests of ONNX's Attention (opsets 23 to 25) as tensors and a case: the
-// folder of one holds model.onnx, and test_data_set_0 with input_N.pb and
+// folder of a test holds model.onnx, and test_data_set_0 with input_N.pb and
 // output_N.pb.
 //
-// Which keys a causal query sees. ONNX puts query i at position i + offset, and
-// it sees key j if j <= i + offset. The offset is the number of tokens in
-// past_key; with nonpad_kv_seqlen it is nonpad_kv_seqlen[b] - Tq (opset 24 on);
-// else it is 0. So without a cache ONNX means top-left, also where Tq != Tk:
-// causal=tl. With nonpad_kv_seqlen it means bottom-right of the keys that
-// count: causal=br with kvlen=. With past_key it means bottom-right if there
-// are as many new keys as queries, and neither of the two otherwise. All three
-// opsets say so since onnx 1.23, which called it an erratum; test data that
-// older versions wrote for opset 24 with nonpad_kv_seqlen are top-left. Windows
-// (opset 25) count from the same position. What is neither alignment is spelled
-// as a mask of the pairs that are visible.
+// The keys that a causal query sees. ONNX puts query i at position i + offset,
+// and it sees key j if j <= i + offset. The offset depends on the inputs:
+//   past_key          the number of its tokens
+//   nonpad_kv_seqlen  nonpad_kv_seqlen[b] - Tq (opset 24 on)
+//   neither           0
+// So without a cache the alignment is top-left, also where Tq != Tk: causal=tl.
+// With nonpad_kv_seqlen it is bottom-right of the keys that count: causal=br
+// with kvlen=. With past_key it is bottom-right if there are as many new keys
+// as queries, and neither of the two otherwise. The documents of all three
+// opsets have this rule since onnx 1.23, which called it an erratum; test data
+// that older versions wrote for opset 24 with nonpad_kv_seqlen are top-left.
+// Windows (opset 25) count from the same position. An alignment that is neither
+// of the two is spelled as a mask of the visible pairs.
 //
 // A query that sees no key gives zeros, in Y and in the weights. A mask with
 // fewer keys than there are hides the others. The softcap comes before the
-// mask. softmax_precision says how the expected numbers came about and not what
-// is right, so it is passed over; so are present_key and present_value, which
-// say again what went in. qk_matmul_output is kept in mode 3, as the weights;
-// in the others it is no output that QKVet judges.
+// mask. softmax_precision is ignored: it is about how the expected numbers were
+// computed, not about the right ones. present_key and present_value are
+// ignored: they repeat the inputs. qk_matmul_output is kept in mode 3, as the
+// weights; in other modes QKVet does not judge it.
 #ifndef QKVET_GOLDEN_IMPORT_IMPORT_ONNX_H_
 #define QKVET_GOLDEN_IMPORT_IMPORT_ONNX_H_
 

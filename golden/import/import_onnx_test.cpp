@@ -48,7 +48,7 @@ TEST(ImportOnnx, ReadsNodeTests) {
   }
 }
 
-// [B,T,H*d]: the heads of a token lie side by side.
+// [B,T,H*d]: the heads of a token are adjacent.
 TEST(ImportOnnx, HeadsOfThreeExtentsAreTakenApart) {
   const ImportedOnnx result = folder("onnx_3d");
   const NamedTensor& q = result.tensors.at("q");
@@ -154,8 +154,8 @@ TEST(ImportOnnx, CausalIsTheAlignmentThatTheOffsetMeans) {
   EXPECT_EQ(lengths.read().options, "causal=br,kvlen=1");
 }
 
-// Two queries behind one token of the past, and three new keys: query 0 sees
-// keys 0 and 1 of four, which neither alignment says.
+// Two queries after one token of the past, and three new keys: query 0 sees
+// keys 0 and 1 of four, as in neither alignment.
 TEST(ImportOnnx, WhatIsNoAlignmentBecomesAMask) {
   NodeTest test(2, 3);
   test.node.attributes["is_causal"] = int64_t{1};
@@ -166,7 +166,7 @@ TEST(ImportOnnx, WhatIsNoAlignmentBecomesAMask) {
   // With a window: one key to the left.
   test.node.attributes["left_window_size"] = int64_t{1};
   EXPECT_EQ(flags_of(test.read()), "11000110");
-  // And with a mask of its own, of one row.
+  // With a mask of its own, of one row.
   NodeTest masked(2, 3);
   masked.node.attributes["is_causal"] = int64_t{1};
   masked.give_mask({1, 4}, "0111");

@@ -33,7 +33,7 @@ Case seen_case(const GoldenSet& set) {
   return value;
 }
 
-// What takes every option, and returns what the set has.
+// A kernel that takes every option, and returns the outputs of the set.
 JudgedKernel source_kernel(const GoldenSet& set) {
   JudgedKernel kernel;
   kernel.info.name = "golden/" + set.name;
@@ -49,8 +49,8 @@ JudgedKernel source_kernel(const GoldenSet& set) {
   return kernel;
 }
 
-// That of merges asks for a second call, with other data: a source has the
-// first one.
+// The law about merges plans a second call, with other data: a source has only
+// the first one.
 const Law& agreement_of_source(Subject subject) {
   static const Law first_merge = [] {
     Law law = agreement_about(Subject::kMerge);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of verifying: whoever made the numbers of a set, seen as a kernel that
-// gave them.
+// For verification: the source of a set's numbers as a kernel that returned
+// them.
 #ifndef QKVET_GOLDEN_IMPORT_SOURCE_VIEW_H_
 #define QKVET_GOLDEN_IMPORT_SOURCE_VIEW_H_
 
@@ -13,9 +13,9 @@ namespace qkvet::golden {
 
 class SourceView {
  public:
-  // The set must outlive this. What was computed in float64 is seen as a kernel
-  // of f64 storage that was given the same numbers; layers and stories, for
-  // which f64 has no bound, rounded to their storage.
+  // The set must outlive this. Numbers computed in float64 appear as those of a
+  // kernel of f64 storage with the same inputs. For layers and stories f64 has
+  // no bound, so they are rounded to their storage.
   SourceView(const GoldenSet& set, TimeUse& time);
 
   // As a law of the set's subject finds it.
@@ -44,7 +44,7 @@ class SourceView {
   std::vector<CallOutcome> outcomes_;
 };
 
-// Which call of the agreement law gives the output: a story begins with the
+// The number of the agreement law's call for an output: a story begins with the
 // call that creates its cache.
 size_t call_of(const OutputName& name);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# attention_laws.sh QKVET LIBRARY CASES: a test of Bazel, which says where its files go.
+# attention_laws.sh QKVET LIBRARY CASES: a test of Bazel, which sets the places of its
+# files.
 set -euo pipefail
 out=${TEST_UNDECLARED_OUTPUTS_DIR:-.}
 exec "./$1" check "./$2" --cases "$3" \
