@@ -26,7 +26,7 @@ enum class InputLaw : uint8_t {
 };
 const char* law_text(InputLaw law);
 
-// What a suite calls kernels with.
+// The arguments that a suite calls kernels with.
 struct Setting {
   Dtype dtype;
   int64_t d;     // = dv
@@ -36,7 +36,7 @@ struct Setting {
   friend bool operator==(const Setting&, const Setting&) = default;
 };
 
-// A batch stands for members and heads: each has keys and values of its own.
+// B is the number of members times heads: each has its own keys and values.
 struct Extents {
   int64_t B, Tq, Tk;
   Causal causal = Causal::kNone;
@@ -87,12 +87,12 @@ struct Output {
   std::vector<double> lse;  // [B,1,Tq], rounded to f32
 };
 
-// Where a defect sits; as it stands here, the kernel is correct.
+// The defect to make. With all defaults the kernel is correct.
 struct Hooks {
   double scale_error = 0;        // relative
   int64_t lost_keys = 0;         // at the end of every row
   int64_t first_key_counts = 1;  // times
-  int64_t pad_keys = 0;          // of zeros, behind the last key, not masked
+  int64_t pad_keys = 0;          // of zeros, after the last key, not masked
   int64_t diagonal_shift = 0;    // a causal row sees so many keys more
   bool subtracts_max = true;
   bool ignores_scores = false;  // every key weighs the same

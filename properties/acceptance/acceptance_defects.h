@@ -10,7 +10,7 @@
 
 namespace qkvet::properties::acceptance {
 
-// What is measured of a defect.
+// The quantity that is measured for a defect.
 enum class Measure : uint8_t {
   kAmount,   // the smallest one that is noticed, on a square of rows and keys
   kLengths,  // the numbers of keys at which it is noticed, decoding

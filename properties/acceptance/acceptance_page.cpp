@@ -144,7 +144,7 @@ double lead(const Comparison& c) {
          noticed_octaves(c.theirs, c.defect->measure);
 }
 
-// The pairs in which it is behind, furthest first.
+// The pairs in which QKVet notices less than the suite, largest gap first.
 std::vector<const Comparison*> behind(Comparisons comparisons) {
   std::vector<const Comparison*> out;
   for (const Comparison& c : comparisons)

@@ -13,7 +13,7 @@
 
 namespace qkvet::properties::acceptance {
 
-// What a rule may look at beside the output.
+// The inputs of a rule besides the output.
 struct Evidence {
   const CallData& call;
   std::vector<double> expected;   // o of the oracle, rounded to storage
@@ -48,8 +48,8 @@ class Truth {
   Bound bound_;
 };
 
-// What the kernel of acceptance.h declares: flash_half for half storage,
-// cpu_f32 for f32.
+// The model that the kernel of acceptance.h declares: flash_half for half
+// storage, cpu_f32 for f32.
 PrecisionModel declared_model(Dtype dtype);
 
 }  // namespace qkvet::properties::acceptance

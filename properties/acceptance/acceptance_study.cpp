@@ -87,7 +87,7 @@ struct Sample {
   }
 };
 
-// What one judge says of one defect on one sample.
+// The verdict of one judge on one sample with one defect.
 struct Reading {
   bool noticed = false;
   bool alarm = false;

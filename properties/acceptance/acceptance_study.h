@@ -15,7 +15,7 @@
 
 namespace qkvet::properties::acceptance {
 
-// What one judge noticed of one defect on one kind of data. Lengths are
+// The results of one judge for one defect on one kind of data. Lengths are
 // numbers of keys.
 struct Cell {
   std::vector<int64_t> tried;
@@ -58,7 +58,7 @@ std::vector<Comparison> compare_rules(const Effort& effort,
 // on the data of its own suite.
 int64_t alarms_of_ours(std::span<const Comparison> comparisons);
 int64_t alarms_of_theirs(std::span<const Comparison> comparisons);
-// 1 if there are any: then the comparison says nothing.
+// 1 if there are any false alarms: the comparison is then meaningless.
 int exit_code(std::span<const Comparison> comparisons);
 
 }  // namespace qkvet::properties::acceptance

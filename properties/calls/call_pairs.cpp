@@ -181,7 +181,7 @@ void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
     finding.actual = number_text(second.values[m], first.dtype) + " (" +
                      pair.second_name + ")";
     finding.allowed = "the same bits";
-    // The same for lse: it was held against nothing but the other call.
+    // The same text for lse: it was only compared with the other call.
     finding.looks = pair.looks;
     return finding;
   };

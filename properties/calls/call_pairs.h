@@ -17,7 +17,8 @@ struct Element {
   int64_t b = 0, h = 0, i = 0, x = 0;
 };
 
-// Where an element of the first call is found in the second; nothing: nowhere.
+// Maps an element of the first call to its element in the second; nullopt if
+// there is none.
 using ElementMap = std::function<std::optional<Element>(const Element&)>;
 
 struct CallPair {
@@ -41,8 +42,8 @@ bool sees_a_key(const JudgeInput& input, const Element& element);
 
 // The case as it is, and with an edit; both with lse and with their truth.
 Plan plan_pair(const KernelInfo& kernel, InputEdit edit, int64_t argument = 0);
-// The same without truth: for what is asked bit for bit and of no kernel that
-// declares itself nondeterministic.
+// The same without truth: for bitwise comparisons, which are never made of
+// kernels that declare themselves nondeterministic.
 Plan plan_bitwise_pair(const KernelInfo& kernel, InputEdit edit,
                        int64_t argument = 0);
 
@@ -56,7 +57,7 @@ Plan plan_same_rows(const KernelInfo& kernel, InputEdit edit,
 // claimed.
 Plan plan_power_of_two(const KernelInfo& kernel, InputEdit edit);
 
-// What is compared, unless a law asks for more.
+// The outputs that are compared by default.
 using Outputs = std::initializer_list<TensorName>;
 inline constexpr Outputs kOAndLse = {TensorName::kO, TensorName::kLse};
 

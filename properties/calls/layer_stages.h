@@ -17,8 +17,8 @@ struct StageJudgement {
   Judgement judgement;
 };
 
-// How far to go once a stage is wrong. Those behind it are judged on what it
-// gave, so they can be right.
+// How far to go once a stage is wrong. Later stages are judged on the output of
+// the wrong one, so they can be right.
 enum class WrongStage : uint8_t {
   kEndsThere,  // the projections q, k and v count as one
   kGoesOn      // as far as numbers are finite

@@ -184,8 +184,8 @@ TEST_P(MaskBits, EveryOneMovesAnOutputFurtherThanTheLawAccepts) {
   std::printf("%s: %lld bits, smallest ratio %.3g\n", GetParam().text,
               static_cast<long long>(value_.shape.Tq * value_.shape.Tk), least);
   RecordProperty("smallest_ratio", std::to_string(least));
-  // Control: the measure can say no. Of f32's sixteen bits a column bf16 would
-  // lose some.
+  // Control: the measure can fail. bf16 would lose some of f32's sixteen bits a
+  // column.
   if (value_.o_dtype == Dtype::kF32) {
     EXPECT_LT(smallest_ratio(Dtype::kBf16), 1);
   }

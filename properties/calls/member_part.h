@@ -11,8 +11,8 @@
 
 namespace qkvet::properties {
 
-// The member whose turn it is by the seed, or the next one with queries and
-// keys; -1 if there is none.
+// The member that the seed picks, or the next one with queries and keys; -1 if
+// there is none.
 int64_t chosen_member(const Case& value);
 
 // A packed batch of two members, of the extents that the case has: no more rows
@@ -35,10 +35,10 @@ struct MaskedPart {
   int64_t member = b;  // also of a packed batch
 };
 
-// What row i of member b is computed with, where the mask of the case follows a
-// text (MaskKind::kPrefixN and the next): the part of that text which the row
-// belongs to. A row that would need the causal rule within its part is one of
-// its own (a step of decoding) where `alone`.
+// The part of a text that row i of member b belongs to, if the mask of the case
+// follows a text (MaskKind::kPrefixN and the next). If `alone`, a row that
+// would need the causal rule within its part is a part by itself (a step of
+// decoding).
 MaskedPart masked_part(const Case& value, int64_t b, int64_t i, bool alone);
 
 // A case with a mask of that kind, which has rows and keys of its own, and no

@@ -20,8 +20,8 @@ Case with_one_score(Case value);
 // One call with data that `edit` puts there, and with its truth.
 Plan plan_one_score(const Case& value, InputEdit edit);
 
-// The data: `product` is that of q with the one key, which is key 0 of every
-// head, and stands in a channel that the seed picks.
+// The data. `product` is that of q with the one key, which is key 0 of every
+// head; it is in a channel that the seed picks.
 void put_one_score(const Case& value, double product, Inputs& inputs);
 
 // w of every row, in every channel of o.
@@ -34,8 +34,8 @@ std::optional<double> score_seen(const JudgeInput& input);
 // of a score that was measured, and the right score does so for none of those
 // that tell the two apart.
 bool gives_all(const JudgeInput& input, double score, double right);
-// Whether rows see different numbers of keys: a score that is measured gives
-// any one number, and says something where it gives two.
+// Whether rows see different numbers of keys. A score can be fitted to one
+// number; two numbers check it.
 bool has_two_numbers(const Case& value);
 
 }  // namespace qkvet::properties

@@ -9,22 +9,22 @@
 
 namespace qkvet::properties {
 
-// A case whose mask has all extents of its own, for an edit to fill.
+// A case with a mask of full extents, for an edit to fill.
 Case with_own_mask(Case value);
 // The same for a bias.
 Case with_own_bias(Case value);
 
-// The same case with a bias in the place of its mask, and the edit that fills
-// it: 0 where the mask lets a pair pass, -infinity where it does not.
+// The same case with a bias instead of its mask, and the edit that fills the
+// bias: 0 where the mask lets a pair pass, -infinity elsewhere.
 Case with_bias_for_mask(Case value);
 void mask_to_infinite_bias(const Case& value, int64_t, Inputs& inputs);
 
-// A case with segments, ranges, a chunk or a tree, none of them out of a file:
-// a plan knows no data.
+// A case with segments, ranges, a chunk or a tree. None of them is from a file,
+// because a plan has no data.
 Case with_mask_fields(Case value);
 
-// Edits for these. The first writes who sees whom in the case as it is, be it
-// by causal rule, window, mask or lengths; the argument says whether a window
+// Edits for these. The first writes which pairs are visible in the case as it
+// is, by causal rule, window, mask or lengths. The argument is whether a window
 // cuts ranges, too.
 void write_visible_pairs(const Case& value, int64_t argument, Inputs& inputs);
 

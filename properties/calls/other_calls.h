@@ -18,10 +18,10 @@ namespace qkvet::properties {
 inline constexpr const char* kOtherShapes[] = {
     "more queries and keys", "few queries and keys", "still more of both"};
 
-// A larger call, a small one and one that is larger still: what the larger ones
-// leave is not the same, so that the case differs behind them whatever there
-// was before. None of a case with data from a file, which has no further rows.
-// A kernel may refuse them.
+// A larger call, a small one and a still larger one. The two larger ones leave
+// different data, so the case differs after one of them whatever was there
+// before. Empty for a case with data from a file, which has no further rows. A
+// kernel may refuse them.
 std::vector<PlannedCall> calls_of_other_shapes(const Case& value,
                                                const KernelInfo& kernel,
                                                Operation operation);
@@ -50,9 +50,9 @@ std::vector<CallStepKind> kinds_before(const Case& value,
 // more than calls: of half of the cases, and of those that have options.
 bool begins_anew(const Case& value, const KernelInfo& kernel);
 
-// The call, in most cases alone in a new process, and then, in another one,
-// after a call of each of a few kinds: calls 0, 2, 4 and so on, which must be
-// the same. Of a kernel that is not deterministic each needs its truth.
+// The call, in most cases alone in a new process, and then, in another process,
+// after a call of each of a few kinds: calls 0, 2, 4 and so on must be the
+// same. If the kernel is not deterministic, each needs its truth.
 Plan plan_calls_before(const PlannedCall& own, const Case& value,
                        const KernelInfo& kernel);
 

@@ -12,8 +12,8 @@
 
 namespace qkvet::properties {
 
-// Where key j goes: the keys are rotated, and turned round for odd seeds. Needs
-// a key.
+// The new place of key j: the keys are rotated, and reversed for odd seeds.
+// Needs a key.
 int64_t place_of_key(const Case& value, int64_t j);
 // Key/value head `kv` goes here, and query head h with its group there.
 int64_t place_of_kv_head(const Case& value, int64_t kv);

@@ -10,9 +10,9 @@
 
 namespace qkvet::properties {
 
-// The product of q and k whose score is about 2, in natural log units: large
-// enough that weights move with the scale, small enough that 1 - w keeps its
-// digits under every wrong scale that is looked for. A power of two, so that it
+// The product of q and k that gives a score of about 2, in natural log units:
+// large enough that weights move with the scale, small enough that 1 - w keeps
+// its digits under every wrong scale that is tested. A power of two, so that it
 // is exact in every storage type, and so is its product with 1.
 inline double raw_score(const Case& value) {
   constexpr double kAim = 2;

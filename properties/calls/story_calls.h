@@ -48,8 +48,8 @@ class EditedStory {
   std::vector<bool> inserted_;
 };
 
-// Whether a mask hides all keys of a row [H,Tq]. What it holds is the dialect's
-// business, and that of the law that compares with the history.
+// Whether a mask hides all keys of a row [H,Tq]. The dialect and the law that
+// compares with the history decide what such a row holds.
 bool sees_no_key(const CallView& call, int64_t row);
 
 // Compares the answers of the second story with those of the first, which are
@@ -82,7 +82,7 @@ PlannedCall create_call(const Case& value);
 // placements, by `number`.
 PlannedCall command_call(Snapshot snapshot, bool want_lse, size_t number);
 
-// A sequence whose length is not what the commands add up to; -1 if the cache
+// A sequence with another length than its commands add up to; -1 if the cache
 // did not report it.
 struct WrongLength {
   size_t sequence = 0;

@@ -27,8 +27,8 @@ constexpr size_t choose(size_t n, size_t k) {
   return k == 0 ? 1 : n < k ? 0 : choose(n - 1, k - 1) * n / k;
 }
 
-// Calls seen(place) for every `count` of the first `end` of these, behind what
-// is in `place` already.
+// Calls seen(place) for every `count` of the first `end` of these, added to
+// what `place` has already.
 template <class Seen>
 void for_combinations(const Combination& own, size_t count, size_t end,
                       size_t place, const Seen& seen) {
@@ -67,9 +67,8 @@ KernelCall call_without_data(const Case& value, Operation operation,
   return call;
 }
 
-// What the calls of the case have, and nothing where nothing is computed: no
-// row sees a key. Empty if the kernel is not asked, or some
-// call is not as declared.
+// The settings of the calls of the case; none for a call in which no row sees a
+// key. Empty if the kernel is not asked, or if some call is not declared.
 std::vector<SettingSet> settings_in(const Law& law, const Case& value,
                                     const KernelInfo& kernel) {
   const Plan plan = law.plan(value, kernel);
@@ -178,7 +177,6 @@ bool CoveringCases::is_missing(size_t place) const {
                      [place](const auto& one) { return one[place]; });
 }
 
-// Of all combinations of these.
 int64_t CoveringCases::missing_in(const SettingSet& settings) const {
   int64_t sum = 0;
   for_combinations(settings, search.together, [&](size_t place) {

@@ -12,8 +12,8 @@
 
 namespace qkvet::properties {
 
-// Of the law of agreement, if the plan has it: small, without options, and at
-// most so many as the plan says. A pure function of the plan.
+// Cases of the law of agreement, if the plan has it: small, without options,
+// and at most as many as the plan allows. A pure function of the plan.
 std::vector<PairCase> data_cases(const PairPlan& plan);
 
 }  // namespace qkvet::properties

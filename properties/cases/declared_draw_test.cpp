@@ -95,7 +95,7 @@ TEST(Declared, WhatIsDeclaredAndNeverDrawnIsSaid) {
   EXPECT_TRUE(holds(result.kernels[0].drawn, "windows "));
 }
 
-// Who asks for small cases has asked for none around 128 keys.
+// A run of small cases has none around 128 keys, so none is missing.
 TEST(Declared, APathBeyondTheSizesIsNotMissed) {
   KernelUnderTest kernel = stored_as({Dtype::kF32});
   qkvet_capabilities& can = kernel.judged.info.capabilities;
@@ -139,7 +139,8 @@ TEST(Declared, CasesLieAsIsDeclared) {
   }
 }
 
-// What is wrong there alone is found, and said to have been looked for.
+// A fault that is only there is found, and the report lists that it was
+// searched for.
 TEST(Declared, StridesReachAsFarAs32BitsDoNot) {
   const RunOptions options =
       options_for({"layout_changes_nothing", "agrees_with_oracle"}, 400);

@@ -53,7 +53,7 @@ void draw_data_of(Draw& draw, const DataPreset& preset, Case& value) {
 }
 
 void draw_dtype(Draw& draw, const Scope& scope, Case& value) {
-  // Mixtures are judged in calls and in caches; they stand behind the others.
+  // Mixtures are judged in calls and in caches; they are listed last.
   const bool mixes = !value.is_layer() && !value.backward;
   auto count = static_cast<int64_t>(scope.dtypes.size());
   while (!mixes && count > 1 &&

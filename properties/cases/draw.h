@@ -35,7 +35,7 @@ class Draw {
   std::function<uint64_t()> next_;
 };
 
-// What the scores of a case cost, about in products of two numbers.
+// The cost of the scores of a case, in approximate products of two numbers.
 int64_t work_of(const Shape& s);
 // Whether no plan holds a case of this shape. A law that makes both extents
 // alike makes a long one of each, and its masks may take all memory.
@@ -69,7 +69,7 @@ std::optional<NearPath> draw_near_path_of(Draw& draw, const Scope& scope,
 // Gives a shape the extent, and others what has to go along with it.
 void put_extent(Draw& draw, const Scope& scope, int32_t axis, int64_t extent,
                 Shape& s);
-// What costs ten times as much is drawn a tenth as often.
+// Draws a case that costs ten times as much a tenth as often.
 bool is_drawn_at_its_cost(Draw& draw, int64_t cost, int64_t most_work);
 // Tokens that a cache has room for.
 int64_t draw_capacity(Draw& draw, SizeClass size);
@@ -82,14 +82,13 @@ void draw_data_of(Draw& draw, const DataPreset& preset, Case& value);
 
 Rope draw_rotation(Draw& draw);
 
-// Numbers at the edges of narrower types, strides of any order, and lse up to
-// the range of their type, for a case whose data is drawn.
+// Adds numbers at the edges of narrower types, strides of any order, and lse up
+// to the range of their type, to a case with drawn data.
 void draw_edges(const Law& law, Case& value);
 
 // Options that the law allows and some kernel of the run declares.
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
-// One of them; and, behind the last, what they need of
-// one another.
+// Draws one of them; and, after the last, fits those that depend on each other.
 void draw_option(Draw& draw, uint64_t option, Case& value);
 void finish_options(Draw& draw, const Law& law, const Scope& scope,
                     Case& value);

@@ -74,7 +74,7 @@ void put_option(Draw& draw, uint64_t option, Case& value) {
     default:
       break;
   }
-  // What is left is asked for by laws: lse, weights.
+  // The remaining bits are requested by laws: lse, weights.
   for (const uint64_t bit : single_options(option))
     draw_option(draw, bit, value);
 }
@@ -112,7 +112,7 @@ void put_setting(Draw& draw, const Scope& scope, const SettingRow& row,
       value.layout = layout_of_setting(row.value);
       return;
     case SettingKind::kData:
-      return;  // behind all that it hangs on
+      return;  // drawn after all that it depends on
   }
 }
 
@@ -160,7 +160,7 @@ bool may_have(const Scope& scope, const SettingRow& row) {
   };
   switch (row.kind) {
     case SettingKind::kOption:
-      // Where an extent is empty nothing is computed, and nothing meets.
+      // With an empty extent nothing is computed, so no pair is met.
       return (scope.options & row.option) != 0 &&
              row.option != QKVET_OPTION_EMPTY_EXTENTS;
     case SettingKind::kRows:

@@ -102,8 +102,8 @@ void draw_extents(Draw& draw, const Scope& scope, Case& value) {
                 value.capacity, value.story);
 }
 
-// A sequence whose steps end at so many tokens: all of them at once, or a
-// prompt that stops short of it.
+// A sequence of steps that ends at this number of tokens: all of them at once,
+// or a prompt that stops before it.
 void reach_length(Draw& draw, int64_t length, Story& story) {
   constexpr int64_t kMostAtOnce = 300, kMostSteps = 4;
   const int64_t behind = std::min(draw.range(1, kMostSteps), length - 1);
@@ -186,8 +186,8 @@ void draw_scores(const Scope& scope, Case& value) {
   draw_any_strides(scope, value);
 }
 
-// Most windows have first tokens, for a ring begins behind them. From numbers
-// of their own.
+// Most windows have first tokens, because a ring begins after them. Drawn from
+// a separate stream.
 void draw_first_tokens(Case& value) {
   constexpr uint32_t kStream = 0xF125;
   uint32_t next = 0;
@@ -234,7 +234,7 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   draw_first_tokens(value);
   if (draw.chance(10)) repeat_tokens(scope, value);
   // With large scores the error of a code decides which key wins, and the bound
-  // says nothing.
+  // is uninformative.
   if (value.cache.stored != StoredAs::kAsGiven)
     value.q = make_recipe(RecipeKind::kSmall);
   return constrained(law, std::move(value));

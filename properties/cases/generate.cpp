@@ -66,7 +66,7 @@ Case planned_case(const Law& law, uint64_t seed, int64_t number,
     const Case drawn = drawn_case(law, seed + draw * kNextSeed, number, scope);
     const auto declared = declared_case(law, scope, drawn);
     const Case& value = declared ? *declared : drawn;
-    // Who pins extents wants them as they are.
+    // Pinned extents are kept even if they are expensive.
     const bool is_dear = scope.pins.empty() && is_too_much_work(value.shape);
     if (is_dear && (undeclared || draw + 1 < kDraws)) continue;
     if (declared) return value;

@@ -28,8 +28,8 @@ std::string undeclared_need(const Law& law, const Scope& scope);
 std::vector<Case> simpler_cases(const Law& law, const Case& value,
                                 bool tries_tiny = true);
 
-// Whether the data aims beyond what the bound can judge everywhere; such cases
-// do not count against a run that is mostly vacuous.
+// Whether the data goes beyond what the bound can judge everywhere. Such cases
+// do not make a run count as mostly vacuous.
 bool is_stress(const Case& value);
 
 // Whether it has more rows, keys or tokens than cases that are not long.

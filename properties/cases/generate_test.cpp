@@ -48,9 +48,9 @@ TEST(Generate, SeedAndNumberAndLawMatter) {
   EXPECT_NE(planned_case(law, 1, 1), planned_case(law, 2, 1));
 }
 
-// What qkvet/adapter.h reads off the arguments of a call is what the host
-// counts of it; addresses, and extents that only numbers say, are not there to
-// be read.
+// The options that qkvet/adapter.h reads off the arguments of a call are those
+// that the host counts, except addresses and extents given only by numbers,
+// which it cannot read.
 TEST(Generate, AdaptersCountTheOptionsThatTheHostCounts) {
   uint64_t seen = 0;
   for (const Law* law : all_laws()) {
@@ -336,7 +336,7 @@ TEST(Generate, RapidCheckFindsAndShrinks) {
   EXPECT_EQ(found.value().shape.d, 1);
 }
 
-// What a value at the far end of a tensor shows, it shows in a small one.
+// A set value at the far end of a tensor is moved into the small one.
 TEST(Generate, SingleValuesGoAlongWhenExtentsShrink) {
   const Case value =
       *parse_case("f32,B2,H1,Tq3,Tk4,d8,set=q.1.0.2.7:0x1p+9").value;
@@ -576,8 +576,8 @@ TEST(Generate, APinnedCapacityIsFilled) {
   EXPECT_GT(longest_command(scope), 150);
 }
 
-// What no kernel can be asked is not planned over and over, and nothing else is
-// left out.
+// Laws that no kernel can be asked are recognised once, and no others are left
+// out.
 TEST(Generate, KnowsTheLawsThatAskForWhatIsNotDeclared) {
   Scope bare;
   bare.options = QKVET_OPTION_CAUSAL_BOTTOM_RIGHT | QKVET_OPTION_SCALE |

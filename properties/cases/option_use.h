@@ -27,12 +27,12 @@ class OptionUse {
   // "lse: refused in 31 of 40 calls", option by option.
   std::vector<std::string> hollow() const;
 
-  // What the kernel declares, one after the other, and how many calls with it
-  // were answered. The subject is that of the calls that were counted.
+  // The declared items, one after the other, and how many calls with each were
+  // answered. The subject is that of the counted calls.
   struct Declared {
     std::string what;  // "storage f32"
     int64_t answered = 0;
-    // Cases whose extents end below have none.
+    // Cases with smaller extents have none.
     int64_t smallest_extent = 0;
   };
   std::vector<Declared> declared(const KernelInfo& kernel) const;

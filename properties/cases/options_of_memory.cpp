@@ -29,7 +29,7 @@ void draw_lengths(Draw& draw, Case& value) {
     value.kv_len = draw_lengths(draw, value.shape.B, value.shape.Tk);
 }
 
-// One to four members, some of them empty, and now and then rows behind them.
+// One to four members, some of them empty, and now and then rows after them.
 void draw_members(Draw& draw, Case& value) {
   Shape& s = value.shape;
   s.B = 1;
@@ -82,14 +82,14 @@ void draw_pages(Draw& draw, Case& value) {
     value.kv_len = draw_lengths(draw, value.shape.B, value.shape.Tk);
 }
 
-// Where the pages already are, or in some.
+// Uses the pages of the case, or draws some.
 void draw_groups(Draw& draw, Case& value) {
   if (value.paging.size == 0) draw_pages(draw, value);
   in_channel_groups(value);
 }
 
-// Steps of decoding, one query each, around a member whose prompt is read; half
-// the time, where there are rows for it.
+// Steps of decoding, one query each, around a member in prefill; half the time,
+// if there are rows for it.
 void draw_packed_pages(Draw& draw, Case& value) {
   draw_members(draw, value);
   draw_pages(draw, value);
@@ -209,7 +209,7 @@ void add_empty(const AddSetting& add) {
     add([=](Case& c) { c.shape.*extent = 0; });
 }
 
-// Of lists that there are, or of one.
+// Uses the lists of the case, or adds one.
 void add_int32(const AddSetting& add) {
   add([](Case& c) {
     if (!gives_lengths(c)) c.q_len = lengths_from(2, c);
@@ -259,7 +259,7 @@ std::vector<DrawnOption> options_of_memory() {
       {QKVET_OPTION_EMPTY_EXTENTS, draw_empty, "", add_empty},
       {QKVET_OPTION_VALUES_IN_KEYS,
        [](Draw&, Case& c) { c.values_in_keys = true; }, "", add_values_in_keys},
-      // After all lists, of which it says more.
+      // After all lists, which it refines.
       {QKVET_OPTION_INT32_LENGTHS,
        [](Draw&, Case& c) { c.int32_lengths = true; }, "", add_int32,
        gives_lengths, 50, true, nullptr, settle_lists},

@@ -70,8 +70,8 @@ void draw_bias(Draw& draw, Case& value) {
                                               {RecipeKind::kSmall, 0},
                                               {RecipeKind::kLargeN, 3},
                                               {RecipeKind::kHeavy, 0}}};
-  // Numbers that stand for a mask, and large ones: of the logits' storage, of
-  // a usual mask, of f16, and the last of each type.
+  // Numbers that serve as a mask, and large ones: of the logits' storage, of a
+  // usual mask, of f16, and the largest of each type.
   constexpr std::array<Recipe, 8> kMasking = {{{RecipeKind::kMaskingN, 4},
                                                {RecipeKind::kMaskingN, 4},
                                                {RecipeKind::kMaskingN, 5},
@@ -93,7 +93,7 @@ Recipe draw_per_head(Draw& draw) {
   return draw.of(kPerHead);
 }
 
-// Of two members at least, unless lists say how many there are.
+// At least two members, unless lists set their number.
 void draw_member_slopes(Draw& draw, Case& value) {
   if (!value.slopes) value.slopes = draw_per_head(draw);
   value.member_slopes = true;
@@ -101,7 +101,7 @@ void draw_member_slopes(Draw& draw, Case& value) {
     value.shape.B = std::max<int64_t>(value.shape.B, 2);
 }
 
-// Of one key, of some, of nearly all and of more than there are.
+// Lists with one key, some, nearly all, and more than there are.
 void draw_key_lists(Draw& draw, Case& value) {
   const int64_t Tk = std::max<int64_t>(value.shape.Tk, 1);
   const int64_t entries = draw.chance(15)   ? 1
@@ -115,7 +115,8 @@ void draw_list_lengths(Draw& draw, Case& value) {
   value.listed.lengths = true;
 }
 
-// Of few keys, so that there are several, one of them not full; or one of all.
+// Small blocks, so that there are several, one of them partly filled; or one
+// block with all keys.
 void draw_list_blocks(Draw& draw, Case& value) {
   constexpr std::array<int64_t, 8> kBlocks = {2, 2, 3, 4, 4, 5, 8, 16};
   if (value.listed.entries == 0) draw_key_lists(draw, value);
@@ -160,7 +161,7 @@ void draw_rope(Draw& draw, Case& value) {
 
 bool has_lists(const Case& c) { return c.listed.entries > 0; }
 
-// Of one block, whole or not, and of two.
+// One block, whole or partial, and two.
 void add_list_blocks(const AddSetting& add) {
   for (int64_t n = 1; n <= 2; ++n)
     add([=](Case& c) {

@@ -11,7 +11,7 @@
 namespace qkvet::properties {
 namespace {
 
-// Draws for one pair under the law that is asked first, and under each other.
+// Draws for one pair under the first law that is asked, and under each other.
 constexpr uint32_t kFirstTries = 8;
 constexpr uint32_t kTries = 2;
 
@@ -93,7 +93,7 @@ class PairBuilder {
         [setting](const PairTable& can) { return can[setting][setting]; });
   }
 
-  // Whether some kernel may meet it and nobody knows how.
+  // Whether some kernel may have it and no case with it is known.
   bool is_open(const Combination& wanted) const {
     const size_t a = wanted.front(), b = wanted.back();
     for (size_t k = 0; k < plan_.kernels.size(); ++k) {
@@ -151,7 +151,7 @@ TripleSet missing_of(const PairTable& pairs, const TripleSet& met) {
   return out;
 }
 
-// What draws know it by.
+// The number of a triple in draws.
 uint32_t number_of(Combination triple) {
   for (size_t& one : triple) one = number_in_draws(one);
   std::sort(triple.begin(), triple.end());

@@ -29,19 +29,19 @@ std::optional<Case> draw_with(Draw& draw, const Law& law, const Scope& scope,
 struct PairCase {
   const Law* law = nullptr;
   Case value;
-  // Of each kernel whether the case is for it: its declaration allows all of
+  // For each kernel, whether the case is for it: its declaration allows all of
   // the calls.
   std::vector<bool> kernels;
 };
 
-// What a case costs, about in products of two numbers: the work of its scores,
-// and what every case costs beside it.
+// The cost of a case, in approximate products of two numbers: the work of its
+// scores, and a constant for every case.
 int64_t cost_of(const Case& value);
 
 struct PairCases {
   std::vector<PairCase> cases;
-  // Of each kernel: pairs that some case of the laws has, these and others, as
-  // far as the draws of the plan told; empty where there are too many kinds.
+  // For each kernel: pairs that some case of the laws has, these and others, as
+  // far as the draws of the plan found; empty if there are too many kinds.
   std::vector<PairTable> can;
 };
 
@@ -63,10 +63,10 @@ bool is_asked(const Law& law, const Case& value, const KernelInfo& kernel);
 // declarations: it would take longer than their plan.
 PairCases cases_for_pairs(const PairPlan& plan);
 
-// For triples that neither a case of the plan had nor one for pairs. There are
-// too many for all of them: three options come first, and another seed tries
-// others. A pure function of the plan, whose pairs have all been met that will
-// be, and of the triples that each kernel has met.
+// Cases for triples that no case of the plan and no case for pairs had. There
+// are too many for all of them: triples of options come first, and another seed
+// tries others. A pure function of the plan, in which all pairs that can be met
+// have been met, and of the triples that each kernel has met.
 std::vector<PairCase> cases_for_triples(const PairPlan& plan,
                                         const std::vector<TripleSet>& met);
 

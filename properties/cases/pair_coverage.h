@@ -16,20 +16,19 @@
 
 namespace qkvet::properties {
 
-// Settings that some answered call had or could have had, and who met whom. A
-// setting that is one of several of a kind is "kind: value", and never meets
-// another of its kind.
+// Settings that some answered call had or could have had, and which of them
+// met. A setting that is one of several of a kind is "kind: value", and never
+// meets another of its kind.
 struct MetPairs {
   using Table = std::vector<std::vector<bool>>;  // [settings][settings]
 
   std::vector<std::string> settings;
   Table met;  // symmetric
-  // Who is in no case of the laws together, as far as tries tell; empty where
-  // nobody has tried.
+  // Pairs that no case of the laws has together, as far as tries found; empty
+  // if none were made.
   Table apart = {};
   int64_t added = 0;  // that met in cases made for it alone
-  // Of three settings that met in one call; absent where that is not known, as
-  // of shards together.
+  // Triples that met in one call; absent if unknown, as for merged shards.
   std::optional<int64_t> triples = std::nullopt;
   int64_t added_triples = 0;  // that met in cases made for pairs and triples
 
@@ -41,7 +40,7 @@ struct MetPairs {
   std::vector<std::pair<std::string, std::string>> never() const;
   // Those of two kinds that cannot, two options first.
   std::vector<std::pair<std::string, std::string>> cannot() const;
-  // Triples whose pairs all met, in one call or in three.
+  // Triples of which all pairs met, in one call or in three.
   int64_t possible_triples() const;
   // Settings and meetings of both.
   void add(const MetPairs& other);
@@ -61,11 +60,11 @@ class PairCoverage {
   // which some row sees a key: in others no number can be wrong.
   void count(const Case& value, const KernelCall& call);
   void add(const PairCoverage& other);
-  // `can`: pairs that cases can be made for, if somebody knows.
+  // `can`: pairs that cases can be made for, if known.
   MetPairs met(const PairTable* can = nullptr) const;
   const PairTable& table() const { return with_; }
   const TripleSet& triple_set() const { return triples_; }
-  // Of two and of three kinds, each once.
+  // Pairs and triples of different kinds, each counted once.
   int64_t pairs() const;
   int64_t triples() const;
 

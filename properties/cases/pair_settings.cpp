@@ -50,8 +50,8 @@ size_t layout_number(Layout layout) {
                              kLayouts.begin());
 }
 
-// q, k and v are drawn together (data_presets()); laws put other data in their
-// place, which is the last one here.
+// q, k and v are drawn together (data_presets()). Data that a law puts in
+// instead is the last one here.
 size_t data_of(const Case& value) {
   const auto presets = data_presets();
   return static_cast<size_t>(std::find_if(presets.begin(), presets.end(),

@@ -101,7 +101,7 @@ std::string_view size_class_name(SizeClass size) {
 }
 
 int64_t largest_extent(SizeClass size) {
-  // The classes of extents are one, and behind it the sizes of cases.
+  // Extents of class 0 are one; the sizes of cases come after it.
   return extents_of_class(1 + static_cast<size_t>(size)).second;
 }
 
@@ -151,8 +151,8 @@ void store_as(const StorageTypes& types, Case& value) {
 }
 
 uint64_t allowed_by(const Scope& scope) {
-  // A kernel that takes q, k and v in one block alone is asked nothing that
-  // cannot stand beside one.
+  // A kernel that only takes q, k and v in one block is asked no option that
+  // excludes one.
   const bool in_one_block = scope.layouts == QKVET_LAYOUT_PACKED_QKV;
   uint64_t allowed =
       scope.options & kAllCaseOptions &

@@ -38,7 +38,7 @@ struct Pin {
   int64_t value = 0;
 };
 
-// What the tensors of a call are stored in: one type for all, or a mixture.
+// The storage types of the tensors of a call: one type for all, or a mixture.
 struct StorageTypes {
   Dtype q = Dtype::kF32, kv = Dtype::kF32, o = Dtype::kF32;
 
@@ -59,8 +59,8 @@ std::optional<StorageTypes> slashed_storage(std::string_view text);
 StorageTypes storage_of(const Case& value);
 void store_as(const StorageTypes& types, Case& value);
 
-// An extent that no kernel declares and that something speaks of, as a source
-// does whose kernel is judged: looked at, and nothing is owed to it.
+// An extent that no kernel declares and that something else mentions, such as
+// the source of the judged kernel. It is tried, but not required.
 struct Hint {
   qkvet_path path;
   std::string from;  // "the source, line 41"

@@ -22,7 +22,7 @@ class SmallScope {
   // Case `number`, 1 .. size().
   Case at(int64_t number) const;
 
-  // What the scope holds, in one line.
+  // The contents of the scope, in one line.
   static const char* text();
 
  private:

@@ -45,7 +45,7 @@ constexpr std::array<Edge, 24> kEdges = {
      {Axis::kKeys, 65537, QKVET_OPTION_LENGTHS},
      {Axis::kKeys, 65537, QKVET_OPTION_WINDOW}}};
 
-// As dear as the dearest cases of a plan.
+// As expensive as the most expensive cases of a plan.
 constexpr int64_t kMostOfCase = int64_t{1} << 22;
 constexpr int64_t kCheap = 4097;  // extents
 // An emulator of a GPU takes the blocks of a launch one by one.
@@ -111,8 +111,8 @@ void draw_one_option(Draw& draw, const Law& law, const Scope& scope,
                 value);
 }
 
-// An option whose number is that of the keys: of equal scores each of them
-// counts, and what a narrower number leaves out shows.
+// An option with as many keys as its number. With equal scores each key counts,
+// so a narrower number that leaves some out is visible.
 void draw_number(Draw& draw, const Edge& edge, Case& value) {
   draw_option(draw, edge.option, value);
   value.q = {RecipeKind::kZero, 0};
@@ -125,8 +125,8 @@ void draw_number(Draw& draw, const Edge& edge, Case& value) {
   if (edge.option == QKVET_OPTION_PAGED) value.paging.size = 1;
 }
 
-// Of the last key alone where there are many: no storage type is too coarse
-// for it.
+// If there are many keys, only the last one has a value: no storage type is too
+// coarse for it.
 std::optional<Case> draw_wide(Draw& draw, const Law& law, const Scope& scope,
                               const Edge& edge, bool with_option) {
   if ((allowed_in(law.domain) & allowed_by(scope) & edge.option) != edge.option)
