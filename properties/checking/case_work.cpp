@@ -57,7 +57,7 @@ InputErrors stored_errors_of(const Inputs& inputs) {
   return {nullptr, data(inputs.k_error), data(inputs.v_error)};
 }
 
-// Whether attention over known numbers is asked for.
+// Whether the call computes attention over known numbers.
 bool attends(const PlannedCall& planned) {
   if (planned.operation == Operation::kForward ||
       planned.operation == Operation::kMerge)
@@ -67,7 +67,8 @@ bool attends(const PlannedCall& planned) {
          !sees_added_token(*planned.snapshot);
 }
 
-// What makes two calls' inputs the same, beside edit and snapshot.
+// What two calls with the same inputs have in common, besides edit and
+// snapshot.
 std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
   std::string text = needs_finite_slots(kernel.dialect) ? "slots " : "";
   if (call.mistake != Mistake::kNone && call.edit == nullptr)
@@ -82,8 +83,7 @@ std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
                                               : text;
 }
 
-// Whether tokens of the case are finite, and so are those of others in slots
-// that nobody owns.
+// Whether tokens of the case, and those of others in unowned slots, are finite.
 bool has_finite_tokens(const Case& value, const Inputs& inputs) {
   const Shape& s = value.shape;
   const auto finite = [&](const std::vector<double>& values, int64_t width) {

@@ -33,7 +33,8 @@ struct JudgedKernel {
   Pace pace = {};  // as probes took
 };
 
-// Where the time of a run goes, in seconds of wall clock, summed over threads.
+// Where the time of a run is spent, in seconds of wall clock, summed over
+// threads.
 struct TimeUse {
   double generate = 0;  // drawing cases, making and storing inputs
   double oracle = 0;    // oracle, twin and the bound's facts
@@ -81,18 +82,19 @@ class CaseWork {
   const Case& value() const { return value_; }
   // As the case's recipes make them, without what the law puts in.
   const Inputs& own_inputs();
-  // Other data for a case of these extents, before anything is asked.
+  // Other data for a case of these extents, before any call is made.
   void take_inputs(Inputs inputs) { own_ = std::move(inputs); }
 
   // Kernels must stay where they are, as they are: the plan of the last one is
   // kept.
 
-  // The calls that the law makes of this kernel; empty if settled() says why.
+  // The calls that the law makes of this kernel; empty if settled() has a
+  // reason.
   std::vector<KernelCall> calls_for(const JudgedKernel& kernel);
   // A verdict that needs no call: unsupported type, law not applicable.
   std::optional<Judgement> settled(const JudgedKernel& kernel);
-  // The verdict on what came back, one outcome per call; and, where somebody
-  // wants to know, which elements were asked to have the same bits.
+  // The verdict on the outcomes, one per call. `same_bits`, if not null,
+  // collects the elements that were required to have the same bits.
   Judgement judge(const JudgedKernel& kernel,
                   std::span<const CallOutcome> outcomes,
                   std::vector<SameBits>* same_bits = nullptr);
@@ -148,7 +150,7 @@ class CaseWork {
   std::optional<bool> is_case_of_law_;  // meets the precondition
   const JudgedKernel* planned_for_ = nullptr;
   Plan plan_;
-  // What makes two calls' inputs the same.
+  // Calls with the same key have the same inputs.
   using Key =
       std::tuple<InputEdit, int64_t, std::optional<Snapshot>, std::string>;
   std::map<Key, std::unique_ptr<Prepared>> prepared_;

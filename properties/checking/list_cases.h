@@ -15,7 +15,7 @@ Case with_room_for_all_keys(Case value);
 
 // The entries that count, the last one first, and turned by some.
 void lists_in_other_order(const Case& value, int64_t, Inputs& inputs);
-// All keys from one on that hangs on the row, and -1 behind them.
+// All keys, from one that depends on the row, and -1 after them.
 void lists_of_all_keys(const Case& value, int64_t, Inputs& inputs);
 // For variants without lists: none; none, and a mask of the same pairs, which
 // with_own_mask() has made room for.

@@ -59,8 +59,8 @@ void add_positions(const Inputs& inputs, std::vector<std::string>& lines) {
   lines.push_back(line);
 }
 
-// "pages of b=0: 3 1 | -1 4", what its table names behind its own pages after
-// the bar, and how many tokens the call appends; nothing for rows.
+// "pages of b=0: 3 1 | -1 4": the entries of its table after its own pages
+// follow the bar. Also how many tokens the call appends. Nothing for rows.
 void add_pages(const Case& value, const Inputs& inputs,
                std::vector<std::string>& lines) {
   if (inputs.new_tokens > 0)
@@ -84,8 +84,8 @@ void add_pages(const Case& value, const Inputs& inputs,
   }
 }
 
-// "keys of b=0,i=1: 3 -1 | 0", behind the bar what does not count; of each
-// key/value head where they have lists of their own.
+// "keys of b=0,i=1: 3 -1 | 0": entries that do not count follow the bar. One
+// line for each key/value head if they have lists of their own.
 void add_lists(const Case& value, const Inputs& inputs,
                std::vector<std::string>& lines) {
   if (inputs.key_indices.empty()) return;

@@ -19,9 +19,10 @@ struct Assumption {
   std::string constant;  // "QKVET_LSE_NATURAL": what to declare
 };
 
-// How long calls take, in seconds: a row of a head with one key, and a product
-// of two numbers in a call of some dozens of rows and keys. What starts a block
-// of threads for each row, or a process, takes long for few products.
+// How long calls take, in seconds: for a row of a head with one key, and for a
+// product of two numbers in a call of some dozens of rows and keys. A kernel
+// that starts a block of threads for each row, or a process, takes long for few
+// products.
 struct Pace {
   double row = 0;  // 0: unknown
   double product = 0;

@@ -19,7 +19,7 @@ std::string text_of(const std::vector<Assumption>& assumed) {
   return text;
 }
 
-// What the probes find for a kernel that answers like this.
+// The probes' result for a kernel that answers like this.
 std::string found(FakeExecutor::Answer answer, KernelInfo info) {
   FakeExecutor executor({}, std::move(answer));
   return text_of(probe_dialect(executor, 0, info));
@@ -44,7 +44,7 @@ FakeExecutor::Answer empty_rows(double o, double lse,
   };
 }
 
-// What is found of a kernel that computes what the oracle does.
+// The probes' result for a kernel that computes what the oracle does.
 const std::string kUsual =
     "lse_base=QKVET_LSE_NATURAL softcap_order=QKVET_SOFTCAP_BEFORE_MASK "
     "sink_in_lse=QKVET_SINK_IN_LSE "
@@ -90,7 +90,7 @@ TEST(Probe, TellsWhereTheCapAndTheSinkCount) {
   }
 }
 
-// The same of caches, of which no call of forward() says anything.
+// The same for caches; calls of forward() do not show it.
 TEST(Probe, TellsWhereTheCapAndTheSinkOfACacheCount) {
   KernelInfo info = FakeTables::info();
   info.has_layer = false;

@@ -21,7 +21,7 @@ Case without_packing(Case value) {
   return value;
 }
 
-// What hides keys goes where it hides all of them.
+// Options that hide keys are removed if they hide all of them.
 Case with_seen_keys(Case value) {
   if (some_row_sees_a_key(value)) return value;
   value.mask = {};

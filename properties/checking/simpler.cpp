@@ -14,8 +14,8 @@ namespace {
 // is the least at which a first, a middle and a last differ.
 constexpr int64_t kTiny = 3;
 
-// Every shape with extents up to kTiny (one batch member, up to two heads)
-// whose sum is below the origin's, smallest sum first.
+// Every shape with extents up to kTiny (one batch member, up to two heads) and
+// a smaller sum than the origin's, smallest sum first.
 std::vector<Shape> tiny_shapes(const Shape& origin) {
   std::vector<Shape> shapes;
   for (int64_t B = 1; B <= std::min<int64_t>(2, origin.B); ++B)

@@ -12,8 +12,7 @@
 
 namespace qkvet::properties {
 
-// What counts as the size of a case: its extents, and the commands and tokens
-// of its story.
+// The size of a case: its extents, and the commands and tokens of its story.
 int64_t size_of(const Case& value);
 
 // The least number, half and one less, where they are less than now.
@@ -44,8 +43,8 @@ class Collector {
       if (Case moved = candidate; move_set_values(moved)) keep(moved, smaller);
     keep(std::move(candidate), smaller);
   }
-  // Without the option, unless the law puts one back in its place: then the
-  // two could take turns for ever.
+  // Without the option, unless the law puts it back: the two could then
+  // alternate for ever.
   void drop(uint64_t option) {
     const Case without = constrained(law_, keep_allowed(origin_, ~option));
     if ((options_of(without) & option) == 0)

@@ -57,7 +57,8 @@ void add_shortest(Collector& out) {
           /*smaller=*/true);
 }
 
-// What of two commands about one sequence is one, and what of a step is less.
+// Merges two commands about one sequence, and reduces a step to one of its
+// parts.
 void add_merged(const Case& value, Collector& out) {
   using enum StoryVerb;
   const auto change_to = [&out](auto change) {

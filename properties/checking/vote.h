@@ -18,7 +18,7 @@ namespace qkvet::properties {
 struct Ballot {
   std::string kernel;  // "family/variant"
   bool agrees = false;
-  // Where a kernel does not agree:
+  // An element at which a kernel does not agree:
   std::vector<double> o;      // [B,H,Tq,dv]
   std::vector<double> bound;  // how far each may be from the truth
   std::string where;          // the element that differs most from the oracle

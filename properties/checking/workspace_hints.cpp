@@ -13,9 +13,9 @@ namespace {
 
 // Four bends and more are a curve.
 constexpr size_t kMostBends = 3;
-// Rows of one key, keys of one row, and as many of both are asked for so many:
-// what a call of a plan costs at most, where a kernel adds up one number after
-// the other.
+// The most rows with one key, keys with one row, and both at once: for a kernel
+// that adds one number after the other, as expensive as the most expensive call
+// of a plan.
 constexpr int64_t kKeysAsked = 16384, kRowsAsked = 4096, kSquareAsked = 1024;
 // More is no size of anything, and its products with extents need more bits.
 constexpr int64_t kMostBytes = int64_t{1} << 40;
@@ -59,9 +59,9 @@ class Bends {
   }
 
  private:
-  // Through this power of two and the one before. A step is what one more costs
-  // behind both of them, as behind whole tiles; behind one alone it is a jump.
-  // None where what lies between them is on the line itself.
+  // Through this power of two and the one before. A step is the cost of one
+  // more after both of them, as after whole tiles; after only one it is a jump.
+  // There is no step if the values between them are on the line itself.
   Line line_at(int64_t low) {
     const int64_t before = low / 2;
     Line line{low, bytes(low), bytes(low) - bytes(before), low - before, 0};

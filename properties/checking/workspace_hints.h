@@ -29,8 +29,8 @@ struct Bend {
 // follow the extent then, and say nothing.
 std::vector<Bend> bends_of(const BytesOf& bytes_of, int64_t most);
 
-// Calls of one head, about fifty for a kernel that has a workspace and none for
-// another. Of a kernel that dies in one of them none.
+// Makes calls of one head: about fifty for a kernel that has a workspace, none
+// for another. Empty if the kernel dies in one of them.
 std::vector<Hint> workspace_hints(Executor& executor, int kernel,
                                   const KernelInfo& info);
 

@@ -61,8 +61,8 @@ TEST(WorkspaceHints, TwoOfThemAreTwo) {
             (At{300, 6000}));
 }
 
-// What is the same everywhere, grows in proportion or by whole tiles bends
-// nowhere, or where the second tile begins.
+// A workspace that is constant, or grows in proportion or by whole tiles, bends
+// nowhere, or at the start of the second tile.
 TEST(WorkspaceHints, WhatFollowsTheExtentSaysNothing) {
   EXPECT_EQ(bends([](int64_t) { return int64_t{0}; }).at, At{});
   EXPECT_EQ(bends([](int64_t T) { return 12 * T + 64; }).at, At{});

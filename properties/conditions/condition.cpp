@@ -35,7 +35,7 @@ bool Condition::holds_in_any(const std::vector<Situation>& situations) const {
   return false;
 }
 
-// Of rows that are asked for by themselves one is enough.
+// One true row is enough for a condition on rows.
 bool Condition::is_true(size_t number, const ConditionPlace& at) const {
   const Node& node = nodes_[number];
   switch (node.kind) {

@@ -134,7 +134,7 @@ std::pair<int64_t, int64_t> ends_of_seen(At at) {
 
 FieldFacts facts(At at) { return at.situation->facts_of(at.b, at.row); }
 
-// Commands in front of this one that say this.
+// Commands before this one that need this care.
 template <PageCare kCare>
 int64_t needs(At at) {
   return int64_t{at.command->needs_care[static_cast<size_t>(kCare)]};

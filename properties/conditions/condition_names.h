@@ -13,10 +13,10 @@
 
 namespace qkvet::properties {
 
-// Where a name means something: everywhere, or within rows() and its like.
+// The scope of a name: everywhere, or within rows() and its like.
 enum class ConditionScope : uint8_t { kCase, kRow, kMember, kCommand };
 
-// What the names are asked about.
+// The place at which names are evaluated.
 struct ConditionPlace {
   const Situation* situation = nullptr;
   int64_t b = 0, h = 0, row = 0;       // rows()
@@ -34,7 +34,7 @@ struct ConditionName {
   std::string_view name;
   ConditionScope scope = ConditionScope::kCase;
   int64_t (*at_place)(const ConditionPlace& place) = nullptr;
-  // What it can be compared with, if it is no number.
+  // The words that it can be compared with, if it is not a number.
   std::span<const ConditionWord> words = {};
   int64_t (*of_case)(const Case& value) = nullptr;  // in place of at_place
 

@@ -136,8 +136,8 @@ constexpr struct {
     {"commands(new > 0 && disturbed > 0)",
      "B2,H1,d1,cap4,story=step.a.2+fork.a.b+append.b.1+append.a.1",
      "B2,H1,d1,cap4,story=step.a.2+fork.a.b+append.b.1+reset.a+append.a.1"},
-    // Of pages of 4: how many a command takes, and what a window still meets of
-    // one that another sequence wrote to.
+    // With pages of 4: how many a command takes, and which tokens a window
+    // still meets in a page that another sequence wrote to.
     {"commands(pages.taken == 2 && pages.made == 1)",
      "B1,H1,d1,cap8,story=append.a.1+reset.a+append.a.5",
      "B1,H1,d1,cap8,story=append.a.5"},
@@ -161,8 +161,8 @@ TEST(Condition, ReadsTheCase) {
   }
 }
 
-// What a law makes of a case counts as well: calls that are another case, on
-// other threads, with a mask that it wrote itself, out of another story.
+// The calls that a law makes of a case count as well: with another case, on
+// other threads, with a mask that it wrote itself, or from another story.
 TEST(Condition, LooksAtTheCallsOfTheLaw) {
   const Case plain = case_of("B1,H1,Tq2,Tk3,d1");
   Plan plan;

@@ -332,7 +332,7 @@ std::string declare(std::string_view key, std::string_view value,
     if (why.empty()) keep_widths_of_rules(capabilities);
     return why;
   }
-  // All others are a dialect's, which knows its own.
+  // All other keys are dialect fields; parse_dialect() has their table.
   std::string why = parse_dialect(
       "", std::string(key) + " = " + std::string(value), declared.dialect);
   constexpr std::string_view kPlace = ":1: ";

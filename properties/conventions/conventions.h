@@ -27,7 +27,8 @@ struct Convention {
   std::string mind;  // what differs from others and matters
   std::vector<ConventionFact> facts;
   std::vector<std::string> sources;  // repository, version, date
-  // What a kernel of this convention declares. Not a kernel: it has no name.
+  // The declaration of a kernel of this convention. Not a kernel: it has no
+  // name.
   KernelInfo declared;
   std::vector<RopeStyle> ropes;  // with option rope: the styles
   LayerStorage layer;
@@ -39,7 +40,7 @@ struct ParsedConventions {
   std::vector<Convention> values;  // in the order of the list
   std::string error;  // one line: place, what is wrong and what is allowed
 };
-// `name` stands in errors where a file's would.
+// `name` is used in errors like a file's name.
 ParsedConventions parse_conventions(const std::string& name,
                                     std::string_view markdown);
 
@@ -48,8 +49,9 @@ const ParsedConventions& built_in_conventions();
 // nullptr if there is none of this id.
 const Convention* find_convention(std::string_view id);
 
-// What may stand for a file of dialect fields: the lines of the convention of
-// this name. "" if a file has the name, or no convention that declares any.
+// A possible replacement for a file of dialect fields: the lines of the
+// convention of this name. "" if a file has the name, or if no convention that
+// declares fields has it.
 std::string convention_dialect(const std::string& name);
 // Overwrites the fields that the file or the convention names. "" or one line.
 std::string read_dialect_or_convention(const std::string& name,
@@ -65,7 +67,7 @@ std::string declare_lines(const std::string& lines, Convention& convention);
 std::string not_taken_reason(const Convention& convention,
                              std::string_view case_text);
 
-// The words of the three kinds of bits: "causal_bottom_right" stands for
+// The words of the kinds of bits: "causal_bottom_right" means
 // QKVET_OPTION_CAUSAL_BOTTOM_RIGHT.
 enum class BitKind { kOption, kFlag, kLayout, kLayer };
 // Words of the bits that are set, in their order.

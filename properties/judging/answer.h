@@ -13,7 +13,7 @@
 
 namespace qkvet::properties {
 
-// What the laws take for the truth; another one only in tests of the vote.
+// The reference for laws; replaced only in tests of the vote.
 using Oracle = OracleOutput (*)(const Problem&);
 
 // Another way to read a case, for kernels with other conventions.
@@ -43,7 +43,7 @@ class OwnedProblem {
 
   std::vector<uint8_t> mask_;
   std::vector<double> bias_;
-  Inputs expanded_;  // lists of keys that stand for lists of blocks
+  Inputs expanded_;  // lists of keys instead of lists of blocks
   Problem problem_;
 };
 

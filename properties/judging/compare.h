@@ -22,7 +22,7 @@ Dtype lse_dtype(Dtype o);
 // "o[b=0,h=1,i=2,c=3]" for the n-th element of a packed output.
 std::string element_name(TensorName tensor, const Shape& shape, int64_t n);
 
-// Shortest text that tells the number from its neighbours in `dtype`.
+// Shortest text that distinguishes the number from its neighbours in `dtype`.
 std::string number_text(double value, Dtype dtype);
 
 // One number against [truth - bound, truth + bound], rounded to its storage
@@ -48,7 +48,7 @@ std::optional<Finding> compare_exactly(double actual, double expected,
 void compare_with_truth(const JudgeInput& input, const CallView& call,
                         TensorName tensor, Judgement& judgement);
 
-// The same for o, with a right answer that the law knows by itself: only the
+// The same for o, with a right answer that the law provides itself: only the
 // bound is the reference's, so that a mistake in the oracle cannot hide.
 void compare_with_known(const JudgeInput& input, const CallView& call,
                         std::vector<double> known, Judgement& judgement);
@@ -76,9 +76,9 @@ struct TwoWays {
 // near no number.
 double allowed_difference(double first, double second, double bounds,
                           Dtype dtype);
-// A finding without a place, or nothing. Adds to `judgement`. Where both are
-// NaN they do not differ, and nothing was compared: that there is a NaN is what
-// the laws about the oracle find.
+// A finding without a place, or nullopt. Adds to `judgement`. If both are NaN
+// they do not differ, and nothing was compared: the laws about the oracle find
+// such a NaN.
 std::optional<Finding> compare_two_ways(const TwoWays& pair,
                                         Judgement& judgement);
 

@@ -101,7 +101,7 @@ TEST(Compare, EmptyRowsFollowTheDialect) {
   EXPECT_EQ(element.judge(0).verdict, Verdict::kFailed);
 }
 
-// Beside a sink what the formula has is right as well, and nothing else.
+// With a sink the formula's value is right as well, and no other value.
 TEST(Compare, EmptyRowsMayBeTheirSinkAlone) {
   OneElement element(0, 0, 0);
   element.truth_.oracle.visible = {0};
@@ -217,8 +217,8 @@ TEST(Compare, TwoWaysOfNaNAndInfinity) {
   EXPECT_TRUE(differs(inf, 60000, 16, Dtype::kF16));
 }
 
-// Where both bounds together reach what any choice of keys could change, the
-// comparison could not have failed.
+// If both bounds together reach as far as any choice of keys, the comparison
+// could not have failed.
 TEST(Compare, TwoWaysCountWhatCouldNotFail) {
   Judgement judgement;
   compare_two_ways({1, 1, 0.5, 0.4, Dtype::kF32, "", ""}, judgement);

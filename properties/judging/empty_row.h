@@ -32,11 +32,11 @@ struct EmptyRowFields {
 };
 const std::array<EmptyRowFields, kEmptyByCount>& empty_row_fields();
 
-// What is declared of one way.
+// The declaration for one reason.
 EmptyRow empty_row_of(const qkvet_dialect& dialect, EmptyBy by);
-// What is declared of the rows of this call that see no key. Unspecified where
-// there are several reasons for that, and they differ.
-// `also`: a reason that the case does not tell.
+// The declaration for the rows of this call that see no key. Unspecified if
+// there are several reasons for that, with different declarations. `also`: a
+// reason that the case does not show.
 EmptyRow empty_row_of(const qkvet_dialect& dialect, const Case& value,
                       std::optional<EmptyBy> also = {});
 // Whether o of such rows is declared to be 0 whatever the reason.

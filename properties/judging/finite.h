@@ -18,7 +18,7 @@ inline bool needs_finite_padding(const qkvet_dialect& dialect) {
   return dialect.padding_nonfinite == QKVET_PADDING_NOT_IGNORED;
 }
 
-// Zeros in the place of NaN, where it must not be.
+// Replaces NaN by zeros where NaN is not allowed.
 inline Paging in_finite_slots(const qkvet_dialect& dialect, Paging paging) {
   if (paging.size > 0 && paging.unowned == Unowned::kNan &&
       needs_finite_slots(dialect))

@@ -25,8 +25,8 @@ bool some_row_is_empty(const Case& value) {
   return false;
 }
 
-// What forward() returns as the lse of a row without a key; minus infinity
-// where the kernel does not say.
+// The lse that forward() returns for a row without a key; minus infinity if the
+// kernel does not declare one.
 double empty_lse(const EmptyRow& said) {
   if (said.lse == QKVET_EMPTY_LSE_PLUS_INF) return kInfinity;
   return said.lse == QKVET_EMPTY_LSE_NAN ? kNaN : -kInfinity;

@@ -20,7 +20,7 @@ namespace qkvet::properties {
 // returns for a row without a key is no zero, and has a gradient of its own.
 std::string unsettled_gradient(const Case& value, const KernelInfo& kernel);
 
-// What makes the given parts of a backward call differ between kernels.
+// Equal for kernels with the same given parts of a backward call.
 std::string given_text(const KernelInfo& kernel);
 
 class GradientAnswer {

@@ -12,8 +12,8 @@
 
 namespace qkvet::properties {
 
-// The number of an output in draws. There were 45 inputs in front of the
-// outputs when the first of these were drawn, and further ones move no case.
+// The number of an output in draws. There were 45 inputs before the outputs
+// when the first of these were drawn, and further inputs move no case.
 inline uint64_t output_in_draws(TensorName output) {
   constexpr uint64_t kFirstInputs = 45;
   return static_cast<uint64_t>(output) - uint64_t{kInputCount} + kFirstInputs;

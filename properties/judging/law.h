@@ -37,12 +37,12 @@ struct PlannedCall {
   Operation operation = Operation::kForward;
   Mistake mistake = Mistake::kNone;
   bool expects_refusal = false;  // the call is illegal
-  // Made for what it may leave behind: supports() may say no, and no answer is
-  // looked at.
+  // Made for its after-effects: supports() may refuse it, and its answer is not
+  // judged.
   bool only_between = false;
-  // For a story: the command in its place. Its keys, values and queries are
-  // picked out of the case's data by sequence and tag; tokens with a tag below
-  // 0 are NaN.
+  // For a story: the current command. Its keys, values and queries are picked
+  // out of the case's data by sequence and tag; tokens with a tag below 0 are
+  // NaN.
   std::optional<Snapshot> snapshot;
 
   InputEdit edit = nullptr;  // on top of the case's own data
@@ -60,8 +60,8 @@ struct PlannedCall {
   uint64_t dropout_offset = 0;  // where the generator begins
   bool needs_truth = false;     // oracle and bound
   int threads = 1;              // that the call may use
-  bool at_once = false;         // as KernelCall says; the calls beside it, too
-  bool same_place = false;      // as KernelCall says
+  bool at_once = false;         // as in KernelCall; also the calls made with it
+  bool same_place = false;      // as in KernelCall
   bool second_context = false;  // the same
   PlanUse plan_use = PlanUse::kNone;  // the same
   int plan_slot = 0;                  // the same
@@ -72,7 +72,7 @@ struct PlannedCall {
 
 struct Plan {
   std::vector<PlannedCall> calls;
-  // If the law says nothing about this case: one line why.
+  // If the law does not apply to this case: the reason, one line.
   std::string not_applicable;
   // If the kernel lacks what the law is about, or does not claim it.
   std::string unsupported;
@@ -88,7 +88,7 @@ struct GradientTruth {
   std::map<TensorName, double>* changes = nullptr;
 };
 
-// The oracle's answer to one call, and the bound for the kernel's model. Of a
+// The oracle's answer to one call, and the bound for the kernel's model. For a
 // backward call: the answer of its forward pass, and the gradients.
 struct Truth {
   OracleOutput oracle;
@@ -127,7 +127,7 @@ struct Finding {
   std::string where;     // "o[b=0,h=0,i=1,c=0]"
   std::string expected;  // a number or a short phrase
   std::string actual;
-  std::string allowed;   // "0.99999988 .. 1.0000001"; "" where it says nothing
+  std::string allowed;   // "0.99999988 .. 1.0000001"; "" if unbounded
   std::string looks;     // what it looks like; "" if nothing is known
   std::string printed;   // what a kernel that died had printed last
   double ratio = 0;      // error/bound; 0 for exact laws
@@ -135,7 +135,7 @@ struct Finding {
   int32_t planned = -1;  // other laws: which of their calls, as in Spot
 };
 
-// What a failure is a failure of.
+// The law that a failure counts for.
 enum class FailureKind : uint8_t {
   kLaw,     // the law that made the call
   kMemory,  // the memory law, whichever law made the call
@@ -156,7 +156,7 @@ struct Judgement {
   int64_t vacuous = 0;               // comparisons that could not
   int64_t both_nan = 0;              // of these: NaN in both calls
   double worst_ratio = 0;            // largest error/bound of all elements
-  std::optional<Nearest> nearest;    // whose it is, if that is known and it did
+  std::optional<Nearest> nearest;    // the element, if it is known and did
                                      // not fail
   std::optional<Finding> finding;    // with Failed
   std::vector<std::string> picture;  // with Failed: a small case, whole
@@ -176,8 +176,8 @@ struct JudgeInput {
   const KernelInfo& kernel;
   const PrecisionModel& model;      // as declared: for_storage() is to come
   std::span<const CallView> calls;  // as planned, all of them done
-  // For attention and gradients: who sees whom in the case as it is, not in a
-  // call's variant.
+  // For attention and gradients: the visible pairs of the case as it is, not of
+  // a call's variant.
   const Visibility* visibility = nullptr;
   std::vector<SameBits>* same_bits = nullptr;  // where to note them; or null
 };
@@ -185,7 +185,7 @@ struct JudgeInput {
 inline bool wants_lse(const KernelInfo& kernel) {
   return kernel.has_option(QKVET_OPTION_LSE);
 }
-// What the kernel's lse counts in: 1, or log2(e) where its base is 2.
+// The unit of the kernel's lse: 1, or log2(e) if its base is 2.
 inline double lse_unit(const KernelInfo& kernel) {
   return kernel.dialect.lse_base == QKVET_LSE_BASE2 ? std::numbers::log2e : 1;
 }
@@ -199,13 +199,14 @@ inline double scale_of(const Case& value) {
                      : default_scale(value.shape.d);
 }
 
-// Options that a case can have or not, as bits: QKVET_OPTION_*, of which a case
-// has EMPTY_EXTENTS where one is 0, and those of core/case/case_options.h. What
-// laws allow is made of them, and cases are drawn in this order.
+// Options of a case, as bits: QKVET_OPTION_*, with EMPTY_EXTENTS if an extent
+// is 0, and those of core/case/case_options.h. Laws allow subsets of them, and
+// cases are drawn in this order.
 //
 // A case has one of PACKED and PACKED_PAGES (both at once), and one of PAGED
-// (block tables) and PAGED_CSR. What hangs on another option (lengths of lists,
-// slopes of members, forms of pages, int32) follows from it: allowed_in().
+// (block tables) and PAGED_CSR. Options that depend on another one (lengths of
+// lists, slopes of members, forms of pages, int32) follow from it:
+// allowed_in().
 inline constexpr auto kCaseOptions =
     std::to_array<uint64_t>({QKVET_OPTION_WINDOW,
                              QKVET_OPTION_MASK,
@@ -247,7 +248,7 @@ inline constexpr uint64_t kAllCaseOptions = [] {
 inline constexpr uint64_t kAllowFields =
     QKVET_OPTION_SEGMENTS | QKVET_OPTION_FULL_RANGES | QKVET_OPTION_CHUNK |
     QKVET_OPTION_TREE_MASK;
-// Who sees whom.
+// Which pairs are visible.
 inline constexpr uint64_t kAllowPairs =
     QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
     QKVET_OPTION_PACKED;
@@ -255,7 +256,7 @@ inline constexpr uint64_t kAllowPairs =
 inline constexpr uint64_t kAllowScores =
     QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP |
     QKVET_OPTION_SINK;
-// Where keys and values lie when they are called.
+// How the keys and values are stored.
 inline constexpr uint64_t kAllowServing =
     QKVET_OPTION_PAGED | QKVET_OPTION_APPEND;
 inline constexpr uint64_t kAllowMemory =
@@ -269,7 +270,7 @@ inline constexpr uint64_t kAllowForms =
     QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
     QKVET_OPTION_MASK | QKVET_OPTION_BIAS | kOptionLayout;
 
-// What the generator must provide for the law's precondition.
+// The generator's guarantees for the law's precondition.
 struct Domain {
   Subject subject = Subject::kAttention;
   bool causal = false;    // at least one key is masked for some row
@@ -283,9 +284,8 @@ struct Domain {
   // It changes all keys and no value, or some values alone: these are never
   // values in keys.
   bool own_values = false;
-  // Options that the law allows, all others are taken out before
-  // constrain() is asked; and one of these, where a kernel has it, in every
-  // case.
+  // Options that the law allows; all others are removed before constrain() is
+  // called. If a kernel has some of `about`, every case has one of them.
   uint64_t allows = 0;
   uint64_t about = 0;
 };
@@ -298,9 +298,9 @@ struct Law {
   const char* reason;    // why it is true in exact arithmetic
   const char* rounding;  // why rounding cannot break it
   const char* kept_for;  // what earns its place: (a), (b), (c) or (d)
-  // Where it stands among the laws of its subject, from specific to general,
-  // agreement last: of what fails the first names the failure. In tens, so that
-  // one goes between.
+  // Its place among the laws of its subject, from specific to general,
+  // agreement last: the first one that fails names the failure. In tens, so
+  // that a law fits between two.
   int rank;
   Domain domain;
   // The nearest case that meets the precondition; idempotent. Ask constrained()

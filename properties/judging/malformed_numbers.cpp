@@ -48,7 +48,7 @@ int64_t spoiled_member(const Case& value) {
                                                static_cast<uint64_t>(members)));
 }
 
-// What says how many pages there are, and how full the last is.
+// Corrupts the numbers that give the count of pages and how full the last is.
 void spoil_pages(Mistake mistake, const Case& value, Inputs& inputs) {
   std::vector<std::byte>& starts = inputs.page_indptr_bytes;
   const auto members = static_cast<size_t>(members_of(value));
@@ -84,7 +84,7 @@ void spoil_pages(Mistake mistake, const Case& value, Inputs& inputs) {
   }
 }
 
-// Of the keys where there are two lists and the seed says so.
+// If there are two lists, the seed decides between queries and keys.
 bool spoils_keys(const Case& value) {
   return value.paging.size == 0 && value.seed % 2 == 1;
 }
@@ -112,7 +112,7 @@ void spoil_starts(Mistake mistake, int64_t rows, NumberList& starts) {
   }
 }
 
-// Of the member whose turn it is by the seed.
+// Corrupts the length of the member that the seed picks.
 void spoil_length(Mistake mistake, int64_t room, uint64_t seed,
                   NumberList& lengths) {
   lengths[static_cast<size_t>(seed) % lengths.size()] =

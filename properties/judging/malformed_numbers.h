@@ -10,8 +10,8 @@
 
 namespace qkvet::properties {
 
-// Whether the case has lengths, or starts, in which the mistake can be made so
-// that nothing else is wrong with the call.
+// Whether the case has lengths, or starts, in which the mistake can be made
+// with the rest of the call still correct.
 bool can_be_made(Mistake mistake, const Case& value);
 
 // Puts the mistake into the stored numbers of the case; what is no mistake of

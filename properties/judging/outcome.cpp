@@ -161,7 +161,7 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
   const std::string where = planned.operation == Operation::kForward
                                 ? placement
                                 : call_place(planned) + ", " + placement;
-  // Also of a call that nobody expects to be taken.
+  // Also for a call that must be refused.
   if (outcome.damage && outcome.damage->of_reason)
     return failed(FailureKind::kMemory, call_place(planned),
                   "no more than `capacity` bytes of `why` written",
@@ -170,7 +170,8 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
     case CallStatus::kDone:
       return judge_traces(outcome, where, planned.expects_refusal);
     case CallStatus::kUnsupported:
-      // What is not declared never reaches the kernel, whose refusal is wanted.
+      // A call that is not declared never reaches the kernel, and the kernel's
+      // own refusal is required.
       if (planned.expects_refusal && !outcome.asked_kernel &&
           !outcome.gave_reason)
         return not_run(Verdict::kUnsupported, outcome.text);

@@ -40,7 +40,7 @@ TEST(Outcome, AnUnaskedKernelHasRefusedNothing) {
   EXPECT_EQ(judgement->compared, 0);
 }
 
-// Where the kernel itself said no, with or without a reason, the law judges.
+// If the kernel itself refused, with or without a reason, the law judges.
 TEST(Outcome, ARefusalOfTheKernelIsForTheLawToJudge) {
   for (const bool reason : {false, true}) {
     EXPECT_FALSE(judge_outcome(layer(true),

@@ -17,7 +17,7 @@ namespace qkvet::properties {
 enum class PageCare : uint8_t {
   kNone,             // it takes all care
   kCopyForAppended,  // a shared page is copied before tokens are appended to it
-  kCopyForEvicted,   // ... before those behind an evicted one move up
+  kCopyForEvicted,   // ... before those after an evicted one move up
   kStoreCopy,        // what was copied for them takes the place in the table
   kKeepUntilLast,    // a page is free when the last of its sequences is gone
   // The same and not before, where a fork gives back all tables and holds the
@@ -36,8 +36,8 @@ class PagesOfStory {
   // meet others than those of its sequence.
   bool play(const Snapshot& snapshot);
 
-  // Of the last command: pages that it took, of those the copies of shared
-  // ones, and those for which none was free.
+  // For the last command: pages that it took, how many of them are copies of
+  // shared ones, and how many had no free page.
   struct Taken {
     int64_t all = 0, copies = 0, made = 0;
   };

@@ -10,8 +10,7 @@
 
 namespace qkvet::properties {
 
-// Plays the story on the cache of the case, whose capacity is a hard limit
-// here.
+// Plays the story on the cache of the case, with its capacity as a hard limit.
 std::vector<Snapshot> snapshots_of(const Case& value, const Story& story);
 inline std::vector<Snapshot> snapshots_of(const Case& value) {
   return snapshots_of(value, value.story);
@@ -19,8 +18,8 @@ inline std::vector<Snapshot> snapshots_of(const Case& value) {
 
 // The sequence that a command is about; a fork is about the copy.
 int64_t changed_sequence(const StoryCommand& command);
-// The sequence whose tokens this one has after a fork or a reorder: itself
-// after all other commands.
+// The sequence that gave this one its tokens in a fork or a reorder; the
+// sequence itself after all other commands.
 int64_t parent_sequence(const StoryCommand& command, int64_t sequence);
 
 class TokensHeld {

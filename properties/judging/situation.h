@@ -16,14 +16,14 @@
 
 namespace qkvet::properties {
 
-// One command to a cache, and how many tokens its sequence held before it and
-// holds behind it.
+// One command to a cache, and the number of tokens of its sequence before and
+// after it.
 struct CommandAt {
   Snapshot snapshot;
   int64_t before = 0;
   int64_t held = 0;
-  // Of the tokens in front of it, how many at the beginning another sequence
-  // has, too: those of a fork.
+  // How many of its earlier tokens, from the beginning, another sequence also
+  // has: those of a fork.
   int64_t shared = 0;
   // Since it was last empty, how many commands have changed a sequence that
   // shared some of its tokens then.
@@ -50,12 +50,12 @@ class Situation {
   Mistake mistake() const { return mistake_; }
   // For attention. Made when it is first asked for.
   const Visibility& visibility() const;
-  // For attention, of a row the largest score, as the oracle has it behind cap,
-  // bias and rotation; -infinity of a row that sees no key. Likewise.
+  // For attention, the largest score of a row, as the oracle has it after cap,
+  // bias and rotation; -infinity for a row that sees no key. Likewise.
   double largest_score(int64_t b, int64_t h, int64_t i) const;
   // Whether these come of normal data by the default scale, and are small.
   bool has_plain_scores() const;
-  // What masks in a few numbers say of a row; likewise.
+  // The effect of masks in a few numbers on a row; likewise.
   FieldFacts facts_of(int64_t b, int64_t i) const;
 
  private:
@@ -75,8 +75,8 @@ class Situation {
   mutable std::optional<std::vector<FieldFacts>> facts_;  // [B,Tq] or empty
 };
 
-// The case, and what the law makes of it on this kernel: nothing, where it says
-// nothing about the case. Both must outlive the result.
+// The case and the calls that the law makes of it on this kernel; empty if the
+// law does not apply to the case. Both must outlive the result.
 std::vector<Situation> situations_of(const Case& value, const Plan& plan);
 
 }  // namespace qkvet::properties

@@ -47,7 +47,7 @@ const SubjectRow& subject_row(Subject subject);
 
 const Law& agreement_about(Subject subject);
 
-// Why nothing about plans is asked of a kernel.
+// Why a kernel is not asked about plans.
 inline constexpr const char* kNoPlans = "not declared: plans";
 
 }  // namespace qkvet::properties

@@ -138,7 +138,7 @@ void Visibility::mark_lists(const Case& value, const Inputs& inputs) {
 
 void Visibility::add_member(const Case& value, int64_t b, int64_t q_from,
                             int64_t q_end, int64_t k_from, int64_t k_end) {
-  // Where the last query stands at the last key, unless counted from the top.
+  // The last query is at the last key, unless counted from the top.
   const bool from_top = value.causal == Causal::kTopLeft;
   const int64_t offset = from_top ? k_from - q_from : k_end - q_end;
   for (int64_t i = q_from; i < q_end; ++i) {

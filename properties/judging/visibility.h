@@ -63,7 +63,7 @@ class Visibility {
                ((b * list_heads_ + h / list_group_) * Tq_ + i) * Tk_ + j)] != 0;
   }
   void mark_lists(const Case& value, const Inputs& inputs);
-  // What masks in a few numbers leave.
+  // Applies masks in a few numbers.
   bool shows(int64_t b, int64_t i, int64_t j) const;
   void take_ranges_back(const Case& value, const Inputs& inputs);
   // Rows of one member: queries [q_from, q_end), keys [k_from, k_end).
@@ -82,7 +82,7 @@ class Visibility {
   std::vector<int64_t> keys_;  // [B,H,Tq]
 };
 
-// What the dialect says of ranges within a window.
+// The dialect's rule for ranges within a window.
 inline bool ranges_in_window(const qkvet_dialect& dialect) {
   return dialect.ranges_and_window == QKVET_RANGES_IN_WINDOW;
 }
@@ -99,11 +99,11 @@ inline int64_t slope_row(const Case& value, int64_t b, int64_t i) {
 // Whether a row that counts sees no key.
 bool has_row_without_key(const Case& value, const Visibility& visibility);
 
-// Whether some row of some head sees a key, as far as the case alone says.
+// Whether some row of some head sees a key, as far as the case alone shows.
 bool some_row_sees_a_key(const Case& value);
 
-// For laws that allow no option but a causal rule: keys are then seen from the
-// first on, and their number says which ones.
+// For laws that allow no option except a causal rule: a row then sees the first
+// keys, and their number determines them.
 inline int64_t visible_keys(const Case& value, int64_t row) {
   const Shape& s = value.shape;
   switch (value.causal) {

@@ -109,7 +109,7 @@ TEST(DropoutLaws, NoProbabilityNoDropout) {
         });
 }
 
-// A mask that is asked for may choose another path.
+// A call that returns its mask may take another path.
 TEST(DropoutLaws, NoProbabilityMayRoundOtherwise) {
   FakeExecutor drift(
       {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {

@@ -25,7 +25,7 @@ FakeExecutor::Question with_segments(void (*change)(Numbers& keys)) {
   };
 }
 
-// Of pairs of keys the first stands for both.
+// Of each pair of keys, the first replaces both.
 void of_first_in_tile(Numbers& keys) {
   for (size_t n = 1; n < keys.size(); n += 2) keys[n] = keys[n - 1];
 }
@@ -47,7 +47,7 @@ TEST(FieldLaws, SegmentsKeepApart) {
 }
 
 TEST(FieldLaws, NumbersOfSegmentsAreNames) {
-  // Ascending ones alone: what comes behind a larger number is hidden.
+  // Assumes ascending numbers: keys after a larger number are hidden.
   fails("rest_of_mask_fields_changes_nothing",
         "f32,B1,H1,Tq6,Tk8,d3,segments=2", with_segments([](Numbers& keys) {
           for (size_t n = 1; n < keys.size(); ++n)
@@ -55,7 +55,7 @@ TEST(FieldLaws, NumbersOfSegmentsAreNames) {
         }));
 }
 
-// Three rows are asked alone, of which not each case has one that tells.
+// Three rows are asked alone; not every case has one that shows the mistake.
 int failures_of(const char* law, const FakeExecutor::Question& wrong) {
   int failures = 0;
   for (int seed = 1; seed <= 32; ++seed) {
@@ -138,7 +138,8 @@ TEST(FieldLaws, EveryDraftStandsInTheTables) {
       EXPECT_LT(position, rows) << text;
     for (const int64_t position : inputs.k_positions)
       EXPECT_LT(position, rows) << text;
-    // The tree is heard: in a chain each draft stands behind the one before.
+    // The tree is used: in a chain, each draft is one position after the
+    // previous.
     if (value.fields.children == 1 && value.q_len[0] > 1) {
       EXPECT_EQ(inputs.q_positions[1], inputs.q_positions[0] + 1) << text;
     }

@@ -81,7 +81,7 @@ TEST(GradientLaws, AgreementSeesOneWrongElementOfEach) {
     }
 }
 
-// What a kernel does not return is not judged, and not asked for.
+// Gradients that a kernel does not return are neither requested nor judged.
 TEST(GradientLaws, OptionalGradientsAreAskedWhereTheyAreDeclared) {
   FakeGradients kernel(
       {}, [](const KernelCall& call, GradientOutput&, CallOutcome&) {
@@ -94,7 +94,7 @@ TEST(GradientLaws, OptionalGradientsAreAskedWhereTheyAreDeclared) {
             Verdict::kPassed);
 }
 
-// No key that a row sees is left: exactly zero, and no element is vacuous.
+// No key that a row sees is left: exactly zero, and no bound is uninformative.
 TEST(GradientLaws, AgreementIsExactWhereNothingFlows) {
   const std::string text = "f32,B1,H1,Tq2,Tk3,d1,mask=only0,backward";
   for (const auto tensor : {&GradientOutput::k, &GradientOutput::v})
@@ -335,7 +335,7 @@ TEST(GradientLaws, SumsThatAreLeftOver) {
             gradient.k[0] =
                 std::nextafter(static_cast<float>(gradient.k[0]), 9.0f);
         });
-  // What only a call with more keys leaves behind.
+  // A change that only a call with more keys causes.
   int64_t most = 0;
   const Judgement judgement = fails(
       "backward_same_call_same_bits", "f32,B1,H1,Tq2,Tk2,d1,backward", {},
@@ -423,7 +423,8 @@ TEST(GradientLaws, MemoryLeavesOutWhatF16CannotHold) {
   EXPECT_EQ(verdict(plain), Verdict::kFailed);
 }
 
-// What forward() gave is the truth in storage, in the units of the kernel.
+// The given results of forward() are the truth in storage, in the units of the
+// kernel.
 TEST(GradientLaws, WhatIsGivenIsTheTruthAsStored) {
   const std::string text =
       "f32,B1,H1,Tq3,Tk2,d1,dv2,causal=br,qlen=2,mask=emptyrow0,q=zero,v=one,"
@@ -496,7 +497,7 @@ TEST(GradientLaws, StorageAndTablesThatAreNotJudged) {
             Verdict::kGaveUp);
 }
 
-// What a backward pass stores has a bound, what it adds up in half has none.
+// Gradients stored in half have a bound; sums accumulated in half have none.
 TEST(GradientLaws, SumsInHalfHaveNoBoundOfAGradient) {
   FakeGradients kernel;
   const auto judged = [&](uint64_t knob, qkvet_dtype qkvet_precision::*field,

@@ -28,7 +28,7 @@ TEST(Laws, StateAllFiveThingsUnderAUniqueId) {
   EXPECT_EQ(find_law("no_such_law"), nullptr);
 }
 
-// Two of one rank would stand in an order that nobody wrote down.
+// Two laws of one rank would have an undocumented order.
 TEST(Laws, HaveEachARankOfTheirOwn) {
   std::set<std::pair<Subject, int>> ranks;
   for (const Law* law : all_laws())
@@ -104,7 +104,8 @@ TEST(Laws, AgreementSeesLseAndWeights) {
 
 TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
   const char* const kLaw = "calls_before_change_nothing";
-  // An option stays, in the call that has none and behind one that has another.
+  // An option persists, in the call that has none and after one that has
+  // another.
   const auto softcap_stays = [kept = 0.0](KernelCall& call,
                                           Problem& p) mutable {
     if (call.new_process) kept = 0;
@@ -248,7 +249,7 @@ Judgement with_scale(double (*wrong)(const Problem&)) {
 }
 
 // A product of q.k beyond the largest f32 may come out as infinity, and its row
-// as NaN; the rows in front of it are judged.
+// as NaN; the rows before it are judged.
 TEST(Laws, RowSumsSayNothingWhereScoresOverflowOnTheWay) {
   const Case value =
       *parse_case(
@@ -354,7 +355,7 @@ TEST(Laws, PerturbationIsBitwise) {
             Verdict::kFailed);
 }
 
-// A kernel whose path for one query has another scale.
+// A kernel with another scale on its path for one query.
 TEST(Laws, PrefillIsComparedWithDecode) {
   const std::string text = "f32,B1,H2,Hkv1,Tq3,Tk5,d2,causal=br,seed=4";
   FakeExecutor good;
@@ -375,8 +376,8 @@ TEST(Laws, PrefillIsComparedWithDecode) {
             Verdict::kFailed);
 }
 
-// A kernel that counts from the top left where it is asked for the bottom
-// right: right for every square call, wrong for a chunk on earlier keys.
+// A kernel that counts from the top left when the bottom right is requested:
+// right for every square call, wrong for a chunk on earlier keys.
 TEST(Laws, ChunksReachEveryOffset) {
   const std::string text = "f32,B1,H1,Tq4,Tk4,d2,causal=tl,seed=4";
   FakeExecutor good;
@@ -416,8 +417,8 @@ JudgedKernel with_scores(bool f16) {
   return kernel;
 }
 
-// What f16 cannot hold may be NaN in the path of one placement alone: scores
-// that the kernel keeps so, and outputs that are stored so.
+// Numbers that f16 cannot hold may be NaN on the path of one placement alone:
+// scores that the kernel keeps in f16, and outputs stored in it.
 TEST(Laws, MemoryLeavesOutWhatF16CannotHold) {
   const auto verdict = [](const std::string& text, bool f16_scores) {
     const JudgedKernel kernel = with_scores(f16_scores);
@@ -541,8 +542,8 @@ TEST(StateBetweenCalls, IsSeenBehindLargerAndSmallerCalls) {
   FakeExecutor good;
   const Judgement right = check("same_call_same_bits", text, good);
   EXPECT_EQ(right.verdict, Verdict::kPassed) << finding_of(right);
-  // It counts a call whose answer depends on the largest, or the smallest, one
-  // before it.
+  // The judgement counts a call with an answer that depends on the largest, or
+  // the smallest, earlier one.
   for (const bool larger : {true, false}) {
     int64_t extreme = 5;
     const Judgement judgement =
@@ -597,8 +598,8 @@ TEST(CallsAtOnce, AreHeldAgainstCallsAlone) {
         });
 }
 
-// What three "threads" are is said by whoever orders them: a kernel that only
-// declares GPU threads, with an emulator of its own, is given numbers of
+// Three "threads" are orders only for kernels that take them. A kernel that
+// only declares GPU threads, with an emulator of its own, is given numbers of
 // threads.
 TEST(ThreadsChangeNothing, OrdersAreNamedWhereAnEmulatorTakesThem) {
   const auto looks_of = [](uint64_t flags, bool orders) {

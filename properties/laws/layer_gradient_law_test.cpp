@@ -159,7 +159,7 @@ TEST(LayerGradientLaws, LoneTokensKnowEveryNumber) {
           });
 }
 
-// As a weight of exp(-log(1)) makes it, whose logarithm is three units off.
+// A weight of exp(-log(1)) with a logarithm that is three units off.
 TEST(LayerGradientLaws, LoneTokensMayWeighSomeUnitsLess) {
   FakeLayerGradients near({},
                           [](const KernelCall&, Out& gradient, CallOutcome&) {

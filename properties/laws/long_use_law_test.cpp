@@ -46,7 +46,7 @@ TEST(LongUse, TheFirstAnswerWithOtherBitsIsNamed) {
   EXPECT_EQ(judgement.finding->planned, 1);
 }
 
-// A row that sees no key holds anything, where the dialect says so.
+// A row that sees no key may hold anything, if the dialect allows it.
 TEST(LongUse, RowsThatMayHoldAnythingMayChange) {
   const auto other_bits = [](const KernelCall& call, OracleOutput& oracle,
                              CallOutcome& outcome) {

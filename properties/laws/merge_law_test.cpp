@@ -37,7 +37,7 @@ TEST(MergeLaws, ARightMergePassesThemAndComesNearToItsBound) {
   EXPECT_GT(result.kernels[0].cells.back().worst_ratio, 0.5);
 }
 
-// Of kernels that do not all ask for it, any layout is drawn.
+// Any layout is drawn, unless all kernels require this one.
 TEST(MergeLaws, LseHeadsFirstAloneIsDrawnWhereItIsDeclared) {
   KernelUnderTest only, other;
   for (KernelUnderTest* kernel : {&only, &other}) {

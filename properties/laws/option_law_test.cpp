@@ -75,7 +75,7 @@ TEST(OptionLaws, ABiasMayBeAnywhere) {
         });
 }
 
-// What is made of the bias of a call before the question is asked.
+// Changes the bias of a call before the answer is computed.
 FakeExecutor::Question with_bias(double (*kept)(double)) {
   return [kept, copy = std::vector<double>()](KernelCall&, Problem& p) mutable {
     if (p.bias == nullptr) return;
@@ -95,7 +95,7 @@ TEST(OptionLaws, ARowOfFiniteMasksIsStillARow) {
           with_bias([](double x) { return x <= -1e4 ? kNone : x; }));
     fails("one_bias_for_a_row_changes_nothing", text,
           with_bias([](double x) { return round_to(Dtype::kF32, x + x); }));
-    // Zeros in its place.
+    // Zeros instead.
     fails("one_bias_for_a_row_changes_nothing", text, {},
           [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
             float first = 0;
@@ -220,7 +220,7 @@ TEST(OptionLaws, SlopesBelongToTheirMembers) {
           << law << " " << text;
     }
   }
-  // A member whose slopes are those of the one behind it.
+  // A member with the slopes of the next one.
   fails("other_members_change_nothing", "f32,B2,H1,Tq1,Tk3,d2,alibi=normal.bh",
         with_slopes([](size_t n, size_t H) { return (n + H) % (2 * H); }));
 }
@@ -232,7 +232,7 @@ TEST(OptionLaws, RotationsTurnPairsByPositions) {
       p.rotation.style = RopeStyle::kHalf;
   };
   fails("rope_turns_pairs_of_channels", text, other_style);
-  // Queries that stand at their rows.
+  // Queries with their rows as positions.
   const auto from_zero = [rows = std::vector<int64_t>{0, 1, 2}](KernelCall&,
                                                                 Problem& p) {
     if (p.rotation.style != RopeStyle::kNone)
@@ -321,7 +321,7 @@ TEST(OptionLaws, PartsNeedNoCausalRule) {
   }
 }
 
-// The row that comes first is wrong, whoever's it is.
+// The first row is wrong, whichever member it belongs to.
 TEST(OptionLaws, TheOrderOfPackedMembersIsSeen) {
   for (const char* page : {"", ",page=2"})
     fails("packed_order_changes_nothing",
@@ -331,7 +331,7 @@ TEST(OptionLaws, TheOrderOfPackedMembersIsSeen) {
           });
 }
 
-// Adds a trace of what lies at a key that counts for nothing.
+// Adds a trace of the data of a key that counts for nothing.
 FakeExecutor::Answer leak_of_key(int64_t key) {
   return [key](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
     const double leaked =
@@ -483,7 +483,7 @@ TEST(OptionLaws, WhatIsMalformedIsAskedOneByOne) {
             Verdict::kUnsupported);
 }
 
-// A row without a key changes from call to call where nobody looks.
+// A row without a key changes from call to call where it is not judged.
 TEST(OptionLaws, WhatNobodyLooksAtIsNotCompared) {
   JudgedKernel kernel = FakeExecutor::under_test().judged;
   const auto turns = [turn = 0](const KernelCall&, OracleOutput& oracle,

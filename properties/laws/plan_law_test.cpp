@@ -66,7 +66,7 @@ TEST(PlanLaws, AnUpdateThatKeepsLengthsIsSeen) {
   EXPECT_EQ(judgement.finding->planned, 2);
 }
 
-// Claimed bits are asked for, others are not.
+// Bits are only compared if the kernel claims them.
 TEST(PlanLaws, OtherBitsAreALieWhereTheyAreClaimed) {
   const auto last_bit = [](const KernelCall& call, OracleOutput& oracle,
                            CallOutcome&) {

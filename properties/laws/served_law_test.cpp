@@ -62,8 +62,8 @@ TEST(ServedLaws, EverySlotIsHeldAgainstWhatItShallBe) {
   for (const char* page : {"", ",page=2"}) {
     const std::string text =
         "f32,B2,H2,Hkv2,Tq1,Tk4,d1,kvlen=4.3,append=2" + std::string(page);
-    // Each slot of v in turn, those of nobody included: 2 members, 2 heads and
-    // 4 rows, or 6 pages, 2 heads and 2 slots. Then k.
+    // Each slot of v in turn, unowned ones included: 2 members, 2 heads and 4
+    // rows, or 6 pages, 2 heads and 2 slots. Then k.
     const size_t slots = *page != 0 ? 24 : 16;
     FakeExecutor good;
     ASSERT_EQ(check("append_writes_only_its_tokens", text, good).verdict,
@@ -239,7 +239,7 @@ TEST(ServedLaws, TheDefinitionPassesWithValuesInKeys) {
 }
 
 // Every law about pages draws both forms, and a law that wants other widths
-// takes the groups away and nothing else.
+// only removes the groups.
 TEST(ServedLaws, BothFormsOfPagesAreDrawn) {
   for (const char* id :
        {"page_placement_changes_nothing", "page_size_changes_nothing",
@@ -262,7 +262,7 @@ TEST(ServedLaws, BothFormsOfPagesAreDrawn) {
   EXPECT_EQ(kept.paging.size, 2);
 }
 
-// A kernel that takes groups of channels alone is asked in them.
+// A kernel that only takes groups of channels is asked in them.
 TEST(ServedLaws, CasesKeepToGroupsWhereNothingElseIsTaken) {
   Scope scope;
   scope.pages_only = scope.groups_only = true;
@@ -298,7 +298,7 @@ TEST(ServedLaws, PagesOfRowsAreRefusedWhereOnlyGroupsAreDeclared) {
   EXPECT_TRUE(capability_allows(info, call, &why)) << why;
 }
 
-// A kernel that takes lists of pages alone is asked in lists.
+// A kernel that only takes lists of pages is asked in lists.
 TEST(ServedLaws, CasesKeepToListsWhereNoTableIsTaken) {
   Scope scope;
   scope.pages_only = true;
@@ -314,7 +314,7 @@ TEST(ServedLaws, CasesKeepToListsWhereNoTableIsTaken) {
   }
 }
 
-// What is told of a kernel that agrees_with_oracle fails on a case.
+// The report on a kernel that agrees_with_oracle fails on a case.
 StoryFault told_of(const std::string& text, FakeExecutor::Question question,
                    FakeExecutor::Answer answer = {}) {
   FakeExecutor bad(std::move(question), std::move(answer));
@@ -373,7 +373,7 @@ TEST(ServedFault, WhatIsWrongOtherwiseIsNoLeak) {
                 oracle.o[0] += ++calls;
               });
   EXPECT_TRUE(unsteady.reaches.empty());
-  // Rows are nobody's pages.
+  // Rows have no pages.
   const StoryFault rows =
       told_of("f32,B2,H1,Tq1,Tk3,d1",
               [](KernelCall&, Problem& problem) { problem.scale *= 2; });
@@ -381,7 +381,7 @@ TEST(ServedFault, WhatIsWrongOtherwiseIsNoLeak) {
   EXPECT_EQ(rows.whose, "");
 }
 
-// A kernel that takes pages alone is asked in pages, law by law.
+// A kernel that only takes pages is asked in pages, law by law.
 TEST(ServedLaws, CasesKeepToPagesWhereNothingElseIsTaken) {
   Scope scope;
   scope.pages_only = true;
@@ -421,7 +421,7 @@ TEST(ServedLaws, RowsAreRefusedWhereOnlyPagesAreDeclared) {
   EXPECT_EQ(why, "pages of 1 tokens are not declared");
 }
 
-// A kernel whose sums have all slots of the pool in them, times 0.
+// A kernel that adds all slots of the pool, times 0, to its sums.
 void add_pool_times_zero(const KernelCall& call, OracleOutput& oracle,
                          CallOutcome&) {
   double zero = 0;

@@ -16,7 +16,7 @@
 
 namespace qkvet::properties {
 
-// What a command did wrong.
+// The mistake of a command.
 enum class LogPart : uint8_t {
   kOutcome,  // refused, died, touched what it must not
   kRefusal,  // it is illegal, and was not refused with a reason

@@ -25,9 +25,9 @@ struct ShrunkLog {
   Judgement judgement;
 };
 
-// `found` is what run_log() says of all commands, and Failed. Limited by steps,
-// never by time. A recording that does not fail again every time stays as it
-// is.
+// `found` is the result of run_log() for all commands, and Failed. Limited by
+// steps, never by time. A recording that does not fail every time is not
+// shrunk.
 ShrunkLog shrink_log(const StoryLog& log, const LogFailure& found,
                      const LogKernel& kernel);
 

@@ -18,8 +18,8 @@ namespace qkvet::properties {
 void add_for(size_t kernel, size_t kernels, const Law& law, const Case& value,
              std::vector<PairCase>& cases);
 
-// For each kernel two cheap cases of the law that it declares, the second with
-// other options. Where it declares none, the cheapest of all, which it refuses.
+// For each kernel, two cheap cases of the law that it declares, the second with
+// other options. If it declares none, the cheapest of all, which it refuses.
 std::vector<PairCase> lasting_cases(const Law& law, uint64_t seed,
                                     const Scope& scope,
                                     const std::vector<KernelUnderTest>& kernels,

@@ -21,8 +21,8 @@ bool is_steady(const KernelInfo& kernel) {
   return nondeterministic_reason(kernel).empty();
 }
 
-// Whether a row that counts sees no key, and the dialect says that it holds
-// anything: another number each time is no mistake.
+// Whether a row that counts sees no key, and the dialect lets it hold anything:
+// another number each time is no mistake.
 bool holds_anything(const JudgeInput& input) {
   if (!input.value.has_options()) return false;
   const EmptyRow said = empty_row_of(input.kernel.dialect, input.value);

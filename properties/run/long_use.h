@@ -11,8 +11,8 @@ namespace qkvet::properties {
 // then the same ones thousands of times.
 Plan plan_long_use(const Case& value, const KernelInfo& kernel);
 
-// Each has the bits of the first, or is within its bound where the kernel is
-// nondeterministic, and nothing is left behind.
+// Each has the bits of the first, or is within its bound if the kernel is
+// nondeterministic, and leaves nothing after it.
 Judgement judge_long_use(const JudgeInput& input);
 
 // Parts of these laws that say the same of each subject.

@@ -7,7 +7,7 @@
 
 namespace qkvet::properties {
 
-// Without a failure, which its caller knows more about.
+// Without the failure, which the caller adds.
 Cell one_cell(const Law& law, const Judgement& judgement, double seconds);
 
 }  // namespace qkvet::properties

@@ -57,7 +57,7 @@ KernelUnderTest rich() {
   return named("fake/rich", {Dtype::kBf16, Dtype::kF32, Dtype::kF16});
 }
 
-// As a template is that nobody has filled in further.
+// A kernel as it is right after a template: without further declarations.
 KernelUnderTest poor(const char* name = "fake/poor") {
   KernelUnderTest kernel = named(name, {Dtype::kF32});
   qkvet_capabilities& can = kernel.judged.info.capabilities;

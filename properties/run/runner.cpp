@@ -32,26 +32,26 @@ using Clock = std::chrono::steady_clock;
 // Cases per law in one round. Between rounds all threads meet: what failed is
 // not run again, and a time budget is looked at.
 constexpr int64_t kRoundPerLaw = 64;
-// Where the first failure ends the run, the first round is small, and each has
-// twice the cases of the one before: most wrong kernels fail within few.
+// If the first failure ends the run, the first round is small, and each later
+// one has twice the cases of the one before: most wrong kernels fail early.
 constexpr int64_t kFirstRoundPerLaw = 4;
-// One case in seven costs more than this (cost_of), and those take most of a
-// round's time: nine tenths of it on a CPU. Where the first failure ends the
-// run they are asked behind the others, and not at all if one of those fails.
+// One case in seven costs more than this (cost_of). These take most of a
+// round's time: nine tenths of it on a CPU. If the first failure ends the run,
+// they are asked after the others, and not at all if one of those fails.
 constexpr int64_t kDear = int64_t{1} << 17;
-// Cases whose calls go to a worker in one batch: a law makes one to three
+// Cases with calls that go to a worker in one batch: a law makes one to three
 // calls, a batch holds 32.
 constexpr int64_t kChunk = 16;
 // The twin is computed for one case in this many.
 constexpr int64_t kTwinEvery = 16;
-// What is added to a plan: so much of its cases, and of what they cost.
+// The shares of a plan's cases, and of their cost, that are added to it.
 constexpr int64_t kShareOfWide = 32, kShareOfPairs = 8, kShareOfTriples = 32;
 // A kernel that has hung this often is not run any further, nor one that has
 // died or returned an error this often before it gave its first answer, or hung
 // once.
 constexpr int kMostHangs = 2;
 constexpr int kMostDeaths = 3;
-// Until then, or so many cases, they are asked one by one.
+// Before that, and for at most this many cases, they are asked one by one.
 constexpr int64_t kMostAskedAlone = 64;
 
 double seconds_since(Clock::time_point start) {
@@ -195,7 +195,7 @@ class Runner : public SubjectRun {
   bool asks(size_t kernel, size_t law) const {
     return own(kernel).needs[law].empty();
   }
-  // Whether it is asked a case of the plan, or one in place of another.
+  // Whether it is asked a case of the plan, or a replacement for one.
   bool takes(size_t kernel, size_t law) const {
     const size_t cell = cell_index(kernel, law);
     return asks(kernel, law) && !stopped_[cell] &&
@@ -231,8 +231,8 @@ class Runner : public SubjectRun {
   size_t replaced_for_ = 0;
   std::vector<char> lacking_;
   std::vector<int64_t> lacks_;
-  // Of a round that has its dear cases last: its first, which are dear, and
-  // whether it is their turn.
+  // For a round that has its expensive cases last: its first case, which cases
+  // are expensive, and whether those are being run.
   int64_t first_of_round_ = 0;
   std::vector<char> dear_;
   bool is_turn_of_dear_ = false;
@@ -307,8 +307,8 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
                             options_.fail_fast};
   if (owner == &planned && (!tally.own || number < tally.own->number))
     tally.own = candidate;
-  // A lane takes cases in ascending order, but for those of other laws whose
-  // failures this law owns.
+  // A lane takes cases in ascending order, except for those of other laws with
+  // failures that this law owns.
   const auto place = std::find_if(
       tally.failing.begin(), tally.failing.end(),
       [number](const Candidate& other) { return number < other.number; });
@@ -379,7 +379,7 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
     const Clock::time_point judging = Clock::now();
     const Judgement judgement = works[i].second->judge(
         under_test.judged, std::span(outcomes).subspan(from, count));
-    if (judgement.verdict == Verdict::kSkipped) continue;  // behind a hang
+    if (judgement.verdict == Verdict::kSkipped) continue;  // after a hang
     if (judgement.kind == FailureKind::kHang) ++hangs_[kernel];
     // A fault is a death as well if the first failure ends the run.
     if (judgement.kind == FailureKind::kCrash ||
@@ -495,7 +495,7 @@ bool Runner::is_for_later(int64_t number, const Case& value) {
   return true;
 }
 
-// As run_cases(). Which cases are dear is a matter of the cases alone, so that
+// As run_cases(). Whether a case is expensive depends only on the case, so that
 // threads change nothing.
 int64_t Runner::run_cheap_first(int64_t first, int64_t last) {
   first_of_round_ = first;
@@ -621,8 +621,8 @@ void Runner::shrink_cells(const std::vector<size_t>& cells,
   for (std::thread& thread : threads) thread.join();
 }
 
-// What does not fail under the law that owns it is a failure of the law that
-// found it: whoever replays it under another sees it pass.
+// A failure that does not repeat under the law that owns it belongs to the law
+// that found it: a replay under the other would pass.
 void Runner::settle_strays() {
   for (size_t i = 0; i < strays_.size(); ++i) {
     for (Failure& stray : strays_[i]) {
@@ -663,8 +663,8 @@ RunResult Runner::result() {
     OptionUse use;
     for (const Lane& lane : lanes_) use.add(lane.uses[k]);
     kernel.hollow = use.hollow();
-    // The other subjects have options of their own, which their laws name. Of a
-    // kernel that is attention and a cache, paths are those of attention.
+    // The other subjects have options of their own, which their laws name. For
+    // a kernel with both attention and a cache, paths are those of attention.
     const KernelInfo& info = kernel.kernel.judged.info;
     const Subject subject = options_.laws[0]->domain.subject;
     const bool is_attention = subject == Subject::kAttention;
@@ -813,9 +813,9 @@ PairPlan Runner::plan_of_all() const {
   return plan;
 }
 
-// Those of the first turns, each once. They are asked within the rounds of the
-// plan, so that a fault which they alone show is reported early. What the whole
-// plan costs is guessed by its first round.
+// Asks the wide cases of the first turns, each once. They are asked within the
+// rounds of the plan, so that a fault that only they show is reported early.
+// The cost of the whole plan is estimated from its first round.
 void Runner::ask_wide(size_t turns) {
   const bool of_gradients = adds_cases_of(Subject::kBackward);
   if (is_stopped() || !(of_gradients || adds_cases_of(Subject::kAttention)))
@@ -943,7 +943,7 @@ RunResult Runner::finish(bool whole) {
   }
   interrupted_ = is_stopped();
   planned_done_ = cases_done_;
-  cases_done_ += added_.count();  // whose numbers are no one else's
+  cases_done_ += added_.count();  // which have numbers of their own
   if (!interrupted_ && whole) replace_refused();
   if (!interrupted_ && whole) add_cases();
   if (!interrupted_ && whole) add_refused_cases();

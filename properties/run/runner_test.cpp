@@ -170,8 +170,8 @@ TEST(Runner, AKernelThatDiesInEveryCallIsAskedNoFurther) {
   }
 }
 
-// The same error in every call, as of a callable with another signature, is one
-// failure and not one of each law.
+// The same error in every call, as from a callable with another signature, is
+// one failure and not one of each law.
 TEST(Runner, AKernelThatReturnsErrorsAloneFailsOnce) {
   for (const bool fail_fast : {false, true}) {
     RunOptions options = options_for(
@@ -200,7 +200,7 @@ TEST(Runner, AKernelThatReturnsErrorsAloneFailsOnce) {
   }
 }
 
-// One that has answered is asked on, whatever it does later.
+// A kernel that has answered once is asked to the end, whatever it does later.
 TEST(Runner, AKernelThatDiesNowAndThenIsAskedToTheEnd) {
   const RunResult result = run_fake(
       options_for({"agrees_with_oracle", "weights_sum_to_one"}, 300), {},
@@ -292,7 +292,7 @@ TEST(Runner, BeyondAnUnmeasuredBoundThereIsAWarningAndBeyondItsDoubtsAFailure) {
   EXPECT_GT(cell.worst_ratio, 1);
   EXPECT_NE(cell.warning.find("not measured"), std::string::npos);
   EXPECT_NE(cell.warning.find("allowed"), std::string::npos);
-  // Within the bound itself nobody is warned.
+  // There is no warning within the bound itself.
   cell = cell_at(by / 64, cores);
   EXPECT_EQ(cell.verdict, Verdict::kPassed);
   EXPECT_EQ(cell.warned, 0);
@@ -305,7 +305,7 @@ TEST(Runner, BeyondAnUnmeasuredBoundThereIsAWarningAndBeyondItsDoubtsAFailure) {
   }
 }
 
-// A law that knows no bound is broken or not.
+// A law without a bound is either broken or not.
 TEST(Runner, BrokenLawsFailUnderAnUnmeasuredPrecision) {
   const auto leak = [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
     for (double& weight : oracle.weights)
@@ -373,7 +373,7 @@ TEST(Runner, ATimeBudgetBuysWholeRounds) {
   EXPECT_GE(result.planned_cases, 64);
 }
 
-// What was checked until then is the result, and it is no whole run.
+// The result is what was checked until then, and it is not a complete run.
 TEST(Runner, AStopEndsTheRunWithWhatWasChecked) {
   RunOptions options = options_for({"agrees_with_oracle"}, 6400);
   std::atomic<int> asked{0};
@@ -499,7 +499,7 @@ TEST(Runner, TheFirstFailureIsNotBehindThePlanOfAnotherPart) {
     EXPECT_EQ(cell.verdict, is_layer ? Verdict::kFailed : Verdict::kPassed);
     EXPECT_LE(cell.checked, 16);
   }
-  // Of the first part, in its first round: the other has had none.
+  // The first part fails in its first round: the other has had none.
   Spoil first;
   first.question = [](Problem& p) { p.scale *= 2; };
   const RunResult early = run_plan(
@@ -518,7 +518,7 @@ TEST(Runner, TheFirstFailureIsNotBehindThePlanOfAnotherPart) {
     }
   }
   EXPECT_GT(failed, 0);
-  // The control: all is asked where nothing fails.
+  // The control: without a failure everything is asked.
   options.cases = 40;
   for (const Cell& cell : run_two_subjects(options).kernels[0].cells)
     EXPECT_GE(cell.checked,
@@ -572,7 +572,7 @@ std::string dialect_of(FakeExecutor::Question question) {
 
 TEST(Runner, SaysUnderWhichDialectAKernelWouldConform) {
   // Right for one declared alignment and wrong for the other: the failure is
-  // that of a kernel which knows one alignment only.
+  // that of a kernel with a single alignment.
   EXPECT_NE(dialect_of([](KernelCall&, Problem& problem) {
               if (problem.causal == Causal::kTopLeft)
                 problem.causal = Causal::kBottomRight;

@@ -14,13 +14,13 @@
 
 namespace qkvet::properties {
 
-// Cases that passed a law of agreement. Of a case counts the number that came
+// Cases that passed a law of agreement. A case counts with the number that came
 // nearest to its bound.
 struct Sharpness {
   // Beyond the last rounding, where storage is half.
   int64_t without_error = 0;
-  // n: bound/error from 2^(n/4) on, and below 2^((n+1)/4). What is further off
-  // than kMostQuarters counts there.
+  // n: bound/error from 2^(n/4) on, and below 2^((n+1)/4). Larger ratios count
+  // at kMostQuarters.
   std::map<int, int64_t> quarters;
 
   Sharpness& operator+=(const Sharpness& other);

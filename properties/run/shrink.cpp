@@ -72,8 +72,8 @@ Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
   const std::string outcome = traits_of(value, judgement).outcome;
   const bool slow = judgement.kind == FailureKind::kHang;
   const int limit = slow ? kMaxHangingTries : kMaxTries;
-  // What passed once is not asked again: the tiny shapes of a case are those of
-  // the one before, a thousand calls where one takes a millisecond.
+  // A case that passed once is not run again: the tiny shapes of a case are
+  // those of the one before, a thousand calls where one takes a millisecond.
   std::set<std::string> passed;
   const auto fails = [&](const Case& next) {
     if (!keeps_pins(scope, next) || !passed.insert(to_string(next)).second)

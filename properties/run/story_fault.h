@@ -12,16 +12,16 @@
 
 namespace qkvet::properties {
 
-// Tokens that are no part of a sequence's history, and with whose keys and
-// values the bits of its answer change.
+// Tokens outside of a sequence's history that change the bits of its answer
+// with their keys and values.
 struct Reach {
-  // In place of a sequence, of a call over given pages, `into` is a member
-  // then: slots that nobody owns, or tokens of other members.
+  // Used instead of a sequence for a call over given pages, in which `into` is
+  // a member: unowned slots, or tokens of other members.
   static constexpr int64_t kUnowned = -1, kMembers = -2;
 
-  bool stale = false;  // they were the sequence's own, and nobody holds them
-  int64_t of = 0;      // whose tokens they are
-  int64_t into = 0;    // whom they reach
+  bool stale = false;  // they were the sequence's own, and are now unowned
+  int64_t of = 0;      // the owner of the tokens
+  int64_t into = 0;    // the sequence that they reach
   std::vector<std::string> tokens;  // "b1"; empty if none can be named alone
   bool more = false;                // and others
   // Nobody holds them: "taken back", "reset", "refused", "dropped by a fork".
@@ -39,8 +39,8 @@ struct StoryFault {
   std::string whose;  // sentences; "" where nothing can be told
 };
 
-// What can be told of the answer of plan[at], a call of a law's plan for
-// `value`. Nothing where the kernel does not give the same bits every time.
+// The fault of the answer of plan[at], a call of a law's plan for `value`.
+// Empty if the kernel does not give the same bits every time.
 StoryFault fault_at(const Case& value, const std::vector<PlannedCall>& plan,
                     size_t at, const JudgedKernel& kernel, int index,
                     Executor& executor, TimeUse& time);

@@ -16,7 +16,7 @@
 namespace qkvet::properties::story_fault_test {
 namespace {
 
-// What is said of a cache that fails, a line for each.
+// The report on a cache that fails, one string for each line.
 std::vector<std::string> lines_of(const std::string& law,
                                   const std::string& text, Executor& executor,
                                   bool reads_back = true) {
@@ -73,8 +73,8 @@ TEST(StoryFault, ATokenOfAnotherSequenceIsALeak) {
              "hold 1."}));
 }
 
-// What the law appends has no letter and number of its own: the picture of the
-// story says which call brings it.
+// A token that the law appends has no letter and number of its own: the picture
+// of the story shows which call brings it.
 TEST(StoryFault, ATokenThatTheLawPutInIsNamedByItsCall) {
   Spoil spoil;
   spoil.reorders_in_place = true;
@@ -245,8 +245,8 @@ TEST(StoryFault, TheAnswerThatIsWrongIsNamed) {
             Lines{"In call 1, step.a.2: " + std::string(kAttention)});
 }
 
-// A chunk that overwrites what its first query still sees: behind it the cache
-// need not hold that any more.
+// A chunk that overwrites a token which its first query still sees. After the
+// chunk the cache no longer has to hold that token.
 TEST(StoryFault, WhatMayBeGoneIsNotJudged) {
   Spoil spoil;
   spoil.sees = [](const CacheForm& form, int64_t i, int64_t j) {

@@ -69,7 +69,7 @@ class Experiment {
   std::optional<StoryRun::Ran> first_;
 };
 
-// What the sequences hold, command by command.
+// The contents of the sequences, command by command.
 class Holdings {
  public:
   explicit Holdings(const StoryRun& story) {
@@ -85,7 +85,8 @@ class Holdings {
     return std::find(held.begin(), held.end(), token) != held.end();
   }
 
-  // Who holds the token: whom it was given to, if that one does; -1: nobody.
+  // The sequence that holds the token: the one that it was given to, if it
+  // still has it; -1: none.
   int64_t holder(const Token& token) const {
     if (holds(token.sequence, token)) return token.sequence;
     for (int64_t s = 0; s < held_.sequences(); ++s)
@@ -93,7 +94,7 @@ class Holdings {
     return -1;
   }
 
-  // How whom it was given to has lost it.
+  // How the sequence that it was given to has lost it.
   std::string loss(const BroughtToken& brought) const {
     if (!brought.accepted) return "refused";
     const auto found = lost_.find(brought.token);
@@ -120,8 +121,8 @@ class Holdings {
   std::map<Token, std::string> lost_;
 };
 
-// Tokens that are the same to the reader: of whom, and why they should not be
-// seen.
+// Tokens that are the same to the reader: their owner, and why they should not
+// be seen.
 struct Group {
   Reach reach;
   Tokens tokens;

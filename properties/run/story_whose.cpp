@@ -29,7 +29,7 @@ Stored stored_of(const std::vector<std::byte>& bytes, const StoryRun& story,
   return {as_doubles(bytes, Dtype::kF32), tokens, width};
 }
 
-// What some tokens were given, and how far off it may be stored.
+// The rows that some tokens were given, and how far off each may be stored.
 struct Given {
   const std::vector<double>& values;  // [Hkv,N,width]
   const std::vector<double>& errors;  // the same; empty: exact
@@ -46,11 +46,11 @@ struct Given {
   }
 };
 
-// What is stored in the place of one token: keys, or values.
+// The contents of one token's row: keys, or values.
 enum class Row : uint8_t { kRight, kToken, kMixed, kZeros, kNan, kUnknown };
 struct Content {
   Row row = Row::kUnknown;
-  size_t token = 0;  // kToken: whose, by number
+  size_t token = 0;  // kToken: the number of its token
 };
 
 // `heads`: those that are looked at. A row of another head is one of a token,
@@ -212,8 +212,8 @@ std::string Storage::both_text(const Content& key, const Content& value,
   }
 }
 
-// "token 1 of sequence a holds b1's key and value". What is stored is found
-// out with data of which no two rows are alike.
+// "token 1 of sequence a holds b1's key and value". The stored rows are
+// identified with data in which no two rows are alike.
 std::string storage_text(const StoryRun& story, const Storage& storage,
                          const std::vector<int64_t>& wrong,
                          const Inputs& data) {
@@ -238,8 +238,8 @@ std::string storage_text(const StoryRun& story, const Storage& storage,
   return text;
 }
 
-// The answer of the last queries, which see nothing but what is kept; nothing
-// if there are none.
+// The answer of the last queries, which only see kept tokens; nullopt if there
+// are none.
 struct LastQueries {
   PlannedCall planned;
   CallOutcome outcome;

@@ -40,10 +40,11 @@ int power_of(double ratio) {
   return std::clamp(std::ilogb(ratio), -kMostPower, kMostPower);
 }
 
-// What decides whether the bound says enough. Sums over thousands of keys have
-// no bound in half, and one long case has the elements of a hundred small ones:
-// where few are long, as in every plan, the others decide. And of a dozen cases
-// one may be as large as all others: it does not decide alone.
+// The elements that decide whether the bound is informative. Sums over
+// thousands of keys have no bound in half, and one long case has the elements
+// of a hundred small ones: if few are long, as in every plan, the others
+// decide. Among a dozen cases, one may be as large as all others together: it
+// does not decide alone.
 Elements trusted_by(const Tally& tally) {
   constexpr int64_t kFew = 4;  // at most one in so many
   constexpr int64_t kDozen = 12;
@@ -57,7 +58,8 @@ Elements trusted_by(const Tally& tally) {
   return said;
 }
 
-// Of equally empty ones the larger, so that their order decides nothing.
+// Of two equally uninformative ones it keeps the larger, so that their order
+// does not matter.
 void keep_emptiest(Elements& kept, const Elements& other) {
   if (std::tie(other.vacuous, other.compared, other.both_nan) >
       std::tie(kept.vacuous, kept.compared, kept.both_nan))
@@ -133,7 +135,7 @@ void add_judgement(Tally& tally, int64_t number, const Case& value,
   }
   if (judgement.verdict == Verdict::kUnsupported) {
     ++tally.unsupported;
-    // Added cases are asked beside the number, also those that were refused.
+    // Added cases do not count towards the plan's number, also if refused.
     tally.refused += judgement.by_kernel && !added;
     if (judgement.by_kernel) keep_lower(tally.refused_case, {number, value});
     keep_first(tally.refusal, {judgement.reason, number});

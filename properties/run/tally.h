@@ -12,8 +12,8 @@
 
 namespace qkvet::properties {
 
-// Failing cases of a law that are kept: what they have in common, and what not,
-// tells one cause from another.
+// Failing cases of a law that are kept: their common properties and their
+// differences tell causes apart.
 inline constexpr size_t kMostCandidates = 64;
 
 // A failure before it is shrunk.
@@ -27,7 +27,7 @@ struct Candidate {
   bool hangs_once = false;  // a hang is not tried at a smaller case
 };
 
-// What the case with the lowest number says.
+// The text of the case with the lowest number.
 struct NumberedText {
   std::string text;
   int64_t number = 0;
@@ -39,7 +39,7 @@ struct Tally {
   Elements elements;    // of cases without stress data
   Elements of_long;     // of these, of long ones
   int64_t long_cases = 0;
-  Elements emptiest;  // of the others, of the one that says least
+  Elements emptiest;  // of the others, of the least informative one
   double worst_ratio = 0, seconds = 0;
   RatioPowers ratios;
   SharpnessByStorage sharpness;
@@ -60,7 +60,7 @@ void add_judgement(Tally& tally, int64_t number, const Case& value,
                    const Judgement& judgement, double seconds,
                    bool added = false);
 
-// The one with the lower case number; `other` is empty behind it.
+// The one with the lower case number; `other` is empty afterwards.
 void keep_first(std::optional<Candidate>& kept,
                 std::optional<Candidate>& other);
 
@@ -68,7 +68,7 @@ void keep_first(std::optional<Candidate>& kept,
 // failures and which reason are kept, so that threads do not.
 void merge(Tally& sum, Tally& part);
 
-// Whether a refusal says that what the case has is not declared.
+// Whether a refusal is that something in the case is not declared.
 bool is_undeclared_text(const std::string& reason);
 
 // How many cases were refused that others have to replace: those that the

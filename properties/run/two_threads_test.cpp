@@ -66,7 +66,7 @@ void wrong_scale(KernelCall& call, Problem& problem) {
   if (!call.scale) problem.scale = 1;
 }
 
-// What is reported does not depend on the number of threads.
+// The report does not depend on the number of threads.
 TEST(TwoThreads, ReportWhatOneReports) {
   RunOptions options =
       options_for({"weights_sum_to_one", "agrees_with_oracle"}, 400);

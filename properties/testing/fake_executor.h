@@ -24,7 +24,7 @@
 
 namespace qkvet::properties {
 
-// What a call drops, by a generator of our own.
+// The dropout mask of a call, from a generator of our own.
 class FakeDropout {
  public:
   explicit FakeDropout(const KernelCall& call)
@@ -173,7 +173,7 @@ class FakeExecutor : public SpoiltKernel<KernelCall, Problem, OracleOutput> {
   }
   static KernelUnderTest under_test() {
     KernelUnderTest kernel = fake_under_test(info());
-    // What the oracle gives.
+    // The dialect of the oracle.
     qkvet_dialect& dialect = kernel.judged.info.dialect;
     dialect.empty_row = QKVET_EMPTY_ROW_NAN;
     dialect.empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;

@@ -128,7 +128,8 @@ class FakeOptions {
       std::memcpy(values.data(), bytes, values.size() * sizeof(Number));
   }
 
-  // Numbers of blocks become those of their keys, and none behind the last one.
+  // Replaces block numbers by those of their keys, without keys after the last
+  // one.
   void expand_blocks(int64_t block, int64_t keys, ListedKeys& listed) {
     std::vector<int32_t> all;
     for (const int64_t number : listed_keys_)

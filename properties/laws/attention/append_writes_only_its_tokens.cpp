@@ -27,8 +27,8 @@ struct Cache {
   const std::vector<std::byte>& after;
 };
 
-// The rows [block, head, token] of a cache as the new tokens leave it, and
-// whose they are: member + 1, or 0.
+// The rows [block, head, token] of a cache after the new tokens, and their
+// owners: member + 1, or 0.
 struct Expected {
   std::vector<std::byte> bytes;
   std::vector<int64_t> owner;

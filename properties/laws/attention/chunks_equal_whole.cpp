@@ -36,7 +36,7 @@ std::vector<RowBlock> one_partition(int64_t first, const Case& value) {
   return blocks;
 }
 
-// Rows in front of the first that sees a key are the dialect's.
+// Rows before the first that sees a key follow the dialect.
 int64_t first_row(const Case& value) {
   int64_t row = 0;
   while (row < value.shape.Tq && visible_keys(value, row) == 0) ++row;
@@ -49,7 +49,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     plan.not_applicable = "without a causal mask nothing is computed in chunks";
     return plan;
   }
-  // Where there are more rows than keys from the top left, late rows see all
+  // With more rows than keys, counted from the top left, late rows see all
   // keys, and a block of them cannot be masked from the bottom right.
   if (value.causal == Causal::kTopLeft && value.shape.Tq > value.shape.Tk) {
     plan.not_applicable = "more rows than keys, counted from the top left";

@@ -108,8 +108,8 @@ std::string head_name(const Shape& s, int64_t head) {
   return "b=" + std::to_string(head / s.H) + ",h=" + std::to_string(head % s.H);
 }
 
-// Each head against those in front of it: the owner of its mask, or if it is
-// its own, the first one of all.
+// Compares each head with the owner of its mask, or with the very first head if
+// the mask is its own.
 void compare_heads(const JudgeInput& input, const Masks& masks, size_t calls,
                    Judgement& judgement) {
   const Shape& s = input.value.shape;

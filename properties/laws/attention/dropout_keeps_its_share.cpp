@@ -55,7 +55,7 @@ struct Group {
   int64_t first = 0, step = 1, count = 0;
 };
 
-// `name()` is asked for where the group fails: there are very many of them.
+// `name()` is called only if the group fails: there are very many groups.
 template <class Name>
 void judge_group(const JudgeInput& input, const std::vector<uint8_t>& kept,
                  const Group& group, const Name& name, Judgement& judgement) {
@@ -91,7 +91,7 @@ void judge_group(const JudgeInput& input, const std::vector<uint8_t>& kept,
 
 // Key j in all rows of the heads that have a mask of their own.
 struct OwnMasks {
-  // One of those that share a mask; they lie at equal distances.
+  // Step and number of the heads that share a mask; their distances are equal.
   int64_t step = 1, count = 0;
 };
 template <class Name>
@@ -108,7 +108,7 @@ void judge_key(const JudgeInput& input, const std::vector<uint8_t>& kept,
               judgement);
 }
 
-// Heads whose choices are independent of each other.
+// Heads with independent choices.
 OwnMasks own_masks(const JudgeInput& input) {
   const Shape& s = input.value.shape;
   OwnMasks own;

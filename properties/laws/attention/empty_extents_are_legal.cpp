@@ -10,7 +10,7 @@
 namespace qkvet::properties {
 namespace of_empty_extents_are_legal {
 
-// What is empty in a call.
+// The empty extent of a call.
 enum : int64_t { kNoKeys, kNoQueries, kNoMembers, kNoTokens, kEmptyKinds };
 constexpr const char* kNames[] = {"Tk = 0", "Tq = 0", "B = 0", "Tq = Tk = 0"};
 

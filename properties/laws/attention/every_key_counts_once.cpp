@@ -65,7 +65,7 @@ std::vector<double> closed_formula(const JudgeInput& input) {
 // Whether each key of a row counts.
 using Counts = std::vector<bool>;
 
-// What a row's keys add up to. The sums are whole numbers: exact in any order.
+// The sums over a row's keys. They are whole numbers: exact in any order.
 class Tally {
  public:
   Tally(const Case& value, const Counts& counts)

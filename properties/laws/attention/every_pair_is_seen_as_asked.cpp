@@ -121,7 +121,7 @@ std::optional<std::vector<bool>> decode_with(
   return seen;
 }
 
-// The first key that tells the row from what was asked; "" if it is right.
+// The first key at which the row differs from the request; "" if it is right.
 std::string row_looks(const JudgeInput& input,
                       const std::vector<std::vector<double>>& outputs,
                       int64_t row) {

@@ -17,8 +17,8 @@ bool has_any(const Case& value) {
   return false;
 }
 
-// Where a case has no such numbers, those of two members: the second is found
-// where the first has the width that it is read with.
+// If a case has no such numbers, it gets the lengths of two members: the second
+// shows whether the first was read with the right width.
 Case constrain(Case value) {
   if (!gives_lengths(value)) {
     Shape& s = value.shape;

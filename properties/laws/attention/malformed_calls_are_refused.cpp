@@ -15,7 +15,7 @@ struct Malformed {
   bool (*fits)(const Case& value);  // null: every case
 };
 
-// With pages Tk is what a mask or a bias says: neither contradicts anything.
+// With pages, Tk is the extent of a mask or a bias: neither contradicts it.
 bool has_mask(const Case& value) {
   return value.mask.kind != MaskKind::kNone && value.paging.size == 0;
 }
@@ -91,7 +91,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   for (const Malformed& one : kMalformed) {
     if (one.fits != nullptr && !one.fits(value)) continue;
     if (!can_be_made(one.mistake, value)) continue;
-    // What is not declared never reaches the kernel.
+    // A call that is not declared never reaches the kernel.
     if (one.mistake == Mistake::kBothForms &&
         !kernel.has_option(QKVET_OPTION_LENGTHS))
       continue;

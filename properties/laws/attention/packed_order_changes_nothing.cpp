@@ -11,7 +11,7 @@ namespace of_packed_order_changes_nothing {
 
 using Starts = std::vector<int64_t>;
 
-// Where the members begin that stand in the opposite order.
+// The starts of the members in the opposite order.
 Starts turned(const Starts& starts) {
   Starts out = starts;
   for (size_t n = 0; n < starts.size(); ++n)
@@ -19,7 +19,7 @@ Starts turned(const Starts& starts) {
   return out;
 }
 
-// Where row i goes; rows behind the last member stay.
+// The new place of row i; rows after the last member stay.
 int64_t place_of(const Starts& starts, int64_t i) {
   if (i >= starts.back()) return i;
   const auto next = std::upper_bound(starts.begin(), starts.end(), i);

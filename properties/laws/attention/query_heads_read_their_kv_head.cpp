@@ -31,8 +31,8 @@ void name_heads(const Case& value, int64_t, Inputs& inputs) {
     }
 }
 
-// Which head is read does not hang on more keys, and the bound of a sum of many
-// terms in a half type says nothing of their names.
+// More keys do not change which head is read, and the bound of a sum of many
+// terms in a half type is wider than the difference between heads.
 constexpr int64_t kMostKeys = 128;
 
 Case constrain(Case value) {

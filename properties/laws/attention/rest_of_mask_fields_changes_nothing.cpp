@@ -79,8 +79,8 @@ void other_rest(const Case& value, int64_t, Inputs& inputs) {
   if (value.fields.tree) turn_rest_of_tree(value, inputs);
 }
 
-// A tree of which all counts says nothing here, but a kernel may take trees
-// alone.
+// A tree in which all drafts count is uninformative here, but a kernel may take
+// only trees.
 Case constrain(Case value) {
   const MaskFields& f = value.fields;
   constexpr uint64_t kTrees = 4;

@@ -34,7 +34,7 @@ Case constrain(Case value) {
   return value;
 }
 
-// What is declared of the rows without a key in one of the law's calls: in the
+// The declaration for rows without a key in one of the law's calls: in the
 // second one a bias of -infinity hides what the mask hides in the first.
 EmptyRow said_of(const KernelInfo& kernel, const Case& value, size_t call) {
   return call == 0 ? empty_row_of(kernel.dialect, value)
@@ -42,7 +42,7 @@ EmptyRow said_of(const KernelInfo& kernel, const Case& value, size_t call) {
                                   EmptyBy::kBias);
 }
 
-// A softcap behind the bias makes -infinity finite.
+// A softcap after the bias makes -infinity finite.
 bool takes_bias(const Case& value, const KernelInfo& kernel) {
   return value.mask.kind != MaskKind::kNone && value.softcap == 0 &&
          kernel.has_option(QKVET_OPTION_BIAS) &&
@@ -127,7 +127,7 @@ std::optional<Finding> compare_with_mean(const JudgeInput& input,
                             judgement);
 }
 
-// "" where the dialect says nothing.
+// "" if the dialect does not declare it.
 std::string expected_o(int32_t empty_row) {
   return empty_row == QKVET_EMPTY_ROW_ZERO  ? "0"
          : empty_row == QKVET_EMPTY_ROW_NAN ? "nan"

@@ -59,7 +59,7 @@ Judgement judge(const JudgeInput& input) {
     if (at.tensor != TensorName::kO || !bitwise) return at;
     const auto n =
         static_cast<size_t>(((at.b * s.H + at.h) * s.Tq + at.i) * s.dv + at.x);
-    // What is left of a sum that cancels may be subnormal in half storage.
+    // The rest of a sum that cancels may be subnormal in half storage.
     const bool tiny = std::fabs(once[n]) < kLeastOutput &&
                       std::fabs(scaled[n]) < -kFactor * kLeastOutput;
     if (tiny || !weights_are_moderate(input, at)) return std::nullopt;

@@ -9,7 +9,7 @@
 namespace qkvet::properties {
 namespace of_cache_calls_at_once_change_nothing {
 
-// Every sequence becomes the one behind it, the last one the first.
+// Every sequence becomes the next one, the last one the first.
 Story moved_on(Story story, int64_t sequences) {
   const auto next = [&](int64_t s) { return (s + 1) % sequences; };
   for (StoryCommand& command : story) {

@@ -11,7 +11,7 @@ namespace of_cache_chunks_equal_whole {
 
 constexpr int64_t kEveryPartition = 6;
 
-// Bit t of `cuts`: a chunk ends behind token t.
+// Bit t of `cuts`: a chunk ends after token t.
 std::vector<int64_t> chunks_of(int64_t tokens, uint64_t cuts) {
   std::vector<int64_t> chunks = {1};
   for (int64_t t = 1; t < tokens; ++t)

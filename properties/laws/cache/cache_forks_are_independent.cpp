@@ -32,7 +32,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     if (back) story.insert({StoryVerb::kAppend, s, 1});
     if (back) story.insert({StoryVerb::kFork, copy, s});
     story.keep(snapshots[i].command);
-    // Where the command wrote, if both still share that page.
+    // At the place where the command wrote, if both still share that page.
     if (aside && evicts) story.insert({StoryVerb::kEvict, copy, 1});
     if (aside) story.insert({StoryVerb::kAppend, copy, 1});
     lengths = snapshots[i].lengths;

@@ -34,10 +34,10 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// Where keys are stored rotated or times the scale, and computed when they are
-// read: u_s of what is stored, which is no larger than the root of a a + b b,
-// each way; 2 u for each rotation, u being at most u_s, and for each product
-// and quotient u. Eight u_s (|a| + |b|) are more than all of that.
+// The roundings if keys are stored rotated or times the scale, and computed
+// when they are read: u_s of the stored number, which is at most the root of a
+// a + b b, each way; 2 u for each rotation, with u at most u_s; and u for each
+// product and quotient. Eight u_s (|a| + |b|) are more than all of that.
 constexpr double kComputedRoundings = 8;
 
 std::vector<double> errors_of_computed(const Case& value,

@@ -33,7 +33,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   const bool bitwise =
       claims_same_bits(kernel, QKVET_FLAG_POWER_OF_TWO_INVARIANT);
-  // A factor in front of 2^-24 is another number there.
+  // Near 2^-24 a scaled number is rounded differently.
   if (value.q_dtype == Dtype::kF16)
     plan.not_applicable = "gradients in f16 may underflow";
   plan.calls = {backward_call(/*truth=*/true),  // for the weights

@@ -13,8 +13,8 @@ namespace of_backward_reads_only_its_inputs {
 
 Case constrain(Case value) { return value; }
 
-// In f16 a stage may overflow in the path of one placement and not in that of
-// another: the bound says where that is allowed.
+// In f16 a stage may overflow on the path of one placement and not on that of
+// another: the bound shows where that is allowed.
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   for (int i = 0; i < kPlacementCount; ++i) {

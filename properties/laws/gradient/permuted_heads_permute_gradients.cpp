@@ -38,8 +38,8 @@ void permute(const Case& value, int64_t, Inputs& inputs) {
   permute_where_owned(value, inputs);
 }
 
-// No bound says much about the gradients of what cancels, or of one weight that
-// is nearly 1.
+// Bounds are wide for gradients of sums that cancel, and of one weight that is
+// nearly 1.
 Case constrain(Case value) {
   value = with_moderate_data(std::move(value));
   for (Recipe* recipe : {&value.v, &value.d_o})

@@ -16,7 +16,7 @@ namespace of_split_and_merge_place_every_element {
 constexpr int64_t kDifferent = 251;
 
 // The row that column `column` picks. q, k, v and o pick differently, so that
-// none can stand for another.
+// none can be taken for another.
 int64_t picked(TensorName matrix, int64_t column, int64_t rows) {
   const auto shift =
       static_cast<int64_t>(matrix) - static_cast<int64_t>(TensorName::kWq);

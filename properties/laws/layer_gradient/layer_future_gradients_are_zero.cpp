@@ -34,7 +34,7 @@ void silence_rows(const Case& value, int64_t, Inputs& inputs) {
       std::fill_n(inputs.d_y.begin() + row * s.D, s.D, 0.0);
 }
 
-// Numbers whose products stay finite, so that 0 times them is 0; and a row that
+// Numbers with finite products, so that 0 times them is 0; and a row that
 // nothing may reach.
 Case constrain(Case value) {
   for (Recipe* recipe : {&value.x, &value.w, &value.bias, &value.d_o})

@@ -15,8 +15,8 @@
 namespace qkvet::properties {
 namespace of_lone_token_gradients_are_exact {
 
-// Three units of a logarithm, two of an exponential, and of each product and
-// sum behind them one (reference/README.md, "Other outputs", "Gradients").
+// Three units for a logarithm, two for an exponential, and one for each later
+// product and sum (reference/README.md, "Other outputs", "Gradients").
 double weight_roundings(const Shape& s) {
   return static_cast<double>(8 + s.D + s.H * s.dv + s.B);
 }
@@ -132,7 +132,7 @@ Plan plan(const Case&, const KernelInfo&) {
   return plan;
 }
 
-// What every element of this call must be.
+// The required value of every element of this call.
 class Known {
  public:
   explicit Known(const JudgeInput& input) : inputs_(*input.calls[0].inputs) {

@@ -41,7 +41,8 @@ void add_wrong(const JudgeInput& input, TensorName tensor, int64_t n,
   add_failure(judgement, std::move(finding));
 }
 
-// What is declared of rows that see no key, 0 and -inf where nothing is.
+// Compares with the declaration for rows that see no key, or with 0 and -inf
+// without one.
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const CallOutcome& outcome = *input.calls[0].outcome;

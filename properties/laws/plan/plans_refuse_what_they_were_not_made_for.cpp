@@ -12,7 +12,7 @@
 namespace qkvet::properties {
 namespace of_plans_refuse_what_they_were_not_made_for {
 
-// What is wrong with a call, in the order of the calls.
+// The mistake of a call, in the order of the calls.
 enum class Foreign : uint8_t {
   kScale,
   kCausal,
@@ -48,8 +48,8 @@ Causal other_rule(const Case& value, const KernelInfo& kernel) {
   return kernel.has_flag(QKVET_FLAG_CAUSAL_ONLY) ? value.causal : Causal::kNone;
 }
 
-// A rule beside a mask or a bias, which some kernels refuse, says nothing of
-// plans.
+// Some kernels refuse a rule with a mask or a bias, so such a call is no test
+// of plans.
 bool may_change_rule(const Case& value, const KernelInfo& kernel) {
   return value.mask.kind == MaskKind::kNone && !value.score_bias &&
          other_rule(value, kernel) != value.causal;
@@ -141,7 +141,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// What is wrong with a call that should have been refused; null: nothing.
+// The mistake of a call that should have been refused; null: none.
 const char* wrong_with(const CallOutcome& outcome) {
   if (outcome.status == CallStatus::kDone) return "accepted";
   if (outcome.overwritten) return "refused, and outputs written";
