@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other suites' acceptance rules let through, and what the bound does, on
-// the same defects, shapes and storage types (others.md is the result). Here:
+// The study of other suites' acceptance rules and of the bound, on the same
+// defects, shapes and storage types (others.md is the result). This file has
 // the data, a correct kernel with hooks for defects, and the run of a framework
 // in half precision that some rules compare with.
 #ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_H_
@@ -93,7 +93,7 @@ struct Hooks {
   int64_t lost_keys = 0;         // at the end of every row
   int64_t first_key_counts = 1;  // times
   int64_t pad_keys = 0;          // of zeros, after the last key, not masked
-  int64_t diagonal_shift = 0;    // a causal row sees so many keys more
+  int64_t diagonal_shift = 0;    // a causal row sees this many more keys
   bool subtracts_max = true;
   bool ignores_scores = false;  // every key weighs the same
 };

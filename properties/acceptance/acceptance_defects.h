@@ -23,12 +23,12 @@ struct Defect {
   const char* target;  // why the targeted data shows it
   Measure measure;
   Hooks hooks;
-  // On the output of the kernel; null: nothing.
+  // On the output of the kernel; null: unchanged.
   void (*spoil)(Output& output);
   Recipes (*targeted)(int64_t n, int64_t d);
 };
 
-// Those with the same targeted data stand together.
+// Defects with the same targeted data are next to each other.
 std::span<const Defect> defects();
 const Defect& defect_named(const char* name);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rule is stated anew from what its suite does (the snapshots are named
-// with it); comparisons are written so that NaN is accepted only where the
-// suite accepts it.
+// Every rule is reimplemented from its suite's behaviour (the snapshots are
+// named with it). Comparisons are written so that NaN is accepted only where
+// the suite accepts it.
 #include "properties/acceptance/acceptance_rules.h"
 
 #include <algorithm>

@@ -17,8 +17,8 @@ namespace qkvet::properties::acceptance {
 struct Evidence {
   const CallData& call;
   std::vector<double> expected;   // o of the oracle, rounded to storage
-  std::vector<double> framework;  // framework_run(), if some rule asks for it
-  std::vector<double> magnitude;  // sum_j p_j |v_j|, if some rule asks for it
+  std::vector<double> framework;  // framework_run(), if some rule needs it
+  std::vector<double> magnitude;  // sum_j p_j |v_j|, if some rule needs it
 };
 
 struct Rule {
@@ -38,7 +38,7 @@ const Rule& rule_named(const char* name);
 class Truth {
  public:
   Truth(const CallData& call, const PrecisionModel& model);
-  // Whether every element lies within the bound; with lse: every lse, too.
+  // Whether every element is within the bound; with lse: every lse, too.
   bool accepts(const Output& output, bool with_lse) const;
   const OracleOutput& oracle() const { return oracle_; }
 

@@ -25,7 +25,7 @@ struct Judge {
   bool alarms;
 };
 
-// One call, the correct kernel on it, and all who judge it.
+// One call, the correct kernel on it, and all of its judges.
 struct Sample {
   CallData call;
   Kernel kernel;
@@ -94,7 +94,8 @@ struct Reading {
   std::optional<double> amount;
 };
 
-// By bisection: what is noticed once is noticed at every larger amount.
+// By bisection: a defect that is noticed at one amount is noticed at every
+// larger one.
 std::optional<double> smallest_noticed(
     const std::function<bool(int step)>& noticed) {
   if (!noticed(kLastStep)) return std::nullopt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows every defect to every rule and to the bound, on the data of the rule's
-// suite and on data that targets the defect. The correct kernel is shown, too:
-// whoever refuses it has noticed nothing, but raised an alarm.
+// Runs every rule and the bound on every defect, on the data of the rule's
+// suite and on data that targets the defect. They also run on the correct
+// kernel: a rule that refuses it has noticed nothing, but raised an alarm.
 #ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_
 #define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_
 
@@ -48,8 +48,8 @@ inline constexpr int64_t kSquare = 256;
 inline constexpr double kLargestAmount = 8;
 
 using Models = PrecisionModel (*)(Dtype);
-// In the order of the defects, and of the rules within. `models`: what the
-// bound believes of the kernel; declared_model unless a test lies.
+// In the order of the defects, and of the rules within. `models`: the model
+// that the bound assumes; declared_model except in tests of wrong declarations.
 std::vector<Comparison> compare_rules(const Effort& effort,
                                       std::span<const Rule> rules,
                                       Models models);

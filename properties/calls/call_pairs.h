@@ -28,7 +28,7 @@ struct CallPair {
   const char* second_name = "";  // "in the other order"
   ElementMap map = nullptr;      // null: the same place
   double factor = 1;             // o of the second is this times the first's
-  // lse of the second lies above the first's by this, natural; null: 0.
+  // lse of the second is larger than the first's by this, natural; null: 0.
   std::function<double(const Element&)> lse_offset = nullptr;
   const char* looks = "";
 };
@@ -36,8 +36,8 @@ struct CallPair {
 // The shape that a call had.
 const Shape& shape_of(const JudgeInput& input, const CallView& call);
 
-// Whether the row sees a key; the dialect speaks of those that see none. Needs
-// no truth: asks the visibility of this floor.
+// Whether the row sees a key; the dialect covers rows that see none. Needs no
+// truth: uses the visibility of this floor.
 bool sees_a_key(const JudgeInput& input, const Element& element);
 
 // The case as it is, and with an edit; both with lse and with their truth.
@@ -47,8 +47,8 @@ Plan plan_pair(const KernelInfo& kernel, InputEdit edit, int64_t argument = 0);
 Plan plan_bitwise_pair(const KernelInfo& kernel, InputEdit edit,
                        int64_t argument = 0);
 
-// The case as it is, and with an edit of what the compared rows do not see, for
-// compare_same_rows().
+// The case as it is, and with an edit of data that the compared rows do not
+// see, for compare_same_rows().
 Plan plan_same_rows(const KernelInfo& kernel, InputEdit edit,
                     int64_t argument = 0);
 
@@ -70,8 +70,9 @@ void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
 void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
                            Judgement& judgement, Outputs tensors = kOAndLse);
 
-// The same bits, or what the truth and the bound of the first call allow: all
-// that is known of the second is that its rows have the same.
+// Requires the same bits, or numbers within the truth and the bound of the
+// first call: the rows of the second have the same truth, which is not computed
+// again.
 void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
                                 Judgement& judgement,
                                 Outputs tensors = kOAndLse);
@@ -90,7 +91,7 @@ void compare_as_claimed(const JudgeInput& input, const CallPair& pair,
 // Whether it does: by all of the flags, and by being deterministic.
 bool claims_same_bits(const KernelInfo& kernel, uint64_t flags);
 
-// "" or why nothing bitwise can be asked of the kernel.
+// "", or why the kernel is not judged bitwise.
 std::string nondeterministic_reason(const KernelInfo& kernel);
 
 }  // namespace qkvet::properties

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What laws about two calls share: who is picked, and how the two are planned
-// and compared.
+// Helpers of laws about two calls: picking rows, planning the two calls and
+// comparing them.
 #include "properties/calls/call_pairs.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ int cases_compared(const Law& law, uint64_t bits) {
     value.seed |= bits;
     value = constrained(law, value);
     const Judgement judgement = check(law, value, oracle);
-    // Some preconditions hang on the drawn data.
+    // Some preconditions depend on the drawn data.
     EXPECT_TRUE(judgement.verdict == Verdict::kPassed ||
                 judgement.verdict == Verdict::kGaveUp)
         << law.id << " " << to_string(value) << " " << judgement.reason;
@@ -53,7 +53,7 @@ int cases_compared(const Law& law, uint64_t bits) {
   return compared;
 }
 
-// A pick outside of what there is compares nothing, and passes.
+// A pick out of range compares nothing, and passes.
 TEST(PickBySeed, LeavesNoLawIdleAtLargeSeeds) {
   for (const Law* law : all_laws()) {
     if (law->domain.subject != Subject::kAttention) continue;
@@ -98,8 +98,8 @@ TEST(CallPairs, AreAskedBitForBitWhereThatIsClaimed) {
   }
 }
 
-// Two answers, of which one, the second unless told, is `by` times the right
-// one at one element of o.
+// Two answers. One of them, by default the second, is `by` times the right one
+// at one element of o.
 Judgement check_moved(const char* law, const char* text, uint64_t flags,
                       double by, int moved = 1) {
   JudgedKernel kernel = FakeExecutor::under_test().judged;
@@ -257,7 +257,7 @@ TEST(CallPairs, BitwiseOnesAreNotAskedOfTheNondeterministic) {
   EXPECT_EQ(plan_pair(kernel, nullptr).unsupported, "");
 }
 
-// The row is found by counting keys, and what it does not see pair by pair.
+// The row is found by counting keys, and its hidden keys pair by pair.
 TEST(CallPairs, HiddenKeysAreThoseOfARowThatSeesAnother) {
   const Law& law = *find_law("masked_keys_change_nothing");
   for (int64_t n = 1; n <= 300; ++n) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls with dropout: which weights a kernel says that it kept, and what is
-// right for that.
+// Calls with dropout: the weights that a kernel kept, and the right answers for
+// them.
 #ifndef QKVET_PROPERTIES_CALLS_DROPOUT_CALLS_H_
 #define QKVET_PROPERTIES_CALLS_DROPOUT_CALLS_H_
 
@@ -43,7 +43,7 @@ std::vector<PlannedCall> mask_and_call(const Case& value,
                                        const KernelInfo& kernel,
                                        const PlannedCall& call);
 
-// The case with dropout of some probability; what is none becomes 0.5.
+// The case with dropout of some probability; 0 becomes 0.5.
 Case with_dropout(Case value);
 
 // The mask [B,H,Tq,Tk] that the mask_calls() from number `first` on show. Rows

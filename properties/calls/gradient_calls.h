@@ -49,7 +49,7 @@ std::vector<double> read_gradient(const JudgeInput& input, const CallView& call,
 
 // One call, with an edit; `truth`: oracle and bound.
 PlannedCall backward_call(bool truth, InputEdit edit = nullptr);
-// Two calls with their truths, of which the second is `variant` with `edit`.
+// Two calls with their truths; the second is `variant` with `edit`.
 Plan plan_two_gradients(const Case& variant, InputEdit edit);
 
 // Every gradient of the call against the oracle's.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages of a layer, one by one: each is held against the oracle's answer
-// to what the kernel itself gave to that stage. Errors do not pile up then;
-// from end to end the bound of a bf16 layer is nearly as wide as the output
+// The stages of a layer, one by one: each is compared with the oracle's answer
+// to the kernel's own input of that stage. Errors then do not accumulate; from
+// end to end the bound of a bf16 layer is nearly as wide as the output
 // (reference/README.md).
 #ifndef QKVET_PROPERTIES_CALLS_LAYER_STAGES_H_
 #define QKVET_PROPERTIES_CALLS_LAYER_STAGES_H_
@@ -24,8 +24,8 @@ enum class WrongStage : uint8_t {
   kGoesOn      // as far as numbers are finite
 };
 
-// Attention on the q, k and v that a call returned, and what a kernel may be
-// off that stores its result as `stored`.
+// Attention on the q, k and v that a call returned, and the bound for a kernel
+// that stores its result as `stored`.
 struct AttendedStage {
   OracleOutput oracle;
   Bound bound;

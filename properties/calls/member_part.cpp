@@ -98,7 +98,7 @@ Case part_case(Case value, const MaskedPart& part) {
   return value;
 }
 
-// Its inputs, picked out of those of the case; of the mask nothing is.
+// The inputs of the part, picked out of those of the case, without the mask.
 void pick_part(const Case& value, const MaskedPart& part, Inputs& inputs) {
   pick_rows(value, TensorName::kQ, part.b, part.queries, inputs.q);
   pick_rows(value, TensorName::kK, part.b, part.keys, inputs.k);
@@ -156,7 +156,7 @@ MaskedPart part_of_argument(const Case& value, int64_t argument) {
   return part_of(value, asked_part(argument));
 }
 
-// The parent of a draft in the tree that the case has, be it a mask or a field.
+// The parent of a draft in the tree of the case, a mask or a field.
 int64_t parent_of(const Case& value, int64_t b, int64_t n) {
   if (value.fields.tree) return parent_in_tree(value, b, n);
   return parent_of_draft(value, (value.mask.own & kOwnB) != 0 ? b : 0, n);
@@ -283,7 +283,8 @@ MaskedPart masked_part(const Case& value, int64_t b, int64_t i, bool alone) {
                   : range.both_ways          ? Causal::kNone
                                              : Causal::kBottomRight;
   }
-  // Only what is not of the case asks for a causal rule that may be missing.
+  // Only parts that are not in the case itself need a causal rule, which may be
+  // missing.
   const bool is_asked =
       kind == MaskKind::kPrefixN || kind == MaskKind::kRangesN;
   if (alone && is_asked && part.causal != Causal::kNone)

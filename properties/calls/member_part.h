@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a call as a call of its own: one member of a batch, be it bounded
-// by lengths or packed; or what a mask keeps to itself of a text, a document, a
-// chunk, a range of an image, a prefix, a branch of a tree.
+// A part of a call as a call of its own: one member of a batch, bounded by
+// lengths or packed; or a part of a text that a mask keeps separate: a
+// document, a chunk, a range of an image, a prefix, a branch of a tree.
 #ifndef QKVET_PROPERTIES_CALLS_MEMBER_PART_H_
 #define QKVET_PROPERTIES_CALLS_MEMBER_PART_H_
 

@@ -27,12 +27,12 @@ void put_one_score(const Case& value, double product, Inputs& inputs);
 // w of every row, in every channel of o.
 std::vector<double> weights_of_one_score(const Case& value, double score);
 
-// t of the row that sees the most keys; nothing if no score gives its output.
+// t of the row that sees the most keys; nullopt if no score gives its output.
 std::optional<double> score_seen(const JudgeInput& input);
 
 // Whether the score gives every element of o, within its bound and the rounding
-// of a score that was measured, and the right score does so for none of those
-// that tell the two apart.
+// of a measured score, and the right score gives none of the elements in which
+// the two differ.
 bool gives_all(const JudgeInput& input, double score, double right);
 // Whether rows see different numbers of keys. A score can be fitted to one
 // number; two numbers check it.

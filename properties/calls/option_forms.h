@@ -28,14 +28,14 @@ Case with_mask_fields(Case value);
 // cuts ranges, too.
 void write_visible_pairs(const Case& value, int64_t argument, Inputs& inputs);
 
-// Two calls of which the second is `variant` with `edit`; both with lse, and
+// Two calls, the second of which is `variant` with `edit`; both with lse, and
 // with their truth if `bounds`.
 Plan plan_two_forms(const KernelInfo& kernel, const Case& variant,
                     InputEdit edit, bool bounds = true);
 
 // The same for compare_as_claimed() by layout_invariant. Tensors end at a guard
-// page, so that another layout begins at another alignment: both are aligned to
-// 64 bytes, unless the kernel claims that this changes nothing either.
+// page, so another layout has another alignment: both are aligned to 64 bytes,
+// unless the kernel also claims that alignment changes nothing.
 Plan plan_two_layouts(const KernelInfo& kernel, const Case& variant,
                       InputEdit edit);
 
@@ -51,7 +51,7 @@ Plan plan_hidden_keys(const Case& value, const KernelInfo& kernel,
 // see and that is not beyond the lengths.
 void for_each_hidden_key(const Case& value, const Inputs& inputs, int64_t row,
                          const std::function<void(int64_t)>& visit);
-// Nothing but that row, at its own place.
+// Only that row, at its own place.
 ElementMap only_row(const Shape& shape, int64_t row);
 
 }  // namespace qkvet::properties

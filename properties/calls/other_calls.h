@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that differ from a case in one respect, made for what they may leave
-// behind: other data, another layout, other options or other values of them,
-// more tokens or few. A case about a cache has stories in their place.
+// Calls that differ from a case in one respect, made for their after-effects:
+// other data, another layout, other options or other values of them, more
+// tokens or few. A case about a cache has stories instead.
 #ifndef QKVET_PROPERTIES_CALLS_OTHER_CALLS_H_
 #define QKVET_PROPERTIES_CALLS_OTHER_CALLS_H_
 
@@ -26,17 +26,17 @@ std::vector<PlannedCall> calls_of_other_shapes(const Case& value,
                                                const KernelInfo& kernel,
                                                Operation operation);
 
-// "the case in another layout": what a step of the kind is.
+// The name of a kind of step: "the case in another layout".
 const char* step_name(CallStepKind kind);
 
-// The case that a step of the kind is, as the kernel takes it; nothing where
-// the case, or the kernel, has no such call. It differs from the case in the
-// respect alone that the kind names: of several values of options in one.
+// The case of a step of the kind, as the kernel takes it; nullopt if the case,
+// or the kernel, has no such call. It differs from the case only in the respect
+// that the kind names: for several values of options, in one.
 std::optional<Case> other_case(const Case& value, const KernelInfo& kernel,
                                CallStepKind kind);
 
-// The call of such a case. Its answer is not looked at, and the kernel may
-// refuse it.
+// The call of such a case. Its answer is not judged, and the kernel may refuse
+// it.
 std::optional<PlannedCall> other_call(const Case& value,
                                       const KernelInfo& kernel,
                                       CallStepKind kind);

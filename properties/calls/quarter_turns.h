@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotations that round nowhere: every angle is a number of quarter turns, every
+// Rotations without rounding: every angle is a number of quarter turns, every
 // cos and sin 0, 1 or -1.
 #ifndef QKVET_PROPERTIES_CALLS_QUARTER_TURNS_H_
 #define QKVET_PROPERTIES_CALLS_QUARTER_TURNS_H_

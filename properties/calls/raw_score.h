@@ -26,8 +26,8 @@ inline bool has_raw_score(const Case& value) {
   return g > 0x1p-100 && g < 0x1p100 && round_to(value.q_dtype, g) == g;
 }
 
-// Whether scores 2^15 away from 0 keep their differences: what has less than 24
-// bits would lose them there, or overflow.
+// Whether scores 2^15 away from 0 keep their differences: types with less than
+// 24 bits would lose them, or overflow.
 inline bool keeps_far_scores(const Case& value, const PrecisionModel& model) {
   const auto is_wide = [](Dtype dtype) {
     return dtype == Dtype::kF32 || dtype == Dtype::kF64;

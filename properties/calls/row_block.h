@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block of query rows computed by a call of its own, over just the keys that
-// its last row sees: what decode and chunked prefill do.
+// A block of query rows computed by a call of its own, over only the keys that
+// its last row sees, as in decode and chunked prefill.
 #ifndef QKVET_PROPERTIES_CALLS_ROW_BLOCK_H_
 #define QKVET_PROPERTIES_CALLS_ROW_BLOCK_H_
 
@@ -21,7 +21,7 @@ struct RowBlock {
 };
 
 // The call for the block: `causal` is its mask, counted from the bottom right
-// or none. Needs the truth; asks for lse where the kernel has it.
+// or none. Needs the truth; requests lse if the kernel has it.
 PlannedCall block_call(const Case& value, const KernelInfo& kernel,
                        RowBlock block, Causal causal);
 

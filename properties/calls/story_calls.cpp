@@ -41,7 +41,7 @@ std::vector<uint8_t> seen_pairs(const Case& value, const Snapshot& snapshot,
   return seen;
 }
 
-// How far [Hkv,Tk,width] of `tokens` may be stored from what was given.
+// How far stored `tokens` [Hkv,Tk,width] may be from what was given.
 std::vector<double> errors_of_stored(const CacheForm& form, int64_t heads,
                                      int64_t width,
                                      const std::vector<double>& values,
@@ -188,7 +188,7 @@ void finish_inputs(const Case& value, const Snapshot& snapshot,
     inputs.history.mask = seen_pairs(value, snapshot, inputs.fresh.mask);
   if (value.rope.style != RopeStyle::kNone) {
     inputs.history.k_positions = snapshot.positions;
-    // An illegal command may ask more than there is.
+    // An illegal command may exceed the tables.
     const auto tokens = static_cast<int64_t>(snapshot.positions.size());
     inputs.history.q_positions.assign(
         snapshot.positions.end() - std::min(snapshot.queries, tokens),

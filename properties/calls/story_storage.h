@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cache reads back, beside what it was given.
+// The values that a cache reads back, compared with those that it was given.
 #ifndef QKVET_PROPERTIES_CALLS_STORY_STORAGE_H_
 #define QKVET_PROPERTIES_CALLS_STORY_STORAGE_H_
 
@@ -23,7 +23,7 @@ bool is_seen(const CacheForm& form, const Snapshot& snapshot, int64_t token);
 // Whether read_back() still gives all that the queries of `snapshot` saw.
 bool is_all_kept(const CacheForm& form, const Snapshot& snapshot);
 
-// Whether `actual` is what was given, or as near as its code can be.
+// Whether `actual` is the given number, or as near as its code can be.
 bool is_stored(double actual, double given, double allowed);
 
 // `inputs` of a step, with the values that the cache has read back after it

@@ -20,7 +20,7 @@ constexpr size_t kMostSettingsOfCase = 9;
 constexpr size_t kMostOptionsOfCase = 4;
 // Declarations that are thought about in one run.
 constexpr size_t kMostKinds = 12;
-// So many left out for what they cost that no more are looked for.
+// The search stops after this many were left out as too expensive.
 constexpr int kMostTooDear = 16;
 
 constexpr size_t choose(size_t n, size_t k) {
@@ -46,8 +46,8 @@ void for_combinations(const SettingSet& settings, size_t count,
   for_combinations(own, count, own.size(), 0, seen);
 }
 
-// The call of the case as declarations and settings see it: as much data as it
-// takes to have what is there, and no more.
+// The call of the case as declarations and settings see it: with only enough
+// data to show which tensors there are.
 KernelCall call_without_data(const Case& value, Operation operation,
                              Inputs& inputs) {
   Case bare = value;
@@ -257,7 +257,7 @@ std::optional<MadeCase> CoveringCases::widest(Combination wanted) {
        tries < search.most_extensions;
        ++tries) {
     const size_t setting = further[at++];
-    if (!may_join(setting, wanted)) continue;  // what was put in before it
+    if (!may_join(setting, wanted)) continue;  // added earlier
     Combination wider = wanted;
     wider.push_back(setting);
     if (options_in(wider) > kMostOptionsOfCase) continue;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws from RapidCheck's source, and what the generators of all subjects
-// share. Choices are made directly and not through rc::gen::inRange, whose
-// ranges grow with its size parameter: here every round aims at the whole
-// range.
+// Draws from RapidCheck's source, and code shared by the generators of all
+// subjects. Choices are made directly and not through rc::gen::inRange, whose
+// ranges grow with its size parameter: here every round covers the whole range.
 #ifndef QKVET_PROPERTIES_CASES_DRAW_H_
 #define QKVET_PROPERTIES_CASES_DRAW_H_
 
@@ -48,8 +47,8 @@ int64_t draw_extent(Draw& draw, SizeClass size);
 void draw_heads(Draw& draw, SizeClass size, Shape& shape);
 // Extents of attention that the law has not constrained yet.
 Shape draw_shape(Draw& draw, const Law& law, const Scope& scope, bool backward);
-// Extents at one of these paths or next to it; nothing where they would be
-// larger or dearer than cases are.
+// Extents at one of these paths or next to it; nullopt if they would be larger
+// or more expensive than cases are.
 std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
                                      const std::vector<qkvet_path>& paths,
                                      SizeClass largest, int64_t most_work);
@@ -66,12 +65,12 @@ struct NearPath {
 };
 std::optional<NearPath> draw_near_path_of(Draw& draw, const Scope& scope,
                                           SizeClass largest, int64_t most_work);
-// Gives a shape the extent, and others what has to go along with it.
+// Gives a shape the extent, and adapts the others that depend on it.
 void put_extent(Draw& draw, const Scope& scope, int32_t axis, int64_t extent,
                 Shape& s);
 // Draws a case that costs ten times as much a tenth as often.
 bool is_drawn_at_its_cost(Draw& draw, int64_t cost, int64_t most_work);
-// Tokens that a cache has room for.
+// The capacity of a cache, in tokens.
 int64_t draw_capacity(Draw& draw, SizeClass size);
 
 void draw_dtype(Draw& draw, const Scope& scope, Case& value);
@@ -92,8 +91,8 @@ void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
 void draw_option(Draw& draw, uint64_t option, Case& value);
 void finish_options(Draw& draw, const Law& law, const Scope& scope,
                     Case& value);
-// With Layout::kFar: as many members or heads as there have to be for strides
-// of 2^31 and 2^32 elements.
+// With Layout::kFar: enough members or heads for strides of 2^31 and 2^32
+// elements.
 void fit_far(Draw& draw, Case& value);
 
 // Attention that is not constrained yet: extents, options and data.
@@ -102,8 +101,8 @@ Case draw_unconstrained(Draw& draw, const Law& law, const Scope& scope,
 
 // A case of the law's subject, constrained to the law.
 Case draw_case(Draw& draw, const Law& law, const Scope& scope);
-// The case, or the one that the law and the declaration make of it together.
-// Nothing where they have none in common near it.
+// The case, or the nearest one that satisfies both the law and the declaration.
+// Nullopt if there is none near it.
 std::optional<Case> declared_case(const Law& law, const Scope& scope,
                                   const Case& value);
 Case draw_attention(Draw& draw, const Law& law, const Scope& scope);

@@ -56,8 +56,8 @@ int64_t draw_near(Draw& draw, const std::vector<qkvet_path>& paths,
   return extent;
 }
 
-// Fewer heads and members, narrower, and then fewer rows and keys: of what no
-// path was drawn for.
+// Fewer heads and members, narrower, and then fewer rows and keys, except for
+// extents that were drawn at a path.
 void make_cheap(int64_t most_work, const std::vector<int32_t>& drawn,
                 Shape& s) {
   const auto is_free = [&drawn](int32_t axis) {

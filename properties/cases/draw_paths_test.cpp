@@ -133,7 +133,7 @@ KernelUnderTest with_hints(const char* paths) {
   return kernel;
 }
 
-// A hint is looked at as a path is, and nothing is owed to it.
+// A hint is tried like a path, but not required.
 TEST(Hints, AreLookedAtAndNeverMissed) {
   const RunOptions options = options_for(
       {"rows_stay_in_hull", "weights_sum_to_one", "agrees_with_oracle"},

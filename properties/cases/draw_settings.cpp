@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases that are to have some settings together: plain and small beside them.
+// Cases with some settings together; the rest is plain and small.
 #include <algorithm>
 #include <tuple>
 
@@ -20,7 +20,8 @@ int64_t draw_in_class(Draw& draw, size_t value) {
   return high == INT64_MAX ? draw.of(kLong) : draw.range(low, high);
 }
 
-// Less of what was not asked for, until the case is no dearer than others.
+// Reduces extents that were not requested, until the case is as cheap as
+// others.
 void keep_cheap(Shape& s) {
   constexpr int64_t kShortest = 301;
   if (work_of(s) > kMostOfPair) {
@@ -135,7 +136,7 @@ bool has_kind(const std::vector<size_t>& settings, SettingKind kind) {
   });
 }
 
-// One buffer holds q, k and v of as many rows as keys; members may differ.
+// One buffer holds q, k and v, with as many rows as keys; members may differ.
 void fit_packed(Draw& draw, const std::vector<size_t>& wanted, Case& value) {
   const bool rows = has_kind(wanted, SettingKind::kRows);
   const bool crossed =

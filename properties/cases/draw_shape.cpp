@@ -52,7 +52,7 @@ int64_t edge_up_to(Draw& draw, const std::array<int64_t, n>& edges,
   return edges[at];
 }
 
-// Widths as narrow as the cost of many keys asks for, and those of real heads.
+// Widths as narrow as the cost of many keys requires, and those of real heads.
 int64_t draw_long_width(Draw& draw) {
   constexpr std::array<int64_t, 10> kWidths = {1, 2,  3,  4,  8,
                                                8, 16, 24, 64, 128};
@@ -85,7 +85,7 @@ bool narrow(const std::vector<qkvet_width>& widths, Shape& s) {
   return true;
 }
 
-// Narrower, until so many pairs cost no more.
+// Narrower, until this many pairs cost no more.
 void keep_narrow(const Scope& scope, int64_t pairs, int64_t most_work,
                  Shape& s) {
   if (!scope.extents.widths.empty()) keep_widths(scope.extents, 0, s);
@@ -94,7 +94,8 @@ void keep_narrow(const Scope& scope, int64_t pairs, int64_t most_work,
   }
 }
 
-// Makes room for so many pairs: narrower, and then one head of one member.
+// Reduces the cost of this many pairs: narrower, and then one head of one
+// member.
 void make_room(const Scope& scope, int64_t pairs, int64_t most_work, Shape& s) {
   keep_narrow(scope, pairs, most_work, s);
   if (work_of_a_pair(scope, s) > most_work / pairs) s.B = s.H = s.Hkv = 1;

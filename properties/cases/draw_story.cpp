@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stories of caches: who appends, asks and takes back, and how much.
+// Stories of caches: which commands, on which sequence, with how many tokens.
 #include <algorithm>
 
 #include "properties/calls/story_calls.h"
@@ -45,8 +45,8 @@ void draw_counts(Draw& draw, int64_t sequences, int64_t capacity,
   command.count = draw.chance(50) ? 1 : draw.range(1, most);
 }
 
-// At most so many commands of one story; a law's constrain() drops what is
-// illegal.
+// At most this many commands in one story; a law's constrain() drops illegal
+// ones.
 void draw_commands(Draw& draw, const Scope& scope, int64_t most,
                    int64_t sequences, int64_t capacity, Story& story) {
   const int64_t commands = draw.range(1, most);
@@ -122,8 +122,8 @@ void reach_length(Draw& draw, int64_t length, Story& story) {
     story.push_back({StoryVerb::kStep, 0, 1});
 }
 
-// A length that a sequence comes to, tokens that come in one call, or another
-// extent. Whether it is one that stories can have, and costs what they do.
+// A length that a sequence reaches, tokens that come in one call, or another
+// extent. Returns whether stories can have it at their usual cost.
 bool draw_near(Draw& draw, const Scope& scope, const NearPath& near,
                Case& value) {
   constexpr int64_t kLongFrom = 300, kFew = 24, kSpare = 9;
@@ -169,7 +169,7 @@ CacheForm draw_form(Draw& draw, const Law& law, const Scope& scope) {
   return form;
 }
 
-// From numbers of their own: a story without them keeps its bytes.
+// Drawn from a separate stream: a story without them keeps its bytes.
 void draw_scores(const Scope& scope, Case& value) {
   constexpr uint32_t kStream = 0x5C0E;
   constexpr std::pair<uint64_t, uint64_t> kScores[] = {
@@ -198,7 +198,7 @@ void draw_first_tokens(Case& value) {
 }
 
 // A token is one of two: prompts repeat each other and themselves, and caches
-// share what they hold.
+// share their pages.
 void repeat_tokens(const Scope& scope, Case& value) {
   value.shape.H = value.shape.Hkv = value.shape.dv = 1;
   value.k = make_recipe(RecipeKind::kOne);

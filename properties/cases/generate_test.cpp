@@ -241,8 +241,8 @@ TEST(Generate, SimplerCasesAreValidFitAndOther) {
     }
 }
 
-// A number of an option goes to its plain values, to half and to one less, be
-// it of attention or of a story.
+// A number of an option is replaced by its plain values, by half and by one
+// less, for attention and for stories.
 TEST(Generate, FieldsOfOptionsBecomeSimpler) {
   const std::string call = "f32,B2,H1,Tq24,Tk24,d2,";
   const std::string story = "f32,B1,H1,d2,cap9,story=step.a.6,";
@@ -364,7 +364,7 @@ TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {
   scope.pins = parse_pins("d=5,H=3,T=2,Tk=7", &error);
   ASSERT_EQ(error, "");
   for (const Law* law : all_laws()) {
-    // T = 1 is what it is about: the runner leaves it out.
+    // T = 1 is its subject: the runner leaves it out.
     if (law == find_law("lone_token_gradients_are_exact")) continue;
     // 5 channels are no groups of 16 bytes.
     if (law == find_law("channel_groups_change_nothing")) continue;
@@ -375,7 +375,7 @@ TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {
       if (value.subject() == Subject::kMerge) {
         ASSERT_EQ(value.shape.Tk, 7);
         ASSERT_EQ(value.shape.H, 3);
-        continue;  // it has states and no keys
+        continue;  // it has states instead of keys
       }
       ASSERT_EQ(value.shape.d, 5);
       if (value.subject() == Subject::kLayer) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many calls had what a kernel declares: options, storage types, layouts,
-// page sizes, paths, devices. An option that it mostly refuses is hollow:
-// declared, and hardly there. What no call had was not judged.
+// How many calls had each declared item: options, storage types, layouts, page
+// sizes, paths, devices. An option that is declared and mostly refused is
+// reported as hollow. An item that no call had was not judged.
 #ifndef QKVET_PROPERTIES_CASES_OPTION_USE_H_
 #define QKVET_PROPERTIES_CASES_OPTION_USE_H_
 
@@ -36,8 +36,8 @@ class OptionUse {
     int64_t smallest_extent = 0;
   };
   std::vector<Declared> declared(const KernelInfo& kernel) const;
-  // The same as lines: "storage f32 812", and what no call had, though cases
-  // of this size could have it.
+  // The same as lines: "storage f32 812", and the items that no call had,
+  // although cases of this size could have them.
   void tell(const KernelInfo& kernel, SizeClass largest,
             std::vector<std::string>& drawn,
             std::vector<std::string>& never_drawn) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that say where tensors are in memory, and how many rows and keys of
-// them count.
+// Options for where tensors are in memory, and how many of their rows and keys
+// count.
 #include <algorithm>
 
 #include "core/case/paging.h"
@@ -103,7 +103,7 @@ void draw_packed_pages(Draw& draw, Case& value) {
         m <= prompt ? m : starts.back() - (members - m);
 }
 
-// As many as there are queries (a step of decoding), or any.
+// As many as there are queries (a step of decoding), or any number.
 void draw_append(Draw& draw, Case& value) {
   const Shape& s = value.shape;
   value.append = draw.chance(40) ? s.Tq : draw.range(1, 5);
@@ -129,8 +129,8 @@ void draw_calls(Draw& draw, Case& value) {
   value.calls = joined(calls);
 }
 
-// Lists where there are to be some, and packed pages in either form of table.
-// Nothing is drawn where no kernel has a choice.
+// Lists instead of tables for some cases, and packed pages in either form of
+// table. Draws nothing if no kernel has a choice.
 void settle_lists(Draw& draw, uint64_t allows, Case& value) {
   if (value.int32_lengths && !gives_lengths(value))
     for (const uint64_t lists :
@@ -174,7 +174,7 @@ void add_members(const AddSetting& add) {
       });
 }
 
-// One group of channels, and two: d is what they need.
+// One group of channels, and two: d follows from them.
 void add_groups(const AddSetting& add) {
   for (int64_t groups = 1; groups <= 2; ++groups)
     add([=](Case& c) {

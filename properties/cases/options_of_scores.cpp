@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that say which pairs there are, and how their scores become weights.
+// Options for which pairs are visible, and how scores become weights.
 #include <algorithm>
 
 #include "properties/cases/drawn_options.h"
@@ -133,14 +133,15 @@ void draw_segments(Draw& draw, Case& value) {
   value.fields.wide_segments = draw.chance(50);
 }
 
-// In a causal text, and half of them within a window: else they say nothing.
+// In a causal text, and half of them within a window: otherwise they have no
+// effect.
 void draw_ranges(Draw& draw, Case& value) {
   value.fields.ranges = draw.range(1, 4);
   value.fields.wide_ranges = draw.chance(50);
   if (!value.window && draw.chance(50)) draw_window(draw, value);
 }
 
-// From one position to beyond the last key, of powers of two most often.
+// From one position to beyond the last key; most often a power of two.
 void draw_chunk(Draw& draw, Case& value) {
   constexpr std::array<int64_t, 8> kChunks = {1, 2, 3, 4, 5, 8, 16, 32};
   value.chunk = draw.chance(80)
@@ -153,7 +154,7 @@ void draw_tree(Draw& draw, Case& value) {
   value.fields.children = draw.of(std::array<int64_t, 6>{0, 0, 0, 1, 2, 3});
 }
 
-// As the tables come out of a cache, far along in a text, or anywhere.
+// Tables as a cache provides them, far along in a text, or anywhere.
 void draw_rope(Draw& draw, Case& value) {
   value.shape.d += value.shape.d % 2;
   value.rope = draw_rotation(draw);

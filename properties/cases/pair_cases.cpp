@@ -15,7 +15,7 @@ namespace {
 constexpr uint32_t kFirstTries = 8;
 constexpr uint32_t kTries = 2;
 
-// Half of the draws for pairs are to see what is possible.
+// Half of the draws for pairs find out which are possible.
 constexpr CoveringSearch kForPairs = {.together = 2,
                                       .stream = 0x70616972,
                                       .draws_of_case = 40,
@@ -34,7 +34,7 @@ constexpr CoveringSearch kForTriples = {.together = 3,
                                         .extends_anew = false,
                                         .counts_kernels = false};
 
-// Combinations of options alone come first.
+// Combinations that only have options come first.
 int64_t others_in(const Combination& settings) {
   return std::count_if(settings.begin(), settings.end(), [](size_t one) {
     return setting_rows()[one].kind != SettingKind::kOption;
@@ -158,7 +158,8 @@ uint32_t number_of(Combination triple) {
   return static_cast<uint32_t>(place_of(triple));
 }
 
-// Three options first, and in some order among those of as many.
+// Triples of options first, then in a fixed order among those with as many
+// options.
 std::vector<Combination> in_order(const std::vector<TripleSet>& missing,
                                   uint64_t seed) {
   constexpr uint32_t kStream = 0x6f726472;
@@ -187,7 +188,8 @@ int64_t cost_of(const Case& value) {
   return kBeside + work_of(value.shape);
 }
 
-// Kernels of one declaration are one, which lacks what any of them does.
+// Kernels with one declaration are treated as one, which lacks every pair that
+// any of them lacks.
 PairCases cases_for_pairs(const PairPlan& plan) {
   std::vector<size_t> kind_of;
   std::optional<PairPlan> kinds = plan_of_kinds(plan, kind_of);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases made on purpose for pairs and triples of settings that the cases of a
-// plan did not have: which pairs a kernel can meet at all, as it is declared
-// and as the laws ask, and few cases that hold many of those that are missing.
+// Cases for pairs and triples of settings that the cases of a plan did not
+// have. First the pairs that a kernel can meet at all, under its declaration
+// and the laws; then few cases that have many of the missing ones.
 #ifndef QKVET_PROPERTIES_CASES_PAIR_CASES_H_
 #define QKVET_PROPERTIES_CASES_PAIR_CASES_H_
 
@@ -20,8 +20,8 @@ namespace qkvet::properties {
 // Whether cases of the scope may have it.
 bool may_have(const Scope& scope, const SettingRow& row);
 
-// A case of the law, drawn to have these settings, where law and declaration
-// let it; whether it has them is seen in its calls. `wanted`: numbers of
+// A case of the law, drawn to have these settings, if law and declaration allow
+// them. Its calls show whether it has them. `wanted`: numbers of
 // setting_rows(), one of a kind.
 std::optional<Case> draw_with(Draw& draw, const Law& law, const Scope& scope,
                               std::vector<size_t> wanted);
@@ -59,7 +59,7 @@ struct PairPlan {
 // calls.
 bool is_asked(const Law& law, const Case& value, const KernelInfo& kernel);
 
-// A pure function of the plan. Nothing of kernels with too many different
+// A pure function of the plan. Empty for kernels with too many different
 // declarations: it would take longer than their plan.
 PairCases cases_for_pairs(const PairPlan& plan);
 

@@ -49,7 +49,7 @@ TEST(PairCases, WhatIsMissingIsMetAndNoOtherCaseMoves) {
   EXPECT_GT(pairs_of(after).seen(), pairs_of(before).seen() + 100);
   EXPECT_EQ(pairs_of(after).added,
             pairs_of(after).seen() - pairs_of(before).seen());
-  // A mask of what is dropped without dropout is no call.
+  // A call cannot return a dropout mask without dropout.
   EXPECT_FALSE(pairs_of(after).cannot().empty());
 }
 

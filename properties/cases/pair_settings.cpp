@@ -125,9 +125,10 @@ const std::vector<SettingRow>& setting_rows() {
 }
 
 uint32_t number_in_draws(size_t setting) {
-  // As many options as there were when the first cases were drawn so.
+  // The number of options when cases were first drawn this way.
   constexpr size_t kFirstOptions = 33;
-  // A layout that came later stands where its row would move others.
+  // A layout that was added later is placed after the others, so that it moves
+  // none.
   static const size_t later = [] {
     const auto& rows = setting_rows();
     const auto found =

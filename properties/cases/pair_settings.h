@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a call that pairs are made of, by number: options first, and
-// behind them the values of each kind of which a call has one, such as the
-// class of its number of keys.
+// The settings of a call that pairs are made of, by number. Options come first,
+// and then the values of each kind of which a call has one, such as the class
+// of its number of keys.
 #ifndef QKVET_PROPERTIES_CASES_PAIR_SETTINGS_H_
 #define QKVET_PROPERTIES_CASES_PAIR_SETTINGS_H_
 

@@ -22,7 +22,7 @@ constexpr Data kData[] = {
     {RecipeKind::kLattice, RecipeKind::kLattice, RecipeKind::kLattice},
     {RecipeKind::kZero, RecipeKind::kLattice, RecipeKind::kCount},
     {RecipeKind::kLattice, RecipeKind::kLattice, RecipeKind::kOnehotN}};
-// Beside options: what all data shows, the first two show.
+// With options, the first two kinds of data are enough.
 constexpr uint8_t kDataWithOptions = 2;
 
 std::vector<Shape> plain_shapes() {

@@ -37,8 +37,8 @@ TEST(SmallScope, WithoutOptionsItHoldsEveryShapeRuleAndRecipe) {
   EXPECT_EQ(static_cast<int64_t>(seen.size()), scope.size());
 }
 
-// Packed members have lengths of their own, and their keys are in pages or not;
-// what is shared is not appended to.
+// Packed members have lengths of their own, and their keys are either in pages
+// or not; shared tensors are never appended to.
 bool exclude_each_other(uint64_t pair) {
   for (const uint64_t other :
        {QKVET_OPTION_LENGTHS, QKVET_OPTION_PAGED, QKVET_OPTION_PAGED_CSR,
@@ -62,7 +62,7 @@ bool exclude_each_other(uint64_t pair) {
          pair == (QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR);
 }
 
-// Stories have the one; what is random is counted, which takes many calls.
+// Stories have the first; random effects are counted, which takes many calls.
 bool is_elsewhere(uint64_t option) {
   return option == kOptionStored || option == QKVET_OPTION_DROPOUT ||
          option == kOptionCalls;

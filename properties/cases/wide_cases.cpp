@@ -87,8 +87,8 @@ int64_t extent_at(const Edge& edge, const Shape& s) {
   return 0;
 }
 
-// Pages of one token for the keys, so that there are as many of them; another
-// option for the others.
+// Pages of one token for keys, so that there are as many pages; another option
+// for the others.
 void draw_one_option(Draw& draw, const Law& law, const Scope& scope,
                      const Edge& edge, Case& value) {
   const uint64_t allowed = allowed_in(law.domain) & allowed_by(scope);
@@ -176,7 +176,7 @@ WideCases wide_cases(const PairPlan& plan) {
       });
   if (law == plan.laws.end() || plan.scope.largest != SizeClass::kLong)
     return out;
-  constexpr uint64_t kStream = 0x77696465;  // apart from plans
+  constexpr uint64_t kStream = 0x77696465;  // separate from plans
   int64_t count = 0, cost = 0;
   for (const bool with_option : {false, true})
     for (uint64_t n = 0; n < kEdges.size(); ++n) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases made on purpose for extents at which a number that was given too few
-// bits begins again: keys, rows, members and heads beyond 2^6 to 2^16, and
-// lengths, windows and pages that count as many keys. Chance
-// brings each of them to a law a few times in a plan, or not at all.
+// Cases for extents at which a number with too few bits wraps around: keys,
+// rows, members and heads beyond 2^6 to 2^16, and lengths, windows and pages
+// that count as many keys. By chance, a law gets each of them a few times in a
+// plan, or never.
 #ifndef QKVET_PROPERTIES_CASES_WIDE_CASES_H_
 #define QKVET_PROPERTIES_CASES_WIDE_CASES_H_
 

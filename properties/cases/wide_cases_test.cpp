@@ -89,7 +89,7 @@ TEST(WideCases, BringAboutWideNumbersOfOptions) {
     EXPECT_GT(lengths, int64_t{1} << 16);
     EXPECT_GE(window, int64_t{1} << 16);
   }
-  // The control: who does not declare them gets none.
+  // The control: a kernel that does not declare them gets none.
   KernelUnderTest bare = kernel;
   bare.judged.info.capabilities.options &=
       ~(QKVET_OPTION_LENGTHS | QKVET_OPTION_WINDOW | QKVET_OPTION_PAGED);

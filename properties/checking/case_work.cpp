@@ -38,8 +38,8 @@ CaseWork::CaseWork(CaseWork&&) noexcept = default;
 
 namespace {
 
-// Whether the case is one of the law's, its data apart, which the law makes
-// itself where it must.
+// Whether the case is one of the law's, except for its data, which the law sets
+// itself where necessary.
 bool meets_precondition(const Law& law, const Case& value) {
   Case nearest = constrained(law, value);
   for (const auto recipe : {&Case::q, &Case::k, &Case::v, &Case::x, &Case::w,
@@ -117,8 +117,8 @@ bool are_finite(const std::vector<double>& values) {
                      [](double x) { return std::isfinite(x); });
 }
 
-// Whether all that the call was given is finite, but for what hides a key. Not
-// known of slots of pages.
+// Whether all inputs of the call are finite, except those that hide a key. Not
+// determined for slots of pages.
 bool has_finite_inputs(const CallView& call) {
   const Inputs& in = *call.inputs;
   return in.pages == 0 && are_finite(in.q) && are_finite(in.k) &&
@@ -305,7 +305,7 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.want_stages = planned.want_stages;
   if (planned.operation == Operation::kBackward) {
     const uint64_t gives = kernel.backward_options;
-    // Some cases leave out what may be absent: all else has to be as it is.
+    // Some cases leave out optional results: the rest must not change.
     call.want_d_bias = value.score_bias && value.seed % 5 != 3 &&
                        (gives & QKVET_BACKWARD_BIAS) != 0;
     call.want_d_sink =
@@ -413,7 +413,7 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
       views[i].truth = &prepared.gradient->truth_for(model);
     } else if (prepared.layer_gradient != nullptr) {
       const Stopwatch watch(time_->bound);
-      // P is rounded to what stages are stored as.
+      // P is rounded to the storage type of stages.
       const Dtype stage = kernel.info.stage_dtype(value_.q_dtype);
       views[i].truth = &prepared.layer_gradient->truth_for(
           for_storage(declared, stage, value_.o_dtype), stage);

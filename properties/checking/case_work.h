@@ -30,7 +30,7 @@ struct JudgedKernel {
   PrecisionModel model;
   bool looser_than_generic = false;
   std::vector<Assumption> assumed = {};
-  Pace pace = {};  // as probes took
+  Pace pace = {};  // as measured by probes
 };
 
 // Where the time of a run is spent, in seconds of wall clock, summed over
@@ -63,8 +63,8 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
-// How far the outputs of one call may lie from what is right, element by
-// element; empty for what the call does not return or nothing is known about.
+// The bounds of one call's outputs, element by element; empty for outputs that
+// the call does not return or that have no bound.
 struct CallBounds {
   std::vector<double> o, lse, weights, y;
   std::map<TensorName, std::vector<double>> gradients;  // also a layer's
@@ -80,7 +80,7 @@ class CaseWork {
   CaseWork(CaseWork&&) noexcept;
 
   const Case& value() const { return value_; }
-  // As the case's recipes make them, without what the law puts in.
+  // The inputs of the case's recipes, without the law's changes.
   const Inputs& own_inputs();
   // Other data for a case of these extents, before any call is made.
   void take_inputs(Inputs inputs) { own_ = std::move(inputs); }
@@ -99,19 +99,19 @@ class CaseWork {
                   std::span<const CallOutcome> outcomes,
                   std::vector<SameBits>* same_bits = nullptr);
 
-  // One of the calls with all that is known of it: the truth of attention and
-  // of its gradient also where the law does without. Lives as long as this.
+  // One of the calls with all results: the truth of attention and of its
+  // gradient even if the law does not need it. Lives as long as this.
   struct WholeCall {
     const PlannedCall& planned;
-    const Case& value;  // what the kernel is called with, its data apart
+    const Case& value;  // the kernel's case, without its data
     const Inputs& inputs;
     const Truth* truth;  // null: no queries with finite data attend here
     std::string twin_disagrees;  // "" or why the truth is in doubt
   };
   WholeCall whole_call(const JudgedKernel& kernel, size_t n);
 
-  // The bounds of call n of calls_for(kernel) under a model, whether the law
-  // asks for its truth or not.
+  // The bounds of call n of calls_for(kernel) under a model, whether or not the
+  // law needs its truth.
   CallBounds bounds(const JudgedKernel& kernel, size_t n,
                     const PrecisionModel& model);
 

@@ -29,8 +29,8 @@ bool is_near(double x, double expected) {
   return std::fabs(x - expected) < kClear * std::max(1.0, std::fabs(expected));
 }
 
-// The least extent from `low` on that the rule allows, were there no largest:
-// what a probe reads of fewer rows or keys would be false.
+// The least extent from `low` on that the rule allows, ignoring its largest
+// one: probes of fewer rows or keys would give wrong results.
 int64_t least(qkvet_extent_rule rule, int64_t low) {
   rule.max = 0;
   return nearest_allowed(low, rule);
@@ -78,7 +78,7 @@ class Prober {
   Prober(Executor& executor, int kernel, KernelInfo& info)
       : executor_(executor), kernel_(kernel), info_(info) {}
 
-  // From now on, calls of forward() are steps on caches.
+  // Later calls of forward() are steps on caches.
   void ask_caches() { of_caches_ = true; }
 
   void lse_base();
@@ -114,7 +114,7 @@ class Prober {
   int kernel_;
   KernelInfo& info_;
   bool of_caches_ = false;
-  bool died_ = false;  // not asked again
+  bool died_ = false;  // not called again
 };
 
 bool Prober::has(uint64_t option) const {
@@ -355,9 +355,9 @@ int32_t word_of_lse(double x) {
                         : QKVET_EMPTY_LSE_UNSPECIFIED;
 }
 
-// The same answer must come twice, for other values, to count. Scores lie so
-// far apart that a hidden score which is large and finite does not make them
-// equal, and beyond the length there is NaN once and numbers once.
+// An answer counts only if it is the same twice, for other values. Scores are
+// so far apart that a large finite hidden score does not make them equal.
+// Beyond the length there is NaN once and numbers once.
 EmptyRow Prober::hear(EmptyBy by, const Case& value, bool want_lse) {
   const Shape s = value.shape;
   EmptyRow heard;

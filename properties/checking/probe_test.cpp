@@ -79,7 +79,7 @@ TEST(Probe, TellsWhereTheCapAndTheSinkCount) {
   const std::string told =
       "softcap_order=QKVET_SOFTCAP_AFTER_MASK "
       "sink_in_lse=QKVET_SINK_NOT_IN_LSE";
-  // By a bias, and where there is none by ALiBi.
+  // Tested with a bias, and without one by ALiBi.
   for (const uint64_t without : {uint64_t{0}, QKVET_OPTION_BIAS}) {
     info.capabilities.options &= ~without;
     FakeExecutor executor(other);

@@ -43,7 +43,7 @@ std::vector<Shape> tiny_shapes(const Shape& origin) {
 // scores beyond exp's range, and with one key that takes all.
 struct Probe {
   RecipeKind q, k;
-  int64_t parameter;  // of both recipes, if they take one
+  int64_t parameter;  // for both recipes, if they take one
 };
 constexpr Probe kProbes[] = {{RecipeKind::kNormal, RecipeKind::kNormal, 0},
                              {RecipeKind::kLattice, RecipeKind::kLattice, 0},
@@ -75,7 +75,7 @@ void add_smaller_extents(const Case& value, Collector& out) {
     out.add([](Case& c) { c.shape.H = c.shape.group(), c.shape.Hkv = 1; });
     out.add([](Case& c) { c.shape.H -= c.shape.group(), --c.shape.Hkv; });
     out.add([](Case& c) { c.shape.H -= c.shape.Hkv; });
-    // Groups of two, which show what groups of three may hide.
+    // Groups of two, which can show mistakes that groups of three hide.
     if (s.group() > 2) out.add([](Case& c) { c.shape.H = 2 * c.shape.Hkv; });
   }
   for (const auto extent :
@@ -96,9 +96,9 @@ void add_smaller_extents(const Case& value, Collector& out) {
   });
 }
 
-// Gradients have two widths side by side, and what takes the one for the other
-// shows by what they leave over: two and four channels less leave it as it is.
-// Plain data may be equal where the two meet then; small integers seldom are.
+// Gradients have two widths, and a kernel that confuses them is visible by the
+// leftover channels: removing two and four channels keeps these. Plain data may
+// be equal where the two meet; small integers seldom are.
 void add_even_steps(const Case& value, Collector& out) {
   for (const auto width : {&Shape::d, &Shape::dv})
     for (const int64_t step : {4, 2})

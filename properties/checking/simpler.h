@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of simpler_cases(): collecting candidates, and what all subjects
-// share.
+// Internals of simpler_cases(): collecting candidates, shared by all subjects.
 #ifndef QKVET_PROPERTIES_CHECKING_SIMPLER_H_
 #define QKVET_PROPERTIES_CHECKING_SIMPLER_H_
 
@@ -26,9 +25,9 @@ class Collector {
   // Whether all of the tiniest shapes are wanted, which are most candidates.
   const bool tries_tiny;
 
-  // Adds what `change` makes of the origin, if that is a valid, other case;
-  // with `smaller` only if its extents are smaller even after the law has
-  // constrained it, so that plainer and wilder data cannot take turns for ever.
+  // Adds the origin with `change`, if that is a valid, other case. With
+  // `smaller`, only if its extents are smaller even after the law has
+  // constrained it, so that plainer and wilder data cannot alternate for ever.
   template <class Change>
   void add(Change change, bool smaller = false) {
     Case candidate = origin_;
@@ -38,7 +37,7 @@ class Collector {
       candidate.shape.d += candidate.shape.d % 2;
     const Shape& heads = candidate.shape;
     if (heads.Hkv < 1 || heads.H < 1 || heads.H % heads.Hkv != 0) return;
-    // Single values that stand outside now: moved inside, and left out.
+    // Single values that are now outside: moved inside, and left out.
     if (!candidate.set.empty())
       if (Case moved = candidate; move_set_values(moved)) keep(moved, smaller);
     keep(std::move(candidate), smaller);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simpler lengths and packed batches. Extents alone do not lead there: a length
-// that is cut off with its extent becomes the extent, and whatever lay between
-// the two is gone.
+// that is cut off with its extent becomes the extent, and the lengths between
+// the two are lost.
 #include "properties/checking/simpler.h"
 
 namespace qkvet::properties {

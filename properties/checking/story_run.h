@@ -65,7 +65,7 @@ class StoryRun {
   // "b1", or "the NaN of call 5".
   std::string name_of(const Token& token) const;
 
-  // The data of the case; what the law puts in is finite, or NaN.
+  // The data of the case; tokens that the law inserts are finite, or NaN.
   Inputs own_data(bool finite) const;
   // Numbers of moderate size, with which no two tokens are alike.
   Inputs moderate_data() const;
@@ -76,14 +76,14 @@ class StoryRun {
     CallOutcome answer;  // of the call in question
     CallOutcome read;    // its stages are empty if there is no read_back()
   };
-  // Nothing if some call did not end as it should.
+  // Nullopt if some call did not end as it should.
   std::optional<Ran> run(const Inputs& data) const;
 
   // The keys and values that `snapshot` is about, out of `data`.
   Inputs inputs_of(const Snapshot& snapshot, const Inputs& data) const {
     return pick_inputs(wide_, snapshot, data).history;
   }
-  // The call in question, asked about `tokens` in place of its history.
+  // The call in question, with `tokens` instead of its history.
   Snapshot snapshot_of(const std::vector<Token>& tokens) const;
 
  private:

@@ -14,7 +14,7 @@
 
 namespace qkvet::properties {
 
-// How one kernel answered a case that is held against the oracle.
+// The answer of one kernel to a case that is compared with the oracle.
 struct Ballot {
   std::string kernel;  // "family/variant"
   bool agrees = false;

@@ -22,7 +22,7 @@ constexpr int64_t kMostBytes = int64_t{1} << 40;
 // Extents that every plan has many of.
 constexpr int64_t kLeast = 25;
 
-// The line through two extents, and how far above it a step may lie.
+// The line through two extents, and the largest step above it.
 struct Line {
   int64_t from = 0, bytes = 0;  // a point
   int64_t rise = 0, run = 1;    // bytes for extents
@@ -42,7 +42,7 @@ class Bends {
   std::vector<Bend> find() {
     std::vector<Bend> bends;
     for (int64_t low = 2; 2 * low <= most_ && !silent_; low *= 2) {
-      // A line across a bend is none.
+      // A line across a bend is invalid.
       if (!bends.empty() && low / 2 <= bends.back().at) continue;
       const Line line = line_at(low);
       if (silent_ || line.holds(2 * low, bytes(2 * low))) continue;
@@ -53,7 +53,7 @@ class Bends {
       }
       bends.push_back({holds, bytes(holds), bytes(bent)});
     }
-    // Half of a look is none.
+    // An incomplete search finds none.
     if (silent_ || bends.size() > kMostBends) return {};
     return bends;
   }

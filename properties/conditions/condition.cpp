@@ -8,8 +8,8 @@
 namespace qkvet::properties {
 namespace {
 
-// Numbers wrap around rather than end the program: conditions come from
-// plug-ins as well.
+// Numbers wrap around instead of ending the program, because plug-ins also
+// supply conditions.
 int64_t wrapped(uint64_t number) { return static_cast<int64_t>(number); }
 
 // x / 0 and x % 0 are 0: extents may be.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How libraries store the matrices of a layer and the pages of a cache, as
-// views that qkvet_layer_args and qkvet_forward_args can be given: an offset
-// and strides, in elements. Nothing is copied.
+// views for qkvet_layer_args and qkvet_forward_args: an offset and strides, in
+// elements. Nothing is copied.
 #ifndef QKVET_PROPERTIES_CONVENTIONS_CONVENTION_STORAGE_H_
 #define QKVET_PROPERTIES_CONVENTIONS_CONVENTION_STORAGE_H_
 

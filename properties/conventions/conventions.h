@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conventions of known libraries, read from conventions.md: what a kernel that
-// takes their calls declares in qkvet_capabilities and qkvet_dialect, how they
-// store what a layer and a cache are made of, and cases that such a kernel
-// takes. The grammar stands in conventions.md.
+// Conventions of known libraries, read from conventions.md: the declaration of
+// a kernel that takes their calls, in qkvet_capabilities and qkvet_dialect; how
+// they store layers and caches; and cases that such a kernel takes.
+// conventions.md has the grammar.
 #ifndef QKVET_PROPERTIES_CONVENTIONS_CONVENTIONS_H_
 #define QKVET_PROPERTIES_CONVENTIONS_CONVENTIONS_H_
 
@@ -24,7 +24,7 @@ struct ConventionFact {
 
 struct Convention {
   std::string id, title;
-  std::string mind;  // what differs from others and matters
+  std::string mind;  // the difference from others that matters
   std::vector<ConventionFact> facts;
   std::vector<std::string> sources;  // repository, version, date
   // The declaration of a kernel of this convention. Not a kernel: it has no
@@ -38,7 +38,7 @@ struct Convention {
 
 struct ParsedConventions {
   std::vector<Convention> values;  // in the order of the list
-  std::string error;  // one line: place, what is wrong and what is allowed
+  std::string error;  // one line: place, mistake, and what is allowed
 };
 // `name` is used in errors like a file's name.
 ParsedConventions parse_conventions(const std::string& name,
@@ -46,7 +46,7 @@ ParsedConventions parse_conventions(const std::string& name,
 
 // Those of conventions.md as it was when this was built.
 const ParsedConventions& built_in_conventions();
-// nullptr if there is none of this id.
+// nullptr if there is no such id.
 const Convention* find_convention(std::string_view id);
 
 // A possible replacement for a file of dialect fields: the lines of the
@@ -60,8 +60,8 @@ std::string read_dialect_or_convention(const std::string& name,
 // Sets one field of a declaration. "" or one line.
 std::string declare(std::string_view key, std::string_view value,
                     Convention& convention);
-// The same for lines "field = value", of which "like = torch_sdpa" in front
-// takes the declaration of a convention. "" or one line.
+// The same for lines "field = value"; "like = torch_sdpa" before them takes the
+// declaration of a convention. "" or one line.
 std::string declare_lines(const std::string& lines, Convention& convention);
 // "" or why a kernel of this convention does not take the case.
 std::string not_taken_reason(const Convention& convention,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// conventions.md: that every declaration is one, and what is said of those that
-// are none.
+// conventions.md: every declaration is valid, and invalid ones are refused with
+// the right error.
 #include "properties/conventions/conventions.h"
 
 #include <gtest/gtest.h>

@@ -24,11 +24,11 @@ using Reading = std::function<Problem(Problem)>;
 inline constexpr int kReadings = 8;
 int reading_of(const Case& value, const qkvet_dialect& dialect);
 
-// The truth of the case where `oracle` is to be believed: for f64 storage the
-// twin in place of plain_forward, which is no finer than what it would judge.
+// The truth of the case under `oracle`. For f64 storage it is the twin instead
+// of plain_forward, which is no finer than the answers that it would judge.
 Oracle truth_of(const Case& value, Oracle oracle);
 
-// Owns what a Problem points to.
+// Owns the data of a Problem.
 class OwnedProblem {
  public:
   // `inputs` are those of `value`, and outlive this.
@@ -50,9 +50,8 @@ class OwnedProblem {
 class Answer {
  public:
   // `with_twin`: `oracle` is compared with the twin; the twin itself, if it is
-  // the oracle, with plain_forward.
-  // `errors`: how far the inputs may be off. `problem` and what it and they
-  // point to outlive this.
+  // the oracle, with plain_forward. `errors`: how far the inputs may be off.
+  // `problem`, and the data that it and they point to, outlive this.
   Answer(const Problem& problem, Oracle oracle, bool with_twin,
          const InputErrors& errors = {});
 

@@ -194,7 +194,7 @@ std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
 }
 
 std::string number_text(double value, Dtype dtype) {
-  if (std::isnan(value)) return "nan";  // no sign: it means nothing
+  if (std::isnan(value)) return "nan";  // no sign: it has no meaning
   char buffer[64];
   const auto result = dtype == Dtype::kF64
                           ? std::to_chars(buffer, buffer + sizeof buffer, value)
@@ -270,8 +270,8 @@ std::optional<Finding> compare_with_bound(const Bounded& number,
     ++judgement.vacuous;
   else
     ++judgement.compared;
-  // In half formats the bound is about the number that was rounded; f32's own
-  // last rounding is part of the bound of forward().
+  // In half formats the bound is for the number before rounding; f32's own last
+  // rounding is part of the bound of forward().
   const bool is_half = dtype == Dtype::kF16 || dtype == Dtype::kBf16;
   const double rounding =
       is_half || before_rounding ? rounding_of(actual, dtype) : 0;

@@ -113,7 +113,7 @@ TEST(Compare, EmptyRowsMayBeTheirSinkAlone) {
   EXPECT_EQ(element.judge(1).verdict, Verdict::kFailed);
 }
 
-// Each reason is held to its own word, and several to what they share.
+// Each reason follows its own declaration, and several follow what they share.
 TEST(Compare, EmptyRowsFollowTheDialectOfTheirReason) {
   OneElement element(std::nan(""), 0, 0);
   element.truth_.oracle.visible = {0};
@@ -171,8 +171,8 @@ TEST(Compare, TheNearestOfThoseWithinIsKept) {
   EXPECT_FALSE(judgement.nearest);
 }
 
-// One number in two ways: NaN is near nothing, and what was allowed stays a
-// number that can be read.
+// One number in two ways: no number is near NaN, and the printed limit stays a
+// readable number.
 TEST(Compare, TwoWaysFailBeyondBothBoundsAndWithNaN) {
   TwoWays pair{1, 1 + 0x1p-10, 0x1p-9, 0, Dtype::kF32, "here", "there"};
   Judgement judgement;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What masks in a few numbers (kernel.h) say of a row, beyond which keys it
-// sees: words of conditions (conditions/condition_names.cpp).
+// The effect of masks in a few numbers (kernel.h) on a row, besides which keys
+// it sees: words of conditions (conditions/condition_names.cpp).
 #ifndef QKVET_PROPERTIES_JUDGING_FIELD_FACTS_H_
 #define QKVET_PROPERTIES_JUDGING_FIELD_FACTS_H_
 
@@ -13,7 +13,7 @@ namespace qkvet::properties {
 // Facts about a row. They count keys that the causal rule and the window show
 // it, except for taken_back.
 struct FieldFacts {
-  bool padding = false;  // its segment has a number below 0, and is none
+  bool padding = false;  // its segment number is below 0: padding
   // Keys of other segments with numbers that have the same lower 32 bits as its
   // own.
   int64_t alike = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel is given where it declares that numbers must be finite although
+// The inputs of a kernel which declares that numbers must be finite even if
 // they count for nothing: in slots of pages that no member owns, in rows beyond
 // the lengths.
 #ifndef QKVET_PROPERTIES_JUDGING_FINITE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A law is data and pure functions: which calls to make of a case (plan), and
-// what their outputs must be (judge). Only the runner touches kernels.
+// A law is data and pure functions: the calls to make of a case (plan), and the
+// requirements on their outputs (judge). Only the runner calls kernels.
 #ifndef QKVET_PROPERTIES_JUDGING_LAW_H_
 #define QKVET_PROPERTIES_JUDGING_LAW_H_
 
@@ -74,7 +74,7 @@ struct Plan {
   std::vector<PlannedCall> calls;
   // If the law does not apply to this case: the reason, one line.
   std::string not_applicable;
-  // If the kernel lacks what the law is about, or does not claim it.
+  // If the kernel lacks the subject of the law, or does not claim it.
   std::string unsupported;
 };
 
@@ -103,35 +103,35 @@ struct CallView {
   const PlannedCall* planned = nullptr;
   const Inputs* inputs = nullptr;
   const CallOutcome* outcome = nullptr;
-  const Truth* truth = nullptr;  // if the plan asked for it
+  const Truth* truth = nullptr;  // if the plan requests it
 };
 
 // One number of an output.
 struct Spot {
   TensorName tensor = TensorName::kO;
-  int64_t element = -1;  // packed, in the extents of the case; -1: not known
-  int32_t call = -1;     // of the law's calls; -1: of two, or not known
+  int64_t element = -1;  // packed, in the extents of the case; -1: unknown
+  int32_t call = -1;     // of the law's calls; -1: of two, or unknown
 };
 
-// The number that came nearest to its bound, of those within it.
+// The number nearest to its bound, among those within it.
 struct Nearest {
   double actual = 0, expected = 0;
-  double low = 0, high = 0;  // what is allowed, or of a difference: `high` is
+  double low = 0, high = 0;  // limits; of a difference: `high` is
   bool two_ways = false;     // computed in two ways: two calls, a difference
   Dtype dtype = Dtype::kF32;
   Spot at = {};
 };
 
-// The element that speaks most clearly against a kernel.
+// The clearest element against a kernel.
 struct Finding {
   std::string where;     // "o[b=0,h=0,i=1,c=0]"
   std::string expected;  // a number or a short phrase
   std::string actual;
   std::string allowed;   // "0.99999988 .. 1.0000001"; "" if unbounded
-  std::string looks;     // what it looks like; "" if nothing is known
-  std::string printed;   // what a kernel that died had printed last
+  std::string looks;     // the apparent mistake; "" if unknown
+  std::string printed;   // the last output of a kernel that died
   double ratio = 0;      // error/bound; 0 for exact laws
-  size_t call = 0;       // of a story: the call that shows it; 0: not known
+  size_t call = 0;       // for a story: the call that shows it; 0: unknown
   int32_t planned = -1;  // other laws: which of their calls, as in Spot
 };
 
@@ -147,10 +147,10 @@ struct Judgement {
   Verdict verdict = Verdict::kPassed;
   FailureKind kind = FailureKind::kLaw;  // with Failed
   std::string reason;  // for every verdict but Passed and Failed
-  // With Unsupported: the kernel itself said no to a call that it declares.
+  // With Unsupported: the kernel itself refused a call that it declares.
   bool by_kernel = false;
-  // With Passed: what exceeds the bound of a precision that was not measured,
-  // though not what is doubted of it.
+  // With Passed: a number exceeds the bound of a precision that was not
+  // measured, but not that of doubted().
   std::string warning;
   int64_t compared = 0;              // comparisons that could have failed
   int64_t vacuous = 0;               // comparisons that could not
@@ -162,8 +162,8 @@ struct Judgement {
   std::vector<std::string> picture;  // with Failed: a small case, whole
 };
 
-// Two elements of two calls' outputs that were asked to have the same bits, the
-// first times the factor: for those who write a failure down.
+// Two elements of two calls' outputs that were required to have the same bits,
+// the first times the factor: for code that writes failures to files.
 struct SameBits {
   TensorName tensor = TensorName::kO;
   size_t first_call = 0, second_call = 0;
@@ -174,7 +174,7 @@ struct SameBits {
 struct JudgeInput {
   const Case& value;
   const KernelInfo& kernel;
-  const PrecisionModel& model;      // as declared: for_storage() is to come
+  const PrecisionModel& model;      // as declared, before for_storage()
   std::span<const CallView> calls;  // as planned, all of them done
   // For attention and gradients: the visible pairs of the case as it is, not of
   // a call's variant.
@@ -263,8 +263,8 @@ inline constexpr uint64_t kAllowMemory =
     kOptionLayout | kOptionShare | kAllowServing;
 inline constexpr uint64_t kAllowAll =
     kAllowPairs | kAllowScores | kAllowMemory | QKVET_OPTION_ROPE;
-// For stories: a rotation, a window of the cache, quantised storage, what makes
-// a score more than a product, and a mask.
+// For stories: a rotation, a window of the cache, quantised storage, options
+// that make a score more than a product, and a mask.
 inline constexpr uint64_t kAllowForms =
     QKVET_OPTION_ROPE | QKVET_OPTION_WINDOW | kOptionStored |
     QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
@@ -276,10 +276,10 @@ struct Domain {
   bool causal = false;    // at least one key is masked for some row
   bool free_v = true;     // false: constrain() fixes the data of v
   bool free_data = true;  // false: the law makes some of the data itself
-  bool votes = false;     // its first call is held against the oracle
+  bool votes = false;     // its first call is compared with the oracle
   bool plans = false;     // about plans (qkvet/plan.h): of kernels with some
-  bool refusals = false;  // about what a kernel refuses of what it declares
-  // A case takes thousands of calls: a run asks a few, beside its plan.
+  bool refusals = false;  // about declared calls that a kernel must refuse
+  // A case takes thousands of calls: a run asks a few, outside of its plan.
   bool lasts = false;
   // It changes all keys and no value, or some values alone: these are never
   // values in keys.
@@ -297,22 +297,22 @@ struct Law {
   const char* precondition;
   const char* reason;    // why it is true in exact arithmetic
   const char* rounding;  // why rounding cannot break it
-  const char* kept_for;  // what earns its place: (a), (b), (c) or (d)
+  const char* kept_for;  // why it is kept: (a), (b), (c) or (d)
   // Its place among the laws of its subject, from specific to general,
   // agreement last: the first one that fails names the failure. In tens, so
   // that a law fits between two.
   int rank;
   Domain domain;
-  // The nearest case that meets the precondition; idempotent. Ask constrained()
-  // (domain.h), which sees to the options.
+  // The nearest case that meets the precondition; idempotent. Call
+  // constrained() (domain.h) instead, which also handles the options.
   Case (*constrain)(Case value);
   Plan (*plan)(const Case& value, const KernelInfo& kernel);
   Judgement (*judge)(const JudgeInput& input);
 };
 
-// "attention", "KV caches": what a law of the subject is about.
+// The subject of a law: "attention", "KV caches".
 const char* subject_text(Subject subject);
-// Whether the kernel declares what the subject needs, and why not.
+// Whether the kernel declares the needs of the subject, and the text if not.
 bool has_subject(const KernelInfo& kernel, Subject subject);
 std::string missing_subject(Subject subject);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mistake in numbers makes of the lengths of a call, and where none can
-// be made.
+// The effect of a mistake in numbers on the lengths of a call, and cases in
+// which none can be made.
 #include "properties/judging/malformed_numbers.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(MalformedNumbers, StartsOfMembers) {
     EXPECT_EQ(list_in(k.cu_k_bytes), row.of_keys);
   }
   EXPECT_EQ(list_in(spoiled(keys, Mistake::kBothForms).q_len_bytes), List{5});
-  // In pages there are starts of queries alone.
+  // With pages, only queries have starts.
   const Inputs pages = spoiled(
       "f32,B1,H1,Tq5,Tk6,d1,cuq=0.2.4,cuk=0.3.5,page=2", Mistake::kOffsetsEnd);
   EXPECT_EQ(list_in(pages.cu_q_bytes), (List{0, 2, 6}));

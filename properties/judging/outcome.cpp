@@ -91,7 +91,8 @@ std::string nth_text(const CallOutcome& outcome) {
   return made > 0 ? ", equal call " + std::to_string(made) : "";
 }
 
-// The call came back; did it keep to its own memory and write all of it?
+// Judges a call that came back: whether it kept to its own memory and wrote all
+// of it.
 std::optional<Judgement> judge_traces(const CallOutcome& outcome,
                                       const std::string& where,
                                       bool may_be_unwritten) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an outcome says before a law looks: a refusal that was wanted is one
-// only if the kernel was asked.
+// The verdict from an outcome alone: an expected refusal counts only if the
+// kernel was asked.
 #include "properties/judging/outcome.h"
 
 #include <gtest/gtest.h>

@@ -137,7 +137,7 @@ bool PagesOfStory::play(const Snapshot& snapshot) {
   return snapshot.queries > 0 && meets_others(snapshot, table(sequence));
 }
 
-// Whether the sequence had as many tokens as the command wants.
+// Whether the sequence had the number of tokens that the command needs.
 bool PagesOfStory::goes_on(const Snapshot& snapshot) {
   const StoryCommand& command = snapshot.command;
   const int64_t before = std::ssize(held_.of(command.sequence));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What laws about memory say of one call whose tensors lie in several places.
+// Checks that memory laws make of one call with its tensors in several places.
 #ifndef QKVET_PROPERTIES_JUDGING_PLACEMENTS_H_
 #define QKVET_PROPERTIES_JUDGING_PLACEMENTS_H_
 

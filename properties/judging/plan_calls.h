@@ -24,8 +24,8 @@ enum class Batch : uint8_t {
 };
 Case batch_of(Case value, Batch batch);
 
-// The case with lengths that leave out a key of some member, if they leave out
-// nothing.
+// The case with lengths that leave out a key of some member, unless they
+// already leave one out.
 Case with_a_smaller_batch(Case value);
 
 // o and lse of the batch, with their truth.

@@ -27,7 +27,7 @@ class TokensHeld {
   // A legal command.
   void play(const Snapshot& snapshot);
 
-  // Sequences that were named so far; all others hold nothing.
+  // Sequences that were named so far; all others are empty.
   int64_t sequences() const { return std::ssize(held_); }
   const std::vector<Token>& of(int64_t sequence) const;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a condition (condition.h) is asked about: a case as it stands, and every
-// call that a law makes of it, which may be another case: shorter, with a mask
-// of its own, on more threads, out of another story.
+// The situation that a condition (condition.h) is evaluated in: a case as it
+// is, and every call that a law makes of it. A call may be another case:
+// shorter, with a mask of its own, on more threads, from another story.
 #ifndef QKVET_PROPERTIES_JUDGING_SITUATION_H_
 #define QKVET_PROPERTIES_JUDGING_SITUATION_H_
 
@@ -40,7 +40,7 @@ class Situation {
   explicit Situation(const Case& value);
   // One call of the plan. `value` and `call` must outlive this.
   Situation(const Case& value, const PlannedCall& call);
-  // The calls of a plan that speak to a cache, all of them in order.
+  // The calls of a plan to a cache, all of them in order.
   Situation(const Case& value, const std::vector<PlannedCall>& calls);
 
   const Case& value() const { return value_; }
@@ -48,12 +48,12 @@ class Situation {
   int threads() const { return threads_; }
   bool wants_lse() const { return lse_; }
   Mistake mistake() const { return mistake_; }
-  // For attention. Made when it is first asked for.
+  // For attention. Made on first use.
   const Visibility& visibility() const;
   // For attention, the largest score of a row, as the oracle has it after cap,
   // bias and rotation; -infinity for a row that sees no key. Likewise.
   double largest_score(int64_t b, int64_t h, int64_t i) const;
-  // Whether these come of normal data by the default scale, and are small.
+  // Whether these are scores of normal data with the default scale, and small.
   bool has_plain_scores() const;
   // The effect of masks in a few numbers on a row; likewise.
   FieldFacts facts_of(int64_t b, int64_t i) const;
@@ -64,7 +64,7 @@ class Situation {
   std::vector<double> largest_scores() const;
 
   Case value_;
-  const Case* own_ = nullptr;  // what the call's edit is made of
+  const Case* own_ = nullptr;  // the inputs for the call's edit
   const PlannedCall* call_ = nullptr;
   std::vector<CommandAt> commands_;
   int threads_ = 1;

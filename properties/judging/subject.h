@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subjects that laws and cases are about: a row each, with what differs
-// between them. Nobody else tells them apart by their names to do one thing or
-// another. The rows stand in checking/subjects.cpp, which sees all that they
-// name.
+// The subjects of laws and cases: a row each, with the differences between
+// them. Other code must not branch on a subject's name. The rows are in
+// checking/subjects.cpp, which includes everything that they refer to.
 #ifndef QKVET_PROPERTIES_JUDGING_SUBJECT_H_
 #define QKVET_PROPERTIES_JUDGING_SUBJECT_H_
 
@@ -30,7 +29,8 @@ struct SubjectRow {
   const char* memory_law;
   // Gradients: their bounds are not derived for every model.
   bool is_gradient;
-  // "" or what the kernel leaves open that cases hang on; null: nothing.
+  // "", or an undeclared property of the kernel on which cases depend; null:
+  // none.
   std::string (*unsettled)(const Case& value, const KernelInfo& kernel);
 
   // A case, constrained to the law.

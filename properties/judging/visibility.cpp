@@ -13,8 +13,7 @@ Inputs options_alone(const Case& value) {
   return inputs;
 }
 
-// Numbers as they are in 64 bits, of those alone that masks in a few numbers
-// are made of.
+// The 64-bit numbers that masks in a few numbers are made of, and no others.
 std::shared_ptr<const Inputs> fields_of(const Case& value,
                                         const Inputs& inputs) {
   if (value.fields == MaskFields{} && value.chunk == 0) return nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about dropout: each passes the definition, and fails what it exists to
-// fail.
+// Laws about dropout: each passes the definition, and fails the mistakes that
+// it exists for.
 #include <gtest/gtest.h>
 
 #include <algorithm>

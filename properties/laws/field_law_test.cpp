@@ -117,7 +117,7 @@ TEST(FieldLaws, BranchesOfATreeAreSequences) {
   fails("tree_paths_equal_sequences", text, no_fields);
 }
 
-// A kernel may look at the positions of all rows, and refuse one that is no row
+// A kernel may check the positions of all rows, and refuse one that is outside
 // of the tables.
 TEST(FieldLaws, EveryDraftStandsInTheTables) {
   const Law* law = find_law("tree_paths_equal_sequences");

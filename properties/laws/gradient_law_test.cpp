@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about gradients: each passes the definition, and fails what it exists to
-// fail.
+// Laws about gradients: each passes the definition, and fails the mistakes that
+// it exists for.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -232,7 +232,7 @@ TEST(GradientLaws, NothingMayBeAddedToWhatIsLinear) {
   const std::string text = "f32,B1,H1,Tq2,Tk3,d2,backward,do=lattice";
   fails("backward_is_linear_in_d_o", text, {},
         [](const KernelCall&, GradientOutput& gradient, CallOutcome&) {
-          gradient.v[1] += 1e-30;  // beside a zero alone it can be seen
+          gradient.v[1] += 1e-30;  // visible next to a zero only
         });
   fails("backward_is_linear_in_d_o", text, {},
         [](const KernelCall&, GradientOutput& gradient, CallOutcome&) {
@@ -290,7 +290,7 @@ TEST(GradientLaws, OtherHeadsThatLeakALittle) {
           });
 }
 
-// As when tiles of keys are walked by a number that was rounded down.
+// As if tiles of keys were stepped by a number that was rounded down.
 TEST(GradientLaws, KeysThatAreWorthWhatTheirPlaceSays) {
   const char* const text =
       "f32,B1,H2,Hkv1,Tq2,Tk3,d2,bias=small,backward,seed=2";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every law passes the oracle itself, and fails what it exists to fail.
+// Every law passes the oracle itself, and fails the mistakes that it exists
+// for.
 #include "properties/judging/law.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +54,7 @@ TEST(Laws, PassTheOracleOnEveryPlannedCase) {
       const Case value = planned_case(*law, 77, n);
       const Judgement judgement =
           check_case(*law, value, kernel.judged, 0, oracle, n % 4 == 0, time);
-      // Some preconditions hang on the drawn data; the floor below counts.
+      // Some preconditions depend on the drawn data; the floor below counts.
       if (!law->plan(value, kernel.judged.info).not_applicable.empty())
         continue;
       ASSERT_EQ(judgement.verdict, Verdict::kPassed)
@@ -134,7 +135,7 @@ TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
   FakeExecutor elsewhere(keys_stay);
   EXPECT_EQ(check(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=aema", elsewhere).verdict,
             Verdict::kPassed);
-  // The 256th call, and room for as many keys as the first call has.
+  // The 256th call, with capacity for as many keys as the first call has.
   const auto counts = [n = 0](const KernelCall& call, OracleOutput& oracle,
                               CallOutcome&) mutable {
     if (call.new_process) n = 0;
@@ -176,8 +177,8 @@ TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
                 "call 2 of av, the case with another value of an option"),
             std::string::npos)
       << values.finding->looks;
-  // A kernel that is wrong in its first call is another law's business, and so
-  // is one that is wrong in a further one whatever came before.
+  // A kernel that is wrong in its first call fails another law, and so does one
+  // that is wrong in a later call, whatever the calls before it.
   FakeExecutor large(
       {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
         if (call.shape.Tk > 3) oracle.o[0] += 1;
@@ -293,8 +294,8 @@ TEST(Laws, ScaleNamesWhatItLooksLike) {
   }
 }
 
-// These two know the right answer by themselves: an oracle that is wrong in
-// the same way as the kernel does not save the kernel.
+// These two have the right answer without the oracle: an oracle that is wrong
+// in the same way as the kernel does not hide the mistake.
 TEST(Laws, SumAndScaleDoNotTrustTheOracle) {
   const std::pair<const char*, double> laws[] = {
       {"weights_sum_to_one", 1.0},

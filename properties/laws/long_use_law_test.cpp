@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about thousands of equal calls and about what may be refused, on kernels
-// that are functions.
+// Laws about thousands of equal calls and about calls that may be refused, on
+// kernels that are functions.
 #include <gtest/gtest.h>
 
 #include <algorithm>

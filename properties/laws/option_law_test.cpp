@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about options: each fails a kernel that is wrong in what it is about.
+// Laws about options: each fails a kernel that is wrong in its subject.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,8 +60,8 @@ TEST(OptionLaws, BiasIsNotScaledAndAlibiCountsFromTheDiagonal) {
 }
 
 TEST(OptionLaws, ABiasMayBeAnywhere) {
-  // The second of two calls has another bias: what is cut off there, and what
-  // becomes infinite.
+  // The second of two calls has another bias. It is cut off there, or becomes
+  // infinite.
   for (double (*kept)(double) :
        {+[](double x) { return std::max(x, -10000.0); },
         +[](double x) { return round_to(Dtype::kF16, x); }})
@@ -90,7 +90,7 @@ TEST(OptionLaws, ARowOfFiniteMasksIsStillARow) {
   for (const char* number : {"masking", "masking5"}) {
     const std::string text =
         std::string("f32,B1,H2,Tq5,Tk4,d3,v=offset,bias=") + number;
-    // Taken for a mask, whatever is beside it; and added once more.
+    // Treated as a mask, whatever else there is; and added once more.
     fails("one_bias_for_a_row_changes_nothing", text,
           with_bias([](double x) { return x <= -1e4 ? kNone : x; }));
     fails("one_bias_for_a_row_changes_nothing", text,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about pages and new tokens: each fails a kernel that is wrong in what it
-// is about.
+// Laws about pages and appended tokens: each fails a kernel that is wrong in
+// its subject.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -113,7 +113,7 @@ TEST(ServedLaws, PackedMembersStayPackedInPages) {
     FakeExecutor good;
     EXPECT_EQ(check(id, appends, good).verdict, Verdict::kPassed) << id;
   }
-  // A law that does not know them leaves the pages.
+  // A law that does not allow them keeps the pages.
   const Case alone = constrained(*find_law("permuted_members_permute_output"),
                                  *parse_case(text).value);
   EXPECT_TRUE(alone.cu_q.empty());
@@ -193,7 +193,7 @@ TEST(ServedLaws, TheWidthOfLengthsIsSeen) {
   }
 }
 
-// Dropout beside pages is not derived, and lists of keys are not asked for.
+// Dropout with pages has no derivation, and lists of keys are not drawn.
 bool is_beside_pages(const Law& law) {
   return law.domain.about == QKVET_OPTION_DROPOUT ||
          law.domain.about == QKVET_OPTION_SEGMENTS ||
@@ -217,7 +217,7 @@ TEST(ServedLaws, ValuesInKeysAreSeen) {
           });
 }
 
-// No law that allows them asks for other values than those of the keys.
+// No law that allows them requires other values than those of the keys.
 TEST(ServedLaws, TheDefinitionPassesWithValuesInKeys) {
   int judged = 0;
   for (const Law* law : all_laws()) {
@@ -447,7 +447,7 @@ TEST(ServedLaws, SlotsAreFiniteForWhoDeclaresIt) {
       EXPECT_GT(judgement.compared, 0);
     }
   }
-  // It has to say so, and what is finite there must not matter either.
+  // It must declare this; finite numbers there must not matter either.
   FakeExecutor undeclared({}, add_pool_times_zero);
   EXPECT_EQ(check("agrees_with_oracle", kTwoMembers, undeclared).verdict,
             Verdict::kFailed);

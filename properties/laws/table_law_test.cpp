@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about caches and layers: each passes what is right, and fails what it
-// exists to fail.
+// Laws about caches and layers: each passes right kernels, and fails the
+// mistakes that it exists for.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -280,7 +280,7 @@ TEST(CacheLaws, StorageThatIsNotTheNearestCode) {
 TEST(CacheLaws, LengthsThatDoNotAddUp) {
   Spoil spoil;
   spoil.append = [](FakeTokens& tokens, FakeTokens more) {
-    tokens.push_back(more[0]);  // one token, whatever came
+    tokens.push_back(more[0]);  // one token, whatever the call has
   };
   expect_kill("cache_length_grows", kStory, spoil);
   expect_kill("cache_agrees_with_history", kStory, spoil);

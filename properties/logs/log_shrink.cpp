@@ -15,11 +15,11 @@ namespace {
 constexpr int kMaxTries = 4000;
 // Commands of all tries together: some twenty seconds.
 constexpr size_t kMaxTriedCommands = 1'000'000;
-// A try that hangs takes two seconds and more.
+// A try that hangs takes at least two seconds.
 constexpr int kMaxHangingTries = 1;
 constexpr int kRepeats = 3;
-// Up to here a try checks every answer, beyond it only that of its last
-// command: what fails earlier is shorter, and worth the time only then.
+// Up to this number a try checks every answer, beyond it only that of its last
+// command. An earlier failure is shorter, and only then worth the time.
 constexpr size_t kAllAnswers = 1000;
 
 class Shrinker {
@@ -125,8 +125,8 @@ std::vector<int64_t> Shrinker::other_ids() const {
   return {ids.begin(), ids.end()};
 }
 
-// Those from which nothing came to the failing command's sequence by forks and
-// reorders.
+// Sequences from which no token came to the failing command's sequence by forks
+// and reorders.
 std::set<int64_t> Shrinker::unrelated_ids() const {
   std::set<int64_t> related;
   for_each_id(commands_.back(), [&](int64_t id) { related.insert(id); });
@@ -162,8 +162,8 @@ void Shrinker::thin(Count count, Without without) {
   }
 }
 
-// As few sequences as the commands need; or the few more that a mistake does,
-// which may show in one that was never used.
+// As few sequences as the commands need; or the few more that a mistake needs,
+// which may only show in an unused one.
 void Shrinker::lower_sequences() {
   const int64_t needed = places_needed(commands_);
   for (int64_t n = needed; n < sequences_ && n <= needed + 2; ++n)
@@ -273,7 +273,7 @@ std::optional<Case> case_of_log(const StoryLog& log,
   for (const LogCommand& command : commands) {
     const Snapshot snapshot = player.play(command).snapshot;
     value.story.push_back(snapshot.command);
-    // In a case the capacity is hard, whatever the kernel makes of it.
+    // In a case the capacity is hard, whatever the kernel does with it.
     for (const int64_t length : snapshot.lengths)
       value.capacity = std::max(value.capacity, length);
   }

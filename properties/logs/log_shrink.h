@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a recording that fails somewhere to the shortest story that still does.
 //
-// What comes after the failure goes first; then every sequence that the failing
-// one was not made from, if the rest fails without them; then halves, quarters,
-// ... and single commands, and tokens. What is left is a Case wherever one can
-// spell it, and shrinks on like any other.
+// Commands after the failure are removed first; then every sequence that the
+// failing one was not made from, if the rest fails without them; then halves,
+// quarters, ... and single commands, and tokens. If a Case can spell the rest,
+// it is shrunk further like any other.
 #ifndef QKVET_PROPERTIES_LOGS_LOG_SHRINK_H_
 #define QKVET_PROPERTIES_LOGS_LOG_SHRINK_H_
 
@@ -31,8 +31,8 @@ struct ShrunkLog {
 ShrunkLog shrink_log(const StoryLog& log, const LogFailure& found,
                      const LogKernel& kernel);
 
-// The case that spells these commands to a cache of so many sequences, or as
-// many as they need; nothing if either is too many for one.
+// The case that spells these commands to a cache of this many sequences, or as
+// many as they need; nullopt if a case cannot have as many of either.
 std::optional<Case> case_of_log(const StoryLog& log,
                                 const LogCommands& commands, int64_t sequences,
                                 const KernelInfo& kernel);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What laws about calls from several threads at once share.
+// Helpers of laws about calls from several threads at once.
 #ifndef QKVET_PROPERTIES_RUN_AT_ONCE_H_
 #define QKVET_PROPERTIES_RUN_AT_ONCE_H_
 
@@ -13,8 +13,8 @@ namespace qkvet::properties {
 // "", or why such a law does not apply to the kernel.
 std::string not_at_once_reason(const KernelInfo& kernel);
 
-// All calls of the plan once more, at once: call n is then held against call
-// n + half of them.
+// All calls of the plan once more, at once: call n is then compared with call n
+// + half of them.
 void add_at_once(Plan& plan);
 
 // Other data for all heads of the case.

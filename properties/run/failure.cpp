@@ -52,7 +52,7 @@ bool may_share_cause(const Traits& found, const Traits& needed) {
          (found.needs & needed.needs) == needed.needs;
 }
 
-// With few shapes below it, which are tried in no time.
+// With few smaller shapes, which are quickly tried.
 bool is_tiny(const Shape& shape) {
   constexpr int64_t kExtents = 16;
   return sum_of_extents(shape) <= kExtents;
@@ -92,7 +92,7 @@ Failure shrunk_failure(const Candidate& candidate,
   failure.seconds = candidate.seconds;
   failure.smallest = candidate.value;
   failure.judgement = candidate.judgement;
-  // A hang costs seconds: it is believed at once.
+  // A hang costs seconds, so it is not repeated.
   failure.repeats =
       candidate.judgement.kind == FailureKind::kHang ? 0 : kRepeats;
   const Law* law = candidate.planned;

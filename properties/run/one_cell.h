@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A single judgement in the shape that reports are made of.
+// A single judgement as a cell of a report.
 #ifndef QKVET_PROPERTIES_RUN_ONE_CELL_H_
 #define QKVET_PROPERTIES_RUN_ONE_CELL_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a failure is one of convention: the kernel computes what another
-// declaration would promise.
+// Finds failures of convention: the kernel computes what another declaration
+// would promise.
 #ifndef QKVET_PROPERTIES_RUN_OTHER_DIALECT_H_
 #define QKVET_PROPERTIES_RUN_OTHER_DIALECT_H_
 

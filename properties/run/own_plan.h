@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel is asked by itself, whichever kernels are beside it: what its
-// declaration makes of the plan.
+// The plan of a kernel by itself, whichever kernels are run with it: it follows
+// from its declaration.
 #ifndef QKVET_PROPERTIES_RUN_OWN_PLAN_H_
 #define QKVET_PROPERTIES_RUN_OWN_PLAN_H_
 

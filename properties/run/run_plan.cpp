@@ -31,8 +31,8 @@ void plan_small_scope(Part& part) {
 }
 
 // Whether kernels of several declarations have one plan. The short one is for
-// many kernels at once, and replaces what a kernel cannot take; a shard and a
-// run that ends with its first failure replace nothing.
+// many kernels at once, and replaces cases that a kernel cannot take; a shard
+// and a run that ends with its first failure replace none.
 bool shares_plan(const RunOptions& options) {
   return options.planned || options.exhaustive ||
          (options.cases_per_law > 0 && options.shards == 1 &&

@@ -29,8 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Cases per law in one round. Between rounds all threads meet: what failed is
-// not run again, and a time budget is looked at.
+// Cases per law in one round. Between rounds all threads meet: failed kernels
+// are not run again, and the time budget is checked.
 constexpr int64_t kRoundPerLaw = 64;
 // If the first failure ends the run, the first round is small, and each later
 // one has twice the cases of the one before: most wrong kernels fail early.
@@ -58,7 +58,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Some small cases, of which each is a call for every law that fails.
+// Some small cases; each is run once for every law that fails.
 void add_like(const Case& value, std::vector<Case>& like) {
   constexpr size_t kMostLike = 8;
   if (like.size() < kMostLike &&
@@ -131,7 +131,7 @@ class Runner : public SubjectRun {
            (!answers_[kernel] && deaths_[kernel] + errors_[kernel] >=
                                      (options_.fail_fast ? 1 : kMostDeaths));
   }
-  // Why no further cases of the kernel were asked.
+  // Why the kernel got no further cases.
   std::string why_ended(size_t kernel) const;
   bool asks_alone(int64_t number) const;
 
@@ -185,9 +185,9 @@ class Runner : public SubjectRun {
     return kernel * options_.laws.size() + law;
   }
   const OwnPlan& own(size_t kernel) const { return own_[declaration_[kernel]]; }
-  // Whether each law gets its number of cases in place of those that a kernel
-  // refuses. A shard does not know what the others were refused; a budget, and
-  // a run that ends with its first failure, have no number.
+  // Whether each law gets its number of cases by replacing those that a kernel
+  // refuses. A shard has no data about refusals in the others; a budget, and a
+  // run that ends with its first failure, have no number.
   bool replaces_refused() const {
     return !options_.planned && !options_.budget && !options_.fail_fast &&
            options_.shards == 1;
@@ -246,7 +246,7 @@ class Runner : public SubjectRun {
   bool told_first_ = false;  // options_.first_failure was called
 };
 
-// Whether no case of it was asked.
+// Whether none of its cases was run.
 bool is_untouched(const Cell& cell) {
   return cell.verdict == Verdict::kGaveUp && cell.checked == 0;
 }
@@ -441,8 +441,8 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
     progress_ += last - first + 1;
 }
 
-// A kernel that dies in every call costs a process for each of them: whether it
-// is one is known before threads take many cases at once.
+// A kernel that dies in every call costs a process for each of them. This is
+// established before threads take many cases at once.
 bool Runner::asks_alone(int64_t number) const {
   bool is_open = false;
   for (size_t k = 0; k < kernels_.size(); ++k)
@@ -556,10 +556,11 @@ void Runner::report_progress(bool shrinking) const {
                      shrinking});
 }
 
-// A kernel that fails twenty laws mostly does so for one cause or two: the
-// cheapest of its failures is shrunk first, and what follows, one more and
-// then twice as many at a time, may begin where those before have ended: not as
-// threads come, which would make it another case each time.
+// A kernel that fails twenty laws mostly does so for one or two causes. The
+// cheapest of its failures is shrunk first. The others, one and then twice as
+// many at a time, may start from the results of the earlier ones: never from
+// those of the same batch, so that the result does not depend on the order of
+// threads.
 void Runner::shrink_failures() {
   if (failing_ > 0) report_progress(/*shrinking=*/true);
   const size_t laws = options_.laws.size();
@@ -731,7 +732,7 @@ void Runner::replace_refused_of(size_t declaration) {
 // Sets which cells lack cases, and returns how many the law does that lacks
 // most: none if no kernel of the declaration lacks any.
 int64_t Runner::find_lacking(size_t declaration, int64_t share) {
-  // Asked at once. The short plan has not much more than its number.
+  // Run at once. The short plan has few more cases than its number.
   constexpr int64_t kFewest = 4;
   lacking_.assign(total_.size(), 0);
   lacks_.assign(options_.laws.size(), 0);
@@ -792,8 +793,8 @@ PairCoverage Runner::pairs_of(size_t kernel) const {
   return pairs;
 }
 
-// A shard does not know what the others met, a budget is spent, and a kernel
-// that compiles for each shape is not to meet new ones.
+// A shard has no data about the others, a budget is used up, and a kernel that
+// compiles for each shape must not get new ones.
 bool Runner::adds_cases_of(Subject subject) const {
   return options_.covers_pairs && !options_.planned && !options_.budget &&
          options_.shards == 1 && !options_.scope.few_shapes &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The run: a numbered plan in rounds, every case on every kernel, in threads
-// that each have workers of their own. What is reported does not depend on the
-// number of threads.
+// that each have workers of their own. The report does not depend on the number
+// of threads.
 #ifndef QKVET_PROPERTIES_RUN_RUNNER_H_
 #define QKVET_PROPERTIES_RUN_RUNNER_H_
 
@@ -120,9 +120,9 @@ Traits traits_of(const Case& value, const Judgement& judgement);
 
 inline constexpr size_t kMostOthers = 4;
 
-// Checked cases by how near they came to their bound: by the power of two below
-// the largest error/bound of a case, what lies beyond +-kMostPower with it.
-// Cases without any error have no place here.
+// Checked cases by their distance to the bound: by the power of two below the
+// largest error/bound of a case; ratios beyond +-kMostPower count there. Cases
+// without any error are left out.
 inline constexpr int kMostPower = 60;
 using RatioPowers = std::map<int, int64_t>;
 
@@ -141,7 +141,7 @@ struct Cell {
   const Law* law = nullptr;
   Verdict verdict = Verdict::kGaveUp;
   std::string reason;  // for every verdict but Passed and Failed
-  // Its cases of the plan, however many are refused; 0: it is not asked.
+  // Its cases of the plan, however many are refused; 0: it is not run.
   int64_t planned = 0;
   int64_t checked = 0;  // cases with a comparison that could have failed
   int64_t unsupported = 0;
@@ -176,7 +176,7 @@ struct Cell {
 
 struct KernelResult {
   KernelUnderTest kernel;
-  // One for each law about what the kernel declares, in the order of
+  // One for each law about a declared subject, in the order of
   // RunOptions::laws.
   std::vector<Cell> cells;
   // Declared options that the kernel refuses in more than half of the calls
@@ -186,7 +186,7 @@ struct KernelResult {
   // 812 calls", and those that no call had: "storage q=f32,kv=f16,o=f32".
   std::vector<std::string> drawn = {};
   std::vector<std::string> never_drawn = {};
-  // Answered calls at each hint or next to it; empty: none was looked at.
+  // Answered calls at each hint or next to it; empty: none was tried.
   std::vector<int64_t> near_hints = {};
   // Which options, extents and data met in a call of attention.
   MetPairs pairs = {};
@@ -233,11 +233,11 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope);
 // The cases that a kernel gets for the subject that has most of them.
 int64_t most_cases(const RunOptions& options);
 
-// A kernel is judged by the laws about what it declares: each subject has a
-// plan, and each declaration a plan of its own, so that the cases and the
-// verdict of a kernel are those of a run of it alone. In the short plan
+// A kernel is judged by the laws about its declared subjects. Each subject has
+// a plan, and each declaration a plan of its own, so that the cases and the
+// verdict of a kernel are those of a run with it alone. In the short plan
 // (cases_per_law) all kernels share the cases that they can take, and each gets
-// others in place of those that it cannot.
+// others instead of those that it cannot.
 RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
                    const ExecutorFactory& open, const RunOptions& options);
 
@@ -251,19 +251,18 @@ class SubjectRun {
   virtual ~SubjectRun() = default;
   virtual bool round() = 0;  // false: it was the last one, or none is left
   virtual bool has_failed() const = 0;
-  // Not `whole`: another part has ended the run, and nothing follows the cases
-  // that were asked.
+  // Not `whole`: another part has ended the run, and no cases are added.
   virtual RunResult finish(bool whole) = 0;
 };
 std::unique_ptr<SubjectRun> begin_subject(
     const std::vector<KernelUnderTest>& kernels, const ExecutorFactory& open,
     const RunOptions& options);
 
-// "" or in what the declaration is looser than generic, for some storage type
-// of the run that the kernel takes: "tile = 3 (generic: 16)".
+// "", or how the declaration is looser than generic, for some storage type of
+// the run that the kernel takes: "tile = 3 (generic: 16)".
 std::string looser_text(const JudgedKernel& kernel, const Scope& scope);
 
-// "" or why what this kernel passes is not believed.
+// "", or why this kernel's passed cases are not trusted.
 std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options);
 
 // A larger share of uninformative comparisons makes a cell Mistrusted.

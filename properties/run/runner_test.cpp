@@ -93,7 +93,7 @@ TEST(Runner, CasesThatAKernelRefusedAreAskedAgainWithOtherValues) {
     const auto q =
         stored_as_doubles(call.q, call.shape.q_elements(), call.q_dtype);
     if (!refused && q.size() > 4) {
-      refused = true;  // the first such call, and that one alone
+      refused = true;  // only the first such call
       values = q;
     }
     if (!refused || q != values) return;
@@ -138,7 +138,7 @@ TEST(Runner, AnUnsteadyFailureIsReportedAndNotShrunk) {
   EXPECT_EQ(cell.verdict, Verdict::kFailed);
 }
 
-// Each of its calls costs a process, and all of them say the same.
+// Each of its calls costs a process, and all of them have the same result.
 TEST(Runner, AKernelThatDiesInEveryCallIsAskedNoFurther) {
   for (const bool fail_fast : {false, true}) {
     RunOptions options = options_for(
@@ -228,7 +228,7 @@ TEST(Runner, NothingSupportedIsNotPassed) {
   EXPECT_EQ(cell.checked, 0);
 }
 
-// The laws that can be asked share all cases.
+// Laws that can be checked share all cases.
 TEST(Runner, WhatIsNotDeclaredIsNotAsked) {
   KernelUnderTest kernel = FakeExecutor::under_test();
   kernel.judged.info.capabilities.options &= ~uint64_t{
@@ -317,7 +317,7 @@ TEST(Runner, BrokenLawsFailUnderAnUnmeasuredPrecision) {
   EXPECT_EQ(result.kernels[0].cells[0].verdict, Verdict::kFailed);
 }
 
-// f32 inside of f64 storage is no looser than generic, but for f64.
+// f32 inside of f64 storage is looser than generic only for f64.
 TEST(Runner, F32ArithmeticInF64StorageIsLooserThanGeneric) {
   KernelUnderTest kernel = FakeExecutor::under_test();
   qkvet_capabilities& can = kernel.judged.info.capabilities;
@@ -355,7 +355,7 @@ TEST(Runner, F64IsJudgedAloneAndInAttentionOnly) {
   EXPECT_NE(not_judged_reason(layer).find("layers in f64"), std::string::npos);
 }
 
-// A bound so wide that nothing could fail is no verdict.
+// If no case could fail, because the bound is so wide, there is no verdict.
 TEST(Runner, AVacuousRunIsMistrusted) {
   KernelUnderTest kernel = FakeExecutor::under_test();
   kernel.judged.model.u = 0.01;
@@ -414,7 +414,7 @@ TEST(Runner, ShardsTogetherHaveEveryCaseOnce) {
     for (int64_t shard = 1; shard <= shards; ++shard) {
       const auto mine = numbers_of_shard(shard, shards, kCases);
       all.insert(all.end(), mine.begin(), mine.end());
-      // As many of each law, but for one.
+      // Laws have equal numbers of cases, up to one.
       std::vector<int64_t> of_law(kShardLaws);
       for (const int64_t number : mine)
         ++of_law[static_cast<size_t>((number - 1) % kShardLaws)];
@@ -478,7 +478,7 @@ TEST(Runner, ProgressIsThatOfTheWholeRun) {
   EXPECT_EQ(done, 96);
 }
 
-// A part that passes is not asked to its end before another fails.
+// A part that passes does not run to its end before another fails.
 TEST(Runner, TheFirstFailureIsNotBehindThePlanOfAnotherPart) {
   RunOptions options = of_two_subjects();
   options.cases = 4000;

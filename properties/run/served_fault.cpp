@@ -42,7 +42,7 @@ StoryFault served_fault(const Case& value, const JudgedKernel& kernel,
     return check_case(*find_law(id), asked, kernel, index, executor,
                       /*with_twin=*/false, time);
   };
-  // Bits that change by themselves tell nothing of what changes them.
+  // If bits change by themselves, nothing can be concluded from a change.
   if (check("same_call_same_bits").verdict != Verdict::kPassed) return fault;
   const std::pair<const char*, int64_t> laws[] = {
       {"unowned_pages_change_nothing", Reach::kUnowned},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How sharp a bound is: how much further off the numbers of a case might have
-// been. A derived bound is one of the worst case, so that most cases stay far
-// below it; nothing is passed that is further off than it says.
+// been. A derived bound is one of the worst case, so most cases stay far below
+// it; a number that is further off never passes.
 #ifndef QKVET_PROPERTIES_RUN_SHARPNESS_H_
 #define QKVET_PROPERTIES_RUN_SHARPNESS_H_
 

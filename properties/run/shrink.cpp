@@ -12,7 +12,7 @@ namespace qkvet::properties {
 namespace {
 
 constexpr int kMaxTries = 4000;
-// A try that hangs takes two seconds and more: only the tiniest case is tried.
+// A try that hangs takes at least two seconds: only the tiniest case is tried.
 constexpr int kMaxHangingTries = 1;
 
 bool fails_alike(const Judgement& a, const Judgement& b) {
@@ -46,8 +46,8 @@ Judgement check_case(const Law& law, const Case& value,
 }
 
 const Law& failed_law(const Law& planned, const Judgement& judgement) {
-  // A memory law there is about attention and about gradients; elsewhere each
-  // law owns what it finds.
+  // Attention and gradients have a memory law; for other subjects each law owns
+  // its findings.
   const char* const memory = subject_row(planned.domain.subject).memory_law;
   return judgement.kind == FailureKind::kMemory && memory != nullptr
              ? *find_law(memory)

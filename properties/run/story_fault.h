@@ -36,7 +36,7 @@ std::string reach_text(const Reach& reach);
 
 struct StoryFault {
   std::vector<Reach> reaches;
-  std::string whose;  // sentences; "" where nothing can be told
+  std::string whose;  // sentences; "" if undecided
 };
 
 // The fault of the answer of plan[at], a call of a law's plan for `value`.
@@ -45,8 +45,8 @@ StoryFault fault_at(const Case& value, const std::vector<PlannedCall>& plan,
                     size_t at, const JudgedKernel& kernel, int index,
                     Executor& executor, TimeUse& time);
 
-// The same for a case that fails under a law, at the answer that is wrong; of
-// attention over pages served_fault(). Nothing for other answers.
+// The same for a case that fails under a law, at the wrong answer;
+// served_fault() for attention over pages. Empty for other answers.
 StoryFault fault_of(const Law& law, const Case& value,
                     const Judgement& judgement, const JudgedKernel& kernel,
                     int index, Executor& executor, TimeUse& time);

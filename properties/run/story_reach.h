@@ -8,8 +8,8 @@
 
 namespace qkvet::properties {
 
-// Whether the story gives the same bits every time; false as well if it does
-// not come to its end.
+// Whether the story gives the same bits every time; also false if it does not
+// finish.
 bool is_steady(const StoryRun& story);
 
 // `story` is steady.

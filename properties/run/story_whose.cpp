@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sequence is read back behind its answer. What is stored is held against
-// the history, and the answer against attention over what is stored.
+// The sequence is read back after its answer. The stored values are compared
+// with the history, and the answer with attention over the stored values.
 #include "properties/run/story_whose.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Given {
   const std::vector<double>& errors;  // the same; empty: exact
   int64_t tokens, width;
 
-  // Whether the row holds what head `head` of token `token` was given.
+  // Whether the row holds head `head` of token `token` as given.
   bool is(const double* row, int64_t head, int64_t token) const {
     const auto at = static_cast<size_t>((head * tokens + token) * width);
     for (size_t c = 0; c < static_cast<size_t>(width); ++c)
@@ -53,8 +53,8 @@ struct Content {
   size_t token = 0;  // kToken: the number of its token
 };
 
-// `heads`: those that are looked at. A row of another head is one of a token,
-// too, if it is the cache that mixed them.
+// `heads`: those that are compared. A row of another head also counts as that
+// of a token, if the cache mixed them.
 Content content_of(const Stored& stored, int64_t place, const Given& given,
                    size_t own, const std::vector<int64_t>& heads,
                    int64_t all_heads) {
@@ -95,7 +95,7 @@ class Storage {
         k_(stored_of(ran.read.stage_k, story, shape_.d)),
         v_(stored_of(ran.read.stage_v, story, shape_.dv)) {}
 
-  // Whether there is anything to look at.
+  // Whether there is anything to compare.
   bool is_known() const {
     const auto rows = static_cast<size_t>(shape_.Hkv * k_.tokens);
     return rows > 0 &&
@@ -120,8 +120,8 @@ class Storage {
     return places;
   }
 
-  // "b1's key and value"; `tokens` are all of the story, with `data`. "" if
-  // nothing is wrong there.
+  // "b1's key and value"; `tokens` are all of the story, with `data`. "" if the
+  // contents are right.
   std::string content_text(int64_t place, const std::vector<Token>& tokens,
                            const Inputs& data) const;
 
@@ -268,8 +268,8 @@ std::optional<LastQueries> last_queries(const StoryRun& story,
   return last;
 }
 
-// The answer against attention over what is stored. Not known: nothing was
-// asked, NaN is stored, or what the queries saw may be gone.
+// The answer compared with attention over the stored values. Unknown: there was
+// no query, NaN is stored, or tokens that the queries saw may be gone.
 enum class Attention : uint8_t { kRight, kWrong, kUnknown };
 Attention attention_of(const StoryRun& story, const StoryRun::Ran& ran,
                        const Inputs& data) {

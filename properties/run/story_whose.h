@@ -10,8 +10,7 @@
 
 namespace qkvet::properties {
 
-// Sentences; "" where both are right, or nothing can be told. `story` is
-// steady.
+// Sentences; "" if both are right, or undecided. `story` is steady.
 std::string whose_fault(const StoryRun& story);
 
 }  // namespace qkvet::properties

@@ -23,8 +23,8 @@ void keep_lower(std::optional<std::pair<int64_t, Case>>& kept,
   if (!kept || other.first < kept->first) kept = std::move(other);
 }
 
-// The first, but for what is merely not declared where there is more to say:
-// that the machine cannot run the kernel, for one.
+// The first one, but refusals of undeclared cases only if there is no other
+// reason, such as a machine that cannot run the kernel.
 void keep_telling(NumberedText& kept, const NumberedText& other) {
   if (other.text.empty()) return;
   const auto order = [](const NumberedText& one) {
@@ -46,7 +46,7 @@ int power_of(double ratio) {
 // decide. Among a dozen cases, one may be as large as all others together: it
 // does not decide alone.
 Elements trusted_by(const Tally& tally) {
-  constexpr int64_t kFew = 4;  // at most one in so many
+  constexpr int64_t kFew = 4;  // at most one in this many
   constexpr int64_t kDozen = 12;
   Elements said = tally.elements;
   int64_t cases = tally.checked;
@@ -71,7 +71,7 @@ Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
                       std::string& reason) {
   reason = tally.reason.text;
   if (tally.checked == 0 && tally.unsupported > 0) {
-    // Cases that say nothing of any kernel are no reason.
+    // Cases by which no kernel can be judged are no reason.
     reason = tally.unsupported_for.text;
     return Verdict::kUnsupported;
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run adds up for one kernel under one law, and the cell that comes of
-// it.
+// The sums of a run for one kernel under one law, and the resulting cell.
 #ifndef QKVET_PROPERTIES_RUN_TALLY_H_
 #define QKVET_PROPERTIES_RUN_TALLY_H_
 
@@ -54,8 +53,8 @@ struct Tally {
 };
 
 // Counts one judgement of a case. Stress data does not count towards vacuity,
-// nor does a case that was added for what is rare: how much of a law the bound
-// judges is said by its plan.
+// nor does a case that was added for rare pairs or extents: the plan alone
+// measures how much of a law the bound judges.
 void add_judgement(Tally& tally, int64_t number, const Case& value,
                    const Judgement& judgement, double seconds,
                    bool added = false);
@@ -71,9 +70,9 @@ void merge(Tally& sum, Tally& part);
 // Whether a refusal is that something in the case is not declared.
 bool is_undeclared_text(const std::string& reason);
 
-// How many cases were refused that others have to replace: those that the
-// kernel does not declare, and those that it refuses without such a
-// declaration. `share`: its cases of the plan.
+// How many refused cases other cases have to replace: undeclared ones, and
+// those that the kernel refuses without such a declaration. `share`: its cases
+// of the plan.
 int64_t lacking_cases(const Tally& tally, int64_t share);
 
 // `failures`: none, or the shrunk first one and those that have other causes.

@@ -8,7 +8,7 @@
 namespace qkvet::properties::trust_test {
 namespace {
 
-// Reads beside k are the memory law's, but its own calls have one thread.
+// The memory law owns reads outside of k, but its own calls have one thread.
 void reads_past_k_in_threads(const KernelCall& call, OracleOutput&,
                              CallOutcome& outcome) {
   if (call.threads < 2) return;
@@ -219,7 +219,7 @@ int median_quarter(const FakeExecutor::Answer& answer) {
 }
 
 // One kernel rounds the answer once; the other is eight units of the last place
-// further off, which what it declares leaves room for.
+// further off, within its declaration.
 TEST(Sharpness, WhoUsesItsArithmeticUpIsNearerToItsBound) {
   const int exact = median_quarter({});
   const int used =

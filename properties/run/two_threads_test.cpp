@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two lanes, each with workers of its own: what `qkvet check --jobs 2` does, in
-// one process that ThreadSanitizer can look at.
+// Two lanes, each with workers of its own: `qkvet check --jobs 2` in one
+// process, which ThreadSanitizer can check.
 #include <gtest/gtest.h>
 
 #include "core/door/executor.h"

@@ -182,7 +182,7 @@ class FakeExecutor : public SpoiltKernel<KernelCall, Problem, OracleOutput> {
   }
 
  private:
-  // Nothing is computed of what contradicts itself.
+  // There is no answer to contradictory tensors.
   CallOutcome refused(const KernelCall& call) {
     OracleOutput nothing;
     CallOutcome outcome;

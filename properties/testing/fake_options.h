@@ -30,10 +30,11 @@ inline std::vector<double> floats_as_doubles(const std::byte* bytes,
   return out;
 }
 
-// Holds what the problem points to.
+// Owns the data of the problem.
 class FakeOptions {
  public:
-  // [B,H,Tq,Tk] out of what has only some of these extents of its own.
+  // Expands a tensor in which only some of these extents are its own to
+  // [B,H,Tq,Tk].
   template <class Read>
   static auto spread(const Shape& s, uint8_t own, Read read)
       -> std::vector<decltype(read(0))> {

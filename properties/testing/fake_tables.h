@@ -70,7 +70,7 @@ struct Spoil {
   std::function<void(const Problem&, OracleOutput&)> answer =
       [](const Problem&, OracleOutput&) {};
   bool refuses = true;
-  // Takes what is less than nothing, and leaves all as it is.
+  // Accepts negative counts, and changes nothing.
   std::optional<Operation> takes_below = {};
   bool gives_reasons = true;
   bool returns_stages = true;
@@ -350,7 +350,7 @@ class FakeTables : public FakeKernel {
       value = static_cast<double>(static_cast<float>(value));
   }
 
-  // Each stage reads what the one before it returned.
+  // Each stage reads the result of the one before.
   static LayerOutput in_f32(const LayerProblem& problem) {
     LayerOutput out = plain_layer(problem);
     round_all(out.q);

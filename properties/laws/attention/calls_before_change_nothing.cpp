@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sequence of calls, as a process that serves requests makes them. The first
-// is the case in a process that has done nothing yet; every further one is held
-// against its own truth, and against the first call of its kind. What is wrong
-// in a new process as well is no matter of the calls before.
+// is the case in a new process; every further one is compared with its own
+// truth, and with the first call of its kind. An error that a new process also
+// shows is not caused by earlier calls.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -83,7 +83,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 struct Step {
   CallStepKind kind;
-  size_t first;  // call of the kind, or of what must have the same bits
+  size_t first;  // call of the kind, or the one with the same bits
 };
 
 // One for every call.

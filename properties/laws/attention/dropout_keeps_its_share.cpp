@@ -9,9 +9,9 @@
 //   P(K <= n x) <= exp(-n D(x, q)) for x < q, and so for x > q above it,
 //   D(x, q) = x ln(x / q) + (1 - x) ln((1 - x) / (1 - q)).
 //
-// A count fails where n D(K / n, q) > 41 ln 2: with probability 2^-40 for a
-// right kernel. A generator of eight bits keeps with a probability that is off
-// by 1/256, so q is the nearest number in such an interval around 1 - p.
+// A count fails if n D(K / n, q) > 41 ln 2: with probability 2^-40 for a right
+// kernel. A generator of eight bits keeps with a probability that is off by
+// 1/256, so q is the nearest number in such an interval around 1 - p.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -24,8 +24,8 @@ namespace of_dropout_keeps_its_share {
 
 constexpr double kBitsOfDoubt = 41;
 constexpr double kEightBits = 1.0 / 256;
-// Calls with seeds of their own: one weight of each is enough to tell p = 0.1
-// from 0.9.
+// Calls with seeds of their own: one weight of each is enough to distinguish p
+// = 0.1 from 0.9.
 constexpr size_t kSeeds = 32;
 
 Case constrain(Case value) { return with_dropout(std::move(value)); }

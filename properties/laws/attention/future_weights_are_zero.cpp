@@ -54,7 +54,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     plan.not_applicable = "the case masks no key: it needs causal and Tk > 1";
     return plan;
   }
-  // The storage may hold what the declared arithmetic cannot.
+  // The storage may hold numbers that the declared arithmetic cannot.
   if (may_overflow_in_f16(value, kernel) &&
       bias_may_overflow(value, Dtype::kF16)) {
     plan.not_applicable =

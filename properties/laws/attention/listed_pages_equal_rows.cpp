@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of keys over pages and in rows: an entry is a position in the sequence
-// of its member, wherever that lies.
+// of its member, wherever that is stored.
 #include <algorithm>
 
 #include "properties/checking/serving_cases.h"

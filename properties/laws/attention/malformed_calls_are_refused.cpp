@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that contradict each other, one at a time, numbers in them that do,
-// and a field that a newer caller may set. No answer exists for any of them:
-// reading on would leave a tensor, mix rows, or leave out what was asked for.
+// Tensors that contradict each other, one at a time, contradictory numbers in
+// them, and a field that a newer caller may set. None of them has an answer:
+// reading on would leave a tensor, mix rows, or omit a requested part.
 #include "properties/judging/law.h"
 #include "properties/judging/malformed_numbers.h"
 #include "properties/judging/refusals.h"

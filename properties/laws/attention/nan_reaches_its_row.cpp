@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What no correct kernel can escape, and no more: a row of one key may be its
-// value, whatever the score is, and a weight near 0 may be skipped.
+// Only the rows that every correct kernel must make NaN: a row of one key may
+// be its value, whatever the score is, and a weight near 0 may be skipped.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@ namespace qkvet::properties {
 namespace of_nan_reaches_its_row {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-// Far above what any storage of weights rounds to 0.
+// Far above every weight that some storage rounds to 0.
 constexpr double kCertainWeight = 0x1p-10;
 
 // The tensor that holds the NaN: the argument of the edit.
@@ -73,7 +73,7 @@ void put_nan(const Case& value, int64_t where, Inputs& inputs) {
     put(inputs.bias, bias_index(value, at->b, at->h, at->i, at->j));
 }
 
-// Two keys for some row, as far as extents say.
+// Two keys for some row, as far as the extents allow.
 Case constrain(Case value) {
   Shape& s = value.shape;
   s.Tk = std::max<int64_t>(s.Tk, 2);

@@ -67,7 +67,7 @@ std::vector<double> closed_formula(const Case& value) {
   return out;
 }
 
-// Which head an output speaks of, if it speaks of one.
+// The head that an output belongs to, if it belongs to one.
 std::string looks_like(const Case& value, double actual, double weight) {
   const double name = actual / weight;
   const double nearest = std::nearbyint(name);

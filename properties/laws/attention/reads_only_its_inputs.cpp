@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory law. The same call is made with every tensor flush against the
-// guard page behind it, the same but aligned, and flush against the guard page
-// in front of it. The executor sees touches of guard pages and of read-only
-// inputs, overwritten canaries and unwritten outputs; what is left to this
-// file is a read that stays inside the mapped slack: it turns an output that
-// is finite in one placement into NaN in another. On a device, which has no
-// guard pages, that is all that is seen of any read beside a tensor; inputs and
-// what lies around all tensors are compared after the call.
+// guard page after it, the same but aligned, and flush against the guard page
+// before it. The executor detects touches of guard pages and of read-only
+// inputs, overwritten canaries and unwritten outputs. This file detects a read
+// that stays inside the mapped slack: it turns an output that is finite in one
+// placement into NaN in another. On a device, which has no guard pages, that is
+// the only sign of a read outside of a tensor; inputs and the memory around all
+// tensors are compared after the call.
 #include <cmath>
 
 #include "properties/judging/compare.h"

@@ -13,7 +13,7 @@
 namespace qkvet::properties {
 namespace of_rows_without_a_key_follow_the_dialect {
 
-// Row 0 of the last members sees nothing, unless something else is drawn that
+// Row 0 of the last members sees no key, unless another option is drawn that
 // may leave a row without a key.
 Case constrain(Case value) {
   const Shape& s = value.shape;
@@ -90,12 +90,13 @@ Keys keys_of(const Case& value, int64_t b, int64_t i) {
   return {0, counted_keys(value, b)};
 }
 
-// Against the mean of v over n keys. A kernel adds n values in any order (n - 1
-// roundings at most on the way of one value), may multiply each by a weight
-// that is itself 1 or 1/n (2), may rescale and merge (each of at most n tiles
-// once) and divides (a reciprocal and a product, 2, or once per weight and
-// part); 2n + 16 roundings pass all of that, each of the size of what it meets,
-// at most the mean of |v|. Half kernels may round the weight to storage.
+// Compares with the mean of v over n keys. A kernel adds n values in any order
+// (n - 1 roundings at most on the way of one value), may multiply each by a
+// weight that is itself 1 or 1/n (2), may rescale and merge (each of at most n
+// tiles once) and divides (a reciprocal and a product, 2, or once per weight
+// and part). 2n + 16 roundings cover all of that; each is relative to its
+// operand, at most the mean of |v|. Half kernels may round the weight to
+// storage.
 std::optional<Finding> compare_with_mean(const JudgeInput& input,
                                          const CallView& call, int64_t n,
                                          double actual, Judgement& judgement) {

@@ -11,7 +11,7 @@ namespace of_scaled_values_scale_output {
 
 // Negative, because a sign is no more than a factor.
 constexpr double kFactor = -8;
-// Below these, what is scaled could meet subnormal numbers on one side only.
+// Below these, scaled numbers could be subnormal on one side only.
 constexpr double kLeastWeight = 0x1p-60;
 constexpr double kLeastOutput = 0x1p-10;
 

@@ -63,8 +63,8 @@ struct Answer {
   }
 };
 
-// Keys of score 0 beside those that the row sees, which take their share of all
-// channels alike; nothing where no number of them gives it.
+// The number of keys of score 0, besides those that the row sees, that take an
+// equal share of all channels; nullopt if no number does.
 std::optional<int64_t> padding_in(const Answer& answer, size_t first,
                                   size_t width, double lse, Dtype dtype) {
   constexpr double kFar = 30, kNear = 0x1p-6;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised storage moves an answer by far more than arithmetic does. What the
-// cache reads back behind an answer says what it answered from: held against
-// that, only the bound of the arithmetic is left.
+// Quantised storage moves an answer by far more than arithmetic does. The cache
+// answers from the values that it reads back afterwards: compared with
+// attention over those, only the bound of the arithmetic is left.
 #include <cmath>
 
 #include "properties/calls/story_calls.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before every command the sequence at work is forked, and one of the two loses
-// its first token and goes on with NaN: by turns the copy, behind the command,
-// and the original in front of it, which then becomes the copy again. An answer
-// that reads any of it, even with weight 0, is NaN: a page that both share was
-// written, or a number that both count by. Where tokens have moved in such a
-// page, it is another number.
+// Before every command its sequence is forked, and one of the two loses its
+// first token and continues with NaN. In turn this is the copy, after the
+// command, and the original before it, which then becomes the copy again. An
+// answer that reads any of it, even with weight 0, is NaN: a page that both
+// share was written, or a shared counter. If tokens have moved in such a page,
+// it is another number.
 #include "properties/calls/story_calls.h"
 
 namespace qkvet::properties {

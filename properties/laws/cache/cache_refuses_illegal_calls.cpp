@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// After every command of a story the cache is asked for what it must refuse.
-// Each refusal needs a reason, and nothing may have changed: the lengths, and
-// the answers of the rest of the story, which sees no NaN although every
-// illegal append brings nothing else.
+// After every command of a story the cache gets calls that it must refuse. Each
+// refusal needs a reason, and nothing may have changed: the lengths, and the
+// answers of the rest of the story, which sees no NaN although every illegal
+// append only has NaN.
 #include <algorithm>
 
 #include "properties/calls/story_calls.h"
@@ -78,13 +78,13 @@ void add_contradictions(Plan& plan) {
     contradictions.push_back(wrong);
   }
   wrong.mistake = Mistake::kNone;
-  snapshot.command.count = snapshot.new_tokens = 0;  // nothing at all
+  snapshot.command.count = snapshot.new_tokens = 0;  // an empty step
   contradictions.push_back(wrong);
   plan.calls.insert(plan.calls.end() - 1, contradictions.begin(),
                     contradictions.end());
 }
 
-// How many of the last queries a sequence can be asked.
+// How many of the last queries a sequence can have.
 int64_t askable(const CacheForm& form, int64_t length, int64_t most) {
   const int64_t behind = form.rollback + 1 - (most - length);
   return form.window == 0 ? length : std::min(length, behind);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// After every command the sequence is read back: what was given, bit for bit,
-// or within half a step of the code that it is stored as.
+// After every command the sequence is read back: the given values, bit for bit,
+// or within half a step of their stored code.
 #include <cmath>
 
 #include "core/base/half.h"

@@ -44,9 +44,9 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 bool is_tiny(double weight) { return weight != 0 && weight < kLeastWeight; }
 
-// Also the weights of sinks, which the gradient of the sinks is made of: what a
-// row's keys leave of 1, computed from its lse, in which the sink may be
-// counted or not.
+// Also the weights of sinks, from which the gradient of the sinks is computed:
+// the rest of a row's weights to 1, computed from its lse, in which the sink
+// may be counted or not.
 bool weights_are_moderate(const JudgeInput& input, const CallView& call) {
   const OracleOutput& forward = call.truth->oracle;
   if (std::any_of(forward.weights.begin(), forward.weights.end(), is_tiny))

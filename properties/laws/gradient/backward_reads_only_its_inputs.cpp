@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory law of gradients: the same call with every tensor flush against
-// the guard page behind it, the same but aligned, and flush against the guard
-// page in front of it. What the executor sees of touched guard pages, inputs
-// and canaries, and of elements that were never written, is this law's,
-// whichever law about gradients made the call.
+// the guard page after it, the same but aligned, and flush against the guard
+// page before it. This law owns all touched guard pages, inputs and canaries,
+// and all elements that were never written, whichever law about gradients made
+// the call.
 #include "properties/calls/gradient_calls.h"
 #include "properties/judging/gradient_judging.h"
 #include "properties/judging/placements.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads and batch members at once, what belongs to them with them.
+// Heads and batch members at once, with their data.
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/calls/permutations.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every matrix picks: each column is 1 at one row and 0 elsewhere. Then every
-// element of q, k and v is one element of x, and every element of y is one
-// element of what attention gave, unchanged; and it is known which.
+// element of q, k and v is a known element of x, and every element of y is a
+// known element of attention's result, unchanged.
 #include <cmath>
 
 #include "core/base/half.h"

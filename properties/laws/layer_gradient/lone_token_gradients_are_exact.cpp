@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One token sees itself alone: with W_Q = W_K = 0 its weight is 1, attention
-// hands v through, and a gradient goes back the same way. On small integers
-// every number on it is exact, so that it is known which number stands where,
-// even where stages are stored in bf16. The weight itself may be exp(-lse) with
-// a logarithm that is some units off at 1: that moves a sum by some units of
-// its terms, far below the distance of integers.
+// One token only sees itself: with W_Q = W_K = 0 its weight is 1, attention
+// returns v, and a gradient goes back the same way. On small integers every
+// number on that way is exact, so that each number is known even if stages are
+// stored in bf16. The weight itself may be exp(-lse) with a logarithm that is
+// some units off at 1: that moves a sum by some units of its terms, far below
+// the distance of integers.
 #include <cmath>
 
 #include "core/base/half.h"
@@ -115,8 +115,8 @@ void silence_scores(const Case&, int64_t, Inputs& inputs) {
 Case constrain(Case value) {
   value.shape.Tq = value.shape.Tk = 1;
   value.x = value.bias = value.d_o = make_recipe(RecipeKind::kLattice);
-  // With one 1 a row, sums stay small enough for bf16. It is also what plainer
-  // matrices become: what is simpler must not come back as what it was.
+  // With one 1 a row, sums stay small enough for bf16. Plainer matrices also
+  // become this: a simpler case must not be replaced by the original.
   const bool plain =
       value.w.kind == RecipeKind::kZero || value.w.kind == RecipeKind::kOne;
   if (plain) value.w = make_recipe(RecipeKind::kOnehotN);

@@ -28,7 +28,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// The executor sees touches of guard pages, inputs and gaps; what is left is a
+// The executor detects touches of guard pages, inputs and gaps. The rest is a
 // read that stays inside of the slack and is NaN in one placement.
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;

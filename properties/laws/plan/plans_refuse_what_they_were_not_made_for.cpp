@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs with another scale, another causal rule, another window and more rows
-// than were planned, and updates to batches for which there is no room. Each is
-// refused with a reason and writes nothing, and the plan is as good as before.
+// than were planned, and updates to batches that are too large. Each is refused
+// with a reason and writes nothing, and the plan is as good as before.
 #include <algorithm>
 
 #include "properties/calls/other_calls.h"
@@ -121,7 +121,7 @@ PlannedCall call_of(Foreign foreign, const Case& value,
       call.plan_use = PlanUse::kUpdate;
       break;
   }
-  call.want_lse = wants_lse(kernel);  // as planned: what is wrong is one thing
+  call.want_lse = wants_lse(kernel);  // as planned: only one thing is wrong
   call.expects_refusal = true;
   return call;
 }
