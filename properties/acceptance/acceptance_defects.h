@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The defects that all rules are shown, and the data that targets each.
+// The defects on which all rules are run, and the data that targets each.
 #ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_
 #define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_
 

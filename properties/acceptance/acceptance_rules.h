@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How published suites decide that an output is right, each with the data,
-// storage type and widths of its suite; and how the bound decides.
+// The acceptance rules of published suites, each with the data, storage type
+// and widths of its suite; and that of the bound.
 #ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
 #define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
 

@@ -88,8 +88,8 @@ Spot spot_of(const JudgeInput& input, const Element& at, const Output& output,
   return {at.tensor, own ? static_cast<int64_t>(n) : -1, -1};
 }
 
-// Hands every element of the first call that has a partner in the second to
-// `visit`, with both indices.
+// Calls `visit` for every element of the first call that has a partner in the
+// second, with both indices.
 template <class Visit>
 void walk(const JudgeInput& input, const CallPair& pair, TensorName tensor,
           Judgement& judgement, Visit visit) {
@@ -228,9 +228,9 @@ void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
       ++judgement.vacuous;
       return std::nullopt;
     }
-    // Two answers for one row. The one that is farther off is compared with the
-    // bound: a NaN in the first call that is right in the second also depends
-    // on the changed data.
+    // Two answers for one row. The bound applies to the one that is farther
+    // off: a NaN in the first call that is right in the second also depends on
+    // the changed data.
     const double truth = (*first.truth)[n];
     const auto off = [truth](double x) {
       return std::isnan(x) ? std::numeric_limits<double>::infinity()

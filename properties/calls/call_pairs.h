@@ -53,7 +53,7 @@ Plan plan_same_rows(const KernelInfo& kernel, InputEdit edit,
                     int64_t argument = 0);
 
 // The case as it is, and with an edit that a power of two undoes, for
-// compare_as_claimed() by power_of_two_invariant: truth where it is not
+// compare_as_claimed() by power_of_two_invariant: with truth if that is not
 // claimed.
 Plan plan_power_of_two(const KernelInfo& kernel, InputEdit edit);
 
@@ -77,13 +77,13 @@ void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
                                 Judgement& judgement,
                                 Outputs tensors = kOAndLse);
 
-// Rows of two calls that see the same: bit for bit where the kernel claims that
-// no other number chooses a path (other_data_invariant), else the second within
-// the bound of the first.
+// Rows of two calls that see the same: bit for bit if the kernel claims that no
+// other number chooses a path (other_data_invariant); otherwise the second
+// within the bound of the first.
 void compare_same_rows(const JudgeInput& input, const CallPair& pair,
                        Judgement& judgement);
 
-// Bit for bit where the kernel claims it by these QKVET_FLAG_*, else each
+// Bit for bit if the kernel claims it by these QKVET_FLAG_*; otherwise each
 // within its own bound, which needs their truth.
 void compare_as_claimed(const JudgeInput& input, const CallPair& pair,
                         uint64_t flags, Judgement& judgement,

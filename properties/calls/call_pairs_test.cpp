@@ -121,7 +121,7 @@ struct Moved {
 constexpr double kAnUlp = 1 + 0x1p-22, kAThousandth = 1.001;
 
 // Laws about data that a row does not see. Other bits are a fault only if the
-// kernel claims that nothing else chooses its path.
+// kernel claims that its path depends on no other data.
 constexpr Moved kSameRows[] = {
     {"future_changes_nothing", "f32,B1,H1,Tq2,Tk2,d1,causal,seed=2"},
     {"other_heads_change_nothing", "f32,B1,H2,Tq2,Tk3,d2,seed=2"},

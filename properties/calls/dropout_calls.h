@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls with dropout: the weights that a kernel kept, and the right answers for
-// them.
+// Calls with dropout: the kept weights of a kernel, and their right results.
 #ifndef QKVET_PROPERTIES_CALLS_DROPOUT_CALLS_H_
 #define QKVET_PROPERTIES_CALLS_DROPOUT_CALLS_H_
 
@@ -53,7 +52,7 @@ std::optional<std::vector<uint8_t>> kept_by(const JudgeInput& input,
                                             size_t first, Judgement& judgement);
 
 // The first head [B,H] that has the mask of this one by the kernel's
-// declaration: itself where every head has its own.
+// declaration: itself if every head has its own.
 int64_t mask_owner(const KernelInfo& kernel, const Shape& shape, int64_t head);
 
 // The name of an element of a mask: "dropout_mask[b=0,h=1,i=2,j=3]".

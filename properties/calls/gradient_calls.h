@@ -79,8 +79,8 @@ void compare_gradients_bit_for_bit(const JudgeInput& input,
 void compare_gradients_within_bounds(const JudgeInput& input,
                                      const GradientPair& pair,
                                      Judgement& judgement);
-// Bit for bit where the kernel claims it by this QKVET_FLAG_*, else each within
-// its own bound, which needs their truth.
+// Bit for bit if the kernel claims it by this QKVET_FLAG_*; otherwise each
+// within its own bound, which needs their truth.
 void compare_gradients_as_claimed(const JudgeInput& input,
                                   const GradientPair& pair, uint64_t flag,
                                   Judgement& judgement);

@@ -12,8 +12,8 @@
 
 namespace qkvet::properties {
 
-// A call of the layer as the case has it; with the stages where the kernel
-// returns them.
+// A call of the layer as the case has it; with the stages if the kernel returns
+// them.
 PlannedCall layer_call(const KernelInfo& kernel);
 bool returns_stages(const KernelInfo& kernel);
 bool returns_weights(const KernelInfo& kernel);
@@ -56,7 +56,7 @@ struct Stage {
 // q, k and v, in this order.
 std::vector<Stage> read_stages(const JudgeInput& input, const CallView& call);
 
-// Holds every element of y against `expected(row, column)`, exactly. Stops at
+// Compares every element of y with `expected(row, column)`, exactly. Stops at
 // the first that differs.
 void compare_y_exactly(const JudgeInput& input, const CallView& call,
                        const std::function<double(int64_t, int64_t)>& expected,

@@ -27,8 +27,8 @@ std::string layer_gradient_name(const Shape& shape, TensorName gradient,
 const std::vector<double>& layer_gradient_of(const LayerGradientOutput& output,
                                              TensorName gradient);
 
-// As the call returned it, in doubles; empty if it did not: a bias that the
-// layer has not has no gradient.
+// As the call returned it, in doubles; empty if it did not: a bias that is not
+// part of the layer has no gradient.
 std::vector<double> read_layer_gradient(const JudgeInput& input,
                                         const CallView& call,
                                         TensorName gradient);

@@ -34,8 +34,8 @@ struct AttendedStage {
 AttendedStage attended_stage(const JudgeInput& input, const CallView& call,
                              Dtype stored, bool weights);
 
-// The stages that were judged, in their order, of input.calls[0]. A kernel that
-// returns no stages has y alone, judged from end to end.
+// The judged stages of input.calls[0], in their order. A kernel that returns no
+// stages only has y, judged from end to end.
 std::vector<StageJudgement> judge_layer_stages(const JudgeInput& input,
                                                WrongStage wrong);
 

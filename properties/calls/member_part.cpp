@@ -134,8 +134,7 @@ ElementMap place_in(const MaskedPart& part) {
 
 // ---- Parts of a text that a mask keeps apart --------------------------------
 
-// Which part of which row is asked for, and how: the argument of a planned
-// call.
+// A part of a row as a planned call requests it, in its argument.
 struct AskedPart {
   int64_t b = 0, i = 0;
   bool alone = false;      // as of masked_part()

@@ -48,7 +48,7 @@ Case with_mask_of_text(Case value, MaskKind kind, bool any_causal);
 // The case as it is, and up to three of its parts, each without the mask.
 Plan plan_masked_parts(const Case& value, const KernelInfo& kernel);
 
-// The same of a case with masks in a few numbers: the part of each row is the
+// The same for a case with masks in a few numbers. The part of each row is the
 // row alone with the keys that it sees, the rows and keys of its segment, or
 // its path through the tree of drafts. Without these masks and a window.
 enum class FieldPart : uint8_t { kNone, kRow, kSegment, kBranch };

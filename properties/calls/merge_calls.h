@@ -16,8 +16,8 @@
 
 namespace qkvet::properties {
 
-// Domain::allows of laws about merges; some take no number of states for each
-// row.
+// Domain::allows of laws about merges, without and with numbers of states for
+// each row.
 inline constexpr uint64_t kAllowMerge = QKVET_OPTION_BIAS | kOptionLayout;
 inline constexpr uint64_t kAllowRaggedMerge =
     kAllowMerge | QKVET_OPTION_LENGTHS;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One channel of q and of one key is nonzero, so every score but one is 0 and
-// that one is t. The output in a channel that is 1 at that key alone is
+// One channel of q and of one key is nonzero, so every score is 0 except one,
+// which is t. The output in a channel that is 1 only at that key is
 //   w = e^t / (e^t + n - 1),
-// which gives back the score that the kernel really used:
+// from which the score that the kernel really used follows:
 //   t = ln w - ln(1 - w) + ln(n - 1).
 #ifndef QKVET_PROPERTIES_CALLS_ONE_SCORE_H_
 #define QKVET_PROPERTIES_CALLS_ONE_SCORE_H_

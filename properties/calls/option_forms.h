@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One question in other forms: masks instead of rules, other numbers at keys
-// that a row does not see.
+// One call in other forms: masks instead of rules, other numbers at keys that a
+// row does not see.
 #ifndef QKVET_PROPERTIES_CALLS_OPTION_FORMS_H_
 #define QKVET_PROPERTIES_CALLS_OPTION_FORMS_H_
 

@@ -234,8 +234,8 @@ RopeStyle other_style(RopeStyle style) {
   return style == RopeStyle::kHalf ? RopeStyle::kInterleaved : RopeStyle::kHalf;
 }
 
-// The case with one thing changed, as often as there is a thing to change: a
-// plan that leaves one of them out of its key is found where all the rest is
+// The case with one value changed, for each value that can be changed: if the
+// key of a plan lacks one of them, the call finds it, because all the rest is
 // equal.
 struct OtherValues {
   const Case& value;

@@ -45,9 +45,9 @@ std::optional<PlannedCall> other_call(const Case& value,
 std::vector<CallStepKind> kinds_before(const Case& value,
                                        const KernelInfo& kernel, size_t most);
 
-// Whether the first of these is the first call of a process, which is when a
-// kernel compiles, and the call before it is that of another. Processes cost
-// more than calls: of half of the cases, and of those that have options.
+// Whether the first of these is the first call of a process, in which a kernel
+// compiles, and the call before it has another case. Processes cost more than
+// calls, so only for half of the cases, and for those with options.
 bool begins_anew(const Case& value, const KernelInfo& kernel);
 
 // The call, in most cases alone in a new process, and then, in another process,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, key/value heads and batch members in another order: the permutations
-// that a case's seed and extents name, and rows that follow them.
+// Keys, key/value heads and batch members in another order: permutations by a
+// case's seed and extents, and rows that follow them.
 #ifndef QKVET_PROPERTIES_CALLS_PERMUTATIONS_H_
 #define QKVET_PROPERTIES_CALLS_PERMUTATIONS_H_
 

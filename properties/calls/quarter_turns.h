@@ -13,7 +13,7 @@ namespace qkvet::properties {
 void quarter_turns(const Case& value, int64_t rows, Inputs& inputs);
 
 // Applies those tables to q and k, and removes the rotation from the inputs.
-// Values are moved and negated, never computed, so NaN stays in its place.
+// Values are moved and negated, never computed, so NaN stays NaN.
 void turn_by_hand(const Case& value, Inputs& inputs);
 
 // The nearest case with a rotation; none with an odd number of channels.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores that laws aim at.
+// Scores that laws construct.
 #ifndef QKVET_PROPERTIES_CALLS_RAW_SCORE_H_
 #define QKVET_PROPERTIES_CALLS_RAW_SCORE_H_
 

@@ -26,7 +26,7 @@ PlannedCall block_call(const Case& value, const KernelInfo& kernel,
                        RowBlock block, Causal causal);
 
 // Compares calls[1..], each a block, with the same rows of calls[0], the whole:
-// both are near the same numbers, each within its own bound.
+// both approximate the same numbers, each within its own bound.
 Judgement judge_blocks(const JudgeInput& input);
 
 }  // namespace qkvet::properties

@@ -244,8 +244,8 @@ StoryInputs step_inputs(const Case& value, const Snapshot& snapshot,
 }
 
 // A token with a tag below 0 is NaN. A law that attends once more uses more
-// tags than the case has rows: they begin again. A sequence that is not there
-// borrows the data of one that is.
+// tags than the case has rows, so rows are reused. A sequence outside of the
+// case borrows the data of one inside.
 StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
                         const Inputs& own) {
   const Shape& s = value.shape;

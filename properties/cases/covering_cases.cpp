@@ -14,8 +14,7 @@
 namespace qkvet::properties {
 namespace {
 
-// Settings that a case is to hold, at most; more options than these hide one
-// another.
+// The most settings of a case; more options than these hide one another.
 constexpr size_t kMostSettingsOfCase = 9;
 constexpr size_t kMostOptionsOfCase = 4;
 // Declarations that are thought about in one run.
@@ -213,8 +212,8 @@ bool CoveringCases::serves(const MadeCase& made, size_t place,
   return false;
 }
 
-// The settings that lack most combinations with those that are wanted, the
-// first ones first.
+// Settings with missing combinations with the wanted ones, those with the most
+// first.
 Combination CoveringCases::extensions(const Combination& wanted) const {
   const SettingSet all = set_of(wanted);
   const int64_t among_them = missing_in(all);

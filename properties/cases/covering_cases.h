@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few cases that hold combinations of settings which the cases of a plan did
-// not have: pairs or triples.
+// Few cases with combinations of settings that the cases of a plan did not
+// have: pairs or triples.
 #ifndef QKVET_PROPERTIES_CASES_COVERING_CASES_H_
 #define QKVET_PROPERTIES_CASES_COVERING_CASES_H_
 

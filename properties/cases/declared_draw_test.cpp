@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declared items get cases, and several causes of one law's failures are told
-// apart.
+// Declared items get cases, and several causes of one law's failures are
+// distinguished.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws from RapidCheck's source, and code shared by the generators of all
-// subjects. Choices are made directly and not through rc::gen::inRange, whose
-// ranges grow with its size parameter: here every round covers the whole range.
+// subjects. Choices are made directly and not through rc::gen::inRange, which
+// draws from ranges that grow with its size parameter: here every round covers
+// the whole range.
 #ifndef QKVET_PROPERTIES_CASES_DRAW_H_
 #define QKVET_PROPERTIES_CASES_DRAW_H_
 
@@ -36,8 +37,8 @@ class Draw {
 
 // The cost of the scores of a case, in approximate products of two numbers.
 int64_t work_of(const Shape& s);
-// Whether no plan holds a case of this shape. A law that makes both extents
-// alike makes a long one of each, and its masks may take all memory.
+// Whether no plan has a case of this shape. A law that makes both extents alike
+// makes a long one of each, and its masks may take all memory.
 bool is_too_much_work(const Shape& s);
 
 // How large the extents of a case are; most are small.
@@ -52,11 +53,11 @@ Shape draw_shape(Draw& draw, const Law& law, const Scope& scope, bool backward);
 std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
                                      const std::vector<qkvet_path>& paths,
                                      SizeClass largest, int64_t most_work);
-// The same of a path that some kernel declares in some of all cases, and of a
-// hint in fewer.
+// The same for a path that some kernel declares, in some of all cases, and for
+// a hint in fewer.
 std::optional<Shape> draw_near_path(Draw& draw, const Scope& scope,
                                     SizeClass largest, int64_t most_work);
-// The same where a subject has its own way to an extent: which it is, and the
+// The same for a subject with another way to an extent: the extent, and the
 // most that a case at it should cost.
 struct NearPath {
   int32_t axis = 0;  // QKVET_AXIS_*

@@ -7,8 +7,8 @@
 namespace qkvet::properties {
 namespace {
 
-// Now and then every row sees keys of very low scores alone: its lse is far
-// below zero, and exp(score - lse) is right only where that is taken away.
+// Now and then every row only sees keys of very low scores: its lse is far
+// below zero, and exp(score - lse) is right only if lse is subtracted first.
 void lower_scores(const Scope& scope, const Law& law, Case& value) {
   constexpr int64_t kQuarters = 8;
   const uint64_t allowed = allowed_in(law.domain) & allowed_by(scope);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extents at which a kernel says that it takes another path, or something else
-// hints at one: just at, below and beyond them and their first multiples, and
-// few rows where there are many keys.
+// Extents at which a kernel declares another path, or for which there is a
+// hint: just at, below and beyond them and their first multiples, with few rows
+// if there are many keys.
 #include <algorithm>
 
 #include "properties/cases/draw.h"

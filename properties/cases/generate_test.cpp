@@ -294,7 +294,7 @@ std::vector<std::string> law_ids() {
 
 class ShrinkingTest : public testing::TestWithParam<std::string> {};
 
-// Descending always at the first simpler case ends: no two cases are each
+// Always descending to the first simpler case ends: no two cases are each
 // simpler than the other.
 TEST_P(ShrinkingTest, Ends) {
   const Law& law = *find_law(GetParam());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many calls had each declared item: options, storage types, layouts, page
 // sizes, paths, devices. An option that is declared and mostly refused is
-// reported as hollow. An item that no call had was not judged.
+// listed separately. An item that no call had was not judged.
 #ifndef QKVET_PROPERTIES_CASES_OPTION_USE_H_
 #define QKVET_PROPERTIES_CASES_OPTION_USE_H_
 
@@ -20,8 +20,8 @@ class OptionUse {
  public:
   // One call that the kernel's declaration allows.
   void count(const KernelCall& call, const CallOutcome& outcome);
-  // The extents of the steps of a story that was answered: Tk is the length of
-  // the sequence, Tq how many of its tokens attend.
+  // The extents of the steps of an answered story: Tk is the length of the
+  // sequence, Tq the number of its tokens that attend.
   void count_story(const Case& value);
   void add(const OptionUse& other);
   // "lse: refused in 31 of 40 calls", option by option.
@@ -41,8 +41,8 @@ class OptionUse {
   void tell(const KernelInfo& kernel, SizeClass largest,
             std::vector<std::string>& drawn,
             std::vector<std::string>& never_drawn) const;
-  // The same of its paths alone, for a kernel that is a cache or a layer and no
-  // attention: "around Tk=64 in caches 31".
+  // Only its paths, for a kernel that is a cache or a layer and no attention:
+  // "around Tk=64 in caches 31".
   void tell_paths(const KernelInfo& kernel, const std::string& where,
                   SizeClass largest, std::vector<std::string>& drawn,
                   std::vector<std::string>& never_drawn) const;

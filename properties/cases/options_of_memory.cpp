@@ -47,8 +47,8 @@ void draw_members(Draw& draw, Case& value) {
   value.cu_k = same ? value.cu_q : draw_starts(s.Tk);
 }
 
-// Strides of an offset of more than 32 bits are the rarest: they show but one
-// family of mistakes.
+// Strides with an offset of more than 32 bits are the rarest: they only show
+// one family of mistakes.
 Layout draw_strides(Draw& draw) {
   const int64_t percent = draw.range(0, 99);
   return percent < 12   ? Layout::kFar
@@ -112,7 +112,7 @@ void draw_append(Draw& draw, Case& value) {
 }
 
 // Three to eight calls in a process; now and then hundreds of small ones among
-// them, more than a byte counts.
+// them, more than a byte can count.
 void draw_calls(Draw& draw, Case& value) {
   using enum CallStepKind;
   constexpr std::array<CallStepKind, 16> kKinds = {

@@ -24,8 +24,8 @@ void draw_window(Draw& draw, Case& value) {
   value.window = Window{draw_side(draw, longest), draw_side(draw, longest)};
 }
 
-// The masks of serving: small ranges, so that several meet in a tile, and trees
-// of any shape, of two and of three children. All heads see one text.
+// The masks of serving: small ranges, so that several are in one tile, and
+// trees of any shape, with two and with three children. All heads see one text.
 void draw_mask_of_text(Draw& draw, Case& value) {
   const auto first = static_cast<int64_t>(MaskKind::kPrefixN);
   Mask& mask = value.mask;

@@ -11,7 +11,7 @@
 namespace qkvet::properties {
 namespace {
 
-// Draws for one pair under the first law that is asked, and under each other.
+// Draws for one pair under its first law, and under each other.
 constexpr uint32_t kFirstTries = 8;
 constexpr uint32_t kTries = 2;
 
@@ -113,8 +113,8 @@ class PairBuilder {
           if (call[n]) found_.can[k][n] |= call;
   }
 
-  // Looks for cases until every kernel that may have the pair, or the setting,
-  // has one.
+  // Searches for cases until every kernel that may have the pair, or the
+  // setting, has one.
   void find(const Combination& wanted) {
     bool first = true;
     for (const Law* law : covering_.laws) {

@@ -29,7 +29,7 @@ std::optional<Case> draw_with(Draw& draw, const Law& law, const Scope& scope,
 struct PairCase {
   const Law* law = nullptr;
   Case value;
-  // For each kernel, whether the case is for it: its declaration allows all of
+  // For each kernel, whether it gets the case: its declaration allows all of
   // the calls.
   std::vector<bool> kernels;
 };
@@ -55,8 +55,7 @@ struct PairPlan {
   int64_t most_cost = 0;
 };
 
-// Whether the kernel is asked the law of the case, and declares all of its
-// calls.
+// Whether the kernel gets the law of the case, and declares all of its calls.
 bool is_asked(const Law& law, const Case& value, const KernelInfo& kernel);
 
 // A pure function of the plan. Empty for kernels with too many different

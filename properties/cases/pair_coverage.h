@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which settings of calls met in one call. Two options that are each right are
-// wrong together where nobody has tried them together, so a run says which
-// pairs it had: of options, classes of extents, storage, layouts and recipes of
+// Which settings of calls met in one call. Two options that are each right can
+// be wrong together if they were never tried together. A run therefore reports
+// its pairs: of options, classes of extents, storage, layouts and recipes of
 // data.
 #ifndef QKVET_PROPERTIES_CASES_PAIR_COVERAGE_H_
 #define QKVET_PROPERTIES_CASES_PAIR_COVERAGE_H_
@@ -33,8 +33,8 @@ struct MetPairs {
   int64_t added_triples = 0;  // that met in cases made for pairs and triples
 
   bool may_meet(size_t a, size_t b) const;
-  // Pairs that may meet; those of them that did; and those that never did, two
-  // options first.
+  // Pairs that may meet; those of them that did; and those that never did,
+  // pairs of options first.
   int64_t possible() const;
   int64_t seen() const;
   std::vector<std::pair<std::string, std::string>> never() const;
@@ -56,8 +56,8 @@ struct MetPairs {
 
 class PairCoverage {
  public:
-  // A call that was answered, and the case that it was made for; of a case in
-  // which some row sees a key: in others no number can be wrong.
+  // An answered call, and the case that it was made for, in which some row sees
+  // a key: in others no number can be wrong.
   void count(const Case& value, const KernelCall& call);
   void add(const PairCoverage& other);
   // `can`: pairs that cases can be made for, if known.

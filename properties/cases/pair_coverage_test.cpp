@@ -33,8 +33,8 @@ bool holds(const std::vector<Pair>& pairs, const Pair& wanted) {
   return std::find(pairs.begin(), pairs.end(), wanted) != pairs.end();
 }
 
-// Cases that were drawn for these before there were later options, and a later
-// layout, stay as they are: the numbers are those of then.
+// Cases drawn for these before later options and a later layout were added keep
+// their numbers.
 TEST(PairSettings, LaterOnesMoveNoOther) {
   std::set<uint32_t> numbers;
   uint32_t kinds = 33, options = 0;

@@ -152,7 +152,7 @@ void store_as(const StorageTypes& types, Case& value) {
 }
 
 uint64_t allowed_by(const Scope& scope) {
-  // A kernel that only takes q, k and v in one block is asked no option that
+  // A kernel that only takes q, k and v in one block gets no option that
   // excludes one.
   const bool in_one_block = scope.layouts == QKVET_LAYOUT_PACKED_QKV;
   uint64_t allowed =

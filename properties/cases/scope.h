@@ -31,7 +31,7 @@ int64_t largest_extent(SizeClass size);
 // Nullopt for any other word.
 std::optional<SizeClass> size_class_from_name(std::string_view name);
 
-// An extent that every case has, unless a law needs another: "d" or "Tk" and
+// An extent that every case has, unless a law needs another: "d" or "Tk", and
 // its value.
 struct Pin {
   std::string extent;
@@ -101,12 +101,11 @@ struct Scope {
   bool refuses(uint64_t flag) const { return (refusals & flag) != 0; }
 };
 
-// The options of attention that some kernel declares, as Domain::allows has
-// them.
+// The options of attention that some kernel declares, as in Domain::allows.
 uint64_t allowed_by(const Scope& scope);
 
 // Gives the keys of a case in pages the form of PageForm::kGroups, and the
-// width that it needs.
+// required width.
 void in_channel_groups(Case& value);
 
 // Removes what no kernel declares: options, grouped heads, widths, lengths,
@@ -116,8 +115,8 @@ void keep_to_declared(const Scope& scope, Case& value);
 // "d=72,Tk=64"; on failure *error is one line that names what is allowed.
 std::vector<Pin> parse_pins(std::string_view text, std::string* error);
 
-// Gives the case the pinned extents that its subject has. A width dv that is d
-// stays d; a model width D that is H d stays H d.
+// Gives the case those pinned extents that its subject has. A width dv that is
+// d stays d; a model width D that is H d stays H d.
 void apply_pins(const Scope& scope, Case& value);
 // Whether its extents are declared, and that it is not causal: a law may have
 // set others.

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kHeads = 6;
 
-// Recipes of q, k and v. Scores and sums are exact: an index that is wrong
-// meets a bound of a few roundings.
+// Recipes of q, k and v. Scores and sums are exact: for a wrong index the bound
+// is only a few roundings.
 struct Data {
   RecipeKind q, k, v;
 };

@@ -82,8 +82,9 @@ TEST(SmallScope, EveryOptionHasOneRow) {
   }
 }
 
-// A packed batch over pages and groups of channels have pages, int32 is
-// something's, and slopes of each member are slopes.
+// Completes options by those that they depend on: a packed batch over pages and
+// groups of channels have pages, int32 has lengths, and slopes of each member
+// are slopes.
 uint64_t with_pages_of(uint64_t options) {
   constexpr uint64_t kLists = QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED |
                               QKVET_OPTION_PAGED | QKVET_OPTION_PACKED_PAGES |

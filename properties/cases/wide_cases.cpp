@@ -17,8 +17,8 @@ struct Edge {
   int64_t extent;
   uint64_t option = 0;  // that counts keys as well
 };
-// One beyond 2^6, 2^7, 2^8, 2^12, 2^15 and 2^16, the smaller ones first. Grids
-// of launches end at 2^16 as well.
+// One beyond 2^6, 2^7, 2^8, 2^12, 2^15 and 2^16, the smaller ones first. Launch
+// grids also end at 2^16.
 constexpr std::array<Edge, 24> kEdges = {
     {{Axis::kMembers, 65},
      {Axis::kMembers, 129},

@@ -202,7 +202,7 @@ TEST(WideCases, AFaultThatTheyAloneShowEndsTheRunEarly) {
   }
 }
 
-// The cases of the plan keep their numbers, and each wide case is asked once,
+// The cases of the plan keep their numbers, and each wide case is run once,
 // however many rounds there are.
 TEST(WideCases, AreOnTopOfThePlan) {
   constexpr int64_t kCases = 480;

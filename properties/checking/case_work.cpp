@@ -67,8 +67,7 @@ bool attends(const PlannedCall& planned) {
          !sees_added_token(*planned.snapshot);
 }
 
-// What two calls with the same inputs have in common, besides edit and
-// snapshot.
+// Equal for two calls with the same inputs, besides edit and snapshot.
 std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
   std::string text = needs_finite_slots(kernel.dialect) ? "slots " : "";
   if (call.mistake != Mistake::kNone && call.edit == nullptr)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One (law, case) made ready to be judged: inputs, oracle and bounds are made
+// One (law, case), prepared to be judged: inputs, oracle and bounds are made
 // once per distinct call and shared by all kernels.
 #ifndef QKVET_PROPERTIES_CHECKING_CASE_WORK_H_
 #define QKVET_PROPERTIES_CHECKING_CASE_WORK_H_
@@ -33,8 +33,7 @@ struct JudgedKernel {
   Pace pace = {};  // as measured by probes
 };
 
-// Where the time of a run is spent, in seconds of wall clock, summed over
-// threads.
+// The time of a run by its use, in seconds of wall clock, summed over threads.
 struct TimeUse {
   double generate = 0;  // drawing cases, making and storing inputs
   double oracle = 0;    // oracle, twin and the bound's facts
@@ -85,7 +84,7 @@ class CaseWork {
   // Other data for a case of these extents, before any call is made.
   void take_inputs(Inputs inputs) { own_ = std::move(inputs); }
 
-  // Kernels must stay where they are, as they are: the plan of the last one is
+  // Kernels must keep their addresses and contents: the plan of the last one is
   // kept.
 
   // The calls that the law makes of this kernel; empty if settled() has a

@@ -137,8 +137,8 @@ TEST(Probe, TellsWhyARowIsEmpty) {
                 "empty_row_lse=QKVET_EMPTY_LSE_MINUS_INF ");
 }
 
-// Weights of hidden keys: all the same, or a softmax of scores that a finite
-// -1e9 was added to. Over one key both would be its value.
+// Weights of hidden keys: all equal, or a softmax of scores to which a finite
+// -1e9 was added. Over one key both give its value.
 TEST(Probe, AMeanIsNoSoftmaxOfHiddenScores) {
   const auto weighing = [](bool all) {
     return [all](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {

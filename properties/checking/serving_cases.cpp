@@ -8,8 +8,8 @@
 namespace qkvet::properties {
 namespace {
 
-// A packed batch has pages already, or none. The layout goes with neither pages
-// nor new tokens.
+// A packed batch has pages already, or none. The layout is compatible with
+// neither pages nor appended tokens.
 Case without_packing(Case value) {
   if (value.paging.size == 0) {
     value.cu_q.clear();

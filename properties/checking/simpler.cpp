@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which cases count as simpler than a given one: first smaller extents, the
-// very smallest first of all; then fewer options; then plainer data. Data is a
-// function of the index, so an element that survives keeps its value.
+// The order of simpler cases: first smaller extents, the very smallest first of
+// all; then fewer options; then plainer data. Data is a function of the index,
+// so an element that is kept has the same value.
 #include "properties/checking/simpler.h"
 
 #include "core/case/option_fields.h"
@@ -10,8 +10,8 @@
 namespace qkvet::properties {
 namespace {
 
-// Extents tried in every combination before any single one is reduced. Three
-// is the least at which a first, a middle and a last differ.
+// Extents tried in every combination before any single one is reduced. Three is
+// the least with a first, a middle and a last one.
 constexpr int64_t kTiny = 3;
 
 // Every shape with extents up to kTiny (one batch member, up to two heads) and
@@ -50,8 +50,8 @@ constexpr Probe kProbes[] = {{RecipeKind::kNormal, RecipeKind::kNormal, 0},
                              {RecipeKind::kLargeN, RecipeKind::kLargeN, 4},
                              {RecipeKind::kLead, RecipeKind::kDominantN, 0}};
 
-// Tiny shapes with the data at hand and with the probes: a rare value that a
-// long tensor happened to hold would otherwise keep the tensor long.
+// Tiny shapes with the present data and with the probes: otherwise a rare value
+// in a long tensor would keep the tensor long.
 void add_tiny_shapes(const Case& value, Collector& out) {
   for (const Shape& shape : tiny_shapes(value.shape)) {
     out.add([&](Case& c) { c.shape = shape; }, /*smaller=*/true);
@@ -170,8 +170,8 @@ void add_plainer_options(const Case& value, Collector& out) {
       out.add([&](Case& c) { c.*per_head = make_recipe(RecipeKind::kOne); });
 }
 
-// Fewer calls, members that have all their rows or keys, nearer strides, and
-// widths that leave groups of channels whole.
+// Fewer calls, members with all their rows or keys, smaller strides, and widths
+// that keep groups of channels whole.
 void add_simpler_forms(const Case& value, Collector& out) {
   for (size_t n = 0; n < value.calls.size(); ++n)
     add_fewer_calls(value, n, out);

@@ -65,9 +65,9 @@ class Collector {
   std::vector<Case> cases_;
 };
 
-// Passes to `takes`, until it returns true, a command of a story or of a
+// Calls `takes`, until it returns true, with a command of a story or of a
 // recording with fewer tokens or queries, or with an eviction nearer to the
-// first token; whether it did.
+// first token. Returns whether it did.
 template <class Command, class Takes>
 bool try_lower(const Command& command, Takes takes) {
   const auto try_with = [&](int64_t Command::*number, int64_t least) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simpler stories: the shortest that could show anything first, then without
-// single commands, with fewer tokens, fewer sequences and narrower heads.
+// Simpler stories: the shortest ones that could fail first, then without single
+// commands, with fewer tokens, fewer sequences and narrower heads.
 #include <algorithm>
 
 #include "properties/checking/simpler.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vote: kernels are compared with each other as well as with the oracle.
-// Where kernels of different families fail alike and none agrees with the
-// oracle, the oracle is the suspect.
+// The vote: kernels are compared with each other as well as with the oracle. If
+// kernels of different families fail alike and none agrees with the oracle, the
+// oracle is suspected.
 #ifndef QKVET_PROPERTIES_CHECKING_VOTE_H_
 #define QKVET_PROPERTIES_CHECKING_VOTE_H_
 

@@ -19,8 +19,7 @@ namespace qkvet::properties {
 // Bytes for this extent; nullopt if the kernel does not answer.
 using BytesOf = std::function<std::optional<int64_t>(int64_t extent)>;
 
-// An extent up to which bytes grow as they did before, and beyond it they do
-// not.
+// An extent beyond which bytes stop to grow as before.
 struct Bend {
   int64_t at = 0;
   int64_t bytes = 0, beyond = 0;  // at it, and at the next

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where bytes bend: jumps and other slopes to the exact number, steps and
-// curves not.
+// Bends of bytes: jumps and other slopes are found exactly, steps and curves
+// are not bends.
 #include "properties/checking/workspace_hints.h"
 
 #include <gtest/gtest.h>

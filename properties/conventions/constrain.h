@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of how laws constrain a case.
+// Parts of laws' constrain().
 #ifndef QKVET_PROPERTIES_CONVENTIONS_CONSTRAIN_H_
 #define QKVET_PROPERTIES_CONVENTIONS_CONSTRAIN_H_
 

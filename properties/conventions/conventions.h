@@ -67,7 +67,7 @@ std::string declare_lines(const std::string& lines, Convention& convention);
 std::string not_taken_reason(const Convention& convention,
                              std::string_view case_text);
 
-// The words of the kinds of bits: "causal_bottom_right" means
+// The kinds of bits and their words: "causal_bottom_right" means
 // QKVET_OPTION_CAUSAL_BOTTOM_RIGHT.
 enum class BitKind { kOption, kFlag, kLayout, kLayer };
 // Words of the bits that are set, in their order.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which options of attention a law allows, and the nearest case that it does.
+// The options of attention that a law allows, and the nearest case with only
+// those.
 #ifndef QKVET_PROPERTIES_CONVENTIONS_DOMAIN_H_
 #define QKVET_PROPERTIES_CONVENTIONS_DOMAIN_H_
 
@@ -25,8 +26,8 @@ std::string option_names(uint64_t allowed);
 // The options of the case.
 uint64_t options_of(const Case& value);
 
-// Gives the pages of a case the form of table that is among `allows`, if one
-// is.
+// Gives the pages of a case a form of table that `allows` contains, if there is
+// one.
 void keep_table_allowed(uint64_t allows, Case& value);
 
 // Takes away the options that are not among `allows`; extents of 0 become 1.

@@ -20,7 +20,7 @@ using Oracle = OracleOutput (*)(const Problem&);
 using Reading = std::function<Problem(Problem)>;
 
 // The dialects under which the definition differs for this case, as a small
-// number; 0 where no dialect matters.
+// number; 0 if no dialect matters.
 inline constexpr int kReadings = 8;
 int reading_of(const Case& value, const qkvet_dialect& dialect);
 

@@ -126,8 +126,8 @@ void note_nearest(Judgement& judgement, double ratio, const Nearest& number) {
   judgement.nearest = number;
 }
 
-// One is infinite, and the other so near the largest number of its type that
-// both may be roundings of one finite number.
+// One is infinite, and the other is so near to the largest number of its type
+// that both may be roundings of one finite number.
 bool may_be_overflow(const TwoWays& pair, double allowed) {
   const bool first = std::isinf(pair.first);
   if (first == std::isinf(pair.second)) return false;

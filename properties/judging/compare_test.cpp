@@ -187,7 +187,7 @@ TEST(Compare, TwoWaysFailBeyondBothBoundsAndWithNaN) {
   EXPECT_EQ(judgement.compared, 3);
 }
 
-// NaN in both is no difference, and an infinity is near no number but one that
+// NaN in both is no difference, and an infinity is near only to a number that
 // may round to it.
 TEST(Compare, TwoWaysOfNaNAndInfinity) {
   const double inf = std::numeric_limits<double>::infinity();

@@ -83,8 +83,8 @@ struct GradientTruth {
   const GradientProblem* problem = nullptr;
   GradientOutput values;
   GradientBound bound;
-  // How the forward pass changes where one input moves as a law has it move
-  // for this case: by the gradient of that input, shared by all models.
+  // The change of the forward pass when one input moves as a law moves it for
+  // this case: by the gradient of that input, shared by all models.
   std::map<TensorName, double>* changes = nullptr;
 };
 
@@ -281,8 +281,8 @@ struct Domain {
   bool refusals = false;  // about declared calls that a kernel must refuse
   // A case takes thousands of calls: a run asks a few, outside of its plan.
   bool lasts = false;
-  // It changes all keys and no value, or some values alone: these are never
-  // values in keys.
+  // It changes all keys and no value, or only some values: values in keys are
+  // then excluded.
   bool own_values = false;
   // Options that the law allows; all others are removed before constrain() is
   // called. If a kernel has some of `about`, every case has one of them.
@@ -320,9 +320,9 @@ std::string missing_subject(Subject subject);
 std::span<const Law* const> all_laws();
 const Law* find_law(std::string_view id);
 
-// The law that faults on guard pages and canaries are failures of, whichever
-// law made the call; those of gradients in calls of backward() and
-// layer_backward().
+// The law that owns faults on guard pages and on canaries, whichever law made
+// the call; the others do so for gradients in calls of backward() and
+// layer_backward(), and for merges.
 inline constexpr const char* kMemoryLaw = "reads_only_its_inputs";
 inline constexpr const char* kBackwardMemoryLaw =
     "backward_reads_only_its_inputs";

@@ -20,8 +20,8 @@ enum class PageCare : uint8_t {
   kCopyForEvicted,   // ... before those after an evicted one move up
   kStoreCopy,        // the copy for them replaces the original in the table
   kKeepUntilLast,    // a page is free when the last of its sequences is gone
-  // The same and not before, where a fork gives back all tables and holds the
-  // new ones.
+  // The same and not before, if a fork gives back all tables and holds the new
+  // ones.
   kKeepWhileHeld,
   kCountTaker  // the taker of a page is one of its holders; likewise
 };
@@ -32,8 +32,8 @@ class PagesOfStory {
   PagesOfStory(PageCare left_out, const CacheForm& form)
       : left_out_(left_out), form_(form) {}
 
-  // The next command. Whether its queries, with those tokens that it brings,
-  // meet others than those of its sequence.
+  // The next command. Returns whether its queries, with the tokens that it
+  // brings, meet tokens of other sequences.
   bool play(const Snapshot& snapshot);
 
   // For the last command: pages that it took, how many of them are copies of

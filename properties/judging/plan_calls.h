@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls by way of plans (qkvet/plan.h), and the batches of one capacity that
-// laws plan for.
+// Calls through plans (qkvet/plan.h), and the batches of one capacity that laws
+// plan for.
 #ifndef QKVET_PROPERTIES_JUDGING_PLAN_CALLS_H_
 #define QKVET_PROPERTIES_JUDGING_PLAN_CALLS_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The story of a case, command by command, and which tokens its sequences hold.
+// The story of a case, command by command, and the tokens of its sequences.
 #ifndef QKVET_PROPERTIES_JUDGING_PLAYED_STORY_H_
 #define QKVET_PROPERTIES_JUDGING_PLAYED_STORY_H_
 

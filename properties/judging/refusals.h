@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For laws about calls that no kernel may take.
+// For laws about calls that every kernel must refuse.
 #ifndef QKVET_PROPERTIES_JUDGING_REFUSALS_H_
 #define QKVET_PROPERTIES_JUDGING_REFUSALS_H_
 

@@ -28,8 +28,8 @@ struct CommandAt {
   // Since it was last empty, how many commands have changed a sequence that
   // shared some of its tokens then.
   int64_t disturbed = 0;
-  // Whether its queries would meet other tokens if a cache in pages of 4 did
-  // not take this care.
+  // Whether its queries would meet other tokens if a cache in pages of 4
+  // omitted this precaution.
   std::array<bool, kPageCares> needs_care{};
   PagesOfStory::Taken pages;  // that such a cache takes for it
 };

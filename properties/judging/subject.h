@@ -24,8 +24,8 @@ struct SubjectRow {
   const char* missing;  // "the kernel declares no cache"
   bool (*is_declared)(const KernelInfo& kernel);
   const char* agreement;  // the law that holds numbers against the definition
-  // The law that touches outside of a tensor are failures of; null: the one
-  // that made the call.
+  // The law that owns touches outside of a tensor; null: the law that made the
+  // call.
   const char* memory_law;
   // Gradients: their bounds are not derived for every model.
   bool is_gradient;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference on trial: the definitions against their twins.
+// Tests of the reference: the definitions compared with their twins.
 #ifndef QKVET_PROPERTIES_JUDGING_TWIN_CHECK_H_
 #define QKVET_PROPERTIES_JUDGING_TWIN_CHECK_H_
 

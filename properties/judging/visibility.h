@@ -15,7 +15,7 @@
 namespace qkvet::properties {
 
 // The pairs of query and key of a case with any options. Cost: one pass over
-// all pairs if there is a mask or a list, else over all rows.
+// all pairs if there is a mask or a list, otherwise over all rows.
 class Visibility {
  public:
   // `inputs` are those of `value`; `in_window`: a window cuts ranges, too (the

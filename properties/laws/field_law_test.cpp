@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws about masks in a few numbers: each fails a kernel that reads them
-// otherwise, and no law that allows them fails one that reads them as they are
-// meant.
+// differently, and every law that allows them passes one that reads them
+// correctly.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -25,7 +25,7 @@ FakeExecutor::Question with_segments(void (*change)(Numbers& keys)) {
   };
 }
 
-// Of each pair of keys, the first replaces both.
+// In each pair of keys, the first replaces both.
 void of_first_in_tile(Numbers& keys) {
   for (size_t n = 1; n < keys.size(); n += 2) keys[n] = keys[n - 1];
 }
@@ -55,7 +55,8 @@ TEST(FieldLaws, NumbersOfSegmentsAreNames) {
         }));
 }
 
-// Three rows are asked alone; not every case has one that shows the mistake.
+// The law calls three rows alone; not every case has one that shows the
+// mistake.
 int failures_of(const char* law, const FakeExecutor::Question& wrong) {
   int failures = 0;
   for (int seed = 1; seed <= 32; ++seed) {

@@ -171,8 +171,8 @@ struct OtherDialect {
   KernelUnderTest kernel = FakeGradients::under_test();
 };
 
-// Every mistake of a reference that a kernel could have as well is killed by
-// agreement, and by the law that trusts no formula.
+// Agreement, and the law that trusts no formula, kill every mistake of a
+// reference that a kernel could also have.
 TEST(GradientLaws, SeededMistakesAreKilled) {
   Scope scope;
   scope.largest = SizeClass::kSmall;
@@ -240,8 +240,8 @@ TEST(GradientLaws, NothingMayBeAddedToWhatIsLinear) {
         });
 }
 
-// The gradient of a sink of weight 2^-140 is subnormal in f32, where -8 times a
-// rounded number is another one than the rounded product.
+// The gradient of a sink of weight 2^-140 is subnormal in f32. There -8 times a
+// rounded number differs from the rounded product.
 TEST(GradientLaws, ASinkThatNearlyUnderflowsMovesMoreThanExponents) {
   const auto text = [](const char* sink) {
     return std::string("f32,B1,H1,Tq2,Tk3,d2,sink=one,set=sink.0:") + sink +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about lists of keys: each fails a kernel that reads them otherwise, and
-// no law that allows them fails one that reads them as they are meant.
+// Laws about lists of keys: each fails a kernel that reads them differently,
+// and every law that allows them passes one that reads them correctly.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -262,7 +262,7 @@ TEST(ServedLaws, BothFormsOfPagesAreDrawn) {
   EXPECT_EQ(kept.paging.size, 2);
 }
 
-// A kernel that only takes groups of channels is asked in them.
+// A kernel that only takes groups of channels gets only cases with them.
 TEST(ServedLaws, CasesKeepToGroupsWhereNothingElseIsTaken) {
   Scope scope;
   scope.pages_only = scope.groups_only = true;
@@ -298,7 +298,7 @@ TEST(ServedLaws, PagesOfRowsAreRefusedWhereOnlyGroupsAreDeclared) {
   EXPECT_TRUE(capability_allows(info, call, &why)) << why;
 }
 
-// A kernel that only takes lists of pages is asked in lists.
+// A kernel that only takes lists of pages gets only cases with lists.
 TEST(ServedLaws, CasesKeepToListsWhereNoTableIsTaken) {
   Scope scope;
   scope.pages_only = true;
@@ -381,7 +381,7 @@ TEST(ServedFault, WhatIsWrongOtherwiseIsNoLeak) {
   EXPECT_EQ(rows.whose, "");
 }
 
-// A kernel that only takes pages is asked in pages, law by law.
+// A kernel that only takes pages gets only cases with pages, law by law.
 TEST(ServedLaws, CasesKeepToPagesWhereNothingElseIsTaken) {
   Scope scope;
   scope.pages_only = true;

@@ -67,8 +67,8 @@ class Runner {
   LogRun run_;
 };
 
-// Tables have a row for every position up to the last that is reached. Keys
-// and values are made token by token: here they would fill the memory.
+// Tables have a row for every position up to the last that is reached. Keys and
+// values are made token by token: made here, they would fill the memory.
 void Runner::fill_own() {
   Case whole = geometry_;
   whole.shape.B = whole.shape.Hkv = whole.shape.dv = whole.shape.Tk = 1;

@@ -81,8 +81,8 @@ std::optional<LogFailure> Shrinker::failure_of(const LogCommands& commands,
   return alike ? std::move(run.failure) : std::nullopt;
 }
 
-// Whether these commands fail alike; they are the best ones then. Without the
-// resets of others an id may take a place that the cache has not.
+// Whether these commands fail in the same way; they are then the best ones.
+// Without the resets of others an id may have a place outside of the cache.
 bool Shrinker::fails(LogCommands commands, int64_t sequences) {
   if (commands.empty() || runs_out(commands)) return false;
   sequences = std::max(sequences, places_needed(commands));
@@ -143,9 +143,9 @@ std::set<int64_t> Shrinker::unrelated_ids() const {
   return unrelated;
 }
 
-// Takes runs of things away for as long as the rest fails: half of them at
-// once, a quarter, ..., one. `without` gives the commands without the things
-// [from, end) of count().
+// Removes runs of things as long as the rest fails: half of them at once, a
+// quarter, ..., one. `without` gives the commands without the things [from,
+// end) of count().
 template <class Count, class Without>
 void Shrinker::thin(Count count, Without without) {
   for (size_t size = std::max<size_t>(count() / 2, 1);; size /= 2) {
@@ -170,8 +170,8 @@ void Shrinker::lower_sequences() {
     if (fails(commands_, n)) return;
 }
 
-// Replaces command `at`. A second try moves later truncations and evictions as
-// far as that append is shortened.
+// Replaces command `at`. A second try shifts later truncations and evictions by
+// the tokens that the append loses.
 bool Shrinker::lower(size_t at, const LogCommand& next) {
   LogCommands less = commands_;
   const int64_t taken = less[at].count - next.count;

@@ -18,8 +18,8 @@ struct ShrunkLog {
   // How often the recording was run again up to its failure, and failed.
   int repeats = 0, repeats_failed = 0;
 
-  // The smallest case that fails alike, under the law that it is a failure of;
-  // null if no case can spell the commands, or none of the laws sees it.
+  // The smallest case that fails in the same way, and the law that owns the
+  // failure; null if no case can spell the commands, or if no law fails.
   const Law* law = nullptr;
   Case value;
   Judgement judgement;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases that a run asks besides those of its plan. Their numbers follow the
-// plan's, whenever they are asked, so that no case of the plan is renumbered.
+// Cases that a run makes besides those of its plan. Their numbers follow the
+// plan's, whenever they are run, so that no case of the plan is renumbered.
 #ifndef QKVET_PROPERTIES_RUN_ADDED_CASES_H_
 #define QKVET_PROPERTIES_RUN_ADDED_CASES_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How small a mistake is still seen.
+// The smallest mistakes that are still found.
 #include <gtest/gtest.h>
 
 #include <cmath>

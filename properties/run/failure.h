@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failing case made into a failure that can be reported: repeated, shrunk,
-// looked into.
+// Makes a failing case a failure that can be reported: repeated, shrunk,
+// examined.
 #ifndef QKVET_PROPERTIES_RUN_FAILURE_H_
 #define QKVET_PROPERTIES_RUN_FAILURE_H_
 

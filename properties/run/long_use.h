@@ -7,7 +7,7 @@
 
 namespace qkvet::properties {
 
-// The calls that hold the case against its definition, in a new process, and
+// The calls that compare the case with its definition, in a new process, and
 // then the same ones thousands of times.
 Plan plan_long_use(const Case& value, const KernelInfo& kernel);
 

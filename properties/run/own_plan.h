@@ -32,7 +32,7 @@ OwnPlan own_plan(const KernelUnderTest& kernel, const RunOptions& options);
 bool can_be_asked(const Law& law, const Case& value,
                   const KernelUnderTest& kernel, TimeUse& time);
 // Whether the kernel declares some case of the law that is drawn for it alone.
-// For a law with nothing but refusals so far.
+// For a law with refusals only.
 bool can_be_asked(const Law& law, const KernelUnderTest& kernel,
                   const Scope& own, uint64_t seed, TimeUse& time);
 

@@ -165,7 +165,7 @@ TEST(OwnPlan, NotDeclaredIsSaidOfWhatItDoesNotDeclare) {
 }
 
 // The short plan: cases that several kernels can take are made once, and each
-// kernel gets others in place of those that it cannot.
+// kernel gets others instead of those that it cannot.
 TEST(OwnPlan, InTheShortPlanEachKernelHasItsNumber) {
   RunOptions options = some_laws(0);
   options.cases_per_law = 24;

@@ -37,7 +37,7 @@ constexpr int64_t kRoundPerLaw = 64;
 constexpr int64_t kFirstRoundPerLaw = 4;
 // One case in seven costs more than this (cost_of). These take most of a
 // round's time: nine tenths of it on a CPU. If the first failure ends the run,
-// they are asked after the others, and not at all if one of those fails.
+// they are run after the others, and not at all if one of those fails.
 constexpr int64_t kDear = int64_t{1} << 17;
 // Cases with calls that go to a worker in one batch: a law makes one to three
 // calls, a batch holds 32.
@@ -46,12 +46,12 @@ constexpr int64_t kChunk = 16;
 constexpr int64_t kTwinEvery = 16;
 // The shares of a plan's cases, and of their cost, that are added to it.
 constexpr int64_t kShareOfWide = 32, kShareOfPairs = 8, kShareOfTriples = 32;
-// A kernel that has hung this often is not run any further, nor one that has
-// died or returned an error this often before it gave its first answer, or hung
-// once.
+// A kernel that has hung this often is not run any further. The same holds for
+// one that has died or returned an error this often before it gave its first
+// answer, or hung once.
 constexpr int kMostHangs = 2;
 constexpr int kMostDeaths = 3;
-// Before that, and for at most this many cases, they are asked one by one.
+// Before that, and for at most this many cases, they are run one by one.
 constexpr int64_t kMostAskedAlone = 64;
 
 double seconds_since(Clock::time_point start) {
@@ -195,7 +195,7 @@ class Runner : public SubjectRun {
   bool asks(size_t kernel, size_t law) const {
     return own(kernel).needs[law].empty();
   }
-  // Whether it is asked a case of the plan, or a replacement for one.
+  // Whether it gets a case of the plan, or a replacement for one.
   bool takes(size_t kernel, size_t law) const {
     const size_t cell = cell_index(kernel, law);
     return asks(kernel, law) && !stopped_[cell] &&
@@ -227,7 +227,7 @@ class Runner : public SubjectRun {
   std::vector<std::optional<bool>> never_fitted_ =
       std::vector<std::optional<bool>>(total_.size());
   // While refused cases are replaced: the declaration for which others are
-  // drawn, the cells that lack some, and how many each law does.
+  // drawn, the cells that lack some, and how many each law lacks.
   size_t replaced_for_ = 0;
   std::vector<char> lacking_;
   std::vector<int64_t> lacks_;
@@ -729,8 +729,8 @@ void Runner::replace_refused_of(size_t declaration) {
   }
 }
 
-// Sets which cells lack cases, and returns how many the law does that lacks
-// most: none if no kernel of the declaration lacks any.
+// Sets which cells lack cases, and returns the largest number that a law lacks:
+// 0 if no kernel of the declaration lacks any.
 int64_t Runner::find_lacking(size_t declaration, int64_t share) {
   // Run at once. The short plan has few more cases than its number.
   constexpr int64_t kFewest = 4;
@@ -814,7 +814,7 @@ PairPlan Runner::plan_of_all() const {
   return plan;
 }
 
-// Asks the wide cases of the first turns, each once. They are asked within the
+// Runs the wide cases of the first turns, each once. They are run within the
 // rounds of the plan, so that a fault that only they show is reported early.
 // The cost of the whole plan is estimated from its first round.
 void Runner::ask_wide(size_t turns) {
@@ -875,8 +875,8 @@ void Runner::add_cases() {
   run_added(std::move(triples));
 }
 
-// Repeats the first refused case of each law under the law about refusals: its
-// values may have decided.
+// Repeats the first refused case of each law under the law about refusals: the
+// refusal may depend on its values.
 void Runner::add_refused_cases() {
   const auto form =
       std::find_if(options_.laws.begin(), options_.laws.end(),
@@ -896,8 +896,8 @@ void Runner::add_refused_cases() {
   run_added(std::move(cases));
 }
 
-// Adds a few cases of each law that makes thousands of calls, in one shard
-// alone.
+// Adds a few cases of each law that makes thousands of calls, only in one
+// shard.
 void Runner::add_lasting_cases() {
   if (options_.planned || options_.shard != 1 ||
       (options_.fail_fast && failing_ > 0))

@@ -208,9 +208,9 @@ struct RunResult {
   std::string error;  // "" or why the run could not be made
 };
 
-// Whether a case of the plan is one of the shard's. Laws take turns in the
-// plan: every shard gets cases of each, and every case is in one shard. `laws`:
-// those that have cases.
+// Whether a case of the plan is one of the shard's. Laws alternate in the plan:
+// every shard gets cases of each, and every case is in one shard. `laws`: the
+// number of laws that have cases.
 inline bool in_shard(const RunOptions& options, int64_t number, int64_t laws) {
   const int64_t round = (number - 1) / laws, law = (number - 1) % laws;
   return (round + law) % options.shards == options.shard - 1;

@@ -170,8 +170,8 @@ TEST(Runner, AKernelThatDiesInEveryCallIsAskedNoFurther) {
   }
 }
 
-// The same error in every call, as from a callable with another signature, is
-// one failure and not one of each law.
+// The same error in every call, as from a callable with another signature, is a
+// single failure instead of one for each law.
 TEST(Runner, AKernelThatReturnsErrorsAloneFailsOnce) {
   for (const bool fail_fast : {false, true}) {
     RunOptions options = options_for(
@@ -200,7 +200,7 @@ TEST(Runner, AKernelThatReturnsErrorsAloneFailsOnce) {
   }
 }
 
-// A kernel that has answered once is asked to the end, whatever it does later.
+// A kernel that has answered once is run to the end, whatever it does later.
 TEST(Runner, AKernelThatDiesNowAndThenIsAskedToTheEnd) {
   const RunResult result = run_fake(
       options_for({"agrees_with_oracle", "weights_sum_to_one"}, 300), {},
@@ -518,7 +518,7 @@ TEST(Runner, TheFirstFailureIsNotBehindThePlanOfAnotherPart) {
     }
   }
   EXPECT_GT(failed, 0);
-  // The control: without a failure everything is asked.
+  // The control: without a failure everything is run.
   options.cases = 40;
   for (const Cell& cell : run_two_subjects(options).kernels[0].cells)
     EXPECT_GE(cell.checked,

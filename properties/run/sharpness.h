@@ -29,8 +29,7 @@ inline constexpr int kMostQuarters = 240;
 
 using SharpnessByStorage = std::map<std::string, Sharpness>;
 
-// Other laws hold a kernel to other numbers: to none but the exact ones, or to
-// two bounds added.
+// Other laws compare a kernel with exact numbers only, or use two bounds added.
 bool tells_sharpness(const Law& law, const Judgement& judgement);
 void add_case(SharpnessByStorage& sum, const Case& value,
               const Judgement& judgement);

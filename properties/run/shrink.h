@@ -16,8 +16,8 @@ Judgement check_case(const Law& law, const Case& value,
 
 // The law that a failing judgement is a failure of.
 const Law& failed_law(const Law& planned, const Judgement& judgement);
-// The one to replay it under: that law if it fails in this case as well, which
-// takes its calls, else the planned one. A report names no other.
+// The law to replay it under: that law if it also fails in this case, which
+// takes its calls; otherwise the planned one. A report names no other.
 const Law& replayed_law(const Law& planned, const Case& value,
                         const Judgement& judgement, const JudgedKernel& kernel,
                         int index, Executor& executor, TimeUse& time);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose fault a wrong answer of a cache is: which tokens reach it that should
+// The source of a wrong answer of a cache: the tokens that reach it and should
 // not, and whether storage or attention is wrong. Each is found by running the
 // story again on the kernel, with other data.
 #ifndef QKVET_PROPERTIES_RUN_STORY_FAULT_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The history of the answer stays as it is; every other token of the story is
-// given other keys and values, and the story is run again. If the answer has
-// other bits then, the token reaches it.
+// given other keys and values, and the story is run again. If the answer then
+// has other bits, the token reaches it.
 #include "properties/run/story_reach.h"
 
 #include <algorithm>

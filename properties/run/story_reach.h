@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of fault_at(): which tokens reach an answer that should not.
+// Part of fault_at(): tokens that reach an answer and should not.
 #ifndef QKVET_PROPERTIES_RUN_STORY_REACH_H_
 #define QKVET_PROPERTIES_RUN_STORY_REACH_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of fault_at(): whether the storage of a cache is wrong, or the
-// attention over it, or both.
+// Part of fault_at(): whether the storage of a cache is wrong, or the attention
+// over it, or both.
 #ifndef QKVET_PROPERTIES_RUN_STORY_WHOSE_H_
 #define QKVET_PROPERTIES_RUN_STORY_WHOSE_H_
 

@@ -58,7 +58,7 @@ Elements trusted_by(const Tally& tally) {
   return said;
 }
 
-// Of two equally uninformative ones it keeps the larger, so that their order
+// If two are equally uninformative it keeps the larger, so that their order
 // does not matter.
 void keep_emptiest(Elements& kept, const Elements& other) {
   if (std::tie(other.vacuous, other.compared, other.both_nan) >

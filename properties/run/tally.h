@@ -76,7 +76,7 @@ bool is_undeclared_text(const std::string& reason);
 int64_t lacking_cases(const Tally& tally, int64_t share);
 
 // `failures`: none, or the shrunk first one and those that have other causes.
-// `mistrust`: "" or why a kernel that passed is not believed.
+// `mistrust`: "", or why a passing kernel is not trusted.
 Cell cell_of(const Tally& tally, std::vector<Failure> failures,
              const std::string& mistrust);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose a failure is, and which declarations are believed.
+// The law that owns a failure, and the declarations that are trusted.
 #include <gtest/gtest.h>
 
 #include "properties/run/tally.h"
@@ -70,8 +70,8 @@ TEST(Trust, ADeclarationLooserThanGenericIsMistrustedByTheStrictAlone) {
   EXPECT_EQ(verdict(), Verdict::kPassed);
 }
 
-// The verdict of a run with `ordinary` cases, `vacuous` of which only have
-// elements for which the bound is uninformative; and as many long ones.
+// The verdict of a run with `ordinary` cases and as many long ones; in some of
+// each (`vacuous`, `vacuous_long`) all elements have an uninformative bound.
 Verdict verdict_of(int ordinary, int vacuous, int of_long, int vacuous_long) {
   constexpr int64_t kElements = 100, kManyElements = 100'000;
   const Case small;
@@ -103,8 +103,8 @@ TEST(Trust, FewLongCasesDoNotDecideWhetherTheBoundSaysEnough) {
   EXPECT_EQ(verdict_of(0, 0, 3, 0), Verdict::kPassed);
 }
 
-// A case may be as large as all others without being long: of a dozen it does
-// not decide, of fewer it does, and two of them do.
+// A case may be as large as all others without being long. Among a dozen cases
+// it does not decide; among fewer it does, and so do two of them.
 TEST(Trust, OneCaseOfADozenDoesNotDecideWhetherTheBoundSaysEnough) {
   EXPECT_EQ(verdict_of(12, 1, 0, 0), Verdict::kPassed);
   EXPECT_EQ(verdict_of(11, 1, 0, 0), Verdict::kMistrusted);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: kernels that are functions. By default the oracle itself, rounded
-// to f32 (in f64 storage: as it is), which every law must pass; a test spoils
+// to f32 (in f64 storage: as it is), which every law must pass; a test corrupts
 // its answer to see a law fail.
 #ifndef QKVET_PROPERTIES_TESTING_FAKE_EXECUTOR_H_
 #define QKVET_PROPERTIES_TESTING_FAKE_EXECUTOR_H_
@@ -120,8 +120,8 @@ inline KernelUnderTest fake_under_test(KernelInfo info) {
   return kernel;
 }
 
-// One that a test spoils: the question is called before the oracle, and the
-// answer after it.
+// A kernel that a test corrupts: the question is called before the oracle, and
+// the answer after it.
 template <class Asked, class Problem, class Output>
 class SpoiltKernel : public FakeKernel {
  public:

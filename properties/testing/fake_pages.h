@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: the pages and new tokens of a call as the oracle takes them, k and
-// v as [B,Hkv,Tk,width] again.
+// For tests: the pages and appended tokens of a call as the oracle takes them,
+// with k and v again as [B,Hkv,Tk,width].
 #ifndef QKVET_PROPERTIES_TESTING_FAKE_PAGES_H_
 #define QKVET_PROPERTIES_TESTING_FAKE_PAGES_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: a cache and a layer that are functions, right by default, rounded
-// to f32. A test spoils one member to see a law fail.
+// to f32. A test corrupts one member to see a law fail.
 #ifndef QKVET_PROPERTIES_TESTING_FAKE_TABLES_H_
 #define QKVET_PROPERTIES_TESTING_FAKE_TABLES_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// k and v after a call that appends, byte by byte: new tokens in their slots,
-// and everything else as it was, pages of others included.
+// k and v after a call that appends, byte by byte: appended tokens in their
+// slots, and everything else as before, including pages of others.
 #include <cstring>
 
 #include "core/case/paging.h"

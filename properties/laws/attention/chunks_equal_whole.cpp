@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chunked prefill. The rows of a prompt are computed in blocks, each over the
-// keys up to its own last row, masked from the bottom right. Up to six rows
-// every block there is is computed, so that every partition into chunks is
-// decided, not sampled; above, the blocks of one partition that the seed picks.
+// keys up to its own last row, masked from the bottom right. For up to six rows
+// every possible block is computed, so that all partitions into chunks are
+// covered, not sampled; for more, the blocks of one partition that the seed
+// picks.
 #include "core/base/philox.h"
 #include "properties/calls/row_block.h"
 #include "properties/conventions/constrain.h"

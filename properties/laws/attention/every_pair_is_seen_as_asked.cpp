@@ -18,9 +18,9 @@ constexpr int64_t kMostCalls = 64;
 // How many keys one column can distinguish. An output is off by some roundings
 // of its own size, which is up to 2^bits / n, and n times that must stay below
 // 1/2 to decide the last bit. f32: 2^16 times 127 roundings of 2^-24, more than
-// any model has. Half formats: one rounding of P and one of the output, 2 * 2^7
-// * 2^-11 for f16 and 2 * 2^5 * 2^-8 for bf16. Whole numbers below 2^24 are
-// exact in the accumulators.
+// any model has. Half formats: one rounding of P and one of the output,
+//   2 * 2^7 * 2^-11 for f16 and 2 * 2^5 * 2^-8 for bf16.
+// Whole numbers below 2^24 are exact in the accumulators.
 int64_t bits_of(Dtype dtype) {
   return dtype == Dtype::kF16 ? 7 : dtype == Dtype::kBf16 ? 5 : 16;
 }

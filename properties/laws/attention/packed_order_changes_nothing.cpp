@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The members of a packed batch from the last to the first, with their keys,
-// and with their rows of lengths and block table where keys are in pages.
+// and with their rows of lengths and block table if keys are in pages.
 #include <algorithm>
 
 #include "properties/calls/member_part.h"

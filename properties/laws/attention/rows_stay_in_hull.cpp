@@ -10,8 +10,8 @@
 namespace qkvet::properties {
 namespace of_rows_stay_in_hull {
 
-// Every value of a column becomes the largest of its head, so that the bound
-// of this call holds every error of sums and of the normaliser that the case
+// Every value of a column becomes the largest of its head. The bound of this
+// call then covers every error of sums and of the normaliser that the case
 // itself can have: they grow with |v|, and its scores are the same.
 void largest_values(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A prompt in chunks, each on a warm cache, against the prompt in one step. Up
-// to six tokens every partition is tried, above one random partition.
+// A prompt in chunks, each on a warm cache, compared with the prompt in one
+// step. Up to six tokens every partition is tried, above that one random
+// partition.
 #include "core/base/philox.h"
 #include "properties/calls/prompt_ways.h"
 #include "properties/calls/story_calls.h"

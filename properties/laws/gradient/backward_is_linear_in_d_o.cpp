@@ -10,8 +10,7 @@ namespace of_backward_is_linear_in_d_o {
 
 // Negative, because a sign is no more than a factor.
 constexpr double kFactor = -8;
-// Below this, a product of a weight could meet subnormal numbers on one side
-// only.
+// Below this, a product of a weight could be subnormal on one side only.
 constexpr double kLeastWeight = 0x1p-60;
 
 void scale_up(const Case&, int64_t, Inputs& inputs) {

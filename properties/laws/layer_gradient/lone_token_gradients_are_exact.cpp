@@ -59,8 +59,8 @@ Matrix transposed(const Matrix& a) {
   return out;
 }
 
-// The size of a sum holds those of its factors: of everything that was added up
-// on the way.
+// The size of a sum includes those of its factors: of everything that was added
+// up on the way.
 Matrix product(const Matrix& a, const Matrix& b) {
   Matrix out(a.rows, b.columns);
   for (int64_t row = 0; row < a.rows; ++row)
@@ -80,8 +80,8 @@ Matrix summed(const Matrix& a) {
       a);
 }
 
-// Columns of query heads from those of key/value heads: each head of a group
-// reads the same.
+// Columns of query heads from those of key/value heads: all heads of a group
+// read the same.
 Matrix repeated(const Shape& s, const Matrix& v) {
   Matrix out(v.rows, s.H * s.dv);
   for (int64_t row = 0; row < v.rows; ++row)
