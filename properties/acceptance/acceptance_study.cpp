@@ -243,7 +243,7 @@ struct Study {
         });
     each_setting(
         [](Setting setting) {
-          setting.law = InputLaw::kNormal;  // recipes take its place
+          setting.law = InputLaw::kNormal;  // replaced by recipes
           return setting;
         },
         [this](const Setting& setting, const std::vector<const Rule*>& judged) {

@@ -132,7 +132,7 @@ ElementMap place_in(const MaskedPart& part) {
   };
 }
 
-// ---- Parts of a text that a mask keeps apart --------------------------------
+// ---- Parts of a text that a mask separates ----------------------------------
 
 // A part of a row as a planned call requests it, in its argument.
 struct AskedPart {

@@ -178,7 +178,7 @@ Case with_options(Case value, uint64_t options) {
   return value;
 }
 
-// One or two of those that the kernel has and the case has not.
+// One or two options of the kernel that the case does not have.
 uint64_t other_options(const Case& value, const KernelInfo& kernel) {
   uint64_t others = 0;
   for (const ComesAndGoes& row : kComeAndGo) others |= row.option;

@@ -97,7 +97,7 @@ std::optional<WrongLength> wrong_length(const Snapshot& snapshot,
 std::string bad_refusal(const StoryCommand& command,
                         const CallOutcome& outcome);
 
-// Whether its history holds a token that a law has put in, which is NaN.
+// Whether its history has a token that a law inserted, which is NaN.
 bool sees_added_token(const Snapshot& snapshot);
 
 // Appends a call that reads back the contents of the sequence after `snapshot`.

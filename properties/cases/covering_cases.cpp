@@ -17,7 +17,7 @@ namespace {
 // The most settings of a case; more options than these hide one another.
 constexpr size_t kMostSettingsOfCase = 9;
 constexpr size_t kMostOptionsOfCase = 4;
-// Declarations that are thought about in one run.
+// The most declarations that are examined in one run.
 constexpr size_t kMostKinds = 12;
 // The search stops after this many were left out as too expensive.
 constexpr int kMostTooDear = 16;

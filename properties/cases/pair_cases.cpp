@@ -133,7 +133,7 @@ class PairBuilder {
   PairCases found_;
 };
 
-// Whose pairs have met, in one call or in three, and which has not itself.
+// Triples that have not met, with pairs that all have, in one call or in three.
 TripleSet missing_of(const PairTable& pairs, const TripleSet& met) {
   const size_t settings = setting_rows().size();
   TripleSet out(place_of_triple(0, 0, kMostSettings));

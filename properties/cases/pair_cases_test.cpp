@@ -85,7 +85,7 @@ TEST(PairCases, TwoOptionsThatAreWrongTogetherAreFound) {
   EXPECT_EQ(found, missed);
 }
 
-// Behind the cases for pairs, and few of them.
+// After the cases for pairs, and few of them.
 TEST(TripleCases, MeetWhatTheirShareAllows) {
   const RunResult result = run_fake(plan_of(480, true));
   const MetPairs& met = pairs_of(result);

@@ -112,7 +112,7 @@ void in_channel_groups(Case& value);
 // scales.
 void keep_to_declared(const Scope& scope, Case& value);
 
-// "d=72,Tk=64"; on failure *error is one line that names what is allowed.
+// "d=72,Tk=64"; on failure *error is one line with the allowed values.
 std::vector<Pin> parse_pins(std::string_view text, std::string* error);
 
 // Gives the case those pinned extents that its subject has. A width dv that is

@@ -26,7 +26,7 @@ namespace qkvet::properties {
 
 // A kernel as the laws see it.
 struct JudgedKernel {
-  KernelInfo info;  // with what was assumed filled in
+  KernelInfo info;  // with assumptions filled in
   PrecisionModel model;
   bool looser_than_generic = false;
   std::vector<Assumption> assumed = {};

@@ -16,7 +16,7 @@ namespace qkvet::properties {
 // One field of qkvet_dialect that was found out.
 struct Assumption {
   std::string field;     // "lse_base"
-  std::string constant;  // "QKVET_LSE_NATURAL": what to declare
+  std::string constant;  // to declare: "QKVET_LSE_NATURAL"
 };
 
 // How long calls take, in seconds: for a row of a head with one key, and for a

@@ -44,7 +44,7 @@ FakeExecutor::Answer empty_rows(double o, double lse,
   };
 }
 
-// The probes' result for a kernel that computes what the oracle does.
+// The probes' result for a kernel that computes the same as the oracle.
 const std::string kUsual =
     "lse_base=QKVET_LSE_NATURAL softcap_order=QKVET_SOFTCAP_BEFORE_MASK "
     "sink_in_lse=QKVET_SINK_IN_LSE "

@@ -19,7 +19,7 @@ void repair_rope(Case& value) {
   if (value.subject() == Subject::kCache) value.rope = {value.rope.style};
 }
 
-// Pages and new tokens that the other options leave no room for.
+// Removes pages and appended tokens that the other options exclude.
 void repair_served(Case& value) {
   if (value.paging.size == 0) {
     value.paging = {};

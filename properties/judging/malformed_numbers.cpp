@@ -89,7 +89,7 @@ bool spoils_keys(const Case& value) {
   return value.paging.size == 0 && value.seed % 2 == 1;
 }
 
-// The starts that are spoiled, and the rows that they are about.
+// The starts to corrupt, and the rows that they belong to.
 std::vector<std::byte>& spoiled_starts(const Case& value, Inputs& inputs) {
   return spoils_keys(value) ? inputs.cu_k_bytes : inputs.cu_q_bytes;
 }
@@ -119,7 +119,7 @@ void spoil_length(Mistake mistake, int64_t room, uint64_t seed,
       mistake == Mistake::kLengthNegative ? -1 : room + 1;
 }
 
-// The lengths that are spoiled: those of keys, unless there are none.
+// The lengths to corrupt: those of keys, unless there are none.
 void spoil_lengths(Mistake mistake, const Case& value, Inputs& inputs) {
   const bool keys = !inputs.kv_len_bytes.empty();
   std::vector<std::byte>& bytes =

@@ -549,7 +549,7 @@ TEST(OptionLaws, NanReachesItsRowAndNoOther) {
           for (double& lse : oracle.lse)
             if (std::isnan(lse)) lse = 0;
         });
-  // One row spoils all.
+  // One row corrupts all.
   EXPECT_EQ(
       looks(fails(law, text, {},
                   [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
@@ -579,7 +579,7 @@ TEST(OptionLaws, EmptyExtentsAreLegal) {
           outcome.status = CallStatus::kRefused;
           outcome.text = "no members";
         });
-  // An empty call that spoils the next one.
+  // An empty call that corrupts the next one.
   fails(law, text, {},
         [empty = false](const KernelCall& call, OracleOutput& oracle,
                         CallOutcome&) mutable {

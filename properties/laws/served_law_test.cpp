@@ -148,7 +148,7 @@ TEST(ServedLaws, ListsOfPagesAreHeldAgainstABlockTable) {
           "agrees_with_oracle"}) {
       const Case asked = *parse_case(text).value;
       if (constrained(*find_law(id), asked) != asked)
-        continue;  // no new tokens
+        continue;  // none appended
       FakeExecutor good;
       const Judgement judgement = check(id, text, good, with_lists());
       EXPECT_EQ(judgement.verdict, Verdict::kPassed)

@@ -32,7 +32,7 @@ std::string found_in(const Judgement& judgement) {
          finding.actual;
 }
 
-// The law fails the spoiled kernel and passes the right one.
+// The law fails the corrupted kernel and passes the right one.
 void expect_kill(const std::string& law, const std::string& text,
                  const Spoil& spoil) {
   const Judgement right = check(law, text, {});

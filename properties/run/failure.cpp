@@ -11,7 +11,7 @@
 namespace qkvet::properties {
 namespace {
 
-// How often a failing case is repeated before it is believed to be steady.
+// How often a failing case must fail again to be steady.
 constexpr int kRepeats = 10;
 
 }  // namespace

@@ -114,7 +114,7 @@ class Runner : public SubjectRun {
     std::vector<Suspicion> suspicions;
     std::vector<OptionUse> uses;      // per kernel
     std::vector<PairCoverage> pairs;  // per kernel, of the plan's cases
-    std::vector<PairCoverage> added;  // the same of those beside the plan
+    std::vector<PairCoverage> added;  // the same for cases outside of the plan
     int64_t cost = 0;                 // of its cases, cost_of()
     TimeUse time;
   };
@@ -221,7 +221,7 @@ class Runner : public SubjectRun {
   std::vector<std::atomic<bool>> answers_;
   int64_t cases_done_ = 0, rounds_ = 0;
   bool interrupted_ = false;
-  int64_t planned_done_ = 0;         // without what replaces refused cases
+  int64_t planned_done_ = 0;         // without replacements of refused ones
   std::vector<size_t> declaration_;  // of each kernel
   std::vector<OwnPlan> own_;         // of each declaration
   std::vector<std::optional<bool>> never_fitted_ =
@@ -836,7 +836,7 @@ void Runner::ask_wide(size_t turns) {
   }
 }
 
-// Behind all other cases.
+// After all other cases.
 void Runner::add_cases() {
   if (!adds_cases_of(Subject::kAttention) ||
       (options_.fail_fast && failing_ > 0))

@@ -66,7 +66,7 @@ struct RunOptions {
   uint64_t seed = 1;
   Scope scope;
   Oracle oracle = plain_forward;  // another one only in tests
-  // Neither assumptions are believed, nor declarations looser than generic.
+  // Trusts neither assumptions nor declarations looser than generic.
   bool strict = false;
   bool allow_loose = false;  // but the latter are
   int jobs = 1;
@@ -130,7 +130,7 @@ using RatioPowers = std::map<int, int64_t>;
 // bound or a number.
 struct Elements {
   int64_t compared = 0;
-  int64_t vacuous = 0;   // beside these
+  int64_t vacuous = 0;   // besides these
   int64_t both_nan = 0;  // of the vacuous: NaN in both calls
 
   Elements& operator+=(const Elements& other);

@@ -42,7 +42,7 @@ inline bool definition_passes(const std::string& law, const Case& value) {
   return judgement.verdict == Verdict::kPassed;
 }
 
-// The definition passes the case, the spoiled kernel fails it.
+// The definition passes the case, the corrupted kernel fails it.
 template <class Fake>
 Judgement fails_as(const JudgedKernel& kernel, const std::string& law,
                    const std::string& text, typename Fake::Question question,

@@ -26,7 +26,7 @@ class FakePages {
   // The cache after a call that appends.
   const std::vector<std::byte>& k_cache() const { return k_; }
   const std::vector<std::byte>& v_cache() const { return v_; }
-  // New tokens included; empty: the call is not served.
+  // Including appended tokens; empty without pages and appended tokens.
   std::vector<int64_t> lengths() const {
     std::vector<int64_t> all;
     for (int64_t m = 0; is_served(call_) && m < members(); ++m)

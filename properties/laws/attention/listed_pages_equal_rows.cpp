@@ -8,7 +8,7 @@
 namespace qkvet::properties {
 namespace of_listed_pages_equal_rows {
 
-// New tokens are then among the keys from the beginning.
+// Appended tokens are then among the keys from the beginning.
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Case variant = value;
   variant.paging = {};

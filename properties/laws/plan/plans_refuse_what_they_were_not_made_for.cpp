@@ -137,7 +137,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
       plan.calls.push_back(call_of(row.foreign, value, kernel));
   plan.calls.push_back(
       call_with_plan(value, kernel, Batch::kCase, PlanUse::kRun));
-  plan.calls.back().expects_refusal = true;  // of a plan that is spoiled
+  plan.calls.back().expects_refusal = true;  // of a corrupted plan
   return plan;
 }
 
