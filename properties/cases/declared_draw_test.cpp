@@ -95,7 +95,7 @@ TEST(Declared, WhatIsDeclaredAndNeverDrawnIsSaid) {
   EXPECT_TRUE(holds(result.kernels[0].drawn, "windows "));
 }
 
-// A run of small cases has none around 128 keys, so none is missing.
+// A run of small cases has no case around 128 keys, so none is missing.
 TEST(Declared, APathBeyondTheSizesIsNotMissed) {
   KernelUnderTest kernel = stored_as({Dtype::kF32});
   qkvet_capabilities& can = kernel.judged.info.capabilities;

@@ -11,7 +11,8 @@ namespace qkvet::properties {
 namespace {
 
 // A number that takes no memory, at an edge of a narrower type: its largest
-// value, its sign, and a slightly larger number after truncation.
+// value, the first that changes its sign, and slightly larger ones, which are
+// small after truncation.
 int64_t draw_edge(Draw& draw) {
   constexpr std::array<int, 8> kBits = {15, 16, 31, 31, 32, 32, 40, 62};
   const int bits = draw.of(kBits);

@@ -82,7 +82,7 @@ void draw_pages(Draw& draw, Case& value) {
     value.kv_len = draw_lengths(draw, value.shape.B, value.shape.Tk);
 }
 
-// Uses the pages of the case, or draws some.
+// In the pages of the case, or in new ones.
 void draw_groups(Draw& draw, Case& value) {
   if (value.paging.size == 0) draw_pages(draw, value);
   in_channel_groups(value);

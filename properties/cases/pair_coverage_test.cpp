@@ -115,7 +115,7 @@ TEST(PairCoverage, SumsAreWhatOneRunHas) {
   EXPECT_EQ(sum.possible(), whole.possible());
   EXPECT_EQ(sum.seen(), whole.seen());
   EXPECT_LT(sum.seen(), sum.possible());
-  // Sums do not include the triples of each.
+  // Shards do not report which triples they had.
   EXPECT_FALSE(sum.triples);
 }
 

@@ -111,8 +111,9 @@ void draw_one_option(Draw& draw, const Law& law, const Scope& scope,
                 value);
 }
 
-// An option with as many keys as its number. With equal scores each key counts,
-// so a narrower number that leaves some out is visible.
+// An option with a number that equals the number of keys. With equal scores
+// each key counts, so a number in too few bits, which leaves some out, is
+// visible.
 void draw_number(Draw& draw, const Edge& edge, Case& value) {
   draw_option(draw, edge.option, value);
   value.q = {RecipeKind::kZero, 0};

@@ -19,7 +19,7 @@ namespace qkvet::properties {
 // Bytes for this extent; nullopt if the kernel does not answer.
 using BytesOf = std::function<std::optional<int64_t>(int64_t extent)>;
 
-// An extent beyond which bytes stop to grow as before.
+// An extent beyond which bytes stop growing as before.
 struct Bend {
   int64_t at = 0;
   int64_t bytes = 0, beyond = 0;  // at it, and at the next

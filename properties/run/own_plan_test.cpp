@@ -242,7 +242,8 @@ TEST(OwnPlan, WhatIsDrawnAndNeverFitsIsOpen) {
   EXPECT_EQ(verdict().verdict, Verdict::kUnsupported);
 }
 
-// A pinned extent does not reduce the number of laws that need another one.
+// A pinned extent does not reduce the number of cases of laws that need another
+// extent.
 TEST(OwnPlan, CasesThatAPinExcludesAreNoneOfItsNumber) {
   RunOptions options =
       options_for({"permuted_keys_change_nothing", "agrees_with_oracle"}, 40);

@@ -107,10 +107,10 @@ struct Failure {
   int64_t alike = 0;
 };
 
-// The properties that a failing case must have for the failure to show, as far
-// as the smallest one shows: options, causal, a type of less than 32 bits, a
-// negative scale; and whether NaN or an infinity is the output. A failing case
-// without one of these fails for another cause.
+// The properties that a case needs to fail this way, judging by the smallest
+// one: options, causal, a type of less than 32 bits, a negative scale; and
+// whether the output is NaN or an infinity. A failing case without one of these
+// fails for another cause.
 struct Traits {
   std::string outcome;  // "NaN", "infinity" or ""
   uint64_t needs = 0;
@@ -126,7 +126,7 @@ inline constexpr size_t kMostOthers = 4;
 inline constexpr int kMostPower = 60;
 using RatioPowers = std::map<int, int64_t>;
 
-// One kernel under one law. Elements that were compared, and those without a
+// One kernel under one law: elements that were compared, and those without a
 // bound or a number.
 struct Elements {
   int64_t compared = 0;
