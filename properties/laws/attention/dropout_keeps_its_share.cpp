@@ -24,8 +24,8 @@ namespace of_dropout_keeps_its_share {
 
 constexpr double kBitsOfDoubt = 41;
 constexpr double kEightBits = 1.0 / 256;
-// Calls with seeds of their own: one weight of each is enough to distinguish p
-// = 0.1 from 0.9.
+// Calls with seeds of their own: one weight of each is enough to distinguish
+// p = 0.1 from 0.9.
 constexpr size_t kSeeds = 32;
 
 Case constrain(Case value) { return with_dropout(std::move(value)); }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares one call over all rows with calls of one row each, over only the
 // keys that the row sees, as a model does when it reads a prompt, and when it
-// generates. Kernels take other paths for the two (tiles of queries,
-// splits of keys, another mask), and both must be attention. This file is about
-// kernels without a cache; the keys are passed in again.
+// generates. Kernels take other paths for the two (tiles of queries, splits of
+// keys, another mask), and both must be attention. This file is about kernels
+// without a cache; the keys are passed in again.
 #include "properties/calls/row_block.h"
 #include "properties/conventions/constrain.h"
 #include "properties/judging/law.h"
