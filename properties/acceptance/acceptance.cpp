@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // acceptance [--quick] [--out FILE]: writes others.md. Exit code 1 if the
 // correct kernel was refused by the bound, or by a rule on the data of its own
-// suite: then the rule is not stated as its suite means it.
+// suite: the rule then differs from that of its suite.
 #include <cstdio>
 #include <cstring>
 #include <fstream>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other suites' acceptance rules let through, and what the bound does, on
-// the same defects, shapes and storage types (others.md is the result). Here:
+// The study of other suites' acceptance rules and of the bound, on the same
+// defects, shapes and storage types (others.md is the result). This file has
 // the data, a correct kernel with hooks for defects, and the run of a framework
 // in half precision that some rules compare with.
 #ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_H_
@@ -26,7 +26,7 @@ enum class InputLaw : uint8_t {
 };
 const char* law_text(InputLaw law);
 
-// What a suite calls kernels with.
+// The arguments that a suite calls kernels with.
 struct Setting {
   Dtype dtype;
   int64_t d;     // = dv
@@ -36,7 +36,7 @@ struct Setting {
   friend bool operator==(const Setting&, const Setting&) = default;
 };
 
-// A batch stands for members and heads: each has keys and values of its own.
+// B is the number of members times heads: each has its own keys and values.
 struct Extents {
   int64_t B, Tq, Tk;
   Causal causal = Causal::kNone;
@@ -87,13 +87,13 @@ struct Output {
   std::vector<double> lse;  // [B,1,Tq], rounded to f32
 };
 
-// Where a defect sits; as it stands here, the kernel is correct.
+// The defect to make. With all defaults the kernel is correct.
 struct Hooks {
   double scale_error = 0;        // relative
   int64_t lost_keys = 0;         // at the end of every row
   int64_t first_key_counts = 1;  // times
-  int64_t pad_keys = 0;          // of zeros, behind the last key, not masked
-  int64_t diagonal_shift = 0;    // a causal row sees so many keys more
+  int64_t pad_keys = 0;          // of zeros, after the last key, not masked
+  int64_t diagonal_shift = 0;    // a causal row sees this many more keys
   bool subtracts_max = true;
   bool ignores_scores = false;  // every key weighs the same
 };

@@ -35,8 +35,8 @@ double drawn(InputLaw law, uint64_t bits) {
   return 0;
 }
 
-// The recipe `normal` ends at 3 standard deviations, which would spare other
-// rules their rare large values: the sum of two ends at 4.2.
+// The recipe `normal` ends at 3 standard deviations, so other rules would never
+// meet their rare large values: the sum of two ends at 4.2.
 void normal_row(TensorName tensor, int64_t b, int64_t t,
                 std::vector<double>& other, std::span<double> row) {
   const Recipe normal = make_recipe(RecipeKind::kNormal);

@@ -17,7 +17,7 @@ void negate(Output& output) {
 void twice(Output& output) {
   for (double& x : output.o) x *= 2;
 }
-// The element whose sign counts most.
+// Flips the sign of the largest element.
 void flip_largest(Output& output) {
   double& largest = *std::max_element(
       output.o.begin(), output.o.end(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The defects that all rules are shown, and the data that targets each.
+// The defects on which all rules are run, and the data that targets each.
 #ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_
 #define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_
 
@@ -10,7 +10,7 @@
 
 namespace qkvet::properties::acceptance {
 
-// What is measured of a defect.
+// The quantity that is measured for a defect.
 enum class Measure : uint8_t {
   kAmount,   // the smallest one that is noticed, on a square of rows and keys
   kLengths,  // the numbers of keys at which it is noticed, decoding
@@ -23,12 +23,12 @@ struct Defect {
   const char* target;  // why the targeted data shows it
   Measure measure;
   Hooks hooks;
-  // On the output of the kernel; null: nothing.
+  // On the output of the kernel; null: unchanged.
   void (*spoil)(Output& output);
   Recipes (*targeted)(int64_t n, int64_t d);
 };
 
-// Those with the same targeted data stand together.
+// Defects with the same targeted data are next to each other.
 std::span<const Defect> defects();
 const Defect& defect_named(const char* name);
 

@@ -11,7 +11,7 @@
 namespace qkvet::properties::acceptance {
 namespace {
 
-// In lanes, so that it is fast without leave to reorder sums.
+// In lanes, so that it is fast although the compiler may not reorder sums.
 float dot(const float* a, const float* b, int64_t count) {
   constexpr int kLanes = 8;
   std::array<float, kLanes> lane{};

@@ -144,7 +144,8 @@ double lead(const Comparison& c) {
          noticed_octaves(c.theirs, c.defect->measure);
 }
 
-// The pairs in which it is behind, furthest first.
+// The comparisons in which the bound notices less than the rule, largest gap
+// first.
 std::vector<const Comparison*> behind(Comparisons comparisons) {
   std::vector<const Comparison*> out;
   for (const Comparison& c : comparisons)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rule is stated anew from what its suite does (the snapshots are named
-// with it); comparisons are written so that NaN is accepted only where the
-// suite accepts it.
+// Every rule is reimplemented from its suite's behaviour (the snapshots are
+// named with it). Comparisons are written so that NaN is accepted only where
+// the suite accepts it.
 #include "properties/acceptance/acceptance_rules.h"
 
 #include <algorithm>
@@ -37,8 +37,8 @@ double largest_difference(const Numbers& a, const Numbers& b) {
   return largest;
 }
 
-// What adding and taking away 0.3 in bf16 does to the reference: one number for
-// the whole tensor, set by its largest elements.
+// The error of the reference after 0.3 is added and subtracted in bf16: one
+// number for the whole tensor, set by its largest elements.
 bool flash_attention_3(const Evidence& evidence, const Numbers& o) {
   const auto bf16 = [](double x) { return round_to(Dtype::kBf16, x); };
   double slack = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How published suites decide that an output is right, each with the data,
-// storage type and widths of its suite; and how the bound decides.
+// The acceptance rules of published suites, each with the data, storage type
+// and widths of its suite; and that of the bound.
 #ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
 #define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
 
@@ -13,12 +13,12 @@
 
 namespace qkvet::properties::acceptance {
 
-// What a rule may look at beside the output.
+// The inputs of a rule besides the output.
 struct Evidence {
   const CallData& call;
   std::vector<double> expected;   // o of the oracle, rounded to storage
-  std::vector<double> framework;  // framework_run(), if some rule asks for it
-  std::vector<double> magnitude;  // sum_j p_j |v_j|, if some rule asks for it
+  std::vector<double> framework;  // framework_run(), if some rule needs it
+  std::vector<double> magnitude;  // sum_j p_j |v_j|, if some rule needs it
 };
 
 struct Rule {
@@ -38,7 +38,7 @@ const Rule& rule_named(const char* name);
 class Truth {
  public:
   Truth(const CallData& call, const PrecisionModel& model);
-  // Whether every element lies within the bound; with lse: every lse, too.
+  // Whether every element is within the bound; with lse: every lse, too.
   bool accepts(const Output& output, bool with_lse) const;
   const OracleOutput& oracle() const { return oracle_; }
 
@@ -48,8 +48,8 @@ class Truth {
   Bound bound_;
 };
 
-// What the kernel of acceptance.h declares: flash_half for half storage,
-// cpu_f32 for f32.
+// The model that the kernel of acceptance.h declares: flash_half for half
+// storage, cpu_f32 for f32.
 PrecisionModel declared_model(Dtype dtype);
 
 }  // namespace qkvet::properties::acceptance

@@ -25,7 +25,7 @@ struct Judge {
   bool alarms;
 };
 
-// One call, the correct kernel on it, and all who judge it.
+// One call, the correct kernel on it, and all of its judges.
 struct Sample {
   CallData call;
   Kernel kernel;
@@ -87,14 +87,15 @@ struct Sample {
   }
 };
 
-// What one judge says of one defect on one sample.
+// The verdict of one judge on one sample with one defect.
 struct Reading {
   bool noticed = false;
   bool alarm = false;
   std::optional<double> amount;
 };
 
-// By bisection: what is noticed once is noticed at every larger amount.
+// By bisection: a defect that is noticed at one amount is noticed at every
+// larger one.
 std::optional<double> smallest_noticed(
     const std::function<bool(int step)>& noticed) {
   if (!noticed(kLastStep)) return std::nullopt;
@@ -242,7 +243,7 @@ struct Study {
         });
     each_setting(
         [](Setting setting) {
-          setting.law = InputLaw::kNormal;  // recipes take its place
+          setting.law = InputLaw::kNormal;  // replaced by recipes
           return setting;
         },
         [this](const Setting& setting, const std::vector<const Rule*>& judged) {

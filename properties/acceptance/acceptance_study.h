@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows every defect to every rule and to the bound, on the data of the rule's
-// suite and on data that targets the defect. The correct kernel is shown, too:
-// whoever refuses it has noticed nothing, but raised an alarm.
+// Runs every rule and the bound on every defect, on the data of the rule's
+// suite and on data that targets the defect. They also run on the correct
+// kernel: a rule that refuses it has noticed nothing, but raised an alarm.
 #ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_
 #define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_
 
@@ -15,7 +15,7 @@
 
 namespace qkvet::properties::acceptance {
 
-// What one judge noticed of one defect on one kind of data. Lengths are
+// The results of one judge for one defect on one kind of data. Lengths are
 // numbers of keys.
 struct Cell {
   std::vector<int64_t> tried;
@@ -48,8 +48,8 @@ inline constexpr int64_t kSquare = 256;
 inline constexpr double kLargestAmount = 8;
 
 using Models = PrecisionModel (*)(Dtype);
-// In the order of the defects, and of the rules within. `models`: what the
-// bound believes of the kernel; declared_model unless a test lies.
+// In the order of the defects, and of the rules within. `models`: the model
+// that the bound assumes; declared_model except in tests of wrong declarations.
 std::vector<Comparison> compare_rules(const Effort& effort,
                                       std::span<const Rule> rules,
                                       Models models);
@@ -58,7 +58,7 @@ std::vector<Comparison> compare_rules(const Effort& effort,
 // on the data of its own suite.
 int64_t alarms_of_ours(std::span<const Comparison> comparisons);
 int64_t alarms_of_theirs(std::span<const Comparison> comparisons);
-// 1 if there are any: then the comparison says nothing.
+// 1 if there are any false alarms: the comparison is then meaningless.
 int exit_code(std::span<const Comparison> comparisons);
 
 }  // namespace qkvet::properties::acceptance

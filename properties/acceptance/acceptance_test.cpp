@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the comparison with others' acceptance rules rests on, and that it
-// would say so if it were not true.
+// The assumptions of the comparison with others' acceptance rules, and controls
+// that fail if they are not true.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -73,7 +73,7 @@ TEST(Acceptance, ARuleThatAcceptsEverythingNoticesNothing) {
   }
 }
 
-// The correct kernel rounds on its way: equality is too much to ask.
+// The correct kernel rounds on its way, so requiring equality refuses it.
 TEST(Acceptance, ARuleThatRefusesTheCorrectKernelRaisesAnAlarm) {
   const std::vector<Comparison> all = compare_one(
       [](const Evidence& evidence, const std::vector<double>& o) {
@@ -107,7 +107,7 @@ TEST(Acceptance, TheKernelIsAttentionAndEveryDefectIsOne) {
     const Kernel kernel(call);
     const Truth truth(call, declared_model(Dtype::kF32));
     EXPECT_TRUE(truth.accepts(kernel.run({}), /*with_lse=*/true));
-    // Scores of this size need no maximum: nothing is wrong with the output.
+    // Scores of this size need no maximum, so the output is right.
     if (!defect.hooks.subtracts_max) continue;
     EXPECT_FALSE(truth.accepts(defective_output(kernel, defect, 0.01),
                                /*with_lse=*/false))

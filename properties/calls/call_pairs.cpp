@@ -88,8 +88,8 @@ Spot spot_of(const JudgeInput& input, const Element& at, const Output& output,
   return {at.tensor, own ? static_cast<int64_t>(n) : -1, -1};
 }
 
-// Hands every element of the first call that has a partner in the second to
-// `visit`, with both indices.
+// Calls `visit` for every element of the first call that has a partner in the
+// second, with both indices.
 template <class Visit>
 void walk(const JudgeInput& input, const CallPair& pair, TensorName tensor,
           Judgement& judgement, Visit visit) {
@@ -181,7 +181,7 @@ void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
     finding.actual = number_text(second.values[m], first.dtype) + " (" +
                      pair.second_name + ")";
     finding.allowed = "the same bits";
-    // The same for lse: it was held against nothing but the other call.
+    // The same text for lse: it was only compared with the other call.
     finding.looks = pair.looks;
     return finding;
   };
@@ -196,7 +196,7 @@ void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
     const double offset = offset_of(input, pair, at);
     const double factor = at.tensor == TensorName::kO ? pair.factor : 1;
     const double size = std::fabs(factor);
-    // The stored numbers were rounded before the offset came on top, and before
+    // The stored numbers were rounded before the offset was added, and before
     // the factor.
     const double rounding =
         unit_roundoff(first.dtype) * std::fabs(offset) +
@@ -218,7 +218,8 @@ void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
                          size_t m,
                          const Element& at) -> std::optional<Finding> {
     const double bound = (*first.bound)[n];
-    // A row that is wrong alike in both calls is no business of such a law.
+    // A row that is equally wrong in both calls is not the concern of such a
+    // law.
     if (same_bits(first.values[n], second.values[m])) {
       ++judgement.compared;
       return std::nullopt;
@@ -227,9 +228,9 @@ void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
       ++judgement.vacuous;
       return std::nullopt;
     }
-    // Two answers to one row, of which the one that is farther off is held
-    // against the bound: what is NaN in the first call and right in the second
-    // depends on what was changed as well.
+    // Two answers for one row. The bound applies to the one that is farther
+    // off: a NaN in the first call that is right in the second also depends on
+    // the changed data.
     const double truth = (*first.truth)[n];
     const auto off = [truth](double x) {
       return std::isnan(x) ? std::numeric_limits<double>::infinity()

@@ -17,7 +17,8 @@ struct Element {
   int64_t b = 0, h = 0, i = 0, x = 0;
 };
 
-// Where an element of the first call is found in the second; nothing: nowhere.
+// Maps an element of the first call to its element in the second; nullopt if
+// there is none.
 using ElementMap = std::function<std::optional<Element>(const Element&)>;
 
 struct CallPair {
@@ -27,7 +28,7 @@ struct CallPair {
   const char* second_name = "";  // "in the other order"
   ElementMap map = nullptr;      // null: the same place
   double factor = 1;             // o of the second is this times the first's
-  // lse of the second lies above the first's by this, natural; null: 0.
+  // lse of the second is larger than the first's by this, natural; null: 0.
   std::function<double(const Element&)> lse_offset = nullptr;
   const char* looks = "";
 };
@@ -35,28 +36,28 @@ struct CallPair {
 // The shape that a call had.
 const Shape& shape_of(const JudgeInput& input, const CallView& call);
 
-// Whether the row sees a key; the dialect speaks of those that see none. Needs
-// no truth: asks the visibility of this floor.
+// Whether the row sees a key; the dialect covers rows that see none. Needs no
+// truth: uses the visibility of this floor.
 bool sees_a_key(const JudgeInput& input, const Element& element);
 
 // The case as it is, and with an edit; both with lse and with their truth.
 Plan plan_pair(const KernelInfo& kernel, InputEdit edit, int64_t argument = 0);
-// The same without truth: for what is asked bit for bit and of no kernel that
-// declares itself nondeterministic.
+// The same without truth: for bitwise comparisons, which are never made of
+// kernels that declare themselves nondeterministic.
 Plan plan_bitwise_pair(const KernelInfo& kernel, InputEdit edit,
                        int64_t argument = 0);
 
-// The case as it is, and with an edit of what the compared rows do not see, for
-// compare_same_rows().
+// The case as it is, and with an edit of data that the compared rows do not
+// see, for compare_same_rows().
 Plan plan_same_rows(const KernelInfo& kernel, InputEdit edit,
                     int64_t argument = 0);
 
 // The case as it is, and with an edit that a power of two undoes, for
-// compare_as_claimed() by power_of_two_invariant: truth where it is not
+// compare_as_claimed() by power_of_two_invariant: with truth if that is not
 // claimed.
 Plan plan_power_of_two(const KernelInfo& kernel, InputEdit edit);
 
-// What is compared, unless a law asks for more.
+// The outputs that are compared by default.
 using Outputs = std::initializer_list<TensorName>;
 inline constexpr Outputs kOAndLse = {TensorName::kO, TensorName::kLse};
 
@@ -69,19 +70,20 @@ void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
 void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
                            Judgement& judgement, Outputs tensors = kOAndLse);
 
-// The same bits, or what the truth and the bound of the first call allow: all
-// that is known of the second is that its rows have the same.
+// Requires the same bits, or numbers within the truth and the bound of the
+// first call: the rows of the second have the same truth, which is not computed
+// again.
 void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
                                 Judgement& judgement,
                                 Outputs tensors = kOAndLse);
 
-// Rows of two calls that see the same: bit for bit where the kernel claims that
-// no other number chooses a path (other_data_invariant), else the second within
-// the bound of the first.
+// Rows of two calls that see the same: bit for bit if the kernel claims that no
+// other number chooses a path (other_data_invariant); otherwise the second
+// within the bound of the first.
 void compare_same_rows(const JudgeInput& input, const CallPair& pair,
                        Judgement& judgement);
 
-// Bit for bit where the kernel claims it by these QKVET_FLAG_*, else each
+// Bit for bit if the kernel claims it by these QKVET_FLAG_*; otherwise each
 // within its own bound, which needs their truth.
 void compare_as_claimed(const JudgeInput& input, const CallPair& pair,
                         uint64_t flags, Judgement& judgement,
@@ -89,7 +91,7 @@ void compare_as_claimed(const JudgeInput& input, const CallPair& pair,
 // Whether it does: by all of the flags, and by being deterministic.
 bool claims_same_bits(const KernelInfo& kernel, uint64_t flags);
 
-// "" or why nothing bitwise can be asked of the kernel.
+// "", or why the kernel is not judged bitwise.
 std::string nondeterministic_reason(const KernelInfo& kernel);
 
 }  // namespace qkvet::properties

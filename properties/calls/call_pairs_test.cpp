@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What laws about two calls share: who is picked, and how the two are planned
-// and compared.
+// Helpers of laws about two calls: picking rows, planning the two calls and
+// comparing them.
 #include "properties/calls/call_pairs.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ int cases_compared(const Law& law, uint64_t bits) {
     value.seed |= bits;
     value = constrained(law, value);
     const Judgement judgement = check(law, value, oracle);
-    // Some preconditions hang on the drawn data.
+    // Some preconditions depend on the drawn data.
     EXPECT_TRUE(judgement.verdict == Verdict::kPassed ||
                 judgement.verdict == Verdict::kGaveUp)
         << law.id << " " << to_string(value) << " " << judgement.reason;
@@ -53,7 +53,7 @@ int cases_compared(const Law& law, uint64_t bits) {
   return compared;
 }
 
-// A pick outside of what there is compares nothing, and passes.
+// A pick out of range compares nothing, and passes.
 TEST(PickBySeed, LeavesNoLawIdleAtLargeSeeds) {
   for (const Law* law : all_laws()) {
     if (law->domain.subject != Subject::kAttention) continue;
@@ -64,7 +64,7 @@ TEST(PickBySeed, LeavesNoLawIdleAtLargeSeeds) {
   }
 }
 
-// A kernel whose second call is off by one bit, in o or in lse.
+// A kernel that is off by one bit in its second call, in o or in lse.
 FakeExecutor drifting(bool in_lse) {
   return FakeExecutor(
       {}, [in_lse, calls = 0](const KernelCall&, OracleOutput& oracle,
@@ -98,8 +98,8 @@ TEST(CallPairs, AreAskedBitForBitWhereThatIsClaimed) {
   }
 }
 
-// Two answers, of which one, the second unless told, is `by` times the right
-// one at one element of o.
+// Two answers. One of them, by default the second, is `by` times the right one
+// at one element of o.
 Judgement check_moved(const char* law, const char* text, uint64_t flags,
                       double by, int moved = 1) {
   JudgedKernel kernel = FakeExecutor::under_test().judged;
@@ -120,8 +120,8 @@ struct Moved {
 };
 constexpr double kAnUlp = 1 + 0x1p-22, kAThousandth = 1.001;
 
-// Laws about what a row does not see. Other bits are a fault of those who claim
-// that nothing else chooses a path, and of nobody else.
+// Laws about data that a row does not see. Other bits are a fault only if the
+// kernel claims that its path depends on no other data.
 constexpr Moved kSameRows[] = {
     {"future_changes_nothing", "f32,B1,H1,Tq2,Tk2,d1,causal,seed=2"},
     {"other_heads_change_nothing", "f32,B1,H2,Tq2,Tk3,d2,seed=2"},
@@ -158,8 +158,8 @@ TEST(CallPairs, RowsThatSeeTheSameAreTheSameWithinTheBound) {
     expect_bits_where_claimed(moved, QKVET_FLAG_OTHER_DATA_INVARIANT);
 }
 
-// What lies beyond the lengths is NaN in the first call, and so is what it
-// spoils: the second alone would look right.
+// Data beyond the lengths is NaN in the first call, and so are the outputs that
+// it corrupts. The second call alone would look right.
 TEST(CallPairs, TheFirstAnswerMayBeTheSpoiltOne) {
   for (const Moved& moved : kSameRows)
     for (const double by : {std::nan(""), kAThousandth}) {
@@ -177,7 +177,7 @@ TEST(CallPairs, PowersOfTwoMoveWithinTheBounds) {
     expect_bits_where_claimed(moved, QKVET_FLAG_POWER_OF_TWO_INVARIANT);
 }
 
-// Who is wrong alike in both calls fails another law.
+// An error that is the same in both calls fails another law.
 TEST(CallPairs, WhatIsWrongAlikeIsNoLeak) {
   for (const Moved& moved : kSameRows) {
     JudgedKernel kernel = FakeExecutor::under_test().judged;
@@ -193,7 +193,7 @@ TEST(CallPairs, WhatIsWrongAlikeIsNoLeak) {
   }
 }
 
-// A claim about layouts says nothing of where a tensor begins.
+// A claim about layouts does not cover where a tensor begins.
 TEST(CallPairs, LayoutsAreComparedAlignedAlike) {
   const Case value = *parse_case("f32,B1,H2,Tq2,Tk3,d3,layout=bthd").value;
   KernelInfo kernel = FakeExecutor::info();
@@ -211,7 +211,7 @@ TEST(CallPairs, LayoutsAreComparedAlignedAlike) {
             Placement::kEnd);
 }
 
-// In pages, members in another order lie in other pages.
+// If the members are in another order, they are in other pages.
 TEST(CallPairs, MembersInPagesAreAlsoPlaces) {
   const char* const law = "permuted_members_permute_output";
   const char* const pages = "f32,B2,H1,Tq1,Tk3,d2,page=2";
@@ -257,7 +257,7 @@ TEST(CallPairs, BitwiseOnesAreNotAskedOfTheNondeterministic) {
   EXPECT_EQ(plan_pair(kernel, nullptr).unsupported, "");
 }
 
-// The row is found by counting keys, and what it does not see pair by pair.
+// The row is found by counting keys, and its hidden keys pair by pair.
 TEST(CallPairs, HiddenKeysAreThoseOfARowThatSeesAnother) {
   const Law& law = *find_law("masked_keys_change_nothing");
   for (int64_t n = 1; n <= 300; ++n) {

@@ -21,7 +21,7 @@ int64_t reads_of(const Case& value) {
   return (s.Tk + s.dv - 1) / s.dv;
 }
 
-// NaN marks what a kernel must not read, and stays.
+// NaN marks values that a kernel must not read, and stays.
 void put(double& to, double value) {
   if (!std::isnan(to)) to = value;
 }

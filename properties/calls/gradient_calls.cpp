@@ -19,8 +19,8 @@ bool same_bits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
-// Hands every element of one gradient of the first call that has a partner in
-// the second to `visit`, with both indices.
+// Calls `visit` for every element of one gradient of the first call that has a
+// partner in the second, with both indices.
 template <class Visit>
 void walk(const JudgeInput& input, const GradientPair& pair, TensorName tensor,
           Judgement& judgement, Visit visit) {

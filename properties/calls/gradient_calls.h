@@ -11,7 +11,7 @@
 
 namespace qkvet::properties {
 
-// What laws about gradients allow, empty extents apart.
+// The options that laws about gradients allow, except empty extents.
 inline constexpr uint64_t kAllowGradients = kAllowPairs | kAllowScores |
                                             kOptionLayout | QKVET_OPTION_ROPE |
                                             QKVET_OPTION_KEY_LISTS;
@@ -25,7 +25,7 @@ std::array<int64_t, 4> gradient_extents(const Shape& shape, TensorName tensor);
 // "dk[b=0,h=1,j=2,c=3]" for the n-th element, packed.
 std::string gradient_name(const Shape& shape, TensorName tensor, int64_t n);
 
-// Where an element of a gradient lies; x is the last index.
+// The place of an element of a gradient; x is the last index.
 struct GradientElement {
   TensorName tensor = TensorName::kDQ;
   int64_t b = 0, h = 0, t = 0, x = 0;
@@ -34,8 +34,8 @@ GradientElement gradient_element(const Shape& shape, TensorName tensor,
                                  int64_t n);
 int64_t gradient_index(const Shape& shape, const GradientElement& element);
 
-// Whether anything is said about it: what belongs to rows and keys beyond the
-// lengths, or behind the last packed member, is not.
+// Whether the element is judged. Rows and keys beyond the lengths or after the
+// last packed member are not.
 bool gradient_counts(const Case& value, const GradientElement& element);
 
 const std::vector<double>& gradient_of(const GradientOutput& output,
@@ -49,7 +49,7 @@ std::vector<double> read_gradient(const JudgeInput& input, const CallView& call,
 
 // One call, with an edit; `truth`: oracle and bound.
 PlannedCall backward_call(bool truth, InputEdit edit = nullptr);
-// Two calls with their truths, of which the second is `variant` with `edit`.
+// Two calls with their truths; the second is `variant` with `edit`.
 Plan plan_two_gradients(const Case& variant, InputEdit edit);
 
 // Every gradient of the call against the oracle's.
@@ -60,14 +60,14 @@ void compare_gradient_with_zero(const JudgeInput& input,
                                 const GradientElement& element, double actual,
                                 Judgement& judgement);
 
-// Two calls whose gradients must agree.
+// Two calls with gradients that must agree.
 struct GradientPair {
   size_t first = 0, second = 1;
   const char* first_name = "";
   const char* second_name = "";
   double factor = 1;  // the second's gradients are this times the first's
-  // Where an element of the first call is found in the second; nothing:
-  // nowhere. Null: in the same place.
+  // Maps an element of the first call to its element in the second; nullopt if
+  // there is none. Null: the same place.
   std::function<std::optional<GradientElement>(const GradientElement&)> map =
       nullptr;
   const char* looks = "";
@@ -79,13 +79,13 @@ void compare_gradients_bit_for_bit(const JudgeInput& input,
 void compare_gradients_within_bounds(const JudgeInput& input,
                                      const GradientPair& pair,
                                      Judgement& judgement);
-// Bit for bit where the kernel claims it by this QKVET_FLAG_*, else each within
-// its own bound, which needs their truth.
+// Bit for bit if the kernel claims it by this QKVET_FLAG_*; otherwise each
+// within its own bound, which needs their truth.
 void compare_gradients_as_claimed(const JudgeInput& input,
                                   const GradientPair& pair, uint64_t flag,
                                   Judgement& judgement);
 
-// The same case with data of moderate size, whose scores overflow nowhere.
+// The same case with data of moderate size, so that no score overflows.
 Case with_moderate_data(Case value);
 
 }  // namespace qkvet::properties

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What laws about layers share: the call, the stages that came back, and where
-// the element of a head stands in a row. The index arithmetic is stated here
-// once more, apart from reference/ and impl/.
+// Helpers of laws about layers: the call, the returned stages, and the place of
+// a head's element in a row. The index arithmetic is written once more here,
+// independent of reference/ and impl/.
 #ifndef QKVET_PROPERTIES_CALLS_LAYER_CALLS_H_
 #define QKVET_PROPERTIES_CALLS_LAYER_CALLS_H_
 
@@ -12,8 +12,8 @@
 
 namespace qkvet::properties {
 
-// A call of the layer as the case has it; with the stages where the kernel
-// returns them.
+// A call of the layer as the case has it; with the stages if the kernel returns
+// them.
 PlannedCall layer_call(const KernelInfo& kernel);
 bool returns_stages(const KernelInfo& kernel);
 bool returns_weights(const KernelInfo& kernel);
@@ -21,7 +21,7 @@ bool returns_weights(const KernelInfo& kernel);
 // "w_o with one row too many"; "" for none.
 const char* layer_mistake_text(Mistake mistake);
 
-// The case in the words of the reference; points into the inputs.
+// The case as a problem for the reference; points into the inputs.
 LayerProblem layer_problem(const Case& value, const Inputs& inputs);
 
 // The type in which the kernel returns its stages for this case.
@@ -56,7 +56,7 @@ struct Stage {
 // q, k and v, in this order.
 std::vector<Stage> read_stages(const JudgeInput& input, const CallView& call);
 
-// Holds every element of y against `expected(row, column)`, exactly. Stops at
+// Compares every element of y with `expected(row, column)`, exactly. Stops at
 // the first that differs.
 void compare_y_exactly(const JudgeInput& input, const CallView& call,
                        const std::function<double(int64_t, int64_t)>& expected,
@@ -70,7 +70,7 @@ void compare_stage_exactly(
 // The least that a law about layers needs of a case.
 Case constrain_layer(Case value);
 Case constrain_without_biases(Case value);
-// For laws that make x and the matrices themselves.
+// For laws that set x and the matrices themselves.
 Case fit_own_data(Case value);
 
 }  // namespace qkvet::properties

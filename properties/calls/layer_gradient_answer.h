@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of one layer call: the truth, and the bounds of all models about
-// it. Nothing of the forward pass is given to a kernel, so nothing of it is a
-// matter of dialect.
+// it. A kernel is given no results of the forward pass, so none of them depends
+// on the dialect.
 #ifndef QKVET_PROPERTIES_CALLS_LAYER_GRADIENT_ANSWER_H_
 #define QKVET_PROPERTIES_CALLS_LAYER_GRADIENT_ANSWER_H_
 

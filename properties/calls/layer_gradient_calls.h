@@ -17,7 +17,7 @@ inline constexpr TensorName kLayerGradients[] = {
     TensorName::kDWv, TensorName::kDWo, TensorName::kDBq,
     TensorName::kDBk, TensorName::kDBv, TensorName::kDBo};
 
-// What it is the gradient of: it has the shape and the storage type of that.
+// The input that it is the gradient of: shape and storage type are the same.
 TensorName layer_input_of(TensorName gradient);
 // "dx[b=0,t=1,c=2]", "dw_q[row=1,column=2]", "db_q[column=1]" for the n-th
 // element, packed.
@@ -27,8 +27,8 @@ std::string layer_gradient_name(const Shape& shape, TensorName gradient,
 const std::vector<double>& layer_gradient_of(const LayerGradientOutput& output,
                                              TensorName gradient);
 
-// As the call returned it, in doubles; empty if it did not: a bias that the
-// layer has not has no gradient.
+// As the call returned it, in doubles; empty if it did not: a bias that is not
+// part of the layer has no gradient.
 std::vector<double> read_layer_gradient(const JudgeInput& input,
                                         const CallView& call,
                                         TensorName gradient);

@@ -100,7 +100,7 @@ void compare_output(const JudgeInput& input, const LayerProblem& problem,
       [&](int64_t n) { return y_name(problem.shape, n); }, judgement);
 }
 
-// Without stages only X and Y are known.
+// Without stages, only X and Y are available.
 void compare_whole(const JudgeInput& input, const LayerProblem& problem,
                    const std::vector<double>& y, Judgement& judgement) {
   const Dtype dtype = input.value.o_dtype;

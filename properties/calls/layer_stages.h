@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages of a layer, one by one: each is held against the oracle's answer
-// to what the kernel itself gave to that stage. Errors do not pile up then;
-// from end to end the bound of a bf16 layer is nearly as wide as the output
+// The stages of a layer, one by one: each is compared with the oracle's answer
+// to the kernel's own input of that stage. Errors then do not accumulate; from
+// end to end the bound of a bf16 layer is nearly as wide as the output
 // (reference/README.md).
 #ifndef QKVET_PROPERTIES_CALLS_LAYER_STAGES_H_
 #define QKVET_PROPERTIES_CALLS_LAYER_STAGES_H_
@@ -17,15 +17,15 @@ struct StageJudgement {
   Judgement judgement;
 };
 
-// How far to go once a stage is wrong. Those behind it are judged on what it
-// gave, so they can be right.
+// How far to go once a stage is wrong. Later stages are judged on the output of
+// the wrong one, so they can be right.
 enum class WrongStage : uint8_t {
   kEndsThere,  // the projections q, k and v count as one
   kGoesOn      // as far as numbers are finite
 };
 
-// Attention on the q, k and v that a call returned, and what a kernel may be
-// off that stores its result as `stored`.
+// Attention on the q, k and v that a call returned, and the bound for a kernel
+// that stores its result as `stored`.
 struct AttendedStage {
   OracleOutput oracle;
   Bound bound;
@@ -34,8 +34,8 @@ struct AttendedStage {
 AttendedStage attended_stage(const JudgeInput& input, const CallView& call,
                              Dtype stored, bool weights);
 
-// The stages that were judged, in their order, of input.calls[0]. A kernel that
-// returns no stages has y alone, judged from end to end.
+// The judged stages of input.calls[0], in their order. A kernel that returns no
+// stages only has y, judged from end to end.
 std::vector<StageJudgement> judge_layer_stages(const JudgeInput& input,
                                                WrongStage wrong);
 

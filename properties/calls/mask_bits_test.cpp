@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How small a mistake of a mask is still seen: one bit of it. With q = 0 an
-// output is the sum of the visible codes over their number, so that what a
-// wrong bit does to an answer is known without a kernel: for every pair it is
-// computed that the law must see it, for some it is tried.
+// The smallest mistake of a mask, one bit, is still noticed. With q = 0 an
+// output is the sum of the visible codes over their number, so the effect of a
+// wrong bit on an answer can be computed without a kernel. For every pair the
+// test computes that the law must notice it, and for some it runs the law.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ struct Scale {
   int64_t flips;     // that are tried
 };
 
-// Half formats: as many keys as 64 calls of one column can name.
+// Half formats: as many keys as 64 calls of one column can encode.
 constexpr Scale kScales[] = {
     {"f32", "f32,B1,H1,Tq512,Tk512,d1,dv32,mask=random50", 1, 1000},
     {"bf16", "bf16,B1,H1,Tq320,Tk320,d1,dv1,mask=random50", 64, 100},
@@ -101,7 +101,7 @@ class MaskBits : public testing::TestWithParam<Scale> {
     return (sum + sign * code) / (static_cast<double>(keys(i)) + sign);
   }
 
-  // How far the flip moves the output, measured by what the law accepts: the
+  // How far the flip moves the output, divided by what the law accepts: the
   // bound, and the roundings to `storage` of its end and of the answer. Above 1
   // in some column: the law must fail.
   double ratio(int64_t i, int64_t j, Dtype storage) const {
@@ -184,8 +184,8 @@ TEST_P(MaskBits, EveryOneMovesAnOutputFurtherThanTheLawAccepts) {
   std::printf("%s: %lld bits, smallest ratio %.3g\n", GetParam().text,
               static_cast<long long>(value_.shape.Tq * value_.shape.Tk), least);
   RecordProperty("smallest_ratio", std::to_string(least));
-  // Control: the measure can say no. Of f32's sixteen bits a column bf16 would
-  // lose some.
+  // Control: the measure can fail. bf16 would lose some of f32's sixteen bits a
+  // column.
   if (value_.o_dtype == Dtype::kF32) {
     EXPECT_LT(smallest_ratio(Dtype::kBf16), 1);
   }

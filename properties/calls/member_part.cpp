@@ -34,8 +34,8 @@ MaskedPart part_of_member(const Case& value, int64_t member) {
   return part;
 }
 
-// Of the extent `axis` of a tensor the places that are listed, in this order;
-// an extent of 1 that is broadcast stays as it is.
+// Keeps the listed places of the extent `axis` of a tensor, in this order. A
+// broadcast extent of 1 stays.
 template <class Value>
 void pick(std::array<int64_t, 4>& extents, size_t axis, bool is_own,
           const Places& places, std::vector<Value>& values) {
@@ -90,7 +90,7 @@ Case part_case(Case value, const MaskedPart& part) {
   value.cu_q.clear();
   value.cu_k.clear();
   value.int32_lengths = false;
-  // Kernels that take nothing else take their parts so, too.
+  // Kernels that only take [B, T, H, d] get the part in that layout.
   if (value.layout != Layout::kBthd) value.layout = Layout::kBhtd;
   value.share = 0;
   value.member_slopes = false;
@@ -98,7 +98,7 @@ Case part_case(Case value, const MaskedPart& part) {
   return value;
 }
 
-// Its inputs, picked out of those of the case; of the mask nothing is.
+// The inputs of the part, picked out of those of the case, without the mask.
 void pick_part(const Case& value, const MaskedPart& part, Inputs& inputs) {
   pick_rows(value, TensorName::kQ, part.b, part.queries, inputs.q);
   pick_rows(value, TensorName::kK, part.b, part.keys, inputs.k);
@@ -118,7 +118,8 @@ void pick_member(const Case& value, int64_t member, Inputs& inputs) {
   pick_pairs(value, TensorName::kMask, value.mask.own, part, inputs.mask);
 }
 
-// Where an element of the case's o and lse is found in a call about the part.
+// Maps an element of the case's o and lse to its element in a call about the
+// part.
 ElementMap place_in(const MaskedPart& part) {
   return [&part](const Element& at) -> std::optional<Element> {
     const auto found =
@@ -131,10 +132,9 @@ ElementMap place_in(const MaskedPart& part) {
   };
 }
 
-// ---- Parts of a text that a mask keeps apart --------------------------------
+// ---- Parts of a text that a mask separates ----------------------------------
 
-// Which part of which row, and how it is asked for: what a planned call's
-// argument says.
+// A part of a row as a planned call requests it, in its argument.
 struct AskedPart {
   int64_t b = 0, i = 0;
   bool alone = false;      // as of masked_part()
@@ -155,7 +155,7 @@ MaskedPart part_of_argument(const Case& value, int64_t argument) {
   return part_of(value, asked_part(argument));
 }
 
-// The parent of a draft in the tree that the case has, be it a mask or a field.
+// The parent of a draft in the tree of the case, a mask or a field.
 int64_t parent_of(const Case& value, int64_t b, int64_t n) {
   if (value.fields.tree) return parent_in_tree(value, b, n);
   return parent_of_draft(value, (value.mask.own & kOwnB) != 0 ? b : 0, n);
@@ -175,9 +175,9 @@ void keep_masked_part(const Case& value, int64_t argument, Inputs& inputs) {
   inputs.tree_mask.clear();
 }
 
-// Siblings share a position: that of their depth behind the history. Drafts
-// beyond the lengths stand where they stood: behind the last of the others the
-// tables may end.
+// Siblings share a position: the history plus their depth. Drafts beyond the
+// lengths keep their positions: the tables may end after the last of the
+// others.
 void stand_by_depth(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
   if (inputs.q_positions.empty() || value.rope.random_positions) return;
@@ -227,7 +227,7 @@ MaskedPart branch_of(const Case& value, int64_t b, int64_t i, bool alone) {
   return part;
 }
 
-// Of a case without a mask: all heads see the same.
+// For a case without a mask: all heads see the same.
 MaskedPart part_of_fields(const Case& value, const AskedPart& asked) {
   const int64_t b = asked.b, i = asked.i;
   const Visibility visibility(value, asked.in_window);
@@ -262,12 +262,12 @@ MaskedPart masked_part(const Case& value, int64_t b, int64_t i, bool alone) {
   const int64_t text = (value.mask.own & kOwnB) != 0 ? b : 0;
   const MaskKind kind = value.mask.kind;
   if (kind == MaskKind::kTreeN) return branch_of(value, b, i, alone);
-  // The tokens [from, end) whose rows are the part, and its first key.
+  // The tokens [from, end), which are the rows of the part, and its first key.
   int64_t from = 0, end = std::min(n, s.Tk), first = 0;
   MaskedPart part = {b, {}, {}, Causal::kNone};
   if (kind == MaskKind::kPrefixN) {
     if (token < end)
-      from = history;  // rows in front of the first token, too
+      from = history;  // rows before the first token, too
     else
       from = end, end = s.Tk, part.causal = Causal::kBottomRight;
   } else {
@@ -282,7 +282,8 @@ MaskedPart masked_part(const Case& value, int64_t b, int64_t i, bool alone) {
                   : range.both_ways          ? Causal::kNone
                                              : Causal::kBottomRight;
   }
-  // Only what is not of the case asks for a causal rule that may be missing.
+  // Only parts that are not in the case itself need a causal rule, which may be
+  // missing.
   const bool is_asked =
       kind == MaskKind::kPrefixN || kind == MaskKind::kRangesN;
   if (alone && is_asked && part.causal != Causal::kNone)

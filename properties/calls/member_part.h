@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a call as a call of its own: one member of a batch, be it bounded
-// by lengths or packed; or what a mask keeps to itself of a text, a document, a
-// chunk, a range of an image, a prefix, a branch of a tree.
+// A part of a call as a call of its own: one member of a batch, bounded by
+// lengths or packed; or a part of a text that a mask keeps separate: a
+// document, a chunk, a range of an image, a prefix, a branch of a tree.
 #ifndef QKVET_PROPERTIES_CALLS_MEMBER_PART_H_
 #define QKVET_PROPERTIES_CALLS_MEMBER_PART_H_
 
@@ -11,8 +11,8 @@
 
 namespace qkvet::properties {
 
-// The member whose turn it is by the seed, or the next one with queries and
-// keys; -1 if there is none.
+// The member that the seed picks, or the next one with queries and keys; -1 if
+// there is none.
 int64_t chosen_member(const Case& value);
 
 // A packed batch of two members, of the extents that the case has: no more rows
@@ -35,10 +35,10 @@ struct MaskedPart {
   int64_t member = b;  // also of a packed batch
 };
 
-// What row i of member b is computed with, where the mask of the case follows a
-// text (MaskKind::kPrefixN and the next): the part of that text which the row
-// belongs to. A row that would need the causal rule within its part is one of
-// its own (a step of decoding) where `alone`.
+// The part of a text that row i of member b belongs to, if the mask of the case
+// follows a text (MaskKind::kPrefixN and the next). If `alone`, a row that
+// would need the causal rule within its part is a part by itself (a step of
+// decoding).
 MaskedPart masked_part(const Case& value, int64_t b, int64_t i, bool alone);
 
 // A case with a mask of that kind, which has rows and keys of its own, and no
@@ -48,7 +48,7 @@ Case with_mask_of_text(Case value, MaskKind kind, bool any_causal);
 // The case as it is, and up to three of its parts, each without the mask.
 Plan plan_masked_parts(const Case& value, const KernelInfo& kernel);
 
-// The same of a case with masks in a few numbers: the part of each row is the
+// The same for a case with masks in a few numbers. The part of each row is the
 // row alone with the keys that it sees, the rows and keys of its segment, or
 // its path through the tree of drafts. Without these masks and a window.
 enum class FieldPart : uint8_t { kNone, kRow, kSegment, kBranch };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the laws about merges share. State n of head h of row t is key n of
-// member t: v[t,h,n,:] is its o, bias[t,h,0,n] its lse, which is natural here
-// whatever the kernel counts in.
+// Helpers of laws about merges. State n of head h of row t is key n of member
+// t: v[t,h,n,:] is its o, bias[t,h,0,n] its lse, which is natural here whatever
+// the kernel's base is.
 #ifndef QKVET_PROPERTIES_CALLS_MERGE_CALLS_H_
 #define QKVET_PROPERTIES_CALLS_MERGE_CALLS_H_
 
@@ -16,13 +16,13 @@
 
 namespace qkvet::properties {
 
-// Domain::allows of laws about merges; some take no number of states for each
-// row.
+// Domain::allows of laws about merges, without and with numbers of states for
+// each row.
 inline constexpr uint64_t kAllowMerge = QKVET_OPTION_BIAS | kOptionLayout;
 inline constexpr uint64_t kAllowRaggedMerge =
     kAllowMerge | QKVET_OPTION_LENGTHS;
 
-// The nearest merge with so many states of a row at least.
+// The nearest merge with at least this many states of a row.
 inline Case constrain_merge(Case value, int64_t least_states = 1) {
   constrain_to_merge(value);
   Shape& s = value.shape;
@@ -46,7 +46,7 @@ inline Plan plan_merge_edit(InputEdit edit) {
   plan.calls[0].edit = edit;
   return plan;
 }
-// The call as it is, and with the edit and, where that is not 0, with so many
+// The call as it is, and with the edit and, if it is not 0, with this number of
 // states of a row.
 inline Plan plan_merge_pair(const Case& value, InputEdit edit,
                             int64_t states = 0) {

@@ -70,7 +70,7 @@ std::optional<double> score_seen(const JudgeInput& input) {
   const Shape& s = input.value.shape;
   const std::vector<double> o =
       as_doubles(input.calls[0].outcome->o, input.value.o_dtype);
-  // The last row sees the most keys; its first channel speaks for all.
+  // The last row sees the most keys; its first channel represents all.
   const int64_t row = s.Tq - 1;
   const auto n = static_cast<double>(visible_keys(input.value, row));
   const double w = o[static_cast<size_t>(row * s.dv)];

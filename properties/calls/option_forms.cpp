@@ -16,7 +16,7 @@ RowPlace place_of(const Shape& s, int64_t row) {
   return {row / s.Tq / s.H, row / s.Tq % s.H, row % s.Tq};
 }
 
-// A row ((b * H + h) * Tq + i) that sees some key of those that count and not
+// A row ((b * H + h) * Tq + i) that sees one of the keys that count and not
 // another one, chosen by the seed; -1 if there is none.
 int64_t row_with_hidden_key(const Case& value) {
   const Shape& s = value.shape;
@@ -102,14 +102,14 @@ Plan plan_two_layouts(const KernelInfo& kernel, const Case& variant,
 
 Case with_hidden_keys(Case value) {
   value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
-  // Whole rows that are hidden say nothing here.
+  // Fully hidden rows are uninformative here.
   if (value.mask.kind == MaskKind::kEmptyRowN)
     value.mask.kind = MaskKind::kButN;
   const bool limits =
       value.window && std::max(value.window->left, value.window->right) >= 0;
   const bool hides = limits || value.mask.kind != MaskKind::kNone ||
                      value.causal == Causal::kTopLeft;
-  // A mask that lets all pairs pass hides nothing, nor does a wide window.
+  // A mask that lets all pairs pass hides none, nor does a wide window.
   if (!hides || row_with_hidden_key(value) < 0)
     value.mask = {MaskKind::kButN, 0, kOwnAll};
   return value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One question in other forms: masks instead of rules, other numbers at keys
-// that a row does not see.
+// One call in other forms: masks instead of rules, other numbers at keys that a
+// row does not see.
 #ifndef QKVET_PROPERTIES_CALLS_OPTION_FORMS_H_
 #define QKVET_PROPERTIES_CALLS_OPTION_FORMS_H_
 
@@ -9,33 +9,33 @@
 
 namespace qkvet::properties {
 
-// A case whose mask has all extents of its own, for an edit to fill.
+// A case with a mask of full extents, for an edit to fill.
 Case with_own_mask(Case value);
 // The same for a bias.
 Case with_own_bias(Case value);
 
-// The same case with a bias in the place of its mask, and the edit that fills
-// it: 0 where the mask lets a pair pass, -infinity where it does not.
+// The same case with a bias instead of its mask, and the edit that fills the
+// bias: 0 where the mask lets a pair pass, -infinity elsewhere.
 Case with_bias_for_mask(Case value);
 void mask_to_infinite_bias(const Case& value, int64_t, Inputs& inputs);
 
-// A case with segments, ranges, a chunk or a tree, none of them out of a file:
-// a plan knows no data.
+// A case with segments, ranges, a chunk or a tree. None of them is from a file,
+// because a plan has no data.
 Case with_mask_fields(Case value);
 
-// Edits for these. The first writes who sees whom in the case as it is, be it
-// by causal rule, window, mask or lengths; the argument says whether a window
+// Edits for these. The first writes which pairs are visible in the case as it
+// is, by causal rule, window, mask or lengths. The argument is whether a window
 // cuts ranges, too.
 void write_visible_pairs(const Case& value, int64_t argument, Inputs& inputs);
 
-// Two calls of which the second is `variant` with `edit`; both with lse, and
+// Two calls, the second of which is `variant` with `edit`; both with lse, and
 // with their truth if `bounds`.
 Plan plan_two_forms(const KernelInfo& kernel, const Case& variant,
                     InputEdit edit, bool bounds = true);
 
 // The same for compare_as_claimed() by layout_invariant. Tensors end at a guard
-// page, so that another layout begins at another alignment: both are aligned to
-// 64 bytes, unless the kernel claims that this changes nothing either.
+// page, so another layout has another alignment: both are aligned to 64 bytes,
+// unless the kernel also claims that alignment changes nothing.
 Plan plan_two_layouts(const KernelInfo& kernel, const Case& variant,
                       InputEdit edit);
 
@@ -51,7 +51,7 @@ Plan plan_hidden_keys(const Case& value, const KernelInfo& kernel,
 // see and that is not beyond the lengths.
 void for_each_hidden_key(const Case& value, const Inputs& inputs, int64_t row,
                          const std::function<void(int64_t)>& visit);
-// Nothing but that row, at its own place.
+// Only that row, at its own place.
 ElementMap only_row(const Shape& shape, int64_t row);
 
 }  // namespace qkvet::properties

@@ -14,8 +14,8 @@
 namespace qkvet::properties {
 namespace {
 
-// More than the rest of any tile that is not whole leaves room for in tiles of
-// 8; what is larger by one vector or page is larger for most kernels.
+// More than the free space in the last of the tiles of 8, if it is not full. A
+// call that is larger by one vector or page is larger for most kernels.
 constexpr int64_t kMoreTokens = 8;
 
 int64_t common_multiple(const qkvet_capabilities& c) {
@@ -42,7 +42,7 @@ Case with_more_tokens(Case value, int64_t tokens) {
   return value;
 }
 
-// Positive: so many tokens more. Negative: no more than so many.
+// Positive: this many tokens more. Negative: at most this many.
 Case of_other_shape(Case value, int64_t tokens) {
   constexpr uint64_t kEverything = ~uint64_t{0};
   value.q = value.k = value.v = {};  // weights of all keys, none of them 0
@@ -100,8 +100,8 @@ Case with_other_data(Case value) {
 
 // ---- Layouts
 
-// Layouts of a call of attention or of a merge that the kernel takes, packed
-// ones and those that take addresses apart.
+// Layouts of a call of attention or of a merge that the kernel takes, except
+// packed ones and those that need addresses.
 std::vector<Layout> layouts_of(const Case& value, const KernelInfo& kernel) {
   const qkvet_capabilities& c = kernel.capabilities;
   const uint64_t declared = c.layouts != 0 ? c.layouts : QKVET_LAYOUT_BHTD;
@@ -150,7 +150,7 @@ std::optional<Case> with_other_layout(Case value, const KernelInfo& kernel) {
   return value;
 }
 
-// ---- Options that come and go
+// ---- Options that are added and removed
 
 // Options that can be added and removed without making another one illegal.
 struct ComesAndGoes {
@@ -164,7 +164,7 @@ constexpr ComesAndGoes kComeAndGo[] = {{QKVET_OPTION_MASK, "mask", "random70"},
                                        {QKVET_OPTION_ALIBI, "alibi", "one"},
                                        {QKVET_OPTION_SINK, "sink", "normal"}};
 
-// Without options but for where the tensors lie, and with these.
+// The case with these options only; where tensors are stored stays.
 Case with_options(Case value, uint64_t options) {
   value = keep_allowed(std::move(value), kOptionLayout | kOptionShare);
   value.causal = Causal::kNone;
@@ -178,7 +178,7 @@ Case with_options(Case value, uint64_t options) {
   return value;
 }
 
-// One or two of those that the kernel has and the case has not.
+// One or two options of the kernel that the case does not have.
 uint64_t other_options(const Case& value, const KernelInfo& kernel) {
   uint64_t others = 0;
   for (const ComesAndGoes& row : kComeAndGo) others |= row.option;
@@ -197,7 +197,7 @@ bool declares_causal(const KernelInfo& kernel, Causal causal) {
                                  : kernel.has_option(option);
 }
 
-// A layer or a cache without what it need not have.
+// A layer or a cache without its optional parts.
 Case plain_form(Case value) {
   for (const CaseOption& row : case_options())
     if ((row.option & kStoryOptions) != 0) row.drop(value);
@@ -234,13 +234,13 @@ RopeStyle other_style(RopeStyle style) {
   return style == RopeStyle::kHalf ? RopeStyle::kInterleaved : RopeStyle::kHalf;
 }
 
-// The case with one thing changed, as often as there is a thing to change: a
-// plan that leaves one of them out of its key is found where all the rest is
+// The case with one value changed, for each value that can be changed: if the
+// key of a plan lacks one of them, the call finds it, because all the rest is
 // equal.
 struct OtherValues {
   const Case& value;
   std::vector<Case> of_options = {};  // that the case has
-  std::vector<Case> of_all = {};      // what all cases have
+  std::vector<Case> of_all = {};      // of all cases
 
   template <class Change>
   void add(std::vector<Case>& to, Change change) {
@@ -353,7 +353,7 @@ std::optional<Case> with_other_extents(const Case& value,
       .variant;
 }
 
-// Nothing where it is the same, or where no tensors can be made of it.
+// Nullopt if it is the same case, or if no tensors can be made of it.
 std::optional<Case> fitting(std::optional<Case> other, const Case& value) {
   if (!other || *other == value) return std::nullopt;
   other->calls.clear();
@@ -477,8 +477,8 @@ Plan plan_calls_before(const PlannedCall& own, const Case& value,
   if (plan.calls.size() == 1)
     plan.not_applicable = "no other call of the kernel is like this one";
   else
-    // Call 0 as well: what was left there is left to both, and a second run of
-    // the case would find what the first one left.
+    // Call 0 as well: both then start from the same memory, and a second run of
+    // the case does not meet leftovers of the first.
     plan.calls[0].new_process = plan.calls[1].new_process =
         begins_anew(value, kernel);
   return plan;

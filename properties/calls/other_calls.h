@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that differ from a case in one respect, made for what they may leave
-// behind: other data, another layout, other options or other values of them,
-// more tokens or few. A case about a cache has stories in their place.
+// Calls that differ from a case in one respect, made for their after-effects:
+// other data, another layout, other options or other values of them, more
+// tokens or few. A case about a cache has stories instead.
 #ifndef QKVET_PROPERTIES_CALLS_OTHER_CALLS_H_
 #define QKVET_PROPERTIES_CALLS_OTHER_CALLS_H_
 
@@ -18,25 +18,25 @@ namespace qkvet::properties {
 inline constexpr const char* kOtherShapes[] = {
     "more queries and keys", "few queries and keys", "still more of both"};
 
-// A larger call, a small one and one that is larger still: what the larger ones
-// leave is not the same, so that the case differs behind them whatever there
-// was before. None of a case with data from a file, which has no further rows.
-// A kernel may refuse them.
+// A larger call, a small one and a still larger one. The two larger ones leave
+// different data, so the case differs after one of them whatever was there
+// before. Empty for a case with data from a file, which has no further rows. A
+// kernel may refuse them.
 std::vector<PlannedCall> calls_of_other_shapes(const Case& value,
                                                const KernelInfo& kernel,
                                                Operation operation);
 
-// "the case in another layout": what a step of the kind is.
+// The name of a kind of step: "the case in another layout".
 const char* step_name(CallStepKind kind);
 
-// The case that a step of the kind is, as the kernel takes it; nothing where
-// the case, or the kernel, has no such call. It differs from the case in the
-// respect alone that the kind names: of several values of options in one.
+// The case of a step of the kind, as the kernel takes it; nullopt if the case,
+// or the kernel, has no such call. It differs from the case only in the respect
+// that the kind names: for several values of options, in one.
 std::optional<Case> other_case(const Case& value, const KernelInfo& kernel,
                                CallStepKind kind);
 
-// The call of such a case. Its answer is not looked at, and the kernel may
-// refuse it.
+// The call of such a case. Its answer is not judged, and the kernel may refuse
+// it.
 std::optional<PlannedCall> other_call(const Case& value,
                                       const KernelInfo& kernel,
                                       CallStepKind kind);
@@ -45,14 +45,14 @@ std::optional<PlannedCall> other_call(const Case& value,
 std::vector<CallStepKind> kinds_before(const Case& value,
                                        const KernelInfo& kernel, size_t most);
 
-// Whether the first of these is the first call of a process, which is when a
-// kernel compiles, and the call before it is that of another. Processes cost
-// more than calls: of half of the cases, and of those that have options.
+// Whether the first of these is the first call of a process, in which a kernel
+// compiles, and the call before it has another case. Processes cost more than
+// calls, so only for half of the cases, and for those with options.
 bool begins_anew(const Case& value, const KernelInfo& kernel);
 
-// The call, in most cases alone in a new process, and then, in another one,
-// after a call of each of a few kinds: calls 0, 2, 4 and so on, which must be
-// the same. Of a kernel that is not deterministic each needs its truth.
+// The call, in most cases alone in a new process, and then, in another process,
+// after a call of each of a few kinds: calls 0, 2, 4 and so on must be the
+// same. If the kernel is not deterministic, each needs its truth.
 Plan plan_calls_before(const PlannedCall& own, const Case& value,
                        const KernelInfo& kernel);
 

@@ -14,8 +14,8 @@ namespace qkvet::properties {
 // data.
 using Changes = std::function<bool(int64_t b, int64_t kv)>;
 
-// Eight times a normal, far from what the case has: it would show. What is NaN,
-// beyond the lengths, stays NaN.
+// Eight times a normal, far from the data of the case, so that a leak is
+// visible. NaN beyond the lengths stays NaN.
 void put_other_data(const Case& value, const Changes& changes, Inputs& inputs);
 
 }  // namespace qkvet::properties

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, key/value heads and batch members in another order: the permutations
-// that a case's seed and extents name, and rows that follow them.
+// Keys, key/value heads and batch members in another order: permutations by a
+// case's seed and extents, and rows that follow them.
 #ifndef QKVET_PROPERTIES_CALLS_PERMUTATIONS_H_
 #define QKVET_PROPERTIES_CALLS_PERMUTATIONS_H_
 
@@ -12,8 +12,8 @@
 
 namespace qkvet::properties {
 
-// Where key j goes: the keys are rotated, and turned round for odd seeds. Needs
-// a key.
+// The new place of key j: the keys are rotated, and reversed for odd seeds.
+// Needs a key.
 int64_t place_of_key(const Case& value, int64_t j);
 // Key/value head `kv` goes here, and query head h with its group there.
 int64_t place_of_kv_head(const Case& value, int64_t kv);

@@ -77,7 +77,7 @@ Plan plan_prompt_ways(const Case& value, const KernelInfo& kernel,
 
 Judgement judge_prompt_ways(const JudgeInput& input) {
   Judgement judgement;
-  const CallView& whole = input.calls[1];  // behind its create
+  const CallView& whole = input.calls[1];  // after its create
   for (const CallView& call : input.calls.subspan(2)) {
     if (call.truth == nullptr) continue;  // a create
     compare_step(input, whole, call, TensorName::kO, judgement);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotations that round nowhere: every angle is a number of quarter turns, every
+// Rotations without rounding: every angle is a number of quarter turns, every
 // cos and sin 0, 1 or -1.
 #ifndef QKVET_PROPERTIES_CALLS_QUARTER_TURNS_H_
 #define QKVET_PROPERTIES_CALLS_QUARTER_TURNS_H_
@@ -12,8 +12,8 @@ namespace qkvet::properties {
 // is one, two or three quarter turns, in turns from pair to pair.
 void quarter_turns(const Case& value, int64_t rows, Inputs& inputs);
 
-// What those tables make of q and k; the rotation itself is taken out of the
-// inputs. Nothing is computed, so that NaN stays where it is.
+// Applies those tables to q and k, and removes the rotation from the inputs.
+// Values are moved and negated, never computed, so NaN stays NaN.
 void turn_by_hand(const Case& value, Inputs& inputs);
 
 // The nearest case with a rotation; none with an odd number of channels.

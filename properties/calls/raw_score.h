@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores that laws aim at.
+// Scores that laws construct.
 #ifndef QKVET_PROPERTIES_CALLS_RAW_SCORE_H_
 #define QKVET_PROPERTIES_CALLS_RAW_SCORE_H_
 
@@ -10,9 +10,9 @@
 
 namespace qkvet::properties {
 
-// The product of q and k whose score is about 2, in natural log units: large
-// enough that weights move with the scale, small enough that 1 - w keeps its
-// digits under every wrong scale that is looked for. A power of two, so that it
+// The product of q and k that gives a score of about 2, in natural log units:
+// large enough that weights move with the scale, small enough that 1 - w keeps
+// its digits under every wrong scale that is tested. A power of two, so that it
 // is exact in every storage type, and so is its product with 1.
 inline double raw_score(const Case& value) {
   constexpr double kAim = 2;
@@ -26,8 +26,8 @@ inline bool has_raw_score(const Case& value) {
   return g > 0x1p-100 && g < 0x1p100 && round_to(value.q_dtype, g) == g;
 }
 
-// Whether scores 2^15 away from 0 keep their differences: what has less than 24
-// bits would lose them there, or overflow.
+// Whether scores 2^15 away from 0 keep their differences: types with less than
+// 24 bits would lose them, or overflow.
 inline bool keeps_far_scores(const Case& value, const PrecisionModel& model) {
   const auto is_wide = [](Dtype dtype) {
     return dtype == Dtype::kF32 || dtype == Dtype::kF64;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block of query rows computed by a call of its own, over just the keys that
-// its last row sees: what decode and chunked prefill do.
+// A block of query rows computed by a call of its own, over only the keys that
+// its last row sees, as in decode and chunked prefill.
 #ifndef QKVET_PROPERTIES_CALLS_ROW_BLOCK_H_
 #define QKVET_PROPERTIES_CALLS_ROW_BLOCK_H_
 
@@ -21,12 +21,12 @@ struct RowBlock {
 };
 
 // The call for the block: `causal` is its mask, counted from the bottom right
-// or none. Needs the truth; asks for lse where the kernel has it.
+// or none. Needs the truth; requests lse if the kernel has it.
 PlannedCall block_call(const Case& value, const KernelInfo& kernel,
                        RowBlock block, Causal causal);
 
 // Compares calls[1..], each a block, with the same rows of calls[0], the whole:
-// both are near the same numbers, each within its own bound.
+// both approximate the same numbers, each within its own bound.
 Judgement judge_blocks(const JudgeInput& input);
 
 }  // namespace qkvet::properties

@@ -20,8 +20,8 @@ std::vector<Token> range(int64_t sequence, int64_t first, int64_t count) {
   return tokens;
 }
 
-// [H or 1,Tq,Tk]: what the queries of a snapshot see through the window and the
-// mask of their step. They stand at the end of the history.
+// [H or 1,Tq,Tk]: the keys that the queries of a snapshot see through the
+// window and the mask of their step. The queries are at the end of the history.
 std::vector<uint8_t> seen_pairs(const Case& value, const Snapshot& snapshot,
                                 const std::vector<uint8_t>& given) {
   const uint8_t own = value.mask.own;
@@ -41,7 +41,7 @@ std::vector<uint8_t> seen_pairs(const Case& value, const Snapshot& snapshot,
   return seen;
 }
 
-// How far [Hkv,Tk,width] of `tokens` may be stored from what was given.
+// How far stored `tokens` [Hkv,Tk,width] may be from what was given.
 std::vector<double> errors_of_stored(const CacheForm& form, int64_t heads,
                                      int64_t width,
                                      const std::vector<double>& values,
@@ -188,7 +188,7 @@ void finish_inputs(const Case& value, const Snapshot& snapshot,
     inputs.history.mask = seen_pairs(value, snapshot, inputs.fresh.mask);
   if (value.rope.style != RopeStyle::kNone) {
     inputs.history.k_positions = snapshot.positions;
-    // An illegal command may ask more than there is.
+    // An illegal command may exceed the tables.
     const auto tokens = static_cast<int64_t>(snapshot.positions.size());
     inputs.history.q_positions.assign(
         snapshot.positions.end() - std::min(snapshot.queries, tokens),
@@ -244,8 +244,8 @@ StoryInputs step_inputs(const Case& value, const Snapshot& snapshot,
 }
 
 // A token with a tag below 0 is NaN. A law that attends once more uses more
-// tags than the case has rows: they begin again. A sequence that is not there
-// borrows the data of one that is.
+// tags than the case has rows, so rows are reused. A sequence outside of the
+// case borrows the data of one inside.
 StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
                         const Inputs& own) {
   const Shape& s = value.shape;
@@ -265,7 +265,7 @@ StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
     const auto n = static_cast<size_t>(member * rows + token.tag % rows);
     std::copy_n(all.data() + n * row.size(), row.size(), row.begin());
   };
-  // What only appends is asked nothing about its history.
+  // A command that only appends has no queries about its history.
   const bool asked = snapshot.queries > 0 || snapshot.new_tokens == 0;
   return step_inputs(value, snapshot, snapshot.command.sequence, own, asked,
                      pick);
@@ -280,7 +280,7 @@ Case step_case(const Case& value, const Snapshot& snapshot) {
   step.story.clear();
   step.cache = {};
   if (value.cache.window == 0) return step;
-  // Filled by pick_inputs(): the kind says nothing.
+  // Filled by pick_inputs(); the kind is a placeholder.
   const bool heads =
       value.mask.kind != MaskKind::kNone && (value.mask.own & kOwnH) != 0;
   step.mask = {MaskKind::kButN, 0, kOwnQ | kOwnK};
@@ -417,7 +417,7 @@ void compare_story(const JudgeInput& input, Judgement& judgement) {
   for (size_t i = 0; i < input.calls.size(); ++i) {
     if (input.calls[i].truth == nullptr) continue;
     compare_answer(input, input.calls[i], i, judgement);
-    // What follows is about a cache that is wrong already.
+    // Later answers come from a cache that is wrong already.
     if (judgement.verdict != Verdict::kPassed) return;
   }
 }

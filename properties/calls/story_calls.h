@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache story as calls, and the judging of what they gave back.
+// A cache story as calls, and the judging of their answers.
 #ifndef QKVET_PROPERTIES_CALLS_STORY_CALLS_H_
 #define QKVET_PROPERTIES_CALLS_STORY_CALLS_H_
 
@@ -17,8 +17,8 @@ StoryRules story_rules(const Case& value, const KernelInfo& kernel);
 
 // How a story is called.
 struct StoryEdits {
-  // Commands that the law has put in, by number: what they append is NaN, and
-  // the data of the others stays as without them.
+  // Commands that the law inserted, by number: their appended tokens are NaN,
+  // and the data of the others stays as without them.
   std::vector<bool> inserted;
   bool want_lse = false;
   bool needs_truth = true;
@@ -36,7 +36,7 @@ class EditedStory {
   void insert(const StoryCommand& command) { add(command, true); }
   const Story& story() const { return story_; }
 
-  // The story as it is, and then with what was put in.
+  // The story as it is, and then with the insertions.
   Plan plan(const Case& value, const KernelInfo& kernel) const;
 
  private:
@@ -48,12 +48,12 @@ class EditedStory {
   std::vector<bool> inserted_;
 };
 
-// Whether a mask hides all keys of a row [H,Tq]. What it holds is the dialect's
-// business, and that of the law that compares with the history.
+// Whether a mask hides all keys of a row [H,Tq]. The dialect and the law that
+// compares with the history decide what such a row holds.
 bool sees_no_key(const CallView& call, int64_t row);
 
-// Compares the answers of the second story with those of the first, which are
-// the same but for what was put in: both are near the same numbers.
+// Compares the answers of the second story with those of the first. They are
+// the same except for the insertions: both are near the same numbers.
 void compare_edited_story(const JudgeInput& input, Judgement& judgement);
 Judgement judge_edited_story(const JudgeInput& input);
 
@@ -82,7 +82,7 @@ PlannedCall create_call(const Case& value);
 // placements, by `number`.
 PlannedCall command_call(Snapshot snapshot, bool want_lse, size_t number);
 
-// A sequence whose length is not what the commands add up to; -1 if the cache
+// A sequence with another length than its commands add up to; -1 if the cache
 // did not report it.
 struct WrongLength {
   size_t sequence = 0;
@@ -91,16 +91,16 @@ struct WrongLength {
 std::optional<WrongLength> wrong_length(const Snapshot& snapshot,
                                         const CallOutcome& outcome);
 
-// "" or what is wrong with how an illegal command ended. The header forbids no
-// reset() of a sequence that is not there, as long as it changes nothing, and
-// who has a window need not offer evict() for it.
+// "", or what is wrong with the outcome of an illegal command. The header
+// permits reset() of a sequence that does not exist, if it changes nothing, and
+// a cache with a window need not offer evict() for it.
 std::string bad_refusal(const StoryCommand& command,
                         const CallOutcome& outcome);
 
-// Whether its history holds a token that a law has put in, which is NaN.
+// Whether its history has a token that a law inserted, which is NaN.
 bool sees_added_token(const Snapshot& snapshot);
 
-// Appends a call that reads back what the sequence holds after `snapshot`.
+// Appends a call that reads back the contents of the sequence after `snapshot`.
 void add_read_back(const Snapshot& snapshot, int64_t sequence, Plan& plan);
 
 // The case of one step: its shape, and the mask of its queries.
@@ -124,10 +124,10 @@ void compare_story(const JudgeInput& input, Judgement& judgement);
 // The story without the commands that are illegal when the capacity is hard.
 Story legal_story(const Case& value);
 
-// One sequence, one step of the whole prompt: what laws about prefill need.
+// One sequence, one step of the whole prompt, for laws about prefill.
 Case constrain_to_prompt(Case value);
-// Two sequences at least, of which the last one has no commands, and nothing is
-// copied: what laws do to it is theirs.
+// At least two sequences; the last one has no commands, and none is copied, so
+// that only the law uses it.
 Case constrain_to_idle_last(Case value);
 // At least one token is appended and attended; only legal commands.
 Case constrain_to_legal(Case value);

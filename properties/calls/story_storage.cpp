@@ -28,7 +28,7 @@ bool is_all_kept(const CacheForm& form, const Snapshot& snapshot) {
   return true;
 }
 
-// Written so that NaN is nothing that was given.
+// Written so that NaN never equals a given number.
 bool is_stored(double actual, double given, double allowed) {
   return std::fabs(actual - given) <= allowed;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generator behind planned_case(), for those who shrink what it makes.
-// Apart from generate.h, because RapidCheck is the slowest header here: it is
-// seen by three files.
+// The generator of planned_case(), for code that shrinks its cases. Not in
+// generate.h, because RapidCheck is the slowest header here: only three files
+// include it.
 #ifndef QKVET_PROPERTIES_CASES_CASE_GENERATOR_H_
 #define QKVET_PROPERTIES_CASES_CASE_GENERATOR_H_
 

@@ -14,21 +14,20 @@
 namespace qkvet::properties {
 namespace {
 
-// Settings that a case is to hold, at most; more options than these hide one
-// another.
+// The most settings of a case; more options than these hide one another.
 constexpr size_t kMostSettingsOfCase = 9;
 constexpr size_t kMostOptionsOfCase = 4;
-// Declarations that are thought about in one run.
+// The most declarations that are examined in one run.
 constexpr size_t kMostKinds = 12;
-// So many left out for what they cost that no more are looked for.
+// The search stops after this many were left out as too expensive.
 constexpr int kMostTooDear = 16;
 
 constexpr size_t choose(size_t n, size_t k) {
   return k == 0 ? 1 : n < k ? 0 : choose(n - 1, k - 1) * n / k;
 }
 
-// Calls seen(place) for every `count` of the first `end` of these, behind what
-// is in `place` already.
+// Calls seen(place) for every `count` of the first `end` of these, added to
+// what `place` has already.
 template <class Seen>
 void for_combinations(const Combination& own, size_t count, size_t end,
                       size_t place, const Seen& seen) {
@@ -46,8 +45,8 @@ void for_combinations(const SettingSet& settings, size_t count,
   for_combinations(own, count, own.size(), 0, seen);
 }
 
-// The call of the case as declarations and settings see it: as much data as it
-// takes to have what is there, and no more.
+// The call of the case as declarations and settings see it: with only enough
+// data to show which tensors there are.
 KernelCall call_without_data(const Case& value, Operation operation,
                              Inputs& inputs) {
   Case bare = value;
@@ -67,9 +66,8 @@ KernelCall call_without_data(const Case& value, Operation operation,
   return call;
 }
 
-// What the calls of the case have, and nothing where nothing is computed: no
-// row sees a key. Empty if the kernel is not asked, or some
-// call is not as declared.
+// The settings of the calls of the case; none for a call in which no row sees a
+// key. Empty if the kernel is not asked, or if some call is not declared.
 std::vector<SettingSet> settings_in(const Law& law, const Case& value,
                                     const KernelInfo& kernel) {
   const Plan plan = law.plan(value, kernel);
@@ -178,7 +176,6 @@ bool CoveringCases::is_missing(size_t place) const {
                      [place](const auto& one) { return one[place]; });
 }
 
-// Of all combinations of these.
 int64_t CoveringCases::missing_in(const SettingSet& settings) const {
   int64_t sum = 0;
   for_combinations(settings, search.together, [&](size_t place) {
@@ -215,8 +212,8 @@ bool CoveringCases::serves(const MadeCase& made, size_t place,
   return false;
 }
 
-// The settings that lack most combinations with those that are wanted, the
-// first ones first.
+// Settings with missing combinations with the wanted ones, those with the most
+// first.
 Combination CoveringCases::extensions(const Combination& wanted) const {
   const SettingSet all = set_of(wanted);
   const int64_t among_them = missing_in(all);
@@ -259,7 +256,7 @@ std::optional<MadeCase> CoveringCases::widest(Combination wanted) {
        tries < search.most_extensions;
        ++tries) {
     const size_t setting = further[at++];
-    if (!may_join(setting, wanted)) continue;  // what was put in before it
+    if (!may_join(setting, wanted)) continue;  // added earlier
     Combination wider = wanted;
     wider.push_back(setting);
     if (options_in(wider) > kMostOptionsOfCase) continue;

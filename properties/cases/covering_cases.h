@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few cases that hold combinations of settings which the cases of a plan did
-// not have: pairs or triples.
+// Few cases with combinations of settings that the cases of a plan did not
+// have: pairs or triples.
 #ifndef QKVET_PROPERTIES_CASES_COVERING_CASES_H_
 #define QKVET_PROPERTIES_CASES_COVERING_CASES_H_
 
@@ -11,27 +11,27 @@
 
 namespace qkvet::properties {
 
-// A case that was drawn to have settings together, and what its calls really
-// have.
+// A case that was drawn to have settings together, and the settings that its
+// calls really have.
 struct MadeCase {
   PairCase one;
   std::vector<std::vector<SettingSet>> has;  // [kernel][call]
 };
 
 using Combination = std::vector<size_t>;  // of settings
-// Ascending settings; a set of combinations of as many has a bit for each
+// Ascending settings; a set of combinations of the same size has a bit for each
 // place.
 size_t place_of(const Combination& settings);
 
 struct CoveringSearch {
   size_t together;        // settings of a combination
-  uint32_t stream;        // draws are apart from those of plans
+  uint32_t stream;        // draws are separate from those of plans
   int64_t draws_of_case;  // thinking takes time as well
   int most_laws;          // tried for one combination, the general one first
   uint32_t tries;         // draws under each of them
   int most_extensions;    // further settings that are tried for a case
-  bool extends_anew;      // looks again for what lacks most after each of them
-  bool counts_kernels;    // what two kernels lack is lacked twice
+  bool extends_anew;      // searches again for the most missing after each
+  bool counts_kernels;    // one that two kernels lack counts twice
 };
 
 class CoveringCases {
@@ -42,7 +42,7 @@ class CoveringCases {
         laws(of.laws.rbegin(), of.laws.rend()),
         most_draws(how.draws_of_case * of.most_cases) {}
 
-  // One draw of many, by `number`; nothing where the case is none, or has lost
+  // One draw of many, by `number`; nullopt if it is no valid case, or has lost
   // an option to its law.
   std::optional<MadeCase> make(const Law& law, const Combination& wanted,
                                uint32_t number);
@@ -76,9 +76,10 @@ class CoveringCases {
   int too_dear_ = 0;
 };
 
-// Each kernel costs as much to think about, so those of one declaration are
-// one. The plan for the first kernel of each kind, and the kind of each kernel.
-// Nothing of kernels of too many kinds: it would take longer than their plan.
+// Every kernel costs the same effort, so kernels with one declaration are
+// treated as one. The plan has the first kernel of each kind, and kind_of the
+// kind of each kernel. Nullopt for too many kinds: it would take longer than
+// their plan.
 std::optional<PairPlan> plan_of_kinds(const PairPlan& plan,
                                       std::vector<size_t>& kind_of);
 // Cases for kinds, as cases for the kernels of these.

@@ -53,7 +53,7 @@ std::vector<PairCase> data_cases(const PairPlan& plan) {
         return agreement != nullptr && std::strcmp(one->id, agreement) == 0;
       });
   if (law == plan.laws.end()) return cases;
-  constexpr uint32_t kStream = 0x64617461;  // apart from plans
+  constexpr uint32_t kStream = 0x64617461;  // separate from plans
   uint32_t number = 0;
   for (const bool one_row : {true, false})
     for (const DataPreset& preset : data_presets()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel declares gets cases, and several causes of one law are told
-// apart.
+// Declared items get cases, and several causes of one law's failures are
+// distinguished.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ void wrong_scale(KernelCall& call, Problem& problem) {
   if (!call.scale) problem.scale = 1;
 }
 
-// ---- What is declared is drawn ---------------------------------------------
+// ---- Declared items are drawn ----------------------------------------------
 
 bool holds(const std::vector<std::string>& lines, const std::string& part) {
   return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
@@ -46,7 +46,7 @@ KernelUnderTest stored_as(std::initializer_list<StorageTypes> rules) {
 
 constexpr StorageTypes kHalfCache = {Dtype::kF32, Dtype::kF16, Dtype::kF32};
 
-// A tenth of what f16 keys add up to is lost, and nothing where all is f32.
+// A tenth of the sum over f16 keys is lost; with f32 everywhere nothing is.
 void loses_half_values(const KernelCall& call, OracleOutput& oracle,
                        CallOutcome&) {
   if (call.kv_dtype == Dtype::kF16)
@@ -95,7 +95,7 @@ TEST(Declared, WhatIsDeclaredAndNeverDrawnIsSaid) {
   EXPECT_TRUE(holds(result.kernels[0].drawn, "windows "));
 }
 
-// Who asks for small cases has asked for none around 128 keys.
+// A run of small cases has no case around 128 keys, so none is missing.
 TEST(Declared, APathBeyondTheSizesIsNotMissed) {
   KernelUnderTest kernel = stored_as({Dtype::kF32});
   qkvet_capabilities& can = kernel.judged.info.capabilities;
@@ -139,7 +139,8 @@ TEST(Declared, CasesLieAsIsDeclared) {
   }
 }
 
-// What is wrong there alone is found, and said to have been looked for.
+// A fault that is only there is found, and the report lists that it was
+// searched for.
 TEST(Declared, StridesReachAsFarAs32BitsDoNot) {
   const RunOptions options =
       options_for({"layout_changes_nothing", "agrees_with_oracle"}, 400);
@@ -182,7 +183,8 @@ TEST(Declared, CasesFitDeclaredExtents) {
     EXPECT_NE(std::count(seen.begin(), seen.end(), 32 * tiles), 0) << tiles;
 }
 
-// Laws that can keep to them get as many cases as without, and none is refused.
+// Laws that can keep to them get their full number of cases, and none is
+// refused.
 TEST(Declared, CasesFitDeclaredWidthsHeadsAndMembers) {
   const struct {
     const char* widths;
@@ -248,8 +250,8 @@ TEST(Declared, CausalOnlyIsCausal) {
       });
   EXPECT_EQ(result.kernels[0].cells[0].verdict, Verdict::kPassed);
   EXPECT_GE(result.kernels[0].cells[0].checked, 32);
-  // A law that is about calls without it cannot be asked, and its share goes to
-  // the other.
+  // A law about calls without it cannot be asked, and its share goes to the
+  // other.
   EXPECT_EQ(result.kernels[0].cells[1].verdict, Verdict::kUnsupported);
   EXPECT_GT(result.kernels[0].cells[0].checked, 48);
 }
@@ -274,7 +276,8 @@ TEST(Declared, RefusedCasesAreReplaced) {
   EXPECT_GT(cell.checked, 100);
 }
 
-// Kernels that compile for each shape meet few of them, with as many data.
+// Kernels that compile for each shape get few shapes, with as many kinds of
+// data.
 TEST(Declared, WhoCompilesPerShapeGetsFewShapes) {
   const auto shapes_of = [](const KernelUnderTest& kernel) {
     std::set<std::array<int64_t, 7>> shapes;
@@ -292,7 +295,7 @@ TEST(Declared, WhoCompilesPerShapeGetsFewShapes) {
   EXPECT_GT(shapes_of(kernel), 100u);
   kernel.judged.info.capabilities.flags |= QKVET_FLAG_COMPILES_PER_SHAPE;
   const size_t few = shapes_of(kernel);
-  EXPECT_LE(few, 48u);  // twelve, and what options make of them
+  EXPECT_LE(few, 48u);  // twelve, and those that options change
   EXPECT_GE(few, 8u);
 }
 

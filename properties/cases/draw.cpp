@@ -53,7 +53,7 @@ void draw_data_of(Draw& draw, const DataPreset& preset, Case& value) {
 }
 
 void draw_dtype(Draw& draw, const Scope& scope, Case& value) {
-  // Mixtures are judged in calls and in caches; they stand behind the others.
+  // Mixtures are judged in calls and in caches; they are listed last.
   const bool mixes = !value.is_layer() && !value.backward;
   auto count = static_cast<int64_t>(scope.dtypes.size());
   while (!mixes && count > 1 &&
@@ -130,16 +130,16 @@ void draw_layer_extents(Draw& draw, const Scope& scope, Shape& s) {
 void draw_layer_storage(Draw& draw, Case& value) {
   if (draw.chance(40))
     value.fused = static_cast<FusedOrder>(draw.range(1, kFusedOrderCount - 1));
-  // As long as the text, a little longer, or much.
+  // The length of the text, a little more, or much more.
   if (value.causal == Causal::kNone || !draw.chance(40)) return;
   constexpr std::array<int64_t, 5> kLonger = {0, 0, 1, 7, 32};
   value.context = value.shape.Tq + draw.of(kLonger);
 }
 
-// A layer at a path: its T, or another extent. Nothing is drawn for a kernel
-// without one.
+// A layer at a path: its T, or another extent. Draws nothing for a kernel
+// without paths.
 bool draw_layer_near(Draw& draw, const Scope& scope, bool backward, Shape& s) {
-  // A row and a key cost as much again in the projections.
+  // The projections cost as much again for a row and a key.
   constexpr int64_t kMostForward = int64_t{1} << 20, kGradients = 8,
                     kLongFrom = 80, kDearest = 64;
   const int64_t most_work = kMostForward / (backward ? kGradients : 1);
@@ -174,7 +174,7 @@ bool draw_layer_near(Draw& draw, const Scope& scope, bool backward, Shape& s) {
 
 }  // namespace
 
-// From numbers of their own: a case without them keeps its bytes.
+// Drawn from a separate stream: a case without them keeps its bytes.
 void draw_any_strides(const Scope& scope, Case& value) {
   constexpr uint32_t kStream = 0x57D5;
   constexpr std::array<Layout, 4> kLayouts = {Layout::kGaps, Layout::kGaps,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws from RapidCheck's source, and what the generators of all subjects
-// share. Choices are made directly and not through rc::gen::inRange, whose
-// ranges grow with its size parameter: here every round aims at the whole
-// range.
+// Draws from RapidCheck's source, and code shared by the generators of all
+// subjects. Choices are made directly and not through rc::gen::inRange, which
+// draws from ranges that grow with its size parameter: here every round covers
+// the whole range.
 #ifndef QKVET_PROPERTIES_CASES_DRAW_H_
 #define QKVET_PROPERTIES_CASES_DRAW_H_
 
@@ -35,10 +35,10 @@ class Draw {
   std::function<uint64_t()> next_;
 };
 
-// What the scores of a case cost, about in products of two numbers.
+// The cost of the scores of a case, in approximate products of two numbers.
 int64_t work_of(const Shape& s);
-// Whether no plan holds a case of this shape. A law that makes both extents
-// alike makes a long one of each, and its masks may take all memory.
+// Whether no plan has a case of this shape. A law that makes both extents alike
+// makes a long one of each, and its masks may take all memory.
 bool is_too_much_work(const Shape& s);
 
 // How large the extents of a case are; most are small.
@@ -48,16 +48,16 @@ int64_t draw_extent(Draw& draw, SizeClass size);
 void draw_heads(Draw& draw, SizeClass size, Shape& shape);
 // Extents of attention that the law has not constrained yet.
 Shape draw_shape(Draw& draw, const Law& law, const Scope& scope, bool backward);
-// Extents at one of these paths or next to it; nothing where they would be
-// larger or dearer than cases are.
+// Extents at one of these paths or next to it; nullopt if they would be larger
+// or more expensive than cases are.
 std::optional<Shape> draw_path_shape(Draw& draw, const Scope& scope,
                                      const std::vector<qkvet_path>& paths,
                                      SizeClass largest, int64_t most_work);
-// The same of a path that some kernel declares in some of all cases, and of a
-// hint in fewer.
+// The same for a path that some kernel declares, in some of all cases, and for
+// a hint in fewer.
 std::optional<Shape> draw_near_path(Draw& draw, const Scope& scope,
                                     SizeClass largest, int64_t most_work);
-// The same where a subject has its own way to an extent: which it is, and the
+// The same for a subject with another way to an extent: the extent, and the
 // most that a case at it should cost.
 struct NearPath {
   int32_t axis = 0;  // QKVET_AXIS_*
@@ -66,12 +66,12 @@ struct NearPath {
 };
 std::optional<NearPath> draw_near_path_of(Draw& draw, const Scope& scope,
                                           SizeClass largest, int64_t most_work);
-// Gives a shape the extent, and others what has to go along with it.
+// Gives a shape the extent, and adapts the others that depend on it.
 void put_extent(Draw& draw, const Scope& scope, int32_t axis, int64_t extent,
                 Shape& s);
-// What costs ten times as much is drawn a tenth as often.
+// Draws a case that costs ten times as much a tenth as often.
 bool is_drawn_at_its_cost(Draw& draw, int64_t cost, int64_t most_work);
-// Tokens that a cache has room for.
+// The capacity of a cache, in tokens.
 int64_t draw_capacity(Draw& draw, SizeClass size);
 
 void draw_dtype(Draw& draw, const Scope& scope, Case& value);
@@ -82,19 +82,18 @@ void draw_data_of(Draw& draw, const DataPreset& preset, Case& value);
 
 Rope draw_rotation(Draw& draw);
 
-// Numbers at the edges of narrower types, strides of any order, and lse up to
-// the range of their type, for a case whose data is drawn.
+// Adds numbers at the edges of narrower types, strides of any order, and lse up
+// to the range of their type, to a case with drawn data.
 void draw_edges(const Law& law, Case& value);
 
 // Options that the law allows and some kernel of the run declares.
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
-// One of them; and, behind the last, what they need of
-// one another.
+// Draws one of them; and, after the last, fits those that depend on each other.
 void draw_option(Draw& draw, uint64_t option, Case& value);
 void finish_options(Draw& draw, const Law& law, const Scope& scope,
                     Case& value);
-// With Layout::kFar: as many members or heads as there have to be for strides
-// of 2^31 and 2^32 elements.
+// With Layout::kFar: enough members or heads for strides of 2^31 and 2^32
+// elements.
 void fit_far(Draw& draw, Case& value);
 
 // Attention that is not constrained yet: extents, options and data.
@@ -103,8 +102,8 @@ Case draw_unconstrained(Draw& draw, const Law& law, const Scope& scope,
 
 // A case of the law's subject, constrained to the law.
 Case draw_case(Draw& draw, const Law& law, const Scope& scope);
-// The case, or the one that the law and the declaration make of it together.
-// Nothing where they have none in common near it.
+// The case, or the nearest one that satisfies both the law and the declaration.
+// Nullopt if there is none near it.
 std::optional<Case> declared_case(const Law& law, const Scope& scope,
                                   const Case& value);
 Case draw_attention(Draw& draw, const Law& law, const Scope& scope);

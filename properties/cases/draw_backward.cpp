@@ -7,8 +7,8 @@
 namespace qkvet::properties {
 namespace {
 
-// Now and then every row sees keys of very low scores alone: its lse is far
-// below zero, and exp(score - lse) is right only where that is taken away.
+// Now and then every row only sees keys of very low scores: its lse is far
+// below zero, and exp(score - lse) is right only if lse is subtracted first.
 void lower_scores(const Scope& scope, const Law& law, Case& value) {
   constexpr int64_t kQuarters = 8;
   const uint64_t allowed = allowed_in(law.domain) & allowed_by(scope);
@@ -19,8 +19,8 @@ void lower_scores(const Scope& scope, const Law& law, Case& value) {
   value.k = {RecipeKind::kDescendingN, kQuarters};
 }
 
-// Where scores are large the error of a score decides which key wins, and the
-// bound, from end to end, says nothing: only some small layers have such.
+// If scores are large, the error of a score decides which key wins, and the
+// end-to-end bound is uninformative. Only some small layers have such scores.
 void keep_scores_small(Draw& draw, Case& value) {
   constexpr int64_t kFew = 64;
   const Shape& s = value.shape;
@@ -33,9 +33,9 @@ void keep_scores_small(Draw& draw, Case& value) {
     value.w = {RecipeKind::kScaledN, 2};
 }
 
-// The gradient of a bias lies in columns of all members of a packed batch,
-// which few other options do. From numbers of their own: others keep their
-// bytes.
+// The gradient of a bias has columns of all members of a packed batch, which
+// few other options exercise. Drawn from a separate stream, so that other cases
+// keep their bytes.
 void add_bias_to_packed(const Scope& scope, const Law& law, Case& value) {
   constexpr uint32_t kStream = 0xB1A5;
   uint32_t next = 0;

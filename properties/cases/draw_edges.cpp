@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rare choices that came after the others, from a stream of random numbers of
-// their own: a case that has none of them keeps its bytes.
+// Rare choices that were added after the others, from a separate stream of
+// random numbers: a case with none of them keeps its bytes.
 #include <algorithm>
 
 #include "core/base/philox.h"
@@ -11,7 +11,8 @@ namespace qkvet::properties {
 namespace {
 
 // A number that takes no memory, at an edge of a narrower type: its largest
-// value, its sign, and what is left of a little more where the rest is cut off.
+// value, the first that changes its sign, and slightly larger ones, which are
+// small after truncation.
 int64_t draw_edge(Draw& draw) {
   constexpr std::array<int, 8> kBits = {15, 16, 31, 31, 32, 32, 40, 62};
   const int bits = draw.of(kBits);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merges: two states of a row are what most callers have, and splits of long
-// keys make many.
+// Merges: most callers have two states of a row, and splits of long keys make
+// many.
 #include <algorithm>
 
 #include "core/case/merge.h"
@@ -38,8 +38,8 @@ Shape draw_merge_shape(Draw& draw, const Scope& scope) {
   return s;
 }
 
-// As large as the logits of real models, and beyond what an exponential
-// holds.
+// As large as the logits of real models, and larger than an exponential can
+// take.
 Recipe draw_lse(Draw& draw) {
   constexpr std::array<Recipe, 10> kLse = {{{RecipeKind::kNormal, 0},
                                             {RecipeKind::kNormal, 0},

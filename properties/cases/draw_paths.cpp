@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extents at which a kernel says that it takes another path, or something else
-// hints at one: just at, below and beyond them and their first multiples, and
-// few rows where there are many keys.
+// Extents at which a kernel declares another path, or for which there is a
+// hint: just at, below and beyond them and their first multiples, with few rows
+// if there are many keys.
 #include <algorithm>
 
 #include "properties/cases/draw.h"
@@ -26,12 +26,12 @@ int64_t& extent_of(Shape& s, int32_t axis) {
   }
 }
 
-// Where costs alone count, and no size is asked for.
+// The widest path, if only cost limits it and no size is requested.
 constexpr int64_t kWidest = 3 * QKVET_MOST_PATH;
 
-// Of a hundred cases so many go to declared paths, where there are some, and so
-// many to hints, most of which are no path of anything: those are cheaper, too,
-// so that a source of many numbers costs little more than one of none.
+// Percent of the cases that go to declared paths, if there are some, and to
+// hints. Most hints are no path at all, so their cases are also cheaper: a
+// source with many numbers costs little more than one without.
 constexpr int kPercentPaths = 15, kPercentHints = 6;
 constexpr int64_t kShareOfHint = 16;
 
@@ -40,8 +40,8 @@ qkvet_path draw_path(Draw& draw, const std::vector<qkvet_path>& paths) {
       draw.range(0, static_cast<int64_t>(paths.size()) - 1))];
 }
 
-// Half of all are the path itself or a neighbour of it. What is tiled behind a
-// border of another kind ends in a whole tile, or in a rest of one.
+// Half of all are the path itself or a neighbour of it. Tiles after a border of
+// another kind end with a whole tile or with a partial one.
 int64_t draw_near(Draw& draw, const std::vector<qkvet_path>& paths,
                   const qkvet_path& path) {
   constexpr std::array<int64_t, 8> kTimes = {1, 1, 1, 1, 1, 2, 2, 3};
@@ -56,8 +56,8 @@ int64_t draw_near(Draw& draw, const std::vector<qkvet_path>& paths,
   return extent;
 }
 
-// Fewer heads and members, narrower, and then fewer rows and keys: of what no
-// path was drawn for.
+// Fewer heads and members, narrower, and then fewer rows and keys, except for
+// extents that were drawn at a path.
 void make_cheap(int64_t most_work, const std::vector<int32_t>& drawn,
                 Shape& s) {
   const auto is_free = [&drawn](int32_t axis) {

@@ -29,7 +29,7 @@ Scope scope_of(const KernelUnderTest& kernel) {
   return scope;
 }
 
-// What a default plan has of one law.
+// The extents of a default plan of one law.
 constexpr int64_t kCases = 400;
 
 TEST(Paths, EachGetsItsNeighboursAndMultiples) {
@@ -47,7 +47,7 @@ TEST(Paths, EachGetsItsNeighboursAndMultiples) {
     seen["dv"].insert(s.dv);
     seen["B"].insert(s.B);
     seen["H"].insert(s.H);
-    // As dear as long cases: few rows stand where keys are many.
+    // The cost is that of long cases: many keys come with few rows.
     EXPECT_LE(work_of(s), int64_t{1} << 26) << to_string(value);
   }
   for (const auto& [name, at] : {std::pair<std::string, int64_t>{"Tq", 48},
@@ -59,7 +59,7 @@ TEST(Paths, EachGetsItsNeighboursAndMultiples) {
                                  {"H", 100}})
     for (const int64_t extent : {at - 1, at, at + 1, 2 * at, 2 * at + 1})
       EXPECT_EQ(seen[name].count(extent), 1u) << name << " = " << extent;
-  // A whole tile behind the border, and a rest of one.
+  // A whole tile after the border, and a partial one.
   EXPECT_EQ(seen["Tk"].count(1777 + 64), 1u);
   EXPECT_EQ(seen["Tk"].count(1777 + 65), 1u);
 }
@@ -80,8 +80,8 @@ TEST(Paths, MeetEveryOption) {
     for (const int64_t at : {int64_t{64}, int64_t{1777}})
       if (std::abs(value.shape.Tk - at) <= 1) met[at] |= options_of(value);
   }
-  // Where an extent is empty there is none of these; what is dropped is read by
-  // a call for every dv keys, and calls in a row are small.
+  // Empty extents never meet a path. Dropped weights are read by one call for
+  // every dv keys, and repeated calls are small.
   EXPECT_EQ(option_names(allowed & ~(met[64] | QKVET_OPTION_EMPTY_EXTENTS)),
             "");
   constexpr uint64_t kNotLong =
@@ -99,7 +99,7 @@ TEST(Paths, KeepToTheSizesOfTheRun) {
   }
 }
 
-// Wrong in the first part behind 1,777 keys alone, unless it is whole.
+// Wrong only in the first part after 1,777 keys, unless that part is whole.
 void loses_rest_of_part(const KernelCall& call, OracleOutput& oracle,
                         CallOutcome&) {
   constexpr int64_t kFrom = 1777, kPart = 48;
@@ -133,7 +133,7 @@ KernelUnderTest with_hints(const char* paths) {
   return kernel;
 }
 
-// A hint is looked at as a path is, and nothing is owed to it.
+// A hint is tried like a path, but not required.
 TEST(Hints, AreLookedAtAndNeverMissed) {
   const RunOptions options = options_for(
       {"rows_stay_in_hull", "weights_sum_to_one", "agrees_with_oracle"},
@@ -262,7 +262,7 @@ TEST(Paths, AMistakeOfACacheOrALayerIsFoundWhereTheyAreDeclared) {
   }
 }
 
-// What no story can have is said, and the rest is counted.
+// Paths that no story can reach are reported, and the others are counted.
 TEST(Paths, OfACacheAreCountedAndOwed) {
   const KernelResult kernel =
       run_tables("cache_agrees_with_history", "Tk=312 B=33", true).kernels[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases that are to have some settings together: plain and small beside them.
+// Cases with some settings together; the rest is plain and small.
 #include <algorithm>
 #include <tuple>
 
@@ -20,7 +20,8 @@ int64_t draw_in_class(Draw& draw, size_t value) {
   return high == INT64_MAX ? draw.of(kLong) : draw.range(low, high);
 }
 
-// Less of what was not asked for, until the case is no dearer than others.
+// Reduces extents that were not requested, until the case is as cheap as
+// others.
 void keep_cheap(Shape& s) {
   constexpr int64_t kShortest = 301;
   if (work_of(s) > kMostOfPair) {
@@ -74,7 +75,7 @@ void put_option(Draw& draw, uint64_t option, Case& value) {
     default:
       break;
   }
-  // What is left is asked for by laws: lse, weights.
+  // The remaining bits are requested by laws: lse, weights.
   for (const uint64_t bit : single_options(option))
     draw_option(draw, bit, value);
 }
@@ -112,7 +113,7 @@ void put_setting(Draw& draw, const Scope& scope, const SettingRow& row,
       value.layout = layout_of_setting(row.value);
       return;
     case SettingKind::kData:
-      return;  // behind all that it hangs on
+      return;  // drawn after all that it depends on
   }
 }
 
@@ -135,7 +136,7 @@ bool has_kind(const std::vector<size_t>& settings, SettingKind kind) {
   });
 }
 
-// One buffer holds q, k and v of as many rows as keys; members may differ.
+// One buffer holds q, k and v, with as many rows as keys; members may differ.
 void fit_packed(Draw& draw, const std::vector<size_t>& wanted, Case& value) {
   const bool rows = has_kind(wanted, SettingKind::kRows);
   const bool crossed =
@@ -160,7 +161,7 @@ bool may_have(const Scope& scope, const SettingRow& row) {
   };
   switch (row.kind) {
     case SettingKind::kOption:
-      // Where an extent is empty nothing is computed, and nothing meets.
+      // With an empty extent nothing is computed, so no pair is met.
       return (scope.options & row.option) != 0 &&
              row.option != QKVET_OPTION_EMPTY_EXTENTS;
     case SettingKind::kRows:

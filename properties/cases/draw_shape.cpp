@@ -30,9 +30,9 @@ constexpr std::array<int64_t, 12> kWidestEdges = {4095,  4096,  4097,  8192,
                                                   32769, 65535, 65537, 131073};
 
 // The most work of a case with many keys or rows, in products of two numbers:
-// that of a case of medium size, so that a fiftieth of the cases takes less
+// as much as a case of medium size, so that a fiftieth of the cases takes less
 // than a fifth of a run's time. An exponential costs about as much as 16
-// products. Gradients are eight times as dear.
+// products. Gradients cost eight times as much.
 constexpr int64_t kMostForward = int64_t{1} << 21;
 constexpr int64_t kMostBackward = int64_t{1} << 18;
 constexpr int64_t kExponential = 16;
@@ -52,15 +52,15 @@ int64_t edge_up_to(Draw& draw, const std::array<int64_t, n>& edges,
   return edges[at];
 }
 
-// Widths as narrow as the cost of many keys asks for, and those of real heads.
+// Widths as narrow as the cost of many keys requires, and those of real heads.
 int64_t draw_long_width(Draw& draw) {
   constexpr std::array<int64_t, 10> kWidths = {1, 2,  3,  4,  8,
                                                8, 16, 24, 64, 128};
   return draw.of(kWidths);
 }
 
-// What a case costs for each of its pairs of a row and a key, with the widths
-// and heads that it gets because the kernel takes no others.
+// The cost of a case for each pair of a row and a key, with the widths and
+// heads that it gets if the kernel takes no others.
 int64_t work_of_a_pair(const Scope& scope, Shape s) {
   keep_widths(scope.extents, 0, s);
   keep_heads(scope.extents, /*grouped=*/true, s);
@@ -85,7 +85,7 @@ bool narrow(const std::vector<qkvet_width>& widths, Shape& s) {
   return true;
 }
 
-// Narrower, until so many pairs cost no more.
+// Narrower, until this many pairs cost no more.
 void keep_narrow(const Scope& scope, int64_t pairs, int64_t most_work,
                  Shape& s) {
   if (!scope.extents.widths.empty()) keep_widths(scope.extents, 0, s);
@@ -94,7 +94,8 @@ void keep_narrow(const Scope& scope, int64_t pairs, int64_t most_work,
   }
 }
 
-// Makes room for so many pairs: narrower, and then one head of one member.
+// Reduces the cost of this many pairs: narrower, and then one head of one
+// member.
 void make_room(const Scope& scope, int64_t pairs, int64_t most_work, Shape& s) {
   keep_narrow(scope, pairs, most_work, s);
   if (work_of_a_pair(scope, s) > most_work / pairs) s.B = s.H = s.Hkv = 1;
@@ -113,7 +114,7 @@ void draw_long_keys(Draw& draw, const Scope& scope, int64_t most_work,
              : edge_up_to(draw, kWidestEdges, most);
 }
 
-// As many rows as keys, for kernels that take nothing else.
+// As many rows as keys, for kernels that only take such calls.
 void draw_long_square(Draw& draw, const Scope& scope, int64_t most_work,
                       Shape& s) {
   const int64_t shortest = kLongEdges.front();
@@ -166,7 +167,7 @@ Shape draw_long_shape(Draw& draw, const Scope& scope, int64_t most_work) {
   shape.dv = draw.chance(70) ? shape.d : draw_long_width(draw);
   const int64_t which = draw.range(0, 99);
   const bool square = (scope.options & QKVET_OPTION_CROSS_LENGTHS) == 0;
-  constexpr int64_t kSquare = 4;  // times as dear as the others, and rarer
+  constexpr int64_t kSquare = 4;  // times as expensive as the others, and rarer
   if (square && which < 10)
     draw_long_square(draw, scope, kSquare * most_work, shape);
   else if (!square && which < 70)
@@ -263,16 +264,16 @@ Shape draw_any_shape(Draw& draw, const Scope& scope, SizeClass largest,
 
 Shape draw_shape(Draw& draw, const Law& law, const Scope& scope,
                  bool backward) {
-  // What is dropped is read by a call for every dv keys.
+  // Dropped weights are read by one call for every dv keys.
   const bool reads_masks = (law.domain.about & QKVET_OPTION_DROPOUT) != 0;
   const SizeClass largest =
       reads_masks ? std::min(scope.largest, SizeClass::kLarge) : scope.largest;
   const int64_t most_work = backward ? kMostBackward : kMostForward;
   if (!scope.few_shapes) return draw_any_shape(draw, scope, largest, most_work);
   // Kernels that compile for each shape, which takes seconds, get few shapes,
-  // and many options and data in each. The first draw says which; the others
-  // are the same for all seeds and laws, so that what was compiled is met
-  // again.
+  // and many options and data in each. The first draw picks the shape; the
+  // others are the same for all seeds and laws, so that a compiled shape is
+  // reused.
   constexpr int64_t kShapes = 12;
   const auto which = static_cast<uint32_t>(draw.range(0, kShapes - 1));
   uint32_t next = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stories of caches: who appends, asks and takes back, and how much.
+// Stories of caches: which commands, on which sequence, with how many tokens.
 #include <algorithm>
 
 #include "properties/calls/story_calls.h"
@@ -45,8 +45,8 @@ void draw_counts(Draw& draw, int64_t sequences, int64_t capacity,
   command.count = draw.chance(50) ? 1 : draw.range(1, most);
 }
 
-// At most so many commands of one story; a law's constrain() drops what is
-// illegal.
+// At most this many commands in one story; a law's constrain() drops illegal
+// ones.
 void draw_commands(Draw& draw, const Scope& scope, int64_t most,
                    int64_t sequences, int64_t capacity, Story& story) {
   const int64_t commands = draw.range(1, most);
@@ -102,8 +102,8 @@ void draw_extents(Draw& draw, const Scope& scope, Case& value) {
                 value.capacity, value.story);
 }
 
-// A sequence whose steps end at so many tokens: all of them at once, or a
-// prompt that stops short of it.
+// A sequence of steps that ends at this number of tokens: all of them at once,
+// or a prompt that stops before it.
 void reach_length(Draw& draw, int64_t length, Story& story) {
   constexpr int64_t kMostAtOnce = 300, kMostSteps = 4;
   const int64_t behind = std::min(draw.range(1, kMostSteps), length - 1);
@@ -122,8 +122,8 @@ void reach_length(Draw& draw, int64_t length, Story& story) {
     story.push_back({StoryVerb::kStep, 0, 1});
 }
 
-// A length that a sequence comes to, tokens that come in one call, or another
-// extent. Whether it is one that stories can have, and costs what they do.
+// A length that a sequence reaches, tokens that come in one call, or another
+// extent. Returns whether stories can have it at their usual cost.
 bool draw_near(Draw& draw, const Scope& scope, const NearPath& near,
                Case& value) {
   constexpr int64_t kLongFrom = 300, kFew = 24, kSpare = 9;
@@ -169,7 +169,7 @@ CacheForm draw_form(Draw& draw, const Law& law, const Scope& scope) {
   return form;
 }
 
-// From numbers of their own: a story without them keeps its bytes.
+// Drawn from a separate stream: a story without them keeps its bytes.
 void draw_scores(const Scope& scope, Case& value) {
   constexpr uint32_t kStream = 0x5C0E;
   constexpr std::pair<uint64_t, uint64_t> kScores[] = {
@@ -186,8 +186,8 @@ void draw_scores(const Scope& scope, Case& value) {
   draw_any_strides(scope, value);
 }
 
-// Most windows have first tokens, for a ring begins behind them. From numbers
-// of their own.
+// Most windows have first tokens, because a ring begins after them. Drawn from
+// a separate stream.
 void draw_first_tokens(Case& value) {
   constexpr uint32_t kStream = 0xF125;
   uint32_t next = 0;
@@ -198,7 +198,7 @@ void draw_first_tokens(Case& value) {
 }
 
 // A token is one of two: prompts repeat each other and themselves, and caches
-// share what they hold.
+// share their pages.
 void repeat_tokens(const Scope& scope, Case& value) {
   value.shape.H = value.shape.Hkv = value.shape.dv = 1;
   value.k = make_recipe(RecipeKind::kOne);
@@ -234,7 +234,7 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   draw_first_tokens(value);
   if (draw.chance(10)) repeat_tokens(scope, value);
   // With large scores the error of a code decides which key wins, and the bound
-  // says nothing.
+  // is uninformative.
   if (value.cache.stored != StoredAs::kAsGiven)
     value.q = make_recipe(RecipeKind::kSmall);
   return constrained(law, std::move(value));

@@ -19,19 +19,18 @@ using AddSetting = std::function<void(OptionSetting)>;
 struct DrawnOption {
   uint64_t option;  // as in kCaseOptions
   void (*draw)(Draw& draw, Case& value);
-  // What stands for it in the small scope: tokens of a case, settings apart by
-  // spaces, "chunk={1,2}" for chunk=1 and chunk=2; and those that depend on
-  // the case.
+  // Its settings in the small scope: tokens of a case, separated by spaces,
+  // "chunk={1,2}" for chunk=1 and chunk=2; and those that depend on the case.
   const char* settings = "";
   void (*more_settings)(const AddSetting& add) = nullptr;
 
-  // An option that says more of others: whether a case has one of them, how
-  // often it is added then, in percent, and how, where not by draw().
+  // For an option that refines others: whether a case has one of them, how
+  // often it is then added, in percent, and how, if not by draw().
   bool (*fits)(const Case& value) = nullptr;
   int chance = 0;
   bool by_itself = true;  // it is drawn where no other one is, too
   void (*add)(Draw& draw, Case& value) = nullptr;
-  // What comes before that, in every case.
+  // Runs before that, in every case.
   void (*settle)(Draw& draw, uint64_t allowed, Case& value) = nullptr;
 };
 

@@ -57,7 +57,7 @@ Case drawn_case(const Law& law, uint64_t seed, int64_t number,
 
 Case planned_case(const Law& law, uint64_t seed, int64_t number,
                   const Scope& scope) {
-  // Another draw in place of one that would be refused, or that a law has made
+  // Draws again instead of a case that would be refused, or that a law has made
   // as long in both extents as it was in one.
   constexpr uint64_t kDraws = 8;
   constexpr uint64_t kNextSeed = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
@@ -66,7 +66,7 @@ Case planned_case(const Law& law, uint64_t seed, int64_t number,
     const Case drawn = drawn_case(law, seed + draw * kNextSeed, number, scope);
     const auto declared = declared_case(law, scope, drawn);
     const Case& value = declared ? *declared : drawn;
-    // Who pins extents wants them as they are.
+    // Pinned extents are kept even if they are expensive.
     const bool is_dear = scope.pins.empty() && is_too_much_work(value.shape);
     if (is_dear && (undeclared || draw + 1 < kDraws)) continue;
     if (declared) return value;
@@ -87,8 +87,8 @@ std::string undeclared_need(const Law& law, const Scope& scope) {
   if (law.domain.about == 0 || (law.domain.subject != Subject::kAttention &&
                                 law.domain.subject != Subject::kBackward))
     return "";
-  // Draws keep to what is declared: an undeclared option is what constrain()
-  // puts in, and it does so always or hardly ever.
+  // Draws keep to the declaration: an undeclared option is added by
+  // constrain(), either always or hardly ever.
   constexpr int64_t kLooks = 8;
   uint64_t missing = 0;
   for (int64_t number = 1; number <= kLooks; ++number) {

@@ -11,7 +11,7 @@
 
 namespace qkvet::properties {
 
-// The random stream of a law's cases: of its name, so that a law that is added
+// The random stream of a law's cases, derived from its name, so that a new law
 // moves no case of another one. No two laws have the same.
 uint32_t stream_of(const Law& law);
 
@@ -24,12 +24,12 @@ Case planned_case(const Law& law, uint64_t seed, int64_t number,
 std::string undeclared_need(const Law& law, const Scope& scope);
 
 // Simpler cases that meet the law's precondition, the simplest first; with or
-// without all of the tiniest shapes, which are a thousand.
+// without all of the tiniest shapes, of which there are a thousand.
 std::vector<Case> simpler_cases(const Law& law, const Case& value,
                                 bool tries_tiny = true);
 
-// Whether the data aims beyond what the bound can judge everywhere; such cases
-// do not count against a run that is mostly vacuous.
+// Whether the data goes beyond what the bound can judge everywhere. Such cases
+// do not make a run count as mostly uninformative.
 bool is_stress(const Case& value);
 
 // Whether it has more rows, keys or tokens than cases that are not long.

@@ -48,9 +48,9 @@ TEST(Generate, SeedAndNumberAndLawMatter) {
   EXPECT_NE(planned_case(law, 1, 1), planned_case(law, 2, 1));
 }
 
-// What qkvet/adapter.h reads off the arguments of a call is what the host
-// counts of it; addresses, and extents that only numbers say, are not there to
-// be read.
+// The options that qkvet/adapter.h reads off the arguments of a call are those
+// that the host counts, except addresses and extents given only by numbers,
+// which it cannot read.
 TEST(Generate, AdaptersCountTheOptionsThatTheHostCounts) {
   uint64_t seen = 0;
   for (const Law* law : all_laws()) {
@@ -241,8 +241,8 @@ TEST(Generate, SimplerCasesAreValidFitAndOther) {
     }
 }
 
-// A number of an option goes to its plain values, to half and to one less, be
-// it of attention or of a story.
+// A number of an option is replaced by its plain values, by half and by one
+// less, for attention and for stories.
 TEST(Generate, FieldsOfOptionsBecomeSimpler) {
   const std::string call = "f32,B2,H1,Tq24,Tk24,d2,";
   const std::string story = "f32,B1,H1,d2,cap9,story=step.a.6,";
@@ -294,7 +294,7 @@ std::vector<std::string> law_ids() {
 
 class ShrinkingTest : public testing::TestWithParam<std::string> {};
 
-// Descending always at the first simpler case ends: no two cases are each
+// Always descending to the first simpler case ends: no two cases are each
 // simpler than the other.
 TEST_P(ShrinkingTest, Ends) {
   const Law& law = *find_law(GetParam());
@@ -336,7 +336,7 @@ TEST(Generate, RapidCheckFindsAndShrinks) {
   EXPECT_EQ(found.value().shape.d, 1);
 }
 
-// What a value at the far end of a tensor shows, it shows in a small one.
+// A set value at the far end of a tensor is moved into the small one.
 TEST(Generate, SingleValuesGoAlongWhenExtentsShrink) {
   const Case value =
       *parse_case("f32,B2,H1,Tq3,Tk4,d8,set=q.1.0.2.7:0x1p+9").value;
@@ -364,7 +364,7 @@ TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {
   scope.pins = parse_pins("d=5,H=3,T=2,Tk=7", &error);
   ASSERT_EQ(error, "");
   for (const Law* law : all_laws()) {
-    // T = 1 is what it is about: the runner leaves it out.
+    // T = 1 is its subject: the runner leaves it out.
     if (law == find_law("lone_token_gradients_are_exact")) continue;
     // 5 channels are no groups of 16 bytes.
     if (law == find_law("channel_groups_change_nothing")) continue;
@@ -375,7 +375,7 @@ TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {
       if (value.subject() == Subject::kMerge) {
         ASSERT_EQ(value.shape.Tk, 7);
         ASSERT_EQ(value.shape.H, 3);
-        continue;  // it has states and no keys
+        continue;  // it has states instead of keys
       }
       ASSERT_EQ(value.shape.d, 5);
       if (value.subject() == Subject::kLayer) {
@@ -576,8 +576,8 @@ TEST(Generate, APinnedCapacityIsFilled) {
   EXPECT_GT(longest_command(scope), 150);
 }
 
-// What no kernel can be asked is not planned over and over, and nothing else is
-// left out.
+// Laws that no kernel can be asked are recognised once, and no others are left
+// out.
 TEST(Generate, KnowsTheLawsThatAskForWhatIsNotDeclared) {
   Scope bare;
   bare.options = QKVET_OPTION_CAUSAL_BOTTOM_RIGHT | QKVET_OPTION_SCALE |

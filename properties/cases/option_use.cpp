@@ -19,8 +19,8 @@ struct NamedLayout {
   std::initializer_list<Layout> drawn;
 };
 
-// What is declared as any strides is met in gaps between rows or channels, and
-// reaches as far as 64 bits count.
+// Any strides count as drawn if there were gaps between rows or channels, and
+// strides that need 64 bits.
 constexpr NamedLayout kLayouts[] = {
     {"layout [B, H, T, d]", QKVET_LAYOUT_BHTD, {Layout::kBhtd}},
     {"layout [B, T, H, d]", QKVET_LAYOUT_BTHD, {Layout::kBthd}},
@@ -53,7 +53,7 @@ std::string storage_name(qkvet_dtype q, qkvet_dtype kv, qkvet_dtype o) {
 
 void OptionUse::count(const KernelCall& call, const CallOutcome& outcome) {
   const bool refused = outcome.status == CallStatus::kUnsupported;
-  // What the declaration itself rules out says nothing about it, nor does what
+  // Calls that the declaration itself rules out do not count, nor do calls that
   // no kernel is to take.
   if (refused && !outcome.asked_kernel) return;
   if (call.mistake != Mistake::kNone) return;
@@ -69,7 +69,8 @@ void OptionUse::count(const KernelCall& call, const CallOutcome& outcome) {
       StorageTypes(call.q_dtype, call.kv_dtype, call.o_dtype))];
   ++layouts_[call.layout];
   if (call.page_size > 0) ++page_sizes_[call.page_size];
-  // A step has its own tokens alone, and a story knows what they come behind.
+  // The shape of a step has only its own tokens; the story adds those before
+  // them.
   if (!is_of_cache(call.operation)) count_extents(call.shape);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many calls had what a kernel declares: options, storage types, layouts,
-// page sizes, paths, devices. An option that it mostly refuses is hollow:
-// declared, and hardly there. What no call had was not judged.
+// How many calls had each declared item: options, storage types, layouts, page
+// sizes, paths, devices. An option that is declared and mostly refused is
+// listed separately. An item that no call had was not judged.
 #ifndef QKVET_PROPERTIES_CASES_OPTION_USE_H_
 #define QKVET_PROPERTIES_CASES_OPTION_USE_H_
 
@@ -20,29 +20,29 @@ class OptionUse {
  public:
   // One call that the kernel's declaration allows.
   void count(const KernelCall& call, const CallOutcome& outcome);
-  // The extents of the steps of a story that was answered: Tk is the length of
-  // the sequence, Tq how many of its tokens attend.
+  // The extents of the steps of an answered story: Tk is the length of the
+  // sequence, Tq the number of its tokens that attend.
   void count_story(const Case& value);
   void add(const OptionUse& other);
   // "lse: refused in 31 of 40 calls", option by option.
   std::vector<std::string> hollow() const;
 
-  // What the kernel declares, one after the other, and how many calls with it
-  // were answered. The subject is that of the calls that were counted.
+  // The declared items, one after the other, and how many calls with each were
+  // answered. The subject is that of the counted calls.
   struct Declared {
     std::string what;  // "storage f32"
     int64_t answered = 0;
-    // Cases whose extents end below have none.
+    // Cases with smaller extents have none.
     int64_t smallest_extent = 0;
   };
   std::vector<Declared> declared(const KernelInfo& kernel) const;
-  // The same as lines: "storage f32 812", and what no call had, though cases
-  // of this size could have it.
+  // The same as lines: "storage f32 812", and the items that no call had,
+  // although cases of this size could have them.
   void tell(const KernelInfo& kernel, SizeClass largest,
             std::vector<std::string>& drawn,
             std::vector<std::string>& never_drawn) const;
-  // The same of its paths alone, for a kernel that is a cache or a layer and no
-  // attention: "around Tk=64 in caches 31".
+  // Only its paths, for a kernel that is a cache or a layer and no attention:
+  // "around Tk=64 in caches 31".
   void tell_paths(const KernelInfo& kernel, const std::string& where,
                   SizeClass largest, std::vector<std::string>& drawn,
                   std::vector<std::string>& never_drawn) const;

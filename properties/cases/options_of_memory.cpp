@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that say where tensors are in memory, and how many rows and keys of
-// them count.
+// Options for where tensors are in memory, and how many of their rows and keys
+// count.
 #include <algorithm>
 
 #include "core/case/paging.h"
@@ -29,7 +29,7 @@ void draw_lengths(Draw& draw, Case& value) {
     value.kv_len = draw_lengths(draw, value.shape.B, value.shape.Tk);
 }
 
-// One to four members, some of them empty, and now and then rows behind them.
+// One to four members, some of them empty, and now and then rows after them.
 void draw_members(Draw& draw, Case& value) {
   Shape& s = value.shape;
   s.B = 1;
@@ -47,8 +47,8 @@ void draw_members(Draw& draw, Case& value) {
   value.cu_k = same ? value.cu_q : draw_starts(s.Tk);
 }
 
-// Strides of an offset of more than 32 bits are the rarest: they show but one
-// family of mistakes.
+// Strides with an offset of more than 32 bits are the rarest: they only show
+// one family of mistakes.
 Layout draw_strides(Draw& draw) {
   const int64_t percent = draw.range(0, 99);
   return percent < 12   ? Layout::kFar
@@ -82,14 +82,14 @@ void draw_pages(Draw& draw, Case& value) {
     value.kv_len = draw_lengths(draw, value.shape.B, value.shape.Tk);
 }
 
-// Where the pages already are, or in some.
+// In the pages of the case, or in new ones.
 void draw_groups(Draw& draw, Case& value) {
   if (value.paging.size == 0) draw_pages(draw, value);
   in_channel_groups(value);
 }
 
-// Steps of decoding, one query each, around a member whose prompt is read; half
-// the time, where there are rows for it.
+// Steps of decoding, one query each, around a member in prefill; half the time,
+// if there are rows for it.
 void draw_packed_pages(Draw& draw, Case& value) {
   draw_members(draw, value);
   draw_pages(draw, value);
@@ -103,7 +103,7 @@ void draw_packed_pages(Draw& draw, Case& value) {
         m <= prompt ? m : starts.back() - (members - m);
 }
 
-// As many as there are queries (a step of decoding), or any.
+// As many as there are queries (a step of decoding), or any number.
 void draw_append(Draw& draw, Case& value) {
   const Shape& s = value.shape;
   value.append = draw.chance(40) ? s.Tq : draw.range(1, 5);
@@ -112,7 +112,7 @@ void draw_append(Draw& draw, Case& value) {
 }
 
 // Three to eight calls in a process; now and then hundreds of small ones among
-// them, more than a byte counts.
+// them, more than a byte can count.
 void draw_calls(Draw& draw, Case& value) {
   using enum CallStepKind;
   constexpr std::array<CallStepKind, 16> kKinds = {
@@ -129,8 +129,8 @@ void draw_calls(Draw& draw, Case& value) {
   value.calls = joined(calls);
 }
 
-// Lists where there are to be some, and packed pages in either form of table.
-// Nothing is drawn where no kernel has a choice.
+// Lists instead of tables for some cases, and packed pages in either form of
+// table. Draws nothing if no kernel has a choice.
 void settle_lists(Draw& draw, uint64_t allows, Case& value) {
   if (value.int32_lengths && !gives_lengths(value))
     for (const uint64_t lists :
@@ -174,7 +174,7 @@ void add_members(const AddSetting& add) {
       });
 }
 
-// One group of channels, and two: d is what they need.
+// One group of channels, and two: d follows from them.
 void add_groups(const AddSetting& add) {
   for (int64_t groups = 1; groups <= 2; ++groups)
     add([=](Case& c) {
@@ -209,7 +209,7 @@ void add_empty(const AddSetting& add) {
     add([=](Case& c) { c.shape.*extent = 0; });
 }
 
-// Of lists that there are, or of one.
+// Uses the lists of the case, or adds one.
 void add_int32(const AddSetting& add) {
   add([](Case& c) {
     if (!gives_lengths(c)) c.q_len = lengths_from(2, c);
@@ -259,7 +259,7 @@ std::vector<DrawnOption> options_of_memory() {
       {QKVET_OPTION_EMPTY_EXTENTS, draw_empty, "", add_empty},
       {QKVET_OPTION_VALUES_IN_KEYS,
        [](Draw&, Case& c) { c.values_in_keys = true; }, "", add_values_in_keys},
-      // After all lists, of which it says more.
+      // After all lists, which it refines.
       {QKVET_OPTION_INT32_LENGTHS,
        [](Draw&, Case& c) { c.int32_lengths = true; }, "", add_int32,
        gives_lengths, 50, true, nullptr, settle_lists},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that say which pairs there are, and how their scores become weights.
+// Options for which pairs are visible, and how scores become weights.
 #include <algorithm>
 
 #include "properties/cases/drawn_options.h"
@@ -24,8 +24,8 @@ void draw_window(Draw& draw, Case& value) {
   value.window = Window{draw_side(draw, longest), draw_side(draw, longest)};
 }
 
-// The masks of serving: small ranges, so that several meet in a tile, and trees
-// of any shape, of two and of three children. All heads see one text.
+// The masks of serving: small ranges, so that several are in one tile, and
+// trees of any shape, with two and with three children. All heads see one text.
 void draw_mask_of_text(Draw& draw, Case& value) {
   const auto first = static_cast<int64_t>(MaskKind::kPrefixN);
   Mask& mask = value.mask;
@@ -70,8 +70,8 @@ void draw_bias(Draw& draw, Case& value) {
                                               {RecipeKind::kSmall, 0},
                                               {RecipeKind::kLargeN, 3},
                                               {RecipeKind::kHeavy, 0}}};
-  // Numbers that stand for a mask, and large ones: of the logits' storage, of
-  // a usual mask, of f16, and the last of each type.
+  // Numbers that serve as a mask, and large ones: of the logits' storage, of a
+  // usual mask, of f16, and the largest of each type.
   constexpr std::array<Recipe, 8> kMasking = {{{RecipeKind::kMaskingN, 4},
                                                {RecipeKind::kMaskingN, 4},
                                                {RecipeKind::kMaskingN, 5},
@@ -93,7 +93,7 @@ Recipe draw_per_head(Draw& draw) {
   return draw.of(kPerHead);
 }
 
-// Of two members at least, unless lists say how many there are.
+// At least two members, unless lists set their number.
 void draw_member_slopes(Draw& draw, Case& value) {
   if (!value.slopes) value.slopes = draw_per_head(draw);
   value.member_slopes = true;
@@ -101,7 +101,7 @@ void draw_member_slopes(Draw& draw, Case& value) {
     value.shape.B = std::max<int64_t>(value.shape.B, 2);
 }
 
-// Of one key, of some, of nearly all and of more than there are.
+// Lists with one key, some, nearly all, and more than there are.
 void draw_key_lists(Draw& draw, Case& value) {
   const int64_t Tk = std::max<int64_t>(value.shape.Tk, 1);
   const int64_t entries = draw.chance(15)   ? 1
@@ -115,7 +115,8 @@ void draw_list_lengths(Draw& draw, Case& value) {
   value.listed.lengths = true;
 }
 
-// Of few keys, so that there are several, one of them not full; or one of all.
+// Small blocks, so that there are several, one of them partly filled; or one
+// block with all keys.
 void draw_list_blocks(Draw& draw, Case& value) {
   constexpr std::array<int64_t, 8> kBlocks = {2, 2, 3, 4, 4, 5, 8, 16};
   if (value.listed.entries == 0) draw_key_lists(draw, value);
@@ -132,14 +133,15 @@ void draw_segments(Draw& draw, Case& value) {
   value.fields.wide_segments = draw.chance(50);
 }
 
-// In a causal text, and half of them within a window: else they say nothing.
+// In a causal text, and half of them within a window: otherwise they have no
+// effect.
 void draw_ranges(Draw& draw, Case& value) {
   value.fields.ranges = draw.range(1, 4);
   value.fields.wide_ranges = draw.chance(50);
   if (!value.window && draw.chance(50)) draw_window(draw, value);
 }
 
-// From one position to beyond the last key, of powers of two most often.
+// From one position to beyond the last key; most often a power of two.
 void draw_chunk(Draw& draw, Case& value) {
   constexpr std::array<int64_t, 8> kChunks = {1, 2, 3, 4, 5, 8, 16, 32};
   value.chunk = draw.chance(80)
@@ -152,7 +154,7 @@ void draw_tree(Draw& draw, Case& value) {
   value.fields.children = draw.of(std::array<int64_t, 6>{0, 0, 0, 1, 2, 3});
 }
 
-// As the tables come out of a cache, far along in a text, or anywhere.
+// Tables as a cache provides them, far along in a text, or anywhere.
 void draw_rope(Draw& draw, Case& value) {
   value.shape.d += value.shape.d % 2;
   value.rope = draw_rotation(draw);
@@ -160,7 +162,7 @@ void draw_rope(Draw& draw, Case& value) {
 
 bool has_lists(const Case& c) { return c.listed.entries > 0; }
 
-// Of one block, whole or not, and of two.
+// One block, whole or partial, and two.
 void add_list_blocks(const AddSetting& add) {
   for (int64_t n = 1; n <= 2; ++n)
     add([=](Case& c) {

@@ -11,11 +11,11 @@
 namespace qkvet::properties {
 namespace {
 
-// Draws for one pair under the law that is asked first, and under each other.
+// Draws for one pair under its first law, and under each other.
 constexpr uint32_t kFirstTries = 8;
 constexpr uint32_t kTries = 2;
 
-// Half of the draws for pairs are to see what is possible.
+// Half of the draws for pairs find out which are possible.
 constexpr CoveringSearch kForPairs = {.together = 2,
                                       .stream = 0x70616972,
                                       .draws_of_case = 40,
@@ -34,7 +34,7 @@ constexpr CoveringSearch kForTriples = {.together = 3,
                                         .extends_anew = false,
                                         .counts_kernels = false};
 
-// Combinations of options alone come first.
+// Combinations that only have options come first.
 int64_t others_in(const Combination& settings) {
   return std::count_if(settings.begin(), settings.end(), [](size_t one) {
     return setting_rows()[one].kind != SettingKind::kOption;
@@ -93,7 +93,7 @@ class PairBuilder {
         [setting](const PairTable& can) { return can[setting][setting]; });
   }
 
-  // Whether some kernel may meet it and nobody knows how.
+  // Whether some kernel may have it and no case with it is known.
   bool is_open(const Combination& wanted) const {
     const size_t a = wanted.front(), b = wanted.back();
     for (size_t k = 0; k < plan_.kernels.size(); ++k) {
@@ -113,8 +113,8 @@ class PairBuilder {
           if (call[n]) found_.can[k][n] |= call;
   }
 
-  // Looks for cases until every kernel that may have the pair, or the setting,
-  // has one.
+  // Searches for cases until every kernel that may have the pair, or the
+  // setting, has one.
   void find(const Combination& wanted) {
     bool first = true;
     for (const Law* law : covering_.laws) {
@@ -133,7 +133,7 @@ class PairBuilder {
   PairCases found_;
 };
 
-// Whose pairs have met, in one call or in three, and which has not itself.
+// Triples that have not met, with pairs that all have, in one call or in three.
 TripleSet missing_of(const PairTable& pairs, const TripleSet& met) {
   const size_t settings = setting_rows().size();
   TripleSet out(place_of_triple(0, 0, kMostSettings));
@@ -151,14 +151,15 @@ TripleSet missing_of(const PairTable& pairs, const TripleSet& met) {
   return out;
 }
 
-// What draws know it by.
+// The number of a triple in draws.
 uint32_t number_of(Combination triple) {
   for (size_t& one : triple) one = number_in_draws(one);
   std::sort(triple.begin(), triple.end());
   return static_cast<uint32_t>(place_of(triple));
 }
 
-// Three options first, and in some order among those of as many.
+// Triples of options first, then in a fixed order among those with as many
+// options.
 std::vector<Combination> in_order(const std::vector<TripleSet>& missing,
                                   uint64_t seed) {
   constexpr uint32_t kStream = 0x6f726472;
@@ -187,7 +188,8 @@ int64_t cost_of(const Case& value) {
   return kBeside + work_of(value.shape);
 }
 
-// Kernels of one declaration are one, which lacks what any of them does.
+// Kernels with one declaration are treated as one, which lacks every pair that
+// any of them lacks.
 PairCases cases_for_pairs(const PairPlan& plan) {
   std::vector<size_t> kind_of;
   std::optional<PairPlan> kinds = plan_of_kinds(plan, kind_of);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases made on purpose for pairs and triples of settings that the cases of a
-// plan did not have: which pairs a kernel can meet at all, as it is declared
-// and as the laws ask, and few cases that hold many of those that are missing.
+// Cases for pairs and triples of settings that the cases of a plan did not
+// have. First the pairs that a kernel can meet at all, under its declaration
+// and the laws; then few cases that have many of the missing ones.
 #ifndef QKVET_PROPERTIES_CASES_PAIR_CASES_H_
 #define QKVET_PROPERTIES_CASES_PAIR_CASES_H_
 
@@ -20,8 +20,8 @@ namespace qkvet::properties {
 // Whether cases of the scope may have it.
 bool may_have(const Scope& scope, const SettingRow& row);
 
-// A case of the law, drawn to have these settings, where law and declaration
-// let it; whether it has them is seen in its calls. `wanted`: numbers of
+// A case of the law, drawn to have these settings, if law and declaration allow
+// them. Its calls show whether it has them. `wanted`: numbers of
 // setting_rows(), one of a kind.
 std::optional<Case> draw_with(Draw& draw, const Law& law, const Scope& scope,
                               std::vector<size_t> wanted);
@@ -29,19 +29,19 @@ std::optional<Case> draw_with(Draw& draw, const Law& law, const Scope& scope,
 struct PairCase {
   const Law* law = nullptr;
   Case value;
-  // Of each kernel whether the case is for it: its declaration allows all of
+  // For each kernel, whether it gets the case: its declaration allows all of
   // the calls.
   std::vector<bool> kernels;
 };
 
-// What a case costs, about in products of two numbers: the work of its scores,
-// and what every case costs beside it.
+// The cost of a case, in approximate products of two numbers: the work of its
+// scores, and a constant for every case.
 int64_t cost_of(const Case& value);
 
 struct PairCases {
   std::vector<PairCase> cases;
-  // Of each kernel: pairs that some case of the laws has, these and others, as
-  // far as the draws of the plan told; empty where there are too many kinds.
+  // For each kernel: pairs that some case of the laws has, these and others, as
+  // far as the draws of the plan found; empty if there are too many kinds.
   std::vector<PairTable> can;
 };
 
@@ -55,18 +55,17 @@ struct PairPlan {
   int64_t most_cost = 0;
 };
 
-// Whether the kernel is asked the law of the case, and declares all of its
-// calls.
+// Whether the kernel gets the law of the case, and declares all of its calls.
 bool is_asked(const Law& law, const Case& value, const KernelInfo& kernel);
 
-// A pure function of the plan. Nothing of kernels with too many different
+// A pure function of the plan. Empty for kernels with too many different
 // declarations: it would take longer than their plan.
 PairCases cases_for_pairs(const PairPlan& plan);
 
-// For triples that neither a case of the plan had nor one for pairs. There are
-// too many for all of them: three options come first, and another seed tries
-// others. A pure function of the plan, whose pairs have all been met that will
-// be, and of the triples that each kernel has met.
+// Cases for triples that no case of the plan and no case for pairs had. There
+// are too many for all of them: triples of options come first, and another seed
+// tries others. A pure function of the plan, in which all pairs that can be met
+// have been met, and of the triples that each kernel has met.
 std::vector<PairCase> cases_for_triples(const PairPlan& plan,
                                         const std::vector<TripleSet>& met);
 

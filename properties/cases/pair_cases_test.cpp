@@ -26,7 +26,7 @@ const MetPairs& pairs_of(const RunResult& result) {
   return result.kernels[0].pairs;
 }
 
-// Of a setting, by its name; options are the first ones.
+// The number of a setting by its name; options come first.
 size_t number_of(const std::string& name) {
   size_t number = 0;
   while (setting_rows()[number].name != name) ++number;
@@ -49,7 +49,7 @@ TEST(PairCases, WhatIsMissingIsMetAndNoOtherCaseMoves) {
   EXPECT_GT(pairs_of(after).seen(), pairs_of(before).seen() + 100);
   EXPECT_EQ(pairs_of(after).added,
             pairs_of(after).seen() - pairs_of(before).seen());
-  // A mask of what is dropped without dropout is no call.
+  // A call cannot return a dropout mask without dropout.
   EXPECT_FALSE(pairs_of(after).cannot().empty());
 }
 
@@ -85,7 +85,7 @@ TEST(PairCases, TwoOptionsThatAreWrongTogetherAreFound) {
   EXPECT_EQ(found, missed);
 }
 
-// Behind the cases for pairs, and few of them.
+// After the cases for pairs, and few of them.
 TEST(TripleCases, MeetWhatTheirShareAllows) {
   const RunResult result = run_fake(plan_of(480, true));
   const MetPairs& met = pairs_of(result);
@@ -97,7 +97,7 @@ TEST(TripleCases, MeetWhatTheirShareAllows) {
   EXPECT_LE(*met.triples, met.possible_triples());
 }
 
-// Of three options first. The control: where all have met none are made.
+// Triples of options come first. The control: if all are met, none are made.
 TEST(TripleCases, AreMadeOfWhatIsMissing) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
   Scope scope;
@@ -152,7 +152,7 @@ TEST(PairCases, AreTheSameForAnyNumberOfThreads) {
               three.kernels[0].cells[n].checked);
 }
 
-// Where no row sees a key no number can be wrong: who meets there has not met.
+// If no row sees a key, no number can be wrong, so such a case meets no pair.
 TEST(PairCases, NothingMeetsWhereNothingIsComputed) {
   PairTable computed{};
   const auto note = [&](const KernelCall& call, OracleOutput& oracle,
@@ -183,7 +183,7 @@ TEST(PairCases, NothingMeetsWhereNothingIsComputed) {
   EXPECT_GT(pairs, 200);
 }
 
-// A pair that some draw has is none that cannot be: the builder finds it, too.
+// The builder also finds every pair that some draw has.
 TEST(PairCases, WhatALargePlanMeetsCanBeBuilt) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
   RunOptions options = plan_of(4000, false, 7);

@@ -33,8 +33,8 @@ bool holds(const std::vector<Pair>& pairs, const Pair& wanted) {
   return std::find(pairs.begin(), pairs.end(), wanted) != pairs.end();
 }
 
-// Cases that were drawn for these before there were later options, and a later
-// layout, stay as they are: the numbers are those of then.
+// Cases drawn for these before later options and a later layout were added keep
+// their numbers.
 TEST(PairSettings, LaterOnesMoveNoOther) {
   std::set<uint32_t> numbers;
   uint32_t kinds = 33, options = 0;
@@ -56,7 +56,7 @@ TEST(PairSettings, LaterOnesMoveNoOther) {
   EXPECT_EQ(setting_rows()[33].option, QKVET_OPTION_SEGMENTS);
 }
 
-// One call has all its settings at once: nothing is left.
+// One call has all its settings at once: no pair is missing.
 TEST(PairCoverage, ASingleCallMeetsItself) {
   const MetPairs met = met_by({"f32,B1,H1,Tq3,Tk9,d8,softcap=2"});
   EXPECT_GT(met.possible(), 10);
@@ -105,7 +105,7 @@ TEST(PairCoverage, TriplesAreOfOneCall) {
   EXPECT_EQ(*together.triples, *apart.triples + 1);
 }
 
-// Shards of one plan have together what the whole had.
+// The shards of one plan together meet what the whole plan meets.
 TEST(PairCoverage, SumsAreWhatOneRunHas) {
   const char* const first = "f32,B1,H1,Tq3,Tk400,d8";
   const char* const second = "f32,B2,H2,Hkv1,Tq3,Tk9,d8,softcap=2";
@@ -115,7 +115,7 @@ TEST(PairCoverage, SumsAreWhatOneRunHas) {
   EXPECT_EQ(sum.possible(), whole.possible());
   EXPECT_EQ(sum.seen(), whole.seen());
   EXPECT_LT(sum.seen(), sum.possible());
-  // Which triples each had they do not say.
+  // Shards do not report which triples they had.
   EXPECT_FALSE(sum.triples);
 }
 

@@ -50,8 +50,8 @@ size_t layout_number(Layout layout) {
                              kLayouts.begin());
 }
 
-// q, k and v are drawn together (data_presets()); laws put other data in their
-// place, which is the last one here.
+// q, k and v are drawn together (data_presets()). Data that a law puts in
+// instead is the last one here.
 size_t data_of(const Case& value) {
   const auto presets = data_presets();
   return static_cast<size_t>(std::find_if(presets.begin(), presets.end(),
@@ -125,9 +125,10 @@ const std::vector<SettingRow>& setting_rows() {
 }
 
 uint32_t number_in_draws(size_t setting) {
-  // As many options as there were when the first cases were drawn so.
+  // The number of options when cases were first drawn this way.
   constexpr size_t kFirstOptions = 33;
-  // A layout that came later stands where its row would move others.
+  // A layout that was added later is placed after the others, so that it moves
+  // none.
   static const size_t later = [] {
     const auto& rows = setting_rows();
     const auto found =

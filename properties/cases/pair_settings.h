@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a call that pairs are made of, by number: options first, and
-// behind them the values of each kind of which a call has one, such as the
-// class of its number of keys.
+// The settings of a call that pairs are made of, by number. Options come first,
+// and then the values of each kind of which a call has one, such as the class
+// of its number of keys.
 #ifndef QKVET_PROPERTIES_CASES_PAIR_SETTINGS_H_
 #define QKVET_PROPERTIES_CASES_PAIR_SETTINGS_H_
 
@@ -41,9 +41,9 @@ struct SettingRow {
 };
 const std::vector<SettingRow>& setting_rows();
 
-// The number under which cases are drawn for a setting. An option that comes
-// later has one behind all others, so that a kernel without it gets the cases
-// that it got before.
+// The number under which cases are drawn for a setting. An option that is added
+// later gets a number after all others, so that a kernel without it keeps its
+// cases.
 uint32_t number_in_draws(size_t setting);
 
 // "keys" of "keys: 1"; of an option that excludes none, its name.
@@ -54,7 +54,7 @@ inline bool same_kind(std::string_view a, std::string_view b) {
 // The numbers of both settings: two of a kind never meet.
 bool may_meet_by_kind(size_t a, size_t b);
 
-// Of three settings in ascending order; TripleSet has a bit for each.
+// The place of three settings in ascending order; TripleSet has a bit for each.
 inline constexpr size_t place_of_triple(size_t a, size_t b, size_t c) {
   return c * (c - 1) * (c - 2) / 6 + b * (b - 1) / 2 + a;
 }
@@ -79,7 +79,7 @@ inline constexpr size_t kWidthOne = 0, kWidthVectors = 1, kWidthRest = 2;
 inline constexpr int64_t kVectorWidth = 8;
 Layout layout_of_setting(size_t value);
 
-// What a call has. The case that it was made for says what its data is.
+// The settings of a call. Its data is that of the case that it was made for.
 SettingSet settings_of(const Case& value, const KernelCall& call);
 
 }  // namespace qkvet::properties

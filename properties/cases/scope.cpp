@@ -39,8 +39,9 @@ int64_t* extent_of(Case& value, std::string_view name) {
   return nullptr;
 }
 
-// As nearest_allowed(); of a multiple, not always the first: what a kernel that
-// takes whole tiles does between two of them is seen from the second on.
+// As nearest_allowed(). For a multiple it is not always the first one: the
+// behaviour of a kernel that takes whole tiles between two of them is visible
+// from the second on.
 int64_t steered(int64_t extent, const qkvet_extent_rule& rule) {
   if (extent == 0) return 0;
   if (rule.multiple <= 1) return nearest_allowed(extent, rule);
@@ -51,14 +52,14 @@ int64_t steered(int64_t extent, const qkvet_extent_rule& rule) {
                            : nearest_allowed(extent, rule);
 }
 
-// Lengths for as many members as there are now.
+// Lengths for the present number of members.
 void fit_lengths(int64_t members, std::vector<int64_t>& lengths) {
   if (!lengths.empty())
     lengths.resize(static_cast<size_t>(members), lengths.front());
 }
 
-// Starts of so many members: those that are gone leave their rows to the one
-// before, new ones are empty.
+// Starts for this number of members: removed members leave their rows to the
+// one before, new ones are empty.
 void fit_starts(int64_t members, std::vector<int64_t>& starts) {
   if (starts.empty()) return;
   const int64_t end = starts.back();
@@ -101,7 +102,7 @@ std::string_view size_class_name(SizeClass size) {
 }
 
 int64_t largest_extent(SizeClass size) {
-  // The classes of extents are one, and behind it the sizes of cases.
+  // Extents of class 0 are one; the sizes of cases come after it.
   return extents_of_class(1 + static_cast<size_t>(size)).second;
 }
 
@@ -151,8 +152,8 @@ void store_as(const StorageTypes& types, Case& value) {
 }
 
 uint64_t allowed_by(const Scope& scope) {
-  // A kernel that takes q, k and v in one block alone is asked nothing that
-  // cannot stand beside one.
+  // A kernel that only takes q, k and v in one block gets no option that
+  // excludes one.
   const bool in_one_block = scope.layouts == QKVET_LAYOUT_PACKED_QKV;
   uint64_t allowed =
       scope.options & kAllCaseOptions &

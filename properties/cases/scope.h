@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cases of a run may be like.
+// The limits for the cases of a run.
 #ifndef QKVET_PROPERTIES_CASES_SCOPE_H_
 #define QKVET_PROPERTIES_CASES_SCOPE_H_
 
@@ -28,17 +28,17 @@ enum class SizeClass {
 std::string_view size_class_name(SizeClass size);  // "small"
 // The largest extent of a case of this size: 24; INT64_MAX where costs decide.
 int64_t largest_extent(SizeClass size);
-// Nothing for another word.
+// Nullopt for any other word.
 std::optional<SizeClass> size_class_from_name(std::string_view name);
 
-// An extent that every case has, unless a law needs another: "d" or "Tk" and
+// An extent that every case has, unless a law needs another: "d" or "Tk", and
 // its value.
 struct Pin {
   std::string extent;
   int64_t value = 0;
 };
 
-// What the tensors of a call are stored in: one type for all, or a mixture.
+// The storage types of the tensors of a call: one type for all, or a mixture.
 struct StorageTypes {
   Dtype q = Dtype::kF32, kv = Dtype::kF32, o = Dtype::kF32;
 
@@ -51,16 +51,16 @@ struct StorageTypes {
 };
 // "f32", or "q=f32,kv=f16,o=f32" as a case spells it.
 std::string to_string(const StorageTypes& types);
-// "f32", or "f32/f16/f32" of q, of k and v, and of o: as commands and files
-// spell it. Nothing where the text is neither.
+// "f32", or "f32/f16/f32" for q, for k and v, and for o, as commands and files
+// spell it. Nullopt if the text is neither.
 std::string slashed(const StorageTypes& types);
 std::optional<StorageTypes> slashed_storage(std::string_view text);
 
 StorageTypes storage_of(const Case& value);
 void store_as(const StorageTypes& types, Case& value);
 
-// An extent that no kernel declares and that something speaks of, as a source
-// does whose kernel is judged: looked at, and nothing is owed to it.
+// An extent that no kernel declares and that something else mentions, such as
+// the source of the judged kernel. It is tried, but not required.
 struct Hint {
   qkvet_path path;
   std::string from;  // "the source, line 41"
@@ -77,7 +77,8 @@ struct Scope {
   uint64_t layouts = ~uint64_t{0};        // QKVET_LAYOUT_*
   uint64_t cache_options = ~uint64_t{0};  // QKVET_CACHE_*
   uint64_t layer_options = ~uint64_t{0};  // QKVET_LAYER_*
-  // QKVET_MERGE_*; that it takes one layout alone is said of all kernels.
+  // QKVET_MERGE_*. Taking only one layout is a property of all kernels
+  // together.
   uint64_t merge_options = ~uint64_t{QKVET_MERGE_LSE_HEADS_FIRST_ONLY};
   qkvet_extent_rule states = {};  // of a merge without indptr
   bool plans = true;              // some kernel has them
@@ -92,7 +93,7 @@ struct Scope {
   std::vector<qkvet_path> hints;
   bool pages_only = false;    // no kernel takes rows
   bool groups_only = false;   // nor pages of rows
-  bool in_keys_only = false;  // no kernel takes values apart from keys
+  bool in_keys_only = false;  // no kernel takes values separate from keys
   bool few_shapes = false;    // every kernel compiles for each shape
   bool causal_only = false;   // no kernel takes calls that are not causal
   uint64_t refusals = 0;  // QKVET_FLAG_*, of kFlagWords, that every kernel has
@@ -100,28 +101,27 @@ struct Scope {
   bool refuses(uint64_t flag) const { return (refusals & flag) != 0; }
 };
 
-// The options of attention that some kernel declares, as Domain::allows has
-// them.
+// The options of attention that some kernel declares, as in Domain::allows.
 uint64_t allowed_by(const Scope& scope);
 
 // Gives the keys of a case in pages the form of PageForm::kGroups, and the
-// width that it needs.
+// required width.
 void in_channel_groups(Case& value);
 
-// Takes away what no kernel declares: options, grouped heads, widths, lengths,
+// Removes what no kernel declares: options, grouped heads, widths, lengths,
 // scales.
 void keep_to_declared(const Scope& scope, Case& value);
 
-// "d=72,Tk=64"; on failure *error is one line that names what is allowed.
+// "d=72,Tk=64"; on failure *error is one line with the allowed values.
 std::vector<Pin> parse_pins(std::string_view text, std::string* error);
 
-// Gives the case the pinned extents that its subject has. A width dv that is d
-// stays d; a model width D that is H d stays H d.
+// Gives the case those pinned extents that its subject has. A width dv that is
+// d stays d; a model width D that is H d stays H d.
 void apply_pins(const Scope& scope, Case& value);
 // Whether its extents are declared, and that it is not causal: a law may have
 // set others.
 bool is_declared(const Scope& scope, const Case& value);
-// Whether it has them.
+// Whether the case has the pinned extents.
 bool keeps_pins(const Scope& scope, const Case& value);
 
 }  // namespace qkvet::properties

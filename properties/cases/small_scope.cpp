@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kHeads = 6;
 
-// Recipes of q, k and v. Scores and sums are exact: an index that is wrong
-// meets a bound of a few roundings.
+// Recipes of q, k and v. Scores and sums are exact: for a wrong index the bound
+// is only a few roundings.
 struct Data {
   RecipeKind q, k, v;
 };
@@ -22,7 +22,7 @@ constexpr Data kData[] = {
     {RecipeKind::kLattice, RecipeKind::kLattice, RecipeKind::kLattice},
     {RecipeKind::kZero, RecipeKind::kLattice, RecipeKind::kCount},
     {RecipeKind::kLattice, RecipeKind::kLattice, RecipeKind::kOnehotN}};
-// Beside options: what all data shows, the first two show.
+// With options, the first two kinds of data are enough.
 constexpr uint8_t kDataWithOptions = 2;
 
 std::vector<Shape> plain_shapes() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every case of a small scope: what index logic can do wrong is decided there,
-// not sampled (runs.md, "Small scope").
+// Every case of a small scope: mistakes of index logic are found there
+// exhaustively, not sampled (runs.md, "Small scope").
 #ifndef QKVET_PROPERTIES_CASES_SMALL_SCOPE_H_
 #define QKVET_PROPERTIES_CASES_SMALL_SCOPE_H_
 
@@ -22,7 +22,7 @@ class SmallScope {
   // Case `number`, 1 .. size().
   Case at(int64_t number) const;
 
-  // What the scope holds, in one line.
+  // The contents of the scope, in one line.
   static const char* text();
 
  private:

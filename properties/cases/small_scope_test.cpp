@@ -37,8 +37,8 @@ TEST(SmallScope, WithoutOptionsItHoldsEveryShapeRuleAndRecipe) {
   EXPECT_EQ(static_cast<int64_t>(seen.size()), scope.size());
 }
 
-// Packed members have lengths of their own, and their keys are in pages or not;
-// what is shared is not appended to.
+// Packed members have lengths of their own, and their keys are either in pages
+// or not; shared tensors are never appended to.
 bool exclude_each_other(uint64_t pair) {
   for (const uint64_t other :
        {QKVET_OPTION_LENGTHS, QKVET_OPTION_PAGED, QKVET_OPTION_PAGED_CSR,
@@ -62,7 +62,7 @@ bool exclude_each_other(uint64_t pair) {
          pair == (QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR);
 }
 
-// Stories have the one; what is random is counted, which takes many calls.
+// Stories have the first; random effects are counted, which takes many calls.
 bool is_elsewhere(uint64_t option) {
   return option == kOptionStored || option == QKVET_OPTION_DROPOUT ||
          option == kOptionCalls;
@@ -82,8 +82,9 @@ TEST(SmallScope, EveryOptionHasOneRow) {
   }
 }
 
-// A packed batch over pages and groups of channels have pages, int32 is
-// something's, and slopes of each member are slopes.
+// Completes options by those that they depend on: a packed batch over pages and
+// groups of channels have pages, int32 has lengths, and slopes of each member
+// are slopes.
 uint64_t with_pages_of(uint64_t options) {
   constexpr uint64_t kLists = QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED |
                               QKVET_OPTION_PAGED | QKVET_OPTION_PACKED_PAGES |

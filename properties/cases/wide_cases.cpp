@@ -17,8 +17,8 @@ struct Edge {
   int64_t extent;
   uint64_t option = 0;  // that counts keys as well
 };
-// One beyond 2^6, 2^7, 2^8, 2^12, 2^15 and 2^16, the smaller ones first. Grids
-// of launches end at 2^16 as well.
+// One beyond 2^6, 2^7, 2^8, 2^12, 2^15 and 2^16, the smaller ones first. Launch
+// grids also end at 2^16.
 constexpr std::array<Edge, 24> kEdges = {
     {{Axis::kMembers, 65},
      {Axis::kMembers, 129},
@@ -45,7 +45,7 @@ constexpr std::array<Edge, 24> kEdges = {
      {Axis::kKeys, 65537, QKVET_OPTION_LENGTHS},
      {Axis::kKeys, 65537, QKVET_OPTION_WINDOW}}};
 
-// As dear as the dearest cases of a plan.
+// As expensive as the most expensive cases of a plan.
 constexpr int64_t kMostOfCase = int64_t{1} << 22;
 constexpr int64_t kCheap = 4097;  // extents
 // An emulator of a GPU takes the blocks of a launch one by one.
@@ -87,8 +87,8 @@ int64_t extent_at(const Edge& edge, const Shape& s) {
   return 0;
 }
 
-// Pages of one token for the keys, so that there are as many of them; another
-// option for the others.
+// Pages of one token for keys, so that there are as many pages; another option
+// for the others.
 void draw_one_option(Draw& draw, const Law& law, const Scope& scope,
                      const Edge& edge, Case& value) {
   const uint64_t allowed = allowed_in(law.domain) & allowed_by(scope);
@@ -111,8 +111,9 @@ void draw_one_option(Draw& draw, const Law& law, const Scope& scope,
                 value);
 }
 
-// An option whose number is that of the keys: of equal scores each of them
-// counts, and what a narrower number leaves out shows.
+// An option with a number that equals the number of keys. With equal scores
+// each key counts, so a number in too few bits, which leaves some out, is
+// visible.
 void draw_number(Draw& draw, const Edge& edge, Case& value) {
   draw_option(draw, edge.option, value);
   value.q = {RecipeKind::kZero, 0};
@@ -125,8 +126,8 @@ void draw_number(Draw& draw, const Edge& edge, Case& value) {
   if (edge.option == QKVET_OPTION_PAGED) value.paging.size = 1;
 }
 
-// Of the last key alone where there are many: no storage type is too coarse
-// for it.
+// If there are many keys, only the last one has a value: no storage type is too
+// coarse for it.
 std::optional<Case> draw_wide(Draw& draw, const Law& law, const Scope& scope,
                               const Edge& edge, bool with_option) {
   if ((allowed_in(law.domain) & allowed_by(scope) & edge.option) != edge.option)
@@ -176,7 +177,7 @@ WideCases wide_cases(const PairPlan& plan) {
       });
   if (law == plan.laws.end() || plan.scope.largest != SizeClass::kLong)
     return out;
-  constexpr uint64_t kStream = 0x77696465;  // apart from plans
+  constexpr uint64_t kStream = 0x77696465;  // separate from plans
   int64_t count = 0, cost = 0;
   for (const bool with_option : {false, true})
     for (uint64_t n = 0; n < kEdges.size(); ++n) {

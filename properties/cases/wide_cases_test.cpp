@@ -89,7 +89,7 @@ TEST(WideCases, BringAboutWideNumbersOfOptions) {
     EXPECT_GT(lengths, int64_t{1} << 16);
     EXPECT_GE(window, int64_t{1} << 16);
   }
-  // The control: who does not declare them gets none.
+  // The control: a kernel that does not declare them gets none.
   KernelUnderTest bare = kernel;
   bare.judged.info.capabilities.options &=
       ~(QKVET_OPTION_LENGTHS | QKVET_OPTION_WINDOW | QKVET_OPTION_PAGED);
@@ -102,7 +102,7 @@ TEST(WideCases, BringAboutWideNumbersOfOptions) {
     }
 }
 
-// What a plan has no room for is not asked.
+// Cases are left out if the plan has no room for them.
 TEST(WideCases, KeepToTheirShare) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
   const Scope scope = scope_of(kernel);
@@ -118,12 +118,12 @@ TEST(WideCases, KeepToTheirShare) {
   EXPECT_TRUE(all_of(wide_cases(plan_of(kernel, small, 1))).empty());
 }
 
-// ---- When they are asked ----------------------------------------------------
+// ---- When they are run -----------------------------------------------------
 
 // The widest extents of a run's calls: keys, rows, members and heads.
 using Widest = std::array<int64_t, 4>;
 
-// Of each round, until so many are done.
+// The widest extents of each round, until that many rounds are done.
 std::vector<Widest> widest_by_round(RunOptions options, size_t rounds) {
   Widest now{};
   std::vector<Widest> by_round;
@@ -142,7 +142,7 @@ std::vector<Widest> widest_by_round(RunOptions options, size_t rounds) {
   return by_round;
 }
 
-// A long plan, as of somebody's own kernel.
+// A long plan, as for a user's own kernel.
 RunOptions long_plan() {
   RunOptions options =
       options_for({"weights_sum_to_one", "agrees_with_oracle"}, kDefaultCases);
@@ -174,8 +174,8 @@ TEST(WideCases, WithoutThemTwoRoundsAreNarrow) {
   for (const int64_t extent : seen[1]) EXPECT_LT(extent, int64_t{1} << 13);
 }
 
-// Two laws have 8 cases in their first round, and 16 in the second. Numbers
-// stand behind the plan's.
+// Two laws have 8 cases in their first round, and 16 in the second. The numbers
+// of wide cases follow the plan's.
 TEST(WideCases, AFaultThatTheyAloneShowEndsTheRunEarly) {
   struct Wrong {
     const char* name;
@@ -202,7 +202,7 @@ TEST(WideCases, AFaultThatTheyAloneShowEndsTheRunEarly) {
   }
 }
 
-// No case of the plan has another number for them, and each is asked once,
+// The cases of the plan keep their numbers, and each wide case is run once,
 // however many rounds there are.
 TEST(WideCases, AreOnTopOfThePlan) {
   constexpr int64_t kCases = 480;
@@ -221,7 +221,7 @@ TEST(WideCases, AreOnTopOfThePlan) {
     EXPECT_EQ(without.planned_cases, kCases);
     EXPECT_GT(with.added_cases, 0);
     EXPECT_EQ(members[4097], 1);
-    // What the plan asked of another law is what it asks without them.
+    // The cases of another law in the plan are the same with and without them.
     EXPECT_EQ(with.kernels[0].cells[0].worst_ratio,
               without.kernels[0].cells[0].worst_ratio);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far the outputs of a call may lie from what is right, for a diagnosis.
+// The bounds of a call's outputs, for a diagnosis.
 #include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_gradient_calls.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For CaseWork alone: what is known of one distinct call.
+// Only for CaseWork: the data of one distinct call.
 #ifndef QKVET_PROPERTIES_CHECKING_CASE_PREPARED_H_
 #define QKVET_PROPERTIES_CHECKING_CASE_PREPARED_H_
 
@@ -15,7 +15,7 @@
 namespace qkvet::properties {
 
 struct CaseWork::Prepared {
-  Case value;  // what the kernel is called with, its data apart
+  Case value;  // the kernel's case, without its data
   Inputs inputs;
   Inputs fresh;  // of a story: the keys and values that the command brings
   std::array<std::unique_ptr<OwnedProblem>, kReadings> problems;

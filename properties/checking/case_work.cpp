@@ -38,8 +38,8 @@ CaseWork::CaseWork(CaseWork&&) noexcept = default;
 
 namespace {
 
-// Whether the case is one of the law's, its data apart, which the law makes
-// itself where it must.
+// Whether the case is one of the law's, except for its data, which the law sets
+// itself where necessary.
 bool meets_precondition(const Law& law, const Case& value) {
   Case nearest = constrained(law, value);
   for (const auto recipe : {&Case::q, &Case::k, &Case::v, &Case::x, &Case::w,
@@ -57,7 +57,7 @@ InputErrors stored_errors_of(const Inputs& inputs) {
   return {nullptr, data(inputs.k_error), data(inputs.v_error)};
 }
 
-// Whether attention over known numbers is asked for.
+// Whether the call computes attention over known numbers.
 bool attends(const PlannedCall& planned) {
   if (planned.operation == Operation::kForward ||
       planned.operation == Operation::kMerge)
@@ -67,7 +67,7 @@ bool attends(const PlannedCall& planned) {
          !sees_added_token(*planned.snapshot);
 }
 
-// What makes two calls' inputs the same, beside edit and snapshot.
+// Equal for two calls with the same inputs, besides edit and snapshot.
 std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
   std::string text = needs_finite_slots(kernel.dialect) ? "slots " : "";
   if (call.mistake != Mistake::kNone && call.edit == nullptr)
@@ -82,8 +82,7 @@ std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
                                               : text;
 }
 
-// Whether tokens of the case are finite, and so are those of others in slots
-// that nobody owns.
+// Whether tokens of the case, and those of others in unowned slots, are finite.
 bool has_finite_tokens(const Case& value, const Inputs& inputs) {
   const Shape& s = value.shape;
   const auto finite = [&](const std::vector<double>& values, int64_t width) {
@@ -117,8 +116,8 @@ bool are_finite(const std::vector<double>& values) {
                      [](double x) { return std::isfinite(x); });
 }
 
-// Whether all that the call was given is finite, but for what hides a key. Not
-// known of slots of pages.
+// Whether all inputs of the call are finite, except those that hide a key. Not
+// determined for slots of pages.
 bool has_finite_inputs(const CallView& call) {
   const Inputs& in = *call.inputs;
   return in.pages == 0 && are_finite(in.q) && are_finite(in.k) &&
@@ -305,7 +304,7 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.want_stages = planned.want_stages;
   if (planned.operation == Operation::kBackward) {
     const uint64_t gives = kernel.backward_options;
-    // Some cases leave out what may be absent: all else has to be as it is.
+    // Some cases leave out optional results: the rest must not change.
     call.want_d_bias = value.score_bias && value.seed % 5 != 3 &&
                        (gives & QKVET_BACKWARD_BIAS) != 0;
     call.want_d_sink =
@@ -413,7 +412,7 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
       views[i].truth = &prepared.gradient->truth_for(model);
     } else if (prepared.layer_gradient != nullptr) {
       const Stopwatch watch(time_->bound);
-      // P is rounded to what stages are stored as.
+      // P is rounded to the storage type of stages.
       const Dtype stage = kernel.info.stage_dtype(value_.q_dtype);
       views[i].truth = &prepared.layer_gradient->truth_for(
           for_storage(declared, stage, value_.o_dtype), stage);

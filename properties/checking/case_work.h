@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One (law, case) made ready to be judged: inputs, oracle and bounds are made
+// One (law, case), prepared to be judged: inputs, oracle and bounds are made
 // once per distinct call and shared by all kernels.
 #ifndef QKVET_PROPERTIES_CHECKING_CASE_WORK_H_
 #define QKVET_PROPERTIES_CHECKING_CASE_WORK_H_
@@ -26,14 +26,14 @@ namespace qkvet::properties {
 
 // A kernel as the laws see it.
 struct JudgedKernel {
-  KernelInfo info;  // with what was assumed filled in
+  KernelInfo info;  // with assumptions filled in
   PrecisionModel model;
   bool looser_than_generic = false;
   std::vector<Assumption> assumed = {};
-  Pace pace = {};  // as probes took
+  Pace pace = {};  // as measured by probes
 };
 
-// Where the time of a run goes, in seconds of wall clock, summed over threads.
+// The time of a run by its use, in seconds of wall clock, summed over threads.
 struct TimeUse {
   double generate = 0;  // drawing cases, making and storing inputs
   double oracle = 0;    // oracle, twin and the bound's facts
@@ -62,8 +62,8 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
-// How far the outputs of one call may lie from what is right, element by
-// element; empty for what the call does not return or nothing is known about.
+// The bounds of one call's outputs, element by element; empty for outputs that
+// the call does not return or that have no bound.
 struct CallBounds {
   std::vector<double> o, lse, weights, y;
   std::map<TensorName, std::vector<double>> gradients;  // also a layer's
@@ -79,37 +79,38 @@ class CaseWork {
   CaseWork(CaseWork&&) noexcept;
 
   const Case& value() const { return value_; }
-  // As the case's recipes make them, without what the law puts in.
+  // The inputs of the case's recipes, without the law's changes.
   const Inputs& own_inputs();
-  // Other data for a case of these extents, before anything is asked.
+  // Other data for a case of these extents, before any call is made.
   void take_inputs(Inputs inputs) { own_ = std::move(inputs); }
 
-  // Kernels must stay where they are, as they are: the plan of the last one is
+  // Kernels must keep their addresses and contents: the plan of the last one is
   // kept.
 
-  // The calls that the law makes of this kernel; empty if settled() says why.
+  // The calls that the law makes of this kernel; empty if settled() has a
+  // reason.
   std::vector<KernelCall> calls_for(const JudgedKernel& kernel);
   // A verdict that needs no call: unsupported type, law not applicable.
   std::optional<Judgement> settled(const JudgedKernel& kernel);
-  // The verdict on what came back, one outcome per call; and, where somebody
-  // wants to know, which elements were asked to have the same bits.
+  // The verdict on the outcomes, one per call. `same_bits`, if not null,
+  // collects the elements that were required to have the same bits.
   Judgement judge(const JudgedKernel& kernel,
                   std::span<const CallOutcome> outcomes,
                   std::vector<SameBits>* same_bits = nullptr);
 
-  // One of the calls with all that is known of it: the truth of attention and
-  // of its gradient also where the law does without. Lives as long as this.
+  // One of the calls with all results: the truth of attention and of its
+  // gradient even if the law does not need it. Lives as long as this.
   struct WholeCall {
     const PlannedCall& planned;
-    const Case& value;  // what the kernel is called with, its data apart
+    const Case& value;  // the kernel's case, without its data
     const Inputs& inputs;
     const Truth* truth;  // null: no queries with finite data attend here
     std::string twin_disagrees;  // "" or why the truth is in doubt
   };
   WholeCall whole_call(const JudgedKernel& kernel, size_t n);
 
-  // The bounds of call n of calls_for(kernel) under a model, whether the law
-  // asks for its truth or not.
+  // The bounds of call n of calls_for(kernel) under a model, whether or not the
+  // law needs its truth.
   CallBounds bounds(const JudgedKernel& kernel, size_t n,
                     const PrecisionModel& model);
 
@@ -148,7 +149,7 @@ class CaseWork {
   std::optional<bool> is_case_of_law_;  // meets the precondition
   const JudgedKernel* planned_for_ = nullptr;
   Plan plan_;
-  // What makes two calls' inputs the same.
+  // Calls with the same key have the same inputs.
   using Key =
       std::tuple<InputEdit, int64_t, std::optional<Snapshot>, std::string>;
   std::map<Key, std::unique_ptr<Prepared>> prepared_;

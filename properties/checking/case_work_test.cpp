@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made once for a case, whoever asks for it.
+// Data that is made once for a case, for all its users.
 #include "properties/checking/case_work.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(CaseWork, FitsOnceAndPlansOncePerKernel) {
   }
 }
 
-// Two calls, of which the first is not supported.
+// Two calls; the first is not supported.
 TEST(CaseWork, AKernelThatDiesHasFailedWhateverItRefusedBefore) {
   const JudgedKernel kernel = FakeExecutor::under_test().judged;
   TimeUse time;
@@ -87,7 +87,7 @@ TEST(CaseWork, AKernelThatDiesHasFailedWhateverItRefusedBefore) {
   }
 }
 
-// A reference with one mistake, beside the twin that it is compared with.
+// A reference with one mistake, compared with its twin.
 References strict_diagonal() {
   return References([](const Problem& problem) {
     return seeded_forward(SeededFault::kPlainStrictDiagonal, problem);
@@ -135,7 +135,7 @@ void expect_doubt(const char* law, const char* text, const References& wrong) {
       << alone.reason;
 }
 
-// In f64 the twin is the truth, and the definition is held against it.
+// In f64 the twin is the truth, and the definition is compared with it.
 TEST(CaseWork, AReferenceThatItsTwinContradictsJudgesNothing) {
   for (const char* text : {"f32,B1,H1,Tq3,Tk3,d2,causal=tl,seed=1",
                            "f64,B1,H1,Tq3,Tk3,d2,causal=tl,seed=1"}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which storage types a case may have, to be judged at all.
+// The storage types of cases that can be judged at all.
 #include <algorithm>
 #include <iterator>
 

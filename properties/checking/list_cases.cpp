@@ -38,7 +38,7 @@ void lists_in_other_order(const Case& value, int64_t, Inputs& inputs) {
         const int64_t count = list_length(value, inputs, b, i);
         if (count == 0) continue;
         std::reverse(first, first + count);
-        // By any but 1, which would put the last one in its place again.
+        // By anything except 1, which would put the last one back.
         int64_t turn =
             pick_by_seed(value.seed, std::max<int64_t>(count - 1, 1));
         if (turn > 0) ++turn;

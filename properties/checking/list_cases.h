@@ -8,17 +8,17 @@
 
 namespace qkvet::properties {
 
-// The case with lists of so many entries at least.
+// The case with lists of at least this many entries.
 Case with_lists(Case value, int64_t entries);
-// With lists of as many entries as there are keys, or blocks, or more.
+// With lists of at least as many entries as there are keys, or blocks.
 Case with_room_for_all_keys(Case value);
 
 // The entries that count, the last one first, and turned by some.
 void lists_in_other_order(const Case& value, int64_t, Inputs& inputs);
-// All keys from one on that hangs on the row, and -1 behind them.
+// All keys, from one that depends on the row, and -1 after them.
 void lists_of_all_keys(const Case& value, int64_t, Inputs& inputs);
-// For variants without lists: none; none, and a mask of the same pairs, which
-// with_own_mask() has made room for.
+// For variants without lists: without them; and without them but with a mask of
+// the same pairs, for which with_own_mask() has made room.
 void no_lists(const Case& value, int64_t, Inputs& inputs);
 void lists_as_mask(const Case& value, int64_t, Inputs& inputs);
 

@@ -47,7 +47,7 @@ void add_rows(const Grid& grid, const std::string& note,
   }
 }
 
-// "positions of q: 1   of k: 0 1"; nothing without a rotation.
+// "positions of q: 1   of k: 0 1"; empty without a rotation.
 void add_positions(const Inputs& inputs, std::vector<std::string>& lines) {
   if (inputs.q_positions.empty() && inputs.k_positions.empty()) return;
   std::string line = "positions of q:";
@@ -59,8 +59,8 @@ void add_positions(const Inputs& inputs, std::vector<std::string>& lines) {
   lines.push_back(line);
 }
 
-// "pages of b=0: 3 1 | -1 4", what its table names behind its own pages after
-// the bar, and how many tokens the call appends; nothing for rows.
+// "pages of b=0: 3 1 | -1 4": the entries of its table after its own pages
+// follow the bar. Also how many tokens the call appends. Nothing for rows.
 void add_pages(const Case& value, const Inputs& inputs,
                std::vector<std::string>& lines) {
   if (inputs.new_tokens > 0)
@@ -84,8 +84,8 @@ void add_pages(const Case& value, const Inputs& inputs,
   }
 }
 
-// "keys of b=0,i=1: 3 -1 | 0", behind the bar what does not count; of each
-// key/value head where they have lists of their own.
+// "keys of b=0,i=1: 3 -1 | 0": entries that do not count follow the bar. One
+// line for each key/value head if they have lists of their own.
 void add_lists(const Case& value, const Inputs& inputs,
                std::vector<std::string>& lines) {
   if (inputs.key_indices.empty()) return;
@@ -109,8 +109,8 @@ void add_lists(const Case& value, const Inputs& inputs,
       }
 }
 
-// Small calls one after the other, each by `add`; those that differ only in
-// where tensors lie show nothing new.
+// Small calls one after the other, each by `add`. Calls that differ only in
+// where tensors are stored are shown once.
 template <class Add>
 std::vector<std::string> calls_shown(const JudgeInput& input, int64_t numbers,
                                      const char* further, Add add) {
@@ -167,7 +167,7 @@ std::vector<std::string> attention_picture(const JudgeInput& input,
       });
 }
 
-// Merges: the states of every row and head, n of them, and what comes out.
+// Merges: the states of every row and head, n of them, and the output.
 std::vector<std::string> merge_picture(const JudgeInput& input,
                                        const Judgement&) {
   const Shape& s = input.value.shape;
@@ -196,7 +196,7 @@ std::vector<std::string> merge_picture(const JudgeInput& input,
       });
 }
 
-// Calls of backward(): what differs from one to the next, and the gradients.
+// Calls of backward(): the differences from one to the next, and the gradients.
 std::vector<std::string> gradient_picture(const JudgeInput& input,
                                           const Judgement&) {
   const Shape& s = input.value.shape;
@@ -268,8 +268,8 @@ std::string command_line(const JudgeInput& input, const CallView& call) {
 
 }  // namespace
 
-// Command by command, up to the one that fails: what was asked, and what the
-// sequence then holds.
+// Command by command, up to the one that fails: its queries, and the contents
+// of the sequence after it.
 std::vector<std::string> story_picture(const JudgeInput& input,
                                        const Judgement& judgement) {
   const size_t last = judgement.finding->call;
@@ -320,7 +320,7 @@ size_t layer_numbers(const Inputs& inputs) {
 
 }  // namespace
 
-// The picture of a layer's gradient: what goes in, and what comes out.
+// The picture of a layer's gradient: inputs and outputs.
 std::vector<std::string> layer_gradient_picture(const JudgeInput& input,
                                                 const Judgement&) {
   const Shape& s = input.value.shape;
@@ -345,7 +345,7 @@ std::vector<std::string> layer_gradient_picture(const JudgeInput& input,
   return lines;
 }
 
-// The picture of a layer: what goes in, the stages, and what comes out.
+// The picture of a layer: inputs, stages and outputs.
 std::vector<std::string> layer_picture(const JudgeInput& input,
                                        const Judgement&) {
   const Shape& s = input.value.shape;

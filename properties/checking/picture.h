@@ -10,9 +10,9 @@
 
 namespace qkvet::properties {
 
-// Inputs and outputs of the calls, one line per row of a tensor; empty if they
-// are more than 64 numbers. Of a story its commands up to the one that fails,
-// if they are at most 16. The judgement has a finding.
+// Inputs and outputs of the calls, one line per row of a tensor; empty if there
+// are more than 64 numbers. For a story, its commands up to the failing one, if
+// they are at most 16. The judgement has a finding.
 std::vector<std::string> attention_picture(const JudgeInput& input,
                                            const Judgement& judgement);
 std::vector<std::string> merge_picture(const JudgeInput& input,

@@ -22,15 +22,15 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // A difference of a number near 1 that is far above every bound of these calls
-// and far below what tells answers apart.
+// and far below the difference between two answers.
 constexpr double kClear = 0.01;
 
 bool is_near(double x, double expected) {
   return std::fabs(x - expected) < kClear * std::max(1.0, std::fabs(expected));
 }
 
-// The least extent from `low` on that the rule allows, were there no largest:
-// what a probe reads of fewer rows or keys would be false.
+// The least extent from `low` on that the rule allows, ignoring its largest
+// one: probes of fewer rows or keys would give wrong results.
 int64_t least(qkvet_extent_rule rule, int64_t low) {
   rule.max = 0;
   return nearest_allowed(low, rule);
@@ -78,7 +78,7 @@ class Prober {
   Prober(Executor& executor, int kernel, KernelInfo& info)
       : executor_(executor), kernel_(kernel), info_(info) {}
 
-  // From now on, calls of forward() are steps on caches.
+  // Later calls of forward() are steps on caches.
   void ask_caches() { of_caches_ = true; }
 
   void lse_base();
@@ -92,8 +92,8 @@ class Prober {
   std::vector<Assumption> assumed;
 
  private:
-  // What a row without a key holds that sees none for one reason. 0: not
-  // asked, or refused.
+  // The contents of a row that sees no key for one reason. 0: not asked, or
+  // refused.
   struct Heard {
     std::array<int32_t, kEmptyByCount> o{}, lse{};
   };
@@ -114,7 +114,7 @@ class Prober {
   int kernel_;
   KernelInfo& info_;
   bool of_caches_ = false;
-  bool died_ = false;  // not asked again
+  bool died_ = false;  // not called again
 };
 
 bool Prober::has(uint64_t option) const {
@@ -193,8 +193,8 @@ void Prober::lse_base() {
            "QKVET_LSE_BASE2");
 }
 
-// A cap of 1, q = 0, and what is added to the score of one key is 4 more than
-// what is added to its neighbour's: a cap behind that leaves less than 2 of it.
+// A cap of 1, q = 0, and the term added to the score of one key is 4 larger
+// than its neighbour's. A cap after the term leaves less than 2 of it.
 void Prober::softcap_order() {
   const bool bias = has(QKVET_OPTION_BIAS), alibi = has(QKVET_OPTION_ALIBI);
   if (!has(QKVET_OPTION_SOFTCAP) || info_.dialect.softcap_order != 0 ||
@@ -207,7 +207,7 @@ void Prober::softcap_order() {
   else
     value.slopes = {RecipeKind::kOne, 0};
   const Shape s = value.shape;
-  // Row 0 stands there, for ALiBi; all keys but this one get less.
+  // The key at the position of row 0, for ALiBi; all others get less.
   const int64_t loud = std::max<int64_t>(s.Tk - s.Tq, 0);
   const auto added = [&](int64_t j) {
     if (bias) return j == loud ? 4.0 : 0.0;
@@ -237,8 +237,8 @@ void Prober::softcap_order() {
            "softcap_order", "QKVET_SOFTCAP_AFTER_MASK");
 }
 
-// One range of all positions and a window of none beside the diagonal: the last
-// row sees the first key, whose value alone is 1, or itself alone.
+// One range of all positions, and a window that only shows the diagonal. The
+// last row sees the first key, which alone has the value 1, or only itself.
 void Prober::ranges_and_window() {
   if (!has(QKVET_OPTION_FULL_RANGES) || !has(QKVET_OPTION_WINDOW) ||
       info_.dialect.ranges_and_window != 0)
@@ -298,8 +298,8 @@ void Prober::sink_in_lse() {
            "QKVET_SINK_NOT_IN_LSE");
 }
 
-// Calls whose row 0 sees no key for this reason alone. Of three keys at least:
-// every average over one is its value.
+// Calls in which row 0 sees no key for this reason alone. At least three keys:
+// the average over one key is its value.
 std::vector<Case> Prober::empty_cases(EmptyBy by) const {
   std::vector<Case> cases;
   Case value = smallest_case(info_, 1, 3);
@@ -355,9 +355,9 @@ int32_t word_of_lse(double x) {
                         : QKVET_EMPTY_LSE_UNSPECIFIED;
 }
 
-// The same answer must come twice, for other values, to count. Scores lie so
-// far apart that a hidden score which is large and finite does not make them
-// equal, and beyond the length there is NaN once and numbers once.
+// An answer counts only if it is the same twice, for other values. Scores are
+// so far apart that a large finite hidden score does not make them equal.
+// Beyond the length there is NaN once and numbers once.
 EmptyRow Prober::hear(EmptyBy by, const Case& value, bool want_lse) {
   const Shape s = value.shape;
   EmptyRow heard;
@@ -396,8 +396,8 @@ EmptyRow Prober::hear(EmptyBy by, const Case& value, bool want_lse) {
   return heard;
 }
 
-// What to declare of each reason: the word that all have which were heard of,
-// or that of the causal rule, and every other one by itself.
+// The declaration for each reason: the word that all known reasons share, or
+// that of the causal rule, and each other one separately.
 static_assert(int{QKVET_EMPTY_ROW_UNSPECIFIED} ==
               int{QKVET_EMPTY_LSE_UNSPECIFIED});
 std::array<int32_t, kEmptyByCount> settled(
@@ -425,7 +425,7 @@ void Prober::settle(const std::array<int32_t, kEmptyByCount>& heard,
   for (size_t by = 0; by < words.size(); ++by) {
     const EmptyRowFields& fields = empty_row_fields()[by];
     if (words[by] == 0) continue;
-    // What is declared of one reason stays as it is declared, right or wrong.
+    // A reason that is declared keeps its declaration, right or wrong.
     const auto field = of_lse ? fields.lse : fields.o;
     if (info_.dialect.*field != 0) continue;
     if (of_lse)
@@ -457,7 +457,8 @@ void Prober::empty_rows() {
   if (wants_its_lse) settle(heard.lse, /*of_lse=*/true);
 }
 
-// Of two calls the faster: in the first one code may be compiled. 0: none came.
+// The faster of two calls, because the first may compile code. 0: neither
+// succeeded.
 double Prober::seconds_of(const Case& value) {
   double least = kInfinite;
   for (int n = 0; n < 2 && !died_; ++n)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel leaves undeclared and a wrong guess would fail it for: found
-// out by tiny calls, used, and printed as an assumption.
+// Finds undeclared conventions for which a wrong guess would fail a kernel: by
+// tiny calls. They are used, and printed as assumptions.
 #ifndef QKVET_PROPERTIES_CHECKING_PROBE_H_
 #define QKVET_PROPERTIES_CHECKING_PROBE_H_
 
@@ -16,12 +16,13 @@ namespace qkvet::properties {
 // One field of qkvet_dialect that was found out.
 struct Assumption {
   std::string field;     // "lse_base"
-  std::string constant;  // "QKVET_LSE_NATURAL": what to declare
+  std::string constant;  // to declare: "QKVET_LSE_NATURAL"
 };
 
-// How long calls take, in seconds: a row of a head with one key, and a product
-// of two numbers in a call of some dozens of rows and keys. What starts a block
-// of threads for each row, or a process, takes long for few products.
+// How long calls take, in seconds: for a row of a head with one key, and for a
+// product of two numbers in a call of some dozens of rows and keys. A kernel
+// that starts a block of threads for each row, or a process, takes long for few
+// products.
 struct Pace {
   double row = 0;  // 0: unknown
   double product = 0;
@@ -30,16 +31,16 @@ struct Pace {
 };
 
 // Fills undeclared fields of info.dialect that matter for the options that the
-// kernel declares, of caches the second and the third: the base of lse, whether
-// a softcap comes before the bias, whether a sink counts in lse, and what o and
-// lse of a row without a key are, by each reason for having none. A field that
-// the probes find no clear answer for stays undeclared.
-// `pace`, if not null: that of the kernel; 0 where it cannot be asked.
+// kernel declares (for caches the second and the third): the base of lse,
+// whether a softcap is before the bias, whether a sink counts in lse, and o and
+// lse of a row without a key, by each reason for having none. A field for which
+// the probes find no clear answer stays undeclared. `pace`, if not null: that
+// of the kernel; 0 if it cannot be called.
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
                                       KernelInfo& info, Pace* pace = nullptr);
 
-// A case of the smallest widths that the kernel takes, of so many rows and keys
-// at least, q = k = 0; of no storage that can be judged: f32.
+// A case of the smallest widths that the kernel takes, with at least this many
+// rows and keys, q = k = 0; f32 if no storage can be judged.
 Case smallest_case(const KernelInfo& info, int64_t Tq, int64_t Tk);
 
 }  // namespace qkvet::properties

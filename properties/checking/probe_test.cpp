@@ -19,7 +19,7 @@ std::string text_of(const std::vector<Assumption>& assumed) {
   return text;
 }
 
-// What the probes find for a kernel that answers like this.
+// The probes' result for a kernel that answers like this.
 std::string found(FakeExecutor::Answer answer, KernelInfo info) {
   FakeExecutor executor({}, std::move(answer));
   return text_of(probe_dialect(executor, 0, info));
@@ -44,7 +44,7 @@ FakeExecutor::Answer empty_rows(double o, double lse,
   };
 }
 
-// What is found of a kernel that computes what the oracle does.
+// The probes' result for a kernel that computes the same as the oracle.
 const std::string kUsual =
     "lse_base=QKVET_LSE_NATURAL softcap_order=QKVET_SOFTCAP_BEFORE_MASK "
     "sink_in_lse=QKVET_SINK_IN_LSE "
@@ -79,7 +79,7 @@ TEST(Probe, TellsWhereTheCapAndTheSinkCount) {
   const std::string told =
       "softcap_order=QKVET_SOFTCAP_AFTER_MASK "
       "sink_in_lse=QKVET_SINK_NOT_IN_LSE";
-  // By a bias, and where there is none by ALiBi.
+  // Tested with a bias, and without one by ALiBi.
   for (const uint64_t without : {uint64_t{0}, QKVET_OPTION_BIAS}) {
     info.capabilities.options &= ~without;
     FakeExecutor executor(other);
@@ -90,7 +90,7 @@ TEST(Probe, TellsWhereTheCapAndTheSinkCount) {
   }
 }
 
-// The same of caches, of which no call of forward() says anything.
+// The same for caches; calls of forward() do not show it.
 TEST(Probe, TellsWhereTheCapAndTheSinkOfACacheCount) {
   KernelInfo info = FakeTables::info();
   info.has_layer = false;
@@ -137,8 +137,8 @@ TEST(Probe, TellsWhyARowIsEmpty) {
                 "empty_row_lse=QKVET_EMPTY_LSE_MINUS_INF ");
 }
 
-// Weights of hidden keys: all the same, or a softmax of scores that a finite
-// -1e9 was added to. Over one key both would be its value.
+// Weights of hidden keys: all equal, or a softmax of scores to which a finite
+// -1e9 was added. Over one key both give its value.
 TEST(Probe, AMeanIsNoSoftmaxOfHiddenScores) {
   const auto weighing = [](bool all) {
     return [all](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {

@@ -8,8 +8,8 @@
 namespace qkvet::properties {
 namespace {
 
-// A packed batch has pages already, or none. The layout goes with neither pages
-// nor new tokens.
+// A packed batch has pages already, or none. The layout is compatible with
+// neither pages nor appended tokens.
 Case without_packing(Case value) {
   if (value.paging.size == 0) {
     value.cu_q.clear();
@@ -21,7 +21,7 @@ Case without_packing(Case value) {
   return value;
 }
 
-// What hides keys goes where it hides all of them.
+// Options that hide keys are removed if they hide all of them.
 Case with_seen_keys(Case value) {
   if (some_row_sees_a_key(value)) return value;
   value.mask = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of the serving form: keys and values in pages, and new tokens.
+// Cases of the serving form: keys and values in pages, and appended tokens.
 #ifndef QKVET_PROPERTIES_CHECKING_SERVING_CASES_H_
 #define QKVET_PROPERTIES_CHECKING_SERVING_CASES_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which cases count as simpler than a given one: first smaller extents, the
-// very smallest first of all; then fewer options; then plainer data. Data is a
-// function of the index, so an element that survives keeps its value.
+// The order of simpler cases: first smaller extents, the very smallest first of
+// all; then fewer options; then plainer data. Data is a function of the index,
+// so an element that is kept has the same value.
 #include "properties/checking/simpler.h"
 
 #include "core/case/option_fields.h"
@@ -10,12 +10,12 @@
 namespace qkvet::properties {
 namespace {
 
-// Extents tried in every combination before any single one is reduced. Three
-// is the least at which a first, a middle and a last differ.
+// Extents tried in every combination before any single one is reduced. Three is
+// the least with a first, a middle and a last one.
 constexpr int64_t kTiny = 3;
 
-// Every shape with extents up to kTiny (one batch member, up to two heads)
-// whose sum is below the origin's, smallest sum first.
+// Every shape with extents up to kTiny (one batch member, up to two heads) and
+// a smaller sum than the origin's, smallest sum first.
 std::vector<Shape> tiny_shapes(const Shape& origin) {
   std::vector<Shape> shapes;
   for (int64_t B = 1; B <= std::min<int64_t>(2, origin.B); ++B)
@@ -43,15 +43,15 @@ std::vector<Shape> tiny_shapes(const Shape& origin) {
 // scores beyond exp's range, and with one key that takes all.
 struct Probe {
   RecipeKind q, k;
-  int64_t parameter;  // of both recipes, if they take one
+  int64_t parameter;  // for both recipes, if they take one
 };
 constexpr Probe kProbes[] = {{RecipeKind::kNormal, RecipeKind::kNormal, 0},
                              {RecipeKind::kLattice, RecipeKind::kLattice, 0},
                              {RecipeKind::kLargeN, RecipeKind::kLargeN, 4},
                              {RecipeKind::kLead, RecipeKind::kDominantN, 0}};
 
-// Tiny shapes with the data at hand and with the probes: a rare value that a
-// long tensor happened to hold would otherwise keep the tensor long.
+// Tiny shapes with the present data and with the probes: otherwise a rare value
+// in a long tensor would keep the tensor long.
 void add_tiny_shapes(const Case& value, Collector& out) {
   for (const Shape& shape : tiny_shapes(value.shape)) {
     out.add([&](Case& c) { c.shape = shape; }, /*smaller=*/true);
@@ -75,7 +75,7 @@ void add_smaller_extents(const Case& value, Collector& out) {
     out.add([](Case& c) { c.shape.H = c.shape.group(), c.shape.Hkv = 1; });
     out.add([](Case& c) { c.shape.H -= c.shape.group(), --c.shape.Hkv; });
     out.add([](Case& c) { c.shape.H -= c.shape.Hkv; });
-    // Groups of two, which show what groups of three may hide.
+    // Groups of two, which can show mistakes that groups of three hide.
     if (s.group() > 2) out.add([](Case& c) { c.shape.H = 2 * c.shape.Hkv; });
   }
   for (const auto extent :
@@ -96,9 +96,9 @@ void add_smaller_extents(const Case& value, Collector& out) {
   });
 }
 
-// Gradients have two widths side by side, and what takes the one for the other
-// shows by what they leave over: two and four channels less leave it as it is.
-// Plain data may be equal where the two meet then; small integers seldom are.
+// Gradients have two widths, and a kernel that confuses them is visible by the
+// leftover channels: removing two and four channels keeps these. Plain data may
+// be equal where the two meet; small integers seldom are.
 void add_even_steps(const Case& value, Collector& out) {
   for (const auto width : {&Shape::d, &Shape::dv})
     for (const int64_t step : {4, 2})
@@ -170,8 +170,8 @@ void add_plainer_options(const Case& value, Collector& out) {
       out.add([&](Case& c) { c.*per_head = make_recipe(RecipeKind::kOne); });
 }
 
-// Fewer calls, members that have all their rows or keys, nearer strides, and
-// widths that leave groups of channels whole.
+// Fewer calls, members with all their rows or keys, smaller strides, and widths
+// that keep groups of channels whole.
 void add_simpler_forms(const Case& value, Collector& out) {
   for (size_t n = 0; n < value.calls.size(); ++n)
     add_fewer_calls(value, n, out);

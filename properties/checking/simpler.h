@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of simpler_cases(): collecting candidates, and what all subjects
-// share.
+// Internals of simpler_cases(): collecting candidates, shared by all subjects.
 #ifndef QKVET_PROPERTIES_CHECKING_SIMPLER_H_
 #define QKVET_PROPERTIES_CHECKING_SIMPLER_H_
 
@@ -12,8 +11,7 @@
 
 namespace qkvet::properties {
 
-// What counts as the size of a case: its extents, and the commands and tokens
-// of its story.
+// The size of a case: its extents, and the commands and tokens of its story.
 int64_t size_of(const Case& value);
 
 // The least number, half and one less, where they are less than now.
@@ -27,9 +25,9 @@ class Collector {
   // Whether all of the tiniest shapes are wanted, which are most candidates.
   const bool tries_tiny;
 
-  // Adds what `change` makes of the origin, if that is a valid, other case;
-  // with `smaller` only if its extents are smaller even after the law has
-  // constrained it, so that plainer and wilder data cannot take turns for ever.
+  // Adds the origin with `change`, if that is a valid, other case. With
+  // `smaller`, only if its extents are smaller even after the law has
+  // constrained it, so that plainer and wilder data cannot alternate for ever.
   template <class Change>
   void add(Change change, bool smaller = false) {
     Case candidate = origin_;
@@ -39,13 +37,13 @@ class Collector {
       candidate.shape.d += candidate.shape.d % 2;
     const Shape& heads = candidate.shape;
     if (heads.Hkv < 1 || heads.H < 1 || heads.H % heads.Hkv != 0) return;
-    // Single values that stand outside now: moved inside, and left out.
+    // Single values that are now outside: moved inside, and left out.
     if (!candidate.set.empty())
       if (Case moved = candidate; move_set_values(moved)) keep(moved, smaller);
     keep(std::move(candidate), smaller);
   }
-  // Without the option, unless the law puts one back in its place: then the
-  // two could take turns for ever.
+  // Without the option, unless the law puts it back: the two could then
+  // alternate for ever.
   void drop(uint64_t option) {
     const Case without = constrained(law_, keep_allowed(origin_, ~option));
     if ((options_of(without) & option) == 0)
@@ -67,9 +65,9 @@ class Collector {
   std::vector<Case> cases_;
 };
 
-// Passes to `takes`, until it returns true, a command of a story or of a
+// Calls `takes`, until it returns true, with a command of a story or of a
 // recording with fewer tokens or queries, or with an eviction nearer to the
-// first token; whether it did.
+// first token. Returns whether it did.
 template <class Command, class Takes>
 bool try_lower(const Command& command, Takes takes) {
   const auto try_with = [&](int64_t Command::*number, int64_t least) {

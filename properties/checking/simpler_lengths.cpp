@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simpler lengths and packed batches. Extents alone do not lead there: a length
-// that is cut off with its extent becomes the extent, and whatever lay between
-// the two is gone.
+// that is cut off with its extent becomes the extent, and the lengths between
+// the two are lost.
 #include "properties/checking/simpler.h"
 
 namespace qkvet::properties {
@@ -56,7 +56,7 @@ void add_shorter_packs(const Case& value, const Axis& axis, Collector& out) {
               .erase((c.*one.starts).begin() + static_cast<ptrdiff_t>(n + 1));
       });
   }
-  // What lies behind the last member.
+  // The rows after the last member.
   if (!starts.empty() && starts.back() >= 1 &&
       starts.back() < value.shape.*axis.extent)
     out.add([&](Case& c) { c.shape.*axis.extent = starts.back(); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simpler stories: the shortest that could show anything first, then without
-// single commands, with fewer tokens, fewer sequences and narrower heads.
+// Simpler stories: the shortest ones that could fail first, then without single
+// commands, with fewer tokens, fewer sequences and narrower heads.
 #include <algorithm>
 
 #include "properties/checking/simpler.h"
@@ -57,7 +57,8 @@ void add_shortest(Collector& out) {
           /*smaller=*/true);
 }
 
-// What of two commands about one sequence is one, and what of a step is less.
+// Merges two commands about one sequence, and reduces a step to one of its
+// parts.
 void add_merged(const Case& value, Collector& out) {
   using enum StoryVerb;
   const auto change_to = [&out](auto change) {

@@ -252,7 +252,7 @@ std::optional<StoryRun::Ran> StoryRun::run(const Inputs& data) const {
 Snapshot StoryRun::snapshot_of(const std::vector<Token>& tokens) const {
   Snapshot all = snapshot();
   all.history = tokens;
-  all.positions.resize(tokens.size());  // nothing is asked
+  all.positions.resize(tokens.size());  // never queried
   all.new_tokens = all.queries = 0;
   return all;
 }

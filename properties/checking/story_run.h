@@ -13,8 +13,8 @@
 
 namespace qkvet::properties {
 
-// What a planned command adds to the call that its step makes. `fresh` are the
-// keys and values that it brings, `own` the inputs of the whole case.
+// Adds a planned command to the call of its step. `fresh` are the keys and
+// values that it brings, `own` the inputs of the whole case.
 void fill_story_call(const Case& value, const PlannedCall& planned,
                      const Inputs& fresh, const Inputs& own, KernelCall& call);
 
@@ -29,7 +29,7 @@ std::vector<CallOutcome> run_commands(const Case& value,
                                       const Inputs& own, int index,
                                       Executor& executor, TimeUse& time);
 
-// Compares the answer of a step with attention over `inputs`, whose keys and
+// Compares the answer of a step with attention over `inputs`. Their keys and
 // values may be off by k_error and v_error.
 Judgement judge_answer(const Case& value, const PlannedCall& planned,
                        const Inputs& inputs, const CallOutcome& outcome,
@@ -45,11 +45,10 @@ struct BroughtToken {
 };
 
 // One story of a law's plan, up to the call that an experiment is about, and
-// behind that a read_back() of its sequence, where the kernel has one.
+// then a read_back() of its sequence, if the kernel has one.
 //
-// Every token has a row of its own here, also those that a law puts in without
-// data (tags below 0): snapshots() names them with tags that no other token
-// has.
+// Every token has a row of its own here, also those that a law inserts without
+// data (tags below 0): snapshots() gives them tags that no other token has.
 class StoryRun {
  public:
   // The call in question is plan[at], `plan` is a law's for `value`.
@@ -66,7 +65,7 @@ class StoryRun {
   // "b1", or "the NaN of call 5".
   std::string name_of(const Token& token) const;
 
-  // The data of the case; what the law puts in is finite, or NaN.
+  // The data of the case; tokens that the law inserts are finite, or NaN.
   Inputs own_data(bool finite) const;
   // Numbers of moderate size, with which no two tokens are alike.
   Inputs moderate_data() const;
@@ -77,14 +76,14 @@ class StoryRun {
     CallOutcome answer;  // of the call in question
     CallOutcome read;    // its stages are empty if there is no read_back()
   };
-  // Nothing if some call did not end as it should.
+  // Nullopt if some call did not end as it should.
   std::optional<Ran> run(const Inputs& data) const;
 
   // The keys and values that `snapshot` is about, out of `data`.
   Inputs inputs_of(const Snapshot& snapshot, const Inputs& data) const {
     return pick_inputs(wide_, snapshot, data).history;
   }
-  // The call in question, asked about `tokens` in place of its history.
+  // The call in question, with `tokens` instead of its history.
   Snapshot snapshot_of(const std::vector<Token>& tokens) const;
 
  private:

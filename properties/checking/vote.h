@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vote: kernels are compared with each other as well as with the oracle.
-// Where kernels of different families fail alike and none agrees with the
-// oracle, the oracle is the suspect.
+// The vote: kernels are compared with each other as well as with the oracle. If
+// kernels of different families fail alike and none agrees with the oracle, the
+// oracle is suspected.
 #ifndef QKVET_PROPERTIES_CHECKING_VOTE_H_
 #define QKVET_PROPERTIES_CHECKING_VOTE_H_
 
@@ -14,11 +14,11 @@
 
 namespace qkvet::properties {
 
-// How one kernel answered a case that is held against the oracle.
+// The answer of one kernel to a case that is compared with the oracle.
 struct Ballot {
   std::string kernel;  // "family/variant"
   bool agrees = false;
-  // Where a kernel does not agree:
+  // An element at which a kernel does not agree:
   std::vector<double> o;      // [B,H,Tq,dv]
   std::vector<double> bound;  // how far each may be from the truth
   std::string where;          // the element that differs most from the oracle

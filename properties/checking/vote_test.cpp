@@ -23,7 +23,7 @@ KernelUnderTest kernel_named(const char* name, size_t library) {
   return kernel;
 }
 
-// Two right kernels of different families; the second one may be spoiled.
+// Two right kernels of different families; the second one may be corrupted.
 RunResult run_two(Oracle oracle, const char* second,
                   FakeExecutor::Answer spoil = {}) {
   RunOptions options;

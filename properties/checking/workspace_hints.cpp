@@ -13,16 +13,16 @@ namespace {
 
 // Four bends and more are a curve.
 constexpr size_t kMostBends = 3;
-// Rows of one key, keys of one row, and as many of both are asked for so many:
-// what a call of a plan costs at most, where a kernel adds up one number after
-// the other.
+// The most rows with one key, keys with one row, and both at once: for a kernel
+// that adds one number after the other, as expensive as the most expensive call
+// of a plan.
 constexpr int64_t kKeysAsked = 16384, kRowsAsked = 4096, kSquareAsked = 1024;
 // More is no size of anything, and its products with extents need more bits.
 constexpr int64_t kMostBytes = int64_t{1} << 40;
 // Extents that every plan has many of.
 constexpr int64_t kLeast = 25;
 
-// The line through two extents, and how far above it a step may lie.
+// The line through two extents, and the largest step above it.
 struct Line {
   int64_t from = 0, bytes = 0;  // a point
   int64_t rise = 0, run = 1;    // bytes for extents
@@ -42,7 +42,7 @@ class Bends {
   std::vector<Bend> find() {
     std::vector<Bend> bends;
     for (int64_t low = 2; 2 * low <= most_ && !silent_; low *= 2) {
-      // A line across a bend is none.
+      // A line across a bend is invalid.
       if (!bends.empty() && low / 2 <= bends.back().at) continue;
       const Line line = line_at(low);
       if (silent_ || line.holds(2 * low, bytes(2 * low))) continue;
@@ -53,15 +53,15 @@ class Bends {
       }
       bends.push_back({holds, bytes(holds), bytes(bent)});
     }
-    // Half of a look is none.
+    // An incomplete search finds none.
     if (silent_ || bends.size() > kMostBends) return {};
     return bends;
   }
 
  private:
-  // Through this power of two and the one before. A step is what one more costs
-  // behind both of them, as behind whole tiles; behind one alone it is a jump.
-  // None where what lies between them is on the line itself.
+  // Through this power of two and the one before. A step is the cost of one
+  // more after both of them, as after whole tiles; after only one it is a jump.
+  // There is no step if the values between them are on the line itself.
   Line line_at(int64_t low) {
     const int64_t before = low / 2;
     Line line{low, bytes(low), bytes(low) - bytes(before), low - before, 0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of keys and rows at which a kernel asks for another workspace: one
-// that splits its keys from some number of them on asks for room for the parts.
+// Numbers of keys and rows at which a kernel requests another workspace. For
+// example, one that splits its keys from some number on needs room for the
+// parts.
 #ifndef QKVET_PROPERTIES_CHECKING_WORKSPACE_HINTS_H_
 #define QKVET_PROPERTIES_CHECKING_WORKSPACE_HINTS_H_
 
@@ -15,22 +16,21 @@
 
 namespace qkvet::properties {
 
-// Bytes for this extent; nothing where the kernel does not answer.
+// Bytes for this extent; nullopt if the kernel does not answer.
 using BytesOf = std::function<std::optional<int64_t>(int64_t extent)>;
 
-// An extent up to which bytes grow as they did before, and beyond it they do
-// not.
+// An extent beyond which bytes stop growing as before.
 struct Bend {
   int64_t at = 0;
   int64_t bytes = 0, beyond = 0;  // at it, and at the next
 };
-// Between 1 and `most`, seen at powers of two and found to the exact number.
-// Bytes may grow in steps, as tiles do. None where they bend all over: they
-// follow the extent then, and say nothing.
+// Between 1 and `most`, noticed at powers of two and located exactly. Bytes may
+// grow in steps, as tiles do. Empty if they bend everywhere: they then follow
+// the extent, and are uninformative.
 std::vector<Bend> bends_of(const BytesOf& bytes_of, int64_t most);
 
-// Calls of one head, about fifty for a kernel that has a workspace and none for
-// another. Of a kernel that dies in one of them none.
+// Makes calls of one head: about fifty for a kernel that has a workspace, none
+// for another. Empty if the kernel dies in one of them.
 std::vector<Hint> workspace_hints(Executor& executor, int kernel,
                                   const KernelInfo& info);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where bytes bend: jumps and other slopes to the exact number, steps and
-// curves not.
+// Bends of bytes: jumps and other slopes are found exactly, steps and curves
+// are not bends.
 #include "properties/checking/workspace_hints.h"
 
 #include <gtest/gtest.h>
@@ -61,8 +61,8 @@ TEST(WorkspaceHints, TwoOfThemAreTwo) {
             (At{300, 6000}));
 }
 
-// What is the same everywhere, grows in proportion or by whole tiles bends
-// nowhere, or where the second tile begins.
+// A workspace that is constant, or grows in proportion or by whole tiles, bends
+// nowhere, or at the start of the second tile.
 TEST(WorkspaceHints, WhatFollowsTheExtentSaysNothing) {
   EXPECT_EQ(bends([](int64_t) { return int64_t{0}; }).at, At{});
   EXPECT_EQ(bends([](int64_t T) { return 12 * T + 64; }).at, At{});

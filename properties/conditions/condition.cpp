@@ -8,8 +8,8 @@
 namespace qkvet::properties {
 namespace {
 
-// Numbers wrap around rather than end the program: conditions come from
-// plug-ins as well.
+// Numbers wrap around instead of ending the program, because plug-ins also
+// supply conditions.
 int64_t wrapped(uint64_t number) { return static_cast<int64_t>(number); }
 
 // x / 0 and x % 0 are 0: extents may be.
@@ -35,7 +35,7 @@ bool Condition::holds_in_any(const std::vector<Situation>& situations) const {
   return false;
 }
 
-// Of rows that are asked for by themselves one is enough.
+// One true row is enough for a condition on rows.
 bool Condition::is_true(size_t number, const ConditionPlace& at) const {
   const Node& node = nodes_[number];
   switch (node.kind) {

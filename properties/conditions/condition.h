@@ -75,7 +75,7 @@ class Condition {
 
 struct ParsedCondition {
   std::optional<Condition> value;
-  std::string error;  // one line: where, what is wrong, what is allowed
+  std::string error;  // one line: place, mistake, allowed words
 };
 // "" is always true.
 ParsedCondition parse_condition(std::string_view text);

@@ -104,8 +104,8 @@ int64_t scale_bits(At at) {
   return bits;
 }
 
-// The largest of the row, rounded down; 0 where it sees no key, and where all
-// are small and would be computed for nothing.
+// The largest score of the row, rounded down; 0 if it sees no key, and if all
+// are small and need not be computed.
 int64_t score_of_row(At at) {
   constexpr double kMost = 1e6;
   if (at.situation->has_plain_scores()) return 0;
@@ -134,7 +134,7 @@ std::pair<int64_t, int64_t> ends_of_seen(At at) {
 
 FieldFacts facts(At at) { return at.situation->facts_of(at.b, at.row); }
 
-// Commands in front of this one that say this.
+// Commands before this one that need this care.
 template <PageCare kCare>
 int64_t needs(At at) {
   return int64_t{at.command->needs_care[static_cast<size_t>(kCare)]};
@@ -227,7 +227,7 @@ constexpr ConditionName kOfCalls[] = {
     {"hidden", In::kRow, hidden_keys},
     {"gaps", In::kRow,
      [](At at) {
-       // All other rules leave keys that lie side by side.
+       // All other rules leave contiguous keys.
        const Case& value = the_case(at);
        if (value.mask.kind == MaskKind::kNone && value.listed.entries == 0 &&
            value.fields == MaskFields{})
@@ -293,7 +293,7 @@ constexpr ConditionName kOfCalls[] = {
 
 struct Section {
   std::span<const ConditionName> names;
-  std::string_view last_field;  // of those after them; "": all that are left
+  std::string_view last_field;  // of those after them; "": all the rest
 };
 constexpr Section kSections[] = {{kOfShape, "bias.keys"},
                                  {kOfScores, "new_tokens"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that conditions are made of: a row of condition_names.cpp each, or
-// one of core/case/option_fields.cpp for a field of an option.
+// The names in conditions: a row of condition_names.cpp each, or one of
+// core/case/option_fields.cpp for a field of an option.
 #ifndef QKVET_PROPERTIES_CONDITIONS_CONDITION_NAMES_H_
 #define QKVET_PROPERTIES_CONDITIONS_CONDITION_NAMES_H_
 
@@ -13,10 +13,10 @@
 
 namespace qkvet::properties {
 
-// Where a name means something: everywhere, or within rows() and its like.
+// The scope of a name: everywhere, or within rows() and its like.
 enum class ConditionScope : uint8_t { kCase, kRow, kMember, kCommand };
 
-// What the names are asked about.
+// The place at which names are evaluated.
 struct ConditionPlace {
   const Situation* situation = nullptr;
   int64_t b = 0, h = 0, row = 0;       // rows()
@@ -34,9 +34,9 @@ struct ConditionName {
   std::string_view name;
   ConditionScope scope = ConditionScope::kCase;
   int64_t (*at_place)(const ConditionPlace& place) = nullptr;
-  // What it can be compared with, if it is no number.
+  // The words that it can be compared with, if it is not a number.
   std::span<const ConditionWord> words = {};
-  int64_t (*of_case)(const Case& value) = nullptr;  // in place of at_place
+  int64_t (*of_case)(const Case& value) = nullptr;  // instead of at_place
 
   int64_t value(const ConditionPlace& place) const {
     return of_case != nullptr ? of_case(place.situation->value())
@@ -44,7 +44,7 @@ struct ConditionName {
   }
 };
 
-// Null if there is none of that name in this scope.
+// Null if there is no such name in this scope.
 const ConditionName* find_condition_name(std::string_view name,
                                          ConditionScope scope);
 // "B, H, Hkv, ...": those of this scope alone.

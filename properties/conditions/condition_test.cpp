@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The language of conditions: what it says, where it looks, what it refuses.
+// The language of conditions: its values, the calls that it covers, and its
+// errors.
 #include "properties/conditions/condition.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 namespace qkvet::properties::condition_test {
 namespace {
 
-// f32 where it does not say otherwise.
+// f32 unless the text has a type.
 Case case_of(const std::string& text) {
   const ParsedCase parsed =
       parse_case(text.starts_with("B") ? "f32," + text : text);
@@ -128,16 +129,16 @@ constexpr struct {
     {"commands(verb == truncate && shared > 0)",
      "B2,H1,d1,cap4,story=step.a.2+fork.a.b+truncate.b.1",
      "B2,H1,d1,cap4,story=step.a.2+fork.a.b+reset.a+truncate.b.1"},
-    // A reordering takes from those beside it what it drops; who is emptied has
-    // nothing left that could change.
+    // A reordering also changes the other sequences, by dropping their tokens;
+    // an emptied sequence has nothing left that could change.
     {"commands(queries > 0 && disturbed == 1)",
      "B3,H1,d1,cap4,story=step.a.2+fork.a.b+reorder.aaa+attend.a.1",
      "B3,H1,d1,cap4,story=step.a.2+fork.a.b+reorder.aba+attend.a.1"},
     {"commands(new > 0 && disturbed > 0)",
      "B2,H1,d1,cap4,story=step.a.2+fork.a.b+append.b.1+append.a.1",
      "B2,H1,d1,cap4,story=step.a.2+fork.a.b+append.b.1+reset.a+append.a.1"},
-    // Of pages of 4: how many a command takes, and what a window still meets of
-    // one that another sequence wrote to.
+    // With pages of 4: how many a command takes, and which tokens a window
+    // still meets in a page that another sequence wrote to.
     {"commands(pages.taken == 2 && pages.made == 1)",
      "B1,H1,d1,cap8,story=append.a.1+reset.a+append.a.5",
      "B1,H1,d1,cap8,story=append.a.5"},
@@ -161,8 +162,8 @@ TEST(Condition, ReadsTheCase) {
   }
 }
 
-// What a law makes of a case counts as well: calls that are another case, on
-// other threads, with a mask that it wrote itself, out of another story.
+// The calls that a law makes of a case count as well: with another case, on
+// other threads, with a mask that it wrote itself, or from another story.
 TEST(Condition, LooksAtTheCallsOfTheLaw) {
   const Case plain = case_of("B1,H1,Tq2,Tk3,d1");
   Plan plan;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of how laws constrain a case.
+// Parts of laws' constrain().
 #ifndef QKVET_PROPERTIES_CONVENTIONS_CONSTRAIN_H_
 #define QKVET_PROPERTIES_CONVENTIONS_CONSTRAIN_H_
 
@@ -10,8 +10,8 @@
 
 namespace qkvet::properties {
 
-// One of 0 .. n - 1, n above 0. Reduced before it gets a sign: half of all
-// seeds are negative as an int64_t, and so would be what is left of them.
+// One of 0 .. n - 1, n above 0. Reduced before it becomes signed: half of all
+// seeds are negative as an int64_t, and so would be their remainders.
 inline int64_t pick_by_seed(uint64_t seed, int64_t n) {
   // NOLINTNEXTLINE(clang-analyzer-core.DivideZero)
   return static_cast<int64_t>(seed % static_cast<uint64_t>(n));

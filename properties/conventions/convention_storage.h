@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How libraries store the matrices of a layer and the pages of a cache, as
-// views that qkvet_layer_args and qkvet_forward_args can be given: an offset
-// and strides, in elements. Nothing is copied.
+// views for qkvet_layer_args and qkvet_forward_args: an offset and strides, in
+// elements. Nothing is copied.
 #ifndef QKVET_PROPERTIES_CONVENTIONS_CONVENTION_STORAGE_H_
 #define QKVET_PROPERTIES_CONVENTIONS_CONVENTION_STORAGE_H_
 
@@ -21,7 +21,7 @@ enum class WeightOrder : uint8_t {
   kOutIn   // [out, in]: y = x W^T, as nn.Linear stores it
 };
 
-// Where a causal layer has its mask from.
+// The source of the mask of a causal layer.
 enum class LayerMask : uint8_t {
   kUnknown,
   kFlag,     // nothing is stored
@@ -44,7 +44,7 @@ enum class PageAxes : uint8_t {
   kChannelGroups
 };
 
-// Where k and v of a pool lie.
+// How k and v of a pool are stored.
 enum class PagePool : uint8_t {
   kUnknown,
   kApart,   // two tensors [pages, ...]
@@ -63,8 +63,8 @@ struct MatrixView {
   int64_t offset = 0;
   std::array<int64_t, 2> strides{};
 };
-// `tensor` is one of kWq .. kBo; the order of the weights is known. Where q, k
-// and v are fused, dv = d; w_o and b_o are always apart.
+// `tensor` is one of kWq .. kBo; the order of the weights is known. If q, k and
+// v are fused, dv = d; w_o and b_o are always separate.
 MatrixView matrix_view(const LayerStorage& storage, const Shape& shape,
                        TensorName tensor);
 
@@ -76,7 +76,7 @@ struct PoolView {
 };
 struct PoolExtents {
   int64_t pages = 0, heads = 0, page_size = 0, width = 0;
-  int64_t group = 0;  // x, where channels lie in groups
+  int64_t group = 0;  // x, if channels are in groups
 };
 // Order and pool are known; k and v are equally wide.
 PoolView pool_view(const PageStorage& storage, const PoolExtents& pool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a declaration of conventions.md is spelled with: fields, and the words
-// of their values.
+// The vocabulary of a declaration in conventions.md: fields, and the words of
+// their values.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -95,7 +95,7 @@ std::string allowed(const Rows& rows) {
   return text;
 }
 
-// Each word once.
+// Each word may be used once.
 std::string read_bits(BitKind kind, std::string_view text, uint64_t* bits) {
   *bits = 0;
   for (const std::string_view word : split(text)) {
@@ -235,8 +235,8 @@ qkvet_extent_rule* rule_of(std::string_view key, qkvet_capabilities& c) {
   return nullptr;
 }
 
-// A rule of d or dv that is said beside a list of widths, as of a convention
-// that a kernel has in part, leaves those that keep it, unless none does.
+// A rule for d or dv next to a list of widths, as for a convention that a
+// kernel has in part, leaves the widths that keep it, unless none does.
 void keep_widths_of_rules(qkvet_capabilities& c) {
   qkvet_width* const end = c.widths + c.width_count;
   const auto keeps = [&c](const qkvet_width& width) {
@@ -332,7 +332,7 @@ std::string declare(std::string_view key, std::string_view value,
     if (why.empty()) keep_widths_of_rules(capabilities);
     return why;
   }
-  // All others are a dialect's, which knows its own.
+  // All other keys are dialect fields; parse_dialect() has their table.
   std::string why = parse_dialect(
       "", std::string(key) + " = " + std::string(value), declared.dialect);
   constexpr std::string_view kPlace = ":1: ";

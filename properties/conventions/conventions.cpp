@@ -94,7 +94,7 @@ class Reader {
       read_prose(line);
   }
 
-  // "| `id` | what it is |": only in front of the first section.
+  // "| `id` | what it is |": only before the first section.
   void read_list(std::string_view line) {
     const auto cells = cells_of(line);
     if (cells.size() != 2 || !cells[0].starts_with('`')) return;
@@ -185,7 +185,7 @@ class Reader {
     out_.values.push_back(std::move(now_));
   }
 
-  // What belongs together.
+  // Checks that related declarations are made together.
   void check_parts() {
     const KernelInfo& declared = now_.declared;
     const bool weights = now_.layer.weight != WeightOrder::kUnknown;

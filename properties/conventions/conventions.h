@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conventions of known libraries, read from conventions.md: what a kernel that
-// takes their calls declares in qkvet_capabilities and qkvet_dialect, how they
-// store what a layer and a cache are made of, and cases that such a kernel
-// takes. The grammar stands in conventions.md.
+// Conventions of known libraries, read from conventions.md: the declaration of
+// a kernel that takes their calls, in qkvet_capabilities and qkvet_dialect; how
+// they store layers and caches; and cases that such a kernel takes.
+// conventions.md has the grammar.
 #ifndef QKVET_PROPERTIES_CONVENTIONS_CONVENTIONS_H_
 #define QKVET_PROPERTIES_CONVENTIONS_CONVENTIONS_H_
 
@@ -24,10 +24,11 @@ struct ConventionFact {
 
 struct Convention {
   std::string id, title;
-  std::string mind;  // what differs from others and matters
+  std::string mind;  // the difference from others that matters
   std::vector<ConventionFact> facts;
   std::vector<std::string> sources;  // repository, version, date
-  // What a kernel of this convention declares. Not a kernel: it has no name.
+  // The declaration of a kernel of this convention. Not a kernel: it has no
+  // name.
   KernelInfo declared;
   std::vector<RopeStyle> ropes;  // with option rope: the styles
   LayerStorage layer;
@@ -37,19 +38,20 @@ struct Convention {
 
 struct ParsedConventions {
   std::vector<Convention> values;  // in the order of the list
-  std::string error;  // one line: place, what is wrong and what is allowed
+  std::string error;  // one line: place, mistake, and what is allowed
 };
-// `name` stands in errors where a file's would.
+// `name` is used in errors like a file's name.
 ParsedConventions parse_conventions(const std::string& name,
                                     std::string_view markdown);
 
 // Those of conventions.md as it was when this was built.
 const ParsedConventions& built_in_conventions();
-// nullptr if there is none of this id.
+// nullptr if there is no such id.
 const Convention* find_convention(std::string_view id);
 
-// What may stand for a file of dialect fields: the lines of the convention of
-// this name. "" if a file has the name, or no convention that declares any.
+// A possible replacement for a file of dialect fields: the lines of the
+// convention of this name. "" if a file has the name, or if no convention that
+// declares fields has it.
 std::string convention_dialect(const std::string& name);
 // Overwrites the fields that the file or the convention names. "" or one line.
 std::string read_dialect_or_convention(const std::string& name,
@@ -58,14 +60,14 @@ std::string read_dialect_or_convention(const std::string& name,
 // Sets one field of a declaration. "" or one line.
 std::string declare(std::string_view key, std::string_view value,
                     Convention& convention);
-// The same for lines "field = value", of which "like = torch_sdpa" in front
-// takes the declaration of a convention. "" or one line.
+// The same for lines "field = value"; "like = torch_sdpa" before them takes the
+// declaration of a convention. "" or one line.
 std::string declare_lines(const std::string& lines, Convention& convention);
 // "" or why a kernel of this convention does not take the case.
 std::string not_taken_reason(const Convention& convention,
                              std::string_view case_text);
 
-// The words of the three kinds of bits: "causal_bottom_right" stands for
+// The kinds of bits and their words: "causal_bottom_right" means
 // QKVET_OPTION_CAUSAL_BOTTOM_RIGHT.
 enum class BitKind { kOption, kFlag, kLayout, kLayer };
 // Words of the bits that are set, in their order.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// conventions.md: that every declaration is one, and what is said of those that
-// are none.
+// conventions.md: every declaration is valid, and invalid ones are refused with
+// the right error.
 #include "properties/conventions/conventions.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,8 @@ TEST(Conventions, ARuleLeavesTheWidthsThatKeepIt) {
   EXPECT_EQ(declare("d", "min 576 max 576", convention), "");
   ASSERT_EQ(can.width_count, 1);
   EXPECT_EQ(can.widths[0].d, 576);
-  // What keeps none is for the library's reader to refuse.
+  // A declaration that allows no width is left for the library's reader to
+  // refuse.
   EXPECT_EQ(declare("d", "max 16", convention), "");
   EXPECT_EQ(can.width_count, 1);
 }
@@ -99,7 +100,7 @@ TEST(Conventions, TheLibrariesThatPeopleNameAreThere) {
   EXPECT_EQ(find_convention("xformers"), nullptr);
 }
 
-// A law without a row is one that nobody has asked what it assumes.
+// A law without a row has not been audited.
 TEST(Audit, HasOneRowForEveryLawAndNoOther) {
   std::vector<std::string> rows;
   std::istringstream page(content_of(QKVET_AUDIT));
@@ -114,7 +115,7 @@ TEST(Audit, HasOneRowForEveryLawAndNoOther) {
   EXPECT_EQ(rows, laws);
 }
 
-// What these libraries are known to disagree about has to come out as such.
+// The known disagreements of these libraries must be found.
 TEST(Conventions, TellLibrariesApart) {
   ASSERT_EQ(built_in_conventions().error, "");
   const auto dialect = [](const char* id) {
@@ -312,7 +313,7 @@ TEST(Conventions, EverySectionIsListedAndHasItsParts) {
 constexpr TensorName kFused[] = {TensorName::kWq, TensorName::kWk,
                                  TensorName::kWv};
 
-// A number that tells row and column of the fused projection.
+// A number that encodes row and column of the fused projection.
 int64_t code(int64_t in, int64_t out) { return 1000 * in + out; }
 
 TEST(ConventionStorage, FusedMatricesAreSplitAsTheLibrariesSplitThem) {
@@ -320,7 +321,7 @@ TEST(ConventionStorage, FusedMatricesAreSplitAsTheLibrariesSplitThem) {
   s.H = 4, s.Hkv = 2, s.d = s.dv = 3, s.D = 5;
   const int64_t columns = (s.H + 2 * s.Hkv) * s.d;
   for (const WeightOrder order : {WeightOrder::kInOut, WeightOrder::kOutIn}) {
-    // What the framework holds: weight[out][in] or weight[in][out].
+    // The array of the framework: weight[out][in] or weight[in][out].
     std::vector<int64_t> weight(static_cast<size_t>(columns * s.D));
     for (int64_t in = 0; in < s.D; ++in)
       for (int64_t out = 0; out < columns; ++out)
@@ -431,8 +432,8 @@ TEST(Domain, EveryOptionOfACaseIsListedAndHasAName) {
   EXPECT_EQ(option_names(uint64_t{1} << 59), "") << "an option of no row";
 }
 
-// What is about the one part is not drawn with what the other takes away, and a
-// repair leaves a case that is one.
+// A law about an option is not drawn with a part that excludes it, and a
+// repaired case keeps the subject of its law.
 TEST(Domain, WhatExcludesAnotherIsReadFromOneList) {
   const uint64_t beside_no = options_beside_no(CallPart::kValuesInKeys);
   int allowing = 0, about = 0;

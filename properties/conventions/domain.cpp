@@ -13,13 +13,13 @@
 namespace qkvet::properties {
 namespace {
 
-// A rotation turns pairs of channels; the tokens of a story stand in order.
+// A rotation turns pairs of channels; the tokens of a story are in order.
 void repair_rope(Case& value) {
   if (value.shape.d % 2 != 0) value.rope = {};
   if (value.subject() == Subject::kCache) value.rope = {value.rope.style};
 }
 
-// Pages and new tokens that the other options leave no room for.
+// Removes pages and appended tokens that the other options exclude.
 void repair_served(Case& value) {
   if (value.paging.size == 0) {
     value.paging = {};
@@ -35,8 +35,8 @@ void repair_served(Case& value) {
   if (!gives_lengths(value)) value.int32_lengths = false;
 }
 
-// Lengths of members that are no longer there, or shorter, and values of
-// tensors that are gone: what changed extents leave behind.
+// Removes leftovers of changed extents: lengths of members that are gone or
+// shorter, and values of tensors that are gone.
 void repair(Case& value) {
   const Shape& s = value.shape;
   const auto clamp = [&](std::vector<int64_t>& lengths, int64_t most) {
@@ -104,7 +104,7 @@ uint64_t allowed_in(const Domain& domain) {
   if ((allows & kLists) != 0) allows |= QKVET_OPTION_INT32_LENGTHS;
   if ((allows & QKVET_OPTION_ALIBI) != 0)
     allows |= QKVET_OPTION_ALIBI_PER_MEMBER;
-  // What a law is about that values in keys exclude, it is not about for them.
+  // A law about options that values in keys exclude never has values in keys.
   static const uint64_t not_beside_them =
       options_beside_no(CallPart::kValuesInKeys);
   if (domain.subject == Subject::kAttention && domain.free_v &&
@@ -172,13 +172,13 @@ void keep_table_allowed(uint64_t allows, Case& value) {
 Case keep_allowed(Case value, uint64_t allows) {
   const auto surplus = [&] { return options_of(value) & ~allows; };
   keep_table_allowed(allows, value);
-  // Where a packed batch over pages is too much, the pages stay, if they may.
+  // If a packed batch over pages is not allowed, the pages stay, if they may.
   if (const uint64_t both = QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED |
                             QKVET_OPTION_PAGED_CSR;
       (surplus() & both) == QKVET_OPTION_PACKED_PAGES)
     drop_options(QKVET_OPTION_PACKED, value);
   drop_options(surplus(), value);
-  drop_options(surplus(), value);  // a packed batch whose pages are gone
+  drop_options(surplus(), value);  // a packed batch without its pages
   repair(value);
   return value;
 }
@@ -228,7 +228,7 @@ Case with_law(const Law& law, Case value) {
 
 Case constrained(const Law& law, Case value) {
   value = with_law(law, std::move(value));
-  // The law may have put other data in the place of the last from a file.
+  // The law may have replaced the last data from a file.
   if (value.file != 0 && !uses_file(value)) value.file = 0;
   return value;
 }

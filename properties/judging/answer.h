@@ -13,22 +13,22 @@
 
 namespace qkvet::properties {
 
-// What the laws take for the truth; another one only in tests of the vote.
+// The reference for laws; replaced only in tests of the vote.
 using Oracle = OracleOutput (*)(const Problem&);
 
 // Another way to read a case, for kernels with other conventions.
 using Reading = std::function<Problem(Problem)>;
 
 // The dialects under which the definition differs for this case, as a small
-// number; 0 where no dialect matters.
+// number; 0 if no dialect matters.
 inline constexpr int kReadings = 8;
 int reading_of(const Case& value, const qkvet_dialect& dialect);
 
-// The truth of the case where `oracle` is to be believed: for f64 storage the
-// twin in place of plain_forward, which is no finer than what it would judge.
+// The truth of the case under `oracle`. For f64 storage it is the twin instead
+// of plain_forward, which is no finer than the answers that it would judge.
 Oracle truth_of(const Case& value, Oracle oracle);
 
-// Owns what a Problem points to.
+// Owns the data of a Problem.
 class OwnedProblem {
  public:
   // `inputs` are those of `value`, and outlive this.
@@ -43,16 +43,15 @@ class OwnedProblem {
 
   std::vector<uint8_t> mask_;
   std::vector<double> bias_;
-  Inputs expanded_;  // lists of keys that stand for lists of blocks
+  Inputs expanded_;  // lists of keys instead of lists of blocks
   Problem problem_;
 };
 
 class Answer {
  public:
   // `with_twin`: `oracle` is compared with the twin; the twin itself, if it is
-  // the oracle, with plain_forward.
-  // `errors`: how far the inputs may be off. `problem` and what it and they
-  // point to outlive this.
+  // the oracle, with plain_forward. `errors`: how far the inputs may be off.
+  // `problem`, and the data that it and they point to, outlive this.
   Answer(const Problem& problem, Oracle oracle, bool with_twin,
          const InputErrors& errors = {});
 

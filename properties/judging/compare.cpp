@@ -47,8 +47,7 @@ std::string interval_text(double low, double high, Dtype dtype) {
   return number_text(low, dtype) + " .. " + number_text(high, dtype);
 }
 
-// What the kernel's dialect says about a row that sees no key; "" where it says
-// nothing.
+// The dialect's value for a row that sees no key; "" if it declares none.
 std::string said_of_empty_row(const EmptyRow& said, TensorName tensor) {
   if (tensor == TensorName::kO)
     return said.o == QKVET_EMPTY_ROW_ZERO  ? "0"
@@ -62,9 +61,9 @@ std::string said_of_empty_row(const EmptyRow& said, TensorName tensor) {
   return "";
 }
 
-// Beside a sink the formula has a value as well: o is 0 and lse the sink. A
-// kernel that begins its softmax with the sink has it without any thought of
-// such rows, so that it is right whatever the dialect says.
+// With a sink the formula also has a value: o is 0 and lse the sink. A kernel
+// that begins its softmax with the sink returns it without a special case for
+// such rows, so it is right under every dialect.
 bool is_sink_alone(const JudgeInput& input, TensorName tensor, double actual,
                    double truth, double bound) {
   if (!input.value.sink) return false;
@@ -109,8 +108,9 @@ void compare_empty_row(const JudgeInput& input, const CallView& call,
   add_failure(judgement, std::move(finding));
 }
 
-// How far y may be from the number that was rounded to it. 2^ilogb(y) is y's
-// own exponent with nothing behind it; every number that is judged comes here.
+// The largest distance between y and the number that was rounded to it.
+// 2^ilogb(y) is y with all mantissa bits cleared. Every judged number passes
+// through here, so it has to be fast.
 double rounding_of(double y, Dtype dtype) {
   if (y == 0 || !std::isfinite(y)) return underflow_error(dtype);
   constexpr uint64_t kExponent = uint64_t{0x7FF} << 52;
@@ -126,8 +126,8 @@ void note_nearest(Judgement& judgement, double ratio, const Nearest& number) {
   judgement.nearest = number;
 }
 
-// One is infinite, and the other so near the largest number of its type that
-// both may be roundings of one finite number.
+// One is infinite, and the other is so near to the largest number of its type
+// that both may be roundings of one finite number.
 bool may_be_overflow(const TwoWays& pair, double allowed) {
   const bool first = std::isinf(pair.first);
   if (first == std::isinf(pair.second)) return false;
@@ -194,7 +194,7 @@ std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
 }
 
 std::string number_text(double value, Dtype dtype) {
-  if (std::isnan(value)) return "nan";  // no sign: it means nothing
+  if (std::isnan(value)) return "nan";  // no sign: it has no meaning
   char buffer[64];
   const auto result = dtype == Dtype::kF64
                           ? std::to_chars(buffer, buffer + sizeof buffer, value)
@@ -270,8 +270,8 @@ std::optional<Finding> compare_with_bound(const Bounded& number,
     ++judgement.vacuous;
   else
     ++judgement.compared;
-  // In half formats the bound is about the number that was rounded; f32's own
-  // last rounding is part of the bound of forward().
+  // In half formats the bound is for the number before rounding; f32's own last
+  // rounding is part of the bound of forward().
   const bool is_half = dtype == Dtype::kF16 || dtype == Dtype::kBf16;
   const double rounding =
       is_half || before_rounding ? rounding_of(actual, dtype) : 0;
@@ -347,7 +347,7 @@ std::optional<Finding> compare_two_ways(const TwoWays& pair,
       number_text(pair.second, pair.dtype) + " (" + pair.second_name + ")";
   Finding finding;
   finding.planned = pair.at.call;
-  // Neither is known to be right, but nobody expects NaN of a number.
+  // Neither is known to be right, but NaN is wrong where the other is a number.
   const bool is_second = std::isnan(pair.second);
   finding.expected = is_second ? first : second;
   finding.actual = is_second ? second : first;

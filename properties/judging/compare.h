@@ -22,13 +22,13 @@ Dtype lse_dtype(Dtype o);
 // "o[b=0,h=1,i=2,c=3]" for the n-th element of a packed output.
 std::string element_name(TensorName tensor, const Shape& shape, int64_t n);
 
-// Shortest text that tells the number from its neighbours in `dtype`.
+// Shortest text that distinguishes the number from its neighbours in `dtype`.
 std::string number_text(double value, Dtype dtype);
 
 // One number against [truth - bound, truth + bound], rounded to its storage
-// type. `reach`: what any choice of inputs could change; 0: not known. A
-// finding without a place, or nothing: it is right, or outdone. Adds to
-// `judgement`.
+// type. `reach`: the largest change by any choice of inputs; 0: unknown. A
+// finding without a place, or nullopt if the number is right or outdone. Adds
+// to `judgement`.
 struct Bounded {
   double actual = 0, truth = 0, bound = 0, reach = 0;
   Dtype dtype = Dtype::kF32;
@@ -48,7 +48,7 @@ std::optional<Finding> compare_exactly(double actual, double expected,
 void compare_with_truth(const JudgeInput& input, const CallView& call,
                         TensorName tensor, Judgement& judgement);
 
-// The same for o, with a right answer that the law knows by itself: only the
+// The same for o, with a right answer that the law provides itself: only the
 // bound is the reference's, so that a mistake in the oracle cannot hide.
 void compare_with_known(const JudgeInput& input, const CallView& call,
                         std::vector<double> known, Judgement& judgement);
@@ -66,26 +66,26 @@ void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
 struct TwoWays {
   double first = 0, second = 0;
   double bounds = 0;  // of both, added
-  double reach = 0;   // what any choice of keys could change; 0: not known
+  double reach = 0;   // largest change by any choice of keys; 0: unknown
   Dtype dtype = Dtype::kF32;
   const char* first_name = "";  // "in the whole call"
   const char* second_name = "";
   Spot at = {};
 };
-// How far the two may lie apart. NaN and infinities count for nothing: they are
-// near no number.
+// The largest distance between the two. NaN and infinities add nothing to it:
+// no number is near them.
 double allowed_difference(double first, double second, double bounds,
                           Dtype dtype);
-// A finding without a place, or nothing. Adds to `judgement`. Where both are
-// NaN they do not differ, and nothing was compared: that there is a NaN is what
-// the laws about the oracle find.
+// A finding without a place, or nullopt. Adds to `judgement`. If both are NaN
+// they do not differ, and nothing was compared: the laws about the oracle find
+// such a NaN.
 std::optional<Finding> compare_two_ways(const TwoWays& pair,
                                         Judgement& judgement);
 
 // Which of the law's calls it is; -1: none of them.
 int32_t number_of_call(const JudgeInput& input, const CallView& call);
 
-// A ratio of no single number, such as of a sum.
+// A ratio that belongs to no single number, such as that of a sum.
 void keep_ratio(Judgement& judgement, double ratio);
 // Keeps the nearer of the two.
 void keep_nearest(Judgement& judgement, const Judgement& other);
@@ -93,9 +93,9 @@ void keep_nearest(Judgement& judgement, const Judgement& other);
 // Keeps the finding with the largest ratio; the first among equals.
 void add_failure(Judgement& judgement, Finding finding);
 
-// Whether a finding of this ratio would not be kept. If so it is noted as a
-// failure and needs no words, which cost more than the comparison where all is
-// wrong.
+// Whether a finding of this ratio would be dropped. If so, it is only counted
+// as a failure, without a text, which costs more than the comparison if
+// everything is wrong.
 bool note_if_outdone(Judgement& judgement, double ratio);
 
 }  // namespace qkvet::properties

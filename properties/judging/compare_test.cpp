@@ -101,7 +101,7 @@ TEST(Compare, EmptyRowsFollowTheDialect) {
   EXPECT_EQ(element.judge(0).verdict, Verdict::kFailed);
 }
 
-// Beside a sink what the formula has is right as well, and nothing else.
+// With a sink the formula's value is right as well, and no other value.
 TEST(Compare, EmptyRowsMayBeTheirSinkAlone) {
   OneElement element(0, 0, 0);
   element.truth_.oracle.visible = {0};
@@ -113,7 +113,7 @@ TEST(Compare, EmptyRowsMayBeTheirSinkAlone) {
   EXPECT_EQ(element.judge(1).verdict, Verdict::kFailed);
 }
 
-// Each reason is held to its own word, and several to what they share.
+// Each reason follows its own declaration, and several follow what they share.
 TEST(Compare, EmptyRowsFollowTheDialectOfTheirReason) {
   OneElement element(std::nan(""), 0, 0);
   element.truth_.oracle.visible = {0};
@@ -171,8 +171,8 @@ TEST(Compare, TheNearestOfThoseWithinIsKept) {
   EXPECT_FALSE(judgement.nearest);
 }
 
-// One number in two ways: NaN is near nothing, and what was allowed stays a
-// number that can be read.
+// One number in two ways: no number is near NaN, and the printed limit stays a
+// readable number.
 TEST(Compare, TwoWaysFailBeyondBothBoundsAndWithNaN) {
   TwoWays pair{1, 1 + 0x1p-10, 0x1p-9, 0, Dtype::kF32, "here", "there"};
   Judgement judgement;
@@ -187,7 +187,7 @@ TEST(Compare, TwoWaysFailBeyondBothBoundsAndWithNaN) {
   EXPECT_EQ(judgement.compared, 3);
 }
 
-// NaN in both is no difference, and an infinity is near no number but one that
+// NaN in both is no difference, and an infinity is near only to a number that
 // may round to it.
 TEST(Compare, TwoWaysOfNaNAndInfinity) {
   const double inf = std::numeric_limits<double>::infinity();
@@ -217,8 +217,8 @@ TEST(Compare, TwoWaysOfNaNAndInfinity) {
   EXPECT_TRUE(differs(inf, 60000, 16, Dtype::kF16));
 }
 
-// Where both bounds together reach what any choice of keys could change, the
-// comparison could not have failed.
+// If both bounds together reach as far as any choice of keys, the comparison
+// could not have failed.
 TEST(Compare, TwoWaysCountWhatCouldNotFail) {
   Judgement judgement;
   compare_two_ways({1, 1, 0.5, 0.4, Dtype::kF32, "", ""}, judgement);

@@ -11,7 +11,7 @@ std::vector<EmptyBy> reasons_in(const Case& value) {
   if (value.shape.Tk == 0) reasons.push_back(EmptyBy::kExtent);
   if (value.causal != Causal::kNone || value.window)
     reasons.push_back(EmptyBy::kRule);
-  // A list says what a mask says, and so do a few numbers.
+  // A list hides keys as a mask does, and so do a few numbers.
   if (value.mask.kind != MaskKind::kNone || value.listed.entries > 0 ||
       value.fields != MaskFields{} || value.chunk > 0)
     reasons.push_back(EmptyBy::kMask);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel's dialect says of rows that see no key: by why they see none.
+// A kernel's declaration for rows that see no key, by the reason why they see
+// none.
 #ifndef QKVET_PROPERTIES_JUDGING_EMPTY_ROW_H_
 #define QKVET_PROPERTIES_JUDGING_EMPTY_ROW_H_
 
@@ -12,8 +13,8 @@
 
 namespace qkvet::properties {
 
-// Why a row sees no key: the causal rule or a window, and what qkvet_dialect
-// has fields for.
+// Why a row sees no key: the causal rule or a window, and the reasons for which
+// qkvet_dialect has fields.
 enum class EmptyBy : uint8_t { kRule, kMask, kBias, kLength, kExtent };
 inline constexpr int kEmptyByCount = 5;
 
@@ -32,14 +33,14 @@ struct EmptyRowFields {
 };
 const std::array<EmptyRowFields, kEmptyByCount>& empty_row_fields();
 
-// What is declared of one way.
+// The declaration for one reason.
 EmptyRow empty_row_of(const qkvet_dialect& dialect, EmptyBy by);
-// What is declared of the rows of this call that see no key. Unspecified where
-// there are several reasons for that, and they differ.
-// `also`: a reason that the case does not tell.
+// The declaration for the rows of this call that see no key. Unspecified if
+// there are several reasons for that, with different declarations. `also`: a
+// reason that the case does not show.
 EmptyRow empty_row_of(const qkvet_dialect& dialect, const Case& value,
                       std::optional<EmptyBy> also = {});
-// Whether o of such rows is declared to be 0 whatever the reason.
+// Whether o of such rows is declared to be 0 for every reason.
 bool empty_rows_are_zero(const qkvet_dialect& dialect);
 
 }  // namespace qkvet::properties

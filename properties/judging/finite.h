@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel is given where it declares that numbers must be finite although
+// The inputs of a kernel which declares that numbers must be finite even if
 // they count for nothing: in slots of pages that no member owns, in rows beyond
 // the lengths.
 #ifndef QKVET_PROPERTIES_JUDGING_FINITE_H_
@@ -18,7 +18,7 @@ inline bool needs_finite_padding(const qkvet_dialect& dialect) {
   return dialect.padding_nonfinite == QKVET_PADDING_NOT_IGNORED;
 }
 
-// Zeros in the place of NaN, where it must not be.
+// Replaces NaN by zeros where NaN is not allowed.
 inline Paging in_finite_slots(const qkvet_dialect& dialect, Paging paging) {
   if (paging.size > 0 && paging.unowned == Unowned::kNan &&
       needs_finite_slots(dialect))

@@ -25,8 +25,8 @@ bool some_row_is_empty(const Case& value) {
   return false;
 }
 
-// What forward() returns as the lse of a row without a key; minus infinity
-// where the kernel does not say.
+// The lse that forward() returns for a row without a key; minus infinity if the
+// kernel does not declare one.
 double empty_lse(const EmptyRow& said) {
   if (said.lse == QKVET_EMPTY_LSE_PLUS_INF) return kInfinity;
   return said.lse == QKVET_EMPTY_LSE_NAN ? kNaN : -kInfinity;
@@ -37,7 +37,7 @@ double empty_lse(const EmptyRow& said) {
 std::string unsettled_gradient(const Case& value, const KernelInfo& kernel) {
   const EmptyRow said = empty_row_of(kernel.dialect, value);
   const bool zero = said.o == QKVET_EMPTY_ROW_ZERO;
-  // With dropout it is given what its own forward() returned.
+  // With dropout it is given the result of its own forward().
   const bool known_lse =
       value.dropout || said.lse == QKVET_EMPTY_LSE_MINUS_INF ||
       said.lse == QKVET_EMPTY_LSE_PLUS_INF || said.lse == QKVET_EMPTY_LSE_NAN;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of one call: what the kernel is given of the forward pass, the
+// The gradient of one call: the kernel's inputs from the forward pass, the
 // truth, and the bounds of all models about it.
 #ifndef QKVET_PROPERTIES_JUDGING_GRADIENT_ANSWER_H_
 #define QKVET_PROPERTIES_JUDGING_GRADIENT_ANSWER_H_
@@ -16,11 +16,11 @@
 
 namespace qkvet::properties {
 
-// "" or why the gradient of this case is not settled for this kernel: what it
-// returns for a row without a key is no zero, and has a gradient of its own.
+// "", or why the gradient of this case is undefined for this kernel: its value
+// for a row without a key is not zero, and has a gradient of its own.
 std::string unsettled_gradient(const Case& value, const KernelInfo& kernel);
 
-// What makes the given parts of a backward call differ between kernels.
+// Equal for kernels with the same given parts of a backward call.
 std::string given_text(const KernelInfo& kernel);
 
 class GradientAnswer {

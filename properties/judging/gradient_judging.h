@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the laws about gradients of attention and of layers judge alike.
+// Judging that laws about gradients of attention and of layers share.
 #ifndef QKVET_PROPERTIES_JUDGING_GRADIENT_JUDGING_H_
 #define QKVET_PROPERTIES_JUDGING_GRADIENT_JUDGING_H_
 
@@ -12,8 +12,8 @@
 
 namespace qkvet::properties {
 
-// The number of an output in draws. There were 45 inputs in front of the
-// outputs when the first of these were drawn, and further ones move no case.
+// The number of an output in draws. There were 45 inputs before the outputs
+// when the first of these were drawn, and further inputs move no case.
 inline uint64_t output_in_draws(TensorName output) {
   constexpr uint64_t kFirstInputs = 45;
   return static_cast<uint64_t>(output) - uint64_t{kInputCount} + kFirstInputs;
@@ -22,7 +22,7 @@ inline uint64_t output_in_draws(TensorName output) {
 // A row of a gradient as it was stored, times a direction.
 struct GradientAlong {
   double sum = 0;
-  double bound = 0;  // with half a unit in the last place of what was stored
+  double bound = 0;  // with half a unit in the last place of each stored one
   double most = 0;   // of `reach`
 };
 
@@ -41,7 +41,7 @@ inline GradientAlong gradient_along(const std::vector<double>& actual,
     if (step == 0) continue;
     along.sum += actual[n] * direction[n];
     along.most += step * reach[n];
-    // No NaN and no infinity is near anything: it allows itself nothing.
+    // No number is near NaN or an infinity, so they widen nothing.
     const double size = std::isfinite(actual[n]) ? std::fabs(actual[n]) : 0;
     const double rounding =
         unit_roundoff(dtype) * size + underflow_error(dtype);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A law is data and pure functions: which calls to make of a case (plan), and
-// what their outputs must be (judge). Only the runner touches kernels.
+// A law is data and pure functions: the calls to make of a case (plan), and the
+// requirements on their outputs (judge). Only the runner calls kernels.
 #ifndef QKVET_PROPERTIES_JUDGING_LAW_H_
 #define QKVET_PROPERTIES_JUDGING_LAW_H_
 
@@ -37,12 +37,12 @@ struct PlannedCall {
   Operation operation = Operation::kForward;
   Mistake mistake = Mistake::kNone;
   bool expects_refusal = false;  // the call is illegal
-  // Made for what it may leave behind: supports() may say no, and no answer is
-  // looked at.
+  // Made for its after-effects: supports() may refuse it, and its answer is not
+  // judged.
   bool only_between = false;
-  // For a story: the command in its place. Its keys, values and queries are
-  // picked out of the case's data by sequence and tag; tokens with a tag below
-  // 0 are NaN.
+  // For a story: the current command. Its keys, values and queries are picked
+  // out of the case's data by sequence and tag; tokens with a tag below 0 are
+  // NaN.
   std::optional<Snapshot> snapshot;
 
   InputEdit edit = nullptr;  // on top of the case's own data
@@ -60,8 +60,8 @@ struct PlannedCall {
   uint64_t dropout_offset = 0;  // where the generator begins
   bool needs_truth = false;     // oracle and bound
   int threads = 1;              // that the call may use
-  bool at_once = false;         // as KernelCall says; the calls beside it, too
-  bool same_place = false;      // as KernelCall says
+  bool at_once = false;         // as in KernelCall; also the calls made with it
+  bool same_place = false;      // as in KernelCall
   bool second_context = false;  // the same
   PlanUse plan_use = PlanUse::kNone;  // the same
   int plan_slot = 0;                  // the same
@@ -72,9 +72,9 @@ struct PlannedCall {
 
 struct Plan {
   std::vector<PlannedCall> calls;
-  // If the law says nothing about this case: one line why.
+  // If the law does not apply to this case: the reason, one line.
   std::string not_applicable;
-  // If the kernel lacks what the law is about, or does not claim it.
+  // If the kernel lacks the subject of the law, or does not claim it.
   std::string unsupported;
 };
 
@@ -83,12 +83,12 @@ struct GradientTruth {
   const GradientProblem* problem = nullptr;
   GradientOutput values;
   GradientBound bound;
-  // How the forward pass changes where one input moves as a law has it move
-  // for this case: by the gradient of that input, shared by all models.
+  // The change of the forward pass when one input moves as a law moves it for
+  // this case: by the gradient of that input, shared by all models.
   std::map<TensorName, double>* changes = nullptr;
 };
 
-// The oracle's answer to one call, and the bound for the kernel's model. Of a
+// The oracle's answer to one call, and the bound for the kernel's model. For a
 // backward call: the answer of its forward pass, and the gradients.
 struct Truth {
   OracleOutput oracle;
@@ -103,39 +103,39 @@ struct CallView {
   const PlannedCall* planned = nullptr;
   const Inputs* inputs = nullptr;
   const CallOutcome* outcome = nullptr;
-  const Truth* truth = nullptr;  // if the plan asked for it
+  const Truth* truth = nullptr;  // if the plan requests it
 };
 
 // One number of an output.
 struct Spot {
   TensorName tensor = TensorName::kO;
-  int64_t element = -1;  // packed, in the extents of the case; -1: not known
-  int32_t call = -1;     // of the law's calls; -1: of two, or not known
+  int64_t element = -1;  // packed, in the extents of the case; -1: unknown
+  int32_t call = -1;     // of the law's calls; -1: of two, or unknown
 };
 
-// The number that came nearest to its bound, of those within it.
+// The number nearest to its bound, among those within it.
 struct Nearest {
   double actual = 0, expected = 0;
-  double low = 0, high = 0;  // what is allowed, or of a difference: `high` is
+  double low = 0, high = 0;  // limits; of a difference: `high` is
   bool two_ways = false;     // computed in two ways: two calls, a difference
   Dtype dtype = Dtype::kF32;
   Spot at = {};
 };
 
-// The element that speaks most clearly against a kernel.
+// The clearest element against a kernel.
 struct Finding {
   std::string where;     // "o[b=0,h=0,i=1,c=0]"
   std::string expected;  // a number or a short phrase
   std::string actual;
-  std::string allowed;   // "0.99999988 .. 1.0000001"; "" where it says nothing
-  std::string looks;     // what it looks like; "" if nothing is known
-  std::string printed;   // what a kernel that died had printed last
+  std::string allowed;   // "0.99999988 .. 1.0000001"; "" if unbounded
+  std::string looks;     // the apparent mistake; "" if unknown
+  std::string printed;   // the last output of a kernel that died
   double ratio = 0;      // error/bound; 0 for exact laws
-  size_t call = 0;       // of a story: the call that shows it; 0: not known
+  size_t call = 0;       // for a story: the call that shows it; 0: unknown
   int32_t planned = -1;  // other laws: which of their calls, as in Spot
 };
 
-// What a failure is a failure of.
+// The law that a failure counts for.
 enum class FailureKind : uint8_t {
   kLaw,     // the law that made the call
   kMemory,  // the memory law, whichever law made the call
@@ -147,23 +147,23 @@ struct Judgement {
   Verdict verdict = Verdict::kPassed;
   FailureKind kind = FailureKind::kLaw;  // with Failed
   std::string reason;  // for every verdict but Passed and Failed
-  // With Unsupported: the kernel itself said no to a call that it declares.
+  // With Unsupported: the kernel itself refused a call that it declares.
   bool by_kernel = false;
-  // With Passed: what exceeds the bound of a precision that was not measured,
-  // though not what is doubted of it.
+  // With Passed: a number exceeds the bound of a precision that was not
+  // measured, but not that of doubted().
   std::string warning;
   int64_t compared = 0;              // comparisons that could have failed
   int64_t vacuous = 0;               // comparisons that could not
   int64_t both_nan = 0;              // of these: NaN in both calls
   double worst_ratio = 0;            // largest error/bound of all elements
-  std::optional<Nearest> nearest;    // whose it is, if that is known and it did
+  std::optional<Nearest> nearest;    // the element, if it is known and did
                                      // not fail
   std::optional<Finding> finding;    // with Failed
   std::vector<std::string> picture;  // with Failed: a small case, whole
 };
 
-// Two elements of two calls' outputs that were asked to have the same bits, the
-// first times the factor: for those who write a failure down.
+// Two elements of two calls' outputs that were required to have the same bits,
+// the first times the factor: for code that writes failures to files.
 struct SameBits {
   TensorName tensor = TensorName::kO;
   size_t first_call = 0, second_call = 0;
@@ -174,10 +174,10 @@ struct SameBits {
 struct JudgeInput {
   const Case& value;
   const KernelInfo& kernel;
-  const PrecisionModel& model;      // as declared: for_storage() is to come
+  const PrecisionModel& model;      // as declared, before for_storage()
   std::span<const CallView> calls;  // as planned, all of them done
-  // For attention and gradients: who sees whom in the case as it is, not in a
-  // call's variant.
+  // For attention and gradients: the visible pairs of the case as it is, not of
+  // a call's variant.
   const Visibility* visibility = nullptr;
   std::vector<SameBits>* same_bits = nullptr;  // where to note them; or null
 };
@@ -185,7 +185,7 @@ struct JudgeInput {
 inline bool wants_lse(const KernelInfo& kernel) {
   return kernel.has_option(QKVET_OPTION_LSE);
 }
-// What the kernel's lse counts in: 1, or log2(e) where its base is 2.
+// The unit of the kernel's lse: 1, or log2(e) if its base is 2.
 inline double lse_unit(const KernelInfo& kernel) {
   return kernel.dialect.lse_base == QKVET_LSE_BASE2 ? std::numbers::log2e : 1;
 }
@@ -199,13 +199,14 @@ inline double scale_of(const Case& value) {
                      : default_scale(value.shape.d);
 }
 
-// Options that a case can have or not, as bits: QKVET_OPTION_*, of which a case
-// has EMPTY_EXTENTS where one is 0, and those of core/case/case_options.h. What
-// laws allow is made of them, and cases are drawn in this order.
+// Options of a case, as bits: QKVET_OPTION_*, with EMPTY_EXTENTS if an extent
+// is 0, and those of core/case/case_options.h. Laws allow subsets of them, and
+// cases are drawn in this order.
 //
 // A case has one of PACKED and PACKED_PAGES (both at once), and one of PAGED
-// (block tables) and PAGED_CSR. What hangs on another option (lengths of lists,
-// slopes of members, forms of pages, int32) follows from it: allowed_in().
+// (block tables) and PAGED_CSR. Options that depend on another one (lengths of
+// lists, slopes of members, forms of pages, int32) follow from it:
+// allowed_in().
 inline constexpr auto kCaseOptions =
     std::to_array<uint64_t>({QKVET_OPTION_WINDOW,
                              QKVET_OPTION_MASK,
@@ -247,7 +248,7 @@ inline constexpr uint64_t kAllCaseOptions = [] {
 inline constexpr uint64_t kAllowFields =
     QKVET_OPTION_SEGMENTS | QKVET_OPTION_FULL_RANGES | QKVET_OPTION_CHUNK |
     QKVET_OPTION_TREE_MASK;
-// Who sees whom.
+// Which pairs are visible.
 inline constexpr uint64_t kAllowPairs =
     QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
     QKVET_OPTION_PACKED;
@@ -255,37 +256,36 @@ inline constexpr uint64_t kAllowPairs =
 inline constexpr uint64_t kAllowScores =
     QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP |
     QKVET_OPTION_SINK;
-// Where keys and values lie when they are called.
+// How the keys and values are stored.
 inline constexpr uint64_t kAllowServing =
     QKVET_OPTION_PAGED | QKVET_OPTION_APPEND;
 inline constexpr uint64_t kAllowMemory =
     kOptionLayout | kOptionShare | kAllowServing;
 inline constexpr uint64_t kAllowAll =
     kAllowPairs | kAllowScores | kAllowMemory | QKVET_OPTION_ROPE;
-// For stories: a rotation, a window of the cache, quantised storage, what makes
-// a score more than a product, and a mask.
+// For stories: a rotation, a window of the cache, quantised storage, options
+// that make a score more than a product, and a mask.
 inline constexpr uint64_t kAllowForms =
     QKVET_OPTION_ROPE | QKVET_OPTION_WINDOW | kOptionStored |
     QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
     QKVET_OPTION_MASK | QKVET_OPTION_BIAS | kOptionLayout;
 
-// What the generator must provide for the law's precondition.
+// The generator's guarantees for the law's precondition.
 struct Domain {
   Subject subject = Subject::kAttention;
   bool causal = false;    // at least one key is masked for some row
   bool free_v = true;     // false: constrain() fixes the data of v
   bool free_data = true;  // false: the law makes some of the data itself
-  bool votes = false;     // its first call is held against the oracle
+  bool votes = false;     // its first call is compared with the oracle
   bool plans = false;     // about plans (qkvet/plan.h): of kernels with some
-  bool refusals = false;  // about what a kernel refuses of what it declares
-  // A case takes thousands of calls: a run asks a few, beside its plan.
+  bool refusals = false;  // about declared calls that a kernel must refuse
+  // A case takes thousands of calls: a run asks a few, outside of its plan.
   bool lasts = false;
-  // It changes all keys and no value, or some values alone: these are never
-  // values in keys.
+  // It changes all keys and no value, or only some values: values in keys are
+  // then excluded.
   bool own_values = false;
-  // Options that the law allows, all others are taken out before
-  // constrain() is asked; and one of these, where a kernel has it, in every
-  // case.
+  // Options that the law allows; all others are removed before constrain() is
+  // called. If a kernel has some of `about`, every case has one of them.
   uint64_t allows = 0;
   uint64_t about = 0;
 };
@@ -297,22 +297,22 @@ struct Law {
   const char* precondition;
   const char* reason;    // why it is true in exact arithmetic
   const char* rounding;  // why rounding cannot break it
-  const char* kept_for;  // what earns its place: (a), (b), (c) or (d)
-  // Where it stands among the laws of its subject, from specific to general,
-  // agreement last: of what fails the first names the failure. In tens, so that
-  // one goes between.
+  const char* kept_for;  // why it is kept: (a), (b), (c) or (d)
+  // Its place among the laws of its subject, from specific to general,
+  // agreement last: the first one that fails names the failure. In tens, so
+  // that a law fits between two.
   int rank;
   Domain domain;
-  // The nearest case that meets the precondition; idempotent. Ask constrained()
-  // (domain.h), which sees to the options.
+  // The nearest case that meets the precondition; idempotent. Call
+  // constrained() (domain.h) instead, which also handles the options.
   Case (*constrain)(Case value);
   Plan (*plan)(const Case& value, const KernelInfo& kernel);
   Judgement (*judge)(const JudgeInput& input);
 };
 
-// "attention", "KV caches": what a law of the subject is about.
+// The subject of a law: "attention", "KV caches".
 const char* subject_text(Subject subject);
-// Whether the kernel declares what the subject needs, and why not.
+// Whether the kernel declares the needs of the subject, and the text if not.
 bool has_subject(const KernelInfo& kernel, Subject subject);
 std::string missing_subject(Subject subject);
 
@@ -320,9 +320,9 @@ std::string missing_subject(Subject subject);
 std::span<const Law* const> all_laws();
 const Law* find_law(std::string_view id);
 
-// The law that faults on guard pages and canaries are failures of, whichever
-// law made the call; those of gradients in calls of backward() and
-// layer_backward().
+// The law that owns faults on guard pages and on canaries, whichever law made
+// the call; the others do so for gradients in calls of backward() and
+// layer_backward(), and for merges.
 inline constexpr const char* kMemoryLaw = "reads_only_its_inputs";
 inline constexpr const char* kBackwardMemoryLaw =
     "backward_reads_only_its_inputs";

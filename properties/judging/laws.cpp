@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of laws, out of the files that hold them.
+// The list of laws, from the files that define them.
 #include <algorithm>
 #include <string_view>
 #include <utility>

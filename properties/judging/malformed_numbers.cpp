@@ -48,7 +48,7 @@ int64_t spoiled_member(const Case& value) {
                                                static_cast<uint64_t>(members)));
 }
 
-// What says how many pages there are, and how full the last is.
+// Corrupts the numbers that give the count of pages and how full the last is.
 void spoil_pages(Mistake mistake, const Case& value, Inputs& inputs) {
   std::vector<std::byte>& starts = inputs.page_indptr_bytes;
   const auto members = static_cast<size_t>(members_of(value));
@@ -84,12 +84,12 @@ void spoil_pages(Mistake mistake, const Case& value, Inputs& inputs) {
   }
 }
 
-// Of the keys where there are two lists and the seed says so.
+// If there are two lists, the seed decides between queries and keys.
 bool spoils_keys(const Case& value) {
   return value.paging.size == 0 && value.seed % 2 == 1;
 }
 
-// The starts that are spoiled, and the rows that they are about.
+// The starts to corrupt, and the rows that they belong to.
 std::vector<std::byte>& spoiled_starts(const Case& value, Inputs& inputs) {
   return spoils_keys(value) ? inputs.cu_k_bytes : inputs.cu_q_bytes;
 }
@@ -112,14 +112,14 @@ void spoil_starts(Mistake mistake, int64_t rows, NumberList& starts) {
   }
 }
 
-// Of the member whose turn it is by the seed.
+// Corrupts the length of the member that the seed picks.
 void spoil_length(Mistake mistake, int64_t room, uint64_t seed,
                   NumberList& lengths) {
   lengths[static_cast<size_t>(seed) % lengths.size()] =
       mistake == Mistake::kLengthNegative ? -1 : room + 1;
 }
 
-// The lengths that are spoiled: those of keys, unless there are none.
+// The lengths to corrupt: those of keys, unless there are none.
 void spoil_lengths(Mistake mistake, const Case& value, Inputs& inputs) {
   const bool keys = !inputs.kv_len_bytes.empty();
   std::vector<std::byte>& bytes =

@@ -10,12 +10,12 @@
 
 namespace qkvet::properties {
 
-// Whether the case has lengths, or starts, in which the mistake can be made so
-// that nothing else is wrong with the call.
+// Whether the case has lengths, or starts, in which the mistake can be made
+// with the rest of the call still correct.
 bool can_be_made(Mistake mistake, const Case& value);
 
-// Puts the mistake into the stored numbers of the case; what is no mistake of
-// numbers changes nothing.
+// Puts the mistake into the stored numbers of the case; mistakes of other kinds
+// change nothing.
 void spoil_numbers(Mistake mistake, const Case& value, Inputs& inputs);
 
 }  // namespace qkvet::properties

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mistake in numbers makes of the lengths of a call, and where none can
-// be made.
+// The effect of a mistake in numbers on the lengths of a call, and cases in
+// which none can be made.
 #include "properties/judging/malformed_numbers.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(MalformedNumbers, StartsOfMembers) {
     EXPECT_EQ(list_in(k.cu_k_bytes), row.of_keys);
   }
   EXPECT_EQ(list_in(spoiled(keys, Mistake::kBothForms).q_len_bytes), List{5});
-  // In pages there are starts of queries alone.
+  // With pages, only queries have starts.
   const Inputs pages = spoiled(
       "f32,B1,H1,Tq5,Tk6,d1,cuq=0.2.4,cuk=0.3.5,page=2", Mistake::kOffsetsEnd);
   EXPECT_EQ(list_in(pages.cu_q_bytes), (List{0, 2, 6}));
@@ -75,7 +75,7 @@ std::vector<int32_t> list32_in(const std::vector<std::byte>& bytes) {
 }
 
 TEST(MalformedNumbers, ListsOfPages) {
-  // Two pages of 2 tokens and one; 3 entries that are nobody's behind them.
+  // Two pages of 2 tokens and one; 3 unowned entries after them.
   const char* const lists =
       "f32,B2,H1,Tq1,Tk3,d1,kvlen=3.2,page=2,table=csr,seed=2";
   using Narrow = std::vector<int32_t>;
@@ -98,7 +98,7 @@ TEST(MalformedNumbers, ListsOfPages) {
   EXPECT_EQ(list_in(twice.kv_len_bytes), (List{3, 2}));
   EXPECT_EQ(twice.block_table_bytes.size(),
             static_cast<size_t>(2 * twice.table_columns * 4));
-  // What is spoiled of a table cannot be spoiled of a list, and the other way.
+  // Mistakes in a table cannot be made in a list, and vice versa.
   const Case csr = *parse_case(lists).value;
   EXPECT_FALSE(can_be_made(Mistake::kLengthBeyond, csr));
   EXPECT_FALSE(can_be_made(Mistake::kLengthsType, csr));

@@ -6,7 +6,7 @@
 namespace qkvet::properties {
 namespace {
 
-// The laws of all subjects whose names end so.
+// The laws of all subjects, by the end of their names.
 struct Row {
   std::string_view laws;
   const char* why;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What answers that were given before cannot show.
+// Laws that earlier answers cannot judge.
 #ifndef QKVET_PROPERTIES_JUDGING_NEEDS_A_RUN_H_
 #define QKVET_PROPERTIES_JUDGING_NEEDS_A_RUN_H_
 
@@ -9,8 +9,8 @@
 
 namespace qkvet::properties {
 
-// "" or why the law needs a kernel that runs: it looks at memory, at threads,
-// or at a second answer to one call.
+// "", or why the law needs a kernel that runs: it observes memory, threads, or
+// a second answer to one call.
 std::string needs_a_run(const Law& law);
 
 }  // namespace qkvet::properties

@@ -91,7 +91,8 @@ std::string nth_text(const CallOutcome& outcome) {
   return made > 0 ? ", equal call " + std::to_string(made) : "";
 }
 
-// The call came back; did it keep to its own memory and write all of it?
+// Judges a call that came back: whether it kept to its own memory and wrote all
+// of it.
 std::optional<Judgement> judge_traces(const CallOutcome& outcome,
                                       const std::string& where,
                                       bool may_be_unwritten) {
@@ -161,7 +162,7 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
   const std::string where = planned.operation == Operation::kForward
                                 ? placement
                                 : call_place(planned) + ", " + placement;
-  // Also of a call that nobody expects to be taken.
+  // Also for a call that must be refused.
   if (outcome.damage && outcome.damage->of_reason)
     return failed(FailureKind::kMemory, call_place(planned),
                   "no more than `capacity` bytes of `why` written",
@@ -170,7 +171,8 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
     case CallStatus::kDone:
       return judge_traces(outcome, where, planned.expects_refusal);
     case CallStatus::kUnsupported:
-      // What is not declared never reaches the kernel, whose refusal is wanted.
+      // A call that is not declared never reaches the kernel, and the kernel's
+      // own refusal is required.
       if (planned.expects_refusal && !outcome.asked_kernel &&
           !outcome.gave_reason)
         return not_run(Verdict::kUnsupported, outcome.text);

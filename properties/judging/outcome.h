@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an outcome says before any law looks at the numbers.
+// The verdict from an outcome alone, before any law judges the numbers.
 #ifndef QKVET_PROPERTIES_JUDGING_OUTCOME_H_
 #define QKVET_PROPERTIES_JUDGING_OUTCOME_H_
 
@@ -9,8 +9,8 @@
 
 namespace qkvet::properties {
 
-// A verdict if the call did not end as it should: refused, crashed, touched
-// what it must not, left something unwritten. Nothing if the law may judge.
+// A verdict if the call did not end as it should: refused, crashed, forbidden
+// accesses, missing writes. Nullopt if the law may judge.
 std::optional<Judgement> judge_outcome(const PlannedCall& planned,
                                        const CallOutcome& outcome);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an outcome says before a law looks: a refusal that was wanted is one
-// only if the kernel was asked.
+// The verdict from an outcome alone: an expected refusal counts only if the
+// kernel was asked.
 #include "properties/judging/outcome.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(Outcome, AnUnaskedKernelHasRefusedNothing) {
   EXPECT_EQ(judgement->compared, 0);
 }
 
-// Where the kernel itself said no, with or without a reason, the law judges.
+// If the kernel itself refused, with or without a reason, the law judges.
 TEST(Outcome, ARefusalOfTheKernelIsForTheLawToJudge) {
   for (const bool reason : {false, true}) {
     EXPECT_FALSE(judge_outcome(layer(true),

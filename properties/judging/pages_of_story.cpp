@@ -111,7 +111,7 @@ bool PagesOfStory::play(const Snapshot& snapshot) {
   const StoryCommand& command = snapshot.command;
   if (!snapshot.illegal.empty()) return false;
   const int64_t sequence = command.sequence;
-  // A law may tell one story behind another, each to a cache of its own.
+  // A law may run several stories in a row, each on a cache of its own.
   if (!goes_on(snapshot)) *this = PagesOfStory(left_out_, form_);
   if (!goes_on(snapshot)) return false;
   switch (command.verb) {
@@ -137,7 +137,7 @@ bool PagesOfStory::play(const Snapshot& snapshot) {
   return snapshot.queries > 0 && meets_others(snapshot, table(sequence));
 }
 
-// Whether the sequence had as many tokens as the command wants.
+// Whether the sequence had the number of tokens that the command needs.
 bool PagesOfStory::goes_on(const Snapshot& snapshot) {
   const StoryCommand& command = snapshot.command;
   const int64_t before = std::ssize(held_.of(command.sequence));
@@ -160,7 +160,8 @@ bool PagesOfStory::goes_on(const Snapshot& snapshot) {
   return false;
 }
 
-// A window leaves each query the tokens behind its beginning, and the first.
+// A window leaves each query the tokens after the window's beginning, and the
+// first tokens.
 bool PagesOfStory::meets_others(const Snapshot& snapshot,
                                 const Table& pages) const {
   const int64_t first_query = std::ssize(snapshot.history) - snapshot.queries;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cache in pages would do to a story if it took no care of one thing:
-// the pages are those of the textbook (Kwon et al., "PagedAttention", 2023), of
-// 4 tokens, shared by forks, copied before they are written, and the one that
-// was given back last is taken first.
+// The effect on a story of a cache in pages that omits one precaution. The
+// pages are those of the textbook (Kwon et al., "PagedAttention", 2023): of 4
+// tokens, shared by forks, copied before they are written, and the last page
+// given back is the first one taken.
 #ifndef QKVET_PROPERTIES_JUDGING_PAGES_OF_STORY_H_
 #define QKVET_PROPERTIES_JUDGING_PAGES_OF_STORY_H_
 
@@ -17,13 +17,13 @@ namespace qkvet::properties {
 enum class PageCare : uint8_t {
   kNone,             // it takes all care
   kCopyForAppended,  // a shared page is copied before tokens are appended to it
-  kCopyForEvicted,   // ... before those behind an evicted one move up
-  kStoreCopy,        // what was copied for them takes the place in the table
+  kCopyForEvicted,   // ... before those after an evicted one move up
+  kStoreCopy,        // the copy for them replaces the original in the table
   kKeepUntilLast,    // a page is free when the last of its sequences is gone
-  // The same and not before, where a fork gives back all tables and holds the
-  // new ones.
+  // The same and not before, if a fork gives back all tables and holds the new
+  // ones.
   kKeepWhileHeld,
-  kCountTaker  // who takes a page is one of those that hold it; likewise
+  kCountTaker  // the taker of a page is one of its holders; likewise
 };
 inline constexpr size_t kPageCares = 7;
 
@@ -32,12 +32,12 @@ class PagesOfStory {
   PagesOfStory(PageCare left_out, const CacheForm& form)
       : left_out_(left_out), form_(form) {}
 
-  // The next command. Whether its queries, with those tokens that it brings,
-  // meet others than those of its sequence.
+  // The next command. Returns whether its queries, with the tokens that it
+  // brings, meet tokens of other sequences.
   bool play(const Snapshot& snapshot);
 
-  // Of the last command: pages that it took, of those the copies of shared
-  // ones, and those for which none was free.
+  // For the last command: pages that it took, how many of them are copies of
+  // shared ones, and how many had no free page.
   struct Taken {
     int64_t all = 0, copies = 0, made = 0;
   };

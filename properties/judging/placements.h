@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What laws about memory say of one call whose tensors lie in several places.
+// Checks that memory laws make of one call with its tensors in several places.
 #ifndef QKVET_PROPERTIES_JUDGING_PLACEMENTS_H_
 #define QKVET_PROPERTIES_JUDGING_PLACEMENTS_H_
 
@@ -11,8 +11,8 @@
 namespace qkvet::properties {
 
 // Whether a number between the inputs and an output may be kept in a format
-// that ends at 65504, by the storage or by what the kernel declares: another
-// path for another address may overflow then. The bound says where.
+// that ends at 65504, because of the storage or of the kernel's declaration.
+// Another path for another address may then overflow; the bound shows where.
 bool may_overflow_in_f16(const Case& value, const KernelInfo& kernel);
 
 // Element n of the same output, its tensors in several places: a finding,

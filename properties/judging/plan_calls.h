@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls by way of plans (qkvet/plan.h), and the batches of one capacity that
-// laws plan for.
+// Calls through plans (qkvet/plan.h), and the batches of one capacity that laws
+// plan for.
 #ifndef QKVET_PROPERTIES_JUDGING_PLAN_CALLS_H_
 #define QKVET_PROPERTIES_JUDGING_PLAN_CALLS_H_
 
@@ -8,12 +8,12 @@
 
 namespace qkvet::properties {
 
-// Options that laws about plans allow. Not new tokens: a plan says where they
-// would go, and run() would have to be told.
+// Options that laws about plans allow. Appended tokens are excluded: a plan
+// fixes their place, and run() has no argument for it.
 inline constexpr uint64_t kAllowPlanned = QKVET_OPTION_ROPE | kAllowPairs |
                                           kAllowScores | kOptionLayout |
                                           QKVET_OPTION_PAGED;
-// What gives members lengths.
+// The options that give members lengths.
 inline constexpr uint32_t kAboutLengths =
     QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED | QKVET_OPTION_PAGED;
 
@@ -24,8 +24,8 @@ enum class Batch : uint8_t {
 };
 Case batch_of(Case value, Batch batch);
 
-// The case with lengths that leave out a key of some member, if they leave out
-// nothing.
+// The case with lengths that leave out a key of some member, unless they
+// already leave one out.
 Case with_a_smaller_batch(Case value);
 
 // o and lse of the batch, with their truth.
@@ -35,12 +35,12 @@ PlannedCall call_with_plan(const Case& value, const KernelInfo& kernel,
 // Call n against its truth, which is a call's own.
 Judgement judge_of_call(const JudgeInput& input, size_t n);
 
-// Adds call n to a judgement: it must be right. False if it is not: `looks`
-// says what that looks like.
+// Adds call n to a judgement; false if the call is wrong. `looks` describes the
+// mistake.
 bool must_be_right(const JudgeInput& input, size_t n, const char* looks,
                    Judgement& judgement);
 
-// For a call behind which nothing about plans can be told: false, with the
+// For a call without which nothing about plans can be judged: false, with the
 // verdict GaveUp, if it is wrong.
 bool is_right_by_itself(const JudgeInput& input, size_t n,
                         Judgement& judgement);

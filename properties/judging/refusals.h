@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For laws about calls that no kernel may take.
+// For laws about calls that every kernel must refuse.
 #ifndef QKVET_PROPERTIES_JUDGING_REFUSALS_H_
 #define QKVET_PROPERTIES_JUDGING_REFUSALS_H_
 
@@ -10,8 +10,8 @@
 
 namespace qkvet::properties {
 
-// Every call is refused, each with a reason; `text_of` says what is wrong with
-// the one that is not.
+// Every call must be refused with a reason; `text_of` describes the mistake in
+// a call that is not.
 inline Judgement judge_refusals(const JudgeInput& input,
                                 const char* (*text_of)(Mistake)) {
   Judgement judgement;

@@ -189,7 +189,7 @@ std::vector<Situation> situations_of(const Case& value, const Plan& plan) {
       std::any_of(plan.calls.begin(), plan.calls.end(),
                   [](const PlannedCall& call) { return call.snapshot; });
   if (story) all.emplace_back(value, plan.calls);
-  // Their edits may write where such a case has no room.
+  // Edits may write outside of a case to which the law does not apply.
   if (!plan.not_applicable.empty()) return all;
   for (const PlannedCall& call : plan.calls)
     if (!call.snapshot) all.emplace_back(value, call);

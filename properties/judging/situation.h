@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a condition (condition.h) is asked about: a case as it stands, and every
-// call that a law makes of it, which may be another case: shorter, with a mask
-// of its own, on more threads, out of another story.
+// The situation that a condition (condition.h) is evaluated in: a case as it
+// is, and every call that a law makes of it. A call may be another case:
+// shorter, with a mask of its own, on more threads, from another story.
 #ifndef QKVET_PROPERTIES_JUDGING_SITUATION_H_
 #define QKVET_PROPERTIES_JUDGING_SITUATION_H_
 
@@ -16,20 +16,20 @@
 
 namespace qkvet::properties {
 
-// One command to a cache, and how many tokens its sequence held before it and
-// holds behind it.
+// One command to a cache, and the number of tokens of its sequence before and
+// after it.
 struct CommandAt {
   Snapshot snapshot;
   int64_t before = 0;
   int64_t held = 0;
-  // Of the tokens in front of it, how many at the beginning another sequence
-  // has, too: those of a fork.
+  // How many of its earlier tokens, from the beginning, another sequence also
+  // has: those of a fork.
   int64_t shared = 0;
   // Since it was last empty, how many commands have changed a sequence that
   // shared some of its tokens then.
   int64_t disturbed = 0;
-  // Whether its queries would meet other tokens if a cache in pages of 4 did
-  // not take this care.
+  // Whether its queries would meet other tokens if a cache in pages of 4
+  // omitted this precaution.
   std::array<bool, kPageCares> needs_care{};
   PagesOfStory::Taken pages;  // that such a cache takes for it
 };
@@ -40,7 +40,7 @@ class Situation {
   explicit Situation(const Case& value);
   // One call of the plan. `value` and `call` must outlive this.
   Situation(const Case& value, const PlannedCall& call);
-  // The calls of a plan that speak to a cache, all of them in order.
+  // The calls of a plan to a cache, all of them in order.
   Situation(const Case& value, const std::vector<PlannedCall>& calls);
 
   const Case& value() const { return value_; }
@@ -48,14 +48,14 @@ class Situation {
   int threads() const { return threads_; }
   bool wants_lse() const { return lse_; }
   Mistake mistake() const { return mistake_; }
-  // For attention. Made when it is first asked for.
+  // For attention. Made on first use.
   const Visibility& visibility() const;
-  // For attention, of a row the largest score, as the oracle has it behind cap,
-  // bias and rotation; -infinity of a row that sees no key. Likewise.
+  // For attention, the largest score of a row, as the oracle has it after cap,
+  // bias and rotation; -infinity for a row that sees no key. Likewise.
   double largest_score(int64_t b, int64_t h, int64_t i) const;
-  // Whether these come of normal data by the default scale, and are small.
+  // Whether these are scores of normal data with the default scale, and small.
   bool has_plain_scores() const;
-  // What masks in a few numbers say of a row; likewise.
+  // The effect of masks in a few numbers on a row; likewise.
   FieldFacts facts_of(int64_t b, int64_t i) const;
 
  private:
@@ -64,7 +64,7 @@ class Situation {
   std::vector<double> largest_scores() const;
 
   Case value_;
-  const Case* own_ = nullptr;  // what the call's edit is made of
+  const Case* own_ = nullptr;  // the inputs for the call's edit
   const PlannedCall* call_ = nullptr;
   std::vector<CommandAt> commands_;
   int threads_ = 1;
@@ -75,8 +75,8 @@ class Situation {
   mutable std::optional<std::vector<FieldFacts>> facts_;  // [B,Tq] or empty
 };
 
-// The case, and what the law makes of it on this kernel: nothing, where it says
-// nothing about the case. Both must outlive the result.
+// The case and the calls that the law makes of it on this kernel; empty if the
+// law does not apply to the case. Both must outlive the result.
 std::vector<Situation> situations_of(const Case& value, const Plan& plan);
 
 }  // namespace qkvet::properties

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subjects that laws and cases are about: a row each, with what differs
-// between them. Nobody else tells them apart by their names to do one thing or
-// another. The rows stand in checking/subjects.cpp, which sees all that they
-// name.
+// The subjects of laws and cases: a row each, with the differences between
+// them. Other code must not branch on a subject's name. The rows are in
+// checking/subjects.cpp, which includes everything that they refer to.
 #ifndef QKVET_PROPERTIES_JUDGING_SUBJECT_H_
 #define QKVET_PROPERTIES_JUDGING_SUBJECT_H_
 
@@ -25,12 +24,13 @@ struct SubjectRow {
   const char* missing;  // "the kernel declares no cache"
   bool (*is_declared)(const KernelInfo& kernel);
   const char* agreement;  // the law that holds numbers against the definition
-  // The law that touches outside of a tensor are failures of; null: the one
-  // that made the call.
+  // The law that owns touches outside of a tensor; null: the law that made the
+  // call.
   const char* memory_law;
   // Gradients: their bounds are not derived for every model.
   bool is_gradient;
-  // "" or what the kernel leaves open that cases hang on; null: nothing.
+  // "", or an undeclared property of the kernel on which cases depend; null:
+  // none.
   std::string (*unsettled)(const Case& value, const KernelInfo& kernel);
 
   // A case, constrained to the law.
@@ -47,7 +47,7 @@ const SubjectRow& subject_row(Subject subject);
 
 const Law& agreement_about(Subject subject);
 
-// Why nothing about plans is asked of a kernel.
+// Why a kernel is not asked about plans.
 inline constexpr const char* kNoPlans = "not declared: plans";
 
 }  // namespace qkvet::properties

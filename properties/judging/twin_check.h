@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference on trial: the definitions against their twins.
+// Tests of the reference: the definitions compared with their twins.
 #ifndef QKVET_PROPERTIES_JUDGING_TWIN_CHECK_H_
 #define QKVET_PROPERTIES_JUDGING_TWIN_CHECK_H_
 
@@ -22,8 +22,8 @@ struct References {
   LayerOutput (*layer)(const LayerProblem&) = plain_layer;
 };
 
-// "" or one line that says that the oracle is farther from its twin than the
-// bound of double arithmetic allows.
+// "", or one line if the oracle is farther from its twin than the bound of
+// double arithmetic allows.
 std::string twin_disagreement(const Problem& problem,
                               const OracleOutput& oracle,
                               const OracleOutput& twin);

@@ -13,8 +13,7 @@ Inputs options_alone(const Case& value) {
   return inputs;
 }
 
-// Numbers as they are in 64 bits, of those alone that masks in a few numbers
-// are made of.
+// The 64-bit numbers that masks in a few numbers are made of, and no others.
 std::shared_ptr<const Inputs> fields_of(const Case& value,
                                         const Inputs& inputs) {
   if (value.fields == MaskFields{} && value.chunk == 0) return nullptr;
@@ -138,7 +137,7 @@ void Visibility::mark_lists(const Case& value, const Inputs& inputs) {
 
 void Visibility::add_member(const Case& value, int64_t b, int64_t q_from,
                             int64_t q_end, int64_t k_from, int64_t k_end) {
-  // Where the last query stands at the last key, unless counted from the top.
+  // The last query is at the last key, unless counted from the top.
   const bool from_top = value.causal == Causal::kTopLeft;
   const int64_t offset = from_top ? k_from - q_from : k_end - q_end;
   for (int64_t i = q_from; i < q_end; ++i) {

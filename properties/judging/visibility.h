@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who sees whom. Stated once more here, apart from reference/ and impl/, so
-// that no two of them can share a mistake.
+// Which pairs are visible. Written once more here, independent of reference/
+// and impl/, so that no two of them can share a mistake.
 #ifndef QKVET_PROPERTIES_JUDGING_VISIBILITY_H_
 #define QKVET_PROPERTIES_JUDGING_VISIBILITY_H_
 
@@ -15,7 +15,7 @@
 namespace qkvet::properties {
 
 // The pairs of query and key of a case with any options. Cost: one pass over
-// all pairs if there is a mask or a list, else over all rows.
+// all pairs if there is a mask or a list, otherwise over all rows.
 class Visibility {
  public:
   // `inputs` are those of `value`; `in_window`: a window cuts ranges, too (the
@@ -24,7 +24,7 @@ class Visibility {
   // Without inputs: no data is made, which costs most.
   explicit Visibility(const Case& value, bool in_window = false);
 
-  // False for rows beyond q_len and in no packed member: nothing is said.
+  // False for rows beyond q_len and in no packed member, which are undefined.
   bool counted(int64_t b, int64_t i) const { return row(b, i).counted; }
   bool sees(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const Row& r = row(b, i);
@@ -35,7 +35,7 @@ class Visibility {
   int64_t keys(int64_t b, int64_t h, int64_t i) const {
     return keys_[static_cast<size_t>((b * H_ + h) * Tq_ + i)];
   }
-  // The key at which the row's diagonal stands, counted in the tensor.
+  // The key at the diagonal of the row, counted in the tensor.
   int64_t diagonal(int64_t b, int64_t i) const { return row(b, i).diagonal; }
 
  private:
@@ -45,7 +45,7 @@ class Visibility {
     int64_t first = 0, end = 0, diagonal = 0;
     int64_t member_first = 0;  // the first key of the row's member
     // With ranges, which take keys back, first .. end - 1 is the whole member,
-    // and these are what the causal rule and the window leave of it.
+    // and these are its keys within the causal rule and the window.
     int64_t past_end = 0, near_first = 0, near_end = 0;
     int64_t draft = 0;                       // the first key that is a draft
     int64_t range_first = 0, range_end = 0;  // where the row is in a range
@@ -63,7 +63,7 @@ class Visibility {
                ((b * list_heads_ + h / list_group_) * Tq_ + i) * Tk_ + j)] != 0;
   }
   void mark_lists(const Case& value, const Inputs& inputs);
-  // What masks in a few numbers leave.
+  // Applies masks in a few numbers.
   bool shows(int64_t b, int64_t i, int64_t j) const;
   void take_ranges_back(const Case& value, const Inputs& inputs);
   // Rows of one member: queries [q_from, q_end), keys [k_from, k_end).
@@ -82,12 +82,12 @@ class Visibility {
   std::vector<int64_t> keys_;  // [B,H,Tq]
 };
 
-// What the dialect says of ranges within a window.
+// The dialect's rule for ranges within a window.
 inline bool ranges_in_window(const qkvet_dialect& dialect) {
   return dialect.ranges_and_window == QKVET_RANGES_IN_WINDOW;
 }
 
-// Which row of the case's slopes query i has; 0 for what no member holds.
+// The row of the case's slopes for query i; 0 if it belongs to no member.
 inline int64_t slope_row(const Case& value, int64_t b, int64_t i) {
   if (!value.member_slopes) return 0;
   const std::vector<int64_t>& starts = value.cu_q;
@@ -99,11 +99,11 @@ inline int64_t slope_row(const Case& value, int64_t b, int64_t i) {
 // Whether a row that counts sees no key.
 bool has_row_without_key(const Case& value, const Visibility& visibility);
 
-// Whether some row of some head sees a key, as far as the case alone says.
+// Whether some row of some head sees a key, as far as the case alone shows.
 bool some_row_sees_a_key(const Case& value);
 
-// For laws that allow no option but a causal rule: keys are then seen from the
-// first on, and their number says which ones.
+// For laws that allow no option except a causal rule: a row then sees the first
+// keys, and their number determines them.
 inline int64_t visible_keys(const Case& value, int64_t row) {
   const Shape& s = value.shape;
   switch (value.causal) {

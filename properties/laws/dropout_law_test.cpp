@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about dropout: each passes the definition, and fails what it exists to
-// fail.
+// Laws about dropout: each passes the definition, and fails the mistakes that
+// it exists for.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -109,7 +109,7 @@ TEST(DropoutLaws, NoProbabilityNoDropout) {
         });
 }
 
-// A mask that is asked for may choose another path.
+// A call that returns its mask may take another path.
 TEST(DropoutLaws, NoProbabilityMayRoundOtherwise) {
   FakeExecutor drift(
       {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {

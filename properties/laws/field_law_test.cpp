@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws about masks in a few numbers: each fails a kernel that reads them
-// otherwise, and no law that allows them fails one that reads them as they are
-// meant.
+// differently, and every law that allows them passes one that reads them
+// correctly.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -25,7 +25,7 @@ FakeExecutor::Question with_segments(void (*change)(Numbers& keys)) {
   };
 }
 
-// Of pairs of keys the first stands for both.
+// In each pair of keys, the first replaces both.
 void of_first_in_tile(Numbers& keys) {
   for (size_t n = 1; n < keys.size(); n += 2) keys[n] = keys[n - 1];
 }
@@ -47,7 +47,7 @@ TEST(FieldLaws, SegmentsKeepApart) {
 }
 
 TEST(FieldLaws, NumbersOfSegmentsAreNames) {
-  // Ascending ones alone: what comes behind a larger number is hidden.
+  // Assumes ascending numbers: keys after a larger number are hidden.
   fails("rest_of_mask_fields_changes_nothing",
         "f32,B1,H1,Tq6,Tk8,d3,segments=2", with_segments([](Numbers& keys) {
           for (size_t n = 1; n < keys.size(); ++n)
@@ -55,7 +55,8 @@ TEST(FieldLaws, NumbersOfSegmentsAreNames) {
         }));
 }
 
-// Three rows are asked alone, of which not each case has one that tells.
+// The law calls three rows alone; not every case has one that shows the
+// mistake.
 int failures_of(const char* law, const FakeExecutor::Question& wrong) {
   int failures = 0;
   for (int seed = 1; seed <= 32; ++seed) {
@@ -117,7 +118,7 @@ TEST(FieldLaws, BranchesOfATreeAreSequences) {
   fails("tree_paths_equal_sequences", text, no_fields);
 }
 
-// A kernel may look at the positions of all rows, and refuse one that is no row
+// A kernel may check the positions of all rows, and refuse one that is outside
 // of the tables.
 TEST(FieldLaws, EveryDraftStandsInTheTables) {
   const Law* law = find_law("tree_paths_equal_sequences");
@@ -138,7 +139,8 @@ TEST(FieldLaws, EveryDraftStandsInTheTables) {
       EXPECT_LT(position, rows) << text;
     for (const int64_t position : inputs.k_positions)
       EXPECT_LT(position, rows) << text;
-    // The tree is heard: in a chain each draft stands behind the one before.
+    // The tree is used: in a chain, each draft is one position after the
+    // previous.
     if (value.fields.children == 1 && value.q_len[0] > 1) {
       EXPECT_EQ(inputs.q_positions[1], inputs.q_positions[0] + 1) << text;
     }

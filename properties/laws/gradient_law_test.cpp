@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about gradients: each passes the definition, and fails what it exists to
-// fail.
+// Laws about gradients: each passes the definition, and fails the mistakes that
+// it exists for.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -81,7 +81,7 @@ TEST(GradientLaws, AgreementSeesOneWrongElementOfEach) {
     }
 }
 
-// What a kernel does not return is not judged, and not asked for.
+// Gradients that a kernel does not return are neither requested nor judged.
 TEST(GradientLaws, OptionalGradientsAreAskedWhereTheyAreDeclared) {
   FakeGradients kernel(
       {}, [](const KernelCall& call, GradientOutput&, CallOutcome&) {
@@ -94,7 +94,7 @@ TEST(GradientLaws, OptionalGradientsAreAskedWhereTheyAreDeclared) {
             Verdict::kPassed);
 }
 
-// No key that a row sees is left: exactly zero, and no element is vacuous.
+// No key that a row sees is left: exactly zero, and no bound is uninformative.
 TEST(GradientLaws, AgreementIsExactWhereNothingFlows) {
   const std::string text = "f32,B1,H1,Tq2,Tk3,d1,mask=only0,backward";
   for (const auto tensor : {&GradientOutput::k, &GradientOutput::v})
@@ -171,8 +171,8 @@ struct OtherDialect {
   KernelUnderTest kernel = FakeGradients::under_test();
 };
 
-// Every mistake of a reference that a kernel could have as well is killed by
-// agreement, and by the law that trusts no formula.
+// Agreement, and the law that trusts no formula, kill every mistake of a
+// reference that a kernel could also have.
 TEST(GradientLaws, SeededMistakesAreKilled) {
   Scope scope;
   scope.largest = SizeClass::kSmall;
@@ -232,7 +232,7 @@ TEST(GradientLaws, NothingMayBeAddedToWhatIsLinear) {
   const std::string text = "f32,B1,H1,Tq2,Tk3,d2,backward,do=lattice";
   fails("backward_is_linear_in_d_o", text, {},
         [](const KernelCall&, GradientOutput& gradient, CallOutcome&) {
-          gradient.v[1] += 1e-30;  // beside a zero alone it can be seen
+          gradient.v[1] += 1e-30;  // visible next to a zero only
         });
   fails("backward_is_linear_in_d_o", text, {},
         [](const KernelCall&, GradientOutput& gradient, CallOutcome&) {
@@ -240,8 +240,8 @@ TEST(GradientLaws, NothingMayBeAddedToWhatIsLinear) {
         });
 }
 
-// The gradient of a sink of weight 2^-140 is subnormal in f32, where -8 times a
-// rounded number is another one than the rounded product.
+// The gradient of a sink of weight 2^-140 is subnormal in f32. There -8 times a
+// rounded number differs from the rounded product.
 TEST(GradientLaws, ASinkThatNearlyUnderflowsMovesMoreThanExponents) {
   const auto text = [](const char* sink) {
     return std::string("f32,B1,H1,Tq2,Tk3,d2,sink=one,set=sink.0:") + sink +
@@ -290,7 +290,7 @@ TEST(GradientLaws, OtherHeadsThatLeakALittle) {
           });
 }
 
-// As when tiles of keys are walked by a number that was rounded down.
+// As if tiles of keys were stepped by a number that was rounded down.
 TEST(GradientLaws, KeysThatAreWorthWhatTheirPlaceSays) {
   const char* const text =
       "f32,B1,H2,Hkv1,Tq2,Tk3,d2,bias=small,backward,seed=2";
@@ -335,7 +335,7 @@ TEST(GradientLaws, SumsThatAreLeftOver) {
             gradient.k[0] =
                 std::nextafter(static_cast<float>(gradient.k[0]), 9.0f);
         });
-  // What only a call with more keys leaves behind.
+  // A change that only a call with more keys causes.
   int64_t most = 0;
   const Judgement judgement = fails(
       "backward_same_call_same_bits", "f32,B1,H1,Tq2,Tk2,d1,backward", {},
@@ -423,7 +423,8 @@ TEST(GradientLaws, MemoryLeavesOutWhatF16CannotHold) {
   EXPECT_EQ(verdict(plain), Verdict::kFailed);
 }
 
-// What forward() gave is the truth in storage, in the units of the kernel.
+// The given results of forward() are the truth in storage, in the units of the
+// kernel.
 TEST(GradientLaws, WhatIsGivenIsTheTruthAsStored) {
   const std::string text =
       "f32,B1,H1,Tq3,Tk2,d1,dv2,causal=br,qlen=2,mask=emptyrow0,q=zero,v=one,"
@@ -496,7 +497,7 @@ TEST(GradientLaws, StorageAndTablesThatAreNotJudged) {
             Verdict::kGaveUp);
 }
 
-// What a backward pass stores has a bound, what it adds up in half has none.
+// Gradients stored in half have a bound; sums accumulated in half have none.
 TEST(GradientLaws, SumsInHalfHaveNoBoundOfAGradient) {
   FakeGradients kernel;
   const auto judged = [&](uint64_t knob, qkvet_dtype qkvet_precision::*field,

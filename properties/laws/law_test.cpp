@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every law passes the oracle itself, and fails what it exists to fail.
+// Every law passes the oracle itself, and fails the mistakes that it exists
+// for.
 #include "properties/judging/law.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ TEST(Laws, StateAllFiveThingsUnderAUniqueId) {
   EXPECT_EQ(find_law("no_such_law"), nullptr);
 }
 
-// Two of one rank would stand in an order that nobody wrote down.
+// Two laws of one rank would have an undocumented order.
 TEST(Laws, HaveEachARankOfTheirOwn) {
   std::set<std::pair<Subject, int>> ranks;
   for (const Law* law : all_laws())
@@ -53,7 +54,7 @@ TEST(Laws, PassTheOracleOnEveryPlannedCase) {
       const Case value = planned_case(*law, 77, n);
       const Judgement judgement =
           check_case(*law, value, kernel.judged, 0, oracle, n % 4 == 0, time);
-      // Some preconditions hang on the drawn data; the floor below counts.
+      // Some preconditions depend on the drawn data; the floor below counts.
       if (!law->plan(value, kernel.judged.info).not_applicable.empty())
         continue;
       ASSERT_EQ(judgement.verdict, Verdict::kPassed)
@@ -104,7 +105,8 @@ TEST(Laws, AgreementSeesLseAndWeights) {
 
 TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
   const char* const kLaw = "calls_before_change_nothing";
-  // An option stays, in the call that has none and behind one that has another.
+  // An option persists, in the call that has none and after one that has
+  // another.
   const auto softcap_stays = [kept = 0.0](KernelCall& call,
                                           Problem& p) mutable {
     if (call.new_process) kept = 0;
@@ -133,7 +135,7 @@ TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
   FakeExecutor elsewhere(keys_stay);
   EXPECT_EQ(check(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=aema", elsewhere).verdict,
             Verdict::kPassed);
-  // The 256th call, and room for as many keys as the first call has.
+  // The 256th call, with capacity for as many keys as the first call has.
   const auto counts = [n = 0](const KernelCall& call, OracleOutput& oracle,
                               CallOutcome&) mutable {
     if (call.new_process) n = 0;
@@ -175,8 +177,8 @@ TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
                 "call 2 of av, the case with another value of an option"),
             std::string::npos)
       << values.finding->looks;
-  // A kernel that is wrong in its first call is another law's business, and so
-  // is one that is wrong in a further one whatever came before.
+  // A kernel that is wrong in its first call fails another law, and so does one
+  // that is wrong in a later call, whatever the calls before it.
   FakeExecutor large(
       {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
         if (call.shape.Tk > 3) oracle.o[0] += 1;
@@ -248,7 +250,7 @@ Judgement with_scale(double (*wrong)(const Problem&)) {
 }
 
 // A product of q.k beyond the largest f32 may come out as infinity, and its row
-// as NaN; the rows in front of it are judged.
+// as NaN; the rows before it are judged.
 TEST(Laws, RowSumsSayNothingWhereScoresOverflowOnTheWay) {
   const Case value =
       *parse_case(
@@ -292,8 +294,8 @@ TEST(Laws, ScaleNamesWhatItLooksLike) {
   }
 }
 
-// These two know the right answer by themselves: an oracle that is wrong in
-// the same way as the kernel does not save the kernel.
+// These two have the right answer without the oracle: an oracle that is wrong
+// in the same way as the kernel does not hide the mistake.
 TEST(Laws, SumAndScaleDoNotTrustTheOracle) {
   const std::pair<const char*, double> laws[] = {
       {"weights_sum_to_one", 1.0},
@@ -354,7 +356,7 @@ TEST(Laws, PerturbationIsBitwise) {
             Verdict::kFailed);
 }
 
-// A kernel whose path for one query has another scale.
+// A kernel with another scale on its path for one query.
 TEST(Laws, PrefillIsComparedWithDecode) {
   const std::string text = "f32,B1,H2,Hkv1,Tq3,Tk5,d2,causal=br,seed=4";
   FakeExecutor good;
@@ -375,8 +377,8 @@ TEST(Laws, PrefillIsComparedWithDecode) {
             Verdict::kFailed);
 }
 
-// A kernel that counts from the top left where it is asked for the bottom
-// right: right for every square call, wrong for a chunk on earlier keys.
+// A kernel that counts from the top left when the bottom right is requested:
+// right for every square call, wrong for a chunk on earlier keys.
 TEST(Laws, ChunksReachEveryOffset) {
   const std::string text = "f32,B1,H1,Tq4,Tk4,d2,causal=tl,seed=4";
   FakeExecutor good;
@@ -416,8 +418,8 @@ JudgedKernel with_scores(bool f16) {
   return kernel;
 }
 
-// What f16 cannot hold may be NaN in the path of one placement alone: scores
-// that the kernel keeps so, and outputs that are stored so.
+// Numbers that f16 cannot hold may be NaN on the path of one placement alone:
+// scores that the kernel keeps in f16, and outputs stored in it.
 TEST(Laws, MemoryLeavesOutWhatF16CannotHold) {
   const auto verdict = [](const std::string& text, bool f16_scores) {
     const JudgedKernel kernel = with_scores(f16_scores);
@@ -541,8 +543,8 @@ TEST(StateBetweenCalls, IsSeenBehindLargerAndSmallerCalls) {
   FakeExecutor good;
   const Judgement right = check("same_call_same_bits", text, good);
   EXPECT_EQ(right.verdict, Verdict::kPassed) << finding_of(right);
-  // It counts a call whose answer depends on the largest, or the smallest, one
-  // before it.
+  // The judgement counts a call with an answer that depends on the largest, or
+  // the smallest, earlier one.
   for (const bool larger : {true, false}) {
     int64_t extreme = 5;
     const Judgement judgement =
@@ -597,8 +599,8 @@ TEST(CallsAtOnce, AreHeldAgainstCallsAlone) {
         });
 }
 
-// What three "threads" are is said by whoever orders them: a kernel that only
-// declares GPU threads, with an emulator of its own, is given numbers of
+// Three "threads" are orders only for kernels that take them. A kernel that
+// only declares GPU threads, with an emulator of its own, is given numbers of
 // threads.
 TEST(ThreadsChangeNothing, OrdersAreNamedWhereAnEmulatorTakesThem) {
   const auto looks_of = [](uint64_t flags, bool orders) {

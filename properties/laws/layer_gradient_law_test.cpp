@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about gradients of layers: each passes the definition, and fails what it
-// exists to fail.
+// Laws about gradients of layers: each passes the definition, and fails the
+// mistakes that it exists for.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -95,8 +95,8 @@ TEST(LayerGradientLaws, AgreementSeesOneWrongElementOfEach) {
     }
 }
 
-// A layer without rotation: a vector that is added to every key changes
-// nothing, and the gradient of b_k is zero, whatever the data.
+// A layer without rotation: a vector added to every key changes no output, so
+// the gradient of b_k is zero, whatever the data.
 TEST(LayerGradientLaws, AKeyBiasHasNoGradient) {
   fails("layer_backward_agrees_with_oracle",
         "f32,B1,H1,T3,D4,d2,backward,biases=k,w=scaled1", {},
@@ -159,7 +159,7 @@ TEST(LayerGradientLaws, LoneTokensKnowEveryNumber) {
           });
 }
 
-// As a weight of exp(-log(1)) makes it, whose logarithm is three units off.
+// A weight of exp(-log(1)) with a logarithm that is three units off.
 TEST(LayerGradientLaws, LoneTokensMayWeighSomeUnitsLess) {
   FakeLayerGradients near({},
                           [](const KernelCall&, Out& gradient, CallOutcome&) {
@@ -174,7 +174,7 @@ TEST(LayerGradientLaws, LoneTokensMayWeighSomeUnitsLess) {
   EXPECT_GT(judgement.compared, 0);
 }
 
-// Half the bits: what is compared is what 8 bits hold.
+// Half the bits: the comparison is on 8 bits.
 TEST(LayerGradientLaws, LoneTokensSpeakInBf16) {
   const std::string text =
       "bf16,B2,H2,Hkv1,T1,D4,backward,dy=lattice,biases=vo,x=lattice,w=onehot,"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about lists of keys: each fails a kernel that reads them otherwise, and
-// no law that allows them fails one that reads them as they are meant.
+// Laws about lists of keys: each fails a kernel that reads them differently,
+// and every law that allows them passes one that reads them correctly.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -13,7 +13,7 @@ namespace {
 
 using List = std::vector<int32_t>;
 
-// Each row's entries that count, changed; -1 stands behind them.
+// Changes the entries that count in each row; -1 follows them.
 FakeExecutor::Question with_lists(void (*change)(List& list, int64_t keys)) {
   return [change, all = List()](KernelCall&, Problem& p) mutable {
     const ListedKeys listed = p.listed;
@@ -60,7 +60,7 @@ TEST(ListLaws, AllKeysAreDense) {
   for (const auto change : {+[](List&list, int64_t) { list[0] = -1; },
                             +[](List&list, int64_t) { list[3] = -1; }})
     fails("full_lists_equal_dense", text, with_lists(change));
-  // Lists that are asked and nothing else.
+  // A kernel that only uses the lists.
   fails("full_lists_equal_dense", text + ",mask=band1",
         [](KernelCall&, Problem& p) {
           if (p.listed.keys != nullptr) p.mask = nullptr;

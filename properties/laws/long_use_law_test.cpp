@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about thousands of equal calls and about what may be refused, on kernels
-// that are functions.
+// Laws about thousands of equal calls and about calls that may be refused, on
+// kernels that are functions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ TEST(LongUse, TheFirstAnswerWithOtherBitsIsNamed) {
   EXPECT_EQ(judgement.finding->planned, 1);
 }
 
-// A row that sees no key holds anything, where the dialect says so.
+// A row that sees no key may hold anything, if the dialect allows it.
 TEST(LongUse, RowsThatMayHoldAnythingMayChange) {
   const auto other_bits = [](const KernelCall& call, OracleOutput& oracle,
                              CallOutcome& outcome) {

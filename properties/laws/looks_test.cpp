@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a failure is said to look like gives all numbers that are printed, or
-// is not said: each sentence beside kernels of which it is true and of which it
+// The described mistake of a failure must give all printed numbers, or be left
+// out: each sentence is tested on kernels for which it is true and for which it
 // is false.
 #include <gtest/gtest.h>
 
@@ -26,8 +26,8 @@ std::string looks_of(const char* law, const char* text, Answer answer,
 
 constexpr const char* kScale = "scale_is_one_over_sqrt_d";
 
-// Row 0 is loaded as zeros: 0.5 for 0.935. The last row, from which a scale was
-// measured, is right but for its rounding.
+// Row 0 is loaded as zeros: 0.5 for 0.935. The last row, in which a scale was
+// measured, is right except for its rounding.
 TEST(Looks, ARowOfZerosIsNoScale) {
   EXPECT_EQ(
       looks_of(kScale, "f32,B1,H1,Tq3,Tk2,d8,q=zero,k=zero,v=zero",
@@ -77,8 +77,8 @@ TEST(Looks, ALaterKeyTakesPart) {
             kLater);
 }
 
-// Two quarters of a tile are stored in each other's place: a row that sees keys
-// of a step has nothing of them.
+// Two quarters of a tile are swapped: a row that sees keys of a step has no
+// part of them.
 TEST(Looks, AnotherPlaceIsNoLaterKey) {
   EXPECT_EQ(
       looks_of(

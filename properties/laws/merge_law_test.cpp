@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about merges on kernels of the program: what is right passes all of them
-// and comes near to its bound. Every fault of impl/faulty/merges.cpp is killed
-// by those that it names where all faults are (tools/hunt/kill_test.cpp).
+// Laws about merges on kernels of the program: right kernels pass all of them
+// and come near to their bound. The test of all faults
+// (tools/hunt/kill_test.cpp) checks that every fault of impl/faulty/merges.cpp
+// is killed by the laws that it names.
 #include <gtest/gtest.h>
 
 #include "properties/cases/generate.h"
@@ -37,7 +38,7 @@ TEST(MergeLaws, ARightMergePassesThemAndComesNearToItsBound) {
   EXPECT_GT(result.kernels[0].cells.back().worst_ratio, 0.5);
 }
 
-// Of kernels that do not all ask for it, any layout is drawn.
+// Any layout is drawn, unless all kernels require this one.
 TEST(MergeLaws, LseHeadsFirstAloneIsDrawnWhereItIsDeclared) {
   KernelUnderTest only, other;
   for (KernelUnderTest* kernel : {&only, &other}) {

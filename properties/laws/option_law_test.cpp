@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about options: each fails a kernel that is wrong in what it is about.
+// Laws about options: each fails a kernel that is wrong in its subject.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,8 +60,8 @@ TEST(OptionLaws, BiasIsNotScaledAndAlibiCountsFromTheDiagonal) {
 }
 
 TEST(OptionLaws, ABiasMayBeAnywhere) {
-  // The second of two calls has another bias: what is cut off there, and what
-  // becomes infinite.
+  // The second of two calls has another bias. It is cut off there, or becomes
+  // infinite.
   for (double (*kept)(double) :
        {+[](double x) { return std::max(x, -10000.0); },
         +[](double x) { return round_to(Dtype::kF16, x); }})
@@ -75,7 +75,7 @@ TEST(OptionLaws, ABiasMayBeAnywhere) {
         });
 }
 
-// What is made of the bias of a call before the question is asked.
+// Changes the bias of a call before the answer is computed.
 FakeExecutor::Question with_bias(double (*kept)(double)) {
   return [kept, copy = std::vector<double>()](KernelCall&, Problem& p) mutable {
     if (p.bias == nullptr) return;
@@ -90,12 +90,12 @@ TEST(OptionLaws, ARowOfFiniteMasksIsStillARow) {
   for (const char* number : {"masking", "masking5"}) {
     const std::string text =
         std::string("f32,B1,H2,Tq5,Tk4,d3,v=offset,bias=") + number;
-    // Taken for a mask, whatever is beside it; and added once more.
+    // Treated as a mask, whatever else there is; and added once more.
     fails("one_bias_for_a_row_changes_nothing", text,
           with_bias([](double x) { return x <= -1e4 ? kNone : x; }));
     fails("one_bias_for_a_row_changes_nothing", text,
           with_bias([](double x) { return round_to(Dtype::kF32, x + x); }));
-    // Zeros in its place.
+    // Zeros instead.
     fails("one_bias_for_a_row_changes_nothing", text, {},
           [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
             float first = 0;
@@ -220,7 +220,7 @@ TEST(OptionLaws, SlopesBelongToTheirMembers) {
           << law << " " << text;
     }
   }
-  // A member whose slopes are those of the one behind it.
+  // A member with the slopes of the next one.
   fails("other_members_change_nothing", "f32,B2,H1,Tq1,Tk3,d2,alibi=normal.bh",
         with_slopes([](size_t n, size_t H) { return (n + H) % (2 * H); }));
 }
@@ -232,7 +232,7 @@ TEST(OptionLaws, RotationsTurnPairsByPositions) {
       p.rotation.style = RopeStyle::kHalf;
   };
   fails("rope_turns_pairs_of_channels", text, other_style);
-  // Queries that stand at their rows.
+  // Queries with their rows as positions.
   const auto from_zero = [rows = std::vector<int64_t>{0, 1, 2}](KernelCall&,
                                                                 Problem& p) {
     if (p.rotation.style != RopeStyle::kNone)
@@ -321,7 +321,7 @@ TEST(OptionLaws, PartsNeedNoCausalRule) {
   }
 }
 
-// The row that comes first is wrong, whoever's it is.
+// The first row is wrong, whichever member it belongs to.
 TEST(OptionLaws, TheOrderOfPackedMembersIsSeen) {
   for (const char* page : {"", ",page=2"})
     fails("packed_order_changes_nothing",
@@ -331,7 +331,7 @@ TEST(OptionLaws, TheOrderOfPackedMembersIsSeen) {
           });
 }
 
-// Adds a trace of what lies at a key that counts for nothing.
+// Adds a trace of the data of a key that counts for nothing.
 FakeExecutor::Answer leak_of_key(int64_t key) {
   return [key](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
     const double leaked =
@@ -483,7 +483,7 @@ TEST(OptionLaws, WhatIsMalformedIsAskedOneByOne) {
             Verdict::kUnsupported);
 }
 
-// A row without a key changes from call to call where nobody looks.
+// A row without a key changes from call to call where it is not judged.
 TEST(OptionLaws, WhatNobodyLooksAtIsNotCompared) {
   JudgedKernel kernel = FakeExecutor::under_test().judged;
   const auto turns = [turn = 0](const KernelCall&, OracleOutput& oracle,
@@ -549,7 +549,7 @@ TEST(OptionLaws, NanReachesItsRowAndNoOther) {
           for (double& lse : oracle.lse)
             if (std::isnan(lse)) lse = 0;
         });
-  // One row spoils all.
+  // One row corrupts all.
   EXPECT_EQ(
       looks(fails(law, text, {},
                   [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
@@ -579,7 +579,7 @@ TEST(OptionLaws, EmptyExtentsAreLegal) {
           outcome.status = CallStatus::kRefused;
           outcome.text = "no members";
         });
-  // An empty call that spoils the next one.
+  // An empty call that corrupts the next one.
   fails(law, text, {},
         [empty = false](const KernelCall& call, OracleOutput& oracle,
                         CallOutcome&) mutable {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about plans: what is right passes all of them, and each sees a mistake
-// of its own. Every fault of impl/faulty/plans.cpp is killed by those that it
-// names where all faults are (tools/hunt/kill_test.cpp).
+// Laws about plans: right kernels pass all of them, and each law finds a
+// mistake of its own. The test of all faults (tools/hunt/kill_test.cpp) checks
+// that every fault of impl/faulty/plans.cpp is killed by the laws that it
+// names.
 #include <gtest/gtest.h>
 
 #include "properties/cases/generate.h"
@@ -66,7 +67,7 @@ TEST(PlanLaws, AnUpdateThatKeepsLengthsIsSeen) {
   EXPECT_EQ(judgement.finding->planned, 2);
 }
 
-// Claimed bits are asked for, others are not.
+// Bits are only compared if the kernel claims them.
 TEST(PlanLaws, OtherBitsAreALieWhereTheyAreClaimed) {
   const auto last_bit = [](const KernelCall& call, OracleOutput& oracle,
                            CallOutcome&) {

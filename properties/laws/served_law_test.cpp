@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about pages and new tokens: each fails a kernel that is wrong in what it
-// is about.
+// Laws about pages and appended tokens: each fails a kernel that is wrong in
+// its subject.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -62,8 +62,8 @@ TEST(ServedLaws, EverySlotIsHeldAgainstWhatItShallBe) {
   for (const char* page : {"", ",page=2"}) {
     const std::string text =
         "f32,B2,H2,Hkv2,Tq1,Tk4,d1,kvlen=4.3,append=2" + std::string(page);
-    // Each slot of v in turn, those of nobody included: 2 members, 2 heads and
-    // 4 rows, or 6 pages, 2 heads and 2 slots. Then k.
+    // Each slot of v in turn, unowned ones included: 2 members, 2 heads and 4
+    // rows, or 6 pages, 2 heads and 2 slots. Then k.
     const size_t slots = *page != 0 ? 24 : 16;
     FakeExecutor good;
     ASSERT_EQ(check("append_writes_only_its_tokens", text, good).verdict,
@@ -113,7 +113,7 @@ TEST(ServedLaws, PackedMembersStayPackedInPages) {
     FakeExecutor good;
     EXPECT_EQ(check(id, appends, good).verdict, Verdict::kPassed) << id;
   }
-  // A law that does not know them leaves the pages.
+  // A law that does not allow them keeps the pages.
   const Case alone = constrained(*find_law("permuted_members_permute_output"),
                                  *parse_case(text).value);
   EXPECT_TRUE(alone.cu_q.empty());
@@ -148,7 +148,7 @@ TEST(ServedLaws, ListsOfPagesAreHeldAgainstABlockTable) {
           "agrees_with_oracle"}) {
       const Case asked = *parse_case(text).value;
       if (constrained(*find_law(id), asked) != asked)
-        continue;  // no new tokens
+        continue;  // none appended
       FakeExecutor good;
       const Judgement judgement = check(id, text, good, with_lists());
       EXPECT_EQ(judgement.verdict, Verdict::kPassed)
@@ -193,7 +193,7 @@ TEST(ServedLaws, TheWidthOfLengthsIsSeen) {
   }
 }
 
-// Dropout beside pages is not derived, and lists of keys are not asked for.
+// Dropout with pages has no derivation, and lists of keys are not drawn.
 bool is_beside_pages(const Law& law) {
   return law.domain.about == QKVET_OPTION_DROPOUT ||
          law.domain.about == QKVET_OPTION_SEGMENTS ||
@@ -217,7 +217,7 @@ TEST(ServedLaws, ValuesInKeysAreSeen) {
           });
 }
 
-// No law that allows them asks for other values than those of the keys.
+// No law that allows them requires other values than those of the keys.
 TEST(ServedLaws, TheDefinitionPassesWithValuesInKeys) {
   int judged = 0;
   for (const Law* law : all_laws()) {
@@ -239,7 +239,7 @@ TEST(ServedLaws, TheDefinitionPassesWithValuesInKeys) {
 }
 
 // Every law about pages draws both forms, and a law that wants other widths
-// takes the groups away and nothing else.
+// only removes the groups.
 TEST(ServedLaws, BothFormsOfPagesAreDrawn) {
   for (const char* id :
        {"page_placement_changes_nothing", "page_size_changes_nothing",
@@ -262,7 +262,7 @@ TEST(ServedLaws, BothFormsOfPagesAreDrawn) {
   EXPECT_EQ(kept.paging.size, 2);
 }
 
-// A kernel that takes groups of channels alone is asked in them.
+// A kernel that only takes groups of channels gets only cases with them.
 TEST(ServedLaws, CasesKeepToGroupsWhereNothingElseIsTaken) {
   Scope scope;
   scope.pages_only = scope.groups_only = true;
@@ -298,7 +298,7 @@ TEST(ServedLaws, PagesOfRowsAreRefusedWhereOnlyGroupsAreDeclared) {
   EXPECT_TRUE(capability_allows(info, call, &why)) << why;
 }
 
-// A kernel that takes lists of pages alone is asked in lists.
+// A kernel that only takes lists of pages gets only cases with lists.
 TEST(ServedLaws, CasesKeepToListsWhereNoTableIsTaken) {
   Scope scope;
   scope.pages_only = true;
@@ -314,7 +314,7 @@ TEST(ServedLaws, CasesKeepToListsWhereNoTableIsTaken) {
   }
 }
 
-// What is told of a kernel that agrees_with_oracle fails on a case.
+// The report on a kernel that agrees_with_oracle fails on a case.
 StoryFault told_of(const std::string& text, FakeExecutor::Question question,
                    FakeExecutor::Answer answer = {}) {
   FakeExecutor bad(std::move(question), std::move(answer));
@@ -373,7 +373,7 @@ TEST(ServedFault, WhatIsWrongOtherwiseIsNoLeak) {
                 oracle.o[0] += ++calls;
               });
   EXPECT_TRUE(unsteady.reaches.empty());
-  // Rows are nobody's pages.
+  // Rows have no pages.
   const StoryFault rows =
       told_of("f32,B2,H1,Tq1,Tk3,d1",
               [](KernelCall&, Problem& problem) { problem.scale *= 2; });
@@ -381,7 +381,7 @@ TEST(ServedFault, WhatIsWrongOtherwiseIsNoLeak) {
   EXPECT_EQ(rows.whose, "");
 }
 
-// A kernel that takes pages alone is asked in pages, law by law.
+// A kernel that only takes pages gets only cases with pages, law by law.
 TEST(ServedLaws, CasesKeepToPagesWhereNothingElseIsTaken) {
   Scope scope;
   scope.pages_only = true;
@@ -421,7 +421,7 @@ TEST(ServedLaws, RowsAreRefusedWhereOnlyPagesAreDeclared) {
   EXPECT_EQ(why, "pages of 1 tokens are not declared");
 }
 
-// A kernel whose sums have all slots of the pool in them, times 0.
+// A kernel that adds all slots of the pool, times 0, to its sums.
 void add_pool_times_zero(const KernelCall& call, OracleOutput& oracle,
                          CallOutcome&) {
   double zero = 0;
@@ -447,7 +447,7 @@ TEST(ServedLaws, SlotsAreFiniteForWhoDeclaresIt) {
       EXPECT_GT(judgement.compared, 0);
     }
   }
-  // It has to say so, and what is finite there must not matter either.
+  // It must declare this; finite numbers there must not matter either.
   FakeExecutor undeclared({}, add_pool_times_zero);
   EXPECT_EQ(check("agrees_with_oracle", kTwoMembers, undeclared).verdict,
             Verdict::kFailed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws about caches and layers: each passes what is right, and fails what it
-// exists to fail.
+// Laws about caches and layers: each passes right kernels, and fails the
+// mistakes that it exists for.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -32,7 +32,7 @@ std::string found_in(const Judgement& judgement) {
          finding.actual;
 }
 
-// The law fails the spoiled kernel and passes the right one.
+// The law fails the corrupted kernel and passes the right one.
 void expect_kill(const std::string& law, const std::string& text,
                  const Spoil& spoil) {
   const Judgement right = check(law, text, {});
@@ -172,7 +172,7 @@ TEST(CacheLaws, PairsOfOneSequenceHoweverItCame) {
     expect_kill(law, prompt, spoil);
 }
 
-// What a row without a key holds is for the dialect to say, and for one law.
+// The dialect and one law decide what a row without a key holds.
 TEST(CacheLaws, RowsThatSeeNoKeyFollowTheDialect) {
   const char* const prompt = "f32,B1,H1,d2,cap8,mask=emptyrow2,story=step.a.4";
   FakeTables right;
@@ -266,7 +266,7 @@ TEST(CacheLaws, StorageThatIsNotTheNearestCode) {
     for (int64_t c = 0; c < width; ++c) row[c] = std::nearbyint(row[c]);
   };
   expect_kill("cache_stores_what_it_is_given", story, spoil);
-  // What it reads back is what it answers from, all the same.
+  // It still answers from the values that it reads back.
   EXPECT_EQ(check("cache_answers_from_what_it_stores", story, spoil).verdict,
             Verdict::kPassed);
   spoil = {};
@@ -280,7 +280,7 @@ TEST(CacheLaws, StorageThatIsNotTheNearestCode) {
 TEST(CacheLaws, LengthsThatDoNotAddUp) {
   Spoil spoil;
   spoil.append = [](FakeTokens& tokens, FakeTokens more) {
-    tokens.push_back(more[0]);  // one token, whatever came
+    tokens.push_back(more[0]);  // one token, whatever the call has
   };
   expect_kill("cache_length_grows", kStory, spoil);
   expect_kill("cache_agrees_with_history", kStory, spoil);
@@ -327,7 +327,7 @@ TEST(CacheLaws, AnEvictionThatRemovesOtherTokens) {
   expect_kill("cache_evict_forgets", kStory, spoil);
 }
 
-// Without positions nobody can tell.
+// Not observable without positions.
 TEST(CacheLaws, AnEvictionThatCountsAnew) {
   Spoil spoil;
   spoil.evict = [](FakeTokens& tokens, int64_t first, int64_t count) {
@@ -525,7 +525,7 @@ TEST(LayerLaws, WidthsThatDoNotFitAreAccepted) {
   expect_kill("mismatched_widths_are_refused", kLayer, accepts);
 }
 
-// W_Q in the place of W_K, where they are one matrix.
+// W_Q instead of W_K, if they are one matrix.
 TEST(LayerLaws, AFusedMatrixThatIsCutAtTheWrongColumns) {
   Spoil spoil;
   spoil.layer_call = [](const KernelCall& call, LayerProblem& problem) {
@@ -574,7 +574,7 @@ TEST(LayerLaws, WeightsThatAreNoShares) {
   };
   expect_kill("layer_weights_sum_to_one", kLayer, spoil);
   expect_kill("layer_agrees_with_oracle", kLayer, spoil);
-  Spoil swapped;  // whose sums are right
+  Spoil swapped;  // with right sums
   swapped.layer_answer = [](const LayerProblem&, LayerOutput& out) {
     std::swap(out.attended.weights[0], out.attended.weights[1]);
   };

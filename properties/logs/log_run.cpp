@@ -13,14 +13,14 @@ namespace {
 constexpr size_t kBatch = 256;      // commands between two judgings
 constexpr int64_t kTwinEvery = 16;  // answers
 
-// Scores of a command's answer; 0: there is none, or too many of them.
+// Scores of a command's answer; 0: none, or too many of them.
 int64_t scores_of(const Shape& shape, const Snapshot& snapshot) {
   const auto keys = static_cast<int64_t>(snapshot.history.size());
   const int64_t scores = shape.H * snapshot.queries * keys;
   return snapshot.illegal.empty() && scores <= kMostScores ? scores : 0;
 }
 
-// Has as many sequences as the commands need.
+// The case has as many sequences as the commands need.
 Case geometry_of(const StoryLog& log, const LogCommands& commands,
                  const LogChecks& checks) {
   Case geometry = log.geometry;
@@ -62,13 +62,13 @@ class Runner {
   LogChecks checks_;
   Case geometry_;
   LogPlayer player_;
-  Inputs own_;       // what all calls share: tables, slopes, sinks
+  Inputs own_;       // tables, slopes, sinks: shared by all calls
   int64_t due_ = 0;  // answers of the calls made so far
   LogRun run_;
 };
 
-// Tables have a row for every position up to the last that is reached. Keys
-// and values are made token by token: here they would fill the memory.
+// Tables have a row for every position up to the last that is reached. Keys and
+// values are made token by token: made here, they would fill the memory.
 void Runner::fill_own() {
   Case whole = geometry_;
   whole.shape.B = whole.shape.Hkv = whole.shape.dv = whole.shape.Tk = 1;

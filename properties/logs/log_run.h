@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A recorded story on a kernel. After every command the lengths of all
-// sequences are compared with what the commands add up to; what is illegal must
-// be refused; every answer is attention over the history of its sequence.
+// sequences are compared with the sums of their commands; illegal commands must
+// be refused; every answer must be attention over the history of its sequence.
 //
-// Only a batch of commands is in memory as calls: tensors are made when their
-// command comes, and judged before the next batch.
+// Only a batch of commands is in memory as calls: tensors are made for each
+// command when it is run, and judged before the next batch.
 #ifndef QKVET_PROPERTIES_LOGS_LOG_RUN_H_
 #define QKVET_PROPERTIES_LOGS_LOG_RUN_H_
 
@@ -16,9 +16,9 @@
 
 namespace qkvet::properties {
 
-// What a command did wrong.
+// The mistake of a command.
 enum class LogPart : uint8_t {
-  kOutcome,  // refused, died, touched what it must not
+  kOutcome,  // refused, died, forbidden accesses
   kRefusal,  // it is illegal, and was not refused with a reason
   kLength,
   kAnswer
@@ -37,7 +37,7 @@ struct LogRun {
   size_t commands = 0;  // that were run
   int64_t illegal = 0;
   int64_t answers = 0;  // that were due ...
-  int64_t checked = 0;  // ... and how many were held against the oracle
+  int64_t checked = 0;  // ... and how many were compared with the oracle
   int64_t compared = 0;
   double worst_ratio = 0;
 };
@@ -45,11 +45,11 @@ struct LogRun {
 inline constexpr int64_t kMostScores = int64_t{1} << 22;
 
 struct LogChecks {
-  // One answer in `every` is held against the oracle, and that of the last
-  // command; 0: only that one. Never answers with more than kMostScores scores,
-  // long prompts in one step, for which the oracle would need gigabytes.
+  // One answer in `every` is compared with the oracle, and that of the last
+  // command; 0: only that one. Answers with more than kMostScores scores (long
+  // prompts in one step) are not, because the oracle would need gigabytes.
   int64_t every = 1;
-  bool with_twin = false;  // the oracle is on trial in one answer of sixteen
+  bool with_twin = false;  // the oracle is tested in one answer of sixteen
   Oracle oracle = plain_forward;  // another one only in tests
   // The sequences of the cache; places beyond places_needed() stay empty.
   int64_t sequences = 1;
@@ -67,9 +67,9 @@ struct LogKernel {
 LogRun run_log(const StoryLog& log, const LogCommands& commands,
                const LogKernel& kernel, const LogChecks& checks);
 
-// One in how many answers can be held against the oracle so that all of them
-// take no more than a minute on a machine of today: a function of the recording
-// alone.
+// How often an answer can be compared with the oracle so that all of them take
+// no more than a minute on a machine of today: one in this many, a pure
+// function of the recording.
 int64_t affordable_share(const StoryLog& log);
 
 }  // namespace qkvet::properties

@@ -15,11 +15,11 @@ namespace {
 constexpr int kMaxTries = 4000;
 // Commands of all tries together: some twenty seconds.
 constexpr size_t kMaxTriedCommands = 1'000'000;
-// A try that hangs takes two seconds and more.
+// A try that hangs takes at least two seconds.
 constexpr int kMaxHangingTries = 1;
 constexpr int kRepeats = 3;
-// Up to here a try checks every answer, beyond it only that of its last
-// command: what fails earlier is shorter, and worth the time only then.
+// Up to this number a try checks every answer, beyond it only that of its last
+// command. An earlier failure is shorter, and only then worth the time.
 constexpr size_t kAllAnswers = 1000;
 
 class Shrinker {
@@ -81,8 +81,8 @@ std::optional<LogFailure> Shrinker::failure_of(const LogCommands& commands,
   return alike ? std::move(run.failure) : std::nullopt;
 }
 
-// Whether these commands fail alike; they are the best ones then. Without the
-// resets of others an id may take a place that the cache has not.
+// Whether these commands fail in the same way; they are then the best ones.
+// Without the resets of others an id may have a place outside of the cache.
 bool Shrinker::fails(LogCommands commands, int64_t sequences) {
   if (commands.empty() || runs_out(commands)) return false;
   sequences = std::max(sequences, places_needed(commands));
@@ -125,8 +125,8 @@ std::vector<int64_t> Shrinker::other_ids() const {
   return {ids.begin(), ids.end()};
 }
 
-// Those from which nothing came to the failing command's sequence by forks and
-// reorders.
+// Sequences from which no token came to the failing command's sequence by forks
+// and reorders.
 std::set<int64_t> Shrinker::unrelated_ids() const {
   std::set<int64_t> related;
   for_each_id(commands_.back(), [&](int64_t id) { related.insert(id); });
@@ -143,9 +143,9 @@ std::set<int64_t> Shrinker::unrelated_ids() const {
   return unrelated;
 }
 
-// Takes runs of things away for as long as the rest fails: half of them at
-// once, a quarter, ..., one. `without` gives the commands without the things
-// [from, end) of count().
+// Removes runs of things as long as the rest fails: half of them at once, a
+// quarter, ..., one. `without` gives the commands without the things [from,
+// end) of count().
 template <class Count, class Without>
 void Shrinker::thin(Count count, Without without) {
   for (size_t size = std::max<size_t>(count() / 2, 1);; size /= 2) {
@@ -162,16 +162,16 @@ void Shrinker::thin(Count count, Without without) {
   }
 }
 
-// As few sequences as the commands need; or the few more that a mistake does,
-// which may show in one that was never used.
+// As few sequences as the commands need; or the few more that a mistake needs,
+// which may only show in an unused one.
 void Shrinker::lower_sequences() {
   const int64_t needed = places_needed(commands_);
   for (int64_t n = needed; n < sequences_ && n <= needed + 2; ++n)
     if (fails(commands_, n)) return;
 }
 
-// Replaces command `at`. A second try moves later truncations and evictions as
-// far as that append is shortened.
+// Replaces command `at`. A second try shifts later truncations and evictions by
+// the tokens that the append loses.
 bool Shrinker::lower(size_t at, const LogCommand& next) {
   LogCommands less = commands_;
   const int64_t taken = less[at].count - next.count;
@@ -273,7 +273,7 @@ std::optional<Case> case_of_log(const StoryLog& log,
   for (const LogCommand& command : commands) {
     const Snapshot snapshot = player.play(command).snapshot;
     value.story.push_back(snapshot.command);
-    // In a case the capacity is hard, whatever the kernel makes of it.
+    // In a case the capacity is hard, whatever the kernel does with it.
     for (const int64_t length : snapshot.lengths)
       value.capacity = std::max(value.capacity, length);
   }

@@ -11,7 +11,7 @@
 namespace qkvet::properties {
 namespace {
 
-// Few numbers: what is wrong in some of them may not be here.
+// Few numbers: a mistake in some of them may not show here.
 bool shows_little(const Case& value) {
   constexpr int64_t kLeastPairs = 16;
   const Shape& s = value.shape;

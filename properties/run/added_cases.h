@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases that a run asks beside those of its plan. Their numbers stand behind
-// the plan's, whenever they are asked, so that no case of the plan has another
-// number for them.
+// Cases that a run makes besides those of its plan. Their numbers follow the
+// plan's, whenever they are run, so that no case of the plan is renumbered.
 #ifndef QKVET_PROPERTIES_RUN_ADDED_CASES_H_
 #define QKVET_PROPERTIES_RUN_ADDED_CASES_H_
 
@@ -18,8 +17,8 @@ namespace qkvet::properties {
 void add_for(size_t kernel, size_t kernels, const Law& law, const Case& value,
              std::vector<PairCase>& cases);
 
-// For each kernel two cheap cases of the law that it declares, the second with
-// other options. Where it declares none, the cheapest of all, which it refuses.
+// For each kernel, two cheap cases of the law that it declares, the second with
+// other options. If it declares none, the cheapest of all, which it refuses.
 std::vector<PairCase> lasting_cases(const Law& law, uint64_t seed,
                                     const Scope& scope,
                                     const std::vector<KernelUnderTest>& kernels,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How small a mistake is still seen.
+// The smallest mistakes that are still found.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,8 +32,8 @@ Judgement check(const char* law_id, const std::string& text,
                     executor, false, time);
 }
 
-// The answer is n ones over so many keys: what remains is the same for all keys
-// with a one, and for all with a zero.
+// The answer is the number of ones over the number of keys: after a loss it is
+// the same for all keys with a one, and for all with a zero.
 TEST(Detection, EveryLostOrDoubledKeyAmong131072) {
   constexpr int64_t kKeys = 131072;
   const std::string text = "f32,B1,H1,Tq1,Tk131072,d1";
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Storage, ScaleError,
                            return std::string(test.param.first);
                          });
 
-// The largest score without one lane, and how far the lane lies above it.
+// The largest score without one lane, and how far that of the lane is above it.
 double overhang(const Problem& problem, int64_t lane) {
   const Shape& s = problem.shape;
   double rest = -INFINITY, own = 0;
@@ -103,9 +103,9 @@ double overhang(const Problem& problem, int64_t lane) {
   return own - rest;
 }
 
-// A maximum that misses one lane of a tile: exp overflows in f32 as soon as the
-// lane lies 88.7 above all others. Data with one dominant key brings that about
-// at every lane.
+// A maximum that misses one lane of a tile: exp overflows in f32 if the lane is
+// more than 88.7 above all others. Data with one dominant key has that at every
+// lane.
 TEST(Detection, AMaximumThatMissesOneLaneOfSixtyFour) {
   constexpr double kLargestF32Exponent = 88.7;
   for (int64_t lane = 0; lane < 64; ++lane) {

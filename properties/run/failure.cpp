@@ -11,7 +11,7 @@
 namespace qkvet::properties {
 namespace {
 
-// How often a failing case is repeated before it is believed to be steady.
+// How often a failing case must fail again to be steady.
 constexpr int kRepeats = 10;
 
 }  // namespace
@@ -52,7 +52,7 @@ bool may_share_cause(const Traits& found, const Traits& needed) {
          (found.needs & needed.needs) == needed.needs;
 }
 
-// With few shapes below it, which are tried in no time.
+// With few smaller shapes, which are quickly tried.
 bool is_tiny(const Shape& shape) {
   constexpr int64_t kExtents = 16;
   return sum_of_extents(shape) <= kExtents;
@@ -63,8 +63,8 @@ bool is_no_larger(const Shape& a, const Shape& b) {
          a.Tk <= b.Tk && a.d <= b.d && a.dv <= b.dv && a.D <= b.D;
 }
 
-// What the law makes of the smallest case of another law's failure: a step down
-// from the case that was found, if it has nothing that this one has not.
+// The smallest failing case of another law, constrained to this one: a step
+// down from the found case, if it is no larger.
 std::optional<Case> step_to(const Case& like, const Law& law,
                             const Candidate& candidate, const Scope& scope) {
   if (like.subject() != candidate.value.subject()) return std::nullopt;
@@ -92,12 +92,12 @@ Failure shrunk_failure(const Candidate& candidate,
   failure.seconds = candidate.seconds;
   failure.smallest = candidate.value;
   failure.judgement = candidate.judgement;
-  // A hang costs seconds: it is believed at once.
+  // A hang costs seconds, so it is not repeated.
   failure.repeats =
       candidate.judgement.kind == FailureKind::kHang ? 0 : kRepeats;
   const Law* law = candidate.planned;
-  // Where another law has led to a small case already, what is run ten times
-  // and shrunk is what this one makes of it.
+  // If another law has already led to a small case, this law's version of that
+  // case is run ten times and shrunk.
   Case from = candidate.value;
   Judgement judged = candidate.judgement;
   const bool hangs = candidate.judgement.kind == FailureKind::kHang;
@@ -122,7 +122,7 @@ Failure shrunk_failure(const Candidate& candidate,
   }
   if (failure.repeats_failed == failure.repeats &&
       !(hangs && candidate.hangs_once)) {
-    // What another law stumbled on is shrunk under the law that owns it.
+    // A failure that another law found is shrunk under the law that owns it.
     if (!candidate.keeps_law)
       law = &replayed_law(*law, from, judged, kernel.judged, kernel.index,
                           executor, time);
@@ -137,7 +137,8 @@ Failure shrunk_failure(const Candidate& candidate,
     failure.story = fault_of(*law, failure.smallest, failure.judgement,
                              kernel.judged, kernel.index, executor, time);
   }
-  // What died, or is unsteady, or of plans, is no matter of convention.
+  // A death, an unsteady failure or one of plans has nothing to do with
+  // conventions.
   if (failure.judgement.kind == FailureKind::kLaw &&
       failure.repeats_failed == failure.repeats && !law->domain.plans)
     failure.dialect = other_dialect(candidate.value, kernel.judged,
@@ -168,7 +169,7 @@ std::vector<Failure> shrunk_failures(const std::vector<Candidate>& failing,
         shrunk_failure(candidate, kernel, executor, time, scope,
                        /*same_outcome=*/!failures.empty(),
                        failures.empty() ? like : std::vector<Case>{});
-    // What is unsteady was not shrunk, and one of it is enough.
+    // Unsteady failures are not shrunk, and one of them is enough.
     if (!failures.empty() && failure.repeats_failed < failure.repeats) continue;
     failure.alike = 1;
     failures.push_back(std::move(failure));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failing case made into a failure that can be reported: repeated, shrunk,
-// looked into.
+// Makes a failing case a failure that can be reported: repeated, shrunk,
+// examined.
 #ifndef QKVET_PROPERTIES_RUN_FAILURE_H_
 #define QKVET_PROPERTIES_RUN_FAILURE_H_
 
@@ -8,12 +8,11 @@
 
 namespace qkvet::properties {
 
-// `candidate` failed on the kernel, which `executor` holds. What does not fail
-// every time is not shrunk. A function of the candidate alone, as long as the
-// kernel is one.
-// With `same_outcome` NaN stays NaN. `like`: the smallest cases in which the
-// kernel fails other laws, which spare the long way down where it fails this
-// one there as well.
+// `candidate` failed on the kernel, which `executor` holds. A failure that does
+// not repeat every time is not shrunk. A pure function of the candidate, if the
+// kernel is one. With `same_outcome` NaN stays NaN. `like`: the smallest cases
+// in which the kernel fails other laws. They shorten the way down if it fails
+// this law there as well.
 Failure shrunk_failure(const Candidate& candidate,
                        const KernelUnderTest& kernel, Executor& executor,
                        TimeUse& time, const Scope& scope,

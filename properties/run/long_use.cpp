@@ -14,15 +14,15 @@ namespace {
 
 // Beyond a thousand, as counters of one digit too few and descriptors go.
 constexpr int64_t kTimes = 2500;
-// A nondeterministic kernel is held against its bound after each part.
+// A nondeterministic kernel is compared with its bound after each part.
 constexpr int64_t kParts = 5;
 
 bool is_steady(const KernelInfo& kernel) {
   return nondeterministic_reason(kernel).empty();
 }
 
-// Whether a row that counts sees no key, and the dialect says that it holds
-// anything: another number each time is no mistake.
+// Whether a row that counts sees no key, and the dialect lets it hold anything:
+// another number each time is no mistake.
 bool holds_anything(const JudgeInput& input) {
   if (!input.value.has_options()) return false;
   const EmptyRow said = empty_row_of(input.kernel.dialect, input.value);
@@ -31,7 +31,7 @@ bool holds_anything(const JudgeInput& input) {
          has_row_without_key(input.value, *input.visibility);
 }
 
-// How many calls come before those that are repeated.
+// The number of calls before the repeated ones.
 size_t group_size(const JudgeInput& input) {
   const auto repeated = std::find_if(
       input.calls.begin(), input.calls.end(),
@@ -100,7 +100,7 @@ Finding other_bits(const JudgeInput& input, size_t first, size_t size) {
   return finding;
 }
 
-// Threads hold memory, and so they come first.
+// Threads hold memory, so they are reported first.
 std::optional<Finding> left_behind(const RepeatedCall& repeated) {
   Finding finding;
   const std::string in =

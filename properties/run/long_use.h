@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What laws about thousands of equal calls share.
+// Helpers of laws about thousands of equal calls.
 #ifndef QKVET_PROPERTIES_RUN_LONG_USE_H_
 #define QKVET_PROPERTIES_RUN_LONG_USE_H_
 
@@ -7,15 +7,15 @@
 
 namespace qkvet::properties {
 
-// The calls that hold the case against its definition, in a new process, and
+// The calls that compare the case with its definition, in a new process, and
 // then the same ones thousands of times.
 Plan plan_long_use(const Case& value, const KernelInfo& kernel);
 
-// Each has the bits of the first, or is within its bound where the kernel is
-// nondeterministic, and nothing is left behind.
+// Each has the bits of the first, or is within its bound if the kernel is
+// nondeterministic, and leaves nothing after it.
 Judgement judge_long_use(const JudgeInput& input);
 
-// Parts of these laws that say the same of each subject.
+// Parts of these laws that are the same for each subject.
 inline constexpr const char* kLongUseReason =
     "A call has no other arguments than its own, and owns nothing after it.";
 inline constexpr const char* kLongUseRounding =

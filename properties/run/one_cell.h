@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A single judgement in the shape that reports are made of.
+// A single judgement as a cell of a report.
 #ifndef QKVET_PROPERTIES_RUN_ONE_CELL_H_
 #define QKVET_PROPERTIES_RUN_ONE_CELL_H_
 
@@ -7,7 +7,7 @@
 
 namespace qkvet::properties {
 
-// Without a failure, which its caller knows more about.
+// Without the failure, which the caller adds.
 Cell one_cell(const Law& law, const Judgement& judgement, double seconds);
 
 }  // namespace qkvet::properties

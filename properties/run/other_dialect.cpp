@@ -10,8 +10,8 @@ namespace {
 
 // Planned cases that are tried: all that the kernel takes must agree as well.
 constexpr int64_t kTried = 96;
-// Those that tell, as they are wrong by the declared convention and right by
-// the other: fewer may agree by chance.
+// Cases that are wrong by the declared convention and right by the other: fewer
+// than this may agree by chance.
 constexpr int kEnoughTelling = 3;
 
 struct Alternative {
@@ -48,8 +48,8 @@ const Alternative kAlternatives[] = {
      "It conforms with a scale of 1 where the caller gives none, as T5 has it: "
      "declare QKVET_OPTION_SCALE, and not DEFAULT_SCALE."}};
 
-// Whether the kernel agrees with the oracle that reads the case so, or as it
-// stands with null; nothing if that cannot be told.
+// Whether the kernel agrees with the oracle that reads the case this way, or
+// unchanged if null; nullopt if undecided.
 std::optional<bool> agrees(Problem (*reads)(Problem problem), const Case& value,
                            const JudgedKernel& kernel, int index,
                            Executor& executor, TimeUse& time) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a failure is one of convention: the kernel computes what another
-// declaration would promise.
+// Finds failures of convention: the kernel computes what another declaration
+// would promise.
 #ifndef QKVET_PROPERTIES_RUN_OTHER_DIALECT_H_
 #define QKVET_PROPERTIES_RUN_OTHER_DIALECT_H_
 
@@ -10,9 +10,9 @@
 
 namespace qkvet::properties {
 
-// "" or one line that says as what the kernel would conform, which library has
-// it so, and what to declare. `value` is the case that fails; the same must
-// hold for planned cases of its kind.
+// "", or one line with the dialect to which the kernel would conform, the
+// library that has it, and what to declare. `value` is the failing case;
+// planned cases of its kind must also conform.
 std::string other_dialect(const Case& value, const JudgedKernel& kernel,
                           int index, Executor& executor, TimeUse& time);
 

@@ -49,7 +49,7 @@ Plan plan_other_values(const Case& value, PlannedCall call) {
   if (value.file != 0)
     plan.not_applicable = "recorded data has no other values";
   call.needs_truth = false;
-  call.only_between = true;  // a refusal is looked at here
+  call.only_between = true;  // a refusal is judged here
   plan.calls.assign(3, call);
   plan.calls[1].edit = put_normal_values;
   plan.calls[2].edit = put_zeros;

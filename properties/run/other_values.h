@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same call with other values, for laws about refusals: extents, options,
-// types, layouts, masks, lengths and tables are its form, the values of q, k, v
-// and the other operands are not.
+// The same call with other values, for laws about refusals. Extents, options,
+// types, layouts, masks, lengths and tables are the form of a call; the values
+// of q, k, v and the other operands are not.
 #ifndef QKVET_PROPERTIES_RUN_OTHER_VALUES_H_
 #define QKVET_PROPERTIES_RUN_OTHER_VALUES_H_
 

@@ -12,7 +12,7 @@
 namespace qkvet::properties {
 namespace {
 
-// Equal for kernels that are asked the same.
+// Equal for kernels that get the same cases.
 std::string declaration_key(const KernelUnderTest& kernel) {
   KernelInfo info = kernel.judged.info;
   info.name = info.description = info.source_file = info.unavailable = "";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel is asked by itself, whichever kernels are beside it: what its
-// declaration makes of the plan.
+// The plan of a kernel by itself, whichever kernels are run with it: it follows
+// from its declaration.
 #ifndef QKVET_PROPERTIES_RUN_OWN_PLAN_H_
 #define QKVET_PROPERTIES_RUN_OWN_PLAN_H_
 
@@ -31,8 +31,8 @@ OwnPlan own_plan(const KernelUnderTest& kernel, const RunOptions& options);
 // Whether the kernel declares all calls that the law makes of the case.
 bool can_be_asked(const Law& law, const Case& value,
                   const KernelUnderTest& kernel, TimeUse& time);
-// Whether some case of the law that is drawn for this kernel alone is one that
-// it declares. Of a law that it was refused throughout.
+// Whether the kernel declares some case of the law that is drawn for it alone.
+// For a law with refusals only.
 bool can_be_asked(const Law& law, const KernelUnderTest& kernel,
                   const Scope& own, uint64_t seed, TimeUse& time);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel is asked the same alone and beside others.
+// A kernel gets the same cases alone and with others.
 #include "properties/run/own_plan.h"
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 namespace qkvet::properties::own_plan_test {
 namespace {
 
-// The library of a test: kernels of which each refuses what it does not
-// declare, as the door does it.
+// The library of a test: each of its kernels refuses undeclared calls, as the
+// door does.
 class Library : public Executor {
  public:
   Library(const std::vector<KernelUnderTest>& kernels,
@@ -57,7 +57,7 @@ KernelUnderTest rich() {
   return named("fake/rich", {Dtype::kBf16, Dtype::kF32, Dtype::kF16});
 }
 
-// As a template is that nobody has filled in further.
+// A kernel as it is right after a template: without further declarations.
 KernelUnderTest poor(const char* name = "fake/poor") {
   KernelUnderTest kernel = named(name, {Dtype::kF32});
   qkvet_capabilities& can = kernel.judged.info.capabilities;
@@ -145,8 +145,8 @@ TEST(OwnPlan, AndSoItIsInEveryKindOfPlan) {
   expect_same_beside(options, {});
 }
 
-// The plan is that of its own declaration: what another stores and takes is
-// nothing that it lacks.
+// The plan follows from its own declaration: it does not lack storage and
+// options of other kernels.
 TEST(OwnPlan, NotDeclaredIsSaidOfWhatItDoesNotDeclare) {
   const RunResult result = run_all({rich(), poor()}, some_laws(100));
   for (const Cell& cell : result.kernels[0].cells)
@@ -165,7 +165,7 @@ TEST(OwnPlan, NotDeclaredIsSaidOfWhatItDoesNotDeclare) {
 }
 
 // The short plan: cases that several kernels can take are made once, and each
-// kernel gets others in place of those that it cannot.
+// kernel gets others instead of those that it cannot.
 TEST(OwnPlan, InTheShortPlanEachKernelHasItsNumber) {
   RunOptions options = some_laws(0);
   options.cases_per_law = 24;
@@ -213,8 +213,8 @@ Law mostly_with_softcap() {
   return law;
 }
 
-// A law that can be checked, and of which no drawn case is as declared, is open
-// and not undeclared.
+// A law that can be checked, but without any drawn case that fits the
+// declaration, is open and not undeclared.
 TEST(OwnPlan, WhatIsDrawnAndNeverFitsIsOpen) {
   const Law law = mostly_with_softcap();
   RunOptions options;
@@ -223,7 +223,7 @@ TEST(OwnPlan, WhatIsDrawnAndNeverFitsIsOpen) {
   const auto verdict = [&] {
     return run_all({poor()}, options).kernels[0].cells[0];
   };
-  // Only the second number draws a case that fits. Beside another law the plan
+  // Only the second number draws a case that fits. With another law, the plan
   // of the first one has the odd numbers.
   seed_without_softcap = planned_case(law, options.seed, 2, own).seed;
   options.laws = {&law, find_law("weights_sum_to_one")};
@@ -242,7 +242,8 @@ TEST(OwnPlan, WhatIsDrawnAndNeverFitsIsOpen) {
   EXPECT_EQ(verdict().verdict, Verdict::kUnsupported);
 }
 
-// A pinned extent takes nothing from the number of laws that need another one.
+// A pinned extent does not reduce the number of cases of laws that need another
+// extent.
 TEST(OwnPlan, CasesThatAPinExcludesAreNoneOfItsNumber) {
   RunOptions options =
       options_for({"permuted_keys_change_nothing", "agrees_with_oracle"}, 40);

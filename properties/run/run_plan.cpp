@@ -22,7 +22,7 @@ struct Part {
   RunOptions options;
 };
 
-// Agreement alone says everything about index logic, where data is exact.
+// If data is exact, agreement alone covers index logic.
 void plan_small_scope(Part& part) {
   part.options.laws = {find_law("agrees_with_oracle")};
   const auto scope = std::make_shared<SmallScope>(part.options.scope);
@@ -31,8 +31,8 @@ void plan_small_scope(Part& part) {
 }
 
 // Whether kernels of several declarations have one plan. The short one is for
-// many kernels at once, and replaces what a kernel cannot take; a shard and a
-// run that ends with its first failure replace nothing.
+// many kernels at once, and replaces cases that a kernel cannot take; a shard
+// and a run that ends with its first failure replace none.
 bool shares_plan(const RunOptions& options) {
   return options.planned || options.exhaustive ||
          (options.cases_per_law > 0 && options.shards == 1 &&
@@ -179,7 +179,8 @@ void add_path(const qkvet_path& path, std::vector<qkvet_path>& paths) {
   if (!is_among(path, paths)) paths.push_back(path);
 }
 
-// What kernels do not agree about is free: those that do not take it refuse.
+// Extents on which kernels disagree are free; kernels that do not take a case
+// refuse it.
 void keep_common(const DeclaredExtents& mine, DeclaredExtents& all) {
   for (size_t n = 0; n < kExtentCount; ++n)
     if (!is_same(all.rules[n], mine.rules[n])) all.rules[n] = {};
@@ -237,7 +238,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
         kernel.judged.info.has_flag(QKVET_FLAG_COMPILES_PER_SHAPE);
     scope.causal_only &= kernel.judged.info.has_flag(QKVET_FLAG_CAUSAL_ONLY);
     scope.refusals &= mine.flags;
-    // What a kernel takes that lists no sizes, all others refuse or not.
+    // A kernel without a list of sizes takes any; the others may refuse some.
     const auto count = std::clamp<int32_t>(mine.page_size_count, 0, 16);
     constexpr uint64_t kPages = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR;
     any_page |= count == 0 && (mine.options & kPages) != 0;
@@ -302,7 +303,7 @@ int64_t most_cases(const RunOptions& options) {
 
 namespace {
 
-// What the parts say of their progress, as of one run.
+// The progress of the parts, reported as that of one run.
 class Progress {
  public:
   Progress(std::vector<Part>& parts, const RunOptions& options)
@@ -328,8 +329,8 @@ class Progress {
   int64_t planned_ = 0;
 };
 
-// The parts take turns, so that the first failure is not behind the whole plan
-// of a part that passes.
+// The parts take turns, so that the first failure does not wait for the whole
+// plan of a part that passes.
 RunResult run_in_turns(std::vector<Part>& parts, SharedExecutors& executors,
                        RunResult all) {
   std::vector<ExecutorFactory> opens;

@@ -29,36 +29,36 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Cases per law in one round. Between rounds all threads meet: what failed is
-// not run again, and a time budget is looked at.
+// Cases per law in one round. Between rounds all threads meet: failed kernels
+// are not run again, and the time budget is checked.
 constexpr int64_t kRoundPerLaw = 64;
-// Where the first failure ends the run, the first round is small, and each has
-// twice the cases of the one before: most wrong kernels fail within few.
+// If the first failure ends the run, the first round is small, and each later
+// one has twice the cases of the one before: most wrong kernels fail early.
 constexpr int64_t kFirstRoundPerLaw = 4;
-// One case in seven costs more than this (cost_of), and those take most of a
-// round's time: nine tenths of it on a CPU. Where the first failure ends the
-// run they are asked behind the others, and not at all if one of those fails.
+// One case in seven costs more than this (cost_of). These take most of a
+// round's time: nine tenths of it on a CPU. If the first failure ends the run,
+// they are run after the others, and not at all if one of those fails.
 constexpr int64_t kDear = int64_t{1} << 17;
-// Cases whose calls go to a worker in one batch: a law makes one to three
+// Cases with calls that go to a worker in one batch: a law makes one to three
 // calls, a batch holds 32.
 constexpr int64_t kChunk = 16;
 // The twin is computed for one case in this many.
 constexpr int64_t kTwinEvery = 16;
-// What is added to a plan: so much of its cases, and of what they cost.
+// The shares of a plan's cases, and of their cost, that are added to it.
 constexpr int64_t kShareOfWide = 32, kShareOfPairs = 8, kShareOfTriples = 32;
-// A kernel that has hung this often is not run any further, nor one that has
-// died or returned an error this often before it gave its first answer, or hung
-// once.
+// A kernel that has hung this often is not run any further. The same holds for
+// one that has died or returned an error this often before it gave its first
+// answer, or hung once.
 constexpr int kMostHangs = 2;
 constexpr int kMostDeaths = 3;
-// Until then, or so many cases, they are asked one by one.
+// Before that, and for at most this many cases, they are run one by one.
 constexpr int64_t kMostAskedAlone = 64;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Some small cases, of which each is a call for every law that fails.
+// Some small cases; each is run once for every law that fails.
 void add_like(const Case& value, std::vector<Case>& like) {
   constexpr size_t kMostLike = 8;
   if (like.size() < kMostLike &&
@@ -114,7 +114,7 @@ class Runner : public SubjectRun {
     std::vector<Suspicion> suspicions;
     std::vector<OptionUse> uses;      // per kernel
     std::vector<PairCoverage> pairs;  // per kernel, of the plan's cases
-    std::vector<PairCoverage> added;  // the same of those beside the plan
+    std::vector<PairCoverage> added;  // the same for cases outside of the plan
     int64_t cost = 0;                 // of its cases, cost_of()
     TimeUse time;
   };
@@ -131,7 +131,7 @@ class Runner : public SubjectRun {
            (!answers_[kernel] && deaths_[kernel] + errors_[kernel] >=
                                      (options_.fail_fast ? 1 : kMostDeaths));
   }
-  // Why no further cases of the kernel were asked.
+  // Why the kernel got no further cases.
   std::string why_ended(size_t kernel) const;
   bool asks_alone(int64_t number) const;
 
@@ -185,9 +185,9 @@ class Runner : public SubjectRun {
     return kernel * options_.laws.size() + law;
   }
   const OwnPlan& own(size_t kernel) const { return own_[declaration_[kernel]]; }
-  // Whether each law gets its number of cases in place of those that a kernel
-  // refuses. A shard does not know what the others were refused; a budget, and
-  // a run that ends with its first failure, have no number.
+  // Whether each law gets its number of cases by replacing those that a kernel
+  // refuses. A shard has no data about refusals in the others; a budget, and a
+  // run that ends with its first failure, have no number.
   bool replaces_refused() const {
     return !options_.planned && !options_.budget && !options_.fail_fast &&
            options_.shards == 1;
@@ -195,7 +195,7 @@ class Runner : public SubjectRun {
   bool asks(size_t kernel, size_t law) const {
     return own(kernel).needs[law].empty();
   }
-  // Whether it is asked a case of the plan, or one in place of another.
+  // Whether it gets a case of the plan, or a replacement for one.
   bool takes(size_t kernel, size_t law) const {
     const size_t cell = cell_index(kernel, law);
     return asks(kernel, law) && !stopped_[cell] &&
@@ -221,18 +221,18 @@ class Runner : public SubjectRun {
   std::vector<std::atomic<bool>> answers_;
   int64_t cases_done_ = 0, rounds_ = 0;
   bool interrupted_ = false;
-  int64_t planned_done_ = 0;         // without what replaces refused cases
+  int64_t planned_done_ = 0;         // without replacements of refused ones
   std::vector<size_t> declaration_;  // of each kernel
   std::vector<OwnPlan> own_;         // of each declaration
   std::vector<std::optional<bool>> never_fitted_ =
       std::vector<std::optional<bool>>(total_.size());
   // While refused cases are replaced: the declaration for which others are
-  // drawn, the cells that lack some, and how many each law does.
+  // drawn, the cells that lack some, and how many each law lacks.
   size_t replaced_for_ = 0;
   std::vector<char> lacking_;
   std::vector<int64_t> lacks_;
-  // Of a round that has its dear cases last: its first, which are dear, and
-  // whether it is their turn.
+  // For a round that has its expensive cases last: its first case, which cases
+  // are expensive, and whether those are being run.
   int64_t first_of_round_ = 0;
   std::vector<char> dear_;
   bool is_turn_of_dear_ = false;
@@ -246,7 +246,7 @@ class Runner : public SubjectRun {
   bool told_first_ = false;  // options_.first_failure was called
 };
 
-// Whether no case of it was asked.
+// Whether none of its cases was run.
 bool is_untouched(const Cell& cell) {
   return cell.verdict == Verdict::kGaveUp && cell.checked == 0;
 }
@@ -307,8 +307,8 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
                             options_.fail_fast};
   if (owner == &planned && (!tally.own || number < tally.own->number))
     tally.own = candidate;
-  // A lane takes cases in ascending order, but for those of other laws whose
-  // failures this law owns.
+  // A lane takes cases in ascending order, except for those of other laws with
+  // failures that this law owns.
   const auto place = std::find_if(
       tally.failing.begin(), tally.failing.end(),
       [number](const Candidate& other) { return number < other.number; });
@@ -379,7 +379,7 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
     const Clock::time_point judging = Clock::now();
     const Judgement judgement = works[i].second->judge(
         under_test.judged, std::span(outcomes).subspan(from, count));
-    if (judgement.verdict == Verdict::kSkipped) continue;  // behind a hang
+    if (judgement.verdict == Verdict::kSkipped) continue;  // after a hang
     if (judgement.kind == FailureKind::kHang) ++hangs_[kernel];
     // A fault is a death as well if the first failure ends the run.
     if (judgement.kind == FailureKind::kCrash ||
@@ -441,8 +441,8 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
     progress_ += last - first + 1;
 }
 
-// A kernel that dies in every call costs a process for each of them: whether it
-// is one is known before threads take many cases at once.
+// A kernel that dies in every call costs a process for each of them. This is
+// established before threads take many cases at once.
 bool Runner::asks_alone(int64_t number) const {
   bool is_open = false;
   for (size_t k = 0; k < kernels_.size(); ++k)
@@ -495,7 +495,7 @@ bool Runner::is_for_later(int64_t number, const Case& value) {
   return true;
 }
 
-// As run_cases(). Which cases are dear is a matter of the cases alone, so that
+// As run_cases(). Whether a case is expensive depends only on the case, so that
 // threads change nothing.
 int64_t Runner::run_cheap_first(int64_t first, int64_t last) {
   first_of_round_ = first;
@@ -556,10 +556,11 @@ void Runner::report_progress(bool shrinking) const {
                      shrinking});
 }
 
-// A kernel that fails twenty laws mostly does so for one cause or two: the
-// cheapest of its failures is shrunk first, and what follows, one more and
-// then twice as many at a time, may begin where those before have ended: not as
-// threads come, which would make it another case each time.
+// A kernel that fails twenty laws mostly does so for one or two causes. The
+// cheapest of its failures is shrunk first. The others, one and then twice as
+// many at a time, may start from the results of the earlier ones: never from
+// those of the same batch, so that the result does not depend on the order of
+// threads.
 void Runner::shrink_failures() {
   if (failing_ > 0) report_progress(/*shrinking=*/true);
   const size_t laws = options_.laws.size();
@@ -621,8 +622,8 @@ void Runner::shrink_cells(const std::vector<size_t>& cells,
   for (std::thread& thread : threads) thread.join();
 }
 
-// What does not fail under the law that owns it is a failure of the law that
-// found it: whoever replays it under another sees it pass.
+// A failure that does not repeat under the law that owns it belongs to the law
+// that found it: a replay under the other would pass.
 void Runner::settle_strays() {
   for (size_t i = 0; i < strays_.size(); ++i) {
     for (Failure& stray : strays_[i]) {
@@ -663,8 +664,8 @@ RunResult Runner::result() {
     OptionUse use;
     for (const Lane& lane : lanes_) use.add(lane.uses[k]);
     kernel.hollow = use.hollow();
-    // The other subjects have options of their own, which their laws name. Of a
-    // kernel that is attention and a cache, paths are those of attention.
+    // The other subjects have options of their own, which their laws name. For
+    // a kernel with both attention and a cache, paths are those of attention.
     const KernelInfo& info = kernel.kernel.judged.info;
     const Subject subject = options_.laws[0]->domain.subject;
     const bool is_attention = subject == Subject::kAttention;
@@ -728,10 +729,10 @@ void Runner::replace_refused_of(size_t declaration) {
   }
 }
 
-// Sets which cells lack cases, and returns how many the law does that lacks
-// most: none if no kernel of the declaration lacks any.
+// Sets which cells lack cases, and returns the largest number that a law lacks:
+// 0 if no kernel of the declaration lacks any.
 int64_t Runner::find_lacking(size_t declaration, int64_t share) {
-  // Asked at once. The short plan has not much more than its number.
+  // Run at once. The short plan has few more cases than its number.
   constexpr int64_t kFewest = 4;
   lacking_.assign(total_.size(), 0);
   lacks_.assign(options_.laws.size(), 0);
@@ -792,8 +793,8 @@ PairCoverage Runner::pairs_of(size_t kernel) const {
   return pairs;
 }
 
-// A shard does not know what the others met, a budget is spent, and a kernel
-// that compiles for each shape is not to meet new ones.
+// A shard has no data about the others, a budget is used up, and a kernel that
+// compiles for each shape must not get new ones.
 bool Runner::adds_cases_of(Subject subject) const {
   return options_.covers_pairs && !options_.planned && !options_.budget &&
          options_.shards == 1 && !options_.scope.few_shapes &&
@@ -813,9 +814,9 @@ PairPlan Runner::plan_of_all() const {
   return plan;
 }
 
-// Those of the first turns, each once. They are asked within the rounds of the
-// plan, so that a fault which they alone show is reported early. What the whole
-// plan costs is guessed by its first round.
+// Runs the wide cases of the first turns, each once. They are run within the
+// rounds of the plan, so that a fault that only they show is reported early.
+// The cost of the whole plan is estimated from its first round.
 void Runner::ask_wide(size_t turns) {
   const bool of_gradients = adds_cases_of(Subject::kBackward);
   if (is_stopped() || !(of_gradients || adds_cases_of(Subject::kAttention)))
@@ -835,7 +836,7 @@ void Runner::ask_wide(size_t turns) {
   }
 }
 
-// Behind all other cases.
+// After all other cases.
 void Runner::add_cases() {
   if (!adds_cases_of(Subject::kAttention) ||
       (options_.fail_fast && failing_ > 0))
@@ -874,8 +875,8 @@ void Runner::add_cases() {
   run_added(std::move(triples));
 }
 
-// Repeats the first refused case of each law under the law about refusals: its
-// values may have decided.
+// Repeats the first refused case of each law under the law about refusals: the
+// refusal may depend on its values.
 void Runner::add_refused_cases() {
   const auto form =
       std::find_if(options_.laws.begin(), options_.laws.end(),
@@ -895,8 +896,8 @@ void Runner::add_refused_cases() {
   run_added(std::move(cases));
 }
 
-// Adds a few cases of each law that makes thousands of calls, in one shard
-// alone.
+// Adds a few cases of each law that makes thousands of calls, only in one
+// shard.
 void Runner::add_lasting_cases() {
   if (options_.planned || options_.shard != 1 ||
       (options_.fail_fast && failing_ > 0))
@@ -943,7 +944,7 @@ RunResult Runner::finish(bool whole) {
   }
   interrupted_ = is_stopped();
   planned_done_ = cases_done_;
-  cases_done_ += added_.count();  // whose numbers are no one else's
+  cases_done_ += added_.count();  // which have numbers of their own
   if (!interrupted_ && whole) replace_refused();
   if (!interrupted_ && whole) add_cases();
   if (!interrupted_ && whole) add_refused_cases();

@@ -93,7 +93,7 @@ TEST(Runner, CasesThatAKernelRefusedAreAskedAgainWithOtherValues) {
     const auto q =
         stored_as_doubles(call.q, call.shape.q_elements(), call.q_dtype);
     if (!refused && q.size() > 4) {
-      refused = true;  // the first such call, and that one alone
+      refused = true;  // only the first such call
       values = q;
     }
     if (!refused || q != values) return;
@@ -138,7 +138,7 @@ TEST(Runner, AnUnsteadyFailureIsReportedAndNotShrunk) {
   EXPECT_EQ(cell.verdict, Verdict::kFailed);
 }
 
-// Each of its calls costs a process, and all of them say the same.
+// Each of its calls costs a process, and all of them have the same result.
 TEST(Runner, AKernelThatDiesInEveryCallIsAskedNoFurther) {
   for (const bool fail_fast : {false, true}) {
     RunOptions options = options_for(
@@ -170,8 +170,8 @@ TEST(Runner, AKernelThatDiesInEveryCallIsAskedNoFurther) {
   }
 }
 
-// The same error in every call, as of a callable with another signature, is one
-// failure and not one of each law.
+// The same error in every call, as from a callable with another signature, is a
+// single failure instead of one for each law.
 TEST(Runner, AKernelThatReturnsErrorsAloneFailsOnce) {
   for (const bool fail_fast : {false, true}) {
     RunOptions options = options_for(
@@ -200,7 +200,7 @@ TEST(Runner, AKernelThatReturnsErrorsAloneFailsOnce) {
   }
 }
 
-// One that has answered is asked on, whatever it does later.
+// A kernel that has answered once is run to the end, whatever it does later.
 TEST(Runner, AKernelThatDiesNowAndThenIsAskedToTheEnd) {
   const RunResult result = run_fake(
       options_for({"agrees_with_oracle", "weights_sum_to_one"}, 300), {},
@@ -228,7 +228,7 @@ TEST(Runner, NothingSupportedIsNotPassed) {
   EXPECT_EQ(cell.checked, 0);
 }
 
-// The laws that can be asked share all cases.
+// Laws that can be checked share all cases.
 TEST(Runner, WhatIsNotDeclaredIsNotAsked) {
   KernelUnderTest kernel = FakeExecutor::under_test();
   kernel.judged.info.capabilities.options &= ~uint64_t{
@@ -292,7 +292,7 @@ TEST(Runner, BeyondAnUnmeasuredBoundThereIsAWarningAndBeyondItsDoubtsAFailure) {
   EXPECT_GT(cell.worst_ratio, 1);
   EXPECT_NE(cell.warning.find("not measured"), std::string::npos);
   EXPECT_NE(cell.warning.find("allowed"), std::string::npos);
-  // Within the bound itself nobody is warned.
+  // There is no warning within the bound itself.
   cell = cell_at(by / 64, cores);
   EXPECT_EQ(cell.verdict, Verdict::kPassed);
   EXPECT_EQ(cell.warned, 0);
@@ -305,7 +305,7 @@ TEST(Runner, BeyondAnUnmeasuredBoundThereIsAWarningAndBeyondItsDoubtsAFailure) {
   }
 }
 
-// A law that knows no bound is broken or not.
+// A law without a bound is either broken or not.
 TEST(Runner, BrokenLawsFailUnderAnUnmeasuredPrecision) {
   const auto leak = [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
     for (double& weight : oracle.weights)
@@ -317,7 +317,7 @@ TEST(Runner, BrokenLawsFailUnderAnUnmeasuredPrecision) {
   EXPECT_EQ(result.kernels[0].cells[0].verdict, Verdict::kFailed);
 }
 
-// f32 inside of f64 storage is no looser than generic, but for f64.
+// f32 inside of f64 storage is looser than generic only for f64.
 TEST(Runner, F32ArithmeticInF64StorageIsLooserThanGeneric) {
   KernelUnderTest kernel = FakeExecutor::under_test();
   qkvet_capabilities& can = kernel.judged.info.capabilities;
@@ -355,7 +355,7 @@ TEST(Runner, F64IsJudgedAloneAndInAttentionOnly) {
   EXPECT_NE(not_judged_reason(layer).find("layers in f64"), std::string::npos);
 }
 
-// A bound so wide that nothing could fail is no verdict.
+// If no case could fail, because the bound is so wide, there is no verdict.
 TEST(Runner, AVacuousRunIsMistrusted) {
   KernelUnderTest kernel = FakeExecutor::under_test();
   kernel.judged.model.u = 0.01;
@@ -373,7 +373,7 @@ TEST(Runner, ATimeBudgetBuysWholeRounds) {
   EXPECT_GE(result.planned_cases, 64);
 }
 
-// What was checked until then is the result, and it is no whole run.
+// The result is what was checked until then, and it is not a complete run.
 TEST(Runner, AStopEndsTheRunWithWhatWasChecked) {
   RunOptions options = options_for({"agrees_with_oracle"}, 6400);
   std::atomic<int> asked{0};
@@ -414,7 +414,7 @@ TEST(Runner, ShardsTogetherHaveEveryCaseOnce) {
     for (int64_t shard = 1; shard <= shards; ++shard) {
       const auto mine = numbers_of_shard(shard, shards, kCases);
       all.insert(all.end(), mine.begin(), mine.end());
-      // As many of each law, but for one.
+      // Laws have equal numbers of cases, up to one.
       std::vector<int64_t> of_law(kShardLaws);
       for (const int64_t number : mine)
         ++of_law[static_cast<size_t>((number - 1) % kShardLaws)];
@@ -478,7 +478,7 @@ TEST(Runner, ProgressIsThatOfTheWholeRun) {
   EXPECT_EQ(done, 96);
 }
 
-// A part that passes is not asked to its end before another fails.
+// A part that passes does not run to its end before another fails.
 TEST(Runner, TheFirstFailureIsNotBehindThePlanOfAnotherPart) {
   RunOptions options = of_two_subjects();
   options.cases = 4000;
@@ -499,7 +499,7 @@ TEST(Runner, TheFirstFailureIsNotBehindThePlanOfAnotherPart) {
     EXPECT_EQ(cell.verdict, is_layer ? Verdict::kFailed : Verdict::kPassed);
     EXPECT_LE(cell.checked, 16);
   }
-  // Of the first part, in its first round: the other has had none.
+  // The first part fails in its first round: the other has had none.
   Spoil first;
   first.question = [](Problem& p) { p.scale *= 2; };
   const RunResult early = run_plan(
@@ -518,7 +518,7 @@ TEST(Runner, TheFirstFailureIsNotBehindThePlanOfAnotherPart) {
     }
   }
   EXPECT_GT(failed, 0);
-  // The control: all is asked where nothing fails.
+  // The control: without a failure everything is run.
   options.cases = 40;
   for (const Cell& cell : run_two_subjects(options).kernels[0].cells)
     EXPECT_GE(cell.checked,
@@ -572,7 +572,7 @@ std::string dialect_of(FakeExecutor::Question question) {
 
 TEST(Runner, SaysUnderWhichDialectAKernelWouldConform) {
   // Right for one declared alignment and wrong for the other: the failure is
-  // that of a kernel which knows one alignment only.
+  // that of a kernel with a single alignment.
   EXPECT_NE(dialect_of([](KernelCall&, Problem& problem) {
               if (problem.causal == Causal::kTopLeft)
                 problem.causal = Causal::kBottomRight;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kSeeds = 6;
 
-// The number behind `name` in "o[b=1,h=0,...]".
+// The number after `name` in "o[b=1,h=0,...]".
 int64_t number_in(const std::string& text, std::string_view name) {
   const size_t at = text.find(name);
   int64_t number = 0;
@@ -42,7 +42,7 @@ StoryFault served_fault(const Case& value, const JudgedKernel& kernel,
     return check_case(*find_law(id), asked, kernel, index, executor,
                       /*with_twin=*/false, time);
   };
-  // Bits that change by themselves tell nothing of what changes them.
+  // If bits change by themselves, nothing can be concluded from a change.
   if (check("same_call_same_bits").verdict != Verdict::kPassed) return fault;
   const std::pair<const char*, int64_t> laws[] = {
       {"unowned_pages_change_nothing", Reach::kUnowned},
@@ -50,7 +50,7 @@ StoryFault served_fault(const Case& value, const JudgedKernel& kernel,
   for (const auto& [id, of] : laws) {
     // No law moves the members of a packed batch alone.
     if (of == Reach::kMembers && !value.cu_q.empty()) continue;
-    // The seed chooses the member whose mates change, too.
+    // The seed also picks the member that stays while its neighbours change.
     for (uint64_t n = 0; n < kSeeds; ++n) {
       asked.seed = value.seed + n;
       const Judgement judgement = check(id);

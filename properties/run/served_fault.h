@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose fault a wrong answer over given pages is: whether what other members
-// hold, or what nobody owns, reaches it. Found by calling the kernel again with
-// other data there.
+// The source of a wrong answer over given pages: whether data of other members,
+// or unowned data, reaches it. Found by calling the kernel again with other
+// data there.
 #ifndef QKVET_PROPERTIES_RUN_SERVED_FAULT_H_
 #define QKVET_PROPERTIES_RUN_SERVED_FAULT_H_
 
@@ -9,8 +9,8 @@
 
 namespace qkvet::properties {
 
-// Whose fault it is that a case with pages fails under some law; nothing for
-// other cases, and where the kernel does not give the same bits every time.
+// The source of the failure of a case with pages under some law; empty for
+// other cases, and if the kernel does not give the same bits every time.
 StoryFault served_fault(const Case& value, const JudgedKernel& kernel,
                         int index, Executor& executor, TimeUse& time);
 

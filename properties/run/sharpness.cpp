@@ -10,7 +10,7 @@
 namespace qkvet::properties {
 namespace {
 
-// Of a passed case error/bound is at most 1.
+// For a passed case error/bound is at most 1.
 int quarter_of(double error_over_bound) {
   const double quarters = -4 * std::log2(error_over_bound);
   return std::clamp(

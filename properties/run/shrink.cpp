@@ -12,7 +12,7 @@ namespace qkvet::properties {
 namespace {
 
 constexpr int kMaxTries = 4000;
-// A try that hangs takes two seconds and more: only the tiniest case is tried.
+// A try that hangs takes at least two seconds: only the tiniest case is tried.
 constexpr int kMaxHangingTries = 1;
 
 bool fails_alike(const Judgement& a, const Judgement& b) {
@@ -46,8 +46,8 @@ Judgement check_case(const Law& law, const Case& value,
 }
 
 const Law& failed_law(const Law& planned, const Judgement& judgement) {
-  // A memory law there is about attention and about gradients; elsewhere each
-  // law owns what it finds.
+  // Attention and gradients have a memory law; for other subjects each law owns
+  // its findings.
   const char* const memory = subject_row(planned.domain.subject).memory_law;
   return judgement.kind == FailureKind::kMemory && memory != nullptr
              ? *find_law(memory)
@@ -72,8 +72,8 @@ Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
   const std::string outcome = traits_of(value, judgement).outcome;
   const bool slow = judgement.kind == FailureKind::kHang;
   const int limit = slow ? kMaxHangingTries : kMaxTries;
-  // What passed once is not asked again: the tiny shapes of a case are those of
-  // the one before, a thousand calls where one takes a millisecond.
+  // A case that passed once is not run again: the tiny shapes of a case are
+  // those of the one before, a thousand calls where one takes a millisecond.
   std::set<std::string> passed;
   const auto fails = [&](const Case& next) {
     if (!keeps_pins(scope, next) || !passed.insert(to_string(next)).second)

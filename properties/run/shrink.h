@@ -8,16 +8,16 @@
 
 namespace qkvet::properties {
 
-// One case on one kernel. `with_twin` also puts the oracle on trial; `reading`
-// is how the oracle reads the case, if not as it stands.
+// One case on one kernel. `with_twin` also tests the oracle; `reading` is how
+// the oracle reads the case, if not unchanged.
 Judgement check_case(const Law& law, const Case& value,
                      const JudgedKernel& kernel, int index, Executor& executor,
                      bool with_twin, TimeUse& time, Reading reading = nullptr);
 
 // The law that a failing judgement is a failure of.
 const Law& failed_law(const Law& planned, const Judgement& judgement);
-// The one to replay it under: that law if it fails in this case as well, which
-// takes its calls, else the planned one. A report names no other.
+// The law to replay it under: that law if it also fails in this case, which
+// takes its calls; otherwise the planned one. A report names no other.
 const Law& replayed_law(const Law& planned, const Case& value,
                         const Judgement& judgement, const JudgedKernel& kernel,
                         int index, Executor& executor, TimeUse& time);
@@ -31,9 +31,9 @@ struct Shrunk {
 
 // `judgement` is that of `value`, and Failed. Limited by steps, never by time,
 // so that the same run shrinks to the same case everywhere. A hang costs
-// seconds, so hanging cases get few tries. With `same_outcome` what comes out
-// as NaN, or as a number, stays so. Without `tries_tiny` it is small already,
-// and goes on from there in single steps.
+// seconds, so hanging cases get few tries. With `same_outcome` a NaN result
+// stays NaN, and a number stays a number. Without `tries_tiny` the case is
+// small already, and is shrunk by single steps.
 Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
               const JudgedKernel& kernel, int index, Executor& executor,
               TimeUse& time, const Scope& scope = {}, bool same_outcome = false,

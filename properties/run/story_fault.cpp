@@ -70,7 +70,7 @@ StoryFault fault_of(const Law& law, const Case& value,
   const std::vector<PlannedCall> plan = law.plan(value, kernel.info).calls;
   const size_t found = judgement.finding->call;
   if (found >= plan.size() || !is_answer(plan[found])) return {};
-  // Where two ways are compared, the wrong one may be the other.
+  // If two ways are compared, the wrong one may be the other.
   std::vector<size_t> answers = {found};
   for (size_t i = 0; i < plan.size() && answers.size() < kMostAnswers; ++i)
     if (i != found && plan[i].needs_truth) answers.push_back(i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose fault a wrong answer of a cache is: which tokens reach it that should
+// The source of a wrong answer of a cache: the tokens that reach it and should
 // not, and whether storage or attention is wrong. Each is found by running the
 // story again on the kernel, with other data.
 #ifndef QKVET_PROPERTIES_RUN_STORY_FAULT_H_
@@ -12,16 +12,16 @@
 
 namespace qkvet::properties {
 
-// Tokens that are no part of a sequence's history, and with whose keys and
-// values the bits of its answer change.
+// Tokens outside of a sequence's history that change the bits of its answer
+// with their keys and values.
 struct Reach {
-  // In place of a sequence, of a call over given pages, `into` is a member
-  // then: slots that nobody owns, or tokens of other members.
+  // Used instead of a sequence for a call over given pages, in which `into` is
+  // a member: unowned slots, or tokens of other members.
   static constexpr int64_t kUnowned = -1, kMembers = -2;
 
-  bool stale = false;  // they were the sequence's own, and nobody holds them
-  int64_t of = 0;      // whose tokens they are
-  int64_t into = 0;    // whom they reach
+  bool stale = false;  // they were the sequence's own, and are now unowned
+  int64_t of = 0;      // the owner of the tokens
+  int64_t into = 0;    // the sequence that they reach
   std::vector<std::string> tokens;  // "b1"; empty if none can be named alone
   bool more = false;                // and others
   // Nobody holds them: "taken back", "reset", "refused", "dropped by a fork".
@@ -36,17 +36,17 @@ std::string reach_text(const Reach& reach);
 
 struct StoryFault {
   std::vector<Reach> reaches;
-  std::string whose;  // sentences; "" where nothing can be told
+  std::string whose;  // sentences; "" if undecided
 };
 
-// What can be told of the answer of plan[at], a call of a law's plan for
-// `value`. Nothing where the kernel does not give the same bits every time.
+// The fault of the answer of plan[at], a call of a law's plan for `value`.
+// Empty if the kernel does not give the same bits every time.
 StoryFault fault_at(const Case& value, const std::vector<PlannedCall>& plan,
                     size_t at, const JudgedKernel& kernel, int index,
                     Executor& executor, TimeUse& time);
 
-// The same for a case that fails under a law, at the answer that is wrong; of
-// attention over pages served_fault(). Nothing for other answers.
+// The same for a case that fails under a law, at the wrong answer;
+// served_fault() for attention over pages. Empty for other answers.
 StoryFault fault_of(const Law& law, const Case& value,
                     const Judgement& judgement, const JudgedKernel& kernel,
                     int index, Executor& executor, TimeUse& time);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tokens reach an answer, and whose fault it is: caches that are wrong in
-// a known way, each told by its own words, and right ones, of which nothing is
-// said.
+// The tokens that reach an answer, and the source of the mistake: caches that
+// are wrong in a known way, each with its own report, and right ones, without a
+// report.
 #include "properties/run/story_fault.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace qkvet::properties::story_fault_test {
 namespace {
 
-// What is said of a cache that fails, a line for each.
+// The report on a cache that fails, one string for each line.
 std::vector<std::string> lines_of(const std::string& law,
                                   const std::string& text, Executor& executor,
                                   bool reads_back = true) {
@@ -73,8 +73,8 @@ TEST(StoryFault, ATokenOfAnotherSequenceIsALeak) {
              "hold 1."}));
 }
 
-// What the law appends has no letter and number of its own: the picture of the
-// story says which call brings it.
+// A token that the law appends has no letter and number of its own: the picture
+// of the story shows which call brings it.
 TEST(StoryFault, ATokenThatTheLawPutInIsNamedByItsCall) {
   Spoil spoil;
   spoil.reorders_in_place = true;
@@ -142,7 +142,7 @@ TEST(StoryFault, ATokenThatTheSequenceHasLostIsStale) {
              "hold 1."}));
 }
 
-// Adds to its answers what it has refused to store.
+// Adds the tokens that it has refused to its answers.
 class KeepsWhatItRefuses : public FakeTables {
  public:
   std::vector<CallOutcome> run(int kernel,
@@ -245,8 +245,8 @@ TEST(StoryFault, TheAnswerThatIsWrongIsNamed) {
             Lines{"In call 1, step.a.2: " + std::string(kAttention)});
 }
 
-// A chunk that overwrites what its first query still sees: behind it the cache
-// need not hold that any more.
+// A chunk that overwrites a token which its first query still sees. After the
+// chunk the cache no longer has to hold that token.
 TEST(StoryFault, WhatMayBeGoneIsNotJudged) {
   Spoil spoil;
   spoil.sees = [](const CacheForm& form, int64_t i, int64_t j) {
@@ -256,7 +256,7 @@ TEST(StoryFault, WhatMayBeGoneIsNotJudged) {
                      "f32,B1,H1,d1,cap4,win2,story=append.a.1+step.a.2", spoil),
             Lines{"Not known: what the first queries of a step saw may be "
                   "gone behind it."});
-  // With one more token that can be taken back all of it must still be there.
+  // If one more token can be taken back, all of it must still be there.
   EXPECT_EQ(lines_of(kHistory,
                      "f32,B1,H1,d1,cap4,win2,rollback1,"
                      "story=append.a.1+step.a.2",
@@ -276,7 +276,7 @@ TEST(StoryFault, WithoutReadBackItIsNotKnownWhose) {
              "Not known: the cache has no read_back."}));
 }
 
-// With finite numbers weight 0 hides what NaN shows.
+// With finite numbers, weight 0 hides a token that NaN shows.
 TEST(StoryFault, ATokenWithWeightZeroReachesWhenItIsNan) {
   const auto seen = std::make_shared<bool>(false);
   Spoil spoil;
@@ -296,7 +296,7 @@ TEST(StoryFault, ATokenWithWeightZeroReachesWhenItIsNan) {
              kAttention}));
 }
 
-// Nothing is said about a kernel that gives other bits every time, whatever it
+// There is no report on a kernel that gives other bits every time, whatever it
 // reads.
 TEST(StoryFault, AnUnsteadyKernelIsLeftAlone) {
   Spoil spoil;
@@ -312,8 +312,8 @@ TEST(StoryFault, AnUnsteadyKernelIsLeftAlone) {
       Lines{""});
 }
 
-// Adds to its answers what the cache before was given: memory that is freed,
-// taken again and not written.
+// Adds the inputs of the previous cache to its answers, like memory that is
+// freed, reused and not written.
 class ReadsEarlierCaches : public FakeTables {
  public:
   std::vector<CallOutcome> run(int kernel,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The history of the answer stays as it is; every other token of the story is
-// given other keys and values, and the story is run again. If the answer has
-// other bits then, the token reaches it.
+// given other keys and values, and the story is run again. If the answer then
+// has other bits, the token reaches it.
 #include "properties/run/story_reach.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool same_bits(const StoryRun::Ran& a, const StoryRun::Ran& b, bool read) {
                     a.read.stage_v == b.read.stage_v));
 }
 
-// The story with one kind of data, and what changes its answer.
+// The story with one kind of data, and the changes that alter its answer.
 class Experiment {
  public:
   // `finite`: whether tokens are given finite numbers, or NaN.
@@ -42,9 +42,9 @@ class Experiment {
     return first_.has_value();
   }
 
-  // Between any two runs with other data stands one with this data: a kernel
-  // that reads what an earlier cache left in its memory must always find the
-  // same there, or it would be taken for one that reads another token.
+  // Between any two runs with other data there is one with this data. A kernel
+  // that reads memory of an earlier cache then always finds the same there;
+  // otherwise it would seem to read another token.
   bool changes_with(const Tokens& tokens) {
     Inputs other = data_;
     for (const Token& token : tokens) story_.change(token, finite_, other);
@@ -65,11 +65,11 @@ class Experiment {
   const StoryRun& story_;
   Inputs data_;
   bool finite_;
-  bool reads_;  // the answer is what is read back
+  bool reads_;  // the answer is read back
   std::optional<StoryRun::Ran> first_;
 };
 
-// What the sequences hold, command by command.
+// The contents of the sequences, command by command.
 class Holdings {
  public:
   explicit Holdings(const StoryRun& story) {
@@ -85,7 +85,8 @@ class Holdings {
     return std::find(held.begin(), held.end(), token) != held.end();
   }
 
-  // Who holds the token: whom it was given to, if that one does; -1: nobody.
+  // The sequence that holds the token: the one that it was given to, if it
+  // still has it; -1: none.
   int64_t holder(const Token& token) const {
     if (holds(token.sequence, token)) return token.sequence;
     for (int64_t s = 0; s < held_.sequences(); ++s)
@@ -93,7 +94,7 @@ class Holdings {
     return -1;
   }
 
-  // How whom it was given to has lost it.
+  // How the sequence that it was given to has lost it.
   std::string loss(const BroughtToken& brought) const {
     if (!brought.accepted) return "refused";
     const auto found = lost_.find(brought.token);
@@ -120,8 +121,8 @@ class Holdings {
   std::map<Token, std::string> lost_;
 };
 
-// Tokens that are the same to the reader: of whom, and why they should not be
-// seen.
+// Tokens that are the same to the reader: their owner, and why they should not
+// be seen.
 struct Group {
   Reach reach;
   Tokens tokens;
@@ -161,8 +162,8 @@ std::vector<Group> groups_of(const StoryRun& story) {
   return groups;
 }
 
-// Halves of what changes the answer, down to single tokens. Two that do so only
-// together are not named.
+// Halves of the tokens that change the answer, down to single ones. Two that
+// only do so together are not named.
 void name_tokens(const StoryRun& story, Experiment& experiment,
                  const Tokens& tokens, Reach& reach) {
   if (reach.more) return;
@@ -204,8 +205,8 @@ bool is_steady(const StoryRun& story) {
 
 std::vector<Reach> find_reaches(const StoryRun& story) {
   auto reaches = reaches_with(story, story.own_data(/*finite=*/true));
-  // With data such as equal keys, or one that takes all, a token may reach an
-  // answer and change no bit of it.
+  // With data such as equal keys, or one that takes all weight, a token may
+  // reach an answer and change no bit of it.
   if (reaches.empty()) reaches = reaches_with(story, story.moderate_data());
   // Weight 0 times NaN is NaN, which laws make use of.
   const auto& tokens = story.tokens();

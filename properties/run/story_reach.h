@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of fault_at(): which tokens reach an answer that should not.
+// Part of fault_at(): tokens that reach an answer and should not.
 #ifndef QKVET_PROPERTIES_RUN_STORY_REACH_H_
 #define QKVET_PROPERTIES_RUN_STORY_REACH_H_
 
@@ -8,8 +8,8 @@
 
 namespace qkvet::properties {
 
-// Whether the story gives the same bits every time; false as well if it does
-// not come to its end.
+// Whether the story gives the same bits every time; also false if it does not
+// finish.
 bool is_steady(const StoryRun& story);
 
 // `story` is steady.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sequence is read back behind its answer. What is stored is held against
-// the history, and the answer against attention over what is stored.
+// The sequence is read back after its answer. The stored values are compared
+// with the history, and the answer with attention over the stored values.
 #include "properties/run/story_whose.h"
 
 #include <algorithm>
@@ -29,13 +29,13 @@ Stored stored_of(const std::vector<std::byte>& bytes, const StoryRun& story,
   return {as_doubles(bytes, Dtype::kF32), tokens, width};
 }
 
-// What some tokens were given, and how far off it may be stored.
+// The rows that some tokens were given, and how far off each may be stored.
 struct Given {
   const std::vector<double>& values;  // [Hkv,N,width]
   const std::vector<double>& errors;  // the same; empty: exact
   int64_t tokens, width;
 
-  // Whether the row holds what head `head` of token `token` was given.
+  // Whether the row holds head `head` of token `token` as given.
   bool is(const double* row, int64_t head, int64_t token) const {
     const auto at = static_cast<size_t>((head * tokens + token) * width);
     for (size_t c = 0; c < static_cast<size_t>(width); ++c)
@@ -46,15 +46,15 @@ struct Given {
   }
 };
 
-// What is stored in the place of one token: keys, or values.
+// The contents of one token's row: keys, or values.
 enum class Row : uint8_t { kRight, kToken, kMixed, kZeros, kNan, kUnknown };
 struct Content {
   Row row = Row::kUnknown;
-  size_t token = 0;  // kToken: whose, by number
+  size_t token = 0;  // kToken: the number of its token
 };
 
-// `heads`: those that are looked at. A row of another head is one of a token,
-// too, if it is the cache that mixed them.
+// `heads`: those that are compared. A row of another head also counts as that
+// of a token, if the cache mixed them.
 Content content_of(const Stored& stored, int64_t place, const Given& given,
                    size_t own, const std::vector<int64_t>& heads,
                    int64_t all_heads) {
@@ -95,7 +95,7 @@ class Storage {
         k_(stored_of(ran.read.stage_k, story, shape_.d)),
         v_(stored_of(ran.read.stage_v, story, shape_.dv)) {}
 
-  // Whether there is anything to look at.
+  // Whether there is anything to compare.
   bool is_known() const {
     const auto rows = static_cast<size_t>(shape_.Hkv * k_.tokens);
     return rows > 0 &&
@@ -120,8 +120,8 @@ class Storage {
     return places;
   }
 
-  // "b1's key and value"; `tokens` are all of the story, with `data`. "" if
-  // nothing is wrong there.
+  // "b1's key and value"; `tokens` are all of the story, with `data`. "" if the
+  // contents are right.
   std::string content_text(int64_t place, const std::vector<Token>& tokens,
                            const Inputs& data) const;
 
@@ -212,8 +212,8 @@ std::string Storage::both_text(const Content& key, const Content& value,
   }
 }
 
-// "token 1 of sequence a holds b1's key and value". What is stored is found
-// out with data of which no two rows are alike.
+// "token 1 of sequence a holds b1's key and value". The stored rows are
+// identified with data in which no two rows are alike.
 std::string storage_text(const StoryRun& story, const Storage& storage,
                          const std::vector<int64_t>& wrong,
                          const Inputs& data) {
@@ -238,8 +238,8 @@ std::string storage_text(const StoryRun& story, const Storage& storage,
   return text;
 }
 
-// The answer of the last queries, which see nothing but what is kept; nothing
-// if there are none.
+// The answer of the last queries, which only see kept tokens; nullopt if there
+// are none.
 struct LastQueries {
   PlannedCall planned;
   CallOutcome outcome;
@@ -268,8 +268,8 @@ std::optional<LastQueries> last_queries(const StoryRun& story,
   return last;
 }
 
-// The answer against attention over what is stored. Not known: nothing was
-// asked, NaN is stored, or what the queries saw may be gone.
+// The answer compared with attention over the stored values. Unknown: there was
+// no query, NaN is stored, or tokens that the queries saw may be gone.
 enum class Attention : uint8_t { kRight, kWrong, kUnknown };
 Attention attention_of(const StoryRun& story, const StoryRun::Ran& ran,
                        const Inputs& data) {

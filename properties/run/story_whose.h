@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of fault_at(): whether the storage of a cache is wrong, or the
-// attention over it, or both.
+// Part of fault_at(): whether the storage of a cache is wrong, or the attention
+// over it, or both.
 #ifndef QKVET_PROPERTIES_RUN_STORY_WHOSE_H_
 #define QKVET_PROPERTIES_RUN_STORY_WHOSE_H_
 
@@ -10,8 +10,7 @@
 
 namespace qkvet::properties {
 
-// Sentences; "" where both are right, or nothing can be told. `story` is
-// steady.
+// Sentences; "" if both are right, or undecided. `story` is steady.
 std::string whose_fault(const StoryRun& story);
 
 }  // namespace qkvet::properties

@@ -23,8 +23,8 @@ void keep_lower(std::optional<std::pair<int64_t, Case>>& kept,
   if (!kept || other.first < kept->first) kept = std::move(other);
 }
 
-// The first, but for what is merely not declared where there is more to say:
-// that the machine cannot run the kernel, for one.
+// The first one, but refusals of undeclared cases only if there is no other
+// reason, such as a machine that cannot run the kernel.
 void keep_telling(NumberedText& kept, const NumberedText& other) {
   if (other.text.empty()) return;
   const auto order = [](const NumberedText& one) {
@@ -40,12 +40,13 @@ int power_of(double ratio) {
   return std::clamp(std::ilogb(ratio), -kMostPower, kMostPower);
 }
 
-// What decides whether the bound says enough. Sums over thousands of keys have
-// no bound in half, and one long case has the elements of a hundred small ones:
-// where few are long, as in every plan, the others decide. And of a dozen cases
-// one may be as large as all others: it does not decide alone.
+// The elements that decide whether the bound is informative. Sums over
+// thousands of keys have no bound in half, and one long case has the elements
+// of a hundred small ones: if few are long, as in every plan, the others
+// decide. Among a dozen cases, one may be as large as all others together: it
+// does not decide alone.
 Elements trusted_by(const Tally& tally) {
-  constexpr int64_t kFew = 4;  // at most one in so many
+  constexpr int64_t kFew = 4;  // at most one in this many
   constexpr int64_t kDozen = 12;
   Elements said = tally.elements;
   int64_t cases = tally.checked;
@@ -57,7 +58,8 @@ Elements trusted_by(const Tally& tally) {
   return said;
 }
 
-// Of equally empty ones the larger, so that their order decides nothing.
+// If two are equally uninformative it keeps the larger, so that their order
+// does not matter.
 void keep_emptiest(Elements& kept, const Elements& other) {
   if (std::tie(other.vacuous, other.compared, other.both_nan) >
       std::tie(kept.vacuous, kept.compared, kept.both_nan))
@@ -69,7 +71,7 @@ Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
                       std::string& reason) {
   reason = tally.reason.text;
   if (tally.checked == 0 && tally.unsupported > 0) {
-    // Cases that say nothing of any kernel are no reason.
+    // Cases by which no kernel can be judged are no reason.
     reason = tally.unsupported_for.text;
     return Verdict::kUnsupported;
   }
@@ -133,7 +135,7 @@ void add_judgement(Tally& tally, int64_t number, const Case& value,
   }
   if (judgement.verdict == Verdict::kUnsupported) {
     ++tally.unsupported;
-    // Added cases are asked beside the number, also those that were refused.
+    // Added cases do not count towards the plan's number, also if refused.
     tally.refused += judgement.by_kernel && !added;
     if (judgement.by_kernel) keep_lower(tally.refused_case, {number, value});
     keep_first(tally.refusal, {judgement.reason, number});

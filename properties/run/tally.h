@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run adds up for one kernel under one law, and the cell that comes of
-// it.
+// The sums of a run for one kernel under one law, and the resulting cell.
 #ifndef QKVET_PROPERTIES_RUN_TALLY_H_
 #define QKVET_PROPERTIES_RUN_TALLY_H_
 
@@ -12,8 +11,8 @@
 
 namespace qkvet::properties {
 
-// Failing cases of a law that are kept: what they have in common, and what not,
-// tells one cause from another.
+// Failing cases of a law that are kept: their common properties and their
+// differences tell causes apart.
 inline constexpr size_t kMostCandidates = 64;
 
 // A failure before it is shrunk.
@@ -27,7 +26,7 @@ struct Candidate {
   bool hangs_once = false;  // a hang is not tried at a smaller case
 };
 
-// What the case with the lowest number says.
+// The text of the case with the lowest number.
 struct NumberedText {
   std::string text;
   int64_t number = 0;
@@ -39,7 +38,7 @@ struct Tally {
   Elements elements;    // of cases without stress data
   Elements of_long;     // of these, of long ones
   int64_t long_cases = 0;
-  Elements emptiest;  // of the others, of the one that says least
+  Elements emptiest;  // of the others, of the least informative one
   double worst_ratio = 0, seconds = 0;
   RatioPowers ratios;
   SharpnessByStorage sharpness;
@@ -54,13 +53,13 @@ struct Tally {
 };
 
 // Counts one judgement of a case. Stress data does not count towards vacuity,
-// nor does a case that was added for what is rare: how much of a law the bound
-// judges is said by its plan.
+// nor does a case that was added for rare pairs or extents: the plan alone
+// measures how much of a law the bound judges.
 void add_judgement(Tally& tally, int64_t number, const Case& value,
                    const Judgement& judgement, double seconds,
                    bool added = false);
 
-// The one with the lower case number; `other` is empty behind it.
+// The one with the lower case number; `other` is empty afterwards.
 void keep_first(std::optional<Candidate>& kept,
                 std::optional<Candidate>& other);
 
@@ -68,16 +67,16 @@ void keep_first(std::optional<Candidate>& kept,
 // failures and which reason are kept, so that threads do not.
 void merge(Tally& sum, Tally& part);
 
-// Whether a refusal says that what the case has is not declared.
+// Whether a refusal is that something in the case is not declared.
 bool is_undeclared_text(const std::string& reason);
 
-// How many cases were refused that others have to replace: those that the
-// kernel does not declare, and those that it refuses without such a
-// declaration. `share`: its cases of the plan.
+// How many refused cases other cases have to replace: undeclared ones, and
+// those that the kernel refuses without such a declaration. `share`: its cases
+// of the plan.
 int64_t lacking_cases(const Tally& tally, int64_t share);
 
 // `failures`: none, or the shrunk first one and those that have other causes.
-// `mistrust`: "" or why a kernel that passed is not believed.
+// `mistrust`: "", or why a passing kernel is not trusted.
 Cell cell_of(const Tally& tally, std::vector<Failure> failures,
              const std::string& mistrust);
 

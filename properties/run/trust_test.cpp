@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose a failure is, and which declarations are believed.
+// The law that owns a failure, and the declarations that are trusted.
 #include <gtest/gtest.h>
 
 #include "properties/run/tally.h"
@@ -8,7 +8,7 @@
 namespace qkvet::properties::trust_test {
 namespace {
 
-// Reads beside k are the memory law's, but its own calls have one thread.
+// The memory law owns reads outside of k, but its own calls have one thread.
 void reads_past_k_in_threads(const KernelCall& call, OracleOutput&,
                              CallOutcome& outcome) {
   if (call.threads < 2) return;
@@ -26,7 +26,7 @@ TEST(Trust, AFailureIsOfTheLawUnderWhichItIsReplayed) {
   EXPECT_EQ(cells[0].failure->law, cells[0].law);
   EXPECT_EQ(cells[0].failure->judgement.kind, FailureKind::kMemory);
   EXPECT_EQ(cells[1].verdict, Verdict::kPassed);
-  // Where both laws see it, it is the memory law's.
+  // If both laws see it, the memory law owns it.
   const RunResult both = run_fake(
       options_for({"threads_change_nothing", "reads_only_its_inputs"}, 64), {},
       [](const KernelCall& call, OracleOutput& out, CallOutcome& outcome) {
@@ -38,7 +38,7 @@ TEST(Trust, AFailureIsOfTheLawUnderWhichItIsReplayed) {
   ASSERT_TRUE(both.kernels[0].cells[1].failure);
   EXPECT_EQ(both.kernels[0].cells[1].failure->law,
             both.kernels[0].cells[1].law);
-  // The memory law is not asked for: what asks says it.
+  // If the memory law is not asked, the law that made the call reports it.
   const RunResult alone = run_fake(options_for({"threads_change_nothing"}, 64),
                                    {}, reads_past_k_in_threads);
   ASSERT_TRUE(alone.kernels[0].cells[0].failure);
@@ -46,7 +46,8 @@ TEST(Trust, AFailureIsOfTheLawUnderWhichItIsReplayed) {
             alone.kernels[0].cells[0].law);
 }
 
-// Who says that the tiles are small is no worse off than who says nothing.
+// A kernel that declares small tiles is treated no worse than one that declares
+// nothing.
 TEST(Trust, ADeclarationLooserThanGenericIsMistrustedByTheStrictAlone) {
   KernelUnderTest kernel = FakeExecutor::under_test();
   qkvet_precision& precision = kernel.judged.info.precision;
@@ -69,8 +70,8 @@ TEST(Trust, ADeclarationLooserThanGenericIsMistrustedByTheStrictAlone) {
   EXPECT_EQ(verdict(), Verdict::kPassed);
 }
 
-// The verdict of a run with `ordinary` cases, `vacuous` of which have nothing
-// but elements for which the bound says nothing; and as many long ones.
+// The verdict of a run with `ordinary` cases and as many long ones; in some of
+// each (`vacuous`, `vacuous_long`) all elements have an uninformative bound.
 Verdict verdict_of(int ordinary, int vacuous, int of_long, int vacuous_long) {
   constexpr int64_t kElements = 100, kManyElements = 100'000;
   const Case small;
@@ -93,22 +94,22 @@ Verdict verdict_of(int ordinary, int vacuous, int of_long, int vacuous_long) {
 
 TEST(Trust, FewLongCasesDoNotDecideWhetherTheBoundSaysEnough) {
   EXPECT_EQ(verdict_of(9, 0, 1, 1), Verdict::kPassed);
-  // Nor do they hide that it says little of all others.
+  // Nor do they hide that it is uninformative for all others.
   EXPECT_EQ(verdict_of(9, 1, 0, 0), Verdict::kMistrusted);
   EXPECT_EQ(verdict_of(9, 1, 1, 0), Verdict::kMistrusted);
-  // Where a quarter and more are long they count.
+  // If a quarter or more are long, they count.
   EXPECT_EQ(verdict_of(2, 0, 1, 1), Verdict::kMistrusted);
   EXPECT_EQ(verdict_of(0, 0, 3, 1), Verdict::kMistrusted);
   EXPECT_EQ(verdict_of(0, 0, 3, 0), Verdict::kPassed);
 }
 
-// A case may be as large as all others without being long: of a dozen it does
-// not decide, of fewer it does, and two of them do.
+// A case may be as large as all others without being long. Among a dozen cases
+// it does not decide; among fewer it does, and so do two of them.
 TEST(Trust, OneCaseOfADozenDoesNotDecideWhetherTheBoundSaysEnough) {
   EXPECT_EQ(verdict_of(12, 1, 0, 0), Verdict::kPassed);
   EXPECT_EQ(verdict_of(11, 1, 0, 0), Verdict::kMistrusted);
   EXPECT_EQ(verdict_of(12, 2, 0, 0), Verdict::kMistrusted);
-  // Of two parts of a run one case is left out, not one of each.
+  // If a run has two parts, one case is left out of both together.
   Judgement right, open;
   right.compared = 100;
   open.compared = 1;
@@ -126,7 +127,7 @@ TEST(Trust, OneCaseOfADozenDoesNotDecideWhetherTheBoundSaysEnough) {
   EXPECT_EQ(cell_of(tally, {}, "").verdict, Verdict::kMistrusted);
 }
 
-// One case of the plan, and one that the bound says nothing for.
+// One case of the plan, and one for which the bound is uninformative.
 Verdict verdict_with(bool added) {
   Judgement right, open;
   right.compared = 100;
@@ -143,7 +144,7 @@ TEST(Trust, AddedCasesDoNotDecideWhetherTheBoundSaysEnough) {
   EXPECT_EQ(verdict_with(/*added=*/false), Verdict::kMistrusted);
 }
 
-// A case that says nothing of any kernel is no reason why one was not asked.
+// A case that no kernel can be judged by is no reason for a kernel's refusals.
 TEST(Trust, WhatIsNotDeclaredIsSaidBesideCasesThatSayNothing) {
   Judgement refused, empty;
   refused.verdict = Verdict::kUnsupported;
@@ -181,7 +182,7 @@ TEST(Sharpness, AQuarterOfAPowerOfTwoIsAClass) {
   EXPECT_EQ(sum.at("f32").without_error, 2);
 }
 
-// What failed, and what is no law of agreement, says nothing of a bound.
+// A failed case, or a law other than agreement, is no measure of a bound.
 TEST(Sharpness, OnlyAgreementThatPassedTells) {
   Judgement judgement;
   judgement.compared = 1;
@@ -195,7 +196,7 @@ TEST(Sharpness, OnlyAgreementThatPassedTells) {
   EXPECT_FALSE(tells_sharpness(agreement, judgement));
 }
 
-// Of the cases in f32 that have an error: the quarter in the middle.
+// The median quarter of the cases in f32 that have an error.
 int median_quarter(const FakeExecutor::Answer& answer) {
   const RunResult result =
       run_fake(options_for({"agrees_with_oracle"}, 300), {}, answer);
@@ -218,7 +219,7 @@ int median_quarter(const FakeExecutor::Answer& answer) {
 }
 
 // One kernel rounds the answer once; the other is eight units of the last place
-// further off, which what it declares leaves room for.
+// further off, within its declaration.
 TEST(Sharpness, WhoUsesItsArithmeticUpIsNearerToItsBound) {
   const int exact = median_quarter({});
   const int used =

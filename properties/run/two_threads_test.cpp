@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two lanes, each with workers of its own: what `qkvet check --jobs 2` does, in
-// one process that ThreadSanitizer can look at.
+// Two lanes, each with workers of its own: `qkvet check --jobs 2` in one
+// process, which ThreadSanitizer can check.
 #include <gtest/gtest.h>
 
 #include "core/door/executor.h"
@@ -66,7 +66,7 @@ void wrong_scale(KernelCall& call, Problem& problem) {
   if (!call.scale) problem.scale = 1;
 }
 
-// What is reported does not depend on the number of threads.
+// The report does not depend on the number of threads.
 TEST(TwoThreads, ReportWhatOneReports) {
   RunOptions options =
       options_for({"weights_sum_to_one", "agrees_with_oracle"}, 400);

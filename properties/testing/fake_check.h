@@ -32,8 +32,8 @@ inline std::string finding_of(const Judgement& judgement) {
          finding.actual;
 }
 
-// Whether the definition passes the case, of which a law may have nothing to
-// ask; it never fails it.
+// Whether the definition passes the case; a law may not apply to it. The
+// definition never fails.
 inline bool definition_passes(const std::string& law, const Case& value) {
   FakeExecutor good;
   const Judgement judgement = check(law, to_string(value), good);
@@ -42,7 +42,7 @@ inline bool definition_passes(const std::string& law, const Case& value) {
   return judgement.verdict == Verdict::kPassed;
 }
 
-// The definition passes the case, the spoiled kernel fails it.
+// The definition passes the case, the corrupted kernel fails it.
 template <class Fake>
 Judgement fails_as(const JudgedKernel& kernel, const std::string& law,
                    const std::string& text, typename Fake::Question question,

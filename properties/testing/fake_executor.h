@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: kernels that are functions. By default the oracle itself, rounded
-// to f32 (in f64 storage: as it is), which every law must pass; a test spoils
+// to f32 (in f64 storage: as it is), which every law must pass; a test corrupts
 // its answer to see a law fail.
 #ifndef QKVET_PROPERTIES_TESTING_FAKE_EXECUTOR_H_
 #define QKVET_PROPERTIES_TESTING_FAKE_EXECUTOR_H_
@@ -24,7 +24,7 @@
 
 namespace qkvet::properties {
 
-// What a call drops, by a generator of our own.
+// The dropout mask of a call, from a generator of our own.
 class FakeDropout {
  public:
   explicit FakeDropout(const KernelCall& call)
@@ -120,8 +120,8 @@ inline KernelUnderTest fake_under_test(KernelInfo info) {
   return kernel;
 }
 
-// One that a test spoils: the question is called before the oracle, and the
-// answer after it.
+// A kernel that a test corrupts: the question is called before the oracle, and
+// the answer after it.
 template <class Asked, class Problem, class Output>
 class SpoiltKernel : public FakeKernel {
  public:
@@ -173,7 +173,7 @@ class FakeExecutor : public SpoiltKernel<KernelCall, Problem, OracleOutput> {
   }
   static KernelUnderTest under_test() {
     KernelUnderTest kernel = fake_under_test(info());
-    // What the oracle gives.
+    // The dialect of the oracle.
     qkvet_dialect& dialect = kernel.judged.info.dialect;
     dialect.empty_row = QKVET_EMPTY_ROW_NAN;
     dialect.empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
@@ -182,7 +182,7 @@ class FakeExecutor : public SpoiltKernel<KernelCall, Problem, OracleOutput> {
   }
 
  private:
-  // Nothing is computed of what contradicts itself.
+  // There is no answer to contradictory tensors.
   CallOutcome refused(const KernelCall& call) {
     OracleOutput nothing;
     CallOutcome outcome;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: backward() as a function. By default the definition, rounded to
-// storage, which every law about gradients must pass; a test spoils its
+// storage, which every law about gradients must pass; a test corrupts its
 // question or its answer to see a law fail.
 #ifndef QKVET_PROPERTIES_TESTING_FAKE_GRADIENTS_H_
 #define QKVET_PROPERTIES_TESTING_FAKE_GRADIENTS_H_

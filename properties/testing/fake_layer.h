@@ -38,7 +38,7 @@ inline std::vector<double> layer_values(const KernelCall& call,
   return stored_as_doubles(data, e[0] * e[1] * e[2] * e[3], call.q_dtype);
 }
 
-// Holds what the problem points to.
+// Owns the data of the problem.
 class FakeLayer {
  public:
   FakeLayer(const KernelCall& call, LayerProblem& problem) : turn_(call) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: layer_backward() as a function. By default the definition, rounded
 // to storage, which every law about gradients of layers must pass; a test
-// spoils its question or its answer to see a law fail.
+// corrupts its question or its answer to see a law fail.
 #ifndef QKVET_PROPERTIES_TESTING_FAKE_LAYER_GRADIENTS_H_
 #define QKVET_PROPERTIES_TESTING_FAKE_LAYER_GRADIENTS_H_
 

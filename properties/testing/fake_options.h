@@ -30,10 +30,11 @@ inline std::vector<double> floats_as_doubles(const std::byte* bytes,
   return out;
 }
 
-// Holds what the problem points to.
+// Owns the data of the problem.
 class FakeOptions {
  public:
-  // [B,H,Tq,Tk] out of what has only some of these extents of its own.
+  // Expands a tensor in which only some of these extents are its own to
+  // [B,H,Tq,Tk].
   template <class Read>
   static auto spread(const Shape& s, uint8_t own, Read read)
       -> std::vector<decltype(read(0))> {
@@ -128,7 +129,8 @@ class FakeOptions {
       std::memcpy(values.data(), bytes, values.size() * sizeof(Number));
   }
 
-  // Numbers of blocks become those of their keys, and none behind the last one.
+  // Replaces block numbers by those of their keys, without keys after the last
+  // one.
   void expand_blocks(int64_t block, int64_t keys, ListedKeys& listed) {
     std::vector<int32_t> all;
     for (const int64_t number : listed_keys_)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: the pages and new tokens of a call as the oracle takes them, k and
-// v as [B,Hkv,Tk,width] again.
+// For tests: the pages and appended tokens of a call as the oracle takes them,
+// with k and v again as [B,Hkv,Tk,width].
 #ifndef QKVET_PROPERTIES_TESTING_FAKE_PAGES_H_
 #define QKVET_PROPERTIES_TESTING_FAKE_PAGES_H_
 
@@ -23,18 +23,17 @@ class FakePages {
 
   std::vector<double> k() const { return rows(k_, call_.shape.d); }
   std::vector<double> v() const { return rows(v_, call_.shape.dv); }
-  // What a call that appends leaves behind.
+  // The cache after a call that appends.
   const std::vector<std::byte>& k_cache() const { return k_; }
   const std::vector<std::byte>& v_cache() const { return v_; }
-  // New tokens included; empty: the call is not served.
+  // Including appended tokens; empty without pages and appended tokens.
   std::vector<int64_t> lengths() const {
     std::vector<int64_t> all;
     for (int64_t m = 0; is_served(call_) && m < members(); ++m)
       all.push_back(held(m) + call_.new_tokens);
     return all;
   }
-  // Where the keys of packed members begin, and the end; empty: they are not in
-  // pages.
+  // The starts of packed members' keys, and the end; empty: not in pages.
   std::vector<int64_t> starts() const {
     std::vector<int64_t> all;
     if (call_.members == 0) return all;
@@ -54,7 +53,7 @@ class FakePages {
     std::memcpy(&number, numbers + n * 4, sizeof number);
     return number;
   }
-  // The row of the tensor that token j of a head lies in.
+  // The row of the tensor that holds token j of a head.
   int64_t row_of(int64_t b, int64_t h, int64_t j) const {
     const Shape& s = call_.shape;
     if (call_.page_size == 0) return (b * s.Hkv + h) * s.Tk + j;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: a cache and a layer that are functions, right by default, rounded
-// to f32. A test spoils one member to see a law fail.
+// to f32. A test corrupts one member to see a law fail.
 #ifndef QKVET_PROPERTIES_TESTING_FAKE_TABLES_H_
 #define QKVET_PROPERTIES_TESTING_FAKE_TABLES_H_
 
@@ -30,10 +30,11 @@ inline void store_int8(double* row, int64_t width) {
         std::nearbyint(static_cast<float>(row[c]) / scale) * scale);
 }
 
-// What a test may spoil.
+// The operations that a test may corrupt.
 struct Spoil {
-  // What a copy becomes, out of the original and what the copy held; and where
-  // reorder looks for a parent: before, and as far as it is done.
+  // The contents of a copy after a fork, from the original and the copy's old
+  // contents; and whether reorder reads parents that it has already
+  // overwritten.
   std::function<void(FakeTokens&, FakeTokens&)> fork =
       [](const FakeTokens& from, FakeTokens& to) { to = from; };
   bool reorders_in_place = false;
@@ -44,7 +45,7 @@ struct Spoil {
       [](const CacheForm& form, int64_t i, int64_t j) {
         return form.sees(i, j);
       };
-  // What reset leaves, and what truncate leaves.
+  // The tokens that are left after reset, and after truncate.
   std::function<void(FakeTokens&)> reset = [](FakeTokens& tokens) {
     tokens.clear();
   };
@@ -52,7 +53,8 @@ struct Spoil {
                                                           int64_t count) {
     tokens.resize(static_cast<size_t>(count));
   };
-  // What an eviction of `count` tokens leaves, from `first` on.
+  // The tokens that are left after an eviction of `count` tokens from `first`
+  // on.
   std::function<void(FakeTokens&, int64_t, int64_t)> evict =
       [](FakeTokens& tokens, int64_t first, int64_t count) {
         tokens.erase(tokens.begin() + first, tokens.begin() + first + count);
@@ -68,12 +70,11 @@ struct Spoil {
   std::function<void(const Problem&, OracleOutput&)> answer =
       [](const Problem&, OracleOutput&) {};
   bool refuses = true;
-  // Takes what is less than nothing, and leaves all as it is.
+  // Accepts negative counts, and changes nothing.
   std::optional<Operation> takes_below = {};
   bool gives_reasons = true;
   bool returns_stages = true;
-  // What happens to the call of a layer, before and after; and what it says of
-  // T and C.
+  // Run before and after the call of a layer; and its message about T and C.
   std::function<void(const KernelCall&, LayerProblem&)> layer_call =
       [](const KernelCall&, LayerProblem&) {};
   std::function<std::string(int64_t, int64_t)> overrun = [](int64_t T,
@@ -107,7 +108,7 @@ class FakeTables : public FakeKernel {
     if (returns_stages) info.layer_options |= QKVET_LAYER_STAGES;
     return info;
   }
-  // It has these as well, and declares them where a test says so.
+  // It also has these, and declares them if a test requests it.
   static constexpr uint64_t kScores = QKVET_CACHE_ALIBI | QKVET_CACHE_SINK |
                                       QKVET_CACHE_SOFTCAP | QKVET_CACHE_MASK |
                                       QKVET_CACHE_BIAS;
@@ -349,7 +350,7 @@ class FakeTables : public FakeKernel {
       value = static_cast<double>(static_cast<float>(value));
   }
 
-  // Each stage reads what the one before it returned.
+  // Each stage reads the result of the one before.
   static LayerOutput in_f32(const LayerProblem& problem) {
     LayerOutput out = plain_layer(problem);
     round_all(out.q);

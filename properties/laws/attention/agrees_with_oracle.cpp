@@ -23,7 +23,7 @@ Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const CallView& call = input.calls[0];
   compare_with_truth(input, call, TensorName::kO, judgement);
-  // A wrong o is what users ask about; lse and weights only explain it.
+  // Users ask about a wrong o; lse and weights only explain it.
   if (!call.outcome->lse.empty() && judgement.verdict != Verdict::kFailed)
     compare_with_truth(input, call, TensorName::kLse, judgement);
   if (!call.outcome->weights.empty() && judgement.verdict != Verdict::kFailed)

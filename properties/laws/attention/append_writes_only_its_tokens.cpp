@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// k and v after a call that appends, byte by byte: new tokens in their slots,
-// and everything else as it was, pages of others included.
+// k and v after a call that appends, byte by byte: appended tokens in their
+// slots, and everything else as before, including pages of others.
 #include <cstring>
 
 #include "core/case/paging.h"
@@ -27,8 +27,8 @@ struct Cache {
   const std::vector<std::byte>& after;
 };
 
-// The rows [block, head, token] of a cache as the new tokens leave it, and
-// whose they are: member + 1, or 0.
+// The rows [block, head, token] of a cache after the new tokens, and their
+// owners: member + 1, or 0.
 struct Expected {
   std::vector<std::byte> bytes;
   std::vector<int64_t> owner;

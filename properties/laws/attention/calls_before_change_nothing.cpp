@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sequence of calls, as a process that serves requests makes them. The first
-// is the case in a process that has done nothing yet; every further one is held
-// against its own truth, and against the first call of its kind. What is wrong
-// in a new process as well is no matter of the calls before.
+// is the case in a new process; every further one is compared with its own
+// truth, and with the first call of its kind. An error that a new process also
+// shows is not caused by earlier calls.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -40,8 +40,7 @@ PlannedCall call_of_kind(const Case& value, const KernelInfo& kernel,
   return call;
 }
 
-// Of those that are not the case's own the kernel may say that it does not
-// support them.
+// The kernel may refuse calls that are not the case's own as unsupported.
 PlannedCall call_of_step(const Case& value, const KernelInfo& kernel,
                          CallStepKind kind) {
   PlannedCall call = call_of_kind(value, kernel, kind);
@@ -51,7 +50,8 @@ PlannedCall call_of_step(const Case& value, const KernelInfo& kernel,
   return call;
 }
 
-// Those of the sequence whose call is another one than the case's, each once.
+// The kinds of steps in the sequence with other calls than the case's, each
+// once.
 std::vector<CallStepKind> other_kinds(const Case& value) {
   std::vector<CallStepKind> kinds;
   for (const CallStep& step : value.calls) {
@@ -83,7 +83,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 struct Step {
   CallStepKind kind;
-  size_t first;  // call of the kind, or of what must have the same bits
+  size_t first;  // call of the kind, or the one with the same bits
 };
 
 // One for every call.
@@ -129,7 +129,7 @@ std::string name_of(const Case& value, const Step& step, size_t n) {
          ", " + step_name(step.kind);
 }
 
-// One call behind others; whether it is right.
+// One call after others; returns whether it is right.
 bool judge_call(const JudgeInput& input, const Step& step, size_t n,
                 Judgement& judgement) {
   const CallView& call = input.calls[n];
@@ -151,8 +151,8 @@ bool judge_call(const JudgeInput& input, const Step& step, size_t n,
   return own.verdict != Verdict::kFailed;
 }
 
-// What the call of a step answered in a process of its own; null where nobody
-// asked, or where it gave no answer.
+// The answer of a step's call in a process of its own; null if it was not asked
+// or gave no answer.
 const CallOutcome* answer_alone(const JudgeInput& input, CallStepKind kind,
                                 size_t sequence) {
   const std::vector<CallStepKind> kinds = other_kinds(input.value);

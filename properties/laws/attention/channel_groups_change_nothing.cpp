@@ -16,7 +16,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// The first call is the one with groups: it has what can go wrong.
+// The first call is the one with groups, which can go wrong.
 Case constrain(Case value) {
   value = with_pages(std::move(value));
   in_channel_groups(value);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chunked prefill. The rows of a prompt are computed in blocks, each over the
-// keys up to its own last row, masked from the bottom right. Up to six rows
-// every block there is is computed, so that every partition into chunks is
-// decided, not sampled; above, the blocks of one partition that the seed picks.
+// keys up to its own last row, masked from the bottom right. For up to six rows
+// every possible block is computed, so that all partitions into chunks are
+// covered, not sampled; for more, the blocks of one partition that the seed
+// picks.
 #include "core/base/philox.h"
 #include "properties/calls/row_block.h"
 #include "properties/conventions/constrain.h"
@@ -36,7 +37,7 @@ std::vector<RowBlock> one_partition(int64_t first, const Case& value) {
   return blocks;
 }
 
-// Rows in front of the first that sees a key are the dialect's.
+// Rows before the first that sees a key follow the dialect.
 int64_t first_row(const Case& value) {
   int64_t row = 0;
   while (row < value.shape.Tq && visible_keys(value, row) == 0) ++row;
@@ -49,7 +50,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     plan.not_applicable = "without a causal mask nothing is computed in chunks";
     return plan;
   }
-  // Where there are more rows than keys from the top left, late rows see all
+  // With more rows than keys, counted from the top left, late rows see all
   // keys, and a block of them cannot be masked from the bottom right.
   if (value.causal == Causal::kTopLeft && value.shape.Tq > value.shape.Tk) {
     plan.not_applicable = "more rows than keys, counted from the top left";

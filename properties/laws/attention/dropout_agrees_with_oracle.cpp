@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which weights are dropped is for the kernel to say or to show; what becomes
-// of the others is not.
+// The kernel chooses the weights to drop, and returns or shows them; the other
+// weights are determined.
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/dropout_calls.h"
 #include "properties/judging/compare.h"

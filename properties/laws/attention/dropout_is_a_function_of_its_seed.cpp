@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is dropped: the same where nothing of the generator's changes, and other
-// weights for another seed or offset, and in other heads and members, or the
-// same ones in those for which a kernel declares one mask.
+// The dropped weights: the same if nothing of the generator changes, and others
+// for another seed or offset, and in other heads and members, or the same in
+// those for which a kernel declares one mask.
 //
 // With p = 0.5 masks of n independent choices are all the same in c calls with
 // probability 2^(-(c - 1) n), and those of two heads with 2^(-c n), n counting
-// the pairs of one head. There are as many calls as make the first 2^-40.
+// the pairs of one head. The number of calls makes the first at most 2^-40.
 #include <algorithm>
 
 #include "properties/calls/dropout_calls.h"
@@ -39,8 +39,8 @@ Case constrain(Case value) {
   return value;
 }
 
-// The first again; seeds; offsets but for the first. A mask that is read is
-// read off other data than the case's anyway.
+// The first call again; seeds; offsets except for the first. A mask that is
+// read off calls is read with other data than the case's anyway.
 std::vector<PlannedCall> asked(const Case& value, const KernelInfo& kernel) {
   const size_t count = calls_of(value);
   std::vector<PlannedCall> calls(2 * count,
@@ -108,8 +108,8 @@ std::string head_name(const Shape& s, int64_t head) {
   return "b=" + std::to_string(head / s.H) + ",h=" + std::to_string(head % s.H);
 }
 
-// Each head against those in front of it: the owner of its mask, or if it is
-// its own, the first one of all.
+// Compares each head with the owner of its mask, or with the very first head if
+// the mask is its own.
 void compare_heads(const JudgeInput& input, const Masks& masks, size_t calls,
                    Judgement& judgement) {
   const Shape& s = input.value.shape;

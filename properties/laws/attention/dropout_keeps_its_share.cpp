@@ -9,9 +9,9 @@
 //   P(K <= n x) <= exp(-n D(x, q)) for x < q, and so for x > q above it,
 //   D(x, q) = x ln(x / q) + (1 - x) ln((1 - x) / (1 - q)).
 //
-// A count fails where n D(K / n, q) > 41 ln 2: with probability 2^-40 for a
-// right kernel. A generator of eight bits keeps with a probability that is off
-// by 1/256, so q is the nearest number in such an interval around 1 - p.
+// A count fails if n D(K / n, q) > 41 ln 2: with probability 2^-40 for a right
+// kernel. A generator of eight bits keeps with a probability that is off by
+// 1/256, so q is the nearest number in such an interval around 1 - p.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -24,8 +24,8 @@ namespace of_dropout_keeps_its_share {
 
 constexpr double kBitsOfDoubt = 41;
 constexpr double kEightBits = 1.0 / 256;
-// Calls with seeds of their own: one weight of each is enough to tell p = 0.1
-// from 0.9.
+// Calls with seeds of their own: one weight of each is enough to distinguish
+// p = 0.1 from 0.9.
 constexpr size_t kSeeds = 32;
 
 Case constrain(Case value) { return with_dropout(std::move(value)); }
@@ -55,7 +55,7 @@ struct Group {
   int64_t first = 0, step = 1, count = 0;
 };
 
-// `name()` is asked for where the group fails: there are very many of them.
+// `name()` is called only if the group fails: there are very many groups.
 template <class Name>
 void judge_group(const JudgeInput& input, const std::vector<uint8_t>& kept,
                  const Group& group, const Name& name, Judgement& judgement) {
@@ -91,7 +91,7 @@ void judge_group(const JudgeInput& input, const std::vector<uint8_t>& kept,
 
 // Key j in all rows of the heads that have a mask of their own.
 struct OwnMasks {
-  // One of those that share a mask; they lie at equal distances.
+  // Step and number of the heads that share a mask; their distances are equal.
   int64_t step = 1, count = 0;
 };
 template <class Name>
@@ -108,7 +108,7 @@ void judge_key(const JudgeInput& input, const std::vector<uint8_t>& kept,
               judgement);
 }
 
-// Heads whose choices are independent of each other.
+// Heads with independent choices.
 OwnMasks own_masks(const JudgeInput& input) {
   const Shape& s = input.value.shape;
   OwnMasks own;

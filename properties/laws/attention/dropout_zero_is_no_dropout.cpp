@@ -34,7 +34,7 @@ Judgement judge(const JudgeInput& input) {
     const auto at = static_cast<int64_t>(n);
     const int64_t i = at / s.Tk % s.Tq, b = at / s.Tk / s.Tq / s.H;
     if (i >= counted_queries(input.value, b)) continue;
-    // Only a mask that is returned tells about a hidden pair.
+    // Hidden pairs are only visible in a returned mask.
     if (!returns_mask(input.kernel) &&
         !input.visibility->sees(b, at / s.Tk / s.Tq % s.H, i, at % s.Tk))
       continue;

@@ -6,7 +6,7 @@
 namespace qkvet::properties {
 namespace of_duplicated_keys_share_their_weight {
 
-// [B,Hkv,Tk,width] becomes [B,Hkv,2 Tk,width], the keys once more behind
+// Turns [B,Hkv,Tk,width] into [B,Hkv,2 Tk,width]: the keys once more after
 // themselves.
 void append_copy(const Case& value, int64_t width, std::vector<double>& rows) {
   const int64_t head = value.shape.Tk * width;

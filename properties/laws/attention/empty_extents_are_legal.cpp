@@ -10,7 +10,7 @@
 namespace qkvet::properties {
 namespace of_empty_extents_are_legal {
 
-// What is empty in a call.
+// The empty extent of a call.
 enum : int64_t { kNoKeys, kNoQueries, kNoMembers, kNoTokens, kEmptyKinds };
 constexpr const char* kNames[] = {"Tk = 0", "Tq = 0", "B = 0", "Tq = Tk = 0"};
 
@@ -51,7 +51,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// Rows over no keys at all; a mean of nothing is anything.
+// Rows over no keys at all: the mean of nothing may be anything.
 bool is_declared_value(const EmptyRow& said, bool is_o, double x) {
   const double infinity = std::numeric_limits<double>::infinity();
   if (is_o && said.o == QKVET_EMPTY_ROW_ZERO) return x == 0;
@@ -103,7 +103,8 @@ Judgement judge(const JudgeInput& input) {
       judge_tensor(input, call, TensorName::kLse, judgement);
   }
   if (input.kernel.has_flag(QKVET_FLAG_NONDETERMINISTIC)) return judgement;
-  // The same call before and after the empty ones: they must leave nothing.
+  // The same call before and after the empty ones, which must have no
+  // after-effects.
   CallPair pair;
   pair.second = input.calls.size() - 1;
   pair.first_name = "before empty calls";

@@ -65,7 +65,7 @@ std::vector<double> closed_formula(const JudgeInput& input) {
 // Whether each key of a row counts.
 using Counts = std::vector<bool>;
 
-// What a row's keys add up to. The sums are whole numbers: exact in any order.
+// The sums over a row's keys. They are whole numbers: exact in any order.
 class Tally {
  public:
   Tally(const Case& value, const Counts& counts)
@@ -76,7 +76,7 @@ class Tally {
       if (counts[j]) add(j, 1);
   }
 
-  // So many times more.
+  // This many times more.
   void add(size_t key, double times) {
     keys_ += times;
     for (size_t c = 0; c < sums_.size(); ++c)
@@ -125,7 +125,8 @@ std::string row_looks(const Case& value, const Counts& right, const double* o) {
   return "";
 }
 
-// The same of all rows that are wrong; "" where no one mistake gives them all.
+// The same mistake for all rows that are wrong; "" if no one mistake gives them
+// all.
 std::string looks_like(const JudgeInput& input) {
   const Shape& s = input.value.shape;
   const std::vector<double> o =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// With q = 0 an output is the sum of the visible values over their number. A
-// value is a power of two of its own, so the sum names every key that is in
-// it: bits * dv keys a call, and as many calls as the keys need.
+// With q = 0 an output is the sum of the visible values over their number. Each
+// value is a power of two of its own, so the sum shows every key that is in it:
+// bits * dv keys a call, and as many calls as the keys need.
 #include <algorithm>
 #include <cmath>
 
@@ -15,12 +15,12 @@ namespace of_every_pair_is_seen_as_asked {
 
 constexpr int64_t kMostCalls = 64;
 
-// How many keys one column can tell apart. An output is off by some roundings
+// How many keys one column can distinguish. An output is off by some roundings
 // of its own size, which is up to 2^bits / n, and n times that must stay below
-// 1/2 to decide the last bit. f32: 2^16 times 127 roundings of 2^-24, and no
-// model has as many. Half formats: one rounding of P and one of the output,
-// 2 * 2^7 * 2^-11 for f16 and 2 * 2^5 * 2^-8 for bf16. Whole numbers below
-// 2^24 are exact in the accumulators.
+// 1/2 to decide the last bit. f32: 2^16 times 127 roundings of 2^-24, more than
+// any model has. Half formats: one rounding of P and one of the output,
+//   2 * 2^7 * 2^-11 for f16 and 2 * 2^5 * 2^-8 for bf16.
+// Whole numbers below 2^24 are exact in the accumulators.
 int64_t bits_of(Dtype dtype) {
   return dtype == Dtype::kF16 ? 7 : dtype == Dtype::kBf16 ? 5 : 16;
 }
@@ -121,7 +121,7 @@ std::optional<std::vector<bool>> decode_with(
   return seen;
 }
 
-// The first key that tells the row from what was asked; "" if it is right.
+// The first key at which the row differs from the request; "" if it is right.
 std::string row_looks(const JudgeInput& input,
                       const std::vector<std::vector<double>>& outputs,
                       int64_t row) {

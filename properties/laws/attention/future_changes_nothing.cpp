@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causality by perturbation: two calls that differ only in K and V at keys
-// that the first rows must not see. Those rows must not change by a single bit
-// (+0 and -0 count as one). The new values are finite and overflow nothing, so
-// no rule about NaN or Inf behind a mask is involved.
+// Causality by perturbation: two calls that differ only in K and V at keys that
+// the first rows must not see. Those rows must not change by a single bit (+0
+// and -0 count as one). The new values are finite and overflow nothing, so no
+// rule about masked NaN or Inf is involved.
 #include <string>
 
 #include "properties/calls/call_pairs.h"

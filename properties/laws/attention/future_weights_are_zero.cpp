@@ -15,7 +15,7 @@
 namespace qkvet::properties {
 namespace of_future_weights_are_zero {
 
-// The row whose first masked key is where channel c steps up.
+// The row with its first masked key where channel c steps up.
 int64_t step_row(const Case& value, int64_t c) {
   const int64_t rows = rows_with_masked_keys(value);
   const int64_t stride = std::max<int64_t>(1, rows / value.shape.dv);
@@ -32,10 +32,10 @@ void staircase(const Case& value, int64_t, Inputs& inputs) {
   }
 }
 
-// Whether a score beside such a bias may legitimately be infinite, in the units
-// and the type that a kernel keeps it in: the row is then NaN, or one without a
-// key, which says nothing of who sees whom. Agreement judges it where the
-// declared arithmetic keeps such scores finite.
+// Whether a score with such a bias may legitimately be infinite, in the units
+// and the type that a kernel keeps it in. The row is then NaN, or one without a
+// key, and does not show which keys it saw. Agreement judges it if the declared
+// arithmetic keeps such scores finite.
 bool bias_may_overflow(const Case& value, Dtype kept) {
   return value.score_bias && is_of_bias_alone(value.score_bias->kind) &&
          std::pow(10, static_cast<double>(value.score_bias->parameter)) >
@@ -54,7 +54,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     plan.not_applicable = "the case masks no key: it needs causal and Tk > 1";
     return plan;
   }
-  // The storage may hold what the declared arithmetic cannot.
+  // The storage may hold numbers that the declared arithmetic cannot.
   if (may_overflow_in_f16(value, kernel) &&
       bias_may_overflow(value, Dtype::kF16)) {
     plan.not_applicable =
@@ -98,10 +98,10 @@ void judge_weights(const JudgeInput& input, Judgement& judgement) {
   }
 }
 
-// Whether every row could be a mean of the values of its head, hidden ones with
-// them: it shares out a weight of 1 and gives none of it to channels that step
-// up later. A row that sees a key of a step has a share of it, whatever takes
-// part beside that. What is stored at another place breaks one of these.
+// Whether every row could be a mean of the values of its head, hidden ones
+// included: its weights sum to 1, and channels that step up later get none. A
+// row that sees a key of a step has a share of it, whatever else takes part.
+// Values stored in another place break one of these.
 bool are_means(const JudgeInput& input) {
   constexpr double kRounding = 1e-2;
   const Shape& s = input.value.shape;

@@ -7,7 +7,8 @@
 namespace qkvet::properties {
 namespace of_int32_lengths_change_nothing {
 
-// Whether a member has a row and a key: there is nothing to compare without.
+// Whether a member has a row and a key: without them there is nothing to
+// compare.
 bool has_any(const Case& value) {
   if (!value.cu_q.empty()) return true;
   for (size_t b = 0; b < static_cast<size_t>(value.shape.B); ++b)
@@ -17,20 +18,20 @@ bool has_any(const Case& value) {
   return false;
 }
 
-// Where a case has no such numbers, those of two members: the second is found
-// where the first has the width that it is read with.
+// If a case has no such numbers, it gets the lengths of two members: the second
+// shows whether the first was read with the right width.
 Case constrain(Case value) {
   if (!gives_lengths(value)) {
     Shape& s = value.shape;
     s.B = std::clamp<int64_t>(s.B, 2, static_cast<int64_t>(kMaxMembers));
-    // Beside lists of pages there are no lengths of keys.
+    // With lists of pages there are no lengths of keys.
     const bool of_queries = value.paging.table == PageTable::kCsr;
     std::vector<int64_t>& lengths = of_queries ? value.q_len : value.kv_len;
     lengths.clear();
     for (int64_t b = 0; b < s.B; ++b)
       lengths.push_back(std::max<int64_t>((of_queries ? s.Tq : s.Tk) - b, 0));
   }
-  if (!has_any(value)) {  // the fewest, so that shrinking comes to an end
+  if (!has_any(value)) {  // the fewest, so that shrinking ends
     const Shape& s = value.shape;
     if (!value.q_len.empty()) value.q_len.back() = std::min<int64_t>(1, s.Tq);
     if (!value.kv_len.empty())

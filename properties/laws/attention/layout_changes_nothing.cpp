@@ -18,7 +18,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan_two_layouts(kernel, variant, nullptr);
 }
 
-// A stride that is assumed is that of contiguous tensors, which come out right.
+// An assumed stride is that of contiguous tensors, so those are right.
 bool is_contiguous_right(const JudgeInput& input) {
   const CallView& contiguous = input.calls[1];
   if (contiguous.truth == nullptr) return true;  // bits were compared

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of keys over pages and in rows: an entry is a position in the sequence
-// of its member, wherever that lies.
+// of its member, wherever that is stored.
 #include <algorithm>
 
 #include "properties/checking/serving_cases.h"
@@ -8,7 +8,7 @@
 namespace qkvet::properties {
 namespace of_listed_pages_equal_rows {
 
-// New tokens are then among the keys from the beginning.
+// Appended tokens are then among the keys from the beginning.
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Case variant = value;
   variant.paging = {};

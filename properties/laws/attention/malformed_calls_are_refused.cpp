@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that contradict each other, one at a time, numbers in them that do,
-// and a field that a newer caller may set. No answer exists for any of them:
-// reading on would leave a tensor, mix rows, or leave out what was asked for.
+// Tensors that contradict each other, one at a time, contradictory numbers in
+// them, and a field that a newer caller may set. None of them has an answer:
+// reading on would leave a tensor, mix rows, or omit a requested part.
 #include "properties/judging/law.h"
 #include "properties/judging/malformed_numbers.h"
 #include "properties/judging/refusals.h"
@@ -15,7 +15,7 @@ struct Malformed {
   bool (*fits)(const Case& value);  // null: every case
 };
 
-// With pages Tk is what a mask or a bias says: neither contradicts anything.
+// With pages, Tk is the extent of a mask or a bias: neither contradicts it.
 bool has_mask(const Case& value) {
   return value.mask.kind != MaskKind::kNone && value.paging.size == 0;
 }
@@ -91,7 +91,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   for (const Malformed& one : kMalformed) {
     if (one.fits != nullptr && !one.fits(value)) continue;
     if (!can_be_made(one.mistake, value)) continue;
-    // What is not declared never reaches the kernel.
+    // A call that is not declared never reaches the kernel.
     if (one.mistake == Mistake::kBothForms &&
         !kernel.has_option(QKVET_OPTION_LENGTHS))
       continue;

@@ -11,10 +11,10 @@
 namespace qkvet::properties {
 namespace of_mask_equals_bias {
 
-// What is added to the score of hidden pair `n`: numbers that are in use, the
-// lowest one of the type among them, and -infinity; one of them for all pairs,
-// or for each pair its own. Even where scores differ by half of the first,
-// exp() of the rest is 0 in double: both calls have one truth.
+// The term added to the score of hidden pair `n`: -infinity, or a number that
+// is in use, such as the lowest of the type; one for all pairs, or one for
+// each. Even if scores differ by half of the first, exp() of the rest is 0 in
+// double: both calls have one truth.
 double hidden_of(const Case& value, uint64_t n) {
   const double lowest = -largest_finite(value.q_dtype);  // that of a bias
   const std::array<double, 4> numbers = {

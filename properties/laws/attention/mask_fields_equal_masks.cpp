@@ -12,8 +12,8 @@ void fields_as_mask(const Case& value, int64_t argument, Inputs& inputs) {
   inputs.tree_mask.clear();
 }
 
-// A mask takes the place of the rules that ranges are composed with, and what
-// is counted from a diagonal is then counted from the last key.
+// A mask replaces the rules that ranges are composed with. Positions that were
+// counted from a diagonal are then counted from the last key.
 Case constrain(Case value) {
   value = with_mask_fields(std::move(value));
   if (value.fields.ranges > 0 && value.causal == Causal::kTopLeft)

@@ -8,7 +8,7 @@
 namespace qkvet::properties {
 namespace of_masked_nonfinite_is_ignored {
 
-// NaN, infinity and minus infinity by turns, in k and v apart.
+// NaN, infinity and minus infinity in turn, separately in k and v.
 double nonfinite(uint64_t n) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr std::array<double, 3> kValues = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A member that has ALiBi slopes of its own, and the same member alone, where
-// its slopes are those of the call.
+// A member with ALiBi slopes of its own, and the same member alone, with its
+// slopes as those of the call.
 #include <algorithm>
 
 #include "properties/calls/member_part.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What no correct kernel can escape, and no more: a row of one key may be its
-// value, whatever the score is, and a weight near 0 may be skipped.
+// Only the rows that every correct kernel must make NaN: a row of one key may
+// be its value, whatever the score is, and a weight near 0 may be skipped.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,10 +15,10 @@ namespace qkvet::properties {
 namespace of_nan_reaches_its_row {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-// Far above what any storage of weights rounds to 0.
+// Far above every weight that some storage rounds to 0.
 constexpr double kCertainWeight = 0x1p-10;
 
-// What holds the NaN: the argument of the edit.
+// The tensor that holds the NaN: the argument of the edit.
 enum : int64_t { kInQ, kInK, kInV, kInBias };
 constexpr const char* kNames[] = {"a query", "a key", "a value", "a bias"};
 
@@ -48,7 +48,7 @@ std::optional<Place> place_of(const Case& value, const Visibility& visibility) {
   return std::nullopt;
 }
 
-// Where a pair stands in a bias with the extents of its own.
+// The index of a pair in a bias with the extents of its own.
 int64_t bias_index(const Case& value, int64_t b, int64_t h, int64_t i,
                    int64_t j) {
   const auto own = tensor_extents(value, TensorName::kBias);
@@ -73,7 +73,7 @@ void put_nan(const Case& value, int64_t where, Inputs& inputs) {
     put(inputs.bias, bias_index(value, at->b, at->h, at->i, at->j));
 }
 
-// Two keys for some row, as far as extents say.
+// Two keys for some row, as far as the extents allow.
 Case constrain(Case value) {
   Shape& s = value.shape;
   s.Tk = std::max<int64_t>(s.Tk, 2);
@@ -102,7 +102,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 enum class Asked : uint8_t { kIsNaN, kAsBefore, kNothing };
 
-// What is asked of one number of a row, c its column in o.
+// The requirement on one number of a row; c is its column in o.
 class Question {
  public:
   Question(const JudgeInput& input, const Place& nan, int64_t where)

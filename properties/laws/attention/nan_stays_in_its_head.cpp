@@ -17,7 +17,7 @@ Place place_of(const Case& value) {
   return {pick(s.B), pick(s.Hkv), pick(s.Tk), pick(s.d)};
 }
 
-// One element of k: of every row that sees its key, only NaN is known.
+// One element of k: rows that see its key can only be judged as NaN.
 void put_nan(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
   const Place at = place_of(value);

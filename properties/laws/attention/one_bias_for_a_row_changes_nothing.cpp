@@ -10,7 +10,7 @@
 namespace qkvet::properties {
 namespace of_one_bias_for_a_row_changes_nothing {
 
-// -10^N or 10^N, as the case says and its type stores it, or the last number of
+// -10^N or 10^N of the case, as its type stores it, or the largest number of
 // the type.
 double number_of(const Case& value) {
   const double largest = largest_finite(value.q_dtype);
@@ -52,7 +52,8 @@ Judgement judge(const JudgeInput& input) {
   CallPair pair;
   pair.first_name = "a bias of 0";
   pair.second_name = "one number at every key of a row";
-  // Of a number whose logarithm to base 2 no type holds nothing is asked.
+  // Not compared if the logarithm of the number to base 2 does not fit its
+  // type.
   pair.lse_offset = [&](const Element& at) {
     return bias_of_row(input.value, at.i);
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The members of a packed batch from the last to the first, with their keys,
-// and with their rows of lengths and block table where keys are in pages.
+// and with their rows of lengths and block table if keys are in pages.
 #include <algorithm>
 
 #include "properties/calls/member_part.h"
@@ -11,7 +11,7 @@ namespace of_packed_order_changes_nothing {
 
 using Starts = std::vector<int64_t>;
 
-// Where the members begin that stand in the opposite order.
+// The starts of the members in the opposite order.
 Starts turned(const Starts& starts) {
   Starts out = starts;
   for (size_t n = 0; n < starts.size(); ++n)
@@ -19,7 +19,7 @@ Starts turned(const Starts& starts) {
   return out;
 }
 
-// Where row i goes; rows behind the last member stay.
+// The new place of row i; rows after the last member stay.
 int64_t place_of(const Starts& starts, int64_t i) {
   if (i >= starts.back()) return i;
   const auto next = std::upper_bound(starts.begin(), starts.end(), i);
@@ -75,7 +75,7 @@ Judgement judge(const JudgeInput& input) {
     return std::optional(to);
   };
   pair.looks = "where a packed member stands decides what it computes";
-  // In pages, another order of members is another place of their tokens.
+  // With pages, another order of members is another place of their tokens.
   const uint64_t places =
       input.value.paging.size > 0 ? QKVET_FLAG_PAGE_PLACEMENT_INVARIANT : 0;
   compare_as_claimed(input, pair, QKVET_FLAG_BATCH_INVARIANT | places,

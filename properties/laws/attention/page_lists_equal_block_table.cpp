@@ -15,7 +15,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// The first call is the one with lists: it has what can go wrong.
+// The first call is the one with lists, which can go wrong.
 Case constrain(Case value) {
   value = with_pages(std::move(value));
   value.paging.table = PageTable::kCsr;

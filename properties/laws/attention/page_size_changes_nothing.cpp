@@ -7,7 +7,7 @@
 namespace qkvet::properties {
 namespace of_page_size_changes_nothing {
 
-// One page for all tokens of a member; a kernel that lists its sizes has its
+// One page for all tokens of a member; for a kernel that lists its sizes, its
 // largest one.
 int64_t largest_page(const Case& value, const KernelInfo& kernel) {
   const qkvet_capabilities& can = kernel.capabilities;

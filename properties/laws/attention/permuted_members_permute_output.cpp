@@ -33,7 +33,7 @@ Judgement judge(const JudgeInput& input) {
     return std::optional(to);
   };
   pair.looks = "where a batch member stands decides what it computes";
-  // In pages, another order of members is another place of their tokens.
+  // With pages, another order of members is another place of their tokens.
   const uint64_t places =
       input.value.paging.size > 0 ? QKVET_FLAG_PAGE_PLACEMENT_INVARIANT : 0;
   compare_as_claimed(input, pair, QKVET_FLAG_BATCH_INVARIANT | places,

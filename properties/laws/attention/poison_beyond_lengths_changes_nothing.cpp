@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies beyond the lengths is NaN in every case; here one call has other
-// numbers there.
+// Data beyond the lengths is NaN in every case; here one call has other numbers
+// there.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -42,7 +42,7 @@ bool has_rows_beyond(const Case& value) {
   return false;
 }
 
-// If the lengths leave nothing, the last key is left out, or the last query.
+// If the lengths leave no row out, the last key is left out, or the last query.
 Case with_rows_beyond(Case value) {
   Shape& s = value.shape;
   if (has_rows_beyond(value)) return value;
@@ -58,8 +58,9 @@ Case with_rows_beyond(Case value) {
   return value;
 }
 
-// Rows that see nothing are not compared; where there are no others, all rows
-// count, and what hides keys goes. One key is the least: shrinking ends there.
+// Rows that see no key are not compared. If there are no others, all rows
+// count, and options that hide keys are removed. The least is one key, at which
+// shrinking ends.
 Case constrain(Case value) {
   value = with_rows_beyond(std::move(value));
   const bool packed = !value.cu_k.empty();

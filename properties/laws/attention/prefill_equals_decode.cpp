@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call over all rows against calls of one row each over just the keys that
-// the row sees: what a model computes when it reads a prompt, and when it
+// Compares one call over all rows with calls of one row each, over only the
+// keys that the row sees, as a model does when it reads a prompt, and when it
 // generates. Kernels take other paths for the two (tiles of queries, splits of
 // keys, another mask), and both must be attention. This file is about kernels
 // without a cache; the keys are passed in again.
@@ -12,7 +12,8 @@
 namespace qkvet::properties {
 namespace of_prefill_equals_decode {
 
-// Rows that are decoded beside the prefill: first, last, and one between.
+// Rows that are decoded and compared with the prefill: first, last, and one
+// between.
 std::vector<int64_t> decoded_rows(const Case& value) {
   const int64_t Tq = value.shape.Tq;
   std::vector<int64_t> rows;

@@ -31,8 +31,8 @@ void name_heads(const Case& value, int64_t, Inputs& inputs) {
     }
 }
 
-// Which head is read does not hang on more keys, and the bound of a sum of many
-// terms in a half type says nothing of their names.
+// More keys do not change which head is read, and the bound of a sum of many
+// terms in a half type is wider than the difference between heads.
 constexpr int64_t kMostKeys = 128;
 
 Case constrain(Case value) {
@@ -67,7 +67,7 @@ std::vector<double> closed_formula(const Case& value) {
   return out;
 }
 
-// Which head an output speaks of, if it speaks of one.
+// The head that an output belongs to, if it belongs to one.
 std::string looks_like(const Case& value, double actual, double weight) {
   const double name = actual / weight;
   const double nearest = std::nearbyint(name);

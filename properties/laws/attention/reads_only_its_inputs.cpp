@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory law. The same call is made with every tensor flush against the
-// guard page behind it, the same but aligned, and flush against the guard page
-// in front of it. The executor sees touches of guard pages and of read-only
-// inputs, overwritten canaries and unwritten outputs; what is left to this
-// file is a read that stays inside the mapped slack: it turns an output that
-// is finite in one placement into NaN in another. On a device, which has no
-// guard pages, that is all that is seen of any read beside a tensor; inputs and
-// what lies around all tensors are compared after the call.
+// guard page after it, the same but aligned, and flush against the guard page
+// before it. The executor detects touches of guard pages and of read-only
+// inputs, overwritten canaries and unwritten outputs. This file detects a read
+// that stays inside the mapped slack: it turns an output that is finite in one
+// placement into NaN in another. On a device, which has no guard pages, that is
+// the only sign of a read outside of a tensor; inputs and the memory around all
+// tensors are compared after the call.
 #include <cmath>
 
 #include "properties/judging/compare.h"
@@ -20,8 +20,8 @@ namespace of_reads_only_its_inputs {
 
 Case constrain(Case value) { return value; }
 
-// In f16 a stage may overflow in the path of one placement and not in that of
-// another: the bound says where that is allowed.
+// In f16 a stage may overflow on the path of one placement and not on that of
+// another: the bound shows where that is allowed.
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   for (int i = 0; i < kPlacementCount; ++i) {
@@ -43,8 +43,8 @@ const std::vector<std::byte>& output_of(const CallOutcome& outcome,
 }
 
 // Whether the kernel has to write the same kind of number there every time.
-// Rows beyond the lengths nobody looks at, and what a row without a key holds
-// is anybody's, unless the dialect says what.
+// Rows beyond the lengths are not judged, and a row without a key may hold
+// anything, unless the dialect declares its value.
 bool is_looked_at(const JudgeInput& input, TensorName tensor, size_t row) {
   const Shape& s = input.value.shape;
   const auto n = static_cast<int64_t>(row);

@@ -38,7 +38,7 @@ Case constrain(Case value) {
   return value;
 }
 
-// Whether an entry stands behind a length; of a file's this is not looked at.
+// Whether an entry is after a length; not checked for data from a file.
 bool has_rest(const Case& value) {
   Inputs inputs;
   fill_option_data(value, inputs);

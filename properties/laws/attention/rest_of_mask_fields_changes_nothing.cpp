@@ -12,7 +12,7 @@ namespace of_rest_of_mask_fields_changes_nothing {
 using Numbers = std::vector<int64_t>;
 
 // Other names for the same segments, and other numbers below 0, in another
-// order; in 64 bits they differ in the upper half alone.
+// order; in 64 bits they only differ in the upper half.
 void rename_segments(const Case& value, Inputs& inputs) {
   std::map<int64_t, int64_t> names;
   for (const Numbers* numbers : {&inputs.segments_q, &inputs.segments_k})
@@ -79,8 +79,8 @@ void other_rest(const Case& value, int64_t, Inputs& inputs) {
   if (value.fields.tree) turn_rest_of_tree(value, inputs);
 }
 
-// A tree of which all counts says nothing here, but a kernel may take trees
-// alone.
+// A tree in which all drafts count is uninformative here, but a kernel may take
+// only trees.
 Case constrain(Case value) {
   const MaskFields& f = value.fields;
   constexpr uint64_t kTrees = 4;

@@ -10,8 +10,8 @@
 namespace qkvet::properties {
 namespace of_rows_stay_in_hull {
 
-// Every value of a column becomes the largest of its head, so that the bound
-// of this call holds every error of sums and of the normaliser that the case
+// Every value of a column becomes the largest of its head. The bound of this
+// call then covers every error of sums and of the normaliser that the case
 // itself can have: they grow with |v|, and its scores are the same.
 void largest_values(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
@@ -60,8 +60,8 @@ Hull hull_of(const JudgeInput& input, int64_t b, int64_t h, int64_t i,
   return hull;
 }
 
-// Equal scores are exact, and then the largest value may be a whole number,
-// whose sums are exact, where those of the case are not.
+// Equal scores are exact. The largest value may then be a whole number with
+// exact sums, even if those of the case are not exact.
 double allowed(const JudgeInput& input, size_t n) {
   const Shape& s = input.value.shape;
   const double with_largest = input.calls[1].truth->bound->o[n];

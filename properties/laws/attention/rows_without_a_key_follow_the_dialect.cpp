@@ -13,7 +13,7 @@
 namespace qkvet::properties {
 namespace of_rows_without_a_key_follow_the_dialect {
 
-// Row 0 of the last members sees nothing, unless something else is drawn that
+// Row 0 of the last members sees no key, unless another option is drawn that
 // may leave a row without a key.
 Case constrain(Case value) {
   const Shape& s = value.shape;
@@ -34,7 +34,7 @@ Case constrain(Case value) {
   return value;
 }
 
-// What is declared of the rows without a key in one of the law's calls: in the
+// The declaration for rows without a key in one of the law's calls: in the
 // second one a bias of -infinity hides what the mask hides in the first.
 EmptyRow said_of(const KernelInfo& kernel, const Case& value, size_t call) {
   return call == 0 ? empty_row_of(kernel.dialect, value)
@@ -42,7 +42,7 @@ EmptyRow said_of(const KernelInfo& kernel, const Case& value, size_t call) {
                                   EmptyBy::kBias);
 }
 
-// A softcap behind the bias makes -infinity finite.
+// A softcap after the bias makes -infinity finite.
 bool takes_bias(const Case& value, const KernelInfo& kernel) {
   return value.mask.kind != MaskKind::kNone && value.softcap == 0 &&
          kernel.has_option(QKVET_OPTION_BIAS) &&
@@ -90,12 +90,13 @@ Keys keys_of(const Case& value, int64_t b, int64_t i) {
   return {0, counted_keys(value, b)};
 }
 
-// Against the mean of v over n keys. A kernel adds n values in any order (n - 1
-// roundings at most on the way of one value), may multiply each by a weight
-// that is itself 1 or 1/n (2), may rescale and merge (each of at most n tiles
-// once) and divides (a reciprocal and a product, 2, or once per weight and
-// part); 2n + 16 roundings pass all of that, each of the size of what it meets,
-// at most the mean of |v|. Half kernels may round the weight to storage.
+// Compares with the mean of v over n keys. A kernel adds n values in any order
+// (n - 1 roundings at most on the way of one value), may multiply each by a
+// weight that is itself 1 or 1/n (2), may rescale and merge (each of at most n
+// tiles once) and divides (a reciprocal and a product, 2, or once per weight
+// and part). 2n + 16 roundings cover all of that; each is relative to its
+// operand, at most the mean of |v|. Half kernels may round the weight to
+// storage.
 std::optional<Finding> compare_with_mean(const JudgeInput& input,
                                          const CallView& call, int64_t n,
                                          double actual, Judgement& judgement) {
@@ -127,7 +128,7 @@ std::optional<Finding> compare_with_mean(const JudgeInput& input,
                             judgement);
 }
 
-// "" where the dialect says nothing.
+// "" if the dialect does not declare it.
 std::string expected_o(int32_t empty_row) {
   return empty_row == QKVET_EMPTY_ROW_ZERO  ? "0"
          : empty_row == QKVET_EMPTY_ROW_NAN ? "nan"

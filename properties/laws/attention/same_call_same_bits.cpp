@@ -13,7 +13,7 @@ void all_other_data(const Case& value, int64_t, Inputs& inputs) {
 
 Case constrain(Case value) { return value; }
 
-// The same call again behind each of the others.
+// The same call again after each of the others.
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan = plan_bitwise_pair(kernel, all_other_data);
   const PlannedCall same = plan.calls[0];

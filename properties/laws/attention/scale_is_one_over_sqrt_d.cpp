@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One raw score is g, and all others are 0: the score c g that the kernel used
-// gives back its scale c.
+// One raw score is g, and all others are 0: the kernel's scale c follows from
+// the score c g that it used.
 #include <cmath>
 #include <numbers>
 

@@ -9,8 +9,8 @@ namespace of_scale_moves_to_queries {
 
 constexpr double kFactor = 8;
 
-// One case in four takes the sign along: a kernel may say that it has no
-// negative scale, and is asked for the rest.
+// One case in four changes the sign, too. A kernel may refuse a negative scale;
+// the other cases are still asked.
 double factor_of(const Case& value) {
   return value.seed % 4 == 3 ? -kFactor : kFactor;
 }
@@ -34,8 +34,8 @@ bool is_moderate(const Recipe& recipe) {
   }
 }
 
-// A kernel may add the bias in front of the scale, and divide it by that: what
-// is near the end of f32 then overflows on one of the two sides.
+// A kernel may add the bias before the scale, divided by it. A bias near the
+// end of f32 then overflows on one of the two sides.
 bool is_far_from_overflow(const Recipe& bias) {
   return !is_of_bias_alone(bias.kind) ||
          std::fabs(masking_number(bias)) < 0x1p40;

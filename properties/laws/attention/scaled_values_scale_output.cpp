@@ -11,7 +11,7 @@ namespace of_scaled_values_scale_output {
 
 // Negative, because a sign is no more than a factor.
 constexpr double kFactor = -8;
-// Below these, what is scaled could meet subnormal numbers on one side only.
+// Below these, scaled numbers could be subnormal on one side only.
 constexpr double kLeastWeight = 0x1p-60;
 constexpr double kLeastOutput = 0x1p-10;
 
@@ -59,7 +59,7 @@ Judgement judge(const JudgeInput& input) {
     if (at.tensor != TensorName::kO || !bitwise) return at;
     const auto n =
         static_cast<size_t>(((at.b * s.H + at.h) * s.Tq + at.i) * s.dv + at.x);
-    // What is left of a sum that cancels may be subnormal in half storage.
+    // The rest of a sum that cancels may be subnormal in half storage.
     const bool tiny = std::fabs(once[n]) < kLeastOutput &&
                       std::fabs(scaled[n]) < -kFactor * kLeastOutput;
     if (tiny || !weights_are_moderate(input, at)) return std::nullopt;

@@ -5,7 +5,7 @@
 namespace qkvet::properties {
 namespace of_segments_equal_sequences {
 
-// A segment may lie in several pieces: no rule that counts positions holds.
+// A segment may be in several pieces: no rule that counts positions holds.
 Case constrain(Case value) {
   Shape& s = value.shape;
   s.Tq = std::max<int64_t>(s.Tq, 1);

@@ -7,9 +7,9 @@
 namespace qkvet::properties {
 namespace of_shifted_bias_changes_nothing {
 
-// What is added to the whole bias: a half in -4 .. 4, so that a lattice stays
-// exact in every storage type. Every second case of wide types goes some 2^17
-// away, to either side: beyond -10000, which stands for -inf in many a mask,
+// The number added to the whole bias: a half in -4 .. 4, so that a lattice
+// stays exact in every storage type. Every second case of wide types moves it
+// some 2^17, to either side: beyond -10000, which serves as -inf in many masks,
 // and beyond the largest f16.
 double shift_of(const Case& value, const PrecisionModel& model) {
   constexpr uint64_t kSteps = 17;

@@ -9,18 +9,18 @@
 namespace qkvet::properties {
 namespace of_shifted_keys_change_nothing {
 
-// What is added to channel c of every key: halves in -4 .. 4, so that sums of
-// lattice keys stay exact in every storage type.
+// The number added to channel c of every key: halves in -4 .. 4, so that sums
+// of lattice keys stay exact in every storage type.
 double near_shift(const Case& value, int64_t c) {
   constexpr uint64_t kSteps = 17;
   const uint64_t step = (value.seed + 5 * static_cast<uint64_t>(c)) % kSteps;
   return (static_cast<double>(step) - 8) / 2;
 }
 
-// The exponent of what is added to channel 0 besides, or 0 for nothing. Every
-// second case of f32 and f64 takes whole rows of scores some 2^15 away, to
-// either side: beyond -10000, at which the maxima of some kernels begin. Of one
-// channel alone, since the bound grows with the terms of that size.
+// The exponent of a further number added to channel 0, or 0 for none. Every
+// second case of f32 and f64 moves whole rows of scores by some 2^15, to either
+// side: beyond -10000, at which the maxima of some kernels begin. Only one
+// channel, because the bound grows with the terms of that size.
 int64_t far_exponent(const Case& value, const PrecisionModel& model) {
   constexpr int kTarget = 15, kMost = 17;
   if (value.seed % 2 != 0 || !keeps_far_scores(value, model)) return 0;
@@ -63,8 +63,8 @@ struct Answer {
   }
 };
 
-// Keys of score 0 beside those that the row sees, which take their share of all
-// channels alike; nothing where no number of them gives it.
+// The number of keys of score 0, besides those that the row sees, that take an
+// equal share of all channels; nullopt if no number does.
 std::optional<int64_t> padding_in(const Answer& answer, size_t first,
                                   size_t width, double lse, Dtype dtype) {
   constexpr double kFar = 30, kNear = 0x1p-6;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One raw score is g, and all others are 0: its weight gives back the score
-// that the kernel used.
+// One raw score is g, and all others are 0: the score that the kernel used
+// follows from its weight.
 #include <algorithm>
 #include <cmath>
 

@@ -84,9 +84,9 @@ double error_of(double actual, double bound, Dtype dtype) {
 }
 
 // sum w_p o_p with w_p = exp(lse_p - L). If no lse_p is off by more than e, the
-// ratio of the weights is off by exp(2 e) at most, so each of them by
-// expm1(2 e) times the smaller one; and as both add up to one, that meets the
-// distance of the parts from each other only.
+// ratio of the weights is off by at most exp(2 e), so each of them by at most
+// expm1(2 e) times the smaller one. Both add up to one, so only the distance of
+// the parts from each other is multiplied by that.
 Merged merge(const Part (&parts)[2], size_t row, size_t n, Dtype dtype) {
   const double top = std::max(parts[0].lse[row], parts[1].lse[row]);
   double weights[2], sum = 0, lse_error = 0;

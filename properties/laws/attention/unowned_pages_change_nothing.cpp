@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slots that no member owns are NaN in one call and hold tokens of other
-// sequences in the other (zeros in place of NaN where the kernel declares that
-// they must be finite); the tails of the block tables stay what they are.
+// sequences in the other (zeros instead of NaN if the kernel declares that they
+// must be finite). The tails of the block tables stay as they are.
 #include "properties/checking/serving_cases.h"
 #include "properties/judging/finite.h"
 
@@ -12,7 +12,7 @@ Unowned first_of(const Case& value, const KernelInfo& kernel) {
   return in_finite_slots(kernel.dialect, value.paging).unowned;
 }
 
-// Tokens of others, or what the kernel does not have to be finite for.
+// Tokens of others, or data for which the kernel need not be finite.
 Unowned second_of(const Case& value, const KernelInfo& kernel) {
   if (first_of(value, kernel) != Unowned::kOthers) return Unowned::kOthers;
   return needs_finite_slots(kernel.dialect) ? Unowned::kZero : Unowned::kNan;

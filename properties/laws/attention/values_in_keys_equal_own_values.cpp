@@ -7,8 +7,8 @@
 namespace qkvet::properties {
 namespace of_values_in_keys_equal_own_values {
 
-// The first dv channels of the keys, where the keys of the case are those of
-// its variant.
+// The first dv channels of the keys, if the keys of the case are those of its
+// variant.
 void copy_values(const Case& value, int64_t, Inputs& inputs) {
   const int64_t d = value.shape.d, dv = value.shape.dv;
   for (size_t row = 0; d > 0 && row < inputs.k.size() / static_cast<size_t>(d);

@@ -47,8 +47,8 @@ void judge_returned_weights(const JudgeInput& input, Judgement& judgement) {
     for (int64_t j = 0; j < s.Tk; ++j)
       sum += weights[row * static_cast<size_t>(s.Tk) + static_cast<size_t>(j)];
     const double bound = call.truth->bound->row_sum[row];
-    // Scores that overflow on the way: the weights may be anything, NaN as
-    // well.
+    // Scores that overflow on the way: the weights may be anything, including
+    // NaN.
     if (bound == std::numeric_limits<double>::infinity()) {
       ++judgement.vacuous;
       continue;

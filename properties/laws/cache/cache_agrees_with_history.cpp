@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The general law about caches: whatever the story was, an answer is attention
-// over the tokens that the sequence holds now, recomputed from its history.
+// The general law about caches: after any story, an answer is attention over
+// the tokens that the sequence holds now, recomputed from its history.
 #include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"

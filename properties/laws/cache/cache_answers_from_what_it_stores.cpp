@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised storage moves an answer by far more than arithmetic does. What the
-// cache reads back behind an answer says what it answered from: held against
-// that, only the bound of the arithmetic is left.
+// Quantised storage moves an answer by far more than arithmetic does. The cache
+// answers from the values that it reads back afterwards: compared with
+// attention over those, only the bound of the arithmetic is left.
 #include <cmath>
 
 #include "properties/calls/story_calls.h"
@@ -38,9 +38,10 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// What was read back is a code times its scale, rounded once. Who multiplies
-// the query, the weight or the sum by the scale, and the codes without it,
-// rounds elsewhere: one rounding for that, and products that may be flushed.
+// The values read back are codes times a scale, rounded once. A kernel that
+// multiplies the query, the weight or the sum by the scale, and uses the codes
+// without it, rounds elsewhere: one rounding for that, and products that may be
+// flushed.
 std::vector<double> errors_of_scaled(const CacheForm& form,
                                      const PrecisionModel& model,
                                      const std::vector<double>& values) {
@@ -76,7 +77,7 @@ Judgement judge(const JudgeInput& input) {
   for (size_t i = 0; i + 1 < input.calls.size(); ++i) {
     const CallView& read = input.calls[i + 1];
     if (read.planned->operation != Operation::kCacheReadBack) continue;
-    // What its first query saw may be gone behind the step, dropped by a
+    // Tokens that its first query saw may be gone after the step, dropped by a
     // window.
     if (!is_all_kept(input.value.cache, *input.calls[i].planned->snapshot))
       continue;

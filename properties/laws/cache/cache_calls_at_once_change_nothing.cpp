@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two stories one by one and at once, each with a cache of its own
-// (core/door/door_threads.cpp): that of the case, and the same one with every
-// sequence in the place of the one in front of it, whose tokens are others.
+// (core/door/door_threads.cpp): that of the case, and the same one with each
+// sequence replaced by the previous one, which has other tokens.
 #include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/run/at_once.h"
@@ -9,7 +9,7 @@
 namespace qkvet::properties {
 namespace of_cache_calls_at_once_change_nothing {
 
-// Every sequence becomes the one behind it, the last one the first.
+// Every sequence becomes the next one, the last one the first.
 Story moved_on(Story story, int64_t sequences) {
   const auto next = [&](int64_t s) { return (s + 1) % sequences; };
   for (StoryCommand& command : story) {

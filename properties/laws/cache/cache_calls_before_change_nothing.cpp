@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The story of the case, and once more after other stories, each on a cache of
-// its own: with other tokens, a rotation or a window that comes, goes or is
-// another one, or with room for more.
+// its own: with other tokens, with a rotation or a window that is added,
+// removed or changed, or with more capacity.
 #include <optional>
 
 #include "properties/calls/call_pairs.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A prompt in chunks, each on a warm cache, against the prompt in one step. Up
-// to six tokens every partition is tried, above one random partition.
+// A prompt in chunks, each on a warm cache, compared with the prompt in one
+// step. Up to six tokens every partition is tried, above that one random
+// partition.
 #include "core/base/philox.h"
 #include "properties/calls/prompt_ways.h"
 #include "properties/calls/story_calls.h"
@@ -11,7 +12,7 @@ namespace of_cache_chunks_equal_whole {
 
 constexpr int64_t kEveryPartition = 6;
 
-// Bit t of `cuts`: a chunk ends behind token t.
+// Bit t of `cuts`: a chunk ends after token t.
 std::vector<int64_t> chunks_of(int64_t tokens, uint64_t cuts) {
   std::vector<int64_t> chunks = {1};
   for (int64_t t = 1; t < tokens; ++t)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prompt in one step against the same prompt token by token: the law that
-// every cache exists for.
+// The prompt in one step, compared with the same prompt token by token: the law
+// that every cache exists for.
 #include "properties/calls/prompt_ways.h"
 #include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// In front of every token that a story appends it is given some of NaN, which
-// are evicted before anything is asked: the story's own tokens close up. An
-// answer that reads the others, even with weight 0, is NaN; one that has lost
-// the wrong ones is another number. Without a rotation, ALiBi, a mask and
-// a bias, for the positions are other ones.
+// Before every token that a story appends, it is given some of NaN, which are
+// evicted before the next query: the story's own tokens close up. An answer
+// that reads the evicted ones, even with weight 0, is NaN; one that has lost
+// the wrong tokens is another number. Without a rotation, ALiBi, a mask and a
+// bias, because the positions differ.
 #include <algorithm>
 
 #include "properties/calls/story_calls.h"
@@ -15,7 +15,7 @@ namespace of_cache_evict_forgets {
 // Tokens that are evicted at a time.
 constexpr int64_t kDropped = 3;
 
-// With room for those tokens.
+// With capacity for those tokens.
 Case constrain(Case value) {
   value = constrain_to_legal(std::move(value));
   int64_t longest = 0;
@@ -27,8 +27,8 @@ Case constrain(Case value) {
   return value;
 }
 
-// The command, and where it appends what is evicted again. The story without
-// the insertions must be the same: a step is taken apart in both.
+// The command, and the appends that are evicted again. The story without the
+// insertions must be the same: a step is split in both.
 void add_command(const StoryCommand& command, int64_t length,
                  EditedStory& story) {
   if (!appends(command.verb)) return story.keep(command);

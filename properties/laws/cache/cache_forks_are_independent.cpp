@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before every command the sequence at work is forked, and one of the two loses
-// its first token and goes on with NaN: by turns the copy, behind the command,
-// and the original in front of it, which then becomes the copy again. An answer
-// that reads any of it, even with weight 0, is NaN: a page that both share was
-// written, or a number that both count by. Where tokens have moved in such a
-// page, it is another number.
+// Before every command its sequence is forked, and one of the two loses its
+// first token and continues with NaN. In turn this is the copy, after the
+// command, and the original before it, which then becomes the copy again. An
+// answer that reads any of it, even with weight 0, is NaN: a page that both
+// share was written, or a shared counter. If tokens have moved in such a page,
+// it is another number.
 #include "properties/calls/story_calls.h"
 
 namespace qkvet::properties {
@@ -32,7 +32,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     if (back) story.insert({StoryVerb::kAppend, s, 1});
     if (back) story.insert({StoryVerb::kFork, copy, s});
     story.keep(snapshots[i].command);
-    // Where the command wrote, if both still share that page.
+    // At the place where the command wrote, if both still share that page.
     if (aside && evicts) story.insert({StoryVerb::kEvict, copy, 1});
     if (aside) story.insert({StoryVerb::kAppend, copy, 1});
     lengths = snapshots[i].lengths;

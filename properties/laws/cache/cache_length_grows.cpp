@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bookkeeping: the length that a cache reports after every command of a story
-// is what the commands add up to, for the sequence at work and for all others.
+// Bookkeeping: after every command of a story the reported length of each
+// sequence must be the sum of its commands.
 #include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"

@@ -5,7 +5,8 @@
 namespace qkvet::properties {
 namespace of_cache_long_use_changes_nothing {
 
-// A story is short: it is told thousands of times, each time to a new cache.
+// A story is short, because it runs thousands of times, each time on a new
+// cache.
 Case constrain(Case value) {
   constexpr size_t kMostCommands = 12;
   if (value.story.size() > kMostCommands) value.story.resize(kMostCommands);

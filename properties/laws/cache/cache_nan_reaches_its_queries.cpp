@@ -14,7 +14,7 @@
 namespace qkvet::properties {
 namespace of_cache_nan_reaches_its_queries {
 
-// The token goes in before this command: the last one that asks.
+// The token is inserted before this command: the last one with queries.
 size_t place_of(const Case& value) {
   for (size_t n = value.story.size(); n-- > 0;)
     if (value.story[n].verb == StoryVerb::kStep ||
@@ -23,7 +23,7 @@ size_t place_of(const Case& value) {
   return value.story.size();
 }
 
-// A command that asks, and room for the token.
+// A command with queries, and capacity for the token.
 Case constrain(Case value) {
   value = constrain_to_legal(std::move(value));
   int64_t longest = 0;

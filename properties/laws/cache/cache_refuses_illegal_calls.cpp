@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// After every command of a story the cache is asked for what it must refuse.
-// Each refusal needs a reason, and nothing may have changed: the lengths, and
-// the answers of the rest of the story, which sees no NaN although every
-// illegal append brings nothing else.
+// After every command of a story the cache gets calls that it must refuse. Each
+// refusal needs a reason, and nothing may have changed: the lengths, and the
+// answers of the rest of the story, which sees no NaN although every illegal
+// append only has NaN.
 #include <algorithm>
 
 #include "properties/calls/story_calls.h"
@@ -12,7 +12,7 @@
 namespace qkvet::properties {
 namespace of_cache_refuses_illegal_calls {
 
-// What goes further back than the window was made to.
+// Commands that go further back than the window was made for.
 void add_too_far_back(const CacheForm& form, int64_t s, int64_t length,
                       int64_t most, bool truncates, EditedStory& story) {
   if (form.window == 0) return;
@@ -21,7 +21,7 @@ void add_too_far_back(const CacheForm& form, int64_t s, int64_t length,
   if (kept >= 1) story.insert({StoryVerb::kAttend, s, length - kept + 1});
 }
 
-// What the cache must refuse now, in the words of a story.
+// Commands that the cache must refuse now, as part of a story.
 void add_illegal(const Case& value, const KernelInfo& kernel,
                  const Snapshot& snapshot, EditedStory& story) {
   const int64_t s = snapshot.command.sequence;
@@ -59,8 +59,8 @@ void add_illegal(const Case& value, const KernelInfo& kernel,
   story.insert({StoryVerb::kReorder, 0, 0, parents});
 }
 
-// Steps that contradict the configuration, which no story can spell, in front
-// of the last command.
+// Adds steps before the last command that contradict the configuration, which
+// no story can spell.
 void add_contradictions(Plan& plan) {
   PlannedCall wrong = plan.calls.back();
   wrong.operation = Operation::kCacheStep;
@@ -78,13 +78,13 @@ void add_contradictions(Plan& plan) {
     contradictions.push_back(wrong);
   }
   wrong.mistake = Mistake::kNone;
-  snapshot.command.count = snapshot.new_tokens = 0;  // nothing at all
+  snapshot.command.count = snapshot.new_tokens = 0;  // an empty step
   contradictions.push_back(wrong);
   plan.calls.insert(plan.calls.end() - 1, contradictions.begin(),
                     contradictions.end());
 }
 
-// How many of the last queries a sequence can be asked.
+// How many of the last queries a sequence can have.
 int64_t askable(const CacheForm& form, int64_t length, int64_t most) {
   const int64_t behind = form.rollback + 1 - (most - length);
   return form.window == 0 ? length : std::min(length, behind);

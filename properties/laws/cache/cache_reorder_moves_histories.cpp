@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Before every command all sequences move on by one place and back again, and
-// those that the story does not use hold NaN: a reorder that overwrites what it
-// has yet to read lets an answer see them. Then the sequence at work goes to
-// the idle one, is given NaN in its own place, and comes back: a reorder that
-// moves only keys, only values or only a length, or in the other direction,
-// leaves the NaN there.
+// those that the story does not use hold NaN: a reorder that overwrites a
+// sequence before reading it shows them to an answer. Then the command's
+// sequence is copied to the idle one, is given NaN in its own place, and is
+// copied back: a reorder that moves only keys, only values or only a length, or
+// in the other direction, leaves the NaN there.
 #include "properties/calls/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_reorder_moves_histories {
 
-// Every sequence becomes what the one `by` places further was.
+// Every sequence becomes a copy of the one `by` places further.
 StoryCommand moved_on(int64_t sequences, int64_t by) {
   StoryCommand command;
   command.verb = StoryVerb::kReorder;
@@ -19,14 +19,14 @@ StoryCommand moved_on(int64_t sequences, int64_t by) {
   return command;
 }
 
-// Sequence `to` becomes what `from` was, all others stay.
+// Sequence `to` becomes a copy of `from`, all others stay.
 StoryCommand copied(int64_t sequences, int64_t from, int64_t to) {
   StoryCommand command = moved_on(sequences, 0);
   command.parents[static_cast<size_t>(to)] = static_cast<char>('a' + from);
   return command;
 }
 
-// For a sequence of so many tokens; the idle one holds NaN again afterwards.
+// For a sequence of this many tokens; the idle one holds NaN again afterwards.
 void add_detour(int64_t sequences, int64_t s, int64_t tokens,
                 EditedStory& story) {
   const int64_t idle = sequences - 1;

@@ -13,7 +13,7 @@ namespace of_cache_sequences_are_separate {
 Case constrain(Case value) {
   value.shape.B = std::max<int64_t>(value.shape.B, 2);
   std::erase_if(value.story, [](const StoryCommand& command) {
-    // What copies sequences mixes them on purpose.
+    // Commands that copy sequences mix them on purpose.
     return command.sequence != 0 || command.verb >= StoryVerb::kFork;
   });
   return constrain_to_legal(std::move(value));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// After every command the sequence is read back: what was given, bit for bit,
-// or within half a step of the code that it is stored as.
+// After every command the sequence is read back: the given values, bit for bit,
+// or within half a step of their stored code.
 #include <cmath>
 
 #include "core/base/half.h"
@@ -34,10 +34,10 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// Where keys are stored rotated or times the scale, and computed when they are
-// read: u_s of what is stored, which is no larger than the root of a a + b b,
-// each way; 2 u for each rotation, u being at most u_s, and for each product
-// and quotient u. Eight u_s (|a| + |b|) are more than all of that.
+// The roundings if keys are stored rotated or times the scale, and computed
+// when they are read: u_s of the stored number, which is at most the root of a
+// a + b b, each way; 2 u for each rotation, with u at most u_s; and u for each
+// product and quotient. Eight u_s (|a| + |b|) are more than all of that.
 constexpr double kComputedRoundings = 8;
 
 std::vector<double> errors_of_computed(const Case& value,

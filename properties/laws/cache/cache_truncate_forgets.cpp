@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before every command the sequence at work is given a few tokens of NaN, which
-// are truncated again: rejected speculation. An answer that reads them, even
-// with weight 0, is NaN; and what is appended later must take their place.
+// Before every command its sequence is given a few tokens of NaN, which are
+// truncated again: rejected speculation. An answer that reads them, even with
+// weight 0, is NaN; and later tokens must replace them.
 #include <algorithm>
 
 #include "properties/calls/story_calls.h"
@@ -13,7 +13,7 @@ namespace of_cache_truncate_forgets {
 // As many tokens as a draft model proposes at a time.
 constexpr int64_t kDraft = 3;
 
-// Whether what is left of the story, from command `next` on, is legal after
+// Whether the rest of the story, from command `next` on, is legal after
 // `so_far`.
 bool goes_on(const Case& value, const KernelInfo& kernel,
              const EditedStory& so_far, size_t next) {
@@ -41,7 +41,8 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     const int64_t s = snapshot.command.sequence;
     const int64_t length = lengths[static_cast<size_t>(s)];
     int64_t draft = std::min(kDraft, value.capacity - length);
-    // A window takes back so many tokens, and remembers the most there were.
+    // A window can take back this many tokens, counted from the greatest
+    // length.
     if (value.cache.window > 0) draft = std::min(draft, value.cache.rollback);
     for (; draft > 0; --draft) {
       EditedStory longer = story;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The general law about gradients, and the last one: every element within the
-// bound of the declared arithmetic. What is exactly zero for every kernel (keys
-// that no row sees, rows without a key) has the bound 0.
+// bound of the declared arithmetic. Elements that are exactly zero for every
+// kernel (keys that no row sees, rows without a key) have the bound 0.
 #include "properties/calls/gradient_calls.h"
 
 namespace qkvet::properties {

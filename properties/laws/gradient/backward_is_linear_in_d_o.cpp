@@ -10,8 +10,7 @@ namespace of_backward_is_linear_in_d_o {
 
 // Negative, because a sign is no more than a factor.
 constexpr double kFactor = -8;
-// Below this, a product of a weight could meet subnormal numbers on one side
-// only.
+// Below this, a product of a weight could be subnormal on one side only.
 constexpr double kLeastWeight = 0x1p-60;
 
 void scale_up(const Case&, int64_t, Inputs& inputs) {
@@ -33,7 +32,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   const bool bitwise =
       claims_same_bits(kernel, QKVET_FLAG_POWER_OF_TWO_INVARIANT);
-  // A factor in front of 2^-24 is another number there.
+  // Near 2^-24 a scaled number is rounded differently.
   if (value.q_dtype == Dtype::kF16)
     plan.not_applicable = "gradients in f16 may underflow";
   plan.calls = {backward_call(/*truth=*/true),  // for the weights
@@ -44,9 +43,9 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 bool is_tiny(double weight) { return weight != 0 && weight < kLeastWeight; }
 
-// Also the weights of sinks, which the gradient of the sinks is made of: what a
-// row's keys leave of 1, computed from its lse, in which the sink may be
-// counted or not.
+// Also the weights of sinks, from which the gradient of the sinks is computed:
+// the rest of a row's weights to 1, computed from its lse, in which the sink
+// may be counted or not.
 bool weights_are_moderate(const JudgeInput& input, const CallView& call) {
   const OracleOutput& forward = call.truth->oracle;
   if (std::any_of(forward.weights.begin(), forward.weights.end(), is_tiny))

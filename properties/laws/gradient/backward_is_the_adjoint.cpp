@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient held against the forward pass itself: how much the output, added
-// up with dO, changes when one row of one input moves is what the gradient of
-// that row says. The change is found by carrying dual numbers through a forward
-// pass, so that no formula of a gradient is trusted.
+// Compares the gradient with the forward pass itself: the change of the output,
+// multiplied with dO and summed, when one row of one input moves, must be the
+// gradient of that row in that direction. The change is found by carrying dual
+// numbers through a forward pass, so that no formula of a gradient is trusted.
 #include "properties/calls/gradient_calls.h"
 #include "properties/conventions/constrain.h"
 #include "properties/judging/gradient_judging.h"
@@ -18,8 +18,8 @@ struct Move {
   std::vector<double> direction;
 };
 
-// A row that counts, from a random one on; nothing if there is none. The sinks
-// move together.
+// The next row that counts, from a random one on; nullopt if there is none. The
+// sinks move together.
 std::optional<Move> move_of(const JudgeInput& input, TensorName tensor) {
   const Case& value = input.value;
   const auto [B, heads, rows, width] = gradient_extents(value.shape, tensor);

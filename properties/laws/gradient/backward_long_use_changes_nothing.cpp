@@ -7,8 +7,8 @@
 namespace qkvet::properties {
 namespace of_backward_long_use_changes_nothing {
 
-// Small, as it is made thousands of times, and of plain data, in which each
-// key counts.
+// Small, because it is made thousands of times, and with plain data, in which
+// each key counts.
 Case constrain(Case value) {
   constexpr int64_t kMostTokens = 32;
   Shape& s = value.shape;

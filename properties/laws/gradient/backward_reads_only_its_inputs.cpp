@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory law of gradients: the same call with every tensor flush against
-// the guard page behind it, the same but aligned, and flush against the guard
-// page in front of it. What the executor sees of touched guard pages, inputs
-// and canaries, and of elements that were never written, is this law's,
-// whichever law about gradients made the call.
+// the guard page after it, the same but aligned, and flush against the guard
+// page before it. This law owns all touched guard pages, inputs and canaries,
+// and all elements that were never written, whichever law about gradients made
+// the call.
 #include "properties/calls/gradient_calls.h"
 #include "properties/judging/gradient_judging.h"
 #include "properties/judging/placements.h"
@@ -13,8 +13,8 @@ namespace of_backward_reads_only_its_inputs {
 
 Case constrain(Case value) { return value; }
 
-// In f16 a stage may overflow in the path of one placement and not in that of
-// another: the bound says where that is allowed.
+// In f16 a stage may overflow on the path of one placement and not on that of
+// another: the bound shows where that is allowed.
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   for (int i = 0; i < kPlacementCount; ++i) {

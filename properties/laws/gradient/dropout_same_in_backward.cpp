@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a call with dropout. No caller can know o before the mask is
-// known, so backward() is given what the kernel's own forward() returned for
-// the same call (core/door/forward_outputs.h); the other call of the plan
-// returns it to the law.
+// The gradient of a call with dropout. The caller cannot compute o before the
+// mask is known, so backward() is given the results of the kernel's own
+// forward() for the same call (core/door/forward_outputs.h). The other call of
+// the plan returns them to the law.
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/dropout_calls.h"
 #include "properties/calls/gradient_calls.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One key is chosen that some rows see and others do not. dO is zero in the
-// rows that see it: then nothing flows into the key, nor into q of those rows.
+// rows that see it: then neither the key nor q of those rows has a gradient.
 #include "properties/calls/gradient_calls.h"
 #include "properties/conventions/constrain.h"
 #include "properties/judging/visibility.h"

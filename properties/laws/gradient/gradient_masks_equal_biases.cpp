@@ -12,7 +12,7 @@ Case constrain(Case value) {
   return value;
 }
 
-// What a row without a key is given depends on why it has none.
+// The value of a row without a key depends on why it has none.
 bool says_the_same_of_all(const qkvet_dialect& dialect) {
   const EmptyRow by_mask = empty_row_of(dialect, EmptyBy::kMask);
   for (const EmptyBy by : {EmptyBy::kBias, EmptyBy::kRule, EmptyBy::kLength}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads and batch members at once, what belongs to them with them.
+// Heads and batch members at once, with their data.
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/calls/permutations.h"
@@ -38,8 +38,8 @@ void permute(const Case& value, int64_t, Inputs& inputs) {
   permute_where_owned(value, inputs);
 }
 
-// No bound says much about the gradients of what cancels, or of one weight that
-// is nearly 1.
+// Bounds are wide for gradients of sums that cancel, and of one weight that is
+// nearly 1.
 Case constrain(Case value) {
   value = with_moderate_data(std::move(value));
   for (Recipe* recipe : {&value.v, &value.d_o})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One key is taken out of all lists: nothing flows into it.
+// One key is removed from all lists: its gradient is zero.
 #include "properties/calls/gradient_calls.h"
 #include "properties/checking/list_cases.h"
 #include "properties/conventions/constrain.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A text that is one token longer than the mask buffer: its last row and column
-// lie outside of the buffer. Whoever meets the refusal must learn how long the
-// text is and how long it may be.
+// are outside of the buffer. The refusal must state how long the text is and
+// how long it may be.
 #include <cctype>
 #include <string_view>
 

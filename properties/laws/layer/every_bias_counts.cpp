@@ -11,7 +11,7 @@ namespace qkvet::properties {
 namespace of_every_bias_counts {
 
 Case constrain(Case value) {
-  value.x = value.w = {};  // x and W_O are 0, W_Q, W_K and W_V meet nothing
+  value.x = value.w = {};  // x and W_O are 0; W_Q, W_K and W_V have no effect
   value.biases = kBiasQ | kBiasK | kBiasV | kBiasO;
   if (value.bias.kind == RecipeKind::kZero)
     value.bias = make_recipe(RecipeKind::kOne);

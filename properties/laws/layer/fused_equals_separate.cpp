@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One matrix for q, k and v, or three: the columns are the same. What is cut
-// out of a fused matrix at the wrong place is another projection.
+// One matrix for q, k and v, or three: the columns are the same. A matrix cut
+// out of a fused one at the wrong place is another projection.
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/layer_calls.h"
 #include "properties/judging/compare.h"

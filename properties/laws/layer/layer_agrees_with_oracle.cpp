@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The general law about layers, stage by stage (layer_stages.h). The first
-// stage that is wrong says where to look: later ones are not judged.
+// wrong stage is the result: later ones are not judged.
 #include <algorithm>
 
 #include "properties/calls/layer_calls.h"

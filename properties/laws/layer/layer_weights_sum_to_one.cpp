@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights that a layer returns: those of a row are shares of one. The
-// errors of the scores cancel in the sum, so its bound is far tighter than that
-// of a single weight.
+// The weights that a layer returns: those of a row sum to one. The errors of
+// the scores cancel in the sum, so its bound is far tighter than that of a
+// single weight.
 #include <cmath>
 #include <limits>
 

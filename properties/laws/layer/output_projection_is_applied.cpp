@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With W_O = 0 nothing of the heads is left: y is the bias, exactly.
+// With W_O = 0 the heads have no effect: y is the bias, exactly.
 #include <algorithm>
 
 #include "properties/calls/layer_calls.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One matrix at a time is set to 0: its own projection is 0 then, exactly, and
-// the two others are what they were.
+// One matrix at a time is set to 0: its own projection is then 0, exactly, and
+// the two others stay as they were.
 #include <algorithm>
 
 #include "properties/calls/call_pairs.h"
@@ -35,8 +35,8 @@ Plan plan(const Case&, const KernelInfo& kernel) {
   return plan;
 }
 
-// One element of a projection that should be `expected`: 0 exactly where its
-// own matrix is, and else what it was.
+// One element of a projection that should be `expected`: 0 exactly if its own
+// matrix is, and unchanged otherwise.
 std::optional<Finding> compare_element(const JudgeInput& input, double actual,
                                        double own, const ProjectedStage* bound,
                                        size_t n, Judgement& judgement) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every matrix picks: each column is 1 at one row and 0 elsewhere. Then every
-// element of q, k and v is one element of x, and every element of y is one
-// element of what attention gave, unchanged; and it is known which.
+// element of q, k and v is a known element of x, and every element of y is a
+// known element of attention's result, unchanged.
 #include <cmath>
 
 #include "core/base/half.h"
@@ -16,7 +16,7 @@ namespace of_split_and_merge_place_every_element {
 constexpr int64_t kDifferent = 251;
 
 // The row that column `column` picks. q, k, v and o pick differently, so that
-// none can stand for another.
+// none can be taken for another.
 int64_t picked(TensorName matrix, int64_t column, int64_t rows) {
   const auto shift =
       static_cast<int64_t>(matrix) - static_cast<int64_t>(TensorName::kWq);

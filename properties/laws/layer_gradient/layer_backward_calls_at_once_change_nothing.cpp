@@ -8,7 +8,7 @@
 namespace qkvet::properties {
 namespace of_layer_backward_calls_at_once_change_nothing {
 
-// Exact, and far from what the case has.
+// Exact, and far from the data of the case.
 void put_other_x(const Case&, int64_t, Inputs& inputs) {
   for (double& x : inputs.values(TensorName::kX)) x *= -2;
   for (double& d : inputs.d_y) d *= 2;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a layer held against the layer itself: how much the output,
-// added up with dy, changes when one row of one input moves is what the
-// gradient of that row says. The change is found by dual numbers through the
-// whole layer, so that no formula of a gradient is trusted.
+// Compares the gradient of a layer with the layer itself: the change of the
+// output, multiplied with dy and summed, when one row of one input moves, must
+// be the gradient of that row in that direction. The change is found by dual
+// numbers through the whole layer, so that no formula of a gradient is trusted.
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_gradient_answer.h"
 #include "properties/calls/layer_gradient_calls.h"

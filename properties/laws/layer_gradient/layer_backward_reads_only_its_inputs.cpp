@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory law of gradients of layers, as backward_reads_only_its_inputs is
 // that of attention: the same call with every tensor flush against the guard
-// page behind it, the same but aligned, and flush against the one in front of
-// it. What the executor sees of guard pages, canaries and unwritten elements is
-// this law's, whichever law made the call.
+// page after it, the same but aligned, and flush against the one before it.
+// This law owns all touched guard pages and canaries and all unwritten
+// elements, whichever law made the call.
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_gradient_answer.h"
 #include "properties/calls/layer_gradient_calls.h"
@@ -13,7 +13,7 @@
 namespace qkvet::properties {
 namespace of_layer_backward_reads_only_its_inputs {
 
-// As there, overflow in f16 is the business of the bound.
+// As there, the bound covers overflow in f16.
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   for (int i = 0; i < kPlacementCount; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dy is kept in the rows of one member up to a chosen one, and zero everywhere
-// else. Then nothing flows into x of any other member, nor, with a causal mask,
-// into x of the rows behind.
+// else. Then x of every other member has no gradient, nor, with a causal mask,
+// x of the later rows.
 #include <algorithm>
 
 #include "properties/calls/layer_calls.h"
@@ -34,8 +34,8 @@ void silence_rows(const Case& value, int64_t, Inputs& inputs) {
       std::fill_n(inputs.d_y.begin() + row * s.D, s.D, 0.0);
 }
 
-// Numbers whose products stay finite, so that 0 times them is 0; and a row that
-// nothing may reach.
+// Numbers with finite products, so that 0 times them is 0; and a row that no
+// gradient may reach.
 Case constrain(Case value) {
   for (Recipe* recipe : {&value.x, &value.w, &value.bias, &value.d_o})
     if (recipe->kind == RecipeKind::kFile || recipe->kind == RecipeKind::kHeavy)

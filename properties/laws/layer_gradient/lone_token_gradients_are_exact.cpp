@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One token sees itself alone: with W_Q = W_K = 0 its weight is 1, attention
-// hands v through, and a gradient goes back the same way. On small integers
-// every number on it is exact, so that it is known which number stands where,
-// even where stages are stored in bf16. The weight itself may be exp(-lse) with
-// a logarithm that is some units off at 1: that moves a sum by some units of
-// its terms, far below the distance of integers.
+// One token only sees itself: with W_Q = W_K = 0 its weight is 1, attention
+// returns v, and a gradient goes back the same way. On small integers every
+// number on that way is exact, so that each number is known even if stages are
+// stored in bf16. The weight itself may be exp(-lse) with a logarithm that is
+// some units off at 1: that moves a sum by some units of its terms, far below
+// the distance of integers.
 #include <cmath>
 
 #include "core/base/half.h"
@@ -15,8 +15,8 @@
 namespace qkvet::properties {
 namespace of_lone_token_gradients_are_exact {
 
-// Three units of a logarithm, two of an exponential, and of each product and
-// sum behind them one (reference/README.md, "Other outputs", "Gradients").
+// Three units for a logarithm, two for an exponential, and one for each later
+// product and sum (reference/README.md, "Other outputs", "Gradients").
 double weight_roundings(const Shape& s) {
   return static_cast<double>(8 + s.D + s.H * s.dv + s.B);
 }
@@ -59,8 +59,8 @@ Matrix transposed(const Matrix& a) {
   return out;
 }
 
-// The size of a sum holds those of its factors: of everything that was added up
-// on the way.
+// The size of a sum includes those of its factors: of everything that was added
+// up on the way.
 Matrix product(const Matrix& a, const Matrix& b) {
   Matrix out(a.rows, b.columns);
   for (int64_t row = 0; row < a.rows; ++row)
@@ -80,8 +80,8 @@ Matrix summed(const Matrix& a) {
       a);
 }
 
-// Columns of query heads from those of key/value heads: each head of a group
-// reads the same.
+// Columns of query heads from those of key/value heads: all heads of a group
+// read the same.
 Matrix repeated(const Shape& s, const Matrix& v) {
   Matrix out(v.rows, s.H * s.dv);
   for (int64_t row = 0; row < v.rows; ++row)
@@ -115,8 +115,8 @@ void silence_scores(const Case&, int64_t, Inputs& inputs) {
 Case constrain(Case value) {
   value.shape.Tq = value.shape.Tk = 1;
   value.x = value.bias = value.d_o = make_recipe(RecipeKind::kLattice);
-  // With one 1 a row, sums stay small enough for bf16. It is also what plainer
-  // matrices become: what is simpler must not come back as what it was.
+  // With one 1 a row, sums stay small enough for bf16. Plainer matrices also
+  // become this: a simpler case must not be replaced by the original.
   const bool plain =
       value.w.kind == RecipeKind::kZero || value.w.kind == RecipeKind::kOne;
   if (plain) value.w = make_recipe(RecipeKind::kOnehotN);
@@ -132,7 +132,7 @@ Plan plan(const Case&, const KernelInfo&) {
   return plan;
 }
 
-// What every element of this call must be.
+// The required value of every element of this call.
 class Known {
  public:
   explicit Known(const JudgeInput& input) : inputs_(*input.calls[0].inputs) {

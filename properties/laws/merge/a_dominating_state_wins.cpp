@@ -11,8 +11,8 @@ Case constrain(Case value) { return constrain_merge(std::move(value), 2); }
 
 constexpr double kAbove = 1000, kBelow = -1000;
 
-// One state of a row stands so high that the weights of all others are 0 in
-// every format.
+// One state of a row is so large that the weights of all others are 0 in every
+// format.
 void raise_one(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
   for_each_head(s, [&](int64_t t, int64_t h) {

@@ -7,7 +7,7 @@ namespace of_empty_states_change_nothing {
 
 Case constrain(Case value) { return constrain_merge(std::move(value), 2); }
 
-// All states of a row are emptied but one; what they hold as o stays.
+// All states of a row but one are emptied; their o stays.
 void leave_one(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
   for_each_head(s, [&](int64_t t, int64_t h) {

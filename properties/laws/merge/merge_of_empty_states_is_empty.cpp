@@ -9,7 +9,7 @@ namespace of_merge_of_empty_states_is_empty {
 
 Case constrain(Case value) { return constrain_merge(std::move(value)); }
 
-// Every other row sees nothing; what its states hold as o stays.
+// Every other row sees no key; the o of its states stays.
 bool is_emptied(int64_t t) { return t % 2 == 0; }
 
 void empty_rows(const Case& value, int64_t, Inputs& inputs) {
@@ -41,7 +41,8 @@ void add_wrong(const JudgeInput& input, TensorName tensor, int64_t n,
   add_failure(judgement, std::move(finding));
 }
 
-// What is declared of rows that see no key, 0 and -inf where nothing is.
+// Compares with the declaration for rows that see no key, or with 0 and -inf
+// without one.
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const CallOutcome& outcome = *input.calls[0].outcome;

@@ -48,7 +48,7 @@ Plan plan(const Case& value, const KernelInfo&) {
   return plan_merge_pair(value, merge_first_two, value.shape.Tk - 1);
 }
 
-// How far a number may be from what was stored of it.
+// The largest distance between a number and its stored value.
 double stored_error(double value, Dtype dtype) {
   return unit_roundoff(dtype) * std::fabs(value) + underflow_error(dtype);
 }

@@ -10,8 +10,8 @@ namespace of_merge_reads_only_its_inputs {
 
 Case constrain(Case value) { return constrain_merge(std::move(value)); }
 
-// In each placement, and in place where there is no number of states for each
-// row.
+// In each placement, and in place if rows have no numbers of states of their
+// own.
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   const bool in_place = value.kv_len.empty() &&
@@ -28,7 +28,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// The executor sees touches of guard pages, inputs and gaps; what is left is a
+// The executor detects touches of guard pages, inputs and gaps. The rest is a
 // read that stays inside of the slack and is NaN in one placement.
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;

@@ -18,7 +18,7 @@ Case constrain(Case value) {
   return value;
 }
 
-// The states that a row has not become empty ones.
+// Missing states of a row become empty ones.
 void pad(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
   for_each_head(s, [&](int64_t t, int64_t h) {

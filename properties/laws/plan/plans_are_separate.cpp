@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two plans of a context, whose runs and updates come in turns: a server has
-// one for prefills and one for decodes, or one for each size of a graph.
+// Two plans of a context, with runs and updates in turn: a server has one for
+// prefills and one for decodes, or one for each size of a graph.
 #include "properties/judging/plan_calls.h"
 
 namespace qkvet::properties {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs with another scale, another causal rule, another window and more rows
-// than were planned, and updates to batches for which there is no room. Each is
-// refused with a reason and writes nothing, and the plan is as good as before.
+// than were planned, and updates to batches that are too large. Each is refused
+// with a reason and writes nothing, and the plan is as good as before.
 #include <algorithm>
 
 #include "properties/calls/other_calls.h"
@@ -12,7 +12,7 @@
 namespace qkvet::properties {
 namespace of_plans_refuse_what_they_were_not_made_for {
 
-// What is wrong with a call, in the order of the calls.
+// The mistake of a call, in the order of the calls.
 enum class Foreign : uint8_t {
   kScale,
   kCausal,
@@ -48,8 +48,8 @@ Causal other_rule(const Case& value, const KernelInfo& kernel) {
   return kernel.has_flag(QKVET_FLAG_CAUSAL_ONLY) ? value.causal : Causal::kNone;
 }
 
-// A rule beside a mask or a bias, which some kernels refuse, says nothing of
-// plans.
+// Some kernels refuse a rule with a mask or a bias, so such a call is no test
+// of plans.
 bool may_change_rule(const Case& value, const KernelInfo& kernel) {
   return value.mask.kind == MaskKind::kNone && !value.score_bias &&
          other_rule(value, kernel) != value.causal;
@@ -121,7 +121,7 @@ PlannedCall call_of(Foreign foreign, const Case& value,
       call.plan_use = PlanUse::kUpdate;
       break;
   }
-  call.want_lse = wants_lse(kernel);  // as planned: what is wrong is one thing
+  call.want_lse = wants_lse(kernel);  // as planned: only one thing is wrong
   call.expects_refusal = true;
   return call;
 }
@@ -137,11 +137,11 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
       plan.calls.push_back(call_of(row.foreign, value, kernel));
   plan.calls.push_back(
       call_with_plan(value, kernel, Batch::kCase, PlanUse::kRun));
-  plan.calls.back().expects_refusal = true;  // of a plan that is spoiled
+  plan.calls.back().expects_refusal = true;  // of a corrupted plan
   return plan;
 }
 
-// What is wrong with a call that should have been refused; null: nothing.
+// The mistake of a call that should have been refused; null: none.
 const char* wrong_with(const CallOutcome& outcome) {
   if (outcome.status == CallStatus::kDone) return "accepted";
   if (outcome.overwritten) return "refused, and outputs written";

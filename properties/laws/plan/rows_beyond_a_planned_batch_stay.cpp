@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that do not count belong to nobody, or to others: where a graph is
-// replayed, the buffers have room for the largest batch, and what stands behind
-// a smaller one is read by whoever comes next.
+// Rows that do not count are unowned, or belong to others: if a graph is
+// replayed, the buffers have room for the largest batch, and later readers use
+// the rows after a smaller one.
 #include <algorithm>
 
 #include "properties/judging/compare.h"

@@ -9,8 +9,8 @@
 namespace qkvet::properties {
 namespace of_runs_of_a_plan_are_calls {
 
-// Far from what there was wherever it is seen: the weights of a row turn round,
-// and the values change their signs.
+// Far from the earlier data in every visible place: the order of a row's
+// weights is reversed, and the values change their signs.
 void turn_signs(const Case&, int64_t, Inputs& inputs) {
   for (double& x : inputs.q) x = -x;
   for (double& x : inputs.v) x = -x;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan that was made for another batch is given the lengths and tables of the
-// case: once for all rows and keys that there are, so that what is left of them
-// is too much, and once for the same members in another order.
+// case: once from all rows and keys, so that leftovers are too many, and once
+// from the same members in another order.
 #include "properties/calls/call_pairs.h"
 #include "properties/judging/plan_calls.h"
 #include "qkvet/plan.h"
