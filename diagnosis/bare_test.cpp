@@ -104,7 +104,7 @@ std::vector<const Law*> forward_laws() {
           find_law("agrees_with_oracle")};
 }
 
-// What is said of it; the failures live in *failures.
+// The causes that are reported; the failures live in *failures.
 std::vector<CauseOfFailures> causes_of(const KernelUnderTest& kernel,
                                        const ExecutorFactory& open,
                                        std::vector<const Law*> laws,
@@ -248,7 +248,8 @@ TEST(Kind, WhatIsNotDeclaredIsNoCause) {
     EXPECT_NE(name.rfind("backward_", 0), 0u) << name;
 }
 
-// What a kernel does to memory, or when it is asked twice, is in no file.
+// Recorded files do not show damage to memory, or what happens on a second
+// call.
 TEST(Kind, WhatFilesCannotShowIsNoCauseOfWhatTheyDo) {
   const JudgedKernel kernel = FakeExecutor::under_test().judged;
   const auto running = possible(kernel, Subject::kAttention);

@@ -14,12 +14,12 @@
 namespace qkvet::diagnosis::caches_test {
 namespace {
 
-// Where commands of a law bring a failure about, what went wrong is seen by
-// NaN, and NaN alone does not tell one wrong eviction from another.
+// Failures caused by commands of a law are visible only as NaN, and NaN alone
+// does not distinguish one wrong eviction from another.
 constexpr const char* kFault = "cache_evict_counts_positions";
 
-// What is left moves one page of four tokens further than it should, where the
-// sequence has that page.
+// Remaining tokens move one page of four tokens further than they should, if
+// the sequence has that page.
 void evict_into_the_next_page(FakeTokens& tokens, int64_t first,
                               int64_t count) {
   constexpr int64_t kPage = 4;
@@ -111,14 +111,14 @@ TEST(CachesDiagnosed, AnotherWrongEvictionIsNotTheKnownOne) {
   EXPECT_NE(diagnosis.name(), kFault);
 }
 
-// The control: in a cache of which nothing else is wrong, and the fault itself.
+// The control: the same wrong eviction in an otherwise correct cache, and the
+// fault itself.
 TEST(CachesDiagnosed, TheKnownWrongEvictionIsKnown) {
   expect_sure(kFault, diagnosed_with(evict_by_position));
   expect_sure(kFault, diagnosed_fault(kFault, kWithEvictions));
 }
 
-// A branch of a fork that is cut, and writes to tokens of the other one behind
-// that: to so many of them.
+// After a fork one branch is cut and then writes to `kept` tokens of the other.
 class KeepsSharedTokens : public FakeTables {
  public:
   explicit KeepsSharedTokens(int64_t kept) : FakeTables(spoil(kept)) {}

@@ -46,11 +46,11 @@ struct Diagnosis {
   EarlierCalls earlier;       // if they decide, nothing is said of the case
   FailsWhere where;           // the sentence about where it fails
   Instead instead;            // what its numbers are, and since which stage
-  // What that does not say: neighbours that pass and fail, threads; "" if
-  // nothing.
+  // Further observations: neighbours that pass and fail, threads; "" if there
+  // are none.
   std::string hidden;
-  // What is certain of an unknown cause all the same, "every element of o is
-  // NaN, for every input that was tried"; "" if nothing is.
+  // Facts that are certain although the cause is unknown: "every element of o
+  // is NaN, for every input that was tried"; "" if there are none.
   std::string seen;
   std::string left_out;  // "" or why fewer probes were made than there are
   // "scale_times_8": the name of the first cause; "unknown".

@@ -52,7 +52,7 @@ class EndingTables : public Executor {
   Ends ends_;
 };
 
-// A cache whose answers are made of memory that nobody wrote.
+// A cache that computes its answers from unwritten memory.
 class TablesOfMemory : public FakeTables {
  public:
   std::vector<CallOutcome> run(int kernel,
@@ -116,7 +116,7 @@ Looked look(const Spoil& spoil, const EndingTables::Ends& ends = {},
   return out;
 }
 
-// Values that a step stores: those of the token in front of each.
+// Stores each appended token with the values of the token before it.
 void append_values_in_front(FakeTokens& tokens, FakeTokens more) {
   for (size_t n = more.size(); n-- > 0;)
     if (n > 0 || !tokens.empty())
@@ -172,8 +172,8 @@ TEST(Facts, WhatACacheReadsBackIsSaid) {
   }
 }
 
-// What a command does to another sequence is seen where that is read at once;
-// who copies wrongly changes none.
+// A change to another sequence is seen if that sequence is read at once. The
+// last fault copies wrongly, which changes no other sequence.
 TEST(Facts, WhatACommandDoesToAnotherSequenceIsSaid) {
   const struct {
     const char* fault;
@@ -243,8 +243,9 @@ TEST(Facts, WhatNoCacheReadsBackIsNotSaid) {
   EXPECT_LT(judged.score.right, judged.score.all);
 }
 
-// Keys in the place of values are what a token was given, though no value of
-// its head; where others are of no token at all, both are no such value.
+// Keys stored instead of values were given to a token, but are no value of its
+// head; some tokens also get numbers that belong to no token. The report is the
+// same.
 TEST(Facts, WhatIsOfAnotherKindIsOfAToken) {
   for (const bool has_others : {false, true}) {
     Spoil spoil;
@@ -284,7 +285,7 @@ TEST(Facts, TheCommandThatEndsTheProcessIsSaid) {
     return call.operation == Operation::kCacheEvict ? CallStatus::kCrash
                                                     : CallStatus::kDone;
   };
-  // What brings tokens may have been damaged by what was there before.
+  // A step that appends tokens may fail because of earlier damage.
   const auto in_long_step = [](const KernelCall& call) {
     return call.operation == Operation::kCacheStep && call.shape.Tk > 1
                ? CallStatus::kCrash
@@ -305,8 +306,8 @@ TEST(Facts, TheCommandThatEndsTheProcessIsSaid) {
   }
 }
 
-// Where some stories end and others give wrong numbers memory may decide which:
-// how they end is not said.
+// If some stories end and others give wrong numbers, memory may decide which:
+// the report does not mention the end.
 TEST(Facts, EndsBesideWrongNumbersAreNotSaid) {
   const auto in_long_step = [](const KernelCall& call) {
     return call.operation == Operation::kCacheStep && call.shape.Tk > 1
@@ -383,10 +384,10 @@ TEST(Facts, GapsOfOutputsAreNoInputs) {
   }
 }
 
-// A kernel that dies, nobody knows of which tensor: by the width of queries and
-// keys alone it is at the scores; by that of values, also where there is no
-// key, it stores rows. By that of values that are there, by both widths, or by
-// neither it may be anywhere.
+// A kernel that dies at an unknown tensor. If only the width of queries and
+// keys matters, it dies at the scores. If that of values matters even without
+// any key, it dies storing rows. If it matters only with keys, or if both
+// widths or neither matter, the stage is unknown.
 TEST(Facts, WhoDiesByOneWidthAloneIsAtItsStage) {
   using Dies = bool (*)(const Shape& s);
   const struct {

@@ -23,7 +23,8 @@ struct Fault {
   FakeExecutor::Answer answer;
 };
 
-// What fails of the law in the made-up kernel that declares all; at least once.
+// Failures of the law in the made-up kernel that declares every option; at
+// least one.
 inline std::vector<Failure> failures_of(const char* law,
                                         const FakeExecutor::Question& question,
                                         const FakeExecutor::Answer& answer,
@@ -44,8 +45,7 @@ struct Looked {
   InsteadScore score;
 };
 
-// What the faults here do to masks and sums they do not do to masks in a few
-// numbers.
+// The faults here change masks and sums, but not masks given as a few numbers.
 constexpr uint64_t kMaskFields = QKVET_OPTION_SEGMENTS |
                                  QKVET_OPTION_FULL_RANGES | QKVET_OPTION_CHUNK |
                                  QKVET_OPTION_TREE_MASK;
@@ -60,9 +60,9 @@ inline Looked look(const Fault& fault, const Fault* other = nullptr,
                   ""};
   };
   KernelUnderTest kernel = FakeExecutor::under_test();
-  // Ten failing cases decide, and which they are hangs on what is declared: in
-  // some draws one of them leaves the stage of unmasked padding open. What the
-  // faults here do to masks and sums they do not do to lists of keys.
+  // Ten failing cases decide, and the declared options determine which: in some
+  // draws one of them leaves the stage of unmasked padding open. The faults
+  // here change masks and sums, but not sparse key indices.
   kernel.judged.info.capabilities.options &=
       ~(left_out |
         uint64_t{QKVET_OPTION_PAGED_CSR | QKVET_OPTION_INT32_LENGTHS |

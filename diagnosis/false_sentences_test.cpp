@@ -165,7 +165,7 @@ const OutputInstead* said_of_o(const Question& question, const Answer& answer) {
   return instead_test::output_of(looked.instead, TensorName::kO);
 }
 
-// Of many elements another one has nearly the same value.
+// Among many elements some other one has nearly the same value.
 TEST(FalseSentences, AnErrorOf1e5IsNoExchange) {
   const OutputInstead* o =
       said_of_o({}, [](const KernelCall&, OracleOutput& out, CallOutcome&) {
@@ -177,7 +177,7 @@ TEST(FalseSentences, AnErrorOf1e5IsNoExchange) {
   EXPECT_EQ(o->text.find("other elements"), std::string::npos) << o->text;
 }
 
-// Of calls with one member its stride is that of no axis.
+// In calls with one member its stride is that of no axis.
 TEST(FalseSentences, AnExchangeWithAnExtentOfOneIsNotTold) {
   const KernelUnderTest kernel = with_options(kFew);
   const Question first_key =

@@ -20,8 +20,8 @@ std::string without_family(const std::string& name) {
   return name.substr(name.find('/') + 1);
 }
 
-// Whether it begins with a name of a formula, which keeps its small letter: of
-// a tensor ("dv is ...") or in front of an equals sign, a product or its
+// Whether it begins with a name in a formula, which keeps its small letter: a
+// tensor ("dv is ..."), or a name before an equals sign, a product or its
 // arguments.
 bool begins_with_a_name(const std::string& text) {
   const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
@@ -74,9 +74,9 @@ void complete(const CallOutcome& actual, const KernelCall& call, bool in_f32,
   }
 }
 
-// What a row without a key holds is a matter of the dialect. The faults have 0
-// and -infinity; where the kernel declares something else, and a fault holds to
-// its own, it takes over what the kernel has.
+// The output of a row without a key depends on the dialect. The faults write 0
+// and -infinity; if the kernel declares something else, and a fault follows its
+// own dialect, the prediction takes the kernel's values.
 void follow_dialect(const CallOutcome& actual, const KernelCall& call,
                     const EmptyRow& said, const std::vector<int64_t>& visible,
                     CallOutcome& predicted) {

@@ -19,7 +19,7 @@ constexpr Axis kAxes[] = {{"Tk", &Shape::Tk},
                           {"d", &Shape::d},
                           {"H", &Shape::H},
                           {"B", &Shape::B}};
-// More axes than these make a text that says less.
+// More axes than these make the text less informative.
 constexpr int kMostAxes = 2;
 
 // Whether the case with this extent fails; nothing if it cannot be told.
@@ -121,8 +121,8 @@ bool differs_by_order(const Law& law, const Case& value, Witness& witness) {
          evidence->judgement.kind == FailureKind::kLaw;
 }
 
-// A law of its own, whatever the failing one is: who knows that a barrier is
-// missing looks no further.
+// Tries a law of its own, whatever the failing one is: a missing barrier
+// explains everything else.
 std::string hidden_in_threads(const Case& value, Witness& witness) {
   const Law* law = find_law("threads_change_nothing");
   if (law == nullptr || value.subject() != Subject::kAttention ||

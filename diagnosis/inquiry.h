@@ -31,7 +31,7 @@ class Inquiry {
     Suspect* suspect;
     int predicted = 0;      // failing evidence
     int telling = 0;        // of that, what is more than a bare answer
-    int silent = 0;         // failing evidence of which it knows nothing
+    int silent = 0;         // failing evidence without a prediction
     int of_numbers = 0;     // telling, with inputs that are all finite
     bool is_named = false;  // it names the law of a telling failure
     size_t heard = 0;       // pieces of evidence that it was held against
@@ -49,7 +49,7 @@ class Inquiry {
   // How many stand against all that was heard, counted up to `most`.
   size_t standing(size_t most);
   void look_at_commands_of_law();
-  // A story told on tokens of which no two are alike, read behind each command.
+  // Runs a story on distinct tokens and reads them back after each command.
   void hear_told(const Case& story, Witness& witness);
   void look_around();
   void look_for_a_pass();

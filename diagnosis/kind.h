@@ -17,10 +17,10 @@ class KernelKind {
   // of them, and no cause for what they do show.
   KernelKind(const JudgedKernel& kernel, bool is_recorded);
 
-  // Threads of a GPU are at fault in no kernel without them, nor are tables of
-  // pages and appended tokens. What no law about the failure's subject kills,
-  // and what only laws kill that this kernel cannot be asked about, such as
-  // those of masks, shows in none of its calls.
+  // Kernels without GPU threads cannot have faults of these; the same holds for
+  // page tables and appended tokens. A fault is also impossible if no law about
+  // the failure's subject kills it, or only laws that do not apply to this
+  // kernel, such as those of masks.
   bool can_have(const KernelInfo& fault, Subject subject);
 
  private:

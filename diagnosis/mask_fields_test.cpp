@@ -12,8 +12,8 @@ using instead_test::look;
 using instead_test::Looked;
 using instead_test::output_of;
 
-// What is said of o, and true of fresh answers, of a kernel that declares one
-// of these masks.
+// What is reported about o of a kernel that declares one of these masks, and
+// holds for fresh answers.
 std::string said_of(uint64_t option, FakeExecutor::Question question) {
   const Fault fault{"", Stage::kKeys, std::move(question), {}};
   const Looked looked = look(fault, nullptr, 4000, "agrees_with_oracle",

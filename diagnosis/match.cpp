@@ -30,7 +30,7 @@ bool same_number(double a, double b, double bounds, Dtype dtype) {
   return std::fabs(a - b) <= allowed_difference(a, b, bounds + wrong, dtype);
 }
 
-// An output that one of the two does not return says nothing, nor does one of
+// An output that one of the two does not return is no evidence, nor is one of
 // an illegal call.
 bool same_numbers(const std::vector<std::byte>& a,
                   const std::vector<std::byte>& b, Dtype dtype,
@@ -46,7 +46,7 @@ bool same_numbers(const std::vector<std::byte>& a,
   return true;
 }
 
-// What was stored as it came.
+// Compares stored data bit by bit.
 bool same_stored(const std::vector<std::byte>& a,
                  const std::vector<std::byte>& b, Dtype dtype) {
   if (a.empty() || b.empty()) return true;
@@ -57,8 +57,8 @@ bool same_stored(const std::vector<std::byte>& a,
       });
 }
 
-// What happened to memory, and to the process.
-// What is malformed may be refused by supports() or by the call itself.
+// How a call ended. A malformed call may be refused by supports() or by the
+// call itself.
 CallStatus end_of(const KernelCall& call, const CallOutcome& outcome) {
   const bool malformed = call.mistake != Mistake::kNone && outcome.asked_kernel;
   return malformed && outcome.status == CallStatus::kUnsupported

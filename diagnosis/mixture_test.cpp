@@ -14,7 +14,7 @@ using instead_test::look;
 using instead_test::Looked;
 using instead_test::output_of;
 
-// What is said of o, and true of fresh answers.
+// What is reported about o and holds for fresh answers.
 std::string said_of(const Fault& fault) {
   const Looked looked = look(fault);
   EXPECT_TRUE(looked.failure) << fault.text;
@@ -83,8 +83,7 @@ const double* noisy(const double* from, int64_t n,
   return kept.back().data();
 }
 
-// Scores of which nobody could say how they come about; and the control, in
-// which it is the values.
+// Other scores of unknown origin; in the control the values are wrong instead.
 TEST(Instead, MeansByOtherScoresAreKnown) {
   const auto kept = std::make_shared<std::vector<std::vector<double>>>();
   const auto other = [kept](bool of_scores) {
@@ -155,7 +154,8 @@ TEST(Instead, SumsOfValuesByWrongWeightsAreKnown) {
   EXPECT_EQ(said_of(summed(Of::kMore)), "");
 }
 
-// What an option makes something else of is said of the others.
+// If an option makes some answers wrong in another way, the description is of
+// the others.
 TEST(Instead, WhatIsSoWithoutAnOptionIsSaidSo) {
   const auto answer = [](bool is_so) {
     return answering(

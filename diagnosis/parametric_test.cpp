@@ -146,8 +146,8 @@ FakeExecutor::Answer uneven_weights(double units) {
   };
 }
 
-// What is rounded more often than it says, and no more than generic kernels
-// are.
+// The kernel rounds more often than it declares, and no more than generic
+// kernels.
 TEST(Parametric, AnotherDeclarationIsFound) {
   KernelUnderTest kernel = plain_fake();
   qkvet_precision declared = {};

@@ -1,7 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Kernels that are wrong in ways which nobody has catalogued: the diagnosis
-// must say that it does not know. And correct ones, of which there is nothing
-// to say.
+// SPDX-License-Identifier: Apache-2.0 Kernels with uncatalogued mistakes, which
+// the diagnosis must report as unknown; and correct kernels, for which it must
+// report nothing.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -151,9 +150,9 @@ TEST(Strange, AKnownFaultAmongThemIsKnown) {
   EXPECT_EQ(causes[0].others.size(), failures - 1);
 }
 
-// Of failures of which no cause is known, the first that fails every time
-// stands for the others: what damages memory fails some for what came before
-// them.
+// If several failures have no known cause, the first that fails every time
+// represents them: damaged memory makes some cases fail because of earlier
+// ones.
 TEST(Strange, ASteadyFailureStandsForTheOthers) {
   const KernelUnderTest kernel = plain_fake();
   const Strange& strange = strange_kernels()[0];
@@ -176,9 +175,9 @@ TEST(Strange, ASteadyFailureStandsForTheOthers) {
   }
 }
 
-// A kernel that takes a scale which is given has another mistake: where all
-// that fails has none, nothing near tells, but for cases in which the known one
-// fails.
+// A kernel that uses a given scale correctly has another mistake than the known
+// fault. All its failures have no scale, so only cases in which the known fault
+// fails distinguish the two.
 TEST(Strange, APartOfAKnownFaultIsAnother) {
   size_t failures = 0;
   const auto causes = causes_of(
@@ -193,8 +192,8 @@ TEST(Strange, APartOfAKnownFaultIsAnother) {
         << to_string(cause.best->smallest);
 }
 
-// The other way round: one whose scores are always 0 fails where no scale is
-// given, as a known one does, and everywhere else.
+// The other way round: a kernel with scores of 0 fails if no scale is given, as
+// a known fault does, and everywhere else.
 TEST(Strange, MoreThanAKnownFaultIsAnother) {
   size_t failures = 0;
   const auto causes = causes_of(

@@ -26,12 +26,12 @@ class Suspect {
   // Lower ones are believed where several fit: a known bug before a number that
   // fits, and that before a declaration.
   virtual int rank() const = 0;
-  // It says how far the numbers may be off, not which they are: what else is
-  // as little wrong agrees as well, so that it is never sure.
+  // A bare bound predicts how far the numbers may be off, not which numbers
+  // they are. Any other small error agrees as well, so that it is never sure.
   virtual bool is_mere_bound() const { return false; }
 
   virtual Word says(Evidence& evidence, const Witness& witness) = 0;
-  // What it predicts for calls that nobody has made yet; empty: nothing.
+  // Predicted outcomes of calls that have not been made; empty: no prediction.
   virtual std::vector<CallOutcome> predict(const Evidence&, const Witness&) {
     return {};
   }
