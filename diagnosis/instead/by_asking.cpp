@@ -1,12 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0
-// What the kernel shows when the same call is made once more with something
-// else around it. With other bytes in memory that malloc() gives, or around the
-// rows of inputs, it has other numbers: they come of what lay there. Behind
-// another call, it has other numbers than in a new process: they come of what
-// that one left, or of memory that nobody wrote. With other data in rows, heads
-// or members that this row, head or member has nothing to do with, it has other
-// numbers: an address leads there, or what was computed of them was left in
-// scratch.
+// SPDX-License-Identifier: Apache-2.0 Descriptions found by making the same
+// call again in other surroundings. If the numbers change with the bytes in
+// memory from malloc() or around the rows of inputs, they depend on that
+// memory. If they change after another call in the same process, they depend on
+// what that call left, or on unwritten memory. If they change with unrelated
+// rows, heads or members of an input, an address leads there, or their results
+// were left in scratch.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -55,7 +53,7 @@ class Again {
   std::vector<double> behind(bool new_process) {
     return numbers_of(prepare(value_), new_process);
   }
-  // Of all calls of the case. Nothing: it was not asked.
+  // For all calls of the case. Nullopt: the case was not run.
   std::optional<std::vector<double>> with_bytes(OfMemory of, uint8_t byte) {
     auto evidence = prepare(value_);
     if (evidence == nullptr ||
@@ -122,7 +120,7 @@ bool are_mostly_others(const WrongOutput& output,
 // In f32 of 0.75 and 3.0, of which all that is computed is finite, and NaN.
 constexpr uint8_t kBytes[] = {0x3f, 0x40, 0xff};
 
-// What other bytes in memory make of the call.
+// How other bytes in memory change the call.
 enum class WithBytes : uint8_t {
   kUnknown,       // it gives no numbers, whatever they are
   kTheSame,       // of most of what is wrong
@@ -152,7 +150,7 @@ WithBytes with_other_bytes(OfMemory of, const WrongAnswer& answer,
   return has_others ? WithBytes::kOtherNumbers : WithBytes::kNoNumbers;
 }
 
-// Whether most of what is wrong is another number behind another call.
+// Whether most wrong numbers change after another call.
 bool hangs_on_memory(const WrongAnswer& answer, const WrongOutput& output,
                      Witness& witness) {
   if (output.wrong.empty()) return true;
@@ -171,8 +169,8 @@ struct Elsewhere {
   const char* text;
 };
 constexpr unsigned kMember = 1, kHead = 2, kRow = 4, kChannel = 8;
-// One axis in front of several: what comes of the row beside may come of
-// another head in some cases, where the heads lie behind one another.
+// Single axes come before several: a change of the next row may also be one of
+// another head, if heads are contiguous.
 constexpr Elsewhere kElsewhere[] = {
     {TensorName::kQ, kRow, "queries of other rows"},
     {TensorName::kV, kChannel, "other channels of the values"},
@@ -191,13 +189,13 @@ constexpr Elsewhere kElsewhere[] = {
 
 using Place = std::array<int64_t, 4>;
 
-// The elements of a tensor: how many, and of a packed batch the row that each
-// member begins with, and one behind the last.
+// The elements of a tensor: their number, and for a packed batch the first row
+// of each member and the end of the last one.
 struct Elements {
   Place extents;
   const std::vector<int64_t>* starts;
 
-  // Where element n lies along these axes, 0 along the others.
+  // The place of element n along these axes, 0 along the others.
   Place place_along(unsigned axes, size_t n) const {
     Place place = {};
     auto rest = static_cast<int64_t>(n);

@@ -22,7 +22,7 @@ void turn_first(Problem& p, Room& room) {
 
 namespace {
 
-// 1/x in the place of x, of k or v.
+// 1/x instead of x, in k or v.
 void add_quotients(Readings& rows) {
   const auto turned = [](const double* from, int64_t n, Room& room) {
     std::vector<double> out(from, from + n);
@@ -56,15 +56,15 @@ double capped_score(const ScoredPair& x) {
 double less_slope(const ScoredPair& x, double score) {
   return score - x.slope * std::fabs(static_cast<double>(x.position - x.j));
 }
-// Of a sum of products that began with another number than 0.
+// A sum of products whose start is not 0.
 double score_begun_at(ScoredPair x, double first) {
   x.scaled += first * x.scale;
   return less_slope(x, capped_score(x) + x.bias);
 }
 using ScoreFormula = double (*)(const ScoredPair& x);
 
-// Where row i of member b of the batch, or of the packed one that it is of,
-// stands among its keys, and how many these are.
+// The position of row i of member b among its keys, and their number; in a
+// packed batch, among those of its sequence.
 struct Placed {
   int64_t i, j, position, keys;
 };
@@ -244,7 +244,7 @@ void add_formulas(Readings& rows) {
 
 namespace {
 
-// Of a score and of the row's largest one, what stands for its exponential.
+// Replaces the exponential of a score, given the row's largest one.
 using OfScore = double (*)(double score, double largest);
 
 // A row's largest score or sink, as far as lse and weights tell it.
@@ -276,7 +276,7 @@ std::vector<double> weights_of_row(const WrongAnswer& answer, int64_t row,
   std::vector<double> weights(static_cast<size_t>(keys), 0.0);
   for (int64_t j = 0; j < keys; ++j) {
     const auto pair = static_cast<size_t>(row * keys + j);
-    // Of another member of a packed batch, too.
+    // In a packed batch, of other members as well.
     if (oracle.sees[pair] == 0 || oracle.weights[pair] <= 0) continue;
     const double weight = of(
         std::log(oracle.weights[pair]) + oracle.lse[static_cast<size_t>(row)],
@@ -321,7 +321,7 @@ std::optional<Predicted> weighed_by(const WrongAnswer& answer,
   return out;
 }
 
-// Of the same sums.
+// The logarithm of the same sums.
 std::optional<Predicted> logarithm_of_sums(const WrongAnswer& answer,
                                            const WrongOutput& output,
                                            OfScore of) {

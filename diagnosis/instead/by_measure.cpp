@@ -32,7 +32,7 @@ void turn_scale(Problem& p, double x) {
   p.scale_given = true;
 }
 
-// What can be turned. False: it is not there.
+// A number of the call that can be changed. False: the call has none.
 struct Knob {
   const char* text;
   Stage stage;
@@ -181,7 +181,7 @@ Description described(const Knob& knob, const Measure& measure,
         if (!out || !beside) return std::optional<Predicted>();
         for (size_t n = 0; n < out->values.size(); ++n)
           out->bounds[n] += std::fabs(beside->values[n] - out->values[n]);
-        // What is left of the answer is as far off as the measure is.
+        // The rest of the answer is as inaccurate as the measured number.
         out->lse.clear(), out->weights.clear();
         return out;
       }};
@@ -192,7 +192,7 @@ Description described(const Knob& knob, const Measure& measure,
 std::optional<Claim> claim_of_measure(const Wrongs& wrongs,
                                       const JudgedKernel& kernel, TimeUse& time,
                                       int64_t most_work) {
-  // The cheapest that tells.
+  // The cheapest case that is informative.
   const auto telling =
       std::find_if(wrongs.begin(), wrongs.end(),
                    [](const auto& one) { return one.second->telling > 0; });

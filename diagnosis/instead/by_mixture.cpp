@@ -1,9 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// What is true of wrong numbers whose place or weight each case has of its own:
-// right numbers of other elements, rows that are moved as a whole, and rows
-// that are means of the values which they should see, with other weights.
-// The last that are thought of: they say which step still works, and not what
-// went wrong before it.
+// SPDX-License-Identifier: Apache-2.0 Descriptions of wrong numbers with an
+// origin or weight that differs from case to case: right numbers of other
+// elements, rows that are shifted as a whole, and rows that are means of the
+// visible values with other weights. They are tried last, because they show
+// which step still works and not what went wrong before it.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -23,7 +22,7 @@ constexpr int kFewestTold = 12;
 
 // --- right numbers of other elements
 
-// NaN among those that are not finite is what nobody wrote.
+// NaN in outputs that are otherwise finite marks unwritten elements.
 std::optional<WrongOutput> where_written(const WrongAnswer& answer,
                                          const WrongOutput& output) {
   const bool all_finite =
@@ -58,8 +57,9 @@ int elements_told(const WrongOutput& output) {
 
 // --- rows that are moved as a whole
 
-// Elements that could have been moved otherwise, of rows all of whose elements
-// are the right ones plus one number; nothing: a row is not.
+// In each wrong row, every element must be the right one plus the same number.
+// Returns the number of elements that could have contradicted this; nullopt if
+// one did.
 std::optional<int> elements_shifted(const WrongOutput& output) {
   const int64_t width = output.extents[3];
   int told = 0;
@@ -71,7 +71,7 @@ std::optional<int> elements_shifted(const WrongOutput& output) {
     const auto first = static_cast<size_t>(row * width);
     const double shift = output.actual[n] - output.right[n];
     if (!std::isfinite(shift)) return std::nullopt;
-    // Of some elements no bound is known.
+    // Some elements have no known bound.
     for (size_t m = first; m < first + static_cast<size_t>(width); ++m) {
       if (!std::isfinite(output.bound[m])) continue;
       if (!is_near(output.actual[m], output.right[m] + shift,
@@ -85,7 +85,7 @@ std::optional<int> elements_shifted(const WrongOutput& output) {
 
 // --- means of the values that a row sees
 
-// Of a row of o: the values of its keys, one behind the other, and the row.
+// A row of o and the values of its keys.
 struct Mixed {
   std::vector<std::vector<double>> values;  // [keys][dv]
   std::vector<double> o;                    // [dv]
@@ -98,14 +98,15 @@ double length_of(const std::vector<double>& row) {
   return std::sqrt(sum);
 }
 
-// What is allowed of a row is more than its bounds: that of other weights is
-// not known.
+// A row may be off by more than its bounds, because the bound for other weights
+// is not known.
 constexpr double kTimesBound = 4;
 
 // Directions at right angles, of length 1, and what others are in them.
 class Span {
  public:
-  // What is left of `row`; `along` becomes what it is in each direction.
+  // Returns what is left of `row` outside the span; `along` gets its
+  // components.
   std::vector<double> rest_of(std::vector<double> row,
                               std::vector<double>* along) const {
     along->assign(basis_.size(), 0.0);
@@ -120,7 +121,7 @@ class Span {
     return row;
   }
 
-  // False: it lies in those that are there.
+  // False: the row is in the span already.
   bool add(const std::vector<double>& row) {
     std::vector<double> along;
     std::vector<double> rest = rest_of(row, &along);
@@ -156,8 +157,9 @@ class Span {
   std::vector<std::vector<double>> basis_, columns_;
 };
 
-// Whether o is such a mean, whose weights are no less than 0 and, where nothing
-// else has a share (a sink, dropout), add up to 1. Nothing: any row could be.
+// Whether o is a mean of the values with weights of at least 0 that add up to 1
+// unless something else (a sink, dropout) has a share. Nullopt: any row would
+// be one.
 std::optional<bool> is_mixed(const Mixed& row, bool adds_up) {
   if (row.values.empty()) return std::nullopt;
   const size_t first = adds_up ? 1 : 0;
@@ -206,7 +208,7 @@ std::optional<bool> is_sum(const Mixed& row) {
   return rest <= bound;
 }
 
-// Of the keys that a row sees, or of all of its head.
+// The values of the visible keys, or of all keys of the head.
 std::optional<Mixed> row_of(const WrongAnswer& answer, const WrongOutput& o,
                             int64_t row, bool of_seen = true) {
   const Shape& s = answer.value().shape;
@@ -276,7 +278,8 @@ bool tell_enough(const Wrongs& wrongs, Told told) {
     all += here;
     cases += here > 0;
   }
-  // Of many rows two cases will do: in most all values together span any row.
+  // Many rows need only two cases. In most of them all values together span any
+  // row.
   constexpr int kMany = 4 * kFewestTold;
   return all >= kFewestTold &&
          cases >= (all >= kMany ? kFewestCases - 1 : kFewestCases);
@@ -321,8 +324,8 @@ std::optional<Claim> claim_of_shifted_rows(const Wrongs& wrongs) {
   return claim;
 }
 
-// Where lse is right, or there is none, other weights may be of the right
-// scores: dropped, or of one key alone.
+// If lse is right or missing, the scores may be right and the weights not: some
+// are dropped, or only one key counts.
 std::optional<Claim> claim_of_means(const Wrongs& wrongs) {
   const auto has_right_lse = [](const WrongAnswer& answer) {
     return answer.has(TensorName::kLse) &&

@@ -70,7 +70,8 @@ Place place_of(const WrongOutput& output, int64_t n) {
   return place;
 }
 
-// Where the number that stands at a place comes from; nothing: from nowhere.
+// The place that the number at `at` comes from; places outside the output give
+// NaN.
 using Comes = std::function<Place(const Place& at, const Place& extents)>;
 
 std::optional<Predicted> moved(const WrongOutput& output, const Comes& comes) {
@@ -145,7 +146,7 @@ void add_moves(TensorName output, const std::vector<std::string>& axes,
   }
 }
 
-// What stands at a place if the output is written in another order of axes.
+// The output written in another order of axes.
 void add_orders(const std::vector<std::string>& axes,
                 const std::vector<std::string>& letters,
                 std::vector<Description>& out) {
@@ -227,7 +228,7 @@ std::optional<Predicted> of_terms(const WrongAnswer& answer,
   return out;
 }
 
-// Where the product with V alone is wrong, all before it is right.
+// If only the product with V is wrong, everything before it is right.
 void keep_the_weights(const WrongAnswer& answer, Predicted& predicted) {
   predicted.lse = answer.truth->oracle.lse;
   predicted.lse_bounds = answer.truth->bound->lse;

@@ -60,8 +60,8 @@ std::optional<Predicted> summed_as(const Edit& edit, const JudgedKernel& kernel,
   return out;
 }
 
-// Rows that see no key when the call is read so are what the kernel says of
-// such rows.
+// Rows without a visible key under this reading get the values that the
+// kernel's dialect declares for such rows.
 void clear_empty_rows(const qkvet_dialect& dialect, const OracleOutput& oracle,
                       Predicted& out) {
   if (!empty_rows_are_zero(dialect) || oracle.visible.empty()) return;

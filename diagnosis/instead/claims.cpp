@@ -41,9 +41,9 @@ bool are_untouched(const WrongAnswer& answer, const WrongOutput& output) {
          });
 }
 
-// `unwritten` names the first of several outputs alone.
-// Where a kernel computes in f32 beside a tensor in half storage, o may hold
-// anything that nobody wrote: then lse of these rows tells.
+// `unwritten` names only the first of several outputs. A kernel that computes
+// in f32 next to a tensor in half storage may leave anything in unwritten rows
+// of o; then the lse of these rows decides.
 bool is_unwritten(const WrongAnswer& answer, const WrongOutput& output) {
   const auto& unwritten = answer.outcome().unwritten;
   if (!unwritten) return false;
@@ -117,7 +117,7 @@ namespace {
 
 // --- a factor that has no name
 
-// Of the element that tells most about it.
+// Measured at the most informative element.
 std::optional<double> measured_factor(const Wrongs& wrongs) {
   double best = 0, factor = 0;
   for (const auto& [answer, output] : wrongs)

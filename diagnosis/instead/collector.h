@@ -16,7 +16,7 @@ namespace qkvet::diagnosis {
 inline constexpr int kMostAsked = 48;
 // Each costs as much as a hundred that end.
 inline constexpr int kMostHung = 12;
-// Of stories that end in a call, whose calls are many.
+// For stories that end in a call, because they have many calls.
 inline constexpr int kMostStoriesEnded = 24;
 // Without so many failing cases nothing is said.
 inline constexpr int kFewestCases = 3;
@@ -34,18 +34,19 @@ class Collector {
     return answers_.size() >= most_answers_ || asked_ >= most_asked_ ||
            hung_ >= kMostHung || stories_ended_ >= kMostStoriesEnded;
   }
-  // Whether drawing further cases is of no use: cases of thousands of rows take
-  // time even if none is asked.
+  // Whether to stop drawing cases: cases of thousands of rows take time even if
+  // they are not run.
   std::function<bool()> is_over() const {
     return [this] { return is_full() || witness_.is_too_slow(); };
   }
   void ask(const Case& value);
-  // Of a cache: the story with what the law puts into it.
+  // For caches: the story with the commands that the law adds.
   void ask_with_commands_of(const Law& law, const Case& value);
-  // Of any law.
+  // Works with any law.
   void note_touch(const Evidence* evidence);
   const std::vector<Touch>& touches() const { return touches_; }
-  // Of failing cases that end in a call, and of those that are stored wrongly.
+  // Facts of failing cases that end in a call, and of those that are stored
+  // wrongly.
   const std::vector<Facts>& ends() const { return ends_; }
   const std::vector<Facts>& stored() const { return stored_; }
   // The cheapest first: most descriptions are dropped by the first.
