@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Known faults that can be run: libraries
-// of kernels that export the name of their fault (QKVET_EXTENSION_FAULT).
+// SPDX-License-Identifier: Apache-2.0
+// Known faults that can be run: libraries of kernels that export the name of
+// their fault (QKVET_EXTENSION_FAULT).
 #ifndef QKVET_DIAGNOSIS_CATALOGUE_H_
 #define QKVET_DIAGNOSIS_CATALOGUE_H_
 

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Converts a call of half storage for a
-// kernel that supports f32 alone. The numbers are the same: every half is exact
-// in f32.
+// SPDX-License-Identifier: Apache-2.0
+// Converts a call of half storage for a kernel that supports f32 alone. The
+// numbers are the same: every half is exact in f32.
 #ifndef QKVET_DIAGNOSIS_IN_F32_H_
 #define QKVET_DIAGNOSIS_IN_F32_H_
 

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Kernels with uncatalogued mistakes, which
-// the diagnosis must report as unknown; and correct kernels, for which it must
-// report nothing.
+// SPDX-License-Identifier: Apache-2.0
+// Kernels with uncatalogued mistakes, which the diagnosis must report as
+// unknown; and correct kernels, for which it must report nothing.
 #include <gtest/gtest.h>
 
 #include <cmath>

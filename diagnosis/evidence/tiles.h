@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Cases in which a kernel with tiles, or
-// with code for one extent, takes another path: one, two and three times a
-// number of keys or queries. A sentence may be true of one tile and false from
-// the second one on.
+// SPDX-License-Identifier: Apache-2.0
+// Cases in which a kernel with tiles, or with code for one extent, takes
+// another path: one, two and three times a number of keys or queries. A
+// sentence may be true of one tile and false from the second one on.
 #ifndef QKVET_DIAGNOSIS_EVIDENCE_TILES_H_
 #define QKVET_DIAGNOSIS_EVIDENCE_TILES_H_
 

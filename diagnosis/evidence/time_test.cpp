@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The time limits of a diagnosis count the
-// kernel's own time and not the machine's; and reports on kernels that do not
-// fail every time.
+// SPDX-License-Identifier: Apache-2.0
+// The time limits of a diagnosis count the kernel's own time and not the
+// machine's; and reports on kernels that do not fail every time.
 #include <gtest/gtest.h>
 
 #include "diagnosis/evidence/evidence.h"

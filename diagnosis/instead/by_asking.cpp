@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0 Descriptions found by making the same
-// call again in other surroundings. If the numbers change with the bytes in
-// memory from malloc() or around the rows of inputs, they depend on that
-// memory. If they change after another call in the same process, they depend on
-// what that call left, or on unwritten memory. If they change with unrelated
-// rows, heads or members of an input, an address leads there, or their results
-// were left in scratch.
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions found by making the same call again in other surroundings. If
+// the numbers change with the bytes in memory from malloc() or around the rows
+// of inputs, they depend on that memory. If they change after another call in
+// the same process, they depend on what that call left, or on unwritten memory.
+// If they change with unrelated rows, heads or members of an input, an address
+// leads there, or their results were left in scratch.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

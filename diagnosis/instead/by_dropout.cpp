@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Calls with dropout: the right output for
-// the mask that the kernel returns, and descriptions of other masks and
-// factors. Agreement does not judge such calls, so their descriptions cannot be
-// edits of its problem.
+// SPDX-License-Identifier: Apache-2.0
+// Calls with dropout: the right output for the mask that the kernel returns,
+// and descriptions of other masks and factors. Agreement does not judge such
+// calls, so their descriptions cannot be edits of its problem.
 #include <algorithm>
 #include <cmath>
 

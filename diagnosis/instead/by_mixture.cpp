@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0 Descriptions of wrong numbers with an
-// origin or weight that differs from case to case: right numbers of other
-// elements, rows that are shifted as a whole, and rows that are means of the
-// visible values with other weights. They are tried last, because they show
-// which step still works and not what went wrong before it.
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions of wrong numbers with an origin or weight that differs from case
+// to case: right numbers of other elements, rows that are shifted as a whole,
+// and rows that are means of the visible values with other weights. They are
+// tried last, because they show which step still works and not what went wrong
+// before it.
 #include <algorithm>
 #include <cmath>
 #include <functional>
