@@ -105,7 +105,7 @@ const Fault kTurned[] = {
        // Biases that mask are left alone: what is beyond all bounds in their
        // rows fits no description.
        const auto masks = [](double x) { return std::fabs(x) > 1e30; };
-       // Heads that share a bias have no next row in it behind their last.
+       // A bias shared by all heads has no next row after their last.
        if (p.bias == nullptr || p.shape.B * p.shape.H != 1 ||
            std::any_of(p.bias, p.bias + all, masks))
          return;
@@ -137,8 +137,8 @@ TEST(Instead, WhatIsTurnedIsMeasured) {
 
 // --- other weights, rows of keys, masks of dropout and places of o
 
-// o = sum_j w_j v_j / divisor, of every row that sees a key; w_j by number of
-// the pair [B,H,Tq,Tk]. Of calls without pages.
+// o = sum_j w_j v_j / divisor, for every row that sees a key; w_j is indexed by
+// pairs [B,H,Tq,Tk]. For calls without pages.
 template <class Weight>
 void weigh_otherwise(const KernelCall& call, OracleOutput& out, Weight weight,
                      bool normalises) {
@@ -182,14 +182,15 @@ void weigh_by_scores_plus_exponentials(const KernelCall& call,
       /*normalises=*/true);
 }
 
-// Each element is stored behind its place.
+// Each element is stored one place further.
 void write_one_further(const KernelCall&, OracleOutput& out, CallOutcome&) {
   if (out.o.empty()) return;
   out.o.insert(out.o.begin(), std::nan(""));
   out.o.pop_back();
 }
 
-// Of four rows of a head, or of four of all heads that meet the same keys.
+// Four consecutive rows of a head, or of the heads that share keys, see the
+// keys of the first of them.
 FakeExecutor::Question first_of_four_sees(bool over_heads) {
   return [over_heads,
           kept = std::make_shared<std::vector<std::vector<uint8_t>>>()](
@@ -350,8 +351,8 @@ TEST(Instead, TwoTurnsAreNotOne) {
             "a sum of the values that its row sees, with wrong weights");
 }
 
-// What stands behind a tensor is nobody's: anything may come of it, as long as
-// the others are as described. Where it alone is wrong, nothing is known.
+// Memory past the end of a tensor may give any number, if all others are as
+// described. If only such numbers are wrong, nothing is known.
 FakeExecutor::Question that_reads_a_token_further(bool in_all_rows) {
   return [=, kept = std::make_shared<Kept::element_type>()](KernelCall&,
                                                             Problem& p) {

@@ -18,7 +18,7 @@ struct PairAt {
   int64_t diagonal = 0;  // where the row stands
   int64_t j = 0;
 };
-// Whether a row sees a key, as far as this rule says.
+// Whether a row sees a key under this rule.
 using Rule = bool (*)(const Problem& p, const PairAt& at);
 
 // `p` with its mask and the rule, for every pair [B,H,Tq,Tk]. Rows and keys of
@@ -144,7 +144,7 @@ void range_otherwise(Problem& p, Room& room,
   p.fields.full_ranges = room.keep(std::move(out));
 }
 
-// The range that a position lies in; -1: none.
+// The range that contains a position; -1: none.
 int64_t range_at(const Problem& p, int64_t b, int64_t at) {
   for (int64_t r = 0; r < p.fields.ranges; ++r) {
     const int64_t* range = p.fields.full_ranges + 2 * (b * p.fields.ranges + r);
@@ -153,7 +153,7 @@ int64_t range_at(const Problem& p, int64_t b, int64_t at) {
   return -1;
 }
 
-// Another rule says which pairs ranges take back.
+// Applies another rule to the pairs that ranges make visible again.
 void take_back(Problem& p, Room& room, Rule rule) {
   // Slopes are counted from a diagonal that would be another one.
   if (p.fields.full_ranges == nullptr ||
@@ -294,7 +294,7 @@ void add_chunks(Readings& rows) {
 
 // --- trees
 
-// What stands in another place of the tree: of draft n for row i.
+// Replaces each entry of the tree: for row i and draft n.
 void tree_otherwise(Problem& p, Room& room,
                     uint8_t (*other)(const uint8_t* tree, int64_t drafts,
                                      int64_t b, int64_t i, int64_t n)) {

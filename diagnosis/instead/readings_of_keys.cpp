@@ -148,7 +148,7 @@ void add_changed(Readings& rows, std::string text, Changes change) {
                   }});
 }
 
-// Of tiles that a kernel may take keys in.
+// Sets of visible keys that mistakes with tiles may leave.
 void add_tiles(Readings& rows) {
   using Seen = std::vector<int64_t>;
   for (const int64_t tile : {4, 8, 16, 32, 64, 128, 256}) {
@@ -276,8 +276,8 @@ void add_counts(Readings& rows) {
 
 using List = std::vector<int32_t>;
 
-// Each row's list of keys, changed: the entries that count, `all` of them in
-// front. Where a list is made shorter -1 stands behind it.
+// Changes each row's list of keys: `list` has the entries that count, `all`
+// also the rest. The new list is padded with -1.
 void list_otherwise(Problem& p, Room& room,
                     const std::function<void(List& list, const List& all,
                                              int64_t keys)>& change) {

@@ -13,7 +13,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// One projection of a layer, as it lies in its problem.
+// One projection of a layer, with pointers into its problem.
 struct Matrix {
   Projection which;
   const char *w, *b;  // their names
@@ -239,7 +239,7 @@ class LayerDescriptions {
     add_head(of, "of the heads in reverse",
              [](int64_t h, int64_t heads) { return heads - 1 - h; });
     if (of.which == Projection::kO) return;
-    // x is cut into heads in front of the projection.
+    // x is cut into heads before the projection.
     add_element(
         of, "of each head's own slice of x and block of " + std::string(of.w),
         [](const Extents& e, int64_t i, int64_t j) {
@@ -251,7 +251,7 @@ class LayerDescriptions {
 
   // --- heads on their way to y
 
-  // The element of the heads [B,H,T,dv] that stands at row t and column n of
+  // The element of the heads [B,H,T,dv] that is used for row t and column n of
   // member b.
   using Merged = int64_t (*)(const Shape& s, int64_t t, int64_t n);
   void add_merge(const char* text, Merged merged, bool is_projected) {
@@ -322,14 +322,15 @@ class LayerDescriptions {
            }});
   }
 
-  // Of its own: descriptions are asked when whoever looked is gone.
+  // A copy, because descriptions are used after the search has ended.
   std::shared_ptr<const JudgedKernel> kernel_;
   TensorName output_;
   std::vector<Description> all_;
 };
 
-// Where a projection's numbers are taken for heads as they lie in memory,
-// [T,heads width] for [heads,T,width]; without a rotation behind it.
+// The numbers of a projection are read as heads without a transposition,
+// [T,heads width] as [heads,T,width]. Not for projections that are then
+// rotated.
 Description description_of_split(const JudgedKernel& kernel, Projection which) {
   return {
       "right, but cut into heads as it lies, [T,heads width] taken for "

@@ -26,7 +26,7 @@ void add_of_lse(Readings& rows, const char* text, OfLse of) {
                   }});
 }
 
-// The state whose o is read.
+// The state from which o is read.
 using OtherState = int64_t (*)(int64_t n, int64_t states);
 
 void add_of_o(Readings& rows, const char* text, OtherState of) {

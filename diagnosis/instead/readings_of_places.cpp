@@ -9,7 +9,7 @@ namespace {
 
 // --- rows of q, k and v from elsewhere
 
-// The row of [B,heads,T] that is read in the place of one; -1: of zeros.
+// The row of [B,heads,T] that is read instead of (b, h, t); -1: zeros.
 using From = std::function<int64_t(int64_t b, int64_t h, int64_t t)>;
 
 std::vector<double> gathered(const double* from, int64_t members, int64_t heads,

@@ -65,7 +65,7 @@ void add_scales(Readings& rows) {
                     const double ln2 = std::numbers::ln2;
                     const Shape& s = p.shape;
                     if (p.softcap > 0) {
-                      // The cap is multiplied behind its tanh.
+                      // The factor is applied after the tanh of the cap.
                       return;
                     }
                     multiply_scale(p, ln2);

@@ -12,7 +12,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// A weight of which it can be told that it is missing, in units of its bound.
+// A weight of so many bounds is clearly present.
 constexpr double kClearlyThere = 64;
 constexpr double kSameShare = 1e-3;
 
@@ -22,7 +22,7 @@ struct WeightsSeen {
   double least = INFINITY, most = 0;  // of actual / right
   bool shows_hidden = false, lacks_seen = false, is_impossible = false;
   bool others_are_right = true, is_finite = true;
-  int there = 0;  // keys whose share is known
+  int there = 0;  // keys with a known share
 };
 
 WeightsSeen look_at(const WrongAnswer& answer, const WrongOutput& output,
@@ -147,14 +147,14 @@ bool are_keys_of_score_zero(const std::vector<WrongAnswer>& of_ones,
 
 namespace {
 
-// A row of factors, key by key; 1 is a single one for all.
+// Runs of equal factors along the keys of a row; one run: a single factor.
 struct RunsOfFactors {
   int keys = 0, runs = 0;
 };
-// Half storage tells a weight of many by a few bounds.
+// In half storage, a weight is known from a few bounds on.
 constexpr double kKnown = 8;
 
-// Nothing: not all are numbers.
+// Nullopt: some element is not finite.
 std::optional<RunsOfFactors> runs_of(const WrongAnswer& answer,
                                      const WrongOutput& o, int64_t row) {
   const Shape& s = answer.value().shape;
@@ -167,7 +167,7 @@ std::optional<RunsOfFactors> runs_of(const WrongAnswer& answer,
     if (!std::isfinite(o.actual[at])) return std::nullopt;
     if (weight <= kKnown * o.bound[at]) continue;
     const double factor = o.actual[at] / weight;
-    // Bounds are those in front of the rounding to storage.
+    // The bounds are those before the rounding to storage.
     const double unsure =
         4 * o.bound[at] / weight +
         (kSameShare + 2 * unit_roundoff(o.dtype)) * std::fabs(first);
@@ -187,7 +187,7 @@ std::optional<RunsOfFactors> runs_of(const WrongAnswer& answer,
 bool are_rescaled_by_tiles(const std::vector<WrongAnswer>& shown) {
   constexpr int kFewestInTile = 4;
   constexpr int kFewestRows = 6;
-  // Of rows that say something; rounding breaks some tiles up.
+  // The share of informative rows; rounding breaks some tiles up.
   constexpr double kMost = 0.75;
   int rescaled = 0, telling = 0;
   for (const WrongAnswer& answer : shown) {

@@ -10,7 +10,7 @@
 
 namespace qkvet::diagnosis {
 
-// What a projection makes: q, k, v or y.
+// The result of a projection: q, k, v or y.
 TensorName name_of(Projection which);
 
 class LayerAnswer {
