@@ -43,7 +43,7 @@ constexpr Fix kFixes[] = {
     {"which is an input, is written to",
      "Leave inputs as they are: work on a copy."}};
 
-// Where very different mistakes end.
+// Descriptions that very different mistakes lead to.
 constexpr std::string_view kOfManyCauses[] = {
     "of other elements", "stood there", "some mean", "with wrong weights",
     "changed by"};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A description that explains all wrong numbers is the cause where no known
-// fault is one: never a sure one, as it says what comes out and not why.
+// A description that explains all wrong numbers is the cause if no known fault
+// is. It is never a sure cause, because it describes the result and not the
+// reason.
 #ifndef QKVET_DIAGNOSIS_STAGE_DESCRIBED_CAUSE_H_
 #define QKVET_DIAGNOSIS_STAGE_DESCRIBED_CAUSE_H_
 

@@ -73,8 +73,8 @@ TEST(FurtherStage, WhatASinkMendsIsTheSoftmax) {
               is_of_sinks ? Stage::kSoftmax : Stage::kUnknown);
 }
 
-// What is wrong for scores of hundreds alone: no numbers, or those of other
-// weights whose sum is 1.
+// Mistakes at scores of hundreds only: NaN, or rows of other weights with sum
+// 1.
 TEST(FurtherStage, WhatOverflowsIsTheSoftmax) {
   constexpr double kMost = 60;
   const auto overflows = [](const KernelCall&, OracleOutput& out,
@@ -96,7 +96,7 @@ TEST(FurtherStage, WhatOverflowsIsTheSoftmax) {
   EXPECT_EQ(stage_of(halves_large_queries, {}), Stage::kUnknown);
 }
 
-// Of scores that are capped wrongly, and what is said of lse by itself.
+// Wrongly capped scores, and a mistake in lse alone.
 TEST(FurtherStage, WhatLseComesOfIsTheStageOfAWrongOBesideIt) {
   Failure failure;
   failure.law = find_law("agrees_with_oracle");
@@ -116,9 +116,9 @@ TEST(FurtherStage, WhatLseComesOfIsTheStageOfAWrongOBesideIt) {
   }
 }
 
-// A cache that ends in a command that brings tokens: behind a fork, as soon as
-// a sequence has more than a few, however they came, or then with queries
-// alone; or whenever tokens are read, by queries or back.
+// A cache that ends in a command that appends tokens: after a fork; as soon as
+// a sequence has more than a few; the same, but only with queries; or whenever
+// tokens are read, by queries or by read_back().
 enum class DiesOf : uint8_t { kForks, kTokens, kQueries, kReading };
 
 class DyingTables : public Executor {

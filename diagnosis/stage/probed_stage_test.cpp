@@ -29,14 +29,14 @@ const char* stage_of(const FakeExecutor::Question& question,
   return stage_name(looked.instead.stage);
 }
 
-// No share of a sum turns a sign; another number may be a division or how o is
-// stored.
+// No share of a sum changes a sign; another factor may be a division or the way
+// o is stored.
 TEST(ProbedStage, ATurnedSignIsOfTheProductWithV) {
   EXPECT_STREQ(stage_of({}, each_o([](double o) { return -o; })), "values");
   EXPECT_STREQ(stage_of({}, each_o([](double o) { return 3 * o; })), "");
 }
 
-// What a row has of its sink stays as it was when a larger score comes.
+// The share of the sink is not rescaled when a larger score comes.
 void keep_the_sink(const KernelCall& call, OracleOutput& out) {
   const Shape& s = call.shape;
   for (int64_t row = 0; s.Tk > 0 && row < s.lse_elements(); ++row) {
@@ -117,9 +117,9 @@ TEST(ProbedStage, WhatEndsWithOneReturnOrOptionIsOfThat) {
                "");
 }
 
-// A factor that lies in memory which nobody wrote, or between the rows of an
-// input, is NaN, and NaN times q = 0 is NaN as well: it is asked with a number
-// there. The control is NaN always.
+// A factor in unwritten memory, or between the rows of an input, is NaN, and
+// NaN times q = 0 is NaN as well. The probe puts a number there. In the control
+// the factor is always NaN.
 TEST(ProbedStage, WhatMemoryMakesNaNOfIsAskedWithANumber) {
   using Byte = uint8_t KernelCall::*;
   const auto scaled = [](Byte hangs_on) -> FakeExecutor::Question {
@@ -198,8 +198,8 @@ TEST(ProbedStage, WeightsOfNoRowAreOfTheProductWithV) {
   EXPECT_STREQ(stage_of(keep_v, weighing(1.5, of_next, v)), "");
 }
 
-// What is added to all scores of a row shows in lse, and beside a sink alone in
-// o. What is added to lse does not.
+// A number added to all scores of a row changes lse, and o only if there is a
+// sink. A number added to lse does not change o.
 TEST(ProbedStage, ALogarithmOfShiftedScoresIsOfTheScores) {
   const auto scale = std::make_shared<double>();
   const auto bias = std::make_shared<std::vector<double>>();
@@ -225,7 +225,7 @@ TEST(ProbedStage, ALogarithmOfShiftedScoresIsOfTheScores) {
       "lse");
 }
 
-// The stage as a whole diagnosis says it, of cases all over the plan.
+// The stage in a whole diagnosis, for cases from all over the plan.
 std::string stage_of_diagnosis(const FakeExecutor::Answer& answer) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
   const std::vector<Failure> failures = instead_test::failures_of(
@@ -240,7 +240,7 @@ std::string stage_of_diagnosis(const FakeExecutor::Answer& answer) {
   return stage_name(instead.stage);
 }
 
-// With a sink it is another number. The control is none now and then.
+// With a sink, other numbers come out. The control is NaN now and then.
 TEST(ProbedStage, WhatIsNoNumberWithoutAnOptionIsOfThat) {
   const auto answer = [](bool is_of_sink) {
     return
@@ -256,7 +256,7 @@ TEST(ProbedStage, WhatIsNoNumberWithoutAnOptionIsOfThat) {
   EXPECT_EQ(stage_of_diagnosis(answer(false)), "");
 }
 
-// A first row that is NaN whatever is asked.
+// The first rows are NaN in every probe.
 FakeExecutor::Answer with_nan_in_first_rows(bool (*is_so)(const KernelCall&),
                                             double (*of)(double right)) {
   return [=](const KernelCall& call, OracleOutput& out, CallOutcome&) {
@@ -351,15 +351,16 @@ TEST(ProbedStage, WhatEndsUnlessRowsAreAsManyAsColumnsIsOfTheTensor) {
       EXPECT_STREQ(stage_of({}, ending), row.stage);
 }
 
-// Scratch for all keys of a row has room to spare if a mask hides some: that it
-// ends no more tells nothing of the mask.
+// Scratch for all keys of a row has room to spare if a mask hides some, so that
+// fewer crashes with a mask are no evidence about the mask.
 TEST(ProbedStage, ScratchThatIsLeftWithoutAMaskIsNoMatterOfKeys) {
   const auto no_mask = [](const KernelCall& c) { return c.mask == nullptr; };
   EXPECT_STREQ(stage_of({}, dying(no_mask)), "keys");
   EXPECT_STREQ(stage_of({}, leaving_its_heap(no_mask)), "");
 }
 
-// Who ends by the width of values reads them, or writes what is made of them.
+// A kernel that ends by the width of values reads them, or writes their
+// product.
 TEST(ProbedStage, WhoEndsByTheWidthOfValuesReadsThemOrStoresRows) {
   const auto dying_at_values = [](std::optional<bool> writing, bool has_keys) {
     return [=](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
@@ -374,7 +375,8 @@ TEST(ProbedStage, WhoEndsByTheWidthOfValuesReadsThemOrStoresRows) {
   EXPECT_STREQ(stage_of({}, dying_at_values({}, false)), "output");
 }
 
-// Who goes far beyond a tensor meets none, or ends: the others say which it is.
+// An access far outside a tensor meets no other tensor, or ends the process;
+// the other failing cases show which tensor it is.
 TEST(ProbedStage, ATouchOfATensorSpeaksForThoseOfNone) {
   const auto touching = [](int64_t every) {
     return
@@ -386,7 +388,7 @@ TEST(ProbedStage, ATouchOfATensorSpeaksForThoseOfNone) {
         };
   };
   EXPECT_STREQ(stage_of({}, touching(1)), "values");
-  // Also where they are few, and nothing else says what it is.
+  // The same if they are few and there is no other evidence.
   EXPECT_STREQ(stage_of({}, touching(7)), "values");
   EXPECT_STREQ(
       stage_of({},

@@ -13,13 +13,13 @@ constexpr uint64_t kSeedOfEarlier = 0x4541;  // any: every search asks the same
 constexpr int kPlannedBefore = 96, kPlannedAtOnce = 4;
 // An unread list of calls proves nothing.
 constexpr size_t kMostBefore = 3;
-// Laws of more calls are sequences themselves. Of those that begin in a new
-// process each call is a part of one.
+// Laws of more calls are sequences themselves. In those that begin in a new
+// process, each call is a part of one.
 constexpr size_t kMostCallsAlone = 16, kMostCallsOfSequence = 64;
 constexpr int64_t kValuesBefore[] = {1, 2, 3, 4, 5, 8, 16, 17, 33, 65, 300};
 
-// One call's answer is a matter of that call: not so in a story, where the
-// cache is meant to remember, and of calls that share a plan or come at once.
+// An answer depends on its call alone, except in a story, where the cache keeps
+// state, and for calls that share a plan or run at once.
 bool is_about_single_calls(const Failure& failure) {
   const Domain& domain = failure.law->domain;
   return domain.subject != Subject::kCache && !domain.plans &&
@@ -32,9 +32,9 @@ bool are_single(const std::vector<KernelCall>& calls) {
   });
 }
 
-// Whether the law holds; nothing where it cannot be asked. All calls lie in one
-// place, so that addresses decide nothing. A law that begins in a new process
-// says itself where its calls lie.
+// Whether the law holds; nullopt if it does not apply. All calls use the same
+// memory, so that addresses decide nothing. A law that begins in a new process
+// determines its own addresses.
 std::optional<bool> passes(const Failure& failure, bool each_alone,
                            Witness& witness) {
   auto evidence = witness.prepare(*failure.law, failure.smallest);
@@ -50,7 +50,7 @@ std::optional<bool> passes(const Failure& failure, bool each_alone,
   return !evidence->failed();
 }
 
-// Twice: what is unsteady may pass once.
+// Twice, because an unsteady case may pass once.
 bool passes_twice(const Failure& failure, bool each_alone, Witness& witness) {
   return passes(failure, each_alone, witness).value_or(false) &&
          passes(failure, each_alone, witness).value_or(false);

@@ -159,8 +159,8 @@ TEST(EarlierCalls, AreNotSureOfAKernelThatIsWrongWithoutThem) {
   }
 }
 
-// What fails by a chance that no call decides: it passes alone, and no more
-// than that is said.
+// A failure by a chance that no call decides: the report is only that the case
+// passes alone.
 TEST(EarlierCalls, WhereNoneIsFoundNoneIsSaidToDecide) {
   const Found found = found_of(
       [] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are wrong under a condition which the test makes: the sentence
-// must be that condition, to the exact number. And the controls: one that
-// always fails, and one whose condition no sentence can say.
+// Kernels with a mistake under a known condition: the sentence must be that
+// condition, to the exact number. The controls: a kernel that always fails, and
+// some with conditions that no sentence can express.
 #include "diagnosis/where/fails_where.h"
 
 #include <gtest/gtest.h>
@@ -116,8 +116,8 @@ const Known kKnown[] = {
               c.shape.B > 1;
      }}};
 
-// Of the two calls of that law it is the one with a mask which is wrong, and
-// the case itself passes.
+// The second call of that law, the one with a mask, is wrong; the case itself
+// passes.
 TEST(FailsWhere, WhatALawAsksOfACaseIsAskedByItself) {
   Wrong wrong([](const KernelCall& c) { return c.mask != nullptr; },
               "causal_equals_mask");
@@ -140,7 +140,7 @@ TEST(FailsWhere, DropoutIsAskedAboutInOneCall) {
   EXPECT_EQ(where.hypothesis.formula(), "Tk > 4");
 }
 
-// One case in `every` is not as the sentence says.
+// One case in `every` contradicts the sentence.
 FailsWhere nearly_right(uint32_t every) {
   static uint32_t of = 0;
   of = every;
@@ -153,8 +153,8 @@ FailsWhere nearly_right(uint32_t every) {
   });
 }
 
-// What is wrong in every thirtieth case is believed, if not by the first two
-// hundred; what is wrong in every tenth is not.
+// A sentence that is wrong in every thirtieth case is believed, if not after
+// the first two hundred; one that is wrong in every tenth is not.
 TEST(FailsWhere, WhatIsNearlyBelievedIsHeldAgainstMore) {
   const FailsWhere nearly = nearly_right(32);
   EXPECT_TRUE(nearly.is_known()) << nearly.text();
@@ -164,7 +164,7 @@ TEST(FailsWhere, WhatIsNearlyBelievedIsHeldAgainstMore) {
   EXPECT_FALSE(not_nearly.is_known()) << not_nearly.text();
 }
 
-// Where a kernel fails that answers so, as its first failure of the law tells.
+// Where a kernel with this behaviour fails, by its first failure of the law.
 FailsWhere where_of(const char* law, const FakeExecutor::Question& question,
                     const FakeExecutor::Answer& answer) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
@@ -176,9 +176,10 @@ FailsWhere where_of(const char* law, const FakeExecutor::Question& question,
   return look_where_it_fails(failures[0], kernel, executor, time);
 }
 
-// A kernel whose lse is wrong by its extents, but for one case in eleven, by
-// its data; with queries of nothing it is by extents alone, or just so. Of the
-// first there is a sentence on the data of the law, of the other there is none.
+// A kernel with an lse that is wrong by its extents, except for one case in
+// eleven by its data. With q = 0 the extents alone decide: by a simple rule,
+// which gives a sentence on the data of the law, or by a hash, which gives
+// none.
 TEST(FailsWhere, TheDataOfALawTellWhatNormalDataDoNot) {
   for (const bool is_told : {true, false}) {
     struct Seen {
@@ -208,8 +209,8 @@ TEST(FailsWhere, TheDataOfALawTellWhatNormalDataDoNot) {
   }
 }
 
-// Who does not subtract the largest score overflows for its size alone, which
-// normal data do not show.
+// A kernel that does not subtract the largest score overflows only for large
+// scores, which normal data do not have.
 TEST(FailsWhere, WhatFailsForItsScoresIsSaidToDoSo) {
   for (const bool is_told : {true, false}) {
     const auto answer = [is_told](const KernelCall& call, OracleOutput& out,
@@ -236,8 +237,8 @@ TEST(FailsWhere, WhatFailsForItsScoresIsSaidToDoSo) {
   }
 }
 
-// What did not fail each time that it was run again may fail by its extents all
-// the same; what fails every third time does not.
+// A case that did not fail each time it was run again may still fail by its
+// extents; one that fails every third time does not.
 TEST(FailsWhere, WhatIsUnsteadyIsAskedForASentenceAsWell) {
   for (const bool is_told : {true, false}) {
     const auto answer = [is_told, calls = std::make_shared<uint32_t>(0)](
@@ -307,7 +308,7 @@ TEST(FailsWhere, AConditionThatIsMadeIsSaidExactly) {
   }
 }
 
-// What no sentence can say: these must not get one.
+// Conditions that no sentence can express: these must not get one.
 const Known kUnsayable[] = {
     {"a third of the shapes",
      [](const KernelCall& c) {
@@ -336,8 +337,8 @@ TEST(FailsWhere, WhatNoSentenceCanSayGetsNone) {
   }
 }
 
-// The judge of sentences is itself judged: one whose number is one off, or that
-// says the opposite, must not pass.
+// The judge of sentences is judged as well: a sentence with a number that is
+// off by one, or the opposite sentence, must not pass.
 TEST(FailsWhere, ASentenceThatIsOneOffIsScoredBadly) {
   Wrong wrong([](const KernelCall& c) { return c.shape.Tk > 12; });
   ASSERT_TRUE(wrong.failure);
@@ -428,7 +429,7 @@ TEST(FailsWhere, FormulasAreConditions) {
   EXPECT_GT(formulas, 100);
 }
 
-// What is called a flag is one.
+// Flags are 0 or 1.
 TEST(FailsWhere, FlagsAreZeroOrOne) {
   for (const char* id : {"agrees_with_oracle", "cache_agrees_with_history",
                          "layer_agrees_with_oracle"}) {
@@ -507,8 +508,8 @@ class Hanging : public FakeExecutor {
   bool soon_;
 };
 
-// Where a call does not end is asked as where it is wrong; and the control:
-// not where each such call takes seconds.
+// Calls that hang get a sentence, as wrong ones do; the control: not if each
+// such call takes seconds.
 TEST(FailsWhere, CallsThatDoNotEndHaveASentenceToo) {
   const auto looked = [](bool soon) {
     const auto open = [soon](size_t) {
@@ -529,7 +530,7 @@ TEST(FailsWhere, CallsThatDoNotEndHaveASentenceToo) {
   EXPECT_FALSE(looked(false).is_known());
 }
 
-// What an earlier story has damaged is no matter of where a kernel fails.
+// Damage by an earlier story must not count as a failure.
 TEST(FailsWhere, StoriesAreHeardAloneWhereOthersDoDamage) {
   const auto looked = [](bool in_any) {
     const auto open = [in_any](size_t) {
@@ -548,7 +549,7 @@ TEST(FailsWhere, StoriesAreHeardAloneWhereOthersDoDamage) {
   EXPECT_TRUE(alone.is_known()) << alone.text();
   EXPECT_EQ(alone.hypothesis.formula(),
             "commands(queries > 0 && after.evict > 0)");
-  // The control: of damage that a new process keeps nothing can be known.
+  // The control: damage that a new process keeps cannot be told apart.
   EXPECT_NE(looked(true).hypothesis.formula(),
             "commands(queries > 0 && after.evict > 0)");
 }

@@ -10,8 +10,8 @@
 
 namespace qkvet::diagnosis {
 
-// Of a passing and a failing case, both as out.hypothesis has it, those that
-// differ least, and in what; the texts of cases stand as the samples do.
+// Finds the passing and the failing case, both as out.hypothesis predicts, that
+// differ least, and their difference. `texts` has the order of `samples`.
 void find_nearest(const std::vector<std::string>& texts,
                   const std::vector<Sample>& samples, FailsWhere& out);
 

@@ -12,7 +12,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Of one case: a millisecond or two.
+// The work of one case: a millisecond or two.
 constexpr int64_t kMostWork = 300'000;
 
 constexpr int64_t kLadder[] = {
@@ -41,7 +41,7 @@ void take_recipes(const Case& like, Case& value) {
   if (value.score_bias && like.score_bias) value.score_bias = like.score_bias;
 }
 
-// Of what a law makes of a case, so many are asked for by themselves.
+// Calls of a law that are tried as cases of their own.
 constexpr size_t kMostCallsOfLaw = 8;
 
 std::vector<Case> calls_of_law(const Failure& failure,

@@ -214,7 +214,7 @@ TEST(WithExtentsOf, TakesThoseOfAnotherCaseOfItsKind) {
   EXPECT_EQ(story.shape.H, 4);
 }
 
-// Of agreement itself there is no other law to ask.
+// For a failure of agreement, no other law is tried.
 TEST(Setting, ThePlainestIsTriedFirst) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
   Failure failure;

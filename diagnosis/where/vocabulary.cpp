@@ -39,9 +39,9 @@ constexpr std::string_view kNumbers[] = {"Tk",
                                          "context",
                                          "ranges",
                                          "chunk"};
-// Of a call and not of a case, a number that every case has by chance, one that
-// says how a mask was drawn and not what stands in it, or one of which a made
-// phrase speaks.
+// Terms that are left out: they are about a call and not a case, a number that
+// every case has by chance, the way a mask was drawn and not its contents, or
+// part of a made phrase.
 constexpr std::array<std::string_view, 5> kLeftOut = {
     "mistake", "scale.bits", "channel_group", "segments.tokens",
     "tree.children"};
@@ -122,7 +122,7 @@ struct Counted {
   int64_t (*value)(const Situation&);
   Phrase at_least, at_most;  // formula, words
 };
-// Of a member, the rows that meet the same keys and values.
+// The most rows of a member that use the same keys and values.
 int64_t most_rows(const Situation& situation) {
   const Case& value = situation.value();
   const Shape& s = value.shape;
@@ -264,8 +264,7 @@ Term term_between(const Between& pair) {
   return term;
 }
 
-// Where one extent is taken for another those cases tell in which they are
-// alike.
+// If a kernel exchanges two extents, cases in which they are equal show it.
 constexpr const char* kExtents[] = {"B", "H", "Hkv", "Tq", "Tk", "d", "dv"};
 
 Term comparison(const std::string& left, bool is_equal,
@@ -288,7 +287,7 @@ void add_comparisons(std::vector<Term>& terms) {
   for (size_t a = 0; a < std::size(kExtents); ++a)
     for (size_t b = a + 1; b < std::size(kExtents); ++b) {
       const std::string left = kExtents[a], right = kExtents[b];
-      // Of these the difference or quotient is a number.
+      // For these pairs the difference or quotient is a term already.
       const bool is_known = std::any_of(
           std::begin(kBetween), std::end(kBetween), [&](const Between& one) {
             return (one.left == left && one.right == right) ||
