@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What failing cases show besides wrong numbers: what a cache reads back in the
-// place of tokens, and how calls end. Each has a kernel of which it must be
-// said, and one of which it must not.
+// Facts about failing cases besides wrong numbers: what a cache reads back
+// instead of tokens, and how calls end. Each fact has a kernel for which it
+// must be reported, and one for which it must not.
 #include "diagnosis/instead/facts.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace qkvet::diagnosis::facts_test {
 namespace {
 
-// A cache of which some commands end as `ends` says.
+// A cache with commands that end as `ends` returns.
 class EndingTables : public Executor {
  public:
   using Ends = std::function<CallStatus(const KernelCall& call)>;

@@ -12,8 +12,8 @@ using instead_test::look;
 using instead_test::Looked;
 using instead_test::output_of;
 
-// What is reported about o of a kernel that declares one of these masks, and
-// holds for fresh answers.
+// Returns the description of o for a kernel that declares one of these masks,
+// and checks it against fresh answers.
 std::string said_of(uint64_t option, FakeExecutor::Question question) {
   const Fault fault{"", Stage::kKeys, std::move(question), {}};
   const Looked looked = look(fault, nullptr, 4000, "agrees_with_oracle",

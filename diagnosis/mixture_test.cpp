@@ -14,7 +14,7 @@ using instead_test::look;
 using instead_test::Looked;
 using instead_test::output_of;
 
-// What is reported about o and holds for fresh answers.
+// Returns the description of o, and checks it against fresh answers.
 std::string said_of(const Fault& fault) {
   const Looked looked = look(fault);
   EXPECT_TRUE(looked.failure) << fault.text;

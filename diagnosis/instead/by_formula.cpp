@@ -56,7 +56,7 @@ double capped_score(const ScoredPair& x) {
 double less_slope(const ScoredPair& x, double score) {
   return score - x.slope * std::fabs(static_cast<double>(x.position - x.j));
 }
-// A sum of products whose start is not 0.
+// A score summed from `first` instead of 0.
 double score_begun_at(ScoredPair x, double first) {
   x.scaled += first * x.scale;
   return less_slope(x, capped_score(x) + x.bias);

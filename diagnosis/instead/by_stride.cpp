@@ -259,8 +259,8 @@ bool is_left_open(const Predicted& predicted, const WrongOutput& output) {
                      [&](size_t n) { return std::isnan(predicted.values[n]); });
 }
 
-// Of the strides that the kernel may have, those that give the wrong numbers,
-// or else leave all of them open.
+// Tries the strides that the kernel may have. Returns a prediction that gives
+// the wrong numbers, or else one that leaves all of them open.
 std::optional<Predicted> read_at(const Address& address,
                                  const JudgedKernel& kernel, TimeUse& time,
                                  const WrongAnswer& answer,

@@ -25,8 +25,8 @@ RowOfWeights said_of_rows(const std::vector<const WrongAnswer*>& answers,
 RowOfWeights said_of_rows(const std::vector<WrongAnswer>& answers,
                           bool of_output);
 
-// For outputs with V = 1 whose sum is below 1: whether keys of score 0 and
-// value 0 have the missing weight, a whole number of them in each row.
+// For outputs with V = 1 and a sum below 1: whether keys of score 0 and value 0
+// have the missing weight, a whole number of them in each row.
 bool are_keys_of_score_zero(const std::vector<WrongAnswer>& of_ones,
                             bool lse_in_base2);
 

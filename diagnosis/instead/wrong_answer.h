@@ -21,7 +21,7 @@ struct WrongOutput {
   std::vector<double> actual, right, bound;
   // All elements beyond their bound, of those with a known bound.
   std::vector<size_t> wrong;
-  // Of these, those so far off that their value is informative.
+  // How many of these are so far off that their value is informative.
   int telling = 0;
 };
 

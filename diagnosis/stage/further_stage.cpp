@@ -90,7 +90,7 @@ class FurtherProbes {
   }
 
   // With V = 0, o is 0 for any weights. Other numbers come from the product
-  // with V, or from memory that is used in its place.
+  // with V, or from memory that is used instead of it.
   bool is_made_of_nothing() {
     if (has_wrong_lse()) return false;
     size_t asked = 0;

@@ -35,7 +35,7 @@ struct EarlierCalls {
   std::string text() const;
 };
 
-// What the calls of the failure itself show: without `before`.
+// Uses only the calls of the failure itself: without `before`.
 EarlierCalls part_of_earlier_calls(const Failure& failure, Witness& witness);
 
 // Whether agreement accepts the case by itself.

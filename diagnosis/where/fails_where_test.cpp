@@ -164,7 +164,8 @@ TEST(FailsWhere, WhatIsNearlyBelievedIsHeldAgainstMore) {
   EXPECT_FALSE(not_nearly.is_known()) << not_nearly.text();
 }
 
-// Where a kernel with this behaviour fails, by its first failure of the law.
+// Finds where a kernel with this behaviour fails, by its first failure of the
+// law.
 FailsWhere where_of(const char* law, const FakeExecutor::Question& question,
                     const FakeExecutor::Answer& answer) {
   const KernelUnderTest kernel = FakeExecutor::under_test();

@@ -16,8 +16,8 @@
 
 namespace qkvet::reference {
 
-// A rotation of q and k by their positions; core/call/options.h says which
-// channels make a pair.
+// A rotation of q and k by their positions; core/call/options.h defines the
+// pairs of channels.
 struct Rotation {
   RopeStyle style = RopeStyle::kNone;
   const double* cos = nullptr;           // [positions,d/2]
@@ -27,8 +27,8 @@ struct Rotation {
 };
 
 // The keys that a row may see: the first counts[b,i] entries of its list, or
-// all of them. None stands there twice, and -1 is none. They are counted from
-// the first key of the row's member.
+// all of them. No key occurs twice, and -1 is no key. Keys are counted from the
+// first key of the row's member.
 struct ListedKeys {
   const int32_t* keys = nullptr;    // [B,heads,Tq,entries]; null: no lists
   const int32_t* counts = nullptr;  // [B,Tq] or null
@@ -67,8 +67,8 @@ struct Problem {
   const double* bias = nullptr;    // [B,H,Tq,Tk], added to the scaled scores
   const double* slopes = nullptr;  // [H], ALiBi: part of the bias
   bool member_slopes = false;      // [B,H] of them, packed [members,H]
-  // Where keys stand, as ALiBi counts: rows stand at the last ones, and see no
-  // others' lengths. Null: key j at j.
+  // Positions of keys for ALiBi. Rows have the last ones, and lengths of other
+  // members do not matter. Null: key j is at position j.
   const int64_t* places = nullptr;  // [Tk], ascending
   double softcap = 0;               // > 0: softcap * tanh(score / softcap)
   const double* sink = nullptr;     // [H], a logit that joins the denominator

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a declaration (preset and knobs) to a PrecisionModel. What cannot be
-// judged is refused in one line: a knob that is ignored would be a wrong bound.
+// Converts a declaration (preset and knobs) to a PrecisionModel. Declarations
+// without a derived bound are refused in one line: ignoring a knob would give a
+// wrong bound.
 #include "reference/arithmetic/precision.h"
 
 #include <algorithm>
@@ -44,7 +45,7 @@ bool is_zero(qkvet_dtype dtype) {
   return dtype.code == 0 && dtype.bits == 0 && dtype.lanes == 0;
 }
 
-// What the writer knew of the struct; the rest is zero.
+// The fields that the caller's struct has; the rest is zero.
 qkvet_precision complete(const qkvet_precision& declared) {
   qkvet_precision whole;
   std::memset(&whole, 0, sizeof whole);
@@ -103,7 +104,7 @@ std::string unsupported_knob(const qkvet_precision& p) {
          " has no derived bound yet; leave it undeclared";
 }
 
-// A knob that says where a number is rounded.
+// A knob for the type to which a number is rounded.
 struct RoundingKnob {
   uint64_t knob;
   const char* name;
@@ -129,7 +130,7 @@ constexpr RoundingKnob kRoundings[] = {
     {QKVET_KNOB_VALUE_SUM_DTYPE, "value_sum_dtype",
      &qkvet_precision::value_sum_dtype, &M::value, false}};
 
-// What it names, or nothing.
+// The type that it declares, or nullopt.
 std::optional<Dtype> allowed_type(const RoundingKnob& knob,
                                   const qkvet_precision& p) {
   const auto dtype = dtype_from_abi(p.*knob.field);
@@ -311,8 +312,8 @@ void apply_roundings(const qkvet_precision& p, PrecisionModel& model,
   if (!model.score.rounds()) model.score = model.softmax;
 }
 
-// P as the softmax leaves it, if nothing else is said: quotients are stored,
-// and so are exponentials, which the denominator adds as they are.
+// P as the softmax leaves it, unless declared otherwise: quotients are stored,
+// and so are exponentials, which the denominator adds unchanged.
 void apply_softmax_to_p(PrecisionModel& model) {
   const bool divided = model.norm_first || model.p_any_stage;
   if (!divided) return;

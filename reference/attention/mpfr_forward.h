@@ -9,9 +9,9 @@
 
 namespace qkvet::reference {
 
-// Every number of the output is the exact one rounded to double: what 256 bits
-// leave of an error is below 2^-200 of the sums it comes from. It shares no
-// code with the references; who is seen is asked pair by pair.
+// Every number of the output is the exact one rounded to double: the error of
+// 256 bits is below 2^-200 of the sums it comes from. It shares no code with
+// the references; visible keys are determined pair by pair.
 OracleOutput mpfr_forward(const Problem& problem);
 
 }  // namespace qkvet::reference

@@ -134,7 +134,7 @@ void allocate(const Problem& problem, BoundFacts::Impl& facts) {
   facts.k_sum.resize(keys);
 }
 
-// What options make of the score of key `j`, which has rank `a`.
+// The effect of options on the score of key `j`, which has rank `a`.
 void option_facts(const Problem& problem, const FactsRow& at, int64_t a,
                   int64_t j, BoundFacts::Impl& facts) {
   const int64_t Tk = facts.shape.Tk;
@@ -175,7 +175,7 @@ void sink_facts(const Problem& problem, int64_t row, BoundFacts::Impl& facts) {
   }
 }
 
-// The facts of a row without a key, whose softmax is the sink alone.
+// The facts of a row without a key: its softmax is the sink alone.
 void lone_sink_facts(const Problem& problem, const FactsRow& at,
                      BoundFacts::Impl& facts) {
   if (problem.sink == nullptr) return;
@@ -297,8 +297,8 @@ void value_facts(int64_t row, int64_t kv, BoundFacts::Impl& facts) {
 }
 
 // The largest |v_j - o| over all keys of the member, from the extremes of each
-// column; a sink is a key of value 0. A constant column reaches 0, whatever o's
-// own rounding says. Masked keys may hold anything: only finite values count.
+// column; a sink is a key of value 0. A constant column reaches 0, regardless
+// of o's own rounding. Masked keys may hold anything: only finite values count.
 class Reach {
  public:
   void of(const FactsRow& at, BoundFacts::Impl& facts) {
@@ -352,7 +352,7 @@ int lowest_bit(double x) {
 BoundFacts::BoundFacts(const Problem& problem, const OracleOutput& oracle,
                        const InputErrors& errors)
     : impl_(std::make_unique<Impl>()) {
-  // Only rotated_facts() knows what a rotation is off by.
+  // Rotation errors need rotated_facts().
   if (problem.rotation.style != RopeStyle::kNone) std::abort();
   Impl& facts = *impl_;
   copy_inputs(problem, oracle, errors, facts);

@@ -12,8 +12,8 @@
 
 namespace qkvet::reference {
 
-// What a row has per key that it sees is stored by rank: rank a = 0 .. n-1 is
-// the a-th of these keys, in ascending order.
+// Data of a row per visible key are stored by rank: rank a = 0 .. n-1 is the
+// a-th of these keys, in ascending order.
 struct BoundFacts::Impl {
   Shape shape;
   double scale = 1;  // |scale|
@@ -161,7 +161,7 @@ struct RowScratch {
   std::vector<double> lane_cost;       // [dot_lanes]
 };
 
-// What the passes over the scores find out about a row.
+// Results of the passes over the scores of a row.
 struct RowErrors {
   bool unjudged = false;  // overflow is legitimate, or the model has no bound
   bool flat = false;      // all weights are exactly 1
@@ -229,14 +229,14 @@ double own_exponent(const RowView& row, const PrecisionModel& model,
 // softmax stores its numbers; 0 if it is not.
 double stored_scale(double c, const PrecisionModel& model);
 
-// What the scores of a row share.
+// Values that all scores of a row share.
 struct ScoreTerms {
   ScoreTerms(const RowView& row, const PrecisionModel& model, double lambda);
   double lambda;  // absolute error of an operation that underflows
   double depth;   // additions that a product passes at most; < 0: unknown
   double sum_u;
   double exact_u;
-  double unit;    // what sums of q k are multiplied by behind the sum, at most
+  double unit;    // largest factor after the sum of q k
   double stored;  // relative error of a scale that is stored
   int least_exponent;
   bool short_scale;  // it is subnormal
@@ -255,7 +255,7 @@ bool dot_overflows(const RowView& row, const PrecisionModel& model, int64_t j);
 double option_error(const RowView& row, const PrecisionModel& model, int64_t a,
                     double e, double lambda);
 
-// What the oracle's own rounding of the options adds to E.
+// The part of E from the oracle's own rounding of the options.
 double oracle_option_error(const RowView& row, int64_t a);
 
 // How far the sink that a kernel reads is from the given one.

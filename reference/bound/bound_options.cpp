@@ -77,9 +77,9 @@ double biased_error(const RowView& row, const PrecisionModel& model, int64_t a,
 
 constexpr double kLargestF32 = std::numeric_limits<float>::max();
 
-// Whether scores near the lowest f32 stay finite: they are kept in f32 as they
-// stand, in no other unit, and nothing but their difference is multiplied. What
-// is added to the lowest number is then so small that rounding takes it away.
+// Whether scores near the lowest f32 stay finite: they are kept in f32 without
+// another unit, and only their difference is multiplied. A number added to the
+// lowest one is then so small that rounding removes it.
 bool keeps_lowest(const RowView& row, const PrecisionModel& model) {
   const FloatRange f32;
   constexpr double kHalfUlp = 0x1p102;  // of the largest f32

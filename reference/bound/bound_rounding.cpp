@@ -112,7 +112,7 @@ void round_weights(const RowView& row, const PrecisionModel& model,
   } else {
     const double grown =
         1 + (model.norm_first ? model.norm_roundings * model.softmax_u() : 0);
-    // Where the denominator adds rounded P, a sink may be one of its weights.
+    // If the denominator adds rounded P, a sink may be one of its weights.
     const int64_t count = model.sum_of_rounded_p ? row.terms() : row.n;
     for (int64_t j = 0; j < count; ++j) {
       const double x = scratch.share[j] * grown;

@@ -108,7 +108,7 @@ int problem_count() {
   return more != nullptr ? std::atoi(more) : kProblems;
 }
 
-// How much of all elements is judged, and how much of that says little.
+// The shares of elements that are judged, and of those with a wide bound.
 struct Shares {
   int64_t all = 0;
   int64_t judged = 0;

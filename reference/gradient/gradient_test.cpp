@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The definition of the gradient against cases worked out by hand, against its
-// twin, and both against the derivative of the forward pass, which knows no
+// twin, and both against the derivative of the forward pass, which uses no
 // formula for a gradient.
 #include "reference/gradient/gradient.h"
 
@@ -104,7 +104,7 @@ TEST(GradientTest, TheReferencesAgreeOnListsOfKeys) {
     const GradientOutput plain = plain_backward(problem);
     const double ratio = gradient_ratio(problem, plain, twin_backward(problem));
     ASSERT_TRUE(ratio <= 1) << "problem " << i << ": " << ratio;
-    // The control: one of them knows no lists.
+    // The control: one of them ignores lists.
     GradientProblem dense = problem;
     dense.forward.listed = {};
     told_apart += !(gradient_ratio(problem, plain, twin_backward(dense)) <= 1);

@@ -223,7 +223,7 @@ void Backward<Real>::shares(Row& row, const TestSeen& seen, Reals& slopes) {
   if (has_sink) sink_[row.h].push_back(share(z, m, total, lse));
 }
 
-// D, whose products a softmax in half stores before it adds them.
+// D; a softmax in half stores its products before it adds them.
 template <class Real>
 Real Backward<Real>::stored_dot(const Reals& x, const Reals& y) const {
   if (kernel_.softmax == Dtype::kF32) return sums_.dot(x, y);
