@@ -47,7 +47,7 @@ bool is_right(const Output& output) {
   return true;
 }
 
-// A lone number is as telling as it can be, but for NaN and 0.
+// A single number is informative, unless it is NaN or 0.
 bool is_bare(const Output& output) {
   if (!is_one_number(output.actual)) return false;
   const double number = output.actual[0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wrong answers that tell nothing of what made them: a tensor that is one
-// number throughout. Very different faults end there.
+// Wrong answers that are not informative: a tensor with one number throughout,
+// which very different faults lead to.
 #ifndef QKVET_DIAGNOSIS_BARE_H_
 #define QKVET_DIAGNOSIS_BARE_H_
 

@@ -17,13 +17,13 @@ class Catalogue {
  public:
   // Opens the library of faults with this configuration.
   using Open = std::function<Opened(const std::string& config)>;
-  // `variants`: further configurations, and the faults that they are for; those
-  // that say that they are tiled where no fault is named.
+  // `variants`: further configurations, and the faults that they are for; if no
+  // fault is named, all that declare tiles.
   struct Variant {
     std::string config;
     std::vector<std::string> faults = {};  // without their family
   };
-  Catalogue() = default;  // without any: what needs no known fault goes on
+  Catalogue() = default;  // none: steps without known faults continue
   explicit Catalogue(Open open, std::vector<Variant> variants = {});
 
   // "" or why it holds nothing.

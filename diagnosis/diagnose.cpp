@@ -88,9 +88,8 @@ void look_where(const Failure& failure, const Failure& plainest,
   diagnosis.calls += neighbours.calls_made();
 }
 
-// How little a failure shows: a number that is hardly beyond its bound may be
-// the difference of two wrong ones, and in rows without a key little can go
-// wrong.
+// How uninformative a failure is: a number slightly outside its bound may be
+// the difference of two wrong ones, and rows without a key allow few mistakes.
 int weakness(const Failure& failure) {
   constexpr double kHardlyBeyond = 4;
   const auto& finding = failure.judgement.finding;
@@ -178,7 +177,7 @@ Diagnosis diagnosis_of(EarlierCalls earlier) {
   Diagnosis diagnosis;
   diagnosis.causes = {cause_in_earlier_calls(earlier)};
   diagnosis.certainty = Certainty::kSure;
-  // Asked with what decides and without it, twice.
+  // Run with the deciding calls and without them, twice.
   diagnosis.predicted = diagnosis.failing = 2;
   diagnosis.probes = diagnosis.failing + 2;
   diagnosis.earlier = std::move(earlier);
@@ -233,8 +232,9 @@ class FailuresOfEarlierCalls {
            pass_alone_.end();
   }
   const EarlierCalls& found() const { return found_; }
-  // Whether the case of best() is right by itself on normal data. If not,
-  // earlier calls decide what the kernel reads, but it is wrong without them.
+  // Whether the case of best() is right by itself on normal data. If not, the
+  // kernel is wrong even without the earlier calls, though they decide what it
+  // reads.
   bool is_right_without() {
     const Law& agreement = agreement_about(best_->law->domain.subject);
     const Setting normal(agreement, Setting::Data::kNormal, best_->smallest,
@@ -294,9 +294,9 @@ void join_alike(std::vector<CauseOfFailures>& causes) {
     }
 }
 
-// The failures that earlier calls decide, taken out of `left`; nothing if there
-// are none. A known fault that keeps something is the cause, and of others that
-// it predicts as well.
+// The failures that earlier calls decide, removed from `left`; nullopt if there
+// are none. If a known fault that keeps state predicts them, it is the cause,
+// also of other failures that it predicts.
 std::optional<CauseOfFailures> cause_of_earlier_calls(
     FailuresOfEarlierCalls& earlier, const KernelUnderTest& kernel,
     Executor& executor, const Catalogue& catalogue, TimeUse& time,

@@ -212,8 +212,8 @@ TEST(Facts, WhatACommandDoesToAnotherSequenceIsSaid) {
   EXPECT_EQ(looked, 4);
 }
 
-// Two things in turn have nothing in common; what is stored is right where the
-// attention over it is not; and a false fact is scored badly.
+// Two mistakes in turn have nothing in common; stored tokens are right if only
+// the attention over them is wrong; and a false fact gets a bad score.
 TEST(Facts, WhatNoCacheReadsBackIsNotSaid) {
   const Spoil in_turn = with_append([](FakeTokens& tokens, FakeTokens more) {
     for (FakeToken& token : more) {
@@ -263,7 +263,7 @@ TEST(Facts, WhatIsOfAnotherKindIsOfAToken) {
   }
 }
 
-// Commands of the law count, and the call that makes the cache is none.
+// Commands of the law count, but not the call that creates the cache.
 TEST(Facts, WhatALawPutsInHasMoved) {
   Spoil spoil;
   spoil.fork = [](const FakeTokens& from, FakeTokens& to) {
@@ -324,8 +324,8 @@ TEST(Facts, EndsBesideWrongNumbersAreNotSaid) {
   }
 }
 
-// Stories have commands that are to be refused: that they are is no fact, and
-// that others are is one.
+// Stories have commands that must be refused: their refusal is no fact, but
+// that of other commands is one.
 TEST(Facts, ARefusalThatIsRightIsNone) {
   Spoil silent;
   silent.gives_reasons = false;
@@ -354,7 +354,8 @@ TEST(Facts, ARefusalThatIsRightIsNone) {
   }
 }
 
-// A write inside of an output is one between its elements, and no input's.
+// A write inside an output is between its elements, and is no write to an
+// input.
 TEST(Facts, GapsOfOutputsAreNoInputs) {
   const struct {
     TensorName tensor;

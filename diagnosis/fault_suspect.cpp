@@ -57,7 +57,7 @@ std::vector<std::byte> in_storage(const std::vector<std::byte>& f32,
 }
 
 // Gives a prediction the form of the kernel's own outcome: its storage types,
-// and what the fault does not return as the kernel returned it.
+// and the kernel's own values for outputs that the fault does not return.
 void complete(const CallOutcome& actual, const KernelCall& call, bool in_f32,
               CallOutcome& predicted) {
   for (const TensorRow& row : kTensors) {
@@ -159,8 +159,8 @@ Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
   const Word word =
       compare_answers(evidence, witness.kernel(), fault_, predicted);
   if (word != Word::kPredicted || !evidence.failed()) return word;
-  // Near the answer of the kernel, which is near the right one perhaps: the
-  // fault explains the failure only if it fails as well.
+  // The prediction is near the kernel's answer, which may be near the right
+  // one: the fault explains the failure only if it fails as well.
   const Judgement judgement = evidence.work->judge(witness.kernel(), predicted);
   return judgement.verdict == Verdict::kFailed ? word : Word::kSilent;
 }

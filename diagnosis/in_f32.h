@@ -15,7 +15,7 @@ namespace qkvet::diagnosis {
 
 class CallsInF32 {
  public:
-  // `kernel` is the one that the calls were planned for.
+  // `kernel` is the one for which the calls were planned.
   CallsInF32(std::span<const KernelCall> calls, const KernelInfo& kernel);
   CallsInF32(const CallsInF32&) = delete;
   CallsInF32& operator=(const CallsInF32&) = delete;

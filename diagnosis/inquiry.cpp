@@ -18,14 +18,14 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Failing and passing evidence that is enough.
+// Sufficient failing and passing evidence.
 constexpr int kEnoughFailures = 8;
 constexpr int kEnoughProbes = 20;
 constexpr int kMostLooks = 40;
-// Failing evidence without which nothing is sure.
+// Minimum failing evidence for a sure cause.
 constexpr int kLeastFailing = 3;
-// Cases that are looked at where all answers are one number, and no hypothesis
-// is left: what is said is what was seen.
+// Cases that are run if all answers are one number and no hypothesis is left:
+// the report only states that.
 constexpr int kEnoughBare = 12;
 // Cases that are examined to tell hypotheses apart.
 constexpr int kTellingLooks = 48;
@@ -48,7 +48,7 @@ bool differs(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
   return false;
 }
 
-// Whether two predictions, both in f32, can be told apart.
+// Whether two predictions, both in f32, are clearly different.
 bool differ(const std::vector<CallOutcome>& a,
             const std::vector<CallOutcome>& b) {
   for (size_t n = 0; n < std::min(a.size(), b.size()); ++n)
@@ -130,10 +130,10 @@ size_t Inquiry::standing(size_t most) {
     return true;
   };
   size_t count = 0;
-  auto last = standing_.begin();  // past the hypotheses that stand
+  auto last = standing_.begin();  // past the remaining hypotheses
   auto one = standing_.begin();
   for (; one != standing_.end() && count < most; ++one)
-    // Those that could not be asked any more are no hypotheses.
+    // Hypotheses that could not be run any more are dropped.
     if (!faults_are_too_slow() && stands_against_all(*one)) {
       if (last != one) *last = *one;
       ++last, ++count;
@@ -180,7 +180,7 @@ void Inquiry::look_around() {
   }
 }
 
-// A cause is not sure until some case passes: this also asks the calls that are
+// A cause is not sure until some case passes: this also runs the calls that are
 // hardest to get wrong.
 void Inquiry::look_for_a_pass() {
   const Law& agreement = agreement_about(failure_->law->domain.subject);
@@ -210,7 +210,7 @@ void Inquiry::look_at_answered() {
   }
 }
 
-// A case for which the first two hypotheses predict different answers.
+// A case with different predictions by the first two hypotheses.
 std::unique_ptr<Evidence> Inquiry::telling_evidence(int n) {
   Suspect& first = *standing_[0].suspect;
   Suspect& second = *standing_[1].suspect;

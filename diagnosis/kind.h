@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which known faults a kernel can have at all, by what it and they declare.
+// The known faults that a kernel can have at all, by its declaration and
+// theirs.
 #ifndef QKVET_DIAGNOSIS_KIND_H_
 #define QKVET_DIAGNOSIS_KIND_H_
 
@@ -12,9 +13,9 @@ namespace qkvet::diagnosis {
 
 class KernelKind {
  public:
-  // `kernel` must stay where it is. With `is_recorded` its answers were given
-  // before: what memory, threads or a second answer alone would show is in none
-  // of them, and no cause for what they do show.
+  // `kernel` must outlive this. With `is_recorded`, answers were recorded
+  // before: they show neither damage to memory, nor threads, nor a second
+  // answer, and such faults are no cause of the failures that they do show.
   KernelKind(const JudgedKernel& kernel, bool is_recorded);
 
   // Kernels without GPU threads cannot have faults of these; the same holds for

@@ -14,16 +14,16 @@ namespace qkvet::diagnosis {
 namespace {
 
 constexpr double kWider = 4;
-// A wrong sum may be of numbers that the right one has nothing of, say of keys
-// that should be masked: its rounding is then that of these numbers, in units
-// of the finer arithmetic that both have, f32.
+// A wrong sum may contain numbers that the right one does not, such as keys
+// that should be masked. Its rounding is then that of these numbers, in units
+// of f32, the finer arithmetic that both have.
 constexpr double kUnitsOfWrongNumbers = 256;
 
 bool same_number(double a, double b, double bounds, Dtype dtype) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) == std::isnan(b);
   if (a == b) return true;
   if (std::isinf(a) || std::isinf(b)) return false;
-  // NaN: nothing is known of what is right, say because a NaN is visible.
+  // NaN: the right value is unknown, for example because a NaN is visible.
   if (std::isnan(bounds)) return true;
   const double wrong = kUnitsOfWrongNumbers * unit_roundoff(Dtype::kF32) *
                        std::max(std::fabs(a), std::fabs(b));

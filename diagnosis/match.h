@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a fault of the catalogue answers as the kernel under test did.
+// Compares the answers of a fault of the catalogue with those of the kernel.
 #ifndef QKVET_DIAGNOSIS_MATCH_H_
 #define QKVET_DIAGNOSIS_MATCH_H_
 

@@ -17,8 +17,8 @@ namespace {
 
 struct Measured {
   double d = 0;
-  double right = 0;   // what was asked for
-  double actual = 0;  // what the weights say
+  double right = 0;   // the scale of the call
+  double actual = 0;  // the scale according to the weights
   bool given = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The known faults on another arithmetic, which the diagnosis has to know by
-// what they do.
+// The known faults with another arithmetic: the diagnosis has to recognise them
+// by their effect.
 #include <gtest/gtest.h>
 
 #include <algorithm>

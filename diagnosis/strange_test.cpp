@@ -135,7 +135,7 @@ std::vector<CauseOfFailures> causes_of(FakeExecutor::Question question,
                       known_faults_for_test(), time);
 }
 
-// The control of the test above: the same way, a known fault is known.
+// The control of the test above: a known fault is recognised the same way.
 TEST(Strange, AKnownFaultAmongThemIsKnown) {
   size_t failures = 0;
   const auto causes = causes_of(
@@ -208,7 +208,7 @@ TEST(Strange, MoreThanAKnownFaultIsAnother) {
         << to_string(cause.best->smallest);
 }
 
-// Accused of failures that are not its own, a correct kernel is not diagnosed.
+// A correct kernel with failures that are not its own is not diagnosed.
 TEST(Strange, ACorrectKernelHasNoCause) {
   const Opened faults = open_for_test(QKVET_FAULTY);
   const Opened controls = open_for_test(QKVET_CONTROLS);
@@ -231,7 +231,7 @@ TEST(Strange, ACorrectKernelHasNoCause) {
                  known_faults_for_test(), time);
     EXPECT_EQ(diagnosis.name(), "unknown") << info.name;
     EXPECT_EQ(diagnosis.failing, 0) << info.name;
-    // Others have nothing to answer.
+    // Other kernels do not take the case.
     if (!takes_dtype(info, failing.q_dtype) ||
         info.has_flag(QKVET_FLAG_PAGES_ONLY))
       continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that are read or written at the address of another stride, and an lse
-// that is one number beside rows that are right. The controls read and write
-// somewhere else still, which no stride gives.
+// Tensors that are read or written with the address of another stride, and an
+// lse that is one number with right rows. The controls read and write at
+// addresses that no stride gives.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ using instead_test::Looked;
 using instead_test::output_of;
 
 // V of a kernel that reads channel c of token t from `of`, counted from the
-// begin of its head; memory beside the tensor is NaN.
+// start of its head; memory beside the tensor is NaN.
 FakeExecutor::Question reading_v(int64_t (*of)(int64_t t, int64_t c,
                                                int64_t width)) {
   return [of, kept = std::make_shared<std::vector<std::vector<double>>>()](
@@ -52,8 +52,8 @@ TEST(Strides, ATensorThatIsReadAtAnotherAddressIsKnown) {
   for (const Fault& fault : faults) expect_said(fault);
 }
 
-// A stride of the head that is 0 where there is one head reads the first token
-// there. With several heads it is another one: it is right here.
+// If there is one head, its stride may be 0 and reads the first token there.
+// With several heads the stride is another one, and the kernel is right.
 TEST(Strides, TheFirstOfEachIsNotTheStrideOfAnExtentOf1) {
   const auto first = reading_v([](int64_t, int64_t c, int64_t) { return c; });
   const Looked looked = look({"",
@@ -179,8 +179,7 @@ TEST(Strides, WeightsThatAreStoredElsewhereAreKnown) {
   }
 }
 
-// An lse that is one number is no sum of rows that are right; beside rows that
-// are wrong it is of what makes them so.
+// A constant lse is no sum of right rows; with wrong rows it has their cause.
 TEST(Strides, AnLseOfOneNumberIsOfLseAlone) {
   for (const bool is_alone : {true, false}) {
     const Looked looked =

@@ -9,12 +9,11 @@
 
 namespace qkvet::diagnosis {
 
-// Number `n` of the cases around `value` that the law is about: a pure
-// function. The options stay.
+// Case `n` near `value` in the law's domain: a pure function. The options stay.
 Case nearby_case(const Law& law, const Case& value, int n);
 
-// Number `n` of the planned cases of a law with the case's storage types and
-// no other options than it has, in about its size.
+// Planned case `n` of a law, with the case's storage types, no further options,
+// and about its size.
 Case planned_nearby(const Law& law, const Case& value,
                     const JudgedKernel& kernel, int n);
 

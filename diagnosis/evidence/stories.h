@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stories of a cache like a failing one, that show more of what it holds.
+// Stories similar to a failing one that reveal more of a cache's contents.
 #ifndef QKVET_DIAGNOSIS_EVIDENCE_STORIES_H_
 #define QKVET_DIAGNOSIS_EVIDENCE_STORIES_H_
 
@@ -14,11 +14,11 @@ namespace qkvet::diagnosis {
 
 Case with_story(Case value, Story story);
 
-// Data of which every token is another.
+// Data with distinct tokens.
 Case with_own_tokens(Case value);
 
-// The story with the commands that the law has put in, which bring tokens as
-// all others do; nothing: it is none.
+// The story with the commands that the law inserts; they append tokens like
+// others. Nullopt: the case is no story.
 std::optional<Case> with_commands_of_law(const Law& law, const Case& value,
                                          Witness& witness);
 
@@ -29,8 +29,8 @@ Case with_queries_behind_all(const Case& value);
 // tokens.
 std::optional<Case> with_queries_behind(const Case& value, Story story);
 
-// The same with so many times as many tokens in every command, and as much more
-// room: pages of another size, and tokens that all fit into one, show.
+// The same with `times` as many tokens in every command, and as much more room.
+// It reveals pages of another size that one page of tokens would hide.
 Case with_more_tokens(Case value, int64_t times);
 
 // Adds one sequence, which receives tokens after every command that takes some
@@ -49,7 +49,7 @@ struct Holdings {
   }
 };
 
-// Those of every sequence, and all tokens that the cache was given.
+// The holdings of every sequence, and all tokens that the cache was given.
 class HeldTokens {
  public:
   explicit HeldTokens(int64_t sequences)

@@ -10,8 +10,8 @@
 namespace qkvet::diagnosis::time_test {
 namespace {
 
-// The oracle with another scale, or with twice the values where there are eight
-// keys, and what a call takes.
+// The oracle with another scale, or with twice the values if there are eight
+// keys, and the time of a call.
 class TakesTime : public FakeExecutor {
  public:
   TakesTime(double cpu, double clock, TimeUse* time, bool in_long = false)
@@ -105,7 +105,8 @@ TEST(Time, TimeIsKeptForFreshCases) {
 // one that passes every other call gets none. A replayed case was not repeated.
 TEST(Time, WhatFailsNearlyEveryTimeHasASentence) {
   const struct {
-    int passes, repeats, failed;  // every so many calls; of the found case
+    int passes, repeats, failed;  // period of passing calls; repeats of the
+                                  // found case
   } rows[] = {{53, 10, 9}, {2, 10, 5}, {53, 0, 0}};
   for (const auto& row : rows) {
     const int passes = row.passes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of scores that a formula makes of the right ones: a cap, a bias
-// or a slope that is taken into account otherwise.
+// Descriptions of scores that are computed from the right ones by another
+// formula: a cap, a bias or a slope that is applied in another way.
 #include <algorithm>
 #include <cmath>
 
@@ -93,7 +93,7 @@ double dot_of_pair(const Problem& p, int64_t b, int64_t h, int64_t i,
   return dot;
 }
 
-// `is_added`: the formula is of what is added to q k alone, which stays.
+// `is_added`: the formula applies to the terms added to q k; q k itself stays.
 void use_scores(Problem& p, Room& room, ScoreFormula formula, bool is_added) {
   if (!is_added && p.softcap > 0 && p.softcap_after_bias) return;
   if (!is_added) turn_first(p, room);
@@ -108,7 +108,7 @@ void use_scores(Problem& p, Room& room, ScoreFormula formula, bool is_added) {
                  p.bias != nullptr ? p.bias[n] : 0,
                  p.slopes != nullptr ? slope_of(p, b, h, i) : 0, at.i, at.j,
                  at.position, is_added ? 0 : p.softcap, p.scale}));
-    // Whatever hides a key goes on to do so.
+    // A hidden key stays hidden.
     if (p.bias != nullptr && std::isinf(p.bias[n])) scores.back() = p.bias[n];
     if (at.j < 0 || at.j >= at.keys) scores.back() = 0;
   }
@@ -247,13 +247,13 @@ namespace {
 // Replaces the exponential of a score, given the row's largest one.
 using OfScore = double (*)(double score, double largest);
 
-// A row's largest score or sink, as far as lse and weights tell it.
+// A row's largest score or sink, computed from lse and weights.
 double largest_of(const WrongAnswer& answer, int64_t row) {
   return answer.truth->oracle.lse[static_cast<size_t>(row)] +
          std::log(largest_share(answer, row));
 }
 
-// The sum of what keys weigh and of the sink's exponential.
+// The sum of the keys' weights and of the sink's exponential.
 double sum_of_row(const WrongAnswer& answer, int64_t row,
                   const std::vector<double>& weights) {
   double sum = 0, shares = 0;
@@ -268,7 +268,7 @@ double sum_of_row(const WrongAnswer& answer, int64_t row,
 
 std::vector<double> weights_of_row(const WrongAnswer& answer, int64_t row,
                                    OfScore of) {
-  // A difference of scores that is less comes of rounding.
+  // A smaller difference of scores is rounding.
   constexpr double kNothing = 1e-12;
   const OracleOutput& oracle = answer.truth->oracle;
   const int64_t keys = answer.value().shape.Tk;

@@ -17,8 +17,8 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Rows that could have been no mean, and elements that could have been no right
-// number: without so many nothing is said.
+// Rows that need not have been means, and elements that need not have been
+// right numbers: with fewer of them, nothing is reported.
 constexpr int kFewestTold = 12;
 
 // --- right numbers of other elements
@@ -39,9 +39,9 @@ bool are_right_elsewhere(const WrongAnswer& answer, const WrongOutput& output) {
   return written && is_moved_around(*written);
 }
 
-// Numbers of which there is one alone, such as 0, tell nothing, nor does a
-// number that is as near to the right one as to another element's: an error of
-// 1e-5 is no exchange of elements that are alike.
+// Unique numbers such as 0 are not informative, nor is a number that is as near
+// to the right one as to another element's: an error of 1e-5 is no exchange of
+// similar elements.
 bool is_far_from_right(const WrongOutput& output, size_t n) {
   constexpr double kFar = 64;
   return std::isfinite(output.actual[n]) && output.actual[n] != 0 &&
@@ -103,7 +103,7 @@ double length_of(const std::vector<double>& row) {
 // is not known.
 constexpr double kTimesBound = 4;
 
-// Directions at right angles, of length 1, and what others are in them.
+// Orthonormal directions, and the components of others along them.
 class Span {
  public:
   // Returns what is left of `row` outside the span; `along` gets its
@@ -111,7 +111,7 @@ class Span {
   std::vector<double> rest_of(std::vector<double> row,
                               std::vector<double>* along) const {
     along->assign(basis_.size(), 0.0);
-    // Twice: what the first leaves for its rounding goes with the second.
+    // Twice, because the second pass removes the rounding errors of the first.
     for (int pass = 0; pass < 2; ++pass)
       for (size_t n = 0; n < basis_.size(); ++n) {
         double part = 0;
@@ -136,8 +136,8 @@ class Span {
     return true;
   }
 
-  // The least that a row which was added has of its own: what is left open of
-  // a mean is that much more of its weights.
+  // The smallest part of an added row outside the span of the earlier ones. The
+  // uncertainty of a mean is that much larger in its weights.
   double least_length() const {
     double least = 1;
     for (size_t n = 0; n < columns_.size(); ++n)
@@ -145,7 +145,7 @@ class Span {
     return least;
   }
 
-  // How often each row that was added is in what these say.
+  // The coefficients of the added rows for these components.
   std::vector<double> weights(std::vector<double> along) const {
     for (size_t n = along.size(); n-- > 0;) {
       along[n] /= columns_[n][n];
@@ -185,8 +185,8 @@ std::optional<bool> is_mixed(const Mixed& row, bool adds_up) {
   return !adds_up || sum <= 1 + rounding;
 }
 
-// Whether o is a sum of these values, whatever their weights are. Nothing: any
-// row could be, or one could not be told from it.
+// Whether o is a sum of these values, with any weights. Nullopt: any row would
+// be one, or the row is too uncertain.
 std::optional<bool> is_sum(const Mixed& row) {
   constexpr double kTooUnsure = 0.01;  // of its length
   if (row.values.empty() || row.values.size() >= row.o.size())
@@ -201,7 +201,7 @@ std::optional<bool> is_sum(const Mixed& row) {
   const double rest = length_of(span.rest_of(row.o, &along));
   double weights = 0;
   for (const double weight : span.weights(along)) weights += std::fabs(weight);
-  // Such weights may be large and add up to little.
+  // Such weights may be large and cancel.
   const double bound = row.bound + kTimesBound * unit_roundoff(Dtype::kF32) *
                                        weights * size *
                                        static_cast<double>(row.values.size());
@@ -239,8 +239,8 @@ std::optional<Mixed> row_of(const WrongAnswer& answer, const WrongOutput& o,
   return out;
 }
 
-// Rows of o that could have been no mean, or sum, and are one; nothing: a row
-// is none.
+// Number of rows of o that are means, or sums, though they need not be;
+// nullopt: some row is not.
 using IsMixed = std::function<std::optional<bool>(const Mixed& row)>;
 std::optional<int> rows_mixed(const WrongAnswer& answer, const WrongOutput& o,
                               const IsMixed& is_one, bool of_seen = true) {

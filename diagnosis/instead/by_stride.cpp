@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of addresses that are computed wrongly: one of q, k, v and the
-// bias read, or one of o, lse and the weights written, with the stride of
-// another axis, with its own turned round or left out, or a stride further.
+// Descriptions of wrong addresses: an element of q, k, v or the bias is read,
+// or one of o, lse or the weights is written, with the stride of another axis,
+// with its own stride negated or left out, or one stride further.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -49,7 +49,8 @@ void for_each_element(const TensorSpec& spec, F f) {
         for (int64_t c = 0; c < e[3]; ++c) f(Extents{b, h, t, c});
 }
 
-// `first`: the token that addresses are counted from, which is right itself.
+// `first`: the token from which addresses are counted; its own address is
+// right.
 int64_t wrong_address(const TensorSpec& spec, Extents at, const Address& where,
                       int64_t first = 0) {
   at[2] -= first;
@@ -60,7 +61,7 @@ int64_t wrong_address(const TensorSpec& spec, Extents at, const Address& where,
   return address;
 }
 
-// A tensor as a kernel may have it.
+// A tensor in one of a kernel's possible layouts.
 struct Layout {
   TensorSpec spec;
   // For a packed batch with an address per member: the first token of the
@@ -81,8 +82,8 @@ bool is_in_head(const Address& where) {
          where.times[0] == 1 && where.times[1] == 1;
 }
 
-// Each head of each member of a batch in memory of its own, as a kernel has it
-// that copies one at a time. `cuts` as cuts_of() has them.
+// Reads each head of each member in memory of its own, as in a kernel that
+// copies one at a time. `cuts` as in cuts_of().
 std::vector<double> read_in_head(const double* from, const Extents& shape,
                                  std::vector<int64_t> cuts,
                                  const Address& where) {
@@ -182,8 +183,8 @@ const std::vector<int64_t>& cuts_of(const Case& value, TensorName tensor) {
                                                               : value.cu_q;
 }
 
-// As the call laid it out and as a copy of it without gaps, each also with
-// strides of 0 for extents of 1; of a packed batch each also member by member.
+// The layout of the call and a copy without gaps, each also with strides of 0
+// for extents of 1; in a packed batch each also member by member.
 std::vector<Layout> layouts_of(const WrongAnswer& answer,
                                const KernelInfo& kernel, TensorName tensor) {
   const Case& value = answer.value();
@@ -221,7 +222,7 @@ std::vector<Layout> layouts_of(const WrongAnswer& answer,
   return layouts;
 }
 
-// [B,heads,T,width] of what has a row for each token.
+// [B,heads,T,width] of a tensor with a row per token.
 std::optional<Extents> shape_of_heads(const WrongAnswer& answer,
                                       TensorName tensor) {
   const Case& value = answer.value();
@@ -273,7 +274,7 @@ std::optional<Predicted> read_at(const Address& address,
       const double*& own = data_of(p, address.tensor);
       if (own == nullptr) return;
       std::vector<double> data = data_from(own);
-      // NaN is unlike itself, so that bytes are compared.
+      // NaN is not equal to itself, so bytes are compared.
       const auto is_same = [&](const std::vector<double>& other) {
         return std::memcmp(other.data(), data.data(),
                            data.size() * sizeof(double)) == 0;
@@ -332,7 +333,7 @@ bool fits_all(const Predicted& predicted, const WrongOutput& output) {
   return true;
 }
 
-// The same of what is written.
+// The same for writing.
 std::optional<Predicted> written_at(const Address& address,
                                     const JudgedKernel& kernel,
                                     const WrongAnswer& answer,
@@ -353,7 +354,7 @@ std::optional<Predicted> written_at(const Address& address,
   return std::nullopt;
 }
 
-// The extents that tell an address from another; nothing: they are not known.
+// The extents that distinguish addresses; nullopt: they are not known.
 std::optional<Extents> telling_extents(TensorName tensor,
                                        const JudgedKernel& kernel,
                                        const WrongAnswer& answer) {
@@ -362,8 +363,8 @@ std::optional<Extents> telling_extents(TensorName tensor,
   return layouts.empty() ? std::nullopt : std::optional(layouts[0].spec.shape);
 }
 
-// The stride of an axis of extent 1 is no stride of its own: a kernel that
-// takes the first of all others reads the same.
+// The stride of an axis of extent 1 may be 0: a kernel that reads the first
+// element along all others reads the same.
 bool is_address_told(const Address& address, const JudgedKernel& kernel,
                      const WrongAnswer& answer) {
   const auto shape = telling_extents(address.tensor, kernel, answer);
@@ -400,7 +401,7 @@ unsigned axes_unlike_the_first(const Address& address,
   return axes;
 }
 
-// Every wrong address, and how it comes about.
+// Every wrong address, and its description.
 template <class Add>
 void for_each_address(TensorName tensor, Add add) {
   const auto& axes = is_of_pairs(tensor) ? kAxesOfPairs : kAxesOfHeads;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claims about wrong numbers that come of these numbers themselves: one number
-// throughout, fewer bits, a factor or a term that has no name.
+// Claims that need only the wrong numbers: one number throughout, fewer bits, a
+// factor or a term without a name.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_CLAIMS_H_
 #define QKVET_DIAGNOSIS_INSTEAD_CLAIMS_H_
 
@@ -73,8 +73,8 @@ std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
                                            const KernelUnderTest& kernel,
                                            Executor& executor, TimeUse& time,
                                            int* calls);
-// The same of memory alone: whether it decides any of the first answers, and
-// the claim where it decides all of them.
+// The same for memory alone: whether it decides any of the first answers, and
+// the claim if it decides all of them.
 struct ClaimOfMemory {
   bool is_of_any = false;
   std::optional<Claim> claim;

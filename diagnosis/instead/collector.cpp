@@ -12,10 +12,10 @@
 namespace qkvet::diagnosis {
 namespace {
 
-constexpr uint64_t kInsteadSeed = 0x494E;  // any: every diagnosis asks the same
+constexpr uint64_t kInsteadSeed = 0x494E;  // any: the same for every diagnosis
 // Multiplications (work_of) of one case.
 constexpr int64_t kMostWorkOfCase = 300'000;
-// Stories that are read back, and what they may cost.
+// Stories that are read back, and their largest cost.
 constexpr int kMostOfStorage = 28;
 constexpr size_t kEnoughOfStorage = 8;
 constexpr int kCallsLeftToAnswers = 60;
@@ -140,7 +140,7 @@ void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
         agreement, n % 2 == 0 ? failure.smallest : failure.found, first + n));
 }
 
-// Cases that another law has made fail may be right for this one.
+// Cases that fail under another law may pass under this one.
 void ask_for_failing_answers(const Failure& failure, const FailsWhere& where,
                              const Answered* answered, Witness& witness,
                              Collector& collector) {

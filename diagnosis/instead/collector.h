@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failing answers around a failure, asked for on purpose.
+// Collects failing answers near a failure.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_COLLECTOR_H_
 #define QKVET_DIAGNOSIS_INSTEAD_COLLECTOR_H_
 
@@ -18,7 +18,7 @@ inline constexpr int kMostAsked = 48;
 inline constexpr int kMostHung = 12;
 // For stories that end in a call, because they have many calls.
 inline constexpr int kMostStoriesEnded = 24;
-// Without so many failing cases nothing is said.
+// With fewer failing cases nothing is reported.
 inline constexpr int kFewestCases = 3;
 
 class Collector {
@@ -69,10 +69,11 @@ class Collector {
   int asked_ = 0;
 };
 
-// Cases that should fail, of a seed.
+// Runs cases of a seed that should fail.
 void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
                int count, Collector& collector);
-// Those that a description is found by. `answered`: all that can be asked.
+// Runs the cases for which descriptions are searched. `answered`: the recorded
+// answers, or null.
 void ask_for_failing_answers(const Failure& failure, const FailsWhere& where,
                              const Answered* answered, Witness& witness,
                              Collector& collector);

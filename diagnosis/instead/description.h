@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What wrong numbers may be instead of the right ones, and the stage of the
-// computation at which that is decided.
+// Descriptions of wrong numbers, and the stage of the computation at which they
+// go wrong.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_DESCRIPTION_H_
 #define QKVET_DIAGNOSIS_INSTEAD_DESCRIPTION_H_
 
@@ -21,11 +21,11 @@ enum class Stage : uint8_t {
   kKeys,     // which keys a row sees
   kSoftmax,  // maximum, exponentials and their sum
   kValues,   // the product of weights and V
-  kOutput,   // where and as what the result is stored
+  kOutput,   // place and type of the stored result
   kLse,
-  kEmptyRows,  // rows that see no key, which are a case of their own
+  kEmptyRows,  // rows without a visible key, which are a separate case
   // Stages of caches.
-  kWritten,   // a token's place, as it is appended or looked up
+  kWritten,   // the place at which a token is appended or looked up
   kMoved,     // tokens that a later command moves or takes away
   kRead,      // which of them a query attends over
   kAttended,  // the attention over them
@@ -58,7 +58,7 @@ const char* stage_text(Stage stage);
 struct Predicted {
   std::vector<double> values;  // of the whole output, packed
   std::vector<double> bounds;  // of each, as far as it is known
-  // Beside o: what lse and the weights are then; empty if that is left open.
+  // The lse and weights that go with this o; empty if they are left open.
   std::vector<double> lse = {}, lse_bounds = {};
   std::vector<double> weights = {}, weights_bounds = {};
 };

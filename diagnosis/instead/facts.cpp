@@ -42,8 +42,8 @@ Facts ends_of(const CallOutcome& outcome) {
     if (!fault->tensor && !fault->of_reason && !fault->of_heap && outcome.fault)
       return {kNear, kDead};
     Facts facts = {place_text(*fault)};
-    // Which of them lies flush with its guard, or is read first, may be a
-    // matter of the case.
+    // The case may determine which of them is next to its guard, or is read
+    // first.
     if (fault->tensor && !fault->inside)
       facts.push_back(fmt::format(
           "a tensor is {} {}", fault->is_write ? "written" : "read",
@@ -79,7 +79,7 @@ Facts facts_of_calls(const Evidence& evidence, const JudgedKernel& kernel) {
     if (ends.empty()) continue;
     if (!is_story) return ends;
     const PlannedCall& whole = plan.calls[n];
-    // Some commands are to be refused, and are.
+    // Some commands must be refused, and are.
     if (outcome.status == CallStatus::kRefused && whole.expects_refusal)
       continue;
     Facts facts;
@@ -106,7 +106,7 @@ struct Behind {
                         // changes
 };
 
-// The commands since each sequence was read back rightly.
+// The commands since each sequence was last read back correctly.
 class CommandsSinceRead {
  public:
   explicit CommandsSinceRead(int64_t sequences)
@@ -283,7 +283,7 @@ class ReadBack {
  private:
   int64_t tokens() const { return std::ssize(history_); }
 
-  // Whether the command in front brought it.
+  // Whether the last command appended it.
   bool is_new(const Token& token) const {
     const Snapshot* one = behind_.command;
     return one != nullptr && token.sequence == one->command.sequence &&
@@ -300,8 +300,8 @@ class ReadBack {
     return (keys ? own_.k : own_.v).data() +
            ((token.sequence * s_.Hkv + h) * s_.Tk + token.tag) * width;
   }
-  // Whether the row of head h at place t is the key (`as_key`) or value that
-  // this token was given for that head.
+  // Whether the row of head h at place t is the key (`as_key`) or value of this
+  // token for that head.
   bool holds(bool keys, int64_t h, int64_t t, bool as_key, int64_t of_head,
              const Token& token) const {
     if (token.sequence < 0 || token.sequence >= s_.B || token.tag < 0 ||

@@ -25,9 +25,9 @@ Facts facts_of_calls(const Evidence& evidence, const JudgedKernel& kernel);
 std::optional<Facts> facts_of_storage(const Evidence& evidence,
                                       const JudgedKernel& kernel);
 
-// Whether a case shows it.
+// Whether the facts of a case include `fact`.
 bool shows(const Facts& facts, const std::string& fact);
-// Those that all cases show, in their order.
+// Facts that all cases share, in their order.
 Facts common_facts(const std::vector<Facts>& cases);
 
 }  // namespace qkvet::diagnosis

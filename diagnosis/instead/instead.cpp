@@ -94,8 +94,8 @@ std::vector<WrongAnswer> with_finite_memory(std::vector<WrongAnswer> answers,
   return answers;
 }
 
-// Whether repeated calls give other wrong numbers: state that is kept from call
-// to call belongs to no stage of one call.
+// Whether repeated calls give other wrong numbers: state between calls belongs
+// to no stage of one call.
 bool depend_on_calls(const std::vector<WrongAnswer>& answers,
                      Witness& witness) {
   constexpr int kMostRepeated = 3;
@@ -151,7 +151,7 @@ Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
     if (stage != Stage::kUnknown && !is_refined) return Stage::kUnknown;
     if (!is_refined) stage = one;
   }
-  // The same added to all scores of a row leaves o as it is.
+  // An equal addition to all scores of a row leaves o unchanged.
   if (o == nullptr && stage != Stage::kLse)
     for (const OutputInstead& one : instead.outputs)
       if (one.output == TensorName::kLse && one.stage == Stage::kScores)
@@ -195,7 +195,7 @@ std::vector<WrongAnswer> of_one_kind(std::vector<WrongAnswer> answers,
   };
   const bool has_o = add(TensorName::kO);
   add(TensorName::kLse);
-  // Wrong weights explain a wrong o, and are no news beside one.
+  // Wrong weights explain a wrong o, and are not reported next to one.
   if (!has_o) add(TensorName::kWeights);
   for (const TensorName name : kGradients) add(name);
   for (const TensorName name :
@@ -211,9 +211,10 @@ bool is_of_empty_rows_alone(const std::vector<WrongAnswer>& answers) {
                      [](const auto& one) { return one.outputs.empty(); });
 }
 
-// A mask that hides whole rows is not seen to be ignored by any others: the
-// same cases with masks that hide a part of each row, on normal data. Failing
-// answers of these; none where rows that see no key are a case of their own.
+// A mask that hides whole rows does not show whether it is ignored elsewhere:
+// runs the same cases with masks that hide a part of each row, on normal data.
+// Returns their failing answers; none if rows without a visible key are a
+// separate case.
 std::vector<WrongAnswer> with_other_masks(
     const std::vector<WrongAnswer>& answers, const KernelUnderTest& kernel,
     Witness& witness) {

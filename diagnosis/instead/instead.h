@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel answers instead of the right numbers, and at which stage it
-// goes wrong: said where it is true of all wrong elements of several failing
-// cases, and not at all else.
+// Describes what a kernel computes instead of the right numbers, and at which
+// stage it goes wrong. A description is reported only if it holds for all wrong
+// elements of several failing cases.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_INSTEAD_H_
 #define QKVET_DIAGNOSIS_INSTEAD_INSTEAD_H_
 
@@ -15,14 +15,14 @@
 
 namespace qkvet::diagnosis {
 
-// The most calls that are made to find it, and of these to ask the same again.
+// The most calls to find it, and how many of these repeat a call.
 inline constexpr int kMostInsteadCalls = 360;
 inline constexpr int kMostCallsAgain = 140;
-// A case of a cache is a story, of a small call for each command and more where
-// it is read back.
+// A case of a cache is a story, with a small call for each command and more to
+// read it back.
 inline constexpr int kCallsOfStory = 8;
 
-// Failing cases that a description is found by, and held against.
+// Failing cases in which a description is searched, or checked.
 inline constexpr int kMostAnswers = 10;
 
 // The description of one output.
@@ -34,7 +34,7 @@ struct OutputInstead {
   // single one.
   std::string place;
   int elements = 0;  // wrong ones, of all ...
-  int cases = 0;     // ... failing cases that were looked at
+  int cases = 0;     // ... failing cases examined
   Stage stage = Stage::kUnknown;
   bool of_empty_rows = false;  // only rows that see no key are wrong
   // Whether the description holds for a further failing answer; null without a
@@ -75,7 +75,7 @@ struct FactInstead {
     text = common.empty() ? "" : common.front();
   }
   bool is_of_all() const { return cases >= of; }
-  // One of nine may give numbers.
+  // One in nine may give numbers.
   bool is_of_most() const { return 8 * (of - cases) <= cases; }
   // Further cases that show it, and those that gave numbers.
   void count(size_t showing, size_t numbers) {
@@ -86,20 +86,20 @@ struct FactInstead {
 
 struct Instead {
   std::vector<OutputInstead> outputs;  // those that are wrong
-  int cases = 0;                       // failing ones that were looked at
+  int cases = 0;                       // failing cases examined
   Stage stage = Stage::kUnknown;
-  FactInstead end;        // how cases end that give no answer
+  FactInstead end;        // how cases without an answer end
   FactInstead stored;     // what a cache reads back
   std::string gradients;  // "dk (dq and dv are right)"
-  std::string left_out;   // "" or what was not looked at
-  // Whether repeated calls gave other wrong numbers: no stage is looked for.
+  std::string left_out;   // "" or what was left out
+  // Whether repeated calls gave other wrong numbers; then there is no stage.
   bool depends_on_calls = false;
   int calls = 0;
 
   // For people: "o is the right value times sqrt(d): all of 96 wrong elements
-  // in 8 failing cases."; "" where too little failed to tell.
+  // in 8 failing cases."; "" if too few cases failed.
   std::string text() const;
-  // Whether anything is said of what is wrong in all failing cases, or most.
+  // Whether there is a description that holds for all or most failing cases.
   bool is_description() const;
   // "the scores (...)"; "" if it is not known.
   std::string stage_sentence() const;
@@ -142,7 +142,7 @@ struct Touch {
   bool of_heap = false;  // memory that the kernel allocated
 };
 
-// The stage that probes show: the same calls with q = 0, with V = 1, with V
+// The stage according to probes: the same calls with q = 0, with V = 1, with V
 // one-hot, so that the output is the weights, and without an option.
 Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness,
                    bool of_other_scores = false);

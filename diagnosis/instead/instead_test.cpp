@@ -182,7 +182,7 @@ FakeExecutor::Answer that_sums(
   };
 }
 
-// A weight of the last key that is not divided, and one that is, and doubled.
+// An undivided weight of the last key, and a divided one, doubled.
 TEST(Instead, AWeightMayNotBeDivided) {
   for (const bool is_doubled : {false, true}) {
     const auto values = std::make_shared<std::vector<double>>();
@@ -218,7 +218,7 @@ TEST(Instead, AWeightMayNotBeDivided) {
   }
 }
 
-// Numbers that hang on the call in front are no function of the inputs; the
+// Numbers that depend on the previous call are no function of the inputs; the
 // same numbers without it are just wrong.
 TEST(Instead, WhatAnEarlierCallLeftIsSaid) {
   for (const bool is_left : {true, false}) {
@@ -327,8 +327,8 @@ TEST(Instead, OneChannelHasNoOrder) {
   }
 }
 
-// Zeros that stay zeros as long as the call lives are none of its own where
-// other bytes in memory end it.
+// Zeros in all calls that end are no property of the kernel if other bytes in
+// memory end it.
 TEST(Instead, ZerosThatMemoryDecidesAreNotSaid) {
   for (const bool is_of_memory : {true, false}) {
     const Fault fault{"",
@@ -471,8 +471,8 @@ TEST(Instead, KeysMayBeLostBehindTheSum) {
   }
 }
 
-// NaN in between hides nothing of what the others are; what is nothing in
-// particular stays so.
+// NaN in between does not hide the description of the others; arbitrary numbers
+// still have none.
 TEST(Instead, NumbersBesideNaNAreDescribed) {
   for (const bool is_noise : {false, true}) {
     const Fault fault{
@@ -597,7 +597,7 @@ TEST(Instead, ATensorThatIsGoneBeyondTellsTheStage) {
        Stage::kUnknown,
        {},
        that_touches(TensorName::kQ, TensorName::kMask)},
-      // Within the bytes of a tensor, and no write to an input for all that.
+      // Within the bytes of a tensor, but not a write to an input.
       {"k is read where none of its parts lies, which are far apart",
        Stage::kScores,
        {},
@@ -670,7 +670,7 @@ TEST(Instead, WhatIsNothingInParticularGetsNoDescription) {
   }
 }
 
-// The stage alone, where the numbers are nothing in particular.
+// Only the stage is known if the numbers are arbitrary.
 TEST(Instead, AStageIsShownByProbes) {
   const Fault faults[] = {
       {"every second channel counts thrice in a score",
@@ -710,7 +710,7 @@ TEST(Instead, AKernelThatIsRightGetsNothing) {
   EXPECT_FALSE(looked.failure);
 }
 
-// The judge must find a description false of a kernel that does another thing.
+// The judge must reject the description for a kernel with another mistake.
 TEST(Instead, AFalseDescriptionIsScoredBadly) {
   const Fault twice = kFaults[0], negated = kFaults[1];
   const Looked looked = look(twice, &negated);

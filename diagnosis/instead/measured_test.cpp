@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of which one number is turned by an amount without a name, or that
-// read elsewhere: what is said must be that. The controls: a kernel that turns
-// two of them, for which no such description may be found; and one that leaves
-// rows alone which see a key.
+// Kernels with one number changed by an arbitrary amount, or with wrong places
+// of reading, which must be reported. The controls: a kernel that changes two
+// numbers, for which no such description may be found; and one that is wrong
+// only in rows without a visible key.
 #include <cmath>
 
 #include "diagnosis/fake_faults.h"
@@ -102,8 +102,8 @@ const Fault kTurned[] = {
      Stage::kBias,
      [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
        const int64_t all = p.shape.weights_elements();
-       // Biases that mask are left alone: what is beyond all bounds in their
-       // rows fits no description.
+       // Masking biases are left alone: numbers beyond all bounds in their rows
+       // fit no description.
        const auto masks = [](double x) { return std::fabs(x) > 1e30; };
        // A bias shared by all heads has no next row after their last.
        if (p.bias == nullptr || p.shape.B * p.shape.H != 1 ||
@@ -314,7 +314,7 @@ TEST(Instead, WhatDropoutIsInsteadIsSaid) {
   }
 }
 
-// A factor that is none of dropout's, and one for each element.
+// A factor other than that of dropout, and one for each element.
 TEST(Instead, WhatIsNoneOfDropoutIsNotSaidOfIt) {
   const Fault of_number{
       "", Stage::kValues, {}, each_o([](double o) { return 1.37 * o; })};
@@ -337,8 +337,8 @@ TEST(Instead, WhatIsNoneOfDropoutIsNotSaidOfIt) {
   }
 }
 
-// Two numbers at once are none of them, and no more is said than where they
-// are not.
+// Two changed numbers fit no description of one, so that only a general one is
+// left.
 TEST(Instead, TwoTurnsAreNotOne) {
   const Fault both{"", Stage::kUnknown,
                    [](KernelCall&, Problem& p) { p.scale *= 1.01; },
@@ -384,8 +384,8 @@ TEST(Instead, WhatComesOfANobodysAddressIsLeftOpen) {
   }
 }
 
-// Beside a sink every row has a sum of its own: one that is another is of the
-// softmax, but for what a bias adds to all scores of a row alike.
+// With a sink, every row has its own sum: another sum belongs to the softmax,
+// unless a bias adds the same to all scores of a row.
 TEST(Instead, AnotherSumBesideASinkMayBeOfTheBias) {
   const FakeExecutor::Question other_sink =
       [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
@@ -457,8 +457,8 @@ TEST(Instead, APartOfLseHasAFactor) {
   }
 }
 
-// Rows of few keys, answered as rows that see none: their keys are lost, or the
-// rows are left out.
+// Rows with few keys are answered like rows without a visible key: their keys
+// are lost, or the rows are left out.
 TEST(Instead, RowsAnsweredAsWithoutAKeyTellNoStage) {
   for (const bool with_lse : {true, false}) {
     const Fault fault{
@@ -484,8 +484,8 @@ TEST(Instead, RowsAnsweredAsWithoutAKeyTellNoStage) {
   }
 }
 
-// The mean of all values in rows that see no key; that of all but the first is
-// another number, and gets no such words.
+// The mean of all values in rows without a visible key; the mean of all but the
+// first is another number, and is not described that way.
 TEST(Instead, AMeanOfRowsWithoutAKeyIsDescribed) {
   for (const int64_t first : {0, 1}) {
     const auto values = std::make_shared<std::vector<double>>();
@@ -521,8 +521,8 @@ TEST(Instead, AMeanOfRowsWithoutAKeyIsDescribed) {
   }
 }
 
-// Rows that see no key, where those alone are wrong; what other rows answer
-// wrongly is not said of these.
+// Rows without a visible key, if only those are wrong; descriptions of other
+// rows do not apply to them.
 TEST(Instead, RowsThatSeeNoKeyAreDescribed) {
   for (const bool all_rows : {false, true}) {
     const Fault fault{
@@ -547,7 +547,7 @@ TEST(Instead, RowsThatSeeNoKeyAreDescribed) {
   }
 }
 
-// Rows are weighed by what is made of a score and of the row's largest one.
+// Rows are weighted by a function of a score and of the row's largest one.
 Fault weighed_by(double (*of)(double score, double largest),
                  bool is_of_lse = false) {
   const auto asked = std::make_shared<Problem>();
@@ -606,8 +606,8 @@ TEST(Instead, ScoresInThePlaceOfTheirExponentials) {
             "a sum of the values that its row sees, with wrong weights");
 }
 
-// One number throughout is what memory may hold by chance, and is held against
-// more answers than a factor is.
+// Memory may hold one number throughout by chance, so that this is checked
+// against more answers than a factor.
 TEST(Instead, WhatIsCheapIsHeldAgainstMore) {
   const auto held = [](double (*of)(double right)) {
     const Looked looked = look({"", Stage::kUnknown, {}, each_o(of)});

@@ -15,7 +15,7 @@ struct Known {
   const char* fault;
   const char* law;
   Stage stage;
-  const char* instead = "";  // what is said of it first; "": nothing at all
+  const char* instead = "";  // the report begins so; "": none
 };
 void PrintTo(const Known& row, std::ostream* out) { *out << row.fault; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all wrong elements of one output have in common: the first description
-// that is true of them, or of those that are finite.
+// Finds what all wrong elements of one output have in common: the first
+// description that holds for all of them, or for the finite ones.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_OUTPUT_SEARCH_H_
 #define QKVET_DIAGNOSIS_INSTEAD_OUTPUT_SEARCH_H_
 
@@ -24,9 +24,8 @@ namespace qkvet::diagnosis {
 
 // Elements that are clearly wrong; fewer get no description.
 inline constexpr int kFewestTelling = 6;
-// Multiplications (work_of) of all readings of all cases, of one output: of a
-// reference that takes some ten nanoseconds each, with its bound, half a
-// second.
+// Multiplications (work_of) of all readings of all cases of one output: half a
+// second for a reference that takes some ten nanoseconds each, with its bound.
 inline constexpr int64_t kMostReadingWork = 45'000'000;
 
 class OutputSearch {
@@ -85,7 +84,7 @@ class OutputSearch {
     return std::nullopt;
   }
 
-  // Numbers that a formula has no value for are NaN, whatever it is.
+  // A formula without a value gives NaN.
   template <class Search>
   static std::optional<Claim> claim_where_finite(const Wrongs& wrongs,
                                                  Search search) {
@@ -114,7 +113,7 @@ class OutputSearch {
   }
 
  private:
-  // Cases that are alike in an option, at least half of all.
+  // Cases that agree in an option, at least half of all.
   struct Split {
     size_t term;
     bool is_given;

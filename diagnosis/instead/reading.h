@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same call, with one thing read otherwise: an edit of its problem, which
-// the oracle then answers.
+// The same call with one thing read differently: an edit of its problem, which
+// the oracle then computes.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_READING_H_
 #define QKVET_DIAGNOSIS_INSTEAD_READING_H_
 
@@ -31,7 +31,7 @@ class Room {
     lists_.push_back(std::move(values));
     return lists_.back().data();
   }
-  // Scores that were computed here round as those of the call do, and no less.
+  // Scores that were computed here round like those of the call.
   bool has_own_scores = false;
   int64_t page = 0;  // tokens of a page; 0: there are none
 

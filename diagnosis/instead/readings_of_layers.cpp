@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptions of layers: a projection with another matrix, without its bias,
-// or with the columns of another head; and attention between them that is read
-// otherwise, as that of a kernel that is attention alone.
+// or with the columns of another head; and other readings of the attention
+// between them, as in a kernel of attention alone.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -57,7 +57,7 @@ Extents extents_of_matrix(const Shape& s, Projection which) {
   return {s.H * s.dv, s.D, s.H, s.dv};
 }
 
-// Another problem; false: it has nothing to edit.
+// Edits the problem; false: there is nothing to edit.
 using EditLayer =
     std::function<bool(LayerProblem& layer, const Matrix& of, Room& room)>;
 
@@ -80,7 +80,7 @@ class LayerDescriptions {
   std::vector<Description> take() { return std::move(all_); }
 
  private:
-  // y of a layer that returns no stages may come of each of them.
+  // Whether a wrong y may come from any stage, because the layer returns none.
   bool may_be_any() const {
     return output_ == TensorName::kY &&
            (kernel_->info.layer_options & QKVET_LAYER_STAGES) == 0;
@@ -128,7 +128,7 @@ class LayerDescriptions {
 
   // --- its matrix: w(i, j) of another one
 
-  // The number in memory that is read for row i and column j; -1: 0 is.
+  // The index of the number that is read for row i and column j; -1: 0 is used.
   using Element = int64_t (*)(const Extents& e, int64_t i, int64_t j);
   static bool rearrange(LayerProblem& p, const Matrix& m, Room& room,
                         Element element) {

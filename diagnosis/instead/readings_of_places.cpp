@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same call with q, k, v, the mask or the bias read elsewhere.
+// The same call with q, k, v, the mask or the bias read from other places.
 #include <algorithm>
 
 #include "diagnosis/instead/reading.h"
@@ -36,7 +36,7 @@ constexpr Read kReads[] = {
     {kOfKeys, "keys", Stage::kScores},
     {kOfValues, "values", Stage::kValues}};
 
-// K and V of every query head's own, read by another rule.
+// K and V for every query head, read by another rule.
 void read_kv(Problem& p, Room& room, int which,
              int64_t (*head)(const Shape& s, int64_t h),
              int64_t (*member)(int64_t b)) {
@@ -130,7 +130,7 @@ void add_places(Readings& rows) {
   add_query("the result of the query of head 0", same, zero);
 }
 
-// Keys and values of the page beside, or of the first.
+// Keys and values of the next page, or of the first.
 void add_pages(Readings& rows) {
   struct OfPage {
     const char* text;

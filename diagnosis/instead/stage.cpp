@@ -27,8 +27,8 @@ Case with_data(Case value, TensorName tensor, RecipeKind kind) {
   return value;
 }
 
-// How o came out of the same question asked otherwise, case by case, and what
-// came where it was wrong. Nothing is known of calls that go beyond a tensor.
+// Counts of the results for o after a change of each case, and the wrong
+// answers. Calls that access memory outside a tensor do not count.
 struct Probe {
   int right = 0, wrong = 0, unknown = 0;
   std::vector<WrongAnswer> answers;
@@ -68,7 +68,7 @@ void ask(const Case& value, Witness& witness, Probe& probe) {
   }
 }
 
-// All rows of its tensors are given, and none of them is a value and a key.
+// All rows of its tensors are given, and no value is also a key.
 bool has_plain_rows(const Case& value) {
   return value.cu_q.empty() && value.cu_k.empty() && value.q_len.empty() &&
          value.kv_len.empty() && value.paging.size == 0 && value.append == 0 &&
@@ -80,7 +80,7 @@ int worth_asking(const WrongAnswer& answer) {
   return has_plain_rows(value) ? 1 + (value.shape.Tk > 1) : 0;
 }
 
-// Wide enough for the output to be all weights.
+// Wide enough for the output to show all weights.
 Case with_weights_shown(const Case& value, const JudgedKernel& kernel) {
   Case shown = with_data(value, TensorName::kV, RecipeKind::kOnehotN);
   Shape& s = shown.shape;
@@ -91,7 +91,7 @@ Case with_weights_shown(const Case& value, const JudgedKernel& kernel) {
   return shown;
 }
 
-// Whether lse or the weights came back, and how, beside a wrong o.
+// Whether lse or the weights are returned, and right, next to a wrong o.
 enum class Beside : uint8_t { kUnknown, kRight, kWrong };
 
 class StageProbes {
@@ -196,8 +196,8 @@ class StageProbes {
     return has_heads && flagged > 1;
   }
 
-  // Sums that are rescaled wrongly from tile to tile leave means, of weights
-  // that are in proportion within each tile.
+  // Partial sums that are rescaled wrongly between tiles give means with
+  // weights that are in proportion within each tile.
   bool are_in_tiles() {
     constexpr int64_t kFewestKeys = 12;
     const bool are_long =

@@ -15,8 +15,8 @@ namespace {
 constexpr int kFewestAlike = 3;
 constexpr int kMostAlike = 8;
 
-// kDied: without numbers, say for memory that an earlier call has damaged, or
-// refused.
+// kDied: without numbers, because an earlier call damaged memory, or because it
+// was refused.
 enum class Came : uint8_t { kUnknown, kRight, kWrong, kDied };
 
 Came came_out(const Law& law, const Case& value, Witness& witness) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage of calls that go beyond a tensor: that of who reads or writes it.
+// The stage of calls that access memory outside a tensor: the stage that reads
+// or writes that tensor.
 #include <algorithm>
 
 #include "diagnosis/evidence/nearby.h"
@@ -249,7 +250,7 @@ Stage stage_of_missing_options(const std::vector<Touch>& touches,
   const uint64_t known = witness.kernel().info.capabilities.options;
   const StageOfOption* found = nullptr;
   // Scratch for all keys of a row has room to spare once some are hidden,
-  // whatever it is that is read or written past its end.
+  // whatever is read or written past its end.
   const bool is_of_heap =
       std::any_of(touches.begin(), touches.end(),
                   [](const Touch& touch) { return touch.of_heap; });

@@ -16,7 +16,7 @@ namespace {
 constexpr double kClearlyThere = 64;
 constexpr double kSameShare = 1e-3;
 
-// One row of weights, beside the right ones.
+// One row of weights, compared with the right ones.
 struct WeightsSeen {
   double sum = 0, right_sum = 0;
   double least = INFINITY, most = 0;  // of actual / right
@@ -56,7 +56,8 @@ WeightsSeen look_at(const WrongAnswer& answer, const WrongOutput& output,
   return seen;
 }
 
-// Nothing of a row that has no weights left, say for want of its only key.
+// Nullopt for a row without any weight left, for example if its only key is
+// lost.
 std::optional<RowOfWeights> said_of(const WrongAnswer& answer, Dtype storage,
                                     const WeightsSeen& row, bool of_output) {
   if (row.is_impossible) return RowOfWeights::kImpossible;
@@ -74,8 +75,8 @@ std::optional<RowOfWeights> said_of(const WrongAnswer& answer, Dtype storage,
       return RowOfWeights::kOneMissing;
     return RowOfWeights::kNothing;
   }
-  // Beside a sink other scores have another sum as well, which one key alone
-  // does not tell.
+  // With a sink, other scores also give another sum, which a single key does
+  // not show.
   if (is_one && in_proportion) return std::nullopt;  // nearly right
   if (answer.value().sink) {
     if (row.there < 2) return std::nullopt;
@@ -101,7 +102,7 @@ RowOfWeights said_of_rows(const std::vector<const WrongAnswer*>& answers,
       last = row;
       const auto here = said_of(*answer, output->dtype,
                                 look_at(*answer, *output, row), of_output);
-      // Whatever else is wrong, no share of a sum of exponentials is that.
+      // No share of a sum of exponentials is negative or infinite.
       if (here == RowOfWeights::kImpossible) return *here;
       if (!here) continue;
       is_one_thing &= !said || *said == *here;
@@ -123,7 +124,7 @@ bool are_keys_of_score_zero(const std::vector<WrongAnswer>& of_ones,
                             bool lse_in_base2) {
   constexpr double kNear = 1e-3;      // of a whole number
   constexpr double kFar = 0.05;       // from one
-  constexpr double kMostKeys = 1024;  // more is not told from rounding
+  constexpr double kMostKeys = 1024;  // more is within rounding
   int telling = 0;
   for (const WrongAnswer& answer : of_ones) {
     const WrongOutput* o = answer.find(TensorName::kO);
@@ -221,7 +222,7 @@ double dot(Row a, Row b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// Whether the row points where one of the right ones does.
+// Whether the row has the direction of one of the right ones.
 bool is_multiple_of_any(Row seen, const std::vector<double>& right,
                         size_t width) {
   constexpr double kSquaredAngle = 1e-4;

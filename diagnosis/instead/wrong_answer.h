@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failing answer, number by number: what is wrong in it, beside what is
-// right.
+// A failing answer, number by number: the wrong elements and the right ones.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_WRONG_ANSWER_H_
 #define QKVET_DIAGNOSIS_INSTEAD_WRONG_ANSWER_H_
 

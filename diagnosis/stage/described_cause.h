@@ -15,11 +15,11 @@ namespace qkvet::diagnosis {
 struct DescribedCause {
   std::string cause;     // "o is the result without the causal rule"
   std::string evidence;  // "all of 96 wrong elements in 8 failing cases"
-  std::string fix;       // "" where the description does not tell it
+  std::string fix;       // "" if the description does not determine it
 };
 
-// Nothing where a wrong output has no description, or one of most elements
-// alone, or one that many mistakes end in.
+// Nullopt if a wrong output has no description, or one that holds for most
+// elements only, or one that many mistakes lead to.
 std::optional<DescribedCause> described_cause(const Instead& instead);
 
 }  // namespace qkvet::diagnosis

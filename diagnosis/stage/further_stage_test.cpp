@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages that other probes leave open: kernels and caches that are made up,
-// each with one that looks much the same and must get no stage.
+// Stages that other probes leave open: made-up kernels and caches, each with a
+// similar one that must get no stage.
 #include "diagnosis/stage/further_stage.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ Stage stage_of(const FakeExecutor::Question& question,
   return stage;
 }
 
-// Something is added to what no values make; twice nothing is nothing.
+// Adds something to the result of V = 0; twice that result is still 0.
 TEST(FurtherStage, WhatNoValuesMakeIsOfTheProductWithV) {
   EXPECT_EQ(stage_of({}, each_o([](double o) { return o + 0.5; })),
             Stage::kValues);
@@ -39,8 +39,8 @@ TEST(FurtherStage, WhatNoValuesMakeIsOfTheProductWithV) {
             Stage::kUnknown);
 }
 
-// Every element of a head has gone to the next row, and with `channels` to the
-// next channel, too: a query that is read elsewhere leaves the channel.
+// Every element of a head moves to the next row, and with `channels` also to
+// the next channel: a query that is read elsewhere keeps the channel.
 FakeExecutor::Answer moved(int64_t channels) {
   return [channels](const KernelCall& call, OracleOutput& out, CallOutcome&) {
     const Shape& s = call.shape;

@@ -205,7 +205,7 @@ class GradientProbes {
     if (v) return Stage::kGradientDV;
     if (q && k) return stage_of_scores();
     if (q && are_rows_without_a_key()) return Stage::kEmptyRows;
-    // A kernel that walks rows and keys apart has a delta in each walk.
+    // A kernel with separate loops over rows and keys computes delta in each.
     const View view = q ? View::kByKeys : View::kByQueries;
     if (common(view) == Departs::kByShare) return Stage::kGradientDelta;
     return q ? Stage::kGradientDQ : Stage::kGradientDK;

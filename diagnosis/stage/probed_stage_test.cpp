@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages that probes of rows show: kernels that are made up, each beside one
-// that looks much the same and must not get that stage.
+// Stages according to probes of rows: made-up kernels, each next to a similar
+// one that must not get that stage.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ using instead_test::each_o;
 using instead_test::largest;
 using instead_test::look;
 
-// `left_out`: options that the kernel has not.
+// `left_out`: options that the kernel does not have.
 const char* stage_of(const FakeExecutor::Question& question,
                      const FakeExecutor::Answer& answer,
                      uint64_t left_out = 0) {
@@ -145,10 +145,10 @@ TEST(ProbedStage, WhatEndsWithoutAnOptionReadsIt) {
                "");
 }
 
-// A product that is left out and an output that is not stored are one 0.
+// A product that is left out and an output that is not stored give the same 0.
 TEST(ProbedStage, ZerosTellOfNoStageUnlessValuesAreMultipliedByThem) {
   EXPECT_STREQ(stage_of({}, each_o([](double) { return 0.0; })), "");
-  // Beside weights that are right another 0 has come.
+  // With right weights, 0 has another origin.
   for (const bool has_weights : {false, true})
     EXPECT_STREQ(stage_of({}, each_o([](double o) { return 0 * o; }),
                           has_weights ? 0 : uint64_t{QKVET_OPTION_WEIGHTS}),
@@ -179,8 +179,8 @@ FakeExecutor::Answer weighing(
   };
 }
 
-// A right lse beside weights that no row has leaves the product with V. Those
-// of another row, times a factor, may be stored there.
+// If lse is right and the weights are those of no row, only the product with V
+// is left. Weights of another row, times a factor, may just be stored there.
 TEST(ProbedStage, WeightsOfNoRowAreOfTheProductWithV) {
   const auto v = std::make_shared<const double*>();
   const FakeExecutor::Question keep_v = [v](const KernelCall&, Problem& p) {
@@ -283,7 +283,7 @@ TEST(ProbedStage, BehindNaNAnOptionIsTakenAwayAllTheSame) {
         is_of_bias ? "bias" : "");
 }
 
-// Nor that the others are means by other scores.
+// Nor does it hide that the others are means by other scores.
 TEST(ProbedStage, BehindNaNMeansByOtherScoresAreOfTheScores) {
   const auto always = [](const KernelCall&) { return true; };
   const FakeExecutor::Question other_scores = [](const KernelCall&,
@@ -312,7 +312,7 @@ FakeExecutor::Answer leaving_its_heap(bool (*leaves)(const KernelCall& call)) {
 }
 
 // Scratch for all keys of a row has room for one too many once a mask hides
-// one, also where some cases end far from it.
+// one, even if some cases end far from it.
 TEST(ProbedStage, ScratchThatIsTooShortIsNoMatterOfKeys) {
   for (const bool is_of_heap : {true, false}) {
     const FakeExecutor::Answer answer = [is_of_heap](const KernelCall& call,
@@ -331,8 +331,7 @@ TEST(ProbedStage, ScratchThatIsTooShortIsNoMatterOfKeys) {
   }
 }
 
-// A matrix that is taken for its own transpose has as many rows as columns, or
-// does not fit.
+// A matrix taken for its own transpose is square, or does not fit.
 TEST(ProbedStage, WhatEndsUnlessRowsAreAsManyAsColumnsIsOfTheTensor) {
   const struct {
     bool (*ends)(const KernelCall& call);

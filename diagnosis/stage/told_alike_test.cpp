@@ -50,7 +50,7 @@ TEST(ToldAlike, IsOneReportUnderTheSurerCause) {
   ASSERT_EQ(told.causes.size(), 1u);
   EXPECT_EQ(told.causes[0].diagnosis.name(), "other_scale");
   EXPECT_EQ(told.causes[0].others.size(), 1u);
-  // It is no convention either.
+  // Nor is it a convention.
   for (const Failure& failure : told.failures) EXPECT_EQ(failure.dialect, "");
 }
 

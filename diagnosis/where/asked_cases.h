@@ -52,7 +52,7 @@ class AskedCases {
   void forget();
   // Also drops those of sentences; at most so many cases follow.
   void begin_anew(int most_cases);
-  // So many more may be asked.
+  // Allows so many more cases.
   void allow_more(int cases) { most_cases_ += cases; }
 
   const std::vector<Asked>& asked() const { return asked_; }

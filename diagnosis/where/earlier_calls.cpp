@@ -9,7 +9,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-constexpr uint64_t kSeedOfEarlier = 0x4541;  // any: every search asks the same
+constexpr uint64_t kSeedOfEarlier = 0x4541;  // any: the same for every search
 constexpr int kPlannedBefore = 96, kPlannedAtOnce = 4;
 // An unread list of calls proves nothing.
 constexpr size_t kMostBefore = 3;
@@ -61,8 +61,9 @@ bool fails_twice(const Failure& failure, Witness& witness) {
          !passes(failure, /*each_alone=*/false, witness).value_or(true);
 }
 
-// Calls that are all wrong alike may keep a law that compares them, as scratch
-// does that is never written: it is the same in each new process.
+// Calls that are all wrong in the same way may pass a law that compares them.
+// Scratch that is never written has that effect: it is the same in each new
+// process.
 bool is_right_alone(const Failure& failure, Witness& witness) {
   const Law& truth = law_of_answers(failure.smallest);
   return failure.law == &truth ||
@@ -102,7 +103,8 @@ class EarlierSearch {
     return case_fails_after(before, failure_, witness_);
   }
 
-  // One of them, or what is left where none of the rest can be spared.
+  // Returns a single call if one suffices, else a subset without superfluous
+  // calls.
   std::vector<Case> with_fewest(std::vector<Case> before) {
     for (size_t n = before.size(); n-- > 0 && before.size() > 1;)
       if (fails_after({before[n]})) return {before[n]};
@@ -121,8 +123,8 @@ class EarlierSearch {
       group.push_back(dressed);
   }
 
-  // The likeliest first: what is kept is found again by some of what a call is,
-  // and the rest of it differs.
+  // The likeliest first: kept state is usually found again by some of a call's
+  // properties, and the call differs in the others.
   std::vector<std::vector<Case>> groups() const {
     const Case& own = failure_.smallest;
     std::vector<std::vector<Case>> all;
@@ -152,8 +154,8 @@ class EarlierSearch {
     return all;
   }
 
-  // With the extents of the case, a few at a time: the first of them may keep
-  // what is right. And with their own.
+  // With the extents of the case, a few at a time, because the first of them
+  // may keep the right state. And with their own extents.
   void add_planned(std::vector<std::vector<Case>>& all) const {
     for (int n = 0; n < kPlannedBefore; ++n) {
       if (n % kPlannedAtOnce == 0) all.emplace_back();
@@ -223,7 +225,8 @@ EarlierCalls part_of_earlier_calls(const Failure& failure, Witness& witness) {
     return {};
   const size_t calls = evidence->calls.size();
   const bool is_steady = failure.repeats_failed == failure.repeats;
-  // A law that begins anew is about what its calls leave.
+  // A law that begins in a new process is about the state that its own calls
+  // leave.
   const bool begins_anew = evidence->calls.front().new_process;
   if (!begins_anew) {
     const auto alone = passes(failure, /*each_alone=*/false, witness);

@@ -16,10 +16,10 @@
 namespace qkvet::diagnosis {
 namespace {
 
-constexpr uint64_t kPlanSeed = 0x5748;   // any: every search asks the same
+constexpr uint64_t kPlanSeed = 0x5748;   // any: the same for every search
 constexpr uint64_t kFreshSeed = 0x4652;  // of fresh cases
 constexpr uint64_t kConfirmingSeed = 0x434F;
-// Tiles and lanes that a kernel may work in, of keys and of queries.
+// Likely tiles and lanes of a kernel, of keys and of queries.
 constexpr int64_t kTiles[] = {16, 32, 64, 128, 256};
 // Cases at tiles against which a sentence is checked.
 constexpr int kMostAtTiles = 12;
@@ -28,7 +28,8 @@ constexpr int kInPool = 200;           // and those to choose from
 constexpr size_t kMostWaiting = 1200;  // of variations and those
 constexpr int kMostQuestions = 130;
 constexpr int kMostTrials = 5;
-// Trials after which no sentence was right in four of five cases.
+// Trials in which no sentence was right in four of five cases, after which the
+// search ends.
 constexpr int kMostHopeless = 2;
 // Failing cases that are varied.
 constexpr int kMostVaried = 4;
@@ -36,7 +37,7 @@ constexpr int kMostVaried = 4;
 // atoms.
 constexpr int kEnoughFailing = 12;
 constexpr int kEnoughLacking = 5;
-// Sentences that are rivals: no more than this worse than the best.
+// Rival sentences are no more than this worse than the best.
 constexpr double kRivals = 1.6;
 constexpr size_t kMostRivals = 40;
 // Cases that are run before rivals are computed again; with many cases, of
@@ -260,7 +261,7 @@ class WhereSearch {
     return false;
   }
 
-  // Those of the failing case, under its law.
+  // The data of the failing case, under its law.
   bool has_other_data(const Setting& setting) const {
     return setting.data() == Setting::Data::kOfCase &&
            &setting.law() == failure_.law &&
@@ -311,7 +312,7 @@ class WhereSearch {
     return cases_.ask(dressed);
   }
 
-  // Each extent far below and above what it is, and one option fewer.
+  // Each extent far below and above its value, and one option fewer.
   void ask_ladder(const Case& base) {
     const TermValues values = setting().values(base);
     for (size_t n = 0; n < vocabulary().size(); ++n) {

@@ -29,7 +29,7 @@ FakeExecutor::Answer wrong_when(When when) {
   };
 }
 
-// A kernel that is wrong then, and how it fails.
+// A kernel that is wrong if this holds, and its first failure.
 struct Wrong {
   explicit Wrong(When when, const char* law = "agrees_with_oracle")
       : kernel(FakeExecutor::under_test()),
@@ -110,7 +110,8 @@ const Known kKnown[] = {
      }},
     // One extent taken for another.
     {"(Tk < d)", [](const KernelCall& c) { return c.shape.Tk < c.shape.d; }},
-    // Four of them: each of the four alone leaves out more than one in ten.
+    // Four predicates: leaving out any one is wrong in more than one case in
+    // ten.
     {"Tk > 12 && causal && H >= 2 && B >= 2", [](const KernelCall& c) {
        return c.shape.Tk > 12 && c.causal != Causal::kNone && c.shape.H > 1 &&
               c.shape.B > 1;
@@ -222,7 +223,7 @@ TEST(FailsWhere, WhatFailsForItsScoresIsSaidToDoSo) {
         if (const auto pair = static_cast<size_t>(n); out.weights[pair] > 0)
           most = std::max(most, std::log(out.weights[pair]) +
                                     out.lse[static_cast<size_t>(n / s.Tk)]);
-      // The control has scores that fail for their hash.
+      // In the control, failures depend on a hash of the scores.
       const auto hash = philox_u64(7, static_cast<uint32_t>(1e3 * most), 0, 0);
       if (is_told ? most < 80 : most < 8 || hash % 2 == 0) return;
       for (double& o : out.o) o = std::numeric_limits<double>::quiet_NaN();
@@ -272,8 +273,8 @@ TEST(FailsWhere, ASentenceIsBelievedByHowManyCasesSayHowMuch) {
   const auto believed = [](int right, int all, int failing = 20) {
     return FreshVerdicts{right, all, failing}.are_believable();
   };
-  // That many misses or fewer come once in ten times of one that is wrong in
-  // every twentieth case: by the tail of the binomial distribution.
+  // A sentence that is wrong in every twentieth case has so few misses once in
+  // ten times: by the tail of the binomial distribution.
   EXPECT_TRUE(believed(45, 45));
   EXPECT_FALSE(believed(44, 44));
   EXPECT_TRUE(believed(147, 150));
@@ -284,7 +285,7 @@ TEST(FailsWhere, ASentenceIsBelievedByHowManyCasesSayHowMuch) {
   EXPECT_FALSE(believed(495, 514));
   EXPECT_FALSE(believed(0, 0, 0));
   EXPECT_FALSE(believed(50, 50, 0)) << "nothing failed";
-  // A few cases, all right, are no match for many that are believed.
+  // A few right cases count less than many that are believed.
   EXPECT_FALSE((FreshVerdicts{22, 22, 11}.are_better_than({244, 250, 120})));
   EXPECT_TRUE((FreshVerdicts{150, 150, 75}.are_better_than({244, 250, 120})));
 }
@@ -387,7 +388,8 @@ TEST(FailsWhere, RecordedAnswersSayItWithoutBeingAskedAgain) {
   EXPECT_TRUE(masked.text().starts_with("where a mask is given: right in "))
       << masked.text();
   EXPECT_NE(masked.text().find("recorded answers"), std::string::npos);
-  // Too few to hold anything against, and what no sentence can say.
+  // Too few cases to check a sentence, and a condition that no sentence can
+  // express.
   EXPECT_EQ(
       looked([](const KernelCall& c) { return c.mask != nullptr; }, 20).text(),
       "");
@@ -402,7 +404,8 @@ TEST(FailsWhere, TheSameFailureHasTheSameSentence) {
   EXPECT_EQ(one.calls, other.calls);
 }
 
-// A sentence is one of the language of conditions, and means the same there.
+// A sentence is also a formula of the language of conditions, with the same
+// meaning.
 TEST(FailsWhere, FormulasAreConditions) {
   const Law& law = *find_law("agrees_with_oracle");
   std::vector<Sample> samples;
@@ -447,9 +450,9 @@ TEST(FailsWhere, FlagsAreZeroOrOne) {
   }
 }
 
-// A cache that writes where it must not as it evicts a token: that story ends
-// its process, or else it and all later ones of this process answer wrongly.
-// `in_any`: of whatever process.
+// A cache that writes out of bounds when it evicts a token: that story ends its
+// process, or else it and all later ones of this process are answered wrongly.
+// `in_any`: of any process.
 class DamagedTables : public Executor {
  public:
   explicit DamagedTables(bool in_any) : in_any_(in_any) {}
@@ -487,8 +490,8 @@ class DamagedTables : public Executor {
   int evictions_ = 0;
 };
 
-// A kernel that does not end where there are many keys. `soon`: such calls can
-// be told from others at once.
+// A kernel that hangs if there are many keys. `soon`: such calls are recognised
+// at once.
 class Hanging : public FakeExecutor {
  public:
   explicit Hanging(bool soon) : soon_(soon) {}
@@ -550,7 +553,8 @@ TEST(FailsWhere, StoriesAreHeardAloneWhereOthersDoDamage) {
   EXPECT_TRUE(alone.is_known()) << alone.text();
   EXPECT_EQ(alone.hypothesis.formula(),
             "commands(queries > 0 && after.evict > 0)");
-  // The control: damage that a new process keeps cannot be told apart.
+  // The control: with damage that persists in a new process, no condition can
+  // be found.
   EXPECT_NE(looked(true).hypothesis.formula(),
             "commands(queries > 0 && after.evict > 0)");
 }

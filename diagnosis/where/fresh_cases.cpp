@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostDraws = 1200;
 
-// How many atoms do not hold.
+// Number of atoms that do not hold.
 int missing(const Hypothesis& hypothesis, const TermValues& values) {
   return static_cast<int>(
       std::count_if(hypothesis.atoms.begin(), hypothesis.atoms.end(),
@@ -146,7 +146,7 @@ class Drawer {
     if (std::ssize(to) < others) to.push_back(value);
   }
 
-  // With all atoms made true, or one of them made false.
+  // A variant with all atoms made true, or one of them made false.
   void take_moved(const Case& value, bool all, int64_t step, int half,
                   int others) {
     const auto moved = moved_to(value, all, step);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases for which a sentence predicts a verdict, drawn by the plan's generator:
-// about half of them predicted to fail, and many of the others only just not.
+// Cases with a verdict that a sentence predicts, drawn by the plan's generator:
+// about half of them are predicted to fail, and many of the others narrowly to
+// pass.
 #ifndef QKVET_DIAGNOSIS_WHERE_FRESH_CASES_H_
 #define QKVET_DIAGNOSIS_WHERE_FRESH_CASES_H_
 

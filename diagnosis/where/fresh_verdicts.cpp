@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fresh cases say of a sentence, and how it is printed with that.
+// The verdict of fresh cases on a sentence, and the text for both.
 #include <algorithm>
 #include <cmath>
 
@@ -30,7 +30,7 @@ FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
                             TimeUse& time) {
   FreshVerdicts fresh;
   if (!where.setting) return fresh;
-  // A kernel that hangs must answer all of them as well.
+  // A kernel that hangs must still answer all of them.
   constexpr double kPartsOfHangs = 5;
   Witness witness(kernel.judged, kernel.index, executor, time,
                   kCallsOfCase * count, kPartsOfHangs);

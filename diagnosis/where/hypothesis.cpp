@@ -27,12 +27,12 @@ constexpr size_t kMostParts = 60;
 constexpr double kCostOfOr = 0.9;
 // Atoms that hold in the same samples, and that are all kept.
 constexpr size_t kMostAlike = 10;
-// Tiles, lanes and pages are these.
+// Usual tiles, lanes and pages.
 constexpr int64_t kModuli[] = {2, 4, 8, 16, 32, 64, 128, 256, 3, 5, 6, 7};
 
 void set(Bits& bits, size_t n) { bits[n / 64] |= uint64_t{1} << n % 64; }
 
-// std::popcount() is a call where the machine may lack the instruction.
+// std::popcount() is a function call if the target may lack the instruction.
 int ones(uint64_t bits) {
   bits -= bits >> 1 & 0x5555555555555555;
   bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333);
@@ -92,7 +92,7 @@ class AtomMaker {
     }
   }
 
-  // A bound may lie anywhere between two values that were seen.
+  // A bound may be anywhere between two observed values.
   void add_bounds(size_t term, const std::set<int64_t>& seen) {
     const bool alone = vocabulary()[term].has_bounds_alone();
     for (auto at = seen.begin(); at != seen.end(); ++at) {
@@ -197,7 +197,7 @@ class Fit {
   }
 
  private:
-  // A conjunction and, beside it, one of two atoms.
+  // A conjunction and one more condition: either of two atoms.
   struct Either {
     const Conjunction* parent = nullptr;
     size_t first = 0, second = 0;
@@ -205,15 +205,15 @@ class Fit {
     double score = 0;
   };
 
-  // Samples of the second kind among those of the first.
+  // Number of samples in both sets.
   static int count(const Bits& a, const Bits& b) {
     int sum = 0;
     for (size_t i = 0; i < a.size(); ++i) sum += ones(a[i] & b[i]);
     return sum;
   }
 
-  // The best of them that beat the conjunctions alone. Both atoms have to keep
-  // some failing samples, and to leave out most of what passes.
+  // The best of them that beat the conjunctions alone. Both atoms must keep
+  // some failing samples, and exclude most of the passing ones.
   std::vector<Either> with_either(const std::vector<Conjunction>& found) const {
     std::vector<Either> out;
     if (found.empty()) return out;
@@ -343,7 +343,8 @@ class Fit {
     return out;
   }
 
-  // Enough for a beam: the same conjunction comes of each of its atoms last.
+  // Enough for a beam: the same conjunction is reached with each of its atoms
+  // last.
   std::vector<Step> best_steps(const std::vector<Conjunction>& beam) const {
     const size_t enough = kBeam * kMostAtoms;
     std::vector<Step> steps;

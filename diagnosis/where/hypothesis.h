@@ -20,7 +20,7 @@ struct Atom {
     kAtMost,
     kRemains,  // term % modulus == number
     kRemainsNot,
-    kAnyOf,  // one of `parts`, and no term of its own
+    kAnyOf,  // one of `parts`; `term` is unused
     kAllOf
   };
   size_t term = 0;  // of vocabulary()
@@ -58,9 +58,9 @@ struct Sample {
   bool failed = false;
 };
 
-// The simplest conjunctions of at most four atoms, of which the last may be "A
-// or B", and "unless" such, that agree with the samples, or nearly; the best
-// first, at most `most`.
+// The simplest conjunctions of at most four atoms (the last may be "A or B"),
+// and their negations ("unless"), that agree with the samples or nearly do; the
+// best first, at most `most`.
 std::vector<Hypothesis> simplest_hypotheses(const std::vector<Sample>& samples,
                                             size_t most);
 

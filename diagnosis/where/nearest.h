@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The case that passes next to one that fails.
+// Finds a passing case next to a failing one.
 #ifndef QKVET_DIAGNOSIS_WHERE_NEAREST_H_
 #define QKVET_DIAGNOSIS_WHERE_NEAREST_H_
 

@@ -4,7 +4,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// How people say a name; those without a row are "... is given".
+// English phrases for names; those without a row are "... is given".
 constexpr Phrase kPhrases[] = {
     {"causal", "causal", "not causal"},
     {"top_left", "causal=tl", "not causal=tl"},

@@ -20,7 +20,7 @@ class Setting {
     kOfCase,  // the recipes of the failing case
     kOfPlan   // as the plan draws it
   };
-  // `like` gives the storage that is drawn most, and with kOfCase the data.
+  // `like` provides the most frequent storage types, and with kOfCase the data.
   Setting(const Law& law, Data data, Case like, const KernelUnderTest& kernel);
 
   const Law& law() const { return *law_; }
@@ -30,7 +30,8 @@ class Setting {
   // Whether the kernel declares it and it is cheap enough to run.
   bool allows(const Case& value) const;
   Case planned(uint64_t seed, int64_t number) const;
-  // Planned cases have about this extent at most; it grows, and never shrinks.
+  // The approximate largest extent of planned cases; it grows, and never
+  // shrinks.
   void make_room_for(int64_t extent);
   // The values of the terms: for the case, and for the calls that the law
   // makes.
@@ -73,7 +74,7 @@ std::vector<FailingSetting> settings_of_scores(const Failure& failure,
 int64_t work_of(const Case& value);
 
 // Cases that differ from `value` in an extent, an option or the causal rule,
-// one at a time: not dressed yet.
+// one at a time, before dressed().
 std::vector<Case> variations(const Case& value, const Setting& setting);
 // Those that differ in an option or the causal rule.
 std::vector<Case> variations_of_options(const Case& value,

@@ -15,8 +15,8 @@ namespace {
 
 using Kind = Term::Kind;
 
-// Words that are numbers, the most common first; numbers of option fields
-// follow. A word that is no number and names no choices is a flag.
+// Names that are numbers, the most common first; numbers of option fields
+// follow. A name that is no number and has no choices is a flag.
 constexpr std::string_view kNumbers[] = {"Tk",
                                          "Tq",
                                          "d",
@@ -46,7 +46,7 @@ constexpr std::array<std::string_view, 5> kLeftOut = {
     "mistake", "scale.bits", "channel_group", "segments.tokens",
     "tree.children"};
 
-// Numbers that are no extents.
+// Larger than every extent.
 constexpr int64_t kNoRow = int64_t{1} << 30;
 
 template <class Better>
@@ -189,7 +189,7 @@ constexpr Product kProducts[] = {
     {"B * Hkv", [](const Shape& s) { return s.B * s.Hkv; }},
     {"B * H * Tq", [](const Shape& s) { return s.B * s.H * s.Tq; }},
     {"H * Tq", [](const Shape& s) { return s.H * s.Tq; }},
-    // Rows that meet the same keys and values.
+    // Rows that share keys and values.
     {"H / Hkv * Tq", [](const Shape& s) { return rows_of_group(s); }},
     {"B * H * Tq * Tk",
      [](const Shape& s) { return s.B * s.H * s.Tq * s.Tk; }}};
@@ -342,7 +342,7 @@ std::vector<Term> all_terms() {
   return terms;
 }
 
-// Another scale makes a score what it is to be, but for bias and cap.
+// Another scale gives a score the wanted value, apart from bias and cap.
 std::optional<float> scale_for(const Case& value, const Term& term,
                                int64_t to) {
   if (!is_of_scores(term)) return std::nullopt;
@@ -367,7 +367,7 @@ void set_width(Shape& s, int64_t to) {
   s.d = to;
 }
 
-// By how much more than queries keys are.
+// The excess of keys over queries.
 void set_surplus(Shape& s, int64_t surplus) {
   s.Tk = s.Tq + surplus;
   if (s.Tk >= 1) return;
@@ -388,7 +388,7 @@ bool is_of_scores(const Term& term) {
 
 TermValues term_values_of(const std::vector<size_t>& wanted, const Case& value,
                           const Law* law, const KernelInfo* kernel) {
-  // Those that a law makes are much alike.
+  // The calls of a law are mostly similar.
   constexpr size_t kMostSituations = 12;
   const std::vector<Term>& terms = vocabulary();
   TermValues values(terms.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the words of sentences mean: a case of which each is true and one, as
-// like it as can be, of which it is not; and the cases that a sentence is held
-// against.
+// The meaning of the terms of sentences: each has a case for which it holds,
+// and a similar one for which it does not; and the cases against which a
+// sentence is checked.
 #include "diagnosis/where/vocabulary.h"
 
 #include <gtest/gtest.h>
@@ -452,7 +452,7 @@ TEST(Vocabulary, NumbersCountWhatTheySay) {
     }
 }
 
-// A case that is given a number has it.
+// A case has the number that is set.
 TEST(Vocabulary, ANumberThatIsSetIsTheNumber) {
   int set = 0;
   for (const std::string& text :
@@ -462,7 +462,7 @@ TEST(Vocabulary, ANumberThatIsSetIsTheNumber) {
     const Case value = case_of(text);
     for (const Term& term : vocabulary()) {
       if (term.kind != Term::Kind::kNumber) continue;
-      // How many keys a row sees is set where no option hides any.
+      // The number of visible keys is set only if no option hides any.
       if (term.has_bounds_alone() && (value.window || value.listed.entries > 0))
         continue;
       const auto other = with_term(value, term, 8);

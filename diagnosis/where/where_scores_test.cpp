@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often the sentence about where a kernel fails is true: of all known
-// faults, each judged by cases of a seed that no search has used.
+// How often the sentence about where a kernel fails is true: for all known
+// faults, each judged by cases of a seed that no search used.
 #include <gtest/gtest.h>
 
 #include <algorithm>

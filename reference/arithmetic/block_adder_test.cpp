@@ -30,8 +30,8 @@ PrecisionModel blocks_without_tiles() {
                      Dtype::kF16);
 }
 
-// One large term, and many that lie just below two units of it: what is cut
-// off is nearly a unit every time, and always of one sign.
+// One large term, and many just below two units of it: the part that is cut off
+// is nearly a unit every time, and always of one sign.
 TestProblem positive_problem(uint64_t seed, bool flat, double unit) {
   TestRandom random(seed);
   Shape shape;

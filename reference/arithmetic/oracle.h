@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention is. Two implementations that share no function:
+// The definition of attention, in two implementations that share no function:
 // plain_forward (reference/attention/plain.cpp) is the definition, in double;
 // twin_forward (reference/attention/twin.cpp) is another algorithm, in
 // double-double.
@@ -67,8 +67,8 @@ struct Problem {
   const double* bias = nullptr;    // [B,H,Tq,Tk], added to the scaled scores
   const double* slopes = nullptr;  // [H], ALiBi: part of the bias
   bool member_slopes = false;      // [B,H] of them, packed [members,H]
-  // Positions of keys for ALiBi. Rows have the last ones, and lengths of other
-  // members do not matter. Null: key j is at position j.
+  // Positions of keys, for ALiBi; the rows have the last ones, and lengths do
+  // not apply. Null: key j is at position j.
   const int64_t* places = nullptr;  // [Tk], ascending
   double softcap = 0;               // > 0: softcap * tanh(score / softcap)
   const double* sink = nullptr;     // [H], a logit that joins the denominator
@@ -87,8 +87,8 @@ struct Problem {
   bool sink_in_lse = true;
 };
 
-// OracleOutput::visible of a row beyond q_len, or in no packed member: nothing
-// is said about it.
+// OracleOutput::visible of a row beyond q_len, or in no packed member: its
+// outputs are undefined.
 inline constexpr int64_t kRowNotCounted = -1;
 
 // How many slopes there are, and that of query row i of head h.

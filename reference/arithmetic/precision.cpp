@@ -17,7 +17,7 @@
 namespace qkvet::reference {
 namespace {
 
-// Limits of sense: beyond them a declaration is a mistake, not an arithmetic.
+// Plausible limits: a declaration beyond them is a mistake.
 constexpr double kLargestU = 0x1p-11;         // no accumulator worse than f16
 constexpr double kLargestExpError = 0x1p-8;   // a relative error
 constexpr double kLargestExpFloor = 0x1p-14;  // against a weight of 1
@@ -65,8 +65,8 @@ std::string preset_error(int32_t preset) {
          " has no derived bound yet; use cpu_f32 or generic";
 }
 
-// What P is rounded to: f16, bf16, or f32 for not at all. Anything else has no
-// derivation.
+// The type P is rounded to: f16, bf16, or f32 for no rounding. Other types have
+// no derivation.
 std::optional<Dtype> p_type(qkvet_dtype declared) {
   if (is_zero(declared)) return Dtype::kF32;
   for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16}) {
@@ -174,7 +174,7 @@ std::string number(double value) {
 
 std::string range_error(const Check& check) {
   if (in_range(check.value, check.low, check.high)) return "";
-  // Limits that are no numbers are not worth a word.
+  // Limits that are not finite are not printed.
   std::string allowed = "; allowed ";
   if (std::isfinite(check.low)) allowed += number(check.low) + " ";
   allowed += std::isfinite(check.high) ? ".. " + number(check.high) : "or more";

@@ -25,7 +25,7 @@ enum class Merge : uint8_t { kNone, kMlo, kLse };
 // for_storage() sets another.
 struct FloatRange {
   int normal = -126;       // exponent of the least normal number
-  int underflow = -149;    // largest error of an operation that underflows
+  int underflow = -149;    // exponent of the largest error by underflow
   int cap_exponent = 120;  // softcaps beyond 2^this or 2^-this are not judged
   // A third of the largest f32: room for log2(e) = 1.44 and for rounding; sums
   // above it may overflow.
@@ -42,8 +42,7 @@ struct FloatRange {
   friend bool operator==(const FloatRange&, const FloatRange&) = default;
 };
 
-// A number that is rounded once to a narrower format on its way; u = 0: it is
-// not.
+// A rounding of a number to a narrower format; u = 0: none.
 struct Rounding {
   Dtype to = Dtype::kF32;
   double u = 0;

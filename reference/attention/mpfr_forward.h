@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The definition of attention a third time, in MPFR: binary floating point of
-// any precision, correctly rounded, by another author. It stands above both
-// references and is far too slow for anything but their test.
+// A third definition of attention, in MPFR: binary floating point of any
+// precision, correctly rounded, by another author. It is the standard for both
+// references, and far too slow for anything but their test.
 #ifndef QKVET_REFERENCE_ATTENTION_MPFR_FORWARD_H_
 #define QKVET_REFERENCE_ATTENTION_MPFR_FORWARD_H_
 

@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(AllFaults, MpfrSeededTest,
                                static_cast<SeededFault>(fault.param)));
                          });
 
-// ALiBi between keys that stand apart.
+// ALiBi between keys with gaps.
 TEST(MpfrTest, PlacesWithGapsAreTheSame) {
   TestRandom random(94);
   for (int i = 0; i < 2 * kRegimeCount; ++i) {
@@ -230,8 +230,8 @@ TEST(MpfrTest, PlacesWithGapsAreTheSame) {
   }
 }
 
-// A twin that is no better than double agrees with the definition, and only
-// something finer than both can tell.
+// A twin that is no better than double agrees with the definition; only
+// something finer than both shows the difference.
 struct ExpOfDouble : TwinHooks {
   static DoubleDouble exponential(DoubleDouble x) { return std::exp(x.hi); }
 };

@@ -309,9 +309,9 @@ inline void plain_values(const Shape& shape, const PlainRow& row) {
   }
 }
 
-// The output of a row without a key. A sink is then the only term of its
-// softmax: of value 0, and all of the sum. A row outside every member has no
-// defined output.
+// Writes the output of a row without a key: NaN, or 0 if there is a sink, which
+// is then the only term of the softmax. A row outside every member has NaN
+// throughout.
 inline void plain_empty(const Problem& problem, const PlainRow& row) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   constexpr double kNone = -std::numeric_limits<double>::infinity();

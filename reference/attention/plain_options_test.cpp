@@ -57,7 +57,7 @@ TEST(PlainOptionsTest, WindowsAreCountedFromTheDiagonal) {
   EXPECT_EQ(square.forward().visible, (Counts{3, 3, 2, 1}));
   square.problem.window = Window{-1, 1};
   EXPECT_EQ(square.forward().visible, (Counts{2, 3, 4, 4}));
-  // Causality takes what lies ahead.
+  // Causality hides later keys.
   square.problem.causal = Causal::kBottomRight;
   EXPECT_EQ(square.forward().visible, (Counts{1, 2, 3, 4}));
 
@@ -67,7 +67,7 @@ TEST(PlainOptionsTest, WindowsAreCountedFromTheDiagonal) {
   EXPECT_EQ(wide.forward().sees, (Bits{0, 1, 1, 0, 0, 0, 1, 1}));
   wide.problem.causal = Causal::kTopLeft;
   EXPECT_EQ(wide.forward().sees, (Bits{1, 0, 0, 0, 1, 1, 0, 0}));
-  // Four queries, two keys: two queries stand before the first key.
+  // Four queries, two keys: two queries are before the first key.
   Given tall = zeros(4, 2);
   tall.problem.window = Window{0, 0};
   EXPECT_EQ(tall.forward().visible, (Counts{0, 0, 1, 1}));

@@ -87,7 +87,7 @@ TEST(TwinOptionsTest, AgreesOnListsOfKeys) {
   EXPECT_GT(hidden, kProblems / 2);
 }
 
-// ALiBi counts where keys stand, which a bias can say as well.
+// ALiBi depends on the positions of keys, which a bias can express as well.
 TEST(TwinOptionsTest, AgreesOnPlacesWithGaps) {
   TestRandom random(36);
   int differ = 0;

@@ -145,7 +145,7 @@ void view_options(const BoundFacts::Impl& facts, int64_t row, RowView& view) {
   view.reference = optional(facts.reference, pair);
   view.sink = optional(facts.sink, row);
   view.sink_share = optional(facts.sink_share, row);
-  // A sink of weight 0 is none.
+  // A sink of weight 0 has no effect.
   if (view.sink != nullptr && std::isinf(*view.sink)) view.sink = nullptr;
   if (!facts.shift.empty()) view.shift = facts.shift[row];
 }

@@ -11,7 +11,7 @@
 namespace qkvet::reference {
 namespace {
 
-// Stands for a scale that became infinite: nothing that it meets is judged.
+// Replaces a scale that became infinite: nothing computed from it is judged.
 constexpr double kUnusable = 1e200;
 
 double scaled_size(const RowView& row, int64_t j) {

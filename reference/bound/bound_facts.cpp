@@ -292,7 +292,7 @@ void value_facts(int64_t row, int64_t kv, BoundFacts::Impl& facts) {
       drift = std::max(drift, error[t]);
     }
   }
-  // Only rows of zeros ask whether V is made of integers.
+  // Only rows of zeros need to know whether V has only integers.
   if (facts.q_grid[row] == kNoGrid) integer_facts(row, head, facts);
 }
 
@@ -315,7 +315,7 @@ class Reach {
   }
 
  private:
-  // Rows of one member and head lie side by side and share them.
+  // Rows of one member and head are adjacent and share them.
   void extremes(const BoundFacts::Impl& facts, int64_t first, int64_t Lk) {
     const int64_t dv = facts.shape.dv;
     first_ = first;

@@ -174,14 +174,14 @@ struct RowErrors {
   double evaluation = 1;        // times which a bound is at most itself
   double epsb = 0;              // eps / (1 - eps)
   double score_max = 0;         // emax
-  // The largest score of a key; m, unless a sink lies above it.
+  // The largest score of a key; m, unless a sink is above it.
   double keys_top = -std::numeric_limits<double>::infinity();
   double exponent_max = 0;  // largest E_j, single keys included
   double floor = 0;         // phi, with every event that can add it
   double sum_excess = 0;    // sum_j excess_j
   double least_sum = 1;     // D
   double deviance = 0;      // sum_j |computed p_j - p_j| is at most this
-  double log_up = 0;        // how far ln L can lie above the truth ...
+  double log_up = 0;        // the largest excess of ln L over the truth ...
   double log_down = 0;      // ... and below
   double eta = 0;           // relative error of the computed sum of weights
   double merge = 0;         // nc
@@ -269,7 +269,7 @@ inline bool combines_anyhow(const PrecisionModel& model) {
   return model.scale_stage != ScaleStage::kAfterDot;
 }
 
-// How far the sink may lie above the maximum that it is weighed against; 0
+// The largest distance of the sink above the maximum used for its weight; 0
 // without a sink.
 double sink_gap(const RowView& row, const RowErrors& errors);
 

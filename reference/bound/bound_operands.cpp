@@ -100,7 +100,7 @@ class Rounded {
       facts_.v_drift.assign(facts_.shape.o_elements(), 0.0);
     }
     for (size_t i = 0; i < dv_.size(); ++i) {
-      // An uncertain value rounds wherever it lies.
+      // An uncertain value rounds at any place.
       const bool exact = known || facts_.v_error[i] == 0;
       const double own = exact ? dv_[i] : v_.of(facts_.v_size[i], 1);
       if (!known) facts_.v_error[i] += own;
@@ -150,7 +150,7 @@ class Rounded {
     return drift;
   }
 
-  // The drift of q and k that lie anywhere within what the sizes hold.
+  // The drift of q and k at any place within the sizes.
   double sized_drift(int64_t row, int64_t key, int64_t pair) const {
     const auto d = static_cast<double>(facts_.shape.d);
     const double u = q_.u();

@@ -35,7 +35,7 @@ struct PlainGradientHooks : PlainHooks {
     const double t = capped / problem.softcap;
     return 1 - t * t;
   }
-  // Whether the bias lies inside of the cap.
+  // Whether the cap is applied after the bias.
   static bool bias_capped(const Problem& problem) {
     return problem.softcap > 0 && problem.softcap_after_bias;
   }

@@ -19,7 +19,7 @@ enum class Turning : uint8_t {
   kFused,      // one of them in a fused multiply-add
   kToStorage,  // the same, rounded to the storage type
   kBack,       // by minus the angle
-  kOneAhead    // keys stand one position farther
+  kOneAhead    // keys are one position further
 };
 
 float turned(Turning how, float a, float x, float b, float y, Dtype storage) {

@@ -58,7 +58,7 @@ class Backward {
     return type == Dtype::kF32 ? x : static_cast<Real>(round_to(type, x));
   }
   Real rounded(Real x) const { return rounded_to(kernel_.rounded, x); }
-  // As operators hand it on, and as the softmax does.
+  // As operators store it, and as the softmax does.
   Real kept(Real x) const { return rounded_to(kernel_.stored, x); }
   Real soft(Real x) const { return rounded_to(kernel_.softmax, x); }
   Real score(const Row& row, int64_t j, int64_t diagonal, Real& slope) const;

@@ -47,7 +47,8 @@ bool takes(const qkvet_kernel& kernel, Dtype storage) {
 }
 
 // A kernel of attention that returns all outputs in TestOutput. Kernels with
-// gradients have forward passes that also exist without them.
+// gradients are skipped: their forward passes are also kernels without
+// gradients.
 bool is_arithmetic(const qkvet_kernel& kernel) {
   constexpr uint64_t kNeeded =
       QKVET_OPTION_WEIGHTS | QKVET_OPTION_LSE | QKVET_OPTION_WINDOW;

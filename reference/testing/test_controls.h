@@ -49,8 +49,8 @@ TestOutput run_control(const TestControl& control, const Problem& problem,
                        std::string_view seeded = "none");
 
 PrecisionModel declared_precision(const TestControl& control);
-// Whether the kernel is held to the bound of an undeclared one: without a
-// looser or an unmeasured declaration.
+// Whether the declaration allows no more than an undeclared kernel may do: it
+// is neither looser nor unmeasured.
 bool within_generic(const TestControl& control);
 
 }  // namespace qkvet::reference
