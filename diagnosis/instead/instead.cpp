@@ -119,8 +119,8 @@ bool depend_on_calls(const std::vector<WrongAnswer>& answers,
   return false;
 }
 
-// The stage by the description of o, by probes, and by tensors that were
-// exceeded.
+// The stage that follows from the description of o, from probes, and from
+// accesses outside a tensor.
 Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
                const std::vector<Touch>& touches, Witness* witness) {
   const OutputInstead* o = nullptr;
@@ -310,9 +310,9 @@ void describe(const std::vector<WrongAnswer>& answers,
     instead.left_out = "the cases take too long to be read in every other way";
 }
 
-// Numbers without any description may not be a function of the inputs, or they
-// are made of other inputs or of the right values. A constant may come from
-// memory, as NaN does: then it is no description.
+// Numbers without any description may be no function of the inputs, or be
+// computed from other inputs, or from the right values alone. A constant may
+// come from memory, as NaN does: then it is no description.
 void describe_by_asking(const std::vector<WrongAnswer>& answers,
                         const KernelUnderTest& kernel, Executor& executor,
                         TimeUse& time, Instead& instead) {

@@ -40,8 +40,8 @@ class AskedCases {
   bool is_asked(const Case& value) const {
     return verdicts_.count(to_string(value)) > 0;
   }
-  // Whether an earlier story makes this one fail, for a cache on which
-  // `failing` fails by itself as well.
+  // Whether only an earlier story makes this case fail, although `failing`
+  // fails by itself.
   bool fails_by_damage(const Case& value, const Case& failing);
   // From now on each story has its own process; earlier cases are run again
   // that way, and then this one.

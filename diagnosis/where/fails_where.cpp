@@ -58,7 +58,7 @@ class WhereSearch {
     if (!choose_setting()) return out;
     search(out);
     // Errors of a few bounds are rare on normal data. On the data of the law
-    // that they fail every time, they may be predictable.
+    // that fails every time, they may be predictable.
     if (!out.is_known() && is_nearly_right(out) && has_room_for_another()) {
       begin_anew(kMostWhereCases / 2);
       if (choose_setting()) search_again(out);

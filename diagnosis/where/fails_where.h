@@ -15,8 +15,7 @@ namespace qkvet::diagnosis {
 
 // The most cases that are run to find a sentence.
 inline constexpr int kMostWhereCases = 600;
-// The average number of calls that a law, or a story, makes for one of them, at
-// most.
+// The largest average number of calls per case, by a law or in a story.
 inline constexpr int kCallsOfCase = 16;
 
 // Predicted verdicts of fresh cases.
