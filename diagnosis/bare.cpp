@@ -20,7 +20,7 @@ struct Output {
   TensorName name;
   std::vector<double> actual;
   Dtype dtype;
-  // As the oracle and the bound have it; null where nobody has asked them.
+  // Outputs of the oracle and its bound; null until they are needed.
   const std::vector<double>* right = nullptr;
   const std::vector<double>* bound = nullptr;
 };
@@ -47,7 +47,7 @@ bool is_right(const Output& output) {
   return true;
 }
 
-// A lone number is as telling as it can be, but for NaN and 0.
+// A single number is informative, unless it is NaN or 0.
 bool is_bare(const Output& output) {
   if (!is_one_number(output.actual)) return false;
   const double number = output.actual[0];
@@ -85,7 +85,8 @@ std::vector<Output> outputs_of(Evidence& evidence, size_t n,
 std::optional<Bare> bare_answer(Evidence& evidence,
                                 const JudgedKernel& kernel) {
   if (evidence.judgement.kind != FailureKind::kLaw) return std::nullopt;
-  // Which answers of a story are wrong tells more than what they are.
+  // For a story, the set of wrong answers is more informative than their
+  // values.
   const bool story = evidence.value().subject() == Subject::kCache;
   std::optional<Bare> bare;
   for (size_t n = 0; n < evidence.outcomes.size(); ++n) {

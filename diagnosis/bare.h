@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wrong answers that tell nothing of what made them: a tensor that is one
-// number throughout. Very different faults end there.
+// Wrong answers that are not informative: a tensor with one number throughout,
+// which very different faults lead to.
 #ifndef QKVET_DIAGNOSIS_BARE_H_
 #define QKVET_DIAGNOSIS_BARE_H_
 
@@ -17,10 +17,10 @@ struct Bare {
   friend bool operator==(const Bare&, const Bare&) = default;
 };
 
-// What all wrong outputs of the failing evidence are, if each is one number
-// throughout while the right one is not: the first of them. Nothing if some
-// output is wrong in another way, some answer of a story is right, or memory or
-// the process came to harm.
+// Returns the first of all wrong outputs of the failing evidence if each of
+// them is one constant number while the right output is not. Returns nullopt if
+// some output is wrong in another way, some answer of a story is right, or the
+// call damaged memory or ended its process.
 std::optional<Bare> bare_answer(Evidence& evidence, const JudgedKernel& kernel);
 
 }  // namespace qkvet::diagnosis

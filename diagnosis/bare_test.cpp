@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that answer one number, or so little that very different faults would
-// answer alike: no cause of theirs is named, only what is seen.
+// Kernels that return one number, or so little that very different faults would
+// return the same: the report names no cause, only the observation.
 #include "diagnosis/bare.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ Answer filled(double number) {
   };
 }
 
-// o is `number` where the call is so.
+// o is `number` in calls for which this holds.
 Answer filled_if(double number, bool (*wrong)(const KernelCall&)) {
   return
       [number, wrong](const KernelCall& call, OracleOutput& out, CallOutcome&) {
@@ -104,7 +104,7 @@ std::vector<const Law*> forward_laws() {
           find_law("agrees_with_oracle")};
 }
 
-// What is said of it; the failures live in *failures.
+// The causes that are reported; the failures live in *failures.
 std::vector<CauseOfFailures> causes_of(const KernelUnderTest& kernel,
                                        const ExecutorFactory& open,
                                        std::vector<const Law*> laws,
@@ -188,7 +188,7 @@ TEST(Bare, GradientsThatAreZeroOrNaNTellNothing) {
   }
 }
 
-// The control: a known fault that is right in no call but those of one number.
+// The control: a known fault that is right only in calls with one number.
 TEST(Bare, TheRightCauseIsStillNamed) {
   const auto open = [](size_t) {
     return Opened{std::make_unique<FakeExecutor>(
@@ -243,12 +243,13 @@ TEST(Kind, WhatIsNotDeclaredIsNoCause) {
   EXPECT_EQ(with_pages.count("serving_table_of_first_member"), 1u);
   for (const std::string& name : without)
     EXPECT_NE(name.rfind("serving_", 0), 0u) << name;
-  // Nor is what only gradients show a cause of a forward call.
+  // Faults that only gradients show are no cause of a forward failure either.
   for (const std::string& name : with_pages)
     EXPECT_NE(name.rfind("backward_", 0), 0u) << name;
 }
 
-// What a kernel does to memory, or when it is asked twice, is in no file.
+// Recorded files do not show damage to memory, or what happens on a second
+// call.
 TEST(Kind, WhatFilesCannotShowIsNoCauseOfWhatTheyDo) {
   const JudgedKernel kernel = FakeExecutor::under_test().judged;
   const auto running = possible(kernel, Subject::kAttention);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causes of failures of caches that are near a known one: such a one must not
-// be taken for it, and that must be known.
+// Failures of caches with a cause that is similar to a known one: it must not
+// be taken for the known one, which must still be recognised.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 namespace qkvet::diagnosis::caches_test {
 namespace {
 
-// Where commands of a law bring a failure about, what went wrong is seen by
-// NaN, and NaN alone does not tell one wrong eviction from another.
+// Failures caused by commands of a law are visible only as NaN, and NaN alone
+// does not distinguish one wrong eviction from another.
 constexpr const char* kFault = "cache_evict_counts_positions";
 
-// What is left moves one page of four tokens further than it should, where the
-// sequence has that page.
+// Remaining tokens move one page of four tokens further than they should, if
+// the sequence has that page.
 void evict_into_the_next_page(FakeTokens& tokens, int64_t first,
                               int64_t count) {
   constexpr int64_t kPage = 4;
@@ -52,7 +52,7 @@ Case case_of(const char* text) {
   return parsed.value.value_or(Case{});
 }
 
-// Two cases in which a known fault fails, and another that is near it.
+// Two cases in which a known fault fails, and so does a similar one.
 struct Failing {
   const char *law, *smallest, *found;
 };
@@ -90,8 +90,8 @@ void expect_sure(const char* fault, const Diagnosis& diagnosis) {
       << diagnosis.predicted << " of " << diagnosis.failing;
 }
 
-// Found by a law that puts evictions in: in these stories two wrong evictions
-// answer NaN in the same rows.
+// Found by a law that inserts evictions: in these stories two wrong evictions
+// return NaN in the same rows.
 constexpr Failing kWithEvictions = {
     "cache_evict_forgets",
     "f32,B2,H1,d1,cap5,q=small,k=small,seed=195693,story=step.a.1+step.a.1",
@@ -111,14 +111,14 @@ TEST(CachesDiagnosed, AnotherWrongEvictionIsNotTheKnownOne) {
   EXPECT_NE(diagnosis.name(), kFault);
 }
 
-// The control: in a cache of which nothing else is wrong, and the fault itself.
+// The control: the same wrong eviction in an otherwise correct cache, and the
+// fault itself.
 TEST(CachesDiagnosed, TheKnownWrongEvictionIsKnown) {
   expect_sure(kFault, diagnosed_with(evict_by_position));
   expect_sure(kFault, diagnosed_fault(kFault, kWithEvictions));
 }
 
-// A branch of a fork that is cut, and writes to tokens of the other one behind
-// that: to so many of them.
+// After a fork one branch is cut and then writes to `kept` tokens of the other.
 class KeepsSharedTokens : public FakeTables {
  public:
   explicit KeepsSharedTokens(int64_t kept) : FakeTables(spoil(kept)) {}
@@ -181,16 +181,16 @@ constexpr Failing kAfterAFork = {
     "f32,B2,H2,d5,cap8,story=step.a.3+fork.a.b+truncate.b.0+step.b.2+"
     "attend.a.1"};
 
-// As long as few tokens are brought it does what pages do that are free while
-// another sequence holds them, or that are all kept.
+// With few tokens it does the same as pages that are freed while another
+// sequence holds them, or as pages that are never freed.
 TEST(CachesDiagnosed, WhoKeepsOneSharedPageIsUnknown) {
   KeepsSharedTokens tables(/*kept=*/4);
   EXPECT_EQ(diagnosed(kAfterAFork, FakeTables::under_test(), tables).name(),
             "unknown");
 }
 
-// The control: one that keeps all of them, which is as much as to free them
-// until a third sequence comes, and the fault itself.
+// The control: one that keeps all of them, which is the same as freeing them
+// until there is a third sequence, and the fault itself.
 TEST(CachesDiagnosed, WhoFreesOrKeepsAllSharedPagesIsKnown) {
   KeepsSharedTokens tables(/*kept=*/1000);
   EXPECT_EQ(diagnosed(kAfterAFork, FakeTables::under_test(), tables).name(),

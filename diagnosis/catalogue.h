@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Known faults that can be run: libraries whose kernels tell their fault
-// (QKVET_EXTENSION_FAULT).
+// Known faults that can be run: libraries of kernels that export the name of
+// their fault (QKVET_EXTENSION_FAULT).
 #ifndef QKVET_DIAGNOSIS_CATALOGUE_H_
 #define QKVET_DIAGNOSIS_CATALOGUE_H_
 
@@ -17,13 +17,13 @@ class Catalogue {
  public:
   // Opens the library of faults with this configuration.
   using Open = std::function<Opened(const std::string& config)>;
-  // `variants`: further configurations, and the faults that they are for; those
-  // that say that they are tiled where no fault is named.
+  // `variants`: further configurations, and the faults that they are for; if no
+  // fault is named, all that declare tiles.
   struct Variant {
     std::string config;
     std::vector<std::string> faults = {};  // without their family
   };
-  Catalogue() = default;  // without any: what needs no known fault goes on
+  Catalogue() = default;  // none: steps without known faults continue
   explicit Catalogue(Open open, std::vector<Variant> variants = {});
 
   // "" or why it holds nothing.

@@ -14,15 +14,15 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Failures that one kernel is asked about; what is left is unknown.
+// Failures of one kernel that are investigated; the others stay unknown.
 constexpr int kMostInquiries = 4;
 
-// Seconds of CPU time in calls that a report may take, behind those for
-// hypotheses: where each call hangs, the sentence and the description take most
-// of it, and what follows has the rest.
+// Seconds of CPU time in calls that a report may take after those for
+// hypotheses. If each call hangs, the sentence and the description take most of
+// it, and later steps get the rest.
 constexpr double kMostSecondsOfReport = 6;
 
-// What is left of it, in parts of a diagnosis as a witness counts them.
+// The time that is left, in the unit of Witness: parts of a diagnosis.
 class ReportTime {
  public:
   explicit ReportTime(const Executor& executor)
@@ -40,18 +40,18 @@ class ReportTime {
   double began_;
 };
 
-// What fails nearly every time may do so for memory that nobody wrote. What is
-// said of it is held against fresh cases, as all is. A case that is replayed
-// was not repeated.
+// A kernel that fails nearly every time may do so because of unwritten memory.
+// Its report is checked against fresh cases like any other. A replayed case was
+// not repeated.
 bool fails_mostly(const Failure& failure) {
   return failure.repeats_failed == failure.repeats ||
          2 * failure.repeats_failed > failure.repeats;
 }
 
-// Where it fails, in a sentence or by its neighbours, and what it answers. A
-// kernel whose answers were recorded cannot be asked for those; one that hangs
-// for seconds each time takes too long.
-// `plainest`: of the same cause, the one whose numbers say what they should be.
+// Finds where the kernel fails, as a sentence or by neighbouring cases, and
+// what it computes instead. A kernel with recorded answers cannot be called for
+// the neighbours; one that hangs for seconds each time takes too long.
+// `plainest`: the failure of the same cause with the most informative numbers.
 void look_where(const Failure& failure, const Failure& plainest,
                 const KernelUnderTest& kernel, Executor& executor,
                 TimeUse& time, const Answered* answered, Diagnosis& diagnosis) {
@@ -66,7 +66,7 @@ void look_where(const Failure& failure, const Failure& plainest,
     return;
   }
   const ReportTime report(executor);
-  // What does not fail every time may do so in other cases.
+  // A failure that is not repeated every time may be steady in other cases.
   diagnosis.where = look_where_it_fails(failure, kernel, executor, time);
   if (fails_mostly(failure) || diagnosis.where.is_known()) {
     Instead& instead = diagnosis.instead;
@@ -88,9 +88,8 @@ void look_where(const Failure& failure, const Failure& plainest,
   diagnosis.calls += neighbours.calls_made();
 }
 
-// How little a failure shows: a number that is hardly beyond its bound may be
-// the difference of two wrong ones, and in rows without a key little can go
-// wrong.
+// How uninformative a failure is: a number slightly outside its bound may be
+// the difference of two wrong ones, and rows without a key allow few mistakes.
 int weakness(const Failure& failure) {
   constexpr double kHardlyBeyond = 4;
   const auto& finding = failure.judgement.finding;
@@ -99,9 +98,10 @@ int weakness(const Failure& failure) {
   return finding->ratio > 0 && finding->ratio < kHardlyBeyond ? 1 : 0;
 }
 
-// The failure whose law says most about a cause that several have; of none that
-// is known the first of those that show most, and of these one that fails every
-// time: what damages memory fails some cases for what those before them did.
+// If the cause is known, the failure of the law that kills its fault most
+// directly. Otherwise the first of the clearest failures, preferably one that
+// fails every time: damaged memory makes some cases fail because of earlier
+// cases.
 const Failure* best_of(const Diagnosis& diagnosis,
                        const std::vector<const Failure*>& failures) {
   if (diagnosis.causes.empty()) {
@@ -122,9 +122,9 @@ const Failure* best_of(const Diagnosis& diagnosis,
       [&](const Failure* a, const Failure* b) { return place(a) < place(b); });
 }
 
-// Stages of caches, layers and merges are read off what the definition says of
-// a case as it stands: other laws change what a call is given. Attention and
-// its gradients have as much to go by in any failure.
+// Stages of caches, layers and merges are derived from the definition of an
+// unchanged case, and other laws change the call. For attention and its
+// gradients any failure will do.
 const Failure& plainest_of(const CauseOfFailures& cause) {
   const Subject subject = cause.best->law->domain.subject;
   if (subject == Subject::kAttention || subject == Subject::kBackward)
@@ -136,8 +136,9 @@ const Failure& plainest_of(const CauseOfFailures& cause) {
   return *cause.best;
 }
 
-// A known fault keeps something itself if a law about earlier calls kills it.
-// Of one that does not the failures of earlier calls say nothing.
+// A known fault keeps state between calls if a law about earlier calls kills
+// it. Failures that depend on earlier calls are no evidence for any other
+// fault.
 bool keeps_something(const Cause& cause) {
   return std::any_of(cause.laws.begin(), cause.laws.end(),
                      [](const std::string& law) {
@@ -176,7 +177,7 @@ Diagnosis diagnosis_of(EarlierCalls earlier) {
   Diagnosis diagnosis;
   diagnosis.causes = {cause_in_earlier_calls(earlier)};
   diagnosis.certainty = Certainty::kSure;
-  // Asked with what decides and without it, twice.
+  // Run with the deciding calls and without them, twice.
   diagnosis.predicted = diagnosis.failing = 2;
   diagnosis.probes = diagnosis.failing + 2;
   diagnosis.earlier = std::move(earlier);
@@ -185,9 +186,10 @@ Diagnosis diagnosis_of(EarlierCalls earlier) {
 
 namespace {
 
-// Takes out the failures that earlier calls decide: one cause, whatever the
-// cases are like. Where calls are found that decide one, a steady one that
-// passes in a new process is among them. Where none are found, all are left.
+// Removes the failures that earlier calls decide; they have one cause, whatever
+// the cases are. If calls are found that decide one, a steady failure that
+// passes in a new process is removed as well. If none are found, all failures
+// stay.
 class FailuresOfEarlierCalls {
  public:
   FailuresOfEarlierCalls(const KernelUnderTest& kernel, Executor& executor,
@@ -230,8 +232,9 @@ class FailuresOfEarlierCalls {
            pass_alone_.end();
   }
   const EarlierCalls& found() const { return found_; }
-  // Whether the case of best() is right by itself on normal data. If not,
-  // earlier calls decide what the kernel reads, but it is wrong without them.
+  // Whether the case of best() is right by itself on normal data. If not, the
+  // kernel is wrong even without the earlier calls, though they decide what it
+  // reads.
   bool is_right_without() {
     const Law& agreement = agreement_about(best_->law->domain.subject);
     const Setting normal(agreement, Setting::Data::kNormal, best_->smallest,
@@ -258,8 +261,8 @@ class FailuresOfEarlierCalls {
   int searches_ = 0;
 };
 
-// Whether two failures are told alike: the same sentence, stage and description
-// of wrong numbers, however many of these were looked at.
+// Whether two failures are reported in the same words: the same sentence, stage
+// and description of wrong numbers, however many of these were examined.
 bool are_told_alike(const Diagnosis& a, const Diagnosis& b) {
   const auto words = [](const Diagnosis& one) {
     std::vector<std::string> out = {
@@ -274,7 +277,8 @@ bool are_told_alike(const Diagnosis& a, const Diagnosis& b) {
          words(a) == words(b);
 }
 
-// What is told alike is one report, under the failure of the surer cause.
+// Failures reported in the same words become one report, under the failure of
+// the surer cause.
 void join_alike(std::vector<CauseOfFailures>& causes) {
   for (size_t i = 0; i < causes.size(); ++i)
     for (size_t j = causes.size(); --j > i;) {
@@ -290,9 +294,9 @@ void join_alike(std::vector<CauseOfFailures>& causes) {
     }
 }
 
-// The failures that earlier calls decide, taken out of `left`; nothing if there
-// are none. A known fault that keeps something is the cause, and of others that
-// it predicts as well.
+// The failures that earlier calls decide, removed from `left`; nullopt if there
+// are none. If a known fault that keeps state predicts them, it is the cause,
+// also of other failures that it predicts.
 std::optional<CauseOfFailures> cause_of_earlier_calls(
     FailuresOfEarlierCalls& earlier, const KernelUnderTest& kernel,
     Executor& executor, const Catalogue& catalogue, TimeUse& time,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a kernel fails, as far as further calls can tell. Each hypothesis
-// predicts what the kernel answers; one wrong prediction and it is dropped.
+// Finds out why a kernel fails by further calls. Each hypothesis predicts the
+// kernel's answers; after one wrong prediction it is dropped.
 #ifndef QKVET_DIAGNOSIS_DIAGNOSE_H_
 #define QKVET_DIAGNOSIS_DIAGNOSE_H_
 
@@ -24,9 +24,9 @@ inline constexpr int kMostDiagnosisCalls =
     kMostInquiryCalls + kMostCallsBeyond + kMostHiddenCalls;
 
 enum class Certainty : uint8_t {
-  kUnknown,  // no hypothesis predicts what the kernel does
-  kLikely,   // several do, or there was too little to hold it against
-  kSure      // one does, and all others were wrong somewhere
+  kUnknown,  // no hypothesis predicts the kernel's answers
+  kLikely,   // several do, or there was too little evidence
+  kSure      // one does, and all others made a wrong prediction
 };
 
 struct Cause {
@@ -43,14 +43,14 @@ struct Diagnosis {
   int failing = 0;            // ... of so many
   int probes = 0;             // passing ones as well
   int calls = 0;              // of the kernel
-  EarlierCalls earlier;       // if they decide, nothing is said of the case
-  FailsWhere where;           // the sentence about where it fails
-  Instead instead;            // what its numbers are, and since which stage
-  // What that does not say: neighbours that pass and fail, threads; "" if
-  // nothing.
+  EarlierCalls earlier;  // if they decide, the case itself is not described
+  FailsWhere where;      // the sentence about where it fails
+  Instead instead;       // its numbers, and the stage at which they go wrong
+  // Further observations: neighbours that pass and fail, threads; "" if there
+  // are none.
   std::string hidden;
-  // What is certain of an unknown cause all the same, "every element of o is
-  // NaN, for every input that was tried"; "" if nothing is.
+  // Facts that are certain although the cause is unknown: "every element of o
+  // is NaN, for every input that was tried"; "" if there are none.
   std::string seen;
   std::string left_out;  // "" or why fewer probes were made than there are
   // "scale_times_8": the name of the first cause; "unknown".
@@ -59,11 +59,11 @@ struct Diagnosis {
   }
 };
 
-// That of a failure which earlier calls decide.
+// The diagnosis of a failure that earlier calls decide.
 Diagnosis diagnosis_of(EarlierCalls earlier);
 
-// The failure must be one that was repeated and shrunk, or with `answered` one
-// of those.
+// The failure must have been repeated and shrunk, or, with `answered`, be
+// recorded.
 Diagnosis diagnose(const Failure& failure, const KernelUnderTest& kernel,
                    Executor& executor, const Catalogue& catalogue,
                    TimeUse& time, const Answered* answered = nullptr);
@@ -71,7 +71,7 @@ Diagnosis diagnose(const Failure& failure, const KernelUnderTest& kernel,
 // Failures of one kernel that have the same cause.
 struct CauseOfFailures {
   Diagnosis diagnosis;
-  // The one that explains the cause best, and the others.
+  // The failure that is most informative about the cause, and the others.
   const Failure* best = nullptr;
   std::vector<const Failure*> others;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What failing cases show besides wrong numbers: what a cache reads back in the
-// place of tokens, and how calls end. Each has a kernel of which it must be
-// said, and one of which it must not.
+// Facts about failing cases besides wrong numbers: what a cache reads back
+// instead of tokens, and how calls end. Each fact has a kernel for which it
+// must be reported, and one for which it must not.
 #include "diagnosis/instead/facts.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace qkvet::diagnosis::facts_test {
 namespace {
 
-// A cache of which some commands end as `ends` says.
+// A cache with commands that end as `ends` returns.
 class EndingTables : public Executor {
  public:
   using Ends = std::function<CallStatus(const KernelCall& call)>;
@@ -52,7 +52,7 @@ class EndingTables : public Executor {
   Ends ends_;
 };
 
-// A cache whose answers are made of memory that nobody wrote.
+// A cache that computes its answers from unwritten memory.
 class TablesOfMemory : public FakeTables {
  public:
   std::vector<CallOutcome> run(int kernel,
@@ -116,7 +116,7 @@ Looked look(const Spoil& spoil, const EndingTables::Ends& ends = {},
   return out;
 }
 
-// Values that a step stores: those of the token in front of each.
+// Stores each appended token with the values of the token before it.
 void append_values_in_front(FakeTokens& tokens, FakeTokens more) {
   for (size_t n = more.size(); n-- > 0;)
     if (n > 0 || !tokens.empty())
@@ -172,8 +172,8 @@ TEST(Facts, WhatACacheReadsBackIsSaid) {
   }
 }
 
-// What a command does to another sequence is seen where that is read at once;
-// who copies wrongly changes none.
+// A change to another sequence is seen if that sequence is read at once. The
+// last fault copies wrongly, which changes no other sequence.
 TEST(Facts, WhatACommandDoesToAnotherSequenceIsSaid) {
   const struct {
     const char* fault;
@@ -212,8 +212,8 @@ TEST(Facts, WhatACommandDoesToAnotherSequenceIsSaid) {
   EXPECT_EQ(looked, 4);
 }
 
-// Two things in turn have nothing in common; what is stored is right where the
-// attention over it is not; and a false fact is scored badly.
+// Two mistakes in turn have nothing in common; stored tokens are right if only
+// the attention over them is wrong; and a false fact gets a bad score.
 TEST(Facts, WhatNoCacheReadsBackIsNotSaid) {
   const Spoil in_turn = with_append([](FakeTokens& tokens, FakeTokens more) {
     for (FakeToken& token : more) {
@@ -243,8 +243,9 @@ TEST(Facts, WhatNoCacheReadsBackIsNotSaid) {
   EXPECT_LT(judged.score.right, judged.score.all);
 }
 
-// Keys in the place of values are what a token was given, though no value of
-// its head; where others are of no token at all, both are no such value.
+// Keys stored instead of values were given to a token, but are no value of its
+// head; some tokens also get numbers that belong to no token. The report is the
+// same.
 TEST(Facts, WhatIsOfAnotherKindIsOfAToken) {
   for (const bool has_others : {false, true}) {
     Spoil spoil;
@@ -262,7 +263,7 @@ TEST(Facts, WhatIsOfAnotherKindIsOfAToken) {
   }
 }
 
-// Commands of the law count, and the call that makes the cache is none.
+// Commands of the law count, but not the call that creates the cache.
 TEST(Facts, WhatALawPutsInHasMoved) {
   Spoil spoil;
   spoil.fork = [](const FakeTokens& from, FakeTokens& to) {
@@ -284,7 +285,7 @@ TEST(Facts, TheCommandThatEndsTheProcessIsSaid) {
     return call.operation == Operation::kCacheEvict ? CallStatus::kCrash
                                                     : CallStatus::kDone;
   };
-  // What brings tokens may have been damaged by what was there before.
+  // A step that appends tokens may fail because of earlier damage.
   const auto in_long_step = [](const KernelCall& call) {
     return call.operation == Operation::kCacheStep && call.shape.Tk > 1
                ? CallStatus::kCrash
@@ -305,8 +306,8 @@ TEST(Facts, TheCommandThatEndsTheProcessIsSaid) {
   }
 }
 
-// Where some stories end and others give wrong numbers memory may decide which:
-// how they end is not said.
+// If some stories end and others give wrong numbers, memory may decide which:
+// the report does not mention the end.
 TEST(Facts, EndsBesideWrongNumbersAreNotSaid) {
   const auto in_step_of_two = [](const KernelCall& call) {
     return call.operation == Operation::kCacheStep && call.shape.Tk == 2
@@ -323,8 +324,8 @@ TEST(Facts, EndsBesideWrongNumbersAreNotSaid) {
   }
 }
 
-// Stories have commands that are to be refused: that they are is no fact, and
-// that others are is one.
+// Stories have commands that must be refused: their refusal is no fact, but
+// that of other commands is one.
 TEST(Facts, ARefusalThatIsRightIsNone) {
   Spoil silent;
   silent.gives_reasons = false;
@@ -353,7 +354,8 @@ TEST(Facts, ARefusalThatIsRightIsNone) {
   }
 }
 
-// A write inside of an output is one between its elements, and no input's.
+// A write inside an output is between its elements, and is no write to an
+// input.
 TEST(Facts, GapsOfOutputsAreNoInputs) {
   const struct {
     TensorName tensor;
@@ -383,10 +385,10 @@ TEST(Facts, GapsOfOutputsAreNoInputs) {
   }
 }
 
-// A kernel that dies, nobody knows of which tensor: by the width of queries and
-// keys alone it is at the scores; by that of values, also where there is no
-// key, it stores rows. By that of values that are there, by both widths, or by
-// neither it may be anywhere.
+// A kernel that dies at an unknown tensor. If only the width of queries and
+// keys matters, it dies at the scores. If that of values matters even without
+// any key, it dies storing rows. If it matters only with keys, or if both
+// widths or neither matter, the stage is unknown.
 TEST(Facts, WhoDiesByOneWidthAloneIsAtItsStage) {
   using Dies = bool (*)(const Shape& s);
   const struct {

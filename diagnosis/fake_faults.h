@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are made up for tests of descriptions: the right one, asked or
-// answering otherwise.
+// Made-up kernels for tests of descriptions: the oracle, with changed questions
+// or changed answers.
 #ifndef QKVET_DIAGNOSIS_FAKE_FAULTS_H_
 #define QKVET_DIAGNOSIS_FAKE_FAULTS_H_
 
@@ -17,13 +17,14 @@
 
 namespace qkvet::diagnosis::instead_test {
 struct Fault {
-  const char* text;  // of o, or of lse where that alone is wrong
+  const char* text;  // of o, or of lse if only lse is wrong
   Stage stage;
   FakeExecutor::Question question;
   FakeExecutor::Answer answer;
 };
 
-// What fails of the law in the made-up kernel that declares all; at least once.
+// Failures of the law in the made-up kernel that declares every option; at
+// least one.
 inline std::vector<Failure> failures_of(const char* law,
                                         const FakeExecutor::Question& question,
                                         const FakeExecutor::Answer& answer,
@@ -44,13 +45,12 @@ struct Looked {
   InsteadScore score;
 };
 
-// What the faults here do to masks and sums they do not do to masks in a few
-// numbers.
+// The faults here change masks and sums, but not masks given as a few numbers.
 constexpr uint64_t kMaskFields = QKVET_OPTION_SEGMENTS |
                                  QKVET_OPTION_FULL_RANGES | QKVET_OPTION_CHUNK |
                                  QKVET_OPTION_TREE_MASK;
 
-// `other`: the descriptions are held against fresh answers of that fault.
+// `other`: the descriptions are checked against fresh answers of that fault.
 // `left_out`: options that the kernel does not declare.
 inline Looked look(const Fault& fault, const Fault* other = nullptr,
                    int64_t cases = 4000, const char* law = "agrees_with_oracle",
@@ -60,9 +60,9 @@ inline Looked look(const Fault& fault, const Fault* other = nullptr,
                   ""};
   };
   KernelUnderTest kernel = FakeExecutor::under_test();
-  // Ten failing cases decide, and which they are hangs on what is declared: in
-  // some draws one of them leaves the stage of unmasked padding open. What the
-  // faults here do to masks and sums they do not do to lists of keys.
+  // Ten failing cases decide, and the declared options determine which: in some
+  // draws one of them leaves the stage of unmasked padding open. The faults
+  // here change masks and sums, but not sparse key indices.
   kernel.judged.info.capabilities.options &=
       ~(left_out |
         uint64_t{QKVET_OPTION_PAGED_CSR | QKVET_OPTION_INT32_LENGTHS |
@@ -118,7 +118,7 @@ inline const OutputInstead* output_of(const Instead& instead, TensorName name) {
   return nullptr;
 }
 
-// Its text and its stage are said, and they are true of fresh answers.
+// Its text and its stage are reported, and they hold for fresh answers.
 inline void expect_said(const Fault& fault) {
   const Looked looked = look(fault);
   ASSERT_TRUE(looked.failure) << fault.text;

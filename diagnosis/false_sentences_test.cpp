@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of public reports of which reports here said something false. Each
-// sentence is true of all failing cases now, or is not said.
+// Kernels of public reports for which QKVet once reported something false. Each
+// sentence now holds for all failing cases, or is not reported.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,7 +55,7 @@ Reported report_on(const KernelUnderTest& kernel, const Question& question,
   return out;
 }
 
-// Keys j with j mod `step` < `seen` alone are seen, where `when`.
+// If `when` holds, only keys j with j mod `step` < `seen` are visible.
 Question sees_of_each(int64_t step, int64_t seen,
                       bool (*when)(const KernelCall& call)) {
   return [step, seen, when,
@@ -72,8 +72,8 @@ Question sees_of_each(int64_t step, int64_t seen,
   };
 }
 
-// The step over keys is 32, and the loop names 16 scores. Up to 32 keys the
-// first 16 alone are seen, as in a kernel that loses the tail of tiles of 32.
+// The step over keys is 32, and the loop covers 16 scores. Up to 32 keys, only
+// the first 16 are visible, as in a kernel that loses the tail of tiles of 32.
 TEST(FalseSentences, TheFirstTileIsNotTheWholeRow) {
   const Catalogue catalogue(
       [](const std::string& config) {
@@ -126,7 +126,7 @@ TEST(FalseSentences, EveryInputIsAskedAtFullTiles) {
   }
 }
 
-// An option that the law puts into each of its cases is a part of the sentence.
+// An option that the law adds to each of its cases is part of the sentence.
 TEST(FalseSentences, WhatTheLawSetsIsSaid) {
   const Law& law = *find_law("sink_joins_the_denominator");
   const KernelUnderTest kernel = FakeExecutor::under_test();
@@ -142,8 +142,7 @@ TEST(FalseSentences, WhatTheLawSetsIsSaid) {
             std::string::npos);
 }
 
-// NaN that vanishes in a query is alike in kernels that have little else in
-// common.
+// Kernels that have little else in common lose NaN in a query in the same way.
 TEST(FalseSentences, NaNAloneMakesNothingSure) {
   const Reported reported =
       report_on(with_options(kFew), {},
@@ -165,7 +164,7 @@ const OutputInstead* said_of_o(const Question& question, const Answer& answer) {
   return instead_test::output_of(looked.instead, TensorName::kO);
 }
 
-// Of many elements another one has nearly the same value.
+// Among many elements some other one has nearly the same value.
 TEST(FalseSentences, AnErrorOf1e5IsNoExchange) {
   const OutputInstead* o =
       said_of_o({}, [](const KernelCall&, OracleOutput& out, CallOutcome&) {
@@ -177,7 +176,7 @@ TEST(FalseSentences, AnErrorOf1e5IsNoExchange) {
   EXPECT_EQ(o->text.find("other elements"), std::string::npos) << o->text;
 }
 
-// Of calls with one member its stride is that of no axis.
+// In calls with one member its stride is that of no axis.
 TEST(FalseSentences, AnExchangeWithAnExtentOfOneIsNotTold) {
   const KernelUnderTest kernel = with_options(kFew);
   const Question first_key =
@@ -201,8 +200,8 @@ TEST(FalseSentences, AnExchangeWithAnExtentOfOneIsNotTold) {
         << cause.diagnosis.instead.text();
 }
 
-// A mask that heads share reaches head 0 alone. That of the smallest case hides
-// whole rows, so that rows without a key are wrong and no others.
+// A mask shared by heads is applied to head 0 only. In the smallest case it
+// hides whole rows, so that only rows without a key are wrong.
 TEST(FalseSentences, OtherMasksAreAskedBeforeEmptyRowsAreACaseOfTheirOwn) {
   const Question head_0 =
       [kept = std::make_shared<std::deque<std::vector<uint8_t>>>()](
@@ -231,7 +230,7 @@ TEST(FalseSentences, OtherMasksAreAskedBeforeEmptyRowsAreACaseOfTheirOwn) {
   EXPECT_GE(instead.cases, 3);
 }
 
-// A failure that a hash of the call decides.
+// A failure determined by a hash of the call.
 TEST(FalseSentences, NoiseIsNoSentence) {
   const Reported reported = report_on(
       with_options(kFew), {},

@@ -20,8 +20,8 @@ std::string without_family(const std::string& name) {
   return name.substr(name.find('/') + 1);
 }
 
-// Whether it begins with a name of a formula, which keeps its small letter: of
-// a tensor ("dv is ...") or in front of an equals sign, a product or its
+// Whether it begins with a name in a formula, which keeps its small letter: a
+// tensor ("dv is ..."), or a name before an equals sign, a product or its
 // arguments.
 bool begins_with_a_name(const std::string& text) {
   const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
@@ -57,7 +57,7 @@ std::vector<std::byte> in_storage(const std::vector<std::byte>& f32,
 }
 
 // Gives a prediction the form of the kernel's own outcome: its storage types,
-// and what the fault does not return as the kernel returned it.
+// and the kernel's own values for outputs that the fault does not return.
 void complete(const CallOutcome& actual, const KernelCall& call, bool in_f32,
               CallOutcome& predicted) {
   for (const TensorRow& row : kTensors) {
@@ -74,9 +74,9 @@ void complete(const CallOutcome& actual, const KernelCall& call, bool in_f32,
   }
 }
 
-// What a row without a key holds is a matter of the dialect. The faults have 0
-// and -infinity; where the kernel declares something else, and a fault holds to
-// its own, it takes over what the kernel has.
+// The output of a row without a key depends on the dialect. The faults write 0
+// and -infinity; if the kernel declares something else, and a fault follows its
+// own dialect, the prediction takes the kernel's values.
 void follow_dialect(const CallOutcome& actual, const KernelCall& call,
                     const EmptyRow& said, const std::vector<int64_t>& visible,
                     CallOutcome& predicted) {
@@ -159,8 +159,8 @@ Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
   const Word word =
       compare_answers(evidence, witness.kernel(), fault_, predicted);
   if (word != Word::kPredicted || !evidence.failed()) return word;
-  // Near the answer of the kernel, which is near the right one perhaps: the
-  // fault explains the failure only if it fails as well.
+  // The prediction is near the kernel's answer, which may be near the right
+  // one: the fault explains the failure only if it fails as well.
   const Judgement judgement = evidence.work->judge(witness.kernel(), predicted);
   return judgement.verdict == Verdict::kFailed ? word : Word::kSilent;
 }

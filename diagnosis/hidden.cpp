@@ -9,7 +9,7 @@ namespace qkvet::diagnosis {
 namespace {
 
 constexpr int64_t kExtents[] = {1, 2, 3, 4, 7, 8, 16, 33};
-// In the order in which people look for it.
+// In the order in which people usually check them.
 struct Axis {
   const char* name;
   int64_t Shape::*extent;
@@ -19,10 +19,10 @@ constexpr Axis kAxes[] = {{"Tk", &Shape::Tk},
                           {"d", &Shape::d},
                           {"H", &Shape::H},
                           {"B", &Shape::B}};
-// More axes than these make a text that says less.
+// More axes than these make the text less informative.
 constexpr int kMostAxes = 2;
 
-// Whether the case with this extent fails; nothing if it cannot be told.
+// Whether the case with this extent fails; nullopt if that is not known.
 std::optional<bool> fails(const Law& law, const Case& value, Witness& witness) {
   if (!invalid_reason(value).empty() || !(constrained(law, value) == value))
     return std::nullopt;
@@ -31,8 +31,8 @@ std::optional<bool> fails(const Law& law, const Case& value, Witness& witness) {
   return evidence->failed();
 }
 
-// Whether the verdict is that of its like as well: of other data, and of one
-// member more. One that is not is an accident.
+// Whether the verdict is the same for similar cases: with other data, and with
+// one more member. If not, it is an accident.
 bool is_confirmed(const Law& law, const Case& value, bool failed,
                   Witness& witness) {
   for (const int64_t more : {0, 1}) {
@@ -44,7 +44,7 @@ bool is_confirmed(const Law& law, const Case& value, bool failed,
   return true;
 }
 
-// An extent and those that go with it.
+// An extent and the extents that change with it.
 Case with_extent(Case value, const Axis& axis, int64_t extent) {
   Shape& s = value.shape;
   const bool grouped = s.H == s.Hkv, square = s.d == s.dv;
@@ -107,9 +107,9 @@ std::string without_options(const Law& law, const Case& value,
   return out.empty() ? out : out + ".";
 }
 
-// Whether the order of threads alone changes numbers: each call has a process
-// of its own, so that no earlier call does, and all of them end. A call that
-// dies fails the law as well, in whatever order.
+// Whether the order of threads alone changes numbers: each call has its own
+// process, so that earlier calls have no effect, and all calls end. A call that
+// dies fails the law as well, in any order.
 bool differs_by_order(const Law& law, const Case& value, Witness& witness) {
   if (!invalid_reason(value).empty() || !(constrained(law, value) == value))
     return false;
@@ -121,15 +121,15 @@ bool differs_by_order(const Law& law, const Case& value, Witness& witness) {
          evidence->judgement.kind == FailureKind::kLaw;
 }
 
-// A law of its own, whatever the failing one is: who knows that a barrier is
-// missing looks no further.
+// Tries a law of its own, whatever the failing one is: a missing barrier
+// explains everything else.
 std::string hidden_in_threads(const Case& value, Witness& witness) {
   const Law* law = find_law("threads_change_nothing");
   if (law == nullptr || value.subject() != Subject::kAttention ||
       !witness.kernel().info.orders_threads)
     return "";
-  // The smallest case may be too small for two threads to meet in: a channel
-  // each, and more than a warp of them.
+  // The smallest case may be too small for two threads to meet, so channels are
+  // added: two, and more than a warp.
   for (const int64_t wider : {0, 2, 32}) {
     Case near = value;
     near.shape.d += wider;
@@ -152,7 +152,7 @@ std::string hidden_among_neighbours(const Law& law, const Case& value,
   };
   add(hidden_in_threads(value, witness));
   if (has_sentence) return out;
-  // First, so that there are calls left for them.
+  // First, so that there are enough calls for them.
   const std::string options = value.subject() == Subject::kAttention
                                   ? without_options(law, value, witness)
                                   : "";

@@ -11,8 +11,8 @@ bool is_half(Dtype dtype) {
   return dtype == Dtype::kF16 || dtype == Dtype::kBf16;
 }
 
-// The planned tensor that the input becomes: k and v are outputs, too, where
-// the call appends to them.
+// The planned tensor for the input: k and v are also outputs if the call
+// appends to them.
 TensorName planned_as(const KernelCall& call, TensorName input) {
   if (call.k_new == nullptr) return input;
   if (input == TensorName::kK) return TensorName::kKCache;

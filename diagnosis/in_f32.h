@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of half storage as a kernel gets it that knows f32 alone: the same
-// numbers, for a half is an f32 without rounding.
+// Converts a call of half storage for a kernel that supports f32 alone. The
+// numbers are the same: every half is exact in f32.
 #ifndef QKVET_DIAGNOSIS_IN_F32_H_
 #define QKVET_DIAGNOSIS_IN_F32_H_
 
@@ -15,7 +15,7 @@ namespace qkvet::diagnosis {
 
 class CallsInF32 {
  public:
-  // `kernel` is the one that the calls were planned for.
+  // `kernel` is the one for which the calls were planned.
   CallsInF32(std::span<const KernelCall> calls, const KernelInfo& kernel);
   CallsInF32(const CallsInF32&) = delete;
   CallsInF32& operator=(const CallsInF32&) = delete;

@@ -18,19 +18,19 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Failing and passing evidence that is enough.
+// Sufficient failing and passing evidence.
 constexpr int kEnoughFailures = 8;
 constexpr int kEnoughProbes = 20;
 constexpr int kMostLooks = 40;
-// Failing evidence without which nothing is sure.
+// Minimum failing evidence for a sure cause.
 constexpr int kLeastFailing = 3;
-// Cases that are looked at where all answers are one number, and no hypothesis
-// is left: what is said is what was seen.
+// Cases that are run if all answers are one number and no hypothesis is left:
+// the report only states that.
 constexpr int kEnoughBare = 12;
-// Cases that are looked at for one that tells hypotheses apart.
+// Cases that are examined to tell hypotheses apart.
 constexpr int kTellingLooks = 48;
-// Cases in which the only hypothesis says that it fails, and as many in which
-// it says that it passes.
+// Cases in which the only hypothesis predicts a failure, and as many in which
+// it predicts a pass.
 constexpr int kOfItsOwn = 4;
 constexpr size_t kMostCauses = 4;
 // Multiplications (work_of) of a case at a tile.
@@ -48,7 +48,7 @@ bool differs(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
   return false;
 }
 
-// Whether two predictions, both in f32, can be told apart.
+// Whether two predictions, both in f32, are clearly different.
 bool differ(const std::vector<CallOutcome>& a,
             const std::vector<CallOutcome>& b) {
   for (size_t n = 0; n < std::min(a.size(), b.size()); ++n)
@@ -58,8 +58,8 @@ bool differ(const std::vector<CallOutcome>& a,
   return false;
 }
 
-// Whether q, k or v of a call has NaN or infinities. What becomes of these is
-// alike in kernels that have little else in common.
+// Whether q, k or v of a call has NaN or infinities. Kernels that have little
+// else in common treat these alike.
 bool has_no_numbers(Evidence& evidence, const JudgedKernel& kernel) {
   const auto is_finite = [](const std::vector<double>& values) {
     return std::all_of(values.begin(), values.end(),
@@ -130,10 +130,10 @@ size_t Inquiry::standing(size_t most) {
     return true;
   };
   size_t count = 0;
-  auto last = standing_.begin();  // behind those that stand
+  auto last = standing_.begin();  // past the remaining hypotheses
   auto one = standing_.begin();
   for (; one != standing_.end() && count < most; ++one)
-    // Those that could not be asked any more are no hypotheses.
+    // Hypotheses that could not be run any more are dropped.
     if (!faults_are_too_slow() && stands_against_all(*one)) {
       if (last != one) *last = *one;
       ++last, ++count;
@@ -148,9 +148,9 @@ void Inquiry::hear_told(const Case& story, Witness& witness) {
     hear(witness.ask(agreement_about(Subject::kCache), told));
 }
 
-// Where a law puts in tokens of NaN, all that is seen of what went wrong is
-// NaN, whichever of the tokens are left: two faults are told apart by the same
-// commands on tokens that have numbers, no two alike, read behind each command.
+// If a law inserts tokens of NaN, the failure shows only as NaN, whichever
+// tokens are left. The same commands on distinct finite tokens, read back after
+// each command, tell two faults apart.
 void Inquiry::look_at_commands_of_law() {
   const Law& law = *failure_->law;
   const Law& agreement = agreement_about(law.domain.subject);
@@ -180,8 +180,8 @@ void Inquiry::look_around() {
   }
 }
 
-// Where nothing passes, nothing is sure: the calls that are hardest to get
-// wrong are asked as well.
+// A cause is not sure until some case passes: this also runs the calls that are
+// hardest to get wrong.
 void Inquiry::look_for_a_pass() {
   const Law& agreement = agreement_about(failure_->law->domain.subject);
   if (standing(1) == 0 && !bare_) return;
@@ -191,9 +191,9 @@ void Inquiry::look_for_a_pass() {
   }
 }
 
-// What was answered, and no more. The case of the failure was heard already.
-// What passes a law may still be wrong, which agreement sees; no case counts
-// twice as a failure.
+// Uses recorded answers only. The case of the failure is evidence already. A
+// case that passes a law may still be wrong, which agreement shows; no case
+// counts twice as a failure.
 void Inquiry::look_at_answered() {
   const Law& agreement = agreement_about(failure_->law->domain.subject);
   for (const AnsweredCase& one : *answered_) {
@@ -210,7 +210,7 @@ void Inquiry::look_at_answered() {
   }
 }
 
-// A case for which the first two hypotheses predict different answers.
+// A case with different predictions by the first two hypotheses.
 std::unique_ptr<Evidence> Inquiry::telling_evidence(int n) {
   Suspect& first = *standing_[0].suspect;
   Suspect& second = *standing_[1].suspect;
@@ -237,12 +237,12 @@ void Inquiry::tell_apart() {
   }
 }
 
-// All that was asked lies around the failure, where another fault may look just
-// alike: pages that are shared and not copied, and slots that all sequences
-// share; a default scale of 0, and every scale. So a known fault that stands
-// alone is asked about cases in which it fails by its own condition, and about
-// cases in which it does not, whatever else is in them; where it knows
-// something of them, for nothing that is silent here is a reason for doubt.
+// All evidence so far is near the failure, where another fault may look the
+// same: shared pages that are not copied, and slots that all sequences share; a
+// default scale of 0, and any scale of 0. So the only remaining known fault is
+// tested on cases in which its own condition predicts a failure, and on cases
+// in which it does not. Only cases for which it predicts an answer count,
+// because silence here is no reason for doubt.
 void Inquiry::look_beyond_the_failure() {
   Suspect& suspect = *standing_[0].suspect;
   const Law& agreement = agreement_about(failure_->law->domain.subject);
@@ -288,9 +288,10 @@ void Inquiry::look_at_tiles() {
   }
 }
 
-// Pages of another size, and room that another takes instead, answer alike
-// where all tokens fit into a page and nobody else comes: the failing stories
-// with more tokens tell, and with another sequence that takes what is free.
+// Pages of another size, and room reused by another sequence, give the same
+// answers if all tokens fit into one page and no sequence is added. Failing
+// stories with more tokens, and with another sequence that takes the free room,
+// tell these faults apart.
 void Inquiry::look_at_fuller_caches() {
   const Law& law = *failure_->law;
   if (law.domain.subject != Subject::kCache) return;
@@ -306,9 +307,9 @@ void Inquiry::look_at_fuller_caches() {
   }
 }
 
-// Keeps those that nothing has contradicted and that predicted a failure, and
-// only the best known kind of them. Who has predicted none of what failed is
-// not asked about what passes.
+// Keeps hypotheses that nothing has contradicted and that predicted a failure,
+// and of these only the best known kind. A hypothesis that predicted no failure
+// is not tested on passing cases.
 void Inquiry::keep_the_believable() {
   std::erase_if(standing_, [this](Standing& one) {
     const auto is_contradicted = [&](bool failed) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One failure, the hypotheses about it and what is left of them.
+// The investigation of one failure: its hypotheses, the evidence, and the
+// hypotheses that are left.
 #ifndef QKVET_DIAGNOSIS_INQUIRY_H_
 #define QKVET_DIAGNOSIS_INQUIRY_H_
 
@@ -30,26 +31,27 @@ class Inquiry {
   struct Standing {
     Suspect* suspect;
     int predicted = 0;      // failing evidence
-    int telling = 0;        // of that, what is more than a bare answer
-    int silent = 0;         // failing evidence of which it knows nothing
-    int of_numbers = 0;     // telling, with inputs that are all finite
-    bool is_named = false;  // it names the law of a telling failure
-    size_t heard = 0;       // pieces of evidence that it was held against
+    int telling = 0;        // of that, answers beyond one constant number
+    int silent = 0;         // failing evidence without a prediction
+    int of_numbers = 0;     // informative failing evidence with finite inputs
+    bool is_named = false;  // it names the law of an informative failure
+    size_t heard = 0;       // pieces of evidence it was compared with
   };
   struct Heard {
     std::unique_ptr<Evidence> evidence;
     bool failed = false, bare = false;
     bool is_of_nan = false;  // inputs that are no numbers
   };
-  // Takes it up; null is nothing. Hundreds of hypotheses would each be a call
-  // for it: it is held against them when it matters which of them stand.
+  // Adds a piece of evidence; null is ignored. Hundreds of hypotheses would
+  // need a call each, so they are compared with it only when their number
+  // matters.
   void hear(std::unique_ptr<Evidence> evidence);
-  // Whether the hypothesis stands against it.
+  // Whether the hypothesis agrees with it.
   bool stands(Standing& one, const Heard& heard);
-  // How many stand against all that was heard, counted up to `most`.
+  // How many hypotheses agree with all evidence, counted up to `most`.
   size_t standing(size_t most);
   void look_at_commands_of_law();
-  // A story told on tokens of which no two are alike, read behind each command.
+  // Runs a story on distinct tokens and reads them back after each command.
   void hear_told(const Case& story, Witness& witness);
   void look_around();
   void look_for_a_pass();
@@ -60,7 +62,7 @@ class Inquiry {
   void look_at_fuller_caches();
   std::unique_ptr<Evidence> telling_evidence(int n);
   void keep_the_believable();
-  // Hundreds of faults answer each case, in as many calls or more.
+  // Hundreds of faults are run on each case, in as many calls or more.
   bool faults_are_too_slow() const {
     return catalogue_->cpu_seconds() - began_ > kMostSecondsOfFaults;
   }
@@ -75,7 +77,7 @@ class Inquiry {
   const KernelUnderTest* kernel_;
   Executor* executor_;
   TimeUse* time_;
-  const Answered* answered_;  // null: the kernel can be asked
+  const Answered* answered_;  // null: the kernel can be run
   const Catalogue* catalogue_;
   double began_;       // CPU time of its faults
   bool knows_faults_;  // without any nothing is sure

@@ -10,7 +10,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// What a kernel serves with: faults of those that do are about it.
+// Options of kernels that serve: faults in these options are about serving.
 constexpr uint64_t kTables =
     QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR | QKVET_OPTION_APPEND;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which known faults a kernel can have at all, by what it and they declare.
+// The known faults that a kernel can have at all, by its declaration and
+// theirs.
 #ifndef QKVET_DIAGNOSIS_KIND_H_
 #define QKVET_DIAGNOSIS_KIND_H_
 
@@ -12,15 +13,15 @@ namespace qkvet::diagnosis {
 
 class KernelKind {
  public:
-  // `kernel` must stay where it is. With `is_recorded` its answers were given
-  // before: what memory, threads or a second answer alone would show is in none
-  // of them, and no cause for what they do show.
+  // `kernel` must outlive this. With `is_recorded`, answers were recorded
+  // before: they show neither damage to memory, nor threads, nor a second
+  // answer, and such faults are no cause of the failures that they do show.
   KernelKind(const JudgedKernel& kernel, bool is_recorded);
 
-  // Threads of a GPU are at fault in no kernel without them, nor are tables of
-  // pages and appended tokens. What no law about the failure's subject kills,
-  // and what only laws kill that this kernel cannot be asked about, such as
-  // those of masks, shows in none of its calls.
+  // Kernels without GPU threads cannot have faults of these; the same holds for
+  // page tables and appended tokens. A fault is also impossible if no law about
+  // the failure's subject kills it, or only laws that do not apply to this
+  // kernel, such as those of masks.
   bool can_have(const KernelInfo& fault, Subject subject);
 
  private:

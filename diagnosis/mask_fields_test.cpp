@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that read masks in a few numbers otherwise: what is said of each must
-// be that, and be true of fresh answers. The controls: kernels that do nearly
-// the same, of which it must not be said.
+// Kernels with another reading of masks given as a few numbers, which must be
+// reported and hold for fresh answers. The controls: kernels that do nearly the
+// same, for which it must not be reported.
 #include "diagnosis/fake_faults.h"
 
 namespace qkvet::diagnosis::mask_fields_test {
@@ -12,8 +12,8 @@ using instead_test::look;
 using instead_test::Looked;
 using instead_test::output_of;
 
-// What is said of o, and true of fresh answers, of a kernel that declares one
-// of these masks.
+// Returns the description of o for a kernel that declares one of these masks,
+// and checks it against fresh answers.
 std::string said_of(uint64_t option, FakeExecutor::Question question) {
   const Fault fault{"", Stage::kKeys, std::move(question), {}};
   const Looked looked = look(fault, nullptr, 4000, "agrees_with_oracle",
@@ -117,7 +117,7 @@ TEST(InsteadOfFields, ChunksAreReadOtherwise) {
   EXPECT_EQ(said_of(kChunk, times(2)),
             "the result of chunks that are twice as long");
   EXPECT_EQ(said_of(kChunk, times(3)), "");
-  // Aligned to the last key, by shifted keys: the oracle's chunks begin at 0.
+  // Aligned to the last key by shifting keys: the oracle's chunks begin at 0.
   const auto from_end = [](int64_t more) -> FakeExecutor::Question {
     return [more, mask = std::make_shared<std::vector<uint8_t>>()](KernelCall&,
                                                                    Problem& p) {
@@ -131,7 +131,7 @@ TEST(InsteadOfFields, ChunksAreReadOtherwise) {
         const int64_t keys = p.kv_len != nullptr ? p.kv_len[b] : s.Tk;
         const int64_t rows = p.q_len != nullptr ? p.q_len[b] : s.Tq;
         const int64_t at = p.causal == Causal::kTopLeft ? i : i + keys - rows;
-        // From the end both are what they were, up to a multiple of a chunk.
+        // From the end, both are unchanged, up to a multiple of a chunk.
         const int64_t whole = 64 * chunk + more;
         if ((whole + keys - 1 - at) / chunk !=
             (whole + keys - 1 - n % s.Tk) / chunk)

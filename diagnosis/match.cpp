@@ -14,23 +14,23 @@ namespace qkvet::diagnosis {
 namespace {
 
 constexpr double kWider = 4;
-// A wrong sum may be of numbers that the right one has nothing of, say of keys
-// that should be masked: its rounding is then that of these numbers, in units
-// of the finer arithmetic that both have, f32.
+// A wrong sum may contain numbers that the right one does not, such as keys
+// that should be masked. Its rounding is then that of these numbers, in units
+// of f32, the finer arithmetic that both have.
 constexpr double kUnitsOfWrongNumbers = 256;
 
 bool same_number(double a, double b, double bounds, Dtype dtype) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) == std::isnan(b);
   if (a == b) return true;
   if (std::isinf(a) || std::isinf(b)) return false;
-  // NaN: nothing is known of what is right, say because a NaN is visible.
+  // NaN: the right value is unknown, for example because a NaN is visible.
   if (std::isnan(bounds)) return true;
   const double wrong = kUnitsOfWrongNumbers * unit_roundoff(Dtype::kF32) *
                        std::max(std::fabs(a), std::fabs(b));
   return std::fabs(a - b) <= allowed_difference(a, b, bounds + wrong, dtype);
 }
 
-// An output that one of the two does not return says nothing, nor does one of
+// An output that one of the two does not return is no evidence, nor is one of
 // an illegal call.
 bool same_numbers(const std::vector<std::byte>& a,
                   const std::vector<std::byte>& b, Dtype dtype,
@@ -46,7 +46,7 @@ bool same_numbers(const std::vector<std::byte>& a,
   return true;
 }
 
-// What was stored as it came.
+// Compares stored data bit by bit.
 bool same_stored(const std::vector<std::byte>& a,
                  const std::vector<std::byte>& b, Dtype dtype) {
   if (a.empty() || b.empty()) return true;
@@ -57,8 +57,8 @@ bool same_stored(const std::vector<std::byte>& a,
       });
 }
 
-// What happened to memory, and to the process.
-// What is malformed may be refused by supports() or by the call itself.
+// How a call ended. A malformed call may be refused by supports() or by the
+// call itself.
 CallStatus end_of(const KernelCall& call, const CallOutcome& outcome) {
   const bool malformed = call.mistake != Mistake::kNone && outcome.asked_kernel;
   return malformed && outcome.status == CallStatus::kUnsupported

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a fault of the catalogue answers as the kernel under test did.
+// Compares the answers of a fault of the catalogue with those of the kernel.
 #ifndef QKVET_DIAGNOSIS_MATCH_H_
 #define QKVET_DIAGNOSIS_MATCH_H_
 
@@ -9,25 +9,25 @@
 
 namespace qkvet::diagnosis {
 
-// What a hypothesis says of a piece of evidence.
+// The verdict of a hypothesis on a piece of evidence.
 enum class Word : uint8_t {
-  kSilent,      // nothing: it knows no such call
+  kSilent,      // no prediction: it does not support the call
   kPredicted,   // this is what it predicts
   kContradicts  // it predicts something else
 };
 
-// `predicted` is what the fault answered to the evidence's calls, in the form
-// of the kernel's own outcomes.
+// `predicted` holds the fault's answers to the evidence's calls, in the form of
+// the kernel's own outcomes.
 //
-// Both compute the same wrong function if the hypothesis is right, each with
-// its own rounding. How far that may carry either of them is known of the right
-// function only: its bounds stand in for those of the wrong one, a few times
-// wider. Nothing passes or fails by this.
+// If the hypothesis is right, both compute the same wrong function, each with
+// its own rounding. Error bounds are derived for the right function only; they
+// are used here for the wrong one, a few times wider. No verdict depends on
+// this.
 Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
                      const JudgedKernel& fault,
                      std::span<const CallOutcome> predicted);
 
-// An outcome that says nothing: the call was not taken.
+// Whether the outcome is no evidence: the call was not taken.
 bool says_nothing(const KernelCall& call, const CallOutcome& outcome);
 
 }  // namespace qkvet::diagnosis

@@ -17,8 +17,8 @@ namespace {
 
 struct Measured {
   double d = 0;
-  double right = 0;   // what was asked for
-  double actual = 0;  // what the weights say
+  double right = 0;   // the scale of the call
+  double actual = 0;  // the scale according to the weights
   bool given = false;
 };
 
@@ -58,7 +58,7 @@ std::optional<Measured> measure(const Case& value, Witness& witness) {
 
 double padded(double d, double to) { return std::ceil(d / to) * to; }
 
-// What the scale could have been mistaken for.
+// A formula that may have been mistaken for the scale.
 struct Formula {
   const char* text;
   double (*scale)(double d, double right);
@@ -102,7 +102,7 @@ double distance(const std::vector<Measured>& all, const F& scale) {
   return worst;
 }
 
-// What the weights can tell of the scale.
+// The precision to which the weights determine the scale.
 double resolution(Dtype o) {
   constexpr double kUnits = 8;
   return kUnits * std::max(unit_roundoff(o), unit_roundoff(Dtype::kF32));

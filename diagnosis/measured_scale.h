@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The factor of q k^T that a kernel really uses, read off two weights.
+// The factor of q k^T that a kernel really uses, computed from two weights.
 #ifndef QKVET_DIAGNOSIS_MEASURED_SCALE_H_
 #define QKVET_DIAGNOSIS_MEASURED_SCALE_H_
 
@@ -9,8 +9,8 @@
 
 namespace qkvet::diagnosis {
 
-// A hypothesis that the scale is what was measured, if that is not what was
-// asked for; else null.
+// A hypothesis with the measured scale, if it is not the scale of the call;
+// else null.
 std::unique_ptr<Suspect> measured_scale(const Case& value, Witness& witness);
 
 }  // namespace qkvet::diagnosis

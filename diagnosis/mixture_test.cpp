@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said at last: that numbers are right ones of other places, that rows
-// are moved as a whole, that they are means by other scores; and that calls do
-// not end. Each with a kernel of which it must not be said.
+// The last descriptions: right numbers of other places, rows that are shifted
+// as a whole, means by other scores; and calls that do not end. Each has a
+// kernel for which it must not be reported.
 #include <cmath>
 
 #include "diagnosis/fake_faults.h"
@@ -14,14 +14,14 @@ using instead_test::look;
 using instead_test::Looked;
 using instead_test::output_of;
 
-// What is said of o, and true of fresh answers.
+// Returns the description of o, and checks it against fresh answers.
 std::string said_of(const Fault& fault) {
   const Looked looked = look(fault);
   EXPECT_TRUE(looked.failure) << fault.text;
   EXPECT_EQ(looked.score.right, looked.score.all) << looked.instead.text();
   const OutputInstead* o = output_of(looked.instead, TensorName::kO);
   if (o == nullptr) return "";
-  // Rows without a key are NaN, and stay so wherever they are.
+  // Rows without a key are NaN wherever they are moved.
   const std::string finite = "where it is finite, ";
   return o->text.starts_with(finite) ? o->text.substr(finite.size()) : o->text;
 }
@@ -71,7 +71,7 @@ TEST(Instead, RowsThatAreMovedAsAWholeAreKnown) {
   EXPECT_NE(said_of(moved(1)), kMoved);
 }
 
-// A number of its own is added to each element of a tensor.
+// Adds a different number to each element of a tensor.
 const double* noisy(const double* from, int64_t n,
                     std::vector<std::vector<double>>& kept) {
   std::vector<double> values(static_cast<size_t>(n));
@@ -83,8 +83,7 @@ const double* noisy(const double* from, int64_t n,
   return kept.back().data();
 }
 
-// Scores of which nobody could say how they come about; and the control, in
-// which it is the values.
+// Other scores of unknown origin; in the control the values are wrong instead.
 TEST(Instead, MeansByOtherScoresAreKnown) {
   const auto kept = std::make_shared<std::vector<std::vector<double>>>();
   const auto other = [kept](bool of_scores) {
@@ -102,7 +101,7 @@ TEST(Instead, MeansByOtherScoresAreKnown) {
   EXPECT_NE(said_of(other(false)), kMean);
 }
 
-// Other weights beside an lse that is right are of no other scores.
+// Other weights with a right lse are not due to other scores.
 TEST(Instead, MeansBesideARightLseAreOfOtherWeights) {
   const auto kept = std::make_shared<std::vector<std::vector<double>>>();
   const auto right = std::make_shared<std::vector<double>>();
@@ -118,8 +117,8 @@ TEST(Instead, MeansBesideARightLseAreOfOtherWeights) {
             "a mean of the values that its row sees, with other weights");
 }
 
-// Each row is a sum of values with weights of its own: of the keys that it
-// sees, of all, and, the control, of these and something else.
+// Each row is a sum of values with its own weights: of the visible keys, of all
+// keys, and, as the control, of these and something else.
 TEST(Instead, SumsOfValuesByWrongWeightsAreKnown) {
   enum class Of : uint8_t { kSeen, kAll, kMore };
   const auto summed = [](Of what) {
@@ -155,7 +154,8 @@ TEST(Instead, SumsOfValuesByWrongWeightsAreKnown) {
   EXPECT_EQ(said_of(summed(Of::kMore)), "");
 }
 
-// What an option makes something else of is said of the others.
+// If an option makes some answers wrong in another way, the description is of
+// the others.
 TEST(Instead, WhatIsSoWithoutAnOptionIsSaidSo) {
   const auto answer = [](bool is_so) {
     return answering(

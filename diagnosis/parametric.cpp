@@ -8,7 +8,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// The kernel does what it should, by a looser declaration than its own.
+// The kernel is right under a looser declaration than its own.
 class PrecisionSuspect : public Suspect {
  public:
   PrecisionSuspect(const char* preset, PrecisionModel model)
@@ -27,7 +27,7 @@ class PrecisionSuspect : public Suspect {
   bool is_mere_bound() const override { return true; }
   Word says(Evidence& evidence, const Witness& witness) override {
     JudgedKernel other = witness.kernel();
-    // Gradients of tensor cores have no bound, and all would conform.
+    // Gradients of tensor cores have no bound, so all would conform.
     if (evidence.value().backward && model_.block_u > 0) return Word::kSilent;
     other.model = model_;
     CaseWork work(*evidence.law, evidence.value(), false, witness.time());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hypotheses with a number in them: another scale, a mask that is shifted, keys
-// that are lost, another declared precision. Each is the definition of
-// attention, changed in one place; the bound of what it then asks for is exact.
+// Hypotheses with a number: another scale, a shifted mask, lost keys, another
+// declared precision. Each is the definition of attention with one change, and
+// its bound is exact.
 #ifndef QKVET_DIAGNOSIS_PARAMETRIC_H_
 #define QKVET_DIAGNOSIS_PARAMETRIC_H_
 
@@ -12,7 +12,7 @@
 
 namespace qkvet::diagnosis {
 
-// Those that concern a case of this kind. A scale is measured first, by a few
+// Hypotheses for a case of this kind. A scale is measured first, by a few
 // calls.
 std::vector<std::unique_ptr<Suspect>> parametric_suspects(const Case& value,
                                                           Witness& witness);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hypotheses with a number in them: each is known by what it does, and by
-// nothing that is only like it.
+// Hypotheses with a number: each is recognised by its effect, and not by a
+// similar one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ KernelUnderTest plain_fake() {
   return kernel;
 }
 
-// The first cause that the kernel's failure of agreement has.
+// The first cause of the kernel's failure of agreement.
 Diagnosis diagnosis_of(const KernelUnderTest& kernel, const Question& question,
                        const FakeExecutor::Answer& answer = nullptr) {
   const auto open = [&](size_t) {
@@ -112,8 +112,8 @@ TEST(Parametric, LostKeysAreCounted) {
   EXPECT_EQ(diagnosis.name(), "last_keys_lost_2");
 }
 
-// Below two tiles that is all but the rest of the last tile, so that both are
-// named.
+// Below two tiles this is everything but the rest of the last tile, so that
+// both are named.
 TEST(Parametric, KeysBehindATileAreCounted) {
   const Diagnosis diagnosis = diagnosis_of(
       plain_fake(), shown([](const Problem& p, int64_t i, int64_t j) {
@@ -146,8 +146,8 @@ FakeExecutor::Answer uneven_weights(double units) {
   };
 }
 
-// What is rounded more often than it says, and no more than generic kernels
-// are.
+// The kernel rounds more often than it declares, and no more than generic
+// kernels.
 TEST(Parametric, AnotherDeclarationIsFound) {
   KernelUnderTest kernel = plain_fake();
   qkvet_precision declared = {};
@@ -157,7 +157,7 @@ TEST(Parametric, AnotherDeclarationIsFound) {
   const auto off_by = [&](double units) {
     return diagnosis_of(kernel, nullptr, uneven_weights(units));
   };
-  // Any other cause of errors as small agrees with it as well.
+  // Any other cause of errors this small fits as well.
   EXPECT_EQ(off_by(24).name(), "precision_generic");
   EXPECT_EQ(off_by(24).certainty, Certainty::kLikely);
   EXPECT_EQ(off_by(60000).name(), "unknown");

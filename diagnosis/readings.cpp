@@ -9,7 +9,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// A row's keys, and one of them.
+// One of the keys that a row sees.
 struct SeenKey {
   int64_t keys;   // that the row sees
   int64_t place;  // of this one among them
@@ -33,8 +33,8 @@ bool is_plain(const Problem& p) {
          p.members == 0 && p.listed.keys == nullptr;
 }
 
-// The problem with a mask that shows each row those of its keys that it is said
-// to see. The masks live as long as the reading does.
+// The problem with a mask of the keys that `sees` makes visible for each row.
+// The masks live as long as the reading does.
 Reading seen_as(int64_t shift, Sees sees) {
   auto masks = std::make_shared<std::vector<std::vector<uint8_t>>>();
   return [masks, shift, sees = std::move(sees)](Problem p) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hypotheses that the oracle can answer for: it reads the case otherwise.
+// Hypotheses that the oracle can compute: it reads the case differently.
 #ifndef QKVET_DIAGNOSIS_READINGS_H_
 #define QKVET_DIAGNOSIS_READINGS_H_
 
@@ -25,7 +25,7 @@ class ReadingSuspect : public Suspect {
   const std::string& cause() const override { return cause_; }
   const std::string& fix() const override { return fix_; }
   int rank() const override { return 1; }
-  // Only agreement is predicted: other laws have no oracle to ask.
+  // Only agreement is predicted: other laws have no oracle.
   Word says(Evidence& evidence, const Witness& witness) override;
 
  private:
@@ -33,7 +33,7 @@ class ReadingSuspect : public Suspect {
   Reading reads_;
 };
 
-// Shifted diagonals and windows, and keys that are not seen.
+// Shifted diagonals and windows, and keys that are hidden.
 void add_readings(const Case& value,
                   std::vector<std::unique_ptr<Suspect>>& suspects);
 

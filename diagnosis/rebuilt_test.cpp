@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The known faults on another arithmetic, which the diagnosis has to know by
-// what they do.
+// The known faults with another arithmetic: the diagnosis has to recognise them
+// by their effect.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,9 +16,9 @@ namespace {
 
 constexpr int64_t kCases = 1200;
 
-// What scratch_kept_between_calls keeps is written before it is read here.
-// Offsets of more than 16 bits are larger than those of so few cases, and what
-// takes two tiles of 32 keys is rare among them.
+// The buffer of scratch_kept_between_calls is written before it is read here.
+// So few cases have no offsets of more than 16 bits, and two tiles of 32 keys
+// are rare among them.
 const std::set<std::string> kRight = {
     "scratch_kept_between_calls",    "key_offset_in_16_bits",
     "shared_tile_overwritten_early", "barrier_in_a_branch",
@@ -92,7 +92,7 @@ TEST(Rebuilt, NineInTenFaultsAreKnownByWhatTheyDo) {
   for (const KernelUnderTest& kernel : kernels_for_test(*opened.executor)) {
     if (!is_sampled(static_cast<size_t>(kernel.index), 18)) continue;
     const std::string name = fault_name(kernel);
-    // What shows at extents of which hardly any case here has one.
+    // Skips faults of extents that hardly any case here has.
     if (!kernel.judged.info.fault->extents.empty()) continue;
     if (kRight.count(name) > 0) right.insert(name);
     diagnose_one(kernel, *opened.executor, verdicts);
@@ -107,16 +107,16 @@ TEST(Rebuilt, NineInTenFaultsAreKnownByWhatTheyDo) {
       verdicts.faults, verdicts.right.size(), verdicts.first, verdicts.in_class,
       verdicts.seconds[verdicts.seconds.size() / 2], verdicts.seconds.back());
   EXPECT_EQ(verdicts.right, right);
-  // 251 of 275 are known. Of the 15 that are looked at by day, two more may be
-  // missed than of a sample that happens to be like the whole.
+  // 251 of 275 are known. The 15 tested by day may be less typical than the
+  // whole set, so the limit allows two more misses.
   const int least = at_night() ? 9 : 8;
   EXPECT_GE(10 * (verdicts.first + verdicts.in_class), least * verdicts.faults);
 }
 
-// Faults of half storage are known in calls of one type, and in calls whose k
-// and v alone are half, as caches are stored. Where o is f32, every number that
-// a half type rounds otherwise shows in it, so that they are asked about
-// themselves and not about another arithmetic.
+// Faults of half storage are recognised in calls of one type, and in calls with
+// half k and v only, as caches are stored. If o is f32, it shows every number
+// that a half type rounds differently, so the faults themselves are run and not
+// an emulation of their arithmetic.
 TEST(Rebuilt, FaultsOfHalfStorageAreKnownBesideF32) {
   const std::set<std::string> of_storage = {
       "p_rounded_twice", "accumulates_in_half", "denominator_in_half"};

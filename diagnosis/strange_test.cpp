@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are wrong in ways which nobody has catalogued: the diagnosis
-// must say that it does not know. And correct ones, of which there is nothing
-// to say.
+// Kernels with uncatalogued mistakes, which the diagnosis must report as
+// unknown; and correct kernels, for which it must report nothing.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -136,7 +135,7 @@ std::vector<CauseOfFailures> causes_of(FakeExecutor::Question question,
                       known_faults_for_test(), time);
 }
 
-// The control of the test above: the same way, a known fault is known.
+// The control of the test above: a known fault is recognised the same way.
 TEST(Strange, AKnownFaultAmongThemIsKnown) {
   size_t failures = 0;
   const auto causes = causes_of(
@@ -151,9 +150,9 @@ TEST(Strange, AKnownFaultAmongThemIsKnown) {
   EXPECT_EQ(causes[0].others.size(), failures - 1);
 }
 
-// Of failures of which no cause is known, the first that fails every time
-// stands for the others: what damages memory fails some for what came before
-// them.
+// If several failures have no known cause, the first that fails every time
+// represents them: damaged memory makes some cases fail because of earlier
+// ones.
 TEST(Strange, ASteadyFailureStandsForTheOthers) {
   const KernelUnderTest kernel = plain_fake();
   const Strange& strange = strange_kernels()[0];
@@ -176,9 +175,9 @@ TEST(Strange, ASteadyFailureStandsForTheOthers) {
   }
 }
 
-// A kernel that takes a scale which is given has another mistake: where all
-// that fails has none, nothing near tells, but for cases in which the known one
-// fails.
+// A kernel that uses a given scale correctly has another mistake than the known
+// fault. All its failures have no scale, so only cases in which the known fault
+// fails distinguish the two.
 TEST(Strange, APartOfAKnownFaultIsAnother) {
   size_t failures = 0;
   const auto causes = causes_of(
@@ -193,8 +192,8 @@ TEST(Strange, APartOfAKnownFaultIsAnother) {
         << to_string(cause.best->smallest);
 }
 
-// The other way round: one whose scores are always 0 fails where no scale is
-// given, as a known one does, and everywhere else.
+// The other way round: a kernel with scores of 0 fails if no scale is given, as
+// a known fault does, and everywhere else.
 TEST(Strange, MoreThanAKnownFaultIsAnother) {
   size_t failures = 0;
   const auto causes = causes_of(
@@ -209,7 +208,7 @@ TEST(Strange, MoreThanAKnownFaultIsAnother) {
         << to_string(cause.best->smallest);
 }
 
-// Accused of failures that are not its own, a correct kernel is not diagnosed.
+// A correct kernel with failures that are not its own is not diagnosed.
 TEST(Strange, ACorrectKernelHasNoCause) {
   const Opened faults = open_for_test(QKVET_FAULTY);
   const Opened controls = open_for_test(QKVET_CONTROLS);
@@ -232,7 +231,7 @@ TEST(Strange, ACorrectKernelHasNoCause) {
                  known_faults_for_test(), time);
     EXPECT_EQ(diagnosis.name(), "unknown") << info.name;
     EXPECT_EQ(diagnosis.failing, 0) << info.name;
-    // Others have nothing to answer.
+    // Other kernels do not take the case.
     if (!takes_dtype(info, failing.q_dtype) ||
         info.has_flag(QKVET_FLAG_PAGES_ONLY))
       continue;

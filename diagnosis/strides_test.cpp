@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that are read or written at the address of another stride, and an lse
-// that is one number beside rows that are right. The controls read and write
-// somewhere else still, which no stride gives.
+// Tensors that are read or written with the address of another stride, and an
+// lse that is one number with right rows. The controls read and write at
+// addresses that no stride gives.
 #include <algorithm>
 #include <cmath>
 
@@ -17,8 +17,8 @@ using instead_test::look;
 using instead_test::Looked;
 using instead_test::output_of;
 
-// V of a kernel that reads channel c of token t where `of` says, from the
-// begin of its head on; what lies beside the tensor is NaN.
+// V of a kernel that reads channel c of token t from `of`, counted from the
+// start of its head; memory beside the tensor is NaN.
 FakeExecutor::Question reading_v(int64_t (*of)(int64_t t, int64_t c,
                                                int64_t width)) {
   return [of, kept = std::make_shared<std::vector<std::vector<double>>>()](
@@ -52,8 +52,8 @@ TEST(Strides, ATensorThatIsReadAtAnotherAddressIsKnown) {
   for (const Fault& fault : faults) expect_said(fault);
 }
 
-// A stride of the head that is 0 where there is one head reads the first token
-// there. With several heads it is another one: it is right here.
+// If there is one head, its stride may be 0 and reads the first token there.
+// With several heads the stride is another one, and the kernel is right.
 TEST(Strides, TheFirstOfEachIsNotTheStrideOfAnExtentOf1) {
   const auto first = reading_v([](int64_t, int64_t c, int64_t) { return c; });
   const Looked looked = look({"",
@@ -69,14 +69,14 @@ TEST(Strides, TheFirstOfEachIsNotTheStrideOfAnExtentOf1) {
 }
 
 // Members of a packed batch have addresses of their own: the rows of each are
-// stored so many elements apart, behind its first.
+// stored `apart` elements apart, from its first row on.
 Fault storing_rows_of_members(int64_t apart) {
   const auto cuts = std::make_shared<std::vector<int64_t>>();
   return {
       "", Stage::kUnknown,
       [cuts](KernelCall&, Problem& p) {
         cuts->clear();
-        // Of the first member it is the same as of the batch.
+        // The first member begins where the batch does.
         if (p.cu_q != nullptr && p.members > 1 && p.cu_q[1] > 0 &&
             p.cu_q[2] > p.cu_q[1] + 1)
           cuts->assign(p.cu_q, p.cu_q + p.members + 1);
@@ -130,7 +130,7 @@ TEST(Strides, NoStrideGivesWhatIsReadAnywhere) {
       << looked.instead.text();
 }
 
-// Blocks of weights, of member b and head h, stored in the place of `to`.
+// Weights of member b and head h are stored in block `to`.
 FakeExecutor::Answer storing_weights(int64_t (*to)(int64_t b, int64_t h,
                                                    int64_t heads)) {
   return [to](const KernelCall& call, OracleOutput& out, CallOutcome&) {
@@ -179,8 +179,7 @@ TEST(Strides, WeightsThatAreStoredElsewhereAreKnown) {
   }
 }
 
-// An lse that is one number is no sum of rows that are right; beside rows that
-// are wrong it is of what makes them so.
+// A constant lse is no sum of right rows; with wrong rows it has their cause.
 TEST(Strides, AnLseOfOneNumberIsOfLseAlone) {
   for (const bool is_alone : {true, false}) {
     const Looked looked =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hypothesis about what is wrong with a kernel: it predicts what the kernel
-// answers, right or wrong, or it is dropped.
+// A hypothesis about the mistake of a kernel: it predicts the kernel's answers,
+// right or wrong, or it is dropped.
 #ifndef QKVET_DIAGNOSIS_SUSPECT_H_
 #define QKVET_DIAGNOSIS_SUSPECT_H_
 
@@ -21,17 +21,17 @@ class Suspect {
   virtual const std::string& fix() const = 0;    // a sentence
   // Laws that name it, the one that explains it best first.
   virtual std::vector<std::string> laws() const { return {}; }
-  // The condition, as catalogues have it, under which it shows; "": always.
+  // The condition, as in catalogues, under which it shows; "": always.
   virtual std::string when() const { return ""; }
-  // Lower ones are believed where several fit: a known bug before a number that
+  // If several fit, the lowest rank wins: a known bug before a number that
   // fits, and that before a declaration.
   virtual int rank() const = 0;
-  // It says how far the numbers may be off, not which they are: what else is
-  // as little wrong agrees as well, so that it is never sure.
+  // A bare bound predicts how far the numbers may be off, not which numbers
+  // they are. Any other small error agrees as well, so that it is never sure.
   virtual bool is_mere_bound() const { return false; }
 
   virtual Word says(Evidence& evidence, const Witness& witness) = 0;
-  // What it predicts for calls that nobody has made yet; empty: nothing.
+  // Predicted outcomes of calls that have not been made; empty: no prediction.
   virtual std::vector<CallOutcome> predict(const Evidence&, const Witness&) {
     return {};
   }

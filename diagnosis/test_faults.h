@@ -43,7 +43,7 @@ inline std::vector<KernelUnderTest> kernels_for_test(Executor& executor) {
   return kernels;
 }
 
-// What fails of these laws, shrunk, in their order.
+// Failures of these laws, shrunk, in the order of the laws.
 inline std::vector<Failure> failures_for_test(const KernelUnderTest& kernel,
                                               const ExecutorFactory& open,
                                               std::vector<const Law*> laws,

@@ -73,7 +73,8 @@ std::unique_ptr<Evidence> Witness::ask(std::unique_ptr<Evidence> prepared) {
       !expects_hangs_) {
     expects_hangs_ = executor_->expect_hangs(index_);
     has_hung_long_ = !expects_hangs_;
-    // The first was waited for, as none that follow will be.
+    // The executor waited for the first hang, and will not wait so long for
+    // later ones, so this time is not counted.
     if (expects_hangs_) cpu_seconds_ = before;
   }
   return asked;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel under test answered to a case of a law: the evidence that
-// hypotheses about its fault are held against.
+// The answers of the kernel under test to a case of a law: the evidence for and
+// against hypotheses about its fault.
 #ifndef QKVET_DIAGNOSIS_EVIDENCE_EVIDENCE_H_
 #define QKVET_DIAGNOSIS_EVIDENCE_EVIDENCE_H_
 
@@ -21,33 +21,33 @@ struct Evidence {
   Judgement judgement;
 
   bool failed() const { return judgement.verdict == Verdict::kFailed; }
-  // A case in which nothing could have failed, say one without a query.
+  // A case without anything to compare, such as one without a query.
   bool is_empty_handed() const { return !failed() && judgement.compared == 0; }
   const Case& value() const { return work->value(); }
 };
 
-// What a case's answer is right or wrong by, in one call. Of dropout agreement
-// says nothing.
+// The law that judges the answer of a case in one call. Agreement does not
+// judge dropout.
 const Law& law_of_answers(const Case& value);
 
-// Seconds of calls after which a part of a diagnosis asks no further: of
-// kernels that hang, or are compiled for each extent. They are CPU time, so
-// that what else the machine does changes no answer.
+// Seconds of calls after which a part of a diagnosis stops: for kernels that
+// hang, or are compiled for each extent. It is CPU time, so that other load on
+// the machine does not change the result.
 inline constexpr double kMostSecondsOfPart = 2.5;
-// The same of what the diagnosis itself computes: oracles, bounds, and what it
-// knows of cases that it does not ask in the end. Most take a twentieth of it,
-// the most expensive search of the tests half: CPU time differs by as much
-// between a core that is shared and one that is not.
+// The same for the diagnosis itself: oracles, bounds, and facts about cases
+// that are never run. Most parts take a twentieth of it, the most expensive
+// search of the tests half: CPU time differs by that much between a shared core
+// and a free one.
 inline constexpr double kMostOwnSecondsOfPart = 16;
-// The same on the clock, for what sleeps or waits for a device, with room for a
-// machine on which ten others work.
+// The same on the clock, for kernels that sleep or wait for a device, with room
+// for a machine that runs ten other jobs.
 inline constexpr double kMostClockOfPart = 30;
 
-// The kernel under test, which answers a limited number of calls, for so long.
+// Runs the kernel under test, for a limited number of calls and a limited time.
 class Witness {
  public:
-  // All must stay where they are. `parts`: how much longer than one of the
-  // others it may take.
+  // All arguments must outlive this. `parts`: its time in units of a usual
+  // part's.
   Witness(const JudgedKernel& kernel, int index, Executor& executor,
           TimeUse& time, int most_calls, double parts = 1)
       : kernel_(&kernel),
@@ -63,7 +63,7 @@ class Witness {
   TimeUse& time() const { return *time_; }
   int calls_left() const { return left_; }
   int calls_made() const { return made_; }
-  // Of the time that it may take; from 1 on it asks no further.
+  // The share of the time limit that is used; from 1 on no further case is run.
   double share_of_time() const {
     return std::max({cpu_seconds_ / kMostSecondsOfPart,
                      (own_seconds() - own_began_) / kMostOwnSecondsOfPart,
@@ -71,24 +71,24 @@ class Witness {
            parts_;
   }
   bool is_too_slow() const { return share_of_time() > 1; }
-  // A call hung, and so will others, each for seconds.
+  // A call hung; others may too, each for seconds.
   bool has_hung_long() const { return has_hung_long_; }
 
-  // The case made ready, and not asked yet; null if the law says nothing about
-  // it, or more calls are needed than are left.
+  // Prepares the case without running it; null if the law does not apply to it
+  // or needs more calls than are left.
   std::unique_ptr<Evidence> prepare(const Law& law, const Case& value);
-  // Asks; null if the kernel does not take the case.
+  // Runs the prepared case; null if the kernel does not take it.
   std::unique_ptr<Evidence> ask(std::unique_ptr<Evidence> prepared);
   std::unique_ptr<Evidence> ask(const Law& law, const Case& value) {
     return ask(prepare(law, value));
   }
-  // In a new process, after one call of each of these: all calls lie in one
-  // place, so that addresses decide nothing. Null as well where one of these
-  // ends the process.
+  // Runs the case in a new process, after one call of each of `before`. All
+  // calls use the same memory, so that addresses decide nothing. Also null if
+  // one of the earlier calls ends the process.
   std::unique_ptr<Evidence> ask_after(const std::vector<Case>& before,
                                       const Law& law, const Case& value);
-  // With finite numbers in memory that nobody wrote, where it is NaN otherwise:
-  // whatever a question changes, NaN stays what it is.
+  // Fills unwritten memory with finite numbers instead of NaN: NaN stays NaN
+  // whatever a probe changes.
   std::unique_ptr<Evidence> ask_with_finite_memory(const Law& law,
                                                    const Case& value);
 

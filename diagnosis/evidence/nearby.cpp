@@ -11,7 +11,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-constexpr uint64_t kSeed = 0x5155;  // any: every diagnosis asks the same
+constexpr uint64_t kSeed = 0x5155;  // any: the same for every diagnosis
 
 class Dice {
  public:
@@ -63,7 +63,7 @@ void draw_extents(Dice& dice, Case& value) {
   if (dice.heads()) s.Tq = other_extent(dice, s.Tq);
   if (dice.heads()) s.Tk = other_extent(dice, s.Tk);
   if (dice.below(3) == 0) s.d = s.dv = s.d * 2;
-  // How many parts there are, and of what, decides how far apart they lie.
+  // The number of parts, and their kind, determine their distance.
   if (value.layout == Layout::kFar && dice.heads()) {
     s.B = 1 + dice.below(4);
     if (dice.heads()) s.H = 2 * s.group(), s.Hkv = 2;

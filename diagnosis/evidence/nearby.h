@@ -9,18 +9,18 @@
 
 namespace qkvet::diagnosis {
 
-// Number `n` of the cases around `value` that the law is about: a pure
-// function. The options stay.
+// Case `n` near `value` in the law's domain: a pure function. The options stay.
 Case nearby_case(const Law& law, const Case& value, int n);
 
-// Number `n` of the planned cases of a law with the case's storage types and
-// no other options than it has, in about its size.
+// Planned case `n` of a law, with the case's storage types, no further options,
+// and about its size.
 Case planned_nearby(const Law& law, const Case& value,
                     const JudgedKernel& kernel, int n);
 
-// Where the fault hides: "Tk = 4, 8 pass; Tk = 1, 3 fail", measured around the
-// failing case, one extent or option at a time; "" if nothing near it passes.
-// Where a sentence says that already, only what the order of threads hides.
+// Neighbours of the failing case that pass or fail: "Tk = 4, 8 pass; Tk = 1, 3
+// fail". One extent or option is changed at a time; "" if nothing near it
+// passes. If a sentence already describes them, only the order of threads is
+// tried.
 std::string hidden_among_neighbours(const Law& law, const Case& value,
                                     Witness& witness, bool has_sentence);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stories of a cache like a failing one, that show more of what it holds.
+// Stories similar to a failing one that reveal more of a cache's contents.
 #ifndef QKVET_DIAGNOSIS_EVIDENCE_STORIES_H_
 #define QKVET_DIAGNOSIS_EVIDENCE_STORIES_H_
 
@@ -14,31 +14,31 @@ namespace qkvet::diagnosis {
 
 Case with_story(Case value, Story story);
 
-// Data of which every token is another.
+// Data with distinct tokens.
 Case with_own_tokens(Case value);
 
-// The story with the commands that the law has put in, which bring tokens as
-// all others do; nothing: it is none.
+// The story with the commands that the law inserts; they append tokens like
+// others. Nullopt: the case is no story.
 std::optional<Case> with_commands_of_law(const Law& law, const Case& value,
                                          Witness& witness);
 
-// One query of every sequence that holds tokens, behind every command.
+// Adds one query of every non-empty sequence after every command.
 Case with_queries_behind_all(const Case& value);
 
-// The same behind the last command of `story` alone. Nothing: none of them
-// holds any.
+// The same after the last command of `story` alone. Nullopt: no sequence has
+// tokens.
 std::optional<Case> with_queries_behind(const Case& value, Story story);
 
-// The same with so many times as many tokens in every command, and as much more
-// room: pages of another size, and tokens that all fit into one, show.
+// The same with `times` as many tokens in every command, and as much more room.
+// It reveals pages of another size that one page of tokens would hide.
 Case with_more_tokens(Case value, int64_t times);
 
-// The same with one sequence more, to which tokens come behind every command
-// that takes some away. Nothing: none does, or there can be no more sequences.
+// Adds one sequence, which receives tokens after every command that takes some
+// away. Nullopt: there is no such command, or no room for another sequence.
 std::optional<Case> with_a_newcomer(Case value);
 
-// What a sequence holds, held in front of the last command that changed it, and
-// ever held.
+// The tokens that a sequence holds, those that it held before the last command
+// that changed it, and all that it ever held.
 struct Holdings {
   std::vector<Token> now, before;
   std::set<Token> ever;
@@ -49,14 +49,14 @@ struct Holdings {
   }
 };
 
-// Those of every sequence, and all tokens that the cache was given.
+// The holdings of every sequence, and all tokens that the cache was given.
 class HeldTokens {
  public:
   explicit HeldTokens(int64_t sequences)
       : held_(static_cast<size_t>(sequences)) {}
 
   void play(const Snapshot& snapshot);
-  // Whether two sequences hold the same token, or held it in front of the last
+  // Whether two sequences hold the same token, or held it before the last
   // command to one of them.
   bool are_sharing(int64_t one, int64_t other) const;
   const Holdings& of(int64_t sequence) const {
@@ -69,9 +69,9 @@ class HeldTokens {
   std::set<Token> brought_;
 };
 
-// The story with a query, behind every command that changes a sequence, of
-// others: of each that shares tokens with it, and of some of those that do not.
-// What a command does to others is seen at once.
+// After every command that changes a sequence, adds a query of other sequences:
+// all that share tokens with it, and some that do not. It shows at once what
+// the command does to them.
 Case with_queries_of_others(const Case& value);
 
 }  // namespace qkvet::diagnosis

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases at which a kernel that works in tiles, or knows an extent, takes
-// another path: at once, twice and three times a number of keys or queries.
-// A sentence may be true of one tile and false from the second one on.
+// Cases in which a kernel with tiles, or with code for one extent, takes
+// another path: one, two and three times a number of keys or queries. A
+// sentence may be true of one tile and false from the second one on.
 #ifndef QKVET_DIAGNOSIS_EVIDENCE_TILES_H_
 #define QKVET_DIAGNOSIS_EVIDENCE_TILES_H_
 
@@ -21,8 +21,8 @@ std::vector<int64_t> tiles_near(const std::vector<Hint>& hints,
                                 const Case& value);
 
 // The case with three times, twice and once so many keys, then queries, and
-// with one more of them. None of a story, and of lengths and pages, whose
-// extents are their own.
+// with one more of each. Empty for stories, and for lengths and pages, which
+// have extents of their own.
 std::vector<Case> at_tiles(const Law& law, const Case& value,
                            const std::vector<int64_t>& tiles);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a kernel is asked, by its own time and not by the machine's, and
-// what is said of one that does not fail every time.
+// The time limits of a diagnosis count the kernel's own time and not the
+// machine's; and reports on kernels that do not fail every time.
 #include <gtest/gtest.h>
 
 #include "diagnosis/evidence/evidence.h"
@@ -10,8 +10,8 @@
 namespace qkvet::diagnosis::time_test {
 namespace {
 
-// The oracle with another scale, or with twice the values where there are eight
-// keys, and what a call takes.
+// The oracle with another scale, or with twice the values if there are eight
+// keys, and the time of a call.
 class TakesTime : public FakeExecutor {
  public:
   TakesTime(double cpu, double clock, TimeUse* time, bool in_long = false)
@@ -38,10 +38,11 @@ class TakesTime : public FakeExecutor {
   std::vector<double> values_;
 };
 
-// Of a kernel whose calls take long every part asks a few, and says that it
-// stopped: a second of CPU time each, or, of one that sleeps, ten on the clock.
-// A machine that is busy otherwise changes nothing: there calls that take no
-// time, and those of a twentieth of a second on the clock, are asked alike.
+// If the calls of a kernel take long, every part makes a few of them and
+// reports that it stopped: one second of CPU time per call, or ten seconds on
+// the clock for a kernel that sleeps. Load on the machine changes nothing:
+// instant calls and calls of a twentieth of a second on the clock get the same
+// treatment.
 TEST(Time, WhatTakesTooLongIsAskedNoFurther) {
   struct {
     double cpu, clock;
@@ -76,10 +77,10 @@ TEST(Time, WhatTakesTooLongIsAskedNoFurther) {
   }
 }
 
-// Most of the time is kept for fresh cases: of a kernel whose calls take so
-// long that it is over before all has been asked, something is left to hold the
-// sentence against. Where only thirty are asked there is no sentence. The few
-// calls that another scale leaves right may not be met so soon.
+// Most of the time is reserved for fresh cases: even if slow calls use it up
+// early, there is some left to check the sentence. Thirty cases alone give no
+// sentence. The few calls that another scale leaves right may not be met so
+// soon.
 TEST(Time, TimeIsKeptForFreshCases) {
   for (const double seconds : {0.022, 0.1}) {
     const KernelUnderTest kernel = FakeExecutor::under_test();
@@ -100,12 +101,12 @@ TEST(Time, TimeIsKeptForFreshCases) {
   }
 }
 
-// What fails nearly every time has a sentence, if one is true of it; what
-// passes in every other call has none. A case that is replayed was not
-// repeated.
+// A kernel that fails nearly every time gets a sentence, if one is true of it;
+// one that passes every other call gets none. A replayed case was not repeated.
 TEST(Time, WhatFailsNearlyEveryTimeHasASentence) {
   const struct {
-    int passes, repeats, failed;  // every so many calls; of the found case
+    int passes, repeats, failed;  // period of passing calls; repeats of the
+                                  // found case
   } rows[] = {{53, 10, 9}, {2, 10, 5}, {53, 0, 0}};
   for (const auto& row : rows) {
     const int passes = row.passes;

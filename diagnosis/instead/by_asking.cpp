@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel shows when the same call is made once more with something
-// else around it. With other bytes in memory that malloc() gives, or around the
-// rows of inputs, it has other numbers: they come of what lay there. Behind
-// another call, it has other numbers than in a new process: they come of what
-// that one left, or of memory that nobody wrote. With other data in rows, heads
-// or members that this row, head or member has nothing to do with, it has other
-// numbers: an address leads there, or what was computed of them was left in
-// scratch.
+// Descriptions found by making the same call again in other surroundings. If
+// the numbers change with the bytes in memory from malloc() or around the rows
+// of inputs, they depend on that memory. If they change after another call in
+// the same process, they depend on what that call left, or on unwritten memory.
+// If they change with unrelated rows, heads or members of an input, an address
+// leads there, or their results were left in scratch.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,7 +19,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// As many calls as tell of all answers, three of each.
+// As many calls as needed for all answers, three of each.
 constexpr int kMostOfWitness = 600;
 constexpr size_t kFirstAnswers = 5;
 
@@ -29,7 +27,7 @@ Case with_other_data(Case value) {
   constexpr uint64_t kOther = 7'919;
   value.seed += kOther;
   value.set.clear();
-  // Other seeds do not make constants others.
+  // Other seeds do not change constants.
   if (value.file == 0) value.q = value.k = value.v = {};
   return value;
 }
@@ -38,8 +36,8 @@ bool is_another(double one, double other) {
   return one != other && !(std::isnan(one) && std::isnan(other));
 }
 
-// Memory that is no input and no output: what malloc() and the stack give, and
-// what lies around the rows of inputs.
+// Memory that is neither input nor output: from malloc() and the stack, and
+// around the rows of inputs.
 enum class OfMemory : uint8_t { kFresh, kAroundInputs };
 
 // The call of one answer, made again.
@@ -51,11 +49,11 @@ class Again {
         output_(output),
         witness_(witness) {}
 
-  // Each returns the numbers of the output; none if none came.
+  // Each returns the numbers of the output; empty if there are none.
   std::vector<double> behind(bool new_process) {
     return numbers_of(prepare(value_), new_process);
   }
-  // Of all calls of the case. Nothing: it was not asked.
+  // For all calls of the case. Nullopt: the case was not run.
   std::optional<std::vector<double>> with_bytes(OfMemory of, uint8_t byte) {
     auto evidence = prepare(value_);
     if (evidence == nullptr ||
@@ -71,7 +69,7 @@ class Again {
   void other_call() {
     numbers_of(prepare(with_other_data(value_)), /*new_process=*/true);
   }
-  // In a new process, with `change(call, other)` done to the call before;
+  // In a new process, after `change(call, other)` was applied to the call;
   // `other` is the same case with other data.
   template <class Change>
   std::vector<double> changed(Change change) {
@@ -119,12 +117,12 @@ bool are_mostly_others(const WrongOutput& output,
   return 2 * others >= std::ssize(output.wrong);
 }
 
-// In f32 of 0.75 and 3.0, of which all that is computed is finite, and NaN.
+// In f32 these are 0.75 and 3.0, which lead to finite results, and NaN.
 constexpr uint8_t kBytes[] = {0x3f, 0x40, 0xff};
 
-// What other bytes in memory make of the call.
+// How other bytes in memory change the call.
 enum class WithBytes : uint8_t {
-  kUnknown,       // it gives no numbers, whatever they are
+  kUnknown,       // no answer has numbers
   kTheSame,       // of most of what is wrong
   kOtherNumbers,  // of most of it
   kNoNumbers      // with some of them alone
@@ -148,11 +146,11 @@ WithBytes with_other_bytes(OfMemory of, const WrongAnswer& answer,
   const auto same = again.with_bytes(of, kBytes[0]);
   if (!same || same->empty() != one->empty() ||
       are_mostly_others(output, *one, *same))
-    return WithBytes::kTheSame;  // it is other bytes that do nothing
+    return WithBytes::kTheSame;  // even the same bytes give other numbers
   return has_others ? WithBytes::kOtherNumbers : WithBytes::kNoNumbers;
 }
 
-// Whether most of what is wrong is another number behind another call.
+// Whether most wrong numbers change after another call.
 bool hangs_on_memory(const WrongAnswer& answer, const WrongOutput& output,
                      Witness& witness) {
   if (output.wrong.empty()) return true;
@@ -163,16 +161,16 @@ bool hangs_on_memory(const WrongAnswer& answer, const WrongOutput& output,
   return are_mostly_others(output, alone, again.behind(/*new_process=*/false));
 }
 
-// An input, and of which axes (bits: member, head, row, channel) another index
-// makes it an element that the output has nothing to do with.
+// An input, and the axes (bits: member, head, row, channel) along which another
+// index gives an element that the output does not depend on.
 struct Elsewhere {
   TensorName input;
   unsigned axes;
   const char* text;
 };
 constexpr unsigned kMember = 1, kHead = 2, kRow = 4, kChannel = 8;
-// One axis in front of several: what comes of the row beside may come of
-// another head in some cases, where the heads lie behind one another.
+// Single axes come before several: a change of the next row may also be one of
+// another head, if heads are contiguous.
 constexpr Elsewhere kElsewhere[] = {
     {TensorName::kQ, kRow, "queries of other rows"},
     {TensorName::kV, kChannel, "other channels of the values"},
@@ -191,13 +189,13 @@ constexpr Elsewhere kElsewhere[] = {
 
 using Place = std::array<int64_t, 4>;
 
-// The elements of a tensor: how many, and of a packed batch the row that each
-// member begins with, and one behind the last.
+// The elements of a tensor: their number, and for a packed batch the first row
+// of each member and the end of the last one.
 struct Elements {
   Place extents;
   const std::vector<int64_t>* starts;
 
-  // Where element n lies along these axes, 0 along the others.
+  // The place of element n along these axes, 0 along the others.
   Place place_along(unsigned axes, size_t n) const {
     Place place = {};
     auto rest = static_cast<int64_t>(n);
@@ -248,12 +246,12 @@ std::vector<std::byte> replaced(const Case& value, KernelCall& call,
   return bytes;
 }
 
-// Whether most of what is wrong at one place becomes another number where the
-// input is another at all other places, and none of it does where nothing is.
+// Whether most wrong numbers at one place change if the input changes at all
+// other places, and none of them changes if nothing does.
 bool hangs_on(const Elsewhere& elsewhere, const WrongAnswer& answer,
               const WrongOutput& output, Witness& witness) {
   const Case& value = answer.value();
-  if (output.wrong.empty()) return true;  // nothing is said of it
+  if (output.wrong.empty()) return true;  // no description
   if (answer.evidence->calls.size() != 1 ||
       !is_in_places(elsewhere.input, answer.evidence->calls[0]))
     return false;
@@ -357,7 +355,7 @@ ClaimOfMemory claim_of_memory(const Wrongs& wrongs,
     if (out.claim || others < kFewestCases || others < known) continue;
     out.claim = {text, [witness, of = of](const WrongAnswer& answer,
                                           const WrongOutput& output) {
-                   // Nothing is said of what gives no numbers.
+                   // Calls without numbers are not described.
                    return with_other_bytes(of, answer, output, *witness) !=
                           WithBytes::kTheSame;
                  }};

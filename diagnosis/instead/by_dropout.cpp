@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls with dropout: what is right for the mask that the kernel shows, and
-// descriptions of other masks and factors. Agreement says nothing of such
-// calls, so that no reading of them is an edit of its problem.
+// Calls with dropout: the right output for the mask that the kernel returns,
+// and descriptions of other masks and factors. Agreement does not judge such
+// calls, so their descriptions cannot be edits of its problem.
 #include <algorithm>
 #include <cmath>
 
@@ -13,8 +13,8 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Which weights are kept, [B,H,Tq,Tk], and with which probability of none the
-// others are scaled; a row that takes a weight from nobody knows where is open.
+// The kept weights, [B,H,Tq,Tk], and the probability that scales them. A row
+// that would take a weight from an unknown place is left open.
 struct Dropped {
   std::vector<uint8_t> kept;
   double p = 0;
@@ -120,8 +120,8 @@ constexpr Mask kMasks[] = {
        return at;
      }}};
 
-// Weights that are dropped in front of the normalisation, whose sum is then
-// that of the others; a row that keeps none divides 0 by 0.
+// Weights are dropped before the normalisation, so that the sum is that of the
+// others; a row that keeps none divides 0 by 0.
 Predicted dropped_before_the_sum(const WrongAnswer& answer,
                                  const JudgedKernel& kernel) {
   Dropped kept = as_shown(answer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of scores that a formula makes of the right ones: a cap, a bias
-// or a slope that is taken into account otherwise.
+// Descriptions of scores that are computed from the right ones by another
+// formula: a cap, a bias or a slope that is applied in another way.
 #include <algorithm>
 #include <cmath>
 
@@ -22,7 +22,7 @@ void turn_first(Problem& p, Room& room) {
 
 namespace {
 
-// 1/x in the place of x, of k or v.
+// 1/x instead of x, in k or v.
 void add_quotients(Readings& rows) {
   const auto turned = [](const double* from, int64_t n, Room& room) {
     std::vector<double> out(from, from + n);
@@ -56,15 +56,15 @@ double capped_score(const ScoredPair& x) {
 double less_slope(const ScoredPair& x, double score) {
   return score - x.slope * std::fabs(static_cast<double>(x.position - x.j));
 }
-// Of a sum of products that began with another number than 0.
+// A score summed from `first` instead of 0.
 double score_begun_at(ScoredPair x, double first) {
   x.scaled += first * x.scale;
   return less_slope(x, capped_score(x) + x.bias);
 }
 using ScoreFormula = double (*)(const ScoredPair& x);
 
-// Where row i of member b of the batch, or of the packed one that it is of,
-// stands among its keys, and how many these are.
+// The position of row i of member b among its keys, and their number; in a
+// packed batch, among those of its sequence.
 struct Placed {
   int64_t i, j, position, keys;
 };
@@ -93,7 +93,7 @@ double dot_of_pair(const Problem& p, int64_t b, int64_t h, int64_t i,
   return dot;
 }
 
-// `is_added`: the formula is of what is added to q k alone, which stays.
+// `is_added`: the formula applies to the terms added to q k; q k itself stays.
 void use_scores(Problem& p, Room& room, ScoreFormula formula, bool is_added) {
   if (!is_added && p.softcap > 0 && p.softcap_after_bias) return;
   if (!is_added) turn_first(p, room);
@@ -108,7 +108,7 @@ void use_scores(Problem& p, Room& room, ScoreFormula formula, bool is_added) {
                  p.bias != nullptr ? p.bias[n] : 0,
                  p.slopes != nullptr ? slope_of(p, b, h, i) : 0, at.i, at.j,
                  at.position, is_added ? 0 : p.softcap, p.scale}));
-    // Whatever hides a key goes on to do so.
+    // A hidden key stays hidden.
     if (p.bias != nullptr && std::isinf(p.bias[n])) scores.back() = p.bias[n];
     if (at.j < 0 || at.j >= at.keys) scores.back() = 0;
   }
@@ -244,16 +244,16 @@ void add_formulas(Readings& rows) {
 
 namespace {
 
-// Of a score and of the row's largest one, what stands for its exponential.
+// Replaces the exponential of a score, given the row's largest one.
 using OfScore = double (*)(double score, double largest);
 
-// A row's largest score or sink, as far as lse and weights tell it.
+// A row's largest score or sink, computed from lse and weights.
 double largest_of(const WrongAnswer& answer, int64_t row) {
   return answer.truth->oracle.lse[static_cast<size_t>(row)] +
          std::log(largest_share(answer, row));
 }
 
-// The sum of what keys weigh and of the sink's exponential.
+// The sum of the keys' weights and of the sink's exponential.
 double sum_of_row(const WrongAnswer& answer, int64_t row,
                   const std::vector<double>& weights) {
   double sum = 0, shares = 0;
@@ -268,7 +268,7 @@ double sum_of_row(const WrongAnswer& answer, int64_t row,
 
 std::vector<double> weights_of_row(const WrongAnswer& answer, int64_t row,
                                    OfScore of) {
-  // A difference of scores that is less comes of rounding.
+  // A smaller difference of scores is rounding.
   constexpr double kNothing = 1e-12;
   const OracleOutput& oracle = answer.truth->oracle;
   const int64_t keys = answer.value().shape.Tk;
@@ -276,7 +276,7 @@ std::vector<double> weights_of_row(const WrongAnswer& answer, int64_t row,
   std::vector<double> weights(static_cast<size_t>(keys), 0.0);
   for (int64_t j = 0; j < keys; ++j) {
     const auto pair = static_cast<size_t>(row * keys + j);
-    // Of another member of a packed batch, too.
+    // In a packed batch, of other members as well.
     if (oracle.sees[pair] == 0 || oracle.weights[pair] <= 0) continue;
     const double weight = of(
         std::log(oracle.weights[pair]) + oracle.lse[static_cast<size_t>(row)],
@@ -321,7 +321,7 @@ std::optional<Predicted> weighed_by(const WrongAnswer& answer,
   return out;
 }
 
-// Of the same sums.
+// The logarithm of the same sums.
 std::optional<Predicted> logarithm_of_sums(const WrongAnswer& answer,
                                            const WrongOutput& output,
                                            OfScore of) {

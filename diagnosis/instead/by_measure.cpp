@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same call with one number of it turned by as much as the wrong numbers
-// say: the scale times 1.0001, the sink plus 3.
+// The same call with one of its numbers changed by the amount that fits the
+// wrong numbers: the scale times 1.0001, the sink plus 3.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void turn_scale(Problem& p, double x) {
   p.scale_given = true;
 }
 
-// What can be turned. False: it is not there.
+// A number of the call that can be changed. False: the call has none.
 struct Knob {
   const char* text;
   Stage stage;
@@ -115,7 +115,7 @@ class Turned {
   TimeUse* time_;
 };
 
-// How far it was turned, and how sure that is.
+// The change, and its uncertainty.
 struct Measure {
   double x = 0, apart = 0;
 };
@@ -123,10 +123,11 @@ struct Measure {
 // A slope over this step is off by as much of itself, which costs a step more
 // and no digit of where the steps end.
 constexpr double kStep = 1e-4;
-// Elements weigh as their bounds do, and none of them more than what f32 can
-// hold of it: a bound of 0 would be all that counts.
+// Elements are weighted by their bounds, but by no more than f32 can resolve: a
+// bound of 0 would outweigh everything else.
 constexpr double kFinest = 1e-7;
-// A step that moves by less than this part of what the bounds leave open ends.
+// The search ends with a step of less than this part of the uncertainty by the
+// bounds.
 constexpr double kStill = 0.1;
 
 // One step of least squares over the wrong elements of an answer.
@@ -181,7 +182,7 @@ Description described(const Knob& knob, const Measure& measure,
         if (!out || !beside) return std::optional<Predicted>();
         for (size_t n = 0; n < out->values.size(); ++n)
           out->bounds[n] += std::fabs(beside->values[n] - out->values[n]);
-        // What is left of the answer is as far off as the measure is.
+        // The rest of the answer is as inaccurate as the measured number.
         out->lse.clear(), out->weights.clear();
         return out;
       }};
@@ -192,7 +193,7 @@ Description described(const Knob& knob, const Measure& measure,
 std::optional<Claim> claim_of_measure(const Wrongs& wrongs,
                                       const JudgedKernel& kernel, TimeUse& time,
                                       int64_t most_work) {
-  // The cheapest that tells.
+  // The cheapest case that is informative.
   const auto telling =
       std::find_if(wrongs.begin(), wrongs.end(),
                    [](const auto& one) { return one.second->telling > 0; });

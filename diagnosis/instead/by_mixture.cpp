@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is true of wrong numbers whose place or weight each case has of its own:
-// right numbers of other elements, rows that are moved as a whole, and rows
-// that are means of the values which they should see, with other weights.
-// The last that are thought of: they say which step still works, and not what
-// went wrong before it.
+// Descriptions of wrong numbers with an origin or weight that differs from case
+// to case: right numbers of other elements, rows that are shifted as a whole,
+// and rows that are means of the visible values with other weights. They are
+// tried last, because they show which step still works and not what went wrong
+// before it.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -17,13 +17,13 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Rows that could have been no mean, and elements that could have been no right
-// number: without so many nothing is said.
+// Rows that need not have been means, and elements that need not have been
+// right numbers: with fewer of them, nothing is reported.
 constexpr int kFewestTold = 12;
 
 // --- right numbers of other elements
 
-// NaN among those that are not finite is what nobody wrote.
+// NaN in outputs that are otherwise finite marks unwritten elements.
 std::optional<WrongOutput> where_written(const WrongAnswer& answer,
                                          const WrongOutput& output) {
   const bool all_finite =
@@ -39,9 +39,9 @@ bool are_right_elsewhere(const WrongAnswer& answer, const WrongOutput& output) {
   return written && is_moved_around(*written);
 }
 
-// Numbers of which there is one alone, such as 0, tell nothing, nor does a
-// number that is as near to the right one as to another element's: an error of
-// 1e-5 is no exchange of elements that are alike.
+// Unique numbers such as 0 are not informative, nor is a number that is as near
+// to the right one as to another element's: an error of 1e-5 is no exchange of
+// similar elements.
 bool is_far_from_right(const WrongOutput& output, size_t n) {
   constexpr double kFar = 64;
   return std::isfinite(output.actual[n]) && output.actual[n] != 0 &&
@@ -58,8 +58,9 @@ int elements_told(const WrongOutput& output) {
 
 // --- rows that are moved as a whole
 
-// Elements that could have been moved otherwise, of rows all of whose elements
-// are the right ones plus one number; nothing: a row is not.
+// In each wrong row, every element must be the right one plus the same number.
+// Returns the number of elements that could have contradicted this; nullopt if
+// one did.
 std::optional<int> elements_shifted(const WrongOutput& output) {
   const int64_t width = output.extents[3];
   int told = 0;
@@ -71,7 +72,7 @@ std::optional<int> elements_shifted(const WrongOutput& output) {
     const auto first = static_cast<size_t>(row * width);
     const double shift = output.actual[n] - output.right[n];
     if (!std::isfinite(shift)) return std::nullopt;
-    // Of some elements no bound is known.
+    // Some elements have no known bound.
     for (size_t m = first; m < first + static_cast<size_t>(width); ++m) {
       if (!std::isfinite(output.bound[m])) continue;
       if (!is_near(output.actual[m], output.right[m] + shift,
@@ -85,7 +86,7 @@ std::optional<int> elements_shifted(const WrongOutput& output) {
 
 // --- means of the values that a row sees
 
-// Of a row of o: the values of its keys, one behind the other, and the row.
+// A row of o and the values of its keys.
 struct Mixed {
   std::vector<std::vector<double>> values;  // [keys][dv]
   std::vector<double> o;                    // [dv]
@@ -98,18 +99,19 @@ double length_of(const std::vector<double>& row) {
   return std::sqrt(sum);
 }
 
-// What is allowed of a row is more than its bounds: that of other weights is
-// not known.
+// A row may be off by more than its bounds, because the bound for other weights
+// is not known.
 constexpr double kTimesBound = 4;
 
-// Directions at right angles, of length 1, and what others are in them.
+// Orthonormal directions, and the components of others along them.
 class Span {
  public:
-  // What is left of `row`; `along` becomes what it is in each direction.
+  // Returns what is left of `row` outside the span; `along` gets its
+  // components.
   std::vector<double> rest_of(std::vector<double> row,
                               std::vector<double>* along) const {
     along->assign(basis_.size(), 0.0);
-    // Twice: what the first leaves for its rounding goes with the second.
+    // Twice, because the second pass removes the rounding errors of the first.
     for (int pass = 0; pass < 2; ++pass)
       for (size_t n = 0; n < basis_.size(); ++n) {
         double part = 0;
@@ -120,7 +122,7 @@ class Span {
     return row;
   }
 
-  // False: it lies in those that are there.
+  // False: the row is in the span already.
   bool add(const std::vector<double>& row) {
     std::vector<double> along;
     std::vector<double> rest = rest_of(row, &along);
@@ -134,8 +136,8 @@ class Span {
     return true;
   }
 
-  // The least that a row which was added has of its own: what is left open of
-  // a mean is that much more of its weights.
+  // The smallest part of an added row outside the span of the earlier ones. The
+  // uncertainty of a mean is that much larger in its weights.
   double least_length() const {
     double least = 1;
     for (size_t n = 0; n < columns_.size(); ++n)
@@ -143,7 +145,7 @@ class Span {
     return least;
   }
 
-  // How often each row that was added is in what these say.
+  // The coefficients of the added rows for these components.
   std::vector<double> weights(std::vector<double> along) const {
     for (size_t n = along.size(); n-- > 0;) {
       along[n] /= columns_[n][n];
@@ -156,8 +158,9 @@ class Span {
   std::vector<std::vector<double>> basis_, columns_;
 };
 
-// Whether o is such a mean, whose weights are no less than 0 and, where nothing
-// else has a share (a sink, dropout), add up to 1. Nothing: any row could be.
+// Whether o is a mean of the values with weights of at least 0 that add up to 1
+// unless something else (a sink, dropout) has a share. Nullopt: any row would
+// be one.
 std::optional<bool> is_mixed(const Mixed& row, bool adds_up) {
   if (row.values.empty()) return std::nullopt;
   const size_t first = adds_up ? 1 : 0;
@@ -182,8 +185,8 @@ std::optional<bool> is_mixed(const Mixed& row, bool adds_up) {
   return !adds_up || sum <= 1 + rounding;
 }
 
-// Whether o is a sum of these values, whatever their weights are. Nothing: any
-// row could be, or one could not be told from it.
+// Whether o is a sum of these values, with any weights. Nullopt: any row would
+// be one, or the row is too uncertain.
 std::optional<bool> is_sum(const Mixed& row) {
   constexpr double kTooUnsure = 0.01;  // of its length
   if (row.values.empty() || row.values.size() >= row.o.size())
@@ -198,7 +201,7 @@ std::optional<bool> is_sum(const Mixed& row) {
   const double rest = length_of(span.rest_of(row.o, &along));
   double weights = 0;
   for (const double weight : span.weights(along)) weights += std::fabs(weight);
-  // Such weights may be large and add up to little.
+  // Such weights may be large and cancel.
   const double bound = row.bound + kTimesBound * unit_roundoff(Dtype::kF32) *
                                        weights * size *
                                        static_cast<double>(row.values.size());
@@ -206,7 +209,7 @@ std::optional<bool> is_sum(const Mixed& row) {
   return rest <= bound;
 }
 
-// Of the keys that a row sees, or of all of its head.
+// The values of the visible keys, or of all keys of the head.
 std::optional<Mixed> row_of(const WrongAnswer& answer, const WrongOutput& o,
                             int64_t row, bool of_seen = true) {
   const Shape& s = answer.value().shape;
@@ -236,8 +239,8 @@ std::optional<Mixed> row_of(const WrongAnswer& answer, const WrongOutput& o,
   return out;
 }
 
-// Rows of o that could have been no mean, or sum, and are one; nothing: a row
-// is none.
+// Number of rows of o that are means, or sums, though they need not be;
+// nullopt: some row is not.
 using IsMixed = std::function<std::optional<bool>(const Mixed& row)>;
 std::optional<int> rows_mixed(const WrongAnswer& answer, const WrongOutput& o,
                               const IsMixed& is_one, bool of_seen = true) {
@@ -276,7 +279,8 @@ bool tell_enough(const Wrongs& wrongs, Told told) {
     all += here;
     cases += here > 0;
   }
-  // Of many rows two cases will do: in most all values together span any row.
+  // Many rows need only two cases. In most of them all values together span any
+  // row.
   constexpr int kMany = 4 * kFewestTold;
   return all >= kFewestTold &&
          cases >= (all >= kMany ? kFewestCases - 1 : kFewestCases);
@@ -321,8 +325,8 @@ std::optional<Claim> claim_of_shifted_rows(const Wrongs& wrongs) {
   return claim;
 }
 
-// Where lse is right, or there is none, other weights may be of the right
-// scores: dropped, or of one key alone.
+// If lse is right or missing, the scores may be right and the weights not: some
+// are dropped, or only one key counts.
 std::optional<Claim> claim_of_means(const Wrongs& wrongs) {
   const auto has_right_lse = [](const WrongAnswer& answer) {
     return answer.has(TensorName::kLse) &&

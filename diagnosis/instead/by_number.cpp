@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions that are made of the right numbers themselves.
+// Descriptions in terms of the right numbers alone.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -70,7 +70,8 @@ Place place_of(const WrongOutput& output, int64_t n) {
   return place;
 }
 
-// Where the number that stands at a place comes from; nothing: from nowhere.
+// The place that the number at `at` comes from; places outside the output give
+// NaN.
 using Comes = std::function<Place(const Place& at, const Place& extents)>;
 
 std::optional<Predicted> moved(const WrongOutput& output, const Comes& comes) {
@@ -90,7 +91,7 @@ std::optional<Predicted> moved(const WrongOutput& output, const Comes& comes) {
   return out;
 }
 
-// The place of another number may have been read from as well as written to.
+// A number may have been read from the wrong place as well as written to it.
 void add_move(std::vector<Description>& out, std::string text, Comes comes,
               Stage stage = Stage::kUnknown) {
   out.push_back({std::move(text), stage,
@@ -100,8 +101,8 @@ void add_move(std::vector<Description>& out, std::string text, Comes comes,
                  }});
 }
 
-// Whether finite numbers are wrong at two places along the axis: what is wrong
-// at one alone may be an order, or that one.
+// Whether finite numbers are wrong at two places along the axis: a mistake at
+// one place may be an order, or that place alone.
 bool is_wrong_in_two(const WrongAnswer& answer, TensorName name, size_t axis) {
   const WrongOutput* output = answer.find(name);
   std::optional<int64_t> first;
@@ -119,7 +120,8 @@ void add_moves(TensorName output, const std::vector<std::string>& axes,
                std::vector<Description>& out) {
   for (size_t a = 0; a < axes.size(); ++a) {
     const std::string right = "the right value of " + axes[a];
-    // Each channel is stored once, so that many of one value were read so.
+    // Each channel is stored once, so several with one value were read that
+    // way.
     add_move(
         out, right + " 0",
         [a](Place at, const Place&) {
@@ -145,7 +147,7 @@ void add_moves(TensorName output, const std::vector<std::string>& axes,
   }
 }
 
-// What stands at a place if the output is written in another order of axes.
+// The output written in another order of axes.
 void add_orders(const std::vector<std::string>& axes,
                 const std::vector<std::string>& letters,
                 std::vector<Description>& out) {
@@ -192,7 +194,7 @@ std::pair<int64_t, int64_t> ends_of_row(const WrongAnswer& answer,
   return ends;
 }
 
-// o, of what one key adds to it, its weight, and the row's largest share.
+// o by the contribution of one key, its weight, and the row's largest share.
 struct Terms {
   double o, term, weight, largest;
 };
@@ -219,7 +221,7 @@ std::optional<Predicted> of_terms(const WrongAnswer& answer,
       const double v =
           inputs.v[static_cast<size_t>((kv * s.Tk + key) * s.dv + c)];
       out.values[n] = of({output.right[n], weight * v, weight, largest});
-      // As the right number's, and as much wider as the number is.
+      // The bound of the right number, scaled with the size of the number.
       const double grown = std::fabs(out.values[n] / output.right[n]);
       if (std::isfinite(grown)) out.bounds[n] *= std::max(1.0, grown);
     }
@@ -227,7 +229,7 @@ std::optional<Predicted> of_terms(const WrongAnswer& answer,
   return out;
 }
 
-// Where the product with V alone is wrong, all before it is right.
+// If only the product with V is wrong, everything before it is right.
 void keep_the_weights(const WrongAnswer& answer, Predicted& predicted) {
   predicted.lse = answer.truth->oracle.lse;
   predicted.lse_bounds = answer.truth->bound->lse;
@@ -335,8 +337,8 @@ void add_sums_of_rows(std::vector<Description>& out) {
 
 // --- the sum without the keys
 
-// The share of the sink in the row's sum of exponentials, of an lse to base e;
-// 0: there is none.
+// The share of the sink in the row's sum of exponentials, from an lse to base
+// e; 0: there is no sink.
 double share_of_sink(const WrongAnswer& answer, int64_t row) {
   const Shape& s = answer.value().shape;
   const std::vector<double>& sinks = answer.inputs->sink;
@@ -417,14 +419,14 @@ void add_parts_of_lse(std::vector<Description>& out) {
              const double max = lse + std::log(largest);
              const int64_t seen = oracle.visible[n];
              predicted.values[n] = of(lse, max, seen);
-             // A logarithm of what is small, and a sum of exponentials, make
-             // more of a bound than it was.
+             // A logarithm of a small number, and a sum of exponentials,
+             // amplify a bound.
              const double bound = output.bound[n];
              for (const double side : {-bound, bound})
                for (const double apart : {side, 0.0}) {
                  const double here = std::fabs(
                      of(lse + side, max + apart, seen) - predicted.values[n]);
-                 // Nothing is near to a logarithm of 0 but itself.
+                 // Only itself is near to a logarithm of 0.
                  if (std::isfinite(here))
                    predicted.bounds[n] =
                        std::max(predicted.bounds[n], bound + here);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions that are the numbers of another call: the same one, with one
-// thing read otherwise. The oracle answers it.
+// Descriptions by the numbers of another call: the same call with one thing
+// read differently. The oracle computes it.
 #include <algorithm>
 #include <cmath>
 
@@ -11,8 +11,8 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// The right row, divided by the sum that another row of keys has: what comes of
-// keys that are hidden once they have been summed.
+// The right row, divided by the sum over another set of keys, as if keys were
+// hidden after they were summed.
 std::optional<Predicted> divided_as(const Edit& edit,
                                     const JudgedKernel& kernel, TimeUse& time,
                                     const WrongAnswer& answer,
@@ -33,8 +33,8 @@ std::optional<Predicted> divided_as(const Edit& edit,
   return out;
 }
 
-// Another row of keys, divided by the sum over the right ones: what comes of
-// keys that are lost between their sum and their product with V.
+// A row over another set of keys, divided by the sum over the right ones, as if
+// keys were lost between their sum and their product with V.
 std::optional<Predicted> summed_as(const Edit& edit, const JudgedKernel& kernel,
                                    TimeUse& time, const WrongAnswer& answer,
                                    const WrongOutput& output) {
@@ -60,8 +60,8 @@ std::optional<Predicted> summed_as(const Edit& edit, const JudgedKernel& kernel,
   return out;
 }
 
-// Rows that see no key when the call is read so are what the kernel says of
-// such rows.
+// Rows without a visible key under this reading get the values that the
+// kernel's dialect declares for such rows.
 void clear_empty_rows(const qkvet_dialect& dialect, const OracleOutput& oracle,
                       Predicted& out) {
   if (!empty_rows_are_zero(dialect) || oracle.visible.empty()) return;
@@ -71,7 +71,7 @@ void clear_empty_rows(const qkvet_dialect& dialect, const OracleOutput& oracle,
       out.values[n] = out.bounds[n] = 0;
 }
 
-// A sum that is over other keys than its numerator.
+// A sum over other keys than those of its numerator.
 void add_half_read(const OtherReading& keys, const JudgedKernel& kernel,
                    TimeUse& time, std::vector<Description>& out) {
   out.push_back({keys.text + ", but divided by the sum over the right keys",
@@ -127,8 +127,8 @@ std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
   if (subject == Subject::kMerge) {
     add_readings_of_merges(rows);
   } else {
-    // In front of what is said of keys in general: a range that is a position
-    // too long is one key more as well.
+    // Before descriptions of keys in general: a range that is one position too
+    // long is also one key more.
     add_readings_of_fields(kernel.info, rows);
     add_readings_of_scores(rows);
     add_readings_of_keys(rows);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of addresses that are computed wrongly: one of q, k, v and the
-// bias read, or one of o, lse and the weights written, with the stride of
-// another axis, with its own turned round or left out, or a stride further.
+// Descriptions of wrong addresses: an element of q, k, v or the bias is read,
+// or one of o, lse or the weights is written, with the stride of another axis,
+// with its own stride negated or left out, or one stride further.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,10 +27,10 @@ bool is_written(TensorName tensor) {
 
 size_t rank_of(TensorName tensor) { return tensor == TensorName::kLse ? 3 : 4; }
 
-using Steps = std::array<size_t, 4>;  // whose stride each axis has
+using Steps = std::array<size_t, 4>;  // for each axis, the axis that provides
+                                      // its stride
 
-// What is read or written: the address of an element in the place of another
-// one's.
+// An element is read or written at the address of another one.
 struct Address {
   TensorName tensor;
   Steps steps = {0, 1, 2, 3};
@@ -49,7 +49,8 @@ void for_each_element(const TensorSpec& spec, F f) {
         for (int64_t c = 0; c < e[3]; ++c) f(Extents{b, h, t, c});
 }
 
-// `first`: the token that addresses are counted from, which is right itself.
+// `first`: the token from which addresses are counted; its own address is
+// right.
 int64_t wrong_address(const TensorSpec& spec, Extents at, const Address& where,
                       int64_t first = 0) {
   at[2] -= first;
@@ -60,11 +61,11 @@ int64_t wrong_address(const TensorSpec& spec, Extents at, const Address& where,
   return address;
 }
 
-// A tensor as a kernel may have it.
+// A tensor in one of a kernel's possible layouts.
 struct Layout {
   TensorSpec spec;
-  // Of a packed batch, whose members may have addresses of their own: the first
-  // token of the member that each token belongs to. Empty: one for all.
+  // For a packed batch with an address per member: the first token of the
+  // member of each token. Empty: one address for all.
   std::vector<int64_t> firsts = {};
 
   int64_t address(const Extents& at, const Address& where) const {
@@ -81,8 +82,8 @@ bool is_in_head(const Address& where) {
          where.times[0] == 1 && where.times[1] == 1;
 }
 
-// Each head of each member of a batch in memory of its own, as a kernel has it
-// that copies one at a time. `cuts` as cuts_of() has them.
+// Reads each head of each member in memory of its own, as in a kernel that
+// copies one at a time. `cuts` as in cuts_of().
 std::vector<double> read_in_head(const double* from, const Extents& shape,
                                  std::vector<int64_t> cuts,
                                  const Address& where) {
@@ -107,11 +108,11 @@ std::vector<double> read_in_head(const double* from, const Extents& shape,
   return out;
 }
 
-// What is read; NaN at an address that no element has.
+// The numbers that are read; NaN at an address without an element.
 std::vector<double> read_with_strides(const double* from, const Layout& layout,
                                       const Address& where) {
   const TensorSpec& spec = layout.spec;
-  // Of which element an address is; -1: of none.
+  // The element at each address; -1: none.
   std::vector<int64_t> elements(static_cast<size_t>(spec.span()), -1);
   int64_t n = 0;
   for_each_element(spec, [&](const Extents& at) {
@@ -128,9 +129,9 @@ std::vector<double> read_with_strides(const double* from, const Layout& layout,
   return out;
 }
 
-// What stands where each element should, if all are written elsewhere, one
-// behind the other; NaN where none was. `by_rows`: a row is computed in memory
-// of its own and stored from there, as half storage is.
+// The output after all elements were written to wrong addresses in order; NaN
+// where nothing was written. `by_rows`: each row is computed in its own memory
+// and then stored, as half storage is.
 Predicted written_with_strides(const WrongOutput& output, const Layout& layout,
                                const Address& where, bool by_rows) {
   const TensorSpec& spec = layout.spec;
@@ -175,15 +176,15 @@ const double*& data_of(Problem& p, TensorName tensor) {
   }
 }
 
-// Where members of a packed batch begin, and its end; empty of one that is
-// none.
+// The first row of each member of a packed batch, and the end; empty for other
+// batches.
 const std::vector<int64_t>& cuts_of(const Case& value, TensorName tensor) {
   return tensor == TensorName::kK || tensor == TensorName::kV ? value.cu_k
                                                               : value.cu_q;
 }
 
-// As the call laid it out and as a copy of it without gaps, each also with
-// strides of 0 for extents of 1; of a packed batch each also member by member.
+// The layout of the call and a copy without gaps, each also with strides of 0
+// for extents of 1; in a packed batch each also member by member.
 std::vector<Layout> layouts_of(const WrongAnswer& answer,
                                const KernelInfo& kernel, TensorName tensor) {
   const Case& value = answer.value();
@@ -200,7 +201,8 @@ std::vector<Layout> layouts_of(const WrongAnswer& answer,
     given.ndim = 4;
     given.shape[3] = given.strides[3] = 1;
   }
-  // What lies far apart has no other element near a wrong address.
+  // Tensors that are placed far apart have no other element near a wrong
+  // address.
   if (given.ndim != 4 || plan.is_far(static_cast<size_t>(tensor))) return {};
   std::vector<Layout> layouts = {{given},
                                  {packed_spec(given.dtype, 4, given.shape)}};
@@ -220,7 +222,7 @@ std::vector<Layout> layouts_of(const WrongAnswer& answer,
   return layouts;
 }
 
-// [B,heads,T,width] of what has a row for each token.
+// [B,heads,T,width] of a tensor with a row per token.
 std::optional<Extents> shape_of_heads(const WrongAnswer& answer,
                                       TensorName tensor) {
   const Case& value = answer.value();
@@ -238,7 +240,8 @@ std::optional<Extents> shape_of_heads(const WrongAnswer& answer,
   }
 }
 
-// All wrong numbers, as far as it says any; of one that says none, NaN.
+// Whether it predicts all wrong numbers for which it makes a prediction; if it
+// makes none, NaN.
 bool gives_wrong_numbers(const Predicted& predicted,
                          const WrongOutput& output) {
   size_t known = 0;
@@ -257,8 +260,8 @@ bool is_left_open(const Predicted& predicted, const WrongOutput& output) {
                      [&](size_t n) { return std::isnan(predicted.values[n]); });
 }
 
-// Of the strides that the kernel may have those which give the wrong numbers;
-// or leave all of them open.
+// Tries the strides that the kernel may have. Returns a prediction that gives
+// the wrong numbers, or else one that leaves all of them open.
 std::optional<Predicted> read_at(const Address& address,
                                  const JudgedKernel& kernel, TimeUse& time,
                                  const WrongAnswer& answer,
@@ -271,7 +274,7 @@ std::optional<Predicted> read_at(const Address& address,
       const double*& own = data_of(p, address.tensor);
       if (own == nullptr) return;
       std::vector<double> data = data_from(own);
-      // NaN is unlike itself, so that bytes are compared.
+      // NaN is not equal to itself, so bytes are compared.
       const auto is_same = [&](const std::vector<double>& other) {
         return std::memcmp(other.data(), data.data(),
                            data.size() * sizeof(double)) == 0;
@@ -305,9 +308,9 @@ std::optional<Predicted> read_at(const Address& address,
   return open;
 }
 
-// Two ways to write differ in few elements, so that all decide; and where the
-// right number stands somebody wrote it.
-// Of half storage what nobody wrote may be anything.
+// Two ways to write differ in few elements, so every element counts. An element
+// with the right number was written. In half storage an unwritten element may
+// hold anything.
 bool fits_all(const Predicted& predicted, const WrongOutput& output) {
   const bool is_half =
       output.dtype == Dtype::kF16 || output.dtype == Dtype::kBf16;
@@ -319,23 +322,23 @@ bool fits_all(const Predicted& predicted, const WrongOutput& output) {
   for (size_t n = 0; n < is_wrong.size(); ++n) {
     const bool is_nan = std::isnan(predicted.values[n]);
     const double actual = output.actual[n];
-    // 0 may have stood there, of those that nobody wrote as well.
+    // An unwritten element may have held 0.
     if (actual == 0 && (is_nan || !is_wrong[n])) continue;
     if (is_wrong[n] ? is_nan && (is_half || std::isnan(actual))
                     : !is(n, output.right[n], output.bound[n]))
-      continue;  // of nobody, or no matter of the call
+      continue;  // unwritten, or not part of the call
     if (is_nan || !is(n, predicted.values[n], predicted.bounds[n]))
       return false;
   }
   return true;
 }
 
-// The same of what is written.
+// The same for writing.
 std::optional<Predicted> written_at(const Address& address,
                                     const JudgedKernel& kernel,
                                     const WrongAnswer& answer,
                                     const WrongOutput& output) {
-  // Where one is stored leaves the others as they are.
+  // A wrong address of one output leaves the others unchanged.
   if (output.name != address.tensor || answer.outputs.size() > 1)
     return std::nullopt;
   for (const Layout& layout : layouts_of(answer, kernel.info, address.tensor)) {
@@ -351,7 +354,7 @@ std::optional<Predicted> written_at(const Address& address,
   return std::nullopt;
 }
 
-// The extents that tell an address from another; nothing: they are not known.
+// The extents that distinguish addresses; nullopt: they are not known.
 std::optional<Extents> telling_extents(TensorName tensor,
                                        const JudgedKernel& kernel,
                                        const WrongAnswer& answer) {
@@ -360,8 +363,8 @@ std::optional<Extents> telling_extents(TensorName tensor,
   return layouts.empty() ? std::nullopt : std::optional(layouts[0].spec.shape);
 }
 
-// The stride of an axis of extent 1 is no stride of its own: a kernel that
-// takes the first of all others reads the same.
+// The stride of an axis of extent 1 may be 0: a kernel that reads the first
+// element along all others reads the same.
 bool is_address_told(const Address& address, const JudgedKernel& kernel,
                      const WrongAnswer& answer) {
   const auto shape = telling_extents(address.tensor, kernel, answer);
@@ -373,8 +376,9 @@ bool is_address_told(const Address& address, const JudgedKernel& kernel,
   return true;
 }
 
-// The axes (bits) whose stride, taken for another one's, may read the first of
-// that for each: it may be 0 where the axis has an extent of 1.
+// For an axis with stride times 0, which reads the first element throughout:
+// the other axes (bits) with a stride that may do the same. A stride may be 0
+// if its axis has an extent of 1.
 unsigned axes_like_the_first(const Address& address) {
   const size_t rank = rank_of(address.tensor);
   unsigned axes = 0;
@@ -397,7 +401,7 @@ unsigned axes_unlike_the_first(const Address& address,
   return axes;
 }
 
-// Every wrong address, and how it comes about.
+// Every wrong address, and its description.
 template <class Add>
 void for_each_address(TensorName tensor, Add add) {
   const auto& axes = is_of_pairs(tensor) ? kAxesOfPairs : kAxesOfHeads;

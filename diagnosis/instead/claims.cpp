@@ -28,7 +28,7 @@ Claim claim_of_number(std::string text, std::function<bool(double)> is) {
           }};
 }
 
-// Whether all wrong elements have the bytes that lay there before the call.
+// Whether all wrong elements still have their bytes from before the call.
 bool are_untouched(const WrongAnswer& answer, const WrongOutput& output) {
   const auto& bytes = answer.outcome().*output_member(output.name);
   const int64_t width = dtype_bytes(output.dtype);
@@ -41,9 +41,9 @@ bool are_untouched(const WrongAnswer& answer, const WrongOutput& output) {
          });
 }
 
-// `unwritten` names the first of several outputs alone.
-// Where a kernel computes in f32 beside a tensor in half storage, o may hold
-// anything that nobody wrote: then lse of these rows tells.
+// `unwritten` names only the first of several outputs. A kernel that computes
+// in f32 next to a tensor in half storage may leave anything in unwritten rows
+// of o; then the lse of these rows decides.
 bool is_unwritten(const WrongAnswer& answer, const WrongOutput& output) {
   const auto& unwritten = answer.outcome().unwritten;
   if (!unwritten) return false;
@@ -72,7 +72,7 @@ int bits_of(double value) {
   return bits;
 }
 
-// Numbers that are right as far as `bits` bits can be.
+// Numbers that are right to `bits` bits.
 bool are_rounded_to(int bits, const WrongOutput& output) {
   for (const size_t n : output.wrong) {
     const double actual = output.actual[n], right = output.right[n];
@@ -117,7 +117,7 @@ namespace {
 
 // --- a factor that has no name
 
-// Of the element that tells most about it.
+// Measured at the most informative element.
 std::optional<double> measured_factor(const Wrongs& wrongs) {
   double best = 0, factor = 0;
   for (const auto& [answer, output] : wrongs)
@@ -178,9 +178,9 @@ std::optional<Claim> claim_of_constant(const Wrongs& wrongs) {
 
 namespace {
 
-// Whether each row is its right one times a factor of its own; counts elements
-// that could have been otherwise: not the first of a row, nor one that has the
-// same right number, say for equal values.
+// Whether each row is its right one times its own factor; counts elements that
+// could have contradicted this: not the first of a row, nor one with the same
+// right number, as for equal values.
 bool are_rows_scaled(const WrongOutput& output, int64_t* told) {
   const int64_t width = output.extents[3];
   std::map<int64_t, std::vector<size_t>> rows;
@@ -227,7 +227,7 @@ std::optional<Claim> claim_of_rows(const Wrongs& wrongs) {
 std::vector<Claim> claims_of_one_number(const Wrongs& wrongs) {
   const double first = wrongs[0].second->actual[wrongs[0].second->wrong[0]];
   std::vector<Claim> claims = {
-      // A sum with the NaN that stood there has its bits.
+      // A sum that includes the earlier NaN has its bits.
       {"what stood there before: it is not written, or is computed from that",
        is_unwritten, Stage::kOutput},
       claim_of_number(kNoNumber, [](double x) { return std::isnan(x); }),
@@ -271,8 +271,8 @@ std::vector<Claim> claims_of_means() {
 
 namespace {
 
-// The two parts of lse: the row's largest score, or its sink, and the
-// logarithm of the sum that is left.
+// The two parts of lse: the row's largest score, or its sink, and the logarithm
+// of the remaining sum.
 struct LseParts {
   double largest = 0, log_of_sum = 0;
 };
@@ -287,7 +287,7 @@ double part_of(const LseParts& parts, bool is_largest) {
   return is_largest ? parts.largest : parts.log_of_sum;
 }
 
-// The factor of one part, of the row in which that part is largest.
+// The factor of one part, from the row in which that part is largest.
 std::optional<double> factor_of_part(const Wrongs& wrongs, bool is_largest) {
   double best = 0;
   std::optional<double> factor;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claims about wrong numbers that come of these numbers themselves: one number
-// throughout, fewer bits, a factor or a term that has no name.
+// Claims that need only the wrong numbers: one number throughout, fewer bits, a
+// factor or a term without a name.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_CLAIMS_H_
 #define QKVET_DIAGNOSIS_INSTEAD_CLAIMS_H_
 
@@ -24,56 +24,57 @@ struct Claim {
   std::string text;
   IsTrueOf is_true_of;
   Stage stage = Stage::kUnknown;
-  // True by chance of what is something else now and then, such as memory that
-  // held NaN: held against more answers than the others.
+  // A claim that also fits something else now and then, such as memory that
+  // held NaN; it is checked against more answers than the others.
   bool is_cheap = false;
-  // Of what a row sees, by other scores than the right ones.
+  // Means of the visible values, with wrong scores.
   bool of_other_scores = false;
-  // Seen of most of what is wrong, and not looked at in all.
+  // Holds for most wrong numbers; it was not tested on all.
   bool of_most = false;
-  // One number throughout, as what stood in memory makes of everything: true as
-  // long as other bytes in that memory change nothing.
+  // One number throughout, as unwritten memory may produce it: the claim holds
+  // as long as other bytes in that memory change nothing.
   bool of_one_number = false;
-  // The answers that it is about, where these are not all.
+  // The answers that it covers, if not all.
   std::function<bool(const WrongAnswer& answer)> is_about = nullptr;
 };
 
 inline constexpr const char* kNoNumber = "NaN";
 std::vector<Claim> claims_of_one_number(const Wrongs& wrongs);
 std::optional<Claim> claim_of_rounding(const Wrongs& wrongs);
-// Of rows that see no key: the mean of values.
+// Rows that see no key: the mean of values.
 std::vector<Claim> claims_of_means();
-// What is measured is that of the element that tells most about it.
+// Measured at the most informative element.
 std::optional<Claim> claim_of_factor(const Wrongs& wrongs);
 std::optional<Claim> claim_of_constant(const Wrongs& wrongs);
-// Each row with a factor of its own. True of all, if it is there.
+// Each row has a factor of its own. If reported, it holds for all of them.
 std::optional<Claim> claim_of_rows(const Wrongs& wrongs);
-// Of lse = largest score + ln(sum), one part of which has a factor.
+// lse = largest score + ln(sum), where one part has a factor.
 std::vector<Claim> claims_of_lse_parts(const Wrongs& wrongs);
 
-// by_measure.cpp: the same call with one number of it turned by as much as the
-// wrong numbers say. True of all, if it is there. `most_work`: multiplications.
+// by_measure.cpp: the same call with one of its numbers changed by the amount
+// that fits the wrong numbers. If reported, it holds for all. `most_work`:
+// multiplications.
 std::optional<Claim> claim_of_measure(const Wrongs& wrongs,
                                       const JudgedKernel& kernel, TimeUse& time,
                                       int64_t most_work);
 
-// by_mixture.cpp: where each case has a place or weights of its own. True of
-// all, if they are there.
+// by_mixture.cpp: each case has its own place or weights. If reported, they
+// hold for all.
 std::optional<Claim> claim_of_places(const Wrongs& wrongs);
 std::optional<Claim> claim_of_shifted_rows(const Wrongs& wrongs);
 std::optional<Claim> claim_of_means(const Wrongs& wrongs);
-// The same with any weights: what nothing else is true of.
+// The same with any weights; used when no other claim holds.
 std::optional<Claim> claim_of_sums(const Wrongs& wrongs);
 
-// by_asking.cpp: the kernel is asked again, in a new process, behind another
-// call and with other data elsewhere, here and by whoever asks the claim;
-// `calls` grows by those made here.
+// by_asking.cpp: runs the kernel again, in a new process, after another call,
+// and with other data elsewhere. The same is done when the claim is checked;
+// `calls` counts only the runs made here.
 std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
                                            const KernelUnderTest& kernel,
                                            Executor& executor, TimeUse& time,
                                            int* calls);
-// The same of memory alone: whether it decides any of the first answers, and
-// the claim where it decides all of them.
+// The same for memory alone: whether it decides any of the first answers, and
+// the claim if it decides all of them.
 struct ClaimOfMemory {
   bool is_of_any = false;
   std::optional<Claim> claim;

@@ -12,16 +12,16 @@
 namespace qkvet::diagnosis {
 namespace {
 
-constexpr uint64_t kInsteadSeed = 0x494E;  // any: every diagnosis asks the same
+constexpr uint64_t kInsteadSeed = 0x494E;  // any: the same for every diagnosis
 // Multiplications (work_of) of one case.
 constexpr int64_t kMostWorkOfCase = 300'000;
-// Stories that are read back, and what they may cost.
+// Stories that are read back, and their largest cost.
 constexpr int kMostOfStorage = 28;
 constexpr size_t kEnoughOfStorage = 8;
 constexpr int kCallsLeftToAnswers = 60;
 
-// A cache may be right but for what a law puts into a story, such as forks: its
-// cases with those commands, which agreement is asked about then.
+// A cache may fail only with the commands that a law adds to a story, such as
+// forks. Agreement is then checked with those commands.
 void ask_with_commands_of_law(const Failure& failure, const FailsWhere& where,
                               uint64_t seed, int count, Collector& collector) {
   const Law& law = *failure.law;
@@ -38,7 +38,7 @@ void ask_with_commands_of_law(const Failure& failure, const FailsWhere& where,
                          first + n));
 }
 
-// What goes beyond a tensor in one placement of it alone.
+// Some calls access memory outside a tensor in one placement of it only.
 void ask_of_memory(const Failure& failure, Witness& witness,
                    Collector& collector) {
   if (failure.judgement.kind != FailureKind::kMemory) return;
@@ -70,7 +70,7 @@ void Collector::ask_with_commands_of(const Law& law, const Case& value) {
     ask(*story);
 }
 
-// What is stored is told by tokens of which no two are alike.
+// Stored tokens are identified by distinct values.
 void Collector::ask_of_storage(const Case& value) {
   if (asked_of_storage_ == kMostOfStorage ||
       stored_.size() == kEnoughOfStorage ||
@@ -140,7 +140,7 @@ void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
         agreement, n % 2 == 0 ? failure.smallest : failure.found, first + n));
 }
 
-// Cases that another law has made fail may be right for this one.
+// Cases that fail under another law may pass under this one.
 void ask_for_failing_answers(const Failure& failure, const FailsWhere& where,
                              const Answered* answered, Witness& witness,
                              Collector& collector) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failing answers around a failure, asked for on purpose.
+// Collects failing answers near a failure.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_COLLECTOR_H_
 #define QKVET_DIAGNOSIS_INSTEAD_COLLECTOR_H_
 
@@ -16,9 +16,9 @@ namespace qkvet::diagnosis {
 inline constexpr int kMostAsked = 48;
 // Each costs as much as a hundred that end.
 inline constexpr int kMostHung = 12;
-// Of stories that end in a call, whose calls are many.
+// For stories that end in a call, because they have many calls.
 inline constexpr int kMostStoriesEnded = 24;
-// Without so many failing cases nothing is said.
+// With fewer failing cases nothing is reported.
 inline constexpr int kFewestCases = 3;
 
 class Collector {
@@ -34,18 +34,19 @@ class Collector {
     return answers_.size() >= most_answers_ || asked_ >= most_asked_ ||
            hung_ >= kMostHung || stories_ended_ >= kMostStoriesEnded;
   }
-  // Whether drawing further cases is of no use: cases of thousands of rows take
-  // time even if none is asked.
+  // Whether to stop drawing cases: cases of thousands of rows take time even if
+  // they are not run.
   std::function<bool()> is_over() const {
     return [this] { return is_full() || witness_.is_too_slow(); };
   }
   void ask(const Case& value);
-  // Of a cache: the story with what the law puts into it.
+  // For caches: the story with the commands that the law adds.
   void ask_with_commands_of(const Law& law, const Case& value);
-  // Of any law.
+  // Works with any law.
   void note_touch(const Evidence* evidence);
   const std::vector<Touch>& touches() const { return touches_; }
-  // Of failing cases that end in a call, and of those that are stored wrongly.
+  // Facts of failing cases that end in a call, and of those that are stored
+  // wrongly.
   const std::vector<Facts>& ends() const { return ends_; }
   const std::vector<Facts>& stored() const { return stored_; }
   // The cheapest first: most descriptions are dropped by the first.
@@ -68,10 +69,11 @@ class Collector {
   int asked_ = 0;
 };
 
-// Cases that should fail, of a seed.
+// Runs cases of a seed that should fail.
 void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
                int count, Collector& collector);
-// Those that a description is found by. `answered`: all that can be asked.
+// Runs the cases for which descriptions are searched. `answered`: the recorded
+// answers, or null.
 void ask_for_failing_answers(const Failure& failure, const FailsWhere& where,
                              const Answered* answered, Witness& witness,
                              Collector& collector);

@@ -19,8 +19,8 @@ double largest_share(const WrongAnswer& answer, int64_t row) {
 
 namespace {
 
-// NaN is what lies between the rows of a tensor, and, where a description
-// leaves that open, what nobody knows.
+// NaN is between the rows of a tensor and, if a description leaves elements
+// open, at those.
 bool fits_number(const Description& description, double actual, double value,
                  double bound, Dtype dtype) {
   if (std::isnan(value)) return description.leaves_open || std::isnan(actual);

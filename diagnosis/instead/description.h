@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What wrong numbers may be instead of the right ones, and the stage of the
-// computation at which that is decided.
+// Descriptions of wrong numbers, and the stage of the computation at which they
+// go wrong.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_DESCRIPTION_H_
 #define QKVET_DIAGNOSIS_INSTEAD_DESCRIPTION_H_
 
@@ -21,24 +21,24 @@ enum class Stage : uint8_t {
   kKeys,     // which keys a row sees
   kSoftmax,  // maximum, exponentials and their sum
   kValues,   // the product of weights and V
-  kOutput,   // where and as what the result is stored
+  kOutput,   // place and type of the stored result
   kLse,
-  kEmptyRows,  // rows that see no key, which are a case of their own
-  // Of caches.
-  kWritten,   // a token's place, as it is appended or looked up
+  kEmptyRows,  // rows without a visible key, which are a separate case
+  // Stages of caches.
+  kWritten,   // the place at which a token is appended or looked up
   kMoved,     // tokens that a later command moves or takes away
   kRead,      // which of them a query attends over
   kAttended,  // the attention over them
-  // Of layers.
+  // Stages of layers.
   kProjectQ,
   kProjectK,
   kProjectV,
   kInLayer,  // the attention between the projections
   kProjectOut,
-  // Of merges, whose lse is kLse.
+  // Stages of merges; their lse is kLse.
   kMergeWeights,
   kMergeMaximum,
-  // Of gradients; which keys a row sees is kKeys.
+  // Stages of gradients; kKeys is the set of visible keys.
   kGradientWeights,  // P, computed once more
   kGradientDP,
   kGradientDelta,
@@ -57,67 +57,68 @@ const char* stage_text(Stage stage);
 
 struct Predicted {
   std::vector<double> values;  // of the whole output, packed
-  std::vector<double> bounds;  // of the same, as far as anybody knows
-  // Beside o: what lse and the weights are then; empty if that is left open.
+  std::vector<double> bounds;  // of each, as far as it is known
+  // The lse and weights that go with this o; empty if they are left open.
   std::vector<double> lse = {}, lse_bounds = {};
   std::vector<double> weights = {}, weights_bounds = {};
 };
 
-// One way to be wrong. `predict` says nothing of an answer that cannot be wrong
-// in this way; it is called for answers that live as long as the description.
+// One way to be wrong. `predict` returns nullopt for an answer that cannot be
+// wrong in this way; it is called for answers that live as long as the
+// description.
 struct Description {
   std::string text;  // "the right value times sqrt(d)"
   Stage stage = Stage::kUnknown;
   std::function<std::optional<Predicted>(const WrongAnswer& answer,
                                          const WrongOutput& output)>
       predict;
-  // NaN is predicted where nobody knows what stands there: anything may come.
+  // Predicted NaN means that the element is unknown: any number fits.
   bool leaves_open = false;
-  bool nan_is_said = false;  // but of what nobody writes
-  // Whether the answer tells it from simpler ones, as an exchange of two axes
-  // is told where both are longer than 1. Null: every answer does.
+  bool nan_is_said = false;  // except for unwritten elements
+  // Whether the answer distinguishes it from simpler ones, as an exchange of
+  // two axes needs both longer than 1. Null: every answer does.
   std::function<bool(const WrongAnswer& answer)> is_told_by = nullptr;
-  // What else would be the same in some answers, a bit each, and what of that
-  // an answer tells it from: one answer is enough.
+  // Other explanations that some answers would not exclude, a bit each, and
+  // those that an answer excludes: one answer is enough.
   unsigned alternatives = 0;
   std::function<unsigned(const WrongAnswer& answer)> told_from = nullptr;
 };
 
-// The right numbers, moved, scaled or without a term: of an output. The first
-// is the simplest.
+// The right numbers of an output, moved, scaled or without a term, the simplest
+// first.
 std::vector<Description> descriptions_by_number(TensorName output);
-// The numbers of the same call, read otherwise: o and lse of what attends or
-// merges.
+// The numbers of the same call under another reading: o and lse of attention
+// and merges.
 std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
                                                  TimeUse& time,
                                                  Subject subject);
 
-// by_stride.cpp: of o, lse and the weights, written to the address that another
+// by_stride.cpp: o, lse and the weights, written to the address that another
 // stride gives.
 void add_strides_of_writing(TensorName output, const JudgedKernel& kernel,
                             std::vector<Description>& out);
 
-// by_dropout.cpp: o with the mask that the answer shows, and its bound; nothing
-// where it is not derived. And o with other masks and factors.
+// by_dropout.cpp: o with the mask that the answer shows, and its bound; nullopt
+// if none is derived. And o with other masks and factors.
 std::optional<Predicted> right_with_dropout(const WrongAnswer& answer,
                                             const JudgedKernel& kernel);
 std::vector<Description> descriptions_of_dropout(const JudgedKernel& kernel);
 
-// by_formula.cpp: of o, rows that are weighed by scores; of lse, the logarithm
-// of their sum.
+// by_formula.cpp: for o, rows that are weighed by scores; for lse, the
+// logarithm of their sum.
 void add_scores_as_weights(TensorName output, std::vector<Description>& out);
 
 // The share of a row's largest exponential: of its scores and of its sink.
 double largest_share(const WrongAnswer& answer, int64_t row);
 
-// How many wrong elements have a number that it says, are NaN as it says, and
-// are numbers where it says nothing.
+// Numbers of wrong elements that have the predicted number, that are NaN as
+// predicted, and that are numbers without a prediction.
 struct LeftOpen {
   size_t known = 0, nan = 0, open = 0;
 };
 
-// Whether all wrong elements are what it says, and of a wrong o the rest of the
-// answer, too.
+// Whether all wrong elements are as predicted, and, for a wrong o, the rest of
+// the answer.
 bool fits(const Description& description, const WrongAnswer& answer,
           const WrongOutput& output, LeftOpen* left_open = nullptr);
 

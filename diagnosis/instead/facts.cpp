@@ -32,7 +32,7 @@ std::string place_text(const MemoryFault& fault) {
          (fault.before_start ? " before its start" : " beyond its end");
 }
 
-// What ends a call, what says most in front; nothing: it ends as it should.
+// How a call ends, the most specific fact first; empty: it ends as it should.
 Facts ends_of(const CallOutcome& outcome) {
   static const std::string kNear =
       "memory is touched that no tensor is near to";
@@ -42,8 +42,8 @@ Facts ends_of(const CallOutcome& outcome) {
     if (!fault->tensor && !fault->of_reason && !fault->of_heap && outcome.fault)
       return {kNear, kDead};
     Facts facts = {place_text(*fault)};
-    // Which of them lies flush with its guard, or is read first, may be a
-    // matter of the case.
+    // The case may determine which of them is next to its guard, or is read
+    // first.
     if (fault->tensor && !fault->inside)
       facts.push_back(fmt::format(
           "a tensor is {} {}", fault->is_write ? "written" : "read",
@@ -79,7 +79,7 @@ Facts facts_of_calls(const Evidence& evidence, const JudgedKernel& kernel) {
     if (ends.empty()) continue;
     if (!is_story) return ends;
     const PlannedCall& whole = plan.calls[n];
-    // Some commands are to be refused, and are.
+    // Some commands must be refused, and are.
     if (outcome.status == CallStatus::kRefused && whole.expects_refusal)
       continue;
     Facts facts;
@@ -98,14 +98,15 @@ Facts facts_of_calls(const Evidence& evidence, const JudgedKernel& kernel) {
 
 namespace {
 
-// A command, and a sequence that is read back wrongly behind it.
+// The command after which a sequence is read back wrongly.
 struct Behind {
   const Snapshot* command = nullptr;  // null: several may have done it
   bool is_to_it = false;              // to this sequence
-  bool shares = false;  // with another, which the command is to, tokens
+  bool shares = false;  // shares tokens with the sequence that the command
+                        // changes
 };
 
-// The commands since each sequence was read back rightly.
+// The commands since each sequence was last read back correctly.
 class CommandsSinceRead {
  public:
   explicit CommandsSinceRead(int64_t sequences)
@@ -150,8 +151,8 @@ std::string_view doing(StoryVerb verb) {
   }
 }
 
-// Whose tokens are wrong behind which command, the most particular in front.
-// `of_old`: none of them is one that it brought.
+// Which tokens are wrong after which command, the most specific fact first.
+// `of_old`: the command appended none of them.
 Facts facts_of_command(const Behind& behind, bool of_old) {
   if (behind.command == nullptr || (behind.is_to_it && !of_old)) return {};
   const StoryVerb verb = behind.command->command.verb;
@@ -173,7 +174,7 @@ Facts facts_of_command(const Behind& behind, bool of_old) {
   return facts;
 }
 
-// The same of whichever sequence they are.
+// The same for any sequence.
 Facts facts_of_any_command(const Behind& behind, bool of_old) {
   if (behind.command == nullptr || (behind.is_to_it && !of_old)) return {};
   return {std::string(doing(behind.command->command.verb)) +
@@ -187,25 +188,26 @@ constexpr const char* kOfNoneInItsHead =
     "those of no token of the sequence in their kv head";
 constexpr const char* kOfAnother = "those of another token";
 
-// These say less than that a command did it.
+// These are less informative than the command that did it.
 bool is_weak(const std::string& said) {
   return said == kOfNone || said == kOfNoneOfIts || said == kOfNoneInItsHead ||
          said == kOfAnother;
 }
 
-// Leaves in `common` what `here` says, too; nothing yet: all of it.
+// Keeps in `common` what is also in `here`; nullopt: all of `here`.
 void keep_common(const Facts& here, std::optional<Facts>& common) {
   if (!common) common = here;
   std::erase_if(*common,
                 [&](const std::string& one) { return !shows(here, one); });
 }
 
-// Of sequences that are read back behind one command: what wrong rows hold, and
-// what the command does to its own sequence, to others, and to either.
+// Facts about sequences that are read back after one command: the contents of
+// wrong rows, and what the command does to its own sequence, to others, and to
+// either.
 struct StorageFacts {
   Facts rows, weak_rows, own, others, any;
 
-  // Of one that is read back beside those so far.
+  // Adds the facts of one more sequence.
   void add(const StorageFacts& beside) {
     std::optional<Facts> common = std::move(rows), weak = std::move(weak_rows);
     keep_common(beside.rows, common);
@@ -217,8 +219,8 @@ struct StorageFacts {
       if ((this->*part).empty()) this->*part = beside.*part;
   }
 
-  // The most particular in front: that a command changes another sequence says
-  // more than with what.
+  // The most specific first: the fact that a command changes another sequence
+  // is more informative than the new contents.
   Facts in_order() const {
     Facts out;
     for (const auto part :
@@ -229,8 +231,7 @@ struct StorageFacts {
   }
 };
 
-// Where the rows of a story's tokens lie in its inputs, and those of what was
-// read back.
+// The rows of a story's tokens in its inputs, and those that were read back.
 class ReadBack {
  public:
   ReadBack(const Case& value, const Inputs& own, const Snapshot& snapshot,
@@ -251,8 +252,8 @@ class ReadBack {
            v_.size() == rows * static_cast<size_t>(s_.dv);
   }
 
-  // What is said of every wrong row, the most particular in front. Nothing:
-  // none is wrong.
+  // Facts that hold for every wrong row, the most specific first. Nullopt: no
+  // row is wrong.
   std::optional<StorageFacts> facts() const {
     std::optional<Facts> common;
     bool of_keys = false, of_values = false, of_new = false;
@@ -282,7 +283,7 @@ class ReadBack {
  private:
   int64_t tokens() const { return std::ssize(history_); }
 
-  // Whether the command in front brought it.
+  // Whether the last command appended it.
   bool is_new(const Token& token) const {
     const Snapshot* one = behind_.command;
     return one != nullptr && token.sequence == one->command.sequence &&
@@ -299,8 +300,8 @@ class ReadBack {
     return (keys ? own_.k : own_.v).data() +
            ((token.sequence * s_.Hkv + h) * s_.Tk + token.tag) * width;
   }
-  // Whether the row of head h at place t is the key (`as_key`) or value that
-  // this token was given for that head.
+  // Whether the row of head h at place t is the key (`as_key`) or value of this
+  // token for that head.
   bool holds(bool keys, int64_t h, int64_t t, bool as_key, int64_t of_head,
              const Token& token) const {
     if (token.sequence < 0 || token.sequence >= s_.B || token.tag < 0 ||

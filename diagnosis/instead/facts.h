@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a failing case shows besides wrong numbers: how a call ends that gives
-// no answer, and what a cache reads back in the place of a token.
+// Facts about a failing case besides wrong numbers: how a call without an
+// answer ends, and what a cache reads back instead of a token.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_FACTS_H_
 #define QKVET_DIAGNOSIS_INSTEAD_FACTS_H_
 
@@ -12,21 +12,22 @@
 
 namespace qkvet::diagnosis {
 
-// Of one case, what says most in front: "append ends its process".
+// Facts of one case, the most specific first: "append ends its process".
 using Facts = std::vector<std::string>;
 
-// Of the first call that ends as none should; empty: all end as they should.
+// Facts of the first call that ends wrongly; empty: all calls end as they
+// should.
 Facts facts_of_calls(const Evidence& evidence, const JudgedKernel& kernel);
 
-// Of the first read_back() that gives other tokens than it should, of a case
-// whose tokens are all unlike: "the wrong keys that are read back are those of
-// the token in front". Nothing: all are right, or nothing is known.
+// Facts of the first read_back() that returns wrong tokens, in a case with
+// distinct tokens: "the wrong keys that are read back are those of the token in
+// front". Nullopt: all tokens are right, or nothing is known.
 std::optional<Facts> facts_of_storage(const Evidence& evidence,
                                       const JudgedKernel& kernel);
 
-// Whether a case shows it.
+// Whether the facts of a case include `fact`.
 bool shows(const Facts& facts, const std::string& fact);
-// Those that all cases show, in their order.
+// Facts that all cases share, in their order.
 Facts common_facts(const std::vector<Facts>& cases);
 
 }  // namespace qkvet::diagnosis

@@ -19,17 +19,17 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// What is said must be true of further answers, of another seed, as well.
+// Descriptions must also hold for further answers, of another seed.
 constexpr uint64_t kSecondSeed = 0x5345;
 constexpr uint64_t kThirdSeed = 0x5448;
 constexpr size_t kMostFurther = 16;
 constexpr int kMostFurtherAsked = 40;
-// As many times more where what is said is cheap.
+// Factor for descriptions that often fit by chance.
 constexpr int kMoreOfCheap = 3;
-// Cases that end in a call, of which so many need no further one.
+// With so many cases that end in a call, no further one is needed.
 constexpr int kEnoughAlone = 10;
-// What is read back differs more than how a call ends: so many further answers
-// have to say the same.
+// Stored tokens vary more than ends of calls, so the fact must hold for so many
+// further answers.
 constexpr int kFewestStoredFurther = 4;
 
 int calls_of(Subject subject) {
@@ -62,7 +62,7 @@ std::string gradients_text(const std::vector<WrongAnswer>& answers) {
                     (right.size() == 1 ? " is right)" : " are right)"));
 }
 
-// What is said of o alone says nothing of what a wrong lse comes of.
+// A description of o alone does not explain the error in lse.
 bool is_at_odds_with_lse(const Instead& instead, const OutputInstead& o) {
   return std::any_of(instead.outputs.begin(), instead.outputs.end(),
                      [&](const OutputInstead& one) {
@@ -71,8 +71,8 @@ bool is_at_odds_with_lse(const Instead& instead, const OutputInstead& o) {
                      });
 }
 
-// The same cases with finite numbers in memory that nobody wrote, where that
-// makes another wrong answer of them.
+// The same cases with finite numbers in unwritten memory, if their answers are
+// still wrong with these.
 std::vector<WrongAnswer> with_finite_memory(std::vector<WrongAnswer> answers,
                                             Witness& witness) {
   const auto has_nan = [](const WrongAnswer& answer) {
@@ -94,8 +94,8 @@ std::vector<WrongAnswer> with_finite_memory(std::vector<WrongAnswer> answers,
   return answers;
 }
 
-// Whether repeated calls give other wrong numbers: state that is kept from call
-// to call belongs to no stage of one call.
+// Whether repeated calls give other wrong numbers: state between calls belongs
+// to no stage of one call.
 bool depend_on_calls(const std::vector<WrongAnswer>& answers,
                      Witness& witness) {
   constexpr int kMostRepeated = 3;
@@ -119,7 +119,8 @@ bool depend_on_calls(const std::vector<WrongAnswer>& answers,
   return false;
 }
 
-// The description of o, held against probes, and what was gone beyond.
+// The stage that follows from the description of o, from probes, and from
+// accesses outside a tensor.
 Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
                const std::vector<Touch>& touches, Witness* witness) {
   const OutputInstead* o = nullptr;
@@ -130,7 +131,8 @@ Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
                                                         : o->stage;
   if (witness == nullptr) return told;
   const Stage touched = stage_of_touches(touches, *witness);
-  // Where each number comes from is not told by what one stage makes of it.
+  // If o holds the right numbers of other places, probes of a stage do not show
+  // where these come from.
   const bool is_moved =
       o != nullptr && told == Stage::kUnknown &&
       std::all_of(answers.begin(), answers.end(), [](const WrongAnswer& one) {
@@ -144,12 +146,12 @@ Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
   Stage stage = Stage::kUnknown;
   for (const Stage one : {told, probed, touched}) {
     if (one == Stage::kUnknown || one == stage) continue;
-    // Probes do not tell a product from what is stored of it.
+    // Probes do not distinguish a product from the way it is stored.
     const bool is_refined = one == Stage::kValues && stage == Stage::kOutput;
     if (stage != Stage::kUnknown && !is_refined) return Stage::kUnknown;
     if (!is_refined) stage = one;
   }
-  // The same added to all scores of a row leaves o as it is.
+  // An equal addition to all scores of a row leaves o unchanged.
   if (o == nullptr && stage != Stage::kLse)
     for (const OutputInstead& one : instead.outputs)
       if (one.output == TensorName::kLse && one.stage == Stage::kScores)
@@ -164,16 +166,16 @@ bool is_of_heads(TensorName output) {
          output == TensorName::kDV;
 }
 
-// Of a layer that returns no stages: what is said of y is of one alone.
+// If a layer returns no stages, the description of y alone names the stage.
 Stage told_of_layer(const Instead& instead) {
   return instead.stage == Stage::kUnknown && instead.outputs.size() == 1
              ? instead.outputs[0].stage
              : instead.stage;
 }
 
-// The outputs of which something may be said. Rows that see no key are looked
-// at where they alone are wrong in all; else answers of which they alone are
-// wrong tell nothing.
+// The outputs to describe. If in all answers only rows without a visible key
+// are wrong, these rows are described; else answers with only such rows are
+// dropped.
 std::vector<WrongAnswer> of_one_kind(std::vector<WrongAnswer> answers,
                                      std::vector<OutputInstead>* outputs) {
   const bool of_empty_rows =
@@ -193,7 +195,7 @@ std::vector<WrongAnswer> of_one_kind(std::vector<WrongAnswer> answers,
   };
   const bool has_o = add(TensorName::kO);
   add(TensorName::kLse);
-  // Wrong weights explain a wrong o, and are no news beside one.
+  // Wrong weights explain a wrong o, and are not reported next to one.
   if (!has_o) add(TensorName::kWeights);
   for (const TensorName name : kGradients) add(name);
   for (const TensorName name :
@@ -209,9 +211,10 @@ bool is_of_empty_rows_alone(const std::vector<WrongAnswer>& answers) {
                      [](const auto& one) { return one.outputs.empty(); });
 }
 
-// A mask that hides whole rows is not seen to be ignored by any others: the
-// same cases with masks that hide a part of each row, on normal data. Failing
-// answers of these; none where rows that see no key are a case of their own.
+// A mask that hides whole rows does not show whether it is ignored elsewhere:
+// runs the same cases with masks that hide a part of each row, on normal data.
+// Returns their failing answers; none if rows without a visible key are a
+// separate case.
 std::vector<WrongAnswer> with_other_masks(
     const std::vector<WrongAnswer>& answers, const KernelUnderTest& kernel,
     Witness& witness) {
@@ -237,8 +240,8 @@ std::vector<WrongAnswer> with_other_masks(
   return out;
 }
 
-// What is true of one output may be true of another, where that alone says too
-// little to measure it by.
+// The description of one output may hold for another that has too few clearly
+// wrong elements to be described by itself.
 void describe_as_others(const std::vector<WrongAnswer>& answers,
                         Instead& instead) {
   for (OutputInstead& out : instead.outputs) {
@@ -307,10 +310,9 @@ void describe(const std::vector<WrongAnswer>& answers,
     instead.left_out = "the cases take too long to be read in every other way";
 }
 
-// What nothing else is true of may be no function of the inputs, or one of more
-// of them; or it is made of the right values alone. And one number throughout
-// may be what memory makes, as NaN of NaN that lay there: then it is no
-// description.
+// Numbers without any description may be no function of the inputs, or be
+// computed from other inputs, or from the right values alone. A constant may
+// come from memory, as NaN does: then it is no description.
 void describe_by_asking(const std::vector<WrongAnswer>& answers,
                         const KernelUnderTest& kernel, Executor& executor,
                         TimeUse& time, Instead& instead) {
@@ -343,8 +345,8 @@ void describe_by_asking(const std::vector<WrongAnswer>& answers,
   }
 }
 
-// Descriptions are in the words of attention; what other subjects call the
-// same.
+// Descriptions use the words of attention; these are the words of other
+// subjects.
 struct Word {
   Subject subject;
   std::string_view of_attention, own;
@@ -369,15 +371,15 @@ FactInstead said_of(const std::vector<Facts>& cases) {
   return fact;
 }
 
-// What is left says less, and is true of the further cases as well.
+// Drops what does not hold for the further cases; the rest is less specific.
 void drop_untrue(const std::vector<Facts>& further, FactInstead& fact) {
   std::vector<Facts> all = further;
   all.insert(all.begin(), fact.common);
   fact.say(common_facts(all));
 }
 
-// Answers at once, twice and three times the numbers that are said, hinted at,
-// or failed at.
+// Adds answers at one, two and three times the numbers in the description, the
+// hints and the failing case.
 void add_answers_at_tiles(const Failure& failure, const FailsWhere& where,
                           const KernelUnderTest& kernel, Witness& witness,
                           const Instead& instead,
@@ -398,8 +400,9 @@ void add_answers_at_tiles(const Failure& failure, const FailsWhere& where,
     answers.push_back(std::move(answer));
 }
 
-// What is not true of further answers is not said, nor what none of them tells
-// of where that is wanted. Returns those of which something was not true.
+// Drops descriptions that do not hold for further answers, and facts that no
+// further answer confirms where this is required. Returns the answers that
+// contradict a description.
 std::vector<WrongAnswer> keep_the_true(const Failure& failure,
                                        const FailsWhere& where, uint64_t seed,
                                        const KernelUnderTest& kernel,
@@ -445,13 +448,14 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
   return against;
 }
 
-// What is said of answers that are against what was said first, with those.
+// Describes the answers again, together with those that contradicted the first
+// description.
 void describe_again(const Failure& failure, const FailsWhere& where,
                     const KernelUnderTest& kernel, Executor& executor,
                     Witness& witness, std::vector<WrongAnswer>& answers,
                     std::vector<WrongAnswer> against, Instead& instead) {
   if (against.empty()) return;
-  // In front: they are what most of what else is tried fails at.
+  // They come first because most other descriptions fail on them.
   answers.insert(answers.begin(), std::make_move_iterator(against.begin()),
                  std::make_move_iterator(against.end()));
   for (OutputInstead& one : instead.outputs) one.held_against = 0;
@@ -484,8 +488,8 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   }
   answers = of_one_kind(std::move(answers), &instead.outputs);
   instead.cases = static_cast<int>(answers.size());
-  // Where other stories give numbers, not now and then alone, memory decides
-  // whether one ends, and how.
+  // If other stories often give wrong numbers, memory decides whether and how a
+  // story ends.
   instead.end = said_of(collector.ends());
   instead.end.of = instead.end.cases + instead.cases;
   if (subject == Subject::kCache && !instead.end.is_of_most())
@@ -535,7 +539,7 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
             ? stage_of(instead, with_finite_memory(std::move(answers), witness),
                        collector.touches(), &witness)
             : stage_of(instead, answers, collector.touches(), nullptr);
-  // Of large scores nothing but the exponentials makes what is no number.
+  // For large scores, only the exponentials give NaN or infinities.
   if (is_row && instead.stage == Stage::kUnknown && where.is_of_scores())
     instead.stage = Stage::kSoftmax;
   instead.calls += witness.calls_made();
@@ -562,8 +566,8 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
   count_facts(collector.ends(), instead.end);
   count_facts(collector.stored(), instead.stored);
   const std::vector<WrongAnswer> numbers = collector.take();
-  // Who says that all of them end is wrong about those that give numbers; who
-  // says that of most is, where most do not.
+  // Answers with numbers contradict a claim that all calls end. They contradict
+  // a claim that most end only if most do not.
   if (!instead.end.text.empty() && instead.end.is_of_most()) {
     constexpr size_t kMost = 3;  // to one
     const bool is_so = !instead.end.is_of_all() &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel answers instead of the right numbers, and at which stage it
-// goes wrong: said where it is true of all wrong elements of several failing
-// cases, and not at all else.
+// Describes what a kernel computes instead of the right numbers, and at which
+// stage it goes wrong. A description is reported only if it holds for all wrong
+// elements of several failing cases.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_INSTEAD_H_
 #define QKVET_DIAGNOSIS_INSTEAD_INSTEAD_H_
 
@@ -15,34 +15,33 @@
 
 namespace qkvet::diagnosis {
 
-// The most calls that are made to find it, and of these to ask the same again.
+// The most calls to find it, and how many of these repeat a call.
 inline constexpr int kMostInsteadCalls = 360;
 inline constexpr int kMostCallsAgain = 140;
-// A case of a cache is a story, of a small call for each command and more where
-// it is read back.
+// A case of a cache is a story, with a small call for each command and more to
+// read it back.
 inline constexpr int kCallsOfStory = 8;
 
-// Failing cases that a description is found by, and held against.
+// Failing cases in which a description is searched, or checked.
 inline constexpr int kMostAnswers = 10;
 
-// Of one output.
+// The description of one output.
 struct OutputInstead {
   TensorName output = TensorName::kO;
   // "the right value times sqrt(d)"; "" if nothing is true of all.
   std::string text;
-  // Where all wrong elements lie: "the last channel"; "" where that is not one
-  // place.
+  // The place of all wrong elements: "the last channel"; "" if there is no
+  // single one.
   std::string place;
   int elements = 0;  // wrong ones, of all ...
-  int cases = 0;     // ... failing cases that were looked at
+  int cases = 0;     // ... failing cases examined
   Stage stage = Stage::kUnknown;
   bool of_empty_rows = false;  // only rows that see no key are wrong
-  // Whether a further failing answer is as it says; null without a text. It may
-  // be asked as long as the kernel, its executor and the clock live that it was
-  // made with.
+  // Whether the description holds for a further failing answer; null without a
+  // text. It may be called as long as its kernel, executor and clock live.
   std::function<bool(const WrongAnswer& answer, const WrongOutput& output)>
       is_true_of;
-  // Null: it is about all of them.
+  // The answers that it covers; null: all of them.
   std::function<bool(const WrongAnswer& answer)> is_about;
 
   int held_against = 0;   // further answers
@@ -52,22 +51,23 @@ struct OutputInstead {
   bool of_one_number = false;
 
   void say_nothing();
-  // Whether there is something to be true of this answer.
+  // Whether a description applies to this answer.
   bool says_of(const WrongAnswer& answer) const {
     return is_true_of != nullptr && in(answer) != nullptr &&
            (is_about == nullptr || is_about(answer));
   }
-  // Null: it is right there, or not returned.
+  // Null: the output is right there, or not returned.
   const WrongOutput* in(const WrongAnswer& answer) const;
 };
 
-// What failing cases show besides wrong numbers.
+// A fact about failing cases besides wrong numbers.
 struct FactInstead {
   std::string text;  // "in `append` the process ends"; "": nothing of all
   int cases = 0;
-  int of = 0;  // so many failed, if others gave numbers; or fewer: all show it
-  int further = 0;  // cases beside them that it was held against
-  // What all cases show, what says most in front.
+  int of = 0;  // number of failing cases, if others gave numbers; if less, all
+               // show it
+  int further = 0;  // further cases that it was checked against
+  // Facts that all cases share, the most specific first.
   std::vector<std::string> common;
 
   void say(std::vector<std::string> facts) {
@@ -75,7 +75,7 @@ struct FactInstead {
     text = common.empty() ? "" : common.front();
   }
   bool is_of_all() const { return cases >= of; }
-  // One of nine may give numbers.
+  // One in nine may give numbers.
   bool is_of_most() const { return 8 * (of - cases) <= cases; }
   // Further cases that show it, and those that gave numbers.
   void count(size_t showing, size_t numbers) {
@@ -86,34 +86,34 @@ struct FactInstead {
 
 struct Instead {
   std::vector<OutputInstead> outputs;  // those that are wrong
-  int cases = 0;                       // failing ones that were looked at
+  int cases = 0;                       // failing cases examined
   Stage stage = Stage::kUnknown;
-  FactInstead end;        // how cases end that give no answer
+  FactInstead end;        // how cases without an answer end
   FactInstead stored;     // what a cache reads back
   std::string gradients;  // "dk (dq and dv are right)"
-  std::string left_out;   // "" or what was not looked at
-  // Whether repeated calls gave other wrong numbers: no stage is looked for.
+  std::string left_out;   // "" or what was left out
+  // Whether repeated calls gave other wrong numbers; then there is no stage.
   bool depends_on_calls = false;
   int calls = 0;
 
   // For people: "o is the right value times sqrt(d): all of 96 wrong elements
-  // in 8 failing cases."; "" where too little failed to tell.
+  // in 8 failing cases."; "" if too few cases failed.
   std::string text() const;
-  // Whether anything is said of what is wrong in all failing cases, or most.
+  // Whether there is a description that holds for all or most failing cases.
   bool is_description() const;
   // "the scores (...)"; "" if it is not known.
   std::string stage_sentence() const;
 };
 
-// Of a steady failure that is no hang. `answered`: all that can be asked, or
-// null. `where` is what was found out before, or nothing.
+// For a steady failure that is no hang. `answered`: the recorded answers, or
+// null. `where`: the sentence that was found before, or none.
 Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
                                 const KernelUnderTest& kernel,
                                 Executor& executor, TimeUse& time,
                                 const Answered* answered = nullptr);
 
-// Whether the descriptions are true of failing cases of another seed: of
-// `answers` at most, of `count` cases.
+// Whether the descriptions hold for failing cases of another seed: for at most
+// `answers` of `count` cases.
 struct InsteadScore {
   int right = 0, all = 0;  // wrong outputs of fresh cases with a description
 };
@@ -125,27 +125,28 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
 
 // --- for instead.cpp: place.cpp
 
-// The head, member, row or channel in which all wrong elements of all answers
-// lie, where it has others beside it in several; "".
+// The head, member, row or channel that contains all wrong elements of all
+// answers, if several answers have more than one; else "".
 std::string place_of(const std::vector<WrongAnswer>& answers,
                      const OutputInstead& output);
-// Whether they lie there in this answer.
+// Whether the wrong elements of this answer are all at that place.
 bool is_at_place(const std::string& place, const WrongOutput& output);
 
 // --- for instead.cpp: stage.cpp
 
-// A failing call that went beyond a tensor; nothing: nobody knows which.
+// A failing call that accessed memory outside a tensor; nullopt: an unknown
+// one.
 struct Touch {
   Case value;
   std::optional<TensorName> tensor;
   bool of_heap = false;  // memory that the kernel allocated
 };
 
-// The stage that probes show: the same calls with q = 0, with V = 1, with V
+// The stage according to probes: the same calls with q = 0, with V = 1, with V
 // one-hot, so that the output is the weights, and without an option.
 Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness,
                    bool of_other_scores = false);
-// The stage that makes an option of a call: what has it and is right without.
+// An option and its stage: failing calls have it and are right without it.
 struct StageOfOption {
   uint64_t option;  // QKVET_OPTION_...
   Stage stage;
@@ -154,12 +155,12 @@ struct StageOfOption {
   void (*give)(Case& value);  // null: not to any case
 };
 std::span<const StageOfOption> stages_of_options();
-// The stage that reads or writes what was gone beyond, if it is one.
+// The stage that reads or writes the exceeded tensor, if there is just one.
 Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness);
-// The values, where a case with dropout fails and those like it are right
-// without.
+// The values, if a case with dropout fails and similar cases without it are
+// right.
 Stage stage_of_dropout(const Failure& failure, Witness& witness);
-// stage_of_others.cpp: of caches, layers and merges.
+// stage_of_others.cpp: stages of caches, layers and merges.
 Stage stage_of_other_subject(const Failure& failure, const FailsWhere& where,
                              Witness& witness);
 // Whether every wrong element is the right value of another one.

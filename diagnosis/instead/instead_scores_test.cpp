@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often what is said of wrong numbers is true: of all known faults of
+// How often descriptions of wrong numbers are true: for all known faults of
 // attention and its gradients, each judged by failing answers of a seed that no
-// search has used.
+// search used.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace qkvet::diagnosis::instead_scores_test {
 namespace {
 
 constexpr int64_t kCases = 600;
-// As many as tell one in twenty from one in ten.
+// Enough to distinguish one in twenty from one in ten.
 constexpr int kFresh = 180;
 constexpr int kFreshAnswers = 40;
 constexpr uint64_t kJudgesSeed = 0x4A55;
@@ -90,7 +90,7 @@ TEST(InsteadScores, OfAllKnownFaults) {
         "stage for %d; median %.2f s, slowest %.2f s\n",
         scores.faults, scores.described, scores.wrong, scores.staged,
         scores.seconds[scores.seconds.size() / 2], scores.seconds.back());
-    // Silence is allowed, and falsehood is not, but for one in twenty.
+    // No description is allowed; a false one is not, except for one in twenty.
     EXPECT_GE(6 * scores.described, scores.faults);
     EXPECT_GE(4 * scores.staged, scores.faults);
     EXPECT_LE(20 * scores.wrong, scores.described);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that answer something known instead of the right numbers, at a known
-// stage: what is said must be that. The controls: kernels whose wrong numbers
-// are nothing in particular, or two things in turn, get no description; and the
-// judge of descriptions finds a false one false.
+// Kernels that compute a known wrong result at a known stage, which must be
+// reported. The controls: kernels with arbitrary wrong numbers, or with two
+// mistakes in turn, get no description; and the judge of descriptions rejects a
+// false one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -182,7 +182,7 @@ FakeExecutor::Answer that_sums(
   };
 }
 
-// A weight of the last key that is not divided, and one that is, and doubled.
+// An undivided weight of the last key, and a divided one, doubled.
 TEST(Instead, AWeightMayNotBeDivided) {
   for (const bool is_doubled : {false, true}) {
     const auto values = std::make_shared<std::vector<double>>();
@@ -218,7 +218,7 @@ TEST(Instead, AWeightMayNotBeDivided) {
   }
 }
 
-// Numbers that hang on the call in front are no function of the inputs; the
+// Numbers that depend on the previous call are no function of the inputs; the
 // same numbers without it are just wrong.
 TEST(Instead, WhatAnEarlierCallLeftIsSaid) {
   for (const bool is_left : {true, false}) {
@@ -244,8 +244,8 @@ TEST(Instead, WhatAnEarlierCallLeftIsSaid) {
   }
 }
 
-// Numbers that follow what fresh memory is full of are of memory that nobody
-// wrote; what is another number each time for reasons of its own is not.
+// Numbers that change with the contents of fresh memory come from unwritten
+// memory; numbers that change from call to call for other reasons do not.
 TEST(Instead, WhatNobodyWroteIsSaid) {
   for (const bool is_of_memory : {true, false}) {
     const Fault fault{
@@ -267,8 +267,8 @@ TEST(Instead, WhatNobodyWroteIsSaid) {
   }
 }
 
-// NaN that memory makes is no description: other bytes there are other numbers,
-// around inputs as well. NaN whatever lies there is one.
+// NaN that comes from memory is no description: other bytes there give other
+// numbers, around inputs as well. NaN for all contents of memory is one.
 TEST(Instead, NaNOfMemoryIsNotSaidToBeNaN) {
   using Byte = uint8_t (*)(const KernelCall& call);
   const struct {
@@ -302,8 +302,8 @@ TEST(Instead, NaNOfMemoryIsNotSaidToBeNaN) {
   }
 }
 
-// An order of channels shows in several of them. Where the first alone has a
-// wrong number, that of the last, it is no order.
+// An order of channels affects several of them. If only the first is wrong and
+// has the number of the last, it is no order.
 TEST(Instead, OneChannelHasNoOrder) {
   for (const bool is_alone : {true, false}) {
     const Fault fault{
@@ -327,8 +327,8 @@ TEST(Instead, OneChannelHasNoOrder) {
   }
 }
 
-// Zeros that stay zeros as long as the call lives are none of its own where
-// other bytes in memory end it.
+// Zeros in all calls that end are no property of the kernel if other bytes in
+// memory end it.
 TEST(Instead, ZerosThatMemoryDecidesAreNotSaid) {
   for (const bool is_of_memory : {true, false}) {
     const Fault fault{"",
@@ -358,8 +358,8 @@ double number_of(const std::byte* data, Dtype dtype, int64_t first,
   return std::sin(static_cast<double>(sum % 1'000'003));
 }
 
-// What is mixed into a row may be that of another row or head, which shows when
-// these are changed; or its own, which is just wrong.
+// Numbers of another row or head are found by changing these; those of the own
+// row are just wrong.
 TEST(Instead, WhatElsewhereChangesIsSaid) {
   struct Mixed {
     TensorName input;
@@ -405,7 +405,7 @@ TEST(Instead, WhatElsewhereChangesIsSaid) {
   }
 }
 
-// Of half storage lse tells whether anybody wrote a row.
+// In half storage, lse shows whether a row was written.
 TEST(Instead, RowsThatNobodyWroteAreKnownByTheirLse) {
   const double nan = std::nan("");
   Case value;
@@ -431,7 +431,8 @@ TEST(Instead, RowsThatNobodyWroteAreKnownByTheirLse) {
   EXPECT_FALSE(is_said());
 }
 
-// The outcome names one output that nobody wrote; of others their bytes tell.
+// The outcome names only one unwritten output; the bytes of the others show
+// that they are unwritten.
 TEST(Instead, EveryOutputThatNobodyWroteIsKnown) {
   const double nan = std::nan("");
   WrongAnswer answer;
@@ -453,8 +454,8 @@ TEST(Instead, EveryOutputThatNobodyWroteIsKnown) {
   EXPECT_FALSE(is_said());
 }
 
-// Keys that are lost behind the sum; with an end that is no tile's there are no
-// words for them.
+// Keys that are lost after the sum; there is no description if the end is no
+// multiple of a tile.
 TEST(Instead, KeysMayBeLostBehindTheSum) {
   for (const int64_t end : {4, 3}) {
     const auto values = std::make_shared<std::vector<double>>();
@@ -470,8 +471,8 @@ TEST(Instead, KeysMayBeLostBehindTheSum) {
   }
 }
 
-// NaN in between hides nothing of what the others are; what is nothing in
-// particular stays so.
+// NaN in between does not hide the description of the others; arbitrary numbers
+// still have none.
 TEST(Instead, NumbersBesideNaNAreDescribed) {
   for (const bool is_noise : {false, true}) {
     const Fault fault{
@@ -502,7 +503,7 @@ TEST(Instead, OfLseAlone) {
        [](const KernelCall&, OracleOutput& out, CallOutcome&) {
          for (double& lse : out.lse) lse *= std::numbers::log2e;
        }},
-      // Of exponentials or of lse, but that o is right beside a sink.
+      // The exponentials or lse; but o is right beside a sink.
       {"the right value plus 0.01",
        Stage::kLse,
        {},
@@ -550,8 +551,8 @@ FakeExecutor::Answer with_keys_of_score_zero(double keys) {
   };
 }
 
-// Keys that nobody masked are of the keys' stage, though the sum shows them; a
-// sum that is too large by something else is the softmax.
+// Keys without a mask belong to the stage of keys, though they change the sum;
+// a sum that is too large for another reason belongs to the softmax.
 TEST(Instead, KeysOfScoreZeroAreNoFaultOfTheSum) {
   const Fault padded{"", Stage::kKeys, {}, with_keys_of_score_zero(3)};
   const Fault larger{"", Stage::kSoftmax, {}, with_keys_of_score_zero(2.5)};
@@ -572,8 +573,8 @@ FakeExecutor::Answer that_touches(TensorName unmasked, TensorName masked) {
   };
 }
 
-// What is read beyond its end says who reads it; but whoever takes a row too
-// many reads that row's mask first.
+// The tensor that is read beyond its end determines the stage. A kernel that
+// takes a row too many reads the mask of that row first.
 TEST(Instead, ATensorThatIsGoneBeyondTellsTheStage) {
   const Fault faults[] = {
       {"v is read beyond its end",
@@ -596,7 +597,7 @@ TEST(Instead, ATensorThatIsGoneBeyondTellsTheStage) {
        Stage::kUnknown,
        {},
        that_touches(TensorName::kQ, TensorName::kMask)},
-      // Within the bytes of a tensor, and no write to an input for all that.
+      // Within the bytes of a tensor, but not a write to an input.
       {"k is read where none of its parts lies, which are far apart",
        Stage::kScores,
        {},
@@ -605,7 +606,7 @@ TEST(Instead, ATensorThatIsGoneBeyondTellsTheStage) {
          if (!outcome.fault) return;
          outcome.fault->inside = outcome.fault->between = true;
        }},
-      // Of several tensors what they have in common.
+      // The text for several tensors is what they have in common.
       {"a tensor is read beyond its end",
        Stage::kUnknown,
        {},
@@ -640,7 +641,7 @@ double noise(int64_t n) {
       static_cast<double>(philox_u64(3, static_cast<uint32_t>(n), 0, 0)), -64);
 }
 
-// What no description fits must get none, and no stage.
+// Wrong numbers without a description must get none, and no stage.
 TEST(Instead, WhatIsNothingInParticularGetsNoDescription) {
   const Fault faults[] = {
       {"noise",
@@ -669,7 +670,7 @@ TEST(Instead, WhatIsNothingInParticularGetsNoDescription) {
   }
 }
 
-// The stage alone, where the numbers are nothing in particular.
+// Only the stage is known if the numbers are arbitrary.
 TEST(Instead, AStageIsShownByProbes) {
   const Fault faults[] = {
       {"every second channel counts thrice in a score",
@@ -709,7 +710,7 @@ TEST(Instead, AKernelThatIsRightGetsNothing) {
   EXPECT_FALSE(looked.failure);
 }
 
-// The judge must find a description false of a kernel that does another thing.
+// The judge must reject the description for a kernel with another mistake.
 TEST(Instead, AFalseDescriptionIsScoredBadly) {
   const Fault twice = kFaults[0], negated = kFaults[1];
   const Looked looked = look(twice, &negated);

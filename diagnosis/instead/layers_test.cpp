@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What layers answer instead: known faults of which the words are known, true
-// of fresh answers, and false of another fault; and some whose numbers fit no
-// description, of which nothing may be said.
+// Descriptions of layers: known faults with expected texts that hold for fresh
+// answers and not for another fault; and some without any description, for
+// which nothing may be reported.
 #include <gtest/gtest.h>
 
 #include "diagnosis/test_faults.h"
@@ -64,7 +64,7 @@ TEST_P(Layers, SayWhatComesInstead) {
   EXPECT_EQ(own.right, own.all);
   if (!looked.instead.is_description()) return;
   EXPECT_GT(own.all, 3);
-  // Of another fault of the same stage it is false.
+  // It does not hold for another fault of the same stage.
   const char* other = known.stage == Stage::kProjectOut
                           ? "output_projection_omitted"
                           : "fused_heads_interleaved";
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
         Known{"fused_heads_interleaved", "no single description fits ",
               Stage::kUnknown}));
 
-// Where y is all that comes back, what is said of it has the stage.
+// If only y is returned, its description has the stage.
 TEST(Instead, ALayerWithoutStagesIsReadFromEndToEnd) {
   const Opened opened = open_for_test(QKVET_FAULTY);
   ASSERT_NE(opened.executor, nullptr) << opened.error;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of which one number is turned by an amount without a name, or that
-// read elsewhere: what is said must be that. The controls: a kernel that turns
-// two of them, for which no such description may be found; and one that leaves
-// rows alone which see a key.
+// Kernels with one number changed by an arbitrary amount, or with wrong places
+// of reading, which must be reported. The controls: a kernel that changes two
+// numbers, for which no such description may be found; and one that is wrong
+// only in rows without a visible key.
 #include <cmath>
 
 #include "diagnosis/fake_faults.h"
@@ -102,10 +102,10 @@ const Fault kTurned[] = {
      Stage::kBias,
      [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
        const int64_t all = p.shape.weights_elements();
-       // Biases that mask are left alone: what is beyond all bounds in their
-       // rows fits no description.
+       // Masking biases are left alone: numbers beyond all bounds in their rows
+       // fit no description.
        const auto masks = [](double x) { return std::fabs(x) > 1e30; };
-       // Heads that share a bias have no next row in it behind their last.
+       // A bias shared by all heads has no next row after their last.
        if (p.bias == nullptr || p.shape.B * p.shape.H != 1 ||
            std::any_of(p.bias, p.bias + all, masks))
          return;
@@ -137,8 +137,8 @@ TEST(Instead, WhatIsTurnedIsMeasured) {
 
 // --- other weights, rows of keys, masks of dropout and places of o
 
-// o = sum_j w_j v_j / divisor, of every row that sees a key; w_j by number of
-// the pair [B,H,Tq,Tk]. Of calls without pages.
+// o = sum_j w_j v_j / divisor, for every row that sees a key; w_j is indexed by
+// pairs [B,H,Tq,Tk]. For calls without pages.
 template <class Weight>
 void weigh_otherwise(const KernelCall& call, OracleOutput& out, Weight weight,
                      bool normalises) {
@@ -182,14 +182,15 @@ void weigh_by_scores_plus_exponentials(const KernelCall& call,
       /*normalises=*/true);
 }
 
-// Each element is stored behind its place.
+// Each element is stored one place further.
 void write_one_further(const KernelCall&, OracleOutput& out, CallOutcome&) {
   if (out.o.empty()) return;
   out.o.insert(out.o.begin(), std::nan(""));
   out.o.pop_back();
 }
 
-// Of four rows of a head, or of four of all heads that meet the same keys.
+// Four consecutive rows of a head, or of the heads that share keys, see the
+// keys of the first of them.
 FakeExecutor::Question first_of_four_sees(bool over_heads) {
   return [over_heads,
           kept = std::make_shared<std::vector<std::vector<uint8_t>>>()](
@@ -313,7 +314,7 @@ TEST(Instead, WhatDropoutIsInsteadIsSaid) {
   }
 }
 
-// A factor that is none of dropout's, and one for each element.
+// A factor other than that of dropout, and one for each element.
 TEST(Instead, WhatIsNoneOfDropoutIsNotSaidOfIt) {
   const Fault of_number{
       "", Stage::kValues, {}, each_o([](double o) { return 1.37 * o; })};
@@ -336,8 +337,8 @@ TEST(Instead, WhatIsNoneOfDropoutIsNotSaidOfIt) {
   }
 }
 
-// Two numbers at once are none of them, and no more is said than where they
-// are not.
+// Two changed numbers fit no description of one, so that only a general one is
+// left.
 TEST(Instead, TwoTurnsAreNotOne) {
   const Fault both{"", Stage::kUnknown,
                    [](KernelCall&, Problem& p) { p.scale *= 1.01; },
@@ -350,8 +351,8 @@ TEST(Instead, TwoTurnsAreNotOne) {
             "a sum of the values that its row sees, with wrong weights");
 }
 
-// What stands behind a tensor is nobody's: anything may come of it, as long as
-// the others are as described. Where it alone is wrong, nothing is known.
+// Memory past the end of a tensor may give any number, if all others are as
+// described. If only such numbers are wrong, nothing is known.
 FakeExecutor::Question that_reads_a_token_further(bool in_all_rows) {
   return [=, kept = std::make_shared<Kept::element_type>()](KernelCall&,
                                                             Problem& p) {
@@ -383,8 +384,8 @@ TEST(Instead, WhatComesOfANobodysAddressIsLeftOpen) {
   }
 }
 
-// Beside a sink every row has a sum of its own: one that is another is of the
-// softmax, but for what a bias adds to all scores of a row alike.
+// With a sink, every row has its own sum: another sum belongs to the softmax,
+// unless a bias adds the same to all scores of a row.
 TEST(Instead, AnotherSumBesideASinkMayBeOfTheBias) {
   const FakeExecutor::Question other_sink =
       [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
@@ -456,8 +457,8 @@ TEST(Instead, APartOfLseHasAFactor) {
   }
 }
 
-// Rows of few keys, answered as rows that see none: their keys are lost, or the
-// rows are left out.
+// Rows with few keys are answered like rows without a visible key: their keys
+// are lost, or the rows are left out.
 TEST(Instead, RowsAnsweredAsWithoutAKeyTellNoStage) {
   for (const bool with_lse : {true, false}) {
     const Fault fault{
@@ -483,8 +484,8 @@ TEST(Instead, RowsAnsweredAsWithoutAKeyTellNoStage) {
   }
 }
 
-// The mean of all values in rows that see no key; that of all but the first is
-// another number, and gets no such words.
+// The mean of all values in rows without a visible key; the mean of all but the
+// first is another number, and is not described that way.
 TEST(Instead, AMeanOfRowsWithoutAKeyIsDescribed) {
   for (const int64_t first : {0, 1}) {
     const auto values = std::make_shared<std::vector<double>>();
@@ -520,8 +521,8 @@ TEST(Instead, AMeanOfRowsWithoutAKeyIsDescribed) {
   }
 }
 
-// Rows that see no key, where those alone are wrong; what other rows answer
-// wrongly is not said of these.
+// Rows without a visible key, if only those are wrong; descriptions of other
+// rows do not apply to them.
 TEST(Instead, RowsThatSeeNoKeyAreDescribed) {
   for (const bool all_rows : {false, true}) {
     const Fault fault{
@@ -546,7 +547,7 @@ TEST(Instead, RowsThatSeeNoKeyAreDescribed) {
   }
 }
 
-// Rows are weighed by what is made of a score and of the row's largest one.
+// Rows are weighted by a function of a score and of the row's largest one.
 Fault weighed_by(double (*of)(double score, double largest),
                  bool is_of_lse = false) {
   const auto asked = std::make_shared<Problem>();
@@ -605,8 +606,8 @@ TEST(Instead, ScoresInThePlaceOfTheirExponentials) {
             "a sum of the values that its row sees, with wrong weights");
 }
 
-// One number throughout is what memory may hold by chance, and is held against
-// more answers than a factor is.
+// Memory may hold one number throughout by chance, so that this is checked
+// against more answers than a factor.
 TEST(Instead, WhatIsCheapIsHeldAgainstMore) {
   const auto held = [](double (*of)(double right)) {
     const Looked looked = look({"", Stage::kUnknown, {}, each_o(of)});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage of caches, layers and merges, and what caches and merges answer
-// instead: known faults of which their mechanism tells both, one that is
-// another as the control of each, and some whose numbers fit no description;
-// and what earlier calls have left.
+// Stages of caches, layers and merges, and descriptions of caches and merges:
+// known faults with the stage and description that follow from their mechanism,
+// each with another fault as its control; some without any description; and
+// state left by earlier calls.
 #include <gtest/gtest.h>
 
 #include "diagnosis/test_faults.h"
@@ -15,7 +15,7 @@ struct Known {
   const char* fault;
   const char* law;
   Stage stage;
-  const char* instead = "";  // what is said of it first; "": nothing at all
+  const char* instead = "";  // the report begins so; "": none
 };
 void PrintTo(const Known& row, std::ostream* out) { *out << row.fault; }
 
@@ -81,13 +81,13 @@ INSTANTIATE_TEST_SUITE_P(
               "o is the result of the lse of the states times 0.69315: "},
         Known{"merge_ragged_leaves_last", "merge_agrees_with_oracle",
               Stage::kUnknown, "no single description fits o and lse: "},
-        // The first failing case has scores of -100, whose exponentials have a
-        // few bits left: o is no NaN there.
+        // The first failing case has scores of -100. Their exponentials keep a
+        // few bits, so that o is no NaN there.
         Known{"merge_no_maximum", "merge_agrees_with_oracle",
               Stage::kMergeMaximum, "no single description fits o: "}));
 
-// A kernel whose softcap stays for calls that have none: the case is right
-// alone. One that is wrong by itself is not said to be.
+// A kernel that keeps its softcap for calls without one: the case alone is
+// right. A kernel that is wrong without earlier calls must not be reported so.
 TEST(EarlierCalls, ThatMatterAreSaidToMatter) {
   const auto stays = [kept = std::make_shared<double>(0)](KernelCall& call,
                                                           Problem& p) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all wrong elements of one output have in common: the first description
-// that is true of them, or of those that are finite.
+// Finds what all wrong elements of one output have in common: the first
+// description that holds for all of them, or for the finite ones.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_OUTPUT_SEARCH_H_
 #define QKVET_DIAGNOSIS_INSTEAD_OUTPUT_SEARCH_H_
 
@@ -22,11 +22,10 @@
 
 namespace qkvet::diagnosis {
 
-// Elements that are wrong by far: without so many nothing is said.
+// Elements that are clearly wrong; fewer get no description.
 inline constexpr int kFewestTelling = 6;
-// Multiplications (work_of) of all readings of all cases, of one output: of a
-// reference that takes some ten nanoseconds each, with its bound, half a
-// second.
+// Multiplications (work_of) of all readings of all cases of one output: half a
+// second for a reference that takes some ten nanoseconds each, with its bound.
 inline constexpr int64_t kMostReadingWork = 45'000'000;
 
 class OutputSearch {
@@ -34,7 +33,7 @@ class OutputSearch {
   OutputSearch(const KernelUnderTest& kernel, TimeUse& time)
       : kernel_(kernel), time_(time) {}
 
-  // Nothing: no single description.
+  // Nullopt: no single description fits.
   std::optional<Claim> claim_of_empty_rows(const Wrongs& wrongs) {
     for (const auto& claims : {claims_of_one_number(wrongs), claims_of_means()})
       for (const Claim& one : claims)
@@ -55,8 +54,8 @@ class OutputSearch {
   }
   bool has_ended() const { return work_ > kMostReadingWork; }
 
-  // Where an option is given, or is not, it may be something else: what most of
-  // them have in common, the fewest left out first.
+  // Tries cases with an option, or without it: what most of them have in
+  // common, the fewest cases left out first.
   template <class Search>
   static std::optional<Claim> claim_without_option(const Wrongs& wrongs,
                                                    Search search) {
@@ -67,14 +66,14 @@ class OutputSearch {
       if (!claim || claim->is_about != nullptr) continue;
       const Term& option = vocabulary()[splits[n].term];
       const bool is_given = splits[n].is_given;
-      // What is no number for want of an option is so where that is read, or
-      // where it takes part.
+      // NaN caused by a missing option belongs to the stage that reads the
+      // option or uses it.
       if (!is_given && claim->text == kNoNumber)
         claim->stage =
             stage_of_option(splits[n].term, *splits[n].most[0].first);
       claim->text = fmt::format("{} where {}", claim->text,
                                 is_given ? option.yes : option.no);
-      // Of many options one may fit by chance.
+      // With many options, one may fit by chance.
       claim->is_cheap = true;
       claim->is_about = [term = splits[n].term,
                          is_given](const WrongAnswer& answer) {
@@ -85,7 +84,7 @@ class OutputSearch {
     return std::nullopt;
   }
 
-  // Numbers that a formula has no value for are NaN, whatever it is.
+  // A formula without a value gives NaN.
   template <class Search>
   static std::optional<Claim> claim_where_finite(const Wrongs& wrongs,
                                                  Search search) {
@@ -114,14 +113,14 @@ class OutputSearch {
   }
 
  private:
-  // Cases that are alike in an option, at least half of all.
+  // Cases that agree in an option, at least half of all.
   struct Split {
     size_t term;
     bool is_given;
     Wrongs most;
   };
 
-  // Of the option that the term speaks of.
+  // The stage of the term's option.
   static Stage stage_of_option(size_t term, const WrongAnswer& without) {
     for (const StageOfOption& one : stages_of_options()) {
       Case value = without.value();
@@ -211,7 +210,8 @@ class OutputSearch {
     if (has_dropout && name == TensorName::kO)
       add_true(descriptions_of_dropout(kernel_.judged), wrongs,
                /*costs=*/true, found);
-    // Of numbers that are there already: tried however long the others take.
+    // These numbers are known already, so they are tried whatever time the
+    // others take.
     add_true(descriptions_by_number(name), wrongs, /*costs=*/false, found);
     if (subject == Subject::kLayer)
       add_true(descriptions_of_layers(kernel_.judged, name), wrongs,
@@ -227,8 +227,9 @@ class OutputSearch {
     return found;
   }
 
-  // Of several the first is as true as the others; the stage is not. What says
-  // all numbers is truer than what leaves some open.
+  // If several descriptions hold, the first is kept, and its stage only if they
+  // agree. One that predicts all numbers is preferred to one that leaves some
+  // open.
   void add_true(const std::vector<Description>& all, const Wrongs& wrongs,
                 bool costs, std::optional<Claim>& found) {
     for (const Description& one : all) {
@@ -250,7 +251,8 @@ class OutputSearch {
     }
   }
 
-  // Of how many numbers it says nothing; nothing: it is not true of all.
+  // Number of elements without a prediction; nullopt if an answer contradicts
+  // it.
   std::optional<size_t> open_where_true(const Description& one,
                                         const Wrongs& wrongs, bool costs) {
     if (!is_told(one, wrongs)) return std::nullopt;
@@ -266,9 +268,10 @@ class OutputSearch {
       with_numbers += open.known > 0;
     }
     if (!one.leaves_open) return 0;
-    // An answer may come of memory that nobody knows, as NaN does of most; what
-    // is said has to be known of several, and no number of most.
-    constexpr size_t kMostOpen = 4;  // one of so many
+    // An answer may come from unknown memory, as NaN often does. The
+    // description must predict numbers in several answers, and must not leave
+    // most numbers open in more than one of kMostOpen.
+    constexpr size_t kMostOpen = 4;  // one in so many
     const bool is_known = kMostOpen * mostly_open <= wrongs.size() &&
                           knowing >= kFewestCases && with_numbers > 0;
     return is_known ? std::optional(all) : std::nullopt;
@@ -289,7 +292,7 @@ class OutputSearch {
   const KernelUnderTest& kernel_;
   TimeUse& time_;
   int64_t work_ = 0;
-  bool is_open_ = false;  // what was found last leaves numbers open
+  bool is_open_ = false;  // the last claim leaves numbers open
 };
 
 }  // namespace qkvet::diagnosis

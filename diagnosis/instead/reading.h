@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same call, with one thing read otherwise: an edit of its problem, which
-// the oracle then answers.
+// The same call with one thing read differently: an edit of its problem, which
+// the oracle then computes.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_READING_H_
 #define QKVET_DIAGNOSIS_INSTEAD_READING_H_
 
@@ -12,7 +12,7 @@
 
 namespace qkvet::diagnosis {
 
-// What edited problems point to.
+// The storage of edited problems.
 class Room {
  public:
   const double* keep(std::vector<double> values) {
@@ -31,7 +31,7 @@ class Room {
     lists_.push_back(std::move(values));
     return lists_.back().data();
   }
-  // Scores that were computed here round as those of the call do, and no less.
+  // Scores that were computed here round like those of the call.
   bool has_own_scores = false;
   int64_t page = 0;  // tokens of a page; 0: there are none
 
@@ -42,7 +42,7 @@ class Room {
   std::vector<std::vector<int32_t>> lists_;
 };
 
-// Leaves the problem as it is where it has nothing to edit.
+// Leaves the problem unchanged if there is nothing to edit.
 using Edit = std::function<void(Problem& problem, Room& room)>;
 
 struct OtherReading {
@@ -52,29 +52,29 @@ struct OtherReading {
 };
 using Readings = std::vector<OtherReading>;
 
-// What the oracle makes of it: of o, with lse and the weights, or of lse.
+// The oracle's result for the edited problem: o with lse and the weights, or
+// lse.
 std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,
                                  TimeUse& time, const WrongAnswer& answer,
                                  const WrongOutput& output);
 
-// by_formula.cpp: q and k as they meet, turned already.
+// by_formula.cpp: q and k after their rotation.
 void turn_first(Problem& problem, Room& room);
 
 // readings_of_*.cpp
 void add_readings_of_scores(Readings& rows);
 void add_readings_of_keys(Readings& rows);
-// Of these, those that leave every key its weight or take it away.
+// Those of them that only remove keys or add them with their usual weight.
 void add_readings_of_key_sets(Readings& rows);
 void add_readings_of_places(Readings& rows);
 void add_readings_of_merges(Readings& rows);
-// Of masks in a few numbers, those that the kernel declares.
+// For masks given as a few numbers, if the kernel declares them.
 void add_readings_of_fields(const KernelInfo& kernel, Readings& rows);
 // Every row sees every key.
 Edit seeing_every_key();
 // by_formula.cpp: scores that are another function of q k, bias and slopes.
 void add_formulas(Readings& rows);
-// by_stride.cpp: a tensor that is read at the address that another stride
-// gives.
+// by_stride.cpp: a tensor read at the address that another stride gives.
 void add_strides(const JudgedKernel& kernel, TimeUse& time,
                  std::vector<Description>& out);
 

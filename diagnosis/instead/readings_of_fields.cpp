@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same call with masks in a few numbers (kernel.h) read otherwise:
-// segments, ranges seen both ways, chunks, trees of drafts.
+// The same call with another reading of masks given as a few numbers
+// (kernel.h): segments, ranges visible both ways, chunks, trees of drafts.
 #include <algorithm>
 
 #include "diagnosis/instead/reading.h"
@@ -15,14 +15,14 @@ using reference::PlainPlace;
 // A pair of a row and a key, counted from the first of their member.
 struct PairAt {
   PlainPlace row;
-  int64_t diagonal = 0;  // where the row stands
+  int64_t diagonal = 0;  // position of the row
   int64_t j = 0;
 };
-// Whether a row sees a key, as far as this rule says.
+// Whether a row sees a key under this rule.
 using Rule = bool (*)(const Problem& p, const PairAt& at);
 
-// `p` with its mask and the rule, for every pair [B,H,Tq,Tk]. Rows and keys of
-// no member are left as they are.
+// `p` with its mask and the rule, for every pair [B,H,Tq,Tk]. Rows and keys
+// outside every member are unchanged.
 const uint8_t* masked_by(const Problem& p, Room& room, Rule rule) {
   const Shape& s = p.shape;
   std::vector<uint8_t> mask(static_cast<size_t>(s.weights_elements()), 1);
@@ -39,7 +39,7 @@ const uint8_t* masked_by(const Problem& p, Room& room, Rule rule) {
   return room.keep(std::move(mask));
 }
 
-// Numbers of rows and keys, each another one.
+// Replaces the segment number of each row and key.
 using Number = int64_t (*)(const Problem& p, const int64_t* of, int64_t b,
                            int64_t t, int64_t extent);
 const int64_t* numbered(const Problem& p, Room& room, const int64_t* of,
@@ -99,7 +99,7 @@ void add_segments(Readings& rows) {
                    : p.fields.segments_k[b * p.shape.Tk +
                                          std::min(t, p.shape.Tk - 1)];
       });
-  // Tiles of which one number is looked at.
+  // Tiles for which only one number is read.
   for (const int64_t tile : {2, 4, 8, 16, 32, 64, 128})
     for (const bool of_keys : {true, false})
       rows.push_back(
@@ -144,7 +144,7 @@ void range_otherwise(Problem& p, Room& room,
   p.fields.full_ranges = room.keep(std::move(out));
 }
 
-// The range that a position lies in; -1: none.
+// The range that contains a position; -1: none.
 int64_t range_at(const Problem& p, int64_t b, int64_t at) {
   for (int64_t r = 0; r < p.fields.ranges; ++r) {
     const int64_t* range = p.fields.full_ranges + 2 * (b * p.fields.ranges + r);
@@ -153,9 +153,9 @@ int64_t range_at(const Problem& p, int64_t b, int64_t at) {
   return -1;
 }
 
-// Another rule says which pairs ranges take back.
+// Applies another rule to the pairs that ranges make visible again.
 void take_back(Problem& p, Room& room, Rule rule) {
-  // Slopes are counted from a diagonal that would be another one.
+  // Slopes would be counted from another diagonal.
   if (p.fields.full_ranges == nullptr ||
       (p.causal == Causal::kTopLeft && p.slopes != nullptr))
     return;
@@ -187,7 +187,7 @@ void add_ranges(Readings& rows) {
       [](Problem& p, Room&) { p.fields.in_window = true; });
   add("of ranges that are seen whole, within the window or not",
       [](Problem& p, Room&) { p.fields.in_window = false; });
-  // Behind these: of a window that hides all of a range both are true.
+  // After these, because both hold for a window that hides all of a range.
   add("without the ranges that are seen both ways", [](Problem& p, Room&) {
     p.fields.full_ranges = nullptr, p.fields.ranges = 0;
   });
@@ -294,7 +294,7 @@ void add_chunks(Readings& rows) {
 
 // --- trees
 
-// What stands in another place of the tree: of draft n for row i.
+// Replaces each entry of the tree: for row i and draft n.
 void tree_otherwise(Problem& p, Room& room,
                     uint8_t (*other)(const uint8_t* tree, int64_t drafts,
                                      int64_t b, int64_t i, int64_t n)) {

@@ -10,11 +10,11 @@ namespace {
 
 // --- which keys
 
-// A row's keys, of all Tk, which may be changed; `seen` ascends.
+// Changes the keys of a row, `seen`, in ascending order, among all Tk.
 using Changes = std::function<void(std::vector<int64_t>& seen, int64_t keys)>;
 
-// The keys that every row sees, changed; all other rules of who sees what are
-// in the mask then.
+// Changes the keys of every row; the mask then contains all other visibility
+// rules.
 void see_otherwise(Problem& p, Room& room, const Changes& change) {
   const OracleOutput known = plain_forward(p);
   const Shape& s = p.shape;
@@ -30,13 +30,13 @@ void see_otherwise(Problem& p, Room& room, const Changes& change) {
   }
   p.mask = room.keep(std::move(mask));
   p.listed = {};
-  // The diagonal that slopes count from stays, but for its corner.
+  // Without causality, slopes keep their diagonal, except for top-left.
   if (p.causal == Causal::kTopLeft && p.slopes != nullptr) return;
   p.causal = Causal::kNone;
   p.window.reset();
 }
 
-// All that every row sees but the keys [from, to).
+// Removes the keys [from, to) from every row.
 void see_but(Problem& p, Room& room, int64_t from, int64_t to) {
   const OracleOutput known = plain_forward(p);
   std::vector<uint8_t> mask(known.sees.begin(), known.sees.end());
@@ -46,8 +46,8 @@ void see_but(Problem& p, Room& room, int64_t from, int64_t to) {
   p.mask = room.keep(std::move(mask));
 }
 
-// The keys that another row sees, [B,H,Tq] for [B,H,Tq]; outside: those of its
-// own.
+// The keys of another row, [B,H,Tq] for [B,H,Tq]; outside: those of the row
+// itself.
 using OtherRow = std::function<void(int64_t& b, int64_t& h, int64_t& i)>;
 void see_as_another(Problem& p, Room& room, const OtherRow& other) {
   const OracleOutput known = plain_forward(p);
@@ -69,9 +69,9 @@ void see_as_another(Problem& p, Room& room, const OtherRow& other) {
   p.window.reset();
 }
 
-// As the first or the last of the rows does that a tile takes, where row
-// i * group + g of a key/value head is row i of its query head g. The last tile
-// may have fewer.
+// All rows of a tile see the keys of its first or last row, where row i * group
+// + g of a key/value head is row i of its query head g. The last tile may have
+// fewer.
 void see_as_in_tile_of_heads(Problem& p, Room& room, int64_t tile,
                              bool is_last) {
   const int64_t group = p.shape.H / p.shape.Hkv, all = group * p.shape.Tq;
@@ -103,8 +103,8 @@ void add_rows_of_keys(Readings& rows) {
       [](int64_t& b, int64_t& h, int64_t&) { std::swap(b, h); });
   add("the row with member and row exchanged",
       [](int64_t& b, int64_t&, int64_t& i) { std::swap(b, i); });
-  // Rows that a kernel takes together, of one head, or of all heads that meet
-  // the same keys, which lie side by side then.
+  // Rows that a kernel processes together, of one head, or of all heads that
+  // share keys, which are then adjacent.
   for (const int64_t tile : {2, 4, 6, 8, 16, 32, 64, 128}) {
     const std::string of_tile = " of its " + std::to_string(tile) + " rows";
     add("the first" + of_tile,
@@ -122,7 +122,7 @@ void add_rows_of_keys(Readings& rows) {
   }
 }
 
-// `times` as often as once, by a bias; only where that is added last.
+// Counts keys `times` as often, by a bias; only if the bias is added last.
 void weigh_end(Problem& p, Room& room, bool is_last, double times) {
   if (p.softcap > 0 && p.softcap_after_bias) return;
   const OracleOutput known = plain_forward(p);
@@ -148,7 +148,7 @@ void add_changed(Readings& rows, std::string text, Changes change) {
                   }});
 }
 
-// Of tiles that a kernel may take keys in.
+// Sets of visible keys that mistakes with tiles may leave.
 void add_tiles(Readings& rows) {
   using Seen = std::vector<int64_t>;
   for (const int64_t tile : {4, 8, 16, 32, 64, 128, 256}) {
@@ -276,8 +276,8 @@ void add_counts(Readings& rows) {
 
 using List = std::vector<int32_t>;
 
-// Each row's list of keys, changed: the entries that count, `all` of them in
-// front. Where a list is made shorter -1 stands behind it.
+// Changes each row's list of keys: `list` has the entries that count, `all`
+// also the rest. The new list is padded with -1.
 void list_otherwise(Problem& p, Room& room,
                     const std::function<void(List& list, const List& all,
                                              int64_t keys)>& change) {

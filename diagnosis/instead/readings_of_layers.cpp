@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptions of layers: a projection with another matrix, without its bias,
-// or with the columns of another head; and attention between them that is read
-// otherwise, as that of a kernel that is attention alone.
+// or with the columns of another head; and other readings of the attention
+// between them, as in a kernel of attention alone.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -13,7 +13,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// One projection of a layer, as it lies in its problem.
+// One projection of a layer, with pointers into its problem.
 struct Matrix {
   Projection which;
   const char *w, *b;  // their names
@@ -57,7 +57,7 @@ Extents extents_of_matrix(const Shape& s, Projection which) {
   return {s.H * s.dv, s.D, s.H, s.dv};
 }
 
-// Another problem; false: it has nothing to edit.
+// Edits the problem; false: there is nothing to edit.
 using EditLayer =
     std::function<bool(LayerProblem& layer, const Matrix& of, Room& room)>;
 
@@ -80,7 +80,7 @@ class LayerDescriptions {
   std::vector<Description> take() { return std::move(all_); }
 
  private:
-  // y of a layer that returns no stages may come of each of them.
+  // Whether a wrong y may come from any stage, because the layer returns none.
   bool may_be_any() const {
     return output_ == TensorName::kY &&
            (kernel_->info.layer_options & QKVET_LAYER_STAGES) == 0;
@@ -128,7 +128,7 @@ class LayerDescriptions {
 
   // --- its matrix: w(i, j) of another one
 
-  // The number in memory that is read for row i and column j; -1: 0 is.
+  // The index of the number that is read for row i and column j; -1: 0 is used.
   using Element = int64_t (*)(const Extents& e, int64_t i, int64_t j);
   static bool rearrange(LayerProblem& p, const Matrix& m, Room& room,
                         Element element) {
@@ -239,7 +239,7 @@ class LayerDescriptions {
     add_head(of, "of the heads in reverse",
              [](int64_t h, int64_t heads) { return heads - 1 - h; });
     if (of.which == Projection::kO) return;
-    // x is cut into heads in front of the projection.
+    // x is cut into heads before the projection.
     add_element(
         of, "of each head's own slice of x and block of " + std::string(of.w),
         [](const Extents& e, int64_t i, int64_t j) {
@@ -251,7 +251,7 @@ class LayerDescriptions {
 
   // --- heads on their way to y
 
-  // The element of the heads [B,H,T,dv] that stands at row t and column n of
+  // The element of the heads [B,H,T,dv] that is used for row t and column n of
   // member b.
   using Merged = int64_t (*)(const Shape& s, int64_t t, int64_t n);
   void add_merge(const char* text, Merged merged, bool is_projected) {
@@ -322,14 +322,15 @@ class LayerDescriptions {
            }});
   }
 
-  // Of its own: descriptions are asked when whoever looked is gone.
+  // A copy, because descriptions are used after the search has ended.
   std::shared_ptr<const JudgedKernel> kernel_;
   TensorName output_;
   std::vector<Description> all_;
 };
 
-// Where a projection's numbers are taken for heads as they lie in memory,
-// [T,heads width] for [heads,T,width]; without a rotation behind it.
+// The numbers of a projection are read as heads without a transposition,
+// [T,heads width] as [heads,T,width]. Not for projections that are then
+// rotated.
 Description description_of_split(const JudgedKernel& kernel, Projection which) {
   return {
       "right, but cut into heads as it lies, [T,heads width] taken for "

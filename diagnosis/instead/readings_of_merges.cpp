@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A merge read otherwise: its states are keys, their lse the bias and their o
-// the values.
+// Other readings of a merge: its states are keys, their lse is the bias and
+// their o the values.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -10,7 +10,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// A state's lse, of all in a row, which are [begin, begin + count).
+// The new lse of a state; those of its row are [begin, begin + count).
 using OfLse = double (*)(const double* begin, int64_t count, int64_t n);
 
 void add_of_lse(Readings& rows, const char* text, OfLse of) {
@@ -26,7 +26,7 @@ void add_of_lse(Readings& rows, const char* text, OfLse of) {
                   }});
 }
 
-// The state whose o is read.
+// The state from which o is read.
 using OtherState = int64_t (*)(int64_t n, int64_t states);
 
 void add_of_o(Readings& rows, const char* text, OtherState of) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same call with q, k, v, the mask or the bias read elsewhere.
+// The same call with q, k, v, the mask or the bias read from other places.
 #include <algorithm>
 
 #include "diagnosis/instead/reading.h"
@@ -9,7 +9,7 @@ namespace {
 
 // --- rows of q, k and v from elsewhere
 
-// The row of [B,heads,T] that is read in the place of one; -1: of zeros.
+// The row of [B,heads,T] that is read instead of (b, h, t); -1: zeros.
 using From = std::function<int64_t(int64_t b, int64_t h, int64_t t)>;
 
 std::vector<double> gathered(const double* from, int64_t members, int64_t heads,
@@ -36,7 +36,7 @@ constexpr Read kReads[] = {
     {kOfKeys, "keys", Stage::kScores},
     {kOfValues, "values", Stage::kValues}};
 
-// K and V of every query head's own, read by another rule.
+// K and V for every query head, read by another rule.
 void read_kv(Problem& p, Room& room, int which,
              int64_t (*head)(const Shape& s, int64_t h),
              int64_t (*member)(int64_t b)) {
@@ -130,7 +130,7 @@ void add_places(Readings& rows) {
   add_query("the result of the query of head 0", same, zero);
 }
 
-// Keys and values of the page beside, or of the first.
+// Keys and values of the next page, or of the first.
 void add_pages(Readings& rows) {
   struct OfPage {
     const char* text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same call with other scores, or with an option left out or taken into
-// account otherwise.
+// The same call with other scores, or with an option that is ignored or applied
+// in another way.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -65,7 +65,7 @@ void add_scales(Readings& rows) {
                     const double ln2 = std::numbers::ln2;
                     const Shape& s = p.shape;
                     if (p.softcap > 0) {
-                      // The cap is multiplied behind its tanh.
+                      // The factor is applied after the tanh of the cap.
                       return;
                     }
                     multiply_scale(p, ln2);
@@ -107,9 +107,9 @@ void add_channels(Readings& rows) {
 
 // --- options
 
-// Slopes of members that are looked up elsewhere in their list.
+// Slopes of members, looked up elsewhere in their list.
 void add_member_slopes(Readings& rows) {
-  // The number in the list, for head h of member m; of so many.
+  // The index in the list, for head h of member m; of so many.
   using InList =
       int64_t (*)(const Shape& s, int64_t members, int64_t m, int64_t h);
   const auto add = [&rows](const char* text, InList place) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage at which a row goes wrong: by what is right in failing answers, and
-// by calls that make one stage visible. What is known in the order in which a
-// row is computed: a right lse leaves nothing in front of it to be wrong, and
-// weights whose sum is 1 nothing in the softmax.
+// Finds the stage at which a row goes wrong: by the parts of failing answers
+// that are right, and by calls that make one stage visible. Evidence follows
+// the order in which a row is computed: if lse is right, everything before it
+// is right, and if the weights add up to 1, the softmax is right.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,8 +27,8 @@ Case with_data(Case value, TensorName tensor, RecipeKind kind) {
   return value;
 }
 
-// How o came out of the same question asked otherwise, case by case, and what
-// came where it was wrong. Nothing is known of calls that go beyond a tensor.
+// Counts of the results for o after a change of each case, and the wrong
+// answers. Calls that access memory outside a tensor do not count.
 struct Probe {
   int right = 0, wrong = 0, unknown = 0;
   std::vector<WrongAnswer> answers;
@@ -68,7 +68,7 @@ void ask(const Case& value, Witness& witness, Probe& probe) {
   }
 }
 
-// All rows of its tensors are given, and none of them is a value and a key.
+// All rows of its tensors are given, and no value is also a key.
 bool has_plain_rows(const Case& value) {
   return value.cu_q.empty() && value.cu_k.empty() && value.q_len.empty() &&
          value.kv_len.empty() && value.paging.size == 0 && value.append == 0 &&
@@ -80,7 +80,7 @@ int worth_asking(const WrongAnswer& answer) {
   return has_plain_rows(value) ? 1 + (value.shape.Tk > 1) : 0;
 }
 
-// Wide enough for the output to be all weights.
+// Wide enough for the output to show all weights.
 Case with_weights_shown(const Case& value, const JudgedKernel& kernel) {
   Case shown = with_data(value, TensorName::kV, RecipeKind::kOnehotN);
   Shape& s = shown.shape;
@@ -91,7 +91,7 @@ Case with_weights_shown(const Case& value, const JudgedKernel& kernel) {
   return shown;
 }
 
-// Whether lse or the weights came back, and how, beside a wrong o.
+// Whether lse or the weights are returned, and right, next to a wrong o.
 enum class Beside : uint8_t { kUnknown, kRight, kWrong };
 
 class StageProbes {
@@ -124,10 +124,10 @@ class StageProbes {
       if (of_ones_.are_all_wrong()) return Stage::kSoftmax;
       if (!of_ones_.are_all_right()) return Stage::kUnknown;
       if (are_in_tiles()) return Stage::kSoftmax;
-      // Means of what each row sees are no answers of another row.
+      // Means of the visible values are no answers of another row.
       if (of_other_scores_ && lse_ == Beside::kWrong) return Stage::kScores;
-      // Rows that answer for each other are right where all scores are equal,
-      // like rows of wrong scores; with one query for all they stay so.
+      // Rows in each other's place are right if all scores are equal, like rows
+      // of wrong scores; if all rows have the same query, they stay right.
       return with_data_of(TensorName::kQ, RecipeKind::kEqual).wrong >=
                      static_cast<int>(kFewestProbed)
                  ? Stage::kScores
@@ -141,7 +141,7 @@ class StageProbes {
     return are_by_other_scores() ? Stage::kScores : Stage::kUnknown;
   }
 
-  // Means of what each row sees, where nothing that is asked is against it.
+  // Rows are means of the visible values, and no probe contradicts that.
   bool are_by_other_scores() {
     if (!of_other_scores_ || lse_ != Beside::kWrong) return false;
     if (of_ones_.right < of_ones_.wrong && !has_no_number()) return false;
@@ -175,8 +175,8 @@ class StageProbes {
         [=](const Case& value) { return with_data(value, tensor, kind); });
   }
 
-  // What lies around a tensor looks unwritten where it is read, but hardly in
-  // every head. What a kernel widens to f32 and back may hold anything.
+  // Memory around a tensor looks unwritten when it is read, but hardly in every
+  // head. A kernel that widens to f32 and back may leave anything.
   bool is_unwritten() const {
     int flagged = 0;
     bool has_heads = false;
@@ -196,8 +196,8 @@ class StageProbes {
     return has_heads && flagged > 1;
   }
 
-  // Sums that are rescaled wrongly from tile to tile leave means, of weights
-  // that are in proportion within each tile.
+  // Partial sums that are rescaled wrongly between tiles give means with
+  // weights that are in proportion within each tile.
   bool are_in_tiles() {
     constexpr int64_t kFewestKeys = 12;
     const bool are_long =
@@ -207,21 +207,21 @@ class StageProbes {
     return are_long && are_rescaled_by_tiles(with_weights().answers);
   }
 
-  // One of lse and weights is right and the other is not: a sum that is right
-  // and not divided by, or the other way round.
+  // One of lse and the weights is right and the other is not: the sum is right
+  // but not used as the divisor, or the other way round.
   Stage behind_the_sum() const {
     return weights_ == Beside::kWrong ? Stage::kSoftmax : Stage::kUnknown;
   }
 
-  // All that is known in front of the product with V is right.
+  // Everything that is known before the product with V is right.
   Stage behind_the_weights() {
     if (of_ones_.are_all_right()) return Stage::kValues;
-    // No sum that is right, and positive, turns a sign.
+    // A right, positive sum does not change a sign.
     if (are_turned()) return Stage::kValues;
     if (are_zero())
       return are_weights_zero() ? Stage::kSoftmax : Stage::kUnknown;
-    // A row that is all right times a factor may lack its division, or be
-    // stored so; one that is another row's may be stored there.
+    // A row that is right up to a factor may lack its division, or be stored
+    // that way; a row that belongs elsewhere may just be stored here.
     const Probe shown = with_weights();
     if (!shown.are_all_wrong()) return Stage::kUnknown;
     const bool is_other_product =
@@ -242,7 +242,8 @@ class StageProbes {
         });
   }
 
-  // Who leaves a row out answers as who sees none of its keys.
+  // A kernel that skips a row gives the same answer as one that sees none of
+  // its keys.
   bool are_as_without_keys() const {
     return weights_ != Beside::kRight && lse_ != Beside::kRight && are_zero() &&
            std::none_of(asked_.begin(), asked_.end(),
@@ -258,8 +259,8 @@ class StageProbes {
     });
   }
 
-  // Who multiplies values by 0 answers NaN where they are NaN. Who answers 0
-  // has left out the product, or what it came to.
+  // A kernel that multiplies values by 0 returns NaN if they are NaN. One that
+  // returns 0 skips the product, or its result.
   bool are_weights_zero() {
     size_t multiplied = 0, left_out = 0;
     for (const WrongAnswer* answer : asked_) {
@@ -270,7 +271,7 @@ class StageProbes {
            weights_ != Beside::kRight;
   }
 
-  // With values that are NaN throughout; nothing: it gives no numbers.
+  // With NaN for all values; nullopt: the call returns no numbers.
   std::optional<bool> answers_nan_to_nan(const WrongAnswer& answer) {
     const Case& value = answer.value();
     if (!has_plain_rows(value)) return std::nullopt;
@@ -304,7 +305,7 @@ class StageProbes {
         });
   }
 
-  // `of_key`: whose weight stands in the first channel.
+  // `of_key`: the key with its weight in the first channel.
   Probe with_weights(int64_t of_key = 0) {
     return with([&](const Case& value) {
       Case shown = with_weights_shown(value, witness_.kernel());
@@ -320,7 +321,7 @@ class StageProbes {
     for (const WrongAnswer* answer : asked_)
       is_wider |= answer->value().shape.dv < answer->value().shape.Tk;
     const Probe shown = with_weights();
-    // The weights are right, and so is what becomes of them one by one.
+    // The weights are right, and so is the product with each value.
     if (shown.are_all_right() && !is_wider) return Stage::kValues;
     return shown.are_all_wrong()
                ? stage_of(said_of_rows(shown.answers, /*of_output=*/true))
@@ -338,7 +339,7 @@ class StageProbes {
                    ? Stage::kSoftmax
                    : Stage::kUnknown;
       case RowOfWeights::kOtherSum:
-        // Of an output alone the product with V may have another sum, too.
+        // With only o known, the product with V may also have another sum.
         if (weights_ != Beside::kWrong && lse_ != Beside::kWrong)
           return Stage::kUnknown;
         if (has_sink()) return of_another_sum_beside_a_sink();
@@ -351,9 +352,9 @@ class StageProbes {
     return Stage::kUnknown;
   }
 
-  // Each row is the right one divided by another sum, of which lse is made as
-  // well. Whatever is added to all scores of a row leaves such a row as it is,
-  // or, beside a sink, has another lse.
+  // Each row is the right one divided by another sum, which is also the sum in
+  // lse. A number added to all scores of a row leaves o as it is, or, beside a
+  // sink, gives another lse.
   Stage by_sums() const {
     constexpr size_t kFewestRows = 6;
     const bool in_base2 =
@@ -401,7 +402,7 @@ class StageProbes {
     return answer->value().score_bias || answer->value().slopes;
   }
 
-  // NaN hides what else is wrong.
+  // NaN hides other errors.
   bool has_no_number() const {
     return std::any_of(
         asked_.begin(), asked_.end(), [](const WrongAnswer* one) {
@@ -412,8 +413,8 @@ class StageProbes {
         });
   }
 
-  // Weights of other scores, wrong with q = 0 as well: a bias makes them so,
-  // or, where there is none, what stands where scores should.
+  // The weights are of other scores, with q = 0 as well: the bias is wrong, or,
+  // if there is none, the scores are replaced.
   Stage of_other_scores() {
     if (std::none_of(asked_.begin(), asked_.end(), is_biased))
       return lse_ != Beside::kWrong || !of_ones_.are_all_right()
@@ -430,8 +431,8 @@ class StageProbes {
                : Stage::kUnknown;
   }
 
-  // Rows behind a length or in a page that nobody filled are keys of any score,
-  // where they are seen.
+  // Rows past the length, or in an unwritten page, are keys of any score if
+  // they are visible.
   bool have_rows_behind() const {
     return std::all_of(asked_.begin(), asked_.end(),
                        [](const WrongAnswer* answer) {
@@ -447,8 +448,8 @@ class StageProbes {
                        });
   }
 
-  // What all scores have too much has another share of such a sum as well, and
-  // may come of a bias or of the cap.
+  // A number added to all scores of a row also changes the share of the sink;
+  // it may come from a bias or from the cap.
   Stage of_another_sum_beside_a_sink() {
     const bool is_of_the_sum = with([](Case value) {
                                  drop_biases(value);
@@ -458,7 +459,7 @@ class StageProbes {
     return is_of_the_sum ? Stage::kSoftmax : of_other_scores();
   }
 
-  // What all of them have and are right without.
+  // The stage of an option that all cases have, if they are right without it.
   Stage by_options() {
     if (!(of_ones_.are_all_right() || has_no_number()) ||
         lse_ == Beside::kRight)
@@ -487,8 +488,8 @@ class StageProbes {
   Probe without_scores_, of_ones_;
 };
 
-// Exponentials that are all the same factor too large leave weights as they
-// are, so that a wrong lse does not lie in lse.
+// If all exponentials have the same wrong factor, weights stay right and lse is
+// wrong, although the mistake is not in lse.
 bool is_constant_apart(const std::vector<WrongAnswer>& answers) {
   std::optional<double> apart;
   for (const WrongAnswer& answer : answers) {
@@ -504,8 +505,8 @@ bool is_constant_apart(const std::vector<WrongAnswer>& answers) {
   return apart.has_value();
 }
 
-// Exponentials of a row that are all the same factor too large leave o as it
-// is, but beside a sink, which has no such factor.
+// If all exponentials of a row have the same wrong factor, o stays right unless
+// a sink takes part, which has no such factor.
 Stage stage_of_lse_alone(const std::vector<WrongAnswer>& answers,
                          Witness& witness) {
   Probe probe;
@@ -572,8 +573,8 @@ Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness,
     return stage_of_lse_alone(answers, witness);
   if (asked.empty()) return wrong_lse == 0 ? Stage::kOutput : Stage::kUnknown;
   if (asked.size() < kFewestProbed) return Stage::kUnknown;
-  // Rows that nobody may read are NaN in all that is asked, and one key says
-  // little.
+  // Rows that may not be read are NaN in all probes, and a single key is hardly
+  // informative.
   std::stable_sort(asked.begin(), asked.end(),
                    [](const WrongAnswer* a, const WrongAnswer* b) {
                      return worth_asking(*a) > worth_asking(*b);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage at which caches, layers and merges go wrong, by what laws say of
-// cases that make one stage visible: a story cut short and read back, the first
-// stage of a layer that departs, a merge of states whose lse are alike.
+// Finds the stage at which caches, layers and merges go wrong, by laws on cases
+// that make one stage visible: a story that is cut short and read back, the
+// first stage of a layer that departs, a merge of states with equal lse.
 #include <algorithm>
 
 #include "diagnosis/evidence/nearby.h"
@@ -15,14 +15,14 @@ namespace {
 constexpr int kFewestAlike = 3;
 constexpr int kMostAlike = 8;
 
-// kDied: without numbers, say for memory that an earlier call has damaged, or
-// refused.
+// kDied: without numbers, because an earlier call damaged memory, or because it
+// was refused.
 enum class Came : uint8_t { kUnknown, kRight, kWrong, kDied };
 
 Came came_out(const Law& law, const Case& value, Witness& witness) {
   if (!invalid_reason(value).empty()) return Came::kUnknown;
   auto evidence = witness.prepare(law, value);
-  // What an earlier story left behind is no matter of this one.
+  // A new process removes the effects of earlier stories.
   if (evidence != nullptr && !evidence->calls.empty())
     evidence->calls[0].new_process = true;
   evidence = witness.ask(std::move(evidence));
@@ -43,7 +43,8 @@ bool brings_tokens(const StoryCommand& command) {
   return command.verb == StoryVerb::kAppend || command.verb == StoryVerb::kStep;
 }
 
-// The story without what moves or takes away, and room for all of it.
+// The story without commands that move tokens or take them away, and with room
+// for all of them.
 std::optional<Case> without_moves(Case value, const Story& story) {
   Story kept;
   int64_t tokens = 0;
@@ -56,13 +57,13 @@ std::optional<Case> without_moves(Case value, const Story& story) {
   return with_queries_behind(value, std::move(kept));
 }
 
-// The command behind which a sequence is not what it was given, and was before
-// it. Where a token is another only behind a move, the move has left it so.
+// Finds the first command after which a sequence holds wrong tokens. If the
+// tokens are wrong only after a move, the move is at fault.
 Stage stage_of_storage(const Law& stores, const Case& value, Witness& witness) {
   Came last = Came::kUnknown;
   auto n = std::ssize(value.story);
   for (; n >= 1; --n) {
-    // Each is read back then, and a law wants a query.
+    // The law reads back all sequences, and it needs a query.
     const auto read = with_queries_behind(
         value, {value.story.begin(), value.story.begin() + n});
     if (!read) break;
@@ -89,7 +90,7 @@ Stage stage_of_storage(const Law& stores, const Case& value, Witness& witness) {
   return Stage::kUnknown;
 }
 
-// As many tokens and queries of one sequence, in one step and nothing else.
+// A story with as many tokens and queries of one sequence, appended at once.
 Case prompt_like(const Case& value) {
   int64_t tokens = 0, queries = 0;
   for (const StoryCommand& one : value.story) {
@@ -105,7 +106,7 @@ Case prompt_like(const Case& value) {
   return with_story(value, story);
 }
 
-// Nothing: all of it is right, or not asked about.
+// Nullopt: all of it is right, or was not run.
 std::optional<Stage> stage_of_story(const Case& value, Witness& witness) {
   const Law* stores = find_law("cache_stores_what_it_is_given");
   const Law& agrees = agreement_about(Subject::kCache);
@@ -115,7 +116,7 @@ std::optional<Stage> stage_of_story(const Case& value, Witness& witness) {
   if (stored == Came::kUnknown ||
       came_out(agrees, value, witness) != Came::kWrong)
     return std::nullopt;
-  // What is wrong over any history is no matter of where its tokens lie.
+  // A prompt fails as well, so the place of the tokens does not matter.
   switch (came_out(agrees, prompt_like(value), witness)) {
     case Came::kWrong:
       return Stage::kAttended;
@@ -128,7 +129,7 @@ std::optional<Stage> stage_of_story(const Case& value, Witness& witness) {
   return Stage::kUnknown;
 }
 
-// A law may put in the command that does it, or fail for other data.
+// The law may add the failing command, or other data may be needed.
 Stage stage_of_cache(const Failure& failure, const FailsWhere& where,
                      Witness& witness) {
   std::vector<Case> asked = {with_own_tokens(failure.smallest),
@@ -147,7 +148,7 @@ Stage stage_of_cache(const Failure& failure, const FailsWhere& where,
 
 // --- layers
 
-// Of a layer that returns its stages: the first that departs.
+// For a layer that returns its stages: the first that departs.
 Stage stage_in_layer(const Evidence& evidence) {
   if (!evidence.failed() || !evidence.judgement.finding ||
       evidence.outcomes.size() != 1 || evidence.outcomes[0].stage_q.empty())
@@ -188,7 +189,7 @@ Stage stage_of_layer(const Failure& failure, Witness& witness) {
 
 using ChangeOfCase = void (*)(Case& value);
 
-// How cases like it come out with a change.
+// Counts how similar cases with a change come out.
 struct MergeCounts {
   int right = 0, wrong = 0, lse_alone = 0;
 
@@ -217,7 +218,7 @@ MergeCounts count_merges(const Failure& failure, ChangeOfCase change,
   return counts;
 }
 
-// o is compared in front of lse: where lse is found wrong, o is right.
+// o is compared before lse, so that a wrong lse means a right o.
 Stage stage_of_merge(const Failure& failure, Witness& witness) {
   const auto count = [&](ChangeOfCase change) {
     return count_merges(failure, change, witness);
@@ -230,8 +231,8 @@ Stage stage_of_merge(const Failure& failure, Witness& witness) {
         value.set.clear();
       }).are_right())
     return Stage::kMergeMaximum;
-  // Whatever share each has, states that are alike merge to what they are, and
-  // a single one to itself, but for one that is taken from elsewhere.
+  // Whatever the weights are, equal states merge to themselves, and a single
+  // state is unchanged, unless it is taken from elsewhere.
   const bool is_of_weights = count([](Case& value) {
                                value.v = make_recipe(RecipeKind::kOne);
                                value.set.clear();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage of calls that go beyond a tensor: that of who reads or writes it.
+// The stage of calls that access memory outside a tensor: the stage that reads
+// or writes that tensor.
 #include <algorithm>
 
 #include "diagnosis/evidence/nearby.h"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr size_t kFewestTouches = 3;
 
-// Of what reads or writes a tensor.
+// The stage that reads or writes a tensor.
 Stage stage_of_tensor(TensorName tensor) {
   switch (tensor) {
     case TensorName::kQ:
@@ -44,7 +45,8 @@ Stage stage_of_tensor(TensorName tensor) {
 
 enum class End : uint8_t { kUnknown, kRight, kWrong, kDead };
 
-// How a call ended, and if by an access far from every tensor, by which.
+// How a call ended; and, if it accessed memory far from every tensor, whether
+// by a write.
 struct Ending {
   End end = End::kUnknown;
   std::optional<bool> is_write = {};
@@ -78,8 +80,8 @@ End end_of(
   return ending_of(value, witness, change).end;
 }
 
-// As wide in queries and keys, and in values, as that; of so many keys, or of
-// as many as it has.
+// Runs the case with these widths of queries and keys, and of values; and with
+// so many keys, if given.
 Ending end_with_widths(Case value, int64_t d, int64_t dv, Witness& witness,
                        std::optional<int64_t> keys = {}) {
   value.shape.d = d;
@@ -91,10 +93,10 @@ Ending end_with_widths(Case value, int64_t d, int64_t dv, Witness& witness,
 
 constexpr size_t kMostAsked = 5;
 
-// Where nobody knows which tensor was gone beyond: who dies by the width of
-// queries and keys, and not by that of values, takes scores; who dies by that
-// of values reads them far away, or stores rows, which it does also where there
-// is no key and so no value.
+// For accesses outside an unknown tensor. A kernel that dies by the width of
+// queries and keys, and not by that of values, is at the scores. One that dies
+// by the width of values reads them far away or stores rows; the latter also
+// happens without any key and so without values.
 Stage stage_of_widths(const std::vector<Touch>& touches, Witness& witness) {
   const uint64_t options = witness.kernel().info.capabilities.options;
   if ((options & QKVET_OPTION_VALUE_WIDTH) == 0) return Stage::kUnknown;
@@ -128,8 +130,8 @@ Stage stage_of_widths(const std::vector<Touch>& touches, Witness& witness) {
   return agree >= kFewestTouches ? found : Stage::kUnknown;
 }
 
-// Who takes rows for columns ends by that, unless there are as many of both: of
-// which tensor says in which extent.
+// A kernel that exchanges rows and columns of a tensor dies unless their
+// numbers are equal; the extents identify the tensor.
 Stage stage_of_squares(const std::vector<Touch>& touches, Witness& witness) {
   struct Square {
     int64_t Shape::*rows;
@@ -141,9 +143,9 @@ Stage stage_of_squares(const std::vector<Touch>& touches, Witness& witness) {
       {&Shape::Tk, &Shape::d, Stage::kScores},
       {&Shape::Tq, &Shape::dv, Stage::kOutput},
       {&Shape::Tk, &Shape::dv, Stage::kValues}};
-  // No two of these are alike, but those that are to be.
+  // All different, except those made equal below.
   constexpr int64_t kQueries = 3, kKeys = 5, kWidth = 2, kValueWidth = 7;
-  // Of cases that do not end at any extents there are many, and each is a call.
+  // Many cases do not die at these extents, and each costs a call.
   constexpr size_t kMostTried = 8;
   const uint64_t options = witness.kernel().info.capabilities.options;
   if ((options & QKVET_OPTION_VALUE_WIDTH) == 0) return Stage::kUnknown;
@@ -173,8 +175,8 @@ Stage stage_of_squares(const std::vector<Touch>& touches, Witness& witness) {
   return found;
 }
 
-// What is returned beside o is stored by itself: who ends with it alone stores
-// it wrongly.
+// Each optional output is stored by itself: a kernel that ends only when the
+// output is requested stores it wrongly.
 Stage stage_of_returns(const std::vector<Touch>& touches, Witness& witness) {
   struct Return {
     uint64_t option;
@@ -199,7 +201,7 @@ Stage stage_of_returns(const std::vector<Touch>& touches, Witness& witness) {
         right = 0;
         break;
       }
-      // What may end or not is no matter of what is asked for.
+      // Calls that end now and then do not depend on the requested outputs.
       if (end_of(touch.value, witness) != End::kDead) continue;
       ++right;
     }
@@ -208,8 +210,8 @@ Stage stage_of_returns(const std::vector<Touch>& touches, Witness& witness) {
   return Stage::kUnknown;
 }
 
-// What ends with an option and is right without; with another one in its place
-// it is right as well, so that it is not any option that does it.
+// Calls end with an option and are right without it. They are also right with
+// another option, so that not just any option is at fault.
 Stage stage_of_options(const std::vector<Touch>& touches, Witness& witness) {
   const uint64_t known = witness.kernel().info.capabilities.options;
   for (const StageOfOption& option : stages_of_options()) {
@@ -241,14 +243,14 @@ Stage stage_of_options(const std::vector<Touch>& touches, Witness& witness) {
   return Stage::kUnknown;
 }
 
-// What ends unless an option is given reads it all the same; with it the
-// answer may still be wrong.
+// Calls end unless an option is given: the kernel reads it anyway. With the
+// option the answer may still be wrong.
 Stage stage_of_missing_options(const std::vector<Touch>& touches,
                                Witness& witness) {
   const uint64_t known = witness.kernel().info.capabilities.options;
   const StageOfOption* found = nullptr;
   // Scratch for all keys of a row has room to spare once some are hidden,
-  // whatever it is that is read or written past its end.
+  // whatever is read or written past its end.
   const bool is_of_heap =
       std::any_of(touches.begin(), touches.end(),
                   [](const Touch& touch) { return touch.of_heap; });
@@ -269,7 +271,7 @@ Stage stage_of_missing_options(const std::vector<Touch>& touches,
       alive += end != End::kDead;
     }
     if (alive < kFewestTouches || alive < asked) continue;
-    // Any option may do it, and then it is none of them.
+    // If several options help, none of them is the cause.
     if (found != nullptr) return Stage::kUnknown;
     found = &missing;
   }
@@ -284,13 +286,13 @@ Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness) {
   for (const Touch& touch : touches)
     if (!touch.tensor) of_none.push_back(touch);
   if (2 * of_none.size() > touches.size()) {
-    // Those in front need the fewest calls.
+    // The first ones need the fewest calls.
     for (const auto ask : {stage_of_returns, stage_of_options, stage_of_widths,
                            stage_of_squares, stage_of_missing_options})
       if (const Stage stage = ask(of_none, witness); stage != Stage::kUnknown)
         return stage;
   }
-  // Who goes far beyond it meets no tensor at all, or ends.
+  // An access far outside a tensor meets no other tensor, or ends the process.
   std::optional<Stage> stage;
   size_t known = 0;
   for (const Touch& touch : touches) {
@@ -303,7 +305,8 @@ Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness) {
   }
   if (known < kFewestTouches) return Stage::kUnknown;
   if (*stage != Stage::kScores) return *stage;
-  // Whoever takes a row or a key too many reads its mask before its scores.
+  // A kernel that takes a row or a key too many reads its mask before its
+  // scores.
   constexpr size_t kMasked = 4;
   size_t masked = 0;
   for (const Touch& touch : touches) {

@@ -12,17 +12,17 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// A weight of which it can be told that it is missing, in units of its bound.
+// A weight of so many bounds is clearly present.
 constexpr double kClearlyThere = 64;
 constexpr double kSameShare = 1e-3;
 
-// One row of weights, beside the right ones.
+// One row of weights, compared with the right ones.
 struct WeightsSeen {
   double sum = 0, right_sum = 0;
   double least = INFINITY, most = 0;  // of actual / right
   bool shows_hidden = false, lacks_seen = false, is_impossible = false;
   bool others_are_right = true, is_finite = true;
-  int there = 0;  // keys whose share is known
+  int there = 0;  // keys with a known share
 };
 
 WeightsSeen look_at(const WrongAnswer& answer, const WrongOutput& output,
@@ -56,7 +56,8 @@ WeightsSeen look_at(const WrongAnswer& answer, const WrongOutput& output,
   return seen;
 }
 
-// Nothing of a row that has no weights left, say for want of its only key.
+// Nullopt for a row without any weight left, for example if its only key is
+// lost.
 std::optional<RowOfWeights> said_of(const WrongAnswer& answer, Dtype storage,
                                     const WeightsSeen& row, bool of_output) {
   if (row.is_impossible) return RowOfWeights::kImpossible;
@@ -74,8 +75,8 @@ std::optional<RowOfWeights> said_of(const WrongAnswer& answer, Dtype storage,
       return RowOfWeights::kOneMissing;
     return RowOfWeights::kNothing;
   }
-  // Beside a sink other scores have another sum as well, which one key alone
-  // does not tell.
+  // With a sink, other scores also give another sum, which a single key does
+  // not show.
   if (is_one && in_proportion) return std::nullopt;  // nearly right
   if (answer.value().sink) {
     if (row.there < 2) return std::nullopt;
@@ -101,7 +102,7 @@ RowOfWeights said_of_rows(const std::vector<const WrongAnswer*>& answers,
       last = row;
       const auto here = said_of(*answer, output->dtype,
                                 look_at(*answer, *output, row), of_output);
-      // Whatever else is wrong, no share of a sum of exponentials is that.
+      // No share of a sum of exponentials is negative or infinite.
       if (here == RowOfWeights::kImpossible) return *here;
       if (!here) continue;
       is_one_thing &= !said || *said == *here;
@@ -123,7 +124,7 @@ bool are_keys_of_score_zero(const std::vector<WrongAnswer>& of_ones,
                             bool lse_in_base2) {
   constexpr double kNear = 1e-3;      // of a whole number
   constexpr double kFar = 0.05;       // from one
-  constexpr double kMostKeys = 1024;  // more is not told from rounding
+  constexpr double kMostKeys = 1024;  // more is within rounding
   int telling = 0;
   for (const WrongAnswer& answer : of_ones) {
     const WrongOutput* o = answer.find(TensorName::kO);
@@ -147,14 +148,14 @@ bool are_keys_of_score_zero(const std::vector<WrongAnswer>& of_ones,
 
 namespace {
 
-// A row of factors, key by key; 1 is a single one for all.
+// Runs of equal factors along the keys of a row; one run: a single factor.
 struct RunsOfFactors {
   int keys = 0, runs = 0;
 };
-// Half storage tells a weight of many by a few bounds.
+// In half storage, a weight is known from a few bounds on.
 constexpr double kKnown = 8;
 
-// Nothing: not all are numbers.
+// Nullopt: some element is not finite.
 std::optional<RunsOfFactors> runs_of(const WrongAnswer& answer,
                                      const WrongOutput& o, int64_t row) {
   const Shape& s = answer.value().shape;
@@ -167,7 +168,7 @@ std::optional<RunsOfFactors> runs_of(const WrongAnswer& answer,
     if (!std::isfinite(o.actual[at])) return std::nullopt;
     if (weight <= kKnown * o.bound[at]) continue;
     const double factor = o.actual[at] / weight;
-    // Bounds are those in front of the rounding to storage.
+    // The bounds are those before the rounding to storage.
     const double unsure =
         4 * o.bound[at] / weight +
         (kSameShare + 2 * unit_roundoff(o.dtype)) * std::fabs(first);
@@ -187,7 +188,7 @@ std::optional<RunsOfFactors> runs_of(const WrongAnswer& answer,
 bool are_rescaled_by_tiles(const std::vector<WrongAnswer>& shown) {
   constexpr int kFewestInTile = 4;
   constexpr int kFewestRows = 6;
-  // Of rows that say something; rounding breaks some tiles up.
+  // The share of informative rows; rounding breaks some tiles up.
   constexpr double kMost = 0.75;
   int rescaled = 0, telling = 0;
   for (const WrongAnswer& answer : shown) {
@@ -221,7 +222,7 @@ double dot(Row a, Row b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// Whether the row points where one of the right ones does.
+// Whether the row has the direction of one of the right ones.
 bool is_multiple_of_any(Row seen, const std::vector<double>& right,
                         size_t width) {
   constexpr double kSquaredAngle = 1e-4;

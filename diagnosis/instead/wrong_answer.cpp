@@ -19,14 +19,15 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// A number so many times its bound away is no rounding of another order.
+// An error of so many bounds does not come from another order of rounding.
 constexpr double kTelling = 16;
-// Wrong numbers are rounded, too, and by how much nobody has derived: as far as
-// the bound of the right ones goes, and in units of their own size.
+// Wrong numbers are rounded as well, without a derived bound: they may be off
+// by a multiple of the right numbers' bound, and by so many units of their own
+// size.
 constexpr double kWiderThanRight = 3;
 constexpr double kUnitsOfSize = 64;
 
-// Fills in what is wrong; `counts` says of which elements something is known.
+// Fills in the wrong elements; `counts` returns whether an element is judged.
 template <class Counts>
 void find_wrong(const Counts& counts, WrongOutput& output) {
   for (size_t n = 0; n < output.actual.size(); ++n) {
@@ -45,8 +46,8 @@ void keep_wrong(WrongOutput output, WrongAnswer& answer) {
   if (!output.wrong.empty()) answer.outputs.push_back(std::move(output));
 }
 
-// Rows that see no key and do not say what the dialect has them say: o 0 or
-// NaN, lse -inf.
+// Rows without a visible key that differ from the dialect: o 0 or NaN, lse
+// -inf.
 void find_empty_rows(const JudgedKernel& kernel, WrongAnswer& answer) {
   const Case& value = answer.value();
   if (value.subject() != Subject::kAttention) return;
@@ -114,7 +115,7 @@ void find_in_attention(const JudgedKernel& kernel, WrongAnswer& answer,
   if (answer.outputs.empty()) find_empty_rows(kernel, answer);
 }
 
-// The first call with a wrong answer: what comes behind it may be its doing.
+// The first call with a wrong answer, which may affect all later ones.
 void find_in_calls(const JudgedKernel& kernel, WrongAnswer& answer) {
   for (size_t n = 0; n < answer.evidence->outcomes.size(); ++n) {
     const CaseWork::WholeCall whole =
@@ -129,7 +130,7 @@ void find_in_calls(const JudgedKernel& kernel, WrongAnswer& answer) {
   }
 }
 
-// The calls that show the mask, and the call itself behind them.
+// The calls that show the mask, followed by the call itself.
 void find_beside_dropout(const JudgedKernel& kernel, WrongAnswer& answer) {
   const Evidence& evidence = *answer.evidence;
   // The definition in double is no finer than f64.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong in the answer of a layer: the first stage that departs, beside
-// what is right for what the kernel itself gave to it; or y, where no stages
-// came back.
+// The wrong elements of a layer's answer: in the first stage that departs,
+// compared with the right result for the inputs that the kernel itself gave to
+// it; or in y, if no stages are returned.
 #include "diagnosis/instead/wrong_layer.h"
 
 #include "properties/calls/layer_calls.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer of a layer, and what is right of each of its stages.
+// The answer of a layer, and the right result of each of its stages.
 #ifndef QKVET_DIAGNOSIS_INSTEAD_WRONG_LAYER_H_
 #define QKVET_DIAGNOSIS_INSTEAD_WRONG_LAYER_H_
 
@@ -10,7 +10,7 @@
 
 namespace qkvet::diagnosis {
 
-// What a projection makes: q, k, v or y.
+// The result of a projection: q, k, v or y.
 TensorName name_of(Projection which);
 
 class LayerAnswer {
@@ -25,12 +25,13 @@ class LayerAnswer {
   // As the kernel returned it: q, k, v, attended or y.
   std::vector<double> actual(TensorName name) const;
 
-  // The stage of that name of another layer, on what the kernel gave to it.
+  // The stage of that name of another layer, on the kernel's inputs of that
+  // stage.
   Predicted predicted(const LayerProblem& problem, TensorName name) const;
   // y of merged heads, [B T,H dv].
   Predicted output_of(const LayerProblem& problem,
                       const std::vector<double>& merged) const;
-  // Attention on the q, k and v that came back; and what another one gives.
+  // Attention on the returned q, k and v; and the result of another one.
   Problem attention() const;
   Predicted attended_of(const Problem& problem) const;
 
@@ -45,7 +46,7 @@ class LayerAnswer {
 // Fills in answer.outputs: the first stage that departs.
 void find_in_layer(const JudgedKernel& kernel, WrongAnswer& answer);
 
-// readings_of_layers.cpp: the numbers of a stage, read otherwise.
+// readings_of_layers.cpp: the numbers of a stage under another reading.
 std::vector<Description> descriptions_of_layers(const JudgedKernel& kernel,
                                                 TensorName output);
 

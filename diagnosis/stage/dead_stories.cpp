@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage of caches whose stories end their process. Where a process ends is
-// not where memory was damaged: a page that was copied too far, or given back
-// twice, ends some later command. So a story is told again with as many tokens
-// in every sequence, but with nothing that moves, shares or takes them away;
-// and where that ends as well, with tokens that come without queries: by these
-// alone, or when they are read back.
+// The stage of caches with stories that end their process. A process does not
+// end where memory was damaged: a page that was copied too far, or freed twice,
+// ends some later command. So the story is repeated with as many tokens in
+// every sequence, but without commands that move, share or remove them. If that
+// ends as well, it is repeated with tokens that are appended without queries:
+// the process ends in these appends, or when the tokens are read back.
 #include <algorithm>
 
 #include "diagnosis/evidence/stories.h"
@@ -23,9 +23,9 @@ bool is_of_tokens(const StoryCommand& command) {
   return command.verb == StoryVerb::kAppend || command.verb == StoryVerb::kStep;
 }
 
-// The same lengths at every command that brings tokens, or longer ones: what a
-// sequence has from another is appended to it. `all_appended`: without queries
-// of their own. Nothing: it is no valid story.
+// A story with the same lengths at every command that appends tokens, or longer
+// ones: tokens from other sequences are appended instead. `all_appended`:
+// without their own queries. Nullopt: no valid story.
 std::optional<Case> with_tokens_of_its_own(Case value, bool all_appended) {
   const std::vector<Snapshot> played = snapshots_of(value);
   std::vector<int64_t> has(static_cast<size_t>(value.shape.B), 0);
@@ -88,7 +88,8 @@ Ending ending_of(const Law& law, const Case& value, Witness& witness) {
   return Ending::kDead;
 }
 
-// Whether no command but what reads back ends it, and that before any query.
+// Whether reading back ends the process, and no command does so before any
+// query.
 bool is_dead_in_read_back(const Case& value, Witness& witness) {
   static const Law* const law = find_law("cache_stores_what_it_is_given");
   const auto evidence = told_in_a_new_process(*law, value, witness);
@@ -109,8 +110,8 @@ bool is_dead(Ending ending) {
   return ending == Ending::kDead || ending == Ending::kDeadInAppend;
 }
 
-// What it is that ends this story; kUnknown: something else. Nothing: nobody
-// knows.
+// The stage that ends this story; kUnknown: some other stage. Nullopt: not
+// known.
 std::optional<Stage> stage_of_end(const Law& law, const Case& value,
                                   Witness& witness) {
   const auto own = with_tokens_of_its_own(value, /*all_appended=*/false);

@@ -43,7 +43,7 @@ constexpr Fix kFixes[] = {
     {"which is an input, is written to",
      "Leave inputs as they are: work on a copy."}};
 
-// Where very different mistakes end.
+// Descriptions that very different mistakes lead to.
 constexpr std::string_view kOfManyCauses[] = {
     "of other elements", "stood there", "some mean", "with wrong weights",
     "changed by"};
@@ -65,7 +65,7 @@ bool tells_a_cause(const OutputInstead& one) {
                       });
 }
 
-// An input is written to, and there is no number to speak of.
+// An input is overwritten, so that there is no number to describe.
 std::optional<DescribedCause> written_input(const FactInstead& end) {
   constexpr std::string_view kWritten = "which is an input, is written to";
   if (end.text.find(kWritten) == std::string::npos || !end.is_of_all() ||

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A description that explains all wrong numbers is the cause where no known
-// fault is one: never a sure one, as it says what comes out and not why.
+// A description that explains all wrong numbers is the cause if no known fault
+// is. It is never a sure cause, because it describes the result and not the
+// reason.
 #ifndef QKVET_DIAGNOSIS_STAGE_DESCRIBED_CAUSE_H_
 #define QKVET_DIAGNOSIS_STAGE_DESCRIBED_CAUSE_H_
 
@@ -14,11 +15,11 @@ namespace qkvet::diagnosis {
 struct DescribedCause {
   std::string cause;     // "o is the result without the causal rule"
   std::string evidence;  // "all of 96 wrong elements in 8 failing cases"
-  std::string fix;       // "" where the description does not tell it
+  std::string fix;       // "" if the description does not determine it
 };
 
-// Nothing where a wrong output has no description, or one of most elements
-// alone, or one that many mistakes end in.
+// Nullopt if a wrong output has no description, or one that holds for most
+// elements only, or one that many mistakes lead to.
 std::optional<DescribedCause> described_cause(const Instead& instead);
 
 }  // namespace qkvet::diagnosis

@@ -15,7 +15,7 @@ constexpr int kMostFurtherCases = 24;
 constexpr size_t kFewestOfStage = 3;
 constexpr size_t kMostOfStage = 6;
 
-// How o came out of a question, and what came where it was wrong.
+// The result of a run: whether o is right, and the answer if it is wrong.
 struct Asked {
   enum class Came : uint8_t { kUnknown, kRight, kWrong };
   Came came = Came::kUnknown;
@@ -89,8 +89,8 @@ class FurtherProbes {
                        });
   }
 
-  // Whatever the weights are, no values make no output: what stands there
-  // instead is of the product with V, or of memory that is taken for it.
+  // With V = 0, o is 0 for any weights. Other numbers come from the product
+  // with V, or from memory that is used instead of it.
   bool is_made_of_nothing() {
     if (has_wrong_lse()) return false;
     size_t asked = 0;
@@ -108,8 +108,8 @@ class FurtherProbes {
     return asked >= kFewestOfStage;
   }
 
-  // Whether an element of another row and another channel has come here: a
-  // query that is read elsewhere leaves the channel, a value the row.
+  // Whether an element of another row and another channel was stored here. A
+  // query that is read elsewhere keeps the channel, and a value keeps the row.
   static bool is_of_another_row_and_channel(const WrongOutput& o, size_t n,
                                             bool* is_known) {
     const auto width = static_cast<size_t>(o.extents[3]);
@@ -126,14 +126,14 @@ class FurtherProbes {
 
   bool is_stored_elsewhere() const {
     if (has_wrong_lse()) return false;
-    constexpr size_t kMostElements = 4096;  // all are held against all
+    constexpr size_t kMostElements = 4096;  // all are compared with all
     size_t crossing = 0;
     for (const WrongAnswer& answer : answers_) {
       const WrongOutput& o = *answer.find(TensorName::kO);
       if (o.right.size() > kMostElements) continue;
       bool crosses = false;
       for (const size_t n : o.wrong) {
-        if (std::isnan(o.actual[n])) continue;  // nobody wrote it, or a gap
+        if (std::isnan(o.actual[n])) continue;  // unwritten, or a gap
         bool is_known = false;
         crosses |= is_of_another_row_and_channel(o, n, &is_known);
         if (!is_known) return false;
@@ -143,7 +143,7 @@ class FurtherProbes {
     return crossing >= kFewestOfStage;
   }
 
-  // With more channels what is written at the wrong place leaves the tensor.
+  // With more channels, a misplaced write leaves the tensor.
   bool is_stored_outside() {
     const bool has_own_width = (witness_.kernel().info.capabilities.options &
                                 QKVET_OPTION_VALUE_WIDTH) != 0;
@@ -166,9 +166,9 @@ class FurtherProbes {
     return outside >= kFewestOfStage;
   }
 
-  // A sink takes part in the maximum and in the sum, and in nothing else. With
-  // few keys, so that what it begins is not undone by what follows; a bias of
-  // nothing is an option, too, and must not help.
+  // A sink changes only the maximum and the sum. The probe uses few keys, so
+  // that later ones do not undo the effect of the sink. A bias of 0 is also an
+  // option, and must not help.
   bool is_healed_by_a_sink() {
     constexpr uint64_t kBoth = QKVET_OPTION_SINK | QKVET_OPTION_BIAS;
     constexpr int64_t kFewKeys = 2;
@@ -194,12 +194,12 @@ class FurtherProbes {
       if (!ask(with_bias, witness_).is_wrong()) return false;
       ++(sink.is_right() ? healed : ill);
     }
-    // Of large scores it may begin what is undone by two keys, too.
+    // With large scores, two keys may undo it as well.
     return healed >= kFewestOfStage && ill <= healed / kFewestOfStage;
   }
 
-  // What reads a gap between rows answers NaN whatever else it is given: the
-  // probes are asked of those that read none.
+  // A kernel that reads a gap between rows returns NaN for every probe, so only
+  // answers without NaN are probed.
   Stage stage_of_the_finite() {
     const size_t all = answers_.size();
     std::erase_if(answers_,
@@ -213,10 +213,10 @@ class FurtherProbes {
   Witness& witness_;
 };
 
-// Where cases with numbers of the usual size are right, or give no numbers at
-// all, and scores of hundreds are not: the maximum keeps exponentials from
-// overflowing, and nothing else knows how large they are. With scores of 0 all
-// of them are right, and with V = 1 no row is a mean.
+// For kernels that fail for scores of hundreds, but are right or return no
+// numbers for data of the usual size: only the maximum keeps exponentials from
+// overflowing. With scores of 0 all answers are right, and with V = 1 no row is
+// a mean.
 Stage stage_of_large_scores(const Failure& failure, Witness& witness) {
   constexpr int kMostLarge = 30;
   constexpr int64_t kKeys[] = {1, 8, 2, 16, 3};
@@ -254,14 +254,14 @@ Stage stage_of_rows(const Failure& failure, const FailsWhere& where,
   ask_fresh(failure, where, kStageSeed, kMostFurtherCases, collector);
   FurtherProbes probes(collector.take(), witness);
   const Stage stage = probes.are_enough() ? probes.stage() : Stage::kUnknown;
-  // Where numbers of the usual size are wrong, they have been asked about.
+  // Wrong numbers for data of the usual size have been probed already.
   return stage != Stage::kUnknown || !instead.outputs.empty()
              ? stage
              : stage_of_large_scores(failure, witness);
 }
 
-// What a wrong lse comes of is in front of o as well, but for what is of lse
-// alone; o is wrong beside it and has no stage of its own.
+// The cause of a wrong lse precedes o as well, unless it is in lse itself. o is
+// then wrong without a stage of its own.
 Stage stage_of_lse_beside_o(const Instead& instead) {
   Stage stage = Stage::kUnknown;
   bool is_beside_o = false;
@@ -290,7 +290,7 @@ Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
     return stage;
   }
   if (!is_story && subject != Subject::kAttention) return Stage::kUnknown;
-  // Dropout has probes of its own, and empty rows are no matter of a stage.
+  // Dropout has its own probes, and empty rows have their own stage.
   if (failure.smallest.dropout) return Stage::kUnknown;
   if (const Stage told = stage_of_lse_beside_o(instead);
       told != Stage::kUnknown)
@@ -301,8 +301,8 @@ Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
       is_story ? stage_of_dead_stories(failure, where, kernel, witness)
                : stage_of_rows(failure, where, instead, kernel, witness);
   *calls += witness.calls_made();
-  // Nothing is said against what a description says, but for one of o alone
-  // beside an lse of which nobody knows what it is.
+  // The stage must not contradict a description, except one of o alone next to
+  // an unexplained lse.
   const bool is_open =
       std::any_of(instead.outputs.begin(), instead.outputs.end(),
                   [](const OutputInstead& one) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages that other probes leave open: kernels and caches that are made up,
-// each with one that looks much the same and must get no stage.
+// Stages that other probes leave open: made-up kernels and caches, each with a
+// similar one that must get no stage.
 #include "diagnosis/stage/further_stage.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ Stage stage_of(const FakeExecutor::Question& question,
   return stage;
 }
 
-// Something is added to what no values make; twice nothing is nothing.
+// Adds something to the result of V = 0; twice that result is still 0.
 TEST(FurtherStage, WhatNoValuesMakeIsOfTheProductWithV) {
   EXPECT_EQ(stage_of({}, each_o([](double o) { return o + 0.5; })),
             Stage::kValues);
@@ -39,8 +39,8 @@ TEST(FurtherStage, WhatNoValuesMakeIsOfTheProductWithV) {
             Stage::kUnknown);
 }
 
-// Every element of a head has gone to the next row, and with `channels` to the
-// next channel, too: a query that is read elsewhere leaves the channel.
+// Every element of a head moves to the next row, and with `channels` also to
+// the next channel: a query that is read elsewhere keeps the channel.
 FakeExecutor::Answer moved(int64_t channels) {
   return [channels](const KernelCall& call, OracleOutput& out, CallOutcome&) {
     const Shape& s = call.shape;
@@ -73,8 +73,8 @@ TEST(FurtherStage, WhatASinkMendsIsTheSoftmax) {
               is_of_sinks ? Stage::kSoftmax : Stage::kUnknown);
 }
 
-// What is wrong for scores of hundreds alone: no numbers, or those of other
-// weights whose sum is 1.
+// Mistakes at scores of hundreds only: NaN, or rows of other weights with sum
+// 1.
 TEST(FurtherStage, WhatOverflowsIsTheSoftmax) {
   constexpr double kMost = 60;
   const auto overflows = [](const KernelCall&, OracleOutput& out,
@@ -96,7 +96,7 @@ TEST(FurtherStage, WhatOverflowsIsTheSoftmax) {
   EXPECT_EQ(stage_of(halves_large_queries, {}), Stage::kUnknown);
 }
 
-// Of scores that are capped wrongly, and what is said of lse by itself.
+// Wrongly capped scores, and a mistake in lse alone.
 TEST(FurtherStage, WhatLseComesOfIsTheStageOfAWrongOBesideIt) {
   Failure failure;
   failure.law = find_law("agrees_with_oracle");
@@ -116,9 +116,9 @@ TEST(FurtherStage, WhatLseComesOfIsTheStageOfAWrongOBesideIt) {
   }
 }
 
-// A cache that ends in a command that brings tokens: behind a fork, as soon as
-// a sequence has more than a few, however they came, or then with queries
-// alone; or whenever tokens are read, by queries or back.
+// A cache that ends in a command that appends tokens: after a fork; as soon as
+// a sequence has more than a few; the same, but only with queries; or whenever
+// tokens are read, by queries or by read_back().
 enum class DiesOf : uint8_t { kForks, kTokens, kQueries, kReading };
 
 class DyingTables : public Executor {

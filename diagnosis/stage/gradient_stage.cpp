@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stage of gradients: P = exp(s - lse), dv = P^T dO, dP = dO V^T, delta =
 // rowsum(dO o), dS = P (dP - delta), dq = scale dS K, dk = scale dS^T Q (Dao,
-// "FlashAttention-2", 3.1.2). Which of dq, dk and dv are wrong leaves few of
-// these; then one of them is made visible: one-hot keys make dq the rows of dS,
-// one-hot queries dk, and one-hot dO makes dv the weights.
+// "FlashAttention-2", 3.1.2). The set of wrong gradients among dq, dk and dv
+// leaves few of these. One of them is then made visible: with one-hot keys, dq
+// is the rows of dS; with one-hot queries, dk is; and with one-hot dO, dv is
+// the weights.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -21,14 +22,14 @@ namespace {
 constexpr int kMostGradientCases = 24;
 constexpr size_t kFewestShown = 3;
 constexpr size_t kMostShown = 6;
-constexpr int64_t kWidestShown = 128;  // keys or rows that channels stand for
-// A departure that is told from rounding, in units of its bound.
+constexpr int64_t kWidestShown = 128;  // keys or rows that channels represent
+// A departure that is clearly no rounding error, in units of its bound.
 constexpr double kClear = 64;
 constexpr double kAlike = 1e-3;  // of the largest
 
 const Law& agreement() { return agreement_about(Subject::kBackward); }
 
-// What stands for pairs of a row and a key: dS, or P.
+// The output that shows a number per pair of a row and a key: dS, or P.
 enum class View : uint8_t {
   kByKeys,     // one-hot keys: dq[i, c = j]
   kByQueries,  // one-hot queries: dk[j, c = i]
@@ -38,9 +39,9 @@ enum class View : uint8_t {
 // How a row of pairs departs from the right one.
 enum class Departs : uint8_t {
   kNowhere,
-  kByShare,   // by the same number times each weight: what a row shares
+  kByShare,   // by the same multiple of each weight: a number shared by a row
   kByFactor,  // all pairs are the right ones times a number
-  kHidden,    // a pair that is hidden counts, or one that is seen does not
+  kHidden,    // a hidden pair counts, or a visible one does not
   kOtherwise
 };
 
@@ -78,7 +79,7 @@ std::optional<Case> shown(Case value, View view, bool has_own_width) {
   return value;
 }
 
-// Of one answer: the weights of all pairs, and where the number of a pair lies.
+// The weights of all pairs of an answer, and the place of each pair's number.
 class Pairs {
  public:
   Pairs(const WrongAnswer& answer, View view, const KernelInfo& kernel)
@@ -152,7 +153,7 @@ class Pairs {
       const size_t n = at(row, j);
       const auto pair = static_cast<size_t>(row * s_.Tk + j);
       const double apart = output_.actual[n] - output_.right[n];
-      // Bounds are those in front of the rounding to storage.
+      // The bounds are those before the rounding to storage.
       const double unsure = output_.bound[n] + unit_roundoff(output_.dtype) *
                                                    std::fabs(output_.right[n]) /
                                                    kClear;
@@ -172,12 +173,12 @@ class Pairs {
         factors.add(output_.actual[n] / output_.right[n],
                     unsure / std::fabs(output_.right[n]));
     }
-    // One pair is always like itself.
+    // A single pair always fits.
     if (!departs || shares.count < 2) return Departs::kNowhere;
     if (factors.count > 2 && factors.is_one()) return Departs::kByFactor;
     if (!shares.is_clear()) return Departs::kNowhere;
     if (shares.is_one()) return Departs::kByShare;
-    // Two that add up to nothing, right or wrong, are in proportion anyway.
+    // Two shares with sum 0, right or wrong, are always in proportion.
     return shares.count < 3 ? Departs::kNowhere : Departs::kOtherwise;
   }
 
@@ -204,7 +205,7 @@ class GradientProbes {
     if (v) return Stage::kGradientDV;
     if (q && k) return stage_of_scores();
     if (q && are_rows_without_a_key()) return Stage::kEmptyRows;
-    // A kernel that walks rows and keys apart has a delta in each walk.
+    // A kernel with separate loops over rows and keys computes delta in each.
     const View view = q ? View::kByKeys : View::kByQueries;
     if (common(view) == Departs::kByShare) return Stage::kGradientDelta;
     return q ? Stage::kGradientDQ : Stage::kGradientDK;
@@ -217,7 +218,7 @@ class GradientProbes {
         [&](const WrongAnswer& one) { return one.find(name) != nullptr; });
   }
 
-  // Of dq.
+  // Whether dq is wrong only in rows without a visible key.
   bool are_rows_without_a_key() const {
     return std::all_of(
         answers_.begin(), answers_.end(), [&](const WrongAnswer& one) {
@@ -234,7 +235,7 @@ class GradientProbes {
         });
   }
 
-  // Gradients of the bias are dS, and those of a sink of no pair.
+  // The gradient of the bias is dS, and that of a sink belongs to no pair.
   Stage stage_of_rest() const {
     const bool bias = is_wrong(TensorName::kDBias);
     const bool sink = is_wrong(TensorName::kDSink);
@@ -274,8 +275,8 @@ class GradientProbes {
     return counts;
   }
 
-  // dk and dv add up what the heads of a group give: right where each head has
-  // keys of its own, or where there is one head.
+  // dk and dv are sums over the heads of a group: right if each head has its
+  // own keys, or if there is one head.
   bool is_of_heads() {
     const auto all = [&](bool (*has)(const Shape&)) {
       return std::all_of(
@@ -292,8 +293,8 @@ class GradientProbes {
             }).are_right());
   }
 
-  // How what is shown departs in failing cases that are asked so, with a change
-  // of their data: kNowhere where too few do, or not all alike.
+  // How the shown numbers depart in failing cases that are run with this view
+  // and a change of their data: kNowhere if too few do, or if they differ.
   template <class Change>
   Departs common(View view, Change change) {
     std::optional<Departs> all;
@@ -322,7 +323,7 @@ class GradientProbes {
     return common(view, [](Case&) {});
   }
 
-  // All three: the weights, or what they are taken times.
+  // All three are wrong: the weights, or a factor of theirs.
   Stage stage_of_weights() {
     switch (common(View::kByD_O)) {
       case Departs::kHidden:
@@ -334,8 +335,8 @@ class GradientProbes {
       case Departs::kNowhere:
         return Stage::kUnknown;
     }
-    // Rows of dO that are read elsewhere move weights to another row, and leave
-    // each row's sum; where all of them are alike nothing has moved.
+    // If rows of dO are read elsewhere, weights move to another row and each
+    // row keeps its sum; if all rows are equal, nothing moves.
     const bool has_another_sum =
         std::all_of(last_.begin(), last_.end(), [](bool one) { return one; });
     return has_another_sum || count([](Case& value) {
@@ -346,8 +347,8 @@ class GradientProbes {
                : Stage::kUnknown;
   }
 
-  // dq and dk, of weights that are right: dS, or one of the two that it is the
-  // difference of.
+  // dq and dk are wrong and the weights are right: dS is wrong, or one of the
+  // two terms of its difference.
   Stage stage_of_scores() {
     const bool is_capped = std::all_of(
         answers_.begin(), answers_.end(),
@@ -366,8 +367,8 @@ class GradientProbes {
       case Departs::kOtherwise:
         break;
     }
-    // Where all scores are alike all weights are, so that what departs from
-    // pair to pair is not of them.
+    // If all scores are equal, all weights are, so that differences between
+    // pairs do not come from them.
     return common(View::kByKeys,
                   [](Case& value) {
                     value.q = make_recipe(RecipeKind::kZero);
@@ -381,7 +382,7 @@ class GradientProbes {
 
   std::vector<WrongAnswer> answers_;
   Witness& witness_;
-  std::vector<bool> last_;  // of the last question: has_another_sum()
+  std::vector<bool> last_;  // of the last run: has_another_sum()
 };
 
 }  // namespace

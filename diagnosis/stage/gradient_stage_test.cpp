@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages of gradients: known faults of which the mechanism tells the stage,
-// each beside another that departs in another term, and some of which nothing
-// may be said.
+// Stages of gradients: known faults with the stage that follows from their
+// mechanism, each next to another that departs in another term, and some for
+// which nothing may be reported.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -110,8 +110,8 @@ Stage stage_of(
                                 &calls);
 }
 
-// dP of values that stand in another order of keys, with delta the sum of it.
-// Where weights count twice, all that departs is of them, and nothing is said.
+// dP of values in another order of keys, with its sum as delta. If weights
+// count twice, only they depart, and nothing is reported.
 TEST(GradientStage, WhatDepartsFromPairToPairAtEqualWeightsIsTheirGradient) {
   EXPECT_STREQ(stage_name(stage_of([](const GradientProblem& problem) {
                  const Shape& s = problem.forward.shape;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where wrong elements lie: in the first or the last of an axis alone, or in
+// The places of wrong elements: only the first or the last along an axis, or
 // all but the first.
 #include <algorithm>
 #include <iterator>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages that probes of rows show: kernels that are made up, each beside one
-// that looks much the same and must not get that stage.
+// Stages according to probes of rows: made-up kernels, each next to a similar
+// one that must not get that stage.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ using instead_test::each_o;
 using instead_test::largest;
 using instead_test::look;
 
-// `left_out`: options that the kernel has not.
+// `left_out`: options that the kernel does not have.
 const char* stage_of(const FakeExecutor::Question& question,
                      const FakeExecutor::Answer& answer,
                      uint64_t left_out = 0) {
@@ -29,14 +29,14 @@ const char* stage_of(const FakeExecutor::Question& question,
   return stage_name(looked.instead.stage);
 }
 
-// No share of a sum turns a sign; another number may be a division or how o is
-// stored.
+// No share of a sum changes a sign; another factor may be a division or the way
+// o is stored.
 TEST(ProbedStage, ATurnedSignIsOfTheProductWithV) {
   EXPECT_STREQ(stage_of({}, each_o([](double o) { return -o; })), "values");
   EXPECT_STREQ(stage_of({}, each_o([](double o) { return 3 * o; })), "");
 }
 
-// What a row has of its sink stays as it was when a larger score comes.
+// The share of the sink is not rescaled when a larger score comes.
 void keep_the_sink(const KernelCall& call, OracleOutput& out) {
   const Shape& s = call.shape;
   for (int64_t row = 0; s.Tk > 0 && row < s.lse_elements(); ++row) {
@@ -117,9 +117,9 @@ TEST(ProbedStage, WhatEndsWithOneReturnOrOptionIsOfThat) {
                "");
 }
 
-// A factor that lies in memory which nobody wrote, or between the rows of an
-// input, is NaN, and NaN times q = 0 is NaN as well: it is asked with a number
-// there. The control is NaN always.
+// A factor in unwritten memory, or between the rows of an input, is NaN, and
+// NaN times q = 0 is NaN as well. The probe puts a number there. In the control
+// the factor is always NaN.
 TEST(ProbedStage, WhatMemoryMakesNaNOfIsAskedWithANumber) {
   using Byte = uint8_t KernelCall::*;
   const auto scaled = [](Byte hangs_on) -> FakeExecutor::Question {
@@ -145,10 +145,10 @@ TEST(ProbedStage, WhatEndsWithoutAnOptionReadsIt) {
                "");
 }
 
-// A product that is left out and an output that is not stored are one 0.
+// A product that is left out and an output that is not stored give the same 0.
 TEST(ProbedStage, ZerosTellOfNoStageUnlessValuesAreMultipliedByThem) {
   EXPECT_STREQ(stage_of({}, each_o([](double) { return 0.0; })), "");
-  // Beside weights that are right another 0 has come.
+  // With right weights, 0 has another origin.
   for (const bool has_weights : {false, true})
     EXPECT_STREQ(stage_of({}, each_o([](double o) { return 0 * o; }),
                           has_weights ? 0 : uint64_t{QKVET_OPTION_WEIGHTS}),
@@ -179,8 +179,8 @@ FakeExecutor::Answer weighing(
   };
 }
 
-// A right lse beside weights that no row has leaves the product with V. Those
-// of another row, times a factor, may be stored there.
+// If lse is right and the weights are those of no row, only the product with V
+// is left. Weights of another row, times a factor, may just be stored there.
 TEST(ProbedStage, WeightsOfNoRowAreOfTheProductWithV) {
   const auto v = std::make_shared<const double*>();
   const FakeExecutor::Question keep_v = [v](const KernelCall&, Problem& p) {
@@ -198,8 +198,8 @@ TEST(ProbedStage, WeightsOfNoRowAreOfTheProductWithV) {
   EXPECT_STREQ(stage_of(keep_v, weighing(1.5, of_next, v)), "");
 }
 
-// What is added to all scores of a row shows in lse, and beside a sink alone in
-// o. What is added to lse does not.
+// A number added to all scores of a row changes lse, and o only if there is a
+// sink. A number added to lse does not change o.
 TEST(ProbedStage, ALogarithmOfShiftedScoresIsOfTheScores) {
   const auto scale = std::make_shared<double>();
   const auto bias = std::make_shared<std::vector<double>>();
@@ -225,7 +225,7 @@ TEST(ProbedStage, ALogarithmOfShiftedScoresIsOfTheScores) {
       "lse");
 }
 
-// The stage as a whole diagnosis says it, of cases all over the plan.
+// The stage in a whole diagnosis, for cases from all over the plan.
 std::string stage_of_diagnosis(const FakeExecutor::Answer& answer) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
   const std::vector<Failure> failures = instead_test::failures_of(
@@ -240,7 +240,7 @@ std::string stage_of_diagnosis(const FakeExecutor::Answer& answer) {
   return stage_name(instead.stage);
 }
 
-// With a sink it is another number. The control is none now and then.
+// With a sink, other numbers come out. The control is NaN now and then.
 TEST(ProbedStage, WhatIsNoNumberWithoutAnOptionIsOfThat) {
   const auto answer = [](bool is_of_sink) {
     return
@@ -256,7 +256,7 @@ TEST(ProbedStage, WhatIsNoNumberWithoutAnOptionIsOfThat) {
   EXPECT_EQ(stage_of_diagnosis(answer(false)), "");
 }
 
-// A first row that is NaN whatever is asked.
+// The first rows are NaN in every probe.
 FakeExecutor::Answer with_nan_in_first_rows(bool (*is_so)(const KernelCall&),
                                             double (*of)(double right)) {
   return [=](const KernelCall& call, OracleOutput& out, CallOutcome&) {
@@ -283,7 +283,7 @@ TEST(ProbedStage, BehindNaNAnOptionIsTakenAwayAllTheSame) {
         is_of_bias ? "bias" : "");
 }
 
-// Nor that the others are means by other scores.
+// Nor does it hide that the others are means by other scores.
 TEST(ProbedStage, BehindNaNMeansByOtherScoresAreOfTheScores) {
   const auto always = [](const KernelCall&) { return true; };
   const FakeExecutor::Question other_scores = [](const KernelCall&,
@@ -312,7 +312,7 @@ FakeExecutor::Answer leaving_its_heap(bool (*leaves)(const KernelCall& call)) {
 }
 
 // Scratch for all keys of a row has room for one too many once a mask hides
-// one, also where some cases end far from it.
+// one, even if some cases end far from it.
 TEST(ProbedStage, ScratchThatIsTooShortIsNoMatterOfKeys) {
   for (const bool is_of_heap : {true, false}) {
     const FakeExecutor::Answer answer = [is_of_heap](const KernelCall& call,
@@ -331,8 +331,7 @@ TEST(ProbedStage, ScratchThatIsTooShortIsNoMatterOfKeys) {
   }
 }
 
-// A matrix that is taken for its own transpose has as many rows as columns, or
-// does not fit.
+// A matrix taken for its own transpose is square, or does not fit.
 TEST(ProbedStage, WhatEndsUnlessRowsAreAsManyAsColumnsIsOfTheTensor) {
   const struct {
     bool (*ends)(const KernelCall& call);
@@ -351,15 +350,16 @@ TEST(ProbedStage, WhatEndsUnlessRowsAreAsManyAsColumnsIsOfTheTensor) {
       EXPECT_STREQ(stage_of({}, ending), row.stage);
 }
 
-// Scratch for all keys of a row has room to spare if a mask hides some: that it
-// ends no more tells nothing of the mask.
+// Scratch for all keys of a row has room to spare if a mask hides some, so that
+// fewer crashes with a mask are no evidence about the mask.
 TEST(ProbedStage, ScratchThatIsLeftWithoutAMaskIsNoMatterOfKeys) {
   const auto no_mask = [](const KernelCall& c) { return c.mask == nullptr; };
   EXPECT_STREQ(stage_of({}, dying(no_mask)), "keys");
   EXPECT_STREQ(stage_of({}, leaving_its_heap(no_mask)), "");
 }
 
-// Who ends by the width of values reads them, or writes what is made of them.
+// A kernel that ends by the width of values reads them, or writes their
+// product.
 TEST(ProbedStage, WhoEndsByTheWidthOfValuesReadsThemOrStoresRows) {
   const auto dying_at_values = [](std::optional<bool> writing, bool has_keys) {
     return [=](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
@@ -374,7 +374,8 @@ TEST(ProbedStage, WhoEndsByTheWidthOfValuesReadsThemOrStoresRows) {
   EXPECT_STREQ(stage_of({}, dying_at_values({}, false)), "output");
 }
 
-// Who goes far beyond a tensor meets none, or ends: the others say which it is.
+// An access far outside a tensor meets no other tensor, or ends the process;
+// the other failing cases show which tensor it is.
 TEST(ProbedStage, ATouchOfATensorSpeaksForThoseOfNone) {
   const auto touching = [](int64_t every) {
     return
@@ -386,7 +387,7 @@ TEST(ProbedStage, ATouchOfATensorSpeaksForThoseOfNone) {
         };
   };
   EXPECT_STREQ(stage_of({}, touching(1)), "values");
-  // Also where they are few, and nothing else says what it is.
+  // The same if they are few and there is no other evidence.
   EXPECT_STREQ(stage_of({}, touching(7)), "values");
   EXPECT_STREQ(
       stage_of({},

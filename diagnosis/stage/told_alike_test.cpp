@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which failures are one report, which of them leads it, and what a description
-// alone says of the cause.
+// Which failures are merged into one report, which of them leads it, and the
+// cause that a description alone implies.
 #include <gtest/gtest.h>
 
 #include "diagnosis/diagnose.h"
@@ -39,8 +39,8 @@ Told told_of(const KernelUnderTest& kernel,
   return told;
 }
 
-// Of the first failure no cause is known and of the second there is: what is
-// said of both is the same.
+// The first failure has no known cause and the second has one; the two reports
+// have the same text.
 TEST(ToldAlike, IsOneReportUnderTheSurerCause) {
   const Told told = told_of(
       with_options(0),
@@ -50,12 +50,12 @@ TEST(ToldAlike, IsOneReportUnderTheSurerCause) {
   ASSERT_EQ(told.causes.size(), 1u);
   EXPECT_EQ(told.causes[0].diagnosis.name(), "other_scale");
   EXPECT_EQ(told.causes[0].others.size(), 1u);
-  // It is no convention either.
+  // Nor is it a convention.
   for (const Failure& failure : told.failures) EXPECT_EQ(failure.dialect, "");
 }
 
-// A number that is hardly beyond its bound, and a row without a key, show less
-// than another failure of the same cause.
+// A number slightly outside its bound, and a row without a key, are less
+// informative than another failure of the same cause.
 TEST(ToldAlike, TheLawThatShowsMostLeads) {
   const KernelUnderTest kernel = with_options(0);
   const auto open = [](size_t) {

@@ -9,18 +9,18 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Multiplications of all cases (work_of) after which nothing further is asked,
-// on every machine the same: of kernels that are emulated, ten seconds.
+// Multiplications of all cases (work_of) after which no further case is run,
+// the same on every machine: ten seconds for emulated kernels.
 constexpr int64_t kMostWorkInAll = 40'000'000;
-// A third of the time that calls may take is for what is looked for, and the
-// rest for fresh cases, without which what was found is worth nothing: who
-// crashes takes the first soon.
+// A third of the time of calls is for finding a sentence, and the rest for
+// fresh cases, without which a sentence is worth nothing: kernels that crash
+// use up the first part soon.
 constexpr double kPartsOfTime = 1.5;
 constexpr double kMostTimeToFind = 1.0 / 3;
 constexpr double kMostWorkToFind = 3.0 / 5;
-// Where less would be left, no sentence can be believed anyway.
+// If less than this would be left, no sentence can be believed anyway.
 constexpr double kLeastToFind = 0.1;
-// Half of fresh cases should fail, and what fails may cost more.
+// Half of the fresh cases should fail, and failing cases may be more expensive.
 constexpr double kRoomForFresh = 1.2;
 
 }  // namespace
@@ -47,9 +47,9 @@ double AskedCases::share_of_work() const {
   return static_cast<double>(work_) / static_cast<double>(kMostWorkInAll);
 }
 
-// Whether, of what is limited, no more is used before a sentence is held
-// against fresh cases than `most`, or less where as many of these as it takes
-// to believe it cost more.
+// Whether no more than `most` of a limited resource is used before a sentence
+// is checked against fresh cases; less if the fresh cases that are needed to
+// believe it cost more.
 bool AskedCases::is_left_for_fresh(double used, double most) const {
   if (asked_.empty()) return used < most;
   const double of_one = used / static_cast<double>(asked_.size());
@@ -63,7 +63,7 @@ std::optional<bool> AskedCases::ask(const Case& value) {
   if (!is_new || is_over()) return at->second;
   const auto evidence = answer_to(value, is_each_alone_);
   if (evidence == nullptr) return std::nullopt;
-  // Of a story the work of one case is that of all its commands.
+  // For a story, work_of() covers all its commands.
   work_ +=
       work_of(value) * (value.story.empty() ? std::ssize(evidence->calls) : 1);
   if (may_leave_damage(*evidence)) return ask_again_alone(value);
@@ -83,9 +83,9 @@ std::unique_ptr<Evidence> AskedCases::answer_to(const Case& value,
   return witness_.ask(std::move(prepared));
 }
 
-// A cache that ends its process has written where it must not, and may have
-// done so before, in memory of its own: then later stories fail that are right
-// by themselves.
+// A cache that ends its process has written out of bounds, and may have done so
+// before in its own memory. Later stories then fail that are right by
+// themselves.
 bool AskedCases::may_leave_damage(const Evidence& evidence) const {
   return !is_each_alone_ && !evidence.value().story.empty() &&
          evidence.judgement.kind == FailureKind::kCrash && evidence.failed();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases that a search for a sentence asks, under one law and on one kind of
-// data: their verdicts, and whether calls, work and time are left for more.
+// The cases that are run in the search for a sentence, under one law and on one
+// kind of data: their verdicts, and whether calls, work and time are left for
+// more.
 #ifndef QKVET_DIAGNOSIS_WHERE_ASKED_CASES_H_
 #define QKVET_DIAGNOSIS_WHERE_ASKED_CASES_H_
 
@@ -16,7 +17,7 @@
 
 namespace qkvet::diagnosis {
 
-// Cases of a sentence that it is held against; some of them are not taken.
+// Fresh cases against which a sentence is checked; some of them are not taken.
 inline constexpr int kFreshCases = 50;
 
 class AskedCases {
@@ -29,44 +30,44 @@ class AskedCases {
     std::string text;
   };
 
-  // The setting of all further cases; what was asked stays.
+  // The setting of all further cases; earlier verdicts stay.
   void set_setting(const Setting& setting) { setting_ = setting; }
   Setting& setting() { return *setting_; }
   const Setting& setting() const { return *setting_; }
 
-  // The case's verdict; nothing if there is none.
+  // The case's verdict; nullopt if there is none.
   std::optional<bool> ask(const Case& value);
   bool is_asked(const Case& value) const {
     return verdicts_.count(to_string(value)) > 0;
   }
-  // Whether it is an earlier story that makes this one fail, of a cache that
-  // fails by `failing` alone as well.
+  // Whether only an earlier story makes this case fail, although `failing`
+  // fails by itself.
   bool fails_by_damage(const Case& value, const Case& failing);
-  // From now on each story has a process of its own, and so have those that
-  // were asked: they are asked once more, and then this one.
+  // From now on each story has its own process; earlier cases are run again
+  // that way, and then this one.
   std::optional<bool> ask_again_alone(const Case& value);
   bool is_each_alone() const { return is_each_alone_; }
 
-  // Nothing that was asked is known any longer.
+  // Drops all verdicts.
   void forget();
-  // The same, and of sentences; no more than this many cases from now on.
+  // Also drops those of sentences; at most so many cases follow.
   void begin_anew(int most_cases);
-  // So many more may be asked.
+  // Allows so many more cases.
   void allow_more(int cases) { most_cases_ += cases; }
 
   const std::vector<Asked>& asked() const { return asked_; }
-  // What came of them, in the same order.
+  // Verdicts in the same order.
   const std::vector<Sample>& samples() const { return samples_; }
   std::vector<Case> failing() const;
-  // By its formula: a sentence that comes back answers for all that it was held
-  // against.
+  // Verdicts by formula: a sentence that is found again keeps all its fresh
+  // verdicts.
   FreshVerdicts& verdicts_of(const std::string& formula) {
     return verdicts_of_[formula];
   }
 
-  bool has_stopped() const { return stopped_; }  // for something hung
+  bool has_stopped() const { return stopped_; }  // because a call hung
   bool is_over() const;
-  // Whether enough is left, behind a further question, for fresh cases.
+  // Whether enough is left for fresh cases after one more case.
   bool has_room() const;
   double share_of_work() const;
   double share_of_time() const { return witness_.share_of_time(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicates and sentences as they are read: of which cases they are true, and
-// how they are written, for people and in the language of conditions.
+// Predicates and sentences: the cases for which they hold, and their text in
+// English and in the language of conditions.
 #include <algorithm>
 #include <bit>
 
@@ -11,7 +11,7 @@ namespace {
 
 using Relation = Atom::Relation;
 
-// Numbers with more twos in them are more likely to be meant.
+// Numbers with more factors of two are more likely to be intended.
 int twos(int64_t number) {
   return number <= 0 ? 0 : std::countr_zero(static_cast<uint64_t>(number));
 }

@@ -9,17 +9,17 @@
 namespace qkvet::diagnosis {
 namespace {
 
-constexpr uint64_t kSeedOfEarlier = 0x4541;  // any: every search asks the same
+constexpr uint64_t kSeedOfEarlier = 0x4541;  // any: the same for every search
 constexpr int kPlannedBefore = 96, kPlannedAtOnce = 4;
 // An unread list of calls proves nothing.
 constexpr size_t kMostBefore = 3;
-// Laws of more calls are sequences themselves. Of those that begin in a new
-// process each call is a part of one.
+// Laws of more calls are sequences themselves. In those that begin in a new
+// process, each call is a part of one.
 constexpr size_t kMostCallsAlone = 16, kMostCallsOfSequence = 64;
 constexpr int64_t kValuesBefore[] = {1, 2, 3, 4, 5, 8, 16, 17, 33, 65, 300};
 
-// One call's answer is a matter of that call: not so in a story, where the
-// cache is meant to remember, and of calls that share a plan or come at once.
+// An answer depends on its call alone, except in a story, where the cache keeps
+// state, and for calls that share a plan or run at once.
 bool is_about_single_calls(const Failure& failure) {
   const Domain& domain = failure.law->domain;
   return domain.subject != Subject::kCache && !domain.plans &&
@@ -32,9 +32,9 @@ bool are_single(const std::vector<KernelCall>& calls) {
   });
 }
 
-// Whether the law holds; nothing where it cannot be asked. All calls lie in one
-// place, so that addresses decide nothing. A law that begins in a new process
-// says itself where its calls lie.
+// Whether the law holds; nullopt if it does not apply. All calls use the same
+// memory, so that addresses decide nothing. A law that begins in a new process
+// determines its own addresses.
 std::optional<bool> passes(const Failure& failure, bool each_alone,
                            Witness& witness) {
   auto evidence = witness.prepare(*failure.law, failure.smallest);
@@ -50,7 +50,7 @@ std::optional<bool> passes(const Failure& failure, bool each_alone,
   return !evidence->failed();
 }
 
-// Twice: what is unsteady may pass once.
+// Twice, because an unsteady case may pass once.
 bool passes_twice(const Failure& failure, bool each_alone, Witness& witness) {
   return passes(failure, each_alone, witness).value_or(false) &&
          passes(failure, each_alone, witness).value_or(false);
@@ -61,8 +61,9 @@ bool fails_twice(const Failure& failure, Witness& witness) {
          !passes(failure, /*each_alone=*/false, witness).value_or(true);
 }
 
-// Calls that are all wrong alike may keep a law that compares them, as scratch
-// does that is never written: it is the same in each new process.
+// Calls that are all wrong in the same way may pass a law that compares them.
+// Scratch that is never written has that effect: it is the same in each new
+// process.
 bool is_right_alone(const Failure& failure, Witness& witness) {
   const Law& truth = law_of_answers(failure.smallest);
   return failure.law == &truth ||
@@ -102,7 +103,8 @@ class EarlierSearch {
     return case_fails_after(before, failure_, witness_);
   }
 
-  // One of them, or what is left where none of the rest can be spared.
+  // Returns a single call if one suffices, else a subset without superfluous
+  // calls.
   std::vector<Case> with_fewest(std::vector<Case> before) {
     for (size_t n = before.size(); n-- > 0 && before.size() > 1;)
       if (fails_after({before[n]})) return {before[n]};
@@ -121,8 +123,8 @@ class EarlierSearch {
       group.push_back(dressed);
   }
 
-  // The likeliest first: what is kept is found again by some of what a call is,
-  // and the rest of it differs.
+  // The likeliest first: kept state is usually found again by some of a call's
+  // properties, and the call differs in the others.
   std::vector<std::vector<Case>> groups() const {
     const Case& own = failure_.smallest;
     std::vector<std::vector<Case>> all;
@@ -152,8 +154,8 @@ class EarlierSearch {
     return all;
   }
 
-  // With the extents of the case, a few at a time: the first of them may keep
-  // what is right. And with their own.
+  // With the extents of the case, a few at a time, because the first of them
+  // may keep the right state. And with their own extents.
   void add_planned(std::vector<std::vector<Case>>& all) const {
     for (int n = 0; n < kPlannedBefore; ++n) {
       if (n % kPlannedAtOnce == 0) all.emplace_back();
@@ -223,7 +225,8 @@ EarlierCalls part_of_earlier_calls(const Failure& failure, Witness& witness) {
     return {};
   const size_t calls = evidence->calls.size();
   const bool is_steady = failure.repeats_failed == failure.repeats;
-  // A law that begins anew is about what its calls leave.
+  // A law that begins in a new process is about the state that its own calls
+  // leave.
   const bool begins_anew = evidence->calls.front().new_process;
   if (!begins_anew) {
     const auto alone = passes(failure, /*each_alone=*/false, witness);

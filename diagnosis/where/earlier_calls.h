@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a failure is one of the case, or of the calls that came before it in
-// the same process: of a plan, a graph, scratch or a state that one call keeps
-// and another finds.
+// Whether a failure depends on the case alone, or on earlier calls in the same
+// process: on a plan, a graph, scratch or a state that one call keeps and
+// another finds.
 #ifndef QKVET_DIAGNOSIS_WHERE_EARLIER_CALLS_H_
 #define QKVET_DIAGNOSIS_WHERE_EARLIER_CALLS_H_
 
@@ -19,14 +19,15 @@ inline constexpr int kMostEarlierCalls = 4000;
 struct EarlierCalls {
   enum class Part : uint8_t {
     kNone,      // the case fails by itself, or it is not known
-    kUnknown,   // the case passes in a new process: after what it fails is open
-    kOfLaw,     // a later call of the law fails for an earlier one
+    kUnknown,   // the case passes in a new process; the calls that make it fail
+                // are not known
+    kOfLaw,     // a later call of the law fails because of an earlier one
     kTheseOnes  // the case passes in a new process, and fails there after these
   };
   Part part = Part::kNone;
   std::vector<Case> before;
 
-  // Said only of calls that were made: twice with what decides, and without.
+  // True only after calls were made: twice with the deciding ones, and without.
   bool decide() const {
     return part == Part::kOfLaw || part == Part::kTheseOnes;
   }
@@ -34,10 +35,10 @@ struct EarlierCalls {
   std::string text() const;
 };
 
-// As far as the calls of the failure itself tell: without `before`.
+// Uses only the calls of the failure itself: without `before`.
 EarlierCalls part_of_earlier_calls(const Failure& failure, Witness& witness);
 
-// Whether the case is right by itself, as far as agreement tells.
+// Whether agreement accepts the case by itself.
 bool is_right_in_new_process(const Case& value, Witness& witness);
 
 // Whether the case fails after these calls and passes without them, each twice

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failures of kernels that keep something between calls, and failures that
-// look like it: which of them earlier calls decide, and which the order of
-// threads does.
+// Failures of kernels that keep state between calls, and similar failures:
+// which of them earlier calls decide, and which the order of threads decides.
 #include "diagnosis/where/earlier_calls.h"
 
 #include <gtest/gtest.h>
@@ -112,8 +111,8 @@ TEST(EarlierCalls, OneMayBeACallOfTheLawItself) {
   expect_no_word_of_the_case(found.causes[0].diagnosis);
 }
 
-// The first row is never written. A law that compares two calls holds where
-// both begin with the same memory, and yet both are wrong.
+// The first row is never written. A law that compares two calls holds if both
+// begin with the same memory, and yet both are wrong.
 TEST(EarlierCalls, CallsThatAreWrongByThemselvesDoNotDecide) {
   const auto unwritten = [] {
     auto left = std::make_shared<double>(1);
@@ -130,8 +129,8 @@ TEST(EarlierCalls, CallsThatAreWrongByThemselvesDoNotDecide) {
         << cause.diagnosis.earlier.text();
 }
 
-// Scratch keeps what a longer call left. If values other than 0 are wrong in
-// any process, the earlier call is not all that is wrong.
+// Scratch keeps the numbers of a longer call. If numbers other than 0 are wrong
+// in any process, the earlier call is not the only mistake.
 TEST(EarlierCalls, AreNotSureOfAKernelThatIsWrongWithoutThem) {
   for (const bool is_wrong : {true, false}) {
     FakeExecutor executor(
@@ -159,8 +158,8 @@ TEST(EarlierCalls, AreNotSureOfAKernelThatIsWrongWithoutThem) {
   }
 }
 
-// What fails by a chance that no call decides: it passes alone, and no more
-// than that is said.
+// A failure by a chance that no call decides: the report is only that the case
+// passes alone.
 TEST(EarlierCalls, WhereNoneIsFoundNoneIsSaidToDecide) {
   const Found found = found_of(
       [] {

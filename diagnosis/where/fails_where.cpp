@@ -16,33 +16,35 @@
 namespace qkvet::diagnosis {
 namespace {
 
-constexpr uint64_t kPlanSeed = 0x5748;   // any: every search asks the same
-constexpr uint64_t kFreshSeed = 0x4652;  // of cases that nobody has asked
+constexpr uint64_t kPlanSeed = 0x5748;   // any: the same for every search
+constexpr uint64_t kFreshSeed = 0x4652;  // of fresh cases
 constexpr uint64_t kConfirmingSeed = 0x434F;
-// Tiles and lanes that a kernel may work in, of keys and of queries.
+// Likely tiles and lanes of a kernel, of keys and of queries.
 constexpr int64_t kTiles[] = {16, 32, 64, 128, 256};
-// Cases at tiles that a sentence is held against.
+// Cases at tiles against which a sentence is checked.
 constexpr int kMostAtTiles = 12;
-constexpr int kPlanned = 36;           // cases that are asked first
+constexpr int kPlanned = 36;           // cases that are run first
 constexpr int kInPool = 200;           // and those to choose from
 constexpr size_t kMostWaiting = 1200;  // of variations and those
 constexpr int kMostQuestions = 130;
 constexpr int kMostTrials = 5;
-// Trials after which no sentence was right in four of five cases.
+// Trials in which no sentence was right in four of five cases, after which the
+// search ends.
 constexpr int kMostHopeless = 2;
-// Failing cases whose variations are looked at.
+// Failing cases that are varied.
 constexpr int kMostVaried = 4;
-// Cases that fail as a sentence says, and that lack one of its atoms alone.
+// Cases that fail as the sentence predicts, and cases that lack just one of its
+// atoms.
 constexpr int kEnoughFailing = 12;
 constexpr int kEnoughLacking = 5;
-// Sentences that are rivals: no more than this worse than the best.
+// Rival sentences are no more than this worse than the best.
 constexpr double kRivals = 1.6;
 constexpr size_t kMostRivals = 40;
-// Cases that are asked before they are thought of anew, and of many cases, in
-// which few change nothing, one in so many.
+// Cases that are run before rivals are computed again; with many cases, of
+// which few change anything, one in so many.
 constexpr size_t kOfSameRivals = 3;
 constexpr size_t kShareOfSamples = 30;
-// Planned cases that are asked whatever they cost.
+// Planned cases that are run whatever they cost.
 constexpr int kFewestPlanned = 10;
 
 class WhereSearch {
@@ -55,13 +57,13 @@ class WhereSearch {
     FailsWhere out;
     if (!choose_setting()) return out;
     search(out);
-    // Numbers that are wrong by a few bounds are so now and then, on normal
-    // data: on those of the law that they fail every time may be told apart.
+    // Errors of a few bounds are rare on normal data. On the data of the law
+    // that fails every time, they may be predictable.
     if (!out.is_known() && is_nearly_right(out) && has_room_for_another()) {
       begin_anew(kMostWhereCases / 2);
       if (choose_setting()) search_again(out);
     }
-    // And what fails by itself now and then may do so for its scores.
+    // A case that fails now and then may do so because of its scores.
     if (!out.is_known() && has_room_for_another()) {
       begin_anew(kMostWhereCases);
       if (choose_setting_of_scores()) search_again(out);
@@ -102,8 +104,8 @@ class WhereSearch {
     finish(out);
   }
 
-  // What is believed without the predicates that were not seen to decide, where
-  // that is as true; else the sentence is not said.
+  // Drops the predicates without evidence if the shorter sentence is as good;
+  // otherwise the sentence is not confirmed.
   void keep_the_confirmed(FailsWhere& out) {
     if (!out.fresh.are_believable()) return;
     const std::vector<size_t> noise = unconfirmed(out.hypothesis);
@@ -122,8 +124,8 @@ class WhereSearch {
     out.is_confirmed = true;
   }
 
-  // The predicates of which cases that lack them alone do not bear out that
-  // they decide. `A or B` is borne out by cases in which one of the two holds.
+  // The predicates without evidence: cases that lack only them do not pass. `A
+  // or B` needs cases in which just one of the two holds.
   std::vector<size_t> unconfirmed(const Hypothesis& one) {
     constexpr int kEnoughOfEach = 6, kFewestOfEach = 3;
     cases_.allow_more(kEnoughOfEach * static_cast<int>(one.atoms.size()));
@@ -141,7 +143,7 @@ class WhereSearch {
           if (!cases_.is_asked(value)) cases_.ask(value);
         borne = borne_out(one, lacks_it);
       }
-      // Of an option it may be that no call can lack it.
+      // Some options are present in every call.
       const Atom& atom = one.atoms[i];
       const bool must_be_seen =
           atom.is_compound() ||
@@ -164,7 +166,7 @@ class WhereSearch {
     return out;
   }
 
-  // Of cases that were asked, those that came out as a sentence says.
+  // Counts cases with a given property that came out as the sentence predicts.
   struct Borne {
     int right = 0, all = 0;
     bool is_right() const { return 5 * right >= 4 * all; }
@@ -180,8 +182,9 @@ class WhereSearch {
     return borne;
   }
 
-  // What is nearly believed is held against as many again: of one that is wrong
-  // in every thirtieth half are not believed by the first hundred and fifty.
+  // A sentence that is nearly believed is checked against as many cases again:
+  // of sentences that are wrong in every thirtieth case, half are not believed
+  // after the first hundred and fifty.
   void hold_against_more(FailsWhere& out) {
     constexpr int kMoreBatches = 2;
     cases_.allow_more(kMoreBatches * 2 * kFreshCases);
@@ -202,7 +205,7 @@ class WhereSearch {
     out.calls = calls;
   }
 
-  // Whether there is time to look at other data. Of a story they do not matter.
+  // Whether there is time for other data. For stories, data do not matter.
   bool has_room_for_another() const {
     constexpr double kMostShare = 0.5;
     return failure_.law->domain.subject == Subject::kAttention &&
@@ -258,14 +261,14 @@ class WhereSearch {
     return false;
   }
 
-  // Those of the failing case, under its law.
+  // The data of the failing case, under its law.
   bool has_other_data(const Setting& setting) const {
     return setting.data() == Setting::Data::kOfCase &&
            &setting.law() == failure_.law &&
            setting.text_of_data() != before_->text_of_data();
   }
 
-  // --- what is asked before there is anything to tell apart
+  // --- cases that are run before there are rivals
 
   void ask_first() {
     for (int n = 1; n <= kPlanned && (n <= kFewestPlanned || cases_.has_room());
@@ -283,7 +286,7 @@ class WhereSearch {
     fill_pool();
   }
 
-  // Tiles that are full: where one passes, twice and three times as many.
+  // Full tiles: once, and if that passes, twice and three times as many.
   void ask_tiles(const Case& base) {
     if (!base.story.empty() || base.shape.D > 0) return;
     for (int64_t Shape::*extent : {&Shape::Tk, &Shape::Tq}) {
@@ -309,7 +312,7 @@ class WhereSearch {
     return cases_.ask(dressed);
   }
 
-  // Each extent far below and above what it is, and one option fewer.
+  // Each extent far below and above its value, and one option fewer.
   void ask_ladder(const Case& base) {
     const TermValues values = setting().values(base);
     for (size_t n = 0; n < vocabulary().size(); ++n) {
@@ -347,7 +350,8 @@ class WhereSearch {
                      static_cast<double>(work_of(dressed))});
   }
 
-  // Failing cases, those that the sentence has wrong first, then the small.
+  // Failing cases, those that contradict the sentence first, then the small
+  // ones.
   std::vector<Case> varied_cases() const {
     std::vector<Case> out = bases_;
     for (auto n = samples().size(); n-- > 0;)
@@ -380,7 +384,7 @@ class WhereSearch {
     return true;
   }
 
-  // --- which case is asked next
+  // --- the next case
 
   bool ask_next() {
     const size_t of_same =
@@ -418,8 +422,8 @@ class WhereSearch {
     return choice < pool_.size() && ask_waiting(choice);
   }
 
-  // Between the last value that passes and the first that fails, where all
-  // other atoms hold, halfway.
+  // If all other atoms hold: halfway between the last value that passes and the
+  // first that fails.
   bool ask_at_edge() {
     const Hypothesis& best = rivals_[0];
     for (size_t i = 0; i < best.atoms.size(); ++i) {
@@ -443,7 +447,7 @@ class WhereSearch {
     return false;
   }
 
-  // All of a hypothesis' atoms hold but one, which may.
+  // All atoms of a hypothesis hold except one, which may also hold.
   static bool all_hold(const Hypothesis& one, const TermValues& values,
                        size_t but) {
     for (size_t i = 0; i < one.atoms.size(); ++i)
@@ -466,13 +470,13 @@ class WhereSearch {
       if (values[term] != to || !all_hold(best, values, at)) continue;
       if (cases_.is_asked(dressed)) continue;
       if (cases_.ask(dressed).has_value()) return true;
-      // They may have been asked again, each alone.
+      // They may have been run again, each in its own process.
       n = std::min(n, samples().size());
     }
     return false;
   }
 
-  // More cases that fail as it says, and that lack one atom.
+  // More cases that fail as predicted, and more that lack one atom.
   bool ask_for_support() {
     const Hypothesis& best = rivals_[0];
     const auto is_wanted = [&](const TermValues& values, size_t lacking) {
@@ -501,10 +505,10 @@ class WhereSearch {
         fresh_cases(best, setting(), cases_.failing(),
                     kFreshSeed + static_cast<uint64_t>(batch), count,
                     [this] { return cases_.is_over(); });
-    // They come failing first and passing last. Of a kernel that keeps what an
-    // earlier call left each would follow its like, and be as predicted; so
-    // they are asked from both ends, and not in turn either: some kernels fail
-    // in every other call.
+    // fresh_cases() puts failing cases first and passing ones last. In a kernel
+    // that keeps state from an earlier call, each case would follow a similar
+    // one, and come out as predicted. So they are taken from both ends, but not
+    // in strict turn, because some kernels fail in every other call.
     size_t first = 0, last = cases.size();
     for (size_t n = 0; n < cases.size(); ++n) {
       const Case& value =
@@ -544,8 +548,8 @@ class WhereSearch {
     }
   }
 
-  // Holds the best sentence against fresh cases, and says whether those that
-  // it missed lead to another one.
+  // Checks the best sentence against fresh cases, and returns whether its
+  // misses lead to another sentence.
   bool hold_against_fresh(int trial, FailsWhere& out) {
     const Hypothesis best = simplest_hypotheses(samples(), 1)[0];
     const bool were_alone = cases_.is_each_alone();
@@ -561,8 +565,9 @@ class WhereSearch {
         make_room(atom);
     FreshVerdicts& fresh = cases_.verdicts_of(best.formula());
     ask_fresh(best, 3 * trial, kFreshCases, fresh);
-    // Of so few cases a sentence may miss more than it deserves, or fewer: all
-    // fifty may be right of one that is wrong in every twentieth.
+    // With so few cases a sentence may have more misses than it deserves, or
+    // fewer: one that is wrong in every twentieth case may be right in all
+    // fifty.
     if (fresh.are_right()) {
       ask_fresh(best, 3 * trial + 1, 2 * kFreshCases, fresh);
       ask_fresh_tiles(best, fresh);
@@ -573,7 +578,7 @@ class WhereSearch {
       ask_fresh(best, 3 * trial + 2, 2 * kFreshCases, fresh);
       is_outdone = is_another_better(best, fresh);
     }
-    // What was said before was of answers that are no longer believed.
+    // The earlier result used verdicts that no longer count.
     if (were_alone != cases_.is_each_alone()) out = FailsWhere();
     if (best.formula() == out.hypothesis.formula() ||
         fresh.are_better_than(out.fresh)) {
@@ -589,7 +594,7 @@ class WhereSearch {
            simplest_hypotheses(samples(), 1)[0].formula() != best.formula();
   }
 
-  // The last case that passes beside the first that fails, for each number.
+  // The last case that passes next to the first that fails, for each number.
   void ask_beside_edges(const Hypothesis& best) {
     for (size_t i = 0; i < best.atoms.size(); ++i) {
       const Atom& atom = best.atoms[i];
@@ -619,7 +624,7 @@ class WhereSearch {
   const Failure& failure_;
   const KernelUnderTest& kernel_;
   AskedCases cases_;
-  std::optional<Setting> before_;  // that of a search before
+  std::optional<Setting> before_;  // that of an earlier search
   std::vector<Case> bases_;
   std::vector<Waiting> pool_;
   size_t room_ = 0;  // as many cases as the pool may have

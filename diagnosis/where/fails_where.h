@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a kernel fails: the simplest sentence in the words of cases that is
-// true of cases which were asked for on purpose, and then of fresh ones.
+// Describes where a kernel fails: the simplest sentence about cases that holds
+// for chosen cases, and then for fresh ones.
 #ifndef QKVET_DIAGNOSIS_WHERE_FAILS_WHERE_H_
 #define QKVET_DIAGNOSIS_WHERE_FAILS_WHERE_H_
 
@@ -13,56 +13,57 @@
 
 namespace qkvet::diagnosis {
 
-// The most cases that a kernel is asked to find its sentence.
+// The most cases that are run to find a sentence.
 inline constexpr int kMostWhereCases = 600;
-// Calls that a law makes of one of them, or a story: on average, at most.
+// The largest average number of calls per case, by a law or in a story.
 inline constexpr int kCallsOfCase = 16;
 
-// Verdicts that were predicted, of cases that nobody had asked before.
+// Predicted verdicts of fresh cases.
 struct FreshVerdicts {
   int right = 0, all = 0;
   int failing = 0;  // of all
 
-  // What is asked of a sentence: right in nineteen of twenty cases.
+  // The requirement for a sentence: right in nineteen of twenty cases.
   bool are_right() const { return all > 0 && 20 * right >= 19 * all; }
-  // It is said where so few misses would come of a sentence that is wrong in
-  // every twentieth case once in ten times at most: none in 45 cases, three in
+  // A sentence is reported if one that is wrong in every twentieth case would
+  // have so few misses at most once in ten times: none in 45 cases, three in
   // 150, seven in 250.
   bool are_believable() const;
-  // Those of another sentence; as good is better, for it was made later.
+  // Compares with another sentence; an equal one is better, because it was
+  // found later.
   bool are_better_than(const FreshVerdicts& other) const;
 };
 
-// A case that has been answered, under a law.
+// A case with a recorded answer, and its law.
 struct AnsweredCase {
   const Law* law = nullptr;
   Case value;
 };
-// Where a kernel cannot be asked again: what it was asked, all of it, in the
-// order in which it is to be heard.
+// For a kernel that cannot be run: all its recorded cases, in the order in
+// which they are used.
 using Answered = std::vector<AnsweredCase>;
 
 struct FailsWhere {
   Hypothesis hypothesis;
-  std::optional<Setting> setting;  // nothing: it could not be looked for
+  std::optional<Setting> setting;  // nullopt: none was found
   FreshVerdicts fresh;
-  int failing = 0, passing = 0;  // cases that it is true of, or nearly
+  int failing = 0, passing = 0;  // cases that it holds for, or nearly
   // A case that passes and the failing one that it is next to.
   std::string nearest_pass, nearest_failure;
   std::string difference;  // "Tk512 passes, Tk513 fails"
-  std::string left_out;    // "" or what was not looked at
+  std::string left_out;    // "" or what was left out
   int calls = 0;
   bool is_recorded =
-      false;  // fresh are recorded answers that it was not made of
-  // Each predicate was seen to decide: cases that lack it alone pass.
+      false;  // `fresh` are recorded answers that the sentence was not made of
+  // Each predicate has evidence: cases that lack only it pass.
   bool is_confirmed = true;
 
   bool is_known() const {
     return setting.has_value() && fresh.are_believable() && is_confirmed;
   }
-  // Of a sentence that is not known: whether it is worth printing.
+  // For a sentence that is not known: whether it is worth printing.
   bool is_nearly_right() const;
-  // Whether it says so of the size of scores.
+  // Whether the sentence is about the size of scores.
   bool is_of_scores() const;
   // For people: "where Tk > 512, on normal data: ..."; "" if nothing is known.
   std::string text() const;
@@ -73,15 +74,14 @@ FailsWhere look_where_it_fails(const Failure& failure,
                                const KernelUnderTest& kernel,
                                Executor& executor, TimeUse& time);
 
-// The same of answers that were recorded: half of them, taken in turns, find
-// the sentence, and the others are what it is held against. No setting where
-// there are too few.
+// The same for recorded answers: half of them, taken in turns, are used to find
+// the sentence, and the others to check it. No setting if there are too few.
 FailsWhere look_where_answers_fail(const Failure& failure,
                                    const KernelUnderTest& kernel,
                                    Executor& executor, const Answered& answered,
                                    TimeUse& time);
 
-// Holds the sentence against `count` cases of another seed.
+// Checks the sentence against `count` cases of another seed.
 FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
                             const KernelUnderTest& kernel, Executor& executor,
                             TimeUse& time);

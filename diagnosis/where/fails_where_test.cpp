@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are wrong under a condition which the test makes: the sentence
-// must be that condition, to the exact number. And the controls: one that
-// always fails, and one whose condition no sentence can say.
+// Kernels with a mistake under a known condition: the sentence must be that
+// condition, to the exact number. The controls: a kernel that always fails, and
+// some with conditions that no sentence can express.
 #include "diagnosis/where/fails_where.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ FakeExecutor::Answer wrong_when(When when) {
   };
 }
 
-// A kernel that is wrong then, and how it fails.
+// A kernel that is wrong if this holds, and its first failure.
 struct Wrong {
   explicit Wrong(When when, const char* law = "agrees_with_oracle")
       : kernel(FakeExecutor::under_test()),
@@ -110,14 +110,15 @@ const Known kKnown[] = {
      }},
     // One extent taken for another.
     {"(Tk < d)", [](const KernelCall& c) { return c.shape.Tk < c.shape.d; }},
-    // Four of them: each of the four alone leaves out more than one in ten.
+    // Four predicates: leaving out any one is wrong in more than one case in
+    // ten.
     {"Tk > 12 && causal && H >= 2 && B >= 2", [](const KernelCall& c) {
        return c.shape.Tk > 12 && c.causal != Causal::kNone && c.shape.H > 1 &&
               c.shape.B > 1;
      }}};
 
-// Of the two calls of that law it is the one with a mask which is wrong, and
-// the case itself passes.
+// The second call of that law, the one with a mask, is wrong; the case itself
+// passes.
 TEST(FailsWhere, WhatALawAsksOfACaseIsAskedByItself) {
   Wrong wrong([](const KernelCall& c) { return c.mask != nullptr; },
               "causal_equals_mask");
@@ -140,7 +141,7 @@ TEST(FailsWhere, DropoutIsAskedAboutInOneCall) {
   EXPECT_EQ(where.hypothesis.formula(), "Tk > 4");
 }
 
-// One case in `every` is not as the sentence says.
+// One case in `every` contradicts the sentence.
 FailsWhere nearly_right(uint32_t every) {
   static uint32_t of = 0;
   of = every;
@@ -153,8 +154,8 @@ FailsWhere nearly_right(uint32_t every) {
   });
 }
 
-// What is wrong in every thirtieth case is believed, if not by the first two
-// hundred; what is wrong in every tenth is not.
+// A sentence that is wrong in every thirtieth case is believed, if not after
+// the first two hundred; one that is wrong in every tenth is not.
 TEST(FailsWhere, WhatIsNearlyBelievedIsHeldAgainstMore) {
   const FailsWhere nearly = nearly_right(32);
   EXPECT_TRUE(nearly.is_known()) << nearly.text();
@@ -164,7 +165,8 @@ TEST(FailsWhere, WhatIsNearlyBelievedIsHeldAgainstMore) {
   EXPECT_FALSE(not_nearly.is_known()) << not_nearly.text();
 }
 
-// Where a kernel fails that answers so, as its first failure of the law tells.
+// Finds where a kernel with this behaviour fails, by its first failure of the
+// law.
 FailsWhere where_of(const char* law, const FakeExecutor::Question& question,
                     const FakeExecutor::Answer& answer) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
@@ -176,9 +178,10 @@ FailsWhere where_of(const char* law, const FakeExecutor::Question& question,
   return look_where_it_fails(failures[0], kernel, executor, time);
 }
 
-// A kernel whose lse is wrong by its extents, but for one case in eleven, by
-// its data; with queries of nothing it is by extents alone, or just so. Of the
-// first there is a sentence on the data of the law, of the other there is none.
+// A kernel with an lse that is wrong by its extents, except for one case in
+// eleven by its data. With q = 0 the extents alone decide: by a simple rule,
+// which gives a sentence on the data of the law, or by a hash, which gives
+// none.
 TEST(FailsWhere, TheDataOfALawTellWhatNormalDataDoNot) {
   for (const bool is_told : {true, false}) {
     struct Seen {
@@ -208,8 +211,8 @@ TEST(FailsWhere, TheDataOfALawTellWhatNormalDataDoNot) {
   }
 }
 
-// Who does not subtract the largest score overflows for its size alone, which
-// normal data do not show.
+// A kernel that does not subtract the largest score overflows only for large
+// scores, which normal data do not have.
 TEST(FailsWhere, WhatFailsForItsScoresIsSaidToDoSo) {
   for (const bool is_told : {true, false}) {
     const auto answer = [is_told](const KernelCall& call, OracleOutput& out,
@@ -220,7 +223,7 @@ TEST(FailsWhere, WhatFailsForItsScoresIsSaidToDoSo) {
         if (const auto pair = static_cast<size_t>(n); out.weights[pair] > 0)
           most = std::max(most, std::log(out.weights[pair]) +
                                     out.lse[static_cast<size_t>(n / s.Tk)]);
-      // The control has scores that fail for their hash.
+      // In the control, failures depend on a hash of the scores.
       const auto hash = philox_u64(7, static_cast<uint32_t>(1e3 * most), 0, 0);
       if (is_told ? most < 80 : most < 8 || hash % 2 == 0) return;
       for (double& o : out.o) o = std::numeric_limits<double>::quiet_NaN();
@@ -236,8 +239,8 @@ TEST(FailsWhere, WhatFailsForItsScoresIsSaidToDoSo) {
   }
 }
 
-// What did not fail each time that it was run again may fail by its extents all
-// the same; what fails every third time does not.
+// A case that did not fail each time it was run again may still fail by its
+// extents; one that fails every third time does not.
 TEST(FailsWhere, WhatIsUnsteadyIsAskedForASentenceAsWell) {
   for (const bool is_told : {true, false}) {
     const auto answer = [is_told, calls = std::make_shared<uint32_t>(0)](
@@ -270,8 +273,8 @@ TEST(FailsWhere, ASentenceIsBelievedByHowManyCasesSayHowMuch) {
   const auto believed = [](int right, int all, int failing = 20) {
     return FreshVerdicts{right, all, failing}.are_believable();
   };
-  // That many misses or fewer come once in ten times of one that is wrong in
-  // every twentieth case: by the tail of the binomial distribution.
+  // A sentence that is wrong in every twentieth case has so few misses once in
+  // ten times: by the tail of the binomial distribution.
   EXPECT_TRUE(believed(45, 45));
   EXPECT_FALSE(believed(44, 44));
   EXPECT_TRUE(believed(147, 150));
@@ -282,7 +285,7 @@ TEST(FailsWhere, ASentenceIsBelievedByHowManyCasesSayHowMuch) {
   EXPECT_FALSE(believed(495, 514));
   EXPECT_FALSE(believed(0, 0, 0));
   EXPECT_FALSE(believed(50, 50, 0)) << "nothing failed";
-  // A few cases, all right, are no match for many that are believed.
+  // A few right cases count less than many that are believed.
   EXPECT_FALSE((FreshVerdicts{22, 22, 11}.are_better_than({244, 250, 120})));
   EXPECT_TRUE((FreshVerdicts{150, 150, 75}.are_better_than({244, 250, 120})));
 }
@@ -307,7 +310,7 @@ TEST(FailsWhere, AConditionThatIsMadeIsSaidExactly) {
   }
 }
 
-// What no sentence can say: these must not get one.
+// Conditions that no sentence can express: these must not get one.
 const Known kUnsayable[] = {
     {"a third of the shapes",
      [](const KernelCall& c) {
@@ -336,8 +339,8 @@ TEST(FailsWhere, WhatNoSentenceCanSayGetsNone) {
   }
 }
 
-// The judge of sentences is itself judged: one whose number is one off, or that
-// says the opposite, must not pass.
+// The judge of sentences is judged as well: a sentence with a number that is
+// off by one, or the opposite sentence, must not pass.
 TEST(FailsWhere, ASentenceThatIsOneOffIsScoredBadly) {
   Wrong wrong([](const KernelCall& c) { return c.shape.Tk > 12; });
   ASSERT_TRUE(wrong.failure);
@@ -385,7 +388,8 @@ TEST(FailsWhere, RecordedAnswersSayItWithoutBeingAskedAgain) {
   EXPECT_TRUE(masked.text().starts_with("where a mask is given: right in "))
       << masked.text();
   EXPECT_NE(masked.text().find("recorded answers"), std::string::npos);
-  // Too few to hold anything against, and what no sentence can say.
+  // Too few cases to check a sentence, and a condition that no sentence can
+  // express.
   EXPECT_EQ(
       looked([](const KernelCall& c) { return c.mask != nullptr; }, 20).text(),
       "");
@@ -400,7 +404,8 @@ TEST(FailsWhere, TheSameFailureHasTheSameSentence) {
   EXPECT_EQ(one.calls, other.calls);
 }
 
-// A sentence is one of the language of conditions, and means the same there.
+// A sentence is also a formula of the language of conditions, with the same
+// meaning.
 TEST(FailsWhere, FormulasAreConditions) {
   const Law& law = *find_law("agrees_with_oracle");
   std::vector<Sample> samples;
@@ -428,7 +433,7 @@ TEST(FailsWhere, FormulasAreConditions) {
   EXPECT_GT(formulas, 100);
 }
 
-// What is called a flag is one.
+// Flags are 0 or 1.
 TEST(FailsWhere, FlagsAreZeroOrOne) {
   for (const char* id : {"agrees_with_oracle", "cache_agrees_with_history",
                          "layer_agrees_with_oracle"}) {
@@ -445,9 +450,9 @@ TEST(FailsWhere, FlagsAreZeroOrOne) {
   }
 }
 
-// A cache that writes where it must not as it evicts a token: that story ends
-// its process, or else it and all later ones of this process answer wrongly.
-// `in_any`: of whatever process.
+// A cache that writes out of bounds when it evicts a token: that story ends its
+// process, or else it and all later ones of this process are answered wrongly.
+// `in_any`: of any process.
 class DamagedTables : public Executor {
  public:
   explicit DamagedTables(bool in_any) : in_any_(in_any) {}
@@ -485,8 +490,8 @@ class DamagedTables : public Executor {
   int evictions_ = 0;
 };
 
-// A kernel that does not end where there are many keys. `soon`: such calls can
-// be told from others at once.
+// A kernel that hangs if there are many keys. `soon`: such calls are recognised
+// at once.
 class Hanging : public FakeExecutor {
  public:
   explicit Hanging(bool soon) : soon_(soon) {}
@@ -507,8 +512,8 @@ class Hanging : public FakeExecutor {
   bool soon_;
 };
 
-// Where a call does not end is asked as where it is wrong; and the control:
-// not where each such call takes seconds.
+// Calls that hang get a sentence, as wrong ones do; the control: not if each
+// such call takes seconds.
 TEST(FailsWhere, CallsThatDoNotEndHaveASentenceToo) {
   const auto looked = [](bool soon) {
     const auto open = [soon](size_t) {
@@ -529,7 +534,7 @@ TEST(FailsWhere, CallsThatDoNotEndHaveASentenceToo) {
   EXPECT_FALSE(looked(false).is_known());
 }
 
-// What an earlier story has damaged is no matter of where a kernel fails.
+// Damage by an earlier story must not count as a failure.
 TEST(FailsWhere, StoriesAreHeardAloneWhereOthersDoDamage) {
   const auto looked = [](bool in_any) {
     const auto open = [in_any](size_t) {
@@ -548,7 +553,8 @@ TEST(FailsWhere, StoriesAreHeardAloneWhereOthersDoDamage) {
   EXPECT_TRUE(alone.is_known()) << alone.text();
   EXPECT_EQ(alone.hypothesis.formula(),
             "commands(queries > 0 && after.evict > 0)");
-  // The control: of damage that a new process keeps nothing can be known.
+  // The control: with damage that persists in a new process, no condition can
+  // be found.
   EXPECT_NE(looked(true).hypothesis.formula(),
             "commands(queries > 0 && after.evict > 0)");
 }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostDraws = 1200;
 
-// How many atoms do not hold.
+// Number of atoms that do not hold.
 int missing(const Hypothesis& hypothesis, const TermValues& values) {
   return static_cast<int>(
       std::count_if(hypothesis.atoms.begin(), hypothesis.atoms.end(),
@@ -67,12 +67,12 @@ class Drawer {
       if (!setting_.allows(planned)) continue;
       const TermValues values = values_of(planned);
       take(planned, values, half, others);
-      // Half of what is moved lies at an edge, where a number that is one off
-      // would show.
+      // Half of the moved cases are at an edge, where a number that is off by
+      // one would show.
       constexpr int64_t kSteps[] = {0, 1, 0, 3};
       const int64_t step = kSteps[n % 4];
       if (at_edge_ < count / 6) put_at_edge(planned, half, others);
-      // What the plan hardly draws is made of what it draws.
+      // Cases that the plan rarely draws are made from planned ones.
       if (n > kMostDraws / 8 && static_cast<int>(fails_.size()) < half)
         take_moved(with_other_options(planned, n), true, step, half, others);
       if (static_cast<int>(near_.size()) < others / 2)
@@ -90,7 +90,7 @@ class Drawer {
     return all;
   }
 
-  // All with this atom broken, and no other.
+  // Cases that break only this atom.
   std::vector<Case> draw_lacking(size_t atom, uint64_t seed, int count) {
     for (int n = 1;
          n <= kMostDraws / 4 && std::ssize(lacking_) < count && !is_over_();
@@ -146,7 +146,7 @@ class Drawer {
     if (std::ssize(to) < others) to.push_back(value);
   }
 
-  // With all atoms made true, or one of them made false.
+  // A variant with all atoms made true, or one of them made false.
   void take_moved(const Case& value, bool all, int64_t step, int half,
                   int others) {
     const auto moved = moved_to(value, all, step);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fresh cases say of a sentence, and how it is printed with that.
+// The verdict of fresh cases on a sentence, and the text for both.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace qkvet::diagnosis {
 
 bool FreshVerdicts::are_believable() const {
   constexpr double kWrong = 0.05, kBelieved = 0.1;
-  // Of exactly n misses, from none on.
+  // The probability of exactly n misses, from n = 0 on.
   double chance = std::pow(1 - kWrong, all), sum = 0;
   for (int n = 0; n <= all - right; ++n) {
     sum += chance;
@@ -30,7 +30,7 @@ FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
                             TimeUse& time) {
   FreshVerdicts fresh;
   if (!where.setting) return fresh;
-  // Of a kernel that hangs all are asked as well.
+  // A kernel that hangs must still answer all of them.
   constexpr double kPartsOfHangs = 5;
   Witness witness(kernel.judged, kernel.index, executor, time,
                   kCallsOfCase * count, kPartsOfHangs);

@@ -14,26 +14,25 @@ namespace {
 using Relation = Atom::Relation;
 using Bits = std::vector<uint64_t>;
 
-// What one wrong sample is worth in atoms: two of them are better explained by
-// a further predicate, one may be chance.
+// The cost of one wrong sample in atoms: two of them justify a further
+// predicate, one may be chance.
 constexpr double kCostOfWrong = 0.7;
 constexpr double kCostOfUnless = 0.4;
 constexpr size_t kMostAtoms = 4;
-// Conjunctions that are gone on with.
+// Conjunctions that are extended.
 constexpr size_t kBeam = 48;
-// Conjunctions that "A or B" is looked for beside, and atoms that it is made
-// of.
+// Conjunctions that are extended by "A or B", and the atoms it is made of.
 constexpr size_t kMostParents = 12;
 constexpr size_t kMostParts = 60;
 constexpr double kCostOfOr = 0.9;
-// Atoms that no sample tells apart and that are all gone on with.
+// Atoms that hold in the same samples, and that are all kept.
 constexpr size_t kMostAlike = 10;
-// Tiles, lanes and pages are these.
+// Usual tiles, lanes and pages.
 constexpr int64_t kModuli[] = {2, 4, 8, 16, 32, 64, 128, 256, 3, 5, 6, 7};
 
 void set(Bits& bits, size_t n) { bits[n / 64] |= uint64_t{1} << n % 64; }
 
-// std::popcount() is a call where the machine may lack the instruction.
+// std::popcount() is a function call if the target may lack the instruction.
 int ones(uint64_t bits) {
   bits -= bits >> 1 & 0x5555555555555555;
   bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333);
@@ -41,8 +40,8 @@ int ones(uint64_t bits) {
   return static_cast<int>(bits * 0x0101010101010101 >> 56);
 }
 
-// All atoms that some samples tell from others, by the samples in which they
-// hold. A term has fewer values than there are samples.
+// All atoms that differ in some samples, by the samples in which they hold. A
+// term has fewer values than there are samples.
 class AtomMaker {
  public:
   explicit AtomMaker(const std::vector<Sample>& samples)
@@ -93,7 +92,7 @@ class AtomMaker {
     }
   }
 
-  // A bound may lie anywhere between two values that were seen.
+  // A bound may be anywhere between two observed values.
   void add_bounds(size_t term, const std::set<int64_t>& seen) {
     const bool alone = vocabulary()[term].has_bounds_alone();
     for (auto at = seen.begin(); at != seen.end(); ++at) {
@@ -137,7 +136,7 @@ class AtomMaker {
   std::map<int64_t, Bits> samples_of_;  // by the value of the term
 };
 
-// Atoms that no sample tells apart, the one that says least first.
+// Atoms that hold in the same samples, the simplest first.
 struct Alike {
   Bits holds;
   std::vector<Atom> atoms;
@@ -163,7 +162,7 @@ std::vector<Alike> alike_of(const std::vector<Sample>& samples) {
   return out;
 }
 
-// Of samples, with the verdict turned round for "unless".
+// Fits conjunctions to samples; for "unless", verdicts are inverted.
 class Fit {
  public:
   Fit(const std::vector<Sample>& samples, const std::vector<Alike>& alike,
@@ -198,7 +197,7 @@ class Fit {
   }
 
  private:
-  // A conjunction and, beside it, one of two atoms.
+  // A conjunction and one more condition: either of two atoms.
   struct Either {
     const Conjunction* parent = nullptr;
     size_t first = 0, second = 0;
@@ -206,15 +205,15 @@ class Fit {
     double score = 0;
   };
 
-  // Samples of the second kind among those of the first.
+  // Number of samples in both sets.
   static int count(const Bits& a, const Bits& b) {
     int sum = 0;
     for (size_t i = 0; i < a.size(); ++i) sum += ones(a[i] & b[i]);
     return sum;
   }
 
-  // The best of them that beat the conjunctions alone. Both atoms have to keep
-  // some failing samples, and to leave out most of what passes.
+  // The best of them that beat the conjunctions alone. Both atoms must keep
+  // some failing samples, and exclude most of the passing ones.
   std::vector<Either> with_either(const std::vector<Conjunction>& found) const {
     std::vector<Either> out;
     if (found.empty()) return out;
@@ -222,7 +221,7 @@ class Fit {
     double least = score(found[0]);
     for (const Conjunction& parent : found) {
       if (known.size() == kMostParents) break;
-      // Of every case it is a sentence of the other kind.
+      // A disjunction for every case is a sentence of another kind.
       if (parent.alike.empty() || parent.alike.size() >= kMostAtoms ||
           parent.wrong == 0 || !known.insert(parent.holds).second)
         continue;
@@ -311,7 +310,7 @@ class Fit {
     });
   }
 
-  // What is lost stays lost, what is wrong may still become right.
+  // A lost sample stays lost, but a wrong one may still become right.
   double promise(const Conjunction& one) const {
     return kCostOfWrong * (3 * one.lost + one.wrong) + one.cost;
   }
@@ -344,7 +343,8 @@ class Fit {
     return out;
   }
 
-  // Enough for a beam: the same conjunction comes of each of its atoms last.
+  // Enough for a beam: the same conjunction is reached with each of its atoms
+  // last.
   std::vector<Step> best_steps(const std::vector<Conjunction>& beam) const {
     const size_t enough = kBeam * kMostAtoms;
     std::vector<Step> steps;
@@ -372,9 +372,9 @@ class Fit {
     return steps;
   }
 
-  // Of a conjunction with one atom more; nothing if that makes nothing right,
-  // or is worse than `least`. `failing` and `passing` are those in which it
-  // holds.
+  // The promise of a conjunction with one atom more; nullopt if that makes no
+  // sample right, or is worse than `least`. `failing` and `passing` are the
+  // samples in which `one` holds.
   std::optional<double> promise_with(const Conjunction& one,
                                      const Bits& failing, const Bits& passing,
                                      size_t alike, double least) const {
@@ -396,8 +396,8 @@ class Fit {
     return promised;
   }
 
-  // With each of its atoms in all the ways that no sample tells apart, one at a
-  // time.
+  // Adds the conjunction, and each variant with one atom replaced by another
+  // that holds in the same samples.
   void add_spelled(const Conjunction& one, std::vector<Hypothesis>& out) const {
     Hypothesis base;
     base.unless = unless_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sentence about where a kernel fails, and the simplest ones that are true of
-// cases whose verdict is known.
+// A sentence about where a kernel fails, and the simplest sentences for cases
+// with known verdicts.
 #ifndef QKVET_DIAGNOSIS_WHERE_HYPOTHESIS_H_
 #define QKVET_DIAGNOSIS_WHERE_HYPOTHESIS_H_
 
@@ -20,28 +20,28 @@ struct Atom {
     kAtMost,
     kRemains,  // term % modulus == number
     kRemainsNot,
-    kAnyOf,  // one of `parts`, and no term of its own
+    kAnyOf,  // one of `parts`; `term` is unused
     kAllOf
   };
   size_t term = 0;  // of vocabulary()
   Relation relation = Relation::kIs;
   int64_t number = 0, modulus = 0;
-  double cost = 0;  // how much it says
+  double cost = 0;  // how specific it is
   std::vector<Atom> parts = {};
 
   bool is_compound() const {
     return relation == Relation::kAnyOf || relation == Relation::kAllOf;
   }
   bool holds(const TermValues& values) const;
-  // The same of one that is no compound, for the value of its term.
+  // The same for a simple atom, given the value of its term.
   bool holds_for(int64_t value) const;
   Atom opposite() const;
 };
 
 struct Hypothesis {
   std::vector<Atom> atoms;  // all of them; none: every case
-  bool unless = false;      // it fails where not all of them hold
-  int wrong = 0;            // of the samples that it was made of
+  bool unless = false;      // the kernel fails if not all of them hold
+  int wrong = 0;            // wrong samples among those that it was made of
   double score = 0;         // low is good
 
   bool predicts_failure(const TermValues& values) const;
@@ -52,15 +52,15 @@ struct Hypothesis {
   std::string formula() const;
 };
 
-// A case whose verdict is known.
+// A case with a known verdict.
 struct Sample {
   TermValues values;
   bool failed = false;
 };
 
-// The simplest conjunctions of at most four atoms, of which the last may be "A
-// or B", and "unless" such, that agree with the samples, or nearly; the best
-// first, at most `most`.
+// The simplest conjunctions of at most four atoms (the last may be "A or B"),
+// and their negations ("unless"), that agree with the samples or nearly do; the
+// best first, at most `most`.
 std::vector<Hypothesis> simplest_hypotheses(const std::vector<Sample>& samples,
                                             size_t most);
 

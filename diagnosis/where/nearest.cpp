@@ -20,7 +20,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-// Of two cases, how far their extents are apart.
+// The distance between the extents of two cases.
 int64_t distance(const Sample& a, const Sample& b) {
   int64_t sum = 0;
   for (size_t i = 0; i < vocabulary().size(); ++i)
@@ -29,7 +29,7 @@ int64_t distance(const Sample& a, const Sample& b) {
   return sum;
 }
 
-// Whether they are about the same: "Tk36" and "Tk37", or one of them nothing.
+// Whether they are about the same: "Tk36" and "Tk37", or one of them missing.
 bool are_of_one(const std::vector<std::string>& a,
                 const std::vector<std::string>& b) {
   if (a.empty() || b.empty()) return true;

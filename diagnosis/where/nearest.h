@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The case that passes next to one that fails.
+// Finds a passing case next to a failing one.
 #ifndef QKVET_DIAGNOSIS_WHERE_NEAREST_H_
 #define QKVET_DIAGNOSIS_WHERE_NEAREST_H_
 
@@ -10,8 +10,8 @@
 
 namespace qkvet::diagnosis {
 
-// Of a passing and a failing case, both as out.hypothesis has it, those that
-// differ least, and in what; the texts of cases stand as the samples do.
+// Finds the passing and the failing case, both as out.hypothesis predicts, that
+// differ least, and their difference. `texts` has the order of `samples`.
 void find_nearest(const std::vector<std::string>& texts,
                   const std::vector<Sample>& samples, FailsWhere& out);
 

@@ -4,7 +4,7 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// How people say a name; those without a row are "... is given".
+// English phrases for names; those without a row are "... is given".
 constexpr Phrase kPhrases[] = {
     {"causal", "causal", "not causal"},
     {"top_left", "causal=tl", "not causal=tl"},
@@ -58,8 +58,8 @@ constexpr Phrase kPhrases[] = {
 
 // Made of the names, in the language of conditions.
 constexpr Phrase kMade[] = {
-    // A window that is open on both sides is none to a kernel, and what says in
-    // a few numbers which pairs there are is a mask.
+    // A window that is open on both sides does not count for a kernel, and a
+    // mask may also be given as a few numbers.
     {"(mask || segments || ranges > 0 || chunk > 0 || tree || bias || "
      "window.left >= 0 || window.right >= 0 || softcap || "
      "sink "
@@ -332,7 +332,7 @@ constexpr Phrase kMade[] = {
     {"commands(new > 0 && disturbed > 0)",
      "tokens come to a sequence after one changed that shared its tokens",
      "no tokens come to a sequence after one changed that shared its tokens"},
-    // Of pages as textbooks have them: what a query needs them to do.
+    // Pages of the usual design, and the copies that a query needs.
     {"commands(pages.copied_for_appended)",
      "a query needs shared pages of 4 to be copied before tokens are appended",
      "no query needs shared pages of 4 to be copied before tokens are "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How people say what the language of conditions writes: of its names, and of
-// what is made of them.
+// English phrases for the names of the language of conditions, and for formulas
+// made of them.
 #ifndef QKVET_DIAGNOSIS_WHERE_PHRASES_H_
 #define QKVET_DIAGNOSIS_WHERE_PHRASES_H_
 
@@ -10,9 +10,9 @@
 namespace qkvet::diagnosis {
 
 struct Phrase {
-  std::string_view name, yes, no;  // in the language; where it holds, or not
+  std::string_view name, yes, no;  // in the language; if it holds, or not
 };
-// Of names; those that are not here are "... is given".
+// Phrases of names; for other names "... is given".
 std::span<const Phrase> phrases_of_names();
 // Flags that are formulas.
 std::span<const Phrase> made_phrases();

@@ -12,14 +12,14 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Of one case: a millisecond or two.
+// The work of one case: a millisecond or two.
 constexpr int64_t kMostWork = 300'000;
 
 constexpr int64_t kLadder[] = {
     0,   1,   2,   3,   4,   5,   6,   7,   8,   9,   11,   12,   13,  15, 16,
     17,  19,  23,  24,  25,  31,  32,  33,  40,  48,  63,   64,   65,  80, 96,
     127, 128, 129, 192, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025};
-// Heads and members differ by their number alone.
+// Heads and members differ only in their number.
 constexpr int64_t kMostOfMany = 17;
 
 void make_normal(Case& value) {
@@ -41,7 +41,7 @@ void take_recipes(const Case& like, Case& value) {
   if (value.score_bias && like.score_bias) value.score_bias = like.score_bias;
 }
 
-// Of what a law makes of a case, so many are asked for by themselves.
+// Calls of a law that are tried as cases of their own.
 constexpr size_t kMostCallsOfLaw = 8;
 
 std::vector<Case> calls_of_law(const Failure& failure,
@@ -71,7 +71,7 @@ std::vector<FailingSetting> settings_of(const Failure& failure,
       {&agreement, own}};
   if (failure.law != &agreement) {
     from.push_back({&agreement, calls_of_law(failure, kernel)});
-    // About dropout others make dozens of calls a case.
+    // Other laws make dozens of calls per case for dropout.
     if (const Law& of_answers = law_of_answers(failure.smallest);
         &of_answers != &agreement && &of_answers != failure.law)
       from.push_back({&of_answers, own});
@@ -224,7 +224,7 @@ std::vector<Case> variations(const Case& value, const Setting& setting) {
         if (auto other = with_term(value, term, -to)) out.push_back(*other);
     }
   }
-  // As many members times heads in another arrangement.
+  // The same number of members times heads, arranged differently.
   const Shape& s = value.shape;
   if (value.story.empty() && s.D == 0 && s.B * s.H > kMostOfMany)
     for (const int64_t times : {2, 4}) {

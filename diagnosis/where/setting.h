@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases in which it is looked for where a kernel fails: those of one law,
-// with data of one kind, so that what passes does so for another reason.
+// The space of cases in which a failure is searched: those of one law, with
+// data of one kind, so that these are no reason for a pass.
 #ifndef QKVET_DIAGNOSIS_WHERE_SETTING_H_
 #define QKVET_DIAGNOSIS_WHERE_SETTING_H_
 
@@ -20,25 +20,27 @@ class Setting {
     kOfCase,  // the recipes of the failing case
     kOfPlan   // as the plan draws it
   };
-  // `like` gives the storage that is drawn most, and with kOfCase the data.
+  // `like` provides the most frequent storage types, and with kOfCase the data.
   Setting(const Law& law, Data data, Case like, const KernelUnderTest& kernel);
 
   const Law& law() const { return *law_; }
   Data data() const { return data_; }
   // The nearest case of this setting.
   Case dressed(Case value) const;
-  // Whether the kernel declares it and it is cheap enough to be asked.
+  // Whether the kernel declares it and it is cheap enough to run.
   bool allows(const Case& value) const;
   Case planned(uint64_t seed, int64_t number) const;
-  // Planned cases have about this extent at most; it grows, and never shrinks.
+  // The approximate largest extent of planned cases; it grows, and never
+  // shrinks.
   void make_room_for(int64_t extent);
-  // What the sentence is about: the case, and what the law makes of it.
+  // The values of the terms: for the case, and for the calls that the law
+  // makes.
   TermValues values(const Case& value) const;
   // The values of these terms alone; all others are 0.
   TermValues values_of(const std::vector<size_t>& terms,
                        const Case& value) const;
   uint64_t options() const { return scope_.options; }
-  // "normal data", "q=large3, v=one"; "" for the plan's. Where each case of the
+  // "normal data", "q=large3, v=one"; "" for the plan's. If each case of the
   // law has an option: "v=one with a sink, which the law sets".
   std::string data_text() const;
   std::string text_of_data() const;  // the same without options
@@ -53,28 +55,28 @@ class Setting {
   Scope scope_;
 };
 
-// Settings in which a failure may be seen, and the case that should fail there:
-// the plainest first, agreement on normal data, and its own law on the plan's
-// data last. What a law asks of a case may fail alone, where the case does not:
-// a mask in the place of its causal rule.
+// Settings that may show a failure, and the case that should fail there: the
+// plainest first, agreement on normal data, and the failure's own law on the
+// plan's data last. Sometimes only a call of the law fails and the case passes:
+// a mask instead of its causal rule.
 struct FailingSetting {
   Setting setting;
   Case like;
 };
 std::vector<FailingSetting> settings_of(const Failure& failure,
                                         const KernelUnderTest& kernel);
-// Agreement on the plan's data, in which scores may be large, and cases that
-// should fail there for their scores.
+// Agreement on the plan's data, which may have large scores, and cases that
+// should fail there because of their scores.
 std::vector<FailingSetting> settings_of_scores(const Failure& failure,
                                                const KernelUnderTest& kernel);
 
-// Multiplications, as far as extents tell.
+// Multiplications, estimated from extents.
 int64_t work_of(const Case& value);
 
 // Cases that differ from `value` in an extent, an option or the causal rule,
-// one at a time: not dressed yet.
+// one at a time, before dressed().
 std::vector<Case> variations(const Case& value, const Setting& setting);
-// Of these the ones that differ in an option or the causal rule.
+// Those that differ in an option or the causal rule.
 std::vector<Case> variations_of_options(const Case& value,
                                         const Setting& setting);
 // `value` with the extents of another.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases in which it is looked for where a kernel fails: what a setting
-// lays down of a case, which it allows, and what is varied. Each is shown on a
-// case beside one, as like it as can be, of which the opposite is true.
+// The cases in which a failure is searched: what a setting fixes in a case, the
+// cases it allows, and the parts that are varied. Each test has a similar case
+// for which the opposite holds.
 #include "diagnosis/where/setting.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(Setting, DataAreNormalOrThoseOfTheCaseOrOfThePlan) {
   EXPECT_EQ(plan.data_text(), "");
 }
 
-// Elements that were set by hand are no data that other cases have.
+// Elements set by hand are no data for other cases.
 TEST(Setting, WhatIsDressedHasNoElementSetByHandAndStaysSo) {
   const Case value = case_of("B1,H1,Tq2,Tk3,d2,set=q.0.0.0.0:0x1p+0");
   ASSERT_FALSE(value.set.empty());
@@ -74,7 +74,7 @@ TEST(Setting, WhatIsDressedHasNoElementSetByHandAndStaysSo) {
   }
 }
 
-// A law that needs data of its own keeps them, whatever the setting.
+// A law that needs its own data keeps them in any setting.
 TEST(Setting, WhatALawNeedsGoesFirst) {
   const Case value = case_of("B1,H1,Tq2,Tk3,d2");
   const auto v_under = [&](const char* law) {
@@ -136,7 +136,7 @@ TEST(Setting, PlannedCasesAreDressedAndThoseOfTheirSeed) {
   EXPECT_NE(first, second);
 }
 
-// A flag is true as well where it is in a call that the law makes of the case.
+// A flag is also true if it is set in a call that the law makes for the case.
 TEST(Setting, ValuesAreThoseOfTheCallsOfALawAsWell) {
   const std::string text = "B1,H1,Tq2,Tk3,d2,causal=br";
   const Law& masks = *find_law("causal_equals_mask");
@@ -173,11 +173,12 @@ TEST(Variations, DifferInOneThing) {
   // Two things at once.
   EXPECT_FALSE(has(all, "B1,H1,Tq2,Tk3,d2"));
   EXPECT_FALSE(has(all, "B1,H1,Tq2,Tk257,d2,sink=one"));
-  // Heads and members are counted no further than they differ.
+  // Heads and members are counted only as far as they differ.
   for (const Case& one : all) EXPECT_LE(std::max(one.shape.B, one.shape.H), 17);
 }
 
-// Cases that tell the number of members from that of members times heads.
+// Cases that distinguish the number of members from that of members times
+// heads.
 TEST(Variations, ArrangeManyMembersAndHeadsAnew) {
   const auto halved = [](const char* text) {
     const std::vector<Case> all =
@@ -214,7 +215,7 @@ TEST(WithExtentsOf, TakesThoseOfAnotherCaseOfItsKind) {
   EXPECT_EQ(story.shape.H, 4);
 }
 
-// Of agreement itself there is no other law to ask.
+// For a failure of agreement, no other law is tried.
 TEST(Setting, ThePlainestIsTriedFirst) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
   Failure failure;

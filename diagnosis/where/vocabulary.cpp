@@ -15,8 +15,8 @@ namespace {
 
 using Kind = Term::Kind;
 
-// Words that are numbers, the most common first; numbers of option fields
-// follow. A word that is no number and names no choices is a flag.
+// Names that are numbers, the most common first; numbers of option fields
+// follow. A name that is no number and has no choices is a flag.
 constexpr std::string_view kNumbers[] = {"Tk",
                                          "Tq",
                                          "d",
@@ -39,14 +39,14 @@ constexpr std::string_view kNumbers[] = {"Tk",
                                          "context",
                                          "ranges",
                                          "chunk"};
-// Of a call and not of a case, a number that every case has by chance, one that
-// says how a mask was drawn and not what stands in it, or one of which a made
-// phrase speaks.
+// Terms that are left out: they are about a call and not a case, a number that
+// every case has by chance, the way a mask was drawn and not its contents, or
+// part of a made phrase.
 constexpr std::array<std::string_view, 5> kLeftOut = {
     "mistake", "scale.bits", "channel_group", "segments.tokens",
     "tree.children"};
 
-// Numbers that are no extents.
+// Larger than every extent.
 constexpr int64_t kNoRow = int64_t{1} << 30;
 
 template <class Better>
@@ -122,7 +122,7 @@ struct Counted {
   int64_t (*value)(const Situation&);
   Phrase at_least, at_most;  // formula, words
 };
-// Of a member, the rows that meet the same keys and values.
+// The most rows of a member that use the same keys and values.
 int64_t most_rows(const Situation& situation) {
   const Case& value = situation.value();
   const Shape& s = value.shape;
@@ -189,7 +189,7 @@ constexpr Product kProducts[] = {
     {"B * Hkv", [](const Shape& s) { return s.B * s.Hkv; }},
     {"B * H * Tq", [](const Shape& s) { return s.B * s.H * s.Tq; }},
     {"H * Tq", [](const Shape& s) { return s.H * s.Tq; }},
-    // Rows that meet the same keys and values.
+    // Rows that share keys and values.
     {"H / Hkv * Tq", [](const Shape& s) { return rows_of_group(s); }},
     {"B * H * Tq * Tk",
      [](const Shape& s) { return s.B * s.H * s.Tq * s.Tk; }}};
@@ -264,8 +264,7 @@ Term term_between(const Between& pair) {
   return term;
 }
 
-// Where one extent is taken for another those cases tell in which they are
-// alike.
+// If a kernel exchanges two extents, cases in which they are equal show it.
 constexpr const char* kExtents[] = {"B", "H", "Hkv", "Tq", "Tk", "d", "dv"};
 
 Term comparison(const std::string& left, bool is_equal,
@@ -288,7 +287,7 @@ void add_comparisons(std::vector<Term>& terms) {
   for (size_t a = 0; a < std::size(kExtents); ++a)
     for (size_t b = a + 1; b < std::size(kExtents); ++b) {
       const std::string left = kExtents[a], right = kExtents[b];
-      // Of these the difference or quotient is a number.
+      // For these pairs the difference or quotient is a term already.
       const bool is_known = std::any_of(
           std::begin(kBetween), std::end(kBetween), [&](const Between& one) {
             return (one.left == left && one.right == right) ||
@@ -343,7 +342,7 @@ std::vector<Term> all_terms() {
   return terms;
 }
 
-// Another scale makes a score what it is to be, but for bias and cap.
+// Another scale gives a score the wanted value, apart from bias and cap.
 std::optional<float> scale_for(const Case& value, const Term& term,
                                int64_t to) {
   if (!is_of_scores(term)) return std::nullopt;
@@ -368,7 +367,7 @@ void set_width(Shape& s, int64_t to) {
   s.d = to;
 }
 
-// By how much more than queries keys are.
+// The excess of keys over queries.
 void set_surplus(Shape& s, int64_t surplus) {
   s.Tk = s.Tq + surplus;
   if (s.Tk >= 1) return;
@@ -389,7 +388,7 @@ bool is_of_scores(const Term& term) {
 
 TermValues term_values_of(const std::vector<size_t>& wanted, const Case& value,
                           const Law* law, const KernelInfo* kernel) {
-  // Those that a law makes are much alike.
+  // The calls of a law are mostly similar.
   constexpr size_t kMostSituations = 12;
   const std::vector<Term>& terms = vocabulary();
   TermValues values(terms.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words in which it is said where a kernel fails: what can be asked of a
-// case. They are the names of the language of conditions
-// (properties/conditions), and some that are made of them.
+// The terms of sentences about where a kernel fails: properties of a case. They
+// are the names of the language of conditions (properties/conditions), and some
+// that are made of them.
 #ifndef QKVET_DIAGNOSIS_WHERE_VOCABULARY_H_
 #define QKVET_DIAGNOSIS_WHERE_VOCABULARY_H_
 
@@ -24,12 +24,11 @@ struct Term {
   std::span<const ConditionWord> words;  // of kWord
   std::string yes, no;  // of kFlag: "a mask is given", "no mask is given"
   double cost = 0;      // how far-fetched it is
-  // Of a difference "Tk - Tq": what is compared where it is with 0.
+  // For a difference "Tk - Tq": the two numbers, for comparisons with 0.
   std::string left, right;
-  // Of a number that is asked for by its bounds alone, "the most keys that a
-  // row sees": how they are written in the language of conditions and for
-  // people, with # for the number; of at_most for the next one, "no row sees 9
-  // keys or more".
+  // For a number with bounds only, "the most keys that a row sees": the bound
+  // in the language of conditions and in English, with # for the number;
+  // at_most has the next one, "no row sees 9 keys or more".
   struct Bound {
     std::string formula, words;
   };
@@ -37,14 +36,14 @@ struct Term {
   bool has_bounds_alone() const { return !at_least.formula.empty(); }
 };
 
-// In the order in which they are thought of first.
+// In the order in which they are tried.
 const std::vector<Term>& vocabulary();
 
 // Whether it is about the size of scores.
 bool is_of_scores(const Term& term);
 
-// Of each term, what it is in the case. A flag is 1, too, where it is in one of
-// the calls that a law makes of it.
+// The value of each term in the case. A flag is also 1 if it is set in one of
+// the calls that a law makes.
 using TermValues = std::vector<int64_t>;
 TermValues term_values(const Case& value, const Law* law = nullptr,
                        const KernelInfo* kernel = nullptr);
@@ -53,10 +52,11 @@ TermValues term_values(const Case& value, const Law* law = nullptr,
 TermValues term_values_of(const std::vector<size_t>& wanted, const Case& value,
                           const Law* law, const KernelInfo* kernel);
 
-// The case with an extent, or what follows from extents, of another size, and
-// what goes with it; nothing if this term cannot be set. To be constrained.
+// The case with an extent, or a number that follows from extents, changed to
+// `to`, and with its dependent fields; nullopt if this term cannot be set. It
+// must still be constrained.
 std::optional<Case> with_term(const Case& value, const Term& term, int64_t to);
-// The same, and products of members and heads with another number of members.
+// The same, and products of members and heads by another number of members.
 std::optional<Case> with_term_or_product(const Case& value, const Term& term,
                                          int64_t to);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the words of sentences mean: a case of which each is true and one, as
-// like it as can be, of which it is not; and the cases that a sentence is held
-// against.
+// The meaning of the terms of sentences: each has a case for which it holds,
+// and a similar one for which it does not; and the cases against which a
+// sentence is checked.
 #include "diagnosis/where/vocabulary.h"
 
 #include <gtest/gtest.h>
@@ -36,8 +36,8 @@ const Term* term_of(const std::string& name) {
   return nullptr;
 }
 
-// Of attention, "B1,H1,d1," in front; of caches, whose sequences are two, with
-// room for 12 tokens.
+// Prefixes: "B1,H1,d1," for attention; for caches two sequences with room for
+// 12 tokens.
 const std::string kCache = "B2,H1,d1,cap12,story=";
 const std::string kOne = "B1,H1,d1,";
 struct Pair {
@@ -343,8 +343,8 @@ const Pair kPairs[] = {
     {"a mask is broadcast over heads", kTwos + "mask=but0.qk",
      kTwos + "mask=but0.hqk"}};
 
-// Of each pair of extents whether they are equal, and whether the first is the
-// lesser, in words and in the language of conditions. Returns their names.
+// Checks for each pair of extents the terms "equal" and "less", in English and
+// in the language of conditions. Returns the names of the terms.
 std::set<std::string> compared_extents() {
   const std::pair<const char*, int64_t Shape::*> kExtents[] = {
       {"B", &Shape::B},   {"H", &Shape::H},   {"Hkv", &Shape::Hkv},
@@ -386,7 +386,7 @@ TEST(Vocabulary, WordsMeanWhatTheySay) {
     EXPECT_EQ(value_in(*term, pair.no), 0) << pair.words << ": " << pair.no;
     told.insert(term->name);
   }
-  // All that are made of names are told; names have tests of their own.
+  // All terms that are made of names are covered; names have their own tests.
   for (const Term& term : vocabulary()) {
     if (term.kind != Term::Kind::kFlag) continue;
     EXPECT_NE(term.yes, term.no);
@@ -396,7 +396,7 @@ TEST(Vocabulary, WordsMeanWhatTheySay) {
   }
 }
 
-// One of a kind is no plural, in words; a formula has none.
+// English uses the singular for 1; a formula has none.
 TEST(Vocabulary, OneIsSaidOfOne) {
   const auto written = [](int64_t number) {
     const std::vector<Term>& terms = vocabulary();
@@ -441,7 +441,7 @@ TEST(Vocabulary, NumbersCountWhatTheySay) {
     ASSERT_NE(term, nullptr);
     EXPECT_EQ(value_in(*term, row.text), row.number) << row.name;
   }
-  // Each is told, but for the context that layers alone have.
+  // Each is covered, except the context that only layers have.
   for (const Term& term : vocabulary())
     if (term.kind == Term::Kind::kNumber && term.name != "context - Tq" &&
         find_condition_name(term.name, ConditionScope::kCase) == nullptr) {
@@ -452,7 +452,7 @@ TEST(Vocabulary, NumbersCountWhatTheySay) {
     }
 }
 
-// A case that is given a number has it.
+// A case has the number that is set.
 TEST(Vocabulary, ANumberThatIsSetIsTheNumber) {
   int set = 0;
   for (const std::string& text :
@@ -462,7 +462,7 @@ TEST(Vocabulary, ANumberThatIsSetIsTheNumber) {
     const Case value = case_of(text);
     for (const Term& term : vocabulary()) {
       if (term.kind != Term::Kind::kNumber) continue;
-      // How many keys a row sees is set where no option hides any.
+      // The number of visible keys is set only if no option hides any.
       if (term.has_bounds_alone() && (value.window || value.listed.entries > 0))
         continue;
       const auto other = with_term(value, term, 8);
@@ -482,8 +482,8 @@ Atom atom_of(const char* name, Atom::Relation relation, int64_t number) {
   return atom;
 }
 
-// Half of them fail as it says, some only just; many of the others lack one of
-// its predicates alone. What the plan never draws is made of a failing case.
+// Half of them fail as predicted, some only just; many of the others lack just
+// one predicate. Cases that the plan never draws are made from a failing case.
 TEST(FreshCases, AreOnBothSidesOfASentenceAndAtItsEdge) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
   const Case failing = case_of("B2,H2,Tq9,Tk40,d4,alibi=one,sink=one");

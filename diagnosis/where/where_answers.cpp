@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sentence of answers that were recorded.
+// The sentence for recorded answers.
 #include "diagnosis/evidence/evidence.h"
 #include "diagnosis/where/fails_where.h"
 #include "properties/judging/subject.h"
@@ -7,8 +7,8 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Of recorded answers, under one law. A case of another law is one of
-// agreement, too, if it was answered as it stands.
+// Finds a sentence in recorded answers, under one law. A case of another law
+// also counts for agreement if it was answered unchanged.
 FailsWhere look_in_answers(const Law& law, const Failure& failure,
                            const KernelUnderTest& kernel, Executor& executor,
                            const Answered& answered, TimeUse& time) {
@@ -32,7 +32,7 @@ FailsWhere look_in_answers(const Law& law, const Failure& failure,
     ++(evidence->failed() ? out.failing : out.passing);
   }
   if (std::ssize(samples) < kFewest || out.failing < kFewestFailing) return out;
-  // They come failing and passing in turn: two and two.
+  // They come failing and passing in turn, so they are split two and two.
   std::vector<Sample> heard, held_back;
   for (size_t n = 0; n < samples.size(); ++n)
     (n / 2 % 2 == 0 ? heard : held_back).push_back(samples[n]);

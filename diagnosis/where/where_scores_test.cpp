@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often the sentence about where a kernel fails is true: of all known
-// faults, each judged by cases of a seed that no search has used.
+// How often the sentence about where a kernel fails is true: for all known
+// faults, each judged by cases of a seed that no search used.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -79,11 +79,12 @@ TEST(WhereScores, OfAllKnownFaults) {
     ASSERT_FALSE(scores.seconds.empty());
     print(scores);
   }
-  // Of all; a sample of 25 is one in ten off now and then.
+  // The limit for all kernels; a sample of 25 is off by one in ten now and
+  // then.
   const int least = at_night() ? 6 : 5;
   EXPECT_GE(10 * scores.right, least * scores.faults);
-  // Held against 200 cases, a sentence that is true of 95 % of all is below
-  // that now and then.
+  // Checked against 200 cases, a sentence that holds for 95 % of all is
+  // sometimes below that.
   EXPECT_LE(8 * scores.claimed_wrong, scores.known + 8);
 }
 

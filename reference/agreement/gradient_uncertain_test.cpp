@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of kernels that read inputs of their own: within the bound if it is
-// told how far these inputs are from the problem's, beyond it if it is not.
+// Gradients of kernels that read inputs of their own: within the bound if it
+// gets the distance of these inputs from the problem's, beyond it if not.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bound of attention whose inputs are known up to errors of their own: it
-// holds for every correct kernel and every admissible input, comes near what
-// such inputs do, and is the ordinary bound where the errors are 0.
+// The bound of attention with inputs that are known up to given errors: it
+// holds for every correct kernel and every admissible input, it comes near the
+// effect of such inputs, and it is the ordinary bound if the errors are 0.
 #include <gtest/gtest.h>
 
 #include "core/base/at_night.h"
@@ -11,7 +11,8 @@
 namespace qkvet::reference::uncertain_inputs_test {
 namespace {
 
-// What the kernel reads, and what the oracle does: at most `off` apart.
+// The inputs that the kernel reads, and those of the oracle: at most `off`
+// apart.
 struct Uncertain {
   TestProblem read;
   TestProblem truth;
@@ -68,7 +69,7 @@ TEST_P(UncertainInputsTest, StaysWithinTheBoundAndComesNearIt) {
   TestRandom random(kernel.name());
   Ratios all;
   double several = 0;
-  // What comes near is found by chance: it is looked for somewhat longer.
+  // Coming near the bound needs luck, so the search is extended.
   for (int i = 0; i < problems || (several <= kNear && i < 4 * problems); ++i) {
     const auto regime = static_cast<Regime>(i % kRegimeCount);
     const Shape shape = random_shape(random, largest_extent(i));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of block adders by itself: no rounding of P or of the output stands
-// in front of it. Adders as devices have them stay within it and come near it;
-// coarser ones exceed it, and those that no f16 or bf16 device has, the doubts
-// as well.
+// The cost of block adders by itself, without a rounding of P or of the output.
+// Adders of real devices stay within it and come near it; coarser ones exceed
+// it, and adders that no f16 or bf16 device has also exceed the doubts.
 #include <gtest/gtest.h>
 
 #include "reference/testing/test_problems.h"
@@ -11,8 +10,8 @@
 namespace qkvet::reference::block_adder_test {
 namespace {
 
-// Adders of devices, and what they can be seeded to be: blocks of 4 without a
-// further bit, and 13 bits behind the point, as in products of fp8.
+// Adders of devices, and seeded variants: blocks of 4 without an extra bit, and
+// 13 bits after the point, as in products of fp8.
 struct Adder {
   const char* control;
   const char* seeded = "none";
@@ -31,8 +30,8 @@ PrecisionModel blocks_without_tiles() {
                      Dtype::kF16);
 }
 
-// One large term, and many that lie just below two units of it: what is cut
-// off is nearly a unit every time, and always of one sign.
+// One large term, and many just below two units of it: the part that is cut off
+// is nearly a unit every time, and always of one sign.
 TestProblem positive_problem(uint64_t seed, bool flat, double unit) {
   TestRandom random(seed);
   Shape shape;

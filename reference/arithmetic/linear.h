@@ -33,13 +33,13 @@ struct LinearBound {
   // is exact, +infinity where an infinity is legitimate.
   std::vector<double> bound;
   // [rows,out]: sum_i |x_i w_ij| + |b_j|, what lost terms could change. An
-  // element is vacuous where the bound is at least half of it, and
-  // uninformative where it is 0.
+  // element is vacuous if the bound is at least half of it, and uninformative
+  // if it is 0.
   std::vector<double> reach;
 };
 
-// `oracle` is the output of either reference. `x_error` [rows,in], if given,
-// says how far the kernel's x may be from the problem's.
+// `oracle` is the output of either reference. `x_error` [rows,in], if given, is
+// the largest difference of the kernel's x from the problem's.
 LinearBound linear_bound(const LinearProblem& problem,
                          const std::vector<double>& oracle,
                          const PrecisionModel& model,

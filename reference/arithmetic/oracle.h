@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention is. Two implementations that share no function:
+// The definition of attention, in two implementations that share no function:
 // plain_forward (reference/attention/plain.cpp) is the definition, in double;
 // twin_forward (reference/attention/twin.cpp) is another algorithm, in
 // double-double.
@@ -16,8 +16,8 @@
 
 namespace qkvet::reference {
 
-// A rotation of q and k by their positions; core/call/options.h says which
-// channels make a pair.
+// A rotation of q and k by their positions; core/call/options.h defines the
+// pairs of channels.
 struct Rotation {
   RopeStyle style = RopeStyle::kNone;
   const double* cos = nullptr;           // [positions,d/2]
@@ -27,8 +27,8 @@ struct Rotation {
 };
 
 // The keys that a row may see: the first counts[b,i] entries of its list, or
-// all of them. None stands there twice, and -1 is none. They are counted from
-// the first key of the row's member.
+// all of them. No key occurs twice, and -1 is no key. Keys are counted from the
+// first key of the row's member.
 struct ListedKeys {
   const int32_t* keys = nullptr;    // [B,heads,Tq,entries]; null: no lists
   const int32_t* counts = nullptr;  // [B,Tq] or null
@@ -67,8 +67,8 @@ struct Problem {
   const double* bias = nullptr;    // [B,H,Tq,Tk], added to the scaled scores
   const double* slopes = nullptr;  // [H], ALiBi: part of the bias
   bool member_slopes = false;      // [B,H] of them, packed [members,H]
-  // Where keys stand, as ALiBi counts: rows stand at the last ones, and see no
-  // others' lengths. Null: key j at j.
+  // Positions of keys, for ALiBi; the rows have the last ones, and lengths do
+  // not apply. Null: key j is at position j.
   const int64_t* places = nullptr;  // [Tk], ascending
   double softcap = 0;               // > 0: softcap * tanh(score / softcap)
   const double* sink = nullptr;     // [H], a logit that joins the denominator
@@ -87,8 +87,8 @@ struct Problem {
   bool sink_in_lse = true;
 };
 
-// OracleOutput::visible of a row beyond q_len, or in no packed member: nothing
-// is said about it.
+// OracleOutput::visible of a row beyond q_len, or in no packed member: its
+// outputs are undefined.
 inline constexpr int64_t kRowNotCounted = -1;
 
 // How many slopes there are, and that of query row i of head h.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a declaration (preset and knobs) to a PrecisionModel. What cannot be
-// judged is refused in one line: a knob that is ignored would be a wrong bound.
+// Converts a declaration (preset and knobs) to a PrecisionModel. Declarations
+// without a derived bound are refused in one line: ignoring a knob would give a
+// wrong bound.
 #include "reference/arithmetic/precision.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 namespace qkvet::reference {
 namespace {
 
-// Limits of sense: beyond them a declaration is a mistake, not an arithmetic.
+// Plausible limits: a declaration beyond them is a mistake.
 constexpr double kLargestU = 0x1p-11;         // no accumulator worse than f16
 constexpr double kLargestExpError = 0x1p-8;   // a relative error
 constexpr double kLargestExpFloor = 0x1p-14;  // against a weight of 1
@@ -44,7 +45,7 @@ bool is_zero(qkvet_dtype dtype) {
   return dtype.code == 0 && dtype.bits == 0 && dtype.lanes == 0;
 }
 
-// What the writer knew of the struct; the rest is zero.
+// The fields that the caller's struct has; the rest is zero.
 qkvet_precision complete(const qkvet_precision& declared) {
   qkvet_precision whole;
   std::memset(&whole, 0, sizeof whole);
@@ -64,8 +65,8 @@ std::string preset_error(int32_t preset) {
          " has no derived bound yet; use cpu_f32 or generic";
 }
 
-// What P is rounded to: f16, bf16, or f32 for not at all. Anything else has no
-// derivation.
+// The type P is rounded to: f16, bf16, or f32 for no rounding. Other types have
+// no derivation.
 std::optional<Dtype> p_type(qkvet_dtype declared) {
   if (is_zero(declared)) return Dtype::kF32;
   for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16}) {
@@ -103,7 +104,7 @@ std::string unsupported_knob(const qkvet_precision& p) {
          " has no derived bound yet; leave it undeclared";
 }
 
-// A knob that says where a number is rounded.
+// A knob for the type to which a number is rounded.
 struct RoundingKnob {
   uint64_t knob;
   const char* name;
@@ -129,7 +130,7 @@ constexpr RoundingKnob kRoundings[] = {
     {QKVET_KNOB_VALUE_SUM_DTYPE, "value_sum_dtype",
      &qkvet_precision::value_sum_dtype, &M::value, false}};
 
-// What it names, or nothing.
+// The type that it declares, or nullopt.
 std::optional<Dtype> allowed_type(const RoundingKnob& knob,
                                   const qkvet_precision& p) {
   const auto dtype = dtype_from_abi(p.*knob.field);
@@ -173,7 +174,7 @@ std::string number(double value) {
 
 std::string range_error(const Check& check) {
   if (in_range(check.value, check.low, check.high)) return "";
-  // Limits that are no numbers are not worth a word.
+  // Limits that are not finite are not printed.
   std::string allowed = "; allowed ";
   if (std::isfinite(check.low)) allowed += number(check.low) + " ";
   allowed += std::isfinite(check.high) ? ".. " + number(check.high) : "or more";
@@ -311,8 +312,8 @@ void apply_roundings(const qkvet_precision& p, PrecisionModel& model,
   if (!model.score.rounds()) model.score = model.softmax;
 }
 
-// P as the softmax leaves it, if nothing else is said: quotients are stored,
-// and so are exponentials, which the denominator adds as they are.
+// P as the softmax leaves it, unless declared otherwise: quotients are stored,
+// and so are exponentials, which the denominator adds unchanged.
 void apply_softmax_to_p(PrecisionModel& model) {
   const bool divided = model.norm_first || model.p_any_stage;
   if (!divided) return;

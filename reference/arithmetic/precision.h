@@ -21,11 +21,11 @@ enum class SumOrder : uint8_t { kAny, kLanes, kPairwise };
 enum class ScaleStage : uint8_t { kAfterDot, kOnQ, kFolded };
 enum class Merge : uint8_t { kNone, kMlo, kLse };
 
-// The format of a kernel's numbers, as far as underflow and overflow go; f32
-// unless for_storage() says otherwise.
+// The range of a kernel's numbers, for underflow and overflow; f32 unless
+// for_storage() sets another.
 struct FloatRange {
   int normal = -126;       // exponent of the least normal number
-  int underflow = -149;    // of what an operation that underflows may be off by
+  int underflow = -149;    // exponent of the largest error by underflow
   int cap_exponent = 120;  // softcaps beyond 2^this or 2^-this are not judged
   // A third of the largest f32: room for log2(e) = 1.44 and for rounding; sums
   // above it may overflow.
@@ -42,8 +42,7 @@ struct FloatRange {
   friend bool operator==(const FloatRange&, const FloatRange&) = default;
 };
 
-// A number that is rounded once to a narrower format on its way; u = 0: it is
-// not.
+// A rounding of a number to a narrower format; u = 0: none.
 struct Rounding {
   Dtype to = Dtype::kF32;
   double u = 0;
@@ -51,12 +50,12 @@ struct Rounding {
   double largest = std::numeric_limits<double>::infinity();
 
   bool rounds() const { return u > 0; }
-  // What a number of at most `size` may be moved by. It is rounded in units
-  // of 1 / `unit`, and flushed below lambda.
+  // The largest error of rounding a number of at most `size`. It is rounded in
+  // units of 1 / `unit`, and flushed below lambda.
   double of(double size, double lambda, double unit = 1) const {
     return rounds() ? std::max(u * size, std::max(floor, lambda) * unit) : 0;
   }
-  // How far the nearest number of the format is from x.
+  // The distance from x to the nearest number of the format.
   double exactly(double x) const;
 
   friend bool operator==(const Rounding&, const Rounding&) = default;
@@ -78,7 +77,7 @@ struct PrecisionModel {
   double lazy = 0;           // natural log units
   double tanh_error = 0;     // relative
   double tanh_floor = 0;     // absolute
-  // delta, of a logarithm x in units of max(1, |x|); 0: what u says.
+  // delta, of a logarithm x in units of max(1, |x|); 0: given by u.
   double log_error = 0;
   int splits = 1;
   Merge merge = Merge::kNone;
@@ -92,8 +91,8 @@ struct PrecisionModel {
   double block_align = 0;
   int block_terms = 0;
   bool fast_log = false;  // as far off as an exponential of 2^-22
-  // No device has been measured against these values: what exceeds the bound,
-  // but not that of doubted(), is a warning.
+  // No device has been measured against these values: a result beyond this
+  // bound but within that of doubted() is a warning.
   bool unmeasured = false;
   // Further rescale-like events that every key may meet.
   int extra_rescales = 0;
@@ -121,10 +120,10 @@ struct PrecisionModel {
   Rounding operand;  // q, k and v on their way into a product
   Rounding lse;      // as it is returned
   Rounding sink;     // as it is read
-  // What each result of the softmax is stored as, sums of a tile being added in
-  // f32 at least. bounds.md, "Softmax in half, or in f32".
+  // The type in which results of the softmax are stored; sums of a tile are
+  // added in f32 at least. bounds.md, "Softmax in half, or in f32".
   Rounding softmax;
-  // Sums of q k and of P v, each time that something is added to them.
+  // Sums of q k and of P v, rounded after each addition.
   Rounding dot;
   Rounding value;
 
@@ -139,13 +138,13 @@ struct PrecisionModel {
   double output_floor = 0x1p-149;
   double output_largest = std::numeric_limits<float>::max();
 
-  // Unit roundoff of what adds up q k, and P v.
+  // Unit roundoff of the sums of q k, and of P v.
   double dot_u() const { return std::max(u, dot.u); }
   double value_u() const { return std::max(u, value.u); }
-  // Unit roundoff of what the softmax stores, and of what adds up a
-  // denominator: in tiles, what is stored is added up.
+  // Unit roundoff of stored results of the softmax, and of the sum in a
+  // denominator: with tiles, stored results are added up.
   double softmax_u() const { return std::max(u, softmax.u); }
-  // What a logarithm of at most `size` is declared to be off by.
+  // The declared error of a logarithm of at most `size`.
   double log_off(double size) const {
     return log_error > 0 ? log_error * std::max(1.0, size) : 0;
   }
@@ -159,23 +158,24 @@ struct PrecisionModel {
                          const PrecisionModel&) = default;
 };
 
-// The model for a case whose k and v are stored as `kv` and whose outputs are
-// stored as `o`: what the declaration leaves to the storage is filled in.
-// Nothing changes where both are f32. Both f64: bounds.md, "f64".
+// The model for a case with k and v stored as `kv` and outputs stored as `o`:
+// fills in what the declaration leaves to the storage. Nothing changes if both
+// are f32. Both f64: bounds.md, "f64".
 PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o);
 
-// Whether what depends on the storage is looser than an undeclared kernel's
-// where all tensors are stored as `dtype`: the rounding of P, and for f64 all
-// values that are declared in numbers. resolve_precision cannot know it.
+// Whether values that depend on the storage are looser than an undeclared
+// kernel's if all tensors are stored as `dtype`: the rounding of P, and for f64
+// all values that are declared as numbers. resolve_precision cannot decide
+// this.
 bool looser_for_storage(const PrecisionModel& model, Dtype dtype);
 
-// What an unmeasured model may have to become when devices are measured, at
-// most (bounds.md, "Not measured"); any other model is what it is.
+// The widest model that an unmeasured one may become when devices are measured
+// (bounds.md, "Not measured"); any other model is unchanged.
 PrecisionModel doubted(PrecisionModel model);
 
-// What n terms in an extent of N, cut into blocks from `starts` places on, may
-// lose to block adders, in parts of M; 0 without them. bounds.md, "Block
-// adders".
+// The largest error of block adders for n terms in an extent of N, cut into
+// blocks from `starts` places on, in parts of M; 0 without them. bounds.md,
+// "Block adders".
 double block_cost(const PrecisionModel& model, int64_t n, int64_t N,
                   int64_t starts = 1);
 
@@ -184,10 +184,10 @@ inline double exact_u(const PrecisionModel& model) {
   return std::max(model.u, model.block_u);
 }
 
-// The generic preset: what an undeclared kernel is held to.
+// The generic preset: the requirement for an undeclared kernel.
 PrecisionModel generic_precision();
-// The largest log_error that it has room for, in units of u: six roundings of
-// ln L + 1, of which one is the addition of the maximum.
+// The largest log_error that it allows, in units of u: six roundings of ln L +
+// 1, one of which is the addition of the maximum.
 inline constexpr double kLogOfGeneric = 5;
 
 struct ResolvedPrecision {

@@ -132,7 +132,7 @@ PrecisionModel doubted(PrecisionModel model) {
     model.block_align = 1;
     model.block_terms = std::min(model.block_terms, kSmallestBlock);
   }
-  // A number that the author declares is his own.
+  // Declared numbers are kept.
   if ((model.literal & QKVET_KNOB_EXP_ERROR) == 0) model.exp_error *= 2;
   if ((model.literal & QKVET_KNOB_TANH_ERROR) == 0) {
     model.tanh_error *= 2;

@@ -50,13 +50,13 @@ void scale_to_f64(PrecisionModel& model) {
   // Weights of the twin may be subnormal, too.
   model.exp_floor = std::max(model.exp_floor, model.range.lambda(false));
   if (!model.p_as_f32) return;
-  // It is not said when.
+  // The declaration does not define when P is rounded.
   round_p_to(Dtype::kF32, model);
   model.p_any_stage = true;
 }
 
-// What the softmax stores: f32 is a rounding of f64 alone. Of an exponential it
-// keeps the preset's error in units of f32, unless it is declared.
+// Applies the rounding of stored softmax results: f32 rounds only f64. An
+// exponential keeps the preset's error in units of f32, unless it is declared.
 void store_softmax(const PrecisionModel& preset, bool f64,
                    PrecisionModel& model) {
   if (!model.softmax.rounds()) return;
@@ -99,7 +99,7 @@ PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o) {
   const bool rounds_p = model.p_as_storage || model.p_u > 0;
   if (model.p_as_storage && is_half(kv)) round_p_to(kv, model);
   if ((rounds_p || model.rope_as_storage) && is_half(kv)) {
-    // What multiplies in half takes rotated q and k in half, too.
+    // Kernels that multiply in half also round rotated q and k to half.
     model.rope_u = unit_roundoff(kv);
     model.rope_floor = underflow_error(kv);
     model.rope_largest = largest_finite(kv);
@@ -118,7 +118,7 @@ bool looser_for_storage(const PrecisionModel& model, Dtype dtype) {
   const PrecisionModel own = for_storage(model, dtype, dtype);
   const PrecisionModel generic = for_storage(generic_precision(), dtype, dtype);
   if (own.p_u > generic.p_u || own.p_floor > generic.p_floor) return true;
-  // What the storage holds is not rounded by a product in the same type.
+  // Stored numbers are not rounded by a product in the same type.
   if (own.operand.rounds() && own.operand.to != dtype) return true;
   if (dtype != Dtype::kF64) return false;
   return own.softmax.rounds() || own.u > generic.u ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations become models, or one line that says why not.
+// Declarations become models, or one line with the reason why not.
 #include "reference/arithmetic/precision.h"
 
 #include <gtest/gtest.h>
@@ -288,7 +288,7 @@ TEST(PrecisionTest, OnlyWhatWasNotMeasuredIsDoubted) {
   EXPECT_EQ(doubts.block_align, 1);
   EXPECT_EQ(doubts.block_terms, 4);
   EXPECT_EQ(doubts.exp_error, 0x1p-21);
-  // What the author says in numbers is not doubled.
+  // Values that the author declares as numbers are not doubled.
   qkvet_precision p = declare(QKVET_PRECISION_CUDA_FAST, QKVET_KNOB_EXP_ERROR);
   p.exp_error = 0x1p-23;
   EXPECT_EQ(doubted(resolve_precision(p).model).exp_error, 0x1p-23);

@@ -8,7 +8,7 @@ namespace qkvet::reference {
 namespace {
 
 constexpr double kUnit = 0x1p-24;           // of f32
-constexpr double kNormal = 0x1p-126;        // the least that nobody flushes
+constexpr double kNormal = 0x1p-126;        // the least that is never flushed
 constexpr double kHalfStep = 1.0 / 17;      // of e4m3, relative
 constexpr double kSubnormalStep = 0x1p-10;  // half of e4m3's, absolute
 

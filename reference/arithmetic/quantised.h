@@ -11,9 +11,9 @@
 
 namespace qkvet::reference {
 
-// The error of `x`, whose largest code stands for `range`: per token the
+// The error of `x` if the largest code represents `range`: per token the
 // largest magnitude of its row, per channel the largest code times the given
-// scale. |x| <= range. 0 where numbers are stored as given.
+// scale. |x| <= range. 0 if numbers are stored as given.
 double stored_error(StoredAs stored, double x, double range);
 
 // The errors of all elements of [rows, width]; `scales` [width], used per

@@ -122,7 +122,7 @@ bool is_listed(const Problem& p, const At& at, int64_t j) {
   return n < count;
 }
 
-// Whether the row's position and key j lie in one range.
+// Whether one range contains both the row's position and key j.
 bool share_a_range(const Problem& p, const At& at, int64_t j) {
   bool shared = false;
   for (int64_t r = 0; r < p.fields.ranges; ++r) {
@@ -173,8 +173,7 @@ bool is_seen(const Problem& p, const At& at, int64_t j) {
          p.bias[pair] != -std::numeric_limits<double>::infinity();
 }
 
-// Channel c of a row that stands at `position`, rotated if the problem asks for
-// it.
+// Channel c of a row at `position`, rotated if the problem has a rotation.
 Real channel_of(const Problem& p, const double* row, int64_t position,
                 int64_t c) {
   const Rotation& turn = p.rotation;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The definition of attention a third time, in MPFR: binary floating point of
-// any precision, correctly rounded, by another author. It stands above both
-// references and is far too slow for anything but their test.
+// A third definition of attention, in MPFR: binary floating point of any
+// precision, correctly rounded, by another author. It is the standard for both
+// references, and far too slow for anything but their test.
 #ifndef QKVET_REFERENCE_ATTENTION_MPFR_FORWARD_H_
 #define QKVET_REFERENCE_ATTENTION_MPFR_FORWARD_H_
 
@@ -9,9 +9,9 @@
 
 namespace qkvet::reference {
 
-// Every number of the output is the exact one rounded to double: what 256 bits
-// leave of an error is below 2^-200 of the sums it comes from. It shares no
-// code with the references; who is seen is asked pair by pair.
+// Every number of the output is the exact one rounded to double: the error of
+// 256 bits is below 2^-200 of the sums it comes from. It shares no code with
+// the references; visible keys are determined pair by pair.
 OracleOutput mpfr_forward(const Problem& problem);
 
 }  // namespace qkvet::reference

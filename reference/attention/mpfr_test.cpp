@@ -23,9 +23,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What the twin's own arithmetic may be off by, relative to the sizes that it
-// adds up: 2^-96 of an exponential, 2^-104 of every other operation, of which a
-// problem of these tests has less than 2^10 on the way to a number.
+// The error of the twin's own arithmetic, relative to the sizes that it adds
+// up: 2^-96 for an exponential, 2^-104 for every other operation. A problem of
+// these tests needs less than 2^10 operations for a number.
 constexpr double kTwinU = 0x1p-92;
 // Products and weights of the twin that underflow.
 constexpr double kTwinFloor = 0x1p-1066;
@@ -147,8 +147,8 @@ void compare_twin(const Problem& p, const OracleOutput& twin,
   }
 }
 
-// Where the exact number lies halfway between two doubles but for a rest that
-// 104 bits do not hold, either of them is right: one ulp.
+// If the exact number is halfway between two doubles except for a rest that 104
+// bits do not hold, either of them is right: one ulp.
 bool twin_passes(const Problem& p, const OracleOutput& twin,
                  const OracleOutput& truth) {
   Distance distance;
@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(AllFaults, MpfrSeededTest,
                                static_cast<SeededFault>(fault.param)));
                          });
 
-// ALiBi between keys that stand apart.
+// ALiBi between keys with gaps.
 TEST(MpfrTest, PlacesWithGapsAreTheSame) {
   TestRandom random(94);
   for (int i = 0; i < 2 * kRegimeCount; ++i) {
@@ -230,8 +230,8 @@ TEST(MpfrTest, PlacesWithGapsAreTheSame) {
   }
 }
 
-// A twin that is no better than double agrees with the definition, and only
-// something finer than both can tell.
+// A twin that is no better than double agrees with the definition; only
+// something finer than both shows the difference.
 struct ExpOfDouble : TwinHooks {
   static DoubleDouble exponential(DoubleDouble x) { return std::exp(x.hi); }
 };

@@ -27,7 +27,7 @@
 
 namespace qkvet::reference {
 
-// Where a query row stands in its member: of the batch, or of a packed batch.
+// The place of a query row in its member: of the batch, or of a packed batch.
 struct PlainPlace {
   int64_t b = 0;
   int64_t h = 0;
@@ -59,7 +59,7 @@ struct PlainHooks : PlainRopeHooks {
     place.i = i - place.first_q;
     return place;
   }
-  // The key that the query stands at; it need not exist.
+  // The key at the position of the query; it need not exist.
   static int64_t diagonal(const Problem& problem, const PlainPlace& place) {
     if (problem.causal == Causal::kTopLeft) return place.i;
     return place.i + place.Lk - place.Lq;
@@ -106,7 +106,7 @@ struct PlainHooks : PlainRopeHooks {
     }
     return false;
   }
-  // The key in units of so many, rounded down: which chunk it lies in.
+  // The number of the chunk that contains the key: key / chunk, rounded down.
   static int64_t chunk_of(int64_t key, int64_t chunk) {
     const int64_t n = key / chunk;
     return key < 0 && n * chunk != key ? n - 1 : n;
@@ -231,8 +231,7 @@ struct PlainHooks : PlainRopeHooks {
                : Hooks::template biased<Hooks>(problem, place, j,
                                                Hooks::capped(problem, scaled));
   }
-  // Where the shift of the softmax starts, before it grows to the largest
-  // score.
+  // The start of the softmax's shift, before it grows to the largest score.
   static double shift_start() {
     return -std::numeric_limits<double>::infinity();
   }
@@ -310,9 +309,9 @@ inline void plain_values(const Shape& shape, const PlainRow& row) {
   }
 }
 
-// What a row without a key has instead of an output, unless a sink is one term
-// of its softmax: of value 0, and all of the sum. Nothing at all is said about
-// a row that no member holds.
+// Writes the output of a row without a key: NaN, or 0 if there is a sink, which
+// is then the only term of the softmax. A row outside every member has NaN
+// throughout.
 inline void plain_empty(const Problem& problem, const PlainRow& row) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   constexpr double kNone = -std::numeric_limits<double>::infinity();

@@ -57,17 +57,17 @@ TEST(PlainOptionsTest, WindowsAreCountedFromTheDiagonal) {
   EXPECT_EQ(square.forward().visible, (Counts{3, 3, 2, 1}));
   square.problem.window = Window{-1, 1};
   EXPECT_EQ(square.forward().visible, (Counts{2, 3, 4, 4}));
-  // Causality takes what lies ahead.
+  // Causality hides later keys.
   square.problem.causal = Causal::kBottomRight;
   EXPECT_EQ(square.forward().visible, (Counts{1, 2, 3, 4}));
 
-  // Two queries, four keys: query 0 stands at key 2, or at key 0 for top_left.
+  // Two queries, four keys: query 0 is at key 2, or at key 0 for top_left.
   Given wide = zeros(2, 4);
   wide.problem.window = Window{1, 0};
   EXPECT_EQ(wide.forward().sees, (Bits{0, 1, 1, 0, 0, 0, 1, 1}));
   wide.problem.causal = Causal::kTopLeft;
   EXPECT_EQ(wide.forward().sees, (Bits{1, 0, 0, 0, 1, 1, 0, 0}));
-  // Four queries, two keys: two queries stand before the first key.
+  // Four queries, two keys: two queries are before the first key.
   Given tall = zeros(4, 2);
   tall.problem.window = Window{0, 0};
   EXPECT_EQ(tall.forward().visible, (Counts{0, 0, 1, 1}));
@@ -107,7 +107,7 @@ TEST(PlainOptionsTest, AlibiTakesTheDistanceFromTheDiagonal) {
   const std::vector<double> slopes = {std::log(2.0)};
   given.problem.slopes = slopes.data();
   const OracleOutput out = given.forward();
-  // Query 0 stands at key 1, query 1 at key 2.
+  // Query 0 is at key 1, query 1 at key 2.
   const std::vector<double> want = {0.25,    0.5,     0.25,  //
                                     1.0 / 7, 2.0 / 7, 4.0 / 7};
   for (size_t a = 0; a < want.size(); ++a) {
@@ -128,7 +128,7 @@ TEST(PlainOptionsTest, TheCapComesBeforeOrAfterTheBias) {
               kWorkedByHand);
   given.problem.softcap_after_bias = true;
   EXPECT_NEAR(given.forward().o[0], weight(2 * std::tanh(5.0)), kWorkedByHand);
-  // What a mask hides, a cap does not bring back.
+  // A cap does not bring back masked keys.
   const Bits mask = {0, 1};
   given.problem.mask = mask.data();
   EXPECT_EQ(given.forward().o[0], 0);
@@ -181,7 +181,7 @@ TEST(PlainOptionsTest, ARowWithoutAKeyHasItsSink) {
     EXPECT_TRUE(std::isnan(forward(given.problem).o[0]));
 }
 
-// A cap behind the bias makes a number of its -infinity, and hides nothing.
+// A cap after the bias makes its -infinity finite, and hides nothing.
 TEST(PlainOptionsTest, ACapBehindTheBiasMakesInfinityFinite) {
   Given given({0, 0}, /*Tq=*/1, {3, 5});
   EXPECT_EQ(given.forward().o[0], 4);
@@ -213,7 +213,7 @@ TEST(PlainOptionsTest, LengthsEndEachMemberOfTheBatch) {
   problem.q_len = q_len.data();
   problem.kv_len = kv_len.data();
   const OracleOutput out = plain_forward(problem);
-  // The only query of member 1 stands at the last of its two keys.
+  // The only query of member 1 is at the last of its two keys.
   EXPECT_EQ(out.visible, (Counts{2, 3, 2, kRowNotCounted}));
   EXPECT_EQ(out.o[0], 3);
   EXPECT_EQ(out.o[1], 4);

@@ -31,7 +31,7 @@ struct PlainRopeHooks {
   }
 };
 
-// How far apart the parts of a rotated channel may lie: sizes add up.
+// The largest distance of the parts of a rotated channel: sizes add up.
 struct TurnedSizes : PlainRopeHooks {
   static double first(double a, double b, double cos, double sin) {
     return a * std::fabs(cos) + b * std::fabs(sin);

@@ -99,7 +99,7 @@ TEST(PlainTest, ACausalRowNeverSeesWhatComesAfterIt) {
   for (size_t t = 0; t < 6; ++t) EXPECT_LE(out.o[t], 1) << t;
   EXPECT_GT(out.o[6], 1);
 
-  // Whatever stands at position 3, even NaN, cannot reach rows 0 to 2.
+  // Nothing at position 3, not even NaN, can reach rows 0 to 2.
   Given poisoned = given;
   poisoned.v[6] = poisoned.v[7] = std::nan("");
   const OracleOutput past = poisoned.forward();

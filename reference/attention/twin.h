@@ -27,21 +27,21 @@ struct TwinSpan {
   int64_t centre = 0;
   int64_t begin = 0;   // the first key of the member
   int64_t drafts = 0;  // the first key that is a draft
-  // With ranges, where first .. last is all keys: what the window leaves, and
-  // the last key that causality does.
+  // With ranges, first .. last is all keys. These are the keys that the window
+  // leaves, and the last key that causality leaves.
   int64_t near_first = 0;
   int64_t near_last = -1;
   int64_t causal_last = -1;
   const double* slopes = nullptr;  // [H] of the member, or null
 };
 
-// Where the rows and keys of a member begin and end.
+// The first and last rows and keys of a member.
 struct TwinExtent {
   int64_t q_begin = 0;
   int64_t q_end = 0;
   int64_t k_begin = 0;
   int64_t k_end = 0;
-  int64_t before = 0;  // members in front of this one
+  int64_t before = 0;  // members before this one
 };
 
 struct TwinHooks {
@@ -58,8 +58,8 @@ struct TwinHooks {
     const int64_t m = after - problem.cu_q;
     return {after[-1], after[0], problem.cu_k[m - 1], problem.cu_k[m], m - 1};
   }
-  // For bottom_right, as many keys lie behind the diagonal as queries lie
-  // behind the query.
+  // For bottom_right, there are as many keys after the diagonal as queries
+  // after this query.
   static int64_t centre(const Problem& problem, const TwinExtent& all,
                         int64_t i) {
     if (problem.causal == Causal::kTopLeft)
@@ -73,7 +73,7 @@ struct TwinHooks {
   static int64_t right_end(int64_t last, int64_t centre, int64_t right) {
     return right >= 0 && right < last - centre ? centre + right : last;
   }
-  // The last key that causality leaves; `centre` may lie before the first.
+  // The last key that causality leaves; `centre` may be before the first.
   static int64_t last_key(const Problem& problem, const TwinExtent& all,
                           int64_t centre) {
     const bool all_keys = problem.causal == Causal::kNone;
@@ -98,7 +98,7 @@ struct TwinHooks {
     span.last = all.k_end - 1;
     return span;
   }
-  // The range that position `at` of member b lies in, as its number; -1: none.
+  // The number of the range that contains position `at` of member b; -1: none.
   static int64_t range_at(const Problem& problem, int64_t b, int64_t at) {
     const int64_t* range = problem.fields.full_ranges;
     range += b * problem.fields.ranges * 2;
@@ -106,8 +106,8 @@ struct TwinHooks {
       if (at >= range[0] && at < range[1]) return r;
     return -1;
   }
-  // Of a key in a wide span: whether it is one of the narrow one, or in the
-  // range of the row.
+  // Whether a key of a wide span is in the narrow one, or in the range of the
+  // row.
   static bool reached(const Problem& problem, int64_t b, int64_t key,
                       const TwinSpan& span) {
     if (problem.fields.ranges == 0) return true;
@@ -163,13 +163,13 @@ struct TwinHooks {
     span.last = Hooks::right_end(span.last, span.centre, problem.window->right);
     return span;
   }
-  // Which row of the lists is that of head `h`: those of heads follow one
-  // another, a group of query heads after the other.
+  // The row of the lists for head `h`: heads are in order, one group of query
+  // heads after the other.
   static int64_t list_of(const Problem& problem, int64_t h) {
     return h * problem.listed.heads / problem.shape.H;
   }
-  // Whether the pair `pair` of [B,H,Tq,Tk] is listed: how often the key,
-  // counted from the first of its member, stands in what counts of the row's
+  // Whether the pair `pair` of [B,H,Tq,Tk] is listed: whether the key, counted
+  // from the first of its member, occurs in the counting part of the row's
   // list.
   template <class Hooks>
   static bool chosen(const Problem& problem, int64_t pair, int64_t begin) {
@@ -207,7 +207,7 @@ struct TwinHooks {
     return turn.k_positions[key];
   }
   static DoubleDouble turn_sign(DoubleDouble sin) { return sin; }
-  // What is added to the score of key `j`.
+  // The number that is added to the score of key `j`.
   static DoubleDouble offset(const Problem& problem, int64_t h, int64_t pair,
                              int64_t j, const TwinSpan& span) {
     DoubleDouble sum = 0.0;
@@ -225,7 +225,7 @@ struct TwinHooks {
     // A sum with an infinity has no low part, not even 0.
     return std::isinf(bias) ? DoubleDouble(bias) : sum + bias;
   }
-  // The query head that is number `member` of those that share `kv_head`.
+  // Query head `member` of those that share `kv_head`.
   static int64_t query_head(const Shape& shape, int64_t kv_head,
                             int64_t member) {
     return kv_head * shape.group() + member;
@@ -290,9 +290,9 @@ struct TwinRow {
   const double* v = nullptr;
 };
 
-// Nothing is rotated: with q and k as complex numbers z, y of each pair, the
-// product is Re(z conj(y) e^(i(p - r))) for positions p and r, whose cos and
-// sin come out of the tables' (the relative form of RoFormer, 3.2.1).
+// No row is rotated: with q and k as complex numbers z, y of each pair, the
+// product is Re(z conj(y) e^(i(p - r))) for positions p and r. Its cos and sin
+// follow from the tables' (the relative form of RoFormer, 3.2.1).
 //
 // Calls visit(c, c2, cos, sin) with the two channels of each pair.
 template <class Hooks, class Visit>
@@ -358,7 +358,7 @@ DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
   return twin_cap<Hooks>(problem, scaled) + offset;
 }
 
-// What a row has whose keys were all absorbed.
+// Writes the outputs of a row after all its keys were absorbed.
 template <class Hooks>
 void twin_finish(const Problem& problem, const TwinRow& row, TwinState& state,
                  OracleOutput& out) {

@@ -87,7 +87,7 @@ TEST(TwinOptionsTest, AgreesOnListsOfKeys) {
   EXPECT_GT(hidden, kProblems / 2);
 }
 
-// ALiBi counts where keys stand, which a bias can say as well.
+// ALiBi depends on the positions of keys, which a bias can express as well.
 TEST(TwinOptionsTest, AgreesOnPlacesWithGaps) {
   TestRandom random(36);
   int differ = 0;
@@ -155,7 +155,7 @@ TEST(DoubleDoubleTest, HyperbolicTangentObeysItsIdentities) {
     EXPECT_LE(error, kUnits * std::fabs(twice.hi)) << x;
     EXPECT_NEAR(t.hi, std::tanh(x), 0x1p-51 * std::fabs(t.hi)) << x;
   }
-  // x - x^3/3, whose next term is below 2^-120 x.
+  // x - x^3/3; the next term is below 2^-120 x.
   const double tiny = 0x1p-30;
   const DoubleDouble series =
       DoubleDouble(tiny) - DoubleDouble(tiny * tiny * tiny) / 3.0;

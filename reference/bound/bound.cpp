@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bound of a whole problem, row by row, and of what is not the output:
+// The bound of a whole problem, row by row, and the bounds of other outputs:
 // log-sum-exp, weights and their sum (bounds.md, "Other outputs").
 #include "reference/bound/bound.h"
 
@@ -14,27 +14,27 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // ln of a sum: its own error of up to two ulps and the addition of m. Vector
-// libraries whose exp is worse than this have a logarithm to match. Of one
-// whose error is declared the addition is left.
+// libraries with a worse exp than this have a logarithm to match. If the error
+// of the logarithm is declared, only the addition remains.
 constexpr double kLogRoundings = 3;
 constexpr double kGoodExp = 4;  // in units of u
 // m and ln L pass at most two changes of base each on their way into lse.
 constexpr double kLseRoundings = 4;
 
-// A sink that stays out of the lse leaves the sum of the keys, in units of a
+// A sink that is not in the lse leaves the sum of the keys, in units of a
 // maximum that may be the sink's.
 bool sink_apart(const RowView& row) {
   return row.sink != nullptr && !row.sink_in_lse;
 }
 
-// Returned weights may be rounded P or not. Where the denominator adds rounded
-// P, they may also be rounded anew, against another maximum.
+// Returned weights may be rounded P or not. If the denominator adds rounded P,
+// they may also be rounded again, with another maximum.
 double rounded_times(const PrecisionModel& model) {
   return model.sum_of_rounded_p ? 2 : 1;
 }
 
-// total - x[j], where total is the sum of x; without cancellation, which would
-// leave nothing where x[j] is almost all of it.
+// total - x[j], where total is the sum of x; without the cancellation that
+// would leave nothing if x[j] is almost all of it.
 double all_but(const double* x, int64_t n, int64_t j, double total) {
   if (2 * x[j] <= total) return total - x[j];
   double sum = 0;
@@ -51,8 +51,8 @@ void weight_bounds(const RowView& row, const PrecisionModel& model,
   }
 }
 
-// How far score errors move the part of the denominator that is not the sink's:
-// the output bound for V = 1 at every key.
+// The effect of score errors on the keys' part of the denominator: the output
+// bound for V = 1 at every key.
 double sink_moved(const RowView& row, const RowErrors& errors,
                   const RowScratch& scratch) {
   if (row.sink == nullptr) return 0;
@@ -67,8 +67,8 @@ double sink_moved(const RowView& row, const RowErrors& errors,
 }
 
 // Every weight is divided by the computed sum of the computed weights, so score
-// errors cancel, but for a sink. Not where a maximum changes on the way:
-// returned weights are then taken against the last maximum, summed ones were
+// errors cancel, except for a sink, and except if the maximum changes on the
+// way: returned weights then use the last maximum, and summed ones were
 // rescaled to it.
 double row_sum_bound(const RowView& row, const PrecisionModel& model,
                      const RowErrors& errors, const RowScratch& scratch) {
@@ -90,8 +90,9 @@ void keep_larger(std::vector<double>& all, const std::vector<double>& one) {
   for (size_t i = 0; i < all.size(); ++i) all[i] = std::max(all[i], one[i]);
 }
 
-// It is not known where P is rounded: the larger of two bounds, one for every
-// kernel whose denominator adds exact P and one for those that add rounded P.
+// P may be rounded at either place: the larger of two bounds, one for kernels
+// with a denominator of exact P and one for those with a denominator of rounded
+// P.
 Bound any_stage_bound(const BoundFacts& facts, const PrecisionModel& model,
                       bool want_weights) {
   PrecisionModel stage = model;
@@ -144,7 +145,7 @@ void view_options(const BoundFacts::Impl& facts, int64_t row, RowView& view) {
   view.reference = optional(facts.reference, pair);
   view.sink = optional(facts.sink, row);
   view.sink_share = optional(facts.sink_share, row);
-  // A sink of weight 0 is none.
+  // A sink of weight 0 has no effect.
   if (view.sink != nullptr && std::isinf(*view.sink)) view.sink = nullptr;
   if (!facts.shift.empty()) view.shift = facts.shift[row];
 }

@@ -22,7 +22,7 @@ struct InputErrors {
   const double* v = nullptr;
 };
 
-// What the bound needs to know of a problem, whatever the model: computed once
+// The facts about a problem that the bound needs for every model: computed once
 // per distinct call and shared by all kernels.
 class BoundFacts {
  public:
@@ -35,9 +35,9 @@ class BoundFacts {
   BoundFacts& operator=(BoundFacts&&) noexcept;
 
   // [B,H,Tq,dv]: the largest |v_j - o| over all keys of the member, masked ones
-  // included and a sink as a key of value 0.
-  // An element is vacuous where the bound is at least half of it, and
-  // uninformative where it is 0. Without the errors of the inputs.
+  // included and a sink as a key of value 0. An element is vacuous if the bound
+  // is at least half of it, and uninformative if it is 0. Without the errors of
+  // the inputs.
   const std::vector<double>& reach() const;
 
   struct Impl;

@@ -11,9 +11,9 @@
 namespace qkvet::reference {
 namespace {
 
-// A loop over columns is compiled for AVX2 as well, and the program takes what
-// its processor has: the same operations on doubles, so the same bits. What
-// chooses runs before a sanitizer does.
+// A loop over columns is also compiled for AVX2, and the program uses what its
+// processor has: the same operations on doubles, so the same bits. The choice
+// is made before a sanitizer has started.
 #if defined(__x86_64__) && defined(__gnu_linux__) &&                   \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__clang__)
@@ -132,8 +132,8 @@ QKVET_COLUMNS void add_leaves(const RowView& row, const RowErrors& errors,
   }
 }
 
-// A rescale falls on some key of each window of `tile` keys after the first;
-// it rounds the partial sum in front of that key.
+// A rescale happens at some key of each window of `tile` keys after the first;
+// it rounds the partial sum before that key.
 void widen_window(int64_t dv, const double* __restrict partial,
                   double* __restrict window) {
   for (int64_t t = 0; t < dv; ++t) {
@@ -192,7 +192,7 @@ QKVET_COLUMNS void add_in_order(const RowView& row, const PrecisionModel& model,
   close_window(dv, u, peak, ordered);
 }
 
-// What all columns of a row share; quotients are taken once.
+// Values that all columns of a row share; quotients are computed once.
 struct ColumnTerms {
   ColumnTerms(const RowView& row, const PrecisionModel& model,
               const RowErrors& errors)
@@ -237,8 +237,8 @@ struct ColumnTerms {
   double exact_u;
   double depth;
   bool single;
-  // Where weights or parts are normalised on their own, each rounds on its own
-  // and can underflow before it meets its value.
+  // If weights or parts are normalised separately, each rounds separately and
+  // can underflow before its product with the value.
   bool per_term;
   double roundings;
   double blocks;  // key_block_cost()
@@ -247,8 +247,7 @@ struct ColumnTerms {
   double eta_growth;
   double rescaling;
   double operations_floor;
-  // What may be added up of shares times values, and of values whose weights
-  // are not divided yet.
+  // Largest sums of shares times values, and of values with undivided weights.
   double largest_sum = HUGE_VAL;
   double largest_weights = HUGE_VAL;
   // The oracle normalises first: n sums, the products, the weights.

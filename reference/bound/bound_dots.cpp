@@ -11,7 +11,7 @@
 namespace qkvet::reference {
 namespace {
 
-// Stands for a scale that became infinite: nothing that it meets is judged.
+// Replaces a scale that became infinite: nothing computed from it is judged.
 constexpr double kUnusable = 1e200;
 
 double scaled_size(const RowView& row, int64_t j) {
@@ -83,13 +83,14 @@ bool exact_dot(const RowView& row, const PrecisionModel& model,
          row.magnitude[j] * terms.exact_u <= product;
 }
 
-// What sums of q k are multiplied by behind the sum, at most.
+// The largest factor that sums of q k are multiplied by.
 double unit_of_sums(const RowView& row, const PrecisionModel& model) {
   const double c = row.scale;
   return model.scale_stage == ScaleStage::kOnQ ? std::max(1.0, c) : c;
 }
 
-// What underflow can do to a score. Without flushing, additions are exact.
+// The largest error of a score by underflow. Without flushing, additions are
+// exact.
 double score_floor(const RowView& row, const PrecisionModel& model,
                    const ScoreTerms& terms, int64_t j) {
   const double c = row.scale;
@@ -161,7 +162,7 @@ ScoreTerms::ScoreTerms(const RowView& row, const PrecisionModel& model,
       short_scale(row.scale < model.range.least_normal()) {
   const auto d = static_cast<double>(row.d);
   blocks = block_cost(model, row.d, row.d);
-  // What a block leaves may be stored.
+  // Results of a block may be stored.
   if (blocks > 0 && model.dot.rounds()) blocks += (d - 1) * model.dot.u;
   floor = model.dot.floor * unit * d;
 }
@@ -213,7 +214,7 @@ bool dot_overflows(const RowView& row, const PrecisionModel& model, int64_t j) {
   const double c = row.scale;
   const double size = row.magnitude[j];
   const double drift = row.drift != nullptr ? row.drift[j] : 0;
-  // The sum of q k; where the scale is 0, the whole size stands for it.
+  // The sum of q k; if the scale is 0, the whole size replaces it.
   const double M =
       c > 0 ? (size + (scaled_size(row, j) + drift) / c) / 2 : size;
   const double on_q = c * kLog2E;

@@ -123,8 +123,8 @@ int exceeding(int problems) {
   return count;
 }
 
-// Scores, exponentials, their sum and quotients in float, as a library converts
-// them in front of a softmax.
+// Scores, exponentials, their sum and quotients in float, as in a library that
+// converts them before a softmax.
 struct SoftmaxInFloat : PlainHooks {
   static double exponential(double x) {
     return static_cast<double>(std::exp(static_cast<float>(x)));

@@ -134,7 +134,7 @@ void allocate(const Problem& problem, BoundFacts::Impl& facts) {
   facts.k_sum.resize(keys);
 }
 
-// What options make of the score of key `j`, which has rank `a`.
+// The effect of options on the score of key `j`, which has rank `a`.
 void option_facts(const Problem& problem, const FactsRow& at, int64_t a,
                   int64_t j, BoundFacts::Impl& facts) {
   const int64_t Tk = facts.shape.Tk;
@@ -175,7 +175,7 @@ void sink_facts(const Problem& problem, int64_t row, BoundFacts::Impl& facts) {
   }
 }
 
-// The facts of a row without a key, whose softmax is the sink alone.
+// The facts of a row without a key: its softmax is the sink alone.
 void lone_sink_facts(const Problem& problem, const FactsRow& at,
                      BoundFacts::Impl& facts) {
   if (problem.sink == nullptr) return;
@@ -292,13 +292,13 @@ void value_facts(int64_t row, int64_t kv, BoundFacts::Impl& facts) {
       drift = std::max(drift, error[t]);
     }
   }
-  // Only rows of zeros ask whether V is made of integers.
+  // Only rows of zeros need to know whether V has only integers.
   if (facts.q_grid[row] == kNoGrid) integer_facts(row, head, facts);
 }
 
 // The largest |v_j - o| over all keys of the member, from the extremes of each
-// column; a sink is a key of value 0. A constant column reaches 0, whatever o's
-// own rounding says. Masked keys may hold anything: only finite values count.
+// column; a sink is a key of value 0. A constant column reaches 0, regardless
+// of o's own rounding. Masked keys may hold anything: only finite values count.
 class Reach {
  public:
   void of(const FactsRow& at, BoundFacts::Impl& facts) {
@@ -315,7 +315,7 @@ class Reach {
   }
 
  private:
-  // Rows of one member and head lie side by side and share them.
+  // Rows of one member and head are adjacent and share them.
   void extremes(const BoundFacts::Impl& facts, int64_t first, int64_t Lk) {
     const int64_t dv = facts.shape.dv;
     first_ = first;
@@ -352,7 +352,7 @@ int lowest_bit(double x) {
 BoundFacts::BoundFacts(const Problem& problem, const OracleOutput& oracle,
                        const InputErrors& errors)
     : impl_(std::make_unique<Impl>()) {
-  // Only rotated_facts() knows what a rotation is off by.
+  // Rotation errors need rotated_facts().
   if (problem.rotation.style != RopeStyle::kNone) std::abort();
   Impl& facts = *impl_;
   copy_inputs(problem, oracle, errors, facts);

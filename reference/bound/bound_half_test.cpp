@@ -24,7 +24,7 @@ PrecisionModel generic_for(Dtype storage) {
   return for_storage(generic_precision(), storage, storage);
 }
 
-// What the judge asks: is the stored output between the stored ends?
+// The criterion of the judge: is the stored output between the stored ends?
 bool accepted(const OracleOutput& oracle, const Bound& bound,
               const TestOutput& got, Dtype storage) {
   for (size_t i = 0; i < got.o.size(); ++i) {
@@ -50,7 +50,7 @@ TEST_P(BoundHalfTest, StaysWithinTheBoundAndComesNearIt) {
   Ratios all;
   Ratios all_generic;
   double several = 0;
-  // What comes near is found by chance: it is looked for somewhat longer.
+  // Coming near the bound needs luck, so the search is extended.
   for (int i = 0; i < problems || (several <= kNear && i < 4 * problems); ++i) {
     const auto regime = static_cast<Regime>(i % kRegimeCount);
     const Shape shape = random_shape(random, largest_extent(i));
@@ -78,8 +78,8 @@ TEST_P(BoundHalfTest, StaysWithinTheBoundAndComesNearIt) {
     }
     keep_larger(all_generic, loose);
   }
-  // Sums that are cut off come near their cost where all terms have one sign,
-  // which is what block_adder_test asks.
+  // Truncated sums come near their cost if all terms have one sign, which
+  // block_adder_test checks.
   const bool cut_off_alone = declared.block_u > 0 && declared.p_u == 0;
   EXPECT_GT(several, cut_off_alone ? kNear / 2 : kNear) << kernel.name();
   EXPECT_TRUE(all.near_beside_o()) << kernel.name();
@@ -177,7 +177,7 @@ TEST(BoundHalfClaimsTest, WhatHalfCannotHoldIsNotJudged) {
   EXPECT_FALSE(std::isinf(bound_of(p, model).o[0]));
 }
 
-// Problems in which an output lies beyond the bound of `model`.
+// Problems with an output beyond the bound of `model`.
 int count_exceeding(const TestControl& kernel, const PrecisionModel& model,
                     const std::string& seeded, int problems) {
   TestRandom random(9);

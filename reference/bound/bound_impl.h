@@ -12,8 +12,8 @@
 
 namespace qkvet::reference {
 
-// What a row has per key that it sees is stored by rank: rank a = 0 .. n-1 is
-// the a-th of these keys, in ascending order.
+// Data of a row per visible key are stored by rank: rank a = 0 .. n-1 is the
+// a-th of these keys, in ascending order.
 struct BoundFacts::Impl {
   Shape shape;
   double scale = 1;  // |scale|
@@ -161,7 +161,7 @@ struct RowScratch {
   std::vector<double> lane_cost;       // [dot_lanes]
 };
 
-// What the passes over the scores find out about a row.
+// Results of the passes over the scores of a row.
 struct RowErrors {
   bool unjudged = false;  // overflow is legitimate, or the model has no bound
   bool flat = false;      // all weights are exactly 1
@@ -174,14 +174,14 @@ struct RowErrors {
   double evaluation = 1;        // times which a bound is at most itself
   double epsb = 0;              // eps / (1 - eps)
   double score_max = 0;         // emax
-  // The largest score of a key; m, unless a sink lies above it.
+  // The largest score of a key; m, unless a sink is above it.
   double keys_top = -std::numeric_limits<double>::infinity();
   double exponent_max = 0;  // largest E_j, single keys included
   double floor = 0;         // phi, with every event that can add it
   double sum_excess = 0;    // sum_j excess_j
   double least_sum = 1;     // D
   double deviance = 0;      // sum_j |computed p_j - p_j| is at most this
-  double log_up = 0;        // how far ln L can lie above the truth ...
+  double log_up = 0;        // the largest excess of ln L over the truth ...
   double log_down = 0;      // ... and below
   double eta = 0;           // relative error of the computed sum of weights
   double merge = 0;         // nc
@@ -229,14 +229,14 @@ double own_exponent(const RowView& row, const PrecisionModel& model,
 // softmax stores its numbers; 0 if it is not.
 double stored_scale(double c, const PrecisionModel& model);
 
-// What the scores of a row share.
+// Values that all scores of a row share.
 struct ScoreTerms {
   ScoreTerms(const RowView& row, const PrecisionModel& model, double lambda);
   double lambda;  // absolute error of an operation that underflows
   double depth;   // additions that a product passes at most; < 0: unknown
   double sum_u;
   double exact_u;
-  double unit;    // what sums of q k are multiplied by behind the sum, at most
+  double unit;    // largest factor after the sum of q k
   double stored;  // relative error of a scale that is stored
   int least_exponent;
   bool short_scale;  // it is subnormal
@@ -255,7 +255,7 @@ bool dot_overflows(const RowView& row, const PrecisionModel& model, int64_t j);
 double option_error(const RowView& row, const PrecisionModel& model, int64_t a,
                     double e, double lambda);
 
-// What the oracle's own rounding of the options adds to E.
+// The part of E from the oracle's own rounding of the options.
 double oracle_option_error(const RowView& row, int64_t a);
 
 // How far the sink that a kernel reads is from the given one.
@@ -269,7 +269,7 @@ inline bool combines_anyhow(const PrecisionModel& model) {
   return model.scale_stage != ScaleStage::kAfterDot;
 }
 
-// How far the sink may lie above the maximum that it is weighed against; 0
+// The largest distance of the sink above the maximum used for its weight; 0
 // without a sink.
 double sink_gap(const RowView& row, const RowErrors& errors);
 

@@ -25,7 +25,7 @@ TEST_P(BoundKernelsTest, StaysWithinTheBoundAndComesNearIt) {
   Ratios all;
   Ratios all_generic;
   double several = 0;
-  // What comes near is found by chance: it is looked for somewhat longer.
+  // Coming near the bound needs luck, so the search is extended.
   for (int i = 0; i < problems || (several <= kNear && i < 4 * problems); ++i) {
     const auto regime = static_cast<Regime>(i % kRegimeCount);
     const Shape shape = random_shape(random, largest_extent(i));

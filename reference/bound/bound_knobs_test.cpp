@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is rounded to half on the way, and exponentials of a declared error: a
-// kernel needs its declaration, and what the declaration says costs what it has
-// to and no more.
+// Intermediate results rounded to half, and exponentials of a declared error: a
+// kernel needs its declaration, and the declaration widens the bound as much as
+// necessary and no more.
 #include <gtest/gtest.h>
 
 #include "reference/testing/test_options.h"
@@ -26,7 +26,7 @@ TestProblem stored_problem(TestRandom& random, int i, Dtype storage) {
   return p;
 }
 
-// Those whose declaration has one of the knobs, or a coarse exponential.
+// The controls that declare one of the knobs, or a coarse exponential.
 std::vector<TestControl> coarse_controls() {
   std::vector<TestControl> all;
   for (const auto& list : {f32_controls(), half_controls()}) {
@@ -222,7 +222,7 @@ TEST(BoundKnobsClaimsTest, SumsThatF16CannotHoldAreNotJudged) {
   p.q = {300, 300};
   p.k = {1, 2, 2, 3, 300, -300};
   EXPECT_TRUE(std::isinf(bound_of(p, model).o[0]));
-  // A scale behind the sum is of no use, on q it is.
+  // A scale after the sum does not help, one on q does.
   p.problem.scale = 0x1p-3;
   EXPECT_TRUE(std::isinf(bound_of(p, model).o[0]));
   model.scale_stage = ScaleStage::kOnQ;
@@ -239,13 +239,13 @@ TEST(BoundKnobsClaimsTest, SumsOfValuesEndWhereTheirTypeDoes) {
   model.value = half(Dtype::kF16);
   p.v = {40000, 40000};
   EXPECT_TRUE(std::isinf(bound_of(p, model).o[0]));
-  // Scores do not know of it.
+  // Scores do not depend on it.
   EXPECT_EQ(bound_of(p, model).lse[0], lse);
   // Divided weights add up to one.
   model.norm_first = true;
   EXPECT_FALSE(std::isinf(bound_of(p, model).o[0]));
   model.norm_first = false;
-  // What lies below half its least number may be lost.
+  // Numbers below half its least number may be lost.
   p.v = {0x1p-26, 0x1p-26};
   EXPECT_GT(bound_of(p, model).o[0], 0x1p-26);
   EXPECT_LT(bound_of(p, model).o[0], 0x1p-21);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts of a call whose q, k and v may be rounded to a narrower type before
-// their products: those of uncertain inputs, off by what each of them is from
-// its nearest number (bounds.md, "Rounded operands").
+// The facts of a call if q, k and v may be rounded to a narrower type before
+// their products: those of uncertain inputs, each with an error of its distance
+// to the nearest number of that type (bounds.md, "Rounded operands").
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -13,11 +13,11 @@
 namespace qkvet::reference {
 namespace {
 
-// Stands for a number that became infinite: nothing that it meets is judged.
+// Replaces a number that became infinite: nothing computed from it is judged.
 constexpr double kOverflows = 1e200;
 
-// How far a rounded operand x is from itself. Where a scale, or the root of
-// one, may meet it first, the nearest number of x says nothing.
+// The rounding error of an operand x. If a scale, or its root, may be applied
+// first, the nearest number of x is irrelevant.
 class Operand {
  public:
   Operand(const Rounding& rounding, bool scaled, double scale, double lambda)
@@ -100,7 +100,7 @@ class Rounded {
       facts_.v_drift.assign(facts_.shape.o_elements(), 0.0);
     }
     for (size_t i = 0; i < dv_.size(); ++i) {
-      // An uncertain value rounds wherever it lies.
+      // An uncertain value rounds at any place.
       const bool exact = known || facts_.v_error[i] == 0;
       const double own = exact ? dv_[i] : v_.of(facts_.v_size[i], 1);
       if (!known) facts_.v_error[i] += own;
@@ -119,7 +119,7 @@ class Rounded {
     for (int64_t a = 0; a < facts_.visible[row]; ++a) {
       const int64_t key = kv * s.Tk + key_of(row, a);
       const int64_t pair = row * s.Tk + a;
-      // Where nothing drifts, factors are exact or meet a zero.
+      // Without drift, factors are exact or multiplied by zero.
       const double moved = facts_.drift[pair] == 0
                                ? exact_drift(row, key)
                                : sized_drift(row, key, pair);
@@ -150,7 +150,7 @@ class Rounded {
     return drift;
   }
 
-  // The drift of q and k that lie anywhere within what the sizes hold.
+  // The drift of q and k at any place within the sizes.
   double sized_drift(int64_t row, int64_t key, int64_t pair) const {
     const auto d = static_cast<double>(facts_.shape.d);
     const double u = q_.u();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What softcap, biases, ALiBi and sinks do to the error of a score (bounds.md,
-// "Options").
+// The effect of softcap, biases, ALiBi and sinks on the error of a score
+// (bounds.md, "Options").
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -77,9 +77,9 @@ double biased_error(const RowView& row, const PrecisionModel& model, int64_t a,
 
 constexpr double kLargestF32 = std::numeric_limits<float>::max();
 
-// Whether scores near the lowest f32 stay finite: they are kept in f32 as they
-// stand, in no other unit, and nothing but their difference is multiplied. What
-// is added to the lowest number is then so small that rounding takes it away.
+// Whether scores near the lowest f32 stay finite: they are kept unscaled in
+// f32, and only their difference is multiplied. A number added to the lowest
+// one is then so small that rounding removes it.
 bool keeps_lowest(const RowView& row, const PrecisionModel& model) {
   const FloatRange f32;
   constexpr double kHalfUlp = 0x1p102;  // of the largest f32

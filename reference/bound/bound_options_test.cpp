@@ -32,7 +32,7 @@ TEST_P(BoundOptionsTest, StaysWithinTheBoundAndComesNearIt) {
   Ratios all;
   Ratios all_generic;
   double several = 0;
-  // What comes near is found by chance: it is looked for somewhat longer.
+  // Coming near the bound needs luck, so the search is extended.
   for (int i = 0; i < problems || (several <= kNear && i < 4 * problems); ++i) {
     const auto regime = static_cast<Regime>(i % kRegimeCount);
     const Shape shape = random_shape(random, largest_extent(i));
@@ -74,8 +74,8 @@ INSTANTIATE_TEST_SUITE_P(AllKernels, BoundOptionsTest,
                            return option_controls()[kernel.param].name();
                          });
 
-// Kernels that are told something else than the oracle: the number of problems
-// in which they exceed the bound of their declaration.
+// Kernels that get another option than the oracle: the number of problems in
+// which they exceed the bound of their declaration.
 template <class Change>
 int count_exceeding(TestOption option, Change change) {
   constexpr int kProblems = 170;
@@ -274,8 +274,8 @@ TEST(BoundOptionsClaimsTest, OverflowIsNotJudged) {
   EXPECT_TRUE(std::isinf(bound_of(p, naive()).o[0]));
 }
 
-// A row whose whole bias is one number is judged whatever the number is. Where
-// it swallows the scores nothing is left of them but the hull of V.
+// A row with a constant bias is judged whatever the constant is. If it absorbs
+// the scores, only the hull of V is left of them.
 TEST(BoundOptionsClaimsTest, AMaskedRowIsJudged) {
   TestProblem p = small(1, 12, 8, 3);
   const Bound plain = bound_of(p, naive());

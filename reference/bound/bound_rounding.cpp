@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rounding P to a half format does to the weights (bounds.md, "Rounded
+// The effect on the weights of rounding P to a half format (bounds.md, "Rounded
 // P").
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 // Roundings of the maximum itself on its way into the exponents: one on top of
 // those that the declaration counts.
 constexpr double kOwnRoundings = 1;
-// Within this part of u_p, a weight near 1 lies nearer to 1 than to any other
+// Within this part of u_p, a weight near 1 is nearer to 1 than to any other
 // number of its format: below 1 they are u_p apart.
 constexpr double kNearOne = 0.25;
 // Rounding that moves the sum of weights this far leaves nothing to judge.
@@ -112,7 +112,7 @@ void round_weights(const RowView& row, const PrecisionModel& model,
   } else {
     const double grown =
         1 + (model.norm_first ? model.norm_roundings * model.softmax_u() : 0);
-    // Where the denominator adds rounded P, a sink may be one of its weights.
+    // If the denominator adds rounded P, a sink may be one of its weights.
     const int64_t count = model.sum_of_rounded_p ? row.terms() : row.n;
     for (int64_t j = 0; j < count; ++j) {
       const double x = scratch.share[j] * grown;

@@ -16,8 +16,8 @@ constexpr double kSmallExponent = 1.0 / 64;
 // and one for a change of the logarithm's base.
 constexpr double kMergeReferenceRoundings = 2;
 
-// Where scale and maximum meet in one multiply-add, the exponent of the maximum
-// itself is what rounding left of it, which is large where the maximum is huge.
+// If scale and maximum are in one multiply-add, the exponent of the maximum
+// itself is its rounding error, which is large for a huge maximum.
 bool own_weight_overflows(const RowView& row, const PrecisionModel& model,
                           const RowErrors& errors) {
   return combines_anyhow(model) && own_exponent(row, model, errors) >
@@ -80,8 +80,8 @@ double term_score(const RowView& row, int64_t a) {
   return a < row.n ? row.score[a] : *row.sink;
 }
 
-// emax: how far the computed maximum can be from m. Where biases put keys far
-// below it, their errors count only as far as they reach up to it.
+// emax: the largest distance of the computed maximum from m. Errors of keys
+// that biases put far below m count only as far as they exceed that distance.
 double maximum_error(const RowView& row, const RowScratch& scratch) {
   double largest = 0;
   const bool reaching = row.added() || row.sink != nullptr;
@@ -92,7 +92,7 @@ double maximum_error(const RowView& row, const RowScratch& scratch) {
   return largest;
 }
 
-// e_j of every term, and what is exact of each.
+// e_j of every term, and its exact share.
 void score_errors(const RowView& row, const PrecisionModel& model,
                   RowErrors& errors, RowScratch& scratch) {
   const ScoreTerms terms(row, model, errors.lambda);
@@ -186,14 +186,14 @@ WeightRange weight_range(double w, double x, double E) {
   return {std::max(0.0, up - w), w - least, least};
 }
 
-// Sums over terms of what weight_range says.
+// Sums of weight_range() over terms.
 struct WeightSums {
   double sum = 0;
   double excess = 0;
   double drop = 0;
   double kept = 0;
   bool hopeless = false;
-  // What computed weights can add up to at least.
+  // The least sum of computed weights.
   double least(double count, double floor) {
     const double sure = kept * (1 - (count + 8) * kOracleU) - count * floor;
     hopeless = hopeless || !(sure > kNothing);

@@ -223,7 +223,8 @@ TEST(BoundTest, AScaleLeftToTheKernelCostsItsError) {
   for (size_t i = 0; i < given.o.size(); ++i) EXPECT_GT(left.o[i], given.o[i]);
 }
 
-// Who says where the scale stands has not the roots of it on both sides.
+// A kernel that declares the place of the scale does not apply its roots on
+// both sides.
 TEST(BoundTest, AScaleThatIsNowhereMayBeTwoRoots) {
   TestProblem p = unmasked(Regime::kNormal, one_head(4, 8, 3, 2));
   p.problem.scale_given = true;

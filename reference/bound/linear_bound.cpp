@@ -13,7 +13,7 @@ namespace qkvet::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Significant bits of a factor whose products are not known.
+// Significant bits of a factor with unknown products.
 constexpr int kUnknownBits = 1 << 10;
 
 // Bits that a factor adds to the significant bits of a product: none if it is
@@ -25,7 +25,7 @@ int product_bits(double x, int lowest) {
   return bits == 1 ? 0 : bits;
 }
 
-// What all rows share of the matrix.
+// Facts about the matrix that all rows share.
 struct MatrixFacts {
   explicit MatrixFacts(const LinearProblem& problem)
       : grid(problem.in * problem.out),

@@ -23,7 +23,7 @@ PrecisionModel model_for(const TestLinearKernel& kernel) {
   return model;
 }
 
-// What the judge asks: is the stored output between the stored ends?
+// The criterion of the judge: is the stored output between the stored ends?
 bool accepted(const std::vector<double>& oracle,
               const std::vector<double>& bound, const std::vector<double>& got,
               Dtype storage) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The derivative of a forward pass by dual numbers: no formula for a gradient
-// of attention is used; who sees whom is asked of the twin.
+// The derivative of a forward pass by dual numbers, without any formula for a
+// gradient of attention; visible keys come from the twin.
 #include <cmath>
 #include <cstdlib>
 #include <limits>

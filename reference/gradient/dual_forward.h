@@ -36,7 +36,7 @@ inline Dual dual_constant(double x) { return {x, 0.0}; }
 std::vector<Dual> dual_input(const double* x, const double* direction,
                              int64_t count);
 
-// What moves in a call of attention; its other options are constant.
+// The variables of a call of attention; its other options are constant.
 struct DualCall {
   std::vector<Dual> q;     // [B,H,Tq,d]
   std::vector<Dual> k;     // [B,Hkv,Tk,d]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the gradient of a call of attention is (Dao, "FlashAttention-2", 3.1.2;
-// the formulas stand in qkvet/backward.h), and how far from it a correct kernel
-// may be. Derivation: bounds.md, "Gradients".
+// The gradient of a call of attention (Dao, "FlashAttention-2", 3.1.2; the
+// formulas are in qkvet/backward.h), and the bound for a correct kernel.
+// Derivation: bounds.md, "Gradients".
 //
 // plain_backward is the definition, in double; twin_backward is another
 // algorithm, in double-double, that shares no function with it;
@@ -25,8 +25,8 @@ struct GradientProblem {
   Problem forward;
   // [B,H,Tq,dv]; rows that are not counted may hold anything.
   const double* d_o = nullptr;
-  // What a kernel is given of the forward pass, as stored: truths that were
-  // rounded, lse natural. Only backward_bound reads them; rows that are not
+  // Results of the forward pass that a kernel is given, as stored: rounded
+  // truths, lse natural. Only backward_bound reads them; rows that are not
   // counted or see no key may hold anything.
   const double* o = nullptr;    // [B,H,Tq,dv]
   const double* lse = nullptr;  // [B,H,Tq]
@@ -35,9 +35,9 @@ struct GradientProblem {
   bool lse_in_base2 = false;
 };
 
-// Why the gradients of a kernel of this arithmetic have no derivation, beside
-// dropout of weights or without, in one line; "" if they have. The bound may
-// not be asked for where they have not.
+// The reason, in one line, why gradients of this arithmetic, with or without
+// dropout of weights, have no derived bound; "" if they have one. The bound may
+// not be computed without one.
 std::string gradient_not_derived(const PrecisionModel& model,
                                  bool drops = false);
 
@@ -53,7 +53,7 @@ struct GradientOutput {
 GradientOutput plain_backward(const GradientProblem& problem);
 GradientOutput twin_backward(const GradientProblem& problem);
 
-// Where to move the inputs, in the shapes of Problem; null: nowhere.
+// A direction to move the inputs in, in the shapes of Problem; null: not moved.
 struct GradientDirection {
   const double* q = nullptr;
   const double* k = nullptr;
@@ -72,36 +72,37 @@ double directional_derivative(const GradientProblem& problem,
 // Each in the shapes of GradientOutput.
 //
 // The distance that is allowed before the rounding to the output format: y is
-// accepted iff RN(truth - bound) <= y <= RN(truth + bound). 0 where the
-// gradient is exactly 0 for every kernel. +infinity where nothing is judged: an
+// accepted iff RN(truth - bound) <= y <= RN(truth + bound). 0 if the gradient
+// is exactly 0 for every kernel. +infinity for elements that are not judged: an
 // overflow is legitimate on the way; rows of q and pairs of bias beyond q_len;
-// rows of k and v, and pairs, beyond kv_len; what no packed member holds.
+// rows of k and v, and pairs, beyond kv_len; elements outside every packed
+// member.
 //
 // `reach` is what lost terms could change: the sum of the absolute terms that
-// the element adds up. It is vacuous where the bound is at least half of the
-// reach, and uninformative where the reach is 0.
+// the element adds up. It is vacuous if the bound is at least half of the
+// reach, and uninformative if the reach is 0.
 struct GradientBound {
   std::vector<double> q, k, v, bias, sink;
   GradientOutput reach;
 };
 
-// `forward` and `truth` are the outputs of either reference: of the twin where
-// the storage is f64. `model` is that of the case: for_storage(model, storage
-// of k and v, storage of the gradients). Orders of sums that it declares say
-// nothing about a gradient and are not used; where it rounds P to a half
-// format, P and dS may be rounded to it as well, once each.
+// `forward` and `truth` are the outputs of either reference: of the twin for
+// f64 storage. `model` is that of the case: for_storage(model, storage of k and
+// v, storage of the gradients). Its orders of sums do not apply to gradients
+// and are not used; if it rounds P to a half format, P and dS may be rounded to
+// it as well, once each.
 //
-// The problem has no rotation: options/rope.h has the bound of one that has.
+// The problem has no rotation: options/rope.h has the bound with one.
 //
-// A kernel may use o and lse as given, or take a softmax of its own, or
-// rowsum(P dP) in place of rowsum(d_o o).
+// A kernel may use o and lse as given, or compute its own softmax, or rowsum(P
+// dP) instead of rowsum(d_o o).
 GradientBound backward_bound(const GradientProblem& problem,
                              const OracleOutput& forward,
                              const GradientOutput& truth,
                              const PrecisionModel& model);
 
-// How far what a kernel reads may be from the problem's, element by element;
-// null: not at all. For kernels that compute it on their own.
+// The largest difference of a kernel's inputs from the problem's, for each
+// element; null: none. For kernels that compute these inputs themselves.
 struct GradientErrors {
   InputErrors inputs;           // of q, k and v
   const double* d_o = nullptr;  // [B,H,Tq,dv]

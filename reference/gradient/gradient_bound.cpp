@@ -62,7 +62,7 @@ class Gradients {
                    const GradientSums& v);
   void finish_sink();
 
-  // Where the errors of some elements begin, if there are any.
+  // The errors from element `first` on, if there are any.
   static const double* off_at(const double* errors, int64_t first) {
     return errors != nullptr ? errors + first : nullptr;
   }
@@ -115,7 +115,7 @@ void Gradients::not_counted(int64_t row) {
   std::fill_n(bound_.q.begin() + row * shape_.d, shape_.d, kInfinity);
 }
 
-// What needs no other row.
+// Bounds that need no other row.
 void Gradients::row_pairs(int64_t row, const GradientPairs& pairs) {
   const RowView view = row_view(facts_, row);
   for (int64_t a = 0; a < view.n; ++a) {
@@ -277,7 +277,7 @@ std::vector<double> rounded_off(const double* x, const double* off,
   for (int64_t i = 0; i < count; ++i) {
     const double before = off != nullptr ? off[i] : 0;
     const double size = std::fabs(x[i]) + before;
-    // What lies beyond the lengths may be anything.
+    // Elements beyond the lengths may be anything.
     if (std::isnan(size) || size == 0) continue;
     const double own = before == 0 && scale == 0
                            ? rounding.exactly(x[i])

@@ -101,14 +101,14 @@ GradientBound bound_of(const Trial& all, const PrecisionModel& model) {
   return gradient_bound_of(all.problem, all.forward, all.truth, model);
 }
 
-// QKVET_GRADIENT_PROBLEMS asks for more than the fixed number.
+// QKVET_GRADIENT_PROBLEMS sets a larger number.
 int problem_count() {
   constexpr int kProblems = 340;
   const char* more = std::getenv("QKVET_GRADIENT_PROBLEMS");
   return more != nullptr ? std::atoi(more) : kProblems;
 }
 
-// How much of all elements is judged, and how much of that says little.
+// The shares of elements that are judged, and of those with a wide bound.
 struct Shares {
   int64_t all = 0;
   int64_t judged = 0;
@@ -188,7 +188,7 @@ TEST_P(GradientBoundTest, StaysWithinTheBoundAndComesNearIt) {
       kernel.name.c_str(), all.q, all.k, all.v, all.bias, all.sink,
       all_generic.q, all_generic.k, all_generic.v, all_generic.bias,
       all_generic.sink, 100 * shares.of_judged(), 100 * shares.of_vacuous());
-  // The rest lies beyond lengths, or overflows.
+  // The rest is beyond lengths, or overflows.
   EXPECT_GT(shares.of_judged(), 0.75) << kernel.name;
   // Half operands of f32 data leave nothing of tiny values and much less of
   // large scores; so do half scores. A softmax of 8 bits leaves less still.

@@ -32,7 +32,7 @@ struct GradientModel {
 // rho(x, a): what rounding x to the half format of `m` costs at most.
 double half_rounding(const GradientModel& m, double x, double floor);
 
-// What the rows of a kv head share of V.
+// Facts about V that the rows of a kv head share.
 struct ValueFacts {
   ValueFacts(const BoundFacts::Impl& facts, int64_t kv);
   // Reads the key only: others may hold anything.
@@ -57,7 +57,8 @@ struct GradientRow {
   bool has_sink = false;
 };
 
-// What a row hands on, by rank: exact sizes, sizes as computed, and distances.
+// Results of a row for later sums, by rank: exact sizes, computed sizes, and
+// errors.
 struct GradientPairs {
   explicit GradientPairs(int64_t Tk)
       : p_size(Tk),

@@ -45,7 +45,7 @@ Factor factor_of(const double* x, const double* off, int64_t count) {
   return {x, off, grid_of(x, count), abs_sum(x, count)};
 }
 
-// What uncertain factors move the product by, and make its terms larger by.
+// The largest change of the product, and of its terms, by uncertain factors.
 double drift_of(const Factor& a, const Factor& b, int64_t count) {
   double drift = 0;
   for (int64_t t = 0; t < count && (a.off != nullptr || b.off != nullptr);
@@ -92,7 +92,7 @@ LogSum log_sum(const GradientRow& at, const GradientModel& m,
                const RowErrors& errors) {
   const double u = m.model.softmax_u();
   LogSum lse{at.row.lse, std::fabs(at.lse_given - at.row.lse)};
-  // What is given in f32 may be rounded as the kernel's own would be.
+  // A value given in f32 may be rounded like the kernel's own.
   const double given = std::fabs(at.lse_given);
   lse.off +=
       m.model.lse.of(given, m.lambda) + m.model.softmax.of(given, m.lambda);
@@ -298,9 +298,10 @@ GradientModel::GradientModel(const PrecisionModel& of_case) : model(of_case) {
   const bool stored_alike =
       of_case.softmax.rounds() && of_case.softmax.to == pair.to;
   if (!stored_alike) share = pair;
-  // Where operators hand on what they store, P is what the next one reads.
+  // If operators store their results, the next one reads rounded P.
   rounded_first = (of_case.p_any_stage || pair.rounds()) && of_case.p_u > 0;
-  // What is stored as a type is an operand of that type as it stands.
+  // A stored result is used as an operand of that type without another
+  // rounding.
   pair_is_operand = pair.rounds() && half_u == pair.u;
   const bool as_it_stands = of_case.ref_roundings == 0 &&
                             of_case.scale_stage == ScaleStage::kAfterDot;

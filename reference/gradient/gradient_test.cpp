@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The definition of the gradient against cases worked out by hand, against its
-// twin, and both against the derivative of the forward pass, which knows no
+// twin, and both against the derivative of the forward pass, which uses no
 // formula for a gradient.
 #include "reference/gradient/gradient.h"
 
@@ -104,7 +104,7 @@ TEST(GradientTest, TheReferencesAgreeOnListsOfKeys) {
     const GradientOutput plain = plain_backward(problem);
     const double ratio = gradient_ratio(problem, plain, twin_backward(problem));
     ASSERT_TRUE(ratio <= 1) << "problem " << i << ": " << ratio;
-    // The control: one of them knows no lists.
+    // The control: one of them ignores lists.
     GradientProblem dense = problem;
     dense.forward.listed = {};
     told_apart += !(gradient_ratio(problem, plain, twin_backward(dense)) <= 1);
@@ -250,7 +250,7 @@ void pair_up(const std::vector<double>& gradient,
 
 struct Identity {
   double gap = 0;      // of both sides
-  double allowed = 0;  // as far as the gradient may be off
+  double allowed = 0;  // the bound of the gradient
 };
 
 Identity identity(const GradientProblem& problem, const GradientOutput& got,
@@ -402,7 +402,7 @@ TEST(GradientTest, SaysWhatIsZeroAndWhatIsNotJudged) {
   g.call.q_len = {3};
   g.call.kv_len = {3};
   g.call.mask.assign(16, 1);
-  // Nobody sees key 1, and row 0 sees nothing.
+  // No row sees key 1, and row 0 sees no key.
   for (const int pair : {0, 1, 5, 9}) g.call.mask[pair] = 0;
   poison_rest(g.call);
   fill_d_o(random, g);

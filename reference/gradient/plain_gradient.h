@@ -22,7 +22,7 @@
 namespace qkvet::reference {
 
 struct PlainGradientHooks : PlainHooks {
-  // What keeps the softmax's sum at 1 takes away from every dP.
+  // The term that is subtracted from every dP, because the softmax's sum is 1.
   static double delta(const double* g, const double* o, int64_t dv) {
     double sum = 0;
     for (int64_t t = 0; t < dv; ++t) sum += g[t] * o[t];
@@ -35,11 +35,11 @@ struct PlainGradientHooks : PlainHooks {
     const double t = capped / problem.softcap;
     return 1 - t * t;
   }
-  // Whether the bias lies inside of the cap.
+  // Whether the cap is applied after the bias.
   static bool bias_capped(const Problem& problem) {
     return problem.softcap > 0 && problem.softcap_after_bias;
   }
-  // What a rotation makes of a gradient of its results.
+  // The gradient of a rotation's inputs, from that of its results.
   static std::vector<double> turned_back(const Rotation& rotation,
                                          const RopeRows& rows) {
     return plain_rotate<PlainRopeHooks>(rotation, rows, TurnWay::kBack);
@@ -53,7 +53,7 @@ struct PlainGradientHooks : PlainHooks {
   }
 };
 
-// What the cap of a pair returns; the score itself, if it comes last.
+// The output of a pair's cap; the score itself, if the cap comes last.
 template <class Hooks>
 double plain_capped(const Problem& problem, const PlainPlace& place, int64_t j,
                     double scaled) {

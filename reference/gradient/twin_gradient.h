@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The twin of the gradient, in double-double, on top of twin.h alone. It knows
+// The twin of the gradient, in double-double, on top of twin.h alone. It uses
 // neither o nor the formula dS = p (dP - D): one pass over the keys of a row,
 // with a running maximum, takes the moments of the softmax,
 //
-//   L = sum w,  D = (sum w dP) / L,
-//   dq = c ((sum w f dP k) / L - D (sum w f k) / L),
+//  L = sum w,  D = (sum w dP) / L,
+//  dq = c ((sum w f dP k) / L - D (sum w f k) / L),
 //
 // the covariance of dP and f k under p (f: the derivative of the cap). Then key
 // by key, all rows of its group stream by for dk and dv. Include gradient.h to
@@ -28,7 +28,7 @@ struct TwinGradientHooks : TwinHooks {
     const DoubleDouble sum = DoubleDouble(1.0) + e;
     return times_power_of_two(e, 2) / (sum * sum);
   }
-  // Whether what is added to the scores passes through the cap.
+  // Whether the offset of scores passes through the cap.
   static bool offset_in_cap(const Problem& problem) {
     return problem.softcap > 0 && problem.softcap_after_bias;
   }
@@ -36,13 +36,13 @@ struct TwinGradientHooks : TwinHooks {
   static DoubleDouble rescale_moment(DoubleDouble sum, DoubleDouble factor) {
     return sum * factor;
   }
-  // What a row adds to the gradient of its sink, of share `p`.
+  // The term of a row in the gradient of its sink, of share `p`.
   static DoubleDouble sink_term(DoubleDouble p, DoubleDouble delta) {
     return -(p * delta);
   }
-  // What a rotation takes from one channel of q into the other, for dk.
+  // The contribution of one channel of q to the other by a rotation, for dk.
   static DoubleDouble across_key(DoubleDouble x) { return x; }
-  // One past the last row of those that a key collects.
+  // The end of the rows that a key collects.
   static int64_t rows_end(const Shape& shape) { return shape.Tq; }
 };
 

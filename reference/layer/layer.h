@@ -45,15 +45,15 @@ struct LayerOutput {
 LayerOutput plain_layer(const LayerProblem& problem);
 LayerOutput twin_layer(const LayerProblem& problem);
 
-// The stages of a layer, for those who judge them one by one. A projection
-// reads and writes rows: input x [B T,D], or merged heads [B T,H dv] for kO.
+// The stages of a layer, for judging them one by one. A projection reads and
+// writes rows: input x [B T,D], or merged heads [B T,H dv] for kO.
 enum class Projection : uint8_t { kQ, kK, kV, kO };
 LinearProblem projection_stage(const LayerProblem& problem, Projection which,
                                const double* input);
-// q and k as they leave their projections, with the rotation to come.
+// q and k after their projections, before the rotation.
 Problem rotation_stage(const LayerProblem& problem, const double* q,
                        const double* k);
-// `q` and `k` are rotated, if the layer asks for it.
+// `q` and `k` are rotated if the layer has a rotation.
 Problem attention_stage(const LayerProblem& problem, const double* q,
                         const double* k, const double* v);
 
@@ -64,13 +64,13 @@ std::vector<double> split_heads(const Shape& shape, Projection which,
 std::vector<double> merge_heads(const Shape& shape,
                                 const std::vector<double>& heads);
 
-// How far a stage may be from x as the next stage reads it, if it is within
-// `bound` before it is stored: stored as `stage`, or not rounded at all.
+// The largest distance from x of a stage as the next one reads it, if it is
+// within `bound` before it is stored: stored as `stage`, or not rounded at all.
 std::vector<double> stage_error(const std::vector<double>& x,
                                 const std::vector<double>& bound, Dtype stage);
 
-// A projection in heads, rotated if it is q or k and the layer asks for it, and
-// how far a kernel may be from it before it is stored as `stage`; reach as in
+// A projection in heads, rotated if it is q or k and the layer has a rotation,
+// and the largest error of a kernel before it is stored as `stage`; reach as in
 // LinearBound.
 struct ProjectedStage {
   std::vector<double> truth;

@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, LayerBoundTest,
                          });
 
 TEST(StageErrorTest, IsTheLooserOfStoredAndNot) {
-  // 1 + 2^-12 lies between the f16 numbers 1 and 1 + 2^-10.
+  // 1 + 2^-12 is between the f16 numbers 1 and 1 + 2^-10.
   const std::vector<double> x = {1, 1 + 0x1p-12, 70000};
   const std::vector<double> bound = {0, 0, 0};
   const std::vector<double> stored = stage_error(x, bound, Dtype::kF16);

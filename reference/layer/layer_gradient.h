@@ -31,8 +31,8 @@ struct LayerGradientOutput {
 // and rotations turned back.
 LayerGradientOutput plain_layer_backward(const LayerGradientProblem& problem);
 
-// Where to move the inputs, in the shapes of LayerProblem; null: nowhere. That
-// of a bias is null where the layer has none.
+// A direction to move the inputs in, in the shapes of LayerProblem; null: not
+// moved. That of a bias is null if the layer has none.
 struct LayerDirection {
   const double* x = nullptr;
   const double* w_q = nullptr;

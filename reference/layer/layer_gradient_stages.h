@@ -32,7 +32,7 @@ LinearProblem d_o_stage(const LayerGradientProblem& problem,
                         std::vector<double>& w);
 
 // d_x = [d_q d_k d_v] [W_q W_k W_v]^T in one product, which leaves the order of
-// all terms open. What is concatenated is kept.
+// all terms open. The concatenated matrices are kept.
 struct InputStage {
   std::vector<double> x;  // [B T,H d + Hkv d + Hkv dv]
   std::vector<double> w;  // [H d + Hkv d + Hkv dv,D]

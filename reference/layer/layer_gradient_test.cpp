@@ -150,7 +150,7 @@ LayerGradientOutput random_way(TestRandom& random,
 }
 
 // Central differences of the twin, of order h^2: they share no line with the
-// dual numbers that the gradient is held against.
+// dual numbers that the gradient is compared with.
 TEST(LayerGradientTest, DirectionalDerivativesAreLimitsOfDifferences) {
   constexpr double kStep = 0x1p-16;
   constexpr double kNear = 1e-6;
@@ -196,7 +196,7 @@ TEST(LayerGradientTest, TheAdjointIdentityCatchesEachWrongMember) {
   }
 }
 
-// QKVET_GRADIENT_PROBLEMS asks for more than the fixed number.
+// QKVET_GRADIENT_PROBLEMS sets a larger number.
 int problem_count() {
   constexpr int kProblems = 120;
   const char* more = std::getenv("QKVET_GRADIENT_PROBLEMS");

@@ -41,8 +41,8 @@ struct PlainLayerHooks : PlainRopeHooks {
   static double bias(const LinearProblem& problem, int64_t j) {
     return problem.bias != nullptr ? problem.bias[j] : 0;
   }
-  // Where split finds the element (b, h, t, c) of the heads, and where merge
-  // puts it.
+  // The index from which split reads the element (b, h, t, c) of the heads, and
+  // the index to which merge writes it.
   static int64_t split_from(const HeadLayout& layout, int64_t b, int64_t h,
                             int64_t t, int64_t c) {
     return layout.in_rows(b, h, t, c);

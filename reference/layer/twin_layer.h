@@ -28,7 +28,7 @@ struct TwinLayerHooks {
                              int64_t c) {
     return h * width + c;
   }
-  // Where token t of member b stands.
+  // The position of token t of member b.
   static int64_t position(const LayerProblem& problem, int64_t b, int64_t t) {
     return problem.rotation.q_positions[b * problem.shape.Tq + t];
   }

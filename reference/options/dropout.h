@@ -28,8 +28,8 @@ struct DropoutProblem {
 // of the functions below may be called where it has not.
 std::string dropout_not_derived(const Problem& forward);
 
-// The definition, in double; and another algorithm, in double-double: every row
-// by the twin of a call of its own, whose values are f v.
+// The definition, in double; and another algorithm, in double-double: the twin
+// of a separate call for every row, with the values f v.
 OracleOutput plain_dropout(const DropoutProblem& problem);
 OracleOutput twin_dropout(const DropoutProblem& problem);
 
@@ -42,7 +42,7 @@ DropoutBound dropout_bound(const DropoutProblem& problem,
                            const OracleOutput& forward,
                            const PrecisionModel& model);
 
-// As GradientProblem has them; o is what forward() returned for this mask.
+// As in GradientProblem; o is what forward() returned for this mask.
 struct DropoutGiven {
   const double* d_o = nullptr;  // [B,H,Tq,dv]
   const double* o = nullptr;    // [B,H,Tq,dv]
@@ -51,7 +51,7 @@ struct DropoutGiven {
 };
 
 // dv = (f p)^T do, dP = f (do v^T), and the rest as without dropout; and the
-// sum of what the twin says of every row.
+// sum of the twin's gradients of all rows.
 GradientOutput plain_dropout_backward(const DropoutProblem& problem,
                                       const double* d_o);
 GradientOutput twin_dropout_backward(const DropoutProblem& problem,

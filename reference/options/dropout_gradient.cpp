@@ -23,7 +23,7 @@ GradientOutput empty_gradient(const Problem& call) {
   return out;
 }
 
-// Adds what a row of its own says to sums over rows: T is double or better.
+// Adds the gradients of one row to sums over rows: T is double or better.
 template <class T>
 void add_part(const std::vector<double>& from, double factor, int64_t first,
               std::vector<T>& to) {
@@ -38,7 +38,7 @@ void put_part(const std::vector<double>& from, int64_t first,
   std::copy(from.begin(), from.end(), to.begin() + first);
 }
 
-// What the twin says of a row, and where its parts belong.
+// Sums over rows of the twin's gradients.
 struct TwinSums {
   explicit TwinSums(const Problem& call)
       : k(call.shape.k_elements()),

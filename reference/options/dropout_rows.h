@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of dropout: each row as a call of its own. A row with dropout is a row
-// without, whose values are f_ij v_j.
+// without it, with the values f_ij v_j.
 #ifndef QKVET_REFERENCE_OPTIONS_DROPOUT_ROWS_H_
 #define QKVET_REFERENCE_OPTIONS_DROPOUT_ROWS_H_
 
@@ -22,9 +22,9 @@ class DropoutRow {
 
   // Row `row` of [B,H,Tq], which sees a key.
   void move_to(int64_t row);
-  // One query, whose keys stand where they stood.
+  // One query; keys keep their positions.
   const Problem& problem() const { return problem_; }
-  // What is known of it, with this output [dv].
+  // The oracle's output for it, with this output [dv].
   OracleOutput output() const;
   // 1 / (1 - p) where the key is kept, else 0.
   double factor(int64_t key) const;

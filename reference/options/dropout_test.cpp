@@ -24,7 +24,7 @@ double worst_of(const GradientOutput& got, const GradientOutput& truth,
                    worst_ratio(got.sink, truth.sink, bound.sink)});
 }
 
-// What a kernel is given: o as stored, lse as stored.
+// The inputs of a kernel: o as stored, lse as stored.
 struct Given {
   std::vector<double> o, lse;
   DropoutGiven given;

@@ -92,7 +92,7 @@ class TurnedBack {
  public:
   TurnedBack(const Rotation& rotation, const PrecisionModel& model)
       : rotation_(rotation), of_operand_(model), of_result_(model) {
-    // What leaves the rotation is rounded to the output, once.
+    // The result of the rotation is rounded to the output, once.
     of_result_.rope_u = of_result_.rope_floor = 0;
     of_result_.rope_largest = model.output_largest;
   }

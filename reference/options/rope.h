@@ -15,7 +15,7 @@
 
 namespace qkvet::reference {
 
-// `problem` without its rotation; q and k of the result lie in `q` and `k`.
+// `problem` without its rotation; it points to the rotated `q` and `k`.
 struct RotatedProblem {
   std::vector<double> q;  // [B,H,Tq,d], in double
   std::vector<double> k;  // [B,Hkv,Tk,d]
@@ -23,8 +23,9 @@ struct RotatedProblem {
 };
 RotatedProblem rotated(const Problem& problem);
 
-// How far rotated q and k of a kernel may be from those of rotated(), if it
-// reads q and k that are off by `before`. 1e200 stands for an overflow.
+// The largest errors of a kernel's rotated q and k, relative to those of
+// rotated(), if it reads q and k that are off by `before`. 1e200 means an
+// overflow.
 struct RotationErrors {
   std::vector<double> q;
   std::vector<double> k;

@@ -19,7 +19,7 @@ enum class Turning : uint8_t {
   kFused,      // one of them in a fused multiply-add
   kToStorage,  // the same, rounded to the storage type
   kBack,       // by minus the angle
-  kOneAhead    // keys stand one position farther
+  kOneAhead    // keys are one position further
 };
 
 float turned(Turning how, float a, float x, float b, float y, Dtype storage) {
@@ -114,7 +114,7 @@ TEST(RopeTest, ReferencesAgree) {
     ASSERT_TRUE(ratio <= 1) << "problem " << i << ": " << ratio;
     worst = std::max(worst, ratio);
   }
-  EXPECT_GT(worst, 0.01);  // not one algorithm in two coats
+  EXPECT_GT(worst, 0.01);  // not the same algorithm twice
 }
 
 TEST(RopeTest, KernelsInF32StayWithinTheBound) {
@@ -135,7 +135,7 @@ TEST(RopeTest, RotatedInputsMayBeRoundedToHalfStorage) {
     const Worst worst = worst_of(Turning::kToStorage, kernel, generic);
     EXPECT_LE(worst.all, 1);
     EXPECT_GT(worst.several, kNear / 2);
-    // Who declares that nothing but outputs is rounded to half is held to it.
+    // A kernel that declares to round only outputs to half is held to it.
     const Worst strict =
         worst_of(Turning::kToStorage, kernel, declared_precision(kernel));
     EXPECT_GT(strict.exceeding, kSome);

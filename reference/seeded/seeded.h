@@ -31,13 +31,13 @@ enum class SeededFault : uint8_t {
   kTwinSeriesTruncated,   // three terms of the exponential series
   kTwinLn2Short,          // the low word of ln 2 lost, the high one in single
   kTwinDiagonalTooFar,    // bottom_right shows one key too many
-  kTwinHeadsInterleaved,  // members of a group lie Hkv heads apart
+  kTwinHeadsInterleaved,  // members of a group are Hkv heads apart
   kTwinCapLast,           // biases are capped, too
   kTwinWindowTopLeft,     // windows are counted from i where Tq < Tk
-  kTwinLengthIgnored,     // the diagonal ends at Tk, whatever kv_len says
+  kTwinLengthIgnored,     // the diagonal ends at Tk, regardless of kv_len
   kTwinMemberTooWide,     // a packed member begins one key early
   kTwinTurnedBack,        // pairs are turned the other way
-  kTwinKeyOfFirstMember,  // keys stand where those of member 0 do
+  kTwinKeyOfFirstMember,  // keys have the positions of member 0
   kTwinSlopesOneApart,    // slopes of members begin one number apart, not H
   kTwinListModulo,        // query head h has list h mod Hkv
 };
@@ -46,7 +46,7 @@ inline constexpr int kSeededFaultCount = 28;
 // "plain_strict_diagonal", ...
 std::string_view seeded_fault_name(SeededFault fault);
 
-// Whether the fault sits in plain_forward (else in twin_forward).
+// Whether the fault is in plain_forward (else in twin_forward).
 bool seeded_in_plain(SeededFault fault);
 
 // The reference that holds the fault, with it.

@@ -24,7 +24,7 @@ enum class SeededGradientFault : uint8_t {
   kTwinMomentNotRescaled,  // a new maximum leaves the moments as they are
   kTwinSinkSignLost,       // dsink = sum p_z D
   kTwinLastRowDropped,     // row Tq - 1 adds nothing to the keys
-  kTwinHeadsInterleaved,   // members of a group lie Hkv heads apart
+  kTwinHeadsInterleaved,   // members of a group are Hkv heads apart
   kTwinOffsetOutsideCap,   // dbias as if the bias were added after the cap
   kTwinSlopeNotSquared,    // the cap's derivative is 1 / cosh
   kTwinTurnedForth,        // half of dk is turned the wrong way
@@ -34,7 +34,7 @@ inline constexpr int kSeededGradientFaultCount = 16;
 // "plain_delta_missing", ...
 std::string_view seeded_gradient_fault_name(SeededGradientFault fault);
 
-// Whether the fault sits in plain_backward (else in twin_backward).
+// Whether the fault is in plain_backward (else in twin_backward).
 bool seeded_in_plain(SeededGradientFault fault);
 
 // The reference that holds the fault, with it.

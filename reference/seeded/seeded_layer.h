@@ -22,14 +22,14 @@ enum class SeededLayerFault : uint8_t {
   kTwinBiasShifted,         // every column has its neighbour's bias
   kTwinColumnsInterleaved,  // head h owns the columns h, h + heads, ...
   kTwinKeysForValues,       // v = x W_K, where W_K has the shape of W_V
-  kTwinTokensAtFirst,       // all tokens stand where the first one does
+  kTwinTokensAtFirst,       // all tokens have the position of the first
 };
 inline constexpr int kSeededLayerFaultCount = 10;
 
 // "plain_bias_ignored", ...
 std::string_view seeded_layer_name(SeededLayerFault fault);
 
-// Whether the fault sits in the definition (else in the twin).
+// Whether the fault is in the definition (else in the twin).
 bool seeded_in_plain(SeededLayerFault fault);
 
 // Whether a single projection shows the fault; the others need a layer.

@@ -58,7 +58,7 @@ class Backward {
     return type == Dtype::kF32 ? x : static_cast<Real>(round_to(type, x));
   }
   Real rounded(Real x) const { return rounded_to(kernel_.rounded, x); }
-  // As operators hand it on, and as the softmax does.
+  // As operators store it, and as the softmax does.
   Real kept(Real x) const { return rounded_to(kernel_.stored, x); }
   Real soft(Real x) const { return rounded_to(kernel_.softmax, x); }
   Real score(const Row& row, int64_t j, int64_t diagonal, Real& slope) const;
@@ -223,7 +223,7 @@ void Backward<Real>::shares(Row& row, const TestSeen& seen, Reals& slopes) {
   if (has_sink) sink_[row.h].push_back(share(z, m, total, lse));
 }
 
-// D, whose products a softmax in half stores before it adds them.
+// D; a softmax in half stores its products before it adds them.
 template <class Real>
 Real Backward<Real>::stored_dot(const Reals& x, const Reals& y) const {
   if (kernel_.softmax == Dtype::kF32) return sums_.dot(x, y);

@@ -36,7 +36,7 @@ enum class TestDelta : uint8_t {
   kPairs,  // rowsum(P dP)
   kStart   // as kGiven; the sums of dP start from -D
 };
-// What the scale multiplies.
+// The numbers that the scale is applied to.
 enum class TestScale : uint8_t { kSum, kPair, kOperand };
 
 enum class TestBackwardFault : uint8_t {
@@ -63,8 +63,8 @@ struct BackwardKernel {
   Dtype rounded = Dtype::kF32;  // of P and dS before the last products
   bool rounded_first = false;   // P at once, for everything
   bool operands = false;        // q, k, v and d_o as well, when they are read
-  // What operators hand on: scores, dP, dS, and dS times the scale. f32: as it
-  // is.
+  // The type in which operators store results: scores, dP, dS, and dS times the
+  // scale. f32: not rounded.
   Dtype stored = Dtype::kF32;
   // The same of each result of the softmax; kGiven and kSoftmax, kGiven and
   // kPairs.
@@ -85,7 +85,7 @@ struct BackwardKernel {
 GradientOutput run_backward_kernel(const BackwardKernel& kernel,
                                    const GradientProblem& problem);
 
-// What the author would declare, for the case.
+// The declaration that the author would make, for the case.
 PrecisionModel declared_precision(const BackwardKernel& kernel);
 
 // Every correct configuration, of f32, half and f64 storage.

@@ -106,7 +106,7 @@ std::vector<BackwardKernel> backward_kernels() {
     kernel.name += "_coarse_exp";
     all.push_back(kernel);
   }
-  // f32 whose products take half operands.
+  // f32 with products of half operands.
   for (const Dtype type : {Dtype::kBf16, Dtype::kF16}) {
     for (const size_t i : {0, 4, 6, 9}) {
       BackwardKernel kernel = all[i];
@@ -116,7 +116,7 @@ std::vector<BackwardKernel> backward_kernels() {
       all.push_back(kernel);
     }
   }
-  // What operators hand on is half, and what the softmax has.
+  // Operators store results in half, and optionally the softmax as well.
   for (const Dtype type : {Dtype::kBf16, Dtype::kF16}) {
     for (const bool softmax : {false, true}) {
       for (const size_t i : {0, 1, 3, 5}) {

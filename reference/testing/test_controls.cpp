@@ -46,8 +46,9 @@ bool takes(const qkvet_kernel& kernel, Dtype storage) {
       });
 }
 
-// A kernel of attention whose output says all that TestOutput holds. Gradients
-// come with forward passes that are there without them, too.
+// A kernel of attention that returns all outputs in TestOutput. Kernels with
+// gradients are skipped: their forward passes are also kernels without
+// gradients.
 bool is_arithmetic(const qkvet_kernel& kernel) {
   constexpr uint64_t kNeeded =
       QKVET_OPTION_WEIGHTS | QKVET_OPTION_LSE | QKVET_OPTION_WINDOW;
@@ -198,7 +199,7 @@ class ProblemCall {
   AbiTensor<int64_t> q_len_, kv_len_, cu_q_, cu_k_;
 };
 
-// What makes the kernel read a problem in the dialect that it is in.
+// Configures the kernel to read a problem in the problem's dialect.
 std::string configuration(const TestControl& control, const Problem& problem,
                           std::string_view seeded) {
   const qkvet_dialect& dialect = *control.kernel->dialect;

@@ -49,8 +49,8 @@ TestOutput run_control(const TestControl& control, const Problem& problem,
                        std::string_view seeded = "none");
 
 PrecisionModel declared_precision(const TestControl& control);
-// Whether an undeclared kernel is held to no more than this one: neither a
-// declaration that is looser nor one that nobody has measured.
+// Whether the declaration allows no more than an undeclared kernel may do: it
+// is neither looser nor unmeasured.
 bool within_generic(const TestControl& control);
 
 }  // namespace qkvet::reference

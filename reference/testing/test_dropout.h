@@ -13,7 +13,7 @@
 
 namespace qkvet::reference {
 
-// Where a correct kernel may put the factor.
+// Places where a correct kernel may apply the factor.
 enum class FactorAt : uint8_t { kWeights, kExponentials, kDivided, kOutput };
 constexpr FactorAt kFactorAt[] = {FactorAt::kWeights, FactorAt::kExponentials,
                                   FactorAt::kDivided, FactorAt::kOutput};
@@ -146,7 +146,7 @@ inline std::vector<double> run_f32(const DropoutProblem& problem,
   return o;
 }
 
-// What flows into the weights of a row.
+// Gradients with respect to the weights of a row.
 struct F32Pulls {
   std::vector<float> dP, f;  // [Tk]
   float D = 0;

@@ -45,7 +45,7 @@ std::vector<TestLinearKernel> test_linear_kernels();
 struct TestLayerKernel {
   TestLinearKernel linear;
   TestControl attention = control_named("naive");
-  Dtype stage = Dtype::kF32;  // what q, k, v and the heads are rounded to
+  Dtype stage = Dtype::kF32;  // type of q, k, v and the heads
   bool wrong_index = false;   // one element of the merged heads is a neighbour
 };
 

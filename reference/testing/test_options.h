@@ -139,7 +139,7 @@ inline void slope_members(TestProblem& p) {
 }
 
 // Lists of keys in any order, some of them with -1 among the keys, and counts
-// behind which stand other keys.
+// with other keys after them.
 inline void add_key_lists(TestRandom& random, TestProblem& p) {
   const Shape& s = p.problem.shape;
   ListedKeys& listed = p.problem.listed;
@@ -164,7 +164,7 @@ inline void add_key_lists(TestRandom& random, TestProblem& p) {
   }
 }
 
-// What lies beyond the lengths belongs to nobody.
+// Elements beyond the lengths are unused.
 inline void poison_rest(TestProblem& p) {
   const Shape& s = p.problem.shape;
   const double nan = std::numeric_limits<double>::quiet_NaN();

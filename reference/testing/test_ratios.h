@@ -19,7 +19,7 @@ struct Ratios {
   double lse = 0;
   double weights = 0;
   double row_sum = 0;
-  // o, in rows of at least four keys whose sums are not exact anyway.
+  // o, in rows of at least four keys with inexact sums.
   double several = 0;
   double worst() const { return std::max({o, lse, weights, row_sum}); }
   // Whether random data comes near the bounds beside that of o as well.

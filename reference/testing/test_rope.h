@@ -7,9 +7,9 @@
 
 namespace qkvet::reference {
 
-// Points on the circle as tables have them, with steps of a quarter turn and
-// none in between, and numbers that lie on no circle. The channels of `p` must
-// be even in number.
+// Points on the circle as in tables, with steps of a quarter turn and none in
+// between, and numbers that are on no circle. The number of channels of `p`
+// must be even.
 inline void add_rotation(TestRandom& random, TestProblem& p) {
   const Shape& s = p.problem.shape;
   const int64_t positions = 1 + random.below(2 * s.Tk + 2);
