@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a KV cache is made for, and what it is asked to do: the structs of
-// cache.h, checked and typed.
+// The configuration of a KV cache and its steps: the structs of cache.h,
+// checked and typed.
 #ifndef QKVET_IMPL_ABI_CACHE_CALL_H_
 #define QKVET_IMPL_ABI_CACHE_CALL_H_
 
@@ -12,7 +12,7 @@
 
 namespace qkvet::impl {
 
-// What a stored number is.
+// How numbers are stored.
 enum class Codes : uint8_t { kAsGiven, kInt8, kFp8 };
 
 struct CacheShape {
@@ -41,7 +41,7 @@ struct CacheShape {
   int64_t reach() const;
 };
 
-// One step whose tensors are known to fit.
+// One step; its tensors are checked.
 struct CacheStep {
   int64_t sequence = 0;
   int64_t tokens = 0;   // Tnew, 0: nothing to append
@@ -64,9 +64,9 @@ qkvet_status read_cache_config(const qkvet_kernel* self,
                                const qkvet_exec* exec, CacheShape* shape,
                                qkvet_text* why);
 
-// Everything that can be wrong with a step on a sequence of `length` tokens but
-// its size, its window and what is not declared; the next token stands at
-// `position`. NULL: nothing.
+// Checks a step on a sequence of `length` tokens, except for its size, its
+// window and undeclared options; the next token has position `position`. NULL:
+// nothing is wrong.
 const char* read_step(const CacheShape& shape, int64_t length, int64_t position,
                       const qkvet_cache_args& args, CacheStep* step);
 

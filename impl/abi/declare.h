@@ -72,12 +72,12 @@ inline constexpr uint64_t kCommonOptions =
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
     QKVET_OPTION_CROSS_LENGTHS;
 
-// What members.h, list_keys(), in_f32.h and row_skeleton.h give a kernel
-// without a line of its own: which pairs there are, and rotated q and k.
+// Options that need no code in a kernel, due to members.h, list_keys(),
+// in_f32.h and row_skeleton.h: the visible pairs, and rotated q and k.
 inline constexpr uint64_t kPairOptions =
     QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
     QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE;
-// The same of an arithmetic that asks list_keys() or allows() about each pair.
+// The same for arithmetic that calls list_keys() or allows() for each pair.
 inline constexpr uint64_t kListOptions = QKVET_OPTION_KEY_LISTS |
                                          QKVET_OPTION_KEY_LIST_LENGTHS |
                                          QKVET_OPTION_KEY_LIST_BLOCKS;
@@ -85,7 +85,7 @@ inline constexpr uint64_t kListOptions = QKVET_OPTION_KEY_LISTS |
 inline constexpr uint64_t kFieldOptions =
     QKVET_OPTION_SEGMENTS | QKVET_OPTION_FULL_RANGES | QKVET_OPTION_CHUNK |
     QKVET_OPTION_TREE_MASK;
-// What its arithmetic has to honour.
+// Options that the arithmetic itself must implement.
 inline constexpr uint64_t kScoreOptions =
     QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP | QKVET_OPTION_ALIBI |
     QKVET_OPTION_ALIBI_PER_MEMBER;
@@ -95,8 +95,8 @@ inline constexpr uint64_t kAllOptions =
 inline constexpr uint64_t kDropoutOptions =
     QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK;
 
-// What every kernel here keeps to: the bits of a row follow from what it sees,
-// a power of two moves exponents alone, and malformed calls are refused
+// Claims of every kernel here: the bits of a row depend only on what it sees, a
+// power of two changes exponents only, and malformed calls are refused
 // (forward_view.h).
 inline constexpr uint64_t kOwnClaims = QKVET_FLAG_OTHER_DATA_INVARIANT |
                                        QKVET_FLAG_POWER_OF_TWO_INVARIANT |
@@ -186,7 +186,7 @@ constexpr qkvet_dialect options_dialect() {
 
 inline constexpr qkvet_dialect kOptionsDialect = options_dialect();
 
-// Where a kernel is written down.
+// The source position of a kernel's definition.
 struct Place {
   const char* file;
   int line;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks behind forward_view.h. Cost: some eighty comparisons a call.
+// The checks of forward_view.h. Cost: about eighty comparisons a call.
 #include "impl/abi/forward_view.h"
 
 #include <algorithm>
@@ -134,7 +134,7 @@ qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
       return refuse(why, QKVET_UNSUPPORTED, wrong);
     }
   }
-  // Neither heads nor their widths: of B, Tq and Tk alone there can be none.
+  // At least one head and one channel; B, Tq and Tk may be 0.
   if (a.q.shape[1] < 1 || a.q.shape[3] < 1 || a.k.shape[1] < 1 ||
       a.v.shape[3] < 1) {
     return refuse(why, QKVET_UNSUPPORTED,

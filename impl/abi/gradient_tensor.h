@@ -11,7 +11,7 @@ namespace qkvet::impl {
 struct GradientTensor {
   const char* name;
   const qkvet_tensor* tensor;
-  const qkvet_tensor* like;  // whose shape it has
+  const qkvet_tensor* like;  // has the same shape
   bool may_be_f32;           // whatever the type of q is
   Stored* to;
 };
@@ -20,8 +20,8 @@ struct GradientTensor {
 qkvet_status refuse_tensor(qkvet_text* why, qkvet_status status,
                            const char* name, const char* wrong);
 
-// Fills *row.to, or says what is wrong; `of_q` is the type of all tensors of
-// the call but those that may be f32.
+// Fills *row.to, or refuses with a reason; `of_q` is the type of all tensors of
+// the call except those that may be f32.
 qkvet_status read_gradient(const GradientTensor& row, Storage of_q,
                            qkvet_text* why);
 

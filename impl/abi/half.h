@@ -14,7 +14,7 @@
 
 namespace qkvet::impl {
 
-// What q, k, v, o and returned weights are stored as, all alike.
+// The storage type, common to q, k, v, o and returned weights.
 enum class Storage : uint8_t { kF32, kF16, kBf16 };
 
 constexpr float f16_to_f32(uint16_t bits) {

@@ -55,9 +55,9 @@ struct Arithmetic {
   }
 };
 
-// A NaN with a payload that no arithmetic makes. What holds it when the
-// arithmetic has ended was not written, and what stood in half storage there is
-// left alone, as it is of an arithmetic that writes to its output.
+// A NaN with a payload that no arithmetic produces. An element that still has
+// it at the end was not written, and its half-storage element is not written
+// either, as with arithmetic that writes to its output directly.
 constexpr uint32_t kUnwritten = 0xffc5a3b7;
 
 void fill_unwritten(float* memory, int64_t count) {

@@ -46,8 +46,8 @@ struct LayerCall {
   int32_t fused = QKVET_FUSED_NONE;
   Projection w_qkv;
 
-  // The mask buffer [C, C], whose first rows and columns hold the causal rule;
-  // no data if there is none.
+  // The mask buffer [C, C]; its first rows and columns contain the causal rule.
+  // No data if there is none.
   View<const uint8_t> buffer;
   int64_t context = 0;  // C
 
@@ -69,11 +69,11 @@ void turn_heads(const LayerCall& call, int64_t heads, float* rows) {
   }
 }
 
-// Fills *call, or says why `self` does not take these arguments.
+// Fills *call or refuses: *why is then the reason.
 qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
                         LayerCall* call, qkvet_text* why);
 
-// The business of read_layer(): whatever lies behind the stages in the struct.
+// The part of read_layer() for the fields after the stages of the struct.
 qkvet_status read_layer_storage(const qkvet_kernel* self,
                                 const qkvet_layer_args& args, LayerCall* call,
                                 qkvet_text* why);
@@ -82,8 +82,8 @@ const char* parts_in_order(int32_t fused);
 // The part of w_qkv and its bias that begins at this column.
 void take_part(const LayerCall& call, int64_t column, Projection* part);
 
-// What every layer here can do: no lse, one T, both causal alignments.
-// Inputs are copied before anything is computed: how they lie changes nothing.
+// Capabilities of every layer here: no lse, one T, both causal alignments.
+// Inputs are copied before the computation, so their strides change nothing.
 constexpr qkvet_capabilities layer_capabilities() {
   qkvet_capabilities c = capabilities_with(
       kCommonOptions & ~(QKVET_OPTION_LSE | QKVET_OPTION_CROSS_LENGTHS),
@@ -113,7 +113,7 @@ constexpr qkvet_layer_table layer_table(LayerFunction forward,
   return table;
 }
 
-// A kernel that is a layer and nothing else.
+// A kernel that is only a layer.
 constexpr qkvet_kernel layer_kernel(const char* name, const char* description,
                                     Place place,
                                     const qkvet_precision* precision,

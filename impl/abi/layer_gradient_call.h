@@ -19,7 +19,7 @@ struct LayerGradientCall {
   Projection d_w_q, d_w_k, d_w_v, d_w_o;
 };
 
-// Fills *call, or says why `self` does not take these arguments.
+// Fills *call or refuses: *why is then the reason.
 qkvet_status read_layer_gradient(const qkvet_kernel* self,
                                  const qkvet_layer_backward_args* args,
                                  LayerGradientCall* call, qkvet_text* why);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checked, typed access to the arguments of one merge (merge.h of the ABI). A
-// call that contradicts itself, or asks for what the table does not declare, is
-// refused before anything is written.
+// call that contradicts itself, or requests something undeclared, is refused
+// before anything is written.
 #ifndef QKVET_IMPL_ABI_MERGE_CALL_H_
 #define QKVET_IMPL_ABI_MERGE_CALL_H_
 
@@ -54,11 +54,11 @@ struct MergeCall {
   }
 };
 
-// Fills *call, or says why `self` does not take these arguments.
+// Fills *call or refuses: *why is then the reason.
 qkvet_status read_merge(const qkvet_kernel* self, const qkvet_merge_args* args,
                         MergeCall* call, qkvet_text* why);
 
-// The same without a look at the numbers of indptr, which lie on a device.
+// The same without reading the numbers of indptr, which are on a device.
 qkvet_status read_merge_extents(const qkvet_kernel* self,
                                 const qkvet_merge_args* args, MergeCall* call,
                                 qkvet_text* why);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan (qkvet/plan.h) keeps of the calls that it is given: what it was
-// made for, and the lengths and tables that count.
+// The parts of a call that a plan (qkvet/plan.h) keeps: extents, types and
+// options, and the lengths and tables of a batch.
 #ifndef QKVET_IMPL_ABI_PLAN_CALL_H_
 #define QKVET_IMPL_ABI_PLAN_CALL_H_
 
@@ -25,7 +25,7 @@ inline constexpr qkvet_tensor qkvet_forward_args::*kBatchTables[] = {
 class MadeFor {
  public:
   explicit MadeFor(const qkvet_forward_args& args);
-  // What a call has otherwise; NULL: nothing.
+  // The first difference of a call, as text; NULL: there is none.
   const char* differs(const qkvet_forward_args& args) const;
   const qkvet_forward_args& options() const { return args_; }
 
@@ -46,8 +46,8 @@ class BatchNumbers {
   // The call with these numbers, which live as long as this.
   qkvet_forward_args with(qkvet_forward_args args) const;
 
-  // Of a copy: those of another batch in one of them, as far as both have it
-  // and in the same extents.
+  // In a copy: takes one table of another batch, as far as both have it and
+  // with the same extents.
   void take_from(const BatchNumbers& other,
                  qkvet_tensor qkvet_forward_args::*tensor);
   // Zeros in one of them.
@@ -68,8 +68,8 @@ class BatchNumbers {
   Table tables_[kTables];
 };
 
-// A call without data, whose tensors have an address all the same: for readers
-// that look at no number of them.
+// A call without data whose tensors nevertheless have an address: for readers
+// that read no element.
 qkvet_forward_args with_addresses(qkvet_forward_args args);
 
 }  // namespace qkvet::impl

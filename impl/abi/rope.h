@@ -25,8 +25,8 @@ struct Rope {
   Rope from(int64_t b, int64_t i, int64_t j) const;
 };
 
-// The tables for heads of `width` channels, or what is wrong with them; no
-// rotation if `style` says so, and no tables then.
+// Reads the tables for heads of `width` channels, or returns what is wrong with
+// them; some values of `style` mean no rotation and no tables.
 const char* read_rope(int32_t style, const qkvet_tensor& cos,
                       const qkvet_tensor& sin, int64_t width, Rope* rope);
 // Positions [members, rows], or what is wrong with them.
@@ -43,14 +43,14 @@ struct PlainTurn {
   static float sine(float sin) { return sin; }
   // The column of the tables for pair n.
   static int64_t column(int64_t n, int64_t /*pairs*/) { return n; }
-  // Where row t of member b stands.
+  // The position of row t of member b.
   static int64_t position(const View<const int64_t>& positions, int64_t b,
                           int64_t t) {
     return *positions.at(b, t, 0);
   }
 };
 
-// Row [d], in place, for what stands at `position`.
+// Rotates a row [d], in place, by the angles of `position`.
 template <class Turn = PlainTurn>
 void turn_row(const Rope& rope, int64_t position, int64_t width, float* row) {
   const bool half = Turn::style(rope.style) == QKVET_ROPE_HALF;
@@ -68,8 +68,8 @@ void turn_row(const Rope& rope, int64_t position, int64_t width, float* row) {
   }
 }
 
-// `rows` contiguous rows of one head of member b, that stand where `positions`
-// say from row `first` on.
+// Rotates `rows` contiguous rows of one head of member b; their positions are
+// `positions` from row `first` on.
 template <class Turn = PlainTurn>
 void turn_rows(const Rope& rope, const View<const int64_t>& positions,
                int64_t b, int64_t first, int64_t rows, int64_t width,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The serving form of a forward call, checked and typed: k and v as pages of a
 // pool with a block table or lists of pages, and tokens that the kernel
-// appends. A call without either is one, too: its tokens lie in rows of [B,
-// Hkv, Tk, d]. In a packed batch over pages the members are those of
+// appends. A call without either is a serving call too: its tokens are rows of
+// [B, Hkv, Tk, d]. In a packed batch over pages the members are those of
 // cu_seqlens_q.
 //
-// Contract: that of forward_view.h. What is data (lengths, block tables) is
-// checked by check_serving() before anything is written; entries of a table
-// behind the pages of a member are not looked at.
+// Contract: that of forward_view.h. check_serving() checks the data (lengths,
+// block tables) before anything is written; entries of a table after the pages
+// of a member are ignored.
 #ifndef QKVET_IMPL_ABI_SERVING_CALL_H_
 #define QKVET_IMPL_ABI_SERVING_CALL_H_
 
@@ -20,7 +20,7 @@
 
 namespace qkvet::impl {
 
-// Where a token lies: element [block, head, row, c] of k and v.
+// The place of a token: element [block, head, row, c] of k and v.
 struct Slot {
   int64_t block = 0;
   int64_t row = 0;
@@ -35,7 +35,7 @@ struct ServingCall {
   Stored k_new, v_new;  // [members, Hkv, Tnew, d]
   int64_t new_tokens = 0;
   int64_t page_size = 0;   // 0: no pages
-  int64_t group = 0;       // channels of k that lie side by side; 0: all
+  int64_t group = 0;       // adjacent channels of k; 0: all
   int64_t group_step = 0;  // from one group to the next
   int64_t pages = 0;
   int64_t columns = 0;        // of the table
@@ -67,7 +67,7 @@ struct ServingCall {
   int64_t page_count(int64_t b) const {  // of csr()
     return first_page(b + 1) - first_page(b);
   }
-  int64_t held(int64_t b) const {  // in front of the new ones
+  int64_t held(int64_t b) const {  // before the new ones
     if (csr()) {
       const int64_t count = page_count(b);
       return count == 0
@@ -80,7 +80,7 @@ struct ServingCall {
     return csr() ? *list.at(first_page(b) + column, 0, 0)
                  : table.data[b * table.step[0] + column * table.step[1]];
   }
-  // Where a channel of a key lies: an index of k.
+  // The index in k of a channel of a key.
   int64_t key_at(int64_t h, Slot at, int64_t c) const {
     return group == 0 ? k.index(at.block, h, at.row, c)
                       : k.index(at.block, h, at.row, c % group) +
@@ -93,12 +93,12 @@ struct ServingCall {
   }
 };
 
-// Fills *serving, or says why `self` does not take these arguments.
+// Fills *serving or refuses: *why is then the reason.
 qkvet_status read_serving(const qkvet_kernel* self,
                           const qkvet_forward_args* args, ServingCall* serving,
                           qkvet_text* why);
 
-// Whether lengths and tables lie inside the call; sets its lengths.
+// Checks that lengths and tables are within the call; sets its lengths.
 qkvet_status check_serving(ServingCall* serving, qkvet_text* why);
 
 // The supports() of the kernels that serve.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of the ABI as the kernels here look at them: on the CPU, of f32, f16
-// or bf16, with any strides. Also how a callee reads the structs of hosts that
-// know fewer or more fields than it does, and how it says no.
+// Tensors of the ABI as the kernels here use them: on the CPU, of f32, f16 or
+// bf16, with any strides. Also reads the structs of hosts that have fewer or
+// more fields than this library, and writes reasons of refusals.
 #ifndef QKVET_IMPL_ABI_TENSOR_VIEW_H_
 #define QKVET_IMPL_ABI_TENSOR_VIEW_H_
 
@@ -44,7 +44,7 @@ constexpr bool is_absent(const qkvet_tensor& t) {
 // Whether a tensor may have extents of 0.
 enum class Empty : uint8_t { kRefused, kAllowed };
 
-// What is wrong with a tensor on the CPU but for its type; NULL: nothing.
+// What is wrong with a tensor on the CPU, except its type; NULL: nothing.
 const char* wrong_with(const qkvet_tensor& t, int32_t rank,
                        Empty empty = Empty::kRefused);
 
@@ -131,17 +131,17 @@ struct Stored {
   }
 };
 
-// The view of a tensor that wrong_with() has passed and whose type is `type`.
+// The view of a tensor of type `type` that wrong_with() has passed.
 Stored stored(const qkvet_tensor& t, Storage type);
 
 // Writes `reason` into *why, cut to its room, and returns `status`.
 qkvet_status refuse(qkvet_text* why, qkvet_status status, const char* reason);
 
-// Whether a call may run where `exec` says (NULL: the CPU).
+// Whether a call may run on the device of `exec` (NULL: the CPU).
 qkvet_status check_exec(const qkvet_exec* exec, qkvet_text* why);
 
-// Copies *args as this library knows it: what an older host does not know is
-// absent, what a newer one sets beyond is refused.
+// Copies *args with the fields of this library: fields that an older host lacks
+// are absent, and further fields that a newer host sets are refused.
 template <class T>
 qkvet_status read_struct(const T* args, T* known, qkvet_text* why) {
   if (args == nullptr || args->struct_size < sizeof(args->struct_size)) {

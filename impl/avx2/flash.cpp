@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// avx2/flash: the kernel of flash_kernel.cpp behind the ABI. This file is
-// baseline code: on a CPU without AVX2 and FMA, open() says so and no
-// instruction of the other file is ever reached.
+// avx2/flash: the ABI of the kernel in flash_kernel.cpp. This file is baseline
+// code: on a CPU without AVX2 and FMA, open() refuses and no instruction of the
+// other file is ever executed.
 //
 // Query rows of all heads that share a key/value head are computed together,
 // so that grouped heads read and pack it once. Memory: K and V of one head,
@@ -175,8 +175,8 @@ int64_t prepare(const void* with_call, const FlashRow& row, int64_t first,
   return written;
 }
 
-// Ends at the first pair that is seen: of a tile that lies within a segment, or
-// in the history of a tree, at the first of all.
+// Ends at the first visible pair; in a tile within a segment, or in the history
+// of a tree, that is the very first pair.
 bool needs_tile(const void* with_call, const FlashRow* rows, int64_t count,
                 int64_t first, int64_t keys) {
   const ForwardCall& call = *static_cast<const ForwardCall*>(with_call);
@@ -204,7 +204,7 @@ void compute_block(const ForwardCall& call, const FlashHead& head,
 }
 
 // All query rows that share key/value head `kv` of member b. Rows of one
-// position stand together, so that the keys in view never decrease. `views` is
+// position are adjacent, so that the visible keys never decrease. `views` is
 // the call itself, or its half of another storage type.
 template <class Views>
 void compute_kv_head(const ForwardCall& call, const Views& views, int64_t b,

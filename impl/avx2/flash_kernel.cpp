@@ -5,17 +5,17 @@
 // rows at a time meet a tile of 128 keys: 6 x 16 scores in registers, row
 // maxima, exponentials in place, then P V in registers again, six rows and 16
 // columns at a time. Packing costs O(Tk (d + dv)) a head and pays for itself
-// from a few rows on; tiles and panels behind the diagonal are skipped.
+// from a few rows on; tiles and panels beyond the diagonal are skipped.
 //
 // Arithmetic: a score is one FMA chain over c = 0, 1, ... and one product with
 // the scale; P v is one FMA chain over the keys, rescaled once a tile; the
 // denominator is summed in eight lanes; o = acc * (1 / sum).
 //
-// With options every row of a tile is prepared by a function of the caller,
-// which finishes the scores and says which runs of keys the row sees; P V goes
-// over those runs, or over all six rows together where they see the whole tile.
-// Calls without options take none of this. A tile of which segments, ranges,
-// chunks and a tree show none of six rows a key is left out.
+// With options a function of the caller prepares every row of a tile: it
+// finishes the scores and returns the runs of keys that the row sees. P V uses
+// those runs, or all six rows together where they see the whole tile. Calls
+// without options skip all this. A tile is left out if segments, ranges, chunks
+// and a tree hide all its keys from all six rows.
 //
 // Half storage is converted to f32 on the way into the panels, and o is rounded
 // to it once, on the way out.

@@ -64,8 +64,8 @@ using FlashPrepare = int64_t (*)(const void* call, const FlashRow& row,
                                  int64_t first, int64_t count, float* scores,
                                  FlashRun* runs);
 
-// Whether one of `count` rows sees a key of the `keys` from `first` on. Where
-// none does the tile is left out, which changes no bit.
+// Whether one of `count` rows sees a key of the `keys` from `first` on. A tile
+// that no row sees is left out, which changes no bit.
 using FlashNeeds = bool (*)(const void* call, const FlashRow* rows,
                             int64_t count, int64_t first, int64_t keys);
 
@@ -91,12 +91,12 @@ void widen_f16c(const uint16_t* from, int64_t n, float* to);
 // Packs k and v of a head. Has to precede its rows.
 void flash_pack(const FlashHead& head, const FlashWorkspace& space);
 
-// Computes up to kBlockRows rows whose `keys` do not decrease.
+// Computes up to kBlockRows rows; their `keys` must not decrease.
 void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
                  const FlashWorkspace& space);
 
-// The same with options. What rows can reach does not move back from one to
-// the next, at neither end.
+// The same with options. From one row to the next, neither end of the keys in
+// reach may move back.
 void flash_block_with_options(const FlashHead& head,
                               const FlashOptions& options, const FlashRow* rows,
                               int64_t count, const FlashWorkspace& space);

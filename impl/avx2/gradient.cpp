@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kKeysAtOnce = 64;
 
-// What is computed for the keys of a head and one row; the numbers of the next
-// row lie behind.
+// Intermediate numbers for the keys of a head and one row; those of the next
+// row follow.
 struct Scratch {
   float *score, *dp;  // [kRowsAtOnce, Tk]
   float* slope;       // [Tk], of one row after the other
@@ -64,16 +64,16 @@ void add_run_of_four(const BackwardPiece& piece, int64_t r, Run run,
   gradient_sums_of_four(first, run.begin, run.end, stride, at.score, at.dp);
 }
 
-// What of the tile a row sees, of a call that hides no pairs.
+// The part of the tile that a row sees, in a call that hides no pairs.
 Run seen_of(const BackwardPiece& piece, int64_t r, Run tile) {
   const Run run = piece.call->in_reach(piece.first + r);
   return {run.begin > tile.begin ? run.begin : tile.begin,
           run.end < tile.end ? run.end : tile.end};
 }
 
-// Rows r and on. What some of them see and others do not lies in front of what
-// all see, and behind it: every sum meets its rows and keys in the order in
-// which one row after the other would.
+// Rows r to r + 3. Keys that only some of them see are before or after the keys
+// that all see, so every sum adds its rows and keys in the same order as one
+// row after the other would.
 void add_four(const BackwardPiece& piece, int64_t r, Run tile,
               const Scratch& at) {
   Run runs[kRowsAtOnce];

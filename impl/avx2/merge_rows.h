@@ -17,8 +17,8 @@ struct MergeWeights {
 };
 
 // weights[n] = exp(lse[n] - max). Both have `padded` numbers, a multiple of
-// kMergeLanes, and lse is -infinity behind its states. Where max is -infinity
-// there is nothing to weigh, and the weights are anything.
+// kMergeLanes, and lse is -infinity after its states. If max is -infinity, all
+// states are empty, and the weights are unspecified.
 MergeWeights merge_weights(const float* lse, int64_t padded, float* weights);
 
 // o[c] = sum_n weights[n] states[n][c] / sum, c < width; o may be a state.

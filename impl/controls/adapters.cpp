@@ -52,7 +52,7 @@ bool has_elements(const qkvet_tensor& tensor) {
   return tensor.shape[0] > 0 && tensor.shape[2] > 0;
 }
 
-// What cannot be handed on is refused, with its reason.
+// Refuses calls that cannot be passed on, with the reason.
 qkvet_status supports_block(const qkvet_kernel* self,
                             const qkvet_forward_args* args, qkvet_text* why) {
   qkvet_forward_args known = {};
@@ -117,7 +117,7 @@ constexpr qkvet_dialect kFinitePadding = [] {
   return d;
 }();
 
-// So does what stands behind the last token in the last page of a member.
+// The same for slots after the last token in the last page of a member.
 float last_page_times_zero(const ServingCall& s, int64_t b, int64_t kv_head) {
   float zero = 0;
   const int64_t tokens = s.held(b) + s.new_tokens;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row of the table of controls (table.cpp): which of the correct arithmetics
-// of attention a kernel has. What is left out is the plainest: sums one by one
+// A row of the table of controls (table.cpp): the correct arithmetic of
+// attention that a kernel has. The defaults are the plainest: sums one by one
 // and ascending, products rounded, maximum first, divided at the end, in f32.
 //
-// engine.h computes what a row says, declared.h derives what its author would
-// declare of it.
+// engine.h computes the arithmetic of a row, declared.h derives the declaration
+// that its author would make.
 #ifndef QKVET_IMPL_CONTROLS_ARITHMETIC_H_
 #define QKVET_IMPL_CONTROLS_ARITHMETIC_H_
 
@@ -50,15 +50,15 @@ enum class P : uint8_t {
 
 enum class Sink : uint8_t {
   kFirst,  // the softmax begins with it
-  kLast,   // a part of its own behind the last key; may raise the maximum
+  kLast,   // a part of its own after the last key; may raise the maximum
   kAdded   // added at the end, against the maximum of the keys
 };
 
 enum class Alibi : uint8_t {
   kDistance,    // slope * |position - j|
   kDifference,  // slope * j - slope * position
-  kShift,       // slope * j alone, where no key lies behind the diagonal: what
-                // is left out moves all scores of the row
+  kShift,       // slope * j alone, if no key is past the diagonal: the rest of
+                // the term shifts all scores of the row alike
   kByPosition   // kDifference in double, rounded once
 };
 
@@ -67,8 +67,8 @@ enum class Bias : uint8_t {
   kTogether,      // s + (b - alibi)
   kFirst,         // (q.k + (b - alibi) / scale) * scale
   kFirstInDouble  // (q.k + b / scale) * scale, the quotient and the sum in
-                  // double: a bias that nearly cancels q.k would else leave its
-                  // rounding behind, which no knob declares
+                  // double: if a bias nearly cancels q.k, its rounding would
+                  // otherwise remain, and no knob declares that
 };
 
 enum class Tanh : uint8_t {
@@ -103,7 +103,7 @@ struct Arithmetic {
   Order value = Order::kAscending;
   int tile = 0;           // keys; 0: all
   bool tile_sum = false;  // the denominator of a tile is added up on its own
-  float lag = 0;          // natural log units that the maximum may stay behind
+  float lag = 0;          // natural log units by which the maximum may lag
   int parts = 1;          // of equal length, the last ones shorter or empty
   Merge merge = Merge::kNone;
   bool norm_first = false;  // weights are divided, and then meet the values
@@ -111,9 +111,9 @@ struct Arithmetic {
   bool ftz = false;         // subnormal results and inputs are 0
   P p = P::kUnrounded;
   Storage p_type = Storage::kBf16;
-  // What these are rounded to, whatever the storage; f32: they are not.
+  // Types that these are rounded to in any storage; f32: not rounded.
   Storage scores = Storage::kF32;    // each time that they are stored
-  Storage operands = Storage::kF32;  // q, k and v; P as `p` says
+  Storage operands = Storage::kF32;  // q, k and v; `p` is for P
   Storage lse = Storage::kF32;       // as it is returned
   Storage sinks = Storage::kF32;     // as they are read
   Storage softmax = Storage::kF32;   // each of its results
@@ -134,9 +134,9 @@ struct Arithmetic {
   Tanh tanh = Tanh::kLibrary;
   Log log = Log::kLibrary;
   Hidden hidden = Hidden::kLeftOut;
-  // A tile is rescaled when any of its scores asks for it, be it hidden.
+  // Any score of a tile can cause a rescale, even a hidden one.
   bool votes_before_mask = false;
-  // What is declared as dialect.
+  // Declared as dialect.
   int32_t empty_row = QKVET_EMPTY_ROW_ZERO;
   int32_t empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
   bool sink_alone = false;    // a row without a key has the sink's softmax
@@ -160,7 +160,7 @@ constexpr bool walks_hidden_keys(const Arithmetic& a) {
 inline constexpr int kMostLanes = 8;
 inline constexpr int kMostParts = 8;
 
-// Whether the engine computes what the row says.
+// Whether the engine implements this combination.
 constexpr bool is_computable(const Arithmetic& a) {
   const bool whole = a.tile == 0 && a.parts == 1;
   const bool by_lse = a.merge == Merge::kLse;

@@ -110,8 +110,8 @@ class NewAsGiven : public QuantisedCache {
   int64_t before_ = 0, tokens_ = 0;
 };
 
-// Multiplies q and codes, and P and codes, and the scale of a token behind the
-// first product and in front of the second.
+// Multiplies q and codes, and P and codes; the scale of a token is applied
+// after the first product and before the second.
 class ScaleBehind : public QuantisedCache {
  public:
   using QuantisedCache::QuantisedCache;
@@ -266,8 +266,8 @@ constexpr uint64_t kCodedByToken =
 constexpr uint64_t kCoded =
     kCodedByToken | QKVET_CACHE_INT8_PER_CHANNEL | QKVET_CACHE_FP8_PER_CHANNEL;
 
-// What the header leaves open: a sequence that is not there may be reset, which
-// changes nothing, and who has a window need not evict.
+// The header allows this: reset of a missing sequence, which changes nothing,
+// and a cache with a window that does not evict.
 const Cache* cache_of(const qkvet_cache* cache) {
   return reinterpret_cast<const Cache*>(cache);
 }

@@ -185,10 +185,10 @@ qkvet_status forward_latent(const qkvet_kernel* self, qkvet_context* context,
   return Serving::forward(self, context, &known, exec, why);
 }
 
-// A packed batch over pages as systems have it that know packed batches alone:
-// the keys of all members are gathered, from the last to the first and each
-// from its end, behind one another, and that is one packed call. What is not
-// packed goes the usual way.
+// A packed batch over pages, as in systems that support only packed batches:
+// the keys of all members are gathered next to each other, from the last member
+// to the first and each from its end, for one packed call. A batch that is not
+// packed takes the usual path.
 template <class T>
 void gather_backwards(const ServingCall& s, const Stored& from, int64_t width,
                       T* to, View<const T>* rows) {
@@ -399,7 +399,7 @@ QKVET_CONTROL(keeps_what_it_may) = [] {
                    QKVET_PLACE, &kDeclaredPrecision<kNaive>, forward_keeping,
                    &kDeclaredCapabilities<kNaive>);
   kernel.dialect = &kDeclaredDialect<kNaive>;
-  kernel.user = const_cast<Arithmetic*>(&kNaive);  // nobody writes to it
+  kernel.user = const_cast<Arithmetic*>(&kNaive);  // never written
   return kernel;
 }();
 

@@ -18,15 +18,15 @@ inline constexpr double kDeclaredLag = 5.545177444479562;
 
 // exp2((s - m) * log2(e)): the difference 1, the float log2(e) 0.23, the
 // product 1. As much for q * (scale * log2(e)): log2(e), its product with the
-// scale, the difference; the product with q is what SCALE_ON_Q says.
+// scale, the difference; SCALE_ON_Q covers the product with q.
 inline constexpr double kExp2ArgRoundings = 2.3;
-// fma(q.k, c, -(m * c)), c = scale * log2(e): c is off by 1.23, the same for
-// all scores, hence in proportion to the distance from the maximum, and the
-// multiply-add rounds 1: 2.23. A second-order term of u |m| more is what 2.3
-// and the slack in the error of exp2 (1.004 of 1.01) leave room for, up to |m|
-// = 1e5. Where a tile is rescaled, difference and product of (old - new) * c
-// round 2, and c is as far off: 3.23. The rounding of m * c differs from tile
-// to tile then: 1 in proportion to the scores.
+// fma(q.k, c, -(m * c)), c = scale * log2(e): the error of c is 1.23, the same
+// for all scores, so it is proportional to the distance from the maximum; the
+// multiply-add rounds 1: 2.23. The rest of 2.3 and the slack in the error of
+// exp2 (1.004 of 1.01) cover a second-order term of u |m|, up to |m| = 1e5. In
+// a rescaled tile, the difference and the product of (old - new) * c round 2,
+// and c has the same error: 3.23. The rounding of m * c then differs between
+// tiles: 1 relative to the scores.
 inline constexpr double kFoldedArgRoundings = 2.3;
 inline constexpr double kFoldedTilesArgRoundings = 3.3;
 inline constexpr double kFoldedTilesRefRoundings = 1;
@@ -37,7 +37,7 @@ inline constexpr double kBiasFirstRefRoundings = 1;
 // Measured: 3.06 (poly_exp.h).
 inline constexpr double kPolynomialExpError = 3.25 * kUnit;
 
-// What f16 is off by.
+// The unit roundoff of f16.
 inline constexpr double kUnitF16 = 0x1p-11;
 // Measured: 7.50e-5.
 inline constexpr double kCoarseExpError = 7.6e-5;
@@ -94,7 +94,7 @@ constexpr void declare_rounding(Storage type, uint64_t knob,
   }
 }
 
-// What is rounded to half whatever the storage.
+// Intermediates that are rounded to half in any storage.
 constexpr void declare_roundings(const Arithmetic& a, qkvet_precision* p) {
   declare_rounding(a.scores, QKVET_KNOB_SCORE_DTYPE,
                    &qkvet_precision::score_dtype, p);
@@ -104,8 +104,8 @@ constexpr void declare_roundings(const Arithmetic& a, qkvet_precision* p) {
   declare_rounding(a.sinks, QKVET_KNOB_SINK_DTYPE, &qkvet_precision::sink_dtype,
                    p);
   if (a.softmax != Storage::kF32) {
-    // One type says it all, and the exponential that is stored is the preset's
-    // in units of it; what is given in numbers would be that of f32.
+    // One type covers all of this. The stored exponential has the preset's
+    // error in units of this type; a declared number would be in units of f32.
     declare_rounding(a.softmax, QKVET_KNOB_SOFTMAX_DTYPE,
                      &qkvet_precision::softmax_dtype, p);
     p->declared &= ~(QKVET_KNOB_SCORE_DTYPE | QKVET_KNOB_SINK_DTYPE |
@@ -137,8 +137,8 @@ constexpr void declare_options(const Arithmetic& a, qkvet_precision* p) {
   if (a.bias == Bias::kFirstInDouble) {
     p->ref_roundings = kBiasFirstRefRoundings;
   }
-  // Scores, bias and ALiBi meet in an order of their own, which is what a
-  // declaration allows whose scale is not applied after the dot product.
+  // The order of scores, bias and ALiBi is unusual. A declaration allows this
+  // if its scale is not applied after the dot product.
   const bool own_order = a.bias == Bias::kFirst ||
                          a.alibi == Alibi::kDifference ||
                          a.alibi == Alibi::kShift;
@@ -171,10 +171,10 @@ constexpr void declare_functions(const Arithmetic& a, qkvet_precision* p) {
   }
 }
 
-// Who rounds to the storage type, or to one type. Relative to the maximum of
-// the row, if P is not normalised.
+// P rounded to the storage type, or to one fixed type. Relative to the maximum
+// of the row, if P is not normalised.
 constexpr void declare_p(const Arithmetic& a, qkvet_precision* p) {
-  // What the operands say.
+  // The type of the operands covers P.
   if (a.operands != Storage::kF32) {
     return;
   }

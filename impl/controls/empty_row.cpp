@@ -17,8 +17,8 @@ void write_row(const Row& row, float o, float lse) {
   row.write_lse(lse);
 }
 
-// Writes a row that the plain loop does not leave as its dialect says; false
-// for all other rows.
+// Writes a row for which the plain loop does not follow the dialect; false for
+// all other rows.
 bool write_odd_row(const Row& row, const Arithmetic& a) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float sink = row.terms.sink;

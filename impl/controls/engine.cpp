@@ -10,9 +10,9 @@
 
 namespace qkvet::impl {
 
-// A processor that flushes subnormal results to zero and takes subnormal inputs
-// for zero, as -ffast-math and GPUs do, until the end of a scope. Where there
-// is no such mode here (not x86), nothing is flushed, which the declaration
+// Until the end of a scope, the processor flushes subnormal results to zero
+// and reads subnormal inputs as zero, as with -ffast-math and on GPUs.
+// Without such a mode (not x86), nothing is flushed, which the declaration
 // allows too.
 
 #if defined(__x86_64__)
@@ -110,7 +110,7 @@ int64_t RowEngine::place(int64_t visit) const {
   return a_.value == Order::kDescending ? places_ - 1 - at : at;
 }
 
-// The first visit of [begin, end) that stands at `limit` or behind.
+// The first visit of [begin, end) with a place of at least `limit`.
 int64_t RowEngine::visits_before(int64_t begin, int64_t end,
                                  int64_t limit) const {
   if (a_.hidden != Hidden::kPlaced) {

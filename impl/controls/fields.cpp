@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Controls of masks in a few numbers (segments, ranges, chunks, trees): the
-// other dialect of ranges within a window, and rows in small tiles, so that
-// most tiles hold pieces of several segments, chunks and branches, and many
-// none that a row sees.
+// other dialect of ranges within a window, and rows in small tiles, so most
+// tiles contain pieces of several segments, chunks and branches, and many
+// contain no visible key.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

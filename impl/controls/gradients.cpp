@@ -17,7 +17,7 @@ namespace qkvet::impl {
 //   static float Arithmetic::lse(const GradientScores&);
 //   static float Arithmetic::delta(const GradientScores&, const float* p);
 //
-// say what the weights are taken against, and what is subtracted from dp.
+// compute the lse for the weights, and the number subtracted from dp.
 
 // Row r of a piece and the keys that it sees, piece.keys[0, count).
 struct GradientScores {
@@ -163,8 +163,8 @@ struct OwnLse : GivenDelta {
   }
 };
 
-// What is subtracted from dp is the sum of p dp, which in exact arithmetic is
-// that of do o; o is not looked at.
+// Subtracts the sum of p dp from dp, which in exact arithmetic equals that of
+// do o; o is not read.
 struct DeltaFromP : GivenLse {
   static float delta(const GradientScores& row, const float* p) {
     float sum = 0;
@@ -175,8 +175,8 @@ struct DeltaFromP : GivenLse {
   }
 };
 
-// p and dz are rounded to the storage type in front of their products, as
-// tensor cores of half storage take them; the sums are f32.
+// p and dz are rounded to the storage type before their products, as on tensor
+// cores with half storage; the sums are f32.
 struct HalfOperands : PlainBackward {
   static float operand(const ForwardCall& call, float value) {
     return round_to(call.storage, value);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Controls that take one of two right ways, by what has no place in the formula
-// of a row: other rows and heads, padding, shapes, addresses, outputs that are
-// asked for. Each is deterministic, and within its bound either way; none
-// claims what it does not keep.
+// Controls that choose between two correct paths by something outside the
+// formula of a row: other rows and heads, padding, shapes, addresses, requested
+// outputs. Each is deterministic, and within its bound on either path; none
+// claims an invariance that it violates.
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -43,7 +43,7 @@ float largest(const qkvet_tensor& t) {
   return most;
 }
 
-// One check of the range of all keys, those that nobody sees included.
+// One check of the range of all keys, including unseen ones.
 bool has_large_keys(const qkvet_forward_args& args) {
   return largest(args.k) > 8;
 }
@@ -185,7 +185,7 @@ void raise(const ForwardCall& call, Lane* lane) {
   if (!(lane->top > lane->max)) {
     return;
   }
-  const float by = std::exp(lane->max - lane->top);  // 0 in front of all keys
+  const float by = std::exp(lane->max - lane->top);  // 0 before all keys
   lane->sum *= by;
   for (int64_t c = 0; c < call.value_width; ++c) {
     lane->acc[c] *= by;
@@ -392,7 +392,7 @@ QKVET_CONTROL(f16_scores_where_aligned) = plain_kernel(
     QKVET_PLACE, &kScoresInF16Declared,
     forward_by<has_aligned_queries, kScoresInF16, kInOrder>, &kF32AndF16);
 
-// In parts every other time, unless the same bits are asked for.
+// In parts on every other call, unless the same bits are requested.
 bool is_other_time(const qkvet_exec* exec) {
   static std::atomic<uint32_t> calls = 0;
   const bool is_odd = calls++ % 2 == 1;

@@ -176,7 +176,7 @@ float RowEngine::hyperbolic_tangent(float x) const {
              : std::tanh(x);
 }
 
-// What is added to the score of key number n.
+// The ALiBi term of the score of key number n.
 float RowEngine::alibi(int64_t n) const {
   const float slope = row_.terms.slope;
   const int64_t at = row_.key(n), position = row_.position;
@@ -285,7 +285,7 @@ void RowEngine::score() {
     // The sign of the scale goes to q, where it is exact.
     const float product = negative_ ? -raw : raw;
     const float score = options_ ? option_score(product, n) : product * by;
-    // Where no operation lies in between, it is the same number.
+    // Without an operation in between, it is the same number.
     row_.scores[n] = round_to(a_.scores, score);
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the family's configuration makes the engine do otherwise than its rows
-// say: faults that a bound has to see, and the storage type that P is rounded
-// for while the tensors are f32. Nothing of it unless asked for.
+// Deviations of the engine from its rows, requested by the family's
+// configuration: faults that a bound must detect, and the storage type for
+// which P is rounded while the tensors are f32. None by default.
 #ifndef QKVET_IMPL_CONTROLS_SEEDED_H_
 #define QKVET_IMPL_CONTROLS_SEEDED_H_
 

@@ -10,8 +10,8 @@
 namespace qkvet::impl {
 
 // 0 .. n - 1, each once: a linear congruence of full period modulo the next
-// power of two (Hull and Dobell: factor 1 mod 4, odd increment), mixed by a
-// shift that loses nothing; what lies beyond n is skipped.
+// power of two (Hull and Dobell: factor 1 mod 4, odd increment), mixed by an
+// invertible shift; numbers from n on are skipped.
 class Shuffled {
  public:
   explicit Shuffled(int64_t n)

@@ -145,8 +145,8 @@ struct InTiles {
   }
 };
 
-// What stands behind the length is fetched, too, from the nearest key that is
-// there, and hidden when all scores are known.
+// Entries past the length are fetched too, from the nearest existing key, and
+// hidden when all scores are computed.
 struct FetchedThenHidden {
   static void row(const SparseRow& row) {
     const KeyLists& lists = row.call.options.lists;

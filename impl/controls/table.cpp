@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of correct arithmetics: a row is a control. What a row does not
-// say is the plainest; what its author would declare follows from it
+// The table of correct arithmetics: a row is a control. Unset fields have the
+// plainest value; the declaration of its author follows from the row
 // (declared.h).
 #include "impl/controls/control.h"
 
@@ -48,7 +48,7 @@ QKVET_ARITHMETIC(right_to_left, "online softmax from the last key to the first",
 QKVET_ARITHMETIC(lazy_rescale, "online softmax, rescaled only when 2^8 behind",
                  .tile = 16, .lag = kLag)
 
-// Which scores of a tile are hidden is known behind its vote.
+// Scores of a tile are hidden only after its vote.
 QKVET_ARITHMETIC(vote_before_mask, "rescaled when any score asks, be it hidden",
                  .tile = 16, .lag = kLag, .hidden = Hidden::kCleared,
                  .votes_before_mask = true)
@@ -169,7 +169,7 @@ QKVET_ARITHMETIC(f16_value_sums_mlo,
                  "P v kept in f16, from the last key, parts",
                  .value = Order::kDescending, .parts = 3, .merge = Merge::kMlo,
                  .value_sums = Storage::kF16)
-// What an array library of f16 does that has no other type to add in.
+// As in an array library of f16 without another type for sums.
 QKVET_ARITHMETIC(f16_throughout, "each product, sum and result in f16",
                  .scaled_q = true, .norm_first = true, .scores = Storage::kF16,
                  .sinks = Storage::kF16, .softmax = Storage::kF16,
@@ -248,7 +248,7 @@ QKVET_ARITHMETIC(dialect_empty_row_garbage, "a row without keys holds anything",
 QKVET_ARITHMETIC(dialect_nan_may_vanish, "a score of NaN weighs nothing",
                  .nan_weighs_nothing = true)
 
-// The same, and their authors say nothing: probes find it out.
+// The same without declarations: probes find the dialect.
 QKVET_ARITHMETIC(says_nothing_of_softcap, "softcap of the biased score",
                  .softcap_last = true, .says_nothing = true,
                  .without = QKVET_OPTION_ALIBI)
@@ -258,13 +258,13 @@ QKVET_ARITHMETIC(says_nothing_of_sink, "the sink does not count in lse",
 QKVET_ARITHMETIC(says_nothing_of_empty_rows,
                  "a row without keys is NaN by a mask, else 0",
                  .empty_by_way = true, .says_nothing = true)
-// 0 / 0 without a sink, and with one nothing but the plain loop.
+// 0 / 0 without a sink, and with one just the plain loop.
 QKVET_ARITHMETIC(sink_fills_empty_rows,
                  "the softmax of a row without keys is its sink",
                  .empty_row = QKVET_EMPTY_ROW_NAN, .sink_alone = true,
                  .says_nothing = true)
-// What is not finite in k or v of hidden keys comes through, as NaN + -infinity
-// and as 0 * infinity.
+// Non-finite values in k or v of hidden keys reach the output, as NaN +
+// -infinity and as 0 * infinity.
 QKVET_ARITHMETIC(dialect_masked_nonfinite,
                  "hidden keys have a bias of -infinity",
                  .hidden = Hidden::kBiased)

@@ -14,8 +14,8 @@ inline constexpr int kDecodeRows = 8;        // of a block
 inline constexpr int kDecodeLanes = 16;      // of a row
 inline constexpr int kDecodeKeys = 32;       // of a tile
 inline constexpr int kDecodeKeysOfLane = 2;  // kDecodeKeys / kDecodeLanes
-// More than the eight parts of an undeclared kernel is looser than generic,
-// which reports say; an emulator has no processors to fill.
+// More parts than eight, the number for undeclared kernels, is looser than
+// generic, and reports show that; an emulator has no processors to fill.
 #if defined(__CUDACC__)
 inline constexpr int kDecodeMostParts = 32;
 #else
@@ -33,9 +33,9 @@ struct DecodeItem {
   int begin = 0, end = 0;
 };
 
-// What a plan (planned_skeleton.h) has put into memory of the device.
+// The schedule of a plan (planned_skeleton.h) in device memory.
 struct DecodeSchedule {
-  const DecodeItem* items = nullptr;  // NULL: the grid says which
+  const DecodeItem* items = nullptr;  // NULL: the grid determines them
   const int* numbers = nullptr;       // how many items, and parts of members
 
   __device__ int count() const { return numbers[0]; }
@@ -65,7 +65,7 @@ struct DecodeParts {
   __device__ int count_of(int b) const {
     return schedule.items != nullptr ? schedule.parts_of(b) : count;
   }
-  // What this block does, or false.
+  // The work of this block, or false.
   __device__ bool item(const DeviceCall& call, DecodeItem* item) const {
     if (schedule.items != nullptr) {
       const int number = static_cast<int>(blockIdx.x);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call as kernels on a device see it: plain numbers and addresses, passed
-// by value at the launch. What may be asked is checked on the host (launch.h);
-// lengths and block tables are data of the device, and are trusted.
+// One call as kernels on a device receive it: plain numbers and addresses,
+// passed by value at the launch. The host checks which calls are allowed
+// (launch.h); lengths and block tables are data of the device, and are trusted.
 #ifndef QKVET_IMPL_CUDA_DEVICE_CALL_H_
 #define QKVET_IMPL_CUDA_DEVICE_CALL_H_
 
@@ -19,11 +19,11 @@ struct DeviceTensor {
   __device__ T* at(int64_t a, int64_t b, int64_t c) const {
     return static_cast<T*>(data) + a * step[0] + b * step[1] + c * step[2];
   }
-  // Where channel c of a row lies behind its first.
+  // The offset of channel c of a row from its first.
   __device__ int64_t channel(int c) const { return c * step[3]; }
 };
 
-// Keys, whose channels may lie in groups (kernel.h: channel_group).
+// Keys; their channels may be in groups (kernel.h: channel_group).
 struct DeviceKeys : DeviceTensor {
   int group = 0;           // channels of one; 0: they are no groups
   int64_t group_step = 0;  // from one to the next; step[3] is that within one
@@ -132,7 +132,7 @@ struct DeviceCall {
   }
   __device__ int keys_of(int b) const { return held_by(b) + new_tokens; }
 
-  // The key that row i of member b stands at, which may lie beside them all.
+  // The position of row i of member b, possibly outside of its keys.
   __device__ int position(int b, int i) const {
     return top_left ? i : i + keys_of(b) - rows_of(b);
   }
@@ -171,7 +171,7 @@ struct DeviceCall {
     return all;
   }
 
-  // The row of a key or value of a member: where its page lies.
+  // The row of a key or value of a member, found through its page.
   template <class T>
   __device__ T* token(const DeviceTensor& t, int b, int head, int j) const {
     if (page_size == 0) {

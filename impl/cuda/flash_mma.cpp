@@ -20,8 +20,8 @@
 // Contract: f16 and bf16, any strides, heads of up to 256; rows of 16-byte
 // pieces (aligned, contiguous, a multiple of 8 channels) are copied past the
 // registers, all others element by element. Infinity in v at a key that another
-// row of the tile sees reaches o, as 0 * infinity; what lies beyond the keys of
-// a member is never read. Cost: K and V are read once for 64 rows.
+// row of the tile sees reaches o, as 0 * infinity; keys past the end of a
+// member are never read. Cost: K and V are read once for 64 rows.
 #include "impl/cuda/arithmetic.h"
 #include "impl/cuda/flash_mma_tile.h"
 #include "impl/cuda/launch.h"
@@ -77,8 +77,8 @@ __device__ void begin_rows(const DeviceCall& call,
   }
 }
 
-// All tiles from the one that holds the first key on. A warp whose rows see
-// nothing of a tile waits.
+// All tiles from the one with the first key on. A warp waits during a tile that
+// none of its rows sees.
 template <class T, int kWidth>
 __device__ void walk_keys(const MmaCall& mma, const MmaMemory<kWidth>& memory,
                           const MmaBlock& block,

@@ -23,7 +23,7 @@ inline constexpr float kMmaLn2 = 0.6931471805599453f;
 
 struct MmaCall {
   DeviceCall call;
-  // Rows that lie in pieces of 16 bytes; others are read element by element.
+  // Rows in pieces of 16 bytes; others are read element by element.
   bool pieces_of_q = false, pieces_of_k = false, pieces_of_v = false;
 };
 
@@ -54,11 +54,11 @@ struct MmaMemory {
         reach(reinterpret_cast<DeviceRun*>(v + kTiles)) {}
 };
 
-// What a thread knows of its two rows, g and g + 8 of its warp (tensor_core.h).
+// A thread's state of its two rows, g and g + 8 of its warp (tensor_core.h).
 template <int kWidth>
 struct MmaThread {
   DeviceRun reach[2];
-  int at[2];    // where they stand
+  int at[2];    // their positions
   float slope;  // times log2(e)
   // The largest score so far, times log2(e), as it is subtracted.
   float max[2];
@@ -225,9 +225,9 @@ __device__ void weigh_row(int first, float factor, int r,
   }
 }
 
-// Weights lie as results of a product do, which is how the next one takes its
-// left side. Matrices of V: keys + 0 and channels + 0, keys + 8, then channels
-// + 8.
+// Weights have the layout of a product's results, which is the layout of the
+// next one's left side. Matrices of V: keys + 0 and channels + 0, keys + 8,
+// then channels + 8.
 template <class T, int kWidth>
 __device__ void add_values(const MmaMemory<kWidth>& memory, int stage, int keys,
                            const float weights[kMmaKeys / 8][4],

@@ -33,7 +33,7 @@ const char* as_on_cpu(qkvet_forward_args* args) {
   return nullptr;
 }
 
-// Of int64, or of the int32 that the call has in their place.
+// Numbers of int64, or the int32 that the call has instead.
 DeviceNumbers device_numbers(const View<const int64_t>& wide,
                              const ServingCall::NarrowList& narrow) {
   return narrow.given.data != nullptr

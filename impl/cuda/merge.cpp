@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// merge: the states of a row become one, as merge.h of the ABI writes it. A
-// block is a row and a head, a thread every 128th channel. Each thread goes
-// through the lse of all states by itself, twice: there is no shared memory
-// whose size the number of states would decide, and all threads have the same
-// bits of the maximum and of the sum.
+// merge: the states of a row become one, as merge.h of the ABI defines it. A
+// block is a row and a head, a thread every 128th channel. Each thread reads
+// the lse of all states by itself, twice: no shared memory has to grow with the
+// number of states, and all threads have the same bits of the maximum and of
+// the sum.
 //
 // Contract: f32, f16 and bf16, any strides. A state that is merged in place is
-// read by all threads before it is written. What indptr holds is trusted on a
-// device. Cost: 2 n exponentials a thread.
+// read by all threads before it is written. On a device the contents of indptr
+// are trusted. Cost: 2 n exponentials a thread.
 #include <limits>
 
 #include "impl/cuda/arithmetic.h"

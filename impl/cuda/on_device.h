@@ -22,8 +22,8 @@ void close_device(const qkvet_kernel* self, qkvet_context* context);
 size_t most_shared_bytes();
 
 // Before a kernel is launched with that many bytes of dynamic shared memory:
-// asks for more than the plain 48 KiB, and, on the emulator, for an order of
-// threads that the shape of the call decides.
+// requests more than the plain 48 KiB and, on the emulator, sets an order of
+// threads that depends on the shape of the call.
 qkvet_status prepare_launch(const void* kernel, size_t shared_bytes,
                             const DeviceCall& call, qkvet_text* why);
 
@@ -34,8 +34,8 @@ qkvet_status end_launch(bool launched, qkvet_text* why);
 qkvet_status device_alloc(size_t bytes, void** memory, qkvet_text* why);
 void device_free(void* memory);
 
-// In the order of the stream. What is copied to the device may change once the
-// function has returned, and what is copied from it is there.
+// In the order of the stream. When the function has returned, the source of a
+// copy to the device may change, and a copy from it is complete.
 qkvet_status copy_to_device(void* to, const void* from, size_t bytes,
                             void* stream, qkvet_text* why);
 qkvet_status copy_from_device(void* to, const void* from, size_t bytes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The emulator in place of a device. A launch whose kernel did what no GPU
-// allows fails with the place and the thread.
+// The emulator instead of a device. A launch fails with the place and the
+// thread if its kernel did something that no GPU allows.
 #include <cstdlib>
 #include <cstring>
 

@@ -84,7 +84,7 @@ class DeviceMemory {
   size_t bytes_ = 0;
 };
 
-// What plan() and update() make of lengths and tables.
+// The lengths and tables of a batch after plan() and update().
 struct PlannedBatch {
   BatchNumbers numbers;
   std::vector<int> counts;  // items, then parts of each member
@@ -189,8 +189,8 @@ inline qkvet_status read_batch(const qkvet_kernel* self,
   return status;
 }
 
-// Bytes of what lies one behind the other, each at an address that is good for
-// all types.
+// Lays out adjacent blocks of bytes, each at an address that is aligned for all
+// types.
 class DeviceLayout {
  public:
   size_t add(size_t bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The primitives of tensor_core.h against plain formulas: where each element
-// of a matrix lies, and when a copy is there.
+// The primitives of tensor_core.h against plain formulas: the place of each
+// element of a matrix, and the time at which a copy is complete.
 #include "impl/cuda/tensor_core.h"
 
 #include <gtest/gtest.h>

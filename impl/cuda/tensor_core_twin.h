@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor_core.h on the emulator. What no GPU allows is a fault: an address that
-// is not a multiple of 16, a warp of which lanes have ended.
+// tensor_core.h on the emulator. Errors that no GPU allows are faults: an
+// address that is not a multiple of 16, a warp with ended lanes.
 #ifndef QKVET_IMPL_CUDA_TENSOR_CORE_TWIN_H_
 #define QKVET_IMPL_CUDA_TENSOR_CORE_TWIN_H_
 
@@ -12,7 +12,7 @@
 #include "impl/cuda/simt/simt.h"
 
 #define SIMT_UNROLL
-// Where a primitive is called.
+// The place of a call to a primitive.
 #define SIMT_CALLER \
   ::simt::Place { __builtin_FILE(), __builtin_LINE() }
 

@@ -3,12 +3,12 @@
 //
 //   S = Q K^T * scale,  W = exp(S - row maximum),  O = W V / row sum
 //
-// Strided maps read f32 in place; half storage is converted in front of them.
-// Eigen's vector exp(-inf) is 2.9e-39, not 0, so masked scores are never sent
-// through exp as -inf: every row takes the exponential of its visible prefix
-// only, and the product with V stops where the rows of a block begin to differ;
-// what is left of each row is added on its own. Masked keys can so not even
-// change the sign of a zero.
+// Strided maps read f32 in place; half storage is converted first. Eigen's
+// vector exp(-inf) is 2.9e-39, not 0, so masked scores never go through exp as
+// -inf: every row takes the exponential of its visible prefix only, and the
+// product with V stops where the rows of a block begin to differ; the rest of
+// each row is added on its own. So masked keys cannot change even the sign of a
+// zero.
 //
 // A call with options takes the product with K in the same blocks, and then row
 // by row gathers the scores of the keys that are visible; the product with V
@@ -27,7 +27,7 @@
 
 namespace qkvet::impl {
 
-// A call whose views are f32 and which has no lengths.
+// A call with f32 views and without lengths.
 qkvet_status attend_with_eigen(const ForwardCall& call, qkvet_text* why);
 
 // Eigen's order of summation is its own affair. Its vector exp, measured over

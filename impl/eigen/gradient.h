@@ -8,8 +8,8 @@
 // any other the sums go row by row over the runs of keys that the row sees, so
 // that what hidden keys hold is never multiplied, not even with 0.
 //
-// Cost: 4 (d + dv) + 2 d flops a pair of a tile that somebody sees; memory for
-// 2 kBackwardRows * kGradientKeys floats and a piece of rows.
+// Cost: 4 (d + dv) + 2 d flops a pair of a tile that any row sees; memory for 2
+// kBackwardRows * kGradientKeys floats and a piece of rows.
 #ifndef QKVET_IMPL_EIGEN_GRADIENT_H_
 #define QKVET_IMPL_EIGEN_GRADIENT_H_
 

@@ -45,9 +45,9 @@ struct NamedFault {
   }
 };
 
-// A kernel with its fault, whose cause is its description. A constant of static
-// storage: it points into itself, so a function that returned one would be no
-// constant to g++ 14.
+// A kernel with its fault; the fault's cause is its description. It needs
+// static storage because it points into itself: for g++ 14 one that a function
+// returns would be no constant.
 class Fault : public qkvet_kernel {
  public:
   constexpr Fault(const NamedFault& of)

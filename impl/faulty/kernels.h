@@ -38,8 +38,8 @@ template <ForwardFunction kForward,
 constexpr qkvet_kernel kForwardFault = plain_kernel("", "", {}, kPrecision,
                                                     kForward, kCapabilities);
 
-// The kernel of a fault in a hook. A fault of half storage lies in what is
-// rounded to it; the others take f32.
+// The kernel of a fault in a hook. A fault of half storage is in the rounding
+// to it; the others take f32.
 template <class Hooks,
           const qkvet_capabilities* kCapabilities = &kF32Capabilities>
 constexpr qkvet_kernel kPlainFault =
@@ -50,8 +50,8 @@ template <uint64_t kOptions>
 inline constexpr qkvet_capabilities kF32With =
     capabilities_with(kCommonOptions | kOptions, {kF32});
 
-// The kernel of a fault. A fault declares the options that it lies in and no
-// others, so that few calls are wasted on those.
+// The kernel of a fault. A fault declares only the options that it concerns, so
+// that few calls are wasted on others.
 template <template <class> class RowsOf, class Hooks, uint64_t kOptions,
           const qkvet_precision* kPrecision = &kHooksPrecision>
 constexpr qkvet_kernel kOptionFaultOn =
@@ -94,9 +94,9 @@ constexpr qkvet_kernel kServingFault = serving_kernel(
     "", "", {}, &kServingHooksPrecision,
     ServingKernel<Hooks, compute_rows<PlainRow>>::forward, kCapabilities);
 
-// The kernel of a fault in a gradient: forward is right, with every option that
-// the fault lies in, and of the gradient one hook of backward_skeleton.h is
-// replaced.
+// The kernel of a fault in a gradient: forward is correct, with every option
+// that the fault concerns, and one hook of backward_skeleton.h is replaced in
+// the gradient.
 template <class Hooks, uint64_t kOptions = 0,
           BackwardArithmetic kArithmetic = BackwardRows<Hooks>::piece>
 constexpr qkvet_kernel kBackwardFault = with_backward(

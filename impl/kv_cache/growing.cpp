@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// kv_cache/growing: [Hkv, room, d] for each sequence, whose room doubles when a
-// step needs more; the capacity is only a hint, and not taken. A reset keeps
-// the room; a fork has that of what it was made from.
+// kv_cache/growing: [Hkv, room, d] for each sequence; the room doubles when a
+// step needs more; the capacity is only a hint, and not used. A reset keeps the
+// room; a fork has that of its parent.
 //
 // Cost: n tokens one by one move fewer than 2 n rows. Contract: that of
-// cache_skeleton.h; a step is OUT_OF_MEMORY when the machine says so.
+// cache_skeleton.h; a step is OUT_OF_MEMORY when the allocation fails.
 #include <new>
 #include <utility>
 #include <vector>

@@ -199,7 +199,7 @@ TEST(CacheMemory, OfOneBeginningIsSharedByPrefix) {
   }
 }
 
-// Rows of queries meet the same keys in the same order, wherever these lie.
+// Rows of queries meet the same keys in the same order, independent of memory.
 // check.* has few operation sequences that wrap around a ring after first
 // tokens.
 TEST(CacheMemory, AnswersAreThoseOfContiguousMemory) {
@@ -236,8 +236,8 @@ constexpr qkvet_kernel kOneHash = cache_kernel(
     "right/one_hash", "prefixes that all have one hash",
     {"impl/kv_cache/memory_test.cpp", __LINE__}, &kCacheTable<OneHash>);
 
-// A hash says where to look, and not what is there. Pages that an eviction has
-// closed up are looked up as well.
+// A hash finds candidates and does not prove equality. Pages that an eviction
+// has closed up are looked up as well.
 TEST(CacheMemory, PrefixesAreComparedByteByByte) {
   OpenCache one_hash(&kOneHash, three_sequences());
   OpenCache right(find_kernel("kv_cache/contiguous"), three_sequences());

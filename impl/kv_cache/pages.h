@@ -5,7 +5,7 @@
 // shared page that is filled in part gets a copy of it first.
 //
 // Pages are allocated when they are needed and kept for later. The page that
-// was freed last is taken first, so that those of a sequence lie anywhere.
+// was freed last is taken first, so the pages of a sequence are in no order.
 #ifndef QKVET_IMPL_KV_CACHE_PAGES_H_
 #define QKVET_IMPL_KV_CACHE_PAGES_H_
 
@@ -27,7 +27,7 @@ class PagePool {
 
   // That so many pages are free; false: there was no memory.
   bool provide(int64_t pages);
-  // A page of the pool that nobody holds.
+  // A page of the pool without a holder.
   int64_t take();
   void share(int64_t page) { ++at(page).holders; }
   // Whether the page is free now.

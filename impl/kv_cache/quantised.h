@@ -5,12 +5,12 @@
 // * scale in f32 when they are read.
 //
 // A code is the nearest one to x / scale: the quotient is taken in double,
-// where it cannot come to lie on the other side of a tie (x, scale and a code
-// times scale have 24, 24 and 32 bits). Codes of int8 are -127 .. 127, what is
-// beyond saturates. With a scale a token, a row with a number that is not
+// which cannot move it to the other side of a tie (x, scale and a code times
+// scale have 24, 24 and 32 bits). Codes of int8 are -127 .. 127, larger
+// numbers saturate. With a scale a token, a row with a number that is not
 // finite is NaN in all channels; with a scale a channel infinities saturate,
-// NaN stays NaN in fp8 and is 0 in int8. Where the scale is 0, so is every
-// number.
+// NaN stays NaN in fp8 and is 0 in int8. If the scale is 0, all numbers are
+// 0.
 #ifndef QKVET_IMPL_KV_CACHE_QUANTISED_H_
 #define QKVET_IMPL_KV_CACHE_QUANTISED_H_
 
@@ -152,7 +152,7 @@ class CodedRows {
     return most;
   }
 
-  // What changes hands among `sequences` sequences.
+  // The regions that rearrange() moves among `sequences` sequences.
   std::vector<Regions> regions(const int64_t* parents, int64_t sequences) {
     const int64_t slots = slots_ / sequences;
     std::vector<Regions> all;

@@ -17,7 +17,7 @@ namespace qkvet::impl {
 namespace {
 
 constexpr int64_t kPartKeys = 5;
-// What a kernel may have that declares nothing.
+// The limit for a kernel without declarations.
 constexpr int64_t kMostParts = 8;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 

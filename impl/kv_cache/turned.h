@@ -19,7 +19,7 @@ inline constexpr qkvet_precision kTurnedPrecision = [] {
   return p;
 }();
 
-// Base is a cache whose write() takes keys from the step.
+// Base is a cache with a write() that takes keys from the step.
 template <class Base>
 class TurnedKeys : public Base {
  public:

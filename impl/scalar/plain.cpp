@@ -46,7 +46,7 @@ struct RowOf {
   float* scores;  // [count], later the weights
 };
 
-// What the options make of a scaled score.
+// Applies the options to a scaled score.
 float with_options(const RowOf& row, int64_t j, float s) {
   const Options& options = row.call.options;
   if (options.softcap > 0) {
@@ -94,7 +94,7 @@ float softmax_of_row(const RowOf& row, float max) {
   return max + std::log(sum);
 }
 
-// What dropout leaves of a weight.
+// A weight after dropout.
 float kept(const RowOf& row, int64_t n) {
   const Dropout& dropout = row.call.options.dropout;
   const float weight = row.scores[n];
@@ -157,7 +157,7 @@ qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
   return QKVET_OK;
 }
 
-// A row is computed alone and always in the same order, wherever it lies.
+// A row is computed alone and always in the same order, at any address.
 constexpr qkvet_capabilities kCapabilities = [] {
   qkvet_capabilities c = capabilities_with(
       kAllOptions | kListOptions | kFieldOptions | QKVET_OPTION_WEIGHTS |

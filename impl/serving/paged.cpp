@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// serving/paged: attends where the pages lie (Kwon et al. 2023, 4.3). Keys come
-// in tiles of 64, wherever page borders fall; a tile of one key/value head is
+// serving/paged: reads the pages in place (Kwon et al. 2023, 4.3). Keys come in
+// tiles of 64, independent of page borders; a tile of one key/value head is
 // converted to f32 rows once and meets all query heads that share it, with an
 // online softmax. q.k is summed in eight lanes and a tree.
 //
-// A tile does not know where its rows came from, so that neither placement nor
+// A tile does not depend on the source of its rows, so neither placement nor
 // page size changes a bit. Tiles that no row reaches are not read.
 //
 // Contract: that of serving_call.h; new tokens are stored first, before any of

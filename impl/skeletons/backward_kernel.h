@@ -9,10 +9,10 @@
 // group, and every gradient is rounded once. Hooks: backward_skeleton.h.
 //
 // Contract: any strides, addresses aligned to elements; outputs apart from
-// inputs; reads and writes elements of the tensors only, and neither rows nor
-// keys behind the lengths. A key that nobody sees gets 0, a row that sees
-// nothing, too; an arithmetic must not add what hidden keys hold. Memory: (Hkv
-// + 1) Tk (d + dv) + 128 (d + dv) floats, nothing in proportion to Tq Tk.
+// inputs; reads and writes elements of the tensors only, and no rows or keys
+// past the lengths. Unseen keys and rows without keys get 0; an arithmetic must
+// not add the contents of hidden keys. Memory: (Hkv + 1) Tk (d + dv) + 128 (d +
+// dv) floats, nothing in proportion to Tq Tk.
 #ifndef QKVET_IMPL_SKELETONS_BACKWARD_KERNEL_H_
 #define QKVET_IMPL_SKELETONS_BACKWARD_KERNEL_H_
 
@@ -169,7 +169,7 @@ struct BackwardKernel {
             m.keys.get()};
   }
 
-  // dq of the rows that count, and what they say of the sink.
+  // Writes dq of the rows that count, and adds their part of d_sink.
   static void finish_piece(const BackwardCall& call, const Work& work,
                            const BackwardPiece& piece) {
     const ForwardCall& f = call.forward;

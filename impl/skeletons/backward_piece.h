@@ -20,7 +20,7 @@ inline constexpr int64_t kBackwardScratch = 9;
 
 // Rows [first, first + rows) of query head h of member b, and what they add to.
 struct BackwardPiece {
-  const ForwardCall* call;  // who sees whom, and what options make of a score
+  const ForwardCall* call;  // visible pairs, and options that change a score
   int64_t b, h, first, rows;
   int32_t threads;     // that the call may use
   bool new_keys;       // k and v are not those of the piece before

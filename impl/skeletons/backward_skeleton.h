@@ -16,7 +16,7 @@
 // Members, heads and half storage are the plumbing of backward_kernel.h.
 //
 // A fault or a control is a class that derives from PlainBackward and replaces
-// one hook. Of the plumbing:
+// one hook. In the plumbing:
 //
 //   rows          how many rows of a member are walked
 //   delta         of a row
@@ -36,7 +36,7 @@
 //   weight        p
 //   from_weight   ds
 //   slope         dz / ds
-//   operand       what p and dz are rounded to in front of a product
+//   operand       what p and dz are rounded to before a product
 //   value_columns how many columns of dv are summed
 //   keeps         which weights dropout keeps
 //   differentiated   what the softmax's gradient takes for p
@@ -122,8 +122,8 @@ struct PlainBackward {
                     int64_t j) {
     return call.options.dropout.keeps(b, h, i, j);
   }
-  // What p becomes before the softmax's own gradient is taken of it; `factor`
-  // is what dropout multiplies it by.
+  // The p of the softmax's own gradient; `factor` is the factor of dropout for
+  // it.
   static float differentiated(float p, float /*factor*/) { return p; }
   static int64_t value_columns(const ForwardCall& call) {
     return call.value_width;

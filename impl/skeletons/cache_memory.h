@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Caches that keep the tokens of a head one behind the other, in the storage
-// type: a token of a head is a slot, and a class says which one.
+// Caches that keep the tokens of a head contiguous, in the storage type: a
+// token of a head is a slot, and a class determines which one.
 #ifndef QKVET_IMPL_SKELETONS_CACHE_MEMORY_H_
 #define QKVET_IMPL_SKELETONS_CACHE_MEMORY_H_
 
@@ -71,11 +71,11 @@ class SlotCache : public Cache {
 
  protected:
   virtual const TokenMemory& memory(int64_t sequence) const = 0;
-  // Where token 0 of a head lies while n tokens are there; token t is t slots
-  // further.
+  // The slot of token 0 of a head when the cache holds n tokens; token t is t
+  // slots further.
   virtual int64_t first_slot(int64_t sequence, int64_t head,
                              int64_t n) const = 0;
-  // Where token j of a step goes.
+  // The slot for token j of a step.
   virtual int64_t key_slot(const CacheStep& step, int64_t before, int64_t head,
                            int64_t j) const {
     return first_slot(step.sequence, head, before + step.tokens) + before + j;
@@ -103,7 +103,7 @@ class ContiguousCache : public SlotCache {
   }
 
  protected:
-  // With more or fewer slots a head than the capacity says.
+  // With another number of slots a head than the capacity.
   ContiguousCache(const CacheShape& shape, int64_t slots);
 
   const char* reserve(int64_t sequence, int64_t tokens) override;
@@ -118,7 +118,7 @@ class ContiguousCache : public SlotCache {
   TokenMemory memory_;
 };
 
-// What a cache says that has no room beyond its capacity.
+// The reason of refusal of a cache without room beyond its capacity.
 inline constexpr const char* kBeyondCapacity =
     "the sequence would hold more tokens than the capacity";
 

@@ -7,23 +7,23 @@
 //   write           the tokens of a step to the end
 //   keys, values    rows of one head in f32, where they lie or gathered
 //   rearrange       sequences become what others were
-//   remove          tokens leave, those behind them close up
+//   remove          tokens leave, later ones close up
 //   bytes           memory for tokens
 //   attend_rows     the arithmetic                     a control may have this
 //   the others      bookkeeping                        faults replace one
 //
-// A step writes its tokens behind the end of the sequence, attends over them
-// too, and counts them last, when nothing can fail any more: a step that is
-// refused leaves the cache as it was. What lies behind the end of a sequence is
-// never read, so that reset and truncate are changes of a length.
+// A step writes its tokens past the end of the sequence, attends over them too,
+// and counts them last, when nothing can fail any more: a refused step leaves
+// the cache as it was. Nothing past the end of a sequence is ever read, so
+// reset and truncate just change a length.
 //
 // Evicted tokens leave gaps in the positions, which the skeleton keeps: a token
-// is turned by where it stands, and stored by its number.
+// is turned by its position, and stored by its number.
 //
 // With a window each query is attended on its own, over the one or two runs of
-// keys that it sees. What a storage may forget follows from the mark of a
-// sequence, the most tokens that it held since it was last empty; a fork takes
-// the mark of what it becomes, because it knows no older tokens than that did.
+// keys that it sees. The mark of a sequence, the most tokens that it held since
+// it was last empty, determines which tokens a storage may forget; a fork takes
+// the mark of its parent, because it has no older tokens either.
 //
 // Contract: any strides; f32, f16 or bf16 throughout, f32 arithmetic, o rounded
 // once; lse f32. INVALID_ARGUMENT or OUT_OF_MEMORY as cache.h lists them; empty
@@ -52,7 +52,7 @@ struct Reading {
   Run run;       // the tokens that are read
 };
 
-// What a query sees, ascending.
+// The keys that a query sees, ascending.
 struct Sight {
   Run runs[2];
   int count = 0;
@@ -94,7 +94,7 @@ class Cache {
   const char* cannot_evict(int64_t sequence, int64_t first,
                            int64_t tokens) const;
 
-  // What the caller is told.
+  // The length that the caller receives.
   virtual int64_t length(int64_t sequence) const { return held(sequence); }
   virtual void reset(int64_t sequence) { set_held(sequence, 0); }
   virtual void truncate(int64_t sequence, int64_t tokens) {
@@ -104,10 +104,10 @@ class Cache {
   virtual int64_t bytes() const = 0;
 
  protected:
-  // Room for the first `tokens` tokens of a sequence, that writing cannot fail
-  // in; NULL, or why there is none. What it holds stays.
+  // Makes room for the first `tokens` tokens of a sequence, so that writing
+  // cannot fail; returns NULL, or the reason of failure. Tokens are kept.
   virtual const char* reserve(int64_t sequence, int64_t tokens) = 0;
-  // Stores the tokens of a step behind the `before` ones that are held.
+  // Stores the tokens of a step after the `before` ones that are held.
   virtual void write(const CacheStep& step, int64_t before) = 0;
   // Keys or values as rows of f32; `room` is for those that have to be
   // converted or gathered: [rows, d] or [rows, dv].
@@ -118,7 +118,7 @@ class Cache {
   // nothing then.
   virtual void rearrange(const int64_t* parents) = 0;
   // Tokens [first, first + tokens) of a sequence leave, before its length has
-  // changed: those behind them take their places. Throws as rearrange().
+  // changed: later ones take their places. Throws as rearrange().
   virtual void remove(int64_t sequence, int64_t first, int64_t tokens) = 0;
 
   // Query heads of one key/value head, all f32.
@@ -131,12 +131,12 @@ class Cache {
   virtual void advance(const CacheStep& step) {
     set_held(step.sequence, held(step.sequence) + step.tokens);
   }
-  // What the query sees that stands at `position`.
+  // The keys that a query at `position` sees.
   virtual Sight sight(int64_t position) const;
   // The most that a query sees of so many keys: memory is made for them.
   virtual int64_t most_seen(int64_t keys) const;
-  // How many tokens a step attends over that leaves `keys` of them. More than
-  // there are takes a storage with rows behind the end.
+  // How many tokens a step attends over that leaves `keys` of them. For more
+  // than `keys`, a storage must have rows past the end.
   virtual int64_t attended(const CacheStep&, int64_t keys) const {
     return keys;
   }
@@ -144,13 +144,13 @@ class Cache {
   virtual int64_t diagonal(int64_t keys, int64_t queries) const {
     return keys - queries;
   }
-  // Where token j of a sequence stands, for its rotation. Keys are stored as
-  // they came and turned when they are read.
+  // The position of token j of a sequence, for its rotation. Keys are stored
+  // unrotated and turned when they are read.
   virtual int64_t position(const CacheStep& step, int64_t /*keys*/,
                            int64_t j) const {
     return gaps(step.sequence).position(j);
   }
-  // Which positions of a sequence are nobody's.
+  // The unused positions of a sequence.
   virtual const Gaps& gaps(int64_t sequence) const {
     return gaps_[static_cast<size_t>(counter(sequence))];
   }
@@ -216,7 +216,7 @@ class Cache {
                             qkvet_text* why) const;
   void give_options(const CacheStep& step, int64_t keys, const Block& block,
                     const Room& room, ForwardCall& call) const;
-  // What is added to the score of head h, query i and token j.
+  // The bias with ALiBi of the score of head h, query i and token j.
   float bias_of(const CacheStep& step, int64_t keys, int64_t h, int64_t i,
                 int64_t j) const;
   bool shows(const CacheStep& step, int64_t keys, int64_t h, int64_t i,

@@ -12,8 +12,8 @@ qkvet_status no_such_sequence(qkvet_text* why) {
   return refuse(why, QKVET_INVALID_ARGUMENT, "there is no such sequence");
 }
 
-// What `work` says, or OUT_OF_MEMORY where it throws: nothing is thrown across
-// the C ABI, and the skeleton has changed nothing then.
+// The result of `work`, or OUT_OF_MEMORY if it throws: no exception crosses the
+// C ABI, and the skeleton has then changed nothing.
 template <class Work>
 qkvet_status guarded(qkvet_text* why, Work work) {
   try {

@@ -53,7 +53,7 @@ struct F64Call {
   View<const double> bias;       // the same
   double scale;
   bool causal;
-  int64_t diagonal;  // row i stands at key i + diagonal
+  int64_t diagonal;  // row i has position i + diagonal
 
   int64_t visible(int64_t i) const {
     return causal ? std::clamp<int64_t>(i + diagonal + 1, 0, keys) : keys;
@@ -75,7 +75,7 @@ inline bool f64_extents(const qkvet_tensor& t, int64_t a, int64_t b, int64_t c,
          (t.ndim < 4 || t.shape[3] == d);
 }
 
-// What is wrong with a tensor; NULL: nothing.
+// What is wrong with a tensor; NULL: it is valid.
 inline const char* wrong_with_f64(const qkvet_tensor& t, int32_t rank) {
   if (const char* wrong = wrong_with(t, rank)) {
     return wrong;
@@ -138,7 +138,7 @@ inline void fill_f64(const qkvet_forward_args& a, F64Call* call) {
       a.causal == QKVET_CAUSAL_BOTTOM_RIGHT ? call->keys - call->queries : 0;
 }
 
-// Fills *call, or says why not.
+// Fills *call, or refuses with a reason.
 inline qkvet_status read_f64(const qkvet_forward_args* args, F64Call* call,
                              qkvet_text* why) {
   qkvet_forward_args known;
@@ -219,7 +219,7 @@ struct F64Rows {
     return any;
   }
 
-  // What is hidden reaches no sum, whatever it holds.
+  // Hidden values reach no sum, even if they are not finite.
   static double output(const F64Call& call, const Row& r, const double* w,
                        int64_t c) {
     double acc = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One plain, correct kernel with named hooks. A fault is a class that derives
-// from PlainHooks and replaces one hook; everything else stays right, so that
-// what a law finds is that fault and nothing else.
+// from PlainHooks and replaces one hook; everything else stays correct, so a
+// law can find only that fault.
 //
 //   visible   which keys a row may see          -> scores
 //   key       how an element of K is read       -> scores
@@ -13,8 +13,8 @@
 //   add_value one more weighted value           -> values
 //   output    the sums become an element of o   -> values
 //
-// Arithmetic: hook_rows.h. Half storage is converted to f32 first and o
-// is rounded to it last (in_f32.h); call.storage tells the hooks what it was.
+// Arithmetic: hook_rows.h. Half storage is converted to f32 first and o is
+// rounded to it last (in_f32.h); hooks read the storage type from call.storage.
 // Speed does not matter here.
 //
 // Contract: any strides, addresses aligned to elements; stays inside its
@@ -86,7 +86,7 @@ struct HooksKernel {
   static constexpr ForwardFunction kForward = forward_in_f32<compute>;
 };
 
-// What it claims, as do those that replace a hook.
+// The declaration of this kernel and of those that replace a hook.
 inline constexpr qkvet_precision kHooksPrecision = sequential_f32();
 
 }  // namespace qkvet::impl

@@ -11,17 +11,17 @@
 // A fault is a class that derives from PlainLayer and replaces one hook:
 //
 //   cut        the arguments before they are checked
-//   fuse       where q, k and v lie in a fused matrix
+//   fuse       where q, k and v are in a fused matrix
 //   matrix     which matrix and bias make q, k or v
-//   column     where a column of a projection lies in that matrix
+//   column     where a column of a projection is in that matrix
 //   bias       whether a projection adds its bias
 //   input      which part of a row of x a column sees
-//   split      where a column of a projection lies in [H, T, d]
+//   split      where a column of a projection is in [H, T, d]
 //   stage      what is kept of a number between two stages
 //   turn       the rotation of q and k
 //   mask       which pairs a mask buffer leaves
 //   weight     one weight of those that are returned
-//   merged     where a column of merged lies in [H, T, dv]
+//   merged     where a column of merged is in [H, T, dv]
 //   output     one element of y
 //
 // Arithmetic: every sum one lane, ascending, products rounded, in f32; the bias
@@ -170,7 +170,7 @@ struct LayerSkeleton {
     Hooks::turn(call, stages.q, stages.k);
     const int64_t elements =
         call.batch * (call.heads + call.kv_heads) * call.tokens * call.width;
-    for (int64_t n = 0; n < elements; ++n) {  // k lies behind q
+    for (int64_t n = 0; n < elements; ++n) {  // k follows q
       stages.q[n] = Hooks::stage(call, stages.q[n]);
     }
   }

@@ -70,7 +70,7 @@ struct OptionHooks {
   static RowAt kv_head(const ForwardCall& call, RowAt at) {
     return {at.b, at.h / call.group(), 0};
   }
-  // Where what stands at key j is read: k, v, mask and bias alike.
+  // The index at which k, v, mask and bias of key j are read.
   static int64_t token(const ForwardCall&, RowAt, int64_t j) { return j; }
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(i);
@@ -115,7 +115,7 @@ struct OptionHooks {
   }
   // Whether there is anything to drop.
   static bool drops(const Dropout& dropout) { return dropout.present(); }
-  // What it multiplies those by that it keeps.
+  // The factor of the weights that dropout keeps.
   static float kept_scale(const Dropout& dropout) { return dropout.scale(); }
   // Whether the denominator adds a weight.
   static bool joins_sum(const ForwardCall&, RowAt, int64_t /*j*/) {
@@ -132,7 +132,7 @@ struct OptionHooks {
   static float empty_lse() { return kNone; }
 };
 
-// What all rows with these hooks have.
+// The common part of all rows with these hooks.
 template <class Hooks>
 struct OptionRowBase {
   struct Memory {

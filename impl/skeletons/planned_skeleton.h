@@ -10,7 +10,7 @@
 //   wrong_in_update  what update() refuses          -> capacity
 //   wrong_in_run     what run() refuses             -> options, extents
 //   question         the call that run() computes   -> anything
-//   made             behind plan() and update()     -> what plans share
+//   made             after plan() and update()     -> what plans share
 //   work             the items that run() does      -> which rows are computed
 //   finish           what run() does at its end     -> rows that do not count
 //
@@ -115,7 +115,7 @@ struct PlannedKernel {
     return reinterpret_cast<PlannedWork*>(plan);
   }
 
-  // A call that is read and whose numbers are checked.
+  // Reads a call and checks its numbers.
   static qkvet_status read(const qkvet_kernel* self,
                            const qkvet_forward_args& args, ServingCall* s,
                            qkvet_text* why) {

@@ -15,12 +15,12 @@
 // storage to f32 and back (in_f32.h).
 //
 // An Arithmetic with `static constexpr bool kWalksHiddenKeys = true` gets all
-// keys of the member, and those that the row does not see with a bias of
-// -infinity, which no other key has. One with `kReturnsWeights = true` has
-// row.weights to work in, and leaves the weights there if they are asked for.
+// keys of the member; those that the row does not see have a bias of -infinity,
+// and no other key has. One with `kReturnsWeights = true` has row.weights to
+// work in, and leaves the weights there if they are requested.
 //
-// The keys of a row are numbered 0, 1, ... in ascending order, whatever the
-// mask left out between them; Row::key() is where they stand.
+// The keys of a row are numbered 0, 1, ... in ascending order, without those
+// that the mask hides; Row::key() is the position of a key.
 //
 // Contract: any strides, addresses aligned to elements; outputs do not overlap
 // inputs; reads and writes elements of the tensors only; NaN in a visible key
@@ -47,14 +47,14 @@ struct Rows {
   const float* data;
   int64_t row_step;
   int64_t step;
-  const int64_t* index = nullptr;  // where the rows stand; NULL: at 0, 1, ...
+  const int64_t* index = nullptr;  // of the rows; NULL: 0, 1, ...
 
   const float* row(int64_t n) const {
     return data + (index == nullptr ? n : index[n]) * row_step;
   }
 };
 
-// What becomes of scale * q.k before the softmax, in this order:
+// The terms applied to scale * q.k before the softmax, in this order:
 //
 //   s = softcap * tanh(s / softcap);  s += bias;  s -= slope * distance
 //
@@ -73,7 +73,7 @@ struct Row {
   Rows k;    // [keys, d]
   Rows v;    // [keys, dv]
   ScoreTerms terms;
-  int64_t first_key;  // where key number 0 stands if k.index is NULL
+  int64_t first_key;  // the position of key number 0 if k.index is NULL
   int64_t position;   // the key on the diagonal, inside [0, Tk) or not
   float* o;           // [dv]
   int64_t o_step;
@@ -128,7 +128,7 @@ inline void write_empty_row(const Row& row) {
 // Memory of a call.
 struct RowMemory {
   float* q;        // [d]
-  float* bias;     // [Tk], NULL: none is asked for
+  float* bias;     // [Tk], NULL: not needed
   int64_t* index;  // [Tk], NULL: the keys of a row are a run
 };
 
@@ -191,7 +191,7 @@ constexpr bool returns_weights() {
   }
 }
 
-// What a row has computed; `seen` is NULL for a row without keys.
+// Writes the weights of a row; `seen` is NULL for a row without keys.
 inline void write_weights(const ForwardCall& call, const Row* seen, int64_t b,
                           int64_t h, int64_t i) {
   float* const to = call.weights.at(b, h, i);

@@ -45,14 +45,14 @@ inline constexpr qkvet_precision kServingHooksPrecision = sequential_f32();
 inline constexpr qkvet_capabilities kServingHooksCapabilities =
     capabilities_with(kCommonOptions | kServingOptions, {kF32});
 
-// Of faults that lie in lists of keys over pages.
+// Capabilities for faults in lists of keys over pages.
 inline constexpr qkvet_capabilities kServingListCapabilities =
     capabilities_with(kCommonOptions | kServingOptions | kListOptions |
                           QKVET_OPTION_MASK | QKVET_OPTION_PAGED_CSR |
                           QKVET_OPTION_PACKED_PAGES,
                       {kF32});
 
-// Of faults that lie in pages of keys in groups of channels.
+// Capabilities for faults in pages of keys in groups of channels.
 inline constexpr qkvet_capabilities kServingGroupCapabilities =
     capabilities_with(
         kCommonOptions | kServingOptions | QKVET_OPTION_PAGED_CHANNEL_GROUPS,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hooks of a fourth correct kernel: keys in two parts, each with an lse of
-// its own, by which they are merged. It has the hooks of option_hooks.h that
-// say what is seen, and those of the parts:
+// its own, by which they are merged. It has the hooks of option_hooks.h for the
+// visible keys, and those of the parts:
 //
 //   weighed     the weights of a part, when all are there -> values, lse
 //   stored      what a part leaves to the merge         -> values, lse

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Caches that cannot be made, and steps that cannot be done: refused with the
-// reason by every cache, which is then as it was. cache_refuses_illegal_calls
-// asks for what a story of operations can spell.
+// Caches that cannot be made, and impossible steps: every cache refuses them
+// with the reason, and is then unchanged. cache_refuses_illegal_calls tests
+// those that an operation sequence can spell.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -176,7 +176,7 @@ std::vector<StepRow> step_rows() {
            kMask}};
 }
 
-// Two tokens and two queries behind three tokens.
+// Two tokens and two queries after three tokens.
 TEST(CacheRefused, StepsThatContradictTheirCacheAndChangeNothing) {
   const qkvet_cache_config config = small_config();
   for (const qkvet_kernel* kernel : cache_kernels()) {
@@ -202,7 +202,7 @@ TEST(CacheRefused, StepsThatContradictTheirCacheAndChangeNothing) {
     EXPECT_EQ(wrong_with_newer<qkvet_cache_args>(make, run), "")
         << kernel->name;
     EXPECT_EQ(cache.length(0), 5);
-    // Without lse, which an older host does not know, o is the same.
+    // Without lse, a field that older hosts lack, o is the same.
     Tensors t;
     qkvet_cache_args older = step_call(t, config, 0, {}, 2);
     EXPECT_EQ(cache.step(older, nullptr), QKVET_OK);

@@ -80,7 +80,7 @@ class Tensors {
   // f32 and half elements are small numbers that differ from their neighbours;
   // bytes are 1, all other elements 0.
   qkvet_tensor make(std::vector<int64_t> shape, qkvet_dtype type = kF32);
-  // Integers; one dimension unless told.
+  // Integers; one dimension by default.
   template <class T>
   qkvet_tensor list(const std::vector<T>& numbers,
                     std::vector<int64_t> shape = {}) {
@@ -92,7 +92,7 @@ class Tensors {
     std::memcpy(t.data, numbers.data(), numbers.size() * sizeof(T));
     return t;
   }
-  // The same elements in the other order of axes, each in front of a gap.
+  // The same elements in the opposite order of axes, with gaps after them.
   qkvet_tensor spread(const qkvet_tensor& t);
   // Whether no gap of spread() was written.
   bool gaps_are_kept() const;
@@ -113,7 +113,7 @@ class Tensors {
     size_t size;
     std::vector<std::byte> before;
     std::vector<int64_t> shape, strides;
-    size_t gap = 0;  // bytes of an element and of the gap behind it
+    size_t gap = 0;  // bytes of an element and the gap after it
   };
   Block& add(std::vector<int64_t> shape, size_t bytes);
   static qkvet_tensor tensor(Block& block, qkvet_dtype type);
@@ -135,7 +135,7 @@ struct Refusal {
   qkvet_status status = QKVET_INVALID_ARGUMENT;
 };
 
-// What gives a call a tensor of this shape.
+// An edit that sets a tensor of a call to this shape.
 template <class Args>
 auto shaped(qkvet_tensor Args::*tensor, std::vector<int64_t> shape,
             qkvet_dtype type = kF32) {
@@ -150,7 +150,7 @@ auto shaped(Part Args::*part, qkvet_tensor Part::*tensor,
   };
 }
 
-// A host that is newer than this library may set a field that it does not know.
+// The struct of a newer host, with a field that this library lacks.
 template <class Args>
 struct Newer {
   Args args;
@@ -159,7 +159,7 @@ struct Newer {
 inline constexpr const char* kTooOld =
     "an argument is set that this library is too old for";
 
-// What is wrong with a refusal; "" if it is right: the status, a reason of one
+// The error in a refusal, or "" if it is correct: the status, a reason of one
 // line that contains `part`, and no byte of a tensor written.
 std::string wrong_refusal(qkvet_status status, const Reason& why,
                           const Tensors& t, qkvet_status wanted,
@@ -178,7 +178,7 @@ std::string wrong_refusal(const Refusal<Args>& row, Make make, Run run) {
   return wrong_refusal(status, why, t, row.status, row.reason);
 }
 
-// The same for a field behind those that the library knows; 0 there is legal.
+// The same for a field after the known ones; there 0 is legal.
 template <class Args, class Make, class Run>
 std::string wrong_with_newer(Make make, Run run) {
   Tensors t;

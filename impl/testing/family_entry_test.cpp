@@ -92,7 +92,7 @@ TEST(FamilyEntry, NamesAreUniqueAndBelongToTheirFamily) {
       EXPECT_TRUE(names.insert(name).second) << name;
       EXPECT_EQ(name.substr(0, name.find('/')), library.name);
       const std::string file = kernel.source_file;
-      // Controls and faults stand several to a file, by theme.
+      // A file has several controls or faults of one theme.
       if (library.name == std::string("controls") ||
           library.name == std::string("faulty")) {
         EXPECT_EQ(file.rfind("impl/" + std::string(library.name) + "/", 0), 0u)
@@ -133,7 +133,7 @@ TEST(FamilyEntry, FaultsSayWhatTheyAre) {
       }
     }
   }
-#ifndef QKVET_SANITIZED  // whose build has no faults
+#ifndef QKVET_SANITIZED  // that build has no faults
   EXPECT_GT(faults, 0);
 #endif
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every kernel keeps to and no law asks: the calls of laws have no windows
-// of the largest counts, and rows beyond the lengths are not looked at. Each
-// kernel is compared with itself, bit by bit.
+// Invariants of every kernel that no law tests: the calls of laws have no
+// windows of the largest counts, and rows past the lengths are not compared.
+// Each kernel is compared with itself, bit by bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>

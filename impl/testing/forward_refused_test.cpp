@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of forward() that contradict themselves in a way that no law asks for
+// Calls of forward() that contradict themselves and that no law makes
 // (malformed_calls_are_refused has the others): every kernel that takes the
-// legal call refuses the spoiled one with the reason, and writes nothing.
+// legal call refuses the corrupted one with the reason, and writes nothing.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of attention: calls that contradict themselves or ask for what a
-// kernel does not know are refused with the name of what is wrong, and nothing
-// is written. No law asks this, nor what the last tests here ask.
+// Gradients of attention: calls that contradict themselves or that a kernel
+// does not support are refused with the name of the wrong argument, and nothing
+// is written. No law tests this, nor the subjects of the last tests here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -160,7 +160,7 @@ TEST(GradientRefused, StructsOfOlderAndNewerHosts) {
     };
     EXPECT_EQ(wrong_with_newer<qkvet_backward_args>(make, run), "")
         << kernel->name;
-    // A host that knows neither d_bias nor d_sink; what stands there is noise.
+    // A host without d_bias and d_sink; their bytes are noise.
     Tensors t;
     qkvet_backward_args older = make(t);
     older.struct_size = offsetof(qkvet_backward_args, d_bias);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers and their gradients: calls that contradict themselves or ask for what
-// a kernel does not know are refused with the name of what is wrong, and
-// nothing is written. mismatched_widths_are_refused asks layers for six
-// mistakes, and no law asks this of gradients.
+// Layers and their gradients: calls that contradict themselves or that a kernel
+// does not support are refused with the name of the wrong argument, and nothing
+// is written. mismatched_widths_are_refused tests six mistakes with layers, and
+// no law tests this with gradients.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the tests of impl/: a small cache, whose tokens are numbers.
+// For the tests of impl/: a small cache; its tokens are numbers.
 #ifndef QKVET_IMPL_TESTING_OPEN_CACHE_H_
 #define QKVET_IMPL_TESTING_OPEN_CACHE_H_
 

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <unordered_map>
 
-// Where the frontend looks for cuDNN.
+// The frontend reads this handle of cuDNN.
 namespace cudnn_frontend {
 void* cudnn_dlhandle = nullptr;
 }

@@ -135,8 +135,8 @@ SIMT_UNSEEN void tell_deadlock(Machine* m) {
   }
 }
 
-// What lies behind shared memory until the guard page. AddressSanitizer sees
-// who touches it, and reads as well.
+// Fills the bytes from the end of shared memory to the guard page.
+// AddressSanitizer reports writes there, and also reads.
 SIMT_UNSEEN void set_canary(Machine* m) {
   allow_touching(m->canary, m->canary_bytes);
   std::memset(m->canary, kCanaryByte, m->canary_bytes);
@@ -234,7 +234,7 @@ void leave_threads(Machine* m) {
   }
 }
 
-// Ends where a canary begins and behind it a page that may not be touched.
+// Shared memory ends at a canary, followed by an inaccessible page.
 bool place_shared(Machine* m, size_t bytes) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t room = (kMostShared + page - 1) / page * page;

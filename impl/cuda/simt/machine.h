@@ -3,19 +3,19 @@
 // an order that is chosen, and watches what they wait for.
 //
 // A thread runs until it waits: at a barrier of its block, or for other lanes
-// of its warp. Blocks run one after the other. What this shows of a kernel:
+// of its warp. Blocks run one after the other. It finds these bugs of a kernel:
 //
 //   missing barriers   in one order or another a value is read too early (wrong
 //                      numbers), and ThreadSanitizer names both lines
 //   divergence         threads that wait at different barriers, lanes that wait
-//                      at different instructions, those that nobody comes to:
+//                      at different instructions, or for lanes that never come:
 //                      a Fault with thread and line, instead of a hang
-//   overruns           AddressSanitizer, and a canary behind dynamic shared
+//   overruns           AddressSanitizer, and a canary after dynamic shared
 //                      memory
 //   fresh memory       dynamic shared memory begins as NaN in every block
 //
-// What it does not: weak memory, timing, blocks that wait for each other, the
-// rounding of tensor cores and of fast functions.
+// It does not model weak memory, timing, blocks that wait for each other, and
+// the rounding of tensor cores and of fast functions.
 //
 // One launch at a time in a process; others wait.
 #ifndef QKVET_IMPL_CUDA_SIMT_MACHINE_H_
@@ -54,13 +54,13 @@ struct Schedule {
 void set_schedule(Schedule schedule);
 Schedule schedule();
 
-// Where a thread waits.
+// The source position at which a thread waits.
 struct Place {
   const char* file;
   int line;
 };
 
-// What a kernel did that no GPU allows. The first one ends the launch.
+// An error of a kernel that no GPU allows. The first one ends the launch.
 struct Fault {
   const char* what = nullptr;  // NULL: none
   Place place = {"", 0};
@@ -76,7 +76,7 @@ void describe(const Fault& fault, char* text, size_t room);
 bool run_grid(Extent grid, Extent block, size_t shared_bytes,
               void (*body)(void*), void* data);
 
-// ---- What a running thread asks -------------------------------------------
+// ---- For the code of running threads ---------------------------------------
 
 // The same for all of a thread's life, whatever ran in between.
 __attribute__((const)) Index thread_index();
@@ -93,8 +93,8 @@ void fault(const char* what, Place place);
 // __syncthreads(), and its vote: how many threads of the block said yes.
 unsigned block_barrier(bool yes, Place place);
 
-// What lanes do together: each brings `mine`, the last one to arrive runs
-// `work`, and all go on. Lanes that ended do not count; their `data` is NULL.
+// A joint operation of lanes: each brings `mine`, the last one to arrive runs
+// `work`, and all go on. Ended lanes do not count; their `data` is NULL.
 struct Lanes {
   uint32_t mask;
   void* data[kWarp];
@@ -105,14 +105,14 @@ void together(uint32_t mask, void* mine, Work work, Place place);
 // __syncwarp(): the only one of a warp's that orders memory.
 void warp_barrier(uint32_t mask, Place place);
 
-// Whether a lane that another one asks for its value is there to give it.
+// Whether `lane`, the source of a value, takes part.
 bool answers(const Lanes& lanes, int lane);
 
 // __threadfence().
 void fence();
 
-// What a thread began to copy and has not waited for (cp.async): `group` is the
-// one that is open. What is left when the thread ends is never copied.
+// Copies that a thread has begun and not waited for (cp.async); `group` is the
+// open one. Copies that are pending when the thread ends are never made.
 struct LateCopy {
   void* to;
   const void* from;

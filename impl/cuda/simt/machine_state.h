@@ -46,7 +46,7 @@ struct Thread {
 struct Warp {
   uint32_t arrived = 0;
   uint32_t alive = 0;
-  // Their addresses are what ThreadSanitizer knows barriers by, one after the
+  // ThreadSanitizer identifies barriers by these addresses, used one after the
   // other.
   char orders[kOrders] = {};
   unsigned next_order = 0;
@@ -89,7 +89,7 @@ void set_fault(Machine* m, const char* what, Place place, const Thread& thread);
 // Leaves the thread that runs; returns with its next turn.
 void yield(Machine* m, Thread* thread);
 
-// `thread` has ended: lanes may have waited for nobody else.
+// `thread` has ended: it may be the last that other lanes waited for.
 void lane_ended(Machine* m, Thread* thread);
 
 }  // namespace simt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cooperative groups, and loads and stores that say how to cache.
+// Cooperative groups, and loads and stores with hints for caches.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -217,7 +217,7 @@ int schedules_right(Barrier barrier) {
   int right = 0;
   for (const simt::Schedule schedule : kSchedules) {
     simt::set_schedule(schedule);
-    // What a launch before has left behind would be right by chance.
+    // Otherwise leftovers of an earlier launch would be right by chance.
     std::vector<int> other(64, -1), values(64), expected(64);
     for (int n = 0; n < 64; ++n) {
       values[static_cast<size_t>(n)] = n + 1;

@@ -32,7 +32,7 @@ __global__ void look(Found* found, int floats) {
     mine.fresh += std::isnan(shared[n]) ? 1 : 0;
     shared[n] = 1;
   }
-  // What a thread reads after it wrote is no longer fresh.
+  // Memory is no longer fresh after a thread wrote to it.
   for (int n = 0; n < floats; ++n) {
     mine.fresh += std::isnan(shared[n]) ? 1000000 : 0;
   }

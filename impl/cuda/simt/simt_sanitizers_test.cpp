@@ -109,7 +109,7 @@ TEST(SimtSanitizers, AddressSanitizerSeesOverruns) {
 #endif
 }
 
-// In every build, and what sanitizers say of it: nothing.
+// In every build; sanitizers must report nothing.
 TEST(SimtSanitizers, AreSilentAboutRightKernelsAndFaults) {
   for (const char* bug :
        {"missing_barrier", "late_barrier", "reused_tile", "warp_race",

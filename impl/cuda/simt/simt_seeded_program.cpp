@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned kFull = 0xffffffffu;
 
-// What a kernel computes is printed, or a compiler would drop it.
+// Results are printed, or a compiler would drop the computation.
 float g_in[64], g_out[64];
 
 __global__ void missing_barrier(const float* in, float* out, bool right) {
@@ -69,7 +69,7 @@ __global__ void warp_race(const float* in, float* out, bool right) {
   out[lane] = other + shared[(lane + 1) % 32];  // warp_race
 }
 
-// What others read before the next round begins, within a warp.
+// A value that others read before the next round, within a warp.
 __global__ void reused_by_warp(const float* in, float* out, bool right) {
   __shared__ float shared[32];
   const unsigned lane = threadIdx.x % 32;
@@ -99,7 +99,7 @@ __global__ void counter_race(const float* in, float* out, bool right) {
 __global__ void static_overrun(const float* in, float* out, bool right) {
   __shared__ float shared[64];
   const unsigned i = threadIdx.x;
-  // Through a pointer: other sanitizers know the extent of an array.
+  // Through a pointer: other sanitizers check the bounds of an array.
   float* const at = shared + i;
   at[right ? 0 : 1] = in[i];  // static_overrun
   __syncthreads();

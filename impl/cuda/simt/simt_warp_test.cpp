@@ -34,8 +34,8 @@ std::string fault_text() {
 enum class Kind { kIndex, kUp, kDown, kXor };
 constexpr Kind kKinds[] = {Kind::kIndex, Kind::kUp, Kind::kDown, Kind::kXor};
 
-// The lane that answers: shfl.sync of the PTX ISA 8, whose operand c CUDA makes
-// of the width.
+// The lane that provides the value: shfl.sync of the PTX ISA 8; CUDA computes
+// its operand c from the width.
 int answering_lane(Kind kind, int lane, int b, int width) {
   const int segment = 32 - width;
   const int clamp = kind == Kind::kUp ? 0 : 31;
@@ -96,7 +96,7 @@ std::vector<T> values_of(int count) {
   return values;
 }
 
-// Launches whose values are not those of `assumed_width`.
+// Counts launches with other values than those of `assumed_width`.
 template <class T>
 int differences(int assumed_width) {
   int different = 0;
@@ -258,7 +258,7 @@ int schedules_right(bool together) {
       values[n] = n + 1;
       expected[n] = (n + 1) % 32 + 1;
     }
-    // What a schedule before has left behind would be right by chance.
+    // Otherwise leftovers of an earlier schedule would be right by chance.
     std::vector<int> other(32, -1);
     EXPECT_TRUE(SIMT_LAUNCH(neighbour, 1, 32, 0, nullptr, other.data(), true));
     EXPECT_TRUE(
