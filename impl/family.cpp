@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry of every family: one source, compiled into each module with the
 // name of the family and the list of its kernels, which CMake generates.
-// Nothing runs when the module is loaded; qkvet_open only hands out pointers to
+// Loading the module runs no code; qkvet_open only returns pointers to
 // constants.
 #include <stddef.h>
 #include <string.h>
@@ -29,7 +29,7 @@ using FamilyKernel = qkvet_kernel;
 #include QKVET_FAMILY_KERNELS
 #undef QKVET_KERNEL
 #else
-// A family without a file makes its list itself.
+// A family without a file defines its list in code.
 const qkvet_kernel* const* family_kernels(int32_t* count);
 #endif
 

@@ -59,7 +59,7 @@ qkvet_status read_gradients(const qkvet_kernel* self,
   return QKVET_OK;
 }
 
-// The arguments of forward() as a gradient takes them.
+// Reads the arguments of forward() for a gradient.
 qkvet_status read_differentiated(const qkvet_kernel* self,
                                  const qkvet_forward_args& f,
                                  BackwardCall* call, qkvet_text* why) {

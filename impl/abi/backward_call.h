@@ -3,8 +3,8 @@
 // call that contradicts itself is refused with the name of the tensor, before
 // anything is written.
 //
-// Which options and storage types there are, is read from what the kernel
-// declares of forward(): the gradient takes all of them.
+// The options and storage types are those that the kernel declares for
+// forward(): the gradient takes all of them.
 #ifndef QKVET_IMPL_ABI_BACKWARD_CALL_H_
 #define QKVET_IMPL_ABI_BACKWARD_CALL_H_
 
@@ -24,7 +24,7 @@ struct BackwardCall {
   Stored q, k, v;        // as in forward
   Stored o, d_o;         // [B, H, Tq, dv]
   Stored d_q, d_k, d_v;  // of the shapes of q, k and v
-  Stored d_bias;         // [B, H, Tq, Tk], absent if not asked for
+  Stored d_bias;         // [B, H, Tq, Tk], absent if not requested
   Stored d_sink;         // [H], the same
 
   // The first key of a member in d_bias, its number of keys, and the number of
@@ -41,8 +41,8 @@ qkvet_status read_backward(const qkvet_kernel* self,
                            qkvet_text* why);
 
 int64_t member_count(const BackwardCall& call);
-// Rows and keys of that member only, no lengths left; the call itself if it has
-// no lengths.
+// Only the rows and keys of that member, no lengths left; a call without
+// lengths is returned unchanged.
 BackwardCall member_of(const BackwardCall& call, int64_t n);
 
 // The derivative of softcap * tanh(s / softcap) at `scaled`; 1 without

@@ -37,7 +37,7 @@ struct CacheShape {
   uint64_t options = 0;  // QKVET_CACHE_* that are declared
 
   int64_t group() const { return heads / kv_heads; }
-  // Tokens that a query sees at most.
+  // The most tokens that a query sees.
   int64_t reach() const;
 };
 
@@ -50,7 +50,7 @@ struct CacheStep {
   Stored v;             // [1, Hkv, Tnew, dv]
   Stored q;             // [1, H, Tq, d]
   Stored o;             // [1, H, Tq, dv]
-  View<float> lse;      // [1, H, Tq], no data if not asked for
+  View<float> lse;      // [1, H, Tq], no data if not requested
   Rope rope;            // without positions
   // [1, H, Tq, L], of the L tokens that are held after the step.
   View<const uint8_t> mask;  // no data if there is none
@@ -58,7 +58,7 @@ struct CacheStep {
   int64_t columns = 0;       // L
 };
 
-// *shape, or why `self` keeps no such cache.
+// Fills *shape, or refuses: `self` does not support such a cache.
 qkvet_status read_cache_config(const qkvet_kernel* self,
                                const qkvet_cache_config* config,
                                const qkvet_exec* exec, CacheShape* shape,
@@ -70,11 +70,11 @@ qkvet_status read_cache_config(const qkvet_kernel* self,
 const char* read_step(const CacheShape& shape, int64_t length, int64_t position,
                       const qkvet_cache_args& args, CacheStep* step);
 
-// [1, Hkv, length, columns] in f32, or why not.
+// [1, Hkv, length, columns] in f32, or the reason of a refusal.
 const char* read_rows_out(const CacheShape& shape, const qkvet_tensor& t,
                           int64_t length, int64_t columns, Stored* out);
 
-// a + b, or the largest number there is.
+// a + b, or the largest possible number.
 constexpr int64_t add_up_to_most(int64_t a, int64_t b) {
   int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;

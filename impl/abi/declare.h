@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of this tree declare of themselves: the options that all of
-// them have, and the arithmetic of the plainest one, from which the others
-// differ by single knobs.
+// Declarations shared by the kernels of this tree: the options that all of them
+// have, and the arithmetic of the plainest one, from which the others differ by
+// single knobs.
 #ifndef QKVET_IMPL_ABI_DECLARE_H_
 #define QKVET_IMPL_ABI_DECLARE_H_
 
@@ -81,7 +81,7 @@ inline constexpr uint64_t kPairOptions =
 inline constexpr uint64_t kListOptions = QKVET_OPTION_KEY_LISTS |
                                          QKVET_OPTION_KEY_LIST_LENGTHS |
                                          QKVET_OPTION_KEY_LIST_BLOCKS;
-// The same again: segments, ranges, chunks and trees.
+// The same for segments, ranges, chunks and trees.
 inline constexpr uint64_t kFieldOptions =
     QKVET_OPTION_SEGMENTS | QKVET_OPTION_FULL_RANGES | QKVET_OPTION_CHUNK |
     QKVET_OPTION_TREE_MASK;
@@ -118,7 +118,7 @@ constexpr qkvet_capabilities capabilities_with(
   return c;
 }
 
-// The same with the extents at which a kernel takes another path.
+// The same with the extents at which a kernel changes its path.
 constexpr qkvet_capabilities with_paths(
     qkvet_capabilities c, std::initializer_list<qkvet_path> paths) {
   for (const qkvet_path& path : paths) {
@@ -137,7 +137,7 @@ inline constexpr qkvet_capabilities kHalfCapabilities =
 inline constexpr qkvet_capabilities kBf16Capabilities =
     capabilities_with(kCommonOptions, {kBf16});
 
-// Those of row_skeleton.h that an arithmetic gets for nothing.
+// The options of row_skeleton.h that need no code in an arithmetic.
 inline constexpr qkvet_capabilities kPairCapabilities =
     capabilities_with(kCommonOptions | kPairOptions, {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kPairHalfCapabilities =
@@ -158,8 +158,8 @@ inline constexpr qkvet_capabilities kAllF16Capabilities =
 inline constexpr qkvet_capabilities kAllBf16Capabilities =
     capabilities_with(kAllOptions, {kBf16});
 
-// Rows without a visible key give o = 0 and lse = -inf; keys that are masked
-// never reach a sum, so what they hold does not matter.
+// Rows without a visible key give o = 0 and lse = -inf; masked keys never reach
+// a sum, so their values do not matter.
 constexpr qkvet_dialect common_dialect() {
   qkvet_dialect d = {};
   d.struct_size = sizeof(d);
@@ -172,9 +172,9 @@ constexpr qkvet_dialect common_dialect() {
 
 inline constexpr qkvet_dialect kCommonDialect = common_dialect();
 
-// The same for a sink beside no key; softcap before bias and ALiBi, the sink
-// counts in lse, a mask and the causal rule both hold, and a range shows what a
-// window hides.
+// The same for a sink without keys; softcap before bias and ALiBi, the sink
+// counts in lse, a mask and the causal rule both hold, and a range overrides a
+// window.
 constexpr qkvet_dialect options_dialect() {
   qkvet_dialect d = common_dialect();
   d.softcap_order = QKVET_SOFTCAP_BEFORE_MASK;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr qkvet_dtype kUint8 = {QKVET_DTYPE_UINT, 8, 1};
 
-// The storage type of a call, or why there is none.
+// Sets the storage type of a call, or returns what is wrong with it.
 const char* read_storage(const qkvet_capabilities& c,
                          const qkvet_forward_args& a, Storage* storage) {
   const qkvet_dtype type = a.q.dtype;
@@ -80,7 +80,7 @@ bool shapes_agree(const qkvet_forward_args& a) {
           has_shape(a.dropout_mask, batch, heads, queries, keys));
 }
 
-// The views of the storage type; those of the other stay without data.
+// The views of the storage type; the others have no data.
 void fill_views(const qkvet_forward_args& a, ForwardCall* call) {
   if (call->storage == Storage::kF32) {
     call->q = view_of<const float>(a.q);

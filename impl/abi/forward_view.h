@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked, typed access to the arguments of one forward call, and the answer
-// to supports(), which is the same check: a call that passes it is computed.
+// Checked, typed access to the arguments of one forward call, and supports(),
+// which is the same check: a call that passes it is computed.
 //
 // Everything here works on the CPU with any strides; q, k, v and o are all f32,
 // all f16 or all bf16, as far as the kernel declares them. A field that is set
-// and that the kernel does not declare is refused with its name.
+// but not declared by the kernel is refused with its name.
 //
 // Row i of a call with Lq queries and Lk keys has position i + diagonal: i for
 // causal from the top left, i + Lk - Lq otherwise. Windows and ALiBi use it. A
@@ -25,7 +25,7 @@ namespace qkvet::impl {
 struct HalfViews {
   View<const uint16_t> q, k, v;
   View<uint16_t> o;
-  View<uint16_t> weights;  // no data if not asked for
+  View<uint16_t> weights;  // no data if not requested
 };
 
 // Keys [begin, end).
@@ -45,17 +45,17 @@ struct ForwardCall {
   int64_t width = 0;        // d
   int64_t value_width = 0;  // dv
 
-  // f32: the six views below. Otherwise `half`, and of these lse only.
+  // f32: the six views below. Otherwise `half`, and only lse of these.
   Storage storage = Storage::kF32;
   View<const float> q;  // [B, H, Tq, d]
   View<const float> k;  // [B, Hkv, Tk, d]
   View<const float> v;  // [B, Hkv, Tk, dv]
   View<float> o;        // [B, H, Tq, dv]
-  View<float> lse;      // [B, H, Tq], no data if not asked for
-  View<float> weights;  // [B, H, Tq, Tk], no data if not asked for
+  View<float> lse;      // [B, H, Tq], no data if not requested
+  View<float> weights;  // [B, H, Tq, Tk], no data if not requested
   HalfViews half;
-  View<uint8_t> dropout_mask;  // [B, H, Tq, Tk], no data if not asked for;
-                               // of a whole call alone
+  View<uint8_t> dropout_mask;  // [B, H, Tq, Tk], no data if not requested; only
+                               // in a whole call
 
   float scale = 0;
   bool scale_given = false;
@@ -81,8 +81,8 @@ struct ForwardCall {
   // Keys that the causal rule, the window and chunks leave to row i. With
   // ranges it is all keys, and allows() decides.
   Run in_reach(int64_t i) const;
-  // Those of them that the mask leaves, ascending, into list [keys]. Returns
-  // how many.
+  // The keys of these that the mask leaves, ascending, into list [keys].
+  // Returns their number.
   int64_t list_keys(int64_t b, int64_t h, int64_t i, int64_t* list) const;
 };
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts half storage for arithmetic that takes only f32.
 //
-// A call with f32 storage goes to the arithmetic as it is. One with half
+// A call with f32 storage is passed to the arithmetic unchanged. One with half
 // storage is cut into pieces of one head and up to kWidenedRows query rows; q,
 // k and v of a piece are converted (exactly) to contiguous f32, o and weights
 // of a piece are f32 and are rounded once, when the piece is finished. lse is
-// f32 in any case and written in place.
+// always f32 and written in place.
 //
-// A rotation (rope.h) is done here, too: in the converted rows, or in a copy of
-// q and k where they are f32.
+// A rotation (rope.h) is done here too: in the converted rows, or in a copy of
+// q and k if they are f32.
 //
 // Cost: K and V of a head are converted once for each key/value head. Memory:
 // Tk (d + dv) + kWidenedRows (d + dv) floats, and kWidenedRows * Tk for
@@ -38,8 +38,8 @@ using ComputeF32 = qkvet_status (*)(const ForwardCall& call, qkvet_text* why);
 // are data, so supports() does not check this.
 qkvet_status check_positions(const ForwardCall& call, qkvet_text* why);
 
-// compute(call) with q and k of an f32 call rotated in memory of its own; a
-// call without a rotation as it is.
+// compute(call) with q and k of an f32 call rotated in separate memory; a call
+// without a rotation is unchanged.
 template <class QueryTurn = PlainTurn, class KeyTurn = PlainTurn, class Compute>
 qkvet_status compute_turned(const ForwardCall& call, qkvet_text* why,
                             const Compute& compute) {

@@ -36,13 +36,13 @@ struct LayerCall {
   Stored y;  // [B, T, D]
   Projection w_q, w_k, w_v, w_o;
 
-  // Without data if not asked for; in the type that the table declares.
+  // No data if not requested; in the declared type.
   Stored q;         // [B, H, T, d]
   Stored k;         // [B, Hkv, T, d]
   Stored v;         // [B, Hkv, T, dv]
   Stored attended;  // [B, H, T, dv]
 
-  // All three side by side, of which w_q, w_k and w_v are parts then.
+  // All three side by side; w_q, w_k and w_v are then parts of it.
   int32_t fused = QKVET_FUSED_NONE;
   Projection w_qkv;
 
@@ -51,7 +51,7 @@ struct LayerCall {
   View<const uint8_t> buffer;
   int64_t context = 0;  // C
 
-  Stored weights;  // [B, H, T, T], without data if not asked for
+  Stored weights;  // [B, H, T, T], no data if not requested
 
   Rope rope;  // its q: the positions [B, T] of queries and keys
 
@@ -77,7 +77,7 @@ qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
 qkvet_status read_layer_storage(const qkvet_kernel* self,
                                 const qkvet_layer_args& args, LayerCall* call,
                                 qkvet_text* why);
-// "qkv" for QKVET_FUSED_QKV; a legal number.
+// "qkv" for QKVET_FUSED_QKV; `fused` is a legal number.
 const char* parts_in_order(int32_t fused);
 // The part of w_qkv and its bias that begins at this column.
 void take_part(const LayerCall& call, int64_t column, Projection* part);

@@ -12,7 +12,7 @@
 namespace qkvet::impl {
 
 struct LayerGradientCall {
-  LayerCall layer;  // its y and its stages are not there
+  LayerCall layer;  // without y and stages
   Stored d_y, d_x;  // [B, T, D]
   // `matrix` and `bias` are outputs of the shapes of those of the layer; a bias
   // is absent where the layer has none.

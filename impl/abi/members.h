@@ -13,7 +13,7 @@
 
 namespace qkvet::impl {
 
-// Why the lengths of a call, which are data, cannot be: beyond the extents,
+// Why the lengths of a call, which are data, are invalid: beyond the extents,
 // or descending.
 qkvet_status check_lengths(const ForwardCall& call, qkvet_text* why);
 
@@ -32,8 +32,8 @@ MemberExtent extent_of(const ForwardCall& call, int64_t n);
 // Member n of a call that check_lengths() has passed.
 ForwardCall member_of(const ForwardCall& call, int64_t n);
 
-// compute(call) for every member; a call without lengths as it is. Nothing is
-// computed of a call that is refused.
+// compute(call) for every member; a call without lengths is unchanged. Nothing
+// is computed for a refused call.
 template <class Compute>
 qkvet_status compute_members(const ForwardCall& call, qkvet_text* why,
                              const Compute& compute) {

@@ -29,7 +29,7 @@ struct MergeCall {
 
   bool ragged() const { return indptr.data != nullptr; }
   int64_t begin(int64_t t) const { return indptr.data[t * indptr.step[0]]; }
-  // States of a row, that of o counted.
+  // States of a row, including that of o.
   int64_t count(int64_t t) const {
     return ragged() ? begin(t + 1) - begin(t) : others + (in_place ? 1 : 0);
   }
@@ -37,7 +37,7 @@ struct MergeCall {
     return row_mask.data == nullptr || row_mask.data[t * row_mask.step[0]] != 0;
   }
 
-  // State n of a row; in place number 0 is what o and lse hold.
+  // State n of a row; in place, number 0 is in o and lse.
   float state(int64_t t, int64_t n, int64_t h, int64_t c) const {
     if (in_place && n == 0) {
       return o.get(t, h, c);

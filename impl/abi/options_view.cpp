@@ -361,7 +361,7 @@ Options Options::from(int64_t b, int64_t h, int64_t i, int64_t j) const {
 }
 
 const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
-  // serving_call.h alone reads pages and new tokens.
+  // Only serving_call.h reads pages and new tokens.
   constexpr uint64_t kServing = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR |
                                 QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_APPEND;
   const uint64_t taken = declared & ~kServing;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call may ask for beyond q, k, v, a causal rule and a scale, checked
-// and typed. ForwardCall (forward_view.h) holds one of these.
+// The options of a call besides q, k, v, a causal rule and a scale, checked and
+// typed. A ForwardCall (forward_view.h) contains them.
 //
-// Lengths and packed batches are not the business of an arithmetic: members.h
-// cuts such a call into members before anything is computed.
+// An arithmetic never sees lengths and packed batches: members.h cuts such a
+// call into members before anything is computed.
 #ifndef QKVET_IMPL_ABI_OPTIONS_VIEW_H_
 #define QKVET_IMPL_ABI_OPTIONS_VIEW_H_
 
@@ -16,8 +16,8 @@
 
 namespace qkvet::impl {
 
-// Which weights a call drops: a counter-based generator, so that forward() and
-// backward() find the same ones in any order and on any number of threads.
+// The weights that a call drops: a counter-based generator, so forward() and
+// backward() drop the same ones in any order and on any number of threads.
 //
 // The numbers seed, offset, b, h, i, j are stirred into one word in this order
 // by the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable
@@ -59,8 +59,8 @@ struct Dropout {
   }
 };
 
-// Lists of keys (kernel.h: key_indices). A list is looked through for each
-// pair: what the kernels here are not made for, and right.
+// Lists of keys (kernel.h: key_indices). A list is searched for each pair:
+// correct, and slow, because the kernels here are not made for lists.
 struct KeyLists {
   View<const int32_t> keys;    // [B, Hkv or 1, Tq, n], no data if there is none
   View<const int32_t> counts;  // [B, Tq], no data: all n
@@ -111,8 +111,8 @@ struct FieldMasks {
   int64_t diagonal = 0, drafts = 0;
   bool causal = false;
   int64_t window_left = -1, window_right = -1;
-  bool in_window = false;  // the dialect: a window cuts ranges, too
-  // Where this call begins in the member.
+  bool in_window = false;  // the dialect: a window also cuts ranges
+  // The offset of this call in the member.
   int64_t b = 0, i = 0, j = 0;
 
   bool present() const {
@@ -174,7 +174,7 @@ struct Options {
   View<const int64_t> q_len, kv_len;  // [B]
   View<const int64_t> cu_q, cu_k;     // [members + 1]
   int64_t members = 0;                // of a packed batch
-  Rope rope;                          // the business of in_f32.h
+  Rope rope;                          // used by in_f32.h
   KeyLists lists;
   FieldMasks fields;
   Dropout dropout;
@@ -188,7 +188,7 @@ struct Options {
     return mask.data != nullptr || bias.present() || lists.present() ||
            fields.present();
   }
-  // Whether a score is more than scale * q.k.
+  // Whether a score differs from scale * q.k.
   bool changes_scores() const {
     return softcap > 0 || bias.present() || slopes.present();
   }
@@ -196,14 +196,14 @@ struct Options {
     return window_left >= 0 || window_right >= 0 || hides_pairs() ||
            changes_scores() || sink.present() || dropout.present();
   }
-  // The mask, the lists and the masks in a few numbers; and a bias of -infinity
-  // hides its pair as a mask does, so that no difference of infinities is ever
-  // taken.
+  // The mask, the lists and the masks in a few numbers; a bias of -infinity
+  // hides its pair as a mask does, so a difference of infinities never
+  // occurs.
   bool allows(int64_t b, int64_t h, int64_t i, int64_t j) const {
     return (!lists.present() || lists.has(b, h, i, j)) && shows(b, h, i, j) &&
            (!fields.present() || fields.show(b, i, j));
   }
-  // The mask and the bias alone.
+  // Only the mask and the bias.
   bool shows(int64_t b, int64_t h, int64_t i, int64_t j) const;
   // -infinity if there is none: it adds exp(-infinity) = 0.
   float sink_of(int64_t h) const;
@@ -215,7 +215,7 @@ struct Options {
   Options from(int64_t b, int64_t h, int64_t i, int64_t j) const;
 };
 
-// A vector of int64 with `extent` elements, or as many as it likes (-1).
+// A vector of int64 with `extent` elements, or any number of them (-1).
 qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
                            View<const int64_t>* to, qkvet_text* why);
 
@@ -232,8 +232,8 @@ qkvet_status read_mask(const qkvet_forward_args& args,
 qkvet_status read_fields(const qkvet_forward_args& args, int64_t keys,
                          FieldMasks* fields, qkvet_text* why);
 
-// The name of a field that is set and that a kernel with these QKVET_OPTION_*
-// does not take, or NULL.
+// The name of a field that is set and not supported by a kernel with these
+// QKVET_OPTION_*, or NULL.
 const char* unknown_field(const qkvet_forward_args& args, uint64_t declared);
 
 // Fills *options, or refuses with a reason: in `args`, q, k, v and o have been

@@ -20,8 +20,8 @@ inline constexpr qkvet_tensor qkvet_forward_args::*kBatchTables[] = {
 #include "qkvet/tensors.def"
 };
 
-// The extents, types and options of a call; no data. How many pages there are,
-// and how long a table or a list of them is, belongs to a batch.
+// The extents, types and options of a call; no data. The number of pages, and
+// the length of a table or a list of pages, belong to a batch.
 class MadeFor {
  public:
   explicit MadeFor(const qkvet_forward_args& args);
@@ -43,14 +43,14 @@ class MadeFor {
 class BatchNumbers {
  public:
   void take(const qkvet_forward_args& args);
-  // The call with these numbers, which live as long as this.
+  // The call with these numbers, valid as long as this object.
   qkvet_forward_args with(qkvet_forward_args args) const;
 
   // In a copy: takes one table of another batch, as far as both have it and
   // with the same extents.
   void take_from(const BatchNumbers& other,
                  qkvet_tensor qkvet_forward_args::*tensor);
-  // Zeros in one of them.
+  // Sets one of them to zeros.
   void clear(qkvet_tensor qkvet_forward_args::*tensor);
 
  private:

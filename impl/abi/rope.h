@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary positions (kernel.h): channels a and b of a pair at position p become
 // a cos - b sin and a sin + b cos, in f32, before anything else is computed.
-// in_f32.h does it for every arithmetic that it feeds; caches and layers do it
-// to the rows that they attend with.
+// in_f32.h does it for every arithmetic that it calls; caches and layers do it
+// for the rows that they attend over.
 #ifndef QKVET_IMPL_ABI_ROPE_H_
 #define QKVET_IMPL_ABI_ROPE_H_
 
@@ -21,7 +21,7 @@ struct Rope {
 
   bool present() const { return style != QKVET_ROPE_NONE; }
   bool has(int64_t position) const { return 0 <= position && position < rows; }
-  // As a call sees it that begins at member b, row i and key j of this one.
+  // For a call that begins at member b, row i and key j of this one.
   Rope from(int64_t b, int64_t i, int64_t j) const;
 };
 

@@ -257,12 +257,12 @@ const char* refused_field(const qkvet_forward_args& a, uint64_t options) {
              : nullptr;
 }
 
-// Four dimensions in k and v, of which the shapes below are read.
+// k and v have four dimensions; their shapes are read below.
 bool has_four(const qkvet_tensor& t) {
   return t.ndim == 4 && t.shape != nullptr && t.strides != nullptr;
 }
 
-// Whose the rows of q are: what takes the place of B.
+// Reads the members that own the rows of q: they replace B.
 qkvet_status read_packed(const qkvet_forward_args& a, ServingCall* s,
                          qkvet_text* why) {
   Options* const options = &s->call.options;
@@ -316,7 +316,7 @@ qkvet_status read_known(const qkvet_kernel* self,
                   "no segments");
   }
   qkvet_forward_args plain = a;
-  plain.struct_size = sizeof(plain);  // read again, and it ends here
+  plain.struct_size = sizeof(plain);  // checked again, with no further fields
   plain.page_size = plain.channel_group = 0;
   plain.block_table = plain.k_new = plain.v_new = {};
   plain.page_indptr = plain.page_indices = plain.last_page_len = {};
@@ -389,7 +389,7 @@ qkvet_status supports_serving(const qkvet_kernel* self,
   return read_serving(self, args, &serving, why);
 }
 
-// Lengths, or where members begin, as of k and v in rows.
+// Sets the lengths, or the starts of members, as for k and v in rows.
 void show_lengths(ServingCall* s) {
   Options* const options = &s->call.options;
   int64_t* const all = s->all.get();
@@ -407,7 +407,7 @@ void show_lengths(ServingCall* s) {
   options->cu_k = {all, {1, 0, 0, 0}};
 }
 
-// Why the numbers of the lists of pages cannot be.
+// Why the numbers of the lists of pages are invalid.
 const char* wrong_in_lists(const ServingCall& s) {
   if (!s.csr()) {
     return nullptr;

@@ -27,11 +27,11 @@ struct Slot {
 };
 
 struct ServingCall {
-  // The call as of k and v [B, Hkv, Tk, d], without k and v. Lengths, once
-  // check_serving() has passed it: all tokens of a member, new ones included.
+  // The call as for k and v [B, Hkv, Tk, d], without k and v. Lengths, after
+  // check_serving(): all tokens of a member, including new ones.
   ForwardCall call;
-  Stored k, v;  // [pages, Hkv, page_size, d], or [B, Hkv, Tk, d]; k.step[3]
-                // is that within a group where there are groups of channels
+  Stored k, v;  // [pages, Hkv, page_size, d], or [B, Hkv, Tk, d]; k.step[3] is
+                // the step within a group of channels, if any
   Stored k_new, v_new;  // [members, Hkv, Tnew, d]
   int64_t new_tokens = 0;
   int64_t page_size = 0;   // 0: no pages
@@ -46,10 +46,10 @@ struct ServingCall {
   View<const int32_t> starts, list, last;
   int64_t entries = 0;         // of the list
   View<const int64_t> before;  // kv_len [members], no data: Tk each
-  // What call.options shows: kv_len [B], or cu_k [members + 1].
+  // For call.options: kv_len [B], or cu_k [members + 1].
   std::unique_ptr<int64_t[]> all;
-  // Lists of the call that are int32, and what check_serving() makes of them:
-  // before, their views look at numbers of another width.
+  // Lists of the call that are int32; check_serving() widens them: before that,
+  // their views have the wrong width.
   struct NarrowList {
     View<const int32_t> given;
     int64_t count = 0;
@@ -105,8 +105,8 @@ qkvet_status check_serving(ServingCall* serving, qkvet_text* why);
 qkvet_status supports_serving(const qkvet_kernel* self,
                               const qkvet_forward_args* args, qkvet_text* why);
 
-// Member b of a call that check_serving() has passed, without k and v. Its rows
-// are those of cu_seqlens_q where the batch is packed.
+// Member b of a call that check_serving() has passed, without k and v. In a
+// packed batch its rows are those of cu_seqlens_q.
 ForwardCall served_member(const ServingCall& serving, int64_t b);
 
 // Copies token n of the new ones of member b to a slot, all heads.

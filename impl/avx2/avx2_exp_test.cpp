@@ -64,7 +64,7 @@ TEST(Avx2Exp, StaysWithinItsDeclaredError) {
   RecordProperty("worst_units", std::to_string(worst));
   EXPECT_LE(worst, kMeasuredUnits) << "at x = " << worst_at;
   EXPECT_LT(kMeasuredUnits, kDeclaredUnits);
-  // A measurement that finds next to nothing is broken itself.
+  // A much smaller error means that the measurement is broken.
   EXPECT_GE(worst, 0.95) << "half an ulp of a value just above a power of two";
 }
 

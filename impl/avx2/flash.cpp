@@ -114,7 +114,7 @@ bool make_workspace(const ForwardCall& call, int64_t keys,
   return true;
 }
 
-// Whether the CPU has F16C; that AVX registers may be used is known by then.
+// Whether the CPU has F16C; the caller has checked AVX registers.
 bool cpu_has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
@@ -281,7 +281,7 @@ qkvet_status attend_with_flash(const ForwardCall& call, qkvet_context* context,
 
 namespace {
 
-// A piece that was converted in front, whatever the caller's tensors hold.
+// A piece that is already in f32, for any storage type of the caller.
 qkvet_status compute_f32(const ForwardCall& call, qkvet_context* context,
                          qkvet_text* why) {
   ForwardCall piece = call;

@@ -51,7 +51,7 @@ void add_run(const BackwardPiece& piece, int64_t r, Run run,
   gradient_sums(row, run.begin, run.end, at.score, at.dp);
 }
 
-// For four rows from r on, which all see the keys of `run`.
+// For four rows from r on that all see the keys of `run`.
 void add_run_of_four(const BackwardPiece& piece, int64_t r, Run run,
                      const Scratch& at) {
   const int64_t stride = piece.call->keys;
@@ -107,8 +107,8 @@ Run run_at(const int64_t* list, int64_t n, int64_t count) {
   return run;
 }
 
-// A tile of k, v, d_k and d_v stays near while all rows pass over it. Sums over
-// keys go on from tile to tile, ascending.
+// A tile of k, v, d_k and d_v stays in the cache while all rows pass over it.
+// Sums over keys continue from tile to tile, ascending.
 void add_tile(const BackwardPiece& piece, Run tile, const Scratch& at) {
   int64_t r = 0;
   for (; r + kRowsAtOnce <= piece.rows; r += kRowsAtOnce) {

@@ -38,7 +38,7 @@ struct MergeRoom {
   static int64_t padded(int64_t count) {
     return (count + kMergeLanes - 1) / kMergeLanes * kMergeLanes;
   }
-  // False: there is not enough.
+  // Returns false if there is no memory.
   bool make(int64_t most, int64_t width) {
     const int64_t all = 2 * padded(most) + (most + 1) * width;
     numbers.reset(new (std::nothrow) float[static_cast<size_t>(all)]);

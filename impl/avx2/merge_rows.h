@@ -8,11 +8,11 @@
 
 namespace qkvet::impl {
 
-// Numbers that are looked at together.
+// Numbers that are processed together.
 inline constexpr int64_t kMergeLanes = 8;
 
 struct MergeWeights {
-  float max;  // NaN where one of the lse is
+  float max;  // NaN if one of the lse is
   float sum;  // of the weights
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What adapters of foreign kernels come to: a kernel that is given one pointer
-// for q, k and v, and two that multiply by 0 what does not count.
+// Patterns of adapters for foreign kernels: a kernel with one pointer for q, k
+// and v, and two that multiply irrelevant elements by 0.
 #include <cstddef>
 
 #include "impl/controls/control.h"
@@ -27,8 +27,8 @@ std::byte* behind(const qkvet_tensor& tensor, int64_t elements) {
          elements * (tensor.dtype.bits / 8);
 }
 
-// q, k and v as the foreign kernel finds them, from its one pointer and the
-// extents: [B, T, H + 2 Hkv, d].
+// q, k and v in the layout of the foreign kernel, derived from its one pointer
+// and the extents: [B, T, H + 2 Hkv, d].
 struct Block {
   int64_t steps[4];
   qkvet_forward_args args;
@@ -87,7 +87,7 @@ qkvet_status forward_block(const qkvet_kernel* self, qkvet_context* context,
 
 // ---- Weights of 0 -----------------------------------------------------------
 
-// Keys and values beyond the lengths meet weights of 0 and join every sum.
+// Keys and values past the lengths have weights of 0 and join every sum.
 struct PaddingTimesZero : OptionHooks {
   static void member(const ForwardCall& whole, int64_t n, ForwardCall* member) {
     float zero = 0;

@@ -26,7 +26,7 @@ enum class Exp : uint8_t {
   kNatural,     // exp(s - m)
   kBase2,       // exp2((s - m) * log2(e))
   kPolynomial,  // poly_exp.h
-  kCoarse,      // the same of degree 3, good to some 14 bits
+  kCoarse,      // the same of degree 3, precise to some 14 bits
   // c = scale * log2(e): exp2(fma(q.k, c, -(m * c))). With options that add to
   // scores or cap them, or a sink, scores are in base 2: fma(q.k, c, b *
   // log2(e)), and exp2 of their differences.
@@ -40,7 +40,7 @@ enum class Merge : uint8_t {
   kLse   // each part a softmax of its own, weighted by exp(lse of it - lse)
 };
 
-// Where P is rounded, and to which half format.
+// The place where P is rounded, and the half format.
 enum class P : uint8_t {
   kUnrounded,
   kStorage,     // on its way into P v, to the storage type
@@ -87,7 +87,7 @@ enum class Log : uint8_t {
 // Keys that a row does not see.
 enum class Hidden : uint8_t {
   kLeftOut,
-  kPlaced,    // they have a place in tiles, parts and halves, and weigh nothing
+  kPlaced,    // have a place in tiles, parts and halves, and no weight
   kBiased,    // walked with a bias of -infinity
   kReplaced,  // walked with a score of -infinity
   kCleared    // walked, their weights replaced by 0 after exp
@@ -102,7 +102,7 @@ struct Arithmetic {
   Exp exp = Exp::kNatural;
   Order value = Order::kAscending;
   int tile = 0;           // keys; 0: all
-  bool tile_sum = false;  // the denominator of a tile is added up on its own
+  bool tile_sum = false;  // the denominator of a tile is summed separately
   float lag = 0;          // natural log units by which the maximum may lag
   int parts = 1;          // of equal length, the last ones shorter or empty
   Merge merge = Merge::kNone;
@@ -112,22 +112,22 @@ struct Arithmetic {
   P p = P::kUnrounded;
   Storage p_type = Storage::kBf16;
   // Types that these are rounded to in any storage; f32: not rounded.
-  Storage scores = Storage::kF32;    // each time that they are stored
+  Storage scores = Storage::kF32;    // each time they are stored
   Storage operands = Storage::kF32;  // q, k and v; `p` is for P
   Storage lse = Storage::kF32;       // as it is returned
   Storage sinks = Storage::kF32;     // as they are read
   Storage softmax = Storage::kF32;   // each of its results
-  // What sums are kept in: each product, unless it is fused, each partial sum
-  // and each rescale.
+  // The type of sums: each product, unless it is fused, each partial sum and
+  // each rescale.
   Storage dot_sums = Storage::kF32;    // of q k
   Storage value_sums = Storage::kF32;  // of P v
   Storage totals = Storage::kF32;      // of weights; f16 as `softmax` alone
-  // A tensor core: products in blocks of so many, on a grid of so many bits
-  // more than f32 has. 0: none.
+  // A tensor core: products in blocks of this size, on a grid with this many
+  // bits more than f32. 0: none.
   int block = 0;
   int extra_bits = 0;
   bool cuts_down = false;  // towards minus infinity, not towards 0
-  bool fast = false;  // exp2, quotients and logarithms as a device has them
+  bool fast = false;       // exp2, quotients and logarithms of a device
   Sink sink = Sink::kFirst;
   Alibi alibi = Alibi::kDistance;
   Bias bias = Bias::kOneByOne;
@@ -146,7 +146,7 @@ struct Arithmetic {
   bool softcap_last = false;  // bias and ALiBi are capped with the score
   bool sink_in_lse = true;
   bool says_nothing = false;  // no dialect is declared
-  // What is declared as capabilities, beside what follows from the rest.
+  // Declared as capabilities, in addition to derived ones.
   uint64_t without = 0;  // QKVET_OPTION_*
   bool f32_only = false;
   bool half_only = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a control is written down. list_controls.cmake takes the list of the
-// family from the lines that begin with one of these two macros.
+// The definition of controls. list_controls.cmake takes the list of the family
+// from the lines that begin with one of these two macros.
 #ifndef QKVET_IMPL_CONTROLS_CONTROL_H_
 #define QKVET_IMPL_CONTROLS_CONTROL_H_
 
@@ -61,7 +61,7 @@ constexpr qkvet_kernel arithmetic_kernel(const char* name,
   return kernel;
 }
 
-// For what computes rows inside of something else, caches and pages.
+// For kernels that compute rows inside of caches and pages.
 template <const Arithmetic& kArithmetic>
 qkvet_status compute_arithmetic(const ForwardCall& call, qkvet_text* why) {
   ForwardCall own = call;
@@ -78,7 +78,7 @@ qkvet_status compute_arithmetic(const ForwardCall& call, qkvet_text* why) {
 #define QKVET_PLACE \
   { __FILE__, __LINE__ }
 
-// A row of the table: name, description, and what differs from the plainest
+// A row of the table: name, description, and the differences from the plainest
 // arithmetic (arithmetic.h).
 #define QKVET_ARITHMETIC(name, description, ...)       \
   namespace {                                          \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The softmax of the engine: tiles, parts, their merges, and what is written.
+// The softmax of the engine: tiles, parts, their merges, and the outputs.
 #include "impl/controls/engine.h"
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace qkvet::impl {
 #if defined(__x86_64__)
 constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
 
-// Replaces the mode of this thread; returns the one before.
+// Replaces the mode of this thread; returns the previous one.
 inline unsigned exchange_mode(unsigned mode) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(mode);
@@ -195,7 +195,7 @@ void RowEngine::absorb(Part* part, const Group& keys, bool with_values) const {
 
 // The sink as a part of its own, of value 0.
 void RowEngine::absorb_sink(Part* part) {
-  // Beyond this, a weight against a maximum that is not its own overflows.
+  // Above this, a weight against another part's maximum overflows.
   constexpr float kFar = 60;
   lse_of_keys_ = natural(part->max) + log(part->keys);
   const bool near = natural(sink_) - natural(part->max) < kFar;
@@ -255,7 +255,7 @@ RowEngine::Part RowEngine::folded_parts() {
   return all;
 }
 
-// Each part twice: its weight needs the lse of all of them.
+// Visits each part twice: its weight needs the lse of all of them.
 void RowEngine::merge_by_lse() {
   Group groups[kMostParts];
   float lse[kMostParts];
@@ -350,7 +350,7 @@ void RowEngine::write_lse(float max, float sum) const {
   write_lse_of(stored(whole ? natural(max) + log(sum) : lse_of_keys_));
 }
 
-// Against the last maximum, whatever the sums were rescaled to on the way.
+// Against the last maximum, independent of the rescaling on the way.
 void RowEngine::write_weights(float max, float sum) const {
   const bool rounds = p_ == P::kStorage || p_ == P::kSummed;
   for (int64_t n = 0; n < keys_; ++n) {

@@ -25,7 +25,7 @@ inline constexpr float kLn2 = 0.693147181f;
 class RowEngine {
  public:
   RowEngine(const Row& row, const Arithmetic& arithmetic);
-  // Writes o, lse and, if they are wanted, weights.
+  // Writes o, lse and, if requested, weights.
   void run();
 
  private:
@@ -69,7 +69,7 @@ class RowEngine {
   float kept(float x) const {
     return in_half(a_.value_sums, x, Seeded::kTruncatedSums);
   }
-  // Rounded, or cut off where that is seeded.
+  // Rounded, or truncated if that is seeded.
   float in_half(Storage type, float x, Seeded cuts) const;
   float weight(float s, float max) const;
   float factor(float from, float to) const;

@@ -24,7 +24,7 @@ constexpr qkvet_dialect kInWindow = [] {
 }();
 
 // Online softmax over tiles of all keys, seen or not: a hidden key has a score
-// of -infinity, and a tile of such keys alone is left out. A sink is there
+// of -infinity, and a tile with only such keys is left out. A sink is added
 // before the first tile.
 struct FieldTiles {
   static qkvet_status compute(const ForwardCall& call, qkvet_text*) {

@@ -16,7 +16,7 @@ enum class Seeded : uint8_t {
   kScale,          // off by 2^-10 of itself
   kLostKey,        // the last one, of rows that see two or more
   kRoundedP,       // to bf16 or f16, undeclared
-  kTruncatedP,     // cut off instead of rounded
+  kTruncatedP,     // truncated instead of rounded
   kTruncatedSums,  // the same of sums in half
   kRoundedTile,    // the accumulators of o rounded to the storage per tile
   kRoundedTotal,   // so is the denominator

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An order that looks random, and is the same on every run: catches a judge
-// that believes in neighbours.
+// An order that looks random, and is the same on every run: exposes a judge
+// that assumes that neighbours are added together.
 #ifndef QKVET_IMPL_CONTROLS_SHUFFLED_H_
 #define QKVET_IMPL_CONTROLS_SHUFFLED_H_
 

@@ -29,7 +29,7 @@ constexpr qkvet_capabilities kDropoutOfMember =
 constexpr qkvet_capabilities kDropoutOfHead =
     with_dropout_flag(QKVET_FLAG_DROPOUT_OF_HEAD);
 
-// As the first member and head, wherever the call is a part of another one.
+// As in the first member and head, even if the call is a part of another.
 struct OneMask : OptionHooks {
   static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
     const Dropout& dropout = call.options.dropout;
@@ -51,8 +51,8 @@ struct MaskOfHead : OptionHooks {
   }
 };
 
-// The sum of a row on its way through memory of the thread, which is the same
-// for all contexts and calls.
+// The sum of a row passes through memory of the thread, shared by all contexts
+// and calls.
 struct ScratchOfThread : OptionHooks {
   static float denominator(float sum, float, int64_t) {
     thread_local volatile float of_thread = 0;
@@ -80,7 +80,7 @@ QKVET_CONTROL(dropout_not_returned) = plain_kernel(
     QKVET_PLACE, &kHooksPrecision, OptionsKernel<OptionHooks>::forward,
     &kDropoutNotReturned);
 
-// As Flax has it by default.
+// As in Flax by default.
 QKVET_CONTROL(dropout_broadcast) = plain_kernel(
     "controls/dropout_broadcast", "one dropout mask for all members and heads",
     QKVET_PLACE, &kHooksPrecision, OptionsKernel<OneMask>::forward,

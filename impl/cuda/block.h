@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the blocks of several kernels do: rows of a head brought into shared
-// memory as f32, and answers written.
+// Shared parts of several kernels: blocks load rows of a head into shared
+// memory as f32, and write outputs.
 #ifndef QKVET_IMPL_CUDA_BLOCK_H_
 #define QKVET_IMPL_CUDA_BLOCK_H_
 
@@ -16,8 +16,8 @@ __device__ inline float minus_infinity() {
   return __uint_as_float(0xff800000u);
 }
 
-// The largest, and the sum, of what groups of kLanes neighbouring lanes bring;
-// in each of them. Halves are added, then halves of these.
+// The maximum, and the sum, of the values of kLanes neighbouring lanes,
+// returned in each of them. Halves are added, then halves of these.
 template <int kLanes>
 __device__ float max_of_lanes(float x) {
   for (int bit = kLanes / 2; bit > 0; bit /= 2) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a call of decode_skeleton.h is cut: into parts of the keys, and blocks
-// that each do one of them for eight rows.
+// How a call of decode_skeleton.h is cut: into parts of the keys; a block
+// computes one part for eight rows.
 #ifndef QKVET_IMPL_CUDA_DECODE_PARTS_H_
 #define QKVET_IMPL_CUDA_DECODE_PARTS_H_
 
@@ -36,7 +36,7 @@ struct DecodeItem {
 // The schedule of a plan (planned_skeleton.h) in device memory.
 struct DecodeSchedule {
   const DecodeItem* items = nullptr;  // NULL: the grid determines them
-  const int* numbers = nullptr;       // how many items, and parts of members
+  const int* numbers = nullptr;       // number of items, then of parts
 
   __device__ int count() const { return numbers[0]; }
   __device__ int parts_of(int b) const { return numbers[1 + b]; }
@@ -87,12 +87,12 @@ struct DecodeParts {
   }
 };
 
-// B of the call, as results have it.
+// B of the call, as in the results.
 inline int batch_of(const DeviceCall& call) {
   return call.cu_q.numbers.data == nullptr ? call.batch : 1;
 }
 
-// Cut into so many parts at most.
+// Cut into at most this many parts.
 inline DecodeParts decode_parts(const DeviceCall& call, int count) {
   DecodeParts parts;
   parts.rows = call.group * call.queries;
@@ -111,7 +111,7 @@ inline size_t bytes_of_results(const DeviceCall& call,
 
 inline constexpr int kBlocksWanted = 264;  // two for each processor of an H100
 
-// Parts that are alike in all members.
+// The same parts for all members.
 inline DecodeParts even_parts(const DeviceCall& call) {
   const DecodeParts one = decode_parts(call, 1);
   const int blocks = batch_of(call) * call.kv_heads * one.row_blocks;

@@ -86,7 +86,7 @@ struct DeviceCall {
   int width = 0, value_width = 0;
   DeviceTensor q, v, o;
   DeviceKeys k;
-  DeviceTensor lse;  // f32 [B, H, Tq]; no data if not asked for
+  DeviceTensor lse;  // f32 [B, H, Tq]; no data if not requested
   float scale = 0;
   int causal = 0;    // 0 or 1
   int top_left = 0;  // the diagonal of row i is key i, not i + Lk - Lq
@@ -121,7 +121,7 @@ struct DeviceCall {
            : cu_q.given()    ? *t.at<const int32_t>(0, cu_q[b] + i, 0)
                              : *t.at<const int32_t>(b, i, 0);
   }
-  // In front of the new ones.
+  // Tokens before the new ones.
   __device__ int held_by(int b) const {
     if (starts.given()) {
       const int pages = starts[b + 1] - starts[b];
@@ -136,8 +136,8 @@ struct DeviceCall {
   __device__ int position(int b, int i) const {
     return top_left ? i : i + keys_of(b) - rows_of(b);
   }
-  // Keys that a row of member b at such a position sees: the causal rule and
-  // the window.
+  // Keys that a row of member b at this position sees: the causal rule and the
+  // window.
   __device__ DeviceRun reach_from(int b, int64_t at) const {
     int64_t begin = 0, end = keys_of(b);
     if (causal && at + 1 < end) {
@@ -157,7 +157,7 @@ struct DeviceCall {
   __device__ DeviceRun reach(int b, int i) const {
     return reach_from(b, position(b, i));
   }
-  // The keys that any of rows [first, first + count) sees; none of them: empty.
+  // The keys that any of rows [first, first + count) sees; may be empty.
   __device__ DeviceRun reach_of_rows(int b, int first, int count) const {
     DeviceRun all;
     for (int i = first; i < first + count && i < rows_of(b); ++i) {

@@ -32,7 +32,7 @@ namespace {
 constexpr int kMostWidth = 256;
 constexpr uint32_t kBothSigns = 0x80008000u;
 
-// The keys that any of `count` rows sees.
+// The keys that at least one of `count` rows sees.
 __device__ DeviceRun all_of(const DeviceRun* reach, int count) {
   DeviceRun all;
   for (int n = 0; n < count; ++n) {
@@ -237,14 +237,14 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
 }
 
 // P is rounded to the storage type, unnormalised, and the denominator adds it
-// unrounded: the preset. In proportion to the distance from the maximum, in
-// units of 2^-24: c is off by 1.23 (log2(e) 0.23, its product with the scale
-// 1), the multiply-add or the difference of two maxima rounds 1. Together 2.23
-// of 2.3. M is subtracted as it was rounded, from weights and from later M
-// alike, so its rounding leaves the weights alone.
+// unrounded: the preset. Relative to the distance from the maximum, in units of
+// 2^-24: the error of c is 1.23 (log2(e) 0.23, its product with the scale 1),
+// the multiply-add or the difference of two maxima rounds 1. Together 2.23 of
+// 2.3. M is subtracted as rounded, from weights and from later M alike, so its
+// rounding does not change the weights.
 constexpr double kArgRoundings = 2.3;
 
-// On a device sums are cut off and exp2f is within 2 ulps; the twins round.
+// On a device sums are truncated and exp2f is within 2 ulps; the twins round.
 #if defined(__CUDACC__)
 constexpr qkvet_precision kPrecision = [] {
   qkvet_precision p = {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of cuda/flash and of the faults that are made of it: tiles of
-// 32 keys against blocks of 64 rows of queries, with an online softmax (Dao et
-// al. 2022, algorithm 1; one pass over K as in FlashAttention-2).
+// The arithmetic of cuda/flash and of the faults derived from it: tiles of 32
+// keys against blocks of 64 rows of queries, with an online softmax (Dao et al.
+// 2022, algorithm 1; one pass over K as in FlashAttention-2).
 //
 // A block has 128 threads. Eight neighbours share four rows: each of them has
 // four keys of a tile, then every eighth channel of o. So a row never leaves

@@ -24,7 +24,7 @@ inline constexpr int32_t kDevice = QKVET_DEVICE_CPU;
 // strides and types, support no other.
 const char* tensor_on_cpu(qkvet_tensor* t);
 
-// A View or a Stored, as a launch takes it.
+// Converts a View or a Stored for a launch.
 template <class Seen>
 DeviceTensor device_tensor(const Seen& seen) {
   DeviceTensor t;

@@ -33,7 +33,7 @@ struct DeviceMerge {
   __device__ int count(int t) const {
     return indptr.given() ? indptr[t + 1] - indptr[t] : others + in_place;
   }
-  // State n of a row; in place number 0 is what o and lse hold.
+  // State n of a row; in place, number 0 is in o and lse.
   __device__ float lse_of(int t, int n, int h) const {
     if (in_place && n == 0) {
       return *lse.at<const float>(t, h, 0);
@@ -77,7 +77,7 @@ __global__ void merge_row(DeviceMerge call) {
     call.o.at<T>(t, h, 0)[c * call.o.step[2]] =
         from_f32<T>(empty ? 0.0f : value / sum);
   }
-  __syncthreads();  // in place all have read the lse that is overwritten
+  __syncthreads();  // in place, all have read the old lse
   if (thread == 0) {
     *call.lse.at<float>(t, h, 0) = empty ? minus_infinity() : max + logf(sum);
   }

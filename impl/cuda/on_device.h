@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between a GPU and the emulator outside of kernels: whether there
-// is a device, what it has room for, and how a launch failed.
+// Differences between a GPU and the emulator outside of kernels: the presence
+// of a device, its memory, and the errors of a launch.
 #ifndef QKVET_IMPL_CUDA_ON_DEVICE_H_
 #define QKVET_IMPL_CUDA_ON_DEVICE_H_
 
@@ -13,7 +13,7 @@ namespace qkvet::impl {
 
 struct DeviceCall;
 
-// UNAVAILABLE with the reason where there is no device.
+// UNAVAILABLE with the reason if there is no device.
 qkvet_status open_device(const qkvet_kernel* self, const qkvet_exec* exec,
                          qkvet_context** context, qkvet_text* why);
 void close_device(const qkvet_kernel* self, qkvet_context* context);
@@ -27,7 +27,7 @@ size_t most_shared_bytes();
 qkvet_status prepare_launch(const void* kernel, size_t shared_bytes,
                             const DeviceCall& call, qkvet_text* why);
 
-// After it: what is known at once of what went wrong.
+// After a launch: the errors that are known immediately.
 qkvet_status end_launch(bool launched, qkvet_text* why);
 
 // Memory of the device.

@@ -7,9 +7,9 @@
 // batch: blocks without an item end at once. So a run can be captured, and the
 // captured launches read what update() writes.
 //
-// Contract: that of plan.h. Memory stays where it is until a table comes that
-// is longer than all before. Cost: plan() and update() wait for the stream; a
-// run has as many blocks as the largest batch has items.
+// Contract: that of plan.h. Memory moves only when a table is longer than all
+// before. Cost: plan() and update() wait for the stream; a run has as many
+// blocks as the largest batch has items.
 #ifndef QKVET_IMPL_CUDA_PLANNED_SKELETON_H_
 #define QKVET_IMPL_CUDA_PLANNED_SKELETON_H_
 
@@ -168,7 +168,7 @@ struct DevicePlans {
   }
 };
 
-// Plans, and no other way in; no new tokens.
+// Only plans; no forward() without one, no new tokens.
 inline constexpr uint64_t kDevicePlanOptions =
     kDeviceOptions | kListOptions | QKVET_OPTION_PAGED |
     QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |

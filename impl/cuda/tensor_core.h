@@ -19,8 +19,8 @@
 //                    thread that began them; others need a barrier after it
 //
 // Addresses are multiples of 16. On the emulator products are added one by one
-// in f32, k ascending. A copy is made as late as may be, when it is waited for;
-// in reverse order at once; in random order half of them are.
+// in f32, k ascending. A copy is made as late as possible, at its wait; in
+// reverse order at once; in random order half of them at once.
 #ifndef QKVET_IMPL_CUDA_TENSOR_CORE_H_
 #define QKVET_IMPL_CUDA_TENSOR_CORE_H_
 

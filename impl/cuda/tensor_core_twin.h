@@ -110,7 +110,7 @@ SIMT_UNSEEN inline void matrices_of_warp(const simt::Lanes& lanes) {
   }
 }
 
-// Each lane reads its row itself, so that sanitizers see who read what.
+// Each lane reads its row itself, so that sanitizers know the reader.
 template <bool kTransposed>
 inline void load_matrices(uint32_t* to, const void* row, simt::Place place) {
   need_aligned(row, place);
@@ -142,8 +142,8 @@ inline void make_copy(const simt::LateCopy& copy) {
   std::memcpy(copy.to, row, kRowBytes);
 }
 
-// A GPU may copy at any time until the wait: too late for who reads early, too
-// early for who still reads what was there. Both must show.
+// A GPU may copy at any time until the wait: too late for early reads, too
+// early for late reads of the old values. Both errors must show.
 inline bool copies_at_once(unsigned nth) {
   const simt::Order order = simt::schedule().order;
   return order == simt::Order::kReverse ||

@@ -10,9 +10,9 @@
 // each row is added on its own. So masked keys cannot change even the sign of a
 // zero.
 //
-// A call with options takes the product with K in the same blocks, and then row
-// by row gathers the scores of the keys that are visible; the product with V
-// goes over the runs of neighbours among them.
+// A call with options takes the product with K in the same blocks, and then
+// gathers the visible keys' scores row by row; the product with V takes the
+// runs of adjacent keys among them.
 //
 // Cost: 2 (d + dv) flops a pair up to the last key that a block sees; memory
 // for kRowBlock * Tk scores.
@@ -30,9 +30,9 @@ namespace qkvet::impl {
 // A call with f32 views and without lengths.
 qkvet_status attend_with_eigen(const ForwardCall& call, qkvet_text* why);
 
-// Eigen's order of summation is its own affair. Its vector exp, measured over
-// the floats in [-87.3, 0] (eigen_exp_test.cpp): 1.99 units of 2^-24; further
-// down it never falls below 2.94e-39 = 2^-128.
+// Eigen's order of summation is unspecified. Its vector exp, measured over the
+// floats in [-87.3, 0] (eigen_exp_test.cpp): 1.99 units of 2^-24; further down
+// it never falls below 2.94e-39 = 2^-128.
 inline constexpr double kEigenExpError = 2.2 * kUnit;
 inline constexpr double kEigenExpFloor = 0x1p-127;
 

@@ -22,7 +22,7 @@ constexpr qkvet_kernel kTableFault = cache_kernel("", "", {}, kTable,
 template <class C, uint64_t kOptions = QKVET_CACHE_ROPE>
 constexpr qkvet_kernel kCacheFault = kTableFault<&kCacheTable<C, kOptions>>;
 
-// C derives from QuantisedCache, which the caches that store as given are not.
+// C derives from QuantisedCache; storage as given takes another class.
 template <class C>
 struct Coded {
   static Cache* make(const CacheShape& shape) {

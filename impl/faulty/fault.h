@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a fault is written down: the class that replaces one hook of a right
+// The definition of a fault: the class that replaces one hook of a correct
 // kernel, and a row about it (qkvet_fault, qkvet/kernel.h).
 //
 //   struct NoScale : PlainHooks {
@@ -10,8 +10,8 @@
 //       ...
 //   };
 //
-// That is all: the row puts kernel faulty/no_scale into the family
-// (list.cpp), and a report points at its line.
+// The row adds kernel faulty/no_scale to the family (list.cpp), and a report
+// refers to its line.
 #ifndef QKVET_IMPL_FAULTY_FAULT_H_
 #define QKVET_IMPL_FAULTY_FAULT_H_
 
@@ -88,7 +88,7 @@ class Fault : public qkvet_kernel {
 };
 
 // QKVET_FAULT(<name>, <its kernel, kPlainFault and its kin>) = {<the row>};
-// The linker makes the list of the family: it puts the pointers of a section
+// The linker makes the list of the family: it stores the pointers of a section
 // one after the other.
 #define QKVET_FAULT(name, ...)                                                \
   extern const Fault faulty_##name;                                           \

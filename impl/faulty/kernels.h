@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of faults: skeletons of impl/skeletons/ with one hook replaced.
-// They get name, description and place by QKVET_FAULT. A fault stays inside its
-// tensors, as the skeletons do, but for those of memory.cpp.
+// QKVET_FAULT sets name, description and place. A fault stays inside its
+// tensors, as the skeletons do, except for those of memory.cpp.
 #ifndef QKVET_IMPL_FAULTY_KERNELS_H_
 #define QKVET_IMPL_FAULTY_KERNELS_H_
 
@@ -63,7 +63,7 @@ template <class Hooks, uint64_t kOptions = 0>
 constexpr qkvet_kernel kOptionFault =
     kOptionFaultOn<OptionRows, Hooks, kOptions>;
 
-// The kernel of a fault in how arguments are read: right, of other arguments.
+// A fault in reading arguments: correct for the wrong arguments.
 template <void (*kRead)(qkvet_forward_args*)>
 qkvet_status forward_of_other(const qkvet_kernel* self, qkvet_context* context,
                               const qkvet_forward_args* args,
@@ -113,12 +113,12 @@ template <class Hooks>
 constexpr qkvet_kernel kLayerBackwardFault =
     with_backward(kLayerFault<PlainLayer>, &kLayerGradientTable<Hooks>);
 
-// Merges in f32 alone: rounding has no part in their faults.
+// Merges in f32 only: their faults are independent of rounding.
 inline constexpr qkvet_capabilities kF32MergeCapabilities =
     capabilities_with(0, {kF32});
 
-// The kernel of a fault in a merge. It declares the options that the fault
-// needs and no others.
+// The kernel of a fault in a merge. It declares only the options that the fault
+// needs.
 template <class Hooks, uint64_t kOptions = 0>
 constexpr qkvet_kernel kMergeFault =
     with(merge_kernel("", "", {}, &kMergeTable<Hooks, kOptions>),

@@ -15,7 +15,7 @@
 namespace qkvet::impl {
 namespace {
 
-// Small enough that short tests grow, too.
+// Small enough that it also grows in short tests.
 constexpr int64_t kFirstRoom = 4;
 
 class GrowingCache : public SlotCache {
@@ -78,7 +78,7 @@ class GrowingCache : public SlotCache {
     TokenMemory memory;
   };
 
-  // With other room, and without memory where there is none.
+  // A copy with other room; without data if there is no memory.
   Buffer copy_of(const Buffer& from, int64_t room, int64_t tokens) const {
     Buffer copy = {room, {}};
     int64_t slots = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A byte a number, [sequences, Hkv, capacity, d], int8 or fp8 e4m3, with a
-// scale a token, [sequences, Hkv, capacity], or a channel, [Hkv, d]. Rows
-// become code
-// * scale in f32 when they are read.
+// A byte a number, [sequences, Hkv, capacity, d], int8 or
+// fp8 e4m3, with a scale a token, [sequences, Hkv,
+// capacity], or a channel, [Hkv, d]. Rows are read as code *
+// scale in f32.
 //
 // A code is the nearest one to x / scale: the quotient is taken in double,
 // which cannot move it to the other side of a tie (x, scale and a code times
@@ -66,7 +66,7 @@ inline Memory zero_codes(int64_t rows, int64_t columns, int64_t element) {
 // The keys of all sequences, or the values.
 class CodedRows {
  public:
-  // Throws where there is no memory.
+  // Throws if there is no memory.
   CodedRows(const CacheShape& shape, int64_t width,
             const View<const float>& of_channels)
       : codes_(shape.codes),
@@ -89,8 +89,8 @@ class CodedRows {
                                    : static_cast<int64_t>(sizeof(float))));
   }
 
-  // Row j of a head of `from`; the scale is read only without those of
-  // channels.
+  // Row j of a head of `from`; the scale is used only if scales belong to
+  // tokens.
   void store(const Stored& from, int64_t head, int64_t j, int64_t slot,
              float scale) {
     if (token_scales_ != nullptr) {
@@ -106,7 +106,7 @@ class CodedRows {
   Rows load(int64_t head, int64_t first, int64_t n, float* room) const {
     return load_scaled(*this, head, first, n, room);
   }
-  // With scales a token of others.
+  // Reads with another object's scales of tokens.
   Rows load_scaled(const CodedRows& scaled, int64_t head, int64_t first,
                    int64_t n, float* room) const {
     for (int64_t slot = first; slot < first + n; ++slot) {
@@ -136,7 +136,7 @@ class CodedRows {
                    static_cast<size_t>(n) * sizeof(float));
     }
   }
-  // The scale of a slot, where scales belong to tokens.
+  // The scale of a slot, if scales belong to tokens.
   float& scale_of(int64_t slot) const { return scales()[slot]; }
 
   // The largest magnitude of a row.

@@ -21,7 +21,7 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 // Online softmax (Milakov and Gimelshein 2018): when a tile raises the maximum,
 // denominator and P v so far are multiplied by exp(old - new). Within a tile
-// keys are added one by one. A sink is there before the first tile, with a
+// keys are added one by one. A sink is added before the first tile, with a
 // weight of 1.
 struct Online64 {
   static void row(const Row& row) {

@@ -4,8 +4,8 @@
 // into items of 4, which contain their member and their first row; a run does
 // the items, independent of the batch that they came from.
 //
-// Contract: that of planned_skeleton.h. Every option; packed batches over pages
-// alone; no new tokens.
+// Contract: that of planned_skeleton.h. Every option; packed batches only over
+// pages; no new tokens.
 #include "impl/serving/kernel.h"
 #include "impl/skeletons/planned_skeleton.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plumbing of every gradient here: checks the call, walks over members,
 // heads and pieces of rows, converts them to f32 (exactly), rotates q and k if
-// asked for, hands each piece to an arithmetic
+// requested, passes each piece to an arithmetic
 //
 //   qkvet_status arithmetic(const BackwardPiece&, qkvet_context*, qkvet_text*)
 //
-// and writes what it adds up: dk and dv are summed in f32 over the heads of a
-// group, and every gradient is rounded once. Hooks: backward_skeleton.h.
+// and writes the sums: dk and dv are summed in f32 over the heads of a group,
+// and every gradient is rounded once. Hooks: backward_skeleton.h.
 //
 // Contract: any strides, addresses aligned to elements; outputs apart from
 // inputs; reads and writes elements of the tensors only, and no rows or keys
@@ -116,7 +116,7 @@ struct BackwardKernel {
     return run.begin >= run.end;
   }
 
-  // Gradients of pairs that are hidden, or of keys of other members.
+  // Clears gradients of hidden pairs, or of keys of other members.
   static void clear_bias(const BackwardCall& call, int64_t b, int64_t h,
                          int64_t first, int64_t rows) {
     if (!call.d_bias.present()) {

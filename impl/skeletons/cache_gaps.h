@@ -24,8 +24,8 @@ class Gaps {
     return number;
   }
 
-  // Tokens [first, first + tokens) leave; throws, and has changed nothing,
-  // where there is no memory.
+  // Tokens [first, first + tokens) leave; throws, without a change, if there is
+  // no memory.
   void open(int64_t first, int64_t tokens) {
     std::vector<Gap> kept;
     kept.reserve(gaps_.size() + 1);

@@ -8,7 +8,7 @@
 namespace qkvet::impl {
 namespace {
 
-// Zero only so that no fault reads memory that was never written.
+// Zeroed only so that no fault reads memory that was never written.
 Memory zeros(int64_t rows, int64_t columns, Storage type) {
   int64_t bytes = 0;
   return __builtin_mul_overflow(rows, columns, &bytes) ||

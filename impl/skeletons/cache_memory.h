@@ -27,11 +27,11 @@ struct TokenMemory {
   bool present() const { return keys != nullptr; }
 };
 
-// The bytes that the key and the value of one head take.
+// Bytes for the key and the value of one head.
 inline int64_t bytes_of_slot(const CacheShape& shape) {
   return (shape.width + shape.value_width) * bytes_of(shape.storage);
 }
-// n slots, from one memory to another or to another place of the same one.
+// n slots, to another memory or to another place of the same one.
 void copy_slots(const CacheShape& shape, const TokenMemory& from,
                 int64_t from_slot, const TokenMemory& to, int64_t to_slot,
                 int64_t n);
@@ -49,11 +49,11 @@ void load_rows(Storage type, const Memory& memory, int64_t first, int64_t n,
 // sequences * Hkv * slots, or throws.
 int64_t all_slots(const CacheShape& shape, int64_t slots);
 
-// [sequences, bytes], of which sequences become what others were. All that is
-// needed is read before anything is written, of several memories too.
+// [sequences, bytes]: sequences become copies of others. Everything needed is
+// read before anything is written, even with several memories.
 class Regions {
  public:
-  // Throws where there is no memory.
+  // Throws if there is no memory.
   Regions(void* memory, int64_t bytes, const int64_t* parents,
           int64_t sequences);
   void write() const;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The skeleton of every KV cache here: checks a call, keeps the lengths of the
-// sequences, and attends over what a storage holds. A cache is a class; what it
-// may replace are the virtual functions, its hooks:
+// sequences, and attends over the tokens in a storage. A cache is a class; it
+// may replace the virtual functions, its hooks:
 //
 //   reserve         room for so many tokens            a storage has these
 //   write           the tokens of a step to the end
-//   keys, values    rows of one head in f32, where they lie or gathered
-//   rearrange       sequences become what others were
+//   keys, values    rows of one head in f32, in place or gathered
+//   rearrange       sequences become copies of others
 //   remove          tokens leave, later ones close up
 //   bytes           memory for tokens
 //   attend_rows     the arithmetic                     a control may have this
@@ -48,7 +48,7 @@ namespace qkvet::impl {
 struct Reading {
   int64_t sequence;
   int64_t head;
-  int64_t held;  // tokens that are there, those of the step included
+  int64_t held;  // tokens in the cache, including those of the step
   Run run;       // the tokens that are read
 };
 
@@ -64,7 +64,7 @@ struct Sight {
 
 class Cache {
  public:
-  // Throws where there is no memory.
+  // Throws if there is no memory.
   explicit Cache(const CacheShape& shape)
       : shape_(shape),
         slopes_(copied(shape.slopes, shape.heads)),
@@ -81,9 +81,9 @@ class Cache {
     return 0 <= sequence && sequence < shape_.sequences;
   }
 
-  // These throw where there is no memory, and have changed nothing then.
+  // These throw if there is no memory, and have then changed nothing.
   qkvet_status step(const qkvet_cache_args& args, qkvet_text* why);
-  // Every sequence s becomes what parents[s] was.
+  // Every sequence s becomes a copy of the former parents[s].
   void reorder(const int64_t* parents);
   void evict(int64_t sequence, int64_t first, int64_t tokens);
   virtual qkvet_status read_back(int64_t sequence, const qkvet_tensor& k,
@@ -100,7 +100,7 @@ class Cache {
   virtual void truncate(int64_t sequence, int64_t tokens) {
     set_held(sequence, tokens);
   }
-  // Allocated for tokens, those that are free included.
+  // Allocated for tokens, including free ones.
   virtual int64_t bytes() const = 0;
 
  protected:
@@ -109,13 +109,13 @@ class Cache {
   virtual const char* reserve(int64_t sequence, int64_t tokens) = 0;
   // Stores the tokens of a step after the `before` ones that are held.
   virtual void write(const CacheStep& step, int64_t before) = 0;
-  // Keys or values as rows of f32; `room` is for those that have to be
-  // converted or gathered: [rows, d] or [rows, dv].
+  // Keys or values as rows of f32; `room` is for rows that must be converted or
+  // gathered: [rows, d] or [rows, dv].
   virtual Rows keys(const Reading& reading, float* room) const = 0;
   virtual Rows values(const Reading& reading, float* room) const = 0;
   // The memory of every sequence s becomes that of parents[s], before any
-  // length has changed. Throws where there is no memory, and has changed
-  // nothing then.
+  // length has changed. Throws if there is no memory, and has then changed
+  // nothing.
   virtual void rearrange(const int64_t* parents) = 0;
   // Tokens [first, first + tokens) of a sequence leave, before its length has
   // changed: later ones take their places. Throws as rearrange().
@@ -133,7 +133,7 @@ class Cache {
   }
   // The keys that a query at `position` sees.
   virtual Sight sight(int64_t position) const;
-  // The most that a query sees of so many keys: memory is made for them.
+  // The most keys of so many that a query sees; sets the size of memory.
   virtual int64_t most_seen(int64_t keys) const;
   // How many tokens a step attends over that leaves `keys` of them. For more
   // than `keys`, a storage must have rows past the end.
@@ -154,7 +154,7 @@ class Cache {
   virtual const Gaps& gaps(int64_t sequence) const {
     return gaps_[static_cast<size_t>(counter(sequence))];
   }
-  // How far the token of a query and token j are apart, as ALiBi counts.
+  // The distance of the token of a query and token j, as for ALiBi.
   virtual int64_t apart(const CacheStep& step, int64_t query, int64_t j) const {
     const Gaps& of = gaps(step.sequence);
     return of.position(query) - of.position(j);
@@ -165,17 +165,17 @@ class Cache {
   virtual bool has_bias(const CacheStep& step) const {
     return step.bias.present();
   }
-  // Which column of the step's mask is that of token j; none hides below 0.
+  // The column of the step's mask for token j; below 0 none hides it.
   virtual int64_t mask_column(const CacheStep&, int64_t /*keys*/,
                               int64_t j) const {
     return j;
   }
   // Whether stored keys are turned already.
   virtual bool stores_turned() const { return false; }
-  // Which length is that of a sequence.
+  // The index of the length of a sequence.
   virtual int64_t counter(int64_t sequence) const { return sequence; }
 
-  // Tokens in memory, as every step finds them.
+  // Tokens in memory, from the view of a step.
   int64_t held(int64_t sequence) const {
     return lengths_[static_cast<size_t>(counter(sequence))];
   }

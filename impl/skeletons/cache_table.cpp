@@ -107,7 +107,7 @@ qkvet_status reorder_cache(const qkvet_kernel*, qkvet_cache* cache,
   });
 }
 
-// The order in which all but one stay what they are.
+// An order in which only one sequence changes.
 qkvet_status fork_cache(const qkvet_kernel*, qkvet_cache* cache, int64_t from,
                         int64_t to, qkvet_text* why) {
   Cache& c = *cache_of(cache);

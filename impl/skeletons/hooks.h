@@ -6,7 +6,7 @@
 //   visible   which keys a row may see          -> scores
 //   key       how an element of K is read       -> scores
 //   scale     the factor of q k^T               -> scores
-//   shift     what is subtracted before exp     -> weights
+//   shift     the number subtracted before exp   -> weights
 //   keep      which normalised weights survive  -> values
 //   add       one more weight in their sum      -> denominator
 //   weight    the weight that meets a value     -> values
@@ -47,7 +47,7 @@ struct HooksKernel {
                        call.keys, call.width};
     float* const o = call.o.at(b, h, i);
     float lse = -std::numeric_limits<float>::infinity();
-    // By the right rule, whatever the fault: a row without keys is not its
+    // By the correct rule in any fault: a row without keys is not its
     // subject.
     const bool empty = call.visible(i) == 0;
     float sum = 0;

@@ -63,7 +63,7 @@ inline Stored f32_heads(float* data, const LayerCall& call, int64_t heads,
           {heads * call.tokens * width, call.tokens * width, width, 1}};
 }
 
-// A projection, and the gradient of what it makes.
+// A projection, and the gradient of its result.
 struct RoleGradient {
   Role role;
   const Projection& by;

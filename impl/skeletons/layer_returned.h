@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a layer returns on request: its stages, and the weights, which are made
-// once more of the stages that attention read: in double, rounded once.
+// The outputs that a layer returns on request: its stages, and the weights,
+// recomputed from the stages that attention read, in double, rounded once.
 #ifndef QKVET_IMPL_SKELETONS_LAYER_RETURNED_H_
 #define QKVET_IMPL_SKELETONS_LAYER_RETURNED_H_
 

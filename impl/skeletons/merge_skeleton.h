@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging states, row by row and head by head, with hooks: what a fault or a
-// control replaces.
+// Merging states, row by row and head by head, with hooks for faults and
+// controls:
 //
 //   m    = the largest lse of the row
 //   w_i  = exp(lse_i - m)
@@ -27,7 +27,7 @@ namespace qkvet::impl {
 struct PlainMerge {
   static constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-  // Whether the row is merged; else it stays as it is.
+  // Whether the row is merged; else it is unchanged.
   static bool merges(const MergeCall& call, int64_t t) {
     return call.merges(t);
   }
@@ -50,7 +50,7 @@ struct PlainMerge {
     }
     return max;
   }
-  // Whether there is nothing to merge, and what then is written.
+  // Whether there is nothing to merge, and the output in this case.
   static bool is_empty(float max) { return max == kNone; }
   static float empty_o() { return 0; }
   static float empty_lse() { return kNone; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long threads that race wait for each other between their reads and their
-// writes, at most: 10 ms, so that they collide on a busy machine, too, or what
-// the library was opened with ("window_us=0": as chance will have it).
+// The maximum time that racing threads wait for each other between their reads
+// and their writes: 10 ms, so that they also collide on a busy machine, or as
+// configured when the library was opened ("window_us=0": collisions by chance).
 #ifndef QKVET_IMPL_SKELETONS_RACE_WINDOW_H_
 #define QKVET_IMPL_SKELETONS_RACE_WINDOW_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plumbing of every kernel that works row by row: checks the call, walks
-// over members, heads and rows, gives rows without a visible key their answer,
-// and hands each other row, with its visible keys only, to
+// over members, heads and rows, writes the outputs of rows without a visible
+// key, and passes each other row, with its visible keys only, to
 //
 //   static void Arithmetic::row(const Row& row);
 //
@@ -10,9 +10,9 @@
 //   static void Arithmetic::empty_row(const Row& row);
 //
 // for a row that sees none of the `keys` keys of its member; else its o is 0
-// and its lse -infinity. All arithmetic is in there; nothing here touches a
-// value but to copy q and bias into the scratch memory, and to convert half
-// storage to f32 and back (in_f32.h).
+// and its lse -infinity. All arithmetic is in these functions; the plumbing
+// only copies q and bias into the scratch memory, and converts half storage to
+// f32 and back (in_f32.h).
 //
 // An Arithmetic with `static constexpr bool kWalksHiddenKeys = true` gets all
 // keys of the member; those that the row does not see have a bias of -infinity,
@@ -107,7 +107,7 @@ struct Row {
     s = terms.bias != nullptr ? s + terms.bias[n] : s;
     return terms.slope != 0 ? s - terms.slope * distance(n) : s;
   }
-  // The score of key number n, of which scale * q.k is `scaled`.
+  // The score of key number n; `scaled` is its scale * q.k.
   float score(float scaled, int64_t n) const {
     return terms.any() ? shifted(capped(scaled), n) : scaled;
   }

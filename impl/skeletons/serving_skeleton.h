@@ -4,16 +4,16 @@
 // to an arithmetic that supports only rows (in_f32.h). Each decision is a hook,
 // and a fault is a class that derives from ServingHooks and replaces one:
 //
-//   append    where new tokens are written          -> k, v, and all that reads
+//   append    where new tokens are written          -> k, v, and their readers
 //   attended  how many tokens a member has          -> which keys are seen
 //   source    the slot that a token is read from    -> keys and values
-//   channel   where a channel of a key is in it   -> keys
-//   member    what is computed of a member          -> anything
+//   channel   where a channel of a key is in it     -> keys
+//   member    the computation for a member          -> anything
 //
-// Contract: that of serving_call.h; new tokens are stored as they came, before
-// any rotation; nothing is written of a call that is refused. Cost: a copy of k
-// and v; memory L (d + dv) Hkv elements of the longest member, and what the
-// arithmetic needs.
+// Contract: that of serving_call.h; new tokens are stored unrotated; a
+// refused call writes nothing. Cost: a copy of k and v; memory L (d +
+// dv) Hkv elements of the longest member, and the memory of the
+// arithmetic.
 #ifndef QKVET_IMPL_SKELETONS_SERVING_SKELETON_H_
 #define QKVET_IMPL_SKELETONS_SERVING_SKELETON_H_
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hooks of a third correct kernel, an online softmax: half_tile() keys at
-// a time, including hidden ones; sums are rescaled when the maximum grows. It
-// has the hooks of option_hooks.h for visible keys and scores, and those of a
+// The hooks of a third correct kernel, an online softmax: half_tile() keys at a
+// time, including hidden ones; sums are rescaled when the maximum grows. It has
+// the hooks of option_hooks.h for visible keys and scores, and these hooks of a
 // tile:
 //
-//   hidden_maximum   of hidden keys before all others -> weights
+//   hidden_maximum   of hidden keys, before all keys   -> weights
 //   reference        what is subtracted before exp    -> weights
 //   rescaled         a sum of values, when it grows   -> values
 //   padding          the score after the last key     -> denominator

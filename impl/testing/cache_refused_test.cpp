@@ -18,7 +18,7 @@ struct ConfigRow {
   const char* reason;
   std::function<void(qkvet_cache_config&, Tensors&)> spoil;
   qkvet_status status = QKVET_INVALID_ARGUMENT;
-  uint64_t option = 0;  // that makes it legal; 0: none does
+  uint64_t option = 0;  // makes it legal; 0: none does
 };
 
 std::vector<ConfigRow> config_rows() {
@@ -85,8 +85,8 @@ TEST(CacheRefused, ConfigurationsThatContradictThemselves) {
   }
 }
 
-// A cache that allocates on demand can promise any capacity; no other may get
-// round the question.
+// A cache that allocates on demand can promise any capacity; all others must
+// check it.
 TEST(CacheRefused, MoreMemoryThanThereIs) {
   for (const qkvet_kernel* kernel : cache_kernels()) {
     qkvet_cache_config config = small_config();
@@ -108,7 +108,7 @@ TEST(CacheRefused, MoreMemoryThanThereIs) {
 
 struct StepRow {
   Refusal<qkvet_cache_args> refusal;
-  uint64_t options = 0;  // without which it is refused for another reason
+  uint64_t options = 0;  // without these another reason comes first
 };
 
 std::vector<StepRow> step_rows() {
@@ -231,7 +231,7 @@ TEST(CacheRefused, MasksAndBiasesThatAreNotDeclared) {
   }
 }
 
-// Numbers that no story spells.
+// Numbers that no operation sequence can spell.
 TEST(CacheRefused, SequencesAndTokensThatAreNotThere) {
   for (const qkvet_kernel* kernel : cache_kernels()) {
     OpenCache cache(kernel, small_config());

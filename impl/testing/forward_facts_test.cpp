@@ -23,7 +23,7 @@ std::vector<const qkvet_kernel*> takers(uint64_t options) {
   return kernels;
 }
 
-// Whether the call leaves the bits that are there, which another one wrote.
+// Whether the call reproduces the bits of an earlier one.
 bool gives_the_same(const qkvet_kernel* kernel, const A& args, Tensors& t) {
   t.remember();
   Reason why;

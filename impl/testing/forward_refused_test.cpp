@@ -18,7 +18,7 @@ using A = qkvet_forward_args;
 struct Row {
   uint64_t options;
   Refusal<A> refusal;
-  bool in_numbers = false;  // supports() does not look at numbers in tensors
+  bool in_numbers = false;  // supports() reads no numbers in tensors
 };
 
 constexpr const char* kRank =

@@ -15,9 +15,9 @@ namespace {
 
 constexpr qkvet_status kUnsupported = QKVET_UNSUPPORTED;
 
-// A gradient, and the call that it is of.
+// A gradient, and the call that it belongs to.
 struct Gradient {
-  size_t struct_size;  // as if it were the arguments
+  size_t struct_size;  // as in the structs of arguments
   qkvet_backward_args args;
   qkvet_forward_args forward;
 };
@@ -125,7 +125,7 @@ TEST(GradientRefused, ContradictionsByNameAndNothingIsWritten) {
   }
 }
 
-// Some take dropout, and none a probability of 1.
+// Some accept dropout, but none a probability of 1.
 TEST(GradientRefused, DropoutThatIsNotDeclaredOrNoProbability) {
   for (const qkvet_kernel* kernel : gradient_kernels()) {
     const bool declared =
@@ -234,8 +234,8 @@ TEST(GradientRefused, BiasesOfOtherMembersGetNoGradient) {
   }
 }
 
-// Two pairs of channels, each turned by quarters of a circle, which moves
-// numbers and rounds none: (x, y) becomes (-y, x).
+// Two pairs of channels, each turned by quarters of a circle: this moves
+// numbers without rounding: (x, y) becomes (-y, x).
 void turn(const qkvet_tensor& t, bool back) {
   auto* const row = static_cast<float*>(t.data);
   for (int64_t n = 0; n < t.shape[1] * t.shape[2]; ++n) {
@@ -249,8 +249,8 @@ void turn(const qkvet_tensor& t, bool back) {
   }
 }
 
-// The gradients of rotated q and k are those of q and k that were turned
-// before, turned back.
+// The gradients of rotated q and k are the gradients for q and k rotated
+// beforehand, turned back.
 TEST(GradientRefused, RotationsAreTurnedBack) {
   for (const qkvet_kernel* kernel : gradient_kernels()) {
     if ((kernel->capabilities->options & QKVET_OPTION_ROPE) == 0) {

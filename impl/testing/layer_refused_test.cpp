@@ -96,7 +96,7 @@ TEST(LayerRefused, ContradictionsByNameAndNothingIsWritten) {
     const auto run = [&](const qkvet_layer_args& a, qkvet_text* why) {
       return kernel->layer->forward(kernel, open.context(), &a, nullptr, why);
     };
-    // Stages of f32 are of the declared type where x is of f32, too.
+    // Stages of f32 have the declared type if x is also f32.
     for (const Refusal<qkvet_layer_args>& row : layer_rows()) {
       EXPECT_EQ(wrong_refusal<qkvet_layer_args>(row, layer_call, run), "")
           << kernel->name << ": " << row.reason;
@@ -117,7 +117,7 @@ TEST(LayerRefused, ContradictionsByNameAndNothingIsWritten) {
     args.q = args.k = args.v = args.attended = {};
     EXPECT_EQ(run(args, nullptr), QKVET_OK);
     EXPECT_TRUE(t.unchanged()) << kernel->name;
-    // Callers that were built before there were fused matrices.
+    // Callers from before fused matrices.
     qkvet_layer_args older = layer_call(t);
     older.struct_size = offsetof(qkvet_layer_args, w_qkv);
     older.fused = 99;

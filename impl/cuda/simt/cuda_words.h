@@ -2,8 +2,8 @@
 // The words of CUDA C++ for compilers without them: simt.h includes this in
 // sources that nvcc does not compile.
 //
-// `__shared__` variables are static: all threads of the block that runs see
-// one, and AddressSanitizer sees its end. Fast functions are those of the C
+// `__shared__` variables are static: all threads of the running block share
+// one, and AddressSanitizer checks its end. Fast functions are those of the C
 // library.
 #ifndef QKVET_IMPL_CUDA_SIMT_CUDA_WORDS_H_
 #define QKVET_IMPL_CUDA_SIMT_CUDA_WORDS_H_
@@ -20,7 +20,7 @@
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 // NOLINTBEGIN(bugprone-macro-parentheses)
 
-// External, as it is for nvcc: `static __global__` is one as well.
+// External, as under nvcc: `static __global__` is also allowed.
 #define __global__ __attribute__((unused))
 #define __device__
 #define __host__
@@ -232,7 +232,7 @@ inline float one_over_root(float x) { return 1 / std::sqrt(x); }
 
 }  // namespace simt
 
-// Names that a C library may have for itself.
+// Names that a C library may define.
 #define __expf(x) (::simt::fast_exp(x))
 #define __logf(x) (::simt::fast_log(x))
 #define rsqrtf(x) (::simt::one_over_root(x))

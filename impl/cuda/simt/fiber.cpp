@@ -66,7 +66,7 @@ size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 constexpr int kSavedRegisters = 6;
 
 SIMT_UNSEEN void prepare(Stack* stack, void (*entry)()) {
-  // At its first instruction a function finds the stack 8 bytes off 16.
+  // At its first instruction a function expects the stack 8 bytes off 16.
   void** top = reinterpret_cast<void**>(stack->memory + stack->bytes);
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(entry);

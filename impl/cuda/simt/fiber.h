@@ -35,11 +35,11 @@ struct Stack {
   void* tsan = nullptr;  // ThreadSanitizer's fiber
 };
 
-// Memory with a page below it that may not be touched. False if there is none.
+// Memory with an inaccessible page below it. False if there is none.
 bool make_stack(Stack* stack, size_t bytes);
 void free_stack(Stack* stack);
 
-// The one that calls this, which has a stack already.
+// The caller's stack, which exists already.
 void adopt_stack(Stack* stack);
 
 // A stack that will not go on where it stopped: the sanitizers forget the
@@ -56,7 +56,7 @@ void change_stack(Stack* from, Stack* to, bool for_good);
 // The first call of an entry, which came from `from`.
 void arrived_from(Stack* from);
 
-// What AddressSanitizer thinks of memory.
+// The state of memory in AddressSanitizer.
 void allow_touching(void* memory, size_t bytes);
 void forbid_touching(void* memory, size_t bytes);
 

@@ -88,7 +88,7 @@ class thread_block_tile {
     return simt::WarpAt{place}.shuffle_xor(mask(), value,
                                            static_cast<int>(bits), kWidth);
   }
-  // Bit n is the answer of the lane of rank n.
+  // Bit n is the vote of the lane of rank n.
   unsigned ballot(int yes, SIMT_CALLED) const {
     return simt::WarpAt{place}.ballot(mask(), yes != 0) >> first();
   }

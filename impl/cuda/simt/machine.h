@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU to look into: runs the threads of a launch as fibers, one at a time, in
-// an order that is chosen, and watches what they wait for.
+// An observable GPU: runs the threads of a launch as fibers, one at a time, in
+// a chosen order, and checks what they wait for.
 //
 // A thread runs until it waits: at a barrier of its block, or for other lanes
 // of its warp. Blocks run one after the other. It finds these bugs of a kernel:
@@ -49,8 +49,8 @@ struct Schedule {
   uint64_t seed = 0;  // of kRandom
 };
 
-// The schedule of the launches that follow in this thread; forward until
-// another one is set.
+// The schedule of the next launches in this thread; forward until another one
+// is set.
 void set_schedule(Schedule schedule);
 Schedule schedule();
 
@@ -67,30 +67,30 @@ struct Fault {
   Index block, thread;
 };
 
-// The last launch of this thread: its fault, which is then forgotten.
+// Returns the fault of this thread's last launch, and clears it.
 Fault take_fault();
 // "kernel.cuh:52: block (0,1,0), thread (33,0,0): WHAT", cut to `room` bytes.
 void describe(const Fault& fault, char* text, size_t room);
 
-// Runs body(data) once for each thread. False: there is a fault.
+// Runs body(data) once for each thread. False if there was a fault.
 bool run_grid(Extent grid, Extent block, size_t shared_bytes,
               void (*body)(void*), void* data);
 
 // ---- For the code of running threads ---------------------------------------
 
-// The same for all of a thread's life, whatever ran in between.
+// Constant during a thread's life.
 __attribute__((const)) Index thread_index();
 __attribute__((const)) unsigned lane_index();
 Index block_index();
 Extent block_extent();
 Extent grid_extent();
 
-// 16-byte aligned, as many bytes as the launch asked for.
+// 16-byte aligned, with the number of bytes of the launch.
 void* dynamic_shared();
 
 void fault(const char* what, Place place);
 
-// __syncthreads(), and its vote: how many threads of the block said yes.
+// __syncthreads(), with its vote: the number of threads with `yes`.
 unsigned block_barrier(bool yes, Place place);
 
 // A joint operation of lanes: each brings `mine`, the last one to arrive runs
@@ -102,7 +102,7 @@ struct Lanes {
 using Work = void (*)(const Lanes& lanes);
 void together(uint32_t mask, void* mine, Work work, Place place);
 
-// __syncwarp(): the only one of a warp's that orders memory.
+// __syncwarp(): the only warp function that orders memory.
 void warp_barrier(uint32_t mask, Place place);
 
 // Whether `lane`, the source of a value, takes part.

@@ -20,7 +20,7 @@ constexpr unsigned kThreads = 64;
 const simt::Schedule kSchedules[] = {
     {Order::kForward, 0}, {Order::kReverse, 0}, {Order::kRandom, 1}};
 
-// Lines that a fault may be at.
+// The possible lines of a fault.
 struct Lines {
   int first = 0, second = 0;
 };
@@ -175,7 +175,7 @@ TEST(SimtFaults, NameBlockAndThread) {
   EXPECT_EQ(std::string(brief), text.substr(0, 10));
 }
 
-// A fault is the last thing that happens.
+// Nothing runs after a fault.
 __global__ void count_blocks(int* blocks, unsigned faulty) {
   ++*blocks;
   if (blockIdx.x == faulty) {

@@ -128,7 +128,7 @@ Answers expected_of(int n, int size) {
   return a;
 }
 
-// Answers that are not those of tiles of `assumed`.
+// Counts answers that differ from those for tiles of `assumed`.
 template <unsigned kSize>
 int differences(int assumed) {
   std::vector<Answers> answers(64, Answers{});
@@ -165,7 +165,7 @@ TEST(SimtGroups, TheComparisonSeesTheWidthOfATile) {
   EXPECT_GT(differences<32>(16), 50);
 }
 
-// Tiles of one warp take different ways.
+// Tiles of one warp take different branches.
 __global__ void ways(int* out) {
   const auto tile = cg::tiled_partition<16>(cg::this_thread_block());
   const int n = static_cast<int>(threadIdx.x);

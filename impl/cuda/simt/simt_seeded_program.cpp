@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels with one bug each, for simt_sanitizers_test: `simt_seeded_program BUG
-// [right]` launches one, or its right twin. The lines at which a sanitizer has
-// to point are marked.
+// [right]` launches one, or its correct twin. The lines that a sanitizer must
+// report are marked.
 #include <cstdio>
 #include <cstring>
 
@@ -24,7 +24,7 @@ __global__ void missing_barrier(const float* in, float* out, bool right) {
   out[i] = shared[63 - i];  // missing_barrier
 }
 
-// A barrier before does not help.
+// An earlier barrier does not help.
 __global__ void late_barrier(const float* in, float* out, bool right) {
   SIMT_DYNAMIC_SHARED(float, shared);
   const unsigned i = threadIdx.x;
@@ -53,8 +53,8 @@ __global__ void reused_tile(const float* in, float* out, bool right) {
   out[i] = sum;
 }
 
-// Numbers are right in every order: lanes wait for each other at the shuffle.
-// But a shuffle orders no memory.
+// The numbers are right in every order, because lanes wait for each other at
+// the shuffle. But a shuffle orders no memory.
 __global__ void warp_race(const float* in, float* out, bool right) {
   __shared__ float shared[32];
   const unsigned lane = threadIdx.x % 32;
@@ -122,7 +122,7 @@ __global__ void dynamic_underrun(const float* in, float* out, bool right) {
   out[i] = shared[i];
 }
 
-// A fault leaves frames on stacks, and others are there in the next launch.
+// A fault leaves frames on stacks; the next launch has other frames.
 __global__ void after_a_fault(const float* in, float* out, bool right) {
   volatile float local[40] = {};
   const unsigned i = threadIdx.x;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the lanes of a warp do together, against the definitions of the PTX ISA
-// in plain code.
+// Warp functions, against the definitions of the PTX ISA in plain
+// code.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -183,7 +183,7 @@ TEST(SimtWarp, VotesAreOfTheLanesThatLive) {
 
 // ---- Part of a warp ---------------------------------------------------------
 
-// Halves of a warp take different ways and shuffle apart.
+// Halves of a warp take different branches and shuffle separately.
 __global__ void halves(int* out) {
   const int lane = static_cast<int>(threadIdx.x);
   if (lane < 16) {
@@ -210,8 +210,8 @@ TEST(SimtWarp, PartsOfAWarpWorkApart) {
   simt::set_schedule({});
 }
 
-// Lanes that end are not waited for, whether they end before or after others
-// come.
+// Ended lanes are not awaited, whether they end before or after the others
+// arrive.
 __global__ void some_end(uint32_t* out, uint32_t ending) {
   const uint32_t lane = threadIdx.x;
   if ((ending >> lane & 1) != 0) {
