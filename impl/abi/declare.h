@@ -72,7 +72,7 @@ inline constexpr uint64_t kCommonOptions =
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
     QKVET_OPTION_CROSS_LENGTHS;
 
-// Options that need no code in a kernel, due to members.h, list_keys(),
+// Options that need no code in a kernel, thanks to members.h, list_keys(),
 // in_f32.h and row_skeleton.h: the visible pairs, and rotated q and k.
 inline constexpr uint64_t kPairOptions =
     QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |

@@ -114,8 +114,8 @@ void write_dropout_mask(const ForwardCall& call);
 // 1/sqrt(width), computed in double and rounded once: within 1 unit of 2^-24.
 float default_scale(int64_t width);
 
-// Fills *call or refuses: *why is then the reason. The outputs
-// and storage types that are allowed are those that `self`
+// Fills *call or refuses: *why is then the reason. Only the outputs that `self`
+// declares may be requested, and q, k, v and o must have a storage type that it
 // declares.
 qkvet_status read_forward(const qkvet_kernel* self,
                           const qkvet_forward_args* args, ForwardCall* call,

@@ -31,7 +31,7 @@ constexpr float e4m3_to_f32(uint8_t bits) {
   return std::bit_cast<float>(sign | ((magnitude << kFractionShift) + kBias));
 }
 
-// To nearest, ties to even; larger numbers than 448 and infinities saturate.
+// To nearest, ties to even; numbers above 448 and infinities saturate.
 inline uint8_t f64_to_e4m3(double value) {
   constexpr int kLeastExponent = 1 - 7;  // of a normal number
   constexpr int kFractionBits = 3;

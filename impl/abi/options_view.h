@@ -67,7 +67,7 @@ struct KeyLists {
   int64_t entries = 0;         // n
   int64_t group = 1;           // query heads of a list
   int64_t block = 1;           // keys of an entry
-  // Where this call begins in the one that it is a part of; keys: in its
+  // The offset of this call in the whole call; that of keys is in the
   // member.
   int64_t b = 0, h = 0, i = 0, j = 0;
 

@@ -44,7 +44,7 @@ constexpr bool is_absent(const qkvet_tensor& t) {
 // Whether a tensor may have extents of 0.
 enum class Empty : uint8_t { kRefused, kAllowed };
 
-// What is wrong with a tensor on the CPU, except its type; NULL: nothing.
+// The error in a tensor on the CPU, except for its type; NULL: there is none.
 const char* wrong_with(const qkvet_tensor& t, int32_t rank,
                        Empty empty = Empty::kRefused);
 

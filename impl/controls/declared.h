@@ -282,7 +282,7 @@ constexpr qkvet_capabilities typed_capabilities(const Arithmetic& a) {
 
 constexpr qkvet_capabilities declared_capabilities(const Arithmetic& a) {
   qkvet_capabilities c = typed_capabilities(a);
-  // f16 overflows where f32 does not.
+  // f16 has a smaller range than f32.
   const bool ends = a.scores == Storage::kF16 || a.operands == Storage::kF16 ||
                     a.dot_sums == Storage::kF16 ||
                     a.value_sums == Storage::kF16;

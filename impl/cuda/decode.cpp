@@ -10,7 +10,7 @@
 namespace qkvet::impl {
 namespace {
 
-// Up to this many keys a part is one tile, and more of them above.
+// Up to kDecodeMostParts tiles, a part is one tile; then it is several.
 constexpr qkvet_capabilities kCapabilities = with_paths(
     device_capabilities(kDecodeOptions, {kF32, kF16, kBf16}, kDecodeMostWidth),
     {{QKVET_AXIS_TK, kDecodeKeys},

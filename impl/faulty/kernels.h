@@ -63,7 +63,7 @@ template <class Hooks, uint64_t kOptions = 0>
 constexpr qkvet_kernel kOptionFault =
     kOptionFaultOn<OptionRows, Hooks, kOptions>;
 
-// A fault in reading arguments: correct for the wrong arguments.
+// A fault in reading arguments: it computes correctly from wrong ones.
 template <void (*kRead)(qkvet_forward_args*)>
 qkvet_status forward_of_other(const qkvet_kernel* self, qkvet_context* context,
                               const qkvet_forward_args* args,

@@ -199,7 +199,7 @@ TEST(CacheMemory, OfOneBeginningIsSharedByPrefix) {
   }
 }
 
-// Rows of queries meet the same keys in the same order, independent of memory.
+// Rows of queries meet the same keys in the same order in any memory.
 // check.* has few operation sequences that wrap around a ring after first
 // tokens.
 TEST(CacheMemory, AnswersAreThoseOfContiguousMemory) {
@@ -224,7 +224,7 @@ TEST(CacheMemory, AnswersAreThoseOfContiguousMemory) {
   }
 }
 
-// All pages have the same hash: only the comparison is left.
+// All pages have the same hash: only the comparison can distinguish them.
 class OneHash : public PrefixCache {
  public:
   using PrefixCache::PrefixCache;

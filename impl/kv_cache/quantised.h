@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A byte a number, [sequences, Hkv, capacity, d], int8 or
-// fp8 e4m3, with a scale a token, [sequences, Hkv,
-// capacity], or a channel, [Hkv, d]. Rows are read as code *
-// scale in f32.
+// A byte a number, [sequences, Hkv, capacity, d], int8 or fp8 e4m3. A scale
+// belongs to a token, [sequences, Hkv, capacity], or to a channel, [Hkv, d].
+// Reading a row multiplies its codes by their scales, so that the result is in
+// f32.
 //
 // A code is the nearest one to x / scale: the quotient is taken in double,
 // which cannot move it to the other side of a tie (x, scale and a code times

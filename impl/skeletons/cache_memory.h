@@ -31,7 +31,7 @@ struct TokenMemory {
 inline int64_t bytes_of_slot(const CacheShape& shape) {
   return (shape.width + shape.value_width) * bytes_of(shape.storage);
 }
-// n slots, to another memory or to another place of the same one.
+// Copies n slots to another memory or to another place in the same one.
 void copy_slots(const CacheShape& shape, const TokenMemory& from,
                 int64_t from_slot, const TokenMemory& to, int64_t to_slot,
                 int64_t n);

@@ -255,7 +255,7 @@ bool Cache::shows(const CacheStep& step, int64_t keys, int64_t h, int64_t i,
          step.mask.at(0, h, i)[column * step.mask.step[3]] != 0;
 }
 
-// Fills the options of a block's pairs, contiguous.
+// Sets the options of a block in `call`; its pairs are contiguous.
 void Cache::give_options(const CacheStep& step, int64_t keys,
                          const Block& block, const Room& room,
                          ForwardCall& call) const {

@@ -133,10 +133,10 @@ class Cache {
   }
   // The keys that a query at `position` sees.
   virtual Sight sight(int64_t position) const;
-  // The most keys of so many that a query sees; sets the size of memory.
+  // The most of `keys` keys that a query sees; memory is sized for them.
   virtual int64_t most_seen(int64_t keys) const;
-  // How many tokens a step attends over that leaves `keys` of them. For more
-  // than `keys`, a storage must have rows past the end.
+  // How many tokens a step attends over if it leaves `keys` tokens. More than
+  // these require a storage with rows past the end.
   virtual int64_t attended(const CacheStep&, int64_t keys) const {
     return keys;
   }
@@ -175,7 +175,7 @@ class Cache {
   // The index of the length of a sequence.
   virtual int64_t counter(int64_t sequence) const { return sequence; }
 
-  // Tokens in memory, from the view of a step.
+  // Tokens in memory, as seen by every step.
   int64_t held(int64_t sequence) const {
     return lengths_[static_cast<size_t>(counter(sequence))];
   }

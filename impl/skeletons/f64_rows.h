@@ -75,7 +75,7 @@ inline bool f64_extents(const qkvet_tensor& t, int64_t a, int64_t b, int64_t c,
          (t.ndim < 4 || t.shape[3] == d);
 }
 
-// What is wrong with a tensor; NULL: it is valid.
+// The error in a tensor; NULL: there is none.
 inline const char* wrong_with_f64(const qkvet_tensor& t, int32_t rank) {
   if (const char* wrong = wrong_with(t, rank)) {
     return wrong;

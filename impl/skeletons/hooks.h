@@ -6,7 +6,7 @@
 //   visible   which keys a row may see          -> scores
 //   key       how an element of K is read       -> scores
 //   scale     the factor of q k^T               -> scores
-//   shift     the number subtracted before exp   -> weights
+//   shift     the number subtracted before exp  -> weights
 //   keep      which normalised weights survive  -> values
 //   add       one more weight in their sum      -> denominator
 //   weight    the weight that meets a value     -> values

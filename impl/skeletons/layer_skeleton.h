@@ -11,17 +11,17 @@
 // A fault is a class that derives from PlainLayer and replaces one hook:
 //
 //   cut        the arguments before they are checked
-//   fuse       where q, k and v are in a fused matrix
+//   fuse       the place of q, k and v in a fused matrix
 //   matrix     which matrix and bias make q, k or v
-//   column     where a column of a projection is in that matrix
+//   column     the place of a projection's column in that matrix
 //   bias       whether a projection adds its bias
 //   input      which part of a row of x a column sees
-//   split      where a column of a projection is in [H, T, d]
+//   split      the place of a projection's column in [H, T, d]
 //   stage      rounding of a number between two stages
 //   turn       the rotation of q and k
 //   mask       which pairs a mask buffer leaves
 //   weight     a returned weight
-//   merged     where a column of merged is in [H, T, dv]
+//   merged     the place of a column of merged in [H, T, dv]
 //   output     one element of y
 //
 // Arithmetic: every sum one lane, ascending, products rounded, in f32; the bias

@@ -21,7 +21,7 @@
 //   weight       the weight of a key                -> denominator, values
 //   denominator  the divisor of the sums            -> values, lse
 //   keeps        the weights that dropout keeps     -> values, its mask
-//   drops        whether dropout is asked for       -> values
+//   drops        whether dropout is requested       -> values
 //   kept_scale   the factor of kept weights         -> values
 //   joins_sum    which weights are added up         -> denominator
 //   first_value  where a sum of values begins       -> values

@@ -6,7 +6,7 @@
 // and a fault is a class that derives from PlannedHooks and replaces one:
 //
 //   split            how rows become items of work  -> which rows are computed
-//   renew            how update() changes a plan     -> lengths, tables, items
+//   renew            how update() changes a plan    -> lengths, tables, items
 //   wrong_in_update  refusals of update()           -> capacity
 //   wrong_in_run     refusals of run()              -> options, extents
 //   question         the call that run() computes   -> anything

@@ -16,7 +16,7 @@ inline int64_t configured_window_us = 10000;  // written by open() alone
 
 inline int64_t race_window_us() { return configured_window_us; }
 
-// Waits until all `n` have read the unwritten number, or the window ends.
+// Waits until all `n` have read the number before the write, or time is up.
 inline void wait_for_readers(const std::atomic<int64_t>& readers, int64_t n) {
   const auto end = std::chrono::steady_clock::now() +
                    std::chrono::microseconds(race_window_us());

@@ -89,7 +89,7 @@ struct Row {
   bool weights_wanted;
   bool masked;       // the call has a mask
   const void* user;  // of the kernel
-  // What the tensors of the caller hold; everything above is f32.
+  // The storage type of the caller's tensors; everything above is f32.
   Storage storage;
 
   int64_t key(int64_t n) const {

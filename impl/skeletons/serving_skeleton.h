@@ -7,13 +7,13 @@
 //   append    where new tokens are written          -> k, v, and their readers
 //   attended  how many tokens a member has          -> which keys are seen
 //   source    the slot that a token is read from    -> keys and values
-//   channel   where a channel of a key is in it     -> keys
+//   channel   the place of a key's channel in it    -> keys
 //   member    the computation for a member          -> anything
 //
-// Contract: that of serving_call.h; new tokens are stored unrotated; a
-// refused call writes nothing. Cost: a copy of k and v; memory L (d +
-// dv) Hkv elements of the longest member, and the memory of the
-// arithmetic.
+// Contract: that of serving_call.h; new tokens are stored as given, before any
+// rotation; a refused call writes nothing. Cost: a copy of k and v; memory L (d
+// + dv) Hkv elements of the longest member, and the memory that the arithmetic
+// needs.
 #ifndef QKVET_IMPL_SKELETONS_SERVING_SKELETON_H_
 #define QKVET_IMPL_SKELETONS_SERVING_SKELETON_H_
 

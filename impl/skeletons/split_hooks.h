@@ -3,9 +3,9 @@
 // its own, by which they are merged. It has the hooks of option_hooks.h for the
 // visible keys, and those of the parts:
 //
-//   weighed     the weights of a part, when all are known  -> values, lse
-//   stored      what a part leaves to the merge         -> values, lse
-//   reference   what is subtracted before exp           -> values, lse
+//   weighed     the weights of a part, complete         -> values, lse
+//   stored      the state of a part before merging      -> values, lse
+//   reference   the number subtracted before exp        -> values, lse
 //   sinks       how often the sink counts               -> values, lse
 #ifndef QKVET_IMPL_SKELETONS_SPLIT_HOOKS_H_
 #define QKVET_IMPL_SKELETONS_SPLIT_HOOKS_H_

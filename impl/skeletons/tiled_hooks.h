@@ -4,8 +4,8 @@
 // the hooks of option_hooks.h for visible keys and scores, and these hooks of a
 // tile:
 //
-//   hidden_maximum   of hidden keys, before all keys   -> weights
-//   reference        what is subtracted before exp    -> weights
+//   hidden_maximum   of hidden keys, before all keys  -> weights
+//   reference        the number subtracted before exp -> weights
 //   rescaled         a sum of values, when it grows   -> values
 //   padding          the score after the last key     -> denominator
 #ifndef QKVET_IMPL_SKELETONS_TILED_HOOKS_H_
