@@ -106,7 +106,7 @@ struct FieldMasks {
   int64_t ranges = 0;               // R
   int64_t chunk = 0;
   View<const uint8_t> tree;  // [B, Tq, Tq], no data if there is none
-  // Of the member: the key at the position of its first row, and the key that
+  // In the member: the key at the position of its first row, and the key that
   // is its first draft; then the rules that ranges are composed with.
   int64_t diagonal = 0, drafts = 0;
   bool causal = false;
