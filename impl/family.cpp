@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry of every family: one source, compiled into each module with the
 // name of the family and the list of its kernels, which CMake generates.
-// Nothing runs when the module is loaded; qkvet_open only hands out pointers to
+// Loading the module runs no code; qkvet_open only returns pointers to
 // constants.
 #include <stddef.h>
 #include <string.h>
@@ -29,13 +29,13 @@ using FamilyKernel = qkvet_kernel;
 #include QKVET_FAMILY_KERNELS
 #undef QKVET_KERNEL
 #else
-// A family without a file makes its list itself.
+// A family without a file defines its list in code.
 const qkvet_kernel* const* family_kernels(int32_t* count);
 #endif
 
 #ifdef QKVET_FAMILY_CONFIGURED
-// Each family that takes a configuration defines this: false if it does not
-// take this one; then the error says which ones are allowed.
+// Each family that takes a configuration defines this: false if it refuses this
+// one; then the error lists those that are allowed.
 bool configure_family(const char* config);
 const char* family_configurations();
 #endif
@@ -62,7 +62,7 @@ const qkvet_kernel* const* family_kernels(int32_t* count) {
 }
 #endif
 
-// Bytes of a host that are needed to know its version.
+// The bytes of a host up to the end of its version.
 constexpr size_t kHostVersionEnd =
     offsetof(qkvet_host, abi_major) + sizeof(uint32_t);
 
@@ -89,7 +89,7 @@ extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
     return refuse(why, QKVET_INVALID_ARGUMENT,
                   "the library struct is too small for a list of kernels");
   }
-  // The host says how much room there is: write no byte beyond it.
+  // The host sets the size of *out: write no byte past it.
   const size_t room = out->struct_size < sizeof(qkvet_library)
                           ? out->struct_size
                           : sizeof(qkvet_library);

@@ -10,7 +10,7 @@
 namespace qkvet::impl {
 namespace {
 
-// What the kernel may leave away and the caller did not ask for.
+// Refuses an optional gradient that was requested and cannot be returned.
 qkvet_status check_optional(const GradientTensor& row, uint64_t option,
                             uint64_t declared, qkvet_text* why) {
   if ((declared & option) == 0) {
@@ -59,7 +59,7 @@ qkvet_status read_gradients(const qkvet_kernel* self,
   return QKVET_OK;
 }
 
-// The arguments of forward() as a gradient takes them.
+// Reads the arguments of forward() for a gradient.
 qkvet_status read_differentiated(const qkvet_kernel* self,
                                  const qkvet_forward_args& f,
                                  BackwardCall* call, qkvet_text* why) {
@@ -99,8 +99,8 @@ qkvet_status read_backward(const qkvet_kernel* self,
   }
   qkvet_forward_args forward = {};
   status = read_struct(known.forward, &forward, why);
-  // A newer host may have a longer struct: the copy has what this library
-  // knows.
+  // The struct of a newer host may be longer; the copy has only the fields of
+  // this library.
   forward.struct_size = sizeof(forward);
   if (status == QKVET_OK) {
     status = read_differentiated(self, forward, call, why);

@@ -3,8 +3,8 @@
 // call that contradicts itself is refused with the name of the tensor, before
 // anything is written.
 //
-// Which options and storage types there are, is read from what the kernel
-// declares of forward(): the gradient takes all of them.
+// The options and storage types are those that the kernel declares for
+// forward(): the gradient takes all of them.
 #ifndef QKVET_IMPL_ABI_BACKWARD_CALL_H_
 #define QKVET_IMPL_ABI_BACKWARD_CALL_H_
 
@@ -17,36 +17,36 @@
 namespace qkvet::impl {
 
 struct BackwardCall {
-  // Extents, scale, options, and who sees whom. Of its tensors lse alone is
-  // read.
+  // Extents, scale, options and visible pairs. The only tensor that is read is
+  // lse.
   ForwardCall forward;
 
   Stored q, k, v;        // as in forward
   Stored o, d_o;         // [B, H, Tq, dv]
   Stored d_q, d_k, d_v;  // of the shapes of q, k and v
-  Stored d_bias;         // [B, H, Tq, Tk], absent if not asked for
+  Stored d_bias;         // [B, H, Tq, Tk], absent if not requested
   Stored d_sink;         // [H], the same
 
-  // Where the keys of a member begin in d_bias, how many it has, and how many
-  // rows the tensors have from its first one on.
+  // The first key of a member in d_bias, its number of keys, and the number of
+  // rows that the tensors have from its first row on.
   int64_t first_key = 0;
   int64_t all_keys = 0;
   int64_t row_room = 0;
 };
 
-// Fills *call, or says why `self` does not take these arguments. Lengths and
-// positions are data and looked at here, too: what passes is computed.
+// Fills *call or refuses: *why is then the reason. Lengths and positions are
+// data and are checked here too, so a call that passes can be computed.
 qkvet_status read_backward(const qkvet_kernel* self,
                            const qkvet_backward_args* args, BackwardCall* call,
                            qkvet_text* why);
 
 int64_t member_count(const BackwardCall& call);
-// Rows and keys of that member only, no lengths left; the call itself if it has
-// no lengths.
+// Only the rows and keys of that member, no lengths left; a call without
+// lengths is returned unchanged.
 BackwardCall member_of(const BackwardCall& call, int64_t n);
 
-// What softcap makes of a change of a score: the derivative of
-// softcap * tanh(s / softcap) at `scaled`; 1 without softcap.
+// The derivative of softcap * tanh(s / softcap) at `scaled`; 1 without
+// softcap.
 float softcap_slope(const ForwardCall& call, float scaled);
 
 }  // namespace qkvet::impl

@@ -13,8 +13,8 @@ constexpr qkvet_dtype kBool = {QKVET_DTYPE_BOOL, 8, 1};
 constexpr qkvet_dtype kUint8 = {QKVET_DTYPE_UINT, 8, 1};
 constexpr qkvet_dtype kE4m3 = {QKVET_DTYPE_FLOAT8_E4M3FN, 8, 1};
 
-// NULL, or why [1, heads, rows, columns] of the cache's type is not what `t`
-// is; columns < 0: a tensor of rank 3.
+// NULL, or why `t` is not a tensor [1, heads, rows, columns] of the cache's
+// type; columns < 0: a tensor of rank 3.
 const char* misfit(const qkvet_tensor& t, qkvet_dtype type, int64_t heads,
                    int64_t rows, int64_t columns,
                    Empty empty = Empty::kRefused) {
@@ -212,7 +212,7 @@ qkvet_status read_codes(const qkvet_cache_table& table,
                           : refuse(why, QKVET_INVALID_ARGUMENT, wrong);
 }
 
-// [H] f32, if it is there.
+// [H] f32, if present.
 const char* read_heads(const qkvet_tensor& t, int64_t heads,
                        View<const float>* numbers) {
   if (is_absent(t)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a KV cache is made for, and what it is asked to do: the structs of
-// cache.h, checked and typed.
+// The configuration of a KV cache and its steps: the structs of cache.h,
+// checked and typed.
 #ifndef QKVET_IMPL_ABI_CACHE_CALL_H_
 #define QKVET_IMPL_ABI_CACHE_CALL_H_
 
@@ -12,7 +12,7 @@
 
 namespace qkvet::impl {
 
-// What a stored number is.
+// How numbers are stored.
 enum class Codes : uint8_t { kAsGiven, kInt8, kFp8 };
 
 struct CacheShape {
@@ -37,11 +37,11 @@ struct CacheShape {
   uint64_t options = 0;  // QKVET_CACHE_* that are declared
 
   int64_t group() const { return heads / kv_heads; }
-  // Tokens that a query sees at most.
+  // The most tokens that a query sees.
   int64_t reach() const;
 };
 
-// One step whose tensors are known to fit.
+// One step; its tensors are checked.
 struct CacheStep {
   int64_t sequence = 0;
   int64_t tokens = 0;   // Tnew, 0: nothing to append
@@ -50,7 +50,7 @@ struct CacheStep {
   Stored v;             // [1, Hkv, Tnew, dv]
   Stored q;             // [1, H, Tq, d]
   Stored o;             // [1, H, Tq, dv]
-  View<float> lse;      // [1, H, Tq], no data if not asked for
+  View<float> lse;      // [1, H, Tq], no data if not requested
   Rope rope;            // without positions
   // [1, H, Tq, L], of the L tokens that are held after the step.
   View<const uint8_t> mask;  // no data if there is none
@@ -58,23 +58,23 @@ struct CacheStep {
   int64_t columns = 0;       // L
 };
 
-// *shape, or why `self` keeps no such cache.
+// Fills *shape, or refuses: `self` does not support such a cache.
 qkvet_status read_cache_config(const qkvet_kernel* self,
                                const qkvet_cache_config* config,
                                const qkvet_exec* exec, CacheShape* shape,
                                qkvet_text* why);
 
-// Everything that can be wrong with a step on a sequence of `length` tokens but
-// its size, its window and what is not declared; the next token stands at
-// `position`. NULL: nothing.
+// Checks a step on a sequence of `length` tokens, except for its size, its
+// window and undeclared options; the next token has position `position`. NULL:
+// nothing is wrong.
 const char* read_step(const CacheShape& shape, int64_t length, int64_t position,
                       const qkvet_cache_args& args, CacheStep* step);
 
-// [1, Hkv, length, columns] in f32, or why not.
+// [1, Hkv, length, columns] in f32, or the reason of a refusal.
 const char* read_rows_out(const CacheShape& shape, const qkvet_tensor& t,
                           int64_t length, int64_t columns, Stored* out);
 
-// a + b, or the largest number there is.
+// a + b, or the largest possible number.
 constexpr int64_t add_up_to_most(int64_t a, int64_t b) {
   int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;

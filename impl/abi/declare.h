@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of this tree declare of themselves: the options that all of
-// them have, and the arithmetic of the plainest one, from which the others
-// differ by single knobs.
+// Declarations shared by the kernels of this tree: the options that all of them
+// have, and the arithmetic of the plainest one, from which the others differ by
+// single knobs.
 #ifndef QKVET_IMPL_ABI_DECLARE_H_
 #define QKVET_IMPL_ABI_DECLARE_H_
 
@@ -72,20 +72,20 @@ inline constexpr uint64_t kCommonOptions =
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
     QKVET_OPTION_CROSS_LENGTHS;
 
-// What members.h, list_keys(), in_f32.h and row_skeleton.h give a kernel
-// without a line of its own: which pairs there are, and rotated q and k.
+// Options that need no code in a kernel, thanks to members.h, list_keys(),
+// in_f32.h and row_skeleton.h: the visible pairs, and rotated q and k.
 inline constexpr uint64_t kPairOptions =
     QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
     QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE;
-// The same of an arithmetic that asks list_keys() or allows() about each pair.
+// The same for arithmetic that calls list_keys() or allows() for each pair.
 inline constexpr uint64_t kListOptions = QKVET_OPTION_KEY_LISTS |
                                          QKVET_OPTION_KEY_LIST_LENGTHS |
                                          QKVET_OPTION_KEY_LIST_BLOCKS;
-// The same again: segments, ranges, chunks and trees.
+// The same for segments, ranges, chunks and trees.
 inline constexpr uint64_t kFieldOptions =
     QKVET_OPTION_SEGMENTS | QKVET_OPTION_FULL_RANGES | QKVET_OPTION_CHUNK |
     QKVET_OPTION_TREE_MASK;
-// What its arithmetic has to honour.
+// Options that the arithmetic itself must implement.
 inline constexpr uint64_t kScoreOptions =
     QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP | QKVET_OPTION_ALIBI |
     QKVET_OPTION_ALIBI_PER_MEMBER;
@@ -95,8 +95,8 @@ inline constexpr uint64_t kAllOptions =
 inline constexpr uint64_t kDropoutOptions =
     QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK;
 
-// What every kernel here keeps to: the bits of a row follow from what it sees,
-// a power of two moves exponents alone, and malformed calls are refused
+// Claims of every kernel here: the bits of a row depend only on what it sees, a
+// power of two changes exponents only, and malformed calls are refused
 // (forward_view.h).
 inline constexpr uint64_t kOwnClaims = QKVET_FLAG_OTHER_DATA_INVARIANT |
                                        QKVET_FLAG_POWER_OF_TWO_INVARIANT |
@@ -118,7 +118,7 @@ constexpr qkvet_capabilities capabilities_with(
   return c;
 }
 
-// The same with the extents at which a kernel takes another path.
+// The same with the extents at which a kernel changes its path.
 constexpr qkvet_capabilities with_paths(
     qkvet_capabilities c, std::initializer_list<qkvet_path> paths) {
   for (const qkvet_path& path : paths) {
@@ -144,8 +144,8 @@ inline constexpr qkvet_capabilities kAllListsCapabilities = capabilities_with(
 inline constexpr qkvet_capabilities kAllF32Capabilities =
     capabilities_with(kAllOptions, {kF32});
 
-// Rows without a visible key give o = 0 and lse = -inf; keys that are masked
-// never reach a sum, so what they hold does not matter.
+// Rows without a visible key give o = 0 and lse = -inf; masked keys never reach
+// a sum, so their values do not matter.
 constexpr qkvet_dialect common_dialect() {
   qkvet_dialect d = {};
   d.struct_size = sizeof(d);
@@ -158,9 +158,9 @@ constexpr qkvet_dialect common_dialect() {
 
 inline constexpr qkvet_dialect kCommonDialect = common_dialect();
 
-// The same for a sink beside no key; softcap before bias and ALiBi, the sink
-// counts in lse, a mask and the causal rule both hold, and a range shows what a
-// window hides.
+// The same for a sink without keys; softcap before bias and ALiBi, the sink
+// counts in lse, a mask and the causal rule both hold, and a range overrides a
+// window.
 constexpr qkvet_dialect options_dialect() {
   qkvet_dialect d = common_dialect();
   d.softcap_order = QKVET_SOFTCAP_BEFORE_MASK;
@@ -172,7 +172,7 @@ constexpr qkvet_dialect options_dialect() {
 
 inline constexpr qkvet_dialect kOptionsDialect = options_dialect();
 
-// Where a kernel is written down.
+// The source position of a kernel's definition.
 struct Place {
   const char* file;
   int line;

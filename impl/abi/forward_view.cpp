@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks behind forward_view.h. Cost: some eighty comparisons a call.
+// The checks of forward_view.h. Cost: about eighty comparisons a call.
 #include "impl/abi/forward_view.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr qkvet_dtype kUint8 = {QKVET_DTYPE_UINT, 8, 1};
 
-// The storage type of a call, or why there is none.
+// Sets the storage type of a call, or returns what is wrong with it.
 const char* read_storage(const qkvet_capabilities& c,
                          const qkvet_forward_args& a, Storage* storage) {
   const qkvet_dtype type = a.q.dtype;
@@ -80,7 +80,7 @@ bool shapes_agree(const qkvet_forward_args& a) {
           has_shape(a.dropout_mask, batch, heads, queries, keys));
 }
 
-// The views of the storage type; those of the other stay without data.
+// The views of the storage type; the others have no data.
 void fill_views(const qkvet_forward_args& a, ForwardCall* call) {
   if (call->storage == Storage::kF32) {
     call->q = view_of<const float>(a.q);
@@ -134,7 +134,7 @@ qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
       return refuse(why, QKVET_UNSUPPORTED, wrong);
     }
   }
-  // Neither heads nor their widths: of B, Tq and Tk alone there can be none.
+  // At least one head and one channel; B, Tq and Tk may be 0.
   if (a.q.shape[1] < 1 || a.q.shape[3] < 1 || a.k.shape[1] < 1 ||
       a.v.shape[3] < 1) {
     return refuse(why, QKVET_UNSUPPORTED,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked, typed access to the arguments of one forward call, and the answer
-// to supports(), which is the same check: a call that passes it is computed.
+// Checked, typed access to the arguments of one forward call, and supports(),
+// which is the same check: a call that passes it is computed.
 //
 // Everything here works on the CPU with any strides; q, k, v and o are all f32,
 // all f16 or all bf16, as far as the kernel declares them. A field that is set
-// and that the kernel does not declare is refused with its name.
+// but not declared by the kernel is refused with its name.
 //
-// Row i of a call with Lq queries and Lk keys stands at key i + diagonal: i for
-// causal from the top left, i + Lk - Lq otherwise. Windows and ALiBi count from
-// there. It sees key j if the causal rule, the window and the mask allow it.
+// Row i of a call with Lq queries and Lk keys has position i + diagonal: i for
+// causal from the top left, i + Lk - Lq otherwise. Windows and ALiBi use it. A
+// row sees key j if the causal rule, the window and the mask allow it.
 #ifndef QKVET_IMPL_ABI_FORWARD_VIEW_H_
 #define QKVET_IMPL_ABI_FORWARD_VIEW_H_
 
@@ -21,11 +21,11 @@
 
 namespace qkvet::impl {
 
-// The tensors of a call whose storage is not f32, as bit patterns.
+// The tensors of a call in half storage, as bit patterns.
 struct HalfViews {
   View<const uint16_t> q, k, v;
   View<uint16_t> o;
-  View<uint16_t> weights;  // no data if not asked for
+  View<uint16_t> weights;  // no data if not requested
 };
 
 // Keys [begin, end).
@@ -45,17 +45,17 @@ struct ForwardCall {
   int64_t width = 0;        // d
   int64_t value_width = 0;  // dv
 
-  // f32: the six views below. Otherwise `half`, and of these lse only.
+  // f32: the six views below. Otherwise `half`, and only lse of these.
   Storage storage = Storage::kF32;
   View<const float> q;  // [B, H, Tq, d]
   View<const float> k;  // [B, Hkv, Tk, d]
   View<const float> v;  // [B, Hkv, Tk, dv]
   View<float> o;        // [B, H, Tq, dv]
-  View<float> lse;      // [B, H, Tq], no data if not asked for
-  View<float> weights;  // [B, H, Tq, Tk], no data if not asked for
+  View<float> lse;      // [B, H, Tq], no data if not requested
+  View<float> weights;  // [B, H, Tq, Tk], no data if not requested
   HalfViews half;
-  View<uint8_t> dropout_mask;  // [B, H, Tq, Tk], no data if not asked for;
-                               // of a whole call alone
+  View<uint8_t> dropout_mask;  // [B, H, Tq, Tk], no data if not requested; only
+                               // in a whole call
 
   float scale = 0;
   bool scale_given = false;
@@ -75,26 +75,26 @@ struct ForwardCall {
     const int64_t count = position(i) + 1;
     return count < 0 ? 0 : (count > keys ? keys : count);
   }
-  // Tells the masks in a few numbers where the rows of this call, a whole
-  // member, stand.
+  // Sets the positions of the rows of this call, a whole member, in the field
+  // masks.
   void place_fields();
-  // Keys that the causal rule, the window and chunks leave to row i; all of
-  // them with ranges, of which allows() is asked.
+  // Keys that the causal rule, the window and chunks leave to row i. With
+  // ranges it is all keys, and allows() decides.
   Run in_reach(int64_t i) const;
-  // Those of them that the mask leaves, ascending, into list [keys]. Returns
-  // how many.
+  // The keys of these that the mask leaves, ascending, into list [keys].
+  // Returns their number.
   int64_t list_keys(int64_t b, int64_t h, int64_t i, int64_t* list) const;
 };
 
-// What softcap, bias and ALiBi make of a score, scale * q.k, of row i and key
+// Applies softcap, bias and ALiBi to a score, scale * q.k, of row i and key
 // j:
 //
 //   s = softcap * tanh(s / softcap);  s += bias;  s -= slope * |position - j|
 float with_options(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
                    int64_t j, float scaled);
 
-// What a call drops, where it asks for it: every pair of a whole call, keeps(b,
-// h, i, j) of each.
+// Writes the dropout mask if the call requests it: keeps(b, h, i, j) of every
+// pair of a whole call.
 template <class Keeps>
 void write_dropout_mask(const ForwardCall& call, const Keeps& keeps) {
   const View<uint8_t>& mask = call.dropout_mask;
@@ -114,8 +114,8 @@ void write_dropout_mask(const ForwardCall& call);
 // 1/sqrt(width), computed in double and rounded once: within 1 unit of 2^-24.
 float default_scale(int64_t width);
 
-// Fills *call, or says why `self` does not take these arguments. Which outputs
-// may be asked for, and which storage types there are, is read from what `self`
+// Fills *call or refuses: *why is then the reason. Only the outputs that `self`
+// declares may be requested, and q, k, v and o must have a storage type that it
 // declares.
 qkvet_status read_forward(const qkvet_kernel* self,
                           const qkvet_forward_args* args, ForwardCall* call,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fp8 e4m3 in the variant without infinities ("fn"; Micikevicius et al. 2022):
-// 4 bits of exponent with bias 7, 3 of fraction, NaN where all of them are set,
+// 4 bits of exponent with bias 7, 3 of fraction, NaN if all of them are set,
 // largest number 448, subnormals in steps of 2^-9.
 #ifndef QKVET_IMPL_ABI_FP8_H_
 #define QKVET_IMPL_ABI_FP8_H_
@@ -31,7 +31,7 @@ constexpr float e4m3_to_f32(uint8_t bits) {
   return std::bit_cast<float>(sign | ((magnitude << kFractionShift) + kBias));
 }
 
-// To nearest, ties to even; what is beyond 448 saturates, infinities included.
+// To nearest, ties to even; numbers above 448 and infinities saturate.
 inline uint8_t f64_to_e4m3(double value) {
   constexpr int kLeastExponent = 1 - 7;  // of a normal number
   constexpr int kFractionBits = 3;
@@ -47,8 +47,8 @@ inline uint8_t f64_to_e4m3(double value) {
   if (magnitude >= std::ldexp(1.0, kLeastExponent)) {
     exponent = std::ilogb(magnitude);
   }
-  // In steps of the last place: below 8 where it is subnormal, 8 to 16 where it
-  // is not. 16 carries into the exponent, as the bits do.
+  // In steps of the last place: below 8 if it is subnormal, else 8 to 16. 16
+  // carries into the exponent, as the bits do.
   const double steps = std::ldexp(magnitude, kFractionBits - exponent);
   const auto rounded = static_cast<int>(std::nearbyint(steps));
   const int above = exponent - kLeastExponent;

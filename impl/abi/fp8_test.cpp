@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp8 e4m3: every code, every tie between two of them and what lies next to it.
+// fp8 e4m3: every code, every tie between two codes, and its neighbours.
 #include "impl/abi/fp8.h"
 
 #include <gtest/gtest.h>

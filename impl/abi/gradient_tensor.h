@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of a gradient and the tensors that they are the gradient of: one has
-// the shape of the other.
+// Tensors of a gradient and the tensors that they belong to: both have the same
+// shape.
 #ifndef QKVET_IMPL_ABI_GRADIENT_TENSOR_H_
 #define QKVET_IMPL_ABI_GRADIENT_TENSOR_H_
 
@@ -11,17 +11,17 @@ namespace qkvet::impl {
 struct GradientTensor {
   const char* name;
   const qkvet_tensor* tensor;
-  const qkvet_tensor* like;  // whose shape it has
-  bool may_be_f32;           // whatever the type of q is
+  const qkvet_tensor* like;  // has the same shape
+  bool may_be_f32;           // with any type of q
   Stored* to;
 };
 
-// Says why with the name of the tensor in front.
+// Refuses with a reason that begins with the name of the tensor.
 qkvet_status refuse_tensor(qkvet_text* why, qkvet_status status,
                            const char* name, const char* wrong);
 
-// Fills *row.to, or says what is wrong; `of_q` is the type of all tensors of
-// the call but those that may be f32.
+// Fills *row.to, or refuses with a reason; `of_q` is the type of all tensors of
+// the call except those that may be f32.
 qkvet_status read_gradient(const GradientTensor& row, Storage of_q,
                            qkvet_text* why);
 

@@ -2,8 +2,8 @@
 // The storage types of the kernels here, and f16 and bf16 as bit patterns.
 //
 // To f32 is exact. From f32 rounds once, to nearest, ties to even: subnormals
-// are kept, what is too large becomes infinity, and NaN becomes a quiet NaN.
-// Neither depends on flushing of subnormals but where f32 itself is subnormal.
+// are kept, overflow gives infinity, NaN gives a quiet NaN. Both are
+// independent of flushing of subnormals unless f32 itself is subnormal.
 //
 // Baseline code: no translation unit with instruction-set flags includes this.
 #ifndef QKVET_IMPL_ABI_HALF_H_
@@ -14,7 +14,7 @@
 
 namespace qkvet::impl {
 
-// What q, k, v, o and returned weights are stored as, all alike.
+// The storage type, common to q, k, v, o and returned weights.
 enum class Storage : uint8_t { kF32, kF16, kBf16 };
 
 constexpr float f16_to_f32(uint16_t bits) {

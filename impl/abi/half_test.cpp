@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // impl/abi/half.h by exhaustion: every bit pattern to f32, and every place
-// where the rounding from f32 can change its mind: the points halfway between
-// two neighbours, and the floats next to them. In between it is monotone, which
-// is checked at every 61st float. And in_f32.h: half storage is left alone
-// where an arithmetic in f32 writes nothing.
+// where the rounding from f32 changes: the points halfway between two
+// neighbours, and the floats next to them. In between it is monotone, which is
+// checked at every 61st float. And in_f32.h: half storage is unchanged where an
+// arithmetic in f32 writes nothing.
 #include "impl/abi/half.h"
 
 #include <gtest/gtest.h>
@@ -31,8 +31,8 @@ struct Format {
 constexpr Format kFormats[] = {{Storage::kF16, 10, 15, 0x7c00},
                                {Storage::kBf16, 7, 127, 0x7f80}};
 
-// The value of a pattern that is not negative, by its definition; what follows
-// the largest finite number counts as finite.
+// The value of a pattern that is not negative, by its definition; the number
+// after the largest finite one counts as finite.
 double value_of(const Format& format, uint32_t bits) {
   const uint32_t fraction = bits & ((1u << format.fraction_bits) - 1);
   const auto exponent = static_cast<int>(bits >> format.fraction_bits);
@@ -124,8 +124,8 @@ TEST(Half, RoundToLeavesF32Alone) {
   EXPECT_EQ(round_to(Storage::kBf16, 257.0f), 256);
 }
 
-// Rows of one channel, of which it writes every second: 1, and in the third
-// NaN.
+// Writes every second row of a single channel: NaN in row 2, 1 in the
+// others.
 qkvet_status write_every_second(const ForwardCall& call, qkvet_text*) {
   for (int64_t i = 0; i < call.queries; i += 2) {
     *call.o.at(0, 0, i) =

@@ -18,7 +18,7 @@ struct Stage {
   float* k;        // [Tk, d]
   float* v;        // [Tk, dv]
   float* o;        // [rows, dv]
-  float* weights;  // [rows, Tk], NULL if not asked for
+  float* weights;  // [rows, Tk], NULL if not requested
 };
 
 int64_t rows_of(const ForwardCall& call) {
@@ -44,7 +44,7 @@ Stage cut(const ForwardCall& call, float* memory) {
   return stage;
 }
 
-// Whichever of the two it is.
+// An arithmetic with or without a context.
 struct Arithmetic {
   ComputeF32 alone;  // NULL: the other
   ComputeIn in;
@@ -55,9 +55,9 @@ struct Arithmetic {
   }
 };
 
-// A NaN with a payload that no arithmetic makes. What holds it when the
-// arithmetic has ended was not written, and what stood in half storage there is
-// left alone, as it is of an arithmetic that writes to its output.
+// A NaN with a payload that no arithmetic produces. An element that still has
+// it at the end was not written, and its half-storage element is not written
+// either, as with arithmetic that writes to its output directly.
 constexpr uint32_t kUnwritten = 0xffc5a3b7;
 
 void fill_unwritten(float* memory, int64_t count) {
@@ -92,7 +92,7 @@ void narrow(Storage type, const float* from, int64_t rows, int64_t columns,
   }
 }
 
-// The rows [from_row.t, from_row.t + rows) of one head as a call of their own.
+// Rows [from_row.t, from_row.t + rows) of one head as a separate call.
 ForwardCall piece_of(const ForwardCall& call, const Stage& stage,
                      FirstRow from_row, int64_t rows) {
   ForwardCall piece = call;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Half storage in front of arithmetic that knows f32 only.
+// Converts half storage for arithmetic that takes only f32.
 //
-// A call with f32 storage goes to the arithmetic as it is. One with half
+// A call with f32 storage is passed to the arithmetic unchanged. One with half
 // storage is cut into pieces of one head and up to kWidenedRows query rows; q,
 // k and v of a piece are converted (exactly) to contiguous f32, o and weights
 // of a piece are f32 and are rounded once, when the piece is finished. lse is
-// f32 in any case and written in place.
+// always f32 and written in place.
 //
-// A rotation (rope.h) is done here, too: in the converted rows, or in a copy of
-// q and k where they are f32.
+// A rotation (rope.h) is done here too: in the converted rows, or in a copy of
+// q and k if they are f32.
 //
 // Cost: K and V of a head are converted once for each key/value head. Memory:
 // Tk (d + dv) + kWidenedRows (d + dv) floats, and kWidenedRows * Tk for
@@ -30,16 +30,16 @@ namespace qkvet::impl {
 // Query rows of a piece: as many as eigen/plain takes at a time.
 inline constexpr int64_t kWidenedRows = 64;
 
-// Arithmetic: computes a call whose f32 views are set and which has no lengths
+// Arithmetic: computes a call with f32 views and without lengths
 // (members.h).
 using ComputeF32 = qkvet_status (*)(const ForwardCall& call, qkvet_text* why);
 
-// Whether every row and key of the call stands in the tables, or why not; data,
-// and so not the business of supports().
+// Checks that the tables contain the position of every row and key; positions
+// are data, so supports() does not check this.
 qkvet_status check_positions(const ForwardCall& call, qkvet_text* why);
 
-// compute(call) with q and k of an f32 call rotated in memory of its own; a
-// call without a rotation as it is.
+// compute(call) with q and k of an f32 call rotated in separate memory; a call
+// without a rotation is unchanged.
 template <class QueryTurn = PlainTurn, class KeyTurn = PlainTurn, class Compute>
 qkvet_status compute_turned(const ForwardCall& call, qkvet_text* why,
                             const Compute& compute) {
@@ -76,7 +76,7 @@ qkvet_status compute_in_f32(const ForwardCall& call, ComputeF32 compute,
 qkvet_status compute_in_f32(const ForwardCall& call, ComputeIn compute,
                             qkvet_text* why);
 
-// The forward() of a kernel that is nothing but its arithmetic.
+// The forward() of a kernel that consists of its arithmetic only.
 template <ComputeF32 kCompute>
 qkvet_status forward_in_f32(const qkvet_kernel* self, qkvet_context*,
                             const qkvet_forward_args* args,

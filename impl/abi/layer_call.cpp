@@ -34,7 +34,7 @@ qkvet_status refuse_tensor(qkvet_text* why, qkvet_status status,
   return refuse(why, status, reason);
 }
 
-// Ranks, devices and types; widths come later.
+// Ranks, devices and types; widths are checked later.
 qkvet_status check_tensors(const qkvet_kernel* self, const qkvet_layer_args& a,
                            qkvet_text* why) {
   const int32_t rank = a.x.ndim == 2 ? 2 : 3;
@@ -100,7 +100,7 @@ qkvet_status read_projection(const MatrixRow& row, Storage storage,
   return QKVET_OK;
 }
 
-// The widths, one from the other.
+// The widths, each derived from the ones before.
 qkvet_status read_projections(const qkvet_layer_args& a, LayerCall* call,
                               qkvet_text* why) {
   const int64_t d_model = call->model_width;

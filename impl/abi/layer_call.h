@@ -36,22 +36,22 @@ struct LayerCall {
   Stored y;  // [B, T, D]
   Projection w_q, w_k, w_v, w_o;
 
-  // Without data if not asked for; in the type that the table declares.
+  // No data if not requested; in the declared type.
   Stored q;         // [B, H, T, d]
   Stored k;         // [B, Hkv, T, d]
   Stored v;         // [B, Hkv, T, dv]
   Stored attended;  // [B, H, T, dv]
 
-  // All three side by side, of which w_q, w_k and w_v are parts then.
+  // All three side by side; w_q, w_k and w_v are then parts of it.
   int32_t fused = QKVET_FUSED_NONE;
   Projection w_qkv;
 
-  // The mask buffer [C, C], whose first rows and columns hold the causal rule;
-  // no data if there is none.
+  // The mask buffer [C, C]; its first rows and columns contain the causal rule.
+  // No data if there is none.
   View<const uint8_t> buffer;
   int64_t context = 0;  // C
 
-  Stored weights;  // [B, H, T, T], without data if not asked for
+  Stored weights;  // [B, H, T, T], no data if not requested
 
   Rope rope;  // its q: the positions [B, T] of queries and keys
 
@@ -69,21 +69,21 @@ void turn_heads(const LayerCall& call, int64_t heads, float* rows) {
   }
 }
 
-// Fills *call, or says why `self` does not take these arguments.
+// Fills *call or refuses: *why is then the reason.
 qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
                         LayerCall* call, qkvet_text* why);
 
-// The business of read_layer(): whatever lies behind the stages in the struct.
+// The part of read_layer() for the fields after the stages of the struct.
 qkvet_status read_layer_storage(const qkvet_kernel* self,
                                 const qkvet_layer_args& args, LayerCall* call,
                                 qkvet_text* why);
-// "qkv" for QKVET_FUSED_QKV; a legal number.
+// "qkv" for QKVET_FUSED_QKV; `fused` is a legal number.
 const char* parts_in_order(int32_t fused);
 // The part of w_qkv and its bias that begins at this column.
 void take_part(const LayerCall& call, int64_t column, Projection* part);
 
-// What every layer here can do: no lse, one T, both causal alignments.
-// Inputs are copied before anything is computed: how they lie changes nothing.
+// Capabilities of every layer here: no lse, one T, both causal alignments.
+// Inputs are copied before the computation, so their strides change nothing.
 constexpr qkvet_capabilities layer_capabilities() {
   qkvet_capabilities c = capabilities_with(
       kCommonOptions & ~(QKVET_OPTION_LSE | QKVET_OPTION_CROSS_LENGTHS),
@@ -113,7 +113,7 @@ constexpr qkvet_layer_table layer_table(LayerFunction forward,
   return table;
 }
 
-// A kernel that is a layer and nothing else.
+// A kernel that is only a layer.
 constexpr qkvet_kernel layer_kernel(const char* name, const char* description,
                                     Place place,
                                     const qkvet_precision* precision,

@@ -6,7 +6,7 @@
 namespace qkvet::impl {
 namespace {
 
-// What forward() would write.
+// The outputs of forward() must be absent.
 qkvet_status check_outputs_absent(const qkvet_layer_args& a, qkvet_text* why) {
   const struct {
     const char* name;

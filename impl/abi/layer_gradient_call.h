@@ -12,14 +12,14 @@
 namespace qkvet::impl {
 
 struct LayerGradientCall {
-  LayerCall layer;  // its y and its stages are not there
+  LayerCall layer;  // without y and stages
   Stored d_y, d_x;  // [B, T, D]
   // `matrix` and `bias` are outputs of the shapes of those of the layer; a bias
   // is absent where the layer has none.
   Projection d_w_q, d_w_k, d_w_v, d_w_o;
 };
 
-// Fills *call, or says why `self` does not take these arguments.
+// Fills *call or refuses: *why is then the reason.
 qkvet_status read_layer_gradient(const qkvet_kernel* self,
                                  const qkvet_layer_backward_args* args,
                                  LayerGradientCall* call, qkvet_text* why);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a layer may be given beside its three matrices: one that holds them all,
-// the causal mask of the longest context, and room for the weights.
+// Optional arguments of a layer besides its three matrices: one that contains
+// them all, the causal mask of the longest context, and room for weights.
 #include <cinttypes>
 #include <cstdio>
 
@@ -29,7 +29,7 @@ qkvet_status refuse_extent(qkvet_text* why, const char* name, int64_t found,
   return refuse(why, QKVET_INVALID_ARGUMENT, reason);
 }
 
-// b_q, b_k and b_v are all there, with b_qkv, or none of the four.
+// b_q, b_k and b_v are all present, with b_qkv, or none of the four is.
 bool biases_agree(const qkvet_layer_args& a) {
   const bool absent = is_absent(a.b_qkv);
   return is_absent(a.b_q) == absent && is_absent(a.b_k) == absent &&

@@ -21,7 +21,7 @@ bool fits(const View<const int64_t>& lengths, int64_t count, int64_t extent) {
   return true;
 }
 
-// From 0 on.
+// Ascending from 0.
 bool ascends(const View<const int64_t>& starts, int64_t members) {
   if (starts.data != nullptr && members >= 0 && element(starts, 0) != 0) {
     return false;
@@ -107,13 +107,13 @@ ForwardCall member_of(const ForwardCall& call, int64_t n) {
   ForwardCall member = call;
   member.options = call.options.from(e.b, 0, e.first_row, e.first_key);
   member.options.slopes = call.options.slopes.from(n, 0, 0, 0);
-  // Their keys are counted from the first of the member.
+  // Their keys are counted from the first key of the member.
   member.options.lists = call.options.lists.from(e.b, 0, e.first_row, 0);
   member.batch = 1;
   member.queries = e.rows;
   member.keys = e.keys;
   member.diagonal = call.top_left ? 0 : e.keys - e.rows;
-  // And so are their positions, of a chunk alone: no packed batch has others.
+  // So are their positions, of a chunk only: no packed batch has others.
   member.options.fields = call.options.fields.from(e.b, 0, 0);
   member.place_fields();
   member.q = part_of(call.q, e.b, e.first_row);

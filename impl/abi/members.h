@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls whose members have lengths of their own, or lie packed one behind the
-// other, as one call a member: rows and keys of that member only, its own
-// diagonal, no lengths left. What lies beyond is neither read nor written; the
+// Splits a call with lengths, or a packed batch, into one call for each member:
+// only the rows and keys of that member, its own diagonal, no lengths left.
+// Elements past the lengths are neither read nor written, except that the
 // weights of a member's rows are 0 there.
 #ifndef QKVET_IMPL_ABI_MEMBERS_H_
 #define QKVET_IMPL_ABI_MEMBERS_H_
@@ -13,13 +13,13 @@
 
 namespace qkvet::impl {
 
-// Why the lengths of a call, which are data, cannot be: beyond the extents,
+// Why the lengths of a call, which are data, are invalid: beyond the extents,
 // or descending.
 qkvet_status check_lengths(const ForwardCall& call, qkvet_text* why);
 
 int64_t member_count(const ForwardCall& call);
 
-// Where a member lies in its call.
+// The position of a member in its call.
 struct MemberExtent {
   int64_t b = 0;
   int64_t first_row = 0, rows = 0;
@@ -32,8 +32,8 @@ MemberExtent extent_of(const ForwardCall& call, int64_t n);
 // Member n of a call that check_lengths() has passed.
 ForwardCall member_of(const ForwardCall& call, int64_t n);
 
-// compute(call) for every member; a call without lengths as it is. Nothing is
-// computed of a call that is refused.
+// compute(call) for every member; a call without lengths is unchanged. Nothing
+// is computed for a refused call.
 template <class Compute>
 qkvet_status compute_members(const ForwardCall& call, qkvet_text* why,
                              const Compute& compute) {

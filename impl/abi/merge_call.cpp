@@ -30,8 +30,8 @@ qkvet_status check_options(const qkvet_kernel* self, const qkvet_merge_args& a,
                                    : QKVET_OK;
 }
 
-// Whether [..., T, H] lies as [..., H, T], without gaps; one without elements
-// lies anywhere.
+// Whether [..., T, H] has the layout of [..., H, T] without gaps; always true
+// for a tensor without elements.
 bool is_heads_first(const qkvet_tensor& t) {
   int64_t step = 1;
   const auto is_dense = [&](int32_t axis) {

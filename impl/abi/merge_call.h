@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checked, typed access to the arguments of one merge (merge.h of the ABI). A
-// call that contradicts itself, or asks for what the table does not declare, is
-// refused before anything is written.
+// call that contradicts itself, or requests something undeclared, is refused
+// before anything is written.
 #ifndef QKVET_IMPL_ABI_MERGE_CALL_H_
 #define QKVET_IMPL_ABI_MERGE_CALL_H_
 
@@ -29,7 +29,7 @@ struct MergeCall {
 
   bool ragged() const { return indptr.data != nullptr; }
   int64_t begin(int64_t t) const { return indptr.data[t * indptr.step[0]]; }
-  // States of a row, that of o counted.
+  // States of a row, including that of o.
   int64_t count(int64_t t) const {
     return ragged() ? begin(t + 1) - begin(t) : others + (in_place ? 1 : 0);
   }
@@ -37,7 +37,7 @@ struct MergeCall {
     return row_mask.data == nullptr || row_mask.data[t * row_mask.step[0]] != 0;
   }
 
-  // State n of a row; in place number 0 is what o and lse hold.
+  // State n of a row; in place, number 0 is in o and lse.
   float state(int64_t t, int64_t n, int64_t h, int64_t c) const {
     if (in_place && n == 0) {
       return o.get(t, h, c);
@@ -54,11 +54,11 @@ struct MergeCall {
   }
 };
 
-// Fills *call, or says why `self` does not take these arguments.
+// Fills *call or refuses: *why is then the reason.
 qkvet_status read_merge(const qkvet_kernel* self, const qkvet_merge_args* args,
                         MergeCall* call, qkvet_text* why);
 
-// The same without a look at the numbers of indptr, which lie on a device.
+// The same without reading the numbers of indptr, which are on a device.
 qkvet_status read_merge_extents(const qkvet_kernel* self,
                                 const qkvet_merge_args* args, MergeCall* call,
                                 qkvet_text* why);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Baseline code: on a CPU without AVX2 and FMA nothing else of a family that is
-// built with them is reached.
+// Baseline code: on a CPU without AVX2 and FMA, it is the only code of a family
+// built with them that runs.
 #include "impl/abi/open_on_avx2.h"
 
 #include <stdlib.h>

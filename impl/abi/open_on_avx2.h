@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families that are built a second time, with AVX2 and with products that the
-// compiler may fuse into the addition behind them: whether they may run here.
+// Whether families that are built a second time, with AVX2 and with products
+// that the compiler may fuse into the next addition, may run here.
 //
-// They declare what the first build does. A fused product is rounded once less
-// than sequential_f32() says, so that the error stays inside of it, whether the
-// compiler fuses it or not.
+// They declare the same as the first build. A fused product has one rounding
+// less than sequential_f32() allows, so the error stays within it, whether the
+// compiler fuses or not.
 #ifndef QKVET_IMPL_ABI_OPEN_ON_AVX2_H_
 #define QKVET_IMPL_ABI_OPEN_ON_AVX2_H_
 

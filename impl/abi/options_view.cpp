@@ -33,7 +33,7 @@ qkvet_status read_window(const qkvet_forward_args& a, Options* options,
     return refuse(why, QKVET_INVALID_ARGUMENT,
                   "a window counts keys; -1 stands for all of them");
   }
-  // Further than this nothing lies, and sums stay far from overflow.
+  // No key is further away than this, and sums stay far from overflow.
   const int64_t all = a.q.shape[2] + a.k.shape[2];
   options->window_left = a.window_left < all ? a.window_left : all;
   options->window_right = a.window_right < all ? a.window_right : all;
@@ -97,7 +97,7 @@ qkvet_status read_lengths(const qkvet_forward_args& a, Options* options,
   return QKVET_OK;
 }
 
-// Which numbers stand in them is trusted, as it is of pages.
+// Their numbers are trusted, like those of pages.
 qkvet_status read_lists(const qkvet_forward_args& a, KeyLists* lists,
                         qkvet_text* why) {
   const qkvet_tensor &keys = a.key_indices, &counts = a.topk_length;
@@ -166,7 +166,7 @@ FieldMasks::Integers integers(const qkvet_tensor& t) {
 
 }  // namespace
 
-// `keys`: Tk, which of pages the caller knows.
+// `keys`: Tk; with pages only the caller can determine it.
 qkvet_status read_fields(const qkvet_forward_args& a, int64_t keys,
                          FieldMasks* fields, qkvet_text* why) {
   const int64_t batch = a.q.shape[0], queries = a.q.shape[2];
@@ -361,7 +361,7 @@ Options Options::from(int64_t b, int64_t h, int64_t i, int64_t j) const {
 }
 
 const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
-  // serving_call.h alone reads pages and new tokens.
+  // Only serving_call.h reads pages and new tokens.
   constexpr uint64_t kServing = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR |
                                 QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_APPEND;
   const uint64_t taken = declared & ~kServing;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call may ask for beyond q, k, v, a causal rule and a scale, checked
-// and typed. ForwardCall (forward_view.h) holds one of these.
+// The options of a call besides q, k, v, a causal rule and a scale, checked and
+// typed. A ForwardCall (forward_view.h) contains them.
 //
-// Lengths and packed batches are not the business of an arithmetic: members.h
-// cuts such a call into members before anything is computed.
+// An arithmetic never sees lengths and packed batches: members.h cuts such a
+// call into members before anything is computed.
 #ifndef QKVET_IMPL_ABI_OPTIONS_VIEW_H_
 #define QKVET_IMPL_ABI_OPTIONS_VIEW_H_
 
@@ -16,18 +16,18 @@
 
 namespace qkvet::impl {
 
-// Which weights a call drops: a counter-based generator, so that forward() and
-// backward() find the same ones in any order and on any number of threads.
+// The weights that a call drops: a counter-based generator, so forward() and
+// backward() drop the same ones in any order and on any number of threads.
 //
-// The numbers seed, offset, b, h, i, j are stirred into one word one after the
-// other by the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable
+// The numbers seed, offset, b, h, i, j are stirred into one word in this order
+// by the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable
 // Pseudorandom Number Generators", OOPSLA 2014, 3), all 64 bits of each; the
-// keys of a row are a sequence of that generator. A weight is dropped where the
-// upper 24 bits, as a fraction, lie below p. Cost: six rounds a pair.
+// keys of a row are a sequence of that generator. A weight is dropped if the
+// upper 24 bits, as a fraction, are below p. Cost: six rounds a pair.
 struct Dropout {
   float p = 0;  // 0: nothing is dropped
   uint64_t seed = 0, offset = 0;
-  // Where this call begins in the one that it is a part of.
+  // The offset of this call in the whole call.
   int64_t b = 0, h = 0, i = 0, j = 0;
 
   bool present() const { return p > 0; }
@@ -49,7 +49,7 @@ struct Dropout {
 
   // The factor of the weights that are kept.
   float scale() const { return 1 / (1 - p); }
-  // What a weight is multiplied by.
+  // The factor of a weight: scale() if it is kept, else 0.
   float factor(int64_t in_b, int64_t in_h, int64_t in_i, int64_t in_j) const {
     return keeps(in_b, in_h, in_i, in_j) ? scale() : 0;
   }
@@ -59,15 +59,15 @@ struct Dropout {
   }
 };
 
-// Lists of keys (kernel.h: key_indices). A list is looked through for each
-// pair: what the kernels here are not made for, and right.
+// Lists of keys (kernel.h: key_indices). A list is searched for each pair:
+// correct, and slow, because the kernels here are not made for lists.
 struct KeyLists {
   View<const int32_t> keys;    // [B, Hkv or 1, Tq, n], no data if there is none
   View<const int32_t> counts;  // [B, Tq], no data: all n
   int64_t entries = 0;         // n
   int64_t group = 1;           // query heads of a list
   int64_t block = 1;           // keys of an entry
-  // Where this call begins in the one that it is a part of; keys: in its
+  // The offset of this call in the whole call; that of keys is in the
   // member.
   int64_t b = 0, h = 0, i = 0, j = 0;
 
@@ -85,8 +85,8 @@ struct KeyLists {
   }
 };
 
-// Masks in a few numbers (kernel.h): segments, ranges, chunks, a tree. Which
-// pairs they show is asked of each pair.
+// Masks given by a few numbers (kernel.h): segments, ranges, chunks, a tree.
+// They are evaluated for each pair.
 struct FieldMasks {
   // Integers of 32 or 64 bits.
   struct Integers {
@@ -106,21 +106,21 @@ struct FieldMasks {
   int64_t ranges = 0;               // R
   int64_t chunk = 0;
   View<const uint8_t> tree;  // [B, Tq, Tq], no data if there is none
-  // Of the member: the key at which its first row stands, and that which is its
-  // first draft; and what ranges are composed with.
+  // In the member: the key at the position of its first row, and the key that
+  // is its first draft; then the rules that ranges are composed with.
   int64_t diagonal = 0, drafts = 0;
   bool causal = false;
   int64_t window_left = -1, window_right = -1;
-  bool in_window = false;  // the dialect: a window cuts ranges, too
-  // Where this call begins in the member.
+  bool in_window = false;  // the dialect: a window also cuts ranges
+  // The offset of this call in the member.
   int64_t b = 0, i = 0, j = 0;
 
   bool present() const {
     return segments_q.present() || ranges > 0 || chunk > 0 ||
            tree.data != nullptr;
   }
-  // Whether they leave the pair; with ranges the causal rule and the window are
-  // asked here.
+  // Whether they leave the pair; with ranges this includes the causal rule and
+  // the window.
   bool show(int64_t in_b, int64_t in_i, int64_t in_j) const {
     const int64_t of = b + in_b, row = i + in_i, key = j + in_j;
     return in_segment(of, row, key) && in_chunk(row + diagonal, key) &&
@@ -150,7 +150,7 @@ struct FieldMasks {
     return (window_left < 0 || position - key <= window_left) &&
            (window_right < 0 || key - position <= window_right);
   }
-  // Whether both lie in one range.
+  // Whether one range contains both.
   bool share_range(int64_t of, int64_t position, int64_t key) const;
   bool in_range(int64_t of, int64_t position, int64_t key) const;
   FieldMasks from(int64_t in_b, int64_t in_i, int64_t in_j) const {
@@ -174,7 +174,7 @@ struct Options {
   View<const int64_t> q_len, kv_len;  // [B]
   View<const int64_t> cu_q, cu_k;     // [members + 1]
   int64_t members = 0;                // of a packed batch
-  Rope rope;                          // the business of in_f32.h
+  Rope rope;                          // used by in_f32.h
   KeyLists lists;
   FieldMasks fields;
   Dropout dropout;
@@ -188,7 +188,7 @@ struct Options {
     return mask.data != nullptr || bias.present() || lists.present() ||
            fields.present();
   }
-  // Whether a score is more than scale * q.k.
+  // Whether a score differs from scale * q.k.
   bool changes_scores() const {
     return softcap > 0 || bias.present() || slopes.present();
   }
@@ -196,48 +196,48 @@ struct Options {
     return window_left >= 0 || window_right >= 0 || hides_pairs() ||
            changes_scores() || sink.present() || dropout.present();
   }
-  // The mask, the lists and the masks in a few numbers; and a bias of -infinity
-  // hides its pair as a mask does, so that no difference of infinities is ever
-  // taken.
+  // The mask, the lists and the masks in a few numbers; a bias of -infinity
+  // hides its pair as a mask does, so a difference of infinities never
+  // occurs.
   bool allows(int64_t b, int64_t h, int64_t i, int64_t j) const {
     return (!lists.present() || lists.has(b, h, i, j)) && shows(b, h, i, j) &&
            (!fields.present() || fields.show(b, i, j));
   }
-  // The mask and the bias alone.
+  // Only the mask and the bias.
   bool shows(int64_t b, int64_t h, int64_t i, int64_t j) const;
   // -infinity if there is none: it adds exp(-infinity) = 0.
   float sink_of(int64_t h) const;
   float slope_of(int64_t b, int64_t h) const {
     return slopes.present() ? slopes.get(b, h) : 0;
   }
-  // These options as a call sees them that begins at member b, head h, row i
-  // and key j of this one. Lengths stay behind.
+  // These options for a call that begins at member b, head h, row i and key j
+  // of this one. Lengths are dropped.
   Options from(int64_t b, int64_t h, int64_t i, int64_t j) const;
 };
 
-// A vector of int64 with `extent` elements, or as many as it likes (-1).
+// A vector of int64 with `extent` elements, or any number of them (-1).
 qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
                            View<const int64_t>* to, qkvet_text* why);
 
-// The slopes of a call whose q has been checked: [H], or [members, H].
+// The slopes of a call with a checked q: [H], or [members, H].
 qkvet_status read_slopes(const qkvet_forward_args& args, int64_t members,
                          Stored* slopes, qkvet_text* why);
 
-// The mask of a call whose q and k have been checked, if it has one.
+// The mask, if any, of a call with checked q and k.
 qkvet_status read_mask(const qkvet_forward_args& args,
                        View<const uint8_t>* mask, qkvet_text* why);
 
-// The masks in a few numbers of a call whose q has been checked and that has
-// `keys` keys.
+// The masks in a few numbers of a call with a checked q and `keys`
+// keys.
 qkvet_status read_fields(const qkvet_forward_args& args, int64_t keys,
                          FieldMasks* fields, qkvet_text* why);
 
-// The name of a field that is set and that a kernel with these QKVET_OPTION_*
-// does not take, or NULL.
+// The name of a field that is set and not supported by a kernel with these
+// QKVET_OPTION_*, or NULL.
 const char* unknown_field(const qkvet_forward_args& args, uint64_t declared);
 
-// Fills *options, or says why not: `args` is a call whose q, k, v and o have
-// been checked, and none of whose fields is unknown.
+// Fills *options, or refuses with a reason: in `args`, q, k, v and o have been
+// checked, and every field is known.
 qkvet_status read_options(const qkvet_forward_args& args, Options* options,
                           qkvet_text* why);
 

@@ -18,7 +18,7 @@ constexpr Field kFields[] = {
 #include "qkvet/tensors.def"
 };
 
-// The first axis of a pool and the last of a table are a batch's.
+// The first axis of a pool and the last of a table vary with the batch.
 bool is_of_batch(const Args& args, Field field, int32_t axis) {
   if (field == &Args::k || field == &Args::v) {
     return args.page_size > 0 && axis == 0;

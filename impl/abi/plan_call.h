@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan (qkvet/plan.h) keeps of the calls that it is given: what it was
-// made for, and the lengths and tables that count.
+// The parts of a call that a plan (qkvet/plan.h) keeps: extents, types and
+// options, and the lengths and tables of a batch.
 #ifndef QKVET_IMPL_ABI_PLAN_CALL_H_
 #define QKVET_IMPL_ABI_PLAN_CALL_H_
 
@@ -20,12 +20,12 @@ inline constexpr qkvet_tensor qkvet_forward_args::*kBatchTables[] = {
 #include "qkvet/tensors.def"
 };
 
-// The extents, types and options of a call; no data. How many pages there are,
-// and how long a table or a list of them is, belongs to a batch.
+// The extents, types and options of a call; no data. The number of pages, and
+// the length of a table or a list of pages, belong to a batch.
 class MadeFor {
  public:
   explicit MadeFor(const qkvet_forward_args& args);
-  // What a call has otherwise; NULL: nothing.
+  // The first difference of a call, as text; NULL: there is none.
   const char* differs(const qkvet_forward_args& args) const;
   const qkvet_forward_args& options() const { return args_; }
 
@@ -43,14 +43,14 @@ class MadeFor {
 class BatchNumbers {
  public:
   void take(const qkvet_forward_args& args);
-  // The call with these numbers, which live as long as this.
+  // The call with these numbers, valid as long as this object.
   qkvet_forward_args with(qkvet_forward_args args) const;
 
-  // Of a copy: those of another batch in one of them, as far as both have it
-  // and in the same extents.
+  // In a copy: takes one table of another batch, as far as both have it and
+  // with the same extents.
   void take_from(const BatchNumbers& other,
                  qkvet_tensor qkvet_forward_args::*tensor);
-  // Zeros in one of them.
+  // Sets one of them to zeros.
   void clear(qkvet_tensor qkvet_forward_args::*tensor);
 
  private:
@@ -68,8 +68,8 @@ class BatchNumbers {
   Table tables_[kTables];
 };
 
-// A call without data, whose tensors have an address all the same: for readers
-// that look at no number of them.
+// A call without data whose tensors nevertheless have an address: for readers
+// that read no element.
 qkvet_forward_args with_addresses(qkvet_forward_args args);
 
 }  // namespace qkvet::impl

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary positions (kernel.h): channels a and b of a pair at position p become
 // a cos - b sin and a sin + b cos, in f32, before anything else is computed.
-// in_f32.h does it for every arithmetic that it feeds; caches and layers do it
-// to the rows that they attend with.
+// in_f32.h does it for every arithmetic that it calls; caches and layers do it
+// for the rows that they attend over.
 #ifndef QKVET_IMPL_ABI_ROPE_H_
 #define QKVET_IMPL_ABI_ROPE_H_
 
@@ -21,12 +21,12 @@ struct Rope {
 
   bool present() const { return style != QKVET_ROPE_NONE; }
   bool has(int64_t position) const { return 0 <= position && position < rows; }
-  // As a call sees it that begins at member b, row i and key j of this one.
+  // For a call that begins at member b, row i and key j of this one.
   Rope from(int64_t b, int64_t i, int64_t j) const;
 };
 
-// The tables for heads of `width` channels, or what is wrong with them; no
-// rotation if `style` says so, and no tables then.
+// Reads the tables for heads of `width` channels, or returns what is wrong with
+// them; some values of `style` mean no rotation and no tables.
 const char* read_rope(int32_t style, const qkvet_tensor& cos,
                       const qkvet_tensor& sin, int64_t width, Rope* rope);
 // Positions [members, rows], or what is wrong with them.
@@ -43,14 +43,14 @@ struct PlainTurn {
   static float sine(float sin) { return sin; }
   // The column of the tables for pair n.
   static int64_t column(int64_t n, int64_t /*pairs*/) { return n; }
-  // Where row t of member b stands.
+  // The position of row t of member b.
   static int64_t position(const View<const int64_t>& positions, int64_t b,
                           int64_t t) {
     return *positions.at(b, t, 0);
   }
 };
 
-// Row [d], in place, for what stands at `position`.
+// Rotates a row [d], in place, by the angles of `position`.
 template <class Turn = PlainTurn>
 void turn_row(const Rope& rope, int64_t position, int64_t width, float* row) {
   const bool half = Turn::style(rope.style) == QKVET_ROPE_HALF;
@@ -68,8 +68,8 @@ void turn_row(const Rope& rope, int64_t position, int64_t width, float* row) {
   }
 }
 
-// `rows` contiguous rows of one head of member b, that stand where `positions`
-// say from row `first` on.
+// Rotates `rows` contiguous rows of one head of member b; their positions are
+// `positions` from row `first` on.
 template <class Turn = PlainTurn>
 void turn_rows(const Rope& rope, const View<const int64_t>& positions,
                int64_t b, int64_t first, int64_t rows, int64_t width,

@@ -13,8 +13,8 @@ namespace {
 
 constexpr qkvet_dtype kInt32 = {QKVET_DTYPE_INT, 32, 1};
 
-// The tensors that stand for k and v where they are pages: what a call looks
-// like whose tokens are the rows of a member.
+// Substitutes for k and v if they are pages: tensors of a call that has the
+// tokens as rows of a member.
 struct Rows4 {
   int64_t shape[4];
   int64_t strides[4];
@@ -34,8 +34,8 @@ struct Rows4 {
   }
 };
 
-// Keys in groups of channels as if they were rows: a tensor of rank 4 whose
-// last step is that within a group.
+// Keys in groups of channels as if they were rows: a tensor of rank 4; its last
+// step is the one within a group.
 struct FoldedGroups {
   int64_t shape[4];
   int64_t strides[4];
@@ -69,8 +69,8 @@ const char* wrong_with_groups(const qkvet_forward_args& a) {
              : "groups of channels are 16 bytes each";
 }
 
-// Lists of int32 become such of int64, whose numbers are widened when they are
-// read. Nothing is read here.
+// Turns lists of int32 into lists of int64. Their numbers are widened later,
+// when they are read; here none is read.
 const char* take_narrow(uint64_t options, qkvet_forward_args* a,
                         ServingCall* s) {
   const struct {
@@ -123,8 +123,8 @@ bool has_lists(const qkvet_forward_args& a) {
          !is_absent(a.last_page_len);
 }
 
-// Members of a packed batch over pages, or B. What is read of a list of starts
-// is its extent.
+// Members of a packed batch over pages, or B. Only the extent of a list of
+// starts is read.
 int64_t members_of(const qkvet_forward_args& a) {
   const qkvet_tensor& starts = a.cu_seqlens_q;
   const bool paged = !is_absent(a.block_table) || has_lists(a);
@@ -212,7 +212,7 @@ const char* wrong_with_new(const qkvet_forward_args& a) {
                                               : nullptr;
 }
 
-// Tk: what the other tensors of the call say, or the room that a table has.
+// Tk: the extent in other tensors of the call, or the room of a table.
 int64_t keys_of(const qkvet_forward_args& a) {
   const bool lists = has_lists(a);
   if (is_absent(a.block_table) && !lists) {
@@ -257,12 +257,12 @@ const char* refused_field(const qkvet_forward_args& a, uint64_t options) {
              : nullptr;
 }
 
-// Four dimensions in k and v, of which the shapes below are read.
+// k and v have four dimensions; their shapes are read below.
 bool has_four(const qkvet_tensor& t) {
   return t.ndim == 4 && t.shape != nullptr && t.strides != nullptr;
 }
 
-// Whose the rows of q are: what takes the place of B.
+// Reads the members that own the rows of q: they replace B.
 qkvet_status read_packed(const qkvet_forward_args& a, ServingCall* s,
                          qkvet_text* why) {
   Options* const options = &s->call.options;
@@ -316,7 +316,7 @@ qkvet_status read_known(const qkvet_kernel* self,
                   "no segments");
   }
   qkvet_forward_args plain = a;
-  plain.struct_size = sizeof(plain);  // read again, and it ends here
+  plain.struct_size = sizeof(plain);  // checked again, with no further fields
   plain.page_size = plain.channel_group = 0;
   plain.block_table = plain.k_new = plain.v_new = {};
   plain.page_indptr = plain.page_indices = plain.last_page_len = {};
@@ -324,7 +324,7 @@ qkvet_status read_known(const qkvet_kernel* self,
   s->page_size = a.page_size;
   const bool packed = a.page_size > 0 && (!is_absent(a.cu_seqlens_q) ||
                                           !is_absent(a.cu_seqlens_k));
-  // Of as many members as there are.
+  // Slopes of each member: read below, with the number of members.
   const bool sloped =
       packed && a.slopes.ndim == 2 &&
       (self->capabilities->options & QKVET_OPTION_ALIBI_PER_MEMBER) != 0;
@@ -389,7 +389,7 @@ qkvet_status supports_serving(const qkvet_kernel* self,
   return read_serving(self, args, &serving, why);
 }
 
-// Lengths, or where members begin, as of k and v in rows.
+// Sets the lengths, or the starts of members, as for k and v in rows.
 void show_lengths(ServingCall* s) {
   Options* const options = &s->call.options;
   int64_t* const all = s->all.get();
@@ -407,7 +407,7 @@ void show_lengths(ServingCall* s) {
   options->cu_k = {all, {1, 0, 0, 0}};
 }
 
-// Why the numbers of the lists of pages cannot be.
+// Why the numbers of the lists of pages are invalid.
 const char* wrong_in_lists(const ServingCall& s) {
   if (!s.csr()) {
     return nullptr;

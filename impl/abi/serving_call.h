@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The serving form of a forward call, checked and typed: k and v as pages of a
 // pool with a block table or lists of pages, and tokens that the kernel
-// appends. A call without either is one, too: its tokens lie in rows of [B,
-// Hkv, Tk, d]. In a packed batch over pages the members are those of
+// appends. A call without either is a serving call too: its tokens are rows of
+// [B, Hkv, Tk, d]. In a packed batch over pages the members are those of
 // cu_seqlens_q.
 //
-// Contract: that of forward_view.h. What is data (lengths, block tables) is
-// checked by check_serving() before anything is written; entries of a table
-// behind the pages of a member are not looked at.
+// Contract: that of forward_view.h. check_serving() checks the data (lengths,
+// block tables) before anything is written; entries of a table after the pages
+// of a member are ignored.
 #ifndef QKVET_IMPL_ABI_SERVING_CALL_H_
 #define QKVET_IMPL_ABI_SERVING_CALL_H_
 
@@ -20,22 +20,22 @@
 
 namespace qkvet::impl {
 
-// Where a token lies: element [block, head, row, c] of k and v.
+// The place of a token: element [block, head, row, c] of k and v.
 struct Slot {
   int64_t block = 0;
   int64_t row = 0;
 };
 
 struct ServingCall {
-  // The call as of k and v [B, Hkv, Tk, d], without k and v. Lengths, once
-  // check_serving() has passed it: all tokens of a member, new ones included.
+  // The call as for k and v [B, Hkv, Tk, d], without k and v. Lengths, after
+  // check_serving(): all tokens of a member, including new ones.
   ForwardCall call;
-  Stored k, v;  // [pages, Hkv, page_size, d], or [B, Hkv, Tk, d]; k.step[3]
-                // is that within a group where there are groups of channels
+  Stored k, v;  // [pages, Hkv, page_size, d], or [B, Hkv, Tk, d]; k.step[3] is
+                // the step within a group of channels, if any
   Stored k_new, v_new;  // [members, Hkv, Tnew, d]
   int64_t new_tokens = 0;
   int64_t page_size = 0;   // 0: no pages
-  int64_t group = 0;       // channels of k that lie side by side; 0: all
+  int64_t group = 0;       // adjacent channels of k; 0: all
   int64_t group_step = 0;  // from one group to the next
   int64_t pages = 0;
   int64_t columns = 0;        // of the table
@@ -46,10 +46,10 @@ struct ServingCall {
   View<const int32_t> starts, list, last;
   int64_t entries = 0;         // of the list
   View<const int64_t> before;  // kv_len [members], no data: Tk each
-  // What call.options shows: kv_len [B], or cu_k [members + 1].
+  // For call.options: kv_len [B], or cu_k [members + 1].
   std::unique_ptr<int64_t[]> all;
-  // Lists of the call that are int32, and what check_serving() makes of them:
-  // before, their views look at numbers of another width.
+  // Lists of the call that are int32; check_serving() widens them: before that,
+  // their views have the wrong width.
   struct NarrowList {
     View<const int32_t> given;
     int64_t count = 0;
@@ -67,7 +67,7 @@ struct ServingCall {
   int64_t page_count(int64_t b) const {  // of csr()
     return first_page(b + 1) - first_page(b);
   }
-  int64_t held(int64_t b) const {  // in front of the new ones
+  int64_t held(int64_t b) const {  // before the new ones
     if (csr()) {
       const int64_t count = page_count(b);
       return count == 0
@@ -80,7 +80,7 @@ struct ServingCall {
     return csr() ? *list.at(first_page(b) + column, 0, 0)
                  : table.data[b * table.step[0] + column * table.step[1]];
   }
-  // Where a channel of a key lies: an index of k.
+  // The index in k of a channel of a key.
   int64_t key_at(int64_t h, Slot at, int64_t c) const {
     return group == 0 ? k.index(at.block, h, at.row, c)
                       : k.index(at.block, h, at.row, c % group) +
@@ -93,20 +93,20 @@ struct ServingCall {
   }
 };
 
-// Fills *serving, or says why `self` does not take these arguments.
+// Fills *serving or refuses: *why is then the reason.
 qkvet_status read_serving(const qkvet_kernel* self,
                           const qkvet_forward_args* args, ServingCall* serving,
                           qkvet_text* why);
 
-// Whether lengths and tables lie inside the call; sets its lengths.
+// Checks that lengths and tables are within the call; sets its lengths.
 qkvet_status check_serving(ServingCall* serving, qkvet_text* why);
 
 // The supports() of the kernels that serve.
 qkvet_status supports_serving(const qkvet_kernel* self,
                               const qkvet_forward_args* args, qkvet_text* why);
 
-// Member b of a call that check_serving() has passed, without k and v. Its rows
-// are those of cu_seqlens_q where the batch is packed.
+// Member b of a call that check_serving() has passed, without k and v. In a
+// packed batch its rows are those of cu_seqlens_q.
 ForwardCall served_member(const ServingCall& serving, int64_t b);
 
 // Copies token n of the new ones of member b to a slot, all heads.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of the ABI as the kernels here look at them: on the CPU, of f32, f16
-// or bf16, with any strides. Also how a callee reads the structs of hosts that
-// know fewer or more fields than it does, and how it says no.
+// Tensors of the ABI as the kernels here use them: on the CPU, of f32, f16 or
+// bf16, with any strides. Also reads the structs of hosts that have fewer or
+// more fields than this library, and writes reasons of refusals.
 #ifndef QKVET_IMPL_ABI_TENSOR_VIEW_H_
 #define QKVET_IMPL_ABI_TENSOR_VIEW_H_
 
@@ -22,10 +22,10 @@ constexpr bool is_same(qkvet_dtype a, qkvet_dtype b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
 
-// Whether `type` is one of the three; *storage is it then.
+// Whether `type` is one of the three; if so, sets *storage.
 bool storage_of(qkvet_dtype type, Storage* storage);
 
-// As the ABI names it.
+// The type in the ABI.
 constexpr qkvet_dtype dtype_named(Storage type) {
   return type == Storage::kF32 ? kF32 : type == Storage::kF16 ? kF16 : kBf16;
 }
@@ -44,12 +44,12 @@ constexpr bool is_absent(const qkvet_tensor& t) {
 // Whether a tensor may have extents of 0.
 enum class Empty : uint8_t { kRefused, kAllowed };
 
-// What is wrong with a tensor on the CPU but for its type; NULL: nothing.
+// The error in a tensor on the CPU, except for its type; NULL: there is none.
 const char* wrong_with(const qkvet_tensor& t, int32_t rank,
                        Empty empty = Empty::kRefused);
 
-// A tensor of rank 4 or less. The step of an extent of 1 is 0, whatever the
-// caller wrote there: it is never multiplied into an address.
+// A tensor of rank 4 or less. The step of an extent of 1 is 0, independent of
+// the caller's stride: it is never multiplied into an address.
 template <class T>
 struct View {
   T* data = nullptr;
@@ -65,8 +65,8 @@ View<const T> read_only(const View<T>& view) {
   return {view.data, {view.step[0], view.step[1], view.step[2], view.step[3]}};
 }
 
-// 0 for an extent of 1, and for all extents of a tensor without elements: no
-// address is made out of either.
+// 0 for an extent of 1, and for all extents of a tensor without elements:
+// neither is used in an address.
 inline int64_t step_of(const qkvet_tensor& t, int32_t axis) {
   for (int32_t other = 0; other < t.ndim; ++other) {
     if (t.shape[other] == 0) {
@@ -90,8 +90,8 @@ View<T> view_of(const qkvet_tensor& t) {
   return view;
 }
 
-// Element `index` of memory of a storage type, as f32. To read is exact, to
-// write rounds once.
+// Element `index` of memory of a storage type, as f32. Reading is exact,
+// writing rounds once.
 inline float load(Storage type, const void* data, int64_t index) {
   return type == Storage::kF32
              ? static_cast<const float*>(data)[index]
@@ -131,17 +131,17 @@ struct Stored {
   }
 };
 
-// The view of a tensor that wrong_with() has passed and whose type is `type`.
+// The view of a tensor of type `type` that wrong_with() has passed.
 Stored stored(const qkvet_tensor& t, Storage type);
 
-// Writes `reason` into *why, cut to its room, and returns `status`.
+// Writes `reason` to *why, truncated to its room, and returns `status`.
 qkvet_status refuse(qkvet_text* why, qkvet_status status, const char* reason);
 
-// Whether a call may run where `exec` says (NULL: the CPU).
+// Whether a call may run on the device of `exec` (NULL: the CPU).
 qkvet_status check_exec(const qkvet_exec* exec, qkvet_text* why);
 
-// Copies *args as this library knows it: what an older host does not know is
-// absent, what a newer one sets beyond is refused.
+// Copies *args with the fields of this library: fields that an older host lacks
+// are absent, and further fields that a newer host sets are refused.
 template <class T>
 qkvet_status read_struct(const T* args, T* known, qkvet_text* why) {
   if (args == nullptr || args->struct_size < sizeof(args->struct_size)) {

@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kStride = 61;
 constexpr float kLowest = -87.0f;
 constexpr double kUnit = 0x1p-24;
-// What flash.cpp declares, and the worst that the full sweep has seen.
+// The declared error of flash.cpp, and the largest of the full sweep.
 constexpr double kDeclaredUnits = 1.4;
 constexpr double kMeasuredUnits = 1.293;
 constexpr size_t kBatch = 4096;
@@ -64,7 +64,7 @@ TEST(Avx2Exp, StaysWithinItsDeclaredError) {
   RecordProperty("worst_units", std::to_string(worst));
   EXPECT_LE(worst, kMeasuredUnits) << "at x = " << worst_at;
   EXPECT_LT(kMeasuredUnits, kDeclaredUnits);
-  // A measurement that finds next to nothing is broken itself.
+  // A much smaller error means that the measurement is broken.
   EXPECT_GE(worst, 0.95) << "half an ulp of a value just above a power of two";
 }
 

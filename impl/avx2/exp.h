@@ -43,8 +43,8 @@ inline __m256 exp_nonpositive(__m256 x) {
   p = _mm256_fmadd_ps(p, r, one);
   p = _mm256_fmadd_ps(p, r, one);
 
-  // As a product, not as an addition of exponents: a NaN stays one, whatever
-  // its payload left in the low bits.
+  // A product, not an addition of exponents: a NaN stays NaN with any payload
+  // in the low bits.
   const __m256 power =
       _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(biased), 23));
   const __m256 y = _mm256_mul_ps(p, power);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// avx2/flash: the kernel of flash_kernel.cpp behind the ABI. This file is
-// baseline code: on a CPU without AVX2 and FMA, open() says so and no
-// instruction of the other file is ever reached.
+// avx2/flash: the ABI of the kernel in flash_kernel.cpp. This file is baseline
+// code: on a CPU without AVX2 and FMA, open() refuses and no instruction of the
+// other file is ever executed.
 //
 // Query rows of all heads that share a key/value head are computed together,
 // so that grouped heads read and pack it once. Memory: K and V of one head,
@@ -114,7 +114,7 @@ bool make_workspace(const ForwardCall& call, int64_t keys,
   return true;
 }
 
-// Whether the CPU has F16C; that AVX registers may be used is known by then.
+// Whether the CPU has F16C; the caller has checked AVX registers.
 bool cpu_has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
@@ -175,8 +175,8 @@ int64_t prepare(const void* with_call, const FlashRow& row, int64_t first,
   return written;
 }
 
-// Ends at the first pair that is seen: of a tile that lies within a segment, or
-// in the history of a tree, at the first of all.
+// Ends at the first visible pair; in a tile within a segment, or in the history
+// of a tree, that is the very first pair.
 bool needs_tile(const void* with_call, const FlashRow* rows, int64_t count,
                 int64_t first, int64_t keys) {
   const ForwardCall& call = *static_cast<const ForwardCall*>(with_call);
@@ -204,7 +204,7 @@ void compute_block(const ForwardCall& call, const FlashHead& head,
 }
 
 // All query rows that share key/value head `kv` of member b. Rows of one
-// position stand together, so that the keys in view never decrease. `views` is
+// position are adjacent, so that the visible keys never decrease. `views` is
 // the call itself, or its half of another storage type.
 template <class Views>
 void compute_kv_head(const ForwardCall& call, const Views& views, int64_t b,
@@ -281,7 +281,7 @@ qkvet_status attend_with_flash(const ForwardCall& call, qkvet_context* context,
 
 namespace {
 
-// A piece that was converted in front, whatever the caller's tensors hold.
+// A piece that is already in f32, for any storage type of the caller.
 qkvet_status compute_f32(const ForwardCall& call, qkvet_context* context,
                          qkvet_text* why) {
   ForwardCall piece = call;

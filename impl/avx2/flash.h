@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attention of avx2/flash for the other kernels of the family. Baseline
-// code, to be called where there are AVX2 and FMA.
+// code, to be called only with AVX2 and FMA.
 #ifndef QKVET_IMPL_AVX2_FLASH_H_
 #define QKVET_IMPL_AVX2_FLASH_H_
 
@@ -10,7 +10,7 @@
 #include "impl/abi/forward_view.h"
 #include "impl/avx2/flash_kernel.h"
 
-// Memory that calls share, grown when needed.
+// Memory shared by calls, grown when needed.
 struct qkvet_context {
   float* memory = nullptr;
   size_t floats = 0;
@@ -21,7 +21,7 @@ namespace qkvet::impl {
 // A call without lengths.
 qkvet_status attend_with_flash(const ForwardCall& call, qkvet_context* context,
                                qkvet_text* why);
-// Gives the memory back.
+// Frees the memory.
 void free_flash(qkvet_context* context);
 
 // Measured: 1.293 units (avx2/exp.h).

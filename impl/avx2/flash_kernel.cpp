@@ -5,17 +5,17 @@
 // rows at a time meet a tile of 128 keys: 6 x 16 scores in registers, row
 // maxima, exponentials in place, then P V in registers again, six rows and 16
 // columns at a time. Packing costs O(Tk (d + dv)) a head and pays for itself
-// from a few rows on; tiles and panels behind the diagonal are skipped.
+// from a few rows on; tiles and panels beyond the diagonal are skipped.
 //
 // Arithmetic: a score is one FMA chain over c = 0, 1, ... and one product with
 // the scale; P v is one FMA chain over the keys, rescaled once a tile; the
 // denominator is summed in eight lanes; o = acc * (1 / sum).
 //
-// With options every row of a tile is prepared by a function of the caller,
-// which finishes the scores and says which runs of keys the row sees; P V goes
-// over those runs, or over all six rows together where they see the whole tile.
-// Calls without options take none of this. A tile of which segments, ranges,
-// chunks and a tree show none of six rows a key is left out.
+// With options a function of the caller prepares every row of a tile: it
+// finishes the scores and returns the runs of keys that the row sees. P V uses
+// those runs, or all six rows together where they see the whole tile. Calls
+// without options skip all this. A tile is left out if segments, ranges, chunks
+// and a tree hide all its keys from all six rows.
 //
 // Half storage is converted to f32 on the way into the panels, and o is rounded
 // to it once, on the way out.
@@ -57,7 +57,7 @@ int64_t keys_in_tile(const FlashRow& row, int64_t first) {
   return max_of(0, min_of(kTileKeys, row.keys - first));
 }
 
-// Scores to weights; factor[r] is what rescales the sums so far.
+// Scores to weights; factor[r] rescales the sums so far.
 template <int R>
 void softmax_tile(const MicroTile& t, int64_t first, float* factor) {
   alignas(32) float step[kLanes] = {};  // old maximum - new maximum
@@ -194,9 +194,9 @@ void write_row(const FlashHead& head, const FlashRow& row, const float* acc,
 
 // ---- The same with options --------------------------------------------------
 
-// Scores to weights in a tile of `keys` keys; those that row r does not see are
-// -infinity, and `runs[r]` is how many runs it sees. factor[r] is as above, and
-// 1 for rows that see nothing.
+// Scores to weights in a tile of `keys` keys; hidden ones of row r are
+// -infinity, and `runs[r]` is the number of runs that it sees. factor[r] is as
+// above, and 1 for rows that see nothing.
 template <int R>
 void softmax_prepared(const MicroTile& t, int64_t keys, const int64_t* runs,
                       float* factor) {
@@ -342,7 +342,7 @@ void flash_block_with_options(const FlashHead& head,
     pack_queries(head, rows + r, min_of(kMicroRows, count - r), space.stage,
                  space.q + r * head.width);
   }
-  // Neither end of what a row can reach moves back from row to row.
+  // From row to row, neither end of the keys in reach moves back.
   const int64_t begin = rows[0].begin / kTileKeys * kTileKeys;
   const int64_t end = rows[count - 1].keys;
   for (int64_t first = begin; first < end; first += kTileKeys) {

@@ -30,7 +30,7 @@ struct FlashHead {
   const void* v;  // [Tk, dv]
   int64_t k_row, k_col, v_row, v_col;
   int64_t q_col, o_col;  // of the query rows
-  int64_t keys;          // that the last row sees: no others are read
+  int64_t keys;          // up to the last row's; no others are read
   int64_t width;         // d
   int64_t value_width;   // dv
   float scale;
@@ -44,8 +44,8 @@ struct FlashRow {
   void* o;        // [dv]
   float* lse;     // NULL if not asked for
   int64_t keys;   // that it sees; 0: o = 0, lse = -inf
-  // Read with options only. The row sees keys in [begin, keys), of which the
-  // mask may hide some.
+  // Read with options only. The row sees keys in [begin, keys), except those
+  // that the mask hides.
   int64_t begin;
   int64_t b, h, i;
   float sink;  // -infinity: none
@@ -58,14 +58,14 @@ struct FlashRun {
 constexpr int64_t kMostRuns = (kTileKeys + 1) / 2;
 
 // Turns scores[0, count), scale * q.k of the keys from `first` on, into those
-// of the row: final where it sees the key, -infinity elsewhere. Writes the runs
-// of keys that it sees, ascending; returns how many.
+// of the row: final if it sees the key, else -infinity. Writes the runs of
+// visible keys, ascending; returns their number.
 using FlashPrepare = int64_t (*)(const void* call, const FlashRow& row,
                                  int64_t first, int64_t count, float* scores,
                                  FlashRun* runs);
 
-// Whether one of `count` rows sees a key of the `keys` from `first` on. Where
-// none does the tile is left out, which changes no bit.
+// Whether one of `count` rows sees a key of the `keys` from `first` on. A tile
+// that no row sees is left out, which changes no bit.
 using FlashNeeds = bool (*)(const void* call, const FlashRow* rows,
                             int64_t count, int64_t first, int64_t keys);
 
@@ -88,15 +88,15 @@ struct FlashWorkspace {
 // n contiguous elements of f16; needs F16C.
 void widen_f16c(const uint16_t* from, int64_t n, float* to);
 
-// Packs k and v of a head. Has to precede its rows.
+// Packs k and v of a head. Must precede the head's rows.
 void flash_pack(const FlashHead& head, const FlashWorkspace& space);
 
-// Computes up to kBlockRows rows whose `keys` do not decrease.
+// Computes up to kBlockRows rows; their `keys` must not decrease.
 void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
                  const FlashWorkspace& space);
 
-// The same with options. What rows can reach does not move back from one to
-// the next, at neither end.
+// The same with options. From one row to the next, neither end of the keys in
+// reach may move back.
 void flash_block_with_options(const FlashHead& head,
                               const FlashOptions& options, const FlashRow* rows,
                               int64_t count, const FlashWorkspace& space);

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kKeysAtOnce = 64;
 
-// What is computed for the keys of a head and one row; the numbers of the next
-// row lie behind.
+// Intermediate numbers for the keys of a head and one row; those of the next
+// row follow.
 struct Scratch {
   float *score, *dp;  // [kRowsAtOnce, Tk]
   float* slope;       // [Tk], of one row after the other
@@ -51,7 +51,7 @@ void add_run(const BackwardPiece& piece, int64_t r, Run run,
   gradient_sums(row, run.begin, run.end, at.score, at.dp);
 }
 
-// For four rows from r on, which all see the keys of `run`.
+// For four rows from r on that all see the keys of `run`.
 void add_run_of_four(const BackwardPiece& piece, int64_t r, Run run,
                      const Scratch& at) {
   const int64_t stride = piece.call->keys;
@@ -64,16 +64,16 @@ void add_run_of_four(const BackwardPiece& piece, int64_t r, Run run,
   gradient_sums_of_four(first, run.begin, run.end, stride, at.score, at.dp);
 }
 
-// What of the tile a row sees, of a call that hides no pairs.
+// The part of the tile that a row sees, in a call that hides no pairs.
 Run seen_of(const BackwardPiece& piece, int64_t r, Run tile) {
   const Run run = piece.call->in_reach(piece.first + r);
   return {run.begin > tile.begin ? run.begin : tile.begin,
           run.end < tile.end ? run.end : tile.end};
 }
 
-// Rows r and on. What some of them see and others do not lies in front of what
-// all see, and behind it: every sum meets its rows and keys in the order in
-// which one row after the other would.
+// Rows r to r + 3. Keys that only some of them see are before or after the keys
+// that all see, so every sum adds its rows and keys in the same order as one
+// row after the other would.
 void add_four(const BackwardPiece& piece, int64_t r, Run tile,
               const Scratch& at) {
   Run runs[kRowsAtOnce];
@@ -107,8 +107,8 @@ Run run_at(const int64_t* list, int64_t n, int64_t count) {
   return run;
 }
 
-// A tile of k, v, d_k and d_v stays near while all rows pass over it. Sums over
-// keys go on from tile to tile, ascending.
+// A tile of k, v, d_k and d_v stays in the cache while all rows pass over it.
+// Sums over keys continue from tile to tile, ascending.
 void add_tile(const BackwardPiece& piece, Run tile, const Scratch& at) {
   int64_t r = 0;
   for (; r + kRowsAtOnce <= piece.rows; r += kRowsAtOnce) {

@@ -8,7 +8,7 @@
 
 namespace qkvet::impl {
 
-// On a CPU with AVX2 and FMA: a context is there.
+// For a CPU with AVX2 and FMA; needs a context.
 qkvet_status gradient_on_avx2(const BackwardPiece& piece,
                               qkvet_context* context, qkvet_text* why);
 

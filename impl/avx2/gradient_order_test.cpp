@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of avx2/flash takes four rows and 64 keys together, and the
-// order of every sum is that of one row after the other. The latter is how it
-// walks under a mask, so that a mask that hides nothing changes no bit.
+// The gradient of avx2/flash takes four rows and 64 keys together, in the order
+// of sums of one row after the other. Under a mask it walks row by row, so a
+// mask that hides nothing must not change a bit.
 #include <gtest/gtest.h>
 
 #include <cstring>

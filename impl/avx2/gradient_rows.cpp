@@ -20,7 +20,7 @@
 namespace qkvet::impl {
 namespace {
 
-// Keys whose chains run beside each other.
+// Keys computed side by side, as independent chains.
 constexpr int kKeys = 4;
 // The same beside four rows.
 constexpr int kPair = 2;

@@ -34,9 +34,9 @@ void gradient_weights(const GradientRow& row, int64_t begin, int64_t end,
 void gradient_sums(const GradientRow& row, int64_t begin, int64_t end,
                    const float* p, const float* dz);
 
-// The same for four rows at once, of which `first` is the first: q, d_o and d_q
-// of the others lie behind its own, and their scores `stride` behind. The bits
-// are those of the rows one by one; k, v, d_k and d_v are read once.
+// The same for four rows at once, beginning with `first`: q, d_o and d_q of the
+// others follow its own, and their scores are `stride` apart. The bits are
+// those of the rows one by one; k, v, d_k and d_v are read once.
 inline constexpr int64_t kRowsAtOnce = 4;
 void gradient_products_of_four(const GradientRow& first, int64_t begin,
                                int64_t end, int64_t stride, float* score,

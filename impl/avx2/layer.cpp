@@ -78,7 +78,7 @@ void write_parameters(const LayerRows& from, const LayerRows& grad,
   }
 }
 
-// The gradients of what the projections make.
+// The gradients of the projections' results.
 struct StageGradients {
   LayerRows q, k, v, attended;
 };

@@ -114,7 +114,7 @@ LayerRows turned(const LayerCall& call, int64_t heads, LayerRows rows) {
   return rows;
 }
 
-// Stages up to attention, whose result is to be written to `attended`.
+// Stages up to attention; the caller writes its result to `attended`.
 struct LayerStages {
   explicit LayerStages(const LayerCall& call)
       : x(rows_of(call, call.x)),

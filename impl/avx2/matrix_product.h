@@ -10,7 +10,7 @@ namespace qkvet::impl {
 
 // c += a b: a is [rows, inner], b [inner, columns], c [rows, columns],
 // contiguous. Every element is one FMA chain over `inner`, ascending, that
-// begins with what c holds.
+// begins with the old c.
 void matrix_product(const float* a, const float* b, int64_t rows, int64_t inner,
                     int64_t columns, float* c);
 

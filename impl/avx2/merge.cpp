@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // avx2/merge: the states of a row become one, by merge_rows.cpp. This file is
-// baseline code: on a CPU without AVX2 and FMA, open() says so and no
-// instruction of the other file is ever reached.
+// baseline code: on a CPU without AVX2 and FMA, open() refuses and no
+// instruction of the other file is ever executed.
 //
-// Rows of f32 whose channels follow each other are read and written where they
-// lie; all others are converted or gathered first, so that the bits are the
-// same in every layout.
+// Rows of f32 with contiguous channels are read and written in place; all
+// others are converted or gathered first, so the bits are the same in every
+// layout.
 //
 // Contract: that of scalar/merge. Memory: for the row with the most states, 3
 // numbers and a row of f32 for each of them, and one row more.
@@ -26,7 +26,7 @@ namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-// What one row and head needs, cut out of one piece.
+// The memory for one row and head, cut out of one allocation.
 struct MergeRoom {
   std::unique_ptr<float[]> numbers;
   std::unique_ptr<const float*[]> states;  // [most]
@@ -38,7 +38,7 @@ struct MergeRoom {
   static int64_t padded(int64_t count) {
     return (count + kMergeLanes - 1) / kMergeLanes * kMergeLanes;
   }
-  // False: there is not enough.
+  // Returns false if there is no memory.
   bool make(int64_t most, int64_t width) {
     const int64_t all = 2 * padded(most) + (most + 1) * width;
     numbers.reset(new (std::nothrow) float[static_cast<size_t>(all)]);
@@ -51,7 +51,7 @@ struct MergeRoom {
   }
 };
 
-// Where the channels of a state are as floats one behind the other.
+// The address of the channels of a state as contiguous floats.
 const float* floats_of(const Stored& from, int64_t index, int64_t step,
                        int64_t width, float* converted) {
   if (from.type == Storage::kF32 && step == 1) {

@@ -8,17 +8,17 @@
 
 namespace qkvet::impl {
 
-// Numbers that are looked at together.
+// Numbers that are processed together.
 inline constexpr int64_t kMergeLanes = 8;
 
 struct MergeWeights {
-  float max;  // NaN where one of the lse is
+  float max;  // NaN if one of the lse is
   float sum;  // of the weights
 };
 
 // weights[n] = exp(lse[n] - max). Both have `padded` numbers, a multiple of
-// kMergeLanes, and lse is -infinity behind its states. Where max is -infinity
-// there is nothing to weigh, and the weights are anything.
+// kMergeLanes, and lse is -infinity after its states. If max is -infinity, all
+// states are empty, and the weights are unspecified.
 MergeWeights merge_weights(const float* lse, int64_t padded, float* weights);
 
 // o[c] = sum_n weights[n] states[n][c] / sum, c < width; o may be a state.

@@ -94,7 +94,7 @@ void pack_half_keys(const FlashHead& head, float* stage, float* to) {
   }
 }
 
-// Up to 16 contiguous elements; 0 behind them.
+// Up to 16 contiguous elements, padded with 0.
 void pack_value_run(const float* from, int64_t left, float* to) {
   _mm256_store_ps(to, load_first(from, left));
   _mm256_store_ps(to + kLanes, left > kLanes

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What flash_kernel.cpp does to one tile: softmax of a row, and register tiles
-// of up to six rows and 16 columns. For translation units compiled with AVX2
-// and FMA: everything has internal linkage.
+// The work of flash_kernel.cpp on one tile: softmax of a row, and register
+// tiles of up to six rows and 16 columns. For translation units compiled with
+// AVX2 and FMA: everything has internal linkage.
 #ifndef QKVET_IMPL_AVX2_TILE_H_
 #define QKVET_IMPL_AVX2_TILE_H_
 
@@ -30,7 +30,7 @@ float sum_lanes(__m256 x) {
 
 // ---- Softmax of one row of a tile ------------------------------------------
 
-// Maximum of n >= 1 scores; NaN is left out and comes back as a NaN weight.
+// Maximum of n >= 1 scores; NaN is skipped and gives a NaN weight later.
 float row_maximum(const float* s, int64_t n) {
   const __m256 lowest = _mm256_set1_ps(-INFINITY);
   __m256 max = lowest;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What adapters of foreign kernels come to: a kernel that is given one pointer
-// for q, k and v, and two that multiply by 0 what does not count.
+// Patterns of adapters for foreign kernels: a kernel with one pointer for q, k
+// and v, and two that multiply irrelevant elements by 0.
 #include <cstddef>
 
 #include "impl/controls/control.h"
@@ -27,8 +27,8 @@ std::byte* behind(const qkvet_tensor& tensor, int64_t elements) {
          elements * (tensor.dtype.bits / 8);
 }
 
-// q, k and v as the foreign kernel finds them, from its one pointer and the
-// extents: [B, T, H + 2 Hkv, d].
+// q, k and v in the layout of the foreign kernel, derived from its one pointer
+// and the extents: [B, T, H + 2 Hkv, d].
 struct Block {
   int64_t steps[4];
   qkvet_forward_args args;
@@ -52,7 +52,7 @@ bool has_elements(const qkvet_tensor& tensor) {
   return tensor.shape[0] > 0 && tensor.shape[2] > 0;
 }
 
-// What cannot be handed on is refused, with its reason.
+// Refuses calls that cannot be passed on, with the reason.
 qkvet_status supports_block(const qkvet_kernel* self,
                             const qkvet_forward_args* args, qkvet_text* why) {
   qkvet_forward_args known = {};
@@ -87,7 +87,7 @@ qkvet_status forward_block(const qkvet_kernel* self, qkvet_context* context,
 
 // ---- Weights of 0 -----------------------------------------------------------
 
-// Keys and values beyond the lengths meet weights of 0 and join every sum.
+// Keys and values past the lengths have weights of 0 and join every sum.
 struct PaddingTimesZero : OptionHooks {
   static void member(const ForwardCall& whole, int64_t n, ForwardCall* member) {
     float zero = 0;
@@ -117,7 +117,7 @@ constexpr qkvet_dialect kFinitePadding = [] {
   return d;
 }();
 
-// So does what stands behind the last token in the last page of a member.
+// The same for slots after the last token in the last page of a member.
 float last_page_times_zero(const ServingCall& s, int64_t b, int64_t kv_head) {
   float zero = 0;
   const int64_t tokens = s.held(b) + s.new_tokens;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row of the table of controls (table.cpp): which of the correct arithmetics
-// of attention a kernel has. What is left out is the plainest: sums one by one
+// A row of the table of controls (table.cpp): the correct arithmetic of
+// attention that a kernel has. The defaults are the plainest: sums one by one
 // and ascending, products rounded, maximum first, divided at the end, in f32.
 //
-// engine.h computes what a row says, declared.h derives what its author would
-// declare of it.
+// engine.h computes the arithmetic of a row, declared.h derives the declaration
+// that its author would make.
 #ifndef QKVET_IMPL_CONTROLS_ARITHMETIC_H_
 #define QKVET_IMPL_CONTROLS_ARITHMETIC_H_
 
@@ -26,7 +26,7 @@ enum class Exp : uint8_t {
   kNatural,     // exp(s - m)
   kBase2,       // exp2((s - m) * log2(e))
   kPolynomial,  // poly_exp.h
-  kCoarse,      // the same of degree 3, good to some 14 bits
+  kCoarse,      // the same of degree 3, precise to some 14 bits
   // c = scale * log2(e): exp2(fma(q.k, c, -(m * c))). With options that add to
   // scores or cap them, or a sink, scores are in base 2: fma(q.k, c, b *
   // log2(e)), and exp2 of their differences.
@@ -40,7 +40,7 @@ enum class Merge : uint8_t {
   kLse   // each part a softmax of its own, weighted by exp(lse of it - lse)
 };
 
-// Where P is rounded, and to which half format.
+// The place where P is rounded, and the half format.
 enum class P : uint8_t {
   kUnrounded,
   kStorage,     // on its way into P v, to the storage type
@@ -50,15 +50,15 @@ enum class P : uint8_t {
 
 enum class Sink : uint8_t {
   kFirst,  // the softmax begins with it
-  kLast,   // a part of its own behind the last key; may raise the maximum
+  kLast,   // a part of its own after the last key; may raise the maximum
   kAdded   // added at the end, against the maximum of the keys
 };
 
 enum class Alibi : uint8_t {
   kDistance,    // slope * |position - j|
   kDifference,  // slope * j - slope * position
-  kShift,       // slope * j alone, where no key lies behind the diagonal: what
-                // is left out moves all scores of the row
+  kShift,       // slope * j alone, if no key is past the diagonal: the rest of
+                // the term shifts all scores of the row alike
   kByPosition   // kDifference in double, rounded once
 };
 
@@ -67,8 +67,8 @@ enum class Bias : uint8_t {
   kTogether,      // s + (b - alibi)
   kFirst,         // (q.k + (b - alibi) / scale) * scale
   kFirstInDouble  // (q.k + b / scale) * scale, the quotient and the sum in
-                  // double: a bias that nearly cancels q.k would else leave its
-                  // rounding behind, which no knob declares
+                  // double: if a bias nearly cancels q.k, its rounding would
+                  // otherwise remain, and no knob declares that
 };
 
 enum class Tanh : uint8_t {
@@ -87,7 +87,7 @@ enum class Log : uint8_t {
 // Keys that a row does not see.
 enum class Hidden : uint8_t {
   kLeftOut,
-  kPlaced,    // they have a place in tiles, parts and halves, and weigh nothing
+  kPlaced,    // have a place in tiles, parts and halves, and no weight
   kBiased,    // walked with a bias of -infinity
   kReplaced,  // walked with a score of -infinity
   kCleared    // walked, their weights replaced by 0 after exp
@@ -102,8 +102,8 @@ struct Arithmetic {
   Exp exp = Exp::kNatural;
   Order value = Order::kAscending;
   int tile = 0;           // keys; 0: all
-  bool tile_sum = false;  // the denominator of a tile is added up on its own
-  float lag = 0;          // natural log units that the maximum may stay behind
+  bool tile_sum = false;  // the denominator of a tile is summed separately
+  float lag = 0;          // natural log units by which the maximum may lag
   int parts = 1;          // of equal length, the last ones shorter or empty
   Merge merge = Merge::kNone;
   bool norm_first = false;  // weights are divided, and then meet the values
@@ -111,32 +111,32 @@ struct Arithmetic {
   bool ftz = false;         // subnormal results and inputs are 0
   P p = P::kUnrounded;
   Storage p_type = Storage::kBf16;
-  // What these are rounded to, whatever the storage; f32: they are not.
-  Storage scores = Storage::kF32;    // each time that they are stored
-  Storage operands = Storage::kF32;  // q, k and v; P as `p` says
+  // Types that these are rounded to in any storage; f32: not rounded.
+  Storage scores = Storage::kF32;    // each time they are stored
+  Storage operands = Storage::kF32;  // q, k and v; `p` is for P
   Storage lse = Storage::kF32;       // as it is returned
   Storage sinks = Storage::kF32;     // as they are read
   Storage softmax = Storage::kF32;   // each of its results
-  // What sums are kept in: each product, unless it is fused, each partial sum
-  // and each rescale.
+  // The type of sums: each product, unless it is fused, each partial sum and
+  // each rescale.
   Storage dot_sums = Storage::kF32;    // of q k
   Storage value_sums = Storage::kF32;  // of P v
   Storage totals = Storage::kF32;      // of weights; f16 as `softmax` alone
-  // A tensor core: products in blocks of so many, on a grid of so many bits
-  // more than f32 has. 0: none.
+  // A tensor core: products in blocks of this size, on a grid with this many
+  // bits more than f32. 0: none.
   int block = 0;
   int extra_bits = 0;
   bool cuts_down = false;  // towards minus infinity, not towards 0
-  bool fast = false;  // exp2, quotients and logarithms as a device has them
+  bool fast = false;       // exp2, quotients and logarithms of a device
   Sink sink = Sink::kFirst;
   Alibi alibi = Alibi::kDistance;
   Bias bias = Bias::kOneByOne;
   Tanh tanh = Tanh::kLibrary;
   Log log = Log::kLibrary;
   Hidden hidden = Hidden::kLeftOut;
-  // A tile is rescaled when any of its scores asks for it, be it hidden.
+  // Any score of a tile can cause a rescale, even a hidden one.
   bool votes_before_mask = false;
-  // What is declared as dialect.
+  // Declared as dialect.
   int32_t empty_row = QKVET_EMPTY_ROW_ZERO;
   int32_t empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
   bool sink_alone = false;    // a row without a key has the sink's softmax
@@ -146,7 +146,7 @@ struct Arithmetic {
   bool softcap_last = false;  // bias and ALiBi are capped with the score
   bool sink_in_lse = true;
   bool says_nothing = false;  // no dialect is declared
-  // What is declared as capabilities, beside what follows from the rest.
+  // Declared as capabilities, in addition to derived ones.
   uint64_t without = 0;  // QKVET_OPTION_*
   bool f32_only = false;
   bool half_only = false;
@@ -160,7 +160,7 @@ constexpr bool walks_hidden_keys(const Arithmetic& a) {
 inline constexpr int kMostLanes = 8;
 inline constexpr int kMostParts = 8;
 
-// Whether the engine computes what the row says.
+// Whether the engine implements this combination.
 constexpr bool is_computable(const Arithmetic& a) {
   const bool whole = a.tile == 0 && a.parts == 1;
   const bool by_lse = a.merge == Merge::kLse;

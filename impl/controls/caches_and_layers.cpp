@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Controls that hold their keys themselves, or make them.
+// Controls that store their keys themselves, or compute them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +17,7 @@ namespace qkvet::impl {
 namespace {
 
 // A contiguous cache that attends with an online softmax over blocks of 4 keys,
-// as kernels over pages do.
+// like kernels over pages.
 constexpr Arithmetic kOnline4 = {.tile = 4};
 
 class OnlineCache : public ContiguousCache {
@@ -31,7 +31,7 @@ class OnlineCache : public ContiguousCache {
   }
 };
 
-// Codes that are multiplied in half: P is rounded to what v is given as.
+// Codes multiplied in half: P is rounded to the type of v as given.
 constexpr Arithmetic kRoundedTiles = {.tile = 16, .p = P::kStorage};
 
 class HalfCodes : public QuantisedCache {
@@ -51,7 +51,7 @@ class HalfCodes : public QuantisedCache {
   }
 };
 
-// Attends to the tokens of a step as they came, and to codes of all others.
+// Attends to the tokens of a step as given, and to codes of all others.
 class NewAsGiven : public QuantisedCache {
  public:
   using QuantisedCache::QuantisedCache;
@@ -110,8 +110,8 @@ class NewAsGiven : public QuantisedCache {
   int64_t before_ = 0, tokens_ = 0;
 };
 
-// Multiplies q and codes, and P and codes, and the scale of a token behind the
-// first product and in front of the second.
+// Multiplies q and codes, and P and codes; the scale of a token is applied
+// after the first product and before the second.
 class ScaleBehind : public QuantisedCache {
  public:
   using QuantisedCache::QuantisedCache;
@@ -190,7 +190,7 @@ class ScaleBehind : public QuantisedCache {
   mutable bool scaled_ = false;
 };
 
-// Rotated keys, turned back by the tables of the last step where they are read.
+// Rotated keys; reading turns them back by the tables of the last step.
 class TurnedBack : public TurnedKeys<ContiguousCache> {
  public:
   using TurnedKeys::TurnedKeys;
@@ -232,7 +232,7 @@ class TurnedBack : public TurnedKeys<ContiguousCache> {
 
  private:
   void keep_tables(const Rope& rope) {
-    // Those of another sequence may be longer, and are the same.
+    // Tables of another sequence may be longer, and have the same values.
     if (!rope.present() || rope.rows < rows_) {
       return;
     }
@@ -253,7 +253,7 @@ class TurnedBack : public TurnedKeys<ContiguousCache> {
   mutable bool reading_ = false;
 };
 
-// P is f32, and rotated keys are what they are stored as.
+// P is f32, and rotated keys are rounded when they are stored.
 constexpr qkvet_precision kTurnedInF32 = [] {
   qkvet_precision p = sequential_f32();
   p.declared |= QKVET_KNOB_ROTATED;
@@ -266,8 +266,8 @@ constexpr uint64_t kCodedByToken =
 constexpr uint64_t kCoded =
     kCodedByToken | QKVET_CACHE_INT8_PER_CHANNEL | QKVET_CACHE_FP8_PER_CHANNEL;
 
-// What the header leaves open: a sequence that is not there may be reset, which
-// changes nothing, and who has a window need not evict.
+// The header allows this: reset of a missing sequence, which changes nothing,
+// and a cache with a window that does not evict.
 const Cache* cache_of(const qkvet_cache* cache) {
   return reinterpret_cast<const Cache*>(cache);
 }
@@ -294,8 +294,8 @@ constexpr qkvet_cache_table kLenientTable = [] {
   return table;
 }();
 
-// q, k, v and attended are rounded to the storage type of x, as layers do that
-// keep every tensor between two kernels in half. With f32 storage it is
+// q, k, v and attended are rounded to the storage type of x, as in layers that
+// store all tensors between two kernels in half. With f32 storage it is
 // scalar/layer.
 struct HalfStages : PlainLayer {
   static float stage(const LayerCall& call, float value) {
@@ -329,7 +329,7 @@ QKVET_CONTROL(cache_turned_keys) = cache_kernel(
     "controls/cache_turned_keys", "keys are stored rotated, in their type",
     QKVET_PLACE, &kTurnedTable<TurnedKeys<ContiguousCache>>, &kTurnedPrecision);
 
-// Read back by turning back: each number is some units off.
+// Reads back by rotating back: each number is some units off.
 QKVET_CONTROL(cache_turned_back) = cache_kernel(
     "controls/cache_turned_back",
     "keys are stored rotated, and read back by turning them back", QKVET_PLACE,

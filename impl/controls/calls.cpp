@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Controls that take other calls than the rest: one that refuses pairs of
-// options, some that take pages alone, one that gathers a packed batch, one in
-// f64; and one that keeps what a process may keep.
+// Controls with unusual sets of calls: one refuses pairs of options, some take
+// only pages, one gathers a packed batch, one is in f64; and one keeps the
+// resources that a process may keep.
 #include <fcntl.h>
 
 #include <condition_variable>
@@ -21,8 +21,8 @@ namespace {
 
 constexpr Arithmetic kNaive = {};
 
-// Takes a mask, a bias or the causal rule, and one of them a call, as PyTorch's
-// attention does.
+// Takes a mask, a bias or the causal rule, but only one of them a call, like
+// PyTorch's attention.
 qkvet_status refuse_pairs(const qkvet_forward_args* args, qkvet_text* why) {
   qkvet_forward_args known = {};
   const qkvet_status status = read_struct(args, &known, why);
@@ -64,8 +64,8 @@ constexpr qkvet_dialect kEitherDialect = [] {
   return d;
 }();
 
-// Keys and values in pages of 4 or 16 tokens, and in no other form, as most
-// kernels of servers have it.
+// Keys and values only in pages of 4 or 16 tokens, as in most kernels of
+// servers.
 constexpr Arithmetic kOnline16 = {.tile = 16};
 using Serving = ServingKernel<ServingHooks, compute_arithmetic<kOnline16>>;
 
@@ -100,10 +100,10 @@ qkvet_status forward_pages(const qkvet_kernel* self, qkvet_context* context,
                             : status;
 }
 
-// Keys in groups of channels, in pages of 8, 16 or 32 tokens in one piece, one
-// query each, and in no other form: as vLLM's paged_attention_v1 has them. No
-// stride but that from one page to the next is looked at, a group is read at
-// once, and its address must be a multiple of its 16 bytes.
+// Keys only in groups of channels, in contiguous pages of 8, 16 or 32 tokens,
+// one query each: as in vLLM's paged_attention_v1. The only stride that is read
+// is the one between pages; a group is read at once, and its address must be a
+// multiple of its 16 bytes.
 struct GroupsInOnePiece : ServingHooks {
   static int64_t channel(const ServingCall& s, int64_t h, Slot slot,
                          int64_t c) {
@@ -158,8 +158,8 @@ qkvet_status forward_groups(const qkvet_kernel* self, qkvet_context* context,
                       "a key begins at no multiple of 16 bytes");
 }
 
-// As the decoding kernels of MLA have it: one cache in pages, of which a key is
-// a row and its value the begin of that row. v is not looked at.
+// As in the decoding kernels of MLA: one cache in pages; a key is a row and its
+// value the beginning of that row. v is not read.
 constexpr qkvet_capabilities kLatentCapabilities = [] {
   qkvet_capabilities c = capabilities_with(
       kCommonOptions | QKVET_OPTION_LENGTHS | QKVET_OPTION_PAGED |
@@ -185,10 +185,10 @@ qkvet_status forward_latent(const qkvet_kernel* self, qkvet_context* context,
   return Serving::forward(self, context, &known, exec, why);
 }
 
-// A packed batch over pages as systems have it that know packed batches alone:
-// the keys of all members are gathered, from the last to the first and each
-// from its end, behind one another, and that is one packed call. What is not
-// packed goes the usual way.
+// A packed batch over pages, as in systems that support only packed batches:
+// the keys of all members are gathered next to each other, from the last member
+// to the first and each from its end, for one packed call. A batch that is not
+// packed takes the usual path.
 template <class T>
 void gather_backwards(const ServingCall& s, const Stored& from, int64_t width,
                       T* to, View<const T>* rows) {
@@ -255,7 +255,7 @@ qkvet_status forward_gathered_batch(const qkvet_kernel* self,
   return compute_in_f32(s.call, compute_arithmetic<kOnline16>, why);
 }
 
-// Pages in lists alone, as FlashInfer has them.
+// Pages only in lists, as in FlashInfer.
 constexpr qkvet_capabilities kCsrOnly = [] {
   qkvet_capabilities c =
       capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) |
@@ -272,12 +272,12 @@ constexpr qkvet_capabilities kGatheredBatch =
                           QKVET_OPTION_INT32_LENGTHS,
                       {kF32, kBf16});
 
-// f64 storage and double arithmetic, sequential sums. It is judged under the
+// f64 storage and double arithmetic, sequential sums. It is judged by the
 // double-double oracle with u = 2^-53.
 using InDouble = F64Hooks;
 
-// As jax.nn.dot_product_attention does it in f64: scores become f32, and are
-// f64 again as weights.
+// As jax.nn.dot_product_attention in f64: scores become f32, and weights are
+// f64 again.
 struct SoftmaxInF32 : F64Hooks {
   static double softmax(double max, int64_t n, double* w, double* sum) {
     const auto top = static_cast<float>(max);
@@ -308,8 +308,8 @@ constexpr qkvet_precision kSoftmaxInF32 = [] {
   return p;
 }();
 
-// Two threads that wait for work, an open file, and room for the last calls,
-// which is full after a hundred of them.
+// Two waiting threads, an open file, and room for the last calls, which is full
+// after a hundred of them.
 class KeptByProcess {
  public:
   KeptByProcess() {
@@ -339,7 +339,7 @@ class KeptByProcess {
 qkvet_status forward_keeping(const qkvet_kernel* self, qkvet_context* context,
                              const qkvet_forward_args* args,
                              const qkvet_exec* exec, qkvet_text* why) {
-  // Never destroyed: its threads wait in it.
+  // Never destroyed, because its threads wait in it.
   static KeptByProcess& kept = *new KeptByProcess;
   kept.keep(args->q.ndim == 4 ? args->q.shape[2] : 0);
   return kRowForward<Controlled>(self, context, args, exec, why);
@@ -399,7 +399,7 @@ QKVET_CONTROL(keeps_what_it_may) = [] {
                    QKVET_PLACE, &kDeclaredPrecision<kNaive>, forward_keeping,
                    &kDeclaredCapabilities<kNaive>);
   kernel.dialect = &kDeclaredDialect<kNaive>;
-  kernel.user = const_cast<Arithmetic*>(&kNaive);  // nobody writes to it
+  kernel.user = const_cast<Arithmetic*>(&kNaive);  // never written
   return kernel;
 }();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a control is written down. list_controls.cmake takes the list of the
-// family from the lines that begin with one of these two macros.
+// The definition of controls. list_controls.cmake takes the list of the family
+// from the lines that begin with one of these two macros.
 #ifndef QKVET_IMPL_CONTROLS_CONTROL_H_
 #define QKVET_IMPL_CONTROLS_CONTROL_H_
 
@@ -17,7 +17,7 @@ inline constexpr qkvet_precision kDeclaredPrecision =
     declared_precision(kArithmetic);
 template <const Arithmetic& kArithmetic>
 inline constexpr qkvet_dialect kDeclaredDialect = declared_dialect(kArithmetic);
-// What an author declares who has read nothing about dialects.
+// The declaration of an author who has not read about dialects.
 inline constexpr qkvet_dialect kNothingSaid = [] {
   qkvet_dialect d = {};
   d.struct_size = sizeof(d);
@@ -27,8 +27,8 @@ template <const Arithmetic& kArithmetic>
 inline constexpr qkvet_capabilities kDeclaredCapabilities =
     declared_capabilities(kArithmetic);
 
-// Where the family is configured for a storage type, tensors are f32 whatever
-// the kernel declares.
+// If the family is configured for a storage type, tensors are f32 even if the
+// kernel declares others.
 template <ForwardFunction kForward>
 qkvet_status forward_configured(const qkvet_kernel* self,
                                 qkvet_context* context,
@@ -44,7 +44,7 @@ qkvet_status forward_configured(const qkvet_kernel* self,
   return kForward(&widened, context, args, exec, why);
 }
 
-// A kernel that is nothing but its arithmetic.
+// A kernel that consists of its arithmetic only.
 template <const Arithmetic& kArithmetic>
 constexpr qkvet_kernel arithmetic_kernel(const char* name,
                                          const char* description, Place place) {
@@ -57,11 +57,11 @@ constexpr qkvet_kernel arithmetic_kernel(const char* name,
                    &kDeclaredCapabilities<kArithmetic>);
   kernel.dialect =
       kArithmetic.says_nothing ? &kNothingSaid : &kDeclaredDialect<kArithmetic>;
-  kernel.user = const_cast<Arithmetic*>(&kArithmetic);  // nobody writes to it
+  kernel.user = const_cast<Arithmetic*>(&kArithmetic);  // never written
   return kernel;
 }
 
-// For what computes rows inside of something else, caches and pages.
+// For kernels that compute rows inside of caches and pages.
 template <const Arithmetic& kArithmetic>
 qkvet_status compute_arithmetic(const ForwardCall& call, qkvet_text* why) {
   ForwardCall own = call;
@@ -74,11 +74,11 @@ qkvet_status compute_arithmetic(const ForwardCall& call, qkvet_text* why) {
 // A control in code: QKVET_CONTROL(name) = ...;
 #define QKVET_CONTROL(name) extern constinit const qkvet_kernel controls_##name
 
-// Where a control stands.
+// The source position of a control.
 #define QKVET_PLACE \
   { __FILE__, __LINE__ }
 
-// A row of the table: name, description, and what differs from the plainest
+// A row of the table: name, description, and the differences from the plainest
 // arithmetic (arithmetic.h).
 #define QKVET_ARITHMETIC(name, description, ...)       \
   namespace {                                          \

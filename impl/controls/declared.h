@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a careful author would declare of an arithmetic: precision, dialect and
-// capabilities, derived from its row. Units are those of 2^-24.
+// The declarations that a careful author would make for an arithmetic:
+// precision, dialect and capabilities, derived from its row. Units are 2^-24.
 #ifndef QKVET_IMPL_CONTROLS_DECLARED_H_
 #define QKVET_IMPL_CONTROLS_DECLARED_H_
 
@@ -18,33 +18,33 @@ inline constexpr double kDeclaredLag = 5.545177444479562;
 
 // exp2((s - m) * log2(e)): the difference 1, the float log2(e) 0.23, the
 // product 1. As much for q * (scale * log2(e)): log2(e), its product with the
-// scale, the difference; the product with q is what SCALE_ON_Q says.
+// scale, the difference; SCALE_ON_Q covers the product with q.
 inline constexpr double kExp2ArgRoundings = 2.3;
-// fma(q.k, c, -(m * c)), c = scale * log2(e): c is off by 1.23, the same for
-// all scores, hence in proportion to the distance from the maximum, and the
-// multiply-add rounds 1: 2.23. A second-order term of u |m| more is what 2.3
-// and the slack in the error of exp2 (1.004 of 1.01) leave room for, up to |m|
-// = 1e5. Where a tile is rescaled, difference and product of (old - new) * c
-// round 2, and c is as far off: 3.23. The rounding of m * c differs from tile
-// to tile then: 1 in proportion to the scores.
+// fma(q.k, c, -(m * c)), c = scale * log2(e): the error of c is 1.23, the same
+// for all scores, so it is proportional to the distance from the maximum; the
+// multiply-add rounds 1: 2.23. The rest of 2.3 and the slack in the error of
+// exp2 (1.004 of 1.01) cover a second-order term of u |m|, up to |m| = 1e5. In
+// a rescaled tile, the difference and the product of (old - new) * c round 2,
+// and c has the same error: 3.23. The rounding of m * c then differs between
+// tiles: 1 relative to the scores.
 inline constexpr double kFoldedArgRoundings = 2.3;
 inline constexpr double kFoldedTilesArgRoundings = 3.3;
 inline constexpr double kFoldedTilesRefRoundings = 1;
-// (q.k + bias / scale) * scale, s = p + b: sum and product round in proportion
-// to |s| each. The usual order allows one for the product p and one for s; what
-// it may lack is one in proportion to the score itself.
+// (q.k + bias / scale) * scale, s = p + b: sum and product each round relative
+// to |s|. The usual order allows one rounding for the product p and one for s;
+// one relative to the score itself may be missing.
 inline constexpr double kBiasFirstRefRoundings = 1;
 // Measured: 3.06 (poly_exp.h).
 inline constexpr double kPolynomialExpError = 3.25 * kUnit;
 
-// What f16 is off by.
+// The unit roundoff of f16.
 inline constexpr double kUnitF16 = 0x1p-11;
 // Measured: 7.50e-5.
 inline constexpr double kCoarseExpError = 7.6e-5;
 // Measured: 4.42e-4.
 inline constexpr double kCoarseLogError = 4.5e-4;
-// (1 - e) / (1 + e): of e <= 1 that is off by eps e, at most eps / 2 arrives,
-// at 0; two sums and a quotient of numbers below 2 round beside it.
+// (1 - e) / (1 + e): an error of eps e in e <= 1 becomes at most eps / 2, at 0;
+// two sums and a quotient of numbers below 2 also round.
 inline constexpr double kCoarseTanhFloor = kCoarseExpError / 2 + 2 * kUnit;
 inline constexpr double kCoarseTanhError = 8 * kUnit;
 // tanhf and the rounding to f16, which underflows below 2^-14.
@@ -79,7 +79,7 @@ constexpr void declare_exp(const Arithmetic& a, qkvet_precision* p) {
       p->scale_stage = QKVET_SCALE_FOLDED;
       break;
   }
-  // expf ends where f32 goes subnormal: off by 2^-126 at most.
+  // expf ends where f32 becomes subnormal: off by at most 2^-126.
   if (a.ftz) {
     p->exp_floor = kClampedExpFloor;
   }
@@ -94,7 +94,7 @@ constexpr void declare_rounding(Storage type, uint64_t knob,
   }
 }
 
-// What is rounded to half whatever the storage.
+// Intermediates that are rounded to half in any storage.
 constexpr void declare_roundings(const Arithmetic& a, qkvet_precision* p) {
   declare_rounding(a.scores, QKVET_KNOB_SCORE_DTYPE,
                    &qkvet_precision::score_dtype, p);
@@ -104,8 +104,8 @@ constexpr void declare_roundings(const Arithmetic& a, qkvet_precision* p) {
   declare_rounding(a.sinks, QKVET_KNOB_SINK_DTYPE, &qkvet_precision::sink_dtype,
                    p);
   if (a.softmax != Storage::kF32) {
-    // One type says it all, and the exponential that is stored is the preset's
-    // in units of it; what is given in numbers would be that of f32.
+    // One type covers all of this. The stored exponential has the preset's
+    // error in units of this type; a declared number would be in units of f32.
     declare_rounding(a.softmax, QKVET_KNOB_SOFTMAX_DTYPE,
                      &qkvet_precision::softmax_dtype, p);
     p->declared &= ~(QKVET_KNOB_SCORE_DTYPE | QKVET_KNOB_SINK_DTYPE |
@@ -123,8 +123,8 @@ constexpr void declare_roundings(const Arithmetic& a, qkvet_precision* p) {
   }
 }
 
-// Two roots and their products are what no stage of the scale allows but the
-// one that is not declared.
+// Two roots and their products fit no declared stage of the scale, so the stage
+// stays undeclared.
 constexpr void declare_roots(const Arithmetic& a, qkvet_precision* p) {
   if (a.root_scale) {
     p->preset = QKVET_PRECISION_GENERIC;
@@ -137,16 +137,16 @@ constexpr void declare_options(const Arithmetic& a, qkvet_precision* p) {
   if (a.bias == Bias::kFirstInDouble) {
     p->ref_roundings = kBiasFirstRefRoundings;
   }
-  // Scores, bias and ALiBi meet in an order of their own, which is what a
-  // declaration allows whose scale is not applied after the dot product.
+  // The order of scores, bias and ALiBi is unusual. A declaration allows this
+  // if its scale is not applied after the dot product.
   const bool own_order = a.bias == Bias::kFirst ||
                          a.alibi == Alibi::kDifference ||
                          a.alibi == Alibi::kShift;
   if (own_order && p->scale_stage == QKVET_SCALE_AFTER_DOT) {
     p->scale_stage = QKVET_SCALE_ON_Q;
   }
-  // tanh made of an exponential is off absolutely near 0, which of all presets
-  // the generic one alone allows on a CPU; everything else is declared.
+  // tanh computed from an exponential has an absolute error near 0; on a CPU
+  // only the generic preset allows that; all other knobs are declared.
   if (a.tanh == Tanh::kByExp) {
     p->preset = QKVET_PRECISION_GENERIC;
     p->declared |= QKVET_KNOB_P_DTYPE;
@@ -171,10 +171,10 @@ constexpr void declare_functions(const Arithmetic& a, qkvet_precision* p) {
   }
 }
 
-// Who rounds to the storage type, or to one type. Relative to the maximum of
-// the row, if P is not normalised.
+// P rounded to the storage type, or to one fixed type. Relative to the maximum
+// of the row, if P is not normalised.
 constexpr void declare_p(const Arithmetic& a, qkvet_precision* p) {
-  // What the operands say.
+  // The type of the operands covers P.
   if (a.operands != Storage::kF32) {
     return;
   }
@@ -189,7 +189,7 @@ constexpr void declare_p(const Arithmetic& a, qkvet_precision* p) {
   }
 }
 
-// A device: the presets have its functions and its adders.
+// A device: its functions and adders are in the presets.
 constexpr qkvet_precision declared_of_device(const Arithmetic& a) {
   qkvet_precision p = {};
   p.struct_size = sizeof(p);
@@ -208,7 +208,7 @@ constexpr qkvet_precision declared_precision(const Arithmetic& a) {
     return declared_of_device(a);
   }
   qkvet_precision p = sequential_f32();
-  // The lanes of a declaration are ascending: other orders stay undeclared.
+  // Lanes can only be declared in ascending order.
   p.dot_sum = a.dot == Order::kAscending ? QKVET_SUM_LANES
               : a.dot == Order::kHalves  ? QKVET_SUM_PAIRWISE
                                          : QKVET_SUM_ANY;
@@ -264,7 +264,7 @@ constexpr qkvet_capabilities typed_capabilities(const Arithmetic& a) {
       as_storage && (a.p == P::kSummed || a.p == P::kNormalised);
   // Hidden keys that are walked may leave NaN in their weights.
   const uint64_t weights = walks_hidden_keys(a) ? 0 : QKVET_OPTION_WEIGHTS;
-  // Slopes of each member are ALiBi, too.
+  // Slopes of each member are also ALiBi.
   const uint64_t without = (a.without & QKVET_OPTION_ALIBI) != 0
                                ? a.without | QKVET_OPTION_ALIBI_PER_MEMBER
                                : a.without;
@@ -282,19 +282,19 @@ constexpr qkvet_capabilities typed_capabilities(const Arithmetic& a) {
 
 constexpr qkvet_capabilities declared_capabilities(const Arithmetic& a) {
   qkvet_capabilities c = typed_capabilities(a);
-  // f16 ends where f32 does not.
+  // f16 has a smaller range than f32.
   const bool ends = a.scores == Storage::kF16 || a.operands == Storage::kF16 ||
                     a.dot_sums == Storage::kF16 ||
                     a.value_sums == Storage::kF16;
-  // Sums of n terms in a half type are off by n roundings: in long ones so
-  // little is left that nothing could be judged.
+  // Sums of n terms in a half type have an error of n roundings: long ones
+  // would have uninformative bounds.
   const auto short_sums = [&c](int64_t most) { c.tk.max = c.d.max = most; };
   if (a.dot_sums == Storage::kBf16 || a.value_sums == Storage::kBf16) {
     short_sums(8);
   } else if (a.dot_sums == Storage::kF16) {
     short_sums(64);
   }
-  // A root of 8 rounds, and so does a sum of the other sign.
+  // A root of 8 rounds, and so does a sum of the opposite sign.
   if (a.root_scale || a.cuts_down || ends) {
     c.flags &= ~QKVET_FLAG_POWER_OF_TWO_INVARIANT;
   }

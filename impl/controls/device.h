@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What devices do to sums and functions: adders of tensor cores, functions that
-// are some ulps off.
+// Sums and functions of devices: adders of tensor cores, functions that are
+// some ulps off.
 #ifndef QKVET_IMPL_CONTROLS_DEVICE_H_
 #define QKVET_IMPL_CONTROLS_DEVICE_H_
 
@@ -14,9 +14,9 @@ namespace qkvet::impl {
 
 inline constexpr int kLargestBlock = 16;
 
-// By bits, in place of ldexp() and ilogb(), which took a tenth of the time of
-// all controls: what is called here is finite, not 0 and far from the ends of
-// double's exponents (products of two numbers of f32).
+// By bits instead of ldexp() and ilogb(), which took a tenth of the time of all
+// controls: arguments are finite, not 0 and far from the ends of double's
+// exponents (products of two numbers of f32).
 inline double power_of_two(int exponent) {
   return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
 }
@@ -24,15 +24,15 @@ inline int exponent_of(double x) {
   return static_cast<int>(std::bit_cast<uint64_t>(x) >> 52 & 0x7FF) - 1023;
 }
 
-// Cut off, not rounded, to a multiple of 2^exponent: towards 0, or down.
+// Truncated, not rounded, to a multiple of 2^exponent: towards 0, or down.
 inline double cut_off(double x, int exponent, bool down) {
   const double steps = x * power_of_two(-exponent);
   return (down ? std::floor(steps) : std::trunc(steps)) *
          power_of_two(exponent);
 }
 
-// c and n products on one grid below the largest of them, added exactly, the
-// sum cut off to the 24 bits of f32. A product is exact in double.
+// c and n products on one grid below the largest of them, added exactly; the
+// sum is truncated to the 24 bits of f32. A product is exact in double.
 inline float block_sum(float c, const double* products, int n, int extra_bits,
                        bool down) {
   constexpr int kBits = 23, kLeast = -149;
@@ -61,14 +61,14 @@ inline float block_sum(float c, const double* products, int n, int extra_bits,
       cut_off(sum, std::max(exponent_of(sum) - kBits, kLeast), down));
 }
 
-// -1 .. 1, of the bits of x alone.
+// -1 .. 1, a function of the bits of x only.
 inline double device_deviation(double x) {
   const auto bits = std::bit_cast<uint64_t>(x) * 0x9E3779B97F4A7C15U;
   return static_cast<double>(bits >> 40) / 0x1p23 - 1;
 }
 
-// Within so many ulps of 2^-23, of which rounding takes half a one; 1 is exact,
-// as exp2(0) and 1/1 are.
+// Within this many ulps of 2^-23, including half an ulp of rounding; 1 is
+// exact, as for exp2(0) and 1/1.
 inline float device_value(double x, int ulps) {
   if (x == 1) {
     return 1;
@@ -77,7 +77,7 @@ inline float device_value(double x, int ulps) {
   return static_cast<float>(x * (1 + off));
 }
 
-// The logarithm to base 2 of a device: 2^-22 off, absolutely or in proportion.
+// The base-2 logarithm of a device: an error of 2^-22, absolute or relative.
 inline float device_log2(float x) {
   const double log2 = std::log2(double{x});
   const double off = std::fmax(1.0, std::fabs(log2)) * 0x1p-22;

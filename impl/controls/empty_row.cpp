@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine leaves in a row that sees no key.
+// The output of the engine for a row without keys.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -17,8 +17,8 @@ void write_row(const Row& row, float o, float lse) {
   row.write_lse(lse);
 }
 
-// Writes a row that the plain loop does not leave as its dialect says; false
-// for all other rows.
+// Writes a row for which the plain loop does not follow the dialect; false for
+// all other rows.
 bool write_odd_row(const Row& row, const Arithmetic& a) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float sink = row.terms.sink;
@@ -46,7 +46,7 @@ void Controlled::empty_row(const Row& row) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const bool is_nan = arithmetic.empty_row == QKVET_EMPTY_ROW_NAN;
   std::fill_n(row.acc, row.value_width, is_nan ? nan : 0);
-  // As a softmax over equal scores of -1e9 has it; 0 if there are no keys.
+  // As a softmax over equal scores of -1e9; 0 if there are no keys.
   const bool mean = arithmetic.empty_row == QKVET_EMPTY_ROW_MEAN;
   for (int64_t n = 0; mean && n < row.keys; ++n) {
     const float* const v = row.v.row(n);

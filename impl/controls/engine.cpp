@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The softmax of the engine: tiles, parts, their merges, and what is written.
+// The softmax of the engine: tiles, parts, their merges, and the outputs.
 #include "impl/controls/engine.h"
 
 #include <cmath>
@@ -10,15 +10,15 @@
 
 namespace qkvet::impl {
 
-// A processor that flushes subnormal results to zero and takes subnormal inputs
-// for zero, as -ffast-math and GPUs do, until the end of a scope. Where there
-// is no such mode here (not x86), nothing is flushed, which the declaration
+// Until the end of a scope, the processor flushes subnormal results to zero
+// and reads subnormal inputs as zero, as with -ffast-math and on GPUs.
+// Without such a mode (not x86), nothing is flushed, which the declaration
 // allows too.
 
 #if defined(__x86_64__)
 constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
 
-// Replaces the mode of this thread; returns the one before.
+// Replaces the mode of this thread; returns the previous one.
 inline unsigned exchange_mode(unsigned mode) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(mode);
@@ -110,7 +110,7 @@ int64_t RowEngine::place(int64_t visit) const {
   return a_.value == Order::kDescending ? places_ - 1 - at : at;
 }
 
-// The first visit of [begin, end) that stands at `limit` or behind.
+// The first visit of [begin, end) with a place of at least `limit`.
 int64_t RowEngine::visits_before(int64_t begin, int64_t end,
                                  int64_t limit) const {
   if (a_.hidden != Hidden::kPlaced) {
@@ -195,7 +195,7 @@ void RowEngine::absorb(Part* part, const Group& keys, bool with_values) const {
 
 // The sink as a part of its own, of value 0.
 void RowEngine::absorb_sink(Part* part) {
-  // Beyond this, a weight against a maximum that is not its own overflows.
+  // Above this, a weight against another part's maximum overflows.
   constexpr float kFar = 60;
   lse_of_keys_ = natural(part->max) + log(part->keys);
   const bool near = natural(sink_) - natural(part->max) < kFar;
@@ -255,7 +255,7 @@ RowEngine::Part RowEngine::folded_parts() {
   return all;
 }
 
-// Each part twice: its weight needs the lse of all of them.
+// Visits each part twice: its weight needs the lse of all of them.
 void RowEngine::merge_by_lse() {
   Group groups[kMostParts];
   float lse[kMostParts];
@@ -350,7 +350,7 @@ void RowEngine::write_lse(float max, float sum) const {
   write_lse_of(stored(whole ? natural(max) + log(sum) : lse_of_keys_));
 }
 
-// Against the last maximum, whatever the sums were rescaled to on the way.
+// Against the last maximum, independent of the rescaling on the way.
 void RowEngine::write_weights(float max, float sum) const {
   const bool rounds = p_ == P::kStorage || p_ == P::kSummed;
   for (int64_t n = 0; n < keys_; ++n) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row of attention in the arithmetic of a row of the table (arithmetic.h).
-// Each operation rounds where it stands, with neither contraction nor
-// reassociation, so that what a control declares can be read off here:
-// scores.cpp has dot products and options, sums.cpp numbers and sums over keys,
-// engine.cpp the softmax.
+// One row of attention in the arithmetic of a row of the table
+// (arithmetic.h). Each operation rounds in place, without contraction and
+// reassociation, so a control's declaration can be read off the code:
+// scores.cpp has dot products and options, sums.cpp numbers and sums over
+// keys, engine.cpp the softmax.
 #ifndef QKVET_IMPL_CONTROLS_ENGINE_H_
 #define QKVET_IMPL_CONTROLS_ENGINE_H_
 
@@ -25,11 +25,11 @@ inline constexpr float kLn2 = 0.693147181f;
 class RowEngine {
  public:
   RowEngine(const Row& row, const Arithmetic& arithmetic);
-  // Writes o, lse and, if they are wanted, weights.
+  // Writes o, lse and, if requested, weights.
   void run();
 
  private:
-  // What scores are counted in.
+  // The unit of scores.
   enum class Unit : uint8_t {
     kNatural,
     kBase2,
@@ -69,7 +69,7 @@ class RowEngine {
   float kept(float x) const {
     return in_half(a_.value_sums, x, Seeded::kTruncatedSums);
   }
-  // Rounded, or cut off where that is seeded.
+  // Rounded, or truncated if that is seeded.
   float in_half(Storage type, float x, Seeded cuts) const;
   float weight(float s, float max) const;
   float factor(float from, float to) const;
@@ -129,7 +129,7 @@ class RowEngine {
   int block_, extra_bits_;
 };
 
-// The Arithmetic of row_skeleton.h whose rows row.user points at.
+// The Arithmetic of row_skeleton.h for the table row at row.user.
 struct Controlled {
   static constexpr bool kReturnsWeights = true;
   static void row(const Row& row);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Controls of masks in a few numbers (segments, ranges, chunks, trees): the
-// other dialect of ranges within a window, and rows in small tiles, so that
-// most tiles hold pieces of several segments, chunks and branches, and many
-// none that a row sees.
+// other dialect of ranges within a window, and rows in small tiles, so most
+// tiles contain pieces of several segments, chunks and branches, and many
+// contain no visible key.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -24,7 +24,7 @@ constexpr qkvet_dialect kInWindow = [] {
 }();
 
 // Online softmax over tiles of all keys, seen or not: a hidden key has a score
-// of -infinity, and a tile of such keys alone is left out. A sink is there
+// of -infinity, and a tile with only such keys is left out. A sink is added
 // before the first tile.
 struct FieldTiles {
   static qkvet_status compute(const ForwardCall& call, qkvet_text*) {

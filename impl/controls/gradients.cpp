@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Correct gradients of other arithmetic. Their forward passes are naive, but
-// for the one of half storage.
+// Correct gradients with other arithmetic. Their forward passes are naive,
+// except for half storage.
 #include <cmath>
 #include <cstdint>
 
@@ -17,7 +17,7 @@ namespace qkvet::impl {
 //   static float Arithmetic::lse(const GradientScores&);
 //   static float Arithmetic::delta(const GradientScores&, const float* p);
 //
-// say what the weights are taken against, and what is subtracted from dp.
+// compute the lse for the weights, and the number subtracted from dp.
 
 // Row r of a piece and the keys that it sees, piece.keys[0, count).
 struct GradientScores {
@@ -84,7 +84,7 @@ qkvet_status gradient_by_rows(const BackwardPiece& piece, qkvet_context*,
   return QKVET_OK;
 }
 
-// As given, as forward() gave it.
+// The lse that forward() returned.
 struct GivenLse {
   static float lse(const GradientScores& row) { return row.piece.lse[row.r]; }
 };
@@ -99,9 +99,9 @@ namespace {
 constexpr Arithmetic kNaive = {};
 constexpr Arithmetic kNormalisedP = {.norm_first = true, .p = P::kNormalised};
 
-// Key by key, as kernels do that give every tile of keys to a block: keys and
-// rows last to first, weights once for dv and dk, and once more, in a second
-// walk, for dq.
+// Key by key, as in kernels that assign each tile of keys to a block: keys and
+// rows last to first, weights once for dv and dk, and again, in a second walk,
+// for dq.
 struct Pair {
   float p, dz;
   bool seen;
@@ -147,8 +147,8 @@ qkvet_status gradient_by_columns(const BackwardPiece& piece, qkvet_context*,
   return QKVET_OK;
 }
 
-// Takes the softmax once more and does not look at the lse that is given; a
-// sink joins its denominator.
+// Computes the softmax again and ignores the given lse; a sink joins its
+// denominator.
 struct OwnLse : GivenDelta {
   static float lse(const GradientScores& row) {
     float max = row.sink();
@@ -163,8 +163,8 @@ struct OwnLse : GivenDelta {
   }
 };
 
-// What is subtracted from dp is the sum of p dp, which in exact arithmetic is
-// that of do o; o is not looked at.
+// Subtracts the sum of p dp from dp, which in exact arithmetic equals that of
+// do o; o is not read.
 struct DeltaFromP : GivenLse {
   static float delta(const GradientScores& row, const float* p) {
     float sum = 0;
@@ -175,16 +175,16 @@ struct DeltaFromP : GivenLse {
   }
 };
 
-// p and dz are rounded to the storage type in front of their products, as
-// tensor cores of half storage take them; the sums are f32.
+// p and dz are rounded to the storage type before their products, as on tensor
+// cores with half storage; the sums are f32.
 struct HalfOperands : PlainBackward {
   static float operand(const ForwardCall& call, float value) {
     return round_to(call.storage, value);
   }
 };
 
-// The same where q begins on 64 bytes, and f32 elsewhere: what f16 cannot hold
-// is infinite in the one and a number in the other.
+// The same if q is aligned to 64 bytes, and f32 elsewhere: numbers too large
+// for f16 are infinite in one and finite in the other.
 struct HalfWhereAligned : PlainBackward {
   static float operand(const ForwardCall& call, float value) {
     const auto address = reinterpret_cast<uintptr_t>(call.half.q.data);
@@ -192,8 +192,8 @@ struct HalfWhereAligned : PlainBackward {
   }
 };
 
-// Vectors of 64 bytes: every tensor begins on one, o and lse among them, which
-// with dropout no caller gives.
+// Vectors of 64 bytes: every tensor is aligned to one, including o and lse,
+// which with dropout no caller passes.
 constexpr qkvet_capabilities kAlignedWithDropout = [] {
   qkvet_capabilities c =
       capabilities_with(kCommonOptions | kDropoutOptions, {kF32});
@@ -242,7 +242,7 @@ QKVET_CONTROL(backward_delta_from_p) = with_backward(
         "gradient with the sum of p dp in place of that of do o", QKVET_PLACE),
     &kBackwardTable<PlainBackward, gradient_by_rows<DeltaFromP>>);
 
-// Forward alike: P is normalised, then rounded.
+// The same in forward: P is normalised, then rounded.
 QKVET_CONTROL(backward_half_operands) = with_backward(
     arithmetic_kernel<kNormalisedP>("controls/backward_half_operands",
                                     "p and ds of a gradient rounded to bf16",

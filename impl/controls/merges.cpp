@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Correct merges of other arithmetic.
+// Correct merges with other arithmetic.
 #include <cmath>
 #include <numbers>
 
@@ -8,8 +8,8 @@
 
 namespace qkvet::impl {
 
-// The generic model, said aloud: what is rounded here in other places than in
-// PlainMerge stays inside of it.
+// The generic model, declared: roundings in other places than in PlainMerge
+// stay within it.
 inline constexpr qkvet_precision kGenericMerge = [] {
   qkvet_precision p = {};
   p.struct_size = sizeof(p);
@@ -37,7 +37,7 @@ QKVET_CONTROL(merge_base2) = merge_kernel("controls/merge_base2",
                                           QKVET_PLACE, &kMergeTable<Base2Merge>,
                                           &kGenericMerge, &kBase2Dialect);
 
-// A natural lse, and powers of two inside: the factor is rounded, and so is
+// A natural lse, and powers of two inside: the factor is rounded, and also
 // every product with it.
 struct PowersOfTwoMerge : PlainMerge {
   static constexpr float kLog2e = std::numbers::log2e_v<float>;
@@ -53,7 +53,7 @@ QKVET_CONTROL(merge_powers_of_two) = merge_kernel(
     "controls/merge_powers_of_two", "a natural lse by powers of two",
     QKVET_PLACE, &kMergeTable<PowersOfTwoMerge>, &kGenericMerge);
 
-// lse as [n, H, T] and in no other layout.
+// lse only in the layout [n, H, T].
 QKVET_CONTROL(merge_lse_heads_first) = merge_kernel(
     "controls/merge_lse_heads_first", "every lse has its heads first",
     QKVET_PLACE,
@@ -62,8 +62,8 @@ QKVET_CONTROL(merge_lse_heads_first) = merge_kernel(
                                  QKVET_MERGE_LSE_HEADS_FIRST |
                                  QKVET_MERGE_LSE_HEADS_FIRST_ONLY>);
 
-// Weights are exp(lse_i - lse) of the merged lse, as they are written in
-// papers: nothing is divided.
+// Weights are exp(lse_i - lse) of the merged lse, as in papers: there is no
+// division.
 struct WeightsOfTheMergedLse : PlainMerge {
   static float merged(const float* lse, int64_t count) {
     const float max = PlainMerge::maximum(lse, count);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Controls that take one of two right ways, by what has no place in the formula
-// of a row: other rows and heads, padding, shapes, addresses, outputs that are
-// asked for. Each is deterministic, and within its bound either way; none
-// claims what it does not keep.
+// Controls that choose between two correct paths by something outside the
+// formula of a row: other rows and heads, padding, shapes, addresses, requested
+// outputs. Each is deterministic, and within its bound on either path; none
+// claims an invariance that it violates.
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -27,7 +27,7 @@ constexpr Arithmetic kScoresInF16 = {.scores = Storage::kF16};
 
 // ---- Which way -------------------------------------------------------------
 
-// The largest magnitude of a tensor of rank 4 and f32; NaN is passed over.
+// The largest magnitude of a tensor of rank 4 and f32; skips NaN.
 float largest(const qkvet_tensor& t) {
   const View<const float> view = view_of<const float>(t);
   float most = 0;
@@ -43,7 +43,7 @@ float largest(const qkvet_tensor& t) {
   return most;
 }
 
-// One check of the range of all keys, those that nobody sees included.
+// One check of the range of all keys, including unseen ones.
 bool has_large_keys(const qkvet_forward_args& args) {
   return largest(args.k) > 8;
 }
@@ -88,7 +88,7 @@ constexpr qkvet_capabilities claiming(qkvet_capabilities c, uint64_t flags) {
   return c;
 }
 
-// Hardly any precision is declared: two ways of computing have two of them.
+// Few knobs are declared: two ways of computing have two precisions.
 constexpr qkvet_precision kNothingDeclared = [] {
   qkvet_precision p = {};
   p.struct_size = sizeof(p);
@@ -110,7 +110,7 @@ constexpr qkvet_capabilities kNoClaims = claiming(kAllF32Capabilities, 0);
 constexpr qkvet_capabilities kAnyLayout =
     claiming(kAllF32Capabilities, kOwnClaims | QKVET_FLAG_LAYOUT_INVARIANT);
 
-// Scores that f16 cannot hold are infinite in the one way and numbers in the
+// Scores too large for f16 are infinite on one path and finite on the
 // other.
 constexpr qkvet_precision kScoresInF16Declared = [] {
   qkvet_precision p = kNothingDeclared;
@@ -127,8 +127,8 @@ constexpr qkvet_capabilities kF32AndF16 =
 constexpr qkvet_capabilities kDropoutAlone =
     capabilities_with(kAllOptions | kDropoutOptions, {kF32});
 
-// The mask is a matter of its own kernel; with p = 0 and no mask to return it
-// is the usual one.
+// Dropout has a kernel of its own; with p = 0 and no requested mask the usual
+// one runs.
 qkvet_status forward_by_mask(const qkvet_kernel* self, qkvet_context* context,
                              const qkvet_forward_args* args,
                              const qkvet_exec* exec, qkvet_text* why) {
@@ -185,7 +185,7 @@ void raise(const ForwardCall& call, Lane* lane) {
   if (!(lane->top > lane->max)) {
     return;
   }
-  const float by = std::exp(lane->max - lane->top);  // 0 in front of all keys
+  const float by = std::exp(lane->max - lane->top);  // 0 before all keys
   lane->sum *= by;
   for (int64_t c = 0; c < call.value_width; ++c) {
     lane->acc[c] *= by;
@@ -220,8 +220,8 @@ void write_lane(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
   }
 }
 
-// One vote for all rows of the tile: if one of them has to be rescaled, each
-// is.
+// One vote for all rows of the tile: if one of them needs rescaling, all are
+// rescaled.
 void attend_rows_together(const ForwardCall& call, int64_t b, int64_t h,
                           int64_t row, float* memory) {
   const int64_t rows =
@@ -283,8 +283,8 @@ constexpr Arithmetic kLazyTiles = {.tile = 16, .lag = kLag};
 
 // ---- Keys without their mean -----------------------------------------------
 
-// Softmax does not change when all scores of a row move. In double, so that
-// nothing is lost where the mean is far from 0.
+// Softmax does not change when all scores of a row shift. In double, so no
+// digit is lost if the mean is far from 0.
 void attend_centred(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
                     const double* centre, double* scores, float* acc) {
   const float* const q = call.q.at(b, h, i);
@@ -376,7 +376,7 @@ QKVET_CONTROL(value_check) =
              "weights are divided first where any value is large", QKVET_PLACE,
              forward_by<has_large_values, kDividedFirst, kInOrder>, &kNoClaims);
 
-// Decoding in parts, and scales that cost nothing.
+// Decoding in parts, and scales that need no multiplication.
 QKVET_CONTROL(path_by_call) = two_ways(
     "controls/path_by_call",
     "another path for one query, for a scale of 1 and one below 0", QKVET_PLACE,
@@ -392,7 +392,7 @@ QKVET_CONTROL(f16_scores_where_aligned) = plain_kernel(
     QKVET_PLACE, &kScoresInF16Declared,
     forward_by<has_aligned_queries, kScoresInF16, kInOrder>, &kF32AndF16);
 
-// In parts every other time, unless the same bits are asked for.
+// In parts on every other call, unless the same bits are requested.
 bool is_other_time(const qkvet_exec* exec) {
   static std::atomic<uint32_t> calls = 0;
   const bool is_odd = calls++ % 2 == 1;

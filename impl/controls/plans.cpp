@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Correct kernels that plan otherwise.
+// Correct kernels with other plans.
 #include <algorithm>
 
 #include "impl/controls/control.h"
@@ -7,9 +7,9 @@
 
 namespace qkvet::impl {
 
-// plan() and update() note the batch and no more; its work is found out by the
-// run: single rows, those of the member with the most keys first, from its last
-// row on. Nothing is claimed.
+// plan() and update() only store the batch; the run determines the work: single
+// rows, those of the member with the most keys first, beginning with its last
+// row. Nothing is claimed.
 struct LazyPlan : PlannedHooks {
   static constexpr uint64_t kClaims = 0;
 

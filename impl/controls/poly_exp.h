@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions as polynomials. exp, of degree 5 or of degree 3, on [-ln 2 / 2, ln
-// 2 / 2] with the power of two set in the exponent, in plain multiplications
-// and additions:
+// Functions as polynomials. exp, of degree 5 or 3, on [-ln 2 / 2, ln 2 / 2]
+// with the power of two set in the exponent, in plain multiplications and
+// additions:
 //
 //   n = round(x / ln 2),  r = x - n ln 2 in two parts (Cody and Waite),
 //   exp(x) = 2^n (1 + r + r^2 P(r)),  P of degree 3, minimax in relative error

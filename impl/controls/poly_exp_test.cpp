@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the polynomials of exp against that of double, at every 61st float
-// of
-// [-87, 0]. Every single one gave the numbers that poly_exp.h states.
+// Measures the polynomials of exp against that of double, at every 61st
+// float of [-87, 0]. A run over every float gave the numbers stated in
+// poly_exp.h.
 #include "impl/controls/poly_exp.h"
 
 #include <gtest/gtest.h>

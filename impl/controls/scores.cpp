@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scores of the engine: dot products in every order, and what options make
-// of them.
+// The scores of the engine: dot products in every order, and the effects of
+// options on them.
 #include <cmath>
 #include <cstdint>
 
@@ -12,8 +12,8 @@
 namespace qkvet::impl {
 namespace {
 
-// Below these, a bias over the scale could overflow or lose digits: the usual
-// order then.
+// Below these, a bias over the scale could overflow or lose digits, so the
+// usual order is used.
 constexpr float kLeastScale = 0x1p-20f;
 constexpr float kLeastScaleInDouble = 0x1p-60f;
 // Below it, the tanh of exponentials cancels. Relative error: 2.96 units of
@@ -39,7 +39,7 @@ float dot_with_root(const float* q, const float* k, int64_t step, int64_t n,
   return sum;
 }
 
-// The same of factors that are rounded to `type` first.
+// The same with factors that are rounded to `type` first.
 float dot_of_rounded(const float* q, const float* k, int64_t step, int64_t n,
                      Storage type) {
   float sum = 0;
@@ -76,7 +76,7 @@ float dot_by_halves(const float* q, const float* k, int64_t step, int64_t n) {
          dot_by_halves(q + half, k + half * step, step, n - half);
 }
 
-// Then the lanes by halves: (0+4, 1+5, 2+6, 3+7), (0+2, 1+3), the last two.
+// Then pairs of lanes: (0+4, 1+5, 2+6, 3+7), (0+2, 1+3), the last two.
 template <bool kFused>
 float dot_in_lanes(const float* q, const float* k, int64_t step, int64_t n,
                    int lanes) {
@@ -176,7 +176,7 @@ float RowEngine::hyperbolic_tangent(float x) const {
              : std::tanh(x);
 }
 
-// What is added to the score of key number n.
+// The ALiBi term of the score of key number n.
 float RowEngine::alibi(int64_t n) const {
   const float slope = row_.terms.slope;
   const int64_t at = row_.key(n), position = row_.position;
@@ -231,7 +231,7 @@ float RowEngine::natural_score(float product, int64_t n) const {
              : s;
 }
 
-// Everything that the exponent adds is in base 2.
+// All terms of the exponent are in base 2.
 float RowEngine::base2_score(float product, int64_t n) const {
   const ScoreTerms& terms = row_.terms;
   const bool sloped = terms.slope != 0;
@@ -285,7 +285,7 @@ void RowEngine::score() {
     // The sign of the scale goes to q, where it is exact.
     const float product = negative_ ? -raw : raw;
     const float score = options_ ? option_score(product, n) : product * by;
-    // Where no operation lies in between, it is the same number.
+    // Without an operation in between, it is the same number.
     row_.scores[n] = round_to(a_.scores, score);
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The configuration of the controls: "seeded=NAME" or "seeded=none",
-// "storage=f16", "bf16" or "f32", any number of them with commas between them.
-// Each configuration replaces the one before.
+// "storage=f16", "bf16" or "f32", any number of them separated by commas. Each
+// configuration replaces the previous one.
 #include "impl/controls/seeded.h"
 
 #include <atomic>

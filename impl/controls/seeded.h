@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the family's configuration makes the engine do otherwise than its rows
-// say: faults that a bound has to see, and the storage type that P is rounded
-// for while the tensors are f32. Nothing of it unless asked for.
+// Deviations of the engine from its rows, requested by the family's
+// configuration: faults that a bound must detect, and the storage type for
+// which P is rounded while the tensors are f32. None by default.
 #ifndef QKVET_IMPL_CONTROLS_SEEDED_H_
 #define QKVET_IMPL_CONTROLS_SEEDED_H_
 
@@ -16,7 +16,7 @@ enum class Seeded : uint8_t {
   kScale,          // off by 2^-10 of itself
   kLostKey,        // the last one, of rows that see two or more
   kRoundedP,       // to bf16 or f16, undeclared
-  kTruncatedP,     // cut off instead of rounded
+  kTruncatedP,     // truncated instead of rounded
   kTruncatedSums,  // the same of sums in half
   kRoundedTile,    // the accumulators of o rounded to the storage per tile
   kRoundedTotal,   // so is the denominator

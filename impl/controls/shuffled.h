@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An order that looks random, and is the same on every run: catches a judge
-// that believes in neighbours.
+// An order that looks random, and is the same on every run: exposes a judge
+// that assumes that neighbours are added together.
 #ifndef QKVET_IMPL_CONTROLS_SHUFFLED_H_
 #define QKVET_IMPL_CONTROLS_SHUFFLED_H_
 
@@ -10,8 +10,8 @@
 namespace qkvet::impl {
 
 // 0 .. n - 1, each once: a linear congruence of full period modulo the next
-// power of two (Hull and Dobell: factor 1 mod 4, odd increment), mixed by a
-// shift that loses nothing; what lies beyond n is skipped.
+// power of two (Hull and Dobell: factor 1 mod 4, odd increment), mixed by an
+// invertible shift; numbers from n on are skipped.
 class Shuffled {
  public:
   explicit Shuffled(int64_t n)

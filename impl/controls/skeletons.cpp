@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The skeletons of the faulty kernels with no fault in them. If a law fails
-// here, it fails for the skeleton, and what it says of those faults is worth
+// The skeletons of the faulty kernels without a fault. If a law fails here, it
+// fails because of the skeleton, and its verdicts on those faults prove
 // nothing.
 #include "impl/abi/declare.h"
 #include "impl/controls/control.h"
@@ -29,7 +29,7 @@ constexpr qkvet_capabilities kDropoutOfMember =
 constexpr qkvet_capabilities kDropoutOfHead =
     with_dropout_flag(QKVET_FLAG_DROPOUT_OF_HEAD);
 
-// As the first member and head, wherever the call is a part of another one.
+// As in the first member and head, even if the call is a part of another.
 struct OneMask : OptionHooks {
   static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
     const Dropout& dropout = call.options.dropout;
@@ -51,8 +51,8 @@ struct MaskOfHead : OptionHooks {
   }
 };
 
-// The sum of a row on its way through memory of the thread, which is the same
-// for all contexts and calls.
+// The sum of a row passes through memory of the thread, shared by all contexts
+// and calls.
 struct ScratchOfThread : OptionHooks {
   static float denominator(float sum, float, int64_t) {
     thread_local volatile float of_thread = 0;
@@ -73,20 +73,20 @@ QKVET_CONTROL(option_hooks) = plain_kernel(
     "the skeleton of the faults of options, without a fault", QKVET_PLACE,
     &kHooksPrecision, OptionsKernel<OptionHooks>::forward, &kWithDropout);
 
-// Right, and like most kernels it does not say which weights it dropped: that
-// is read off its output.
+// Correct, and like most kernels it does not return the dropped weights: they
+// are read off its output.
 QKVET_CONTROL(dropout_not_returned) = plain_kernel(
     "controls/dropout_not_returned", "dropout whose mask is not returned",
     QKVET_PLACE, &kHooksPrecision, OptionsKernel<OptionHooks>::forward,
     &kDropoutNotReturned);
 
-// As Flax has it by default.
+// As in Flax by default.
 QKVET_CONTROL(dropout_broadcast) = plain_kernel(
     "controls/dropout_broadcast", "one dropout mask for all members and heads",
     QKVET_PLACE, &kHooksPrecision, OptionsKernel<OneMask>::forward,
     &kDropoutBroadcast);
 
-// As kernels have it whose counter holds the member alone, or the head.
+// As in kernels with a counter of the member only, or of the head only.
 QKVET_CONTROL(dropout_of_member) = plain_kernel(
     "controls/dropout_of_member", "one dropout mask for the heads of a member",
     QKVET_PLACE, &kHooksPrecision, OptionsKernel<MaskOfMember>::forward,

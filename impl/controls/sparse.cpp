@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Controls that walk lists of keys entry by entry, as sparse kernels do, where
-// the others ask of each key whether it is listed: one fetches all entries
+// Controls that walk lists of keys entry by entry, like sparse kernels, while
+// the others check for each key whether it is listed: one fetches all entries
 // first and hides afterwards, one sorts them, one takes three at a time. In
 // rows and over pages, where each entry is looked up in the table. A call
-// without lists has one that names all keys.
+// without lists gets one with all keys.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-// A row and its keys, in the order in which they are taken.
+// A row and its keys, in the order of the walk.
 struct SparseRow {
   const ServingCall& serving;
   const ForwardCall& call;  // the member
@@ -49,7 +49,7 @@ struct SparseRow {
 };
 
 // The keys of the first `count` entries, those of a block one after the other;
-// -1 and what is no key of the member stay as they are.
+// -1 and numbers outside of the member are kept.
 std::vector<int64_t> entries_of(const SparseRow& row, int64_t count) {
   std::vector<int64_t> keys;
   const KeyLists& lists = row.call.options.lists;
@@ -127,7 +127,7 @@ SparseState begin(const SparseRow& row) {
           std::vector<float>(static_cast<size_t>(row.call.value_width))};
 }
 
-// In tiles of so many keys; 0: all at once.
+// In tiles of this many keys; 0: all at once.
 template <int64_t kTile, bool kSorted>
 struct InTiles {
   static void row(const SparseRow& row) {
@@ -145,8 +145,8 @@ struct InTiles {
   }
 };
 
-// What stands behind the length is fetched, too, from the nearest key that is
-// there, and hidden when all scores are known.
+// Entries past the length are fetched too, from the nearest existing key, and
+// hidden when all scores are computed.
 struct FetchedThenHidden {
   static void row(const SparseRow& row) {
     const KeyLists& lists = row.call.options.lists;

@@ -54,7 +54,7 @@ float RowEngine::natural(float s) const {
 }
 
 float RowEngine::log(float x) const {
-  // A sum that has no logarithm is as in a library.
+  // Sums without a logarithm are treated as in a library.
   const bool normal = std::isnormal(x) && x > 0;
   if (a_.log == Log::kCoarse && normal) {
     return coarse_log(x);
@@ -81,8 +81,8 @@ float RowEngine::rounded_p(float p) const {
   return in_half(storage_, p, Seeded::kTruncatedP);
 }
 
-// Scores of a tile become weights in row.weights. One that has overflowed to
-// -infinity weighs nothing, also where nothing larger was seen so far.
+// Scores of a tile become weights in row.weights. A score that has overflowed
+// to -infinity weighs nothing, even if no larger one was seen so far.
 void RowEngine::weigh(const Group& tile, float max) const {
   float* const weights = row_.weights;
   for (int64_t m = tile.begin; m < tile.end; ++m) {
@@ -99,7 +99,7 @@ void RowEngine::weigh(const Group& tile, float max) const {
   }
 }
 
-// Keys without a number in their half are hidden, and add 0 there.
+// Hidden keys have no number in their half, and add 0 there.
 template <class Term>
 float RowEngine::by_halves(const Group& terms, const Term& term) const {
   if (terms.count() == 1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of correct arithmetics: a row is a control. What a row does not
-// say is the plainest; what its author would declare follows from it
+// The table of correct arithmetics: a row is a control. Unset fields have the
+// plainest value; the declaration of its author follows from the row
 // (declared.h).
 #include "impl/controls/control.h"
 
@@ -9,7 +9,7 @@ namespace qkvet::impl {
 // ---- Orders of sums --------------------------------------------------------
 
 QKVET_ARITHMETIC(naive, "sequential sums, maximum first, divided at the end")
-// Catches a judge that believes only in ascending sums.
+// Exposes a judge that assumes ascending sums.
 QKVET_ARITHMETIC(reversed, "all sums from the last term to the first",
                  .dot = Order::kDescending, .value = Order::kDescending)
 QKVET_ARITHMETIC(pairwise, "sums by recursive halves, reciprocal times value",
@@ -48,7 +48,7 @@ QKVET_ARITHMETIC(right_to_left, "online softmax from the last key to the first",
 QKVET_ARITHMETIC(lazy_rescale, "online softmax, rescaled only when 2^8 behind",
                  .tile = 16, .lag = kLag)
 
-// Which scores of a tile are hidden is known behind its vote.
+// Scores of a tile are hidden only after its vote.
 QKVET_ARITHMETIC(vote_before_mask, "rescaled when any score asks, be it hidden",
                  .tile = 16, .lag = kLag, .hidden = Hidden::kCleared,
                  .votes_before_mask = true)
@@ -57,14 +57,14 @@ QKVET_ARITHMETIC(vote_before_mask, "rescaled when any score asks, be it hidden",
 
 QKVET_ARITHMETIC(exp2_tile32, "exp2 of (s - m) * log2(e), tiles of 32 keys",
                  .exp = Exp::kBase2, .tile = 32)
-// Kernels with a bias multiply it by log2(e), too.
+// Kernels with a bias also multiply it by log2(e).
 QKVET_ARITHMETIC(exp2_bias_first, "exp2, the scores begin with the bias",
                  .exp = Exp::kBase2, .tile = 64, .bias = Bias::kFirst)
 QKVET_ARITHMETIC(exp2_tile8, "exp2 of (s - m) * log2(e), tiles of 8 keys",
                  .exp = Exp::kBase2, .tile = 8, .tile_sum = true,
                  .sink = Sink::kAdded, .alibi = Alibi::kDifference,
                  .bias = Bias::kTogether, .hidden = Hidden::kPlaced)
-// As GPU kernels do it.
+// As in GPU kernels.
 QKVET_ARITHMETIC(folded_exp2,
                  "exp2 with the scale folded into its multiply-add",
                  .exp = Exp::kFolded,
@@ -82,7 +82,7 @@ QKVET_ARITHMETIC(prescaled_tile8, "scale and log2(e) on q, tiles of 8 keys",
                  .lanes = 8, .exp = Exp::kPrescaled, .tile = 8,
                  .tile_sum = true, .sink = Sink::kLast, .tanh = Tanh::kByExp,
                  .hidden = Hidden::kPlaced)
-// As PyTorch and the ONNX function do it.
+// As in PyTorch and the ONNX function.
 QKVET_ARITHMETIC(root_scale, "the root of the scale on q and on k",
                  .root_scale = true)
 QKVET_ARITHMETIC(poly_exp, "exp by a polynomial of degree 5",
@@ -104,17 +104,17 @@ QKVET_ARITHMETIC(coarse_exp_tile4, "the same in tiles of 4 keys",
 // ln 1 is not 0, which a row of one key shows.
 QKVET_ARITHMETIC(coarse_log, "logarithms by a polynomial of degree 3",
                  .log = Log::kCoarse)
-// There it weighs the parts, too.
+// The logarithm here also weighs the parts.
 QKVET_ARITHMETIC(coarse_log_split3_lse, "the same in parts merged by lse",
                  .parts = 3, .merge = Merge::kLse, .log = Log::kCoarse)
-// Off by as much near 0 as far from it.
+// The same error near 0 as far from it.
 QKVET_ARITHMETIC(coarse_tanh, "tanh of an exponential of 14 bits",
                  .tanh = Tanh::kByCoarseExp)
 QKVET_ARITHMETIC(f16_tanh, "tanh stored in f16", .tanh = Tanh::kInF16)
 
 // ---- Products of half operands in f32 --------------------------------------
 
-// As oneDNN and OpenVINO multiply f32 where bf16 is allowed.
+// As in oneDNN and OpenVINO for f32 where bf16 is allowed.
 QKVET_ARITHMETIC(bf16_operands, "q, k, P and v rounded to bf16, sums in f32",
                  .p = P::kStorage, .operands = Storage::kBf16, .f32_only = true)
 QKVET_ARITHMETIC(bf16_operands_scaled, "scaled q, k, divided P and v in bf16",
@@ -127,11 +127,11 @@ QKVET_ARITHMETIC(f16_operands_tile16, "the same of f16, in tiles of 16 keys",
 
 // ---- Scores in half --------------------------------------------------------
 
-// Stored after the dot product, after the scale, and with all that is added.
+// Stored after the dot product, after the scale, and after each addition.
 QKVET_ARITHMETIC(bf16_scores, "scores stored in bf16, softmax in f32",
                  .scores = Storage::kBf16)
-// As MLX and ONNX Runtime do it. q is scaled first: q.k itself may be more
-// than f16 holds.
+// As in MLX and ONNX Runtime. q is scaled first, because q.k itself may
+// overflow f16.
 QKVET_ARITHMETIC(f16_scores, "scores and divided P in f16, scale on q",
                  .scaled_q = true, .norm_first = true, .p = P::kNormalised,
                  .p_type = Storage::kF16, .scores = Storage::kF16,
@@ -139,7 +139,7 @@ QKVET_ARITHMETIC(f16_scores, "scores and divided P in f16, scale on q",
 
 // ---- A softmax in half ---------------------------------------------------
 
-// As NumPy does it in f16: every result is stored, sums being added in f32.
+// As in NumPy with f16: every result is stored, sums are added in f32.
 QKVET_ARITHMETIC(f16_softmax, "each result of the softmax in f16",
                  .norm_first = true, .scores = Storage::kF16,
                  .sinks = Storage::kF16, .softmax = Storage::kF16,
@@ -153,12 +153,12 @@ QKVET_ARITHMETIC(f16_softmax_tile8, "the same of f16, in tiles of 8 keys",
 
 // ---- Sums in half ----------------------------------------------------------
 
-// As ggml adds up P v beside a cache in f16: key by key, fused.
+// As in ggml: P v beside a cache in f16 is added key by key, fused.
 QKVET_ARITHMETIC(f16_value_sums, "P v kept in f16, online, a key at a time",
                  .fma = true, .tile = 1, .value_sums = Storage::kF16,
                  .sink = Sink::kAdded, .hidden = Hidden::kPlaced)
-// As half units of CPUs multiply and add. q is scaled first: sums of q.k itself
-// may be more than f16 holds.
+// As in half units of CPUs. q is scaled first, because sums of q.k itself may
+// overflow f16.
 QKVET_ARITHMETIC(f16_sums, "q.k and P v kept in f16, softmax in f32",
                  .scaled_q = true, .dot_sums = Storage::kF16,
                  .value_sums = Storage::kF16)
@@ -169,7 +169,7 @@ QKVET_ARITHMETIC(f16_value_sums_mlo,
                  "P v kept in f16, from the last key, parts",
                  .value = Order::kDescending, .parts = 3, .merge = Merge::kMlo,
                  .value_sums = Storage::kF16)
-// What an array library of f16 does that has no other type to add in.
+// As in an array library of f16 without another type for sums.
 QKVET_ARITHMETIC(f16_throughout, "each product, sum and result in f16",
                  .scaled_q = true, .norm_first = true, .scores = Storage::kF16,
                  .sinks = Storage::kF16, .softmax = Storage::kF16,
@@ -178,8 +178,8 @@ QKVET_ARITHMETIC(f16_throughout, "each product, sum and result in f16",
 
 // ---- Parts and the division ------------------------------------------------
 
-// As Flash-Decoding does it. Rows of one key leave the second part empty, most
-// short rows leave some of seven.
+// As in Flash-Decoding. Rows of one key leave the second part empty, most short
+// rows leave some of seven.
 QKVET_ARITHMETIC(split2_lse, "keys in 2 parts, merged by log-sum-exp",
                  .parts = 2, .merge = Merge::kLse)
 QKVET_ARITHMETIC(split4_lse, "keys in 4 parts, descending, merged by lse",
@@ -209,7 +209,7 @@ QKVET_ARITHMETIC(alibi_by_position,
                  .alibi = Alibi::kByPosition)
 QKVET_ARITHMETIC(sink_last, "the sink joins after the last key",
                  .sink = Sink::kLast)
-// NaN in k of a hidden key is gone, in v it is not.
+// NaN in k of a hidden key disappears, in v it does not.
 QKVET_ARITHMETIC(mask_minus_inf, "scores of hidden keys are -infinity",
                  .hidden = Hidden::kReplaced)
 QKVET_ARITHMETIC(select_after_exp,
@@ -218,37 +218,37 @@ QKVET_ARITHMETIC(select_after_exp,
 
 // ---- Dialects: naive, but for one value ------------------------------------
 
-// As 0 / 0 has it.
+// The value of 0 / 0.
 QKVET_ARITHMETIC(dialect_empty_row_nan, "o of a row without keys is NaN",
                  .empty_row = QKVET_EMPTY_ROW_NAN)
 QKVET_ARITHMETIC(dialect_empty_row_mean,
                  "o of a row without keys is the mean of v",
                  .empty_row = QKVET_EMPTY_ROW_MEAN)
-// As FlashAttention 2 has it.
+// As in FlashAttention 2.
 QKVET_ARITHMETIC(dialect_empty_lse_plus_inf,
                  "lse of a row without keys is +infinity",
                  .empty_row_lse = QKVET_EMPTY_LSE_PLUS_INF)
-// As -infinity minus itself is.
+// The value of -infinity minus itself.
 QKVET_ARITHMETIC(dialect_empty_lse_nan, "lse of a row without keys is NaN",
                  .empty_row_lse = QKVET_EMPTY_LSE_NAN)
 QKVET_ARITHMETIC(dialect_lse_base2, "lse in base 2", .lse_base2 = true)
-// ALiBi is not declared: whether it is a bias here is open.
+// ALiBi is not declared: it is open whether it counts as a bias here.
 QKVET_ARITHMETIC(dialect_softcap_after_bias, "softcap of the biased score",
                  .softcap_last = true, .without = QKVET_OPTION_ALIBI)
 QKVET_ARITHMETIC(dialect_sink_not_in_lse, "the sink does not count in lse",
                  .sink = Sink::kLast, .sink_in_lse = false)
-// As a fast path of the causal rule beside a softmax of nothing has it.
+// As a fast path of the causal rule beside a softmax over no keys.
 QKVET_ARITHMETIC(dialect_empty_row_by_mask,
                  "a row without keys is NaN by a mask, else 0",
                  .empty_by_way = true)
-// Nobody may look there: every call leaves something else.
+// Reading them is not allowed: every call leaves other values.
 QKVET_ARITHMETIC(dialect_empty_row_garbage, "a row without keys holds anything",
                  .empty_row = QKVET_EMPTY_ROW_UNSPECIFIED,
                  .empty_row_lse = QKVET_EMPTY_LSE_UNSPECIFIED)
 QKVET_ARITHMETIC(dialect_nan_may_vanish, "a score of NaN weighs nothing",
                  .nan_weighs_nothing = true)
 
-// The same, and their authors say nothing: probes find it out.
+// The same without declarations: probes find the dialect.
 QKVET_ARITHMETIC(says_nothing_of_softcap, "softcap of the biased score",
                  .softcap_last = true, .says_nothing = true,
                  .without = QKVET_OPTION_ALIBI)
@@ -258,23 +258,23 @@ QKVET_ARITHMETIC(says_nothing_of_sink, "the sink does not count in lse",
 QKVET_ARITHMETIC(says_nothing_of_empty_rows,
                  "a row without keys is NaN by a mask, else 0",
                  .empty_by_way = true, .says_nothing = true)
-// 0 / 0 without a sink, and with one nothing but the plain loop.
+// 0 / 0 without a sink, and with one just the plain loop.
 QKVET_ARITHMETIC(sink_fills_empty_rows,
                  "the softmax of a row without keys is its sink",
                  .empty_row = QKVET_EMPTY_ROW_NAN, .sink_alone = true,
                  .says_nothing = true)
-// What is not finite in k or v of hidden keys comes through, as NaN + -infinity
-// and as 0 * infinity.
+// Non-finite values in k or v of hidden keys reach the output, as NaN +
+// -infinity and as 0 * infinity.
 QKVET_ARITHMETIC(dialect_masked_nonfinite,
                  "hidden keys have a bias of -infinity",
                  .hidden = Hidden::kBiased)
 
 // ---- Half storage ----------------------------------------------------------
 
-// No rounding to it but that of the output.
+// Only the output is rounded to it.
 QKVET_ARITHMETIC(half_online64, "half storage, P in f32, tiles of 64 keys",
                  .tile = 64, .half_only = true)
-// FlashAttention as GPU kernels do it.
+// FlashAttention as in GPU kernels.
 QKVET_ARITHMETIC(flash_p_rounded, "P rounded to the storage type, folded exp2",
                  .exp = Exp::kFolded, .tile = 64, .p = P::kStorage)
 QKVET_ARITHMETIC(half_two_pass, "P rounded to the storage type, eight lanes",
@@ -301,7 +301,7 @@ QKVET_ARITHMETIC(half_split4_lse, "P rounded, 4 parts merged by lse",
 QKVET_ARITHMETIC(bf16_lse_and_sinks, "lse and sinks rounded to bf16",
                  .p = P::kStorage, .lse = Storage::kBf16,
                  .sinks = Storage::kBf16)
-// The denominator adds what P v is made of.
+// The denominator adds the same rounded weights as P v.
 QKVET_ARITHMETIC(bf16_sum_rounded,
                  "P rounded to bf16, denominator from rounded P",
                  .p = P::kSummed)
@@ -330,8 +330,8 @@ QKVET_ARITHMETIC(f16_p_normalised, "P normalised, then rounded to f16",
 
 // ---- Devices ---------------------------------------------------------------
 
-// Blocks as those of compute capability 8.0 and 9.0 add them, functions some
-// ulps off.
+// Blocks with the sums of compute capability 8.0 and 9.0, functions some ulps
+// off.
 QKVET_ARITHMETIC(fast_functions, "functions of a device, tiles of 16 keys",
                  .fma = true, .exp = Exp::kFolded, .tile = 16, .tile_sum = true,
                  .ftz = true, .p = P::kStorage, .fast = true,
@@ -351,7 +351,7 @@ QKVET_ARITHMETIC(blocks16_tile32, "blocks of 16, P rounded, tiles of 32 keys",
                  .block = 16, .extra_bits = 2, .fast = true,
                  .sink = Sink::kAdded, .alibi = Alibi::kShift,
                  .tanh = Tanh::kByExp, .hidden = Hidden::kPlaced)
-// As the matrix cores of CDNA 3 round (MMA-Sim, arXiv 2511.10909).
+// With the rounding of CDNA 3's matrix cores (MMA-Sim, arXiv 2511.10909).
 QKVET_ARITHMETIC(blocks8_down, "blocks of 8, cut towards minus infinity",
                  .exp = Exp::kFolded, .block = 8, .extra_bits = 1,
                  .cuts_down = true, .fast = true, .half_only = true)

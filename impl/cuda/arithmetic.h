@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels on CUDA cores declare: f32 throughout, q.k and P v added one
-// by one, ascending, the denominator in any order. A product may be fused with
-// the addition behind it, which rounds once less.
+// Declarations of the kernels on CUDA cores: f32 throughout, q.k and P v added
+// one by one, ascending, the denominator in any order. A product may be fused
+// with the next addition, which rounds once less.
 #ifndef QKVET_IMPL_CUDA_ARITHMETIC_H_
 #define QKVET_IMPL_CUDA_ARITHMETIC_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the blocks of several kernels do: rows of a head brought into shared
-// memory as f32, and answers written.
+// Shared parts of several kernels: blocks load rows of a head into shared
+// memory as f32, and write outputs.
 #ifndef QKVET_IMPL_CUDA_BLOCK_H_
 #define QKVET_IMPL_CUDA_BLOCK_H_
 
@@ -16,8 +16,8 @@ __device__ inline float minus_infinity() {
   return __uint_as_float(0xff800000u);
 }
 
-// The largest, and the sum, of what groups of kLanes neighbouring lanes bring;
-// in each of them. Halves are added, then halves of these.
+// The maximum, and the sum, of the values of kLanes neighbouring lanes,
+// returned in each of them. Halves are added, then halves of these.
 template <int kLanes>
 __device__ float max_of_lanes(float x) {
   for (int bit = kLanes / 2; bit > 0; bit /= 2) {
@@ -34,16 +34,16 @@ __device__ float sum_of_lanes(float x) {
   return x;
 }
 
-// A score of a key so far from where its row stands. Without slopes nothing is
-// added.
+// A score of a key at this distance from the position of its row. Without
+// slopes nothing is added.
 __device__ inline float with_alibi(float score, float slope, int distance) {
   return slope == 0 ? score
                     : score - slope * fabsf(static_cast<float>(distance));
 }
 
-// Tokens first, first + 1, ... of k or v of a member and key/value head into
-// rows of `stride` floats. What is not before `end`, and channels from `width`
-// to `padded`, are 0: nothing beyond a length is ever read.
+// Copies tokens first, first + 1, ... of k or v of a member and key/value head
+// to rows of `stride` floats. Tokens from `end` on and channels from `width` to
+// `padded` become 0: nothing past a length is ever read.
 template <class T, class Tokens>
 __device__ void load_tokens(const DeviceCall& call, const Tokens& from, int b,
                             int head, int first, int end, int rows, int width,
@@ -59,8 +59,8 @@ __device__ void load_tokens(const DeviceCall& call, const Tokens& from, int b,
   }
 }
 
-// Channels c, c + step, ... of o of row i, whose weights sum to `sum`: 0 if it
-// saw no key.
+// Writes channels c, c + step, ... of o of row i with weights that sum to
+// `sum`: 0 if it saw no key.
 template <class T>
 __device__ void write_channels(const DeviceCall& call, int b, int h, int i,
                                float sum, const float* acc, int c, int step) {

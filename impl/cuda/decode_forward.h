@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward() of cuda/decode and of the faults that are made of it: stores
-// new tokens, and attends in parts that are alike in all members.
+// The forward() of cuda/decode and of the faults derived from it: stores new
+// tokens, and attends in the same parts for all members.
 #ifndef QKVET_IMPL_CUDA_DECODE_FORWARD_H_
 #define QKVET_IMPL_CUDA_DECODE_FORWARD_H_
 
@@ -9,7 +9,7 @@
 
 namespace qkvet::impl {
 
-// Tokens held, held + 1, ... of every member, a block a token.
+// Stores tokens held, held + 1, ... of every member, a block a token.
 template <class T>
 __global__ void store_new_tokens(DeviceCall call) {
   const int n = blockIdx.x, b = blockIdx.y / call.kv_heads;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a call of decode_skeleton.h is cut: into parts of the keys, and blocks
-// that each do one of them for eight rows.
+// How a call of decode_skeleton.h is cut: into parts of the keys; a block
+// computes one part for eight rows.
 #ifndef QKVET_IMPL_CUDA_DECODE_PARTS_H_
 #define QKVET_IMPL_CUDA_DECODE_PARTS_H_
 
@@ -14,8 +14,8 @@ inline constexpr int kDecodeRows = 8;        // of a block
 inline constexpr int kDecodeLanes = 16;      // of a row
 inline constexpr int kDecodeKeys = 32;       // of a tile
 inline constexpr int kDecodeKeysOfLane = 2;  // kDecodeKeys / kDecodeLanes
-// More than the eight parts of an undeclared kernel is looser than generic,
-// which reports say; an emulator has no processors to fill.
+// More parts than eight, the number for undeclared kernels, is looser than
+// generic, and reports show that; an emulator has no processors to fill.
 #if defined(__CUDACC__)
 inline constexpr int kDecodeMostParts = 32;
 #else
@@ -33,10 +33,10 @@ struct DecodeItem {
   int begin = 0, end = 0;
 };
 
-// What a plan (planned_skeleton.h) has put into memory of the device.
+// The schedule of a plan (planned_skeleton.h) in device memory.
 struct DecodeSchedule {
-  const DecodeItem* items = nullptr;  // NULL: the grid says which
-  const int* numbers = nullptr;       // how many items, and parts of members
+  const DecodeItem* items = nullptr;  // NULL: the grid determines them
+  const int* numbers = nullptr;       // number of items, then of parts
 
   __device__ int count() const { return numbers[0]; }
   __device__ int parts_of(int b) const { return numbers[1 + b]; }
@@ -65,7 +65,7 @@ struct DecodeParts {
   __device__ int count_of(int b) const {
     return schedule.items != nullptr ? schedule.parts_of(b) : count;
   }
-  // What this block does, or false.
+  // The work of this block, or false.
   __device__ bool item(const DeviceCall& call, DecodeItem* item) const {
     if (schedule.items != nullptr) {
       const int number = static_cast<int>(blockIdx.x);
@@ -87,12 +87,12 @@ struct DecodeParts {
   }
 };
 
-// B of the call, as results have it.
+// B of the call, as in the results.
 inline int batch_of(const DeviceCall& call) {
   return call.cu_q.numbers.data == nullptr ? call.batch : 1;
 }
 
-// Cut into so many parts at most.
+// Cut into at most this many parts.
 inline DecodeParts decode_parts(const DeviceCall& call, int count) {
   DecodeParts parts;
   parts.rows = call.group * call.queries;
@@ -111,7 +111,7 @@ inline size_t bytes_of_results(const DeviceCall& call,
 
 inline constexpr int kBlocksWanted = 264;  // two for each processor of an H100
 
-// Parts that are alike in all members.
+// The same parts for all members.
 inline DecodeParts even_parts(const DeviceCall& call) {
   const DecodeParts one = decode_parts(call, 1);
   const int blocks = batch_of(call) * call.kv_heads * one.row_blocks;

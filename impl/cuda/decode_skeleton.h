@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of cuda/decode, of cuda/planned and of the faults that are
-// made of them: few queries against many keys. The keys of a member are cut
-// into parts, so that even one sequence fills a GPU ("Flash-Decoding", Dao et
-// al. 2023); each part leaves (max, sum, o) in the workspace, and a second
-// kernel merges them. All query heads that share a key/value head are rows of
-// one block: K and V are read once for all of them.
+// The arithmetic of cuda/decode, of cuda/planned and of the faults derived from
+// them: few queries against many keys. The keys of a member are cut into parts,
+// so that even one sequence fills a GPU ("Flash-Decoding", Dao et al. 2023);
+// each part writes (max, sum, o) to the workspace, and a second kernel merges
+// them. All query heads that share a key/value head are rows of one block: K
+// and V are read once for all of them.
 //
-// Keys and values may lie in pages (Kwon et al. 2023, 4.3), of a block table or
+// Keys and values may be in pages (Kwon et al. 2023, 4.3), of a block table or
 // of lists. Queries may be packed over pages: each member then has blocks
-// enough for all of them, and those behind its last row end at once.
+// enough for all of them, and blocks after its last row end at once.
 //
 // A block has 128 threads: eight rows, sixteen lanes each. Every lane has two
 // keys of a tile of 32, then every sixteenth channel of o. With lists of keys
-// the lanes of a row look through its list for each tile, and a tile that no
-// row of the block has in its list is not read.
+// the lanes of a row search its list for each tile, and a tile that no row of
+// the block lists is not read.
 //
 // Cost: the workspace has (d + 2) floats for each row and part; lists are read
 // once a tile.
@@ -27,21 +27,21 @@
 
 namespace qkvet::impl {
 
-// What faults replace, one at a time.
+// Hooks: a fault replaces one of them.
 struct DecodeHooks {
-  // The row of q that row i of a member and head is.
+  // The row of q for row i of a member and head.
   template <class T>
   __device__ static const T* query(const DeviceCall& call, int b, int head,
                                    int i) {
     return call.row<const T>(call.q, b, head, i);
   }
   __device__ static DeviceKeys keys(const DeviceCall& call) { return call.k; }
-  // The key that row i of a member stands at.
+  // The position of row i of a member, as a key.
   __device__ static int position(const DeviceCall& call, int b, int i) {
     return call.position(b, i);
   }
-  // Whether a row, `own` of its block, wants a tile of which its list has such
-  // keys.
+  // Whether a row, `own` of its block, needs a tile; `listed` are the keys of
+  // the tile in its list.
   __device__ static bool needs_tile(unsigned listed, int /*own*/) {
     return listed != 0;
   }
@@ -64,13 +64,13 @@ struct DecodeMemory {
         weights(kv + kDecodeKeys * kStride) {}
 };
 
-// A row of the block: which one it is, and what is known of it.
+// A row of the block: its indices and its state.
 template <int kWidth>
 struct DecodeRow {
   int head = 0, i = 0;
   bool is_there = false;
   DeviceRun reach;
-  int at = 0;  // where it stands
+  int at = 0;  // its position
   float slope = 0;
   unsigned listed = ~0u;  // keys of the tile, a bit each
   float max, sum;
@@ -94,7 +94,7 @@ __device__ void begin_row(const DeviceCall& call, int b, int kv, int row,
   }
 }
 
-// Which keys of the tile from `first` on stand in the list of the row.
+// Bits of the keys in the tile from `first` on that the row lists.
 template <int kWidth>
 __device__ unsigned listed_of_tile(const DeviceCall& call, int b, int lane,
                                    int first, const DecodeRow<kWidth>& row) {
@@ -120,8 +120,8 @@ __device__ unsigned listed_of_tile(const DeviceCall& call, int b, int lane,
   return keys;
 }
 
-// In front of the next tile: nobody reads the one before any more, and it is
-// known what of the next is listed. False: no row needs it.
+// Before the next tile: all threads have read the one before, and the listed
+// keys of the next are known. False: no row needs it.
 template <class Hooks, int kWidth>
 __device__ bool begin_tile(const DeviceCall& call, int b, int own, int lane,
                            int first, DecodeRow<kWidth>* row) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call as kernels on a device see it: plain numbers and addresses, passed
-// by value at the launch. What may be asked is checked on the host (launch.h);
-// lengths and block tables are data of the device, and are trusted.
+// One call as kernels on a device receive it: plain numbers and addresses,
+// passed by value at the launch. The host checks which calls are allowed
+// (launch.h); lengths and block tables are data of the device, and are trusted.
 #ifndef QKVET_IMPL_CUDA_DEVICE_CALL_H_
 #define QKVET_IMPL_CUDA_DEVICE_CALL_H_
 
@@ -19,11 +19,11 @@ struct DeviceTensor {
   __device__ T* at(int64_t a, int64_t b, int64_t c) const {
     return static_cast<T*>(data) + a * step[0] + b * step[1] + c * step[2];
   }
-  // Where channel c of a row lies behind its first.
+  // The offset of channel c of a row from its first.
   __device__ int64_t channel(int c) const { return c * step[3]; }
 };
 
-// Keys, whose channels may lie in groups (kernel.h: channel_group).
+// Keys; their channels may be in groups (kernel.h: channel_group).
 struct DeviceKeys : DeviceTensor {
   int group = 0;           // channels of one; 0: they are no groups
   int64_t group_step = 0;  // from one to the next; step[3] is that within one
@@ -86,7 +86,7 @@ struct DeviceCall {
   int width = 0, value_width = 0;
   DeviceTensor q, v, o;
   DeviceKeys k;
-  DeviceTensor lse;  // f32 [B, H, Tq]; no data if not asked for
+  DeviceTensor lse;  // f32 [B, H, Tq]; no data if not requested
   float scale = 0;
   int causal = 0;    // 0 or 1
   int top_left = 0;  // the diagonal of row i is key i, not i + Lk - Lq
@@ -121,7 +121,7 @@ struct DeviceCall {
            : cu_q.given()    ? *t.at<const int32_t>(0, cu_q[b] + i, 0)
                              : *t.at<const int32_t>(b, i, 0);
   }
-  // In front of the new ones.
+  // Tokens before the new ones.
   __device__ int held_by(int b) const {
     if (starts.given()) {
       const int pages = starts[b + 1] - starts[b];
@@ -132,12 +132,12 @@ struct DeviceCall {
   }
   __device__ int keys_of(int b) const { return held_by(b) + new_tokens; }
 
-  // The key that row i of member b stands at, which may lie beside them all.
+  // The position of row i of member b, possibly outside of its keys.
   __device__ int position(int b, int i) const {
     return top_left ? i : i + keys_of(b) - rows_of(b);
   }
-  // Keys that a row of member b at such a position sees: the causal rule and
-  // the window.
+  // Keys that a row of member b at this position sees: the causal rule and the
+  // window.
   __device__ DeviceRun reach_from(int b, int64_t at) const {
     int64_t begin = 0, end = keys_of(b);
     if (causal && at + 1 < end) {
@@ -157,7 +157,7 @@ struct DeviceCall {
   __device__ DeviceRun reach(int b, int i) const {
     return reach_from(b, position(b, i));
   }
-  // The keys that any of rows [first, first + count) sees; none of them: empty.
+  // The keys that any of rows [first, first + count) sees; may be empty.
   __device__ DeviceRun reach_of_rows(int b, int first, int count) const {
     DeviceRun all;
     for (int i = first; i < first + count && i < rows_of(b); ++i) {
@@ -171,7 +171,7 @@ struct DeviceCall {
     return all;
   }
 
-  // The row of a key or value of a member: where its page lies.
+  // The row of a key or value of a member, found through its page.
   template <class T>
   __device__ T* token(const DeviceTensor& t, int b, int head, int j) const {
     if (page_size == 0) {

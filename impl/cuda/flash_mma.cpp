@@ -20,8 +20,8 @@
 // Contract: f16 and bf16, any strides, heads of up to 256; rows of 16-byte
 // pieces (aligned, contiguous, a multiple of 8 channels) are copied past the
 // registers, all others element by element. Infinity in v at a key that another
-// row of the tile sees reaches o, as 0 * infinity; what lies beyond the keys of
-// a member is never read. Cost: K and V are read once for 64 rows.
+// row of the tile sees reaches o, as 0 * infinity; keys past the end of a
+// member are never read. Cost: K and V are read once for 64 rows.
 #include "impl/cuda/arithmetic.h"
 #include "impl/cuda/flash_mma_tile.h"
 #include "impl/cuda/launch.h"
@@ -32,7 +32,7 @@ namespace {
 constexpr int kMostWidth = 256;
 constexpr uint32_t kBothSigns = 0x80008000u;
 
-// The keys that any of `count` rows sees.
+// The keys that at least one of `count` rows sees.
 __device__ DeviceRun all_of(const DeviceRun* reach, int count) {
   DeviceRun all;
   for (int n = 0; n < count; ++n) {
@@ -77,8 +77,8 @@ __device__ void begin_rows(const DeviceCall& call,
   }
 }
 
-// All tiles from the one that holds the first key on. A warp whose rows see
-// nothing of a tile waits.
+// All tiles from the one with the first key on. A warp waits during a tile that
+// none of its rows sees.
 template <class T, int kWidth>
 __device__ void walk_keys(const MmaCall& mma, const MmaMemory<kWidth>& memory,
                           const MmaBlock& block,
@@ -237,14 +237,14 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
 }
 
 // P is rounded to the storage type, unnormalised, and the denominator adds it
-// unrounded: the preset. In proportion to the distance from the maximum, in
-// units of 2^-24: c is off by 1.23 (log2(e) 0.23, its product with the scale
-// 1), the multiply-add or the difference of two maxima rounds 1. Together 2.23
-// of 2.3. M is subtracted as it was rounded, from weights and from later M
-// alike, so its rounding leaves the weights alone.
+// unrounded: the preset. Relative to the distance from the maximum, in units of
+// 2^-24: the error of c is 1.23 (log2(e) 0.23, its product with the scale 1),
+// the multiply-add or the difference of two maxima rounds 1. Together 2.23 of
+// 2.3. M is subtracted as rounded, from weights and from later M alike, so its
+// rounding does not change the weights.
 constexpr double kArgRoundings = 2.3;
 
-// On a device sums are cut off and exp2f is within 2 ulps; the twins round.
+// On a device sums are truncated and exp2f is within 2 ulps; the twins round.
 #if defined(__CUDACC__)
 constexpr qkvet_precision kPrecision = [] {
   qkvet_precision p = {};

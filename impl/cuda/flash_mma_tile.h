@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a block of flash_mma does with a tile of keys: bring it into shared
-// memory, make scores of it, weights of these, and add up values.
+// The work of a block of flash_mma on a tile of keys: loads it to shared
+// memory, computes scores and weights, and adds up values.
 #ifndef QKVET_IMPL_CUDA_FLASH_MMA_TILE_H_
 #define QKVET_IMPL_CUDA_FLASH_MMA_TILE_H_
 
@@ -23,12 +23,12 @@ inline constexpr float kMmaLn2 = 0.6931471805599453f;
 
 struct MmaCall {
   DeviceCall call;
-  // Rows that lie in pieces of 16 bytes; others are read element by element.
+  // Rows in pieces of 16 bytes; others are read element by element.
   bool pieces_of_q = false, pieces_of_k = false, pieces_of_v = false;
 };
 
-// Shared memory of a block. Rows are 16 bytes longer than what they hold: eight
-// of them next to each other begin in all banks.
+// Shared memory of a block. Rows are padded by 16 bytes: eight adjacent rows
+// begin in all banks.
 template <int kWidth>
 struct MmaMemory {
   static constexpr int kStride = kWidth + kMmaPiece;  // halves
@@ -54,11 +54,11 @@ struct MmaMemory {
         reach(reinterpret_cast<DeviceRun*>(v + kTiles)) {}
 };
 
-// What a thread knows of its two rows, g and g + 8 of its warp (tensor_core.h).
+// A thread's state of its two rows, g and g + 8 of its warp (tensor_core.h).
 template <int kWidth>
 struct MmaThread {
   DeviceRun reach[2];
-  int at[2];    // where they stand
+  int at[2];    // their positions
   float slope;  // times log2(e)
   // The largest score so far, times log2(e), as it is subtracted.
   float max[2];
@@ -66,8 +66,8 @@ struct MmaThread {
   float acc[kWidth / 8][4];
 };
 
-// `rows` rows of `t` from `first` on: what is not in [0, end), and channels
-// from `width` on, are 0, as are products with them.
+// Loads `rows` rows of `t` from `first` on: rows outside of [0, end), and
+// channels from `width` on, are 0, as are products with them.
 template <int kWidth>
 __device__ void load_rows(const DeviceTensor& t, int b, int head, int first,
                           int end, int rows, int width, bool pieces,
@@ -91,7 +91,7 @@ __device__ void load_rows(const DeviceTensor& t, int b, int head, int first,
   }
 }
 
-// Rounded up to what a product takes.
+// Rounded up to a multiple of a product's extent.
 __device__ inline int whole_steps(int count) {
   return (count + kMmaStep - 1) / kMmaStep * kMmaStep;
 }
@@ -112,12 +112,12 @@ __device__ void load_tile(const MmaCall& mma, const MmaMemory<kWidth>& memory,
                     mma.pieces_of_v, memory.v + to);
 }
 
-// Rows 16 warp, ... of Q as what multiplies from the left, in registers where
-// these are not all taken by acc.
+// Rows 16 warp, ... of Q as left side of products, in registers if acc does not
+// take all of these.
 template <int kWidth>
 struct MmaQueries {
   static constexpr bool kHeld = kWidth <= 128;
-  uint32_t flip;  // the signs of two halves, where the scale is negative
+  uint32_t flip;  // the signs of two halves, if the scale is negative
   uint32_t held[kHeld ? kWidth / kMmaStep : 1][4];
 
   __device__ void read(const MmaMemory<kWidth>& memory, int c,
@@ -138,7 +138,7 @@ struct MmaQueries {
       }
     }
   }
-  // Channels 16 c and on; `room` for them if they are not held.
+  // Channels 16 c and on; `room` for them if they are not stored.
   __device__ const uint32_t* of(const MmaMemory<kWidth>& memory, int c,
                                 uint32_t* room) const {
     if constexpr (kHeld) {
@@ -182,8 +182,8 @@ __device__ void score_tile(const MmaMemory<kWidth>& memory, int stage, int keys,
 }
 
 // Scores of row r of the thread become weights; maximum, sum and acc follow.
-// With ALiBi they are multiplied by the factor where the slope is subtracted,
-// and by none in the exponent.
+// With ALiBi they are multiplied by the factor when the slope is subtracted,
+// and not in the exponent.
 template <int kWidth>
 __device__ void weigh_row(int first, float factor, int r,
                           float scores[kMmaKeys / 8][4],
@@ -225,9 +225,9 @@ __device__ void weigh_row(int first, float factor, int r,
   }
 }
 
-// Weights lie as results of a product do, which is how the next one takes its
-// left side. Matrices of V: keys + 0 and channels + 0, keys + 8, then channels
-// + 8.
+// Weights have the layout of a product's results, which is the layout of the
+// next one's left side. Matrices of V: keys + 0 and channels + 0, keys + 8,
+// then channels + 8.
 template <class T, int kWidth>
 __device__ void add_values(const MmaMemory<kWidth>& memory, int stage, int keys,
                            const float weights[kMmaKeys / 8][4],

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of cuda/flash and of the faults that are made of it: tiles of
-// 32 keys against blocks of 64 rows of queries, with an online softmax (Dao et
-// al. 2022, algorithm 1; one pass over K as in FlashAttention-2).
+// The arithmetic of cuda/flash and of the faults derived from it: tiles of 32
+// keys against blocks of 64 rows of queries, with an online softmax (Dao et al.
+// 2022, algorithm 1; one pass over K as in FlashAttention-2).
 //
 // A block has 128 threads. Eight neighbours share four rows: each of them has
 // four keys of a tile, then every eighth channel of o. So a row never leaves
-// its eight lanes, and weights pass between them in shared memory behind no
-// more than a barrier of the warp.
+// its eight lanes, and only a barrier of the warp is needed when weights pass
+// between them in shared memory.
 //
-// A weight of -1 stands for a key that a row does not see: whatever its value
-// holds does not reach o.
+// A weight of -1 marks a key that a row does not see; its value never reaches
+// o.
 #ifndef QKVET_IMPL_CUDA_FLASH_SKELETON_H_
 #define QKVET_IMPL_CUDA_FLASH_SKELETON_H_
 
@@ -32,9 +32,9 @@ static_assert(kFlashKeysOfLane * kFlashLanes == kFlashKeys);
 
 inline constexpr int kRowsOfWarp = kFlashRows / (kBlockThreads / 32);
 
-// What faults replace, one at a time.
+// Hooks: a fault replaces one of them.
 struct FlashHooks {
-  // In front of the next tile: nobody reads the one before any more.
+  // Before the next tile: all threads have read the one before.
   __device__ static void tile_is_read() { __syncthreads(); }
   // All of the tile from key `first` on is in shared memory. `of_warp`: the
   // keys that rows of this warp see.
@@ -51,7 +51,7 @@ struct FlashHooks {
                                       int /*kv*/) {
     return call.k;
   }
-  // Whether a thread ends at once, whose first row is `row`.
+  // Whether a thread ends at once; `row` is its first row.
   __device__ static bool leaves(const DeviceCall&, int /*b*/, int /*row*/) {
     return false;
   }
@@ -78,7 +78,7 @@ struct FlashMemory {
         weights(v + kFlashKeys * kStride) {}
 };
 
-// What a thread knows of its rows.
+// A thread's state of its rows.
 template <int kWidth>
 struct FlashRows {
   DeviceRun reach[kFlashRowsOfLane];

@@ -33,7 +33,7 @@ const char* as_on_cpu(qkvet_forward_args* args) {
   return nullptr;
 }
 
-// Of int64, or of the int32 that the call has in their place.
+// Numbers of int64, or the int32 that the call has instead.
 DeviceNumbers device_numbers(const View<const int64_t>& wide,
                              const ServingCall::NarrowList& narrow) {
   return narrow.given.data != nullptr
@@ -45,7 +45,7 @@ DeviceNumbers device_numbers(const View<const int32_t>& list) {
   return {device_tensor(list), /*narrow=*/1};
 }
 
-// A member has no more keys: what its row of a table or the list has room for.
+// The most keys of a member: the room in its row of a table or the list.
 int64_t most_keys(const ServingCall& s) {
   const int64_t all = s.call.keys;
   return s.page_size > 0 && !s.csr() && s.columns <= all / s.page_size

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host's half of the CUDA kernels: checks a call, makes it a DeviceCall,
-// and tells what became of a launch. The family `cuda` takes tensors of a
-// device, the family `simt` those of the CPU; all else is the same source.
+// and reports the result of a launch. The family `cuda` takes tensors of a
+// device, the family `simt` those of the CPU; the rest of the source is shared.
 #ifndef QKVET_IMPL_CUDA_LAUNCH_H_
 #define QKVET_IMPL_CUDA_LAUNCH_H_
 
@@ -19,12 +19,12 @@ inline constexpr int32_t kDevice = QKVET_DEVICE_CUDA;
 inline constexpr int32_t kDevice = QKVET_DEVICE_CPU;
 #endif
 
-// nullptr, or why the tensor, if there is one, is not on this device; it is
-// said to be on the CPU then, because the common checks, which read shapes,
-// strides and types alone, know no device.
+// nullptr, or why the tensor, if there is one, is not on this device. Changes
+// its device to the CPU, because the common checks, which read only shapes,
+// strides and types, support no other.
 const char* tensor_on_cpu(qkvet_tensor* t);
 
-// A View or a Stored, as a launch takes it.
+// Converts a View or a Stored for a launch.
 template <class Seen>
 DeviceTensor device_tensor(const Seen& seen) {
   DeviceTensor t;
@@ -35,22 +35,22 @@ DeviceTensor device_tensor(const Seen& seen) {
   return t;
 }
 
-// Whether a call may run where `exec` says.
+// Whether a call may run on the device of `exec`.
 qkvet_status check_device(const qkvet_exec* exec, qkvet_text* why);
 
-// What the two functions below begin with: shapes, strides and types.
+// The first part of the next two functions: shapes, strides and types.
 qkvet_status read_served_call(const qkvet_kernel* self,
                               const qkvet_forward_args* args, int most,
                               ServingCall* serving, qkvet_text* why);
 
-// Fills *call and *type, or says why not. Widths beyond `most` are refused, and
-// more rows than a grid has room for. Looks at no data.
+// Fills *call and *type, or refuses with a reason. Refuses widths above `most`
+// and more rows than a grid has room for. Reads no data.
 qkvet_status read_device_call(const qkvet_kernel* self,
                               const qkvet_forward_args* args, int most,
                               DeviceCall* call, Storage* type, qkvet_text* why);
 
-// The same in front of a launch: `exec` is of this device, and where the data
-// can be read, lengths and tables lie inside the call.
+// The same before a launch: also checks that `exec` is of this device and,
+// where the data can be read, that lengths and tables are within the call.
 qkvet_status begin_device_call(const qkvet_kernel* self,
                                const qkvet_forward_args* args,
                                const qkvet_exec* exec, int most,
@@ -85,9 +85,9 @@ constexpr qkvet_capabilities device_capabilities(
     uint64_t options, std::initializer_list<qkvet_dtype> types, int64_t most) {
   qkvet_capabilities c = capabilities_with(options, types);
   c.flags = kOwnClaims | QKVET_FLAG_GPU_THREADS;
-  // A launch takes nothing but its arguments. On the emulator launches of
-  // several threads wait for each other; on a device no law makes calls at
-  // once, and what no law tests is not claimed.
+  // A launch uses only its arguments. On the emulator, concurrent launches wait
+  // for each other; on a device no law makes concurrent calls, and what no law
+  // tests is not claimed.
   if (kDevice == QKVET_DEVICE_CPU) c.flags |= QKVET_FLAG_REENTRANT;
   c.devices = uint64_t{1} << kDevice;
   c.d.max = c.dv.max = most;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// merge: the states of a row become one, as merge.h of the ABI writes it. A
-// block is a row and a head, a thread every 128th channel. Each thread goes
-// through the lse of all states by itself, twice: there is no shared memory
-// whose size the number of states would decide, and all threads have the same
-// bits of the maximum and of the sum.
+// merge: the states of a row become one, as merge.h of the ABI defines it. A
+// block is a row and a head, a thread every 128th channel. Each thread reads
+// the lse of all states by itself, twice: no shared memory has to grow with the
+// number of states, and all threads have the same bits of the maximum and of
+// the sum.
 //
 // Contract: f32, f16 and bf16, any strides. A state that is merged in place is
-// read by all threads before it is written. What indptr holds is trusted on a
-// device. Cost: 2 n exponentials a thread.
+// read by all threads before it is written. On a device the contents of indptr
+// are trusted. Cost: 2 n exponentials a thread.
 #include <limits>
 
 #include "impl/cuda/arithmetic.h"
@@ -33,7 +33,7 @@ struct DeviceMerge {
   __device__ int count(int t) const {
     return indptr.given() ? indptr[t + 1] - indptr[t] : others + in_place;
   }
-  // State n of a row; in place number 0 is what o and lse hold.
+  // State n of a row; in place, number 0 is in o and lse.
   __device__ float lse_of(int t, int n, int h) const {
     if (in_place && n == 0) {
       return *lse.at<const float>(t, h, 0);
@@ -77,7 +77,7 @@ __global__ void merge_row(DeviceMerge call) {
     call.o.at<T>(t, h, 0)[c * call.o.step[2]] =
         from_f32<T>(empty ? 0.0f : value / sum);
   }
-  __syncthreads();  // in place all have read the lse that is overwritten
+  __syncthreads();  // in place, all have read the old lse
   if (thread == 0) {
     *call.lse.at<float>(t, h, 0) = empty ? minus_infinity() : max + logf(sum);
   }

@@ -3,7 +3,7 @@
 // their maximum, their exponentials, then a thread for each channel of o.
 //
 // Contract: f32, any strides. Cost: K and V are read once for each row; shared
-// memory Tk + d floats, so Tk is limited by what a block may have.
+// memory Tk + d floats, so the shared memory of a block limits Tk.
 #include "impl/cuda/arithmetic.h"
 #include "impl/cuda/block.h"
 #include "impl/cuda/launch.h"
@@ -57,7 +57,7 @@ __global__ void naive_row(DeviceCall call) {
     sum += weight;
   }
   sum = sum_of_lanes<kThreads>(sum);
-  __syncthreads();  // weights of all lanes are there
+  __syncthreads();  // weights of all lanes are written
 
   for (int c = threadIdx.x; c < call.value_width; c += kThreads) {
     float acc = 0;

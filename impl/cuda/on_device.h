@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between a GPU and the emulator outside of kernels: whether there
-// is a device, what it has room for, and how a launch failed.
+// Differences between a GPU and the emulator outside of kernels: the presence
+// of a device, its memory, and the errors of a launch.
 #ifndef QKVET_IMPL_CUDA_ON_DEVICE_H_
 #define QKVET_IMPL_CUDA_ON_DEVICE_H_
 
@@ -13,7 +13,7 @@ namespace qkvet::impl {
 
 struct DeviceCall;
 
-// UNAVAILABLE with the reason where there is no device.
+// UNAVAILABLE with the reason if there is no device.
 qkvet_status open_device(const qkvet_kernel* self, const qkvet_exec* exec,
                          qkvet_context** context, qkvet_text* why);
 void close_device(const qkvet_kernel* self, qkvet_context* context);
@@ -22,20 +22,20 @@ void close_device(const qkvet_kernel* self, qkvet_context* context);
 size_t most_shared_bytes();
 
 // Before a kernel is launched with that many bytes of dynamic shared memory:
-// asks for more than the plain 48 KiB, and, on the emulator, for an order of
-// threads that the shape of the call decides.
+// requests more than the plain 48 KiB and, on the emulator, sets an order of
+// threads that depends on the shape of the call.
 qkvet_status prepare_launch(const void* kernel, size_t shared_bytes,
                             const DeviceCall& call, qkvet_text* why);
 
-// After it: what is known at once of what went wrong.
+// After a launch: the errors that are known immediately.
 qkvet_status end_launch(bool launched, qkvet_text* why);
 
 // Memory of the device.
 qkvet_status device_alloc(size_t bytes, void** memory, qkvet_text* why);
 void device_free(void* memory);
 
-// In the order of the stream. What is copied to the device may change once the
-// function has returned, and what is copied from it is there.
+// In the order of the stream. When the function has returned, the source of a
+// copy to the device may change, and a copy from it is complete.
 qkvet_status copy_to_device(void* to, const void* from, size_t bytes,
                             void* stream, qkvet_text* why);
 qkvet_status copy_from_device(void* to, const void* from, size_t bytes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The emulator in place of a device. A launch whose kernel did what no GPU
-// allows fails with the place and the thread.
+// The emulator instead of a device. A launch fails with the place and the
+// thread if its kernel did something that no GPU allows.
 #include <cstdlib>
 #include <cstring>
 
@@ -12,8 +12,8 @@
 namespace qkvet::impl {
 namespace {
 
-// forward, reverse or random in QKVET_SIMT_ORDER; else what the shape of the
-// call decides, so that a case replays and all orders are met.
+// forward, reverse or random in QKVET_SIMT_ORDER; else an order derived from
+// the shape of the call, so that a case replays and all orders occur.
 simt::Schedule schedule_of(const DeviceCall& call) {
   const unsigned shape = static_cast<unsigned>(
       call.batch + 3 * call.heads + 5 * call.queries + 7 * call.keys +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device of NVIDIA's. The CUDA runtime is linked statically and finds the
-// driver by itself, so that this module loads on machines without one.
+// An NVIDIA device. The CUDA runtime is linked statically and finds the driver
+// by itself, so this module loads on machines without one.
 #include <cuda_runtime.h>
 
 #include <cstdio>

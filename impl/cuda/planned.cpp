@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // planned: plans a batch once and runs it often (planned_skeleton.h), and has
-// no other way in. Rows packed over pages, steps of decoding beside prompts,
-// are what it is for; what decode takes, it takes, but for new tokens.
+// no other entry. It is for rows packed over pages, decoding next to prompts;
+// it takes the calls that decode takes, except new tokens.
 #include "impl/cuda/planned_skeleton.h"
 
 namespace qkvet::impl {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A batch of a plan (planned_skeleton.h): its lengths and tables, read by the
-// host, the items that they are cut into, and the memory of the device where
-// both are put for its runs.
+// host, the items of its rows, and the device memory that contains both for
+// runs.
 #ifndef QKVET_IMPL_CUDA_PLANNED_BATCH_H_
 #define QKVET_IMPL_CUDA_PLANNED_BATCH_H_
 
@@ -16,7 +16,7 @@
 
 namespace qkvet::impl {
 
-// Few on the emulator, where it is the order that matters.
+// Few on the emulator, which tests only their order.
 #if defined(__CUDACC__)
 inline constexpr int64_t kItemsWanted = kBlocksWanted;
 #else
@@ -64,7 +64,7 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   char* data() const { return static_cast<char*>(data_); }
-  // Keeps nothing of what was there, unless there is no room for more.
+  // The old contents are kept only if there is no room for more.
   qkvet_status reserve(size_t bytes, qkvet_text* why) {
     if (bytes <= bytes_) {
       return QKVET_OK;
@@ -84,7 +84,7 @@ class DeviceMemory {
   size_t bytes_ = 0;
 };
 
-// What plan() and update() make of lengths and tables.
+// The lengths and tables of a batch after plan() and update().
 struct PlannedBatch {
   BatchNumbers numbers;
   std::vector<int> counts;  // items, then parts of each member
@@ -98,12 +98,12 @@ struct DevicePlan {
   MadeFor made_for;
   PlannedBatch batch;
   DeviceMemory memory;
-  size_t tables[std::size(kBatchTables)] = {};  // where they are in memory
+  size_t tables[std::size(kBatchTables)] = {};  // offsets in memory
   size_t items = 0;
 };
 
-// How a batch is cut: kItemsWanted items, and no more than one for each block
-// of rows beside them.
+// How a batch is cut: kItemsWanted items, and at most one more for each block
+// of rows.
 class ItemCutter {
  public:
   explicit ItemCutter(const ServingCall& s) : s_(s) {
@@ -137,7 +137,7 @@ class ItemCutter {
   int64_t row_blocks(int64_t m) const {
     return pieces_of(group() * served_member(s_, m).queries, kDecodeRows);
   }
-  // A member without keys has an item, too: its rows are written.
+  // A member without keys also has an item, because its rows are written.
   int64_t tiles_of(int64_t m) const {
     return std::max<int64_t>(1,
                              pieces_of(served_member(s_, m).keys, kDecodeKeys));
@@ -189,8 +189,8 @@ inline qkvet_status read_batch(const qkvet_kernel* self,
   return status;
 }
 
-// Bytes of what lies one behind the other, each at an address that is good for
-// all types.
+// Lays out adjacent blocks of bytes, each at an address that is aligned for all
+// types.
 class DeviceLayout {
  public:
   size_t add(size_t bytes) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans (qkvet/plan.h) over the arithmetic of decode_skeleton.h, in the way of
 // Ye et al., "FlashInfer" (2025), 3.3: the host reads the lengths, cuts the
-// keys of all members into items of about as many tiles, and puts the items,
-// beside copies of lengths and tables, into memory of the device that belongs
-// to the plan. A run reads nothing but that memory, and its grid is that of the
-// largest batch: blocks without an item end at once. So a run can be captured,
-// and what update() writes is what the captured launches read.
+// keys of all members into items of about as many tiles, and copies the items,
+// with the lengths and tables, into memory of the device that belongs to the
+// plan. A run reads only that memory, and its grid is that of the largest
+// batch: blocks without an item end at once. So a run can be captured, and the
+// captured launches read what update() writes.
 //
-// Contract: that of plan.h. Memory stays where it is until a table comes that
-// is longer than all before. Cost: plan() and update() wait for the stream; a
-// run has as many blocks as the largest batch has items.
+// Contract: that of plan.h. Memory moves only when a table is longer than all
+// before. Cost: plan() and update() wait for the stream; a run has as many
+// blocks as the largest batch has items.
 #ifndef QKVET_IMPL_CUDA_PLANNED_SKELETON_H_
 #define QKVET_IMPL_CUDA_PLANNED_SKELETON_H_
 
@@ -22,9 +22,9 @@
 
 namespace qkvet::impl {
 
-// What a fault replaces.
+// The hook that a fault replaces.
 struct DevicePlanHooks {
-  // What update() makes of a batch, `before` being that of the plan.
+  // How update() changes a batch; `before` is that of the plan.
   static void renew(const PlannedBatch& /*before*/, PlannedBatch* /*next*/) {}
 };
 
@@ -42,7 +42,7 @@ inline qkvet_forward_args with_tables(const DevicePlan& plan,
   return whole;
 }
 
-// A workspace holds what any batch leaves behind.
+// A workspace has room for the results of any batch.
 inline DecodeParts planned_parts(const DeviceCall& call) {
   return decode_parts(call, kDecodeMostParts);
 }
@@ -168,7 +168,7 @@ struct DevicePlans {
   }
 };
 
-// Plans, and no other way in; no new tokens.
+// Only plans; no forward() without one, no new tokens.
 inline constexpr uint64_t kDevicePlanOptions =
     kDeviceOptions | kListOptions | QKVET_OPTION_PAGED |
     QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels on tensor cores are made of, for sm_80 and later: products of
-// small matrices whose elements are spread over a warp, and copies that run
-// behind a thread's back. All lanes of a warp call the first three together.
+// Primitives of kernels on tensor cores, for sm_80 and later: products of small
+// matrices with elements spread over a warp, and asynchronous copies. All lanes
+// of a warp must call the first three together.
 //
 // Lane l, g = l / 4, t = l % 4; a register holds two halves, the low one first:
 //
@@ -16,11 +16,11 @@
 //   cp_async_16      16 bytes, of which `bytes` are read and the others 0
 //   cp_async_commit  what was begun since the last one is a group
 //   cp_async_wait<n> until all but the newest n groups are there, for the
-//                    thread that began them; others need a barrier behind it
+//                    thread that began them; others need a barrier after it
 //
 // Addresses are multiples of 16. On the emulator products are added one by one
-// in f32, k ascending. A copy is made as late as may be, when it is waited for;
-// in reverse order at once; in random order half of them are.
+// in f32, k ascending. A copy is made as late as possible, at its wait; in
+// reverse order at once; in random order half of them at once.
 #ifndef QKVET_IMPL_CUDA_TENSOR_CORE_H_
 #define QKVET_IMPL_CUDA_TENSOR_CORE_H_
 

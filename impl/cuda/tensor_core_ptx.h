@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instructions behind tensor_core.h (PTX ISA, "mma", "ldmatrix" and
+// The instructions that implement tensor_core.h (PTX ISA, "mma", "ldmatrix" and
 // "cp.async").
 #ifndef QKVET_IMPL_CUDA_TENSOR_CORE_PTX_H_
 #define QKVET_IMPL_CUDA_TENSOR_CORE_PTX_H_

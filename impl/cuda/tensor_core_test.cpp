@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The primitives of tensor_core.h against plain formulas: where each element
-// of a matrix lies, and when a copy is there.
+// The primitives of tensor_core.h against plain formulas: the place of each
+// element of a matrix, and the time at which a copy is complete.
 #include "impl/cuda/tensor_core.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ Product random_product(uint32_t seed) {
 }
 
 // `swapped`: with the registers for rows g + 8 and for columns + 8 of A
-// exchanged, the mistake that is easy to make.
+// exchanged, an easy mistake.
 template <class T>
 __global__ void multiply(const Product* p, float (*result)[8], bool swapped) {
   const int g = threadIdx.x / 4, t = threadIdx.x % 4;
@@ -129,7 +129,7 @@ TEST(TensorCore, NeedsTheWholeWarp) {
 // ---------------------------------------------
 
 constexpr int kRows = 32;
-constexpr int kStride = 24;  // halves: rows are not next to each other
+constexpr int kStride = 24;  // in halves: rows are not adjacent
 
 uint16_t number_at(int row, int column) {
   return static_cast<uint16_t>(row * 100 + column);
@@ -192,7 +192,7 @@ __device__ void keep(const volatile float* from, float* to) {
   }
 }
 
-// Two groups, of which the first is waited for alone.
+// Two groups; only the first is awaited.
 __global__ void copy(const float* from, Seen* seen, int bytes) {
   SIMT_DYNAMIC_SHARED(float, shared);
   cp_async_16(shared, from, bytes);
@@ -268,7 +268,7 @@ __global__ void copy_without_commit(const float* from, Seen* seen) {
 TEST_F(CopyTest, AGroupThatIsOpenIsNotWaitedFor) {
   ASSERT_TRUE(SIMT_LAUNCH(copy_without_commit, 1, 1, 16, nullptr, from, &seen));
   EXPECT_TRUE(std::isnan(seen.before[0]));
-  // Nor does it come in the life of another thread.
+  // The copy is not made by another thread either.
   ASSERT_TRUE(SIMT_LAUNCH(copy, 1, 1, 32, nullptr, from, &seen, 0));
   EXPECT_EQ(seen.after_one[0], 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor_core.h on the emulator. What no GPU allows is a fault: an address that
-// is not a multiple of 16, a warp of which lanes have ended.
+// tensor_core.h on the emulator. Errors that no GPU allows are faults: an
+// address that is not a multiple of 16, a warp with ended lanes.
 #ifndef QKVET_IMPL_CUDA_TENSOR_CORE_TWIN_H_
 #define QKVET_IMPL_CUDA_TENSOR_CORE_TWIN_H_
 
@@ -12,7 +12,7 @@
 #include "impl/cuda/simt/simt.h"
 
 #define SIMT_UNROLL
-// Where a primitive is called.
+// The place of a call to a primitive.
 #define SIMT_CALLER \
   ::simt::Place { __builtin_FILE(), __builtin_LINE() }
 
@@ -110,7 +110,7 @@ SIMT_UNSEEN inline void matrices_of_warp(const simt::Lanes& lanes) {
   }
 }
 
-// Each lane reads its row itself, so that sanitizers see who read what.
+// Each lane reads its row itself, so that sanitizers know the reader.
 template <bool kTransposed>
 inline void load_matrices(uint32_t* to, const void* row, simt::Place place) {
   need_aligned(row, place);
@@ -142,8 +142,8 @@ inline void make_copy(const simt::LateCopy& copy) {
   std::memcpy(copy.to, row, kRowBytes);
 }
 
-// A GPU may copy at any time until the wait: too late for who reads early, too
-// early for who still reads what was there. Both must show.
+// A GPU may copy at any time until the wait: too late for early reads, too
+// early for late reads of the old values. Both errors must show.
 inline bool copies_at_once(unsigned nth) {
   const simt::Order order = simt::schedule().order;
   return order == simt::Order::kReverse ||

@@ -21,8 +21,8 @@ using AnyStride = Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>;
 using Input = Eigen::Map<const Matrix, Eigen::Unaligned, AnyStride>;
 using Output = Eigen::Map<Matrix, Eigen::Unaligned, AnyStride>;
 
-// Rows that share one product with K: enough to amortise Eigen's packing, few
-// enough that a causal block computes little beyond its diagonal.
+// Rows that share one product with K: enough to amortise Eigen's packing, and
+// few enough that a causal block computes little past its diagonal.
 constexpr int64_t kRowBlock = 64;
 
 struct Block {
@@ -84,7 +84,7 @@ float weigh_row(const ForwardCall& call, const Head& head, const Block& block,
   const int64_t i = block.first + r;
   const int64_t keys = call.visible(i);
   float lse = -std::numeric_limits<float>::infinity();
-  float sum = 1;  // of a row that sees nothing: its o is 0 / 1
+  float sum = 1;  // for a row without keys: o is 0 / 1
   if (keys > 0) {
     auto row = scores->row(r).head(keys).array();
     const float max = row.maxCoeff<Eigen::PropagateNumbers>();
@@ -98,15 +98,15 @@ float weigh_row(const ForwardCall& call, const Head& head, const Block& block,
   return sum;
 }
 
-// One row in a call with options: its scores are gathered into `row`, and the
-// weighted values added run by run, so that nothing is multiplied by the weight
-// of a key that the row does not see.
+// One row in a call with options: its scores are gathered into `row`, and
+// the weighted values added run by run, so that hidden keys are never
+// multiplied.
 void compute_gathered_row(const ForwardCall& call, Head* head, RowIndex at,
                           const Matrix& scores, Gathered* to) {
   const int64_t n = call.list_keys(at.b, at.h, at.i, to->keys.data());
   const float sink = call.options.sink_of(at.h);
   float lse = -std::numeric_limits<float>::infinity();
-  float sum = 1;  // of a row that sees nothing: its o is 0 / 1
+  float sum = 1;  // for a row without keys: o is 0 / 1
   to->acc.setZero();
   if (n > 0) {
     for (int64_t m = 0; m < n; ++m) {

@@ -3,16 +3,16 @@
 //
 //   S = Q K^T * scale,  W = exp(S - row maximum),  O = W V / row sum
 //
-// Strided maps read f32 in place; half storage is converted in front of them.
-// Eigen's vector exp(-inf) is 2.9e-39, not 0, so masked scores are never sent
-// through exp as -inf: every row takes the exponential of its visible prefix
-// only, and the product with V stops where the rows of a block begin to differ;
-// what is left of each row is added on its own. Masked keys can so not even
-// change the sign of a zero.
+// Strided maps read f32 in place; half storage is converted first. Eigen's
+// vector exp(-inf) is 2.9e-39, not 0, so masked scores never go through exp as
+// -inf: every row takes the exponential of its visible prefix only, and the
+// product with V stops where the rows of a block begin to differ; the rest of
+// each row is added on its own. So masked keys cannot change even the sign of a
+// zero.
 //
-// A call with options takes the product with K in the same blocks, and then row
-// by row gathers the scores of the keys that are visible; the product with V
-// goes over the runs of neighbours among them.
+// A call with options takes the product with K in the same blocks, and then
+// gathers the visible keys' scores row by row; the product with V takes the
+// runs of adjacent keys among them.
 //
 // Cost: 2 (d + dv) flops a pair up to the last key that a block sees; memory
 // for kRowBlock * Tk scores.
@@ -27,12 +27,12 @@
 
 namespace qkvet::impl {
 
-// A call whose views are f32 and which has no lengths.
+// A call with f32 views and without lengths.
 qkvet_status attend_with_eigen(const ForwardCall& call, qkvet_text* why);
 
-// Eigen's order of summation is its own affair. Its vector exp, measured over
-// the floats in [-87.3, 0] (eigen_exp_test.cpp): 1.99 units of 2^-24; further
-// down it never falls below 2.94e-39 = 2^-128.
+// Eigen's order of summation is unspecified. Its vector exp, measured over the
+// floats in [-87.3, 0] (eigen_exp_test.cpp): 1.99 units of 2^-24; further down
+// it never falls below 2.94e-39 = 2^-128.
 inline constexpr double kEigenExpError = 2.2 * kUnit;
 inline constexpr double kEigenExpFloor = 0x1p-127;
 

@@ -87,7 +87,7 @@ void weigh(const Tile& tile, int64_t r, Run run) {
   }
 }
 
-// What the keys `run` of row r add.
+// Adds the terms of the keys `run` of row r.
 void add_run(Tile* tile, int64_t r, Run run) {
   const int64_t from = run.begin - tile->first, n = run.count();
   const auto p = tile->p->row(r).segment(from, n);

@@ -4,12 +4,12 @@
 //   P = exp(scale Q K^T - lse),  dZ = P (dO V^T - delta)
 //   dV += P^T dO,  dQ += dZ K,  dK += dZ^T Q
 //
-// A tile that every row of the piece sees as a whole takes these products. In
-// any other the sums go row by row over the runs of keys that the row sees, so
-// that what hidden keys hold is never multiplied, not even with 0.
+// A tile that is visible to every row of the piece takes these products. In any
+// other the sums take row by row the runs of keys that the row sees, so that
+// hidden keys are never multiplied, not even with 0.
 //
-// Cost: 4 (d + dv) + 2 d flops a pair of a tile that somebody sees; memory for
-// 2 kBackwardRows * kGradientKeys floats and a piece of rows.
+// Cost: 4 (d + dv) + 2 d flops a pair of a tile that any row sees; memory for 2
+// kBackwardRows * kGradientKeys floats and a piece of rows.
 #ifndef QKVET_IMPL_EIGEN_GRADIENT_H_
 #define QKVET_IMPL_EIGEN_GRADIENT_H_
 

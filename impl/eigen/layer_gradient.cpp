@@ -36,7 +36,7 @@ void write_parameters(const Matrix& from, const Matrix& grad,
   }
 }
 
-// The gradients of what the projections make.
+// The gradients of the projections' results.
 struct HeadGradients {
   Matrix q, k, v, attended;
 };

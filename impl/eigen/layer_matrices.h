@@ -77,7 +77,7 @@ View<T> split(T* data, const LayerCall& call, int64_t heads, int64_t width) {
   return {data, {call.tokens * columns, width, columns, 1}};
 }
 
-// Stages up to attention, whose result attend_with_eigen() writes.
+// Stages up to attention; attend_with_eigen() writes its result.
 struct LayerMatrices {
   explicit LayerMatrices(const LayerCall& call)
       : x(rows_of(call, call.x)),

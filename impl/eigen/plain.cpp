@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // eigen/plain: attention by Eigen's matrix products (attend.h). f32 tensors are
-// read in place, half storage is converted in front (in_f32.h). The gradient is
+// read in place, half storage is converted first (in_f32.h). The gradient is
 // that of gradient.h.
 #include "impl/abi/in_f32.h"
 #include "impl/eigen/attend.h"

@@ -17,12 +17,12 @@ template <const qkvet_cache_table* kTable,
 constexpr qkvet_kernel kTableFault = cache_kernel("", "", {}, kTable,
                                                   kPrecision);
 
-// C derives from a cache and replaces what its fault is about. It has
-// no window but where the fault lies there.
+// C derives from a cache and replaces the subject of its fault. It has a window
+// only if the fault is about windows.
 template <class C, uint64_t kOptions = QKVET_CACHE_ROPE>
 constexpr qkvet_kernel kCacheFault = kTableFault<&kCacheTable<C, kOptions>>;
 
-// C derives from QuantisedCache, which the caches that store as given are not.
+// C derives from QuantisedCache; storage as given takes another class.
 template <class C>
 struct Coded {
   static Cache* make(const CacheShape& shape) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a fault is written down: the class that replaces one hook of a right
+// The definition of a fault: the class that replaces one hook of a correct
 // kernel, and a row about it (qkvet_fault, qkvet/kernel.h).
 //
 //   struct NoScale : PlainHooks {
@@ -10,8 +10,8 @@
 //       ...
 //   };
 //
-// That is all: the row puts kernel faulty/no_scale into the family
-// (list.cpp), and a report points at its line.
+// The row adds kernel faulty/no_scale to the family (list.cpp), and a report
+// refers to its line.
 #ifndef QKVET_IMPL_FAULTY_FAULT_H_
 #define QKVET_IMPL_FAULTY_FAULT_H_
 
@@ -45,9 +45,9 @@ struct NamedFault {
   }
 };
 
-// A kernel with its fault, whose cause is its description. A constant of static
-// storage: it points into itself, so a function that returned one would be no
-// constant to g++ 14.
+// A kernel with its fault; the fault's cause is its description. It needs
+// static storage because it points into itself: for g++ 14 one that a function
+// returns would be no constant.
 class Fault : public qkvet_kernel {
  public:
   constexpr Fault(const NamedFault& of)
@@ -88,7 +88,7 @@ class Fault : public qkvet_kernel {
 };
 
 // QKVET_FAULT(<name>, <its kernel, kPlainFault and its kin>) = {<the row>};
-// The linker makes the list of the family: it puts the pointers of a section
+// The linker makes the list of the family: it stores the pointers of a section
 // one after the other.
 #define QKVET_FAULT(name, ...)                                                \
   extern const Fault faulty_##name;                                           \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of faults: skeletons of impl/skeletons/ with one hook replaced.
-// They get name, description and place by QKVET_FAULT. A fault stays inside its
-// tensors, as the skeletons do, but for those of memory.cpp.
+// QKVET_FAULT sets name, description and place. A fault stays inside its
+// tensors, as the skeletons do, except for those of memory.cpp.
 #ifndef QKVET_IMPL_FAULTY_KERNELS_H_
 #define QKVET_IMPL_FAULTY_KERNELS_H_
 
@@ -38,8 +38,8 @@ template <ForwardFunction kForward,
 constexpr qkvet_kernel kForwardFault = plain_kernel("", "", {}, kPrecision,
                                                     kForward, kCapabilities);
 
-// The kernel of a fault in a hook. A fault of half storage lies in what is
-// rounded to it; the others take f32.
+// The kernel of a fault in a hook. A fault of half storage is in the rounding
+// to it; the others take f32.
 template <class Hooks,
           const qkvet_capabilities* kCapabilities = &kF32Capabilities>
 constexpr qkvet_kernel kPlainFault =
@@ -50,8 +50,8 @@ template <uint64_t kOptions>
 inline constexpr qkvet_capabilities kF32With =
     capabilities_with(kCommonOptions | kOptions, {kF32});
 
-// The kernel of a fault. A fault declares the options that it lies in and no
-// others, so that few calls are wasted on those.
+// The kernel of a fault. A fault declares only the options that it concerns, so
+// that few calls are wasted on others.
 template <template <class> class RowsOf, class Hooks, uint64_t kOptions,
           const qkvet_precision* kPrecision = &kHooksPrecision>
 constexpr qkvet_kernel kOptionFaultOn =
@@ -63,7 +63,7 @@ template <class Hooks, uint64_t kOptions = 0>
 constexpr qkvet_kernel kOptionFault =
     kOptionFaultOn<OptionRows, Hooks, kOptions>;
 
-// The kernel of a fault in how arguments are read: right, of other arguments.
+// A fault in reading arguments: it computes correctly from wrong ones.
 template <void (*kRead)(qkvet_forward_args*)>
 qkvet_status forward_of_other(const qkvet_kernel* self, qkvet_context* context,
                               const qkvet_forward_args* args,
@@ -94,9 +94,9 @@ constexpr qkvet_kernel kServingFault = serving_kernel(
     "", "", {}, &kServingHooksPrecision,
     ServingKernel<Hooks, compute_rows<PlainRow>>::forward, kCapabilities);
 
-// The kernel of a fault in a gradient: forward is right, with every option that
-// the fault lies in, and of the gradient one hook of backward_skeleton.h is
-// replaced.
+// The kernel of a fault in a gradient: forward is correct, with every option
+// that the fault concerns, and one hook of backward_skeleton.h is replaced in
+// the gradient.
 template <class Hooks, uint64_t kOptions = 0,
           BackwardArithmetic kArithmetic = BackwardRows<Hooks>::piece>
 constexpr qkvet_kernel kBackwardFault = with_backward(
@@ -113,12 +113,12 @@ template <class Hooks>
 constexpr qkvet_kernel kLayerBackwardFault =
     with_backward(kLayerFault<PlainLayer>, &kLayerGradientTable<Hooks>);
 
-// Merges in f32 alone: rounding has no part in their faults.
+// Merges in f32 only: their faults are independent of rounding.
 inline constexpr qkvet_capabilities kF32MergeCapabilities =
     capabilities_with(0, {kF32});
 
-// The kernel of a fault in a merge. It declares the options that the fault
-// needs and no others.
+// The kernel of a fault in a merge. It declares only the options that the fault
+// needs.
 template <class Hooks, uint64_t kOptions = 0>
 constexpr qkvet_kernel kMergeFault =
     with(merge_kernel("", "", {}, &kMergeTable<Hooks, kOptions>),

@@ -4,7 +4,7 @@
 //
 // Appending copies Tnew rows a head; reset and truncate change a number. Half
 // keys are converted to f32 once a step and key/value head, f32 keys are read
-// where they lie.
+// in place.
 //
 // Contract: that of cache_skeleton.h; the memory is fixed, a step beyond the
 // capacity is OUT_OF_MEMORY.

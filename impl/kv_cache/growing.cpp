@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// kv_cache/growing: [Hkv, room, d] for each sequence, whose room doubles when a
-// step needs more; the capacity is only a hint, and not taken. A reset keeps
-// the room; a fork has that of what it was made from.
+// kv_cache/growing: [Hkv, room, d] for each sequence; the room doubles when a
+// step needs more; the capacity is only a hint, and not used. A reset keeps the
+// room; a fork has that of its parent.
 //
 // Cost: n tokens one by one move fewer than 2 n rows. Contract: that of
-// cache_skeleton.h; a step is OUT_OF_MEMORY when the machine says so.
+// cache_skeleton.h; a step is OUT_OF_MEMORY when the allocation fails.
 #include <new>
 #include <utility>
 #include <vector>
@@ -15,7 +15,7 @@
 namespace qkvet::impl {
 namespace {
 
-// Small enough that short tests grow, too.
+// Small enough that it also grows in short tests.
 constexpr int64_t kFirstRoom = 4;
 
 class GrowingCache : public SlotCache {
@@ -78,7 +78,7 @@ class GrowingCache : public SlotCache {
     TokenMemory memory;
   };
 
-  // With other room, and without memory where there is none.
+  // A copy with other room; without data if there is no memory.
   Buffer copy_of(const Buffer& from, int64_t room, int64_t tokens) const {
     Buffer copy = {room, {}};
     int64_t slots = 0;

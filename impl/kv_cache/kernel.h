@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel of the families that are built from this folder: QKVET_FAMILY is
-// their name, and what they need of the CPU is asked by open().
+// their name, and open() checks that the CPU has what they need.
 #ifndef QKVET_IMPL_KV_CACHE_KERNEL_H_
 #define QKVET_IMPL_KV_CACHE_KERNEL_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of caches differ in what no law can see: how many bytes they hold
-// for tokens, which of them sequences share, and which code a tie becomes.
+// Differences between the kinds of caches that no law can see: bytes for
+// tokens, bytes shared by sequences, and the code that a tie becomes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ qkvet_cache_config three_sequences() {
   return config;
 }
 
-// A kind of cache at every instruction set that is here.
+// A kind of cache at every available instruction set.
 std::vector<const qkvet_kernel*> kinds(const std::string& name) {
   const auto found = kernels_that([&name](const qkvet_kernel& kernel) {
     const std::string full = kernel.name;
@@ -183,8 +183,8 @@ int64_t pages_of(const qkvet_kernel* kernel,
   return cache.memory() / kPage;
 }
 
-// A prompt has pages of its own until it is known to be one that is there:
-// those are free then, for the next one.
+// A prompt has pages of its own until it is recognised as an existing one: they
+// are then free for the next one.
 TEST(CacheMemory, OfOneBeginningIsSharedByPrefix) {
   const Tokens same = prompt(1, 11);
   for (const qkvet_kernel* kernel : kinds("paged")) {
@@ -199,7 +199,7 @@ TEST(CacheMemory, OfOneBeginningIsSharedByPrefix) {
   }
 }
 
-// Rows of queries meet the same keys in the same order, wherever these lie.
+// Rows of queries meet the same keys in the same order in any memory.
 // check.* has few operation sequences that wrap around a ring after first
 // tokens.
 TEST(CacheMemory, AnswersAreThoseOfContiguousMemory) {
@@ -224,7 +224,7 @@ TEST(CacheMemory, AnswersAreThoseOfContiguousMemory) {
   }
 }
 
-// Every page has the hash of every other one: only what is compared is left.
+// All pages have the same hash: only the comparison can distinguish them.
 class OneHash : public PrefixCache {
  public:
   using PrefixCache::PrefixCache;
@@ -236,8 +236,8 @@ constexpr qkvet_kernel kOneHash = cache_kernel(
     "right/one_hash", "prefixes that all have one hash",
     {"impl/kv_cache/memory_test.cpp", __LINE__}, &kCacheTable<OneHash>);
 
-// A hash says where to look, and not what is there. Pages that an eviction has
-// closed up are looked up as well.
+// A hash finds candidates and does not prove equality. Pages that an eviction
+// has closed up are looked up as well.
 TEST(CacheMemory, PrefixesAreComparedByteByByte) {
   OpenCache one_hash(&kOneHash, three_sequences());
   OpenCache right(find_kernel("kv_cache/contiguous"), three_sequences());

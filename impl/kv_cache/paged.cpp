@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// kv_cache/paged: pages of 4 tokens (pages.h) and nothing on top of them.
+// kv_cache/paged: just pages of 4 tokens (pages.h).
 //
-// Contract: that of cache_skeleton.h; memory follows what is held, a step
+// Contract: that of cache_skeleton.h; memory grows with the held tokens, a step
 // beyond the capacity is OUT_OF_MEMORY.
 #include "impl/kv_cache/kernel.h"
 #include "impl/kv_cache/pages.h"

@@ -175,8 +175,8 @@ Rows PagedCache::values(const Reading& reading, float* room) const {
   return gather(reading, &TokenMemory::values, shape().value_width, room);
 }
 
-// Only what holds tokens is shared: what lies behind the end of a sequence is
-// its own, so that it may write there.
+// Only pages with tokens are shared: pages past the end of a sequence are its
+// own, so that it may write to them.
 void PagedCache::rearrange(const int64_t* parents) {
   std::vector<Table> next;
   for (int64_t s = 0; s < shape().sequences; ++s) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory in pages of some tokens, [Hkv, page, d] each, all heads together: a
 // sequence is a table of pages, and pages are shared (Kwon et al. 2023,
-// PagedAttention). A fork shares all pages of a sequence; who appends to a
-// shared page that is filled in part gets a copy of it first.
+// PagedAttention). A fork shares all pages of a sequence; appending to a shared
+// page that is partly filled copies it first.
 //
 // Pages are allocated when they are needed and kept for later. The page that
-// was freed last is taken first, so that those of a sequence lie anywhere.
+// was freed last is taken first, so the pages of a sequence are in no order.
 #ifndef QKVET_IMPL_KV_CACHE_PAGES_H_
 #define QKVET_IMPL_KV_CACHE_PAGES_H_
 
@@ -25,12 +25,12 @@ class PagePool {
 
   int64_t page_tokens() const { return page_tokens_; }
 
-  // That so many pages are free; false: there was no memory.
+  // Makes so many pages free; false if there is no memory.
   bool provide(int64_t pages);
-  // A page of the pool that nobody holds.
+  // A page of the pool without a holder.
   int64_t take();
   void share(int64_t page) { ++at(page).holders; }
-  // Whether the page is free now.
+  // Returns whether the page is now free.
   bool give_back(int64_t page);
 
   bool is_shared(int64_t page) const { return at(page).holders > 1; }
@@ -82,8 +82,8 @@ class PagedCache : public Cache {
   void rearrange(const int64_t* parents) override;
   void remove(int64_t sequence, int64_t first, int64_t tokens) override;
 
-  // Pages [first, end) of a sequence are its own from here on, and about to be
-  // written. Throws where there is no memory.
+  // Makes pages [first, end) of a sequence its own, before they are written.
+  // Throws if there is no memory.
   virtual void own(int64_t sequence, int64_t first, int64_t end);
 
   int64_t page_tokens() const { return pool_.page_tokens(); }
@@ -91,11 +91,11 @@ class PagedCache : public Cache {
     return (tokens + page_tokens() - 1) / page_tokens();
   }
 
-  // The bytes of a page are no longer what they were: it is free, or about to
-  // be written.
+  // The bytes of a page are about to change: it is free, or about to be
+  // written.
   virtual void forget(int64_t /*page*/) {}
 
-  // Keeps the pages that so many tokens need.
+  // Keeps only the pages needed for so many tokens.
   void release(int64_t sequence, int64_t tokens);
   void give_back(int64_t page) {
     if (pool_.give_back(page)) {
@@ -113,8 +113,8 @@ class PagedCache : public Cache {
               float* room) const;
 
   PagePool pool_;
-  // Each sequence has as many pages as its tokens need, and those that a step
-  // was given which failed later.
+  // Each sequence has as many pages as its tokens need, and those of steps that
+  // failed after their allocation.
   std::vector<Table> tables_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kv_cache/prefix: pages of 4 tokens that are shared by what they hold and
-// stand behind (prefix.h).
+// kv_cache/prefix: pages of 4 tokens that are shared by content and prefix
+// (prefix.h).
 //
 // Contract: that of kv_cache/paged.
 #include "impl/kv_cache/prefix.h"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages (pages.h) that sequences share when they hold the same bytes behind the
+// Pages (pages.h) that sequences share when they hold the same bytes after the
 // same tokens, as prompts with a common beginning do.
 //
-// A page that has become full is looked up by the hash of its bytes, and taken
-// for another one if that one stands behind the very same page and has the same
-// bytes: by induction the whole prefix is the same, certainly and not just by a
-// hash. Keys are turned when they are read, so that positions are the reader's.
+// A page that has become full is looked up by the hash of its bytes, and
+// replaced by another page that has the same predecessor and the same bytes: by
+// induction the whole prefix is the same, certainly and not just by a hash.
+// Keys are turned when they are read, so positions are the reader's.
 //
-// What is listed cannot change: a page is written only where it is not full,
-// and leaves the list before that. Whoever holds a page also holds the one that
-// it stands behind, so that numbers of pages in the list are not used again.
+// A listed page cannot change: a page is written only if it is not full, and
+// leaves the list before that. A holder of a page also holds its predecessor,
+// so that numbers of pages in the list are not used again.
 #ifndef QKVET_IMPL_KV_CACHE_PREFIX_H_
 #define QKVET_IMPL_KV_CACHE_PREFIX_H_
 
@@ -43,7 +43,7 @@ class PrefixCache : public PagedCache {
     PagedCache::advance(step);
     list_full_pages(step.sequence, first, held(step.sequence));
   }
-  // What has closed up is other pages.
+  // After the tokens close up, the contents of pages have changed.
   void remove(int64_t sequence, int64_t first, int64_t tokens) override {
     PagedCache::remove(sequence, first, tokens);
     list_full_pages(sequence, first / page_tokens(), held(sequence) - tokens);
@@ -64,7 +64,7 @@ class PrefixCache : public PagedCache {
     listed_.erase(known);
   }
 
-  // What page n of a sequence is found by.
+  // The key of page n of a sequence in the list.
   virtual uint64_t hash_of(int64_t sequence, size_t n) {
     const TokenMemory& memory = pool().memory(table(sequence)[n]);
     const int64_t row =
@@ -73,7 +73,7 @@ class PrefixCache : public PagedCache {
         hash_bytes(kFirstHash, memory.keys.get(), row * shape().width);
     return hash_bytes(keys, memory.values.get(), row * shape().value_width);
   }
-  // Whether a page that stands behind another one is a page of the same hash.
+  // Whether a page with predecessor `behind` equals a listed page.
   virtual bool is_same(int64_t page, int64_t behind, int64_t listed) const {
     return listed_.at(listed).behind == behind &&
            pool().have_same_bytes(page, listed);
@@ -82,7 +82,7 @@ class PrefixCache : public PagedCache {
  private:
   static constexpr int64_t kNone = -1;
   struct Listed {
-    int64_t behind;  // the page in front of it
+    int64_t behind;  // the predecessor
     uint64_t hash;
   };
 

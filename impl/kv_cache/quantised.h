@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A byte a number, [sequences, Hkv, capacity, d], int8 or fp8 e4m3, with a
-// scale a token, [sequences, Hkv, capacity], or a channel, [Hkv, d]. Rows
-// become code
-// * scale in f32 when they are read.
+// A byte a number, [sequences, Hkv, capacity, d], int8 or fp8 e4m3. A scale
+// belongs to a token, [sequences, Hkv, capacity], or to a channel, [Hkv, d].
+// Reading a row multiplies its codes by their scales, so that the result is in
+// f32.
 //
 // A code is the nearest one to x / scale: the quotient is taken in double,
-// where it cannot come to lie on the other side of a tie (x, scale and a code
-// times scale have 24, 24 and 32 bits). Codes of int8 are -127 .. 127, what is
-// beyond saturates. With a scale a token, a row with a number that is not
+// which cannot move it to the other side of a tie (x, scale and a code times
+// scale have 24, 24 and 32 bits). Codes of int8 are -127 .. 127, larger
+// numbers saturate. With a scale a token, a row with a number that is not
 // finite is NaN in all channels; with a scale a channel infinities saturate,
-// NaN stays NaN in fp8 and is 0 in int8. Where the scale is 0, so is every
-// number.
+// NaN stays NaN in fp8 and is 0 in int8. If the scale is 0, all numbers are
+// 0.
 #ifndef QKVET_IMPL_KV_CACHE_QUANTISED_H_
 #define QKVET_IMPL_KV_CACHE_QUANTISED_H_
 
@@ -66,7 +66,7 @@ inline Memory zero_codes(int64_t rows, int64_t columns, int64_t element) {
 // The keys of all sequences, or the values.
 class CodedRows {
  public:
-  // Throws where there is no memory.
+  // Throws if there is no memory.
   CodedRows(const CacheShape& shape, int64_t width,
             const View<const float>& of_channels)
       : codes_(shape.codes),
@@ -89,8 +89,8 @@ class CodedRows {
                                    : static_cast<int64_t>(sizeof(float))));
   }
 
-  // Row j of a head of `from`; the scale is read only without those of
-  // channels.
+  // Row j of a head of `from`; the scale is used only if scales belong to
+  // tokens.
   void store(const Stored& from, int64_t head, int64_t j, int64_t slot,
              float scale) {
     if (token_scales_ != nullptr) {
@@ -106,7 +106,7 @@ class CodedRows {
   Rows load(int64_t head, int64_t first, int64_t n, float* room) const {
     return load_scaled(*this, head, first, n, room);
   }
-  // With scales a token of others.
+  // Reads with another object's scales of tokens.
   Rows load_scaled(const CodedRows& scaled, int64_t head, int64_t first,
                    int64_t n, float* room) const {
     for (int64_t slot = first; slot < first + n; ++slot) {
@@ -136,7 +136,7 @@ class CodedRows {
                    static_cast<size_t>(n) * sizeof(float));
     }
   }
-  // The scale of a slot, where scales belong to tokens.
+  // The scale of a slot, if scales belong to tokens.
   float& scale_of(int64_t slot) const { return scales()[slot]; }
 
   // The largest magnitude of a row.
@@ -152,7 +152,7 @@ class CodedRows {
     return most;
   }
 
-  // What changes hands among `sequences` sequences.
+  // The regions that rearrange() moves among `sequences` sequences.
   std::vector<Regions> regions(const int64_t* parents, int64_t sequences) {
     const int64_t slots = slots_ / sequences;
     std::vector<Regions> all;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// With a window, the first tokens and a ring of window + rollback slots behind
-// them, [sequences, Hkv, slots, d]: token t goes to slot t modulo the ring.
-// Without a window, or where the capacity is smaller, a slot a token.
+// With a window: the first tokens, then a ring of window + rollback slots,
+// [sequences, Hkv, slots, d]; token t goes to slot t modulo the ring. Without a
+// window, or with a smaller capacity: a slot a token.
 //
-// The mark of a sequence (cache_skeleton.h) bounds what can still be asked: no
-// query stands before mark - rollback - 1, and none sees more than `window`
-// keys up to its own, so that the last window + rollback tokens before the mark
-// are enough, wherever the sequence was cut meanwhile.
+// The mark of a sequence (cache_skeleton.h) limits later queries: none has a
+// position before mark - rollback - 1, and none sees more than `window` keys up
+// to its own. So the last window + rollback tokens before the mark are enough,
+// wherever the sequence was cut meanwhile.
 //
 // A step may be longer than the ring. Its tokens are read from the caller's
 // tensors and stored last, when nothing can fail any more: they overwrite
@@ -66,7 +66,7 @@ class RingCache : public ContiguousCache {
   }
 
   int64_t slots() const { return slots_; }
-  // Where a token lies, counted from token 0.
+  // The slot of a token, counted from that of token 0.
   int64_t offset(int64_t token) const {
     const int64_t fixed = shape().first_tokens;
     return token < slots_ ? token : fixed + (token - fixed) % (slots_ - fixed);
@@ -95,7 +95,7 @@ class RingCache : public ContiguousCache {
   }
 
   int64_t slots_;      // a head
-  CacheStep pending_;  // whose tokens are not stored yet
+  CacheStep pending_;  // its tokens are not stored yet
 };
 
 }  // namespace qkvet::impl

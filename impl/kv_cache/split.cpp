@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // kv_cache/split: contiguous memory, and the keys of a row in parts of 5, each
-// a softmax of its own that ends in (o, lse); then o = sum over parts of
-// exp(lse_part - lse) o_part, as Flash-Decoding does (Dao et al. 2023). More
-// than 40 keys make longer parts: there are at most 8.
+// a softmax of its own that returns (o, lse); then o = sum over parts of
+// exp(lse_part - lse) o_part, as in Flash-Decoding (Dao et al. 2023). With more
+// than 40 keys the parts are longer: there are at most 8.
 //
 // Contract: that of kv_cache/contiguous.
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace qkvet::impl {
 namespace {
 
 constexpr int64_t kPartKeys = 5;
-// What a kernel may have that declares nothing.
+// The limit for a kernel without declarations.
 constexpr int64_t kMostParts = 8;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys that are rotated once, when they come, and stored rotated in the storage
-// type, as serving systems do. They cannot be turned back exactly: what stores
-// them does not offer read_back().
+// Keys that are rotated once, when they arrive, and stored rotated in the
+// storage type, as in serving systems. They cannot be turned back exactly, so
+// these caches do not offer read_back().
 #ifndef QKVET_IMPL_KV_CACHE_TURNED_H_
 #define QKVET_IMPL_KV_CACHE_TURNED_H_
 
@@ -12,14 +12,14 @@
 
 namespace qkvet::impl {
 
-// Rotated keys in half storage are what a preset allows that rounds to it.
+// A preset that rounds to half storage allows rotated keys in it.
 inline constexpr qkvet_precision kTurnedPrecision = [] {
   qkvet_precision p = sequential_f32();
   p.preset = QKVET_PRECISION_FLASH_HALF;
   return p;
 }();
 
-// Base is a cache whose write() takes keys from the step.
+// Base is a cache with a write() that takes keys from the step.
 template <class Base>
 class TurnedKeys : public Base {
  public:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// scalar/layer: multi-head self-attention from X to Y as the paper writes it
+// scalar/layer: multi-head self-attention from X to Y as in the paper
 // (Vaswani et al. 2017, 3.2.2): project, split, attend, merge, project. The
-// stages are those of layer_skeleton.h with every hook as it should be; they
-// are f32 and are returned on request. The gradient is that of
+// stages are those of layer_skeleton.h with every hook correct; they are
+// f32 and are returned on request. The gradient is that of
 // layer_gradient.h.
 //
 // Cost: 2 B T D (H d + Hkv (d + dv) + H dv) flops of projections and 2 (d + dv)
-// a visible pair, element by element: for people to read.
+// a visible pair, element by element: written to be read.
 #include "impl/skeletons/layer_gradient.h"
 #include "impl/skeletons/layer_skeleton.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// scalar/plain: attention as the textbooks write it, for people to read.
+// scalar/plain: attention as in the textbooks, written to be read.
 //
 //   0. keys     those that the row sees: causal rule, window, mask, lengths
 //   1. scores   s_j = scale * sum_c q_c k_jc
@@ -7,17 +7,17 @@
 //                     - slope * |position of the row - j|
 //   2. softmax  w_j = exp(s_j - m) / (sum exp(s - m) + exp(sink - m)),
 //               m the largest of all s and the sink
-//   3. values   o_c = sum_j f_j w_j v_jc, f_j: what dropout makes of a weight
+//   3. values   o_c = sum_j f_j w_j v_jc, f_j: the factor of dropout
 //               (dropout.h), 1 without
 //
-// Lengths and packed batches are cut into members before (members.h). The
+// Lengths and packed batches are cut into members first (members.h). The
 // weights are normalised before they meet the values, because they are an
 // output here. Half storage is converted to f32 first, and o and the weights
 // are rounded to it last (in_f32.h). Cost: 2 (d + dv) flops a visible pair, one
-// expf each, a row of weights and of keys [Tk] as memory; masked keys cost a
-// look at the mask and are never read.
+// expf each, a row of weights and of keys [Tk] as memory; for masked keys only
+// the mask is read.
 //
-// The gradient is that of backward_skeleton.h with every hook as it should be.
+// The gradient is that of backward_skeleton.h with every hook correct.
 //
 // Contract: any strides, addresses aligned to elements, outputs apart from
 // inputs; NaN in a visible key or value makes its rows NaN.
@@ -46,7 +46,7 @@ struct RowOf {
   float* scores;  // [count], later the weights
 };
 
-// What the options make of a scaled score.
+// Applies the options to a scaled score.
 float with_options(const RowOf& row, int64_t j, float s) {
   const Options& options = row.call.options;
   if (options.softcap > 0) {
@@ -62,7 +62,7 @@ float with_options(const RowOf& row, int64_t j, float s) {
   return s;
 }
 
-// Pass 1: scores of the keys. Returns their maximum, or the sink if it is more.
+// Pass 1: scores of the keys. Returns the maximum of them and the sink.
 float scores_of_row(const RowOf& row) {
   const ForwardCall& call = row.call;
   const float* const q = call.q.at(row.b, row.h, row.i);
@@ -80,8 +80,8 @@ float scores_of_row(const RowOf& row) {
   return max;
 }
 
-// Pass 2: scores become weights. Returns their log-sum-exp. The sink joins the
-// sum alone; without one it is -infinity and adds 0.
+// Pass 2: scores become weights. Returns their log-sum-exp. The sink is only in
+// the sum; without one it is -infinity and adds 0.
 float softmax_of_row(const RowOf& row, float max) {
   float sum = std::exp(row.call.options.sink_of(row.h) - max);
   for (int64_t n = 0; n < row.count; ++n) {
@@ -94,7 +94,7 @@ float softmax_of_row(const RowOf& row, float max) {
   return max + std::log(sum);
 }
 
-// What dropout leaves of a weight.
+// A weight after dropout.
 float kept(const RowOf& row, int64_t n) {
   const Dropout& dropout = row.call.options.dropout;
   const float weight = row.scores[n];
@@ -120,7 +120,7 @@ void values_of_row(const RowOf& row) {
 
 void compute_row(const RowOf& row) {
   const ForwardCall& call = row.call;
-  float lse = -kInfinity;  // of a row that sees nothing, sink or not
+  float lse = -kInfinity;  // for a row without keys, with a sink or not
   if (row.count > 0) {
     lse = softmax_of_row(row, scores_of_row(row));
   }
@@ -157,7 +157,7 @@ qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
   return QKVET_OK;
 }
 
-// A row is computed alone and always in the same order, wherever it lies.
+// A row is computed alone and always in the same order, at any address.
 constexpr qkvet_capabilities kCapabilities = [] {
   qkvet_capabilities c = capabilities_with(
       kAllOptions | kListOptions | kFieldOptions | QKVET_OPTION_WEIGHTS |

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// serving/gathered: copies the pages of a member to rows one behind the other
-// and attends over those, with every option: what systems do whose attention
-// knows no pages. Online softmax over tiles of 64 keys.
+// serving/gathered: copies the pages of a member to adjacent rows and attends
+// over those, with every option, as in systems with an attention that does not
+// support pages. Online softmax over tiles of 64 keys.
 //
 // Contract: that of serving_skeleton.h.
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 // Online softmax (Milakov and Gimelshein 2018): when a tile raises the maximum,
 // denominator and P v so far are multiplied by exp(old - new). Within a tile
-// keys are added one by one. A sink is there before the first tile, with a
+// keys are added one by one. A sink is added before the first tile, with a
 // weight of 1.
 struct Online64 {
   static void row(const Row& row) {
@@ -85,7 +85,7 @@ constexpr qkvet_precision kPrecision = [] {
   return p;
 }();
 
-// What is computed is a copy, the same wherever the pages were.
+// It computes on a copy, which does not depend on the place of pages.
 constexpr qkvet_capabilities kCapabilities = [] {
   qkvet_capabilities c = capabilities_with(
       (kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions |

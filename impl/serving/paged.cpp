@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// serving/paged: attends where the pages lie (Kwon et al. 2023, 4.3). Keys come
-// in tiles of 64, wherever page borders fall; a tile of one key/value head is
+// serving/paged: reads the pages in place (Kwon et al. 2023, 4.3). Keys come in
+// tiles of 64, independent of page borders; a tile of one key/value head is
 // converted to f32 rows once and meets all query heads that share it, with an
 // online softmax. q.k is summed in eight lanes and a tree.
 //
-// A tile does not know where its rows came from, so that neither placement nor
+// A tile does not depend on the source of its rows, so neither placement nor
 // page size changes a bit. Tiles that no row reaches are not read.
 //
-// Contract: that of serving_call.h; new tokens are stored first, before any of
-// them is read. Every option but rotations, packed batches over pages alone.
-// Cost: k and v
-// are read once for 32 queries; memory (64 + 32 group) (d + dv) floats.
+// Contract: that of serving_call.h; new tokens are stored before any of them
+// is read. Every option except rotations; packed batches over pages only.
+// Cost: k and v are read once for 32 queries; memory (64 + 32 group) (d + dv)
+// floats.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -199,7 +199,7 @@ class Block {
     return {k_, v_, first, count};
   }
 
-  // A sink beside no key makes no answer.
+  // A sink without keys gives an empty row.
   void finish(const Row& row) const {
     bool any = row.sum != 0;
     if (any && call_.options.sink.present()) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // serving/planned: plans a batch once and runs it often (Ye et al.,
-// "FlashInfer", 2025, 3.3), and has no other way in. The rows of a batch are
-// cut into items of 4, which know their member and their first row; a run does
-// the items, whatever the batch was that they came from.
+// "FlashInfer", 2025, 3.3), and has no other entry. The rows of a batch are cut
+// into items of 4, which contain their member and their first row; a run does
+// the items, independent of the batch that they came from.
 //
-// Contract: that of planned_skeleton.h. Every option; packed batches over pages
-// alone; no new tokens.
+// Contract: that of planned_skeleton.h. Every option; packed batches only over
+// pages; no new tokens.
 #include "impl/serving/kernel.h"
 #include "impl/skeletons/planned_skeleton.h"
 

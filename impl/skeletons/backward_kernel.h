@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plumbing of every gradient here: checks the call, walks over members,
 // heads and pieces of rows, converts them to f32 (exactly), rotates q and k if
-// asked for, hands each piece to an arithmetic
+// requested, passes each piece to an arithmetic
 //
 //   qkvet_status arithmetic(const BackwardPiece&, qkvet_context*, qkvet_text*)
 //
-// and writes what it adds up: dk and dv are summed in f32 over the heads of a
-// group, and every gradient is rounded once. Hooks: backward_skeleton.h.
+// and writes the sums: dk and dv are summed in f32 over the heads of a group,
+// and every gradient is rounded once. Hooks: backward_skeleton.h.
 //
 // Contract: any strides, addresses aligned to elements; outputs apart from
-// inputs; reads and writes elements of the tensors only, and neither rows nor
-// keys behind the lengths. A key that nobody sees gets 0, a row that sees
-// nothing, too; an arithmetic must not add what hidden keys hold. Memory: (Hkv
-// + 1) Tk (d + dv) + 128 (d + dv) floats, nothing in proportion to Tq Tk.
+// inputs; reads and writes elements of the tensors only, and no rows or keys
+// past the lengths. Unseen keys and rows without keys get 0; an arithmetic must
+// not add the contents of hidden keys. Memory: (Hkv + 1) Tk (d + dv) + 128 (d +
+// dv) floats, nothing in proportion to Tq Tk.
 #ifndef QKVET_IMPL_SKELETONS_BACKWARD_KERNEL_H_
 #define QKVET_IMPL_SKELETONS_BACKWARD_KERNEL_H_
 
@@ -116,7 +116,7 @@ struct BackwardKernel {
     return run.begin >= run.end;
   }
 
-  // Gradients of pairs that are hidden, or of keys of other members.
+  // Clears gradients of hidden pairs, or of keys of other members.
   static void clear_bias(const BackwardCall& call, int64_t b, int64_t h,
                          int64_t first, int64_t rows) {
     if (!call.d_bias.present()) {
@@ -169,7 +169,7 @@ struct BackwardKernel {
             m.keys.get()};
   }
 
-  // dq of the rows that count, and what they say of the sink.
+  // Writes dq of the rows that count, and adds their part of d_sink.
   static void finish_piece(const BackwardCall& call, const Work& work,
                            const BackwardPiece& piece) {
     const ForwardCall& f = call.forward;

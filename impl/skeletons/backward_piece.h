@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the arithmetic of a gradient is given: rows of one query head, with all
+// The input of a gradient's arithmetic: rows of one query head, with all
 // tensors in f32 and contiguous.
 #ifndef QKVET_IMPL_SKELETONS_BACKWARD_PIECE_H_
 #define QKVET_IMPL_SKELETONS_BACKWARD_PIECE_H_
@@ -18,9 +18,9 @@ inline constexpr int64_t kBackwardRows = 64;
 // Numbers of scratch for each key.
 inline constexpr int64_t kBackwardScratch = 9;
 
-// Rows [first, first + rows) of query head h of member b, and what they add to.
+// Rows [first, first + rows) of query head h of member b, and their sums.
 struct BackwardPiece {
-  const ForwardCall* call;  // who sees whom, and what options make of a score
+  const ForwardCall* call;  // visible pairs, and options that change a score
   int64_t b, h, first, rows;
   int32_t threads;     // that the call may use
   bool new_keys;       // k and v are not those of the piece before

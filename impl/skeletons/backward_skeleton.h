@@ -2,13 +2,13 @@
 // The gradient of attention from o and lse, with named hooks. For every row i
 // and every key j that it sees (backward.h; Dao, "FlashAttention-2", 3.1.2):
 //
-//   p  = exp(score - lse)          no softmax is taken again
+//   p  = exp(score - lse)          no second softmax
 //   dp = do . v,   delta = sum_c do_c o_c
 //   ds = p (dp - delta)            the gradient of a bias
 //   dz = ds (1 - tanh^2)           with a softcap; else ds
 //   dv += p do,   dq += dz k,   dk += dz q
 //
-// With dropout (dropout.h) p of dv and dp are multiplied by what a weight is.
+// With dropout (dropout.h) p of dv and dp are multiplied by its factor.
 //
 // Last dq and dk are multiplied by the scale and turned back, if q and k were
 // rotated; a sink gets the sum over the rows of -exp(sink - lse) delta.
@@ -16,7 +16,7 @@
 // Members, heads and half storage are the plumbing of backward_kernel.h.
 //
 // A fault or a control is a class that derives from PlainBackward and replaces
-// one hook. Of the plumbing:
+// one hook. In the plumbing:
 //
 //   rows          how many rows of a member are walked
 //   delta         of a row
@@ -36,10 +36,10 @@
 //   weight        p
 //   from_weight   ds
 //   slope         dz / ds
-//   operand       what p and dz are rounded to in front of a product
+//   operand       what p and dz are rounded to before a product
 //   value_columns how many columns of dv are summed
 //   keeps         which weights dropout keeps
-//   differentiated   what the softmax's gradient takes for p
+//   differentiated   the p of the softmax's gradient
 //
 // Arithmetic: every sum one lane, ascending (for dk and dv rows within heads of
 // a group), products rounded, expf.
@@ -68,7 +68,7 @@ inline float product_of_rows(const float* a, const float* b, int64_t n) {
 }
 
 struct PlainBackward {
-  // `room`: how many there are in memory.
+  // `room`: the number of rows in memory.
   static int64_t rows(const ForwardCall& call, int64_t /*room*/) {
     return call.queries;
   }
@@ -122,8 +122,8 @@ struct PlainBackward {
                     int64_t j) {
     return call.options.dropout.keeps(b, h, i, j);
   }
-  // What p becomes before the softmax's own gradient is taken of it; `factor`
-  // is what dropout multiplies it by.
+  // The p of the softmax's own gradient; `factor` is the factor of dropout for
+  // it.
   static float differentiated(float p, float /*factor*/) { return p; }
   static int64_t value_columns(const ForwardCall& call) {
     return call.value_width;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the tokens of a sequence stand from which some were evicted: the others
-// keep their positions, so that the number of a token and its position differ
-// by what has left in front of it.
+// The positions of a sequence's tokens after evictions: the remaining tokens
+// keep their positions, so the position of a token minus its number is the
+// number of evicted positions before it.
 #ifndef QKVET_IMPL_SKELETONS_CACHE_GAPS_H_
 #define QKVET_IMPL_SKELETONS_CACHE_GAPS_H_
 
@@ -13,8 +13,8 @@ namespace qkvet::impl {
 
 class Gaps {
  public:
-  // The position of token `number`. The token that comes next stands right
-  // behind the last one that is held.
+  // The position of token `number`. The next token has the position after that
+  // of the last held token.
   int64_t position(int64_t number) const {
     for (size_t n = gaps_.size(); n-- > 0;) {
       if (gaps_[n].at <= number) {
@@ -24,8 +24,8 @@ class Gaps {
     return number;
   }
 
-  // Tokens [first, first + tokens) leave; throws, and has changed nothing,
-  // where there is no memory.
+  // Tokens [first, first + tokens) leave; throws, without a change, if there is
+  // no memory.
   void open(int64_t first, int64_t tokens) {
     std::vector<Gap> kept;
     kept.reserve(gaps_.size() + 1);
@@ -47,7 +47,7 @@ class Gaps {
     gaps_.swap(kept);
   }
 
-  // Only the first `tokens` tokens stay: what comes next stands behind them.
+  // Keeps the first `tokens` tokens: the next token directly follows them.
   void cut(int64_t tokens) {
     while (!gaps_.empty() && gaps_.back().at >= tokens) {
       gaps_.pop_back();
@@ -55,7 +55,7 @@ class Gaps {
   }
 
  private:
-  // In front of token `at` and of all behind it so many positions are nobody's.
+  // `before` positions are unused before token `at` and all later ones.
   struct Gap {
     int64_t at;
     int64_t before;

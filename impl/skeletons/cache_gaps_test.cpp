@@ -9,7 +9,7 @@
 namespace qkvet::impl::cache_gaps_test {
 namespace {
 
-// Next to a list of the positions themselves.
+// Gaps and a plain list of the positions, side by side.
 class Both {
  public:
   void append(int64_t tokens) {

@@ -8,7 +8,7 @@
 namespace qkvet::impl {
 namespace {
 
-// Zero only so that no fault reads memory that was never written.
+// Zeroed only so that no fault reads memory that was never written.
 Memory zeros(int64_t rows, int64_t columns, Storage type) {
   int64_t bytes = 0;
   return __builtin_mul_overflow(rows, columns, &bytes) ||
@@ -37,7 +37,7 @@ void copy_rows(const Memory& from, int64_t from_row, const Memory& to,
                static_cast<size_t>(n * row_bytes));
 }
 
-// n rows from slot `first` on: where they lie, or converted.
+// n rows from slot `first` on: in place, or converted.
 Rows rows_of(Storage type, const Memory& memory, int64_t first, int64_t n,
              int64_t width, float* room) {
   if (type == Storage::kF32) {

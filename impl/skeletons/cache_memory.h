@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Caches that keep the tokens of a head one behind the other, in the storage
-// type: a token of a head is a slot, and a class says which one.
+// Caches that keep the tokens of a head contiguous, in the storage type: a
+// token of a head is a slot, and a class determines which one.
 #ifndef QKVET_IMPL_SKELETONS_CACHE_MEMORY_H_
 #define QKVET_IMPL_SKELETONS_CACHE_MEMORY_H_
 
@@ -27,11 +27,11 @@ struct TokenMemory {
   bool present() const { return keys != nullptr; }
 };
 
-// The bytes that the key and the value of one head take.
+// Bytes for the key and the value of one head.
 inline int64_t bytes_of_slot(const CacheShape& shape) {
   return (shape.width + shape.value_width) * bytes_of(shape.storage);
 }
-// n slots, from one memory to another or to another place of the same one.
+// Copies n slots to another memory or to another place in the same one.
 void copy_slots(const CacheShape& shape, const TokenMemory& from,
                 int64_t from_slot, const TokenMemory& to, int64_t to_slot,
                 int64_t n);
@@ -49,11 +49,11 @@ void load_rows(Storage type, const Memory& memory, int64_t first, int64_t n,
 // sequences * Hkv * slots, or throws.
 int64_t all_slots(const CacheShape& shape, int64_t slots);
 
-// [sequences, bytes], of which sequences become what others were. All that is
-// needed is read before anything is written, of several memories too.
+// [sequences, bytes]: sequences become copies of others. Everything needed is
+// read before anything is written, even with several memories.
 class Regions {
  public:
-  // Throws where there is no memory.
+  // Throws if there is no memory.
   Regions(void* memory, int64_t bytes, const int64_t* parents,
           int64_t sequences);
   void write() const;
@@ -71,11 +71,11 @@ class SlotCache : public Cache {
 
  protected:
   virtual const TokenMemory& memory(int64_t sequence) const = 0;
-  // Where token 0 of a head lies while n tokens are there; token t is t slots
-  // further.
+  // The slot of token 0 of a head when the cache holds n tokens; token t is t
+  // slots further.
   virtual int64_t first_slot(int64_t sequence, int64_t head,
                              int64_t n) const = 0;
-  // Where token j of a step goes.
+  // The slot for token j of a step.
   virtual int64_t key_slot(const CacheStep& step, int64_t before, int64_t head,
                            int64_t j) const {
     return first_slot(step.sequence, head, before + step.tokens) + before + j;
@@ -103,7 +103,7 @@ class ContiguousCache : public SlotCache {
   }
 
  protected:
-  // With more or fewer slots a head than the capacity says.
+  // With another number of slots a head than the capacity.
   ContiguousCache(const CacheShape& shape, int64_t slots);
 
   const char* reserve(int64_t sequence, int64_t tokens) override;
@@ -118,7 +118,7 @@ class ContiguousCache : public SlotCache {
   TokenMemory memory_;
 };
 
-// What a cache says that has no room beyond its capacity.
+// The reason of refusal of a cache without room beyond its capacity.
 inline constexpr const char* kBeyondCapacity =
     "the sequence would hold more tokens than the capacity";
 

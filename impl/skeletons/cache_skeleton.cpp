@@ -36,7 +36,7 @@ void store_outputs(const CacheStep& step, int64_t first_head, int64_t heads,
   }
 }
 
-// n rows to contiguous memory, where they may lie already.
+// Copies n rows to contiguous memory, unless they are there already.
 void copy_rows(const Rows& from, int64_t n, int64_t width, float* to) {
   if (from.data == to) {
     return;
@@ -48,7 +48,7 @@ void copy_rows(const Rows& from, int64_t n, int64_t width, float* to) {
   }
 }
 
-// The rows of a sight one behind the other; `read` gives those of a run.
+// The rows of a sight, contiguous; `read` returns those of a run.
 template <class Read>
 Rows gathered(const Sight& sight, int64_t width, float* room, Read read) {
   if (sight.count == 1) {
@@ -201,7 +201,7 @@ Sight Cache::sight(int64_t position) const {
   return seen;
 }
 
-// The queries of one group: each stands where its token does.
+// The queries of one group: each is rotated by its token's position.
 void Cache::turn_queries(const CacheStep& step, int64_t keys,
                          const Block& block, float* q) const {
   for (int64_t row = 0; row < shape_.group() * block.queries; ++row) {
@@ -212,7 +212,7 @@ void Cache::turn_queries(const CacheStep& step, int64_t keys,
   }
 }
 
-// `stored` may lie in `room` already.
+// `stored` may be in `room` already.
 Rows Cache::turned_keys(const CacheStep& step, int64_t keys, const Sight& sight,
                         const Rows& stored, float* room) const {
   copy_rows(stored, sight.keys(), shape_.width, room);
@@ -235,7 +235,7 @@ std::vector<float> Cache::copied(const View<const float>& from, int64_t count) {
 }
 
 // ALiBi is part of the bias: positions of tokens have gaps. Steps may attend
-// over rows behind the end, which have neither bias nor mask.
+// over rows past the end, which have neither bias nor mask.
 float Cache::bias_of(const CacheStep& step, int64_t keys, int64_t h, int64_t i,
                      int64_t j) const {
   const bool biased = has_bias(step) && j < step.columns;
@@ -255,7 +255,7 @@ bool Cache::shows(const CacheStep& step, int64_t keys, int64_t h, int64_t i,
          step.mask.at(0, h, i)[column * step.mask.step[3]] != 0;
 }
 
-// The pairs of a block, one behind the other.
+// Sets the options of a block in `call`; its pairs are contiguous.
 void Cache::give_options(const CacheStep& step, int64_t keys,
                          const Block& block, const Room& room,
                          ForwardCall& call) const {

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // The skeleton of every KV cache here: checks a call, keeps the lengths of the
-// sequences, and attends over what a storage holds. A cache is a class; what it
-// may replace are the virtual functions, its hooks:
+// sequences, and attends over the tokens in a storage. A cache is a class; it
+// may replace the virtual functions, its hooks:
 //
 //   reserve         room for so many tokens            a storage has these
 //   write           the tokens of a step to the end
-//   keys, values    rows of one head in f32, where they lie or gathered
-//   rearrange       sequences become what others were
-//   remove          tokens leave, those behind them close up
+//   keys, values    rows of one head in f32, in place or gathered
+//   rearrange       sequences become copies of others
+//   remove          tokens leave, later ones close up
 //   bytes           memory for tokens
 //   attend_rows     the arithmetic                     a control may have this
 //   the others      bookkeeping                        faults replace one
 //
-// A step writes its tokens behind the end of the sequence, attends over them
-// too, and counts them last, when nothing can fail any more: a step that is
-// refused leaves the cache as it was. What lies behind the end of a sequence is
-// never read, so that reset and truncate are changes of a length.
+// A step writes its tokens past the end of the sequence, attends over them too,
+// and counts them last, when nothing can fail any more: a refused step leaves
+// the cache as it was. Nothing past the end of a sequence is ever read, so
+// reset and truncate just change a length.
 //
 // Evicted tokens leave gaps in the positions, which the skeleton keeps: a token
-// is turned by where it stands, and stored by its number.
+// is turned by its position, and stored by its number.
 //
 // With a window each query is attended on its own, over the one or two runs of
-// keys that it sees. What a storage may forget follows from the mark of a
-// sequence, the most tokens that it held since it was last empty; a fork takes
-// the mark of what it becomes, because it knows no older tokens than that did.
+// keys that it sees. The mark of a sequence, the most tokens that it held since
+// it was last empty, determines which tokens a storage may forget; a fork takes
+// the mark of its parent, because it has no older tokens either.
 //
 // Contract: any strides; f32, f16 or bf16 throughout, f32 arithmetic, o rounded
 // once; lse f32. INVALID_ARGUMENT or OUT_OF_MEMORY as cache.h lists them; empty
@@ -48,11 +48,11 @@ namespace qkvet::impl {
 struct Reading {
   int64_t sequence;
   int64_t head;
-  int64_t held;  // tokens that are there, those of the step included
+  int64_t held;  // tokens in the cache, including those of the step
   Run run;       // the tokens that are read
 };
 
-// What a query sees, ascending.
+// The keys that a query sees, ascending.
 struct Sight {
   Run runs[2];
   int count = 0;
@@ -64,7 +64,7 @@ struct Sight {
 
 class Cache {
  public:
-  // Throws where there is no memory.
+  // Throws if there is no memory.
   explicit Cache(const CacheShape& shape)
       : shape_(shape),
         slopes_(copied(shape.slopes, shape.heads)),
@@ -81,9 +81,9 @@ class Cache {
     return 0 <= sequence && sequence < shape_.sequences;
   }
 
-  // These throw where there is no memory, and have changed nothing then.
+  // These throw if there is no memory, and have then changed nothing.
   qkvet_status step(const qkvet_cache_args& args, qkvet_text* why);
-  // Every sequence s becomes what parents[s] was.
+  // Every sequence s becomes a copy of the former parents[s].
   void reorder(const int64_t* parents);
   void evict(int64_t sequence, int64_t first, int64_t tokens);
   virtual qkvet_status read_back(int64_t sequence, const qkvet_tensor& k,
@@ -94,31 +94,31 @@ class Cache {
   const char* cannot_evict(int64_t sequence, int64_t first,
                            int64_t tokens) const;
 
-  // What the caller is told.
+  // The length that the caller receives.
   virtual int64_t length(int64_t sequence) const { return held(sequence); }
   virtual void reset(int64_t sequence) { set_held(sequence, 0); }
   virtual void truncate(int64_t sequence, int64_t tokens) {
     set_held(sequence, tokens);
   }
-  // Allocated for tokens, those that are free included.
+  // Allocated for tokens, including free ones.
   virtual int64_t bytes() const = 0;
 
  protected:
-  // Room for the first `tokens` tokens of a sequence, that writing cannot fail
-  // in; NULL, or why there is none. What it holds stays.
+  // Makes room for the first `tokens` tokens of a sequence, so that writing
+  // cannot fail; returns NULL, or the reason of failure. Tokens are kept.
   virtual const char* reserve(int64_t sequence, int64_t tokens) = 0;
-  // Stores the tokens of a step behind the `before` ones that are held.
+  // Stores the tokens of a step after the `before` ones that are held.
   virtual void write(const CacheStep& step, int64_t before) = 0;
-  // Keys or values as rows of f32; `room` is for those that have to be
-  // converted or gathered: [rows, d] or [rows, dv].
+  // Keys or values as rows of f32; `room` is for rows that must be converted or
+  // gathered: [rows, d] or [rows, dv].
   virtual Rows keys(const Reading& reading, float* room) const = 0;
   virtual Rows values(const Reading& reading, float* room) const = 0;
   // The memory of every sequence s becomes that of parents[s], before any
-  // length has changed. Throws where there is no memory, and has changed
-  // nothing then.
+  // length has changed. Throws if there is no memory, and has then changed
+  // nothing.
   virtual void rearrange(const int64_t* parents) = 0;
   // Tokens [first, first + tokens) of a sequence leave, before its length has
-  // changed: those behind them take their places. Throws as rearrange().
+  // changed: later ones take their places. Throws as rearrange().
   virtual void remove(int64_t sequence, int64_t first, int64_t tokens) = 0;
 
   // Query heads of one key/value head, all f32.
@@ -131,12 +131,12 @@ class Cache {
   virtual void advance(const CacheStep& step) {
     set_held(step.sequence, held(step.sequence) + step.tokens);
   }
-  // What the query sees that stands at `position`.
+  // The keys that a query at `position` sees.
   virtual Sight sight(int64_t position) const;
-  // The most that a query sees of so many keys: memory is made for them.
+  // The most of `keys` keys that a query sees; memory is sized for them.
   virtual int64_t most_seen(int64_t keys) const;
-  // How many tokens a step attends over that leaves `keys` of them. More than
-  // there are takes a storage with rows behind the end.
+  // How many tokens a step attends over if it leaves `keys` tokens. More than
+  // these require a storage with rows past the end.
   virtual int64_t attended(const CacheStep&, int64_t keys) const {
     return keys;
   }
@@ -144,17 +144,17 @@ class Cache {
   virtual int64_t diagonal(int64_t keys, int64_t queries) const {
     return keys - queries;
   }
-  // Where token j of a sequence stands, for its rotation. Keys are stored as
-  // they came and turned when they are read.
+  // The position of token j of a sequence, for its rotation. Keys are stored
+  // unrotated and turned when they are read.
   virtual int64_t position(const CacheStep& step, int64_t /*keys*/,
                            int64_t j) const {
     return gaps(step.sequence).position(j);
   }
-  // Which positions of a sequence are nobody's.
+  // The unused positions of a sequence.
   virtual const Gaps& gaps(int64_t sequence) const {
     return gaps_[static_cast<size_t>(counter(sequence))];
   }
-  // How far the token of a query and token j are apart, as ALiBi counts.
+  // The distance of the token of a query and token j, as for ALiBi.
   virtual int64_t apart(const CacheStep& step, int64_t query, int64_t j) const {
     const Gaps& of = gaps(step.sequence);
     return of.position(query) - of.position(j);
@@ -165,17 +165,17 @@ class Cache {
   virtual bool has_bias(const CacheStep& step) const {
     return step.bias.present();
   }
-  // Which column of the step's mask is that of token j; none hides below 0.
+  // The column of the step's mask for token j; below 0 none hides it.
   virtual int64_t mask_column(const CacheStep&, int64_t /*keys*/,
                               int64_t j) const {
     return j;
   }
   // Whether stored keys are turned already.
   virtual bool stores_turned() const { return false; }
-  // Which length is that of a sequence.
+  // The index of the length of a sequence.
   virtual int64_t counter(int64_t sequence) const { return sequence; }
 
-  // Tokens in memory, as every step finds them.
+  // Tokens in memory, as seen by every step.
   int64_t held(int64_t sequence) const {
     return lengths_[static_cast<size_t>(counter(sequence))];
   }
@@ -216,7 +216,7 @@ class Cache {
                             qkvet_text* why) const;
   void give_options(const CacheStep& step, int64_t keys, const Block& block,
                     const Room& room, ForwardCall& call) const;
-  // What is added to the score of head h, query i and token j.
+  // The bias with ALiBi of the score of head h, query i and token j.
   float bias_of(const CacheStep& step, int64_t keys, int64_t h, int64_t i,
                 int64_t j) const;
   bool shows(const CacheStep& step, int64_t keys, int64_t h, int64_t i,

@@ -12,8 +12,8 @@ qkvet_status no_such_sequence(qkvet_text* why) {
   return refuse(why, QKVET_INVALID_ARGUMENT, "there is no such sequence");
 }
 
-// What `work` says, or OUT_OF_MEMORY where it throws: nothing is thrown across
-// the C ABI, and the skeleton has changed nothing then.
+// The result of `work`, or OUT_OF_MEMORY if it throws: no exception crosses the
+// C ABI, and the skeleton has then changed nothing.
 template <class Work>
 qkvet_status guarded(qkvet_text* why, Work work) {
   try {
@@ -107,7 +107,7 @@ qkvet_status reorder_cache(const qkvet_kernel*, qkvet_cache* cache,
   });
 }
 
-// The order in which all but one stay what they are.
+// An order in which only one sequence changes.
 qkvet_status fork_cache(const qkvet_kernel*, qkvet_cache* cache, int64_t from,
                         int64_t to, qkvet_text* why) {
   Cache& c = *cache_of(cache);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache class behind the ABI: the functions of its table, and the kernel that
-// is a cache and nothing else.
+// The ABI of a cache class: the functions of its table, and the kernel that is
+// only a cache.
 #ifndef QKVET_IMPL_SKELETONS_CACHE_TABLE_H_
 #define QKVET_IMPL_SKELETONS_CACHE_TABLE_H_
 
@@ -65,10 +65,10 @@ qkvet_status create_cache(const qkvet_kernel* self, qkvet_context*,
   return QKVET_OK;
 }
 
-// What the skeleton gives to every storage.
+// Options that the skeleton implements for every storage.
 inline constexpr uint64_t kCacheOptions = QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW;
 
-// And to arithmetic that knows the options of a row.
+// Options that it implements for arithmetic with options of a row.
 inline constexpr uint64_t kCacheScores = QKVET_CACHE_ALIBI | QKVET_CACHE_SINK |
                                          QKVET_CACHE_SOFTCAP |
                                          QKVET_CACHE_MASK | QKVET_CACHE_BIAS;
@@ -90,13 +90,13 @@ inline constexpr qkvet_cache_table kCacheTable = {
     .evict = evict_cache,
 };
 
-// A step stands at the end of its sequence: causal from the bottom right, with
-// Tq != Tk.
+// A step is at the end of its sequence: causal from the bottom right, with Tq
+// != Tk.
 inline constexpr qkvet_capabilities kCacheCapabilities = capabilities_with(
     kCommonOptions & ~QKVET_OPTION_CAUSAL_TOP_LEFT, {kF32, kF16, kBf16});
 inline constexpr qkvet_precision kCachePrecision = sequential_f32();
 
-// A kernel that is a cache and nothing else.
+// A kernel that is only a cache.
 constexpr qkvet_kernel cache_kernel(
     const char* name, const char* description, Place place,
     const qkvet_cache_table* table,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of f64 storage, row by row: the skeletons beside this one compute in
-// f32. No options but causal rules, scales, masks, biases, lse and weights.
+// Kernels of f64 storage, row by row: the other skeletons compute in f32. No
+// options except causal rules, scales, masks, biases, lse and weights.
 //
-// An Arithmetic is F64Rows' own, F64Hooks, or what overrides a part of it.
-// Everything else is double: sums sequential and ascending, products rounded,
-// the maximum first, one division an element at the end.
+// An Arithmetic is F64Rows' own, F64Hooks, or a class that overrides a part of
+// it. Everything else is double: sums sequential and ascending, products
+// rounded, the maximum first, one division an element at the end.
 //
 // Contract: any strides, addresses aligned to elements; reads and writes
 // elements of the tensors only; a row without a key has o = 0, lse -infinity.
@@ -53,7 +53,7 @@ struct F64Call {
   View<const double> bias;       // the same
   double scale;
   bool causal;
-  int64_t diagonal;  // row i stands at key i + diagonal
+  int64_t diagonal;  // row i has position i + diagonal
 
   int64_t visible(int64_t i) const {
     return causal ? std::clamp<int64_t>(i + diagonal + 1, 0, keys) : keys;
@@ -61,8 +61,8 @@ struct F64Call {
   double bias_of(int64_t b, int64_t h, int64_t i, int64_t j) const {
     return bias.data == nullptr ? 0 : bias.at(b, h, i)[j * bias.step[3]];
   }
-  // Whether a key that the causal rule leaves is seen: a bias of -infinity
-  // hides as a mask does.
+  // Whether a key within the causal rule is seen: a bias of -infinity hides
+  // like a mask.
   bool allows(int64_t b, int64_t h, int64_t i, int64_t j) const {
     return (mask.data == nullptr || mask.at(b, h, i)[j * mask.step[3]] != 0) &&
            bias_of(b, h, i, j) != -std::numeric_limits<double>::infinity();
@@ -75,7 +75,7 @@ inline bool f64_extents(const qkvet_tensor& t, int64_t a, int64_t b, int64_t c,
          (t.ndim < 4 || t.shape[3] == d);
 }
 
-// What is wrong with a tensor; NULL: nothing.
+// The error in a tensor; NULL: there is none.
 inline const char* wrong_with_f64(const qkvet_tensor& t, int32_t rank) {
   if (const char* wrong = wrong_with(t, rank)) {
     return wrong;
@@ -138,7 +138,7 @@ inline void fill_f64(const qkvet_forward_args& a, F64Call* call) {
       a.causal == QKVET_CAUSAL_BOTTOM_RIGHT ? call->keys - call->queries : 0;
 }
 
-// Fills *call, or says why not.
+// Fills *call, or refuses with a reason.
 inline qkvet_status read_f64(const qkvet_forward_args* args, F64Call* call,
                              qkvet_text* why) {
   qkvet_forward_args known;
@@ -175,7 +175,7 @@ inline qkvet_status supports_f64(const qkvet_kernel*,
 struct F64Hooks {
   // One more weighted value.
   static double add_value(double acc, double term) { return acc + term; }
-  // Scores w[0 .. n-1] become weights, all of which *sum divides. Returns lse.
+  // Turns scores w[0 .. n-1] into weights with sum *sum. Returns lse.
   static double softmax(double max, int64_t n, double* w, double* sum) {
     *sum = 0;
     for (int64_t j = 0; j < n; ++j) {
@@ -219,7 +219,7 @@ struct F64Rows {
     return any;
   }
 
-  // What is hidden reaches no sum, whatever it holds.
+  // Hidden values reach no sum, even if they are not finite.
   static double output(const F64Call& call, const Row& r, const double* w,
                        int64_t c) {
     double acc = 0;

@@ -14,7 +14,7 @@ namespace qkvet::impl {
 
 template <class Hooks>
 struct HookRows {
-  // Scores of row i, -inf where Hooks::visible says no. Returns the maximum.
+  // Scores of row i, -inf if not Hooks::visible. Returns the maximum.
   static float scores(const ForwardCall& call, const float* q, const KeyHead& k,
                       int64_t i, float* scores) {
     float max = -std::numeric_limits<float>::infinity();

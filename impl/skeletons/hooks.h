@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // One plain, correct kernel with named hooks. A fault is a class that derives
-// from PlainHooks and replaces one hook; everything else stays right, so that
-// what a law finds is that fault and nothing else.
+// from PlainHooks and replaces one hook; everything else stays correct, so a
+// law can find only that fault.
 //
 //   visible   which keys a row may see          -> scores
 //   key       how an element of K is read       -> scores
 //   scale     the factor of q k^T               -> scores
-//   shift     what is subtracted before exp     -> weights
+//   shift     the number subtracted before exp  -> weights
 //   keep      which normalised weights survive  -> values
 //   add       one more weight in their sum      -> denominator
 //   weight    the weight that meets a value     -> values
 //   add_value one more weighted value           -> values
 //   output    the sums become an element of o   -> values
 //
-// Arithmetic: hook_rows.h. Half storage is converted to f32 first and o
-// is rounded to it last (in_f32.h); call.storage tells the hooks what it was.
+// Arithmetic: hook_rows.h. Half storage is converted to f32 first and o is
+// rounded to it last (in_f32.h); hooks read the storage type from call.storage.
 // Speed does not matter here.
 //
 // Contract: any strides, addresses aligned to elements; stays inside its
@@ -47,7 +47,7 @@ struct HooksKernel {
                        call.keys, call.width};
     float* const o = call.o.at(b, h, i);
     float lse = -std::numeric_limits<float>::infinity();
-    // By the right rule, whatever the fault: a row without keys is not its
+    // By the correct rule in any fault: a row without keys is not its
     // subject.
     const bool empty = call.visible(i) == 0;
     float sum = 0;
@@ -86,7 +86,7 @@ struct HooksKernel {
   static constexpr ForwardFunction kForward = forward_in_f32<compute>;
 };
 
-// What it claims, as do those that replace a hook.
+// The declaration of this kernel and of those that replace a hook.
 inline constexpr qkvet_precision kHooksPrecision = sequential_f32();
 
 }  // namespace qkvet::impl

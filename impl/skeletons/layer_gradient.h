@@ -12,7 +12,7 @@
 //
 //   turns_back   whether dq and dk are turned back
 //   adds_input   whether a projection adds to dX
-//   merged       where a column of a row of dY W_O^T lies in [H, T, dv]
+//   merged       the place of a column of dY W_O^T in [H, T, dv]
 //   Attention    the gradient of attention
 //   keep         where an element of the gradient of a matrix is written
 //   keep_bias    the same for that of a bias
@@ -63,7 +63,7 @@ inline Stored f32_heads(float* data, const LayerCall& call, int64_t heads,
           {heads * call.tokens * width, call.tokens * width, width, 1}};
 }
 
-// A projection, and the gradient of what it makes.
+// A projection, and the gradient of its result.
 struct RoleGradient {
   Role role;
   const Projection& by;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a layer returns on request: its stages, and the weights, which are made
-// once more of the stages that attention read: in double, rounded once.
+// The outputs that a layer returns on request: its stages, and the weights,
+// recomputed from the stages that attention read, in double, rounded once.
 #ifndef QKVET_IMPL_SKELETONS_LAYER_RETURNED_H_
 #define QKVET_IMPL_SKELETONS_LAYER_RETURNED_H_
 
@@ -18,7 +18,7 @@ namespace qkvet::impl {
 // exp(score - largest score) as a share of the row's sum of them.
 inline double share_of(double weight, double sum) { return weight / sum; }
 
-// [B, H, T, T] of the call whose heads these are; hidden keys weigh 0.
+// [B, H, T, T] of the call with these heads; hidden keys weigh 0.
 template <class Share>
 void write_weights(const ForwardCall& heads, const Stored& to, Share share) {
   std::vector<int64_t> keys(static_cast<size_t>(heads.keys));
@@ -67,8 +67,8 @@ inline void return_stage(const View<const float>& from, const LayerCall& call,
   }
 }
 
-// Those that `call` asks for, of the heads that attention read and what it
-// gave.
+// Writes the stages that `call` requests, from the inputs of attention and its
+// result.
 inline void return_stages(const LayerCall& call, const ForwardCall& heads,
                           const View<const float>& attended) {
   const int64_t d = call.width, dv = call.value_width;

@@ -11,23 +11,23 @@
 // A fault is a class that derives from PlainLayer and replaces one hook:
 //
 //   cut        the arguments before they are checked
-//   fuse       where q, k and v lie in a fused matrix
+//   fuse       the place of q, k and v in a fused matrix
 //   matrix     which matrix and bias make q, k or v
-//   column     where a column of a projection lies in that matrix
+//   column     the place of a projection's column in that matrix
 //   bias       whether a projection adds its bias
 //   input      which part of a row of x a column sees
-//   split      where a column of a projection lies in [H, T, d]
-//   stage      what is kept of a number between two stages
+//   split      the place of a projection's column in [H, T, d]
+//   stage      rounding of a number between two stages
 //   turn       the rotation of q and k
 //   mask       which pairs a mask buffer leaves
-//   weight     one weight of those that are returned
-//   merged     where a column of merged lies in [H, T, dv]
+//   weight     a returned weight
+//   merged     the place of a column of merged in [H, T, dv]
 //   output     one element of y
 //
 // Arithmetic: every sum one lane, ascending, products rounded, in f32; the bias
 // is added to the finished sum; attention is that of plain_row.h. Inputs are
 // converted to f32, y is rounded once, the stages are f32 unless `stage` rounds
-// them, and what is returned of them is what the next stage reads.
+// them, and the returned stages are those that the next stage reads.
 //
 // Contract: any strides; x, matrices, biases and y f32, f16 or bf16 throughout;
 // outputs apart from inputs; a contradiction is INVALID_ARGUMENT before
@@ -57,9 +57,9 @@ struct InputRange {
 };
 
 struct PlainLayer {
-  // `shape`: memory for an extent or two.
+  // `shape`: memory for one or two extents.
   static void cut(qkvet_layer_args*, int64_t* /*shape*/) {}
-  // read_layer() has taken them as they are declared.
+  // read_layer() has read them as declared.
   static void fuse(LayerCall*) {}
   static const Projection& matrix(const LayerCall& call, Role role) {
     return role == Role::kQuery ? call.w_q
@@ -70,7 +70,7 @@ struct PlainLayer {
     return column;
   }
   static bool bias(Role) { return true; }
-  // The inputs that a column of head h (out of `heads`) is made of.
+  // The inputs of a column of head h (out of `heads`).
   static InputRange input(const LayerCall& call, int64_t /*heads*/,
                           int64_t /*h*/) {
     return {0, call.model_width};
@@ -170,7 +170,7 @@ struct LayerSkeleton {
     Hooks::turn(call, stages.q, stages.k);
     const int64_t elements =
         call.batch * (call.heads + call.kv_heads) * call.tokens * call.width;
-    for (int64_t n = 0; n < elements; ++n) {  // k lies behind q
+    for (int64_t n = 0; n < elements; ++n) {  // k follows q
       stages.q[n] = Hooks::stage(call, stages.q[n]);
     }
   }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging states, row by row and head by head, with hooks: what a fault or a
-// control replaces.
+// Merging states, row by row and head by head, with hooks for faults and
+// controls:
 //
 //   m    = the largest lse of the row
 //   w_i  = exp(lse_i - m)
 //   lse  = m + log sum_i w_i
 //   o_c  = sum_i w_i o_ic / sum_i w_i
 //
-// A row whose states are all empty (m = -infinity), or that has none, gives 0
-// and -infinity. Cost: 2 n dv flops, n exponentials and a logarithm for each
-// row and head; [n] numbers of memory.
+// A row with only empty states (m = -infinity), or without states, gives 0 and
+// -infinity. Cost: 2 n dv flops, n exponentials and a logarithm for each row
+// and head; [n] numbers of memory.
 #ifndef QKVET_IMPL_SKELETONS_MERGE_SKELETON_H_
 #define QKVET_IMPL_SKELETONS_MERGE_SKELETON_H_
 
@@ -27,7 +27,7 @@ namespace qkvet::impl {
 struct PlainMerge {
   static constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-  // Whether the row is merged; else it stays as it is.
+  // Whether the row is merged; else it is unchanged.
   static bool merges(const MergeCall& call, int64_t t) {
     return call.merges(t);
   }
@@ -50,7 +50,7 @@ struct PlainMerge {
     }
     return max;
   }
-  // Whether there is nothing to merge, and what then is written.
+  // Whether there is nothing to merge, and the output in this case.
   static bool is_empty(float max) { return max == kNone; }
   static float empty_o() { return 0; }
   static float empty_lse() { return kNone; }
@@ -158,7 +158,7 @@ inline constexpr qkvet_merge_table kMergeTable = {
     .max_states = 0,
     .merge = merge_states<Hooks>};
 
-// A row is computed alone and always in the same order, wherever it lies.
+// A row is computed alone and always in the same order, at any address.
 inline constexpr qkvet_capabilities kMergeCapabilities = [] {
   qkvet_capabilities c = capabilities_with(0, {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_ALIGNMENT_INVARIANT | QKVET_FLAG_LAYOUT_INVARIANT |
@@ -170,7 +170,7 @@ inline constexpr qkvet_capabilities kMergeCapabilities = [] {
 // Sums in order, o divided last.
 inline constexpr qkvet_precision kMergePrecision = sequential_f32();
 
-// A kernel that does nothing but merge.
+// A kernel that only merges.
 constexpr qkvet_kernel merge_kernel(
     const char* name, const char* description, Place place,
     const qkvet_merge_table* table,

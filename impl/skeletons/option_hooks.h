@@ -3,8 +3,8 @@
 // each decision that an option asks for is one hook. A fault is a class that
 // derives from OptionHooks and replaces one of them (options_kernel.h).
 //
-//   member       what of a call is one member       -> rows, keys, diagonal
-//   share        what the threads compute           -> rows, keys
+//   member       the part of a call for a member    -> rows, keys, diagonal
+//   share        the part that threads compute      -> rows, keys
 //   QueryTurn, KeyTurn   how q and k are rotated    -> scores
 //   query        the row of q that is read          -> scores
 //   kv_head      the head of k and v that is read   -> scores, values
@@ -13,21 +13,21 @@
 //   allows       mask                               -> which keys are seen
 //   capped       softcap                            -> scores
 //   biased       bias                               -> scores
-//   distance     what ALiBi multiplies              -> scores
+//   distance     the factor of the slope in ALiBi   -> scores
 //   slope        the slope of a head                -> scores
 //   tilted       ALiBi                              -> scores
 //   sink         the score of the sink              -> denominator
 //   first_max    where the maximum begins           -> weights
 //   weight       the weight of a key                -> denominator, values
-//   denominator  what the sums are divided by       -> values, lse
-//   keeps        what dropout keeps                 -> values, its mask
-//   drops        whether dropout is asked for       -> values
-//   kept_scale   the factor of what is kept         -> values
+//   denominator  the divisor of the sums            -> values, lse
+//   keeps        the weights that dropout keeps     -> values, its mask
+//   drops        whether dropout is requested       -> values
+//   kept_scale   the factor of kept weights         -> values
 //   joins_sum    which weights are added up         -> denominator
 //   first_value  where a sum of values begins       -> values
 //   value        how an element of V is read        -> values
 //   adds_hidden  whether hidden keys reach a sum    -> values
-//   lse          what is returned of the sums       -> lse
+//   lse          lse from maximum and sum           -> lse
 //   empty_row, empty_lse   of a row without keys    -> values, lse
 //
 // The arithmetic is that of option_rows.h.
@@ -48,7 +48,7 @@ struct RowAt {
   int64_t b, h, i;
 };
 
-// Rotates a token by its row, whatever its position is.
+// Rotates a token by the index of its row instead of its position.
 struct TurnByRow : PlainTurn {
   static int64_t position(const View<const int64_t>&, int64_t, int64_t t) {
     return t;
@@ -58,19 +58,19 @@ struct TurnByRow : PlainTurn {
 struct OptionHooks {
   static constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-  // *member is right; `whole` is the call that it was cut out of.
+  // *member is correct; `whole` is the call that contains it.
   static void member(const ForwardCall& /*whole*/, int64_t /*n*/,
                      ForwardCall* /*member*/) {}
-  // *call is all of a member; `threads` may divide it.
+  // *call is a whole member; `threads` may divide it.
   static void share(int64_t /*threads*/, ForwardCall* /*call*/) {}
   using QueryTurn = PlainTurn;
   using KeyTurn = PlainTurn;
   static RowAt query(const ForwardCall&, RowAt at) { return at; }
-  // b and h of the result count.
+  // Only b and h of the result are used.
   static RowAt kv_head(const ForwardCall& call, RowAt at) {
     return {at.b, at.h / call.group(), 0};
   }
-  // Where what stands at key j is read: k, v, mask and bias alike.
+  // The index at which k, v, mask and bias of key j are read.
   static int64_t token(const ForwardCall&, RowAt, int64_t j) { return j; }
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(i);
@@ -100,7 +100,7 @@ struct OptionHooks {
   static float sink(const ForwardCall& call, int64_t h) {
     return call.options.sink_of(h);
   }
-  // `carried` is the maximum of the row before, in the order of the walk.
+  // `carried` is the maximum of the previous row, in the order of the walk.
   static float first_max(float sink, float /*carried*/) { return sink; }
   static float weight(const ForwardCall&, int64_t /*j*/, float weight) {
     return weight;
@@ -115,7 +115,7 @@ struct OptionHooks {
   }
   // Whether there is anything to drop.
   static bool drops(const Dropout& dropout) { return dropout.present(); }
-  // What it multiplies those by that it keeps.
+  // The factor of the weights that dropout keeps.
   static float kept_scale(const Dropout& dropout) { return dropout.scale(); }
   // Whether the denominator adds a weight.
   static bool joins_sum(const ForwardCall&, RowAt, int64_t /*j*/) {
@@ -132,7 +132,7 @@ struct OptionHooks {
   static float empty_lse() { return kNone; }
 };
 
-// What all rows with these hooks have.
+// The common part of all rows with these hooks.
 template <class Hooks>
 struct OptionRowBase {
   struct Memory {

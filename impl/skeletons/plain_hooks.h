@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fault replaces one of (hooks.h).
+// The hooks that faults replace, one each (hooks.h).
 #ifndef QKVET_IMPL_SKELETONS_PLAIN_HOOKS_H_
 #define QKVET_IMPL_SKELETONS_PLAIN_HOOKS_H_
 

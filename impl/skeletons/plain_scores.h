@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rightly computed scores of skeletons whose hooks lie behind them.
+// The correct scores of skeletons with hooks only after the scores.
 #ifndef QKVET_IMPL_SKELETONS_PLAIN_SCORES_H_
 #define QKVET_IMPL_SKELETONS_PLAIN_SCORES_H_
 

@@ -2,17 +2,17 @@
 // The skeleton of kernels that plan (qkvet/plan.h): plan() copies the lengths
 // and tables of a batch and cuts the rows that count into items of work; run()
 // does the items, each with the keys of its member, gathered out of their
-// pages; update() plans anew for the same capacity. Each decision is a hook,
+// pages; update() plans again for the same capacity. Each decision is a hook,
 // and a fault is a class that derives from PlannedHooks and replaces one:
 //
 //   split            how rows become items of work  -> which rows are computed
-//   renew            what update() makes of a plan  -> lengths, tables, items
-//   wrong_in_update  what update() refuses          -> capacity
-//   wrong_in_run     what run() refuses             -> options, extents
+//   renew            how update() changes a plan    -> lengths, tables, items
+//   wrong_in_update  refusals of update()           -> capacity
+//   wrong_in_run     refusals of run()              -> options, extents
 //   question         the call that run() computes   -> anything
-//   made             behind plan() and update()     -> what plans share
+//   made             after plan() and update()      -> what plans share
 //   work             the items that run() does      -> which rows are computed
-//   finish           what run() does at its end     -> rows that do not count
+//   finish           the last step of run()         -> rows that do not count
 //
 // Contract: that of serving_call.h without new tokens, and that of plan.h.
 // Cost: k and v of a member are copied once for each of its items.
@@ -50,7 +50,7 @@ struct PlannedWork {
   const void* noted = nullptr;
 };
 
-// Items of so many rows are what a block of threads would do.
+// Rows of an item, the work of a block of threads.
 inline constexpr int64_t kItemRows = 4;
 
 struct PlannedHooks {
@@ -64,7 +64,7 @@ struct PlannedHooks {
       }
     }
   }
-  // `next` is what plan() would have made.
+  // `next` is the result of plan() for the new batch.
   static void renew(const PlannedWork& next, PlannedWork* work) {
     *work = next;
   }
@@ -115,7 +115,7 @@ struct PlannedKernel {
     return reinterpret_cast<PlannedWork*>(plan);
   }
 
-  // A call that is read and whose numbers are checked.
+  // Reads a call and checks its numbers.
   static qkvet_status read(const qkvet_kernel* self,
                            const qkvet_forward_args& args, ServingCall* s,
                            qkvet_text* why) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long threads that race wait for each other between their reads and their
-// writes, at most: 10 ms, so that they collide on a busy machine, too, or what
-// the library was opened with ("window_us=0": as chance will have it).
+// The maximum time that racing threads wait for each other between their reads
+// and their writes: 10 ms, so that they also collide on a busy machine, or as
+// configured when the library was opened ("window_us=0": collisions by chance).
 #ifndef QKVET_IMPL_SKELETONS_RACE_WINDOW_H_
 #define QKVET_IMPL_SKELETONS_RACE_WINDOW_H_
 
@@ -16,7 +16,7 @@ inline int64_t configured_window_us = 10000;  // written by open() alone
 
 inline int64_t race_window_us() { return configured_window_us; }
 
-// Until all `n` have read what nobody has written yet, or the window is over.
+// Waits until all `n` have read the number before the write, or time is up.
 inline void wait_for_readers(const std::atomic<int64_t>& readers, int64_t n) {
   const auto end = std::chrono::steady_clock::now() +
                    std::chrono::microseconds(race_window_us());
@@ -26,8 +26,8 @@ inline void wait_for_readers(const std::atomic<int64_t>& readers, int64_t n) {
 }
 
 // A number that belongs to the library and not to a call, shared by the calls
-// of one fault. What comes out is what was put in, or what a call of another
-// thread has put in since. A thread waits for that as long as it may in all.
+// of one fault. pass() returns its argument, or the one that a call of another
+// thread has passed since. A thread waits for that within a total limit.
 template <class Fault>
 class SharedNumber {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plumbing of every kernel that works row by row: checks the call, walks
-// over members, heads and rows, gives rows without a visible key their answer,
-// and hands each other row, with its visible keys only, to
+// over members, heads and rows, writes the outputs of rows without a visible
+// key, and passes each other row, with its visible keys only, to
 //
 //   static void Arithmetic::row(const Row& row);
 //
@@ -10,17 +10,17 @@
 //   static void Arithmetic::empty_row(const Row& row);
 //
 // for a row that sees none of the `keys` keys of its member; else its o is 0
-// and its lse -infinity. All arithmetic is in there; nothing here touches a
-// value but to copy q and bias into the scratch memory, and to convert half
-// storage to f32 and back (in_f32.h).
+// and its lse -infinity. All arithmetic is in these functions; the plumbing
+// only copies q and bias into the scratch memory, and converts half storage to
+// f32 and back (in_f32.h).
 //
 // An Arithmetic with `static constexpr bool kWalksHiddenKeys = true` gets all
-// keys of the member, and those that the row does not see with a bias of
-// -infinity, which no other key has. One with `kReturnsWeights = true` has
-// row.weights to work in, and leaves the weights there if they are asked for.
+// keys of the member; those that the row does not see have a bias of -infinity,
+// and no other key has. One with `kReturnsWeights = true` has row.weights to
+// work in, and leaves the weights there if they are requested.
 //
-// The keys of a row are numbered 0, 1, ... in ascending order, whatever the
-// mask left out between them; Row::key() is where they stand.
+// The keys of a row are numbered 0, 1, ... in ascending order, without those
+// that the mask hides; Row::key() is the position of a key.
 //
 // Contract: any strides, addresses aligned to elements; outputs do not overlap
 // inputs; reads and writes elements of the tensors only; NaN in a visible key
@@ -47,14 +47,14 @@ struct Rows {
   const float* data;
   int64_t row_step;
   int64_t step;
-  const int64_t* index = nullptr;  // where the rows stand; NULL: at 0, 1, ...
+  const int64_t* index = nullptr;  // of the rows; NULL: 0, 1, ...
 
   const float* row(int64_t n) const {
     return data + (index == nullptr ? n : index[n]) * row_step;
   }
 };
 
-// What becomes of scale * q.k before the softmax, in this order:
+// The terms applied to scale * q.k before the softmax, in this order:
 //
 //   s = softcap * tanh(s / softcap);  s += bias;  s -= slope * distance
 //
@@ -73,7 +73,7 @@ struct Row {
   Rows k;    // [keys, d]
   Rows v;    // [keys, dv]
   ScoreTerms terms;
-  int64_t first_key;  // where key number 0 stands if k.index is NULL
+  int64_t first_key;  // the position of key number 0 if k.index is NULL
   int64_t position;   // the key on the diagonal, inside [0, Tk) or not
   float* o;           // [dv]
   int64_t o_step;
@@ -89,7 +89,7 @@ struct Row {
   bool weights_wanted;
   bool masked;       // the call has a mask
   const void* user;  // of the kernel
-  // What the tensors of the caller hold; everything above is f32.
+  // The storage type of the caller's tensors; everything above is f32.
   Storage storage;
 
   int64_t key(int64_t n) const {
@@ -107,7 +107,7 @@ struct Row {
     s = terms.bias != nullptr ? s + terms.bias[n] : s;
     return terms.slope != 0 ? s - terms.slope * distance(n) : s;
   }
-  // The score of key number n, of which scale * q.k is `scaled`.
+  // The score of key number n; `scaled` is its scale * q.k.
   float score(float scaled, int64_t n) const {
     return terms.any() ? shifted(capped(scaled), n) : scaled;
   }
@@ -128,7 +128,7 @@ inline void write_empty_row(const Row& row) {
 // Memory of a call.
 struct RowMemory {
   float* q;        // [d]
-  float* bias;     // [Tk], NULL: none is asked for
+  float* bias;     // [Tk], NULL: not needed
   int64_t* index;  // [Tk], NULL: the keys of a row are a run
 };
 
@@ -191,7 +191,7 @@ constexpr bool returns_weights() {
   }
 }
 
-// What a row has computed; `seen` is NULL for a row without keys.
+// Writes the weights of a row; `seen` is NULL for a row without keys.
 inline void write_weights(const ForwardCall& call, const Row* seen, int64_t b,
                           int64_t h, int64_t i) {
   float* const to = call.weights.at(b, h, i);

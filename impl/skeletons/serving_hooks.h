@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of kernels that serve: the skeleton of
-// impl/skeletons/serving_skeleton.h with the plainest arithmetic and one hook
-// replaced. f32 only.
+// impl/skeletons/serving_skeleton.h with the plainest arithmetic and one
+// replaced hook. f32 only.
 //
-// Contract: that of serving_skeleton.h; a fault stays inside its tensors, too.
+// Contract: that of serving_skeleton.h; a fault also stays in its tensors.
 #ifndef QKVET_IMPL_SKELETONS_SERVING_HOOKS_H_
 #define QKVET_IMPL_SKELETONS_SERVING_HOOKS_H_
 
@@ -18,7 +18,7 @@ inline bool inside(const ServingCall& s, Slot slot) {
   return s.page_size == 0 || (0 <= slot.block && slot.block < s.pages);
 }
 
-// Whether the call has a slot for a token, be it one that the member does not
+// Whether the call has a slot for a token, even one that the member does not
 // own.
 inline bool has_slot(const ServingCall& s, int64_t b, int64_t token) {
   if (s.page_size == 0) {
@@ -45,14 +45,14 @@ inline constexpr qkvet_precision kServingHooksPrecision = sequential_f32();
 inline constexpr qkvet_capabilities kServingHooksCapabilities =
     capabilities_with(kCommonOptions | kServingOptions, {kF32});
 
-// Of faults that lie in lists of keys over pages.
+// Capabilities for faults in lists of keys over pages.
 inline constexpr qkvet_capabilities kServingListCapabilities =
     capabilities_with(kCommonOptions | kServingOptions | kListOptions |
                           QKVET_OPTION_MASK | QKVET_OPTION_PAGED_CSR |
                           QKVET_OPTION_PACKED_PAGES,
                       {kF32});
 
-// Of faults that lie in pages of keys in groups of channels.
+// Capabilities for faults in pages of keys in groups of channels.
 inline constexpr qkvet_capabilities kServingGroupCapabilities =
     capabilities_with(
         kCommonOptions | kServingOptions | QKVET_OPTION_PAGED_CHANNEL_GROUPS,

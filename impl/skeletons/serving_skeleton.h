@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The skeleton of kernels that serve by gathering: appends the new tokens,
-// copies keys and values of a member out of its pages, and hands that member to
-// an arithmetic which knows rows only (in_f32.h). Each decision is a hook, and
-// a fault is a class that derives from ServingHooks and replaces one:
+// copies keys and values of a member out of its pages, and passes that member
+// to an arithmetic that supports only rows (in_f32.h). Each decision is a hook,
+// and a fault is a class that derives from ServingHooks and replaces one:
 //
-//   append    where new tokens are written          -> k, v, and all that reads
+//   append    where new tokens are written          -> k, v, and their readers
 //   attended  how many tokens a member has          -> which keys are seen
 //   source    the slot that a token is read from    -> keys and values
-//   channel   where a channel of a key lies in it   -> keys
-//   member    what is computed of a member          -> anything
+//   channel   the place of a key's channel in it    -> keys
+//   member    the computation for a member          -> anything
 //
-// Contract: that of serving_call.h; new tokens are stored as they came, before
-// any rotation; nothing is written of a call that is refused. Cost: a copy of k
-// and v; memory L (d + dv) Hkv elements of the longest member, and what the
-// arithmetic needs.
+// Contract: that of serving_call.h; new tokens are stored as given, before any
+// rotation; a refused call writes nothing. Cost: a copy of k and v; memory L (d
+// + dv) Hkv elements of the longest member, and the memory that the arithmetic
+// needs.
 #ifndef QKVET_IMPL_SKELETONS_SERVING_SKELETON_H_
 #define QKVET_IMPL_SKELETONS_SERVING_SKELETON_H_
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hooks of a fourth correct kernel: keys in two parts, each with an lse of
-// its own, by which they are merged. It has the hooks of option_hooks.h that
-// say what is seen, and those of the parts:
+// its own, by which they are merged. It has the hooks of option_hooks.h for the
+// visible keys, and those of the parts:
 //
-//   weighed     the weights of a part, when all are there -> values, lse
-//   stored      what a part leaves to the merge         -> values, lse
-//   reference   what is subtracted before exp           -> values, lse
+//   weighed     the weights of a part, complete         -> values, lse
+//   stored      the state of a part before merging      -> values, lse
+//   reference   the number subtracted before exp        -> values, lse
 //   sinks       how often the sink counts               -> values, lse
 #ifndef QKVET_IMPL_SKELETONS_SPLIT_HOOKS_H_
 #define QKVET_IMPL_SKELETONS_SPLIT_HOOKS_H_
@@ -28,13 +28,13 @@ struct SplitPart {
 };
 
 struct SplitHooks : OptionHooks {
-  // The weights of hidden keys mean nothing here; `max` is the maximum of the
+  // The weights of hidden keys are undefined here; `max` is the maximum of the
   // part.
   static void weighed(const ForwardCall&, RowAt, const SplitPart&,
                       float /*max*/, float* /*weights*/) {}
   static void stored(const ForwardCall&, SplitPart*) {}
   static float reference(float max) { return max == kNone ? 0 : max; }
-  // Beside `parts` of them that see a key.
+  // How often the sink counts if `parts` parts see a key.
   static float sinks(int64_t /*parts*/) { return 1; }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How wide the tiles and lanes of the faults are that lie in them: 4, so that
-// small shapes show them, or what the library was opened with ("tile=16").
+// The width of tiles and lanes in faults of tiles: 4, so that small shapes show
+// them, or as configured when the library was opened ("tile=16").
 #ifndef QKVET_IMPL_SKELETONS_TILE_H_
 #define QKVET_IMPL_SKELETONS_TILE_H_
 

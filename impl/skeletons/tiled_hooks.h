@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hooks of a third correct kernel, an online softmax: half_tile() keys at a
-// time, hidden ones among them, and what is summed is rescaled when the maximum
-// grows. It has the hooks of option_hooks.h that say what is seen and scored,
-// and those of a tile:
+// time, including hidden ones; sums are rescaled when the maximum grows. It has
+// the hooks of option_hooks.h for visible keys and scores, and these hooks of a
+// tile:
 //
-//   hidden_maximum   of hidden keys in front of all   -> weights
-//   reference        what is subtracted before exp    -> weights
+//   hidden_maximum   of hidden keys, before all keys  -> weights
+//   reference        the number subtracted before exp -> weights
 //   rescaled         a sum of values, when it grows   -> values
-//   padding          the score behind the last key    -> denominator
+//   padding          the score after the last key     -> denominator
 #ifndef QKVET_IMPL_SKELETONS_TILED_HOOKS_H_
 #define QKVET_IMPL_SKELETONS_TILED_HOOKS_H_
 
@@ -34,13 +34,13 @@ struct TiledRows : PlainScores<Hooks> {
   using PlainScores<Hooks>::score;
   using PlainScores<Hooks>::sees;
 
-  // The sums so far; those of values stand in o.
+  // The sums so far; those of values are in o.
   struct Running {
     float max, sum;
     int64_t seen;
   };
 
-  // The maximum of the keys from `begin` on, whose scores go to `scores`.
+  // The maximum of the keys from `begin` on; writes their scores to `scores`.
   static float tile_maximum(const ForwardCall& call, RowAt at, int64_t begin,
                             int64_t end, float* scores, Running* row) {
     float max = end > call.keys ? Hooks::padding(call) : OptionHooks::kNone;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Caches that cannot be made, and steps that cannot be done: refused with the
-// reason by every cache, which is then as it was. cache_refuses_illegal_calls
-// asks for what a story of operations can spell.
+// Caches that cannot be made, and impossible steps: every cache refuses them
+// with the reason, and is then unchanged. cache_refuses_illegal_calls tests
+// those that an operation sequence can spell.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ struct ConfigRow {
   const char* reason;
   std::function<void(qkvet_cache_config&, Tensors&)> spoil;
   qkvet_status status = QKVET_INVALID_ARGUMENT;
-  uint64_t option = 0;  // that makes it legal; 0: none does
+  uint64_t option = 0;  // makes it legal; 0: none does
 };
 
 std::vector<ConfigRow> config_rows() {
@@ -85,8 +85,8 @@ TEST(CacheRefused, ConfigurationsThatContradictThemselves) {
   }
 }
 
-// A cache that allocates on demand can promise any capacity; no other may get
-// round the question.
+// A cache that allocates on demand can promise any capacity; all others must
+// check it.
 TEST(CacheRefused, MoreMemoryThanThereIs) {
   for (const qkvet_kernel* kernel : cache_kernels()) {
     qkvet_cache_config config = small_config();
@@ -108,7 +108,7 @@ TEST(CacheRefused, MoreMemoryThanThereIs) {
 
 struct StepRow {
   Refusal<qkvet_cache_args> refusal;
-  uint64_t options = 0;  // without which it is refused for another reason
+  uint64_t options = 0;  // without these another reason comes first
 };
 
 std::vector<StepRow> step_rows() {
@@ -176,7 +176,7 @@ std::vector<StepRow> step_rows() {
            kMask}};
 }
 
-// Two tokens and two queries behind three tokens.
+// Two tokens and two queries after three tokens.
 TEST(CacheRefused, StepsThatContradictTheirCacheAndChangeNothing) {
   const qkvet_cache_config config = small_config();
   for (const qkvet_kernel* kernel : cache_kernels()) {
@@ -202,7 +202,7 @@ TEST(CacheRefused, StepsThatContradictTheirCacheAndChangeNothing) {
     EXPECT_EQ(wrong_with_newer<qkvet_cache_args>(make, run), "")
         << kernel->name;
     EXPECT_EQ(cache.length(0), 5);
-    // Without lse, which an older host does not know, o is the same.
+    // Without lse, a field that older hosts lack, o is the same.
     Tensors t;
     qkvet_cache_args older = step_call(t, config, 0, {}, 2);
     EXPECT_EQ(cache.step(older, nullptr), QKVET_OK);
@@ -231,7 +231,7 @@ TEST(CacheRefused, MasksAndBiasesThatAreNotDeclared) {
   }
 }
 
-// Numbers that no story spells.
+// Numbers that no operation sequence can spell.
 TEST(CacheRefused, SequencesAndTokensThatAreNotThere) {
   for (const qkvet_kernel* kernel : cache_kernels()) {
     OpenCache cache(kernel, small_config());

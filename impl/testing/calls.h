@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For the tests of impl/: opens the modules as a host does, and makes small
-// legal calls, which a test spoils. Results are judged elsewhere (`qkvet
+// legal calls, which a test corrupts. Results are judged elsewhere (`qkvet
 // check`), by a bound derived for each output.
 #ifndef QKVET_IMPL_TESTING_CALLS_H_
 #define QKVET_IMPL_TESTING_CALLS_H_
@@ -25,7 +25,7 @@ inline constexpr qkvet_dtype kInt32 = {QKVET_DTYPE_INT, 32, 1};
 inline constexpr qkvet_dtype kInt64 = {QKVET_DTYPE_INT, 64, 1};
 inline constexpr qkvet_dtype kF64 = {QKVET_DTYPE_FLOAT, 64, 1};
 
-// A reason that a kernel may write.
+// A buffer for the reason of a refusal.
 struct Reason {
   char room[256] = {};
   qkvet_text text = {sizeof(qkvet_text), room, sizeof(room)};
@@ -44,12 +44,12 @@ class Family {
 };
 
 qkvet_host make_host();
-// The modules that this build has: QKVET_TEST_FAMILIES, separated by ':'.
+// The modules of this build: QKVET_TEST_FAMILIES, separated by ':'.
 const std::vector<Family>& all_families();
-// Kernels that are not faulty, open on this CPU and fit.
+// Kernels that are not faulty, run on this CPU and fit.
 std::vector<const qkvet_kernel*> kernels_that(
     const std::function<bool(const qkvet_kernel&)>& fit);
-// Those with a forward() on rows of f32.
+// Kernels with a forward() on rows of f32.
 std::vector<const qkvet_kernel*> attention_kernels();
 // NULL: no module has it.
 const qkvet_kernel* find_kernel(const std::string& name);
@@ -80,7 +80,7 @@ class Tensors {
   // f32 and half elements are small numbers that differ from their neighbours;
   // bytes are 1, all other elements 0.
   qkvet_tensor make(std::vector<int64_t> shape, qkvet_dtype type = kF32);
-  // Integers; one dimension unless told.
+  // Integers; one dimension by default.
   template <class T>
   qkvet_tensor list(const std::vector<T>& numbers,
                     std::vector<int64_t> shape = {}) {
@@ -92,16 +92,16 @@ class Tensors {
     std::memcpy(t.data, numbers.data(), numbers.size() * sizeof(T));
     return t;
   }
-  // The same elements in the other order of axes, each in front of a gap.
+  // The same elements in the opposite order of axes, with gaps after them.
   qkvet_tensor spread(const qkvet_tensor& t);
-  // Whether no gap of spread() was written.
+  // Whether spread()'s gaps are unwritten.
   bool gaps_are_kept() const;
   void remember();
   // Whether all tensors hold the bytes that remember() found.
   bool unchanged() const;
 
  private:
-  // Some kernels want outputs beside a line of the cache.
+  // Some kernels need outputs aligned to a cache line.
   static constexpr std::align_val_t kLine{64};
   struct Free {
     void operator()(std::byte* bytes) const {
@@ -113,7 +113,7 @@ class Tensors {
     size_t size;
     std::vector<std::byte> before;
     std::vector<int64_t> shape, strides;
-    size_t gap = 0;  // bytes of an element and of the gap behind it
+    size_t gap = 0;  // bytes of an element and the gap after it
   };
   Block& add(std::vector<int64_t> shape, size_t bytes);
   static qkvet_tensor tensor(Block& block, qkvet_dtype type);
@@ -127,7 +127,7 @@ bool same_elements(const qkvet_tensor& a, const qkvet_tensor& b);
 // QKVET_OPTION_*. A packed batch has no segments.
 qkvet_forward_args forward_call(Tensors& t, uint64_t options = 0);
 
-// A call that is spoiled, and a part of the reason for which it is refused.
+// A change that makes a call illegal, and a part of the expected reason.
 template <class Args>
 struct Refusal {
   const char* reason;
@@ -135,13 +135,13 @@ struct Refusal {
   qkvet_status status = QKVET_INVALID_ARGUMENT;
 };
 
-// What gives a call a tensor of this shape.
+// An edit that sets a tensor of a call to this shape.
 template <class Args>
 auto shaped(qkvet_tensor Args::*tensor, std::vector<int64_t> shape,
             qkvet_dtype type = kF32) {
   return [=](Args& args, Tensors& t) { args.*tensor = t.make(shape, type); };
 }
-// The same of a part of it.
+// The same for a part of it.
 template <class Args, class Part>
 auto shaped(Part Args::*part, qkvet_tensor Part::*tensor,
             std::vector<int64_t> shape, qkvet_dtype type = kF32) {
@@ -150,7 +150,7 @@ auto shaped(Part Args::*part, qkvet_tensor Part::*tensor,
   };
 }
 
-// A host that is newer than this library may set a field that it does not know.
+// The struct of a newer host, with a field that this library lacks.
 template <class Args>
 struct Newer {
   Args args;
@@ -159,14 +159,14 @@ struct Newer {
 inline constexpr const char* kTooOld =
     "an argument is set that this library is too old for";
 
-// What is wrong with a refusal; "" if it is right: the status, a reason of one
+// The error in a refusal, or "" if it is correct: the status, a reason of one
 // line that contains `part`, and no byte of a tensor written.
 std::string wrong_refusal(qkvet_status status, const Reason& why,
                           const Tensors& t, qkvet_status wanted,
                           const std::string& part);
 
-// Spoils the call that `make` returns, hands it to `run` and looks at the
-// answer.
+// Corrupts the call that `make` returns, passes it to `run` and checks the
+// refusal.
 template <class Args, class Make, class Run>
 std::string wrong_refusal(const Refusal<Args>& row, Make make, Run run) {
   Tensors t;
@@ -178,7 +178,7 @@ std::string wrong_refusal(const Refusal<Args>& row, Make make, Run run) {
   return wrong_refusal(status, why, t, row.status, row.reason);
 }
 
-// The same for a field behind those that the library knows; 0 there is legal.
+// The same for a field after the known ones; there 0 is legal.
 template <class Args, class Make, class Run>
 std::string wrong_with_newer(Make make, Run run) {
   Tensors t;

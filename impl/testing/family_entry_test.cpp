@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The doors of the families: versions, struct sizes, unknown arguments, CPUs
-// that lack what a kernel needs.
+// The entries of the families: versions, struct sizes, unknown arguments, CPUs
+// without the extensions of a kernel.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -67,8 +67,8 @@ TEST(FamilyEntry, CutsReasonsToTheRoomOfTheCaller) {
   EXPECT_EQ(room[4], 'x');
 }
 
-// kv_cache_avx2 is built out of kv_cache, serving_avx2 out of serving, simt out
-// of cuda.
+// kv_cache_avx2 is built from kv_cache, serving_avx2 from serving, simt from
+// cuda.
 std::string source_of(const std::string& kernel) {
   if (kernel.starts_with("simt/")) {
     return "cuda/" + kernel.substr(std::string("simt/").size());
@@ -92,7 +92,7 @@ TEST(FamilyEntry, NamesAreUniqueAndBelongToTheirFamily) {
       EXPECT_TRUE(names.insert(name).second) << name;
       EXPECT_EQ(name.substr(0, name.find('/')), library.name);
       const std::string file = kernel.source_file;
-      // Controls and faults stand several to a file, by theme.
+      // A file has several controls or faults of one theme.
       if (library.name == std::string("controls") ||
           library.name == std::string("faulty")) {
         EXPECT_EQ(file.rfind("impl/" + std::string(library.name) + "/", 0), 0u)
@@ -124,7 +124,7 @@ TEST(FamilyEntry, FaultsSayWhatTheyAre) {
         EXPECT_NE(std::string(text), "") << kernel.name;
         EXPECT_EQ(std::strchr(text, '\n'), nullptr) << kernel.name;
       }
-      // In the order of files and lines, whatever order the linker has.
+      // In the order of files and lines, independent of the linker.
       const qkvet_kernel& last = *library.kernels[i > 0 ? i - 1 : 0];
       if (std::string(last.source_file) != kernel.source_file || i == 0) {
         EXPECT_TRUE(files.insert(kernel.source_file).second) << kernel.name;
@@ -133,7 +133,7 @@ TEST(FamilyEntry, FaultsSayWhatTheyAre) {
       }
     }
   }
-#ifndef QKVET_SANITIZED  // whose build has no faults
+#ifndef QKVET_SANITIZED  // that build has no faults
   EXPECT_GT(faults, 0);
 #endif
 }
@@ -153,8 +153,8 @@ std::vector<Field> declarable_fields(const qkvet_tensor& some) {
       {"dropout", QKVET_OPTION_DROPOUT, [](A& a) { a.dropout_p = 0.1f; }},
       {"page_size", QKVET_OPTION_PAGED, [](A& a) { a.page_size = 16; }},
   };
-  // Lengths are an option of their own beside those that bring pages. All
-  // kernels declare lse.
+  // Lengths are a separate option besides those of pages. All kernels declare
+  // lse.
   constexpr uint64_t kServing = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR |
                                 QKVET_OPTION_APPEND | QKVET_OPTION_PACKED_PAGES;
 #define QKVET_FORWARD_TENSOR(field, tensor, options)                       \
@@ -190,7 +190,7 @@ TEST(FamilyEntry, RefusesEveryArgumentThatIsNotDeclared) {
     }
   }
 #ifndef QKVET_SANITIZED
-  // Some fields are declared by all but a control, and these have no build with
+  // Only controls refuse some fields, and controls have no build with
   // sanitizers.
   EXPECT_EQ(refused.size(), declarable_fields(legal.q).size());
 #endif
@@ -206,7 +206,7 @@ TEST(FamilyEntry, ReadsArgumentsOfOlderAndNewerHosts) {
                   [](Tensors& t) { return forward_call(t); }, supports),
               "")
         << kernel->name;
-    // A mask beyond the size of an older host's struct is not there.
+    // A mask is ignored past the size of an older host's struct.
     Tensors t;
     qkvet_forward_args older = forward_call(t);
     older.mask = older.q;
@@ -223,7 +223,7 @@ TEST(FamilyEntry, ForcingTheBaselineTakesAvx2Away) {
        {"avx2/flash", "kv_cache_avx2/contiguous", "serving_avx2/paged"}) {
     const qkvet_kernel* const kernel = find_kernel(name);
     if (kernel == nullptr) {
-      continue;  // built without sanitizers alone
+      continue;  // only in builds without sanitizers
     }
     ++found;
     setenv("QKVET_CPU", "baseline", 1);

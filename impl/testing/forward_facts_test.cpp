@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every kernel keeps to and no law asks: the calls of laws have no windows
-// of the largest counts, and rows beyond the lengths are not looked at. Each
-// kernel is compared with itself, bit by bit.
+// Invariants of every kernel that no law tests: the calls of laws have no
+// windows of the largest counts, and rows past the lengths are not compared.
+// Each kernel is compared with itself, bit by bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<const qkvet_kernel*> takers(uint64_t options) {
   return kernels;
 }
 
-// Whether the call leaves the bits that are there, which another one wrote.
+// Whether the call reproduces the bits of an earlier one.
 bool gives_the_same(const qkvet_kernel* kernel, const A& args, Tensors& t) {
   t.remember();
   Reason why;

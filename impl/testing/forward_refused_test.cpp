@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of forward() that contradict themselves in a way that no law asks for
+// Calls of forward() that contradict themselves and that no law makes
 // (malformed_calls_are_refused has the others): every kernel that takes the
-// legal call refuses the spoiled one with the reason, and writes nothing.
+// legal call refuses the corrupted one with the reason, and writes nothing.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ using A = qkvet_forward_args;
 struct Row {
   uint64_t options;
   Refusal<A> refusal;
-  bool in_numbers = false;  // supports() does not look at numbers in tensors
+  bool in_numbers = false;  // supports() reads no numbers in tensors
 };
 
 constexpr const char* kRank =

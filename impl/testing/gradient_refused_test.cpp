@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of attention: calls that contradict themselves or ask for what a
-// kernel does not know are refused with the name of what is wrong, and nothing
-// is written. No law asks this, nor what the last tests here ask.
+// Gradients of attention: calls that contradict themselves or that a kernel
+// does not support are refused with the name of the wrong argument, and nothing
+// is written. No law tests this, nor the subjects of the last tests here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace {
 
 constexpr qkvet_status kUnsupported = QKVET_UNSUPPORTED;
 
-// A gradient, and the call that it is of.
+// A gradient, and the call that it belongs to.
 struct Gradient {
-  size_t struct_size;  // as if it were the arguments
+  size_t struct_size;  // as in the structs of arguments
   qkvet_backward_args args;
   qkvet_forward_args forward;
 };
@@ -125,7 +125,7 @@ TEST(GradientRefused, ContradictionsByNameAndNothingIsWritten) {
   }
 }
 
-// Some take dropout, and none a probability of 1.
+// Some accept dropout, but none a probability of 1.
 TEST(GradientRefused, DropoutThatIsNotDeclaredOrNoProbability) {
   for (const qkvet_kernel* kernel : gradient_kernels()) {
     const bool declared =
@@ -160,7 +160,7 @@ TEST(GradientRefused, StructsOfOlderAndNewerHosts) {
     };
     EXPECT_EQ(wrong_with_newer<qkvet_backward_args>(make, run), "")
         << kernel->name;
-    // A host that knows neither d_bias nor d_sink; what stands there is noise.
+    // A host without d_bias and d_sink; their bytes are noise.
     Tensors t;
     qkvet_backward_args older = make(t);
     older.struct_size = offsetof(qkvet_backward_args, d_bias);
@@ -234,8 +234,8 @@ TEST(GradientRefused, BiasesOfOtherMembersGetNoGradient) {
   }
 }
 
-// Two pairs of channels, each turned by quarters of a circle, which moves
-// numbers and rounds none: (x, y) becomes (-y, x).
+// Two pairs of channels, each turned by quarters of a circle: this moves
+// numbers without rounding: (x, y) becomes (-y, x).
 void turn(const qkvet_tensor& t, bool back) {
   auto* const row = static_cast<float*>(t.data);
   for (int64_t n = 0; n < t.shape[1] * t.shape[2]; ++n) {
@@ -249,8 +249,8 @@ void turn(const qkvet_tensor& t, bool back) {
   }
 }
 
-// The gradients of rotated q and k are those of q and k that were turned
-// before, turned back.
+// The gradients of rotated q and k are the gradients for q and k rotated
+// beforehand, turned back.
 TEST(GradientRefused, RotationsAreTurnedBack) {
   for (const qkvet_kernel* kernel : gradient_kernels()) {
     if ((kernel->capabilities->options & QKVET_OPTION_ROPE) == 0) {

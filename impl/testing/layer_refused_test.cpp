@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers and their gradients: calls that contradict themselves or ask for what
-// a kernel does not know are refused with the name of what is wrong, and
-// nothing is written. mismatched_widths_are_refused asks layers for six
-// mistakes, and no law asks this of gradients.
+// Layers and their gradients: calls that contradict themselves or that a kernel
+// does not support are refused with the name of the wrong argument, and nothing
+// is written. mismatched_widths_are_refused tests six mistakes with layers, and
+// no law tests this with gradients.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -96,7 +96,7 @@ TEST(LayerRefused, ContradictionsByNameAndNothingIsWritten) {
     const auto run = [&](const qkvet_layer_args& a, qkvet_text* why) {
       return kernel->layer->forward(kernel, open.context(), &a, nullptr, why);
     };
-    // Stages of f32 are of the declared type where x is of f32, too.
+    // Stages of f32 have the declared type if x is also f32.
     for (const Refusal<qkvet_layer_args>& row : layer_rows()) {
       EXPECT_EQ(wrong_refusal<qkvet_layer_args>(row, layer_call, run), "")
           << kernel->name << ": " << row.reason;
@@ -117,7 +117,7 @@ TEST(LayerRefused, ContradictionsByNameAndNothingIsWritten) {
     args.q = args.k = args.v = args.attended = {};
     EXPECT_EQ(run(args, nullptr), QKVET_OK);
     EXPECT_TRUE(t.unchanged()) << kernel->name;
-    // Callers that were built before there were fused matrices.
+    // Callers from before fused matrices.
     qkvet_layer_args older = layer_call(t);
     older.struct_size = offsetof(qkvet_layer_args, w_qkv);
     older.fused = 99;

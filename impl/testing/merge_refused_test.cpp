@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merges that contradict themselves or come in a form that is not declared are
-// refused, and nothing is written.
+// Merges that contradict themselves or have an undeclared form are refused, and
+// nothing is written.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -96,7 +96,7 @@ TEST(MergeRefused, ContradictionsAndNothingIsWritten) {
   }
 }
 
-// Also lse as [n, T, H], by the one that takes [n, H, T] alone.
+// Also lse as [n, T, H], by the kernel that takes only [n, H, T].
 TEST(MergeRefused, FormsThatAreNotDeclared) {
   int refused = 0;
   for (const qkvet_kernel* kernel : merge_kernels()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the tests of impl/: a small cache, whose tokens are numbers.
+// For the tests of impl/: a small cache; its tokens are numbers.
 #ifndef QKVET_IMPL_TESTING_OPEN_CACHE_H_
 #define QKVET_IMPL_TESTING_OPEN_CACHE_H_
 
@@ -51,7 +51,7 @@ inline qkvet_tensor rows_of(Tensors& t, const Tokens& tokens, int64_t heads,
   return rows;
 }
 
-// Appends the tokens, and lets the last `queries` positions ask.
+// Appends the tokens; the last `queries` positions have queries.
 inline qkvet_cache_args step_call(Tensors& t, const qkvet_cache_config& c,
                                   int64_t sequence, const Tokens& tokens,
                                   int64_t queries) {
@@ -157,7 +157,7 @@ class OpenCache {
   qkvet_status status_;
 };
 
-// All but the one that refuses less, which the laws judge.
+// All except the one that refuses less, which the laws judge.
 inline std::vector<const qkvet_kernel*> cache_kernels() {
   return kernels_that([](const qkvet_kernel& kernel) {
     return kernel.cache != nullptr &&

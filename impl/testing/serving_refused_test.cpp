@@ -13,7 +13,7 @@ namespace {
 
 using A = qkvet_forward_args;
 
-// How the pages of a call are given.
+// The form of a call's pages.
 enum class Form { kTable, kLists, kPacked, kGroups };
 
 // Two sequences of 5 and 4 tokens and two new ones each, in seven pages of 3.

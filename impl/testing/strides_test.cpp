@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Caches and layers take tensors of any strides: the bits are those of
-// contiguous ones, and no gap is written. Laws hold them to their bounds alone.
+// contiguous ones, and no gap is written. Laws check only their bounds.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet-cuda-bench: the CUDA kernels beside cuDNN, as shares of what this
-// device reaches in a product of matrices and in a copy, all measured in one
-// run. Useful work alone is counted: 4 H T^2 d operations, of causal calls
-// those of visible pairs; in decode the bytes of K and V, once.
+// qkvet-cuda-bench: the CUDA kernels beside cuDNN, as shares of this device's
+// speed in a product of matrices and in a copy, all measured in one run. Only
+// useful work is counted: 4 H T^2 d operations, in causal calls those of
+// visible pairs; in decode the bytes of K and V, once.
 //
 // Exit codes: 0 measured, 2 wrong use, 3 no device, 4 the device failed.
 #include <cstdio>

@@ -10,7 +10,7 @@ namespace qkvet::bench {
 namespace {
 
 constexpr int kWarmRuns = 3;
-// Long against the resolution of events, half a microsecond.
+// Long compared to the resolution of events, half a microsecond.
 constexpr double kSecondsOfRound = 0.005;
 
 __global__ void fill(uint16_t* to, size_t count, uint64_t seed) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times of work on a device, by its own events. Contenders take turns in
-// rounds, so that clocks and heat are the same for all; what is quoted is the
+// rounds, so that clocks and heat are the same for all; the result is the
 // median.
 #ifndef QKVET_IMPL_CUDA_BENCH_DEVICE_TIMING_H_
 #define QKVET_IMPL_CUDA_BENCH_DEVICE_TIMING_H_
@@ -38,7 +38,7 @@ void fill_bf16(const Memory& memory, uint64_t seed);
 
 struct Contender {
   std::string name;
-  // Queues one run on the default stream; "" or why there is none.
+  // Queues one run on the default stream; "" or the reason of failure.
   std::function<std::string()> run;
 };
 

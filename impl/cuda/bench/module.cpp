@@ -57,7 +57,7 @@ const qkvet_kernel& kernel_named(const char* name) {
   give_up(std::string("no kernel is named ") + name);
 }
 
-// A tensor and what it points to. It stays where it is made.
+// A tensor and its arrays. It must not move.
 struct Tensor {
   int64_t shape[4];
   int64_t strides[4];
@@ -76,7 +76,7 @@ struct Tensor {
   Tensor& operator=(const Tensor&) = delete;
 };
 
-// One call with all that it needs.
+// One call with all of its memory.
 struct Prepared {
   const qkvet_kernel& kernel;
   Tensor q, k, v, o;

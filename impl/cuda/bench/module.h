@@ -11,11 +11,11 @@
 
 namespace qkvet::bench {
 
-// lib/qkvet/qkvet_cuda.so beside this program. Ends the program with a line if
+// lib/qkvet/qkvet_cuda.so next to this program. Ends the program with a line if
 // it cannot be opened.
 const qkvet_library& cuda_module();
 
-// The kernel of that name on `attention`, in bf16, the scale left to it.
+// The kernel of that name on `attention`, in bf16, with its default scale.
 Contender kernel_call(const char* name, const Attention& attention);
 
 }  // namespace qkvet::bench

@@ -6,7 +6,7 @@
 namespace qkvet::bench {
 namespace {
 
-// cublas_api.h: the few names that one product takes.
+// From cublas_api.h: the few names needed for one product.
 using Create = int (*)(void** handle);
 using Product = int (*)(void* handle, int op_a, int op_b, int m, int n, int k,
                         const void* alpha, const void* a, int type_a, int lda,

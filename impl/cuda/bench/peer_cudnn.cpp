@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C++, not CUDA: the frontend is large, and holds no kernel.
+// C++, not CUDA: the frontend is large, and contains no kernel.
 #include "impl/cuda/bench/peers.h"
 
 #if QKVET_HAS_CUDNN_FRONTEND
@@ -10,7 +10,7 @@
 #include <cmath>
 #include <unordered_map>
 
-// Where the frontend looks for cuDNN.
+// The frontend reads this handle of cuDNN.
 namespace cudnn_frontend {
 void* cudnn_dlhandle = nullptr;
 }
@@ -23,7 +23,7 @@ namespace {
 
 namespace fe = cudnn_frontend;
 
-// A graph that is built once, with the memory that it works in.
+// A graph that is built once, with its workspace.
 struct Plan {
   std::shared_ptr<fe::graph::Graph> graph =
       std::make_shared<fe::graph::Graph>();

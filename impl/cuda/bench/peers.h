@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels stand beside: matrix products of cuBLAS and the attention of
-// cuDNN. Both are optional. cuBLAS is opened when the program runs; cuDNN takes
-// its frontend (headers), found when the program is built.
+// Kernels for comparison: matrix products of cuBLAS and the attention of cuDNN.
+// Both are optional. cuBLAS is opened when the program runs; cuDNN needs its
+// frontend (headers), found when the program is built.
 #ifndef QKVET_IMPL_CUDA_BENCH_PEERS_H_
 #define QKVET_IMPL_CUDA_BENCH_PEERS_H_
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of CUDA C++ for a compiler that knows none of them: what simt.h
-// gives to sources that are not compiled by nvcc.
+// The words of CUDA C++ for compilers without them: simt.h includes this in
+// sources that nvcc does not compile.
 //
-// `__shared__` variables are static: all threads of the block that runs see
-// one, and AddressSanitizer sees its end. Fast functions are those of the C
+// `__shared__` variables are static: all threads of the running block share
+// one, and AddressSanitizer checks its end. Fast functions are those of the C
 // library.
 #ifndef QKVET_IMPL_CUDA_SIMT_CUDA_WORDS_H_
 #define QKVET_IMPL_CUDA_SIMT_CUDA_WORDS_H_
@@ -20,7 +20,7 @@
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 // NOLINTBEGIN(bugprone-macro-parentheses)
 
-// External, as it is for nvcc: `static __global__` is one as well.
+// External, as under nvcc: `static __global__` is also allowed.
 #define __global__ __attribute__((unused))
 #define __device__
 #define __host__
@@ -70,7 +70,7 @@ namespace simt {
 
 struct Passed {
   uint64_t value;
-  int from;  // the lane whose value is wanted
+  int from;  // the lane that has the wanted value
   bool lost;
 };
 
@@ -108,8 +108,8 @@ SIMT_UNSEEN inline void count_votes(const Lanes& lanes) {
   }
 }
 
-// What a warp does together, said at a place. Segments have `width` lanes, a
-// power of two; a lane that another segment would have to answer asks itself.
+// Warp functions with the place of the call. Segments have `width` lanes, a
+// power of two; a lane reads its own value instead of one of another segment.
 struct WarpAt {
   Place place;
 
@@ -232,7 +232,7 @@ inline float one_over_root(float x) { return 1 / std::sqrt(x); }
 
 }  // namespace simt
 
-// Names that a C library may have for itself.
+// Names that a C library may define.
 #define __expf(x) (::simt::fast_exp(x))
 #define __logf(x) (::simt::fast_log(x))
 #define rsqrtf(x) (::simt::one_over_root(x))
@@ -250,11 +250,11 @@ inline float __uint_as_float(unsigned bits) {
   return x;
 }
 
-// ---- Loads and stores that say how to cache ---------------------------------
+// ---- Loads and stores with hints for caches ---------------------------------
 
 namespace simt {
 
-// Vectors of 8 and 16 bytes lie at multiples of that on a GPU.
+// On a GPU, vectors of 8 and 16 bytes are aligned to their size.
 template <class T>
 T load(const T* at, Place place) {
   if (reinterpret_cast<uintptr_t>(at) % alignof(T) != 0) {

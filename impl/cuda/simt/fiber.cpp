@@ -27,8 +27,8 @@
 #endif
 
 #if defined(__x86_64__)
-// What a call may not change, then the other stack and the same again. The
-// state of the floating-point unit is that of the launch for all fibers.
+// Saves the preserved registers, switches the stack and restores them. All
+// fibers share the state that the launch gave the floating-point unit.
 extern "C" void simt_change_stack(void** save, void* to);
 asm(R"(
 .text
@@ -66,7 +66,7 @@ size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 constexpr int kSavedRegisters = 6;
 
 SIMT_UNSEEN void prepare(Stack* stack, void (*entry)()) {
-  // At its first instruction a function finds the stack 8 bytes off 16.
+  // At its first instruction a function expects the stack 8 bytes off 16.
   void** top = reinterpret_cast<void**>(stack->memory + stack->bytes);
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(entry);
@@ -148,7 +148,7 @@ SIMT_UNSEEN void adopt_stack([[maybe_unused]] Stack* stack) {
 SIMT_UNSEEN void abandon_frames([[maybe_unused]] Stack* stack) {
   allow_touching(stack->memory, stack->bytes);
 #if defined(SIMT_TSAN)
-  // What it did was before all that follows, as at the end of a launch.
+  // Its accesses are ordered before all later ones, as after a launch.
   void* const here = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(stack->tsan, 0);
   __tsan_switch_to_fiber(here, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cooperative groups for both compilers: under nvcc those of CUDA, else the
-// blocks and tiles of threads that a kernel asks for with
+// blocks and tiles of threads that a kernel creates with
 //
 //   namespace cg = cooperative_groups;
 //   const auto block = cg::this_thread_block();
@@ -22,7 +22,7 @@
 
 #else
 
-// Where a function is called, as its last argument.
+// The place of a call, as the last argument of the function.
 #define SIMT_CALLED ::simt::Place place = {__builtin_FILE(), __builtin_LINE()}
 
 // Names are NVIDIA's.
@@ -88,7 +88,7 @@ class thread_block_tile {
     return simt::WarpAt{place}.shuffle_xor(mask(), value,
                                            static_cast<int>(bits), kWidth);
   }
-  // Bit n is the answer of the lane of rank n.
+  // Bit n is the vote of the lane of rank n.
   unsigned ballot(int yes, SIMT_CALLED) const {
     return simt::WarpAt{place}.ballot(mask(), yes != 0) >> first();
   }
@@ -108,7 +108,7 @@ class thread_block_tile {
   unsigned meta_rank_, meta_size_;
 };
 
-// Tiles of a block whose number of threads is a multiple of the tile.
+// Tiles of a block; its number of threads is a multiple of the tile.
 template <unsigned kSize>
 thread_block_tile<kSize, thread_block> tiled_partition(const thread_block&,
                                                        SIMT_CALLED) {

@@ -52,7 +52,7 @@ SIMT_UNSEEN void thread_entry() {
   std::abort();
 }
 
-// xorshift64*: an order, not numbers for statistics.
+// xorshift64*: good enough for an order, not for statistics.
 SIMT_UNSEEN uint64_t next_random(Machine* m) {
   m->random ^= m->random >> 12;
   m->random ^= m->random << 25;
@@ -91,8 +91,8 @@ SIMT_UNSEEN bool make_threads(Machine* m) {
   return true;
 }
 
-// Gives every thread of a warp its turns until all of them wait. False: none
-// had one.
+// Runs every thread of a warp until all of them wait. False: all were waiting
+// already.
 SIMT_UNSEEN bool run_warp(Machine* m, unsigned warp, const unsigned* lanes) {
   bool ran = false;
   for (bool again = true; again;) {
@@ -124,7 +124,7 @@ SIMT_UNSEEN void open_barrier(Machine* m) {
   }
 }
 
-// Nobody can go on, and not all are at the barrier: lanes wait for lanes.
+// No thread can go on, and not all are at the barrier: lanes wait for lanes.
 SIMT_UNSEEN void tell_deadlock(Machine* m) {
   for (unsigned n = 0; n < m->count; ++n) {
     const Thread& thread = m->threads[n];
@@ -135,8 +135,8 @@ SIMT_UNSEEN void tell_deadlock(Machine* m) {
   }
 }
 
-// What lies behind shared memory until the guard page. AddressSanitizer sees
-// who touches it, and reads as well.
+// Fills the bytes from the end of shared memory to the guard page.
+// AddressSanitizer reports writes there, and also reads.
 SIMT_UNSEEN void set_canary(Machine* m) {
   allow_touching(m->canary, m->canary_bytes);
   std::memset(m->canary, kCanaryByte, m->canary_bytes);
@@ -160,7 +160,7 @@ SIMT_UNSEEN void run_block(Machine* m, Order order) {
   }
   m->alive = m->count;
   m->arrived = m->yes = 0;
-  // Shared memory of one block after the other is the same memory.
+  // All blocks use the same shared memory, one after the other.
   SIMT_ACQUIRE(&m->end);
   std::memset(m->shared, kFreshByte, m->shared_bytes);
   set_canary(m);
@@ -208,7 +208,7 @@ SIMT_UNSEEN const char* wrong_with_launch(Extent grid, Extent block,
 SIMT_UNSEEN void run_blocks(Machine* m, Schedule how) {
   const uint64_t blocks = uint64_t{m->grid.x} * m->grid.y * m->grid.z;
   m->random = how.seed * 2 + 0x9e3779b97f4a7c15ull;
-  // An odd step that has no factor in common with the count reaches all.
+  // An odd step without a common factor with the count reaches all.
   uint64_t step = 1, first = 0;
   if (how.order == Order::kRandom) {
     first = next_random(m) % blocks;
@@ -225,7 +225,7 @@ SIMT_UNSEEN void run_blocks(Machine* m, Schedule how) {
   }
 }
 
-// A fault leaves threads in the middle of what they did.
+// After a fault, threads stop in the middle of their functions.
 void leave_threads(Machine* m) {
   for (unsigned n = 0; n < m->count; ++n) {
     if (m->threads[n].stack.memory != nullptr) {
@@ -234,7 +234,7 @@ void leave_threads(Machine* m) {
   }
 }
 
-// Ends where a canary begins and behind it a page that may not be touched.
+// Shared memory ends at a canary, followed by an inaccessible page.
 bool place_shared(Machine* m, size_t bytes) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t room = (kMostShared + page - 1) / page * page;
@@ -258,8 +258,8 @@ bool place_shared(Machine* m, size_t bytes) {
   return true;
 }
 
-// Stacks and all are kept for the launches to come: to make them anew costs
-// more than a small launch.
+// Stacks and all are kept for later launches: making them again costs more than
+// a small launch.
 Machine& only_machine() {
   static Machine* const machine = new Machine;
   return *machine;

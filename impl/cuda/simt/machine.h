@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU to look into: runs the threads of a launch as fibers, one at a time, in
-// an order that is chosen, and watches what they wait for.
+// An observable GPU: runs the threads of a launch as fibers, one at a time, in
+// a chosen order, and checks what they wait for.
 //
 // A thread runs until it waits: at a barrier of its block, or for other lanes
-// of its warp. Blocks run one after the other. What this shows of a kernel:
+// of its warp. Blocks run one after the other. It finds these bugs of a kernel:
 //
 //   missing barriers   in one order or another a value is read too early (wrong
 //                      numbers), and ThreadSanitizer names both lines
 //   divergence         threads that wait at different barriers, lanes that wait
-//                      at different instructions, those that nobody comes to:
+//                      at different instructions, or for lanes that never come:
 //                      a Fault with thread and line, instead of a hang
-//   overruns           AddressSanitizer, and a canary behind dynamic shared
+//   overruns           AddressSanitizer, and a canary after dynamic shared
 //                      memory
 //   fresh memory       dynamic shared memory begins as NaN in every block
 //
-// What it does not: weak memory, timing, blocks that wait for each other, the
-// rounding of tensor cores and of fast functions.
+// It does not model weak memory, timing, blocks that wait for each other, and
+// the rounding of tensor cores and of fast functions.
 //
 // One launch at a time in a process; others wait.
 #ifndef QKVET_IMPL_CUDA_SIMT_MACHINE_H_
@@ -49,52 +49,52 @@ struct Schedule {
   uint64_t seed = 0;  // of kRandom
 };
 
-// The schedule of the launches that follow in this thread; forward until
-// another one is set.
+// The schedule of the next launches in this thread; forward until another one
+// is set.
 void set_schedule(Schedule schedule);
 Schedule schedule();
 
-// Where a thread waits.
+// The source position at which a thread waits.
 struct Place {
   const char* file;
   int line;
 };
 
-// What a kernel did that no GPU allows. The first one ends the launch.
+// An error of a kernel that no GPU allows. The first one ends the launch.
 struct Fault {
   const char* what = nullptr;  // NULL: none
   Place place = {"", 0};
   Index block, thread;
 };
 
-// The last launch of this thread: its fault, which is then forgotten.
+// Returns the fault of this thread's last launch, and clears it.
 Fault take_fault();
 // "kernel.cuh:52: block (0,1,0), thread (33,0,0): WHAT", cut to `room` bytes.
 void describe(const Fault& fault, char* text, size_t room);
 
-// Runs body(data) once for each thread. False: there is a fault.
+// Runs body(data) once for each thread. False if there was a fault.
 bool run_grid(Extent grid, Extent block, size_t shared_bytes,
               void (*body)(void*), void* data);
 
-// ---- What a running thread asks -------------------------------------------
+// ---- For the code of running threads ---------------------------------------
 
-// The same for all of a thread's life, whatever ran in between.
+// Constant during a thread's life.
 __attribute__((const)) Index thread_index();
 __attribute__((const)) unsigned lane_index();
 Index block_index();
 Extent block_extent();
 Extent grid_extent();
 
-// 16-byte aligned, as many bytes as the launch asked for.
+// 16-byte aligned, with the number of bytes of the launch.
 void* dynamic_shared();
 
 void fault(const char* what, Place place);
 
-// __syncthreads(), and its vote: how many threads of the block said yes.
+// __syncthreads(), with its vote: the number of threads with `yes`.
 unsigned block_barrier(bool yes, Place place);
 
-// What lanes do together: each brings `mine`, the last one to arrive runs
-// `work`, and all go on. Lanes that ended do not count; their `data` is NULL.
+// A joint operation of lanes: each brings `mine`, the last one to arrive runs
+// `work`, and all go on. Ended lanes do not count; their `data` is NULL.
 struct Lanes {
   uint32_t mask;
   void* data[kWarp];
@@ -102,17 +102,17 @@ struct Lanes {
 using Work = void (*)(const Lanes& lanes);
 void together(uint32_t mask, void* mine, Work work, Place place);
 
-// __syncwarp(): the only one of a warp's that orders memory.
+// __syncwarp(): the only warp function that orders memory.
 void warp_barrier(uint32_t mask, Place place);
 
-// Whether a lane that another one asks for its value is there to give it.
+// Whether `lane`, the source of a value, takes part.
 bool answers(const Lanes& lanes, int lane);
 
 // __threadfence().
 void fence();
 
-// What a thread began to copy and has not waited for (cp.async): `group` is the
-// one that is open. What is left when the thread ends is never copied.
+// Copies that a thread has begun and not waited for (cp.async); `group` is the
+// open one. Copies that are pending when the thread ends are never made.
 struct LateCopy {
   void* to;
   const void* from;

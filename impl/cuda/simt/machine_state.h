@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two halves of the machine share: machine.cpp gives threads their
-// turns, waiting.cpp is what those call.
+// Shared by the two halves of the machine: machine.cpp schedules threads,
+// waiting.cpp has the functions that they call.
 #ifndef QKVET_IMPL_CUDA_SIMT_MACHINE_STATE_H_
 #define QKVET_IMPL_CUDA_SIMT_MACHINE_STATE_H_
 
@@ -46,7 +46,7 @@ struct Thread {
 struct Warp {
   uint32_t arrived = 0;
   uint32_t alive = 0;
-  // Their addresses are what ThreadSanitizer knows barriers by, one after the
+  // ThreadSanitizer identifies barriers by these addresses, used one after the
   // other.
   char orders[kOrders] = {};
   unsigned next_order = 0;
@@ -73,8 +73,8 @@ struct Machine {
   void* data = nullptr;
   Fault fault;
   uint64_t random = 0;
-  // The order in which barriers let threads go, taken in turns: a thread that
-  // is late for one must not learn what others did on their way to the next.
+  // The order in which barriers release threads, taken in turns: a thread that
+  // is late at one must not see the writes of others before the next.
   char order[2] = {};
   unsigned barriers = 0;
   char begin = 0;   // of a block: what was before
@@ -82,14 +82,14 @@ struct Machine {
   char memory = 0;  // of fences
 };
 
-// Only one launch runs at a time; its fibers all see this one.
+// Only one launch runs at a time; all of its fibers use this one.
 extern Machine* g_machine;
 
 void set_fault(Machine* m, const char* what, Place place, const Thread& thread);
-// Leaves the thread that runs; returns with its next turn.
+// Leaves the running thread; returns with its next turn.
 void yield(Machine* m, Thread* thread);
 
-// `thread` has ended: lanes may have waited for nobody else.
+// `thread` has ended: it may be the last that other lanes waited for.
 void lane_ended(Machine* m, Thread* thread);
 
 }  // namespace simt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// simt.h and the machine behind it, for a program that links no library:
-// include it in ONE source of the program, and simt.h in all others. Under nvcc
-// it is simt.h and nothing more.
+// simt.h with its machine, for a program that links no library: include it in
+// ONE source of the program, and simt.h in all others. Under nvcc it is just
+// simt.h.
 #ifndef QKVET_IMPL_CUDA_SIMT_RUNTIME_H_
 #define QKVET_IMPL_CUDA_SIMT_RUNTIME_H_
 
@@ -12,10 +12,10 @@
 #include "machine.cpp"
 #include "waiting.cpp"
 
-// The host says this before a call that may use so many threads. Here all are
-// there, whatever it says, and what they may do is come in another order: one
-// forward, two in reverse, more at random. So laws about threads are asked of
-// an emulated kernel as they are of any other.
+// The host calls this before a call that may use so many threads. Here the
+// number of threads is fixed, and the function changes their order instead: one
+// is forward, two is reverse, more is random. So laws about threads apply to an
+// emulated kernel as to any other.
 extern "C" __attribute__((visibility("default"))) void qkvet_simt_threads(
     int32_t threads) {
   simt::Schedule schedule;

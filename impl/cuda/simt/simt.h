@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// One source for the GPU and for the CPU: include this in front of a kernel,
-// and write the two things that plain C++ has no word for as
+// One source for the GPU and for the CPU: include this before a kernel, and
+// write the two things for which plain C++ has no word as
 //
 //   SIMT_DYNAMIC_SHARED(float, tile);      extern __shared__ float tile[];
 //   SIMT_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...);
 //                                          kernel<<<...>>>(arguments...)
 //
-// nvcc makes of it what stands on the right. Any other compiler of C++20 makes
-// a program that runs the kernel under the machine of machine.h; a launch is
-// then false if there was a fault, which simt::take_fault() tells. Under nvcc
-// it is true, and errors are those of the CUDA runtime.
+// nvcc sees the code on the right. Any other compiler of C++20 makes a program
+// that runs the kernel on the machine of machine.h; there a launch returns
+// false after a fault, and simt::take_fault() returns the fault. Under nvcc it
+// returns true, and errors are those of the CUDA runtime.
 #ifndef QKVET_IMPL_CUDA_SIMT_SIMT_H_
 #define QKVET_IMPL_CUDA_SIMT_SIMT_H_
 

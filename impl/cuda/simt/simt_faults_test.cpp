@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What no GPU allows is told with its place, and the launch after it works.
-// Every kernel here has its fault or not, as it is told.
+// Errors that no GPU allows are reported with their place, and the next launch
+// works. A parameter of every kernel here turns its fault on.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -20,7 +20,7 @@ constexpr unsigned kThreads = 64;
 const simt::Schedule kSchedules[] = {
     {Order::kForward, 0}, {Order::kReverse, 0}, {Order::kRandom, 1}};
 
-// Lines that a fault may be at.
+// The possible lines of a fault.
 struct Lines {
   int first = 0, second = 0;
 };
@@ -50,7 +50,7 @@ __global__ void lanes_apart(bool faulty, Lines* lines) {
   lines->first += got * 0;
 }
 
-// Lane 16 is asked to be there by those below, and asks for all itself.
+// The masks of the lanes below name lane 16; its own names all lanes.
 __global__ void masks_apart(bool faulty, Lines* lines) {
   const uint32_t mask = faulty && threadIdx.x % 32 < 16 ? 0x1ffffu : kFull;
   lines->first = __LINE__ + 1;
@@ -175,7 +175,7 @@ TEST(SimtFaults, NameBlockAndThread) {
   EXPECT_EQ(std::string(brief), text.substr(0, 10));
 }
 
-// A fault is the last thing that happens.
+// Nothing runs after a fault.
 __global__ void count_blocks(int* blocks, unsigned faulty) {
   ++*blocks;
   if (blockIdx.x == faulty) {
@@ -218,7 +218,7 @@ TEST(SimtFaults, WritesBehindDynamicSharedMemoryAreSeen) {
   }
 }
 
-// Faults leave nothing behind that grows.
+// Faults do not leak memory.
 TEST(SimtFaults, ManyDoNotAddUp) {
   Lines lines;
   for (int n = 0; n < 1500; ++n) {

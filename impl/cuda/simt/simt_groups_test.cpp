@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cooperative groups, and loads and stores that say how to cache.
+// Cooperative groups, and loads and stores with hints for caches.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -128,7 +128,7 @@ Answers expected_of(int n, int size) {
   return a;
 }
 
-// Answers that are not those of tiles of `assumed`.
+// Counts answers that differ from those for tiles of `assumed`.
 template <unsigned kSize>
 int differences(int assumed) {
   std::vector<Answers> answers(64, Answers{});
@@ -165,7 +165,7 @@ TEST(SimtGroups, TheComparisonSeesTheWidthOfATile) {
   EXPECT_GT(differences<32>(16), 50);
 }
 
-// Tiles of one warp take different ways.
+// Tiles of one warp take different branches.
 __global__ void ways(int* out) {
   const auto tile = cg::tiled_partition<16>(cg::this_thread_block());
   const int n = static_cast<int>(threadIdx.x);
@@ -217,7 +217,7 @@ int schedules_right(Barrier barrier) {
   int right = 0;
   for (const simt::Schedule schedule : kSchedules) {
     simt::set_schedule(schedule);
-    // What a launch before has left behind would be right by chance.
+    // Otherwise leftovers of an earlier launch would be right by chance.
     std::vector<int> other(64, -1), values(64), expected(64);
     for (int n = 0; n < 64; ++n) {
       values[static_cast<size_t>(n)] = n + 1;

@@ -38,7 +38,7 @@ TEST(SimtHalf, RoundingIsToNearestTiesToEven) {
   std::mt19937 random(1);
   for (int n = 0; n < 200000; ++n) {
     const auto bits = static_cast<uint32_t>(random());
-    // Half of them are ties of f16 or bf16, or next to one.
+    // Half of them are ties of f16 or bf16, or adjacent to one.
     const uint32_t tie = n % 4 == 1 ? 0x1000 : 0x8000;
     const uint32_t near = ((bits & ~(2 * tie - 1)) | tie) +
                           static_cast<uint32_t>(random() % 3) - 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs in a launch, in which order, and what barriers of a block do.
+// The threads of a launch, their order, and barriers of a block.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -102,8 +102,8 @@ TEST(SimtLaunch, OrdersAreWhatTheyAreCalled) {
 
 // ---- Barriers ---------------------------------------------------------------
 
-// Reads what another warp writes. Without the second barrier a round may
-// overwrite what the one before it has not read yet.
+// Reads the values that another warp writes. Without the second barrier a round
+// may overwrite a value that is still unread.
 __global__ void rotate(int* values, int rounds, int barriers) {
   SIMT_DYNAMIC_SHARED(int, shared);
   const unsigned i = threadIdx.x;
@@ -119,7 +119,7 @@ __global__ void rotate(int* values, int rounds, int barriers) {
   }
 }
 
-// How many schedules give right numbers.
+// The number of schedules with correct results.
 int schedules_right(int barriers) {
   constexpr int kThreads = 96, kRounds = 5;
   int right = 0;
@@ -174,7 +174,7 @@ TEST(SimtLaunch, VotesOfABlockCountAllThreads) {
   simt::set_schedule({});
 }
 
-// Threads that ended are not waited for, neither before nor after others wait.
+// Ended threads are not awaited, neither before nor after others wait.
 __global__ void end_early(int* counts, unsigned rest) {
   if (threadIdx.x >= rest) {
     return;

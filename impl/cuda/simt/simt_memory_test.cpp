@@ -32,7 +32,7 @@ __global__ void look(Found* found, int floats) {
     mine.fresh += std::isnan(shared[n]) ? 1 : 0;
     shared[n] = 1;
   }
-  // What a thread reads after it wrote is no longer fresh.
+  // Memory is no longer fresh after a thread wrote to it.
   for (int n = 0; n < floats; ++n) {
     mine.fresh += std::isnan(shared[n]) ? 1000000 : 0;
   }
@@ -51,7 +51,7 @@ TEST(SimtMemory, DynamicSharedMemoryIsAlignedAndNanInEveryBlock) {
   }
 }
 
-// All threads of a block see one array, of `__shared__` too.
+// All threads of a block share one array, also with `__shared__`.
 __global__ void sum_of_block(const float* in, float* out) {
   __shared__ float parts[64];
   const unsigned i = threadIdx.x;
@@ -176,7 +176,7 @@ TEST(SimtMemory, StacksHaveAnEnd) {
   int out = 0;
   ASSERT_TRUE(SIMT_LAUNCH(recurse, 1, 1, 0, nullptr, &out, 20));
   EXPECT_EQ(out, 20);
-  // AddressSanitizer has a word for it, else it is a signal.
+  // AddressSanitizer reports an error; otherwise it is a signal.
   const auto dies = [](int status) {
     return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
   };

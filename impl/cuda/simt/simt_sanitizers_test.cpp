@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sanitizers see the threads of a kernel as they see those of a program: each
-// seeded bug is reported with its lines, and its right twin is not. They end
-// the program they report on, so one is run.
+// Sanitizers see the threads of a kernel like those of a program: each seeded
+// bug is reported with its lines, and its correct twin is not. A sanitizer ends
+// the program after a report, so each bug runs in a program of its own.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -53,7 +53,7 @@ Ran run(const std::string& arguments) {
   return ran;
 }
 
-// "simt_seeded_program.cpp:LINE" of every line that ends in "// NAME".
+// "simt_seeded_program.cpp:LINE" of every line that ends with "// NAME".
 std::vector<std::string> marked_lines(const std::string& name) {
   std::ifstream source(SIMT_SOURCE);
   std::vector<std::string> found;
@@ -69,7 +69,7 @@ std::vector<std::string> marked_lines(const std::string& name) {
   return found;
 }
 
-// The report has `words` and all lines of the bug; the twin gives none.
+// The report has `words` and all lines of the bug; the twin has no report.
 [[maybe_unused]] void expect_report(const std::string& bug,
                                     const std::string& words) {
   SCOPED_TRACE(bug);
@@ -109,7 +109,7 @@ TEST(SimtSanitizers, AddressSanitizerSeesOverruns) {
 #endif
 }
 
-// In every build, and what sanitizers say of it: nothing.
+// In every build; sanitizers must report nothing.
 TEST(SimtSanitizers, AreSilentAboutRightKernelsAndFaults) {
   for (const char* bug :
        {"missing_barrier", "late_barrier", "reused_tile", "warp_race",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels with one bug each, for simt_sanitizers_test: `simt_seeded_program BUG
-// [right]` launches one, or its right twin. The lines at which a sanitizer has
-// to point are marked.
+// [right]` launches one, or its correct twin. The lines that a sanitizer must
+// report are marked.
 #include <cstdio>
 #include <cstring>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned kFull = 0xffffffffu;
 
-// What a kernel computes is printed, or a compiler would drop it.
+// Results are printed, or a compiler would drop the computation.
 float g_in[64], g_out[64];
 
 __global__ void missing_barrier(const float* in, float* out, bool right) {
@@ -24,7 +24,7 @@ __global__ void missing_barrier(const float* in, float* out, bool right) {
   out[i] = shared[63 - i];  // missing_barrier
 }
 
-// A barrier before does not help.
+// An earlier barrier does not help.
 __global__ void late_barrier(const float* in, float* out, bool right) {
   SIMT_DYNAMIC_SHARED(float, shared);
   const unsigned i = threadIdx.x;
@@ -53,8 +53,8 @@ __global__ void reused_tile(const float* in, float* out, bool right) {
   out[i] = sum;
 }
 
-// Numbers are right in every order: lanes wait for each other at the shuffle.
-// But a shuffle orders no memory.
+// The numbers are right in every order, because lanes wait for each other at
+// the shuffle. But a shuffle orders no memory.
 __global__ void warp_race(const float* in, float* out, bool right) {
   __shared__ float shared[32];
   const unsigned lane = threadIdx.x % 32;
@@ -69,7 +69,7 @@ __global__ void warp_race(const float* in, float* out, bool right) {
   out[lane] = other + shared[(lane + 1) % 32];  // warp_race
 }
 
-// What others read before the next round begins, within a warp.
+// A value that others read before the next round, within a warp.
 __global__ void reused_by_warp(const float* in, float* out, bool right) {
   __shared__ float shared[32];
   const unsigned lane = threadIdx.x % 32;
@@ -99,7 +99,7 @@ __global__ void counter_race(const float* in, float* out, bool right) {
 __global__ void static_overrun(const float* in, float* out, bool right) {
   __shared__ float shared[64];
   const unsigned i = threadIdx.x;
-  // Through a pointer: other sanitizers know the extent of an array.
+  // Through a pointer: other sanitizers check the bounds of an array.
   float* const at = shared + i;
   at[right ? 0 : 1] = in[i];  // static_overrun
   __syncthreads();
@@ -122,7 +122,7 @@ __global__ void dynamic_underrun(const float* in, float* out, bool right) {
   out[i] = shared[i];
 }
 
-// A fault leaves frames on stacks, and others are there in the next launch.
+// A fault leaves frames on stacks; the next launch has other frames.
 __global__ void after_a_fault(const float* in, float* out, bool right) {
   volatile float local[40] = {};
   const unsigned i = threadIdx.x;

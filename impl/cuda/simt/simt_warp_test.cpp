@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the lanes of a warp do together, against the definitions of the PTX ISA
-// in plain code.
+// Warp functions, against the definitions of the PTX ISA in plain
+// code.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -34,8 +34,8 @@ std::string fault_text() {
 enum class Kind { kIndex, kUp, kDown, kXor };
 constexpr Kind kKinds[] = {Kind::kIndex, Kind::kUp, Kind::kDown, Kind::kXor};
 
-// The lane that answers: shfl.sync of the PTX ISA 8, whose operand c CUDA makes
-// of the width.
+// The lane that provides the value: shfl.sync of the PTX ISA 8; CUDA computes
+// its operand c from the width.
 int answering_lane(Kind kind, int lane, int b, int width) {
   const int segment = 32 - width;
   const int clamp = kind == Kind::kUp ? 0 : 31;
@@ -96,7 +96,7 @@ std::vector<T> values_of(int count) {
   return values;
 }
 
-// Launches whose values are not those of `assumed_width`.
+// Counts launches with other values than those of `assumed_width`.
 template <class T>
 int differences(int assumed_width) {
   int different = 0;
@@ -183,7 +183,7 @@ TEST(SimtWarp, VotesAreOfTheLanesThatLive) {
 
 // ---- Part of a warp ---------------------------------------------------------
 
-// Halves of a warp take different ways and shuffle apart.
+// Halves of a warp take different branches and shuffle separately.
 __global__ void halves(int* out) {
   const int lane = static_cast<int>(threadIdx.x);
   if (lane < 16) {
@@ -210,8 +210,8 @@ TEST(SimtWarp, PartsOfAWarpWorkApart) {
   simt::set_schedule({});
 }
 
-// Lanes that end are not waited for, whether they end before or after others
-// come.
+// Ended lanes are not awaited, whether they end before or after the others
+// arrive.
 __global__ void some_end(uint32_t* out, uint32_t ending) {
   const uint32_t lane = threadIdx.x;
   if ((ending >> lane & 1) != 0) {
@@ -258,7 +258,7 @@ int schedules_right(bool together) {
       values[n] = n + 1;
       expected[n] = (n + 1) % 32 + 1;
     }
-    // What a schedule before has left behind would be right by chance.
+    // Otherwise leftovers of an earlier schedule would be right by chance.
     std::vector<int> other(32, -1);
     EXPECT_TRUE(SIMT_LAUNCH(neighbour, 1, 32, 0, nullptr, other.data(), true));
     EXPECT_TRUE(

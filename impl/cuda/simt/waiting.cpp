@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What threads ask and wait for.
+// The functions that threads call, and wait in.
 #include <cstdint>
 
 #include "machine_state.h"
@@ -11,8 +11,8 @@ SIMT_UNSEEN bool same_place(const Place& a, const Place& b) {
   return a.line == b.line && a.file == b.file;
 }
 
-// All lanes that are awaited have come: one of them does the work, and all are
-// ready to go on.
+// All awaited lanes have arrived: one of them does the work, and all are ready
+// to go on.
 SIMT_UNSEEN void work_of_all(Machine* m, Warp* warp, Thread* lanes,
                              uint32_t awaited, const Thread& last) {
   Lanes all = {awaited, {}};
@@ -40,7 +40,7 @@ SIMT_UNSEEN void work_of_all(Machine* m, Warp* warp, Thread* lanes,
   }
 }
 
-// Those who wait with one mask share an order; a new one for who is the first.
+// Lanes that wait with one mask share an order; the first one takes it.
 SIMT_UNSEEN char* order_of(Warp* warp, Thread* lanes, uint32_t mask) {
   for (unsigned l = 0; l < kWarp; ++l) {
     const Thread& lane = lanes[l];

@@ -21,7 +21,7 @@ struct OptionRows : OptionRowBase<Hooks> {
   using Memory = typename OptionRowBase<Hooks>::Memory;
   using OptionRowBase<Hooks>::sees;
 
-  // The sums of a row so far; those of values stand in o.
+  // The sums of a row so far; those of values are in o.
   struct Running {
     float max, sum;
     int64_t seen;
