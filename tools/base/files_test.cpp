@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a command line names, over all commands and options that
-// `qkvet man` lists: what is no file, outputs in the place of inputs, outputs
-// that cannot be written, empty values; and limits of the machine.
+// File arguments of all commands and options that `qkvet man` lists: arguments
+// that are no files, outputs that are also inputs, outputs that cannot be
+// written, empty values; and limits of the machine.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>

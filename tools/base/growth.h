@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a handful of measured times says: their middle, how far they spread, and
-// how they grow with an extent.
+// Statistics of a few measured times: their median, their spread, and their
+// growth with an extent.
 #ifndef QKVET_TOOLS_BASE_GROWTH_H_
 #define QKVET_TOOLS_BASE_GROWTH_H_
 

@@ -30,7 +30,7 @@ constexpr Limit kLimits[] = {
     {RLIMIT_DATA, "data", "-d", 1024, rlim_t{4} << 30},
     // Less is no room for a kernel's frames, and it would be blamed.
     {RLIMIT_STACK, "stack", "-s", 1024, rlim_t{2} << 20},
-    // Shared memory is a file, whose windows lie far apart.
+    // Shared memory is a file with windows that are far apart.
     {RLIMIT_FSIZE, "file size", "-f", 1024, kUnlimited},
     // Ten for each worker, numbered from 64 on.
     {RLIMIT_NOFILE, "open files", "-n", 1, 128},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody may have meant by a name that is not there.
+// Known names that are similar to an unknown one.
 #ifndef QKVET_TOOLS_BASE_PERHAPS_H_
 #define QKVET_TOOLS_BASE_PERHAPS_H_
 

@@ -72,7 +72,7 @@ struct Temporary {
     path = (place.parent_path() / (lead + std::to_string(getpid()))).string();
   }
 
-  // A process that was killed leaves its file behind.
+  // A killed process leaves its file.
   void remove_leftovers() const {
     std::error_code code;
     const fs::path folder = fs::path(path).parent_path();

@@ -165,7 +165,7 @@ bool Run::with_cache(int64_t context, Samples* samples) {
   if (!done(filled, context)) return false;
   int64_t held = context;
   double seconds = 0;
-  // What is allocated or mapped once is not a step's.
+  // One-time allocations and mappings do not count as part of a step.
   if (!one_step(&held, &seconds)) return false;
   read_loop(context + 1);
   for (int i = 0; i < kStepsPerVisit; ++i) {

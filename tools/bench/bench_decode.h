@@ -47,7 +47,7 @@ struct DecodeTimes {
 struct DecodeResult {
   std::vector<DecodeTimes> rows;  // one for each context
   bool truncates = true;          // or the context grows from step to step
-  std::string error;              // one line; then nothing else counts
+  std::string error;              // one line; if set, ignore the other fields
   bool died = false;              // the kernel, which is the error
 };
 

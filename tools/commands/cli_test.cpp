@@ -85,7 +85,7 @@ TEST(Cli, NothingRunIsThree) {
   const Ran ran =
       run_qkvet("replay fp8e4m3,B1,H1,Tq1,Tk2,d3 --kernel scalar/plain");
   EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
-  // A law that says nothing about a case.
+  // A law that does not apply to the case.
   EXPECT_EQ(
       run_qkvet("replay f32,B1,H1,Tq1,Tk2,d3 --law future_weights_are_zero "
                 "--kernel scalar/plain")
@@ -93,8 +93,8 @@ TEST(Cli, NothingRunIsThree) {
       3);
 }
 
-// Parts of tensors many GiB apart: whoever cannot have them is not judged, and
-// told why.
+// Parts of tensors many GiB apart: a kernel that cannot have them is not
+// judged, and the reason is printed.
 TEST(Cli, FarStridesThatCannotBeAreNotJudged) {
   const auto replay = [](const std::string& options, const std::string& kernel,
                          const fs::path& program) {
@@ -125,7 +125,7 @@ TEST(Cli, FarStridesThatCannotBeAreNotJudged) {
   expect_unjudged(rows("4097"),
                   "k has 4097 parts, and at most 4096 are put far apart");
   EXPECT_EQ(rows("4096").exit, 0);
-  // All of it where nothing stands in the way.
+  // All of it, if no limit prevents it.
   const Ran far = replay("Tq3,Tk3", "scalar/plain", {});
   EXPECT_EQ(far.exit, 0) << far.out << far.error;
 #ifndef QKVET_SANITIZED  // which has more addresses than this limit
@@ -135,7 +135,7 @@ TEST(Cli, FarStridesThatCannotBeAreNotJudged) {
   fs::permissions(limited, fs::perms::owner_all);
   expect_unjudged(replay("Tq3,Tk3", "scalar/plain", limited),
                   "a limit (ulimit -v), gives no 32.0 GiB of addresses to q");
-  // A run that has few of them goes on without, and says it.
+  // A run that has few of them continues without them and reports it.
   const Ran run = run_qkvet("check --kernel scalar/plain --cases 2000 -v",
                             scratch(), "", limited);
   EXPECT_EQ(run.exit, 0) << run.out << run.error;
@@ -187,7 +187,7 @@ TEST(Cli, ReplayTakesEmptyExtents) {
     }
 }
 
-// One value per flag, so that a flag never swallows the case behind it.
+// One value per flag, so that a flag never swallows the case that follows it.
 TEST(Cli, FlagsAndCasesComeInAnyOrder) {
   const Ran ran = run_qkvet(
       "replay --law agrees_with_oracle --kernel scalar/plain "
@@ -339,7 +339,7 @@ TEST(Cli, AFileOfWhichNoKernelIsNamedIsWrongUse) {
       " '" + std::string(QKVET_EXAMPLES) + "/ggml_like.cpp'";
   expect_wrong_use(run_qkvet("check -n 5 --kernel scalar/plain" + source),
                    "ggml_like.cpp: none of its kernels is named by");
-  // One kernel of each is enough, and a name that nothing has says so.
+  // One kernel of each is enough; an unknown name is an error.
   const Ran both = run_qkvet(
       "check -n 5 --law weights_sum_to_one --kernel bad/copy "
       "--kernel scalar/plain" +

@@ -58,8 +58,8 @@ std::vector<Block> blocks_of(const std::vector<std::string>& lines) {
   return blocks;
 }
 
-// The command of the compiler and the first report, as the README has it. What
-// follows has figures that depend on the machine's exp.
+// The compiler's command and the first report, as in the README. The rest has
+// figures that depend on the machine's exp.
 std::vector<std::string> shown(const std::string& out) {
   std::vector<std::string> lines;
   for (const std::string& line : lines_of(out)) {
@@ -89,7 +89,7 @@ bool is_broken(const std::string& text) {
          text.find("-DBROKEN") != std::string::npos;
 }
 
-// Has a mistake that the compiler is asked for.
+// Has a mistake that a macro of the compiler switches on.
 bool can_be_broken(const fs::path& file) {
   return is_kernel(file) &&
          read_text(file).find("def BROKEN") != std::string::npos;
@@ -150,7 +150,7 @@ TEST(Examples, GoodOnesConform) {
   EXPECT_GE(good, 5);
 }
 
-// What the README says about where the faults hide, each with its opposite.
+// The README's conditions under which the faults hide, each with its opposite.
 TEST(Examples, FaultsHideWhereTheReadmeSays) {
   const struct {
     const char* example;
@@ -231,7 +231,7 @@ std::string place_of(const std::string& name, const std::string& text) {
   return place;
 }
 
-// As impl/cuda/simt/README.md has it: in a program that knows no sanitizer.
+// As in impl/cuda/simt/README.md: in a program without a sanitizer.
 TEST(Examples, ThreadSanitizerNamesTheLinesOfTheRace) {
   const fs::path found = scratch() / "libtsan";
   const std::string ask =

@@ -31,7 +31,8 @@ struct FuzzOptions {
   bool fail_fast = false;
   std::string corpus;               // folder that inputs are kept in
   std::vector<std::string> seeds;   // folders that are read
-  std::vector<std::string> merge;   // folders whose least goes to the corpus
+  std::vector<std::string> merge;   // folders from which a least set goes to
+                                    // the corpus
   std::vector<std::string> replay;  // inputs, one by one, without the engine
   std::string regressions;          // file of failing cases
   std::string pin;
@@ -42,15 +43,15 @@ struct FuzzOptions {
 
 namespace fs = std::filesystem;
 
-// Where neither time nor cases are given.
+// The default if neither time nor cases are given.
 constexpr const char* kDefaultTime = "60s";
 
 // A folder that is gone at the end, unless it is wanted.
 class Folder {
  public:
   Folder() {
-    // The engine writes and deletes thousands of small files: in memory, if
-    // there is such a place and nobody asked for another.
+    // The engine writes and deletes thousands of small files. They go to memory
+    // if there is such a file system and no other folder is given.
     std::error_code code;
     const fs::path memory = "/dev/shm";
     const bool in_memory = std::getenv("TMPDIR") == nullptr &&
@@ -132,7 +133,7 @@ std::string kept(const FuzzOptions& options, const std::string& file) {
   return write_file(path, {bytes.begin(), bytes.end()}).empty() ? path : file;
 }
 
-// Everything behind the hunt itself.
+// Everything after the hunt itself.
 ExitCode report_kernels(const FuzzOptions& options, const Hunted& hunted,
                         const HuntJob& job, HuntEnd& end, uint64_t seed) {
   HuntFindings findings = look_into(hunted, job, end, options.diagnose);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet golden import: a call of somebody else's becomes a golden set.
+// qkvet golden import: turns a call of another program into a golden set.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct GoldenImportOptions {
 
 namespace fs = std::filesystem;
 
-// What the numbers are worth, before they are put beside others.
+// Doubts about the numbers, before they are compared with others.
 std::string doubts(const GoldenSet& set) {
   TimeUse time;
   const Judgement judged = judge_source(set, time);

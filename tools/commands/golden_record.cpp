@@ -28,7 +28,7 @@ struct GoldenRecordOptions {
   std::vector<std::string> cases;  // CASE, NAME:CASE or @FILE; empty: a plan
   int64_t planned = 32;            // cases of that plan
   KernelSelection selection;       // one kernel
-  std::string pins, source;        // "": what QKVet says itself
+  std::string pins, source;        // "": QKVet's own text
   bool force = false;              // replace what is there
   bool wrong = false;              // also what is not correct
 };
@@ -99,8 +99,8 @@ void plan_cases(const KernelUnderTest& kernel, int64_t n,
   }
 }
 
-// What is to be recorded: what the user names, what the folder holds of
-// recordings, or a plan.
+// The sets to record: those that the user names, the recordings in the folder,
+// or a plan.
 std::string list_wanted(const GoldenRecordOptions& options,
                         const GoldenFolder& old, const KernelUnderTest& kernel,
                         std::vector<WantedSet>& wanted) {
@@ -249,7 +249,8 @@ const GoldenSet* find_set(const GoldenFolder& folder, const std::string& name) {
   return nullptr;
 }
 
-// What would become of the folder, a line a set; whether anything would.
+// Prints the changes to the folder, a line a set; returns whether there are
+// any.
 bool show_difference(const GoldenFolder& old, const Recorder& now,
                      const KernelUnderTest& kernel, Executor& executor) {
   bool differs = false;

@@ -35,7 +35,7 @@ bool holds_sets(const std::string& word) {
          std::filesystem::is_directory(word, code);
 }
 
-// What holds the sets against the kernels once more, without names of sets.
+// The command that verifies the kernels again, without names of sets.
 std::string again_of(const GoldenVerifyOptions& options) {
   std::string again = "qkvet golden verify";
   const auto add = [&again](const char* option, const std::string& text) {

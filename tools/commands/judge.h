@@ -15,7 +15,7 @@ namespace qkvet::tools {
 
 // A plan that is to be written.
 struct AskOptions {
-  std::string folder;             // to be made; "": nothing is asked
+  std::string folder;             // to be made; "": no questions are written
   std::vector<std::string> laws;  // globs; empty: all
   int64_t cases = 200;
   std::string seed = "1";
@@ -26,7 +26,7 @@ struct AskOptions {
   std::string pin;                 // "d=72,Tk=64"; "" for none
   std::string dialect, precision;  // files with declarations; "" for none
   std::string format = "npy";      // npy, safetensors, recipe
-  std::string from;    // a plan whose questions these are; "": drawn
+  std::string from;    // a plan with the questions to use; "": drawn
   bool force = false;  // replaces a plan
 };
 ExitCode judge_ask(const AskOptions& options);

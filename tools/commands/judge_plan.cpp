@@ -68,7 +68,7 @@ class Judge {
     for (const Law* law : options.laws) laws_.push_back({law, {}, {}, {}});
   }
 
-  // What the answers say of fields that nobody has declared.
+  // The answers' evidence about undeclared fields.
   void probe() {
     kernel_.judged.assumed = probe_dialect(executor_, 0, kernel_.judged.info);
   }
@@ -256,7 +256,7 @@ Diagnoses causes_of(const KernelResult& kernel, Judge& judge, bool wanted) {
   return causes;
 }
 
-// What a report says of where the kernel was found: nowhere.
+// A report has no location for this kernel.
 SelectedKernels selected_of(const JudgeOptions& options, const PlanFolder& plan,
                             const std::vector<std::string>& missing) {
   SelectedKernels selected;

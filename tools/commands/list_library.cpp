@@ -93,7 +93,7 @@ std::string declared_dialect(const qkvet_dialect& dialect) {
   return out;
 }
 
-// What is not declared is left out.
+// Leaves out everything undeclared.
 std::vector<Declared> declaration_of(const KernelInfo& info) {
   const qkvet_capabilities& c = info.capabilities;
   std::vector<Declared> fields = {

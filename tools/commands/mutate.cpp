@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet mutate: what a passing `check` of somebody's own kernel is worth. Its
-// source with one mistake at a time, each compiled and judged; with --repair
-// the one edit after which a failing kernel conforms.
+// qkvet mutate: how much a passing `check` of a user's kernel proves. Its
+// source is compiled and judged with one mistake at a time; with --repair, the
+// one edit after which a failing kernel conforms.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -56,7 +56,7 @@ ExitCode list_mutants(const MutationWords& words) {
   return all.empty() ? kNothingChecked : kConforms;
 }
 
-// The mutant as a kernel of its own, and what `check --fail-fast` says of it.
+// The mutant as a separate kernel, and the result of `check --fail-fast`.
 ExitCode show_emitted(const MutateOptions& options, const RunOptions& words) {
   const OneMutant one = one_mutant(options.selection.sources[0], options.only);
   if (!one.error.empty()) return wrong_use(one.error);

@@ -125,7 +125,7 @@ std::string LogReplay::counts() const {
   return text;
 }
 
-// What no case spells, as lines of a recording.
+// Lines of a recording, for operations that no case spells.
 void LogReplay::print_lines(const KernelResult& result,
                             const Cell& cell) const {
   const Failure& failure = *cell.failure;

@@ -43,7 +43,7 @@ std::optional<int64_t> kv_bytes(const KvGeometry& g) {
 KvSample sample_of(const KvGeometry& whole, int64_t most_bytes) {
   KvGeometry g = whole;
   g.layers = 1;
-  // A divisor, so that every sequence stands for as many.
+  // A divisor, so that every sequence represents equally many.
   g.batch = std::min(g.batch, kMostSequences);
   while (whole.batch % g.batch != 0) --g.batch;
   if (!fits(g, most_bytes)) g.Hkv = 1;

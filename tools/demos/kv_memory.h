@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of KV caches: what the formula says, and what a kernel allocates.
+// The memory of KV caches: by the formula, and as a kernel allocates it.
 #ifndef QKVET_TOOLS_DEMOS_KV_MEMORY_H_
 #define QKVET_TOOLS_DEMOS_KV_MEMORY_H_
 
@@ -27,10 +27,11 @@ struct KvGeometry {
 // Absent if that is more than 2^63 - 1.
 std::optional<int64_t> kv_bytes(const KvGeometry& geometry);
 
-// What is small enough to be tried, and how much smaller it is. A cache of one
-// layer, as many sequences as a story can have, and so on, each only as far as
-// it must be: what is proportional first (layers, sequences, heads), the
-// context, of which caches allocate more or less than it takes, last.
+// A sample that is small enough to be tried, and its scale. It is a cache of
+// one layer, as many sequences as a story can have, and so on. Each extent is
+// reduced only as far as necessary: the proportional ones first (layers,
+// sequences, heads), and last the context, because caches allocate more or less
+// than it needs.
 struct KvSample {
   KvGeometry geometry;
   std::string scaled;  // "layers 32 -> 1, batch 16 -> 8"; "": nothing

@@ -16,7 +16,7 @@ struct LossCurve {
 };
 
 // Lines with an axis from 0 to the largest loss; each column is the mean of its
-// steps. Where curves meet the last one is seen.
+// steps. The last curve hides the others at a common point.
 std::string curve_text(const std::vector<LossCurve>& curves, size_t width,
                        size_t height);
 

@@ -21,7 +21,7 @@ inline constexpr int kJumps = 10;
 std::vector<int> train_rows(TrainTask task, int64_t vocabulary, int64_t length,
                             int64_t first, int64_t rows, uint64_t seed);
 
-// What comes behind `token` if nothing jumps.
+// The token after `token` if nothing jumps.
 int token_behind(TrainTask task, int64_t vocabulary, int token);
 
 // The least mean of -ln p that is possible without knowing what is to come, in

@@ -44,7 +44,8 @@ bool generate(const TrainPlan& plan, TrainModel& model,
   return true;
 }
 
-// The share of generated tokens that follow the one in front as the task says.
+// The share of generated tokens that follow the previous one by the task's
+// rule.
 double share_right(const TrainPlan& plan, const std::vector<int>& rows) {
   const auto T = static_cast<size_t>(plan.shape.T);
   int64_t right = 0, all = 0;

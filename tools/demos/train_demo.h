@@ -38,10 +38,10 @@ struct TrainResult {
   std::vector<int> generated;
 };
 
-// Rows whose first token is given, to be gone on with.
+// Rows with a given first token, to be continued.
 inline constexpr int64_t kGeneratedRows = 64;
 
-// `epoch_done(number, loss)` is called behind each.
+// Calls `epoch_done(number, loss)` after each epoch.
 TrainResult train(const TrainPlan& plan, AttentionCalls& attention,
                   const std::function<void(int64_t, double)>& epoch_done);
 

@@ -45,8 +45,8 @@ class TrainModel {
   TrainModel(const TrainShape& shape, bool causal, uint64_t seed,
              AttentionCalls& attention);
 
-  // One step on rows of tokens [B,T], each of which is to predict the next
-  // one, targets [B,T]. Mean of -ln p(target) in front of the step; nullopt
+  // One step on rows of tokens [B,T], each of which is to predict the next one,
+  // targets [B,T]. Returns the mean of -ln p(target) before the step; nullopt
   // with attention's error if the kernel fails.
   std::optional<double> step(const std::vector<int>& ids,
                              const std::vector<int>& targets, double rate);

@@ -28,7 +28,7 @@ std::string man_page(const CommandDescription& program,
                      const std::string& version);
 // tools/options.md.
 std::string markdown_page(const CommandDescription& program);
-// What a shell sources, or finds in its folder of completions.
+// A script that a shell sources, or finds in its folder of completions.
 std::string bash_completion(const CommandDescription& program);
 std::string zsh_completion(const CommandDescription& program);
 

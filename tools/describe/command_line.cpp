@@ -18,7 +18,7 @@ namespace {
 std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   const CLI::App* at = &app;
   int i = 1;
-  // The program's own options are flags, and stand in front.
+  // The program's own options are flags and come first.
   while (i < argc && argv[i][0] == '-') ++i;
   for (; i < argc && argv[i][0] != '-'; ++i) {
     const auto commands = at->get_subcommands({});
@@ -168,7 +168,7 @@ OptionDescription describe_option(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return out;
   out.type = option.get_type_name();
   out.choices = choices_in(out.type);
-  // What it is, without how it is checked.
+  // The type without its checks.
   for (const char* kind : {"INT:", "UINT:", "FLOAT:", "TEXT:"})
     if (out.type.rfind(kind, 0) == 0) out.type.resize(out.type.find(':'));
   if (!option.get_default_str().empty())
@@ -178,7 +178,7 @@ OptionDescription describe_option(const CLI::Option& option) {
 
 CommandDescription describe_app(const CLI::App& app) {
   CommandDescription out{app.get_name(), app.get_description(), {}, {}};
-  // What is in no group is not in the help either.
+  // Options without a group are not in the help either.
   for (const CLI::Option* option : app.get_options())
     if (!option->get_group().empty() || is_rare(option))
       out.options.push_back(describe_option(*option));

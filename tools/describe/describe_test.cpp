@@ -20,7 +20,7 @@ std::string output_of(const std::string& words) {
   return ran.out;
 }
 
-// Commands and options of a --help, which says what there is.
+// Commands and options in the output of --help.
 std::vector<std::string> words_of_help(const std::string& help) {
   std::vector<std::string> out;
   std::istringstream lines(help);
@@ -53,7 +53,7 @@ bool has_tool(const std::string& name) {
   return std::system(("command -v " + name + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-// What a shell says to these lines, in scratch().
+// The output of a shell for these lines, in scratch().
 Ran told_shell(const std::string& lines, const char* shell = "bash") {
   write_text(scratch() / "lines.sh", lines + "\n");
   return run_qkvet(
@@ -187,7 +187,7 @@ TEST(Describe, BashCompletesCommandsOptionsAndValues) {
   EXPECT_EQ(completed(program + " golden verify --unc"), "--unchanged\n");
   EXPECT_EQ(completed(program + " check --law weights_s"),
             "weights_sum_to_one\n");
-  // Files are left to the shell, as are words that nobody knows.
+  // Files are left to the shell, as are unknown words.
   EXPECT_EQ(completed(program + " check --json _"), "\n");
   EXPECT_EQ(completed(program + " nothing --sh"), "\n");
 }

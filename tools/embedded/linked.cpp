@@ -28,7 +28,7 @@ class DefaultFpEnvironment {
   std::fenv_t before_{};
 };
 
-// The reasons, if there is nothing but reasons not to judge. Several kernels:
+// The reasons, if there are only reasons not to judge. With several kernels,
 // some may be skipped while others pass, as in judge_law() of suite.h.
 LawResult unjudged(const ReportInput& report, const std::string& text) {
   bool passed = false;

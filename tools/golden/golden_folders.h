@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders of golden sets, as the commands are told them.
+// Folders of golden sets, as commands take them.
 #ifndef QKVET_TOOLS_GOLDEN_GOLDEN_FOLDERS_H_
 #define QKVET_TOOLS_GOLDEN_GOLDEN_FOLDERS_H_
 

@@ -73,7 +73,7 @@ class GoldenKill : public testing::Test {
     return now != first_ && now != second_;
   }
 
-  // Whether a killed process left its new folder behind.
+  // Whether a killed process left its new folder.
   static bool has_leftovers() {
     for (const auto& entry : fs::directory_iterator(scratch()))
       if (entry.path().filename().string().starts_with(".kill")) return true;
@@ -123,7 +123,7 @@ TEST_F(GoldenKill, LeavesOneSetOrTheOther) {
   EXPECT_GT(in_the_middle, 0) << killed << " " << first;
   EXPECT_GT(first, 3);
   EXPECT_LT(first, 57);
-  // What killed processes left behind is gone with the next record.
+  // The next record removes the leftovers of killed processes.
   ASSERT_EQ(run_qkvet("golden record kill -k controls/naive --force").exit, 0);
   ASSERT_EQ(run_qkvet("golden record kill -k controls/reversed --force").exit,
             0);

@@ -56,7 +56,7 @@ Failure failure_of(const GoldenSet& set, const Judgement& judgement, bool small,
   return failure;
 }
 
-// What is no mistake of the kernel's: it is right, and not as the set says.
+// Not a mistake of the kernel: its answer is right, but differs from the set.
 Failure unlike_failure(const GoldenSet& set, const SetVerdict& verdict) {
   Failure failure;
   failure.law = &agreement_about(set.value().subject());

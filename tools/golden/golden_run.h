@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels held against golden sets: the run, and what it says.
+// Kernels compared with golden sets: the run, and its report.
 #ifndef QKVET_TOOLS_GOLDEN_GOLDEN_RUN_H_
 #define QKVET_TOOLS_GOLDEN_GOLDEN_RUN_H_
 
@@ -12,17 +12,17 @@
 
 namespace qkvet::tools {
 
-// A set whose own numbers are in doubt, and why.
+// A set with doubtful numbers, and the reason.
 struct DoubtfulSet {
   const GoldenSet* set = nullptr;
   std::string reason;
 };
 
-// A set in the place of a law: a row of reports, by the name of the set and
-// with what it holds fast as its sentence.
+// A set instead of a law: a row of reports. Its id is the name of the set, its
+// sentence the set's subject.
 struct SetRow {
   Law law;
-  std::string precondition, reason;  // the law's words that nobody else keeps
+  std::string precondition, reason;  // the storage of the law's texts
 };
 
 struct GoldenRun {
@@ -52,7 +52,7 @@ GoldenRun run_golden(const std::vector<GoldenSet>& sets,
 // Whether the set has changed by more than is allowed.
 bool changed_too_much(const SetVerdict& verdict,
                       const GoldenRunOptions& options);
-// What a report is made of; the run must outlive it.
+// The input of a report; the run must outlive it.
 RunOptions options_of(const GoldenRun& run);
 
 // "5 of 24 numbers, at most 1 ulp, 0.12 of the bound, at o[b=0,...]"

@@ -183,8 +183,8 @@ TEST(Golden, WhoReadsListsWronglyFailsServedSets) {
   for (const auto& [kernel, sets] : judged) EXPECT_GT(sets[1], 0) << kernel;
 }
 
-// Of the five one has values as wide as keys, two are in half types, and one
-// has lists of pages.
+// Among the five, one has values as wide as keys, two are in half types, and
+// one has lists of pages.
 TEST(Golden, SetsOfValuesInKeysTellWhoFindsThem) {
   const std::string sets = "'numpy_values_in_keys*'";
   const auto right = judged_on(
@@ -204,7 +204,8 @@ TEST(Golden, SetsOfValuesInKeysTellWhoFindsThem) {
   for (const auto& [kernel, counts] : wrong) EXPECT_GT(counts[1], 0) << kernel;
 }
 
-// Who takes all lengths for int32 is wrong on the same lengths in int64 alone.
+// A kernel that takes all lengths for int32 is wrong only on the same lengths
+// in int64.
 TEST(Golden, WhoReadsOneWidthOfLengthsFailsTheOther) {
   const std::string kernel = "faulty/lengths_int64_read_as_int32";
   const auto narrow = judged_on_served("-k " + kernel).at(kernel);
@@ -242,7 +243,7 @@ TEST(Golden, ReportsAreThoseOfARun) {
   EXPECT_EQ(run_qkvet("report g.jsonl --html l.html --junit l.xml").exit, 0);
   EXPECT_EQ(read_text(scratch() / "l.html"), page);
   EXPECT_EQ(read_text(scratch() / "l.xml"), junit);
-  // What is only not as the set says is held against it again.
+  // An answer that only differs from the set is compared with it again.
   std::istringstream lines(read_text(scratch() / "g.jsonl"));
   int unlike = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -261,7 +262,7 @@ TEST(Golden, ReportsAreThoseOfARun) {
                    "no/g.html: cannot be written");
 }
 
-// One set of one key with the value 1, which says that `o` comes of it.
+// One set of one key with the value 1, with `o` as its answer.
 std::string one_set(const std::string& name, float o,
                     const std::string& finding) {
   NamedTensors tensors;
@@ -286,7 +287,7 @@ TEST(Golden, SetsThatAreWrongThemselvesAreInDoubt) {
   const Ran right = run_qkvet(one_set("right", 1, ""));
   EXPECT_EQ(right.exit, 0) << right.out << right.error;
   EXPECT_FALSE(has(right.out, "in doubt")) << right.out;
-  // A kernel that is right is not as such a set says.
+  // A right kernel differs from such a set.
   const Ran wrong = run_qkvet(one_set("wrong", 1.5F, ""));
   EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
   EXPECT_TRUE(has(wrong.out, "in doubt      wrong   o[b=0,h=0,i=0,c=0] is 1.5"))

@@ -108,8 +108,8 @@ class FaultRun {
       record(owner_of(pair, judgement), {number, to_string(value)}, inside);
   }
 
-  // A touch outside of a tensor is a failure of the memory law, if that is
-  // asked at all.
+  // A touch outside of a tensor is a failure of the memory law, if that law is
+  // among the laws asked.
   FaultPair& owner_of(FaultPair& planned, const Judgement& judgement) {
     const Law* law = &failed_law(*planned.law, judgement);
     for (FaultPair& pair : result_.pairs)

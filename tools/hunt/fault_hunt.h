@@ -56,11 +56,11 @@ struct HuntOptions {
 struct Hunt {
   std::vector<HuntedFault> faults;
   double wall_seconds = 0;
-  std::string error;  // "" or one line; then nothing else counts
+  std::string error;  // "" or one line; if set, ignore the other fields
 };
 
-// Cases have the extents at which the fault says that it shows, if it says so,
-// and are small otherwise.
+// Cases have the extents at which the fault shows, if it declares any, and are
+// small otherwise.
 void keep_to_fault(const FaultInfo& fault, Scope& scope);
 
 // Kernels that tell a fault.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `qkvet check --faults` says, to people and to programs.
+// The output of `qkvet check --faults`, for people and for programs.
 #ifndef QKVET_TOOLS_HUNT_FAULT_REPORT_H_
 #define QKVET_TOOLS_HUNT_FAULT_REPORT_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `qkvet fuzz` as its users meet it. Never how fast it is; what it finds is a
-// function of the seed, as far as nothing but --cases ends it.
+// `qkvet fuzz` as its users meet it. Its speed is never tested. Its findings
+// are a function of the seed if only --cases ends it.
 #include <gtest/gtest.h>
 
 #include "tools/base/program_run.h"
@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A program without libFuzzer says so, and its other tests are skipped.
+// A program without libFuzzer reports that, and its other tests are skipped.
 class Fuzz : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -164,7 +164,7 @@ TEST_F(Fuzz, AKernelThatDiesIsAFindingInAWorkerAndInTheProcess) {
     }
 }
 
-// What clang puts into a library with -fsanitize=fuzzer-no-link.
+// The code that clang puts into a library with -fsanitize=fuzzer-no-link.
 TEST_F(Fuzz, AnInstrumentedKernelHuntsInTheProcessAndIsShrunkInAWorker) {
   ASSERT_EQ(run_qkvet("new instrumented.cpp").exit, 0);
   const fs::path file = scratch() / "instrumented.cpp";

@@ -17,13 +17,13 @@
 namespace qkvet::tools::hill_climb_test {
 namespace {
 
-// What error/bound must reach: with random adversarial data, and at all.
+// The error/bound to reach: with random adversarial data, and at all.
 constexpr double kRandomAtLeast = 0.3;
 constexpr double kClimbAtLeast = 0.6;
-// A half output hides the f32 arithmetic in front of it behind its own rounding
+// A half output hides the preceding f32 arithmetic under its own rounding
 // unless the two add up.
 constexpr double kRandomHalfAtLeast = 0.2;
-// Where parts are merged by their lse, o meets several worst roundings at once
+// If parts are merged by their lse, o meets several worst roundings at once
 // only by rare luck; the lse of the same calls comes nearer.
 constexpr double kMergedAtLeast = 0.45;
 // The bound of a block adder covers every place where blocks may begin, and the
@@ -51,8 +51,8 @@ std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
   const SelectedKernels selected = correct_kernels();
   for (const KernelUnderTest& kernel : selected.kernels)
-    // What takes one of two paths is declared as the looser of them; the climb
-    // goes through plain calls.
+    // A kernel that takes one of two paths is declared as the looser of them;
+    // the climb goes through plain calls.
     if (kernel.judged.info.has_forward && takes_plain_calls(kernel) &&
         !kernel.judged.info.source_file.ends_with("controls/paths.cpp"))
       names.push_back(kernel.judged.info.name);
@@ -167,8 +167,8 @@ class HillClimb : public testing::TestWithParam<std::string> {
     x = static_cast<double>(static_cast<float>(x));
   }
 
-  // Weights are left out, lse too unless it is asked for: each output has a
-  // bound of its own.
+  // Weights are left out, and lse unless `extra` has it: each output has its
+  // own bound.
   void judge_only(uint64_t extra) {
     kernel_.judged.info.capabilities.options =
         options_ & ~((QKVET_OPTION_LSE | QKVET_OPTION_WEIGHTS) & ~extra);

@@ -73,8 +73,8 @@ std::string open_kernels(Hunt& hunt) {
   return "";
 }
 
-// The engine knows whole seconds alone. Nothing is lost: what it keeps is
-// written at once.
+// The engine counts whole seconds only. Nothing is lost: it writes at once
+// whatever it keeps.
 void end_in_time(const Hunt& hunt) {
   if (hunt.job.seconds > 0 && hunt.seconds() > hunt.job.seconds) std::_Exit(0);
 }

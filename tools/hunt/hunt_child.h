@@ -10,7 +10,7 @@ namespace qkvet::tools {
 
 // Behind -ignore_remaining_args=1, with the path of the job.
 inline constexpr char kHuntWord[] = "--qkvet-hunt=";
-// Where the process could not begin; its one line is an event.
+// The process could not begin; its one line is an event.
 inline constexpr int kHuntNotBegun = 119;
 
 bool is_hunt_child(int argc, char** argv);

@@ -20,7 +20,7 @@ constexpr size_t kMostOfKernel = 16;
 // Runs of an input until it fails again.
 constexpr int kMostRuns = 10;
 
-// What is to be looked into: events, and inputs at which a process died.
+// Findings to examine: events, and inputs at which a process died.
 std::vector<HuntEvent> failures_called_out(const Hunted& hunted,
                                            const HuntJob& job,
                                            const HuntEnd& end) {

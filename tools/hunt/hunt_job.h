@@ -39,7 +39,7 @@ std::optional<HuntJob> read_job(const std::string& path, std::string* error);
 std::string progress_path(const std::string& folder);
 std::string events_path(const std::string& folder);
 
-// What an engine's process calls out.
+// An event that an engine's process reports.
 struct HuntEvent {
   std::string what;  // found, closest, wrong (a check of bytes), stopped
   std::string kernel, law, text;  // text: the case, or what is wrong
@@ -55,7 +55,7 @@ struct Hunted {
   const FuzzTarget* target = nullptr;
   SelectedKernels selected;  // those alone that declare the target's subject
   InputRules rules;
-  std::string error;  // one line; then nothing else counts
+  std::string error;  // one line; if set, ignore the other fields
 };
 Hunted hunted(const HuntJob& job);
 

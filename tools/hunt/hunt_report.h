@@ -22,13 +22,13 @@ struct LostFailure {
   std::string said;   // by a sanitizer, in one line; "" if nothing is known
 };
 
-// What a hunt of kernels found. The result has a cell per failure.
+// The findings of a hunt of kernels. The result has a cell per failure.
 struct HuntFindings {
   RunResult result;
   Diagnoses diagnoses;
   std::vector<LostFailure> lost;
   bool in_process = false;  // no worker could load the library
-  std::string error;        // one line; then nothing else counts
+  std::string error;        // one line; if set, ignore the other fields
 
   // The failures that are reported, a cause each, the best of each cause.
   struct Report {
@@ -39,7 +39,7 @@ struct HuntFindings {
   };
   std::vector<Report> reports() const;
 };
-// `most`: failing kernels whose cause is looked for.
+// `most`: maximum number of failing kernels to diagnose.
 HuntFindings look_into(const Hunted& hunted, const HuntJob& job,
                        const HuntEnd& end, int most);
 
@@ -60,8 +60,8 @@ std::string bytes_text(const Hunted& hunted, const HuntJob& job,
                        const HuntEnd& end);
 ExitCode bytes_exit(const HuntJob& job, const HuntEnd& end);
 
-// Adds a line for each report whose law and case the file does not have yet:
-// "LAW CASE  # KERNEL CAUSE". The number of them, or -1 with *error.
+// Adds a line for each report with a law and case that are not in the file yet:
+// "LAW CASE  # KERNEL CAUSE". Returns the number of lines, or -1 with *error.
 int add_regressions(const std::string& path, const HuntFindings& findings,
                     std::string* error);
 

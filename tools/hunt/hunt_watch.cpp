@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kGraceSeconds = 30;
 // A kernel in the hunting process that ends it is found again and again.
 constexpr int kMostCrashes = 4;
-// Without a sandbox nobody but the engine sees that a kernel hangs.
+// Without a sandbox only the engine sees that a kernel hangs.
 constexpr int kTimeoutInProcess = 10;
 constexpr int kTimeoutOfEngine = 300;
 constexpr auto kLook = std::chrono::milliseconds(20);
@@ -107,7 +107,7 @@ std::vector<std::string> engine_words(const HuntJob& job,
   return words;
 }
 
-// The last line of the engine that says what was wrong.
+// The last line of the engine that contains an error.
 std::string last_words(const std::string& folder) {
   std::ifstream log(log_path(folder));
   std::string last;

@@ -40,9 +40,9 @@ struct HuntEnd {
 HuntEnd watch_hunt(const HuntJob& job, const HuntLimits& limits,
                    const std::vector<std::string>& inputs);
 
-// What a sanitizer or the engine said last of a process that died:
-// "AddressSanitizer: heap-buffer-overflow mine.cpp:41 in forward"; "" if
-// nothing.
+// The last message of a sanitizer or the engine about a process that died:
+// "AddressSanitizer: heap-buffer-overflow mine.cpp:41 in forward"; "" if there
+// is none.
 std::string last_summary(const std::string& folder);
 
 // Keeps the least inputs out of `from` that show all that they show: copies

@@ -128,9 +128,8 @@ std::vector<Case> walk_stories(bool with_moves, bool with_evictions) {
   return cases;
 }
 
-// The cases of the walk, the smallest first; with pairs of channels for single
-// ones where a rotation is asked for, with moves and evictions where there are
-// some.
+// The cases of the walk, the smallest first. If a rotation is asked for,
+// channels come in pairs; moves and evictions are included if there are some.
 std::vector<Case> walk(Subject subject, const Case& asked) {
   std::vector<Case> cases;
   if (asked.is_layer()) cases = walk_layers();
@@ -410,8 +409,8 @@ TEST(Faults, EveryLawIsNamedByOne) {
     EXPECT_EQ(named.count(law->id), 1u) << "no fault is killed by " << law->id;
 }
 
-// What is wrong behind a threshold of its own is found where the kernel
-// declares that; the control is the same kernel that declares nothing.
+// A kernel that is wrong past its own threshold is found if it declares the
+// threshold; the control is the same kernel without the declaration.
 TEST(Faults, AThresholdIsTriedWhereItIsDeclared) {
   KernelUnderTest kernel;
   for (const KernelUnderTest& one : faults().kernels)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An oracle that shares a kernel's mistake blinds agreement and nothing else.
+// An oracle that shares a kernel's mistake blinds only agreement.
 #include "tools/hunt/sabotage.h"
 
 #include <gtest/gtest.h>
