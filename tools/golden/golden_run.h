@@ -19,7 +19,7 @@ struct DoubtfulSet {
 };
 
 // A set instead of a law: a row of reports. Its id is the name of the set, its
-// sentence the set's subject.
+// sentence the subject of the set.
 struct SetRow {
   Law law;
   std::string precondition, reason;  // the storage of the law's texts

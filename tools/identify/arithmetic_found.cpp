@@ -105,8 +105,8 @@ class Arithmetic {
     const bool is_dot = std::string(field) == "dot_sum";
     if (sum.order.sum != QKVET_SUM_LANES || (!is_dot && sum.order.lanes > 1))
       return say(field, "any", evidence);
-    // What is left where the channels are no multiple of the lanes may be added
-    // in another way.
+    // If the channels are no multiple of the lanes, the rest may be added in
+    // another way.
     if (is_dot && sum.order.lanes > 1) {
       const SumFound rest = ask_dot_sum(asker_, sum.terms - 3);
       if (rest.order.words != sum.order.words)

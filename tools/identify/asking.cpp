@@ -51,7 +51,7 @@ Answered answered_by(const CallOutcome& outcome) {
 std::string how_wrong(const Judgement& judgement) {
   if (!judgement.finding) return judgement.reason;
   const Finding& finding = *judgement.finding;
-  // Of the memory law: what was touched, or never written.
+  // From the memory law: the element that was touched, or never written.
   if (judgement.kind != FailureKind::kLaw) return finding.actual;
   return finding.where + " is " + finding.actual + ", not " + finding.expected;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that nothing is known of is asked: one call at a time, whose answer
-// is numbers, or is held against the definition.
+// Calls to a kernel with unknown conventions, one at a time. The answer is
+// numbers, or is compared with the definition.
 #ifndef QKVET_TOOLS_IDENTIFY_ASKING_H_
 #define QKVET_TOOLS_IDENTIFY_ASKING_H_
 
@@ -50,8 +50,8 @@ class Asker {
   // can be declared, which some mistakes are within. `outputs` are of
   // QKVET_OPTION_LSE and _WEIGHTS.
   Reply judged(const Case& value, uint64_t outputs = 0);
-  // How far o of that answer is from what another call of these extents would
-  // have to give, whose inputs are `edit`ed: as Reply::off, infinite where the
+  // Distance of o of that answer from the expected o of another call with these
+  // extents and with `edit`ed inputs. Units as in Reply::off; infinite if the
   // coarsest arithmetic does not explain it.
   double off_from(const Reply& reply, const Case& other, const Edit& edit = {});
 
@@ -82,7 +82,7 @@ class Asker {
   properties::TimeUse time_;
 };
 
-// Of two explanations the one is preferred that is so much nearer.
+// An explanation is preferred to another if it is nearer by this factor.
 inline constexpr double kNearer = 8;
 
 // A value of a recipe's tensor as numbers of the storage type.

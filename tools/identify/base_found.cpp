@@ -50,7 +50,7 @@ std::vector<Case> first_cases(const Asker& asker, int64_t T, int64_t d) {
   return cases;
 }
 
-// What o is instead, where that has a name.
+// A name for what o is instead; "" if it has none.
 std::string looks_of(Asker& asker, const Case& value, const Reply& reply) {
   const Shape& s = value.shape;
   const std::vector<double> v = make_inputs(value).v;
@@ -105,7 +105,7 @@ std::string agrees_text(const Case& value) {
   return "agrees: " + to_string(value);
 }
 
-// Of what was asked, what a rule of min, max and multiple allows.
+// Values that a rule of min, max and multiple allows, among those asked.
 struct Rule {
   int64_t min = 0, max = 0, multiple = 0;
   bool allows(int64_t x) const {
@@ -197,7 +197,7 @@ bool find_base(Asker& asker, Identified& found) {
         found.error = reply.said;
         return false;
       }
-      // What agrees by coarse arithmetic alone may be something else.
+      // Agreement by coarse arithmetic alone can have another explanation.
       const std::string looks =
           reply.done() && !reply.is_sure() ? looks_of(asker, value, reply) : "";
       if (reply.agrees() && looks.empty()) {

@@ -24,7 +24,7 @@ Opened open_asked(const LibrarySpec& library) {
   return open_undeclared(library, options);
 }
 
-// What was found so far, as a kernel that declares it. "" or what is wrong.
+// Declares the findings so far in `judged`. "" or an error.
 std::string declared_by(const Identified& found, JudgedKernel& judged) {
   Convention convention;
   std::string error, dialect, precision;
@@ -90,8 +90,8 @@ void hold(const LibrarySpec& library, int index, const IdentifyOptions& options,
   }
 }
 
-// Instead of the knobs that were measured: those of a softmax all of which is
-// computed in the half type that the scores are in. No single weight tells it.
+// Replaces the measured knobs by those of a softmax that is computed wholly in
+// the half type of the scores. No single weight shows it.
 std::vector<FoundField> softmax_in_half(const Identified& found) {
   std::vector<FoundField> fields;
   std::string type;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel is, out of what it answers: its options and storage types, its
-// dialect and its arithmetic, as a declaration whose lines each have their
-// evidence. What it declares of itself is not looked at.
+// Derives a kernel's declaration from its answers: options and storage types,
+// dialect and arithmetic, with evidence for each line. The kernel's own
+// declaration is ignored.
 #ifndef QKVET_TOOLS_IDENTIFY_IDENTIFY_H_
 #define QKVET_TOOLS_IDENTIFY_IDENTIFY_H_
 
@@ -25,8 +25,8 @@ struct FoundField {
   std::string evidence;  // what was asked and what came of it
 };
 
-// What is not declared, and why: it was refused, is wrong, is not told, or is
-// what an undeclared kernel is taken for anyway.
+// A field that is not declared, and why: it was refused, is wrong, is not
+// determined, or is the default for an undeclared kernel.
 struct NotFound {
   enum class Why : uint8_t { kRefused, kWrong, kNotTold, kUsual };
   Why why = Why::kNotTold;
@@ -68,7 +68,7 @@ std::vector<std::pair<std::string, std::string>> lines_of(
 // What `qkvet identify` prints, and a line of --json.
 std::string identified_text(const Identified& found);
 std::string identified_json(const Identified& found);
-// What stands in C: kCapabilities and kDialect; "" where nothing is known.
+// kCapabilities and kDialect in C; "" if nothing is known.
 std::string identified_c(const Identified& found);
 // The fields of a part as a file of --dialect or --precision.
 std::string identified_file(const Identified& found, Part part);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet identify: kernels here, whose declarations are known, are told without
-// them; those that differ by one convention are told to differ by it; and what
-// is no attention is given no declaration.
+// qkvet identify: kernels of this repository with known declarations are
+// identified without them; kernels that differ by one convention are found to
+// differ by it; kernels that compute something else than attention get no
+// declaration.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -235,7 +236,7 @@ TEST(Identify, FindsTheNumberOfKeysAtWhichSumsAreSplit) {
   EXPECT_TRUE(has(told.rest["paths"], "none is seen")) << told.text;
 }
 
-// Within the numbers that are all asked, and in a step behind them.
+// Within the range in which every number is tried, and in a step after it.
 TEST(Identify, FindsTheNumberOfRowsAtWhichSumsAreSplit) {
   for (const int rows : {23, 137}) {
     const std::string at = std::to_string(rows);
@@ -250,8 +251,8 @@ TEST(Identify, FindsTheNumberOfRowsAtWhichSumsAreSplit) {
   }
 }
 
-// Tiles, parts, and keys that are lost from a number on; and kernels that have
-// none, or that follow the number of keys wherever they are asked.
+// Tiles, parts, and keys that are lost from a number on; and kernels without
+// any, or that follow the number of keys throughout.
 TEST(Identify, FindsPathsOfKernelsThatAreKnown) {
   const struct {
     const char* kernel;
@@ -327,7 +328,7 @@ TEST(Identify, TakesOneLineForBadInput) {
   expect_wrong_use(run_qkvet("identify -k scalar/plain --seed x"), "x");
   expect_wrong_use(
       run_qkvet("identify -k scalar/plain -k eigen/plain --out both"), "--out");
-  // What has no forward() is not asked.
+  // A kernel without forward() is not called.
   const Ran ran = run_qkvet("identify -k scalar/layer");
   EXPECT_EQ(ran.exit, 3);
   EXPECT_TRUE(has(ran.out, "not identified: it has no forward()")) << ran.out;

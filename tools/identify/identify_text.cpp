@@ -33,7 +33,7 @@ const char* part_word(Part part) {
   return "";
 }
 
-// A comment in lines of a width, behind `lead`.
+// A comment in lines of limited width, after `lead`.
 std::string comment(const std::string& lead, const std::string& text) {
   std::string out = "#   " + lead;
   const size_t indent = lead.empty() ? 4 : 24;

@@ -16,8 +16,8 @@
 namespace qkvet::tools {
 namespace {
 
-// What a kernel may take a call for instead: another case of its extents, or
-// its own with other inputs.
+// A hypothesis of how a kernel misreads a call: as another case with the same
+// extents, or as the same case with other inputs.
 struct Instead {
   const char* words;
   std::function<void(Case&)> as;
@@ -352,8 +352,8 @@ std::string word_of(uint64_t option) {
   return "";
 }
 
-// What it takes the call for; "" if that has no name here, or if what was meant
-// is no worse an explanation.
+// The hypothesis that explains the answer best, in words; "" if none is kNearer
+// times nearer than the intended meaning.
 std::string taken_for(Asker& asker, const Question& question, const Case& value,
                       const Reply& reply) {
   std::string words;

@@ -26,8 +26,8 @@ bool is_found(const Identified& found, const std::string& field,
               const std::string& word);
 // Sums, roundings, tiles and the exponential.
 void find_arithmetic(Asker& asker, Identified& found);
-// Numbers of keys and rows at which it takes another path: behind the
-// arithmetic, which may hide them.
+// Numbers of keys and rows at which it takes another path. Called after the
+// arithmetic is found, because arithmetic may hide paths.
 void find_paths(Asker& asker, Identified& found);
 // The same call twice.
 void find_flags(Asker& asker, Identified& found);

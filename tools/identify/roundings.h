@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel rounds on its way, and when it knows the maximum of a row, read
-// off single weights.
+// The roundings inside a kernel, and the number of keys that share a maximum,
+// read off single weights.
 #ifndef QKVET_TOOLS_IDENTIFY_ROUNDINGS_H_
 #define QKVET_TOOLS_IDENTIFY_ROUNDINGS_H_
 
@@ -16,11 +16,11 @@ namespace qkvet::tools {
 struct RoundingFound {
   bool told = false;
   std::optional<Dtype> to;
-  bool normalised = false;  // of P: behind its division by the sum
+  bool normalised = false;  // P is rounded after its division by the sum
   std::string why;
 };
 
-// Of f32 storage: q, k and v before their products.
+// For f32 storage: q, k and v before their products.
 RoundingFound ask_operands(Asker& asker);
 // Scores, or what they are made of, before the softmax.
 RoundingFound ask_scores(Asker& asker);
@@ -44,8 +44,8 @@ struct TanhFound {
 };
 TanhFound ask_tanh(Asker& asker);
 
-// Of f32 storage, where scores are exact: the largest relative error of a ratio
-// of two weights, in units of 2^-24.
+// For f32 storage, where scores are exact: the largest relative error of a
+// ratio of two weights, in units of 2^-24.
 struct ExpFound {
   bool told = false;
   double units = 0;

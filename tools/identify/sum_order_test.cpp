@@ -129,7 +129,7 @@ TEST(SumOrder, OfNoTreeHasNoName) {
   meets[0][1] = meets[1][0] = 5;  // above fewer terms than below it
   EXPECT_EQ(tree_of(meets), "");
   EXPECT_EQ(name_of(meets).words, "");
-  // A tree that nobody adds by.
+  // A tree that is no order of addition.
   const Meetings odd = {{1, 4, 2, 4}, {4, 1, 4, 3}, {2, 4, 1, 4}, {4, 3, 4, 1}};
   EXPECT_EQ(name_of(odd).words, "");
 }

@@ -21,7 +21,7 @@ struct Masked {
   bool of_f16 = false;  // M is no larger than what f16 holds
 };
 
-// What came of a sum, in ones; NaN where the answer says nothing.
+// Results of sums, in ones; NaN if the answer shows nothing.
 using Counts = std::vector<double>;
 using AskSums = std::function<Counts(const std::vector<Masked>&)>;
 
@@ -42,9 +42,9 @@ Case with_heads(const Asker& asker, int64_t heads) {
 
 constexpr size_t kMostHeads = 256;
 
-// Sums of channels, a head each. Key 0 has the score that is asked for and all
-// others have 0; with v = 1 at key 0 alone, o is the weight of it. Scores are
-// at most 0, so that o has all the digits of its type; M has the sign of ones.
+// Sums of channels, one per head. Key 0 has the score of interest and all
+// others have 0; with v = 1 at key 0 alone, o is its weight. Scores are at most
+// 0, so that o has all the digits of its type; M has the sign of ones.
 Counts dot_counts(Asker& asker, int64_t d, const std::vector<Masked>& sums) {
   Counts counts;
   for (size_t from = 0; from < sums.size(); from += kMostHeads) {
@@ -201,12 +201,12 @@ void find_order(const AskSums& ask, int exponent, SumFound& found) {
                 meets[0][static_cast<size_t>(n - 1)]);
 }
 
-// The largest exponents of M: what is asked for bits, and what can be stored.
+// The largest exponents of M: tried for bits, and storable.
 struct Reach {
   int bits = 60, order = 70;
 };
-// Of f16: two factors of 2^15, and a one of 2^-1; and 1.5 * 2^15, and a one of
-// 2^-14, which is no subnormal number.
+// For f16: two factors of 2^15, and a one of 2^-1; and 1.5 * 2^15, and a one of
+// 2^-14, the smallest normal number.
 constexpr Reach kF16Products = {28, 31}, kF16Values = {28, 29};
 
 // M is beyond what the sum can hold beside a one, with room for all ones
@@ -221,7 +221,7 @@ SumFound find(const AskSums& ask, int terms, const Reach& reach) {
     found.why = fmt::format("no M up to 2^{} swallows a one", reach.bits);
     return found;
   }
-  // One more where M stands at the end of its binade.
+  // One more if M is at the end of its binade.
   find_order(ask, std::min(found.bits + room + 1, reach.order), found);
   return found;
 }
@@ -257,7 +257,7 @@ Fused ask_fused_dot(Asker& asker, int64_t d) {
   if (asker.base.shape.dv == asker.base.shape.d) value.shape.dv = d;
   const Shape s = value.shape;
   const double scale = scale_of(value);
-  // What is left is a score of about -1.
+  // The rest becomes a score of about -1.
   const double up =
       std::ldexp(1, 24 - static_cast<int>(std::lround(std::log2(scale))));
   const Reply reply = asker.ask(value, [&](Inputs& inputs) {

@@ -12,13 +12,13 @@
 namespace qkvet::tools {
 
 struct SumFound {
-  int terms = 0;  // that the order is told of
+  int terms = 0;  // the order is of so many
   int bits = 0;   // significant ones of what is summed in; 0: not told
   bool wider =
       false;  // more bits than these, which are the most that were seen
   SumOrderFound order;
   std::string tree;  // "" if the order is not told
-  std::string why;   // what was seen, or why nothing is told
+  std::string why;   // the observation, or why nothing is told
 };
 
 // Over the channels of q.k: `d` of them, an extent that the kernel takes.

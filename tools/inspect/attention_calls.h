@@ -26,8 +26,8 @@ class AttentionCalls {
   AttentionCalls(Executor& executor, int kernel)
       : executor_(executor), kernel_(kernel) {}
 
-  // Fills o and lse, and weights if they are asked for. False with error() if
-  // the kernel does not give them.
+  // Fills o and lse, and weights if wanted. False with error() if the kernel
+  // does not return them.
   bool forward(const Shape& shape, bool causal, bool want_weights,
                HeadNumbers* heads);
   // After forward(): d_o [B,H,T,d].

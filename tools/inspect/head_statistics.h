@@ -10,8 +10,9 @@
 
 namespace qkvet::tools {
 
-// The weights of one head: [rows,keys], who sees whom, and at which key a row
-// stands (it need not exist): the previous token is the one in front of it.
+// The weights of one head: [rows,keys], which pairs are visible, and the key at
+// a row's own position (it need not exist): the previous token is the one
+// before it.
 struct HeadWeights {
   int64_t rows = 0, keys = 0;
   std::span<const double> weights;     // [rows,keys]

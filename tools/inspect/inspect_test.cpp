@@ -80,8 +80,8 @@ TEST(Inspect, OneHeadAndOneMemberCanBeChosen) {
   EXPECT_NE(all.out, one.out);
 }
 
-// A fault of a layer and where it stands: behind it a layer goes on with what
-// it has, which agrees.
+// A fault of a layer and its stage. The later stages take the wrong value as
+// input, and agree.
 TEST(Inspect, FaultsOfLayersPartAtTheirStage) {
   const struct {
     const char *kernel, *value, *stage, *agrees;
@@ -116,7 +116,7 @@ TEST(Inspect, AMaskThatIsMissingPartsAtTheWeights) {
   expect_parts(right, {"weights   agrees", "It agrees with the definition."});
 }
 
-// What calls of their own bring out of kernels that return no weights.
+// Weights of kernels that do not return them, recovered by extra calls.
 TEST(Inspect, RecoveredWeightsAreThoseOfTheDefinition) {
   const std::pair<const char*, const char*> rows[] = {
       {"f32,B2,H4,Hkv2,Tq5,Tk7,d3,dv2,causal=br,mask=random70", "eigen/plain"},

@@ -14,7 +14,7 @@
 
 namespace qkvet::tools {
 
-// What is told of one tensor.
+// A summary of one tensor.
 struct StageSummary {
   std::string name;            // "scores"
   std::string how;             // "q k^T"; "" for what goes in
@@ -46,7 +46,7 @@ int64_t last_row(const std::vector<int64_t>& shape, const Focus& focus);
 
 struct Movie {
   std::vector<StageSummary> stages;
-  OracleOutput attended;  // the weights [B,H,Tq,Tk], who sees whom, o
+  OracleOutput attended;  // the weights [B,H,Tq,Tk], the visible pairs, o
   std::vector<double> y;  // of a layer: [B,T,D]
 };
 
@@ -54,7 +54,7 @@ struct Movie {
 // [T,D]. `input`: what x is called.
 Movie layer_movie(const LayerProblem& problem, bool unbatched,
                   const Focus& focus, const char* input = "x");
-// From q, k and v to o. The factor of the scale is told as the problem has it.
+// From q, k and v to o. The factor of the scale is printed as in the problem.
 Movie attention_movie(const Problem& problem, const Focus& focus);
 
 }  // namespace qkvet::tools

@@ -70,7 +70,7 @@ TEST(Stages, TheSoftmaxOfTheLastScoresAreTheWeights) {
       "f32,B1,H2,T4,D12,causal",
       "f32,B2,H2,T4,D8,causal,biases=qkvo,rope=half"};
   for (const char* text : cases)
-    // Softcap before the bias, and behind it.
+    // Softcap before the bias, and after it.
     for (const auto& [focus, reading] :
          {std::pair{Focus{0, 0}, 0}, {Focus{0, 1}, 0}, {Focus{0, 1}, 1}}) {
       const Movie movie = movie_of(text, focus, reading);
@@ -188,8 +188,8 @@ TEST(Gpt, LogitsDependOnThePastAlone) {
     EXPECT_EQ(before[n] == other[n], n / 7 < 3) << n;
 }
 
-// Token 3 stands at places 0 and 1 of the second sequence, in front of the same
-// past of itself: only its position tells the two apart.
+// Token 3 is at places 0 and 1 of the second sequence, with only itself as its
+// past: only the position tells the two apart.
 TEST(Gpt, PositionsMatter) {
   const std::vector<double> logits = run_gpt(small_gpt(), nullptr).logits;
   const auto of_token = [&](size_t n) {

@@ -149,7 +149,7 @@ TEST(JudgeBadInput, OutputsThatCannotBeWritten) {
   refuses("--junit nowhere/all.xml", "nowhere/all.xml: cannot be written");
   refuses("--out .", ".: is a folder");
   refuses("--out first.jsonl", "first.jsonl: is named for two outputs");
-  // What was there before stays.
+  // An existing file stays.
   write_text(scratch() / "kept.tsv", "kept");
   expect_wrong_use(judged(answered_plan(), "--out kept.tsv --json no/x"),
                    "no/x: cannot be written");
@@ -182,7 +182,7 @@ TEST(EmitPlan, WrongUse) {
   write_text(scratch() / "wrong.txt", "empty_row = some\n");
   refuses("x --dialect wrong.txt", "dialect:1: \"some\": allowed: zero");
   EXPECT_FALSE(fs::exists(scratch() / "x"));
-  // --force takes the place of a plan, and of nothing else.
+  // --force replaces only a plan.
   fs::remove_all(scratch() / "own");
   fs::create_directories(scratch() / "own");
   refuses("own --force", "it is no folder with a plan.json");

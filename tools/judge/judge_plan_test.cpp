@@ -63,7 +63,7 @@ TEST_P(JudgeFaults, AreKnownByTheirAnswers) {
   answer_plan(plan, row.kernel);
   const Ran ran = judged(plan, "--html " + name + ".html");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  // What the answers had to be, are, and how far off that is.
+  // Expected answers, actual ones, and the distance.
   EXPECT_TRUE(has(read_text(scratch() / (name + ".html")), "<dt>actual</dt>"))
       << name;
   const Ran check = run_qkvet(std::string("check --sizes small --cases 1500 "
@@ -96,7 +96,7 @@ TEST(JudgePlan, EveryOptionAndTypeCanBeAsked) {
       emitted("all", "--options all --dtype f32 --dtype bf16 --cases 400");
   answer_plan(plan, "scalar/plain");
   const Ran ran = judged(plan, "--diagnose 0 --verbose");
-  // What the kernel lacks it refuses: nothing else keeps it from passing.
+  // The kernel refuses what it lacks: only that keeps it from passing.
   EXPECT_NE(ran.exit, 1) << ran.out << ran.error;
   EXPECT_FALSE(has(ran.out, "FAIL")) << ran.out;
   EXPECT_TRUE(has(ran.out, "sink_joins_the_denominator  ")) << ran.out;
@@ -312,7 +312,7 @@ TEST(EmitPlan, SaysWhatItAsks) {
   const std::string table = read_text(plan / "calls.tsv");
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'),
             std::ssize(json["calls"]) + 1);
-  // No tensor lies there twice, and none that no call takes.
+  // No tensor is stored twice, and each is used by a call.
   std::set<std::string> contents, stored;
   for (const auto& entry : fs::directory_iterator(plan / "t"))
     EXPECT_TRUE(contents.insert(read_text(entry.path())).second) << entry;
@@ -332,8 +332,8 @@ TEST(EmitPlan, SaysWhatItAsks) {
   EXPECT_NE(read_text(other / "plan.json"), read_text(plan / "plan.json"));
 }
 
-// A recipe is a fifth at most, asks the same, and its answers may lie in what
-// is made of it.
+// A recipe has a fifth of the bytes at most and the same calls. Its answers may
+// be in the plan that is made of it.
 TEST(EmitPlan, ARecipeIsThePlanWithoutItsFiles) {
   const auto bytes_in = [](const fs::path& folder) {
     uintmax_t bytes = 0;
@@ -361,7 +361,7 @@ TEST(EmitPlan, ARecipeIsThePlanWithoutItsFiles) {
                    "nowhere/plan.json: cannot be read");
 }
 
-// What a library refuses although it takes each part of it.
+// Combinations that a library refuses although it takes each part.
 TEST(EmitPlan, AsksNothingThatIsDeclaredAsRefused) {
   struct Asked {
     int given_scale = 0, negative_scale = 0, mask_and_bias = 0,

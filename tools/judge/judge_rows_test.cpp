@@ -171,7 +171,7 @@ constexpr const char* kGradients =
 TEST(JudgeGradients, ARightGradientPasses) {
   const fs::path plan = emitted("gradients", kGradients);
   const auto json = nlohmann::json::parse(read_text(plan / "plan.json"));
-  // What a file cannot show keeps its reason.
+  // A law that files cannot show keeps its reason.
   EXPECT_EQ(json["not_asked"]["backward_reads_only_its_inputs"],
             "what a kernel does to memory is in no file");
   EXPECT_EQ(json["not_asked"]["backward_same_call_same_bits"],
@@ -214,7 +214,7 @@ TEST(JudgeGradients, AWrongOneFailsUnderItsLaws) {
                                          "backward_is_the_adjoint"}));
 }
 
-// With masks, biases, softcap, lengths and sinks, whose gradients are returned.
+// With masks, biases, softcap, lengths and sinks, and their gradients.
 TEST(JudgeGradients, OptionsHaveGradientsToo) {
   const fs::path plan = emitted(
       "gradient_options",
@@ -235,8 +235,8 @@ TEST(JudgeGradients, OptionsHaveGradientsToo) {
   EXPECT_GT(count(judged.rows, "passed"), 50U) << judged.ran.out;
 }
 
-// o and lse are given in the plan's own dialect: a kernel whose lse turns out
-// to be another one is not judged by what it was never asked.
+// o and lse are given in the plan's own dialect: a kernel with another lse is
+// not judged by calls that do not fit it.
 TEST(JudgeGradients, AnotherDialectThanThePlansIsSaid) {
   const std::string options =
       "--law 'backward_*' --law lse_counts_equal_keys --cases 24 --options "

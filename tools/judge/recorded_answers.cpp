@@ -81,7 +81,7 @@ class Reader {
 
   const PlanFolder& plan_;
   fs::path folder_;
-  bool is_own_ = false;  // the answers lie beside the inputs
+  bool is_own_ = false;  // the answers are next to the inputs
   std::map<std::string, size_t> numbers_;
   std::map<std::string, std::string> files_;  // of the plan
   std::vector<RecordedAnswer> answers_;
@@ -248,7 +248,8 @@ std::string Reader::read_all(const fs::path& path) {
   return error.empty() ? "" : path.string() + ": " + error;
 }
 
-// `file` is what it is called in the folder of the call, or behind its name.
+// `file` is the name in the folder of the call, or the part after the call's
+// name.
 std::string Reader::read_one(size_t call, const std::string& file,
                              const fs::path& path) {
   if (file == kRefusal) return read_refusal(call, path);
@@ -285,7 +286,7 @@ std::string Reader::read_folder(const fs::path& path) {
   return error;
 }
 
-// What stands beside the calls and is no tensor is nobody's business.
+// Files next to the calls that are no tensors are ignored.
 std::string Reader::read_entry(const fs::directory_entry& entry) {
   const fs::path& path = entry.path();
   const std::string name = path.filename().string();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that somebody recorded, each in a file of its own, as a kernel that
-// answers these and no others: whatever asks kernels can ask them, too.
+// Recorded calls, each in its own file, as a kernel that answers only these. It
+// can be used like any other kernel.
 #ifndef QKVET_TOOLS_JUDGE_RECORDED_CALL_H_
 #define QKVET_TOOLS_JUDGE_RECORDED_CALL_H_
 
@@ -21,8 +21,8 @@ std::string recorded_kernel(const Recording& recording, const std::string& name,
 
 class RecordedCalls : public Executor {
  public:
-  // Answers what the law of agreement asks about the recording. "" or one line:
-  // why nobody can ask that.
+  // Answers the call of the law of agreement on the recording. "" or one line:
+  // why that call cannot be made.
   std::string add(const Recording& recording, const JudgedKernel& kernel);
 
   const std::vector<KernelInfo>& kernels() const override { return infos_; }

@@ -108,7 +108,7 @@ bool is_current(const std::string& library, const std::string& list) {
   return true;
 }
 
-// Libraries that nobody has asked for in a month make room.
+// Removes libraries that were unused for a month.
 void remove_old(const std::string& directory) {
   constexpr auto kKept = std::chrono::hours(24 * 30);
   const auto now = fs::file_time_type::clock::now();
@@ -119,7 +119,7 @@ void remove_old(const std::string& directory) {
   }
 }
 
-// What one build is: the command, and where its files lie.
+// One build: the command, and the paths of its files.
 struct Build {
   std::string source;
   Language language = Language::kCxx;

@@ -23,16 +23,17 @@ struct Compiler {
 // $CXX, $CC or $RUSTC if set, else the usual names, on PATH.
 Compiler find_compiler(Language language);
 
-// Words of a command line as a shell would split them: blanks, '...', "..."
-// and backslashes, nothing else. False if a quote is not closed.
+// Words of a command line as a shell would split them, with blanks, '...',
+// "..." and backslashes only. False if a quote is not closed.
 bool split_words(const std::string& text, std::vector<std::string>* words);
 
 // The word as a shell reads it: quoted where it must be, ~ for $HOME.
 std::string shell_quoted(const std::string& word);
 std::string shell_path(const std::string& path);
 
-// What stands behind the compiler's words. `flags` come last but for libraries,
-// so that they win. `dependencies`: a file that will name all that was read.
+// The arguments after the compiler's words. `flags` come last but for
+// libraries, so that they win. `dependencies`: a file that will list all files
+// that were read.
 std::vector<std::string> compile_arguments(
     Language language, const std::string& source, const std::string& output,
     const std::vector<std::string>& flags);

@@ -50,8 +50,8 @@ void expect_near(const std::vector<double>& actual,
     EXPECT_NEAR(actual[n], expected[n], 1e-5) << n;
 }
 
-// A right layer, with stages and without, in both forms of heads: weights are
-// asked for and come out.
+// A right layer, with stages and without, in both forms of heads: its weights
+// are requested and returned.
 TEST(KernelView, WeightsOfALayerAreAskedFor) {
   for (const std::string value :
        {kLayer, "f32,B2,H2,T5,D8,d4,dv2,causal,rope=half,w=scaled1",
@@ -93,7 +93,7 @@ TEST(KernelView, ALayerPartsAtTheStageThatIsWrong) {
   }
 }
 
-// Stages behind a wrong one are judged on what it gave.
+// Stages after a wrong one are judged on its output.
 TEST(KernelView, WhatFollowsAWrongStageCanBeRight) {
   Spoil spoil;
   spoil.layer_question = [](LayerProblem& problem) {
@@ -160,7 +160,7 @@ TEST(KernelView, WeightsOfAttentionAreAskedFor) {
   }
 }
 
-// What lies beyond the lengths of a case is NaN in every call of it.
+// Elements beyond the lengths of a case are NaN in each of its calls.
 TEST(KernelView, PoisonStaysWhereItIsWhenWeightsAreAskedFor) {
   int calls = 0;
   Attention kernel([&](KernelCall&, Problem& problem) {
@@ -190,7 +190,7 @@ TEST(KernelView, AMaskThatIsMissingShowsAtTheHiddenKey) {
   EXPECT_NEAR(view.weights[2], 1.0 / 3, 1e-7);
 }
 
-// A kernel that answers the case and dies when it is asked for its weights.
+// A kernel that answers the case and dies when its weights are requested.
 TEST(KernelView, WhatDiesWhenItIsAskedHasDied) {
   int calls = 0;
   Attention kernel;
@@ -205,7 +205,7 @@ TEST(KernelView, WhatDiesWhenItIsAskedHasDied) {
   EXPECT_EQ(view.exit_code(), kKernelDied);
   EXPECT_TRUE(view.weights.empty());
   EXPECT_NE(view.weights_from.find("SIGSEGV"), std::string::npos);
-  // One that only refuses is told so, and is judged by what it did answer.
+  // A refusal is reported as such, and the kernel's other answers are judged.
   Attention refuses;
   calls = 0;
   refuses.executor = FakeExecutor(

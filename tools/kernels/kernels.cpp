@@ -95,8 +95,9 @@ std::string judged_kernel(const KernelSelection& selection, Executor& executor,
   return "";
 }
 
-// Of a user's kernel; those that come with QKVet declare where they branch. The
-// file of a callable is what its worker runs; that of a plug-in may be any.
+// Hints are for a user's kernel; built-in kernels declare where they branch.
+// The file of a callable is the one that its worker runs; that of a plug-in may
+// be any.
 std::vector<Hint> hints_of(const KernelSelection& selection,
                            const LibrarySpec& library, Executor& executor,
                            int index, const KernelInfo& info) {
@@ -174,11 +175,11 @@ std::string why_none(const std::string& named, Globs& globs) {
   if (globs.left_out.empty())
     globs.left_out = named + ": none of its kernels is named by" + words +
                      "; allowed: a glob for each of them, or no --kernel";
-  return "";  // unless a glob has found nothing at all, which tells more
+  return "";  // unless a glob matched nothing, which is the better message
 }
 
-// The command that builds the families, if the program lies in a build tree;
-// the shortest name of the tree from here.
+// The command that builds the families, if the program is in a build tree, with
+// the tree's shortest name from here.
 std::string build_command(const std::vector<const Family*>& wanted) {
   std::error_code code;
   const fs::path tree = fs::path(program_directory()).parent_path();
@@ -201,8 +202,8 @@ std::vector<const Family*> candidates(const std::string& glob) {
   return found;
 }
 
-// What may be meant: kernels that were looked at, or the family with what
-// stands behind the slash.
+// Suggestions: kernels that were read, or the family with the word after the
+// slash.
 std::string perhaps_kernels(const std::string& glob,
                             std::vector<std::string> names) {
   const size_t slash = std::min(glob.find('/'), glob.size());
@@ -495,7 +496,7 @@ std::string unavailable_reason(Executor& executor, int kernel) {
   const double one = 1;  // a finite number in each storage type
   const auto* data = reinterpret_cast<const std::byte*>(&one);
   KernelCall call;
-  // A type that is not declared would be refused before the device is asked.
+  // An undeclared type would be refused before the device is called.
   KernelUnderTest asked;
   asked.judged.info = info;
   const StorageTypes types = declared_dtypes({asked})[0];

@@ -21,7 +21,7 @@ struct Family {
   const char* what;   // one line for lists
 };
 std::span<const Family> families();
-// The one of wrong kernels, whose causes diagnoses know.
+// The family of wrong kernels with causes known to diagnoses.
 const Family& faults_family();
 
 // Program, worker and family paths, relative to the running program, or to the
@@ -86,14 +86,14 @@ struct SelectedKernels {
   std::vector<KernelUnderTest> kernels;
   bool by_default = false;         // nothing was named: the default families
   std::vector<std::string> notes;  // families that were not built
-  std::string error;               // one line; then nothing else counts
+  std::string error;               // one line; if set, ignore the other fields
   // For answers that were recorded: the command that judges them again. Nothing
   // was repeated and nothing shrunk then.
   std::string again = {};
 };
 
-// Opens what the selection names and reads what is in it. What is left
-// undeclared is probed.
+// Opens the selected kernels and reads their declarations. Undeclared fields
+// are probed.
 SelectedKernels select_kernels(const KernelSelection& selection);
 
 // The same for a library that is linked into this program.

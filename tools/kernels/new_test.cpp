@@ -23,7 +23,7 @@ struct Row {
   const char* file;
   const char* options;
   const char* kernel;
-  // A right expression of the template, and a wrong one in its place.
+  // A right expression of the template, and a wrong replacement.
   const char* right;
   const char* wrong;
 };
@@ -135,7 +135,7 @@ TEST(New, NeverOverwrites) {
   write_text(file, "mine");
   expect_wrong_use(run_qkvet("new taken.cpp"), "taken.cpp: is there already");
   EXPECT_EQ(read_text(file), "mine");
-  // A link that points nowhere is somebody's file as well.
+  // A dangling link counts as a user's file, too.
   fs::create_symlink(scratch() / "nowhere", scratch() / "link.cpp");
   expect_wrong_use(run_qkvet("new link.cpp"), "link.cpp: is there already");
   EXPECT_FALSE(fs::exists(scratch() / "nowhere"));

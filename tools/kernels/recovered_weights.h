@@ -24,7 +24,7 @@ struct RecoveredWeights {
 inline constexpr int64_t kMostAsked = 64;
 
 // Attention: with column c of V the unit vector of key j, o[.., c] is the
-// weight of that key. A call tells dv keys.
+// weight of that key. A call yields dv keys.
 RecoveredWeights ask_attention(const Case& value, const Inputs& inputs,
                                const JudgedKernel& kernel, Executor& executor,
                                int index, int64_t member);

@@ -18,14 +18,14 @@ namespace {
 // Up to 24 keys and rows nine of ten cases have anyway, and a number that a
 // source has is no news there.
 constexpr int64_t kLeast = 25, kMost = 65536;
-// Each further one takes cases from those in front of it.
+// Each further one takes cases from the earlier ones.
 constexpr size_t kMostConstants = 12;
 // Calls are drawn at so many times a hint, too.
 constexpr int64_t kMostTimes = 3;
 // Words and marks at the first column that begin no statement of their own.
 constexpr auto kContinued = std::to_array<std::string_view>(
     {"else", "elif", "except", "finally", ")", "]", "}"});
-// Of a source that is no longer one file of a kernel, the first of it.
+// Larger sources are more than one kernel: only this much is read.
 constexpr size_t kMostBytes = size_t{1} << 22;
 
 // How likely a number is where another path begins.
@@ -37,8 +37,8 @@ bool is_one_of(std::string_view text,
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-// Directives are no tokens, and constants of C stand in them. Without the word
-// that makes them directives their rest is read as all else is.
+// Directives are no tokens, but contain constants of C. This drops the word
+// that makes them directives, so that the rest is read as code.
 std::string with_directives(std::string text) {
   static constexpr auto kRead =
       std::to_array<std::string_view>({"define", "if", "elif"});

@@ -19,9 +19,9 @@ using properties::Hint;
 // with, then what sizes are divided by or are named, then the others.
 std::vector<Hint> source_hints(const std::string& text, Language language);
 
-// The same of a file; none where it cannot be read. Of a Python file only the
-// statements count that the function at `line` is made of: its own, and those
-// that define a name which they use. 0: all.
+// The same for a file; empty if it cannot be read. In a Python file only the
+// statements count that make up the function at `line`: its own, and those that
+// define a name which they use. 0: all.
 std::vector<Hint> source_hints_of_file(const std::string& path,
                                        Language language, int line = 0);
 std::string python_part(const std::string& text, int line);

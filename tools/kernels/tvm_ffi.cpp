@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plug-in that makes a kernel of a function which a shared library exports by
-// tvm-ffi, as FlashInfer, FlashAttention 4, TileLang and CuTe DSL build them:
-// no Python is in the process. Its config is "LIBRARY:FUNCTION:MAP"; the map
-// says in which order the function takes what, and what it can do
+// A plug-in that wraps a function of a shared library, exported by tvm-ffi, as
+// a kernel. FlashInfer, FlashAttention 4, TileLang and CuTe DSL build such
+// libraries; no Python is in the process. Its config is "LIBRARY:FUNCTION:MAP";
+// the map gives the order of the function's arguments and its capabilities
 // (tools/tvm_ffi.md).
 #include <dlfcn.h>
 
@@ -58,7 +58,7 @@ Any an_int(int64_t n) { return {kInt, 0, {.as_int = n}}; }
 Any a_bool(bool b) { return {kBool, 0, {.as_int = b}}; }
 Any a_float(double x) { return {kFloat, 0, {.as_float = x}}; }
 
-// What a call says beside its tensors.
+// An argument of a call that is no tensor.
 struct ScalarWord {
   const char* word;
   Any (*of)(const qkvet_forward_args& args);

@@ -47,7 +47,7 @@ struct Bytes {
   const char* data;
   size_t size;
 };
-// An error behind the header of all objects.
+// An error, after the header of all objects.
 struct Error {
   uint64_t references;
   int32_t type;

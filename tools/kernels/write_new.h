@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files and folders that appear in one step, and never in the place of another
-// unless that is asked for.
+// Files and folders that appear in one step, and replace existing ones only on
+// request.
 #ifndef QKVET_TOOLS_KERNELS_WRITE_NEW_H_
 #define QKVET_TOOLS_KERNELS_WRITE_NEW_H_
 
