@@ -7,7 +7,7 @@
 
 namespace qkvet::tools {
 
-// What the tensors of a call are stored in.
+// The storage types of the tensors of a call.
 struct CallTypes {
   Dtype o = Dtype::kF32, q = Dtype::kF32, kv = Dtype::kF32;
 };

@@ -38,7 +38,8 @@ const char* certainty_word(Certainty certainty) {
                                            : "unknown";
 }
 
-// What came of each mutant, by kernel and id, in a file that is gone on with.
+// The result of each mutant, by kernel and id, in a file that a later run
+// continues.
 class ScoreLog {
  public:
   // "" or one line.
@@ -369,7 +370,7 @@ struct ScoreCounts {
   }
 };
 
-// Whether the characters in which two lines differ lie in this part of the
+// Whether the characters in which two lines differ are within this part of the
 // first.
 bool lies_in(const std::string& part, const std::string& before,
              const std::string& after) {
@@ -449,7 +450,7 @@ std::vector<DiagnosedMutant> score_diagnoses(const ScoreWords& words,
     ScoredKernel kernel(words.kernels[n], words, *catalogue);
     *error = kernel.begin();
     if (!error->empty()) return out;
-    // What does not divide goes to the first.
+    // The remainder goes to the first.
     const size_t share = words.count / words.kernels.size() +
                          (n < words.count % words.kernels.size() ? 1 : 0);
     kernel.score(share, log, out);

@@ -43,8 +43,8 @@ struct DiagnosedMutant {
   int described = 0, described_rightly = 0;
   std::string stage;        // that is said; "": none
   std::string known_stage;  // of the changed line; "": not known
-  // Of a search for the edit that puts it right, where there was one: the line
-  // that was changed, and the first three that are named, the best first.
+  // If the edit that puts it right was searched for: the changed line, and the
+  // first three lines that the search names, the best first.
   bool is_searched = false;
   int line = 0;
   std::vector<int> named_lines = {};
@@ -61,9 +61,9 @@ struct DiagnosedMutant {
 };
 Json to_json(const DiagnosedMutant& mutant);
 
-// What a line of a kernel computes: the first that has its kernel and of whose
-// text the line, as it was before the change, has a part. Where a line computes
-// several things, the part has to hold the change.
+// Stage of a line: the first row with its kernel and with a part of its text
+// before the change. If a line computes several things, the part has to contain
+// the change.
 struct KnownStage {
   std::string kernel, part;
   Stage stage = Stage::kUnknown;

@@ -85,7 +85,7 @@ TEST(DiagnosisScores, MutantsAreDiagnosedAndWhatIsSaidIsHeldAgainstCases) {
   const std::string table = scores_text(mutants);
   EXPECT_NE(table.find("\n| all | 2 | "), std::string::npos) << table;
 
-  // What is done stays done, as it was.
+  // Finished results stay as they were.
   const std::vector<DiagnosedMutant> again = score_diagnoses(words, &error);
   EXPECT_EQ(texts_of(again), texts_of(mutants));
   words.seed = 2;

@@ -16,7 +16,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Whether statements stand in these braces, and no numbers or members.
+// Whether these braces contain statements, and not numbers or members.
 bool is_block(const Tokens& tokens, size_t open) {
   if (tokens.text(open) != "{" || open == 0) return false;
   for (const std::string_view before :
@@ -40,7 +40,7 @@ size_t statement_around(const Tokens& tokens, size_t i) {
   }
 }
 
-// Which has no place in front of it, or none that is reached.
+// A statement without a place before it, or without one that is reached.
 bool is_part(const Tokens& tokens, size_t first) {
   const std::string_view text = tokens.text(first);
   return text == "else" || text == "catch" || text == "case" ||
@@ -120,7 +120,7 @@ static void qkvet_line_run(int line) {{
   return text + source.substr(at);
 }
 
-// A byte a line, and the one in front of the first.
+// A byte per line, and one for the place before the first.
 std::string LinesRun::file_bytes() const {
   const std::string& source = tokens_->source();
   return std::string(

@@ -16,17 +16,16 @@
 
 namespace qkvet::tools {
 
-// A source that writes down, in a file, which of its statements are run; also
-// where its process ends then. Statements of functions in C and C++ that have a
-// place in front of them where another one may stand; by their first lines.
+// A source that records in a file which of its statements are run, even if its
+// process dies. Covers statements of functions in C and C++ that can have
+// another statement before them; identified by their first lines.
 class LinesRun {
  public:
   // The file is made in `folder`.
   LinesRun(const MutantCompiler& compiler, const Tokens& tokens,
            const std::string& folder);
 
-  // What to compile in the source's place. Whether it compiles is another
-  // matter.
+  // The text to compile instead of the source. It may fail to compile.
   std::string text() const;
 
   // Nothing is run yet.
@@ -51,7 +50,7 @@ class LinesRun {
   std::map<size_t, Mark> marks_;  // by first byte
 };
 
-// Of the cases that fail and of those that pass, how many run a line.
+// Numbers of failing and of passing cases that run a line.
 struct LineCount {
   int line = 0;
   int failing = 0, passing = 0;

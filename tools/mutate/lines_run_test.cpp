@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An else that an if in front of it would take, a break that a switch would, an
+// An else that an earlier if would take, a break that a switch would take, an
 // empty statement, and numbers in braces.
 constexpr const char* kSource = R"(int f(int n) {
   int sum = 0;

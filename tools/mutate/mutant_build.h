@@ -23,7 +23,7 @@ class ScratchFolder {
   std::string path_;
 };
 
-// How texts in the place of one source are compiled.
+// How to compile texts that replace one source.
 struct MutantCompiler {
   std::string source;  // as the user names it
   Language language = Language::kCxx;
@@ -35,8 +35,8 @@ std::string find_mutant_compiler(const std::string& source,
                                  const std::string& cflags,
                                  MutantCompiler* compiler);
 
-// What tells the compiler that line `line` of the source comes next; "" where
-// the source's name cannot be said so.
+// The directive by which line `line` of the source comes next; "" if the
+// source's name cannot be written in it.
 std::string line_directive(const MutantCompiler& compiler, int line);
 
 // A library in `folder`, with the words that `qkvet check` compiles with. To

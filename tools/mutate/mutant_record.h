@@ -20,7 +20,7 @@ enum class MutantFate : uint8_t {
 };
 const char* fate_word(MutantFate fate);
 
-// What the calls of the plan show of a mutant that lives, beside the original.
+// A surviving mutant compared with the original in the calls of the plan.
 struct Survival {
   int64_t cases = 0;      // judged, with a comparison that could have failed
   int64_t calls = 0;      // that the original answered
@@ -33,8 +33,8 @@ struct Survival {
   double time_ratio = 0;   // its time inside of the kernel, over the original's
   // "" or why its answers were not held against the original's.
   std::string declares, assumes;
-  // Whether a call reaches the place; nothing where nobody asked, or no trap
-  // could be put there.
+  // Whether a call reaches the place; absent if not asked, or if no trap could
+  // be put there.
   std::optional<bool> reached;
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Cases whose calls go to a worker in one batch: most mutants die in the first.
+// Cases per first batch to a worker: most mutants die in it.
 constexpr int64_t kFirstChunk = 4;
 constexpr int64_t kLargestChunk = 16;
 

@@ -20,7 +20,7 @@ struct OpenedLibrary {
   SelectedKernels selected;
   std::unique_ptr<Executor> executor;
   std::string declared;  // all that its kernels say of themselves, as bytes
-  std::string error;     // one line; then there is nothing else
+  std::string error;     // one line; if set, ignore the other fields
 };
 // `words`: --dialect and --precision, and which of its kernels.
 OpenedLibrary open_built(const std::string& library,
@@ -42,9 +42,10 @@ struct Contestant {
   MutantRecord* record = nullptr;  // gets fate, how, law, ... and survival
 };
 
-// All of them until each is dead or the plan is over. They declare the same;
-// what declares something else than the original is asked by its own plan,
-// alone. False if `stop` ended it: then the records say nothing.
+// Judges all of them until each is dead or the plan is over. They share a
+// declaration; a mutant with another declaration than the original is judged by
+// its own plan, alone. False if `stop` ended it: then the records are not
+// valid.
 bool judge_mutants(OpenedLibrary& original, std::vector<Contestant> mutants,
                    const MutantLimits& limits);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet mutate: kernels whose mutants are known to die, to live, to be the same
-// code, and to be none.
+// qkvet mutate: kernels with mutants that are known to die, to live, to have
+// the same code, or to be invalid.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -128,8 +128,8 @@ TEST(Mutate, WhatDoesTheSameSurvivesAndSaysWhatWasSeen) {
 
 TEST(Mutate, WhatIsNoMutantCountsAsNone) {
   const fs::path where = folder("none");
-  // s and d exchanged: other keys. A loop over a number is no C++. The
-  // compiler knows that 0 can be added or taken away.
+  // Exchanging s and d gives other keys. A loop over a number is no C++. The
+  // compiler drops adding or subtracting 0.
   const std::pair<const char*, const char*> rows[] = {
       {"16:43:swap-51", "killed"},
       {"23:23:swap-26", "invalid"},
@@ -215,7 +215,7 @@ TEST(Mutate, WhatIsExplainedIsNoSurvivor) {
   EXPECT_NE(ran.out.find("why         the maximum is the same"),
             std::string::npos)
       << ran.out;
-  // What is explained and dies is not what it was.
+  // An explained mutant that dies does not match its explanation.
   write_text(where / "why.txt", "18:9:negate no reason at all\n");
   ran = only(where, "18:9:negate", "--known why.txt");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;

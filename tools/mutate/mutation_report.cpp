@@ -62,7 +62,7 @@ std::string operator_rows(const MutationRun& run) {
   return out;
 }
 
-// What killed first, the most frequent in front.
+// The first killers, the most frequent first.
 std::vector<std::pair<std::string, int64_t>> killers(const MutationRun& run) {
   std::map<std::string, int64_t> counts;
   for (const MutantRecord& record : run.records) {

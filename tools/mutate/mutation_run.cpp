@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 constexpr size_t kBatch = 8;
 
 std::string first_line(const std::string& text) {
-  // The line with the error says most of what a compiler says.
+  // The line with the error is the most informative of the compiler's output.
   const size_t error = text.find("error");
   const size_t begin =
       error == std::string::npos ? 0 : text.rfind('\n', error) + 1;
@@ -189,7 +189,7 @@ void Mutations::run_batch(const std::string& folder, OpenedLibrary& original,
   std::set<size_t> dead;  // and written down
   limits.killed = [&](const MutantRecord& record) {
     const auto number = static_cast<size_t>(&record - run_.records.data());
-    // Who asks for an end may have ended its worker as well.
+    // A request to stop may have ended its worker as well.
     if (!is_stopped() && dead.insert(number).second) done(number, log);
   };
   if (!judge_mutants(original, contestants, limits)) return;
@@ -266,8 +266,8 @@ void Mutations::done(size_t number, MutantLog& log) {
   if (words_.progress) words_.progress(finished_, all_, survivors_);
 }
 
-// A twin may have been judged in place of the one in front of it, as threads
-// come: the first of the source speaks for all.
+// By the timing of threads, a twin may have been judged instead of an earlier
+// one: its verdict moves to the first in the source.
 void settle_twins(std::vector<MutantRecord>& records) {
   std::map<std::string, size_t> first;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -306,7 +306,7 @@ MutantRecord record_of(const std::string& source, const Mutation& mutation) {
   return record;
 }
 
-// "" or one line: the mutations that are asked for, in the order of the source.
+// Keeps the requested mutations, in the order of the source; "" or one line.
 std::string choose(const MutationWords& words, const std::string& source,
                    std::vector<Mutation>& mutations) {
   std::vector<Mutation> chosen;
@@ -327,8 +327,8 @@ std::string choose(const MutationWords& words, const std::string& source,
   return "";
 }
 
-// What the verdicts of the run hang on: a folder of another one is not gone on
-// with.
+// Everything on which the verdicts depend: a folder with another head is not
+// continued.
 Json head_of(const MutationWords& words, const Tokens& tokens,
              const std::string& code) {
   Json head;
@@ -427,7 +427,7 @@ MutationRun run_mutation(const MutationWords& words) {
   std::vector<char> is_done(run.records.size(), 1);
   for (const size_t i : pending) is_done[i] = 0;
   all.judge(pending, log);
-  // What was not reached before the end has no verdict.
+  // Mutants that were not reached before the end have no verdict.
   std::vector<MutantRecord> records;
   for (size_t i = 0; i < run.records.size(); ++i)
     if (is_done[i] || log.find(run.records[i].id) != nullptr)

@@ -35,8 +35,8 @@ struct MutationRun {
   size_t kept = 0;                    // that an earlier run had judged
   bool interrupted = false;
   double wall_seconds = 0;
-  // One line, and what the program is to return; then nothing else counts. A
-  // kernel that fails unmutated has the code of `check`.
+  // One line, and the exit code of the program; if set, ignore the other
+  // fields. A kernel that fails unmutated has the code of `check`.
   std::string error;
   ExitCode exit = kWrongUse;
 };

@@ -12,7 +12,7 @@
 namespace qkvet::tools {
 namespace {
 
-// A token in the place of another one.
+// A token that replaces another one.
 struct Exchange {
   std::string_view from, to;
   const char* variant;

@@ -82,7 +82,7 @@ TEST(Tokens, AnythingEndsAtItsEnd) {
     }
 }
 
-// What an operator makes of a source, "ID -> line".
+// The mutations of an operator, "ID -> line".
 std::set<std::string> made(const std::string& source,
                            const std::string& operation,
                            Language language = Language::kCxx) {
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
             "s += -a*b;",
             {"1:3:addset-subset -> s -= -a*b;", "1:3:addset-set -> s = -a*b;",
              "1:6:neg-pos -> s += a*b;", "1:8:mul-div -> s += -a/b;"}},
-        // What is declared, or is no number, cannot be added to.
+        // Declarations and values that are no numbers cannot be added to.
         Row{"arithmetic",
             "float s = 0, *p = q; s = x; *o[c]->at = f(s);",
             {"1:24:set-addset -> float s = 0, *p = q; s += x; *o[c]->at = "
@@ -282,7 +282,7 @@ TEST(Traps, StandInFrontOfTheStatement) {
             "void f() { if (a) if (__builtin_trap(), 1) b += c; }");
   EXPECT_EQ(trapped("void f() { for (; i < n; ++i) b = 0; }", "1:21:lt-le"),
             "void f() { __builtin_trap(); for (; i < n; ++i) b = 0; }");
-  // Behind a label nobody passes what stands in front of it.
+  // A jump to a label skips the code before it.
   EXPECT_EQ(
       trapped("void f() { switch (x) { case 1: b = a + c; } }", "1:39:add-sub"),
       "none");

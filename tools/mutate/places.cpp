@@ -18,7 +18,7 @@ bool is_one_of(std::string_view text,
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-// Puts the tokens into brackets with something in front and behind.
+// Puts the tokens into brackets with a text before and after them.
 void wrap(const Tokens& tokens, size_t first, size_t last,
           const std::string& front, const std::string& behind,
           Mutation& mutation) {
@@ -92,8 +92,8 @@ void find_indices(const Tokens& tokens, std::vector<Mutation>& found) {
 
 namespace {
 
-// What a product's right factor is, if it is a name, a member, an element or a
-// number: its first and last token.
+// The first and last token of a product's right factor, if it is a name, a
+// member, an element or a number.
 struct Span {
   size_t first = 0, last = 0;
 };
@@ -182,7 +182,7 @@ bool begins_statement(const Tokens& tokens, size_t i) {
          head == "constexpr";
 }
 
-// "int x", "std::vector<float> p(n)", "auto* made": a name behind a type.
+// "int x", "std::vector<float> p(n)", "auto* made": a name after a type.
 bool declares(const Tokens& tokens, size_t i) {
   size_t at = i;
   while (tokens.is_word(at) && tokens.text(at + 1) == "::") at += 2;
@@ -201,8 +201,8 @@ bool declares(const Tokens& tokens, size_t i) {
   return tokens.is_word(at);
 }
 
-// The token of the semicolon that ends the statement; kNoToken if it is not one
-// expression.
+// The token of the semicolon that ends the statement; kNoToken unless the
+// statement is one expression.
 size_t end_of_statement(const Tokens& tokens, size_t i) {
   for (size_t at = i; at < tokens.size(); at = tokens.behind(at)) {
     const std::string_view text = tokens.text(at);
@@ -251,7 +251,7 @@ std::optional<Variable> variable_at(const Tokens& tokens, size_t i) {
   if (i > 0) {
     const std::string_view before = tokens.text(i - 1);
     if (before == "." || before == "->" || before == "::") return std::nullopt;
-    // Declared here, behind its type.
+    // Declared here, after its type.
     if (tokens[i - 1].of_type) return std::nullopt;
     if (tokens.is_word(i - 1) && before != "return" && before != "in" &&
         before != "if" && before != "else" && before != "while")

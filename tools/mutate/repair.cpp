@@ -29,8 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Failing cases that each edit is asked: enough to tell a mended kernel from a
-// lucky one, few enough that nearly all of the time is the compiler's.
+// Failing cases to run with each edit: enough to tell a mended kernel from a
+// lucky one, few enough that the compiler takes nearly all of the time.
 constexpr size_t kMostFailing = 8;
 
 // Edits that are compiled together, and bytes of bodies of functions that this
@@ -282,7 +282,7 @@ void Repair::try_edit(size_t number, const std::string& library,
                       const std::string& folder, bool is_alone) {
   const Mutation& mutation = mutations_[number];
   OpenedLibrary opened = open_built(library, words_.selection);
-  // What promises less than the kernel did is no repair.
+  // An edit that weakens the declaration is no repair.
   if (!opened.error.empty() || opened.declared != declared_) return;
   RepairEdit edit;
   edit.mends = mended_by(opened);
@@ -294,7 +294,7 @@ void Repair::try_edit(size_t number, const std::string& library,
   edit.diff = diff_text(compiler_.source, tokens_.source(), text);
   if (edit.mends == run_.failing.size()) {
     if (!is_alone) {
-      // What is printed as a repair was judged as it is printed.
+      // A repair is judged in the form in which it is printed.
       const std::string printed = folder + "/printed.so";
       if (!build_mutant(compiler_, text, folder, printed).empty() ||
           !is_new(code_hash(printed)))
@@ -373,7 +373,7 @@ void Repair::count_lines() {
     }
   };
   for (const FailingCase& one : run_.failing) ask(one);
-  // What it does elsewhere with marks in it says nothing of it without.
+  // If marks change the kernel's results, they show nothing about the original.
   if (failing < std::ssize(run_.failing)) return;
   const Clock::time_point start = Clock::now();
   for (const FailingCase& one : planned(opened))
@@ -391,7 +391,7 @@ void Repair::count_lines() {
   order_by_lines(marks);
 }
 
-// What no failing case runs mends none.
+// An edit of a line that no failing case runs mends nothing.
 void Repair::order_by_lines(const LinesRun& marks) {
   std::map<int, double> suspicion_of;
   for (const LineCount& one : run_.lines)
@@ -448,7 +448,7 @@ std::string diff_text(const std::string& name, const std::string& before,
     ++tail;
   const auto range = [&](const std::vector<std::string>& lines) {
     const size_t count = lines.size() - head - tail;
-    // Where there is none, diff names the line in front.
+    // For an empty range, diff names the line before it.
     return count == 1 ? fmt::format("{}", head + 1)
                       : fmt::format("{},{}", head + (count > 0), count);
   };

@@ -50,11 +50,11 @@ inline constexpr double kShownDifference = 0.001;
 inline constexpr int kHeatLevels = 5;
 int heat_level(double value);
 
-// What a terminal can show.
+// Abilities of a terminal.
 enum class Ink : uint8_t { kAscii, kUnicode, kColour };
 
 // Lines of the same width, in columns of a terminal. Up to kNumberedCells each
-// way the numbers stand in the cells.
+// way, the cells contain their numbers.
 inline constexpr int64_t kNumberedCells = 8;
 struct TextBlock {
   std::vector<std::string> lines;
@@ -63,7 +63,7 @@ struct TextBlock {
 TextBlock heat_text(const HeatMap& map, Ink ink);
 // Blocks beside each other as far as `width` allows, then below.
 std::string side_by_side(const std::vector<TextBlock>& blocks, size_t width);
-// What the shades mean; a second line about differences.
+// The meaning of the shades; a second line about differences.
 std::string legend_text(Ink ink, bool with_difference);
 
 // A cell in a picture: weights by the root of their share of 1, differences by

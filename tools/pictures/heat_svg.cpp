@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heat maps of weights as a picture: every cell tells its number where a
-// pointer rests on it.
+// Heat maps of weights as a picture: each cell shows its number under the
+// pointer.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ bool some_map(const std::vector<HeatMap>& maps, Predicate predicate) {
   return std::any_of(maps.begin(), maps.end(), predicate);
 }
 
-// What colours mean; as high as kLegendHeight.
+// The meaning of colours; as high as kLegendHeight.
 constexpr double kLegendHeight = kScaleHeight + 50;
 std::string legend_svg(const std::vector<HeatMap>& maps, double y,
                        double span) {

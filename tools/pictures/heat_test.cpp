@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heat maps, as text and as pictures, and what is told of a head in numbers.
+// Heat maps, as text and as pictures, and the statistics of a head.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -189,9 +189,9 @@ TEST(HeatPicture, ColoursOfWeightsAndDifferences) {
   EXPECT_EQ(heat_colour(off, 0, 1, 1), "");
 }
 
-// What differs must differ to an eye that has no red-green (the second and the
-// third axis of Machado, Oliveira and Fernandes, 2009, for deuteranopia) and in
-// grey where it is a matter of more or less.
+// Different things must look different to a red-green blind eye (the second and
+// the third axis of Machado, Oliveira and Fernandes, 2009, for deuteranopia),
+// and in grey if they differ by amount.
 TEST(HeatPicture, ColoursAreToldApartWithoutRedAndGreen) {
   struct Seen {
     double yellow, blue, grey;

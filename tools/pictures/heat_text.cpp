@@ -114,7 +114,7 @@ class Painter {
     text.pop_back();
     return text + dot;
   }
-  // Two columns: the shade twice, or behind a sign.
+  // Two columns: the shade twice, or a sign and the shade.
   std::string signed_cell(double value, const char* mark) const {
     if (!map_.difference || std::isnan(value)) return std::string(mark) + mark;
     return (value < 0 ? "-" : "+") + std::string(mark);

@@ -35,7 +35,7 @@ struct Side {
   double length() const { return at(cells - 1) + size(cells - 1); }
 };
 
-// Where everything stands.
+// The positions of all parts.
 struct Layout {
   Side across, down;
   bool numbered = false;

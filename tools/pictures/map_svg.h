@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A map of cells as SVG, whatever they stand for: names and numbers along its
-// edges, and gaps where tiles can meet, so that what goes wrong at the border
-// of a tile is seen to begin there. Small maps have their numbers in the cells.
+// A map of cells as SVG: names and numbers along its edges, and gaps where
+// tiles can meet, so that an error at the border of a tile is seen to begin
+// there. Small maps have their numbers in the cells.
 #ifndef QKVET_TOOLS_PICTURES_MAP_SVG_H_
 #define QKVET_TOOLS_PICTURES_MAP_SVG_H_
 
@@ -32,7 +32,7 @@ struct MapPicture {
 };
 
 // A power of two: the cells between two gaps, and between two numbers along an
-// edge. Tiles of kernels are such, and so their borders lie at gaps.
+// edge. Tiles of kernels are powers of two, so their borders are at gaps.
 int64_t cells_between_gaps(int64_t cells);
 
 // With everything around the cells.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pictures are made of: SVG (W3C, "Scalable Vector Graphics 2") with the
-// type of whoever looks at it, light and dark, in colours that also those tell
-// apart who do not tell red from green. In files of their own and within pages.
+// Parts of pictures: SVG (W3C, "Scalable Vector Graphics 2") with the reader's
+// font, light and dark, in colours that are distinct for red-green blind
+// readers, too. As separate files and within pages.
 #ifndef QKVET_TOOLS_PICTURES_SVG_H_
 #define QKVET_TOOLS_PICTURES_SVG_H_
 
@@ -18,7 +18,7 @@ std::string sequential_colour(double share);
 // Errors with a sign, share -1 .. 1: blue, white, orange (hues of Okabe and
 // Ito, 2008).
 std::string diverging_colour(double share);
-// What stands for NaN.
+// Fill of cells that are NaN.
 inline constexpr const char* kHatch = "url(#hatch)";
 // "light" or "dark": what words on the colour are to be.
 const char* ink_on(const std::string& colour);

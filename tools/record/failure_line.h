@@ -129,7 +129,7 @@ struct OutputNumbers {
   }
 };
 
-// "" or why its numbers are not one for each element that it may have.
+// "" or the error: its numbers do not fit its shape, or are too many.
 std::string misfit(const OutputNumbers& output);
 
 struct CallNumbers {

@@ -73,7 +73,7 @@ Texts hint_lines(const KernelLine& kernel) {
   return out;
 }
 
-// Of cases of a law, unless there are none.
+// The number of cases of a law, unless it is 0.
 void add_cases(const ResultLine& result, int64_t cases,
                const std::string& first, Texts& lines) {
   if (cases > 0)

@@ -15,7 +15,7 @@
 namespace qkvet::tools {
 namespace {
 
-// What is left and right of these is drawn at the edge.
+// Values beyond these are drawn at the edge.
 constexpr int kLeastDecade = -6, kMostDecade = 9;
 constexpr double kStripHeight = 22;
 

@@ -49,7 +49,7 @@ std::string cause_html(const FailureLine& failure) {
     return fmt::format(
         "unknown: no known fault does what this kernel does in {}",
         counted(cause.probes, "probe"));
-  // What all wrong numbers are, and no known fault.
+  // A description of all wrong numbers, but no known fault.
   if (cause.certainty == Certainty::kUnknown)
     return fmt::format(
         "<strong>{}</strong> <span class=\"quiet\">likely; no known fault does "

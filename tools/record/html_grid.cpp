@@ -57,7 +57,7 @@ std::string figure_cells(const ResultLine* result) {
   if (result == nullptr) return "<td></td><td></td><td></td><td></td>";
   const StateSign& sign = sign_of(*result);
   const Tally& counts = result->counts;
-  // What single cases of a law that passed had to say is no reason.
+  // For a law that passed, the text of single cases is no reason.
   const std::string reason =
       sign.state == RowState::kPassed ? "" : counts.reason.text;
   return fmt::format(

@@ -45,7 +45,7 @@ double signed_excess(const OutputNumbers& tensor, size_t n) {
   return actual < expected ? -size : size;
 }
 
-// What a map is of.
+// The subject of a map.
 struct HeatView {
   const char* head;
   double (*value)(const OutputNumbers& tensor, size_t n);
@@ -124,13 +124,13 @@ std::vector<Slice> slices_of(const OutputNumbers& tensor) {
       slice.wrong += is_off(tensor, n);
     out.push_back(std::move(slice));
   }
-  // Where it is wrong stands in front.
+  // Slices with wrong numbers come first.
   std::stable_partition(out.begin(), out.end(),
                         [](const Slice& slice) { return slice.wrong > 0; });
   return out;
 }
 
-// What the letters of a tensor's axes count.
+// The meaning of the letters of a tensor's axes.
 std::string axis_name(char letter) {
   constexpr std::pair<char, const char*> kNames[] = {
       {'b', "member"}, {'h', "head"},    {'i', "query"},
@@ -276,7 +276,7 @@ std::string tensor_maps(const OutputNumbers& tensor, const std::string& place) {
 }  // namespace
 
 std::string html_heat_maps(const FailureLine& failure) {
-  // Stories have many calls: what is wrong stands in front.
+  // Stories have many calls: the wrong ones come first.
   constexpr size_t kMostMaps = 4;
   std::vector<std::pair<std::string, const OutputNumbers*>> maps;
   for (size_t i = 0; i < failure.calls.size(); ++i) {

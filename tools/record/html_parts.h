@@ -11,7 +11,7 @@
 namespace qkvet::tools {
 
 // Laws by subject, in their order: "attention", ...; one group without a name
-// where the record says nothing of subjects.
+// if the record has no subjects.
 struct LawGroup {
   std::string subject;
   std::vector<std::string> laws;
@@ -26,7 +26,7 @@ std::string html_heat_maps(const FailureLine& failure);
 std::string html_grid(const RunRecord& record);
 // Error/bound of every law on a logarithmic axis.
 std::string html_errors(const RunRecord& record);
-// What was covered, and what was not.
+// Covered parts, and parts that were not covered.
 std::string html_coverage(const RunRecord& record);
 std::string html_laws(const RunRecord& record);
 std::string html_environment(const RunRecord& record);
@@ -35,7 +35,7 @@ std::string html_environment(const RunRecord& record);
 std::string html_code(const std::string& text);
 // A command that can be selected, and copied where scripts run.
 std::string html_command(const std::string& text);
-// The name of a law, as a link to what it says.
+// The name of a law, as a link to its text.
 std::string html_law_link(const std::string& law);
 
 }  // namespace qkvet::tools

@@ -45,7 +45,7 @@ TEST(RecordFiles, BadInputIsOneLineAndLeavesNothing) {
                    "broken.jsonl:2: no JSON");
   expect_wrong_use(run_qkvet("report broken.jsonl -o all.jsonl"),
                    "broken.jsonl:2: no JSON");
-  // Extents whose product is 2^64.
+  // Extents with a product of 2^64.
   RunRecord edited;
   edited.laws.emplace_back().law = "law";
   edited.kernels.emplace_back().kernel = "a/b";
@@ -75,8 +75,8 @@ TEST(RecordFiles, BadInputIsOneLineAndLeavesNothing) {
                    "no --budget and no --fail-fast beside it");
 }
 
-// Its line, without what a clock says, and without its number in the plan,
-// which shards do not have.
+// Its line without times, and without its number in the plan, which shards do
+// not have.
 std::string line_of_cases(ResultLine result) {
   result.counts.seconds = 0;
   result.counts.planned = 0;
@@ -85,7 +85,7 @@ std::string line_of_cases(ResultLine result) {
   return result_lines(record);
 }
 
-// What was checked, law by law.
+// Counts of checked cases, law by law.
 std::vector<std::pair<int64_t, int64_t>> counts_in(const RunRecord& record) {
   std::vector<std::pair<int64_t, int64_t>> out;
   for (const ResultLine& result : record.results)
@@ -193,7 +193,7 @@ TEST(RecordFiles, AKernelThatIsGoneIsWorse) {
       has(diff.out, "eigen/plain: 2 passed, 0 failed -> not in the run\n"))
       << diff.out;
   EXPECT_EQ(run_qkvet("report one.jsonl two.jsonl").exit, 0);
-  // Of a plug-in whatever it holds is to be judged.
+  // All kernels in a plug-in are to be judged.
   const std::string family = " '" + std::string(QKVET_SCALAR) + "'";
   const Ran gone = run_qkvet("check" + family + laws +
                              "--baseline two.jsonl --json gone.jsonl");

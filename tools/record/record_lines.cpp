@@ -183,7 +183,7 @@ struct WrongLine {
 // Sums of counts stay exact, and within 64 bits.
 constexpr int64_t kMostCounted = int64_t{1} << 53;
 
-// What no single field tells: "" or what is wrong.
+// Errors that involve several fields: "" or the error.
 template <class T>
 std::string wrong_in(const T&) {
   return "";
@@ -403,7 +403,7 @@ std::string misfit(const OutputNumbers& output) {
   int64_t elements = axes == 0 || axes > kMostAxes ? 0 : 1;
   for (const int64_t extent : output.shape)
     elements = extent > kMostElements ? 0 : elements * extent;
-  // Two axes are the last but one and what is in front of it.
+  // A shape of two axes skips the first letter.
   if (elements < 1 || elements > kMostElements ||
       output.axes.size() < axes + (axes == 2 ? 1 : 0))
     return fmt::format(

@@ -112,7 +112,7 @@ std::string error_of(const std::string& text) {
   return error;
 }
 
-// The result's line is the fourth, behind those of its law and kernel.
+// The result's line is the fourth, after those of its law and kernel.
 std::string error_of(const ResultLine& result) {
   return error_of(record_lines(record_of({result})));
 }
@@ -317,7 +317,7 @@ TEST(Record, TheRuleOfTheVerdict) {
   EXPECT_EQ(
       code({good}, [](auto& record) { record.end.baseline_gone = {"a/c"}; }),
       kLawFailed);
-  // Of a shard alone nothing follows from what it has not drawn.
+  // For a single shard, options that were not drawn have no consequence.
   const auto never = [](RunRecord& record) {
     record.end.whole_plan = true;
     record.kernels[0].never_drawn = {"softcap"};
@@ -427,7 +427,7 @@ TEST(RecordFormats, HeatMapsShowWhatIsOff) {
   EXPECT_TRUE(has(odd, "2 of 4 elements")) << odd;
 }
 
-// Extents whose product has no 64 bits are refused like any others.
+// Extents with a product of more than 64 bits are refused like any others.
 TEST(Record, NumbersThatDoNotFitTheirShapeAreRefused) {
   const auto error = [](std::vector<int64_t> shape, const char* axes) {
     FailureLine bad = failure_with(shape, {1}, {0}, {2}, {1});
@@ -686,7 +686,7 @@ TEST(RecordMerge, CountsAreAddedAndTheSmallestCaseIsKept) {
   EXPECT_EQ(all.end.exit, kLawFailed);
 }
 
-// What no shard could say alone the sum of their elements says.
+// The sum of the shards' elements decides, even if no shard decides alone.
 TEST(RecordMerge, WhatTheBoundLeavesOpenIsAddedToo) {
   const auto verdict = [](const More& more) {
     const RunRecord all = merged({shard(1, 2, {passed("a/b", "first")}),
@@ -709,8 +709,7 @@ TEST(RecordMerge, WhatTheBoundLeavesOpenIsAddedToo) {
               cases == 1 ? RowVerdict::kPassed : RowVerdict::kMistrusted);
 }
 
-// A precision that is not believed is one of the kernel, whatever a reason
-// says.
+// Mistrust of a precision belongs to the kernel, not to the text of a reason.
 TEST(RecordMerge, AMistrustedKernelStaysOne) {
   const auto of = [](int64_t number, const std::string& mistrust) {
     RunRecord out = shard(
@@ -779,7 +778,7 @@ TEST(RecordMerge, MissingShardsAreNamedAndAreNoPass) {
   const RunRecord some = merged({part(1), part(3)});
   EXPECT_EQ(missing_shards(some), "shards 2, 4 of 4 are missing");
   EXPECT_EQ(some.end.exit, kNothingChecked);
-  // What is merged can be merged on.
+  // A merged record can be merged again.
   const RunRecord all = merged({reread(some), part(2), part(4)});
   EXPECT_EQ(missing_shards(all), "");
   EXPECT_EQ(all.end.exit, kConforms);

@@ -236,7 +236,7 @@ def check_failing(qkvet, folder, validator):
     places = {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
               for one in found["results"]}
     assert any(place.startswith("impl/faulty/") for place in places), places
-    # What is written later is what was written at once.
+    # Files written later equal those written at once.
     run(qkvet, folder, ["report", "bad.jsonl", *written("later")], 0)
     for option, ending in FORMATS.items():
         later = (folder / f"later.{ending}").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@
 
 namespace qkvet::tools {
 
-// Of a law under which a kernel may be absent from the run.
+// The verdict of a law; absent if the kernel is not in the run.
 using PerhapsVerdict = std::optional<RowVerdict>;
 
 enum class Change : uint8_t { kSame, kBetter, kWorse, kOther };

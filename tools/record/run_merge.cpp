@@ -96,7 +96,7 @@ std::vector<FailureLine> smallest_findings(const Results& results) {
   return out;
 }
 
-// A shard in which a known failure does not show says nothing.
+// A shard without the known failure does not count here.
 std::optional<KnownLine> merged_known(const Results& results) {
   std::optional<KnownLine> said;
   for (const ResultLine* result : results) {
@@ -110,8 +110,8 @@ std::optional<KnownLine> merged_known(const Results& results) {
   return said;
 }
 
-// Not declared is what every shard says in which a case was refused; a shard
-// without such a case says nothing.
+// Undeclared if it is so in every shard that refused a case; a shard without
+// such a case does not count.
 bool is_undeclared(const Results& results) {
   bool said = false;
   for (const ResultLine* result : results)
@@ -158,9 +158,9 @@ ResultLine merged_result(const Results& results, const std::string& mistrust) {
   return out;
 }
 
-// "windows 812" and "windows 40" are "windows 852". Shards name what they have
-// drawn in one order, each without what it has not: a name that is new stands
-// behind the one that it stands behind there.
+// Adds "windows 812" and "windows 40" to "windows 852". Shards list the drawn
+// options in one order, each without those that it has not drawn: a new name
+// goes after its predecessor in that shard.
 void add_drawn(const KernelLine& kernel, std::vector<DrawnCalls>& drawn) {
   auto next = drawn.begin();
   for (const DrawnCalls& one : kernel.drawn) {
@@ -196,7 +196,7 @@ KernelLine merged_kernel(const std::vector<RunRecord>& parts,
   return kernel;
 }
 
-// The end of all shards together: sums, and what one of them says.
+// The end of all shards together: sums, and fields that one shard has.
 EndLine merged_end(const std::vector<RunRecord>& parts) {
   EndLine end = parts[0].end;
   end.replaced_cases = 0;

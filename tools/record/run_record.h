@@ -55,7 +55,7 @@ struct MergedShards {
   }
 };
 
-// What a result is of: a law, or a golden set that is verified.
+// The subject of a result: a law, or a golden set that is verified.
 enum class RowKind : uint8_t { kLaw, kSet };
 
 struct StartLine {
@@ -155,7 +155,7 @@ struct KernelLine {
 
 // --- results
 
-// That of a run, of which a crash is told apart.
+// The verdict of a run, with crashes as a verdict of their own.
 enum class RowVerdict : uint8_t {
   kPassed,
   kFailed,
@@ -177,7 +177,7 @@ inline bool is_judged(RowVerdict verdict) {
   return verdict == RowVerdict::kPassed || is_failing(verdict);
 }
 
-// What a result is to a reader: "open" is gave up, mistrusted, skipped.
+// The state of a result for a reader: "open" is gave up, mistrusted, skipped.
 enum class RowState : uint8_t {
   kPassed,
   kFailed,
@@ -192,7 +192,7 @@ inline bool is_bad(RowState state) {
   return state == RowState::kFailed || state == RowState::kCrash;
 }
 
-// What a file of known failures tells of a result.
+// The line of a file of known failures for a result.
 struct KnownLine {
   int64_t line = 0;
   std::string since, why, until;
@@ -323,7 +323,7 @@ struct RunRecord {
   std::vector<KernelLine> kernels;  // with or without results
   std::vector<ResultLine> results;  // kernel by kernel
   EndLine end;
-  // Of the first result of each pair of a kernel and a law.
+  // Index of the first result of each pair of a kernel and a law.
   std::map<std::pair<std::string, std::string>, size_t> places;
 
   // Null where there is none.
@@ -346,13 +346,13 @@ std::optional<RunRecord> parse_record(std::string_view text,
 std::optional<RunRecord> read_record(const std::string& file,
                                      std::string* error);
 
-// As lines again: the first one, all others with `more` in front of the last,
-// and all.
+// As lines again: the first one, all others with `more` before the last, and
+// all.
 std::string start_text(const StartLine& start);
 std::string result_lines(const RunRecord& record, const std::string& more = "");
 std::string record_lines(const RunRecord& record);
 
-// What a row of results is: "law" or "set".
+// The name of a row of results: "law" or "set".
 inline const char* row_word(const RunRecord& record) {
   return word_of(record.start.rows);
 }

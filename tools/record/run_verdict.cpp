@@ -39,7 +39,7 @@ std::string kernel_open(const RunRecord& record, const KernelLine& kernel,
                             word_of(result->verdict),
                             reason.empty() ? "no case was judged" : reason);
   }
-  // Where nothing passed, why it is refused tells more.
+  // If nothing passed, the reason of the refusal is more informative.
   if (!undecided.empty() && (passed_one(results) || refused == nullptr))
     return undecided;
   // A kernel that was not asked for by name may refuse everything.

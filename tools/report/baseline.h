@@ -17,11 +17,11 @@ std::optional<BaselineLine> baseline_of(const ReportInput& input,
 bool is_no_worse(const ReportInput& input, const KernelResult& kernel,
                  const Failure& failure);
 
-// What was judged in the baseline, was to be judged here, and is in no result:
-// "scalar/plain", or "scalar/plain rows_stay_in_hull".
+// Results that the baseline has, that were to be judged here, and that are
+// missing: "scalar/plain", or "scalar/plain rows_stay_in_hull".
 Texts gone_since_baseline(const ReportInput& input);
 
-// What got worse and what got better; "" without a baseline.
+// Changes for the worse and for the better; "" without a baseline.
 std::string baseline_text(const Shown& shown);
 
 }  // namespace qkvet::tools

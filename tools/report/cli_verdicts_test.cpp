@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program says about kernels with a fault: in text, in files, alike
+// The program's output about kernels with a fault: in text, in files, alike
 // from run to run.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 TEST(CliVerdicts, TheSameRunSaysTheSame) {
   const auto stable = [](const std::string& text) {
-    // Times and rates differ from run to run, nothing else.
+    // Only times and rates differ from run to run.
     return std::regex_replace(
         text, std::regex("[0-9.]+ s\\b|time .*\\n.*%|case [0-9]+, "), "_");
   };

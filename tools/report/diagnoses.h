@@ -19,7 +19,7 @@ struct Diagnoses {
   std::string no_faults;  // "" or why there was nothing to look them up in
 };
 
-// Kernels that fail and are looked at where nothing else is asked for.
+// Default of the maximum number of failing kernels to diagnose.
 inline constexpr int kDefaultDiagnosed = 8;
 
 // The faults that come with QKVet, with tiles of several widths. Without the

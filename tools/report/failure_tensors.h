@@ -18,9 +18,8 @@ struct FailureTensors {
   std::map<const Failure*, std::vector<WrittenCall>> calls;
 };
 
-// Tensors of failures that repeat and whose kernel answers: what died, or
-// touched what it must not, is not called again. `result` must stay where it
-// is.
+// Tensors of failures that repeat and that the kernel answers: calls at which
+// it died, or touched foreign memory, are not repeated. `result` must not move.
 FailureTensors collect_tensors(const RunResult& result,
                                const SelectedKernels& selected,
                                bool in_process);

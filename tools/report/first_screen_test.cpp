@@ -76,8 +76,8 @@ TEST(FirstScreen, AllKernelsFitOnAScreen) {
   EXPECT_EQ(ran.error, "");
 }
 
-// What is somebody's own is judged as deeply as ever, and so is what is asked
-// for with a number.
+// A user's own kernel is judged as deeply as ever, and so is a run with a given
+// number of cases.
 TEST(FirstScreen, OnlyTheDefaultPlanIsShort) {
   const auto planned = [](const std::string& arguments) {
     run_qkvet(
@@ -153,7 +153,7 @@ TEST(FirstScreen, OnATerminalItSaysHowFarItIs) {
   EXPECT_FALSE(has(out, "error/bound      time")) << out;
 }
 
-// What takes hours is shown in seconds.
+// The first failure of a run of hours is shown within seconds.
 TEST(FirstScreen, OnATerminalTheFirstFailureIsShownWhenItIsFound) {
   int exit = -1;
   const std::vector<std::string> arguments = {
@@ -224,7 +224,7 @@ TEST(FamiliesNotBuilt, ABuildTreeNamesTheCommand) {
   expect_wrong_use(run("explain no_mask"), command);
   expect_wrong_use(run("replay f32,B1,H1,Tq1,Tk1,d1 --kernel faulty/no_mask"),
                    command);
-  // Where it is merely absent it is a note, and the rest goes on.
+  // If it is not needed, its absence is a note, and the rest continues.
   const Ran list = run("explain kernels");
   EXPECT_EQ(list.exit, 0) << list.error;
   EXPECT_TRUE(has(list.out, "scalar/plain")) << list.out;
@@ -268,7 +268,7 @@ TEST(FamiliesNotBuilt, TheCauseOfAFailureSaysWhatItWouldTake) {
                                  scratch(), "", program);
   EXPECT_EQ(replayed.exit, 1) << replayed.out << replayed.error;
   EXPECT_TRUE(has(replayed.out, line)) << replayed.out;
-  // A cause that is known cannot be held against one that nobody looks up.
+  // A known cause cannot be compared with one that is not looked for.
   write_text(scratch() / "known.txt",
              "bad/unwritten agrees_with_oracle no_scale 2026-11-22 why\n");
   expect_wrong_use(run_qkvet("check --known known.txt --cases 60 " + kernel,

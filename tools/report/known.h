@@ -8,9 +8,9 @@
 //
 // `fails` is how: law, memory, crash or hang, or the cause that a report names,
 // such as no_scale or unknown. A law that fails in several ways has a line for
-// each. What fails as it says there does not fail the run. What no longer
-// fails, or fails otherwise as well, does; and so does what fails still behind
-// the day that `until=` names (of UTC).
+// each. A failure that matches its line does not fail the run. The run fails if
+// a line's failure is gone, if there is any other failure, or if a failure
+// persists after the day that `until=` names (in UTC).
 #ifndef QKVET_TOOLS_REPORT_KNOWN_H_
 #define QKVET_TOOLS_REPORT_KNOWN_H_
 
@@ -60,7 +60,7 @@ std::optional<KnownFailures> parse_known(std::string_view text,
 // "2026-11-22", in UTC.
 std::string day_now();
 
-// What a file of known failures says of a cell.
+// How a cell compares with the file of known failures.
 enum class KnownState : uint8_t {
   kNothing,    // there is no line about it
   kAsKnown,    // it fails as its lines say, and in no other way

@@ -157,7 +157,7 @@ TEST(Known, WhatHasExpiredCountsAgain) {
             "known.txt:1: a/b weights_sum_to_one was accepted until "
             "2020-01-02, and fails by law still (since 2020-01-01, until "
             "2020-01-02: why)");
-  // What is mended is a line to take out, expired or not.
+  // A line about a mended failure has to go, expired or not.
   two.result.kernels[0].cells[0].failure.reset();
   EXPECT_EQ(two.held_against(line + "2020-01-02 why\n").state,
             KnownState::kGone);

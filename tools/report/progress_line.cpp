@@ -25,7 +25,7 @@ std::string duration_text(double seconds) {
 }  // namespace
 
 void TimeLeft::note(double seconds, int64_t done) {
-  // What lies this far back counts a third, and so on.
+  // Seconds after which work counts 1/e.
   constexpr double kMemory = 5;
   const double passed = seconds - seconds_;
   if (passed <= 0) return;

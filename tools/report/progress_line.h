@@ -12,8 +12,8 @@
 
 namespace qkvet::tools {
 
-// What the rest of some work will take, by the speed of the last seconds: cases
-// of gradients, say, take longer than those of caches.
+// Estimates the time for the rest of some work, by the speed of the last
+// seconds: for example, cases of gradients take longer than those of caches.
 class TimeLeft {
  public:
   // So much was done `seconds` after the start; both only grow.
@@ -46,7 +46,7 @@ class ProgressLine {
   bool terminal_;
   std::optional<double> budget_;
   Clock::time_point start_ = Clock::now(), shown_ = start_;
-  size_t length_ = 0;  // of what stands there
+  size_t length_ = 0;  // of the line on the screen
   TimeLeft left_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run says, to people and to CI systems.
+// Reports of a run, for people and for CI systems.
 #ifndef QKVET_TOOLS_REPORT_REPORT_H_
 #define QKVET_TOOLS_REPORT_REPORT_H_
 
@@ -51,7 +51,7 @@ ExitCode exit_code_of(const ReportInput& input);
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure);
 
-// The text of all causes that no probe tells apart: "... Or: ..."
+// The text of all causes that the probes cannot tell apart: "... Or: ..."
 std::string joined_causes(const Diagnosis& diagnosis, std::string Cause::*text);
 
 // How many of the runs a failure happens in, and what that suggests; "" where
@@ -62,7 +62,7 @@ std::string unsteady_text(const Failure& failure);
 // unsteady, or it depends on earlier calls.
 std::string looks_text(const ReportInput& input, const Failure& failure);
 
-// What fails again: "qkvet replay CASE --law LAW --kernel NAME".
+// The command that fails again: "qkvet replay CASE --law LAW --kernel NAME".
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure);
 
@@ -70,8 +70,8 @@ std::string replay_line(const ReportInput& input, const KernelResult& kernel,
 std::string found_text(const ReportInput& input, const KernelResult& kernel,
                        const Failure& failure);
 
-// What to do about a failure, for the end of a report: its cause and the fix,
-// as far as they are known, and what fails again.
+// Advice on a failure, for the end of a report: its cause and the fix, as far
+// as they are known, and the command that fails again.
 std::string remedy_text(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure);
 

@@ -51,7 +51,7 @@ Texts assumed(const RunRecord& record, bool in_c) {
   return lines;
 }
 
-// What was not declared and what it was taken to be.
+// Undeclared fields and their assumed values.
 std::string assumed_text(const Shown& shown) {
   Texts lines = assumed(shown.record, /*in_c=*/true);
   const bool probed = !lines.empty();
@@ -112,7 +112,7 @@ std::string pairs_of_kernels(const Shown& shown) {
   return out;
 }
 
-// Where something hints at a path that nobody declares: nothing is owed there.
+// Hints of undeclared paths; a pass requires no calls near them.
 std::string hints_text(const Shown& shown) {
   Lines lines;
   for (const KernelLine& kernel : shown.record.kernels)
@@ -124,7 +124,7 @@ std::string hints_text(const Shown& shown) {
   return lines.text("hints", shown.style);
 }
 
-// What was declared and no call had. It decides only over a whole plan.
+// Declared options that no call had. They decide only over a whole plan.
 std::string never_drawn_text(const Shown& shown) {
   const bool decides = is_whole_plan(shown.record);
   if (!decides && !shown.style.verbose) return "";
@@ -139,7 +139,7 @@ std::string never_drawn_text(const Shown& shown) {
   return lines.text("never drawn", shown.style);
 }
 
-// What passed with a warning.
+// Results that passed with a warning.
 std::string warnings_text(const Shown& shown) {
   Lines lines;
   for (const ResultLine& result : shown.record.results)
@@ -179,7 +179,7 @@ std::string first_refusal(const std::vector<const ResultLine*>& results) {
   return found == results.end() ? "" : (*found)->counts.refusal.text;
 }
 
-// Kernels whose refusals leave no pass.
+// Kernels that refuse too much to pass.
 std::string refused_too_much_text(const Shown& shown) {
   Lines lines;
   for (const KernelLine& kernel : shown.record.kernels) {

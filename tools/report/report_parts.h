@@ -21,14 +21,14 @@ std::string some_of(const std::vector<std::string>& words, size_t width);
 // shards together: what was declared and had no case then was not judged, and
 // the verdict is no pass.
 bool asks_whole_plan(const ReportInput& input);
-// What no law could be asked about, and why: "caches (not declared)".
+// Subjects that no law could judge, and why: "caches (not declared)".
 Texts not_judged(const ReportInput& input);
-// What was assumed, as a file of dialect fields spells it: "base2".
+// The assumption in the spelling of a file of dialect fields: "base2".
 std::string assumed_word(const JudgedKernel& judged, const Assumption& one);
-// Whether the kernel lacks what the law is about and says so itself.
+// Whether the law needs something that the kernel declares not to have.
 bool is_undeclared(const Cell& cell);
 
-// What is shown, and how.
+// The content of a report, and its style.
 struct Shown {
   const ReportInput& input;
   const RunRecord& record;  // of the input
@@ -44,8 +44,8 @@ struct Shown {
 std::string kernel_table(const Shown& shown);
 // A line for every law of every kernel.
 std::string law_table(const Shown& shown);
-// What the verdict rests on: the plan, what was assumed, and how much was
-// covered, in one line or in full.
+// The basis of the verdict: the plan, the assumptions, and the coverage, in one
+// line or in full.
 std::string coverage_lines(const Shown& shown);
 // "PASSED  1 kernel, 95 laws asked: ...   exit 0"
 std::string verdict_lines(const Shown& shown);

@@ -78,7 +78,7 @@ std::string kernel_notes(const Results& results, const ReportStyle& style) {
 struct Column {
   const char* head;
   size_t width;
-  // What stands there; "" where there is nothing to say.
+  // The text of the column; "" for none.
   std::string (*text)(const RecordCounts& counts);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a report says of verdicts that are made up here, and the progress line.
+// Reports of verdicts that are made up here, and the progress line.
 #include "tools/report/report.h"
 
 #include <gtest/gtest.h>
@@ -123,7 +123,7 @@ TEST(Report, LawByLawWhatIsNotDeclaredStandsOncePerKernel) {
                 ": page_size_changes_nothing, page_placement_changes_nothing");
 }
 
-// Neither counts as checked, and nobody has to ask why.
+// Neither counts as checked, and the reason is shown.
 TEST(Report, AnOpenVerdictIsShownWithItsReason) {
   Made made;
   made.add(
@@ -143,7 +143,7 @@ TEST(Report, AnOpenVerdictIsShownWithItsReason) {
                   "INCOMPLETE  1 kernel, 4 laws asked: 1 passed, 0 failed, 1 "
                   "unsupported, 2 open;\n            1,500 checked cases"))
       << text;
-  // The last line says why that is no pass.
+  // The last line contains the reason why this is no pass.
   EXPECT_TRUE(has(
       text, "  why         mine/fast, agrees_with_oracle mistrusted: it is"))
       << text;
@@ -295,7 +295,7 @@ TEST(Report, ANarrowScreenHasFewerColumns) {
   }
 }
 
-// Declared, and not one case: no pass where every law was asked.
+// Declared, but without a case: no pass if every law was judged.
 TEST(Report, WhatWasNeverDrawnIsNoPass) {
   Made made;
   made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
@@ -311,7 +311,7 @@ TEST(Report, WhatWasNeverDrawnIsNoPass) {
                   "mine/fast declares storage fp8e4m3, a window: no answered "
                   "call had these, so this is no pass"))
       << made.text({.verbose = true, .width = 1000});
-  // Where few laws were asked it is counted, and the verdict is theirs.
+  // With only a few laws it is counted, and their verdict decides.
   made.options.laws = {find_law("agrees_with_oracle")};
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
   EXPECT_TRUE(has(made.text(), "2 declared options never drawn"))
@@ -405,7 +405,7 @@ TEST(Report, AKernelThatRefusesMoreThanItIsCheckedInIsNoPass) {
       << made.text();
   made.options.strict = true;
   EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
-  // What it does not declare is no refusal of its own.
+  // Undeclared options are not counted as refused by the kernel.
   made.result.kernels[0].cells[0].refused = 0;
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
 }
@@ -478,7 +478,7 @@ TEST(Report, WithoutFaultsTheCauseSaysWhatBuildsThem) {
   EXPECT_EQ(line_with(made.text(), "  cause "),
             "  cause       not looked up: the family faulty is not built; "
             "`cmake`");
-  // What needs no known fault is said all the same.
+  // Descriptions that need no known fault are printed all the same.
   EXPECT_TRUE(has(made.text(), "  instead ")) << made.text();
   Diagnosis& found = made.diagnoses.kernels[0][0].diagnosis;
   found.causes.push_back(
@@ -486,7 +486,7 @@ TEST(Report, WithoutFaultsTheCauseSaysWhatBuildsThem) {
   found.certainty = Certainty::kLikely;
   line_with(made.text(), "known faults were not looked up: the family faulty");
   EXPECT_FALSE(has(made.text(), "too few to be sure")) << made.text();
-  // Causes that no probe tells apart.
+  // Causes that the probes cannot tell apart.
   made.diagnoses.no_faults.clear();
   found.causes.push_back(
       {"scale_squared", "The scale is squared.", "Take it once.", {}});
@@ -500,7 +500,7 @@ TEST(Report, WithoutFaultsTheCauseSaysWhatBuildsThem) {
   }
 }
 
-// What is guessed from one answer says nothing where the next is another one.
+// A guess from one answer is worthless if the next answer differs.
 TEST(Report, WhatIsUnsteadySaysSoFirst) {
   Made made;
   Cell failing = cell("agrees_with_oracle", Verdict::kFailed);

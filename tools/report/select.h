@@ -20,7 +20,7 @@ struct Law;
 
 namespace qkvet::tools {
 
-// What `qkvet check` and the Python package are told of a run, as text.
+// The words of a run, as text, for `qkvet check` and the Python package.
 struct RunWords {
   std::vector<std::string> laws;  // globs; empty: all
   std::optional<int64_t> cases;   // absent: kDefaultCases, or the short plan
@@ -37,7 +37,7 @@ struct RunWords {
 // Those that are not as they would be without a word, for a shell: " --law x
 // --cases 256". Not how many threads, which changes nothing.
 std::string flags_of(const RunWords& words);
-// What they mean. "" or one line.
+// Reads these words into `run`. "" or one line.
 std::string read_run_words(const RunWords& words, RunOptions& run);
 
 // One case under one law, in the shape that reports are made of. `after`: in a
@@ -51,7 +51,7 @@ double seconds_since(std::chrono::steady_clock::time_point start);
 // One line on stderr, and kWrongUse.
 ExitCode wrong_use(const std::string& line);
 
-// What is said where no law has the name.
+// The message if no law has the name.
 std::string no_such_law(const std::string& name);
 
 // The laws that the globs name, in their order; empty with *error otherwise.
@@ -61,8 +61,8 @@ std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
 // Whether colour may be written to stdout.
 bool colour_wanted();
 
-// Columns of the screen behind stdout, by $COLUMNS or the terminal; 100
-// elsewhere.
+// Columns of the screen that stdout is connected to, by $COLUMNS or the
+// terminal; 100 elsewhere.
 size_t screen_width();
 
 }  // namespace qkvet::tools

@@ -94,7 +94,7 @@ TEST(Compile, OnlyWhatHasChangedIsBuiltAgain) {
   const Ran source = run_qkvet(check);
   EXPECT_TRUE(compiled(source));
   EXPECT_EQ(source.exit, 0) << source.out << source.error;
-  // What was built before is still there.
+  // Earlier builds are still there.
   write_text(in("own.h"), "#define SCALE 1\n");
   write_text(in("again.c"), include + kernel_source("SCALE"));
   EXPECT_FALSE(compiled(run_qkvet(check)));
@@ -241,7 +241,7 @@ TEST(Compile, APluginMayHaveSpacesAndColonsInItsPath) {
   ASSERT_TRUE(std::regex_search(ran.out, again,
                                 std::regex("again +qkvet (replay .*)")));
   EXPECT_EQ(run_qkvet(again[1]).exit, 1) << again[1];
-  // What stands behind the last colon of what is no file is the configuration.
+  // If the name is no file, the text after its last colon is the configuration.
   expect_wrong_use(run_qkvet("check 'a: b/lib:1.so:fast'"),
                    "takes no configuration");
   expect_wrong_use(run_qkvet("check 'a: b/lib:2.so'"), "a: b/lib");

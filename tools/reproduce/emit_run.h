@@ -20,7 +20,7 @@ Ran run_shell(const std::string& command, const std::filesystem::path& folder);
 // The first that has numpy, which Debian puts beside its own.
 const std::string& python();
 
-// What the first group matched; it has to.
+// The match of the first group; it is an error if there is none.
 std::string match(const std::string& text, const std::string& pattern);
 
 // The first occurrence, which has to be there.
@@ -30,9 +30,9 @@ std::string replaced(std::string text, const std::string& from,
 // An empty folder in scratch(). Beside it lies before.txt, a dialect.
 std::filesystem::path fresh_folder(const std::string& name);
 
-// A line of `out` shows what the report of replay says: the place, what is
-// expected there, within what, and what the kernel gave. Of a report that holds
-// two answers of the kernel against each other: the place, and one of them.
+// A line of `out` contains the same as the report of replay: the place, the
+// expected value, its bound, and the kernel's value. For a report that compares
+// two answers of the kernel: the place, and one of them.
 void expect_shown(const std::string& out, const std::string& report);
 
 }  // namespace qkvet::tools

@@ -34,7 +34,7 @@ Ran run(const std::string& words, const fs::path& folder) {
   return run_shell(python() + " x/run.py " + words, folder);
 }
 
-// What README.md says after run.py: the failing kernel.
+// The text after run.py in README.md: the failing kernel.
 std::string kernel_words(const fs::path& folder) {
   return match(read_text(folder / "x" / "README.md"),
                "`python3 run.py ([^`]+)` runs the calls");
@@ -126,8 +126,8 @@ INSTANTIATE_TEST_SUITE_P(
             {"strides", "agrees_with_oracle",
              "f32,B2,H2,Tq3,Tk5,d4,layout=bthd", "faulty/key_strides_assumed",
              "scalar", "scalar/plain"},
-            // A kernel whose dialect is told wrong, and another that is as
-            // told.
+            // A kernel with a wrong declared dialect, and another one with a
+            // right one.
             {"options", "agrees_with_oracle",
              "f16,B2,H4,Hkv2,Tq5,Tk7,d8,causal=br,window=3.1,mask=random70,"
              "bias=normal,softcap=3,sink=normal",
@@ -308,8 +308,8 @@ INSTANTIATE_TEST_SUITE_P(
         2)),
     name_of);
 
-// What the report says in other words than a place and a number, and what a
-// kernel that lacks the operation answers.
+// Findings that the report words differently than as a place and a number, and
+// the answer of a kernel that lacks the operation.
 TEST(EmitWords, LengthsRefusalsZerosAndPairsAreShown) {
   const struct {
     const char* arguments;

@@ -188,7 +188,7 @@ std::string PlanCalls::add_case(const Law& law, const Case& value,
   return "";
 }
 
-// Writes down what it is asked and answers zeros.
+// Records the calls and answers zeros.
 class PlanCalls::Probed : public Executor {
  public:
   Probed(PlanCalls& calls, const KernelInfo& info)

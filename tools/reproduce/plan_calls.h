@@ -15,8 +15,8 @@
 
 namespace qkvet::tools {
 
-// Its values have no data: those of inputs are `stored` of PlanCalls::stored(),
-// those of outputs nobody knows.
+// Contains no data: values of inputs are `stored` of PlanCalls::stored(), those
+// of outputs are unknown.
 struct PlanTensor : CallTensor {
   size_t stored = 0;
 };
@@ -55,7 +55,7 @@ class PlanCalls {
   std::vector<size_t> add_probes(JudgedKernel* kernel);
 
   const std::vector<PlanCall>& calls() const { return calls_; }
-  // What the inputs are.
+  // The values of inputs.
   const std::vector<NamedTensor>& stored() const { return stored_; }
   // The number of a call, or calls().size().
   size_t find(const std::string& digest) const;

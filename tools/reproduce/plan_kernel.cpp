@@ -29,8 +29,8 @@ constexpr const char* kBackward = "backward";
 constexpr const char* kLayerBackward = "layer_backward";
 constexpr const char* kDefaultScale = "default_scale";
 
-// What has another word in a plan, what every row of one says, and what none
-// asks for. All else is spelled as in any declaration.
+// Options that have another word in a plan, that are in every row, or that no
+// plan uses. All others are spelled as in any declaration.
 constexpr uint64_t kNotByTheirWord =
     QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_SCALE |
@@ -92,7 +92,7 @@ bool has_word(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// What a plan has no word for, beside what needs_a_run() says.
+// Laws that plans have no word for, in addition to needs_a_run().
 struct NotInFiles {
   const char* law;
   const char* why;
@@ -164,7 +164,7 @@ std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged) {
   info.has_layer_backward = has_word(plan.options, kLayerBackward);
   qkvet_capabilities& can = info.capabilities;
   can.struct_size = sizeof can;
-  // The scale stands in every row of a plan.
+  // The scale is in every row of a plan.
   can.options = QKVET_OPTION_DEFAULT_SCALE;
   if (!has_word(plan.options, kDefaultScale)) can.options |= QKVET_OPTION_SCALE;
   for (const std::string& text : plan.options) {

@@ -21,7 +21,7 @@ struct PlanKernel {
 
 // "attention, layer, causal, ..."
 std::string plan_option_names();
-// What is asked for where nothing is said.
+// The options of a plan if none are given.
 std::vector<std::string> default_plan_options();
 // "causal,mask" or "all" as words, each once and in the order of the names. On
 // failure *error is one line.

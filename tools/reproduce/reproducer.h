@@ -26,8 +26,8 @@ struct Wanted {
 struct WrittenOutput : CallTensor {
   std::vector<double> numbers;  // the same
   std::vector<Wanted> wanted;   // packed, as all that follows
-  // For a layer that returns its stages: what a kernel must give that has made
-  // the stages in front of this one as `actual` has them. Empty: the same.
+  // For a layer that returns its stages: the expected values given the kernel's
+  // `actual` values of the earlier stages. Empty: the same.
   std::vector<Wanted> staged;
 
   const std::vector<Wanted>& wanted_here() const {
@@ -49,7 +49,7 @@ struct WrittenCall {
   // where that is wrong, and what the kernel said.
   std::string wrong_end, said;
   bool refused = false;
-  // For a command: tokens that the sequences hold behind it.
+  // For a command: tokens in the sequences after it.
   std::vector<int64_t> lengths, found_lengths;
 
   const WrittenOutput* output(TensorName name) const;
@@ -63,12 +63,12 @@ struct Reproducer {
   std::string again;      // the arguments of qkvet that name it
   std::string run_again;  // those of run.py
   std::vector<WrittenCall> calls;
-  // What the law compares, where no number is wrong on its own.
+  // The comparison of the law, if no number is wrong on its own.
   std::vector<SameBits> same_bits;
   bool shows_failure = false;  // a number, or two that should be the same
 };
 
-// Whether the number is none that is allowed.
+// Whether the number is outside the allowed range.
 bool is_wrong(const Wanted& wanted, double actual);
 // Two elements of which one is to be `factor` times the other, bit for bit;
 // zeros of both signs are the same, and so are NaNs.

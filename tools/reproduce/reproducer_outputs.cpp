@@ -36,7 +36,7 @@ std::vector<Wanted> all_within(const std::vector<double>& values,
   return wanted;
 }
 
-// What the kernel declares of a row that sees no key.
+// The kernel's declared value for a row that sees no key.
 Wanted wanted_of_empty_row(const EmptyRow& said, TensorName tensor) {
   if (tensor == TensorName::kO) {
     if (said.o == QKVET_EMPTY_ROW_ZERO) return exactly(0);
@@ -97,8 +97,8 @@ std::vector<Wanted> wanted_of(const Truth& truth, const KernelInfo& kernel,
   return wanted;
 }
 
-// Of a gradient. What belongs to rows and keys that do not count may be
-// anything.
+// For a gradient. Elements of rows and keys that do not count may have any
+// value.
 std::vector<Wanted> wanted_of_gradient(const GradientTruth& truth,
                                        const Case& value,
                                        const WrittenOutput& output) {
@@ -130,7 +130,7 @@ Wanted near_enough(double value, double error) {
   return {value, error, static_cast<double>(low), static_cast<double>(high)};
 }
 
-// What is read back of one of the tensors: what was given, or as near as its
+// Values read back from one of the tensors: the given ones, or as near as its
 // code can be.
 std::vector<Wanted> wanted_of_stored(const Case& value,
                                      const Snapshot& snapshot,
@@ -182,7 +182,7 @@ class LayerOutputs {
     WrittenOutput* attended = find(TensorName::kAttended);
     if (attended != nullptr) {
       attended->wanted = all_within(oracle_.attended.o, bound.attended, stage_);
-      // What comes of a wrong stage says nothing.
+      // Results of a wrong stage show nothing.
       if (right && !attended->numbers.empty()) add_staged(*attended);
       right = right && !any_wrong(*attended);
     }
@@ -238,7 +238,7 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
                  const CallOutcome& outcome, const JudgedKernel& kernel,
                  WrittenCall& written) {
   for (CallTensor& tensor : call_outputs(written.plan)) {
-    // What a call appends to is an input here.
+    // Tensors that a call appends to are inputs here.
     if (is_cache(tensor.tensor)) continue;
     WrittenOutput output{std::move(tensor), {}, {}, {}};
     output.name = tensor_name(output.tensor);  // "dq", as in reports

@@ -73,7 +73,7 @@ void Serving::arrive() {
   const int64_t chunk = one_in(3) ? 16 : prompt;
   while (request.length < prompt) {
     const int64_t n = std::min(chunk, prompt - request.length);
-    // Only the end of a prompt is asked for anything.
+    // Only the end of a prompt has queries.
     const bool last = request.length + n == prompt;
     count(last ? "step" : "append", request, n);
     request.length += n;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recorded stories on kernels: a correct cache passes a long one, a fault late
-// in one is found and comes out short, and the program says so.
+// Recorded stories on kernels: a correct cache passes a long one, and a fault
+// late in one is found, shrunk and reported.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -111,7 +111,7 @@ TEST(StoryLogRun, AMistakeOfTheOracleIsSeen) {
   LogChecks checks = all_checks();
   checks.oracle = short_sighted;
   const LogRun run = run_log(log, log.commands, kernel.way(), checks);
-  // Either the twin says so, or the correct kernel fails.
+  // Either the twin rejects it, or the correct kernel fails.
   EXPECT_NE(run.verdict, Verdict::kPassed);
 }
 
@@ -143,7 +143,7 @@ TEST(StoryLogRun, ACapacityTakesNoMemory) {
   EXPECT_EQ(run.checked, 1);
 }
 
-// What a cache is made with and each of its steps is asked with.
+// Options with which a cache is made and each of its steps is called.
 TEST(StoryLogRun, OptionsOfScoresReachTheCache) {
   const struct {
     const char *name, *form;
@@ -241,7 +241,7 @@ TEST(StoryLogShrink, ALateFailureIsCutOutOfAllBeforeIt) {
   EXPECT_EQ(found.shrunk.value.shape.d, 1);
 }
 
-// A kernel whose answers, or calls, a test spoils.
+// A kernel with answers or calls that a test corrupts.
 class Spoiled : public Executor {
  public:
   using Spoil = std::function<void(const KernelCall&, CallOutcome&)>;
@@ -333,7 +333,7 @@ TEST(StoryLogRun, ACacheIsMadeEmpty) {
   EXPECT_EQ(run.commands, 0u);
 }
 
-// Of more places than letters of the alphabet.
+// With more places than letters of the alphabet.
 TEST(StoryLogRun, ManySequencesAreReordered) {
   std::string text = kHead;
   for (int i = 0; i < 200; ++i) text += "step r" + std::to_string(i) + " 2\n";
@@ -418,7 +418,7 @@ TEST(StoryLogProgram, ReportsAndExitCodes) {
         "where       command ", "of the recording (request ",
         "again       qkvet replay f32,B1,"})
     EXPECT_NE(bad.out.find(part), std::string::npos) << part << bad.out;
-  // What it says fails again.
+  // The printed command fails again.
   const size_t again = bad.out.find("qkvet replay ") + 6;
   const Ran replayed =
       run_qkvet(bad.out.substr(again, bad.out.find('\n', again) - again));
@@ -439,7 +439,7 @@ TEST(StoryLogProgram, WrongUse) {
   const Ran all = run_qkvet("replay good.story");
   EXPECT_EQ(all.exit, 0) << all.out;
   EXPECT_EQ(all.out.find("scalar/"), std::string::npos) << all.out;
-  // What a cache does not offer is no failure of it.
+  // An operation that a cache does not offer is no failure.
   write_text(scratch() / "cut.story", kHead + "append a 2\ntruncate a 1\n");
   const Ran cut =
       run_qkvet("replay cut.story " QKVET_TABLES " -k tables/no_truncate");
