@@ -20,7 +20,7 @@ _FOLDER = next(folder for folder in (_HERE / "_program" / "include",
 
 
 def _text(header, seen):
-    """The header without comments, behind those that it includes."""
+    """The header without comments, after those that it includes."""
     if header in seen:
         return ""
     seen.add(header)

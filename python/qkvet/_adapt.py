@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What adapters are made of."""
+"""Building blocks of adapters."""
 import functools
 
 from .declare import kernel

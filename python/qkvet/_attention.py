@@ -34,8 +34,8 @@ class Forward:
             guarded(self._backward))
 
     def arguments(self, args):
-        """q, k, v and the options of a call, as arrays of the framework; what is
-        behind them by name, NumPy arrays or of a device dlpack.Tensor."""
+        """q, k, v and the options of a call, as arrays of the framework; and their
+        sources by name, NumPy arrays or dlpack.Tensor of a device."""
         inputs = {name: arrays.lying(getattr(args, name)) for name in "qkv"}
         for name in _OPTIONAL:
             tensor = getattr(args, name)

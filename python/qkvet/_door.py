@@ -45,7 +45,7 @@ class Library:
     """One kernel, as `open` hands it over: kept alive by this object."""
 
     def __init__(self, target, function, fields, here=False):
-        """here: not in a worker, but in the process of whoever asks."""
+        """here: in this process, not in a worker."""
         fields = dict(fields)
         if fields.get("arrays") is None:
             fields["arrays"] = arrays_of(function, fields)
@@ -64,7 +64,7 @@ class Library:
                 inspect.getsourcefile(code)).encode()
             kernel.source_line = inspect.getsourcelines(code)[1] or 1
         except (TypeError, OSError, ValueError):
-            pass  # of a built-in function nobody knows
+            pass  # unknown for a built-in function
         self._kept = [capabilities, dialect, precision]
         kernel.capabilities = ctypes.pointer(capabilities)
         kernel.dialect = ctypes.pointer(dialect)

@@ -12,7 +12,8 @@ _FORK, _REAP = 1, 2
 _SOCKET = 3
 _REQUEST = struct.Struct("ii")
 _DESCRIPTORS = 7
-# Where a worker has them: core/door/worker_protocol.h; the last is its output.
+# File descriptors of a worker: core/door/worker_protocol.h; the last is its
+# output.
 _PLACES = (3, 4, 5, 6, 7, 8, 1)
 _HIGH = 64
 _PR_SET_PDEATHSIG = 1

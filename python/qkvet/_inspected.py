@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a callable shows before it is called: its arguments and its array library."""
+"""A callable's properties before it is called: its arguments and its array library.
+"""
 import functools
 import inspect
 import types
@@ -102,8 +103,8 @@ def _option_of(argument):
 
 
 def check_arguments(target, function, fields):
-    """WrongUse, one line, if calls of what is declared cannot be calls of the
-    callable. What shows no signature is not checked."""
+    """WrongUse, one line, if declared calls cannot be calls of the callable. A
+    callable without a signature is not checked."""
     if not callable(function):
         raise WrongUse(f"{target} is no callable, but of type "
                        f"{type(function).__name__}")

@@ -57,15 +57,15 @@ def _padded(packed, lengths, queries):
 
 
 class _Queries:
-    """Queries of all members one behind the other: `rows` [tokens, H, d], and
-    `offsets`, where each member begins, and the end. Of a packed batch they come
-    like that."""
+    """Queries of all members, one after the other: `rows` [tokens, H, d], and
+    `offsets`, the beginning of each member and the end. A packed batch has this
+    form already."""
 
     def __init__(self, q, q_len, cu_seqlens_q):
         self._queries, rows = q.shape[2], bthd_of(q)
         if cu_seqlens_q is not None:
             self.offsets = _numbers(cu_seqlens_q)
-            # Rows behind those of the last member belong to nobody.
+            # Rows after those of the last member are unused.
             self._parts = [self.offsets[-1]]
         else:
             self._parts = ([q.shape[2]] * len(rows) if q_len is None
@@ -91,7 +91,7 @@ class _Batch:
         self.packed = cu_seqlens_q is not None
         if self.packed:
             self.offsets = [_numbers(cu_seqlens_q), _numbers(cu_seqlens_k)]
-            # Tokens behind those of the last member belong to nobody.
+            # Tokens after those of the last member are unused.
             queries, keys = (one[-1] for one in self.offsets)
             self.rows = [one[0][:n] for one, n in zip(rows, (queries, keys, keys))]
         else:
@@ -326,7 +326,7 @@ def vllm_unified(function):
 
 
 def _one_scale(near):
-    """Of a cache that is stored as it is."""
+    """For a cache that is stored as it is."""
     if hasattr(near, "new_tensor"):
         import torch
         return torch.ones(1, dtype=torch.float32, device=near.device)

@@ -213,7 +213,7 @@ class _Torch(_Framework):
 
 
 class _CuPy(_Framework):
-    """CuPy knows memory of a device alone: with device="cuda"."""
+    """CuPy has memory on a device only: with device="cuda"."""
     name = "cupy"
 
     def __init__(self):

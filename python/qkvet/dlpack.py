@@ -142,9 +142,9 @@ def of_array(array, code_and_bits):
 
 
 class Taken:
-    """What another library exported: `address`, `shape`, `strides` (in
-    elements), `code_and_bits` and `device` of its memory, which lives as long
-    as this object."""
+    """The tensor of another library: `address`, `shape`, `strides` (in elements),
+    `code_and_bits` and `device` of its memory, which lives as long as this object.
+    """
 
     def __init__(self, given, stream=None):
         """TypeError or BufferError where the library does not lend it."""
@@ -182,8 +182,9 @@ def packed_strides(shape):
 
 
 def pieces(shape, *strides):
-    """Into which a tensor falls that lies in several ways: how many elements lie
-    in one piece in all of them, and where each piece begins, in elements."""
+    """The contiguous pieces of a tensor with several strides: the number of
+    elements in a piece that is contiguous in all of them, and the beginning of
+    each piece, in elements."""
     run, inner = 1, len(shape)
     while inner > 0 and all(shape[inner - 1] == 1 or one[inner - 1] == run
                             for one in strides):

@@ -15,8 +15,8 @@ class Defined(BaseException):
 
 
 class Nothing:
-    """The report of a run that was not made: whatever is asked of it is again
-    nothing, and true."""
+    """The report of a run that was not made: every attribute and result of it is
+    another one, and true."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -49,14 +49,14 @@ class Nothing:
 
 
 class _Import:
-    """What a worker imports now; None of it elsewhere."""
+    """The import that a worker is making now; None elsewhere."""
     wanted = None  # "name.of.it"
     script = None  # the namespace of a file
 
 
 def in_worker():
-    """What check() and its like return in a worker that imports their script;
-    None where a run is to be made."""
+    """The result of check() and similar functions in a worker that imports their
+    script; None if a run is to be made."""
     if _Import.wanted is None:
         return None
     if _Import.script is not None and (

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker of the program that is this interpreter: `python -m qkvet.worker`.
+"""This interpreter as a worker of the program: `python -m qkvet.worker`.
 
-The program starts it for `qkvet check MODULE:NAME`; there is nothing to do by hand.
-What the callable does to its process, a crash, a hang, an exit, is a verdict
-about the case and ends this process alone.
+The program starts it for `qkvet check MODULE:NAME`; there is nothing to do by
+hand. A crash, a hang or an exit of the callable is a verdict about the case and
+ends this process alone.
 """
 import sys
 

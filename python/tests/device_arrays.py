@@ -49,7 +49,7 @@ class Array:
 
 
 def to_host(tensor):
-    """What lies on the device, as a NumPy array."""
+    """The content of memory on the device, as a NumPy array."""
     assert tensor.__dlpack_device__() == _CUDA
     taken = dlpack.Taken(tensor, stream=-1)
     out = np.empty(taken.shape, tensor.dtype)
@@ -62,7 +62,7 @@ def to_host(tensor):
 
 
 def own_stream():
-    """Of this library, which nobody else waits for."""
+    """A stream of this library only."""
     stream = c.c_void_p()
     call("cuStreamCreate", c.byref(stream), 1)
     return stream

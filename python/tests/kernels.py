@@ -259,7 +259,7 @@ def layer(x, w_q, w_k, w_v, w_o, *, heads, kv_heads, causal=None, scale=None,
 
 @qkvet.layer(options="default_scale")
 def forgets_to_swap(x, w_q, w_k, w_v, w_o, *, heads, kv_heads):
-    """Heads are merged as if they stood behind the tokens."""
+    """Heads are merged as if they came after the tokens."""
     return layer_of(x, w_q, w_k, w_v, w_o, heads, kv_heads, None, None,
                     wrong=True)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callables return and should not, and what they do to their process: each
-is a verdict with its case, and the run goes on."""
+"""Wrong returned values of callables, and damage to their process: each is a
+verdict with its case, and the run goes on."""
 import pytest
 
 import kernels

@@ -62,7 +62,7 @@ def test_words_of_a_call():
 
 def test_a_window_and_a_softcap():
     q, k, v = call()
-    # Query i stands at key i + 2, and sees that key and the one before it.
+    # Query i is at key i + 2, and sees that key and the one before it.
     keys, row = np.arange(9), np.arange(7)[:, None] + 2
     hidden = (keys > row) | (keys < row - 1)
     o = signatures.attend(q, k, v, 0.25, hidden)

@@ -31,7 +31,7 @@ def start(folder, *options, plan=PLAN):
 
 
 def rest_of(night):
-    """What it says from here on. (communicate() would lose lines that were read
+    """Its output from here on. (communicate() would lose lines that were read
     ahead; its stdout is far less than a pipe holds.)"""
     said = night.stderr.read()
     return night.stdout.read(), said
@@ -45,7 +45,7 @@ def run(folder, *options, plan=PLAN):
 
 @pytest.fixture
 def gate(tmp_path, monkeypatch):
-    """A home whose shards begin, and go on once this file is there."""
+    """A home with shards that begin, and continue once this file is there."""
     home, file = tmp_path / "home", tmp_path / "gate"
     (home / "bin").mkdir(parents=True)
     program = home / "bin" / "qkvet"
@@ -63,8 +63,9 @@ def lines_of(file):
 
 
 def verdicts(lines):
-    """Verdict and cause of each kernel and law, and cases where none failed: of a
-    law that has failed a run asks no further cases, and no shard knows of others."""
+    """Verdict and cause of each kernel and law, and the number of cases if none
+    failed: after a failure, a run skips the law's other cases, and a shard does not
+    see the failures of others."""
     out = {}
     for line in lines:
         if line["type"] == "result":
@@ -80,7 +81,8 @@ def began(said):
 
 
 def expect_the_run(folder, out="night"):
-    """What is merged are all shards, once each, with the verdicts of one process."""
+    """The merged record has all shards, once each, with the verdicts of one
+    process."""
     lines = lines_of(folder / out / "all.jsonl")
     assert lines[0]["shards"] == {"of": SHARDS, "merged": [1, 2, 3], "missing": []}
     code, _, said = _program.run(
@@ -93,8 +95,8 @@ def expect_the_run(folder, out="night"):
 
 
 def kill_first(night, process):
-    """Waits for the first shard that begins and kills it, or whoever began it: its
-    number, and what was said until then."""
+    """Waits for the first shard that begins and kills it or its parent. Returns
+    its number, its process, and the output until then."""
     line = night.stderr.readline()
     said = line
     while "began" not in line:

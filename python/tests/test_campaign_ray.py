@@ -56,7 +56,8 @@ def free_port():
 
 
 def parent_of_a_shard(folder):
-    """The worker of Ray whose child is a shard of the campaign in `folder`."""
+    """The worker of Ray that is the parent of a shard of the campaign in `folder`.
+    """
     for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
             words = (status.parent / "cmdline").read_bytes().split(b"\0")

@@ -45,7 +45,7 @@ def test_the_worst_head_is_drawn(tmp_path):
     assert figure.get_suptitle() == "member 0, head 1"
     left, middle, right = figure.axes[:3]
     assert (left.get_title(), middle.get_title()) == ("expected o", "actual o")
-    # What is beyond the bound is red, all else is not.
+    # Only values beyond the bound are red.
     image = right.images[0]
     colours = image.cmap(image.norm(image.get_array()))
     red = (colours[..., 0] > 0.6) & (colours[..., 1] < 0.7)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else a report has: JSON, files for CI, conventions that were assumed."""
+"""Other parts of a report: JSON, files for CI, assumed conventions."""
 import json
 import time
 

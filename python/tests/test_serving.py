@@ -19,7 +19,7 @@ RIGHT = [
 VLLM = signatures.paged_attention_v1, adapters.vllm_paged_attention
 LISTED = ("scale default_scale lse grouped_heads value_width cross_lengths "
           "lengths paged values_in_keys key_lists")
-# NumPy on the CPU, whose NaN at hidden keys stays.
+# NumPy on the CPU, which keeps NaN at hidden keys.
 F32 = {"arrays": "numpy", "device": "cpu", "dtypes": "f32",
        "precision": {"preset": "generic"}, "masked_nonfinite": "not_ignored"}
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions, modules, gradients, layers and caches of PyTorch, right and wrong,
-and what is no answer. In this process, but for what ends it or is told by a
-worker: a worker imports PyTorch anew."""
+and wrong returned values. In this process, except for those that end it or that
+need a worker: a worker imports PyTorch anew."""
 import os
 import signal
 

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of runs in a browser: python3 page_test.py QKVET [--screenshots DIR]
 
-Tests a failing run, a passing one, and golden sets, at three widths, in light and in dark: all
-parts are there, nothing is wider than the screen, words can be read and stay within their
-pictures, the keyboard reaches what a pointer does, commands are copied whole; and everything
-works without scripts. The browser is headless Chromium, driven by its own protocol through a
-pipe; the test exits with 77 if none is installed.
+Tests a failing run, a passing one, and golden sets, at three widths, in light and in
+dark: all parts are there, nothing is wider than the screen, words can be read and stay
+within their pictures, the keyboard reaches what a pointer does, commands are copied
+whole; and everything works without scripts. The browser is headless Chromium, driven by
+its own protocol through a pipe; the test exits with 77 if none is installed.
 """
 import base64
 import fcntl

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a campaign leaves behind: a folder, from which it goes on.
+"""The folder of a campaign, from which it can be continued.
 
-    campaign.json        the words, the number of shards, digests of the files named
-    shards/3-of-8.jsonl  the record of a shard that is done, put there in one step
-    shards/3-of-8.txt    its report
-    all.jsonl            the record of the run, by `qkvet report`
+campaign.json        the words, the number of shards, digests of the files named
+shards/3-of-8.jsonl  the record of a shard that is done, put there in one step
+shards/3-of-8.txt    its report
+all.jsonl            the record of the run, by `qkvet report`
 """
 import fcntl
 import hashlib
@@ -18,8 +18,8 @@ from . import shard
 
 
 def _digests(words, folder):
-    """Of the files among the words; "libmine.so:config" names libmine.so. A
-    kernel that was built anew is another campaign."""
+    """Digests of the files among the words; "libmine.so:config" names libmine.so.
+    A rebuilt kernel is another campaign."""
     out = {}
     for word in words:
         for name in (word, word.split("=", 1)[-1], word.split(":", 1)[0]):
@@ -31,7 +31,7 @@ def _digests(words, folder):
 
 
 def _written(path, data):
-    """In one step: whoever looks sees all of it, or what was there before."""
+    """Writes in one step: a reader sees all of it, or the previous file."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     with open(part, "wb") as file:
         file.write(data)
@@ -101,7 +101,7 @@ class Campaign:
         return self.out / "shards" / f"{number}-of-{self.of}{ending}"
 
     def done(self):
-        """Numbers of the shards whose records are whole."""
+        """Numbers of the shards with whole records."""
         return [number for number in range(1, self.of + 1)
                 if self.file(number).exists() and shard.is_whole(
                     self.file(number).read_bytes(), number, self.of)]

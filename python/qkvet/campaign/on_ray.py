@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same on Ray: a task a shard. The records come back to the driver, so that
-the machines need to share no folder but that of the kernel.
+"""The same on Ray: a task a shard. The records come back to the driver, so the
+machines need to share only the folder of the kernel.
 
-A driver ends with its cluster. So it is a process of its own, and whoever started
-it begins again once the cluster is back: what is done lies in the folder."""
+A driver ends with its cluster. So it is a separate process, which its parent
+starts again once the cluster is back: finished shards are in the folder."""
 import importlib.util
 import os
 import subprocess
@@ -82,7 +82,7 @@ def _environment_of_workers():
 
 
 def _connect(ray, address):
-    # Where nobody answers Ray may also end the process.
+    # If no cluster answers, Ray may also end the process.
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR",
                  runtime_env={"env_vars": _environment_of_workers()})

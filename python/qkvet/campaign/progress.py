@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of each outcome: kept, tried again, or given up; and a line of it."""
+"""Handles each outcome: kept, tried again, or given up; and prints a line on it."""
 import sys
 
 from ..declare import WrongUse
@@ -12,8 +12,8 @@ def say(line):
 
 
 class Progress:
-    """Of the shards that a pool has in hand. `tries` is how often a shard may be
-    lost before it is left out."""
+    """The shards that a pool is running. `tries`: how often a shard may be lost
+    before it is left out."""
 
     def __init__(self, campaign, tries):
         self.campaign, self.tries = campaign, tries
