@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A callable's properties before it is called: its arguments and its array library.
+"""Properties of a callable before it is called: its arguments, its array library.
 """
 import functools
 import inspect

@@ -128,8 +128,8 @@ std::vector<Case> walk_stories(bool with_moves, bool with_evictions) {
   return cases;
 }
 
-// The cases of the walk, the smallest first. If a rotation is asked for,
-// channels come in pairs; moves and evictions are included if there are some.
+// The cases of the walk, the smallest first. If the case has a rotation,
+// channels come in pairs; moves and evictions are included if it has any.
 std::vector<Case> walk(Subject subject, const Case& asked) {
   std::vector<Case> cases;
   if (asked.is_layer()) cases = walk_layers();

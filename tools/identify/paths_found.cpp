@@ -38,7 +38,7 @@ struct Column {
   int64_t only = -1;              // or a one at this key and zeros elsewhere
 };
 
-// What the answers show for a number of keys, in whole numbers.
+// The observations for a number of keys, in whole numbers.
 struct Seen {
   int64_t keys = 0;
   bool first_counts = true, last_counts = true;  // as much as each of them
@@ -299,7 +299,7 @@ class Paths {
       if (meet > far && most <= far) closed.push_back(far);
       most = std::max(most, meet);
     }
-    // Find the first whose successor is more than one further.
+    // The search is for the first with a successor more than one further.
     closed.push_back(keys);
     for (size_t n = 0; n + 1 < closed.size(); ++n) {
       const int64_t at = closed[n], next = closed[n + 1];

@@ -18,7 +18,7 @@ struct SumFound {
       false;  // more bits than these, which are the most that were seen
   SumOrderFound order;
   std::string tree;  // "" if the order is not told
-  std::string why;   // the observation, or why nothing is told
+  std::string why;   // the observation, or why there is none
 };
 
 // Over the channels of q.k: `d` of them, an extent that the kernel takes.

@@ -188,8 +188,8 @@ TEST(Gpt, LogitsDependOnThePastAlone) {
     EXPECT_EQ(before[n] == other[n], n / 7 < 3) << n;
 }
 
-// Token 3 is at places 0 and 1 of the second sequence, with only itself as its
-// past: only the position tells the two apart.
+// Token 3 is at places 0 and 1 of the second sequence, and its past contains
+// only itself: the position is the only difference.
 TEST(Gpt, PositionsMatter) {
   const std::vector<double> logits = run_gpt(small_gpt(), nullptr).logits;
   const auto of_token = [&](size_t n) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many mutants in one library: each behaves as it does alone, mutants that do
-// not compile are left out, and functions are told from code that only
+// not compile are left out, and functions are distinguished from code that only
 // resembles one.
 #include "tools/mutate/schemata.h"
 

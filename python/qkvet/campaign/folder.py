@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder of a campaign, from which it can be continued.
 
-campaign.json        the words, the number of shards, digests of the files named
-shards/3-of-8.jsonl  the record of a shard that is done, put there in one step
-shards/3-of-8.txt    its report
-all.jsonl            the record of the run, by `qkvet report`
+    campaign.json        the words, the number of shards, digests of the files named
+    shards/3-of-8.jsonl  the record of a shard that is done, put there in one step
+    shards/3-of-8.txt    its report
+    all.jsonl            the record of the run, by `qkvet report`
 """
 import fcntl
 import hashlib
