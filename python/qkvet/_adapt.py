@@ -6,7 +6,8 @@ from .declare import kernel
 
 
 def adapter(**fields):
-    """Declares what an adapter's callables take, and keeps their names."""
+    """Declares the arguments that an adapter's callables take, and keeps their
+    names."""
     def declare(adapt):
         @functools.wraps(adapt)
         def adapted(function):

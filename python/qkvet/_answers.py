@@ -18,7 +18,7 @@ class Written(Exception):
 
 
 def last_frame(error):
-    """" (attention.py:12, in forward)": where it was raised."""
+    """" (attention.py:12, in forward)": the place of the exception."""
     frames = traceback.extract_tb(error.__traceback__)
     own = os.path.dirname(os.path.abspath(__file__))
     frames = [f for f in frames
@@ -48,7 +48,7 @@ def guarded(answer):
             _abi.write_reason(text, str(wrong))
             return _abi.INVALID_ARGUMENT
         except KeyboardInterrupt:
-            # The second Ctrl-C: the run ends, and nothing was wrong.
+            # The second Ctrl-C: the run ends without a failure.
             _abi.write_reason(text, "interrupted")
             return _abi.UNSUPPORTED
         except MemoryError:
@@ -62,9 +62,10 @@ def guarded(answer):
 
 
 class Lent(dict):
-    """The inputs of a call by name, as they are given away: read-only where they
-    can be. In a worker their memory is, too. In this process a write to that
-    would end it; there, what cannot be made read-only is a copy."""
+    """The inputs of a call by name, for the callable: read-only if possible. In a
+    worker their memory is read-only, too. In this process a write to such memory
+    would end the process, so inputs that cannot be made read-only are copied here.
+    """
 
     def __init__(self, inputs, framework, here):
         super().__init__(inputs)

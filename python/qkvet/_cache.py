@@ -15,7 +15,7 @@ SCALES = (None, "per_token", "per_channel")
 
 
 def options_of(words):
-    """The bits of `cache="window grows"`; "yes" is none of them."""
+    """The bits of `cache="window grows"`; "yes" has no bit."""
     bits = 0
     for word in words.split():
         if word not in OPTIONS and word != "yes":
@@ -26,7 +26,7 @@ def options_of(words):
 
 class Reach:
     """How far back the queries and truncations of a cache with a window may go:
-    `rollback` tokens before the greatest length of a sequence since it was empty.
+    `rollback` tokens before the longest length of a sequence since it was empty.
     """
 
     def __init__(self, config):
@@ -126,7 +126,7 @@ class Caches:
         made, reach = self._of(number, args.sequence), self.objects[number][1]
         give = self.framework.give
 
-        def rows(tensor):  # without the batch, of which there is one
+        def rows(tensor):  # without the batch, which is 1
             return arrays.view(tensor)[0]
 
         present = {name: bool(getattr(args, name).ndim) for name in "kvq"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of a callable, as its framework or the callable itself gives them."""
+"""Gradients of a callable, from its framework or from the callable itself."""
 from .declare import WrongUse, words
 
 _WAYS = ("autograd", "vjp", "function")

@@ -15,7 +15,7 @@ _FUSED = (None, "qkv", "qvk", "kqv", "kvq", "vqk", "vkq")
 
 
 class Layer:
-    """The layer table of a callable, and its gradient where one is declared."""
+    """The layer table of a callable, and its gradient if one is declared."""
 
     def __init__(self, function, fields, options, here=False):
         self.function = function
@@ -31,7 +31,7 @@ class Layer:
             guarded(self._backward))
 
     def backward_table(self):
-        """None where no gradient is declared."""
+        """None if no gradient is declared."""
         if self.gradient.way is None:
             return None
         table = _abi.BackwardTable()

@@ -15,7 +15,7 @@ from .declare import Refused
 
 
 def _integers(array):
-    """A small array of integers, wherever it lies, as NumPy has it."""
+    """A small array of integers on any device, in NumPy."""
     return np.asarray(array.tolist(), np.int64)
 
 

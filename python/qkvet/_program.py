@@ -78,12 +78,13 @@ def resolve(fields):
 
 
 def environment():
-    """That of the program: its workers are this interpreter with this package."""
+    """The environment of the program: its workers are this interpreter with this
+    package."""
     path = str(pathlib.Path(__file__).parent.parent)
     paths = [path] + [p for p in os.environ.get("PYTHONPATH", "").split(
         os.pathsep) if p]
-    # One thread for the products of NumPy: a worker for each core is at work, and
-    # one that has threads cannot be forked (_forks.py).
+    # One thread for NumPy's products: there is a worker for each core, and a
+    # process with threads cannot be forked (_forks.py).
     return {"OPENBLAS_NUM_THREADS": "1", **os.environ,
             "QKVET_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
@@ -120,7 +121,7 @@ def run(words, paths=()):
     one ends it."""
     env = environment()
     env["PYTHONPATH"] = os.pathsep.join([*paths, env["PYTHONPATH"]])
-    # In a session of its own: it gets the interrupts that are passed on here.
+    # In a new session: interrupts are forwarded to it here.
     with started(words, env, start_new_session=True) as running:
         try:
             said = running.communicate()

@@ -74,7 +74,7 @@ class _Queries:
         self.rows = _joined([one[:n] for one, n in zip(rows, self._parts)])
 
     def answer(self, packed):
-        """[tokens, H, ...] as the call wants it, [B, H, T, ...]."""
+        """[tokens, H, ...] in the layout of the call, [B, H, T, ...]."""
         return bthd_of(_padded(packed, self._parts, self._queries))
 
     def longest(self):
@@ -100,7 +100,7 @@ class _Batch:
             self.rows = [one.reshape(-1, *one.shape[2:]) for one in rows]
 
     def answer(self, packed):
-        """[tokens, H, ...] as the call wants it, [B, H, T, ...]."""
+        """[tokens, H, ...] in the layout of the call, [B, H, T, ...]."""
         members, queries = self._shape
         if self.packed:
             return bthd_of(_padded(packed, [self.offsets[0][-1]], queries))
@@ -202,7 +202,7 @@ def flashinfer_single_decode(function):
     [T, Hkv, d]: the query is the last token."""
     def call(q, k, v, *, causal=None, scale=None, window=None, softcap=None):
         rows = [bthd_of(one) for one in (q, k, v)]
-        # The last token has nothing to its right.
+        # No token is to the right of the last one.
         words = {"sm_scale": scale, "return_lse": True,
                  **_window(window, causal=True), **_capped(softcap)}
 

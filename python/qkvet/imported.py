@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importing what is judged, in a worker. A script that defines a callable and
-judges it further down is imported by the workers, too: there it must end, or go
-on without judging, where it would begin a run of its own."""
+"""Imports the callable in a worker. Workers also import a script that defines a
+callable and judges it further down: there it must end, or continue without
+judging, at the point at which it would begin a run."""
 import importlib
 import importlib.util
 import os
@@ -11,7 +11,7 @@ from .declare import WrongUse
 
 
 class Defined(BaseException):
-    """The script being imported has defined what is wanted of it."""
+    """The script being imported has defined the wanted name."""
 
 
 class Nothing:
@@ -66,8 +66,8 @@ def in_worker():
 
 
 def find(target):
-    """The object that "module:name" or "path/file.py:name" names. WrongUse, one
-    line, if there is none; what the import raises otherwise."""
+    """The object "module:name" or "path/file.py:name". WrongUse, one line, if
+    there is none; exceptions of the import are passed on."""
     module, _, name = target.partition(":")
     if not module or not name:
         raise WrongUse(f"{target!r}: allowed: MODULE:NAME or FILE.py:NAME")

@@ -19,7 +19,7 @@ def main(argv):
         from ._forks import serve
         if not serve(lambda: callable_of(target, config)):
             return 0
-    # First of all: what the program left open is no business of the callable's.
+    # First of all: the callable must not see the program's open files.
     from ._program import library
     door = library()
     door.qkvet_python_begin()

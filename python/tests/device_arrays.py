@@ -15,7 +15,7 @@ _KERNEL = c.CFUNCTYPE(None, c.c_void_p)
 _CUDA = (dlpack.CUDA, 0)
 _driver = c.CDLL(os.environ["QKVET_CUDA_DRIVER"])
 _running = []  # bodies of kernels, until they have run
-streams = []  # on which results were wanted
+streams = []  # on which results were requested
 
 
 def call(name, *words):
@@ -69,7 +69,7 @@ def own_stream():
 
 
 def launched(values):
-    """An Array that a kernel on a stream of its own fills, later."""
+    """An Array that a kernel fills later, on a separate stream."""
     out = Array(values.shape)
     values = np.ascontiguousarray(values)
 

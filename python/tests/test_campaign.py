@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Campaigns on a pool of processes: each shard once in the result, whatever dies."""
+"""Campaigns on a pool of processes: each shard once in the result, whichever
+process dies."""
 import collections
 import json
 import os
@@ -125,7 +126,7 @@ def test_a_campaign_that_was_killed_goes_on(tmp_path, gate):
     gate.touch()
     assert run(tmp_path, "night", "--shards", "3", "--workers", "2")[0] == 1
     kept = (tmp_path / "night/shards/2-of-3.jsonl").stat().st_mtime_ns
-    # As a worker without power leaves it: a record without its last line.
+    # As after a power failure of the worker: a record without its last line.
     broken = tmp_path / "night/shards/1-of-3.jsonl"
     broken.write_text("\n".join(broken.read_text().splitlines()[:-1]))
     (tmp_path / "night/shards/3-of-3.jsonl").unlink()
@@ -134,7 +135,7 @@ def test_a_campaign_that_was_killed_goes_on(tmp_path, gate):
         _, pid, said = kill_first(night, "campaign")
         said += rest_of(night)[1]
     assert night.returncode == -signal.SIGKILL, said
-    # Its shard has not outlived it.
+    # Its shard died with it.
     with pytest.raises(ProcessLookupError):
         for _ in range(200):
             os.kill(pid, 0)

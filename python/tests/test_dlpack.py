@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of a call in the hands of any library, and what any library returns;
-on a device, too: on a driver that is none (core/testdata/fake_cuda.cpp)."""
+"""Tensors of a call in any library, and results of any library; also on a device,
+with a fake driver (core/testdata/fake_cuda.cpp)."""
 import gc
 import os
 import pathlib

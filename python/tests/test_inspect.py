@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heat maps of calls: what is drawn, and in which colours."""
+"""Heat maps of calls: their contents and colours."""
 import numpy as np
 import pytest
 
@@ -50,7 +50,7 @@ def test_the_worst_head_is_drawn(tmp_path):
     colours = image.cmap(image.norm(image.get_array()))
     red = (colours[..., 0] > 0.6) & (colours[..., 1] < 0.7)
     assert np.argwhere(red).tolist() == [[2, 3]]
-    # A head that was asked for, where nothing is wrong.
+    # A requested head without an error.
     calm = inspect.figure(call(1e-3), member=1, head=0).axes[2].images[0]
     assert calm.get_array().max() < 1
 

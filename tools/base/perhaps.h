@@ -8,8 +8,8 @@
 
 namespace qkvet::tools {
 
-// "; perhaps x, y": those of the names that hold the word, or that three
-// letters put in, left out or changed make of it; at most four. "" where there
+// "; perhaps x, y": the names that contain the word, or that differ from it by
+// at most three inserted, deleted or changed letters; at most four. "" if there
 // is none.
 std::string perhaps(const std::string& word,
                     const std::vector<std::string>& names);

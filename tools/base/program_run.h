@@ -14,8 +14,8 @@ struct Ran {
   std::string error;  // stderr
 };
 
-// A folder of this test process's own, with a space in its name; removed when
-// the process ends.
+// A folder for this test process, with a space in its name; removed when the
+// process ends.
 std::filesystem::path scratch();
 
 // Runs `qkvet ARGUMENTS` in a folder, with a cache in scratch() and without

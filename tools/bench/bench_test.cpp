@@ -44,7 +44,7 @@ TEST(Growth, PowersAreFound) {
   EXPECT_LT(p([](double n) { return 1e-3 + 3e-8 * n; }), 0.9);
 }
 
-// In a fit by the ends alone the point in the middle would not count.
+// A fit through the ends alone would ignore the point in the middle.
 TEST(Growth, EveryPointCounts) {
   const Numbers extents = {1, 2, 4, 8};
   const double bent = growth_exponent(extents, Numbers{1, 4, 4, 8}).value();
@@ -354,7 +354,7 @@ TEST(KvMemoryProgram, PrintsTheFormulaAndTheCaches) {
         "layers 32 -> 1", "kv_cache/contiguous", "kv_cache/growing"})
     EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
   EXPECT_EQ(ran.out.find("no such cache"), std::string::npos) << ran.out;
-  // Sequences that are not alike share nothing.
+  // Different sequences share no pages.
   EXPECT_EQ(ran.out.find(" 0."), std::string::npos) << ran.out;
 
   const Ran codes = run_qkvet(memory_with("f16", "int8"));

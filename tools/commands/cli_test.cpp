@@ -22,8 +22,8 @@ TEST(Cli, CheckPassesTheScalarKernel) {
       ran.out, std::regex("PASSED  1 kernel, [0-9]+ laws asked: [0-9]+ "
                           "passed, 0 failed; ")))
       << ran.out;
-  // The fourteen are those about pages, new tokens, int32 lengths and plans,
-  // which it does not take.
+  // The fourteen are the laws about pages, appended tokens, int32 lengths and
+  // plans, which it does not take.
   EXPECT_TRUE(
       std::regex_search(ran.out, std::regex("scalar/plain +[0-9]+ +0 +14 ")))
       << ran.out;
@@ -150,7 +150,7 @@ TEST(Cli, WithoutAvx2TheVerdictIsUnsupported) {
   EXPECT_EQ(named.exit, 3) << named.out << named.error;
   EXPECT_NE(named.out.find("unsupported"), std::string::npos);
   EXPECT_NE(named.out.find("AVX2"), std::string::npos);
-  // By default it is shown and does not spoil the run.
+  // By default it is shown and does not fail the run.
   const Ran all = run_qkvet("check --law agrees_with_oracle --cases 60",
                             scratch(), "QKVET_CPU=baseline");
   EXPECT_EQ(all.exit, 0) << all.out << all.error;
@@ -175,7 +175,7 @@ TEST(Cli, ReplayTakesListsAndDigests) {
             0);
 }
 
-// Whether the kernel declares them or not: no law fails on them or ends the
+// Whether the kernel declares them or not, no law fails on them or ends the
 // program.
 TEST(Cli, ReplayTakesEmptyExtents) {
   for (const char* const extents :
@@ -195,7 +195,7 @@ TEST(Cli, FlagsAndCasesComeInAnyOrder) {
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
 }
 
-// It is built where nvcc is, and judged where a device is, too.
+// It is built if there is nvcc, and judged if there is a device, too.
 TEST(Cli, TheFamilyOfTheDeviceSaysWhyItIsNotJudged) {
   const Ran ran = run_qkvet("check --kernel cuda/flash --cases 51");
   if (!fs::exists(fs::path(QKVET_PROGRAM).parent_path() / ".." / "lib" /
@@ -227,8 +227,8 @@ TEST(Cli, ABudgetBuysWholeRounds) {
   EXPECT_NE(ran.out.find("whole rounds"), std::string::npos) << ran.out;
 }
 
-// Under a law that is exact: others may find too little that could have failed
-// in the few cases of some seed, and say so.
+// With an exact law: others may have too few cases that could have failed under
+// some seed, and report that.
 TEST(Cli, ARandomSeedIsPrinted) {
   const Ran ran = run_qkvet(
       "check --kernel scalar/plain --law every_key_counts_once --cases 100 "

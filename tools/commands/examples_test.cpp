@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/: every good one conforms, every broken one is failed by a law, and
-// examples/README.md shows what the program prints.
+// examples/: every good one conforms, every broken one fails a law, and
+// examples/README.md shows the program's output.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -77,7 +77,7 @@ std::string joined(const std::vector<std::string>& lines, size_t from,
   return text;
 }
 
-// Those that answer a plan are no kernels: judge_examples_test runs them.
+// Examples that answer a plan are no kernels: judge_examples_test runs them.
 bool is_kernel(const fs::path& file) {
   return (file.extension() == ".c" || file.extension() == ".cpp") &&
          file.stem() != "answer_plan";
@@ -104,7 +104,7 @@ TEST(Examples, ReadmeShowsWhatTheProgramPrints) {
     if (is_broken(entry.path().filename()) || can_be_broken(entry.path()))
       missing.insert(entry.path().filename());
   EXPECT_GE(missing.size(), 5U);
-  // From the last to the first, so that rewriting moves nothing that follows.
+  // From the last to the first, so that rewriting one does not move the others.
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
     const Ran ran = run_qkvet(block->arguments, kFolder);
     EXPECT_EQ(ran.exit, is_broken(block->arguments) ? 1 : 0)
@@ -140,7 +140,7 @@ TEST(Examples, GoodOnesConform) {
     const std::string name = entry.path().filename();
     if (!is_kernel(entry.path()) || is_broken(name)) continue;
     ++good;
-    // The threads of a GPU take their time on a CPU.
+    // The threads of a GPU are slow on a CPU.
     const char* cases = name.starts_with("simt_") ? " -n 100" : " -n 400";
     const Ran ran = run_qkvet(
         "check " + name + cases + " --cflags '-Wall -Wextra'", kFolder);
@@ -187,7 +187,7 @@ TEST(Examples, FaultsHideWhereTheReadmeSays) {
   }
 }
 
-// g++ takes the ending of CUDA for an input of the linker.
+// g++ takes a file with the ending of CUDA for an input of the linker.
 TEST(Examples, ACudaSourceIsCompiledForTheEmulator) {
   write_text(scratch() / "attend.cu", read_text(kFolder / "simt_kernel.cpp"));
   const std::string check =
@@ -200,7 +200,7 @@ TEST(Examples, ACudaSourceIsCompiledForTheEmulator) {
   EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
 }
 
-// One source: what runs here is what nvcc compiles.
+// One source: the code that runs here is the code that nvcc compiles.
 TEST(Examples, KernelsOfTheEmulatorAreThoseOfNvcc) {
   const char* const there = "/usr/local/cuda/bin/nvcc";
   const char* const wish = std::getenv("CUDACXX");

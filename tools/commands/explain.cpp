@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet explain: a law, a fault or an exit code in words, and an example that
-// is run on the spot: a fault, and the smallest case in which the law catches
-// it. Conventions are in convention_text.cpp, lists in lists.cpp.
+// is run at once: a fault, and the smallest case in which the law catches it.
+// Conventions are in convention_text.cpp, lists in lists.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -79,7 +79,7 @@ std::vector<const KernelUnderTest*> faults_of(const Law& law,
 
 struct Example {
   std::string text;
-  bool has_number = false;  // what is wrong is a number, and not NaN
+  bool has_number = false;  // the wrong value is a number, not NaN
 };
 
 // The report on the first case in which the law fails the fault, shrunk.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet explain: what is said of laws, faults and exit codes.
+// qkvet explain: texts of laws, faults and exit codes.
 #include <gtest/gtest.h>
 
 #include <regex>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet fuzz: hunts until the time is over, and reports what it found as
-// `check` does.
+// qkvet fuzz: hunts until the time is over, and reports its findings as `check`
+// does.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ namespace fs = std::filesystem;
 // The default if neither time nor cases are given.
 constexpr const char* kDefaultTime = "60s";
 
-// A folder that is gone at the end, unless it is wanted.
+// A folder that is removed at the end, unless it is to be kept.
 class Folder {
  public:
   Folder() {
@@ -75,7 +75,7 @@ class Folder {
   bool kept_ = false;
 };
 
-// "" or one line: what is wrong with the options.
+// "" or one line: the error in the options.
 std::string resolve(const FuzzOptions& options, HuntLimits& limits) {
   std::string error;
   const std::string budget = options.budget.empty() && options.cases == 0
@@ -123,8 +123,8 @@ HuntJob job_of(const FuzzOptions& options, const HuntLimits& limits,
   return job;
 }
 
-// An input at which the hunt itself died is kept, because its folder is not:
-// where to, or where it was.
+// Keeps an input at which the hunt itself died, because its folder is removed.
+// Returns its new path, or the old one.
 std::string kept(const FuzzOptions& options, const std::string& file) {
   const fs::path into = options.corpus.empty() ? "." : options.corpus;
   const std::string path =
@@ -201,7 +201,7 @@ ExitCode run(const FuzzOptions& options) {
   }
   if (hunt.target->about_kernels())
     return report_kernels(options, hunt, job, end, limits.seed);
-  // A file of the user's stays where it is.
+  // A user's file is not moved.
   for (HuntCrash& crash : end.crashes)
     if (crash.how != "wrong") crash.file = kept(options, crash.file);
   std::fputs(bytes_text(hunt, job, end).c_str(), stdout);

@@ -25,7 +25,8 @@ struct GoldenImportOptions {
   std::string arithmetic = "storage";  // exact, f64 or storage
   std::string finding;                 // "" for none
   std::string dialect;                 // a file; "": of the set, or none
-  std::string value;  // tokens of the case, which tensors do not say
+  std::string value;  // tokens of the case, which do not follow from the
+                      // tensors
   ImportWords words;
   bool force = false;
 

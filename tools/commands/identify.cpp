@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet identify: the declaration of a kernel of which nothing is declared.
+// qkvet identify: finds the declaration of an undeclared kernel.
 #include "tools/identify/identify.h"
 
 #include <fmt/core.h>

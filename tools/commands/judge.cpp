@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge: answers that were recorded, to a plan or one by one; with --ask
-// the plan itself.
+// qkvet judge: recorded answers, to a plan or one by one; with --ask the plan
+// itself.
 #include "tools/commands/judge.h"
 
 #include <filesystem>

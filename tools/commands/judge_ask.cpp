@@ -89,7 +89,7 @@ class Drawer {
     kernel.judged = plan.kernel;
     scope_.dtypes = plan.recipe.kernel.dtypes;
     keep_scope_to({kernel}, scope_);
-    // The command line takes no other word.
+    // The command line allows only these words.
     scope_.largest = *properties::size_class_from_name(options.sizes);
   }
 

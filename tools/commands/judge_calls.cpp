@@ -181,7 +181,7 @@ std::optional<Diagnosis> forgotten_causal(const Recorded& one,
   return std::nullopt;
 }
 
-// All files are heard about each failure: they are of one kernel.
+// All files are evidence for each failure: they are of one kernel.
 Diagnoses causes_of(const RunResult& result, const std::vector<Recorded>& all,
                     RecordedCalls& answers, bool wanted) {
   Diagnoses causes;

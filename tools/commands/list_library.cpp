@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet explain ./lib.so: the kernels of a library, with what they declare
-// in the words of properties/conventions.md.
+// qkvet explain ./lib.so: the kernels of a library, with their declarations in
+// the words of properties/conventions.md.
 #include <fmt/core.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet demo memory: what the KV cache of a model takes, by the formula and as
-// the built-in caches allocate it.
+// qkvet demo memory: the size of a model's KV cache, by the formula and as the
+// built-in caches allocate it.
 #include <fmt/core.h>
 
 #include <algorithm>

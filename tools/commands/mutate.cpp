@@ -26,12 +26,12 @@ struct MutateOptions : RunWords {
   std::string only;       // id of one mutant
   std::string explained;  // file of survivors that are explained
   std::string json;       // a file; "" for none
-  bool list = false;      // only say which mutants there are
-  bool repair = false;    // look for the edit that mends it
+  bool list = false;      // only list the mutants
+  bool repair = false;    // search for the edit that mends it
   bool verbose = false;   // show all edits that mend something
 };
 
-// "" or one line, of what can be seen before anything is done.
+// "" or one line: errors that are visible before any work.
 std::string mutate_misuse(const MutateOptions& options) {
   if (options.selection.sources.size() != 1)
     return fmt::format(

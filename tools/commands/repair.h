@@ -12,7 +12,7 @@
 
 namespace qkvet::tools {
 
-// Time for all edits where the line names none.
+// The time for all edits if the command line has none.
 inline constexpr const char* kRepairTime = "120s";
 // Repairs one source. At most `most` edits are shown; `json` is a file, "" for
 // none.

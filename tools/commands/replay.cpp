@@ -27,14 +27,14 @@ struct ReplayOptions {
   std::vector<std::string> data;   // files that cases take data from
   std::string digest;              // "" for none
   std::string json;                // file; "" for none
-  int diagnose = 1;                // 0: no cause is looked for
+  int diagnose = 1;                // 0: no diagnosis
   EmitWords emit;
 };
 
 struct ReplayCase {
   Case value;
   std::string where;         // "" or "file:line: "
-  const Law* law = nullptr;  // under which alone it is replayed; null: all
+  const Law* law = nullptr;  // the only law to replay it under; null: all
 };
 
 std::string trimmed(const std::string& text) {
@@ -130,10 +130,10 @@ void print_cell(const ReportInput& input, const KernelResult& kernel,
                  : "   " + cell.reason);
 }
 
-// Looks for the cause of the one failure that there may be. `catalogue` is null
-// where none is wanted. The kernel runs in a worker of its own: what it
-// remembers of the case must stay as it is.
-// `after`: calls that were made first, which are the cause if it passes alone.
+// Diagnoses the failure, if there is one. `catalogue` is null if no diagnosis
+// is wanted. The kernel runs in a separate worker: its state after the case
+// must not change. `after`: calls that were made first, which are the cause if
+// it passes alone.
 Diagnoses causes_of(const KernelResult& kernel, const Catalogue* catalogue,
                     const std::string& no_faults, const ExecutorFactory& open,
                     const std::vector<Case>& after) {
@@ -166,7 +166,7 @@ std::string misuse_of_emit(const ReplayOptions& options,
   return emit_misuse(options.emit, values, laws, kernels);
 }
 
-// "" or one line. Says what it wrote, or that there is nothing to write.
+// "" or one line. Prints what it wrote, or that there is nothing to write.
 std::string emit(const ReplayOptions& options, const KernelResult& made,
                  const Law& law, const Case& value,
                  const SelectedKernels& selected, Executor& executor,
@@ -189,7 +189,7 @@ struct Replay {
   const std::vector<Case>& after;
   const ReportInput& report;
   const ExecutorFactory& open;
-  const Catalogue* catalogue;  // null: no causes are looked for
+  const Catalogue* catalogue;  // null: no diagnosis
   std::string no_faults;       // "" or why the catalogue is empty
 };
 

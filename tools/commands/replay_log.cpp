@@ -191,7 +191,7 @@ ExitCode replay_log(const std::string& path, const KernelSelection& selection) {
   const RunOptions run;
   const ReportInput report{result, run, selected, selection.in_process};
   for (const KernelUnderTest& kernel : selected.kernels) {
-    // Nobody asked a kernel without a cache.
+    // By default, kernels without a cache are skipped.
     if (selected.by_default &&
         !has_subject(kernel.judged.info, Subject::kCache))
       continue;

@@ -42,7 +42,7 @@ double flops_of(const Gpt& gpt);
 // 2 x layers x heads x d x tokens x B x 4 bytes of f32.
 int64_t cache_bytes_of(const Gpt& gpt, int64_t tokens);
 
-// One tensor on the way.
+// An intermediate tensor.
 struct GptStage {
   int64_t block = -1;    // 0, 1, ...; -1: outside of blocks
   StageSummary summary;  // without numbers if too much would be computed

@@ -34,17 +34,17 @@ std::optional<int64_t> kv_bytes(const KvGeometry& geometry);
 // than it needs.
 struct KvSample {
   KvGeometry geometry;
-  std::string scaled;  // "layers 32 -> 1, batch 16 -> 8"; "": nothing
+  std::string scaled;  // "layers 32 -> 1, batch 16 -> 8"; "" for none
 };
 KvSample sample_of(const KvGeometry& whole, int64_t most_bytes);
 
 // Bytes of the whole if the sample takes `bytes`, in proportion to the formula.
-// Both must have one.
+// The formula must apply to both.
 double scaled_up(int64_t bytes, const KvGeometry& sample,
                  const KvGeometry& whole);
 
 struct KvAllocated {
-  int64_t bytes = -1;  // -1: not told
+  int64_t bytes = -1;  // -1: unknown
   std::string error;   // the kernel keeps no such cache: why
   bool died = false;   // the kernel, which is the error
 };
@@ -53,7 +53,7 @@ struct KvAllocated {
 KvAllocated allocate(const KvGeometry& sample, StoredAs stored,
                      Executor& executor, int kernel);
 
-// As given, or with scales per token and per channel.
+// As given, and with scales per token and per channel.
 std::vector<StoredAs> ways_to_store(Dtype dtype);
 
 }  // namespace qkvet::tools

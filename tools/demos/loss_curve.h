@@ -20,7 +20,7 @@ struct LossCurve {
 std::string curve_text(const std::vector<LossCurve>& curves, size_t width,
                        size_t height);
 
-// SVG: the same as lines, up to two, that differ in colour and in dashes.
+// SVG of up to two curves, which differ in colour and in dashes.
 std::string curve_svg(const std::string& title,
                       const std::vector<LossCurve>& curves);
 

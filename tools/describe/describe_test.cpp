@@ -134,7 +134,7 @@ TEST(Describe, HelpIsShort) {
       (std::vector<std::string>{std::string(71, 'x'), "Ends."}));
 }
 
-// 20 options and the places; the others come with --help-all.
+// 20 options and the positional arguments; --help-all lists the others.
 TEST(Describe, CheckShowsTwentyOptions) {
   const auto count = [](const std::string& words) {
     const std::vector<std::string> all = words_of_help(output_of(words));
@@ -156,13 +156,13 @@ TEST(Describe, GroffHasNothingToSayAgainstThePage) {
   write_text(scratch() / "qkvet.1", output_of("man"));
   write_text(scratch() / "bad.1", output_of("man") + ".no_macro\n\\fZ\n");
   EXPECT_EQ(told_shell(tool + " qkvet.1").error, "");
-  // The control: a page that is wrong has warnings, where there is groff.
+  // The control: a wrong page has warnings, if groff is installed.
   if (has_tool("groff")) {
     EXPECT_NE(told_shell(tool + " bad.1").error, "");
   }
 }
 
-// The words that bash offers for the last of these.
+// Completions that bash offers for the last of these words.
 std::string completed(const std::string& words) {
   std::istringstream in(words);
   std::string array;

@@ -74,8 +74,8 @@ Failure unlike_failure(const GoldenSet& set, const SetVerdict& verdict) {
   return failure;
 }
 
-// Behind the causes, which are looked for in what is wrong alone: the cells of
-// reports get the worst that is said of their sets.
+// Called after the diagnosis, which uses wrong answers only: gives each cell of
+// reports the worst verdict of its set.
 void finish_cells(GoldenRun& run, const GoldenRunOptions& options) {
   for (size_t k = 0; k < run.verdicts.size(); ++k)
     for (size_t n = 0; n < run.verdicts[k].size(); ++n) {

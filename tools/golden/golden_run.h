@@ -31,8 +31,8 @@ struct GoldenRun {
   std::vector<DoubtfulSet> doubtful;
   // Kernel by kernel, set by set.
   std::vector<std::vector<SetVerdict>> verdicts;
-  // The same for reports: every cell is a set, and the worst of what is said of
-  // it: wrong, not as expected, changed by too much, in doubt.
+  // The same for reports: every cell is a set with its worst verdict: wrong,
+  // not as expected, changed by too much, in doubt.
   RunResult result;
   Diagnoses diagnoses;
   std::string error;  // "" or one line
@@ -40,7 +40,7 @@ struct GoldenRun {
 
 struct GoldenRunOptions {
   bool in_process = false;
-  double most_ulps = -1;  // < 0: what changes and is correct is no failure
+  double most_ulps = -1;  // < 0: a changed but correct answer is no failure
   int diagnose = 1;
 };
 
@@ -49,7 +49,7 @@ GoldenRun run_golden(const std::vector<GoldenSet>& sets,
                      const SelectedKernels& selected,
                      const GoldenRunOptions& options);
 
-// Whether the set has changed by more than is allowed.
+// Whether the answers differ from the set by more than is allowed.
 bool changed_too_much(const SetVerdict& verdict,
                       const GoldenRunOptions& options);
 // The input of a report; the run must outlive it.
@@ -62,8 +62,8 @@ std::string golden_text(const GoldenRun& run, const ReportInput& input,
 // The record of the run. `again` is the command, without the set.
 RunRecord golden_record(const GoldenRun& run, const ReportInput& input,
                         const std::string& again);
-// Its lines, and lines "set" of what only sets have: where they come from, how
-// much has changed.
+// The lines of the record, and lines "set" with the fields of sets: their
+// origin, and how much has changed.
 std::string golden_lines(const GoldenRun& run, const ReportInput& input,
                          const RunRecord& record);
 

@@ -36,7 +36,7 @@ std::string set_name_of(const Failure& failure) {
   return failure.recorded.substr(kHead.size());
 }
 
-// One report a cause; the other sets that it breaks are named.
+// One report per cause; the other failing sets are named.
 std::string failures(const ReportInput& input, const KernelResult& kernel,
                      const std::vector<SetVerdict>& verdicts) {
   std::vector<std::pair<const CauseOfFailures*, std::vector<const Failure*>>>

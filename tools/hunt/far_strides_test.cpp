@@ -25,7 +25,7 @@ const SelectedKernels& selected(const Words& globs) {
                    .first->second;
 }
 
-// By the law of agreement about it.
+// Judged by the law of agreement for its subject.
 Verdict judged(const KernelUnderTest& kernel, Executor& executor,
                const std::string& text, std::string* why) {
   const ParsedCase parsed = parse_case(text);

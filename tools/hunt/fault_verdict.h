@@ -25,8 +25,8 @@ bool is_agreement(const Law& law);
 
 enum class Fate : uint8_t {
   kKilled,
-  kSurvived,        // its trigger came up, and no law failed
-  kNeverTriggered,  // nothing is said of it
+  kSurvived,        // its trigger occurred, and no law failed
+  kNeverTriggered,  // no conclusion about it
   kNearEquivalent   // survived, as it should
 };
 

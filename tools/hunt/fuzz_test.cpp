@@ -93,16 +93,16 @@ TEST_F(Fuzz, FindingsBecomeLinesThatAreReplayed) {
   const std::string text = read_text(file);
   EXPECT_TRUE(text.starts_with("# mine\nscale_is_one_over_sqrt_d f32,"));
   EXPECT_TRUE(text.ends_with("  # faulty/no_scale no_scale\n")) << text;
-  // Not twice.
+  // It is not added twice.
   EXPECT_TRUE(has(run_qkvet(hunt).out, "regressions.txt: 0 lines added"));
   EXPECT_EQ(read_text(file), text);
   EXPECT_EQ(run_qkvet("replay @regressions.txt -k faulty/no_scale").exit, 1);
   const Ran good = run_qkvet("replay @regressions.txt -k scalar/plain");
   EXPECT_EQ(good.exit, 0) << good.out << good.error;
-  // The law of the line alone.
+  // Only the law of the line.
   EXPECT_TRUE(has(good.out, "passed  scale_is_one_over_sqrt_d"));
   EXPECT_FALSE(has(good.out, "weights_sum_to_one"));
-  // A case of attention is nothing to a cache.
+  // A case of attention does not apply to a cache.
   EXPECT_EQ(run_qkvet("replay @regressions.txt -k kv_cache/ring").exit, 3);
 }
 

@@ -29,11 +29,11 @@ constexpr double kMergedAtLeast = 0.45;
 // The bound of a block adder covers every place where blocks may begin, and the
 // few keys of a climb fill one or two. bound_half_test comes nearer with more.
 constexpr double kBlocksAtLeast = 0.45;
-// For f64 storage the bound pays for the references' own roundings as well,
-// which are as large as the kernel's (reference/README.md, "f64").
+// For f64 storage the bound includes the references' own roundings, which are
+// as large as the kernel's (reference/README.md, "f64").
 constexpr double kShareOfF64 = 0.5;
 
-// As declared: each test has a process of its own, and probes its kernel alone.
+// As declared: each test is a separate process and probes only its kernel.
 SelectedKernels correct_kernels() {
   KernelSelection all{
       {"scalar/*", "eigen/*", "avx2/*", "serving/*", "controls/*"}};
@@ -56,7 +56,7 @@ std::vector<std::string> kernel_names() {
     if (kernel.judged.info.has_forward && takes_plain_calls(kernel) &&
         !kernel.judged.info.source_file.ends_with("controls/paths.cpp"))
       names.push_back(kernel.judged.info.name);
-  // Controls are many, and their bounds are attacked by reference_test as well.
+  // There are many controls, and reference_test attacks their bounds, too.
   size_t controls = 0;
   std::erase_if(names, [&controls](const std::string& name) {
     return name.starts_with("controls/") && !is_sampled(controls++, 6);
@@ -64,8 +64,8 @@ std::vector<std::string> kernel_names() {
   return names;
 }
 
-// A counter of its own for every choice: the climb is the same on every
-// machine with the same kernel.
+// A separate counter for every choice: the climb is the same on every machine
+// with the same kernel.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : seed_(seed) {}
@@ -107,7 +107,7 @@ class HillClimb : public testing::TestWithParam<std::string> {
     store_as(declared_dtypes({kernel_})[0], value);
     const auto d = 1 + static_cast<int64_t>(dice.below(4));
     const auto dv = 1 + static_cast<int64_t>(dice.below(2));
-    // All values are written out; kernels that split want many keys.
+    // All values are written out; kernels that split need many keys.
     const auto most = (static_cast<int64_t>(kMaxSetValues) - d) / (d + dv);
     value.shape.d = d;
     value.shape.dv = dv;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process that hunts: `qkvet fuzz` starts it with words of the engine and
-// one of its own, and so does the engine itself where it forks.
+// one of its own, and the engine does the same when it forks.
 #ifndef QKVET_TOOLS_HUNT_HUNT_CHILD_H_
 #define QKVET_TOOLS_HUNT_HUNT_CHILD_H_
 

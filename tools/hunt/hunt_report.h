@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what a hunt called out to reports: each failing input repeated, shrunk,
-// its cause looked for, and one report per cause.
+// From the events of a hunt to reports: each failing input is repeated, shrunk
+// and diagnosed, and there is one report per cause.
 #ifndef QKVET_TOOLS_HUNT_HUNT_REPORT_H_
 #define QKVET_TOOLS_HUNT_HUNT_REPORT_H_
 
@@ -13,13 +13,12 @@
 
 namespace qkvet::tools {
 
-// A failing input that was not seen to fail again, where kernels run in
-// workers.
+// A failing input that did not fail again, with kernels in workers.
 struct LostFailure {
   std::string kernel, law, text;
   bool died = false;  // the process that hunts did, at this input
   std::string file;   // of an input at which it died
-  std::string said;   // by a sanitizer, in one line; "" if nothing is known
+  std::string said;   // a sanitizer's message, in one line; "" if unknown
 };
 
 // The findings of a hunt of kernels. The result has a cell per failure.
@@ -49,7 +48,7 @@ struct HuntSummary {
   const HuntEnd& end;
   const HuntFindings& findings;
   uint64_t seed;
-  std::string corpus;       // where the inputs are kept; "": nowhere
+  std::string corpus;       // the folder of the inputs; "": none
   std::string regressions;  // "" or "FILE: 2 lines added"
 };
 std::string hunt_text(const HuntSummary& summary, bool colour);

@@ -25,7 +25,7 @@ struct SabotagePair {
   // Cases for which the two do the same. For others they differ in aspects that
   // the mechanism leaves open, and agreement would see that.
   bool (*alike)(const Case& value);
-  // "" or why no law but agreement kills the fault, whatever the oracle.
+  // "" or why only agreement kills the fault, with any oracle.
   const char* agreement_alone = "";
 };
 std::span<const SabotagePair> sabotage_pairs();
@@ -67,7 +67,7 @@ struct SabotageLine {
   SabotageResult result = {};
 };
 // Every pair under every law about attention with both oracles, in this order,
-// on threads that each have a worker of their own. `cases` for each of them.
+// on threads with a worker each. `cases` for each of them.
 std::vector<SabotageLine> run_sabotage(int64_t cases, int jobs,
                                        std::string* error);
 

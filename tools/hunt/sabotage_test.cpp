@@ -11,7 +11,8 @@
 #include "core/base/at_night.h"
 
 namespace qkvet::tools {
-// Else the name of a test would hold addresses, which are others in every run.
+// Otherwise the name of a test would contain addresses, which differ in every
+// run.
 static void PrintTo(const SabotagePair& pair, std::ostream* out) {
   *out << pair.fault;
 }

@@ -13,7 +13,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Each of these, and not all at once: beside everything in bf16 hardly anything
+// Tried one by one: compared with everything in bf16 at once, hardly anything
 // is wrong.
 const std::vector<PrecisionModel>& coarse_models() {
   static const std::vector<PrecisionModel> all = [] {

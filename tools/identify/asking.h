@@ -16,15 +16,15 @@ namespace qkvet::tools {
 
 using Edit = std::function<void(Inputs&)>;
 
-// How the answer to a call stands to the definition.
+// The answer to a call compared with the definition.
 enum class Answered : uint8_t { kAgrees, kRefused, kDied, kWrong };
 
 struct Reply {
   Answered answered = Answered::kRefused;
-  std::string said;         // why it was refused, how it died, what is wrong
+  std::string said;         // why it was refused, how it died, the error
   CallOutcome outcome;      // if it was done
   std::vector<double> o;    // the same in numbers
-  std::vector<double> lse;  // if it was asked for
+  std::vector<double> lse;  // if requested
   Inputs inputs;            // as the kernel got them
   // judged(): the largest error in bounds of an undeclared kernel.
   double off = 0;
@@ -33,7 +33,7 @@ struct Reply {
     return answered == Answered::kAgrees || answered == Answered::kWrong;
   }
   bool agrees() const { return answered == Answered::kAgrees; }
-  // No other meaning of the call has to be asked for.
+  // No other hypothesis about the call has to be tried.
   bool is_sure() const { return agrees() && off <= 1; }
 };
 
@@ -42,12 +42,12 @@ class Asker {
   // `executor` is undeclared (core/sandbox/undeclared.h).
   Asker(Executor& executor, int kernel);
 
-  // The call, not judged: `answered` is kWrong where it was done.
+  // The call, not judged: `answered` is kWrong if it was done.
   Reply ask(const Case& value, const Edit& edit = {}, bool want_lse = false);
 
   // The call, and whether the answer agrees with the definition: under the
   // arithmetic of an undeclared kernel, or else under one of the coarsest that
-  // can be declared, which some mistakes are within. `outputs` are of
+  // can be declared, which tolerate some mistakes. `outputs` are of
   // QKVET_OPTION_LSE and _WEIGHTS.
   Reply judged(const Case& value, uint64_t outputs = 0);
   // Distance of o of that answer from the expected o of another call with these
@@ -63,8 +63,8 @@ class Asker {
   const KernelInfo& info() const;
   int64_t calls() const { return calls_; }
 
-  // How the calls begin: storage, scale, causal rule and extents with which the
-  // kernel answers as it should.
+  // The base of all calls: storage, scale, causal rule and extents with which
+  // the kernel answers correctly.
   Case base;
   // Whether it takes more queries than keys, or fewer.
   bool takes_cross_lengths = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first call that a kernel answers as it should, and the storage types,
+// The first call that a kernel answers correctly, and the storage types,
 // layouts and extents with which it does so, too.
 #include <fmt/core.h>
 
@@ -28,7 +28,7 @@ std::vector<StorageTypes> all_storage(const Asker& asker) {
   return all;
 }
 
-// Every way to ask for the plainest call of these extents, the plainest first.
+// Every form of the plainest call of these extents, the plainest first.
 std::vector<Case> first_cases(const Asker& asker, int64_t T, int64_t d) {
   std::vector<Case> cases;
   for (const StorageTypes& storage : all_storage(asker))
@@ -94,7 +94,7 @@ std::string looks_of(Asker& asker, const Case& value, const Reply& reply) {
   return "";
 }
 
-// A call and what is known of it.
+// Adds a field with its evidence.
 void add(Identified& found, const char* field, std::string value,
          std::string evidence) {
   found.fields.push_back(
@@ -211,7 +211,7 @@ bool find_base(Asker& asker, Identified& found) {
         said = (looks.empty() ? reply.said : looks) + " (" + to_string(value) +
                ")";
     }
-    // Larger extents are for those who take no smaller ones.
+    // Larger extents are for kernels that take no smaller ones.
     if (!wrong.empty()) break;
   }
   found.died = wrong.empty() && !died.empty();
@@ -247,7 +247,7 @@ void find_storage(Asker& asker, Identified& found) {
   for (const auto& [layout, word] : kLayouts) {
     Case value = asker.base;
     value.layout = layout;
-    // Any strides: channels that lie apart, too.
+    // Any strides includes gaps between channels.
     if (layout == Layout::kGaps) {
       Case apart = value;
       apart.layout = Layout::kApart;

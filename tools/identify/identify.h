@@ -21,8 +21,8 @@ enum class Part : uint8_t { kCapabilities, kDialect, kPrecision };
 struct FoundField {
   Part part = Part::kCapabilities;
   std::string field;     // "lse_base"
-  std::string value;     // "natural"; a word of a list: "window"
-  std::string evidence;  // what was asked and what came of it
+  std::string value;     // "natural"; one word of a list: "window"
+  std::string evidence;  // the call and its result
 };
 
 // A field that is not declared, and why: it was refused, is wrong, is not
@@ -36,13 +36,13 @@ struct NotFound {
 
 struct Identified {
   std::string kernel;
-  std::string error;  // "" or why nothing was asked
+  std::string error;  // "" or why no call was made
   bool is_attention = false;
   std::string not_attention;       // why it is not
   std::vector<FoundField> fields;  // lists word by word, in their order
   std::vector<NotFound> rest;
-  // The kernel held to all of it.
-  int64_t calls = 0;    // that were asked
+  // The kernel judged with the whole declaration.
+  int64_t calls = 0;    // that were made
   int64_t checked = 0;  // cases within the bounds of the declaration
   std::string fails;    // "" or the smallest case that is not
   bool died = false;
@@ -52,12 +52,12 @@ struct Identified {
 };
 
 struct IdentifyOptions {
-  int64_t cases = 400;  // that the declaration is held against
+  int64_t cases = 400;  // to judge the declaration with
   uint64_t seed = 1;
   int jobs = 1;
 };
 
-// Opens the library in a worker of its own, undeclared.
+// Opens the library in a separate worker, undeclared.
 Identified identify_kernel(const LibrarySpec& library, int index,
                            const IdentifyOptions& options);
 

@@ -86,7 +86,7 @@ TEST(Identify, IsOfOtherFamilies) {
   EXPECT_TRUE(has(told.rest["fma"], "products of q.k are not rounded"));
 }
 
-// Each differs from all others in what it is here for.
+// Each differs from all others in the tested arithmetic.
 TEST(Identify, TellsArithmeticsApart) {
   const struct {
     const char* kernel;
@@ -118,8 +118,8 @@ TEST(Identify, TellsArithmeticsApart) {
     EXPECT_EQ(told.exit, 0) << told.text;
     for (const auto& [field, value] : row.fields)
       EXPECT_EQ(told.fields[field], value) << row.kernel << ": " << field;
-    // Nothing is found that is not there; P is rounded where operands are, and
-    // f16 sums show in scores before the softmax is.
+    // No other field is found. Except: P is rounded with the operands, and f16
+    // sums show in scores before the softmax does.
     if (std::string(row.kernel) == "controls/bf16_operands") continue;
     for (const char* field :
          {"tile", "operand_dtype", "score_dtype", "p_dtype", "softmax_dtype",
@@ -155,8 +155,8 @@ TEST(Identify, TellsDialectsApart) {
   }
 }
 
-// Faults that are another convention: the option is not declared, and what the
-// kernel takes it for is said.
+// Faults that amount to another convention: the option is not declared, and the
+// report names what the kernel computes instead.
 TEST(Identify, SaysWhatAnOptionIsTakenFor) {
   const struct {
     const char* fault;
@@ -185,7 +185,7 @@ TEST(Identify, SaysWhatAnOptionIsTakenFor) {
   }
 }
 
-// A plain function, said to be what it is not, or nothing.
+// A plain function, with a wrong declaration or none.
 std::string source(const std::string& body) {
   return "#include <algorithm>\n#include <cmath>\n#include <vector>\n"
          "#include \"qkvet/plain.h\"\n"
@@ -195,7 +195,7 @@ std::string source(const std::string& body) {
          body + "\n}\nQKVET_PLAIN_KERNEL(attend, \"mine/attend\");\n";
 }
 
-// Sums of P v in one part, or in two where `is_long` holds.
+// Sums of P v in one part, or in two if `is_long` holds.
 std::string in_parts(const std::string& is_long) {
   return source("const bool is_long = " + is_long + R"(;
     for (int64_t n = 0; n < B * H; ++n, k += Tk * d, v += Tk * d)
@@ -275,7 +275,7 @@ TEST(Identify, FindsPathsOfKernelsThatAreKnown) {
     EXPECT_EQ(told.fields["paths"], row.paths) << row.kernel << told.text;
     EXPECT_TRUE(has(told.rest["paths"], row.rest)) << told.rest["paths"];
   }
-  // Keys that are lost are no path alone.
+  // Lost keys are more than a path.
   Told told = identify_kernel("faulty/rest_behind_threshold_lost");
   EXPECT_TRUE(has(told.rest["Tk = 1778"],
                   "not as it is meant: at 1778 keys of equal scores the last "
@@ -316,7 +316,7 @@ TEST(Identify, WritesFilesThatAreRead) {
       "check -k controls/online4 --dialect found.dialect --precision "
       "found.precision --cases 200");
   EXPECT_EQ(check.exit, 0) << check.out << check.error;
-  // Nothing is written over.
+  // Existing files are not replaced.
   expect_wrong_use(run_qkvet("identify -k controls/online4 --out found"),
                    "found.dialect");
 }

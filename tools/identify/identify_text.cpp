@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was found, as lines to paste: what is evidence is a comment.
+// The findings, as lines to paste, with the evidence in comments.
 #include <fmt/core.h>
 
 #include <algorithm>

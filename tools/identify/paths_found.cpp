@@ -23,8 +23,8 @@
 namespace qkvet::tools {
 namespace {
 
-// Numbers of keys: asked in steps, up to where rows are as many as keys, or are
-// not. A path of fewer numbers than a step may be missed.
+// Numbers of keys: tried in steps, up to these numbers if rows are as many as
+// keys, and if not. A path over fewer numbers than a step may be missed.
 constexpr int64_t kStep = 32, kMostSquare = 512, kMostKeys = 4096;
 // For tiles, which every call shows.
 constexpr int64_t kMostOfJoins = 512, kMostOfTile = 1024;
@@ -88,8 +88,8 @@ class Paths {
     found_.rest.push_back({NotFound::Why::kNotTold, "paths", std::move(why)});
   }
 
-  // The larger numbers at which a path was found already tell nothing new:
-  // calls are drawn at multiples, too.
+  // Larger numbers than one with a path already are not informative: calls are
+  // drawn at multiples, too.
   void add(int32_t axis, int64_t at, std::string evidence) {
     at = std::max<int64_t>(at, 2);
     const bool is_known =
@@ -148,7 +148,7 @@ class Paths {
     return out;
   }
 
-  // Keys that are added up where these two meet; 0 where that is no whole
+  // Number of keys that are added up when these two meet; 0 if it is no whole
   // number.
   static int64_t meeting(double o, int64_t keys) {
     const double ones = o * static_cast<double>(keys);
@@ -188,7 +188,7 @@ class Paths {
         now.keys, first ? "first" : "last", weight, now.keys);
   }
 
-  // "" or what two of them say of the same keys, and say otherwise.
+  // "" or a difference between the two in their common keys.
   static std::string difference(const Seen& one, const Seen& two) {
     for (const bool first : {true, false}) {
       const auto counts = [first](const Seen& x) {
@@ -284,8 +284,8 @@ class Paths {
          weight_text(now, !now.first_counts) + rows_text(rows)});
   }
 
-  // Keys 0 to n - 1 are added up before any other is: for each n, if keys go
-  // one by one; at the ends of tiles, if tiles do.
+  // Keys 0 to n - 1 are added up before all others: for each n, if keys are
+  // added one by one; at the ends of tiles, if there are tiles.
   void find_joins(int64_t rows) {
     const int64_t keys = kMostOfJoins;
     std::vector<Column> columns;
@@ -304,7 +304,7 @@ class Paths {
     for (size_t n = 0; n + 1 < closed.size(); ++n) {
       const int64_t at = closed[n], next = closed[n + 1];
       if (next == at + 1 || next == keys || at == 1) continue;
-      // Twice the same tile, or else an order of its own.
+      // Two equal tiles, or else another order.
       const bool is_tiled =
           n + 2 < closed.size() && closed[n + 2] - next == next - at;
       if (!is_tiled) return;
@@ -352,7 +352,8 @@ class Paths {
 
   // ---- Rows -----------------------------------------------------------------
 
-  // The same bits of row 0, which sees the same keys, whatever follows it.
+  // Row 0 sees the same keys for any number of rows, and must have the same
+  // bits.
   std::vector<double> first_row(int64_t rows) {
     Case value = asker_.base;
     value.shape.Tq = rows;

@@ -81,8 +81,8 @@ std::string name(Dtype dtype) { return std::string(dtype_name(dtype)); }
 
 }  // namespace
 
-// All keys alike: o is v as it was multiplied. 1 + 2^-9 is no bf16, 1 + 2^-12
-// no f16, and neither type has 1 + 2^-12.
+// All keys are equal: o is v after rounding for the product. 1 + 2^-9 is no
+// bf16, 1 + 2^-12 no f16, and neither type has 1 + 2^-12.
 RoundingFound ask_operands(Asker& asker) {
   RoundingFound found;
   if (asker.base.q_dtype != Dtype::kF32 || asker.base.kv_dtype != Dtype::kF32 ||
@@ -171,8 +171,8 @@ RoundingFound ask_scores(Asker& asker) {
   return found;
 }
 
-// Key 0 weighs 1 and has v = -c, key 1 weighs p and has v = 1, and c is p as
-// it can be stored: what is left is what P was rounded by.
+// Key 0 weighs 1 and has v = -c, key 1 weighs p and has v = 1, and c is p as it
+// can be stored: the result is the rounding error of P.
 RoundingFound ask_weights_rounding(Asker& asker,
                                    std::optional<Dtype> operands) {
   RoundingFound found;
@@ -189,7 +189,7 @@ RoundingFound ask_weights_rounding(Asker& asker,
     c.push_back(stored(p.back(), of_v));
     heads.set(h, 0, 0, 0, -c.back());
     heads.set(h, 1, key, 0, 1);
-    // All others weigh nothing in any type.
+    // All others have no weight in any type.
     for (int64_t j = 2; j < heads.keys(); ++j)
       heads.set(
           h, j,

@@ -11,8 +11,8 @@
 
 namespace qkvet::tools {
 
-// A type that something is rounded to; absent with `told`: to nothing less than
-// the accumulators.
+// A type that something is rounded to; absent with `told`: only to that of the
+// accumulators.
 struct RoundingFound {
   bool told = false;
   std::optional<Dtype> to;
@@ -22,20 +22,20 @@ struct RoundingFound {
 
 // For f32 storage: q, k and v before their products.
 RoundingFound ask_operands(Asker& asker);
-// Scores, or what they are made of, before the softmax.
+// Scores, or their parts, before the softmax.
 RoundingFound ask_scores(Asker& asker);
-// P before it meets v. `operands`: what ask_operands() found.
+// P before its product with v. `operands`: the result of ask_operands().
 RoundingFound ask_weights_rounding(Asker& asker, std::optional<Dtype> operands);
 
-// lse, before it is returned in f32; where it is rounded to nothing, how far
-// off the logarithm is.
+// lse, before it is returned in f32; if it is not rounded, the error of the
+// logarithm.
 struct LseFound : RoundingFound {
   double error = 0;  // of an lse x, natural, in units of max(1, |x|)
 };
 LseFound ask_lse(Asker& asker);
 
-// softcap * tanh(score / softcap), by the lse of equal scores, where that is
-// exact to f32: the largest relative error, and the error of tanh(0).
+// softcap * tanh(score / softcap), by the lse of equal scores, if that is exact
+// to f32: the largest relative error, and the error of tanh(0).
 struct TanhFound {
   bool told = false;
   double error = 0;
@@ -50,7 +50,7 @@ struct ExpFound {
   bool told = false;
   double units = 0;
   double at = 0;     // exp(-at)
-  double floor = 0;  // the largest exp(-x) that came out as 0
+  double floor = 0;  // the largest exp(-x) that is 0
   std::string why;
 };
 ExpFound ask_exp(Asker& asker);

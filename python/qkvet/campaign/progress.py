@@ -6,7 +6,7 @@ from ..declare import WrongUse
 
 
 def say(line):
-    # In one piece: several threads have something to say.
+    # In one write, because several threads print.
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
@@ -35,7 +35,7 @@ class Progress:
         return False
 
     def lost(self, number, why):
-        """The same for a shard of which nothing came back."""
+        """The same for a shard without a result."""
         times = self._lost[number] = self._lost.get(number, 0) + 1
         again = times < self.tries
         say(f"shard {number}/{self.campaign.of}  lost: {why}; " +

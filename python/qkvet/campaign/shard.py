@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One shard, as a process of the program. All that a worker needs, here or on
-another machine."""
+"""One shard, as a process of the program. This is all that a worker needs, here or
+on another machine."""
 import ctypes
 import dataclasses
 import json
