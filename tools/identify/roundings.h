@@ -55,8 +55,8 @@ struct ExpFound {
 };
 ExpFound ask_exp(Asker& asker);
 
-// Keys for which one maximum is taken before any of them is weighed; 0: all of
-// them, which were asked up to `keys`.
+// Number of keys with a common maximum, taken before any of them is weighed; 0:
+// all of the keys, up to the tried number `keys`.
 struct TileFound {
   bool told = false;
   int64_t tile = 0;

@@ -16,8 +16,8 @@ namespace qkvet::tools {
 // [n][n]: terms below the node at which i and j meet; of i and i: 1.
 using Meetings = std::vector<std::vector<int>>;
 
-// "((0 1) 2)"; "" where no tree has these meetings. Terms of a node ascend by
-// their first one: which operand of an addition came first is not told.
+// "((0 1) 2)"; "" if no tree has these meetings. Terms of a node ascend by
+// their first one: the order of an addition's operands is unknown.
 std::string tree_of(const Meetings& meets);
 
 struct SumOrderFound {

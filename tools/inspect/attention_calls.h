@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and its gradient by a kernel, for those who compute with the
-// numbers: causal or not, f32, the scale left to the kernel.
+// Attention and its gradient by a kernel, for programs that compute with the
+// numbers: causal or not, f32, the default scale.
 #ifndef QKVET_TOOLS_INSPECT_ATTENTION_CALLS_H_
 #define QKVET_TOOLS_INSPECT_ATTENTION_CALLS_H_
 

@@ -137,7 +137,8 @@ TEST(Inspect, RecoveredWeightsAreThoseOfTheDefinition) {
     double sum = 0;
     for (size_t i = 0; i < expected.size(); ++i)
       for (size_t j = 0; j < expected[i].size(); ++j) {
-        // As near as f16 is, to which the one case rounds its weights.
+        // Within the precision of f16, to which the one case rounds its
+        // weights.
         EXPECT_NEAR(actual[i][j], expected[i][j], 0x1p-11) << value;
         sum += actual[i][j].get<double>();
       }

@@ -32,7 +32,7 @@ HeatMap expected_map(const Inspection& seen, int64_t head);
 HeatMap actual_map(const Inspection& seen, int64_t head);
 HeadStatistics statistics_of(const Inspection& seen, const HeatMap& map);
 
-// Whether there are weights to be shown, and those of the kernel as well.
+// Whether there are weights to show, and whether the kernel has some, too.
 bool has_weights(const Inspection& seen);
 bool has_kernel_weights(const Inspection& seen);
 

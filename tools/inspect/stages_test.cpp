@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The movie of a call, and the walk of a GPT, against what they must add up to.
+// The movie of a call, and the walk of a GPT, with their invariants.
 #include "tools/inspect/stages.h"
 
 #include <gtest/gtest.h>
@@ -91,8 +91,9 @@ TEST(Stages, TheSoftmaxOfTheLastScoresAreTheWeights) {
     }
 }
 
-// Scores of 0 and slopes of 1: what is left is the distance to the diagonal of
-// the last row. The softmax does not see whether all of them are off by one.
+// Scores of 0 and slopes of 1, so that the result is the distance to the
+// diagonal of the last row. (The softmax would not change if all were off by
+// one.)
 TEST(Stages, AlibiCountsFromTheDiagonal) {
   const std::pair<const char*, std::vector<double>> rows[] = {
       {"Tq2,Tk4,d1,alibi=one", {-3, -2, -1, 0}},

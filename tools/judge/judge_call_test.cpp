@@ -71,8 +71,8 @@ TEST(JudgeCall, ARightCallOfAnyFileConforms) {
   EXPECT_TRUE(has(read_text(files() / "j.xml"), "recorded/right"));
 }
 
-// The reports of `check`, out of the same record; the page of a call that is
-// wrong, and the control: of one that is not.
+// The reports of `check`, from the same record: the page of a wrong call, and
+// the control, the page of a right one.
 TEST(JudgeCall, WritesTheReportsOfCheck) {
   const std::string reports =
       " --html c.html --sarif c.sarif --markdown c.md --github --json c.jsonl";
@@ -114,7 +114,7 @@ TEST(JudgeCall, AForgottenCausalRuleIsTheFirstThatIsTried) {
   const Ran wrong = run_qkvet("judge wrong0.npz --layout bthd", files());
   EXPECT_EQ(wrong.exit, 1);
   EXPECT_FALSE(has(wrong.out, "causal_not_declared")) << wrong.out;
-  // Nor is what was declared.
+  // A declared rule is not assumed either.
   const Ran other =
       run_qkvet("judge right.npz --layout bthd --case causal=tl", files());
   EXPECT_EQ(other.exit, 1);

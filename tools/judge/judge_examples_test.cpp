@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // examples/answer_plan.* and examples/libraries/: programs without QKVet answer
-// a plan, and a wrong scale in them is known by its answers.
+// a plan, and a wrong scale in them is diagnosed from the answers.
 #include <gtest/gtest.h>
 
 #include "tools/judge/judge_run.h"
@@ -36,7 +36,7 @@ TEST(JudgeExamples, NumPyAnswersAPlan) {
   const std::string mixed = "--dtype f32/f16/f32 --dtype f16/f32/f16";
   EXPECT_EQ(judged_of(python() + " right.py", "py_mixed", mixed).exit, 0);
   EXPECT_EQ(judged_of(python() + " wrong.py", "py_mixed_wrong", mixed).exit, 1);
-  // No known fault does it, and one description does.
+  // No known fault matches it, but a description does.
   write_text(scratch() / "strange.py",
              replaced(text, "weights @ v", "1.01 * weights @ v"));
   const Ran strange = judged_of(python() + " strange.py", "py_strange");
@@ -47,7 +47,7 @@ TEST(JudgeExamples, NumPyAnswersAPlan) {
   EXPECT_EQ(strange.out.find(", sure"), std::string::npos) << strange.out;
 }
 
-// A gradient that nothing of QKVet had a hand in.
+// A gradient that is independent of QKVet.
 TEST(JudgeExamples, NumPyAnswersWithGradients) {
   const std::string options = "--options backward,causal,gqa,cross_lengths";
   const std::string text = read_text(kFolder / "answer_plan.py");
@@ -276,7 +276,7 @@ TEST(JudgeExamples, ALibraryIsJudgedOnce) {
   const Ran again = run_library(words);
   EXPECT_EQ(again.exit, 0) << again.out;
   EXPECT_NE(again.out.find("judged already"), std::string::npos) << again.out;
-  // A Python that has nothing: a line with the reason, and nothing was judged.
+  // A Python without packages: a line with the reason, and nothing was judged.
   write_text(scratch() / "bare.sh", "exec " + python() + " -S \"$@\"\n");
   EXPECT_EQ(
       run_shell("chmod +x bare.sh && sed -i '1i #!/bin/sh' bare.sh", scratch())
@@ -290,7 +290,7 @@ TEST(JudgeExamples, ALibraryIsJudgedOnce) {
       << none.out;
 }
 
-// One that is done while another one judges.
+// An entry that ends while another one is being judged.
 TEST(JudgeExamples, RunsInOneFolderKeepEachOthersRows) {
   fs::create_directories(scratch() / "both");
   const std::string words =

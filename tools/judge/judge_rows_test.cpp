@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge PLAN --out: a row for each question, whatever became of it; and
-// gradients, which are judged by files as well.
+// qkvet judge PLAN --out: a row for each question, with any outcome; and
+// gradients, which are judged by files, too.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -196,8 +196,8 @@ TEST(JudgeGradients, ARightGradientPasses) {
   EXPECT_EQ(count(judged.rows, "refused"), 0U);
 }
 
-// dk without the scale: the laws that hold a gradient against the forward pass
-// and against the definition, and no other; with its cause.
+// dk without the scale: only the laws fail that compare a gradient with the
+// forward pass or with the definition; with its cause.
 TEST(JudgeGradients, AWrongOneFailsUnderItsLaws) {
   const fs::path plan = emitted("wrong_gradients", kGradients);
   answer_plan(plan, "faulty/backward_key_scale_missing");

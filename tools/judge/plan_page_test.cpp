@@ -60,7 +60,7 @@ Cells first_words(const std::vector<Cells>& rows) {
 // The contents of plans.
 struct Plans {
   Cells columns;                      // of calls.tsv
-  std::vector<nlohmann::json> calls;  // but those that contradict themselves
+  std::vector<nlohmann::json> calls;  // except contradictory ones
 };
 
 Plans plans_with_all() {
@@ -189,7 +189,7 @@ std::set<std::string> complaints(const std::string& page, const Plans& plans) {
           !call[row[0]].is_string())
         continue;
       const Cells values = split(row.at(1), ",");
-      // A mixture of storage types is made of those that are said.
+      // A mixture of storage types consists of documented ones.
       for (const std::string& value : split(call[row[0]], "/"))
         if (std::find(values.begin(), values.end(), value) == values.end())
           wrong.insert(row[0] + ": " + value + " is not said");
@@ -208,7 +208,7 @@ TEST(PlanPage, SaysEveryWordAndNoOther) {
   const std::string page = read_text(QKVET_PLAN_PAGE);
   const Plans plans = plans_with_all();
   EXPECT_EQ(text_of(complaints(page, plans)), "");
-  // And a page that is wrong is found out.
+  // And an error in the page is found.
   const auto finds = [&](const std::string& from, const std::string& to,
                          const std::string& what) {
     const auto wrong = complaints(replaced(page, from, to), plans);

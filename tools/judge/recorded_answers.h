@@ -24,7 +24,7 @@ std::string read_answers(const PlanFolder& plan, const std::string& plan_folder,
                          const std::string& folder,
                          std::vector<RecordedAnswer>* answers);
 
-// "c0012.o.npy", for all that has no answer.
+// "c0012.o.npy", for all outputs without an answer.
 std::vector<std::string> missing_answers(
     const PlanFolder& plan, const std::vector<RecordedAnswer>& answers);
 

@@ -14,8 +14,8 @@
 
 namespace qkvet::tools {
 
-// A kernel made of a recorded call: it takes what this call asks, and returns
-// what was recorded. "" or one line.
+// A kernel made of a recorded call: it takes exactly this call, and returns the
+// recorded answer. "" or one line.
 std::string recorded_kernel(const Recording& recording, const std::string& name,
                             const std::string& dialect, JudgedKernel* kernel);
 
@@ -31,7 +31,7 @@ class RecordedCalls : public Executor {
 
  private:
   std::vector<KernelInfo> infos_;
-  std::map<std::string, CallOutcome> answers_;  // by what makes calls the same
+  std::map<std::string, CallOutcome> answers_;  // by the digest of equal calls
 };
 
 }  // namespace qkvet::tools

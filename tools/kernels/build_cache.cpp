@@ -163,7 +163,7 @@ std::string compile(const Build& build) {
        {compile_arguments(build.language, build.source, part, build.flags),
         dependency_arguments(build.language, rule)})
     words.insert(words.end(), more.begin(), more.end());
-  // The words that only list headers are not shown: they change nothing.
+  // The options that only list headers are not shown: they change nothing.
   fmt::print("{}\n", build.line());
   std::fflush(stdout);
   const ChildResult ran = run_child(words);

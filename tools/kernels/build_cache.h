@@ -13,15 +13,15 @@ namespace qkvet::tools {
 
 struct BuiltKernel {
   std::string library;  // path of the shared library
-  std::string error;    // one line; then there is no library
+  std::string error;    // one line; if set, there is no library
 };
 
 // Compiles if necessary, announces it in one line on stdout, and forwards the
 // compiler's output to stderr. `flags` are words as in a shell.
 BuiltKernel build_kernel(const std::string& source, const std::string& flags);
 
-// $XDG_CACHE_HOME/qkvet, ~/.cache/qkvet, or a folder of the user's own among
-// the temporary files; made if it is not there. "" with one line in *error.
+// $XDG_CACHE_HOME/qkvet, ~/.cache/qkvet, or a folder of the user among the
+// temporary files; created if necessary. "" with one line in *error.
 std::string cache_directory(std::string* error);
 
 }  // namespace qkvet::tools

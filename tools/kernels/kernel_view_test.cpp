@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel beside the definition, with kernels that are functions: right ones,
-// and each wrong in one place.
+// A kernel compared with the definition. The kernels are functions: right ones,
+// and each with one error.
 #include "tools/kernels/kernel_view.h"
 
 #include <gtest/gtest.h>
@@ -124,7 +124,7 @@ TEST(KernelView, ALayerThatIsTooNarrowIsNotAsked) {
   EXPECT_EQ(view.exit_code(), kConforms);
 }
 
-// Attention with the oracle as the kernel, and with one that lies.
+// Attention with the oracle as the kernel, and with a corrupted one.
 struct Attention {
   FakeExecutor executor;
   JudgedKernel kernel = FakeExecutor::under_test().judged;
@@ -177,7 +177,8 @@ TEST(KernelView, PoisonStaysWhereItIsWhenWeightsAreAskedFor) {
 TEST(KernelView, AMaskThatIsMissingShowsAtTheHiddenKey) {
   Attention fault(
       [](KernelCall&, Problem& problem) { problem.causal = Causal::kNone; });
-  // Equal scores, and V so that o is right without a mask: the weights tell.
+  // Equal scores, and a V for which o is right without a mask: only the weights
+  // show it.
   const KernelView view =
       fault.view("f32,B1,H1,Tq3,Tk3,d2,dv2,causal=tl,q=zero,v=one");
   EXPECT_EQ(view.exit_code(), kLawFailed);

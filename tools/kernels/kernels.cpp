@@ -73,8 +73,8 @@ Opened open_library(const LibrarySpec& library, bool in_process) {
   return open_sandbox(library, options);
 }
 
-// A kernel as it is judged: its declaration, what the files of the selection
-// say instead, and what the probes find. "" or what is wrong with it.
+// A kernel as it is judged: its declaration, fields that files of the selection
+// replace, and the results of the probes. "" or an error.
 std::string judged_kernel(const KernelSelection& selection, Executor& executor,
                           int index, JudgedKernel& judged) {
   KernelInfo& info = judged.info;
@@ -148,13 +148,13 @@ int add_library(SelectedKernels& selected, const LibrarySpec& library,
   return added;
 }
 
-// The globs of names, and which of them have found something.
+// The globs of names, and which of them have matched.
 struct Globs {
   std::vector<std::string> globs;
-  size_t of_any;  // so many are of any library, the others of families alone
+  size_t of_any;  // so many are of any library, the others of families only
   std::vector<bool> used = std::vector<bool>(globs.size());
-  std::vector<std::string> seen = {};  // names that were held against them
-  std::string left_out = {};  // "" or what was named and holds none of them
+  std::vector<std::string> seen = {};  // names that were compared with them
+  std::string left_out = {};           // "" or a named library without a match
 
   bool accept(const std::string& name, bool of_family) {
     seen.push_back(name);
@@ -166,7 +166,7 @@ struct Globs {
   }
 };
 
-// The error of a library that was named and of which no kernel was taken.
+// The error for a named library without a selected kernel.
 std::string why_none(const std::string& named, Globs& globs) {
   if (globs.of_any == 0) return named + ": holds no kernel";
   std::string words;
@@ -213,7 +213,7 @@ std::string perhaps_kernels(const std::string& glob,
   return perhaps(glob, names);
 }
 
-// Why a glob found nothing.
+// Why a glob matched nothing.
 std::string why_unmatched(const std::string& glob, const Globs& globs) {
   std::string missing;
   for (const std::string& why : why_missing(candidates(glob)))
@@ -236,8 +236,8 @@ void add_families(SelectedKernels& selected, const KernelSelection& selection,
   selected.notes = why_missing(wanted);
   for (const Family* family : wanted) {
     if (const std::string why = why_missing(*family); !why.empty()) {
-      // Those that are judged by default belong to every build that can have
-      // them: without one the run would say less than it seems to.
+      // Default families belong to every build that can have them: without one
+      // of them the run would prove less than it seems to.
       if (selected.by_default && *family->lacks == 0) {
         selected.error = why;
         return;
@@ -289,7 +289,7 @@ void add_sources(SelectedKernels& selected, const KernelSelection& selection,
         [&](const KernelInfo& info) { return globs.accept(info.name, false); });
     if (selection.hints && added > 0) add_source_hints(source, selected);
     if (added > 0) continue;
-    // The library's name would say nothing to the user.
+    // The library's name would not help the user.
     const std::string lead = built.library + ": ";
     if (selected.error.starts_with(lead))
       selected.error = source + ": " + selected.error.substr(lead.size());
@@ -420,7 +420,7 @@ SpecKind kind_of_spec(const std::string& spec) {
       std::end(kSourceEndings))
     return SpecKind::kSource;
   if (is_callable(spec)) return SpecKind::kPython;
-  // No name of a kernel has a point, and none is absolute.
+  // A kernel's name contains no point and is not absolute.
   return spec.starts_with('/') || spec.find('.') != std::string::npos
              ? SpecKind::kLibrary
              : SpecKind::kName;
@@ -479,8 +479,8 @@ SelectedKernels select_linked(const LibrarySpec& library,
                               const std::vector<std::string>& kernels) {
   SelectedKernels selected;
   Globs globs{kernels, kernels.size()};
-  // Probed although it runs in this process: the laws that follow do so, too,
-  // and the verdict must be that of the same kernel in a worker.
+  // Probed in this process: the laws that follow run in it, too, and the
+  // verdict must be the same as for the kernel in a worker.
   add_library(
       selected, library, "", KernelSelection{},
       [&](const KernelInfo& info) { return globs.accept(info.name, false); });

@@ -14,7 +14,7 @@
 namespace qkvet::tools::source_hints_test {
 namespace {
 
-// "777 line 3", of keys; rows have the same.
+// "777 line 3", for keys; the hints for rows are the same.
 std::vector<std::string> found(const std::string& source,
                                Language language = Language::kCxx) {
   std::vector<std::string> out;

@@ -41,7 +41,7 @@ std::vector<TensorField> tensors_of(const std::string& type) {
   return own;
 }
 
-// A shared library, and the one kernel in it; none: it does not compile.
+// A shared library, and its only kernel; none if it does not compile.
 class Library {
  public:
   explicit Library(const fs::path& source) {
@@ -188,7 +188,8 @@ std::vector<std::string> ignored_by_cache(const qkvet_kernel* kernel) {
   return ignored;
 }
 
-// By plan(), update() and run(), each of a plan for the call without it.
+// By plan(), update() and run(), each with a plan for the call without the
+// field.
 std::vector<std::string> ignored_by_plans(const qkvet_kernel* kernel,
                                           const qkvet_plan_table& table) {
   Memory q, k, v, o;
@@ -281,7 +282,7 @@ void expect_seen_to_forget(const std::string& name,
   fs::create_directories(headers);
   const fs::path file = headers.parent_path() / name;
   fs::rename(written(name, options), file);
-  // The list is looked for beside the header that includes it.
+  // The compiler searches for the list next to the header that includes it.
   fs::create_directories(headers / "qkvet");
   const struct {
     const char* header;

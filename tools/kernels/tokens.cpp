@@ -245,7 +245,7 @@ class Reader {
   }
   bool is_hex() const { return peek() == '0' && (peek(1) | 0x20) == 'x'; }
 
-  // Behind a string or a character with its prefix; at_ if there is none.
+  // The end of a string or a character with its prefix; at_ if there is none.
   size_t end_of_text() const {
     size_t i = at_;
     const std::string_view prefixes = python_ ? "uUrRbBfF" : "uULRbcr8";

@@ -41,13 +41,13 @@ class Tokens {
 
   // "" beyond either end.
   std::string_view text(size_t i) const;
-  // From token `first` to token `last`, both included, as they stand.
+  // From token `first` to token `last`, both included, verbatim.
   std::string_view span(size_t first, size_t last) const;
   // None beyond either end.
   bool is_word(size_t i) const { return is(i, Token::Kind::kWord); }
   bool is_number(size_t i) const { return is(i, Token::Kind::kNumber); }
   bool is_text(size_t i) const { return is(i, Token::Kind::kText); }
-  // A word of the language, which names nothing of the user's.
+  // A word of the language, not a name of the user's.
   bool is_keyword(size_t i) const;
   // Whether an operand may end with the token, so that a following + is a sum.
   bool ends_operand(size_t i) const;

@@ -160,7 +160,7 @@ std::string read_argument(const std::string& text, Argument& argument) {
   return number && number.eof() ? "" : wrong("a number behind it");
 }
 
-// The tensor with its axes as the function counts them: the same memory.
+// The tensor with its axes in the function's order: the same memory.
 struct MovedTensor {
   qkvet_tensor tensor{};
   std::array<int64_t, 8> shape{}, strides{};
@@ -257,7 +257,7 @@ std::string Library::read_map(const std::string& path) {
     } else if (key.starts_with("precision.")) {
       precision += key.substr(std::strlen("precision.")) + " =" + value + "\n";
     } else {
-      // The declaration of a convention would replace what stands above it.
+      // The declaration of a convention would replace the lines above it.
       if (key == "like" && declares)
         return at("like: allowed only before all other fields");
       const std::string wrong = declare_lines(line, declared_);
@@ -392,7 +392,7 @@ qkvet_status Library::call(const qkvet_forward_args& args,
 qkvet_status qkvet_open(const qkvet_host*, const char* config,
                         qkvet_library* out, qkvet_text* why) {
   using namespace qkvet::tools::tvm_ffi;
-  // As long as the process: functions of the library may have threads.
+  // Lives as long as the process: functions of the library may have threads.
   static Library library;
   static const qkvet_kernel* kernels[1];
   const std::string wrong = library.open(config);

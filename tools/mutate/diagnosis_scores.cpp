@@ -217,13 +217,14 @@ class ScoredKernel {
         out.named_lines.push_back(line);
     };
     for (const RepairEdit& edit : run.edits) out.is_repaired |= edit.conforms;
-    // As the report has them: edits in front, unless none makes it conform.
+    // In the order of the report: edits come first, unless none makes it
+    // conform.
     if (!out.is_repaired)
       for (const LineCount& one : telling_lines(run)) name(one.line);
     for (const RepairEdit& edit : run.edits) name(edit.line);
   }
 
-  // Built libraries are kept by what they are made of. "": it does not compile.
+  // Built libraries are kept by their text. "": it does not compile.
   std::string built(const std::string& text) {
     const std::string folder =
         words_.out.empty() ? scratch_.path() : words_.out + "/built";

@@ -65,7 +65,7 @@ const std::vector<KnownStage>& stages_here() {
       {"eigen/plain", "row.segment", Stage::kValues},
       {"eigen/plain", "call.o.", Stage::kOutput},
       {"eigen/plain", "list_keys", Stage::kKeys},
-      // Written, with lse alone made of the maximum.
+      // This statement computes the maximum, which only lse uses.
       {"avx2/flash", "empty ? 0 : max[r]", Stage::kLse, true},
       {"avx2/flash", "empty ? -INFINITY", Stage::kEmptyRows, true},
       {"avx2/flash", "max[r], sum[r]", Stage::kUnknown, true},
@@ -86,7 +86,8 @@ const std::vector<KnownStage>& stages_here() {
       {"avx2/flash", "storeu", Stage::kOutput},
       {"avx2/flash", "maskstore", Stage::kOutput},
       {"avx2/flash", "c < head.value_width", Stage::kOutput},
-      // Which page appended tokens get: their own, or the copy of a shared one.
+      // The page that appended tokens get: their own, or the copy of a shared
+      // one.
       {"kv_cache/paged", "copies", Stage::kUnknown},
       {"kv_cache/paged", "reading", Stage::kWritten},
       {"kv_cache/paged", "load_rows", Stage::kWritten},

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lines of a source a call runs: what failing calls run and passing ones
-// do not is where to look first, and what no failing call runs is right, or
-// does not matter (spectra of programs: Abreu, Zoeteweij and van Gemund, "On
-// the accuracy of spectrum-based fault localization", TAIC PART 2007).
+// The lines of a source that a call runs. Lines that failing calls run and
+// passing ones do not are the first suspects; a line that no failing call runs
+// is right, or does not matter (spectra of programs: Abreu, Zoeteweij and van
+// Gemund, "On the accuracy of spectrum-based fault localization", TAIC PART
+// 2007).
 #ifndef QKVET_TOOLS_MUTATE_LINES_RUN_H_
 #define QKVET_TOOLS_MUTATE_LINES_RUN_H_
 
@@ -28,12 +29,12 @@ class LinesRun {
   // The text to compile instead of the source. It may fail to compile.
   std::string text() const;
 
-  // Nothing is run yet.
+  // Marks all lines as not run.
   void forget();
   // Lines that were, since then.
   std::set<int> lines() const;
 
-  // The line that a mutation's statement is written down by; 0: by none.
+  // The line that is recorded for a mutation's statement; 0: none.
   int line_of(const Mutation& mutation) const;
 
  private:
@@ -55,8 +56,9 @@ struct LineCount {
   int line = 0;
   int failing = 0, passing = 0;
 
-  // The cosine of what fails and what runs it, as Ochiai has it: 1 for a line
-  // that all failing cases run and no other. 0 without failing cases.
+  // The cosine of the set of failing cases and the set of cases that run the
+  // line (Ochiai): 1 for a line that all failing cases run and no other. 0
+  // without failing cases.
   double suspicion(int all_failing) const;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file that a run of mutants goes on from: a line for the run, then a line
-// a mutant.
+// The file from which a run of mutants can be continued: a line for the run,
+// then a line per mutant.
 #ifndef QKVET_TOOLS_MUTATE_MUTANT_LOG_H_
 #define QKVET_TOOLS_MUTATE_MUTANT_LOG_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several mutants under one plan: a case, its oracle and its bound are made
-// once, the original and all mutants that live answer it.
+// once, and the original and all living mutants answer it.
 #ifndef QKVET_TOOLS_MUTATE_MUTANT_RUN_H_
 #define QKVET_TOOLS_MUTATE_MUTANT_RUN_H_
 
@@ -19,17 +19,17 @@ namespace qkvet::tools {
 struct OpenedLibrary {
   SelectedKernels selected;
   std::unique_ptr<Executor> executor;
-  std::string declared;  // all that its kernels say of themselves, as bytes
+  std::string declared;  // the declarations of all its kernels, as bytes
   std::string error;     // one line; if set, ignore the other fields
 };
-// `words`: --dialect and --precision, and which of its kernels.
+// `words`: --dialect and --precision, and the selected kernels.
 OpenedLibrary open_built(const std::string& library,
                          const KernelSelection& words);
 
 struct MutantLimits {
   std::vector<const Law*> laws;
   int64_t cases = 0;             // per kernel and subject, as `check` counts
-  std::optional<double> budget;  // seconds a mutant, with what it shares
+  std::optional<double> budget;  // seconds per mutant, including shared work
   uint64_t seed = 1;
   Scope scope;  // sizes and pins
   std::function<bool()> stop;

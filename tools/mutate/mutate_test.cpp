@@ -56,7 +56,7 @@ fs::path folder(const std::string& name) {
   return path;
 }
 
-// The lines of a file of JSON Lines that tell a mutant, by id.
+// The lines of a file of JSON Lines about mutants, by id.
 std::map<std::string, ReadJson> mutants_of(const fs::path& file) {
   std::map<std::string, ReadJson> mutants;
   std::istringstream lines(read_text(file));
@@ -89,7 +89,7 @@ TEST(Mutate, WhatBreaksTheKernelIsKilled) {
 
 TEST(Mutate, WhatDoesTheSameSurvivesAndSaysWhatWasSeen) {
   const fs::path where = folder("survives");
-  // The first of equal scores or the last: the maximum is the same.
+  // The first or the last of equal scores: the maximum is the same.
   Ran ran = only(where, "19:18:gt-ge", "--json one.json");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_NE(ran.out.find("SURVIVED  mine.cpp:19:18:gt-ge   boundary"),
@@ -168,7 +168,7 @@ TEST(Mutate, ARunGoesOnWhereItEnded) {
   ASSERT_TRUE(whole.exit == 0 || whole.exit == 1) << whole.out << whole.error;
   const auto all = mutants_of(where / "whole.json");
   ASSERT_EQ(all.size(), 8U) << whole.out;
-  // As if it had been killed while it wrote its fifth mutant.
+  // As if the run had been killed while it wrote its fifth mutant.
   std::istringstream lines(read_text(where / "kept/mutants.jsonl"));
   std::string cut;
   for (int n = 0; n < 5; ++n) {

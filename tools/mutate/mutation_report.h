@@ -17,8 +17,8 @@ using Explained = std::map<std::string, std::string>;
 std::string read_explained(const std::string& path, const std::string& source,
                            Explained* explained);
 
-// 0: every judged mutant is killed or explained; 1: one survived, or what was
-// explained is killed; 3: none was judged, or not all were reached.
+// 0: every judged mutant is killed or explained; 1: one survived, or an
+// explained one is killed; 3: none was judged, or not all were reached.
 ExitCode mutation_exit(const MutationRun& run, const Explained& explained);
 
 std::string mutation_text(const MutationWords& words, const MutationRun& run,

@@ -89,7 +89,7 @@ class Mutations {
   std::mutex mutex_;
   std::map<std::string, std::string> known_;  // code to the id that has it
   size_t finished_ = 0, all_ = 0, survivors_ = 0;
-  std::string broken_;  // "" or what ended a thread
+  std::string broken_;  // "" or the error that ended a thread
 };
 
 std::string Mutations::begin() {
@@ -179,7 +179,8 @@ void Mutations::run_batch(const std::string& folder, OpenedLibrary& original,
     auto built = std::make_unique<Built>();
     if (build(folder, number, *built))
       all.push_back(std::move(built));
-    else if (!is_stopped())  // else the compiler may have been stopped, too
+    else if (!is_stopped())  // otherwise the compiler may have been stopped,
+                             // too
       done(number, log);
   }
   std::vector<Contestant> contestants;
@@ -203,7 +204,7 @@ void Mutations::run_batch(const std::string& folder, OpenedLibrary& original,
   }
 }
 
-// False if nothing is left to judge.
+// False if there is nothing to judge.
 bool Mutations::build(const std::string& folder, size_t number, Built& built) {
   MutantRecord& record = run_.records[number];
   const std::string library = library_of(folder, number);
@@ -235,7 +236,7 @@ bool Mutations::build(const std::string& folder, size_t number, Built& built) {
   return false;
 }
 
-// Only of what shows in nothing: whatever shows has been reached.
+// Only for mutants without a visible effect: a visible one has been reached.
 void Mutations::see_what_is_reached(const std::string& folder,
                                     OpenedLibrary& original, size_t number) {
   MutantRecord& record = run_.records[number];
@@ -351,7 +352,7 @@ Json head_of(const MutationWords& words, const Tokens& tokens,
 std::vector<size_t> drawn_order(size_t count, uint64_t seed) {
   std::vector<size_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), size_t{0});
-  constexpr uint32_t kStream = 0x6d757461;  // one of its own
+  constexpr uint32_t kStream = 0x6d757461;  // a separate one
   std::stable_sort(numbers.begin(), numbers.end(), [&](size_t a, size_t b) {
     const auto key = [&](size_t n) {
       return philox_u64(seed, static_cast<uint32_t>(n), kStream, 0);

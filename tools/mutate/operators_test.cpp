@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokens of a source, and what each operator makes of a tiny one.
+// The tokens of a source, and the results of each operator on a tiny one.
 #include "tools/mutate/operators.h"
 
 #include <gtest/gtest.h>
@@ -101,7 +101,7 @@ struct Row {
   Made made;
   Language language = Language::kCxx;
 };
-// Names of tests are made of it: one of its kind, without blanks.
+// Names of tests are made from it: unique, without blanks.
 void PrintTo(const Row& row, std::ostream* out) {
   *out << row.operation << "_" << std::string_view(row.source).size();
 }
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
             "p = nullptr; if (a) b.c = 1; const auto [m, k] = g;",
             {"1:25:set-addset -> p = nullptr; if (a) b.c += 1; const auto [m, "
              "k] = g;"}},
-        // A star and an ampersand of a declaration are none.
+        // A star or an ampersand of a declaration is no operator.
         Row{"arithmetic", "const float* f(const T *p, T& r, int64_t*q);", {}},
         Row{"arithmetic",
             "r = _mm256_add_ps(a, b);",
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
              "auto f = [&] { return a[0]; };",
              "1:60:index-plus -> float s[64]; s[i] = p[2 * j](0)[3]; auto f = "
              "[&] { return a[(0) + 1]; };"}},
-        // In n * a * b the last two may change places.
+        // In n * a * b the last two may be exchanged.
         Row{"stride",
             "x = i * s.row + j * s.col;\ny = n * a * b;",
             {"1:9:factor-21 -> x = i * s.col + j * s.row;"}},

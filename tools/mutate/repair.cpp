@@ -33,8 +33,8 @@ namespace fs = std::filesystem;
 // lucky one, few enough that the compiler takes nearly all of the time.
 constexpr size_t kMostFailing = 8;
 
-// Edits that are compiled together, and bytes of bodies of functions that this
-// may take: a compiler takes about as long for these as for the headers.
+// Edits that are compiled together, and the most bytes of their functions'
+// bodies: a compiler takes about as long for these as for the headers.
 constexpr size_t kMostTogether = 48;
 constexpr size_t kMostBytes = 48 << 10;
 
@@ -43,7 +43,7 @@ constexpr size_t kMostBytes = 48 << 10;
 constexpr int64_t kPlannedOfLaw = 24;
 constexpr double kSecondsOfLines = 3;
 
-// The smallest case of each law in front, then those that they were found as:
+// The smallest case of each law first, then the cases as they were found:
 // larger, with more options.
 std::vector<FailingCase> failing_cases(const RunResult& result) {
   std::vector<FailingCase> cases;
@@ -73,9 +73,9 @@ class Repair {
     run_.generated = mutations_.size();
   }
 
-  // Fills in what fails, or the error.
+  // Fills in the failing cases, or the error.
   void begin();
-  // Which lines failing and passing cases run, as far as that can be told.
+  // Records the lines that failing and passing cases run, as far as possible.
   void count_lines();
   void search();
 
@@ -91,7 +91,7 @@ class Repair {
   bool goes_on() const { return !is_stopped() && Clock::now() < end_; }
   bool is_wanted(size_t number);
   void count_as_tried();
-  // A library that was tried alone, by what is its code.
+  // Whether a library of this code was not tried yet.
   bool is_new(const std::string& code) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return code.empty() || known_.insert(code).second;
@@ -112,12 +112,12 @@ class Repair {
   ScratchFolder scratch_;
   std::string declared_;                // by the kernel as it is
   std::vector<size_t> waiting_;         // edits, as the seed draws them
-  std::vector<size_t> sizes_;           // of the body around each; 0: none
+  std::vector<size_t> sizes_;           // of the body around each edit; 0: none
   std::map<int, size_t> best_of_line_;  // failing cases that its edits mend
   bool found_ = false;
   Clock::time_point end_;
   std::mutex mutex_;
-  std::set<std::string> known_;  // code of what was tried
+  std::set<std::string> known_;  // code of tried libraries
 };
 
 RunResult Repair::plan_of(const OpenedLibrary& library, bool fail_fast,
@@ -202,9 +202,9 @@ void Repair::run_lane(size_t lane) {
   }
 }
 
-// First those of lines of which another edit mends something, and where one was
-// found these alone: what no edit of a line changes is hardly wrong there. As
-// many as go together into one library.
+// Edits of lines where another edit mends something come first; once a repair
+// is found, only these are left. If no edit of a line has an effect, the
+// mistake is hardly there. Returns as many as fit into one library.
 std::vector<size_t> Repair::next_edits() {
   std::vector<size_t> numbers;
   if (!goes_on()) return numbers;
@@ -232,7 +232,7 @@ std::vector<size_t> Repair::next_edits() {
   return numbers;
 }
 
-// Whether nothing has been found since it was chosen that makes it needless.
+// False if a later finding makes it unnecessary.
 bool Repair::is_wanted(size_t number) {
   const std::lock_guard<std::mutex> lock(mutex_);
   return !found_ || best_of_line_.count(mutations_[number].line) > 0;
@@ -325,13 +325,13 @@ size_t Repair::mended_by(OpenedLibrary& library) {
   for (const FailingCase& one : run_.failing) {
     const Judgement judgement = asked(library, one);
     mends += judgement.verdict == Verdict::kPassed && judgement.compared > 0;
-    // Each takes seconds, and the next will hang as well.
+    // Each takes seconds, and the next will probably hang, too.
     if (judgement.kind == FailureKind::kHang) break;
   }
   return mends;
 }
 
-// Cases of the laws that fail, of which some will pass.
+// Cases of the failing laws, some of which will pass.
 std::vector<FailingCase> Repair::planned(const OpenedLibrary& library) const {
   std::vector<FailingCase> cases;
   std::set<std::pair<size_t, const Law*>> known;
@@ -410,7 +410,7 @@ void Repair::order_by_lines(const LinesRun& marks) {
   });
 }
 
-// By the plan that the kernel failed.
+// Judges by the plan that the kernel failed.
 void Repair::judge(OpenedLibrary& library, RepairEdit& edit) {
   const RunResult result = plan_of(library, /*fail_fast=*/true, 1);
   for (const KernelResult& kernel : result.kernels)

@@ -21,7 +21,7 @@ namespace qkvet::tools {
 struct RepairWords {
   KernelSelection selection;  // one source, cflags, dialect, precision
   RunOptions run;             // laws, cases, seed, scope, jobs, stop
-  double seconds = 0;         // for the edits, the kernel's own run not counted
+  double seconds = 0;         // for the edits, without the kernel's own run
   std::function<void(size_t done, size_t all, size_t found)> progress = {};
 };
 
@@ -39,13 +39,13 @@ struct RepairEdit {
   size_t mends = 0;       // failing cases that pass with it
   bool conforms = false;  // and so does the whole plan
   int64_t checked = 0;    // cases of the plan, over all laws, until it ended
-  std::string fails;      // else "law, case" of the plan, or ""
+  std::string fails;      // otherwise "law, case" of the plan, or ""
 };
 
 struct RepairRun {
   std::vector<FailingCase> failing;
-  // That mend something: those that make it conform in front, then those that
-  // mend most; of equals in the order of the operators, then of the source.
+  // Edits that mend something: conforming ones first, then by the number of
+  // mended cases; equals in the order of the operators, then of the source.
   std::vector<RepairEdit> edits;
   // Lines that failing cases run, the most suspicious first; empty if unknown.
   // asked_failing and asked_passing count the cases run for it, all of laws
@@ -70,8 +70,8 @@ std::vector<LineCount> telling_lines(const RepairRun& run);
 // Without failing cases and without an error the kernel conforms as it is.
 RepairRun run_repair(const RepairWords& words);
 
-// 0: it conforms as it is, or one edit makes it; 1: no edit does; 3: the search
-// was not over and has found none.
+// 0: it conforms unchanged, or one edit makes it; 1: no edit does; 3: the
+// search did not finish and has found none.
 ExitCode repair_exit(const RepairRun& run);
 
 // For people, with `most` edits at most.

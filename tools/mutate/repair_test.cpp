@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet mutate --repair: a student's kernel with one mistake, put right; one
-// that no edit mends; one that is right.
+// qkvet mutate --repair: a student's kernel with one mistake is repaired;
+// another one has no repairing edit; a third one is right.
 #include "tools/mutate/repair.h"
 
 #include <gtest/gtest.h>
@@ -81,8 +81,8 @@ QKVET_PLAIN_KERNEL(zeros, "mine/zeros");
   EXPECT_EQ(ran.out.find("REPAIR"), std::string::npos) << ran.out;
 }
 
-// A statement that was left out comes back by no edit: what shows where it was
-// are the lines that failing cases run and others do not.
+// No edit restores a missing statement: its place shows only by the lines that
+// failing cases run and others do not.
 TEST(Repair, LinesThatOnlyFailingCasesRunAreNamed) {
   const fs::path where = with_mistake(
       "left-out", "if (causal && j > i + Tk - Tq) s[j] = -INFINITY;",

@@ -26,7 +26,7 @@ constexpr std::string_view kMark = "qkvet: which mutant runs 7e1c4a";
 constexpr size_t kBytesOfNumber = 2;
 // The compiler names the lines of a mutant's body by this and its number.
 constexpr std::string_view kFile = "qkvet-mutant-";
-// Compilers stop at the first errors, so what is left may have more.
+// Compilers stop after the first errors, so the rest may have more.
 constexpr int kMostRounds = 6;
 
 bool is_one_of(std::string_view text,

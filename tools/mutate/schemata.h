@@ -23,9 +23,9 @@ struct FunctionBody {
   size_t open = 0, close = 0;
 };
 
-// The function around all that the mutation changes, the outermost that can
-// have several bodies. None: it lies outside of functions, in one that may be a
-// constant, or its language is not C or C++.
+// The outermost function around the whole mutation that can have several
+// bodies. Absent if the mutation is outside of functions, or in a function that
+// may be a constant, or if the language is not C or C++.
 std::optional<FunctionBody> body_around(const Tokens& tokens,
                                         const Mutation& mutation);
 // The same, around bytes of the source.

@@ -71,7 +71,7 @@ void each_does_what_it_does_alone(const std::string& name,
   EXPECT_EQ(std::count(made.schemata.refused.begin(),
                        made.schemata.refused.end(), made.mutations.size() - 1),
             1);
-  // Each opened file has a name of its own: a library is loaded once a name.
+  // Each opened file has a unique name: a library is loaded once per name.
   const auto chosen = [&](size_t number) {
     std::string path = (folder / (name + std::to_string(number) + ".so"));
     EXPECT_EQ(choose_mutant(made.schemata.library, number, path), "");

@@ -16,7 +16,7 @@ namespace {
 constexpr double kMargin = 20;
 constexpr double kRoom = 336;  // pixels of the cells of a map
 
-// The largest difference of all: where the colours end.
+// The largest difference of all: the end of the colour scale.
 double span_of(const std::vector<HeatMap>& maps) {
   double span = kShownDifference;
   for (const HeatMap& map : maps)
@@ -26,7 +26,7 @@ double span_of(const std::vector<HeatMap>& maps) {
   return span;
 }
 
-// As terminals have it: what a small cell has room for.
+// As on terminals: as many digits as fit a small cell.
 std::string number_of(const HeatMap& map, double value) {
   return std::isnan(value) ? "nan"
          : map.difference  ? fmt::format("{:+.2f}", value)
@@ -144,7 +144,7 @@ std::string heat_svg(const std::string& title, const std::vector<HeatMap>& maps,
   }
   body += legend_svg(maps, bottom, span);
   const double width = kMargin + std::max(right, 2 * kScaleWidth + 3 * kMargin);
-  // Whole where a pointer rests on the picture, here as far as there is room.
+  // Cut to the available room; the whole text is shown under the pointer.
   constexpr double kLetter = 7.4;
   const auto room = static_cast<size_t>((width - 2 * kMargin) / kLetter);
   body += svg_label(

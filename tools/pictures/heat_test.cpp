@@ -105,7 +105,7 @@ TEST(HeatMap, LongRowsAreReducedToSumsOverKeys) {
   EXPECT_NE(reduction_text(map).find("4 queries x 4 keys"), std::string::npos);
   EXPECT_EQ(reduction_text(triangle(32)), "");
   EXPECT_EQ(reduced(triangle(32)).rows, 32);
-  // One wrong element does not drown in those around it.
+  // One wrong element is visible among the ones around it.
   HeatMap wrong = triangle(70);
   wrong.values[5] = 0.25;
   wrong.values[8] = kNan;
@@ -135,7 +135,7 @@ TEST(HeadStatistics, EqualWeightsAreUniform) {
   EXPECT_TRUE(head.finite);
 }
 
-// Each row looks at the token before alone.
+// Each row sees only the previous token.
 TEST(HeadStatistics, AHeadOfThePreviousToken) {
   HeatMap map = triangle(4);
   for (int64_t i = 0; i < 4; ++i)
@@ -225,7 +225,7 @@ TEST(HeatPicture, ACellForEachWeightTellsItsNumber) {
   EXPECT_NE(svg.find("<title>query 0, key 1: 0, hidden</title>"),
             std::string::npos);
   EXPECT_EQ(count_of(svg, "<title>query "), 16u);
-  // Ten of them are written into their cells; hidden ones are none.
+  // Ten of them are written into their cells; hidden ones are not.
   EXPECT_EQ(count_of(svg, "class=\"number "), 10u);
   EXPECT_NE(svg.find(">0.33</text>"), std::string::npos);
   for (const char* part :
@@ -234,7 +234,7 @@ TEST(HeatPicture, ACellForEachWeightTellsItsNumber) {
     EXPECT_NE(svg.find(part), std::string::npos) << part;
   EXPECT_EQ(svg.find(">not a number</text>"), std::string::npos);
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
-  // With a kernel beside it: what is wrong, and how wrong at most.
+  // With a kernel: the wrong cells, and the largest error.
   const std::string beside =
       heat_svg("t",
                {triangle(4), wrong_triangle(),

@@ -12,16 +12,16 @@
 namespace qkvet::tools {
 
 struct MapCell {
-  std::string fill;     // a colour, kHatch, or "" for what is hidden
-  std::string number;   // where there is room
-  std::string tip;      // where a pointer rests on it
+  std::string fill;     // a colour, kHatch, or "" if hidden
+  std::string number;   // shown if there is room
+  std::string tip;      // shown under the pointer
   bool marked = false;  // crossed, with a number framed: no colour is needed
 };
 
 struct MapAxis {
   std::string name;   // "key"; "" for none
   int64_t cells = 1;  // along it
-  int64_t step = 1;   // what it counts, of a cell
+  int64_t step = 1;   // its unit, per cell
 };
 
 struct MapPicture {
@@ -35,7 +35,7 @@ struct MapPicture {
 // edge. Tiles of kernels are powers of two, so their borders are at gaps.
 int64_t cells_between_gaps(int64_t cells);
 
-// With everything around the cells.
+// Including everything around the cells.
 struct MapSize {
   double width = 0, height = 0;
 };

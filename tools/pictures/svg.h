@@ -20,7 +20,7 @@ std::string sequential_colour(double share);
 std::string diverging_colour(double share);
 // Fill of cells that are NaN.
 inline constexpr const char* kHatch = "url(#hatch)";
-// "light" or "dark": what words on the colour are to be.
+// "light" or "dark": the kind of words on the colour.
 const char* ink_on(const std::string& colour);
 
 enum class Anchor : uint8_t { kStart, kMiddle, kEnd };
@@ -30,8 +30,8 @@ std::string svg_label(double x, double y, const std::string& text,
 // How wide the letters of a label are, about.
 double label_width(std::string_view text);
 
-// A bar of colours with numbers under it: where along the bar, 0 .. 1, and
-// what. kScaleHeight high.
+// A bar of colours with numbers under it: the place along the bar, 0 .. 1, and
+// the text. kScaleHeight high.
 struct ScaleMark {
   double share = 0;
   std::string text;
@@ -40,7 +40,8 @@ inline constexpr double kScaleWidth = 280, kScaleHeight = 46;
 std::string scale_svg(double x, double y, const std::string& what,
                       bool diverging, const std::vector<ScaleMark>& marks);
 
-// picture.css, and what pictures refer to by name: once in a page, with style.
+// picture.css, and the definitions that pictures refer to by name: once in a
+// page, with style.
 std::string_view picture_style();
 std::string picture_definitions();
 // A file.

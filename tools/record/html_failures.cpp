@@ -11,7 +11,7 @@
 namespace qkvet::tools {
 namespace {
 
-// A row of a list of terms; "" where there is nothing to say.
+// A row of a list of terms; "" if there is no text.
 std::string term(const char* name, const std::string& html) {
   return html.empty()
              ? ""
@@ -104,7 +104,7 @@ std::string failure_article(const RunRecord& record, const Reported& one,
       number, one.result->state() == RowState::kCrash ? "CRASH" : "FAIL",
       html_law_link(law), xml_escaped(one.result->kernel),
       xml_escaped(record.law(law)->sentence));
-  // The answer first, the evidence below.
+  // The answer first, then the evidence.
   out += text_term("unsteady", failure.unsteady);
   out += term("cause", cause_html(failure));
   out += text_term("fix", cause.fix);
@@ -128,7 +128,7 @@ std::string failure_article(const RunRecord& record, const Reported& one,
          also_html(one) + "</article>\n";
 }
 
-// Failing results that have no failing case: a known failure that is gone.
+// Failing results without a failing case: a known failure that is gone.
 std::string problems_html(const RunRecord& record) {
   std::string out;
   for (const ResultLine& result : record.results)
@@ -141,7 +141,7 @@ std::string problems_html(const RunRecord& record) {
 }  // namespace
 
 std::string html_failures(const RunRecord& record) {
-  // In full, as far as anybody reads.
+  // The number of articles in full; more is unreadable.
   constexpr size_t kMostArticles = 60;
   const std::vector<Reported> failures = reported_failures(record);
   std::string out = problems_html(record);

@@ -22,7 +22,7 @@ import time
 
 WIDTHS = (360, 800, 1400)
 SKIPPED = 77
-# A page of a run takes a second; a machine that is busy, more.
+# A page of a run takes a second, and more on a busy machine.
 PATIENCE = 120
 
 # Elements wider than the screen, except in regions that scroll by themselves.
@@ -69,7 +69,7 @@ FAINT = """(() => {
   }).map(one => `${one.tagName} ${one.textContent.trim().slice(0, 40)}`);
 })()"""
 
-# Pictures and buttons that a screen reader has no word for.
+# Pictures and buttons without a name for a screen reader.
 UNNAMED = """[...document.querySelectorAll('svg[role=img], button, [role=region]')]
   .filter(one => !(one.getAttribute('aria-label') || one.textContent.trim()))
   .map(one => one.outerHTML.slice(0, 80))"""
@@ -204,7 +204,7 @@ def check_looks(browser, path, screenshots):
 
 
 def check_controls(browser, path):
-    """Each check finds what it is for."""
+    """Each check finds its own defect."""
     browser.show(360)
     browser.open(path)
     spoil = [
@@ -228,7 +228,8 @@ def focused(browser, what):
 
 
 def check_keyboard(browser, path):
-    """From the top of a failing page to its first command, and what it does."""
+    """From the top of a failing page to its first command, and the effect of the
+    command."""
     browser.show(800)
     browser.open(path)
     browser.call("Browser.grantPermissions", permissions=[
@@ -271,7 +272,7 @@ def check_without_scripts(browser, path, texts):
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
     browser.show(800)
     browser.open(path)
-    # No script of the page has run: the buttons that need one are hidden.
+    # No script of the page has run: buttons that need one are hidden.
     assert browser.value("[...document.querySelectorAll('button.copy')]"
                          ".every(one => one.hidden)")
     shown = browser.value("document.body.innerText")
@@ -288,7 +289,7 @@ def written(qkvet, folder, name, words, exit_code):
 
 
 def started(program, folder):
-    """A browser; None, and the reason printed, where none starts."""
+    """A browser; None, with the reason printed, if none starts."""
     def late(*_):
         raise RuntimeError(f"it says nothing for {PATIENCE} s")
 

@@ -94,7 +94,7 @@ std::vector<std::pair<int64_t, int64_t>> counts_in(const RunRecord& record) {
 }
 
 TEST(RecordFiles, ShardsTogetherAreTheRun) {
-  // The plan alone: what a run adds for missing pairs no shard does.
+  // Only the plan: shards lack the cases that a run adds for missing pairs.
   ASSERT_EQ(
       run_qkvet(words(kPlain, "-n 300 --shard 1/1 --json whole.jsonl")).exit,
       0);
@@ -124,7 +124,7 @@ TEST(RecordFiles, ShardsTogetherAreTheRun) {
     EXPECT_EQ(line_of_cases(all.results[i]), line_of_cases(whole.results[i]));
   for (size_t i = 0; i < whole.kernels[0].drawn.size(); ++i)
     EXPECT_EQ(all.kernels[0].drawn[i].calls, whole.kernels[0].drawn[i].calls);
-  // The order of the files is nothing.
+  // The order of the files does not matter.
   ASSERT_EQ(
       run_qkvet("report part3.jsonl part1.jsonl part2.jsonl -o b.jsonl").exit,
       0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records that are made up here: what is read of them, and what is written.
+// Records that are made up here: how they are read and written.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -75,7 +75,7 @@ LawLine law(const std::string& name) {
   return out;
 }
 
-// With a line for each law and kernel that has none yet.
+// With a line for each law and kernel that lacks one.
 RunRecord record_of(const std::vector<ResultLine>& results,
                     ExitCode exit = kConforms,
                     std::vector<KernelLine> kernels = {}) {
@@ -307,7 +307,7 @@ TEST(Record, TheRuleOfTheVerdict) {
   EXPECT_EQ(code({good, as_before}), kConforms);
   as_before.baseline->worse = true;
   EXPECT_EQ(code({good, as_before}), kLawFailed);
-  // Less than half of the cases of its plan, whatever other kernels had.
+  // Less than half of the cases of its plan, independent of other kernels.
   ResultLine few = passed("a/c", "first");
   few.counts.planned = 300;
   few.counts.checked = 149;
@@ -516,7 +516,7 @@ TEST(RecordFormats, ThePageHasWhatTheScreenLeavesOut) {
     EXPECT_TRUE(has(page, part)) << part;
 }
 
-// The others of the cause are places beside it.
+// The other failures of the cause are related locations.
 TEST(RecordFormats, SarifHasAResultACause) {
   FailureLine unknown = failure("f16");
   unknown.diagnosis.emplace().cause = "unknown";
@@ -561,7 +561,7 @@ TEST(RecordCompare, WhatIsWorseAndWhatIsBetter) {
   EXPECT_EQ(change_of(kFailed, kPassed), Change::kBetter);
   EXPECT_EQ(change_of({}, kPassed), Change::kOther);
   EXPECT_EQ(change_of(kMistrusted, kUnsupported), Change::kOther);
-  // Whatever was judged has to be judged again.
+  // A judged law has to be judged again.
   for (const RowVerdict before : {kPassed, kFailed, kCrash})
     for (const PerhapsVerdict after :
          {PerhapsVerdict(), PerhapsVerdict(kUnsupported),
@@ -582,12 +582,12 @@ TEST(RecordCompare, AKernelOfOneRunAloneIsALineAndWorseIfItIsGone) {
       has(gone, "  worse       a/c: 1 passed, 1 failed -> not in the run\n"))
       << gone;
   EXPECT_EQ(std::count(gone.begin(), gone.end(), '\n'), 3) << gone;
-  // New, it is worse for what fails, and a change without that.
+  // A new kernel is worse if it fails, and otherwise a change.
   EXPECT_EQ(compare_records(one, both).worse.size(), 1u);
   const RunRecord none = record_of({passed("a/d", "first")});
   EXPECT_EQ(compare_records(none, one).worse.size(), 1u);  // a/d is gone
   EXPECT_EQ(compare_records(none, one).other.size(), 1u);
-  // Never judged, it is no loss.
+  // A kernel that was never judged is no loss.
   const RunRecord refused =
       record_of({result("a/d", "first", RowVerdict::kUnsupported)});
   EXPECT_TRUE(compare_records(refused, one).worse.empty());
@@ -727,7 +727,7 @@ TEST(RecordMerge, AMistrustedKernelStaysOne) {
   EXPECT_EQ(all.end.exit, kNothingChecked);
 }
 
-// A shard with no case of the law does not take back what the others say.
+// A shard with no case of the law does not contradict the others.
 TEST(RecordMerge, NotDeclaredIsWhatEveryRefusalSays) {
   const auto refusing = [](int64_t cases, bool undeclared) {
     ResultLine out = result("a/b", "first", RowVerdict::kUnsupported);

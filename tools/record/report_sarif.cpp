@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SARIF 2.1.0 (OASIS, 2020): what code scanning reads. Laws are rules, causes
-// are results at the place of their kernel; what is accepted is suppressed.
+// SARIF 2.1.0 (OASIS, 2020), for code scanning. Laws are rules, causes are
+// results at the place of their kernel; accepted failures are suppressed.
 #include <fmt/core.h>
 
 #include "core/base/json.h"

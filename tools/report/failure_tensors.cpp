@@ -21,7 +21,7 @@ bool repeats(const Failure& failure) {
          failure.repeats_failed == failure.repeats;
 }
 
-// `open` gives the kernel's executor when the first call is to be made, or
+// `open` returns the kernel's executor when the first call is to be made, or
 // null.
 void add_tensors_of(const KernelResult& kernel,
                     const std::function<Executor*()>& open,

@@ -44,16 +44,17 @@ std::set<std::string> laws_without_cases(const std::string& arguments) {
     if (object["type"] == "result" && object["checked"] > 0)
       missing.erase(object["law"]);
   }
-  // A law that a kernel declares what it needs for, and that has no case, is
-  // open: exit 3.
+  // A law whose requirements a kernel declares, but that has no case, is open:
+  // exit 3.
   EXPECT_EQ(ran.exit, missing.empty() ? 0 : 3) << ran.out << ran.error;
   return missing;
 }
 
-// One screen, and every law has had cases in which it could fail.
+// The report fits one screen, and every law has had cases in which it could
+// fail.
 TEST(FirstScreen, TheShortPlanLeavesNoLawOut) {
   EXPECT_EQ(laws_without_cases("check"), std::set<std::string>());
-  // The control: with fewer cases than laws some have none.
+  // The control: with fewer cases than laws, some have none.
   EXPECT_FALSE(laws_without_cases("check --cases 20").empty());
 }
 
@@ -91,7 +92,7 @@ TEST(FirstScreen, OnlyTheDefaultPlanIsShort) {
   };
   EXPECT_EQ(planned(""), 2 * kShortCasesPerLaw);
   EXPECT_EQ(planned("--cases 50"), 50);
-  // It fails at once, so that the plan is not gone through.
+  // It fails at once, so the plan is not completed.
   EXPECT_EQ(planned("--kernel faulty/cache_truncate_keeps_values"),
             kDefaultCases);
 }
@@ -108,7 +109,7 @@ TEST(FirstScreen, VerboseIsLawByLaw) {
   expect_wrong_use(run_qkvet("check -q -v"), "-q");
 }
 
-// `qkvet check ...` on a terminal of its own: all that it writes.
+// All output of `qkvet check ...` on a pseudo-terminal.
 std::string on_terminal(const std::vector<std::string>& arguments, int* exit) {
   winsize size{};
   size.ws_row = 50;
@@ -145,10 +146,10 @@ TEST(FirstScreen, OnATerminalItSaysHowFarItIs) {
   EXPECT_EQ(exit, 1) << out;
   EXPECT_TRUE(has(out, "\rmaking 1 failure smaller")) << out;
   EXPECT_TRUE(has(out, "\rlooking for causes")) << out;
-  // It is gone before the report, and no escape sequence was needed.
+  // It is erased before the report, without an escape sequence.
   EXPECT_TRUE(has(out, "\r" + std::string(18, ' ') + "\r")) << out;
   EXPECT_FALSE(has(out, "\x1b")) << out;
-  // 70 columns are too few for all that a line has.
+  // 70 columns are too few for a whole line.
   EXPECT_TRUE(has(out, "checked  error/bound")) << out;
   EXPECT_FALSE(has(out, "error/bound      time")) << out;
 }
@@ -284,13 +285,13 @@ TEST(FamiliesNotBuilt, AnInstallationSaysThatItHasNone) {
   expect_wrong_use(run("check --kernel 'faulty/*'"),
                    "faulty/*: the family faulty is no part of this "
                    "installation");
-  // By default nothing is missed, and nothing is said.
+  // Without a selection, nothing is missing, and no note is printed.
   const Ran all = run("check --cases 400");
   EXPECT_EQ(all.exit, 0) << all.out << all.error;
   EXPECT_FALSE(has(all.out, "family")) << all.out;
 }
 
-// A run that leaves out what everybody believes to be in it is no run.
+// A default run without a family that everybody expects in it is an error.
 TEST(FamiliesNotBuilt, WithoutADefaultFamilyThereIsNoDefaultRun) {
   const fs::path program = installed("half", {"scalar", "kv_cache", "serving"});
   expect_wrong_use(run_qkvet("check", scratch(), "", program),

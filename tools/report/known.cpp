@@ -65,7 +65,7 @@ bool is_day(const std::string& text) {
       .ok();
 }
 
-// "" or what is wrong with the line.
+// "" or the error in the line.
 std::string read_line(const std::string& text, KnownFailure& known) {
   std::istringstream words(text);
   std::string law, kind;
@@ -112,7 +112,7 @@ std::vector<const Failure*> failures_of(const Cell& cell) {
   return out;
 }
 
-// Whether the line is about this failure, be it expired or not.
+// Whether the line is about this failure, expired or not.
 bool names(const ReportInput& input, const KnownFailure& line,
            const Failure& failure) {
   return how(input, failure, !line.cause.empty()) == how(line);

@@ -62,29 +62,28 @@ std::string day_now();
 
 // How a cell compares with the file of known failures.
 enum class KnownState : uint8_t {
-  kNothing,    // there is no line about it
-  kAsKnown,    // it fails as its lines say, and in no other way
+  kNothing,    // it has no line
+  kAsKnown,    // it fails as in its lines, and in no other way
   kOtherwise,  // it fails in a way that no line names
-  kGone        // what a line names is gone, and all else has a line
+  kGone        // the failure of a line is gone, and all others have a line
 };
 struct KnownCell {
   KnownState state = KnownState::kNothing;
   std::vector<const KnownFailure*> lines;
-  // One per line that is wrong and per failure that no line names:
-  // "known.txt:3: mine/fast weights_sum_to_one does not fail any more ...".
+  // One per wrong line and per failure without a line: "known.txt:3: mine/fast
+  // weights_sum_to_one does not fail any more ...".
   std::vector<std::string> problems;
 
-  // "since 2026-11-22: the mask comes too late", of every line.
+  // "since 2026-11-22: the mask comes too late", for every line.
   std::string reason() const;
 };
 KnownCell known_cell(const ReportInput& input, const KernelResult& kernel,
                      const Cell& cell);
-// Whether a line accepts this one.
+// Whether a line accepts this failure.
 bool is_known(const ReportInput& input, const KernelResult& kernel,
               const Failure& failure);
 
-// For a report: what was accepted, and which lines are wrong; "" without a
-// file.
+// For a report: accepted failures, and wrong lines; "" without a file.
 std::string known_text(const ReportInput& input);
 // "since 2026-11-22: the mask comes too late"
 std::string known_reason(const KnownFailure& known);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of accepted failures: what is read, and what they change in a run.
+// Files of accepted failures: how they are read, and their effect on a run.
 #include "tools/report/known.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(Known, EveryWrongLineIsNamed) {
   }
 }
 
-// A law of a kernel that failed in two ways, of which the file may name either.
+// A law of a kernel that failed in two ways; the file may name either.
 struct TwoFailures {
   TwoFailures() {
     KernelResult& kernel = result.kernels.emplace_back();
@@ -236,7 +236,7 @@ TEST(KnownRun, OneThatFailsOtherwiseFailsTheRun) {
 
 TEST(KnownRun, AFailureIsHeldAgainstItsCause) {
   const std::string line = std::string("faulty/no_scale ") + kScale;
-  // Also where nothing would be looked into otherwise.
+  // Even if diagnoses are switched off.
   const Ran same =
       run_with(line + " no_scale 2026-11-22 a textbook\n", " --diagnose 0");
   EXPECT_EQ(same.exit, 0) << same.out;

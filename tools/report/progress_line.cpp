@@ -13,7 +13,7 @@
 namespace qkvet::tools {
 namespace {
 
-// "9 s", "12 min", "3.5 h": no more digits than such a guess has.
+// "9 s", "12 min", "3.5 h": only as many digits as such a guess has.
 std::string duration_text(double seconds) {
   constexpr double kMinute = 60, kHour = 60 * kMinute;
   if (seconds < 2 * kMinute) return fmt::format("{:.0f} s", std::ceil(seconds));

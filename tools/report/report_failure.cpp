@@ -32,12 +32,12 @@ std::string headline(const KernelResult& kernel, const Failure& failure) {
       source_text(kernel.kernel.judged.info), found, failure.seconds);
 }
 
-// " --data sets/uniform.safetensors" where the case has data from there.
+// " --data sets/uniform.safetensors" if the case has data from there.
 std::string data_argument(const Case& value) {
   const auto data = find_file_data(value.file);
   return data == nullptr ? "" : " --data " + data->path;
 }
-// That of the failure itself, and not of others with the same cause.
+// The diagnosis of the failure itself, not of others with the same cause.
 const CauseOfFailures* own_cause(const ReportInput& input,
                                  const Failure& failure) {
   const CauseOfFailures* cause = cause_of(input.diagnoses, failure);
@@ -146,7 +146,7 @@ std::string certainty_text(const Diagnosis& diagnosis, bool has_faults) {
       others.empty() ? few : "; they do not tell it apart from " + others);
 }
 
-// An unknown cause, and what is certain of it all the same.
+// An unknown cause, and the findings that are certain all the same.
 std::string unknown_cause(const Diagnosis& diagnosis) {
   if (const auto described = described_cause(diagnosis.instead))
     return fmt::format("{}: likely, {}; no known fault does it",
@@ -187,7 +187,7 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
   } else if (no_faults.empty()) {
     out += wrapped_field("cause", unknown_cause(diagnosis), input.width);
   }
-  // In one line, because it holds a command.
+  // In one line, because it contains a command.
   if (!no_faults.empty())
     out += diagnosis.causes.empty()
                ? field("cause", "not looked up: " + no_faults)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the report for people, and the words that they share.
+// The parts of the report for people, and their common words.
 #ifndef QKVET_TOOLS_REPORT_REPORT_PARTS_H_
 #define QKVET_TOOLS_REPORT_REPORT_PARTS_H_
 
@@ -11,14 +11,14 @@
 
 namespace qkvet::tools {
 
-// SGR codes, such as "1;31", around the text where there is colour.
+// SGR codes, such as "1;31", around the text if colour is on.
 std::string painted(const std::string& text, const char* code, bool colour);
 
 // "law_a, law_b and 15 more": as many as there is room for, one at least.
 std::string some_of(const std::vector<std::string>& words, size_t width);
 
-// Whether the run asked every law of attention, of extents as they come, all
-// shards together: what was declared and had no case then was not judged, and
+// Whether the run asked every law of attention, with any extents, over all
+// shards together. If so, a declared option without a case was not judged, and
 // the verdict is no pass.
 bool asks_whole_plan(const ReportInput& input);
 // Subjects that no law could judge, and why: "caches (not declared)".
@@ -40,7 +40,7 @@ struct Shown {
   }
 };
 
-// A line a kernel, and what its numbers leave open.
+// A line per kernel, and its open questions.
 std::string kernel_table(const Shown& shown);
 // A line for every law of every kernel.
 std::string law_table(const Shown& shown);

@@ -12,13 +12,13 @@
 namespace qkvet::tools {
 namespace {
 
-// Whether the cause is known; failures that are unknown have none in common.
+// Whether the cause is known; unknown failures have no common cause.
 bool has_cause(const CauseOfFailures* cause) {
   return cause != nullptr && !cause->diagnosis.causes.empty();
 }
 
-// Failures of a law beside its first, which have other causes: to those of the
-// same cause or, where it is not known, of the same traits.
+// Adds a law's failures other than its first, which have other causes, to the
+// groups with the same cause or, if it is unknown, with the same traits.
 void add_others(const ReportInput& input, const KernelResult& kernel,
                 std::vector<std::vector<const Failure*>>& groups) {
   constexpr size_t kMostReports = 5;

@@ -94,7 +94,7 @@ TEST(StoryFaultReport, SaysWhatReachesAnAnswerAndWhoseFaultItIs) {
   }
 }
 
-// The line stands directly below what it is about, as the README shows it.
+// The line is directly below its subject, as in the README.
 TEST(StoryFaultReport, ALeakStandsBelowTheActualNumber) {
   const std::string command = "replay " + std::string(kReplays[0].value) +
                               " --law cache_agrees_with_history --kernel "
@@ -171,7 +171,7 @@ TEST(StoryFaultReport, RecordingsSayItOfTheirShortestStory) {
       << ran.out;
 }
 
-// Every answer of laws' stories on every correct cache.
+// Every answer to the laws' stories on every correct cache.
 TEST(StoryFault, NothingIsSaidOfCorrectCaches) {
   KernelSelection selection;
   selection.kernels = {"kv_cache/*", "controls/cache_*"};

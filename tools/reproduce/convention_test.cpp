@@ -84,7 +84,7 @@ TEST(ExplainConvention, ItsNameStandsForItsDialect) {
   const size_t again = base2.out.find("qkvet replay ");
   ASSERT_NE(again, std::string::npos) << base2.out;
   EXPECT_NE(base2.out.find("--dialect flashinfer", again), std::string::npos);
-  // A file of this name goes first.
+  // A file with this name has priority.
   write_text(scratch() / "flashinfer", "lse_base = natural\n");
   EXPECT_EQ(run_qkvet(check + "--dialect flashinfer").exit, 0);
   std::filesystem::remove(scratch() / "flashinfer");
@@ -100,7 +100,7 @@ TEST(ExplainConvention, ItsNameStandsForItsDialect) {
             std::string::npos);
 }
 
-// Each case runs: on a kernel that comes with QKVet and takes such calls.
+// Each case runs on a built-in kernel that takes such calls.
 TEST(ExplainConvention, CasesAreJudged) {
   const std::string ends[] = {"--law agrees_with_oracle --kernel scalar/plain",
                               "--law agrees_with_oracle --kernel serving/paged",
@@ -111,7 +111,7 @@ TEST(ExplainConvention, CasesAreJudged) {
   for (const Convention& one : built_in_conventions().values)
     for (const std::string& text : one.cases) {
       const Case value = *parse_case(text).value;
-      // No kernel here stores q and k in different types.
+      // No built-in kernel stores q and k in different types.
       if (value.q_dtype != value.kv_dtype)
         ++left_out;
       else

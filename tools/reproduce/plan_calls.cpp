@@ -123,7 +123,7 @@ std::string plan_call_of(const KernelCall& call, const KernelInfo& kernel,
     for (CallTensor& tensor : tensors) to.push_back({std::move(tensor)});
   };
   add(call_inputs(call, plan), out->inputs);
-  // A program asks for them, too.
+  // Programs need these, too.
   add(empty_inputs(call, plan), out->inputs);
   add(call_outputs(plan), out->outputs);
   out->digest = digest_of(*out);

@@ -47,7 +47,7 @@ struct PlanRecipe {
   uint64_t seed = 1;
   PlanFormat format = PlanFormat::kNpy;
   std::vector<PlanCase> cases;  // their calls are made, not given
-  // Laws that were asked for and have no case, and why.
+  // Requested laws without a case, and why.
   std::map<std::string, std::string> dropped;
 };
 
@@ -70,8 +70,8 @@ std::string make_plan(PlanRecipe recipe, PlanFolder* plan);
 std::map<std::string, std::string> plan_files(const PlanFolder& plan,
                                               std::string* error);
 
-// Reads a folder and holds each of its files against what this version of QKVet
-// would write. "" or one line that names the file.
+// Reads a folder and compares each of its files with the output of this version
+// of QKVet. "" or one line that names the file.
 std::string read_plan(const std::string& folder, PlanFolder* plan);
 
 }  // namespace qkvet::tools

@@ -19,7 +19,7 @@ struct OptionWord {
   uint64_t options = 0;   // QKVET_OPTION_*
   uint64_t layer = 0;     // QKVET_LAYER_*
   uint64_t flags = 0;     // QKVET_FLAG_*
-  bool is_part = false;   // of another word
+  bool is_part = false;   // it belongs to another word
   uint64_t backward = 0;  // QKVET_BACKWARD_*
 };
 
@@ -76,8 +76,7 @@ const std::vector<OptionWord>& plan_words() {
   return all;
 }
 
-// All that a kernel can do: what it cannot promise, or refuses, is no part of
-// it.
+// Abilities of a kernel; limits and refusals are not included.
 bool is_ability(const OptionWord& word) {
   return word.flags == 0 && !word.is_part;
 }
@@ -144,11 +143,11 @@ std::vector<std::string> parse_plan_options(const std::string& text,
     if (has_word(named, word.word) ||
         (has_word(named, "all") && is_ability(word)))
       words.emplace_back(word.word);
-  // The gradient of a layer is that of one, which laws ask for first.
+  // A layer's gradient needs the layer, whose laws come first.
   if (has_word(words, kLayerBackward) && !has_word(words, kLayer))
     words.insert(words.begin(), kLayer);
-  // A layer alone is no attention on q, k and v; what backward() is given of
-  // the forward pass is attention's.
+  // A layer alone has no attention on q, k and v; backward() needs the outputs
+  // of attention's forward pass.
   if (!has_word(words, kAttention) &&
       (!has_word(words, kLayer) || has_word(words, kBackward)))
     words.insert(words.begin(), kAttention);

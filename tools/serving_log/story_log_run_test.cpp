@@ -25,7 +25,7 @@ StoryLog parsed(const std::string& text) {
   return log.value_or(StoryLog{});
 }
 
-// A kernel of those that are built, with an executor of its own.
+// A built-in kernel with a separate executor.
 struct OpenKernel {
   explicit OpenKernel(const std::string& name) {
     KernelSelection selection;
@@ -132,8 +132,8 @@ Found found_by(const std::string& name, const StoryLog& log) {
   return found_by(kernel.way(), log);
 }
 
-// A cache that grows takes memory for the tokens that come, and so does who
-// judges it: keys of this capacity would take a terabyte.
+// A growing cache allocates memory as tokens come, and so must its judge: keys
+// of this capacity would take a terabyte.
 TEST(StoryLogRun, ACapacityTakesNoMemory) {
   const StoryLog log =
       parsed("qkvet-story 1\ncache f32,H64,Hkv64,d2048,cap1000000\nstep A 2\n");
@@ -214,7 +214,7 @@ TEST(StoryLogRun, EvictionsAreFollowed) {
   }
 }
 
-// Nothing is taken back.
+// No truncations.
 std::string without_truncations(int64_t commands) {
   ServingOptions options;
   options.commands = commands;
@@ -272,7 +272,7 @@ void flip_sign(CallOutcome& outcome) {
   if (!outcome.o.empty()) outcome.o[3] ^= std::byte{0x80};  // of an f32
 }
 
-// A truncation spoils the next answer of another sequence: neither sequence
+// A truncation corrupts the next answer of another sequence: neither sequence
 // fails without the other.
 TEST(StoryLogShrink, WhatTakesTwoSequencesKeepsBoth) {
   OpenKernel kernel("kv_cache/contiguous");
@@ -345,7 +345,7 @@ TEST(StoryLogRun, ManySequencesAreReordered) {
   EXPECT_EQ(run.checked, 203);
 }
 
-// An eviction spoils the next answer: it may as well be one of the first token.
+// An eviction corrupts the next answer: the shrunk one evicts the first token.
 TEST(StoryLogShrink, AnEvictionMovesToTheFront) {
   OpenKernel kernel("kv_cache/contiguous");
   bool evicted = false;
@@ -368,7 +368,7 @@ TEST(StoryLogShrink, AnEvictionMovesToTheFront) {
   EXPECT_EQ(evict->count, 1);
 }
 
-// Beams that keep their own tokens.
+// A reorder that leaves each beam its own tokens.
 TEST(StoryLogShrink, AReorderThatDoesNothingIsFound) {
   OpenKernel kernel("kv_cache/paged");
   Spoiled spoiled(*kernel.opened.executor, {}, [](KernelCall& call) {
@@ -433,7 +433,7 @@ TEST(StoryLogProgram, WrongUse) {
   write_text(scratch() / "good.story", kHead + "step a 1\n");
   expect_wrong_use(run_qkvet("replay good.story --law 'cache_*'"),
                    "judged as a whole");
-  // A kernel without a cache was asked for.
+  // The selected kernel has no cache.
   EXPECT_EQ(run_qkvet("replay good.story -k scalar/plain").exit, 3);
   // Caches of the default families, and no other kernel.
   const Ran all = run_qkvet("replay good.story");
