@@ -62,8 +62,7 @@ struct KernelSelection {
   std::vector<std::string> sources = {};   // to be compiled (build_cache.h)
   std::vector<std::string> built_in = {};  // globs of built-in kernels only
   std::string cflags = {};                 // further words for the compiler
-  bool hints = true;        // extents at which sources and workspaces hint at
-                            // paths
+  bool hints = true;        // use hints at paths in sources and workspaces
   bool ends_waits = false;  // LibrarySpec::ends_waits
   bool calls = true;        // false: only read declarations
   // Files with declarations; "" for none.

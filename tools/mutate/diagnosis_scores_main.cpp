@@ -65,7 +65,7 @@ const std::vector<KnownStage>& stages_here() {
       {"eigen/plain", "row.segment", Stage::kValues},
       {"eigen/plain", "call.o.", Stage::kOutput},
       {"eigen/plain", "list_keys", Stage::kKeys},
-      // This statement computes the maximum, which only lse uses.
+      // The stored maximum, which only lse uses.
       {"avx2/flash", "empty ? 0 : max[r]", Stage::kLse, true},
       {"avx2/flash", "empty ? -INFINITY", Stage::kEmptyRows, true},
       {"avx2/flash", "max[r], sum[r]", Stage::kUnknown, true},

@@ -225,7 +225,7 @@ void find_numbers(const Tokens& tokens, std::vector<Mutation>& found) {
     }
     const uint64_t value = std::strtoull(literal->digits.c_str(), nullptr, 0);
     add(fmt::format("{}{}", value + 1, literal->suffix), "plus-1");
-    // Without a sign the number keeps its unsigned type.
+    // Without a sign the number keeps its type.
     if (value > 0)
       add(fmt::format("{}{}", value - 1, literal->suffix), "minus-1");
     else

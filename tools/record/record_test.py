@@ -173,7 +173,7 @@ def check_page(text, rows):
     assert "@import" not in text and "url(http" not in text
     for row in rows:
         if row["type"] == "result" and "failure" in row:
-            # A page has line feeds and blanks of its own.
+            # The page keeps its line feeds and blanks.
             assert row["failure"]["again"] in page.text, row["failure"]["again"]
     return page
 

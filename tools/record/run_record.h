@@ -401,8 +401,8 @@ inline bool is_whole_plan(const RunRecord& record) {
 const char* verdict_word(ExitCode code);
 // "Not ready: scalar/plain fails 2 of 70 laws asked." and the like.
 std::string verdict_sentence(const RunRecord& record);
-// Whether a kernel in the record declares the subject of the law; and how many
-// such laws there are.
+// Whether a kernel has a result of the law other than undeclared; and the
+// number of such laws.
 bool is_asked(const RunRecord& record, const std::string& law);
 int64_t laws_asked(const RunRecord& record);
 // "2 kernels, 70 laws asked: 88 passed, 7 failed; 33,810 checked cases, 437.7

@@ -44,7 +44,7 @@ std::set<std::string> laws_without_cases(const std::string& arguments) {
     if (object["type"] == "result" && object["checked"] > 0)
       missing.erase(object["law"]);
   }
-  // A law whose requirements a kernel declares, but that has no case, is open:
+  // A law without a case is open if the kernel declares the law's requirements:
   // exit 3.
   EXPECT_EQ(ran.exit, missing.empty() ? 0 : 3) << ran.out << ran.error;
   return missing;

@@ -143,7 +143,7 @@ std::vector<std::string> parse_plan_options(const std::string& text,
     if (has_word(named, word.word) ||
         (has_word(named, "all") && is_ability(word)))
       words.emplace_back(word.word);
-  // A layer's gradient needs the layer, whose laws come first.
+  // A layer's gradient needs the layer: its laws come first.
   if (has_word(words, kLayerBackward) && !has_word(words, kLayer))
     words.insert(words.begin(), kLayer);
   // A layer alone has no attention on q, k and v; backward() needs the outputs
