@@ -354,7 +354,7 @@ TEST(KvMemoryProgram, PrintsTheFormulaAndTheCaches) {
         "layers 32 -> 1", "kv_cache/contiguous", "kv_cache/growing"})
     EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
   EXPECT_EQ(ran.out.find("no such cache"), std::string::npos) << ran.out;
-  // Different sequences share no pages.
+  // Different sequences share nothing.
   EXPECT_EQ(ran.out.find(" 0."), std::string::npos) << ran.out;
 
   const Ran codes = run_qkvet(memory_with("f16", "int8"));

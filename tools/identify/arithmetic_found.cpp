@@ -64,7 +64,7 @@ class Arithmetic {
         });
   }
 
-  // Scores that are multiples of a power of two, if a scale can be given.
+  // Makes scores multiples of a power of two, if a scale can be given.
   void find_exact_scale() {
     if (is_found(found_, "options", "scale")) asker_.base.scale = 0.125f;
   }

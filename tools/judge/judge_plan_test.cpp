@@ -277,8 +277,8 @@ TEST(JudgePlan, OneBitIsSeenWhereTheBoundCanTell) {
   EXPECT_EQ(claimed.exit, 1) << claimed.out << claimed.error;
 }
 
-// A plan's own probes find a wrong dialect; if it is declared instead, it
-// fails.
+// Probes in the plan find an undeclared dialect; with a wrong declaration the
+// answers fail.
 TEST(JudgePlan, TheDialectIsFoundInTheAnswers) {
   const fs::path plan =
       emitted("dialect", "--options causal,cross_lengths,lse --cases 60");

@@ -45,7 +45,7 @@ std::string number(double value, bool difference) {
   std::string text = std::isnan(value) ? "nan"
                      : difference      ? fmt::format("{:+.2f}", value)
                                        : fmt::format("{:.2f}", value);
-  // Numbers that are too long, which weights never are.
+  // Numbers out of range, which weights never are.
   if (text.size() > static_cast<size_t>(width))
     text = value < 0 ? "< -9" : "> 9";
   return fmt::format("{:>{}}", text, width);

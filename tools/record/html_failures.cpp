@@ -141,7 +141,7 @@ std::string problems_html(const RunRecord& record) {
 }  // namespace
 
 std::string html_failures(const RunRecord& record) {
-  // The number of articles in full; more is unreadable.
+  // Articles in full; more would be too many to read.
   constexpr size_t kMostArticles = 60;
   const std::vector<Reported> failures = reported_failures(record);
   std::string out = problems_html(record);

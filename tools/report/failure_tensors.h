@@ -19,7 +19,8 @@ struct FailureTensors {
 };
 
 // Tensors of failures that repeat and that the kernel answers: calls at which
-// it died, or touched foreign memory, are not repeated. `result` must not move.
+// it died, or touched memory that it must not touch, are not repeated. `result`
+// must not move.
 FailureTensors collect_tensors(const RunResult& result,
                                const SelectedKernels& selected,
                                bool in_process);
