@@ -2,8 +2,8 @@
 // The benefit of a KV cache: the time of one more token with a warm cache, and
 // without one, with attention over the whole prefix again; compared with a
 // plain loop over as many bytes as the step has to read. With N tokens in the
-// cache a step scores one row against N + 1 keys, and recomputing scores (N +
-// 1)(N + 2) / 2 pairs: in theory times grow as N and as N^2. Both give the
+// cache a step scores one row against N + 1 keys, and recomputing scores
+// (N + 1)(N + 2) / 2 pairs: in theory times grow as N and as N^2. Both give the
 // output of the same token.
 #ifndef QKVET_TOOLS_BENCH_BENCH_DECODE_H_
 #define QKVET_TOOLS_BENCH_BENCH_DECODE_H_
