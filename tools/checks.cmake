@@ -1,9 +1,9 @@
-# Conformance of what comes with QKVet, as entries of ctest.
+# Conformance of the built-in kernels, as entries of ctest.
 
 # One entry per correct kernel: qkvet_add_kernel_check(<family/variant>
 # [<percent>]). The number of cases is fixed, so the same cases are judged
-# everywhere (sanitizers look at fewer of them), or, where there are no
-# sanitizers, such a part of them; the long form is ci/long.sh.
+# everywhere (sanitizers judge fewer), or this percentage of them without
+# sanitizers; the long form is ci/long.sh.
 set(QKVET_CHECK_CASES 1000 CACHE STRING "Cases of each check.* test")
 function(qkvet_add_kernel_check kernel)
   string(REGEX REPLACE "/.*" "" family ${kernel})
@@ -15,23 +15,23 @@ function(qkvet_add_kernel_check kernel)
     --cases ${cases})
   qkvet_set_test(check.${kernel} LABELS check COST 30)
 endfunction()
-# On a CPU that cannot run it: a skip, for this reason and no other.
+# On a CPU that cannot run it: a skip, only for this reason.
 function(qkvet_add_avx2_check kernel)
   qkvet_add_kernel_check(${kernel})
   qkvet_set_test(check.${kernel} SKIP_REGULAR_EXPRESSION "needs AVX2")
 endfunction()
-# Entries of the program, which ThreadSanitizer sees in
+# Entries of the program. ThreadSanitizer sees it in
 # properties/run/two_threads_test.cpp.
 if(QKVET_TESTS STREQUAL "threads")
   return()
 endif()
 
-# Two lanes, each with workers of its own, over all default families.
+# Two lanes with separate workers, over all default families.
 qkvet_add_test(check.two_threads NEEDS qkvet_default_program
   COMMAND qkvet check --cases 320 --sizes small --jobs 2)
 
-# What hunts have left behind, and a short hunt with every target: inputs of
-# parsers are read once more where sanitizers watch.
+# Findings of earlier hunts, and a short hunt with every target: inputs of
+# parsers are read once more under sanitizers.
 set(fuzz_dir ${PROJECT_SOURCE_DIR}/fuzz)
 qkvet_add_test(fuzz.regressions
   COMMAND qkvet replay @${fuzz_dir}/regressions.txt)
@@ -78,24 +78,24 @@ foreach(kernel gathered paged planned)
     qkvet_add_avx2_check(serving_avx2/${kernel})
   endif()
 endforeach()
-# The emulator is slow, and these two are one arithmetic.
+# The emulator is slow, and these two have the same arithmetic.
 set(percent_of_decode 60)
 set(percent_of_planned 25)
 foreach(kernel ${QKVET_CUDA_KERNELS})
   qkvet_add_kernel_check(simt/${kernel} ${percent_of_${kernel}})
 endforeach()
-# Correct kernels of families that sanitizers leave out.
+# Correct kernels of families that are not built with sanitizers.
 if(NOT QKVET_TESTS STREQUAL "all")
   return()
 endif()
 
 # Three tiles of 64 keys and two blocks of rows, which few cases reach: without
-# the barrier behind a tile 17 laws fail here.
+# the barrier after a tile 17 laws fail here.
 qkvet_add_test(check.simt/three_tiles COMMAND qkvet check
   --kernel simt/flash_mma --cases 500 --pin Tq=90,Tk=150,d=16,dv=16)
 qkvet_set_test(check.simt/three_tiles LABELS check COST 30)
-# All controls, in groups that take about as long as one another:
-# qkvet_add_controls_check(<name> <glob>...). Each has a plan of its own.
+# All controls, in groups of about equal time: qkvet_add_controls_check(<name>
+# <glob>...). Each has its own plan.
 function(qkvet_add_controls_check name)
   math(EXPR cases "${QKVET_CHECK_CASES} / 4")
   set(kernels)
@@ -117,29 +117,31 @@ qkvet_add_controls_check(backward_half "backward_h*")
 qkvet_add_controls_check(caches "cache_*")
 qkvet_add_controls_check(layers "layer_*")
 
-# What index logic can do wrong, decided and not sampled: a fault of few shapes,
-# found in the small scope. A correct kernel goes through all of it in
-# ci/long.sh, two minutes of computing.
+# Errors of index logic, decided and not sampled: a fault of few shapes, found
+# in the small scope. A correct kernel completes all of it in ci/long.sh, two
+# minutes of computing.
 qkvet_add_test(exhaustive.finds_a_fault
   COMMAND qkvet check --kernel faulty/head_divided_by_kv_heads --exhaustive)
 qkvet_set_test(exhaustive.finds_a_fault
   PASS_REGULAR_EXPRESSION "FAIL +agrees_with_oracle +faulty/head_div")
 
-# The command as it stands; Kill.* asks every fault, and ci/long.sh by this command.
+# The command itself; Kill.* judges every fault, and ci/long.sh does so by this
+# command.
 qkvet_add_test(faults.named COMMAND qkvet check --faults=named -k faulty/[q-z]*)
 qkvet_set_test(faults.named COST 900)
-# The page of the laws, and one that says nothing.
+# The page of the laws, and a page without content.
 set(page ${CMAKE_COMMAND} -E env python3 ${PROJECT_SOURCE_DIR}/ci/law_pages.py
   $<TARGET_FILE:qkvet> --check)
 qkvet_add_test(docs.laws NEEDS qkvet_faulty COMMAND ${page})
 qkvet_add_test(docs.laws_can_fail NEEDS qkvet_faulty COMMAND ${page} /dev/null)
 qkvet_set_test(docs.laws_can_fail WILL_FAIL ON)
-# Records of runs against their schema, and what is written from them.
+# Records of runs against their schema, and the reports of them.
 qkvet_add_test(record.schema NEEDS qkvet_faulty qkvet_scalar
   COMMAND ${CMAKE_COMMAND} -E env
   python3 ${CMAKE_CURRENT_SOURCE_DIR}/record/record_test.py $<TARGET_FILE:qkvet>)
 qkvet_set_test(record.schema COST 30)
-# The pages in a browser; without one (Debian: chromium) a skip that says so.
+# The pages in a browser; skipped with a message if there is none (Debian:
+# chromium).
 qkvet_add_test(record.pages NEEDS qkvet_faulty qkvet_scalar
   COMMAND ${CMAKE_COMMAND} -E env
   python3 ${CMAKE_CURRENT_SOURCE_DIR}/record/page_test.py $<TARGET_FILE:qkvet>)

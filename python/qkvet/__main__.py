@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m qkvet WORDS`: the program, whose workers are this interpreter."""
+"""`python -m qkvet WORDS`: the program, with this interpreter as its workers."""
 from ._program import main
 
 main()

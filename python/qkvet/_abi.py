@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plug-in ABI as ctypes sees it, read from its C headers: qkvet_forward_args
-is ForwardArgs here, QKVET_DEVICE_CPU is DEVICE_CPU.
+"""The plug-in ABI in ctypes, read from its C headers: qkvet_forward_args is
+ForwardArgs here, QKVET_DEVICE_CPU is DEVICE_CPU.
 
-The layout is frozen; python/tests/test_abi.py holds every offset against the
-list that the C headers are tested with.
+The layout is frozen; python/tests/test_abi.py compares every offset with the list
+that the C headers are tested with.
 """
 import ctypes as c
 import pathlib
@@ -13,14 +13,14 @@ CAUSAL = {1: "top_left", 2: "bottom_right"}
 ROPE = {1: "half", 2: "interleaved"}
 
 _HERE = pathlib.Path(__file__).parent
-# Those of the wheel, or of the source tree.
+# The headers of the wheel, or of the source tree.
 _FOLDER = next(folder for folder in (_HERE / "_program" / "include",
                                      _HERE.parents[1] / "include")
                if (folder / "qkvet").is_dir())
 
 
 def _text(header, seen):
-    """The header without comments, behind those that it includes."""
+    """The header without comments, after those that it includes."""
     if header in seen:
         return ""
     seen.add(header)
@@ -34,7 +34,7 @@ def _camel(name):
 
 
 def _type(text):
-    """Of "const qkvet_tensor*". Memory that is not looked into is a c_void_p."""
+    """The type for "const qkvet_tensor*". Opaque memory is a c_void_p."""
     name = re.search(r"\b(?!const\b)\w+", text)[0]
     stars = text.count("*")
     if name == "char" and "const" in text:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What adapters are made of."""
+"""Building blocks of adapters."""
 import functools
 
 from .declare import kernel
 
 
 def adapter(**fields):
-    """Declares what an adapter's callables take, and keeps their names."""
+    """Declares the arguments that an adapter's callables take, and keeps their
+    names."""
     def declare(adapt):
         @functools.wraps(adapt)
         def adapted(function):

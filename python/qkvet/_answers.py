@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callables return or raise, as answers of the plug-in ABI."""
+"""Returned values and exceptions of callables, as answers of the plug-in ABI."""
 import os
 import traceback
 
@@ -10,7 +10,7 @@ from .declare import Refused, WrongUse
 
 
 class Wrong(Exception):
-    """What a callable returned and should not have: one line."""
+    """A callable's wrong return value, in one line."""
 
 
 class Written(Exception):
@@ -18,7 +18,7 @@ class Written(Exception):
 
 
 def last_frame(error):
-    """" (attention.py:12, in forward)": where it was raised."""
+    """" (attention.py:12, in forward)": the place of the exception."""
     frames = traceback.extract_tb(error.__traceback__)
     own = os.path.dirname(os.path.abspath(__file__))
     frames = [f for f in frames
@@ -30,8 +30,8 @@ def last_frame(error):
 
 
 def guarded(answer):
-    """`answer(*args)` as a function of the ABI, whose last argument is the
-    qkvet_text: whatever is raised becomes a status and a reason."""
+    """`answer(*args)` as a function of the ABI with the qkvet_text as its last
+    argument: every exception becomes a status and a reason."""
     def call(*args):
         text = args[-1]
         try:
@@ -48,7 +48,7 @@ def guarded(answer):
             _abi.write_reason(text, str(wrong))
             return _abi.INVALID_ARGUMENT
         except KeyboardInterrupt:
-            # The second Ctrl-C: the run ends, and nothing was wrong.
+            # The second Ctrl-C: the run ends without a failure.
             _abi.write_reason(text, "interrupted")
             return _abi.UNSUPPORTED
         except MemoryError:
@@ -62,9 +62,10 @@ def guarded(answer):
 
 
 class Lent(dict):
-    """The inputs of a call by name, as they are given away: read-only where they
-    can be. In a worker their memory is, too. In this process a write to that
-    would end it; there, what cannot be made read-only is a copy."""
+    """The inputs of a call by name, for the callable: read-only if possible. In a
+    worker their memory is read-only, too. In this process a write to such memory
+    would end the process, so inputs that cannot be made read-only are copied here.
+    """
 
     def __init__(self, inputs, framework, here):
         super().__init__(inputs)
@@ -87,7 +88,7 @@ class Lent(dict):
 
 
 def taken(name, given, out, framework):
-    """What a callable returned as an array like `out`, or on a device as
+    """A callable's returned value as an array like `out`, or on a device as
     dlpack.Taken; Wrong if it is no such thing."""
     wanted = f"expected {framework.name} {list(out.shape)} of {out.dtype}"
     if given is None:
@@ -107,8 +108,8 @@ def taken(name, given, out, framework):
 
 
 def store(name, given, tensor, framework, inputs, device=None):
-    """Copies what a callable returned into the output; Wrong if it is no such
-    thing. device: a Device, where the output lies on one."""
+    """Copies a callable's returned value into the output; Wrong if it is no such
+    thing. device: a Device, if the output is on one."""
     out = arrays.lying(tensor)
     array = taken(name, given, out, framework)
     wanted = f"expected {framework.name} {list(out.shape)} of {out.dtype}"
@@ -141,7 +142,7 @@ class Device:
         if one.code_and_bits != out.code_and_bits:
             raise Wrong(f"{name} has elements of DLPack's code and bits "
                          f"{one.code_and_bits}; {wanted}")
-        # The copies are of the default stream; what is there is behind ours.
+        # Copies run on the default stream; the data is ready on ours.
         self.call("device_sync", *self.place)
         size = out.dtype.itemsize
         if 0 in one.shape:

@@ -12,12 +12,12 @@ _ROPE = ("rope_cos", "rope_sin", "q_positions", "k_positions")
 _OPTIONAL = tuple(name for name, kind in _abi.ForwardArgs._fields_
                   if kind is _abi.Tensor
                   and name not in (*"qkv", *_OUTPUTS, *_ROPE, "dropout_mask"))
-# Whose gradient a call may ask for beyond those of q, k and v.
+# Inputs with a gradient that a call may request, in addition to q, k and v.
 _MORE_GRADIENTS = {"bias": _abi.BACKWARD_BIAS, "sink": _abi.BACKWARD_SINK}
 
 
 class Forward:
-    """forward(), and backward() where a gradient is declared."""
+    """forward(), and backward() if a gradient is declared."""
 
     def __init__(self, function, fields, capabilities, here=False):
         self.function = function
@@ -34,8 +34,8 @@ class Forward:
             guarded(self._backward))
 
     def arguments(self, args):
-        """q, k, v and the options of a call, as arrays of the framework; what is
-        behind them by name, NumPy arrays or of a device dlpack.Tensor."""
+        """q, k, v and the options of a call, as arrays of the framework; and their
+        sources by name, NumPy arrays or dlpack.Tensor of a device."""
         inputs = {name: arrays.lying(getattr(args, name)) for name in "qkv"}
         for name in _OPTIONAL:
             tensor = getattr(args, name)
@@ -102,7 +102,7 @@ class Forward:
                   inputs, device)
 
     def backward_table(self):
-        """None where no gradient is declared."""
+        """None if no gradient is declared."""
         if self.gradient.way is None:
             return None
         table = _abi.BackwardTable()
@@ -150,7 +150,7 @@ def _refuse_unknown(args):
 
 
 def _first(returned):
-    """o of what a callable returned."""
+    """o in a callable's returned value."""
     if isinstance(returned, dict):
         return returned["o"]
     return returned[0] if isinstance(returned, (tuple, list)) else returned

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A class whose objects are KV caches, as the cache table of the ABI."""
+"""A class of KV caches, as the cache table of the ABI."""
 import ctypes
 
 import numpy as np
@@ -15,7 +15,7 @@ SCALES = (None, "per_token", "per_channel")
 
 
 def options_of(words):
-    """The bits of `cache="window grows"`; "yes" is none of them."""
+    """The bits of `cache="window grows"`; "yes" has no bit."""
     bits = 0
     for word in words.split():
         if word not in OPTIONS and word != "yes":
@@ -26,7 +26,8 @@ def options_of(words):
 
 class Reach:
     """How far back the queries and truncations of a cache with a window may go:
-    `rollback` tokens behind the longest that a sequence was since it was empty."""
+    `rollback` tokens before the longest length of a sequence since it was empty.
+    """
 
     def __init__(self, config):
         self.window, self.rollback = config.window, config.rollback
@@ -78,7 +79,8 @@ class Caches:
         out[0] = self.numbers
 
     def _kinds(self, config):
-        """What a cache is told beside its sizes, where the class declares it."""
+        """The arguments of a cache other than its sizes, if the class declares
+        them."""
         kinds = {}
         if "window" in self.declared:
             kinds.update({name: getattr(config, name)
@@ -124,7 +126,7 @@ class Caches:
         made, reach = self._of(number, args.sequence), self.objects[number][1]
         give = self.framework.give
 
-        def rows(tensor):  # without the batch, of which there is one
+        def rows(tensor):  # without the batch, which is 1
             return arrays.view(tensor)[0]
 
         present = {name: bool(getattr(args, name).ndim) for name in "kvq"}

@@ -27,7 +27,7 @@ def kernel_name(target):
 
 
 def device_bits(fields):
-    """qkvet_capabilities.devices for the words `device` and `arrays`."""
+    """qkvet_capabilities.devices for the fields `device` and `arrays`."""
     place, taker = fields.get("device", "cpu"), fields.get("arrays", "numpy")
     if place not in ("cpu", "cuda"):
         raise WrongUse(f"device = {place!r}; allowed: cpu, cuda")
@@ -42,16 +42,16 @@ def device_bits(fields):
 
 
 class Library:
-    """One kernel, as `open` hands it over: kept alive by this object."""
+    """One kernel, as `open` returns it; this object keeps it alive."""
 
     def __init__(self, target, function, fields, here=False):
-        """here: not in a worker, but in the process of whoever asks."""
+        """here: in this process, not in a worker."""
         fields = dict(fields)
         if fields.get("arrays") is None:
             fields["arrays"] = arrays_of(function, fields)
         capabilities, dialect, precision, layer_options = _program.resolve(
             fields)
-        # A callable learns in the call what it does not take.
+        # Only the call shows a callable which options it does not take.
         capabilities.flags |= _abi.FLAG_REFUSES_IN_CALL
         capabilities.devices = device_bits(fields)
         kernel = self.kernel = _abi.Kernel()
@@ -64,7 +64,7 @@ class Library:
                 inspect.getsourcefile(code)).encode()
             kernel.source_line = inspect.getsourcelines(code)[1] or 1
         except (TypeError, OSError, ValueError):
-            pass  # of a built-in function nobody knows
+            pass  # unknown for a built-in function
         self._kept = [capabilities, dialect, precision]
         kernel.capabilities = ctypes.pointer(capabilities)
         kernel.dialect = ctypes.pointer(dialect)
@@ -97,8 +97,8 @@ class Library:
 
 
 def opener(make):
-    """`open` of the ABI for the library that make(config) returns; what it makes
-    lives as long as the function."""
+    """`open` of the ABI for the library that make(config) returns; its results
+    live as long as the function."""
     kept = []
 
     def open_library(host, config, out, _why):
@@ -113,8 +113,8 @@ def opener(make):
 
 @functools.lru_cache(maxsize=None)
 def callable_of(target, config):
-    """What "module:name" names, as its adapter makes it a callable, and all that
-    a JSON object declares of it: imported once in a process."""
+    """The object "module:name", made a callable by its adapter, and all its
+    declarations in a JSON object: imported once per process."""
     try:
         fields = json.loads(config) if config else {}
     except ValueError as error:
@@ -127,5 +127,5 @@ def callable_of(target, config):
 
 
 def named_library(target, config):
-    """The library of what "module:name" names, declared by a JSON object."""
+    """The library of the object "module:name", declared by a JSON object."""
     return Library(target, *callable_of(target, config))

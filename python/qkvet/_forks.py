@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that are forked from an interpreter in which what is judged has been
-imported; core/sandbox/fork_server.h has the other end and the reason."""
+"""Workers forked from an interpreter that has imported the callable;
+core/sandbox/fork_server.h has the other end and the reason."""
 import array
 import ctypes
 import os
@@ -12,14 +12,15 @@ _FORK, _REAP = 1, 2
 _SOCKET = 3
 _REQUEST = struct.Struct("ii")
 _DESCRIPTORS = 7
-# Where a worker has them: core/door/worker_protocol.h; the last is its output.
+# File descriptors of a worker: core/door/worker_protocol.h; the last is its
+# output.
 _PLACES = (3, 4, 5, 6, 7, 8, 1)
 _HIGH = 64
 _PR_SET_PDEATHSIG = 1
 
 
 def _has_threads():
-    """A fork takes one thread along, and locks that the others held stay shut."""
+    """A fork takes one thread along; locks that other threads held stay locked."""
     return len(os.listdir("/proc/self/task")) > 1
 
 
@@ -37,7 +38,7 @@ def _become_worker(program, given, server):
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != server:  # it has ended before that
         os._exit(1)
-    # None lies where another is to go.
+    # The descriptors first move up, so that no target number is in use.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH) for fd in given]
     program.close()
     for fd in given:
@@ -49,9 +50,8 @@ def _become_worker(program, given, server):
 
 
 def serve(imports):
-    """Forks workers, and returns in each of them: True. Else the program has
-    ended, or there is nothing to be forked here: False. `imports` imports what
-    is judged."""
+    """Forks workers. Returns True in each of them, and False when the program has
+    ended or if forking is impossible. `imports` imports the callable."""
     program = socket.socket(fileno=_SOCKET)
     imports()
     if _has_threads():

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of a callable, as its framework or the callable itself gives them."""
+"""Gradients of a callable, from its framework or from the callable itself."""
 from .declare import WrongUse, words
 
 _WAYS = ("autograd", "vjp", "function")
 
 
 class Gradient:
-    """What the word `gradient` says: the way, and behind it inputs beyond the
-    usual ones whose gradient is judged, too ("vjp bias sink")."""
+    """The word `gradient`: the way, and after it additional inputs with a gradient
+    to be judged ("vjp bias sink")."""
 
     def __init__(self, text, more=()):
-        """text: the word, or None. more: inputs that may stand behind it.
-        WrongUse if others do."""
+        """text: the word, or None. more: inputs that may follow it. WrongUse for
+        others."""
         way, *self.more = words(text or "").split() or [None]
         if way not in (None, *_WAYS):
             raise WrongUse(f"gradient = {way!r}; allowed: " + ", ".join(_WAYS))
@@ -22,7 +22,7 @@ class Gradient:
         self.way = way
 
     def of(self, call, leaves, d_out):
-        """Gradients by name of call(**leaves), whose output has the gradient
+        """Gradients by name of call(**leaves) for an output with the gradient
         d_out."""
         return getattr(self, "_by_" + self.way)(call, leaves, d_out)
 
@@ -49,8 +49,8 @@ class Gradient:
 
 
 def named(returned, names):
-    """What a callable's own backward() returned, by the names of the inputs: a
-    tuple in their order, or a dictionary with d_ in front."""
+    """The result of a callable's own backward(), by the names of the inputs: a
+    tuple in their order, or a dictionary with the prefix d_."""
     if isinstance(returned, dict):
         return {name: returned.get("d_" + name) for name in names}
     if not isinstance(returned, (tuple, list)):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a callable shows before it is called: its arguments and its array library."""
+"""Properties of a callable before it is called: its arguments, its array library.
+"""
 import functools
 import inspect
 import types
@@ -11,7 +12,7 @@ _LIBRARIES = ("torch", "jax")
 _ALSO = {"jaxlib": "jax"}
 # Methods and functions through which NumPy's arrays become others and back.
 _CONVERSIONS = {"numpy", "from_numpy"}
-_MAKERS = {"array", "asarray"}  # the same where they are NumPy's
+_MAKERS = {"array", "asarray"}  # the same if they are NumPy's
 _MOST_FUNCTIONS = 200
 
 # Arguments that some calls of an option have, and others do not.
@@ -36,7 +37,7 @@ def _codes(code):
 
 
 def _behind(function):
-    """The functions and classes of which a callable is made."""
+    """The functions and classes inside a callable."""
     if isinstance(function, functools.partial):
         return [function.func]
     if isinstance(function, types.MethodType):
@@ -52,9 +53,9 @@ def _behind(function):
 
 
 def library_of(function):
-    """The name of the array library that a callable works with: torch or jax where
+    """The name of the array library that a callable works with: torch or jax if
     it, or a function of its module that it calls, uses one of them and converts
-    nothing from or to NumPy; else numpy."""
+    nothing from or to NumPy; otherwise numpy."""
     found, seen, waiting = set(), set(), [function]
     while waiting and len(seen) < _MOST_FUNCTIONS:
         one = waiting.pop()
@@ -91,7 +92,7 @@ def library_of(function):
 
 
 def arrays_of(function, fields):
-    """What `arrays` is where it is not declared."""
+    """The default of `arrays`."""
     way = words(fields.get("gradient") or "").partition(" ")[0]
     return {"autograd": "torch", "vjp": "jax"}.get(way) or library_of(function)
 
@@ -102,8 +103,8 @@ def _option_of(argument):
 
 
 def check_arguments(target, function, fields):
-    """WrongUse, one line, if calls of what is declared cannot be calls of the
-    callable. What shows no signature is not checked."""
+    """WrongUse, one line, if declared calls cannot be calls of the callable. A
+    callable without a signature is not checked."""
     if not callable(function):
         raise WrongUse(f"{target} is no callable, but of type "
                        f"{type(function).__name__}")

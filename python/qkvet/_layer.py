@@ -9,13 +9,13 @@ from ._gradient import Gradient, named
 
 _INPUTS = ("x", "w_q", "w_k", "w_v", "w_o")
 _BIASES = ("b_q", "b_k", "b_v", "b_o")
-# What a layer may return beside y, and how the fused matrix lies.
+# Outputs that a layer may return beside y, and orders of the fused matrix.
 _STAGES = ("q", "k", "v", "attended", "weights")
 _FUSED = (None, "qkv", "qvk", "kqv", "kvq", "vqk", "vkq")
 
 
 class Layer:
-    """The layer table of a callable, and its gradient where one is declared."""
+    """The layer table of a callable, and its gradient if one is declared."""
 
     def __init__(self, function, fields, options, here=False):
         self.function = function
@@ -31,7 +31,7 @@ class Layer:
             guarded(self._backward))
 
     def backward_table(self):
-        """None where no gradient is declared."""
+        """None if no gradient is declared."""
         if self.gradient.way is None:
             return None
         table = _abi.BackwardTable()
@@ -41,7 +41,7 @@ class Layer:
 
     def arguments(self, args):
         """x, the matrices and the biases by name, the options, and the NumPy
-        arrays behind them all."""
+        arrays that hold all of them."""
         give = self.framework.give
         names = list(_INPUTS) + [name for name in _BIASES
                                  if getattr(args, name).ndim]
@@ -66,7 +66,7 @@ class Layer:
         return {name: give(one) for name, one in inputs.items()}, options, inputs
 
     def call(self, given, options):
-        """What the callable returned, by name."""
+        """The callable's returned values, by name."""
         given = dict(given)
         first = [given.pop(name) for name in _INPUTS]
         returned = self.function(*first, **given, **options)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adapters for the calls of FlashMLA: one cache of latent rows, whose first
-channels are the values. `qkvet.adapters` has their names.
+"""Adapters for the calls of FlashMLA: one cache of latent rows, with the values in
+the first channels. `qkvet.adapters` has their names.
 
 Signatures: FlashMLA, flash_mla/flash_mla_interface.py. v is a view of k in every
-such call (values_in_keys), and nothing is made of it.
+such call (values_in_keys) and is not copied.
 """
 import sys
 
@@ -15,7 +15,7 @@ from .declare import Refused
 
 
 def _integers(array):
-    """A small array of integers, wherever it lies, as NumPy has it."""
+    """A small array of integers on any device, in NumPy."""
     return np.asarray(array.tolist(), np.int64)
 
 
@@ -75,7 +75,7 @@ def flash_mla_decode(function):
                 raise Refused("lists are those of one head, and not causal")
             lists = _integers(key_indices)[:, 0]
             lengths = _integers(kv_len)[:, None, None]
-            # A key behind the last one is none, whatever its slot holds.
+            # A key after the last one is none, whatever its slot contains.
             lists = np.where(lists < lengths, lists, -1)
             words["indices"] = _ints(q, _slots(lists, _integers(block_table),
                                                page_size).tolist())

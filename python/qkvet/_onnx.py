@@ -7,7 +7,7 @@ import numpy as np
 from ._adapt import adapter
 
 _OPSET = 23
-_WEIGHTS = 3  # qk_matmul_output_mode: behind the softmax
+_WEIGHTS = 3  # qk_matmul_output_mode: after the softmax
 
 
 def _model(element, ranks, attributes):

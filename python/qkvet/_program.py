@@ -32,8 +32,8 @@ def program():
 
 @functools.lru_cache(maxsize=None)
 def library():
-    """The shared library of the door, whose functions tools/embedded/python_door.cpp
-    describes."""
+    """The shared library of the door; tools/embedded/python_door.cpp describes its
+    functions."""
     lib = ctypes.CDLL(str(home() / "lib" / "qkvet" / "libqkvet_python.so"))
     lib.qkvet_python_begin.restype = None
     lib.qkvet_python_serve.argtypes = [ctypes.c_char_p, ctypes.c_char_p,
@@ -78,12 +78,13 @@ def resolve(fields):
 
 
 def environment():
-    """That of the program: its workers are this interpreter with this package."""
+    """The environment of the program: its workers are this interpreter with this
+    package."""
     path = str(pathlib.Path(__file__).parent.parent)
     paths = [path] + [p for p in os.environ.get("PYTHONPATH", "").split(
         os.pathsep) if p]
-    # One thread for the products of NumPy: a worker for each core is at work, and
-    # one that has threads cannot be forked (_forks.py).
+    # One thread for NumPy's products: there is a worker for each core, and a
+    # process with threads cannot be forked (_forks.py).
     return {"OPENBLAS_NUM_THREADS": "1", **os.environ,
             "QKVET_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
@@ -92,8 +93,8 @@ def environment():
 @contextlib.contextmanager
 def started(words, env, **more):
     """The program with these words, as a process that ends with this one, however
-    this one ends: it holds the reading end of a pipe, and is killed by the kernel
-    of the system when nobody can write any more."""
+    this one ends: it holds the reading end of a pipe, and the operating system
+    kills it when no writer is left."""
     theirs, ours = os.pipe()
     try:
         with subprocess.Popen([program(), *words],
@@ -115,12 +116,12 @@ def started(words, env, **more):
 
 
 def run(words, paths=()):
-    """The program with these words: exit code, stdout, stderr. `paths` go in
-    front of those where modules are looked for. Ctrl-C lets it say what it has
-    found so far; a second one ends it."""
+    """The program with these words: exit code, stdout, stderr. `paths` come first
+    in the search for modules. Ctrl-C lets it report its findings so far; a second
+    one ends it."""
     env = environment()
     env["PYTHONPATH"] = os.pathsep.join([*paths, env["PYTHONPATH"]])
-    # In a session of its own: it gets the interrupts that are passed on here.
+    # In a new session: interrupts are forwarded to it here.
     with started(words, env, start_new_session=True) as running:
         try:
             said = running.communicate()

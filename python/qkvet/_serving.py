@@ -57,15 +57,15 @@ def _padded(packed, lengths, queries):
 
 
 class _Queries:
-    """Queries of all members one behind the other: `rows` [tokens, H, d], and
-    `offsets`, where each member begins, and the end. Of a packed batch they come
-    like that."""
+    """Queries of all members, one after the other: `rows` [tokens, H, d], and
+    `offsets`, the beginning of each member and the end. A packed batch has this
+    form already."""
 
     def __init__(self, q, q_len, cu_seqlens_q):
         self._queries, rows = q.shape[2], bthd_of(q)
         if cu_seqlens_q is not None:
             self.offsets = _numbers(cu_seqlens_q)
-            # Rows behind those of the last member belong to nobody.
+            # Rows after those of the last member are unused.
             self._parts = [self.offsets[-1]]
         else:
             self._parts = ([q.shape[2]] * len(rows) if q_len is None
@@ -74,7 +74,7 @@ class _Queries:
         self.rows = _joined([one[:n] for one, n in zip(rows, self._parts)])
 
     def answer(self, packed):
-        """[tokens, H, ...] as the call wants it, [B, H, T, ...]."""
+        """[tokens, H, ...] in the layout of the call, [B, H, T, ...]."""
         return bthd_of(_padded(packed, self._parts, self._queries))
 
     def longest(self):
@@ -91,7 +91,7 @@ class _Batch:
         self.packed = cu_seqlens_q is not None
         if self.packed:
             self.offsets = [_numbers(cu_seqlens_q), _numbers(cu_seqlens_k)]
-            # Tokens behind those of the last member belong to nobody.
+            # Tokens after those of the last member are unused.
             queries, keys = (one[-1] for one in self.offsets)
             self.rows = [one[0][:n] for one, n in zip(rows, (queries, keys, keys))]
         else:
@@ -100,7 +100,7 @@ class _Batch:
             self.rows = [one.reshape(-1, *one.shape[2:]) for one in rows]
 
     def answer(self, packed):
-        """[tokens, H, ...] as the call wants it, [B, H, T, ...]."""
+        """[tokens, H, ...] in the layout of the call, [B, H, T, ...]."""
         members, queries = self._shape
         if self.packed:
             return bthd_of(_padded(packed, [self.offsets[0][-1]], queries))
@@ -202,7 +202,7 @@ def flashinfer_single_decode(function):
     [T, Hkv, d]: the query is the last token."""
     def call(q, k, v, *, causal=None, scale=None, window=None, softcap=None):
         rows = [bthd_of(one) for one in (q, k, v)]
-        # The last token has nothing to its right.
+        # No token is to the right of the last one.
         words = {"sm_scale": scale, "return_lse": True,
                  **_window(window, causal=True), **_capped(softcap)}
 
@@ -326,7 +326,7 @@ def vllm_unified(function):
 
 
 def _one_scale(near):
-    """Of a cache that is stored as it is."""
+    """For a cache that is stored as it is."""
     if hasattr(near, "new_tensor"):
         import torch
         return torch.ones(1, dtype=torch.float32, device=near.device)

@@ -30,7 +30,7 @@ __all__ = ["bthd", "flash_attn", "flash_attn_varlen", "flash_mla",
 
 
 def _hide(bias, mask):
-    """The bias, and -infinity where the mask does not attend."""
+    """The bias, with -infinity where the mask does not attend."""
     if hasattr(bias, "masked_fill"):  # torch
         return bias.masked_fill(~mask, float("-inf"))
     return np.where(mask, bias, bias.dtype.type(-np.inf))

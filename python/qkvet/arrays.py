@@ -13,15 +13,15 @@ import numpy as np
 from . import dlpack
 from .declare import WrongUse
 
-# The codes of DLPack (dlpack.h) for which NumPy has a type of its own, and those
-# that the package ml_dtypes adds.
+# The codes of DLPack (dlpack.h) with a type in NumPy, and those that the package
+# ml_dtypes adds.
 _NUMPY = {(2, 16): "float16", (2, 32): "float32", (2, 64): "float64",
           (0, 8): "int8", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8",
           (6, 8): "bool"}
 _ML_DTYPES = {(4, 16): "bfloat16", (10, 8): "float8_e4m3fn",
               (12, 8): "float8_e5m2"}
 
-# A view needs a length that is at least its own: one type does for all.
+# A view is created with at least its own length: one type does for all.
 _Memory = ctypes.c_char * (1 << 60)
 
 
@@ -61,8 +61,7 @@ def code_of(dtype):
 
 
 def lying(tensor):
-    """A qkvet_tensor where it lies: a NumPy array, or of a device a
-    dlpack.Tensor."""
+    """A qkvet_tensor in place: a NumPy array, or a dlpack.Tensor on a device."""
     if tensor.device_type == dlpack.CPU:
         return view(tensor)
     n, code_and_bits = tensor.ndim, (tensor.dtype.code, tensor.dtype.bits)
@@ -73,15 +72,15 @@ def lying(tensor):
 
 
 def as_bool(array):
-    """One byte a truth value."""
+    """One byte per truth value."""
     return (array.view(np.bool_) if isinstance(array, np.ndarray)
             else array.as_bool())
 
 
 def host_array(given):
-    """What __dlpack__ of any library exports, as a NumPy array over the same
-    memory. TypeError, one line, where that memory is no host's."""
-    if hasattr(given, "detach"):  # what has a gradient is not lent
+    """The export of any library's __dlpack__, as a NumPy array over the same
+    memory. TypeError, one line, if that memory is not on the host."""
+    if hasattr(given, "detach"):  # a tensor with a gradient cannot be lent
         given = given.detach()
     device = tuple(given.__dlpack_device__())
     if not dlpack.on_host(device):
@@ -112,7 +111,7 @@ def view(tensor):
 
 
 def twin(array):
-    """The same values in memory of its own, that lies as the array does."""
+    """The same values in separate memory with the strides of the array."""
     size = array.dtype.itemsize
     steps = [stride if extent > 1 else 0
              for extent, stride in zip(array.shape, array.strides)]
@@ -126,20 +125,20 @@ def twin(array):
 
 
 class _Framework:
-    """`give` makes an array of the framework of a NumPy array or, on a device, of
-    a dlpack.Tensor; `take` a NumPy array of what came back, None if it is no
-    array of the framework."""
+    """`give` makes an array of the framework from a NumPy array or, on a device,
+    from a dlpack.Tensor; `take` makes a NumPy array from the result, or returns
+    None if the result is no array of the framework."""
     name = ""
-    # Whether its arrays can be written where QKVet's memory is read-only.
+    # Whether its arrays are writable even if QKVet's memory is read-only.
     writes = True
 
     @contextlib.contextmanager
     def on_stream(self, _stream):
-        """The framework's own work goes to this stream of a device."""
+        """The framework's own work uses this stream of a device."""
         yield
 
     def owns(self, _given):
-        """Whether what came back from a device is the framework's."""
+        """Whether the result on a device is the framework's."""
         return True
 
 
@@ -159,7 +158,7 @@ class _NumPy(_Framework):
 
 
 class _DLPack(_NumPy):
-    """Any library: tensors with __dlpack__ go there, and come back."""
+    """Any library: it gets tensors with __dlpack__ and returns such tensors."""
     name = "dlpack"
     writes = True
 
@@ -176,7 +175,7 @@ class _Torch(_Framework):
     def __init__(self):
         import torch
         self._torch = torch
-        # One thread, as the kernels of QKVet: a worker for each core is at work.
+        # One thread, like QKVet's own kernels: there is a worker for each core.
         torch.set_num_threads(1)
 
     def on_stream(self, stream):
@@ -213,7 +212,7 @@ class _Torch(_Framework):
 
 
 class _CuPy(_Framework):
-    """CuPy knows memory of a device alone: with device="cuda"."""
+    """CuPy has memory on a device only: with device="cuda"."""
     name = "cupy"
 
     def __init__(self):

@@ -186,7 +186,7 @@ def assert_close(actual, q, k, v, *, causal=None, scale=None, window=None,
                 words += [flag, word]
         lines = os.path.join(folder, "report.jsonl")
         code, text, wrong = _program.run(["judge", call, *words, "--json", lines])
-        # The files are gone when the report is read.
+        # The files no longer exist when the report is read.
         text = "".join(line.replace(call, "this call")
                        for line in text.splitlines(keepends=True)
                        if not line.startswith("  again "))

@@ -46,7 +46,7 @@ class _Versioned(c.Structure):
                 ("flags", c.c_uint64), ("tensor", _DLTensor)]
 
 
-# A capsule that is going away is no object that ctypes may hold: addresses.
+# ctypes must not hold a capsule that is being destroyed, hence addresses.
 _destructor_type = c.PYFUNCTYPE(None, c.c_void_p)
 _new = c.PYFUNCTYPE(c.py_object, c.c_void_p, c.c_char_p, _destructor_type)(
     ("PyCapsule_New", c.pythonapi))
@@ -110,8 +110,8 @@ class Tensor:
         if stream is not None and self._device[0] == CPU:
             raise BufferError(f"stream {stream!r} of a tensor on the CPU; allowed: "
                               "None")
-        # A stream has nothing to wait for: what lies here came by copies that
-        # were done when the call began.
+        # No stream has to wait: the copies that filled this memory were done
+        # when the call began.
         kind = _Versioned if max_version and max_version[0] >= 1 else _Managed
         managed = kind()
         n = len(self.shape)
@@ -142,12 +142,12 @@ def of_array(array, code_and_bits):
 
 
 class Taken:
-    """What another library exported: `address`, `shape`, `strides` (in
-    elements), `code_and_bits` and `device` of its memory, which lives as long
-    as this object."""
+    """The tensor of another library: `address`, `shape`, `strides` (in elements),
+    `code_and_bits` and `device` of its memory, which lives as long as this object.
+    """
 
     def __init__(self, given, stream=None):
-        """TypeError or BufferError where the library does not lend it."""
+        """TypeError or BufferError if the library does not lend it."""
         words = {} if stream is None else {"stream": stream}
         try:
             self._capsule = given.__dlpack__(max_version=(1, 1), **words)
@@ -182,8 +182,9 @@ def packed_strides(shape):
 
 
 def pieces(shape, *strides):
-    """Into which a tensor falls that lies in several ways: how many elements lie
-    in one piece in all of them, and where each piece begins, in elements."""
+    """The contiguous pieces of a tensor with several strides: the number of
+    elements in a piece that is contiguous in all of them, and the beginning of
+    each piece, in elements."""
     run, inner = 1, len(shape)
     while inner > 0 and all(shape[inner - 1] == 1 or one[inner - 1] == run
                             for one in strides):

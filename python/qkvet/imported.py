@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importing what is judged, in a worker. A script that defines a callable and
-judges it further down is imported by the workers, too: there it must end, or go
-on without judging, where it would begin a run of its own."""
+"""Imports the callable in a worker. Workers also import a script that defines a
+callable and judges it further down: there it must end, or continue without
+judging, at the point at which it would begin a run."""
 import importlib
 import importlib.util
 import os
@@ -11,12 +11,12 @@ from .declare import WrongUse
 
 
 class Defined(BaseException):
-    """The script being imported has defined what is wanted of it."""
+    """The script being imported has defined the wanted name."""
 
 
 class Nothing:
-    """The report of a run that was not made: whatever is asked of it is again
-    nothing, and true."""
+    """The report of a run that was not made: every attribute and result of it is
+    another one, and true."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -49,14 +49,14 @@ class Nothing:
 
 
 class _Import:
-    """What a worker imports now; None of it elsewhere."""
+    """The import that a worker is making now; None elsewhere."""
     wanted = None  # "name.of.it"
     script = None  # the namespace of a file
 
 
 def in_worker():
-    """What check() and its like return in a worker that imports their script;
-    None where a run is to be made."""
+    """The result of check() and similar functions in a worker that imports their
+    script; None if a run is to be made."""
     if _Import.wanted is None:
         return None
     if _Import.script is not None and (
@@ -66,8 +66,8 @@ def in_worker():
 
 
 def find(target):
-    """The object that "module:name" or "path/file.py:name" names. WrongUse, one
-    line, if there is none; what the import raises otherwise."""
+    """The object "module:name" or "path/file.py:name". WrongUse, one line, if
+    there is none; exceptions of the import are passed on."""
     module, _, name = target.partition(":")
     if not module or not name:
         raise WrongUse(f"{target!r}: allowed: MODULE:NAME or FILE.py:NAME")

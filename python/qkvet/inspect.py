@@ -15,7 +15,7 @@ from .report import Call
 # Beyond this many cells a side, numbers are not written into them.
 _MOST_WRITTEN = 8
 _NO_NUMBER = "#ff4fd8"  # pink
-# Names of the axes of what is drawn, rows and columns.
+# Names of the axes of a map, rows and columns.
 _AXES = {"o": ("query", "channel of v"), "weights": ("query", "key")}
 
 
@@ -78,14 +78,14 @@ def _draw(axes, values, title, labels, written=None, **words):
 
 
 def _counted(name, values):
-    """"actual o, 3 not finite": what no colour of a scale can show."""
+    """"actual o, 3 not finite": values without a colour."""
     lost = int((~np.isfinite(values)).sum())
     return name + (f", {lost} not finite (pink)" if lost else "")
 
 
 def _draw_ratio(axes, ratio, labels):
-    """White to blue up to the bound; from there on orange to red, by powers of
-    ten; pink where the error has no number."""
+    """White to blue up to the bound; beyond it orange to red, by powers of ten;
+    pink if the error is not finite."""
     from matplotlib.colors import LinearSegmentedColormap
     largest = ratio[np.isfinite(ratio)].max(initial=0)
     powers = max(1, int(np.ceil(np.log10(max(largest, 1)))))

@@ -42,7 +42,7 @@ class Law:
 
     def _as_known(self, known, report):
         """An accepted failure that matches its line is expected. Everything else
-        fails, a law that holds now included."""
+        fails, including a law that holds now."""
         if not known["holds"]:
             raise LawFailed("; ".join(known.get("problems", ()))
                             + "\n" + report.text)

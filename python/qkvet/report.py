@@ -193,7 +193,7 @@ def failure_of(row, words, paths):
         _paths=list(paths))
 
 
-# First words of an answer without an output (_answers.py).
+# First words of answers without an output (_answers.py).
 _NO_OUTPUT = ("raised ", "returned: ", "wrote ")
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker of the program that is this interpreter: `python -m qkvet.worker`.
+"""This interpreter as a worker of the program: `python -m qkvet.worker`.
 
-The program starts it for `qkvet check MODULE:NAME`; there is nothing to do by hand.
-What the callable does to its process, a crash, a hang, an exit, is a verdict
-about the case and ends this process alone.
+The program starts it for `qkvet check MODULE:NAME`; there is nothing to do by
+hand. A crash, a hang or an exit of the callable is a verdict about the case and
+ends this process alone.
 """
 import sys
 
@@ -19,7 +19,7 @@ def main(argv):
         from ._forks import serve
         if not serve(lambda: callable_of(target, config)):
             return 0
-    # First of all: what the program left open is no business of the callable's.
+    # First of all: the callable must not see the program's open files.
     from ._program import library
     door = library()
     door.qkvet_python_begin()

@@ -15,7 +15,7 @@ _KERNEL = c.CFUNCTYPE(None, c.c_void_p)
 _CUDA = (dlpack.CUDA, 0)
 _driver = c.CDLL(os.environ["QKVET_CUDA_DRIVER"])
 _running = []  # bodies of kernels, until they have run
-streams = []  # on which results were wanted
+streams = []  # on which results were requested
 
 
 def call(name, *words):
@@ -49,7 +49,7 @@ class Array:
 
 
 def to_host(tensor):
-    """What lies on the device, as a NumPy array."""
+    """The content of memory on the device, as a NumPy array."""
     assert tensor.__dlpack_device__() == _CUDA
     taken = dlpack.Taken(tensor, stream=-1)
     out = np.empty(taken.shape, tensor.dtype)
@@ -62,14 +62,14 @@ def to_host(tensor):
 
 
 def own_stream():
-    """Of this library, which nobody else waits for."""
+    """A stream of this library only."""
     stream = c.c_void_p()
     call("cuStreamCreate", c.byref(stream), 1)
     return stream
 
 
 def launched(values):
-    """An Array that a kernel on a stream of its own fills, later."""
+    """An Array that a kernel fills later, on a separate stream."""
     out = Array(values.shape)
     values = np.ascontiguousarray(values)
 

@@ -51,8 +51,8 @@ forgets_sign = qkvet.kernel(ForgetsSign, **WORDS)
 
 
 class Sink(Attention):
-    """With a logit per head that takes its share of the weights and has no
-    value."""
+    """With a logit per head that takes its share of the weights but has no value.
+    """
 
     def __call__(self, q, k, v, scale=None, sink=None):
         if sink is None:
@@ -116,7 +116,7 @@ def _merge(array):
 
 @qkvet.layer(options="default_scale", layer="biases stages weights")
 def staged(x, w_q, w_k, w_v, w_o, *, heads, kv_heads, b_q=0, b_k=0, b_v=0, b_o=0):
-    """A layer that returns what it computed on its way."""
+    """A layer that returns its intermediate values."""
     q, k, v = (_split(x @ w + b, n) for w, b, n in (
         (w_q, b_q, heads), (w_k, b_k, kv_heads), (w_v, b_v, kv_heads)))
     weights = _weights(q, k, q.shape[-1] ** -0.5, None)

@@ -14,13 +14,13 @@ def softmax_values(scores, v):
 
 
 def attention(q, k, v):
-    """All keys, and a scale of its own."""
+    """All keys, and the default scale."""
     scale = np.float32(1 / np.sqrt(q.shape[-1]))
     return softmax_values(q @ k.swapaxes(-1, -2) * scale, v)
 
 
 def loses_rest_behind_odd_border(q, k, v):
-    """Keys beyond 777 are a part of 48, which ends in a rest."""
+    """Keys beyond 777 are a part of 48, which has a remainder."""
     o = attention(q, k, v)
     return o + np.float32(777 < k.shape[2] < 777 + 48)
 
@@ -96,7 +96,7 @@ def causal_at_the_end(q, k, v, *, causal=None):
 
 @qkvet.kernel(options="scale cross_lengths grouped_heads value_width")
 def latent(q, k, v, scale=None):
-    """As MLA decodes: all heads have one row of keys, and values are narrower."""
+    """As MLA decodes: all heads share one row of keys, and values are narrower."""
     return softmax_values(q @ k.swapaxes(-1, -2) * np.float32(scale), v)
 
 
@@ -259,7 +259,7 @@ def layer(x, w_q, w_k, w_v, w_o, *, heads, kv_heads, causal=None, scale=None,
 
 @qkvet.layer(options="default_scale")
 def forgets_to_swap(x, w_q, w_k, w_v, w_o, *, heads, kv_heads):
-    """Heads are merged as if they stood behind the tokens."""
+    """Heads are merged as if they came after the tokens."""
     return layer_of(x, w_q, w_k, w_v, w_o, heads, kv_heads, None, None,
                     wrong=True)
 

@@ -269,7 +269,7 @@ def paged_attention_v1(out, query, key_cache, value_cache, num_kv_heads, scale,
 
 
 def paged_attention_of_rows(out, query, key_cache, *others):
-    """Takes the keys of a page for [d, tokens], as values lie."""
+    """Reads the keys of a page as [d, tokens], the layout of values."""
     pages, heads, groups, size, x = key_cache.shape
     taken = key_cache.reshape(pages, heads, groups, x, size).swapaxes(3, 4)
     paged_attention_v1(out, query, np.ascontiguousarray(taken), *others)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ctypes says of the ABI, against the list that the C headers are held to."""
+"""The ABI in ctypes equals the list that the C headers are compared with."""
 import ctypes
 import pathlib
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adapters over NumPy functions with the signatures of the libraries, which need
-not be installed: what an adapter moves and renames is the same."""
+not be installed: an adapter moves and renames the same things for these."""
 import numpy as np
 import pytest
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callables return and should not, and what they do to their process: each
-is a verdict with its case, and the run goes on."""
+"""Wrong returned values of callables, and damage to their process: each is a
+verdict with its case, and the run goes on."""
 import pytest
 
 import kernels
@@ -34,8 +34,8 @@ def test_what_ends_the_process_is_a_verdict_with_its_case(function, said):
                          diagnose=0)
     assert report.verdict == "died", report.text
     assert said in report.text
-    # The smallest case that does it has 3 queries; a hang costs seconds and is
-    # not shrunk.
+    # The smallest such case has 3 queries; a hang costs seconds and is not
+    # shrunk.
     if function is not kernels.hangs:
         assert "Tq3" in report.failures[0].case, report.text
     assert len(report.results) == 2

@@ -64,7 +64,7 @@ def test_a_window_is_judged():
 @qkvet.cache(options="scale default_scale grouped_heads",
              cache="int8_per_channel int8_per_token")
 class Codes(kernels.Cache):
-    """Keeps what the codes stand for."""
+    """Keeps the values of the codes."""
 
     def __init__(self, stored, scales, k_scale, v_scale, **sizes):
         super().__init__(**sizes)

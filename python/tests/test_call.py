@@ -33,7 +33,7 @@ def test_a_report_names_no_file_that_is_gone():
         qkvet.assert_close(kernels.attention(q * np.float32(2), k, v), q, k, v)
     text = str(failed.value)
     assert "qkvet judge" not in text and "call.safetensors" not in text
-    # Its own lines are none of the test's (pytest hides them).
+    # QKVet's own frames, which pytest hides.
     frames = [entry for entry in failed.traceback
               if "qkvet" in str(entry.path) and "tests" not in str(entry.path)]
     assert frames and all(entry.frame.f_locals.get("__tracebackhide__")
@@ -62,7 +62,7 @@ def test_words_of_a_call():
 
 def test_a_window_and_a_softcap():
     q, k, v = call()
-    # Query i stands at key i + 2, and sees that key and the one before it.
+    # Query i is at key i + 2, and sees that key and the one before it.
     keys, row = np.arange(9), np.arange(7)[:, None] + 2
     hidden = (keys > row) | (keys < row - 1)
     o = signatures.attend(q, k, v, 0.25, hidden)

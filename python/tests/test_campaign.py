@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Campaigns on a pool of processes: each shard once in the result, whatever dies."""
+"""Campaigns on a pool of processes: each shard once in the result, whichever
+process dies."""
 import collections
 import json
 import os
@@ -31,7 +32,7 @@ def start(folder, *options, plan=PLAN):
 
 
 def rest_of(night):
-    """What it says from here on. (communicate() would lose lines that were read
+    """Its output from here on. (communicate() would lose lines that were read
     ahead; its stdout is far less than a pipe holds.)"""
     said = night.stderr.read()
     return night.stdout.read(), said
@@ -45,7 +46,7 @@ def run(folder, *options, plan=PLAN):
 
 @pytest.fixture
 def gate(tmp_path, monkeypatch):
-    """A home whose shards begin, and go on once this file is there."""
+    """A home with shards that begin, and continue once this file is there."""
     home, file = tmp_path / "home", tmp_path / "gate"
     (home / "bin").mkdir(parents=True)
     program = home / "bin" / "qkvet"
@@ -63,8 +64,9 @@ def lines_of(file):
 
 
 def verdicts(lines):
-    """Verdict and cause of each kernel and law, and cases where none failed: of a
-    law that has failed a run asks no further cases, and no shard knows of others."""
+    """Verdict and cause of each kernel and law, and the number of cases if none
+    failed: after a failure, a run skips the law's other cases, and a shard does not
+    see the failures of others."""
     out = {}
     for line in lines:
         if line["type"] == "result":
@@ -80,7 +82,8 @@ def began(said):
 
 
 def expect_the_run(folder, out="night"):
-    """What is merged are all shards, once each, with the verdicts of one process."""
+    """The merged record has all shards, once each, with the verdicts of one
+    process."""
     lines = lines_of(folder / out / "all.jsonl")
     assert lines[0]["shards"] == {"of": SHARDS, "merged": [1, 2, 3], "missing": []}
     code, _, said = _program.run(
@@ -93,8 +96,8 @@ def expect_the_run(folder, out="night"):
 
 
 def kill_first(night, process):
-    """Waits for the first shard that begins and kills it, or whoever began it: its
-    number, and what was said until then."""
+    """Waits for the first shard that begins and kills it or its parent. Returns
+    its number, its process, and the output until then."""
     line = night.stderr.readline()
     said = line
     while "began" not in line:
@@ -123,7 +126,7 @@ def test_a_campaign_that_was_killed_goes_on(tmp_path, gate):
     gate.touch()
     assert run(tmp_path, "night", "--shards", "3", "--workers", "2")[0] == 1
     kept = (tmp_path / "night/shards/2-of-3.jsonl").stat().st_mtime_ns
-    # As a worker without power leaves it: a record without its last line.
+    # As after a power failure of the worker: a record without its last line.
     broken = tmp_path / "night/shards/1-of-3.jsonl"
     broken.write_text("\n".join(broken.read_text().splitlines()[:-1]))
     (tmp_path / "night/shards/3-of-3.jsonl").unlink()
@@ -132,7 +135,7 @@ def test_a_campaign_that_was_killed_goes_on(tmp_path, gate):
         _, pid, said = kill_first(night, "campaign")
         said += rest_of(night)[1]
     assert night.returncode == -signal.SIGKILL, said
-    # Its shard has not outlived it.
+    # Its shard died with it.
     with pytest.raises(ProcessLookupError):
         for _ in range(200):
             os.kill(pid, 0)

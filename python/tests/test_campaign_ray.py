@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A campaign on Ray: four workers, one of them killed, then the head with all that
-is left; it comes back, and each shard is in the result once."""
+"""A campaign on Ray: four workers, one of them killed, then the head with
+everything else. The cluster comes back, and each shard is in the result once."""
 import collections
 import os
 import pathlib
@@ -56,7 +56,8 @@ def free_port():
 
 
 def parent_of_a_shard(folder):
-    """The worker of Ray whose child is a shard of the campaign in `folder`."""
+    """The worker of Ray that is the parent of a shard of the campaign in `folder`.
+    """
     for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
             words = (status.parent / "cmdline").read_bytes().split(b"\0")
@@ -108,7 +109,7 @@ def test_each_shard_is_there_once_whatever_is_killed(tmp_path):
     lines = lines_of(tmp_path / "night/all.jsonl")
     assert lines[0]["shards"] == {"of": SHARDS, "missing": [],
                                   "merged": list(range(1, SHARDS + 1))}
-    # The same shards without Ray: a whole run draws cases in place of refused ones.
+    # The same shards without Ray: a whole run replaces refused cases.
     shards = [str(tmp_path / f"{n}.jsonl") for n in range(1, SHARDS + 1)]
     for n, shard in enumerate(shards, 1):
         code, _, said = _program.run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases as objects: their text, and the data that it stands for."""
+"""Cases as objects: their text, and their data."""
 import numpy as np
 import pytest
 

@@ -180,7 +180,7 @@ def test_a_mistake_at_a_number_of_the_file_is_found():
     report = qkvet.check(kernels.loses_rest_behind_odd_border, cases=600,
                          laws=["agrees_with_oracle"], diagnose=0, verbose=True)
     assert report.verdict == "failed"
-    # Of the function, and of no other line of the file.
+    # Lines of the function only.
     lines = set(re.findall(r"from the source, line (\d+)", report.text))
     own, first = inspect.getsourcelines(kernels.loses_rest_behind_odd_border)
     assert "=777, from the source, line" in report.text

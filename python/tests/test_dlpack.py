@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of a call in the hands of any library, and what any library returns;
-on a device, too: on a driver that is none (core/testdata/fake_cuda.cpp)."""
+"""Tensors of a call in any library, and results of any library; also on a device,
+with a fake driver (core/testdata/fake_cuda.cpp)."""
 import gc
 import os
 import pathlib
@@ -67,7 +67,7 @@ def test_bf16_of_jax_goes_both_ways():
 
 
 class Lender:
-    """An array of a library that nobody here knows."""
+    """An array of an unknown library."""
 
     def __init__(self, array):
         self.array = array
@@ -136,7 +136,7 @@ def test_a_result_is_wanted_on_the_stream_of_the_call(fake):
     device_arrays.streams.clear()
     report = qkvet.check(device_arrays.attention, cases=60, isolated=False)
     assert report.ok, report.text
-    # The default one, of which DLPack says 1, and one that QKVet made.
+    # The default one, which is 1 in DLPack, and one that QKVet made.
     assert len(set(device_arrays.streams)) == 2 and 1 in device_arrays.streams
     assert None not in device_arrays.streams
 

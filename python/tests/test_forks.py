@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that end: what was imported once is not imported for each of them."""
+"""Workers that end: an import is not repeated for each of them."""
 import qkvet
 
 MODULE = '''
@@ -31,7 +31,7 @@ THREAD = "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
 
 def judged(tmp_path, monkeypatch, name, ending, queries=2, more="",
            cases=20):
-    """The report, and what the module said: (what, process)."""
+    """The report, and the module's output: (text, process)."""
     path = tmp_path / "said"
     (tmp_path / f"{name}.py").write_text(MODULE.format(
         path=str(path), ending=ending, queries=queries, more=more))
@@ -53,7 +53,7 @@ def test_workers_that_end_are_forked_from_one_import(tmp_path, monkeypatch):
     assert "exited with status 3" in report.text
     assert "Tq3" in report.failures[0].case, report.text
     assert count(said, "dies") > 10
-    # To learn what the module holds, for the first worker and for all others.
+    # To read the module's contents, for the first worker and for all others.
     assert count(said, "import") <= 3, said
     # Each began as the import left it.
     assert count(said, "begins") >= count(said, "dies")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden sets, listed and held against a callable."""
+"""Golden sets, listed and compared with a callable."""
 import numpy as np
 import pytest
 

@@ -52,8 +52,8 @@ def test_stages_of_a_layer_conform():
 
 
 def test_stages_that_are_not_what_they_say_are_found():
-    """y is right, so that the only laws that fail are those that read stages,
-    and they say which one is wrong."""
+    """y is right, so only the laws that read stages fail, and they name the wrong
+    one."""
     report = qkvet.check(gradients.swaps_stages, cases=150, diagnose=0)
     assert report.verdict == "failed", report.text
     assert report.law("layer_agrees_with_oracle").verdict == "failed", report.text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heat maps of calls: what is drawn, and in which colours."""
+"""Heat maps of calls: their contents and colours."""
 import numpy as np
 import pytest
 
@@ -45,12 +45,12 @@ def test_the_worst_head_is_drawn(tmp_path):
     assert figure.get_suptitle() == "member 0, head 1"
     left, middle, right = figure.axes[:3]
     assert (left.get_title(), middle.get_title()) == ("expected o", "actual o")
-    # What is beyond the bound is red, all else is not.
+    # Only values beyond the bound are red.
     image = right.images[0]
     colours = image.cmap(image.norm(image.get_array()))
     red = (colours[..., 0] > 0.6) & (colours[..., 1] < 0.7)
     assert np.argwhere(red).tolist() == [[2, 3]]
-    # A head that was asked for, where nothing is wrong.
+    # A requested head without an error.
     calm = inspect.figure(call(1e-3), member=1, head=0).axes[2].images[0]
     assert calm.get_array().max() < 1
 

@@ -21,7 +21,7 @@ def run(script, **more):
 
 
 def why_not_compiled(folder):
-    """"" or why this PyTorch compiles nothing: Debian 13 has it without headers."""
+    """"" or why this PyTorch cannot compile: Debian 13 has it without headers."""
     script = folder / "compiles.py"
     script.write_text("import torch\n"
                       "torch.compile(lambda x: x + 1)(torch.ones(2))\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The array library of a callable, found from what it uses."""
+"""The array library of a callable, found by the functions that it uses."""
 import functools
 
 import numpy as np

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator Attention of ONNX, as its own reference and as ONNX Runtime
-compute it."""
+"""The operator Attention of ONNX, computed by its own reference and by ONNX
+Runtime."""
 import pytest
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")

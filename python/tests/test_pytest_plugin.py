@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pytest shows of the laws of a callable."""
+"""The output of pytest for the laws of a callable."""
 import os
 import pathlib
 import subprocess
@@ -30,7 +30,7 @@ def run(folder, *words, laws=RIGHT):
 
 
 def test_a_test_for_each_law(tmp_path):
-    # Of the wrong one two laws, each of which is judged again for its text.
+    # Two laws of the wrong one, each of which is judged again for its text.
     said = run(tmp_path, "-v", "-k", "test_right or agrees_with_oracle or "
                "weights_sum_to_one", laws=RIGHT + WRONG)
     assert "test_right[weights_sum_to_one] PASSED" in said, said

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else a report has: JSON, files for CI, conventions that were assumed."""
+"""Other parts of a report: JSON, files for CI, assumed conventions."""
 import json
 import time
 
@@ -74,8 +74,8 @@ def test_a_replayed_case_has_results():
     kernels.forgets_scale, kernels.always_raises, kernels.always_crashes,
     kernels.always_sleeps])
 def test_fail_fast_waits_for_little(function):
-    """A sleeping callable is ended after seconds; waiting for it as long as a
-    whole run does takes a minute and a half."""
+    """A sleeping callable is ended after seconds; the timeout of a whole run is a
+    minute and a half."""
     begun = time.monotonic()
     report = qkvet.check(function, fail_fast=True)
     assert report.verdict in ("failed", "died")

@@ -19,7 +19,7 @@ RIGHT = [
 VLLM = signatures.paged_attention_v1, adapters.vllm_paged_attention
 LISTED = ("scale default_scale lse grouped_heads value_width cross_lengths "
           "lengths paged values_in_keys key_lists")
-# NumPy on the CPU, whose NaN at hidden keys stays.
+# NumPy on the CPU, which keeps NaN at hidden keys.
 F32 = {"arrays": "numpy", "device": "cpu", "dtypes": "f32",
        "precision": {"preset": "generic"}, "masked_nonfinite": "not_ignored"}
 
@@ -64,7 +64,7 @@ def test_keys_that_are_read_as_values_lie_are_found():
     assert report.verdict == "failed", report.text
 
 
-# One latent head, and rows of 576 numbers of which 512 are values.
+# One latent head, and rows of 576 numbers, with values in the first 512.
 MLA = {**F32, "cases": 60, "group": "max 8", "d": "min 576 max 576",
        "precision": {"preset": "generic"}}
 
@@ -78,7 +78,8 @@ def test_the_latent_cache_is_given_as_it_lies():
         laws = ["agrees_with_oracle", "listed_order_changes_nothing"]
         report = qkvet.check(function, adapter=adapter, pin="H=2,Hkv=1", laws=laws,
                              **{**MLA, **more})
-        # Sparse calls are refused without lists, which no declaration can say.
+        # Sparse calls without lists are refused, which no declaration can
+        # express.
         sparse = function is signatures.flash_mla_sparse_fwd
         assert report.verdict == ("incomplete" if sparse else "conforms"), report.text
         assert report.law("agrees_with_oracle").verdict == "passed", report.text

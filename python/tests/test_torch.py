@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions, modules, gradients, layers and caches of PyTorch, right and wrong,
-and what is no answer. In this process, but for what ends it or is told by a
-worker: a worker imports PyTorch anew."""
+and wrong returned values. In this process, except for those that end it or that
+need a worker: a worker imports PyTorch anew."""
 import os
 import signal
 
@@ -30,7 +30,8 @@ def check(function, **words):
 def test_scaled_dot_product_attention_conforms():
     report = check(SDPA, adapter=adapters.torch_sdpa, cases=150, dtypes="f32",
                    flags="bias_or_causal positive_scale")
-    # On the CPU, PyTorch 2.15 answers 0 to a query that is NaN, of a few keys.
+    # On the CPU, PyTorch 2.15 answers 0 for a query that is NaN, with a few
+    # keys.
     q, k = torch.full((1, 1, 1, 2), torch.nan), torch.zeros(1, 1, 2, 2)
     lost = set() if SDPA(q, k, k).isnan().any() else {"nan_reaches_its_row"}
     assert {one.law for one in report.failures} <= lost, report.text
@@ -41,7 +42,7 @@ def test_scaled_dot_product_attention_conforms():
 @pytest.mark.filterwarnings("ignore")  # that it is not compiled
 def test_flex_attention_conforms():
     from torch.nn.attention.flex_attention import flex_attention
-    # PyTorch 2.6 takes no widths but powers of two from 16 to 512.
+    # PyTorch 2.6 takes only widths that are powers of two from 16 to 512.
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     widths, cases = ("min 1", 120) if version > (2, 6) else ("min 16 max 16", 240)
     report = check(flex_attention, adapter=adapters.flex_attention, dtypes="f32",

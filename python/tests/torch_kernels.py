@@ -21,7 +21,7 @@ class MaskAfterSoftmax(torch.nn.Module):
 
 
 class WithoutDelta(torch.autograd.Function):
-    """The gradient of the scores lacks what all weights of a row share."""
+    """The gradient of the scores lacks the term that all weights of a row share."""
 
     @staticmethod
     def forward(ctx, q, k, v, scale):
@@ -91,7 +91,7 @@ def gives_shape(q, k, v):
 
 @qkvet.kernel(arrays="torch")
 def gives_meta(q, k, v):
-    """On a device of which there is no memory, as a stand-in for all others."""
+    """On a device without memory, which represents all other devices."""
     return sdpa(q, k, v).to("meta")
 
 
@@ -102,7 +102,7 @@ def gives_sparse(q, k, v):
 
 @qkvet.kernel(arrays="torch")
 def gives_view(q, k, v):
-    """The values themselves, where there is one key for each query."""
+    """The values themselves, if there is one key for each query."""
     return v.view(v.shape) if v.shape == q.shape else sdpa(q, k, v)
 
 
@@ -166,7 +166,7 @@ def layer(x, w_q, w_k, w_v, w_o, *, heads, kv_heads, causal=None, b_q=0, b_k=0,
 
 @qkvet.layer(arrays="torch", gradient="autograd", options="default_scale")
 def detaches_keys(x, w_q, w_k, w_v, w_o, *, heads, kv_heads):
-    """y is right; nothing flows back through the keys."""
+    """y is right; no gradient flows back through the keys."""
     return layer(x, w_q, w_k.detach(), w_v, w_o, heads=heads, kv_heads=kv_heads)
 
 

@@ -32,8 +32,8 @@ std::optional<uint64_t> parse_seed(const std::string& text,
   const char* end = text.data() + text.size();
   const auto [stop, code] = std::from_chars(text.data(), end, seed);
   if (code == std::errc() && stop == end) return seed;
-  // Asked for by name, and printed. Not by std::random_device, which wants a
-  // newer C library than the rest of the program.
+  // The drawn seed is printed. std::random_device would require a newer C
+  // library than the rest of the program.
   if (text == "random" && getrandom(&seed, sizeof seed, 0) == sizeof seed)
     return seed;
   *error = "--seed " + text + ": allowed 0 .. 18446744073709551615, or random";

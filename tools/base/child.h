@@ -10,7 +10,7 @@ namespace qkvet::tools {
 
 struct ChildResult {
   std::string output;  // stdout and stderr together
-  int status = 0;      // as waitpid() gives it
+  int status = 0;      // as waitpid() returns it
   std::string error;   // one line: the program could not be run
 
   bool ended_well() const;

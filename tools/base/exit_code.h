@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program tells its caller. Where several apply the order is
-// 2 > 4 > 1 > 3 > 0.
+// Exit codes. If several apply, the order is 2 > 4 > 1 > 3 > 0.
 #ifndef QKVET_TOOLS_BASE_EXIT_CODE_H_
 #define QKVET_TOOLS_BASE_EXIT_CODE_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a command line names, over all commands and options that
-// `qkvet man` lists: what is no file, outputs in the place of inputs, outputs
-// that cannot be written, empty values; and limits of the machine.
+// File arguments of all commands and options that `qkvet man` lists: arguments
+// that are no files, outputs that are also inputs, outputs that cannot be
+// written, empty values; and limits of the machine.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -25,11 +25,11 @@ namespace fs = std::filesystem;
 
 struct ListedOption {
   std::string command;  // "golden verify"
-  std::string name;     // "--json", or the word of a place in the line
+  std::string name;     // "--json", or the word of a positional argument
   std::string type;     // "FILE"; "" for a place
 };
 
-// All that take a value.
+// All options with a value.
 const std::vector<ListedOption>& listed_options() {
   static const std::vector<ListedOption> all = [] {
     std::vector<ListedOption> found;
@@ -91,7 +91,7 @@ bool reads_file(const ListedOption& option) {
   return types.contains(option.type) && !kOutputs.contains(option.name);
 }
 
-// Places in the line that name files: the words with % for the file.
+// Positional arguments that name files: the words, with % for the file.
 struct Place {
   const char* words;
   const char* ending;
@@ -154,7 +154,7 @@ class Files : public ::testing::Test {
     return kind + "/x" + ending;
   }
 
-  // A command that hangs is ended, and memory is limited.
+  // Commands that hang are killed, and memory is limited.
   static Ran run(const std::string& words) {
     return run_qkvet(
         words, scratch(),
@@ -184,8 +184,8 @@ TEST_F(Files, EveryCommandIsKnownHere) {
     EXPECT_TRUE(words_of().contains(option.command)) << option.command;
 }
 
-// Each option with all that is no file, and the same option of other commands
-// with a pipe, which never ends.
+// Each option with everything that is no file, and the same option of other
+// commands with a pipe, which never ends.
 TEST_F(Files, OptionsThatNameAFileReadRegularFilesAlone) {
   std::set<std::string> seen;
   for (const ListedOption& option : listed_options()) {
@@ -353,7 +353,7 @@ TEST_F(Files, LimitsOfTheMachineAreNoFaultOfAKernel) {
   expect_wrong_use(tiny, "ulimit -v");
 }
 
-// Just enough is enough: nothing fails for a lack that is refused above.
+// The least required limits suffice: only lower limits are refused.
 TEST_F(Files, WithTheLeastThatIsAskedForKernelsPass) {
   const Ran ran = run_qkvet(
       "check -k scalar/plain -n 300", scratch(),

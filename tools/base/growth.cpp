@@ -24,7 +24,7 @@ std::optional<double> growth_exponent(std::span<const double> extents,
   std::vector<double> x, y;
   double x_sum = 0, y_sum = 0;
   for (size_t i = 0; i < count; ++i) {
-    // A clock that is too coarse says 0.
+    // A clock that is too coarse returns 0.
     if (!(extents[i] > 0) || !(seconds[i] > 0)) return std::nullopt;
     x_sum += x.emplace_back(std::log(extents[i]));
     y_sum += y.emplace_back(std::log(seconds[i]));

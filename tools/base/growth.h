@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a handful of measured times says: their middle, how far they spread, and
-// how they grow with an extent.
+// Statistics of a few measured times: their median, their spread, and their
+// growth with an extent.
 #ifndef QKVET_TOOLS_BASE_GROWTH_H_
 #define QKVET_TOOLS_BASE_GROWTH_H_
 
@@ -19,7 +19,7 @@ struct Spread {
 Spread spread_of(std::vector<double> values);
 
 // The p of seconds = c * extent^p: the slope of the least-squares line through
-// (log extent, log seconds). Absent where none is determined: fewer than two
+// (log extent, log seconds). Absent if it is not determined: fewer than two
 // different extents, or a number that is not positive.
 std::optional<double> growth_exponent(std::span<const double> extents,
                                       std::span<const double> seconds);

@@ -28,9 +28,9 @@ constexpr Limit kLimits[] = {
     // The oracle of the largest calls, and windows between guard pages.
     {RLIMIT_AS, "address space", "-v", 1024, rlim_t{4} << 30},
     {RLIMIT_DATA, "data", "-d", 1024, rlim_t{4} << 30},
-    // Less is no room for a kernel's frames, and it would be blamed.
+    // Less is too little for a kernel's frames, and the kernel would be blamed.
     {RLIMIT_STACK, "stack", "-s", 1024, rlim_t{2} << 20},
-    // Shared memory is a file, whose windows lie far apart.
+    // Shared memory is a file with windows that are far apart.
     {RLIMIT_FSIZE, "file size", "-f", 1024, kUnlimited},
     // Ten for each worker, numbered from 64 on.
     {RLIMIT_NOFILE, "open files", "-n", 1, 128},
@@ -41,7 +41,7 @@ std::string amount(rlim_t value, const Limit& limit) {
   return std::to_string(value / limit.unit) + (limit.unit == 1 ? "" : " KiB");
 }
 
-// In the middle of an allocation that failed: nothing here may allocate.
+// Runs inside of a failed allocation: nothing here may allocate.
 [[noreturn]] void end_without_memory() {
   rlimit limit{};
   std::array<char, 128> text{};

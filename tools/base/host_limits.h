@@ -8,11 +8,11 @@
 
 namespace qkvet::tools {
 
-// Once, first of all: as many open files as the hard limit allows, and one line
-// and kWrongUse where memory ends, in whatever thread.
+// Call once, first of all. Allows as many open files as the hard limit, and
+// makes the end of memory, in any thread, one line and kWrongUse.
 void prepare_limits();
 
-// "" or one line: a limit below what kernels need to be run, and that need.
+// "" or one line: a limit below the needs of kernels, and the needed value.
 std::string host_obstacle();
 
 }  // namespace qkvet::tools

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C as a wish: what is at work ends in good order and says what it has
-// found. A second one does what the first would have done before: it ends a
-// program, and raises KeyboardInterrupt in an interpreter.
+// Ctrl-C as a request: the current work ends in good order and reports its
+// findings so far. A second Ctrl-C has its usual effect: it ends a program, and
+// raises KeyboardInterrupt in an interpreter.
 #ifndef QKVET_TOOLS_BASE_INTERRUPTS_H_
 #define QKVET_TOOLS_BASE_INTERRUPTS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON Lines, as commands write them: one object a line, which begins with how
-// it is to be read ("schema") and what it is ("type").
+// JSON Lines, as commands write them: one object a line, which begins with its
+// format ("schema") and its type ("type").
 #ifndef QKVET_TOOLS_BASE_JSON_LINES_H_
 #define QKVET_TOOLS_BASE_JSON_LINES_H_
 
@@ -16,7 +16,7 @@ inline constexpr int kSchema = 1;
 // {"schema": kSchema, "type": type}
 Json json_line(const char* type);
 
-// The object on a line of its own.
+// The object on a separate line.
 std::string line_of(const Json& json);
 
 // What JSON has no spelling for is text: "nan", "inf", "-inf".

@@ -14,7 +14,7 @@ std::string field(std::string_view name, std::string_view text) {
 
 namespace {
 
-// Where the word that begins at `at` ends: a `command` belongs to one.
+// The end of the word that begins at `at`: a `command` belongs to one.
 size_t end_of_word(std::string_view text, size_t at) {
   while (at < text.size() && text[at] != ' ') {
     const size_t closing =

@@ -16,7 +16,7 @@ inline constexpr size_t kNameWidth = 12;
 
 // "  law         The weights of ...", as long as the text is.
 std::string field(std::string_view name, std::string_view text);
-// The same in lines of `width` at most, where words and `commands` allow it.
+// The same in lines of `width` at most, if words and `commands` allow it.
 std::string wrapped_field(std::string_view name, std::string_view text,
                           size_t width = kLineWidth);
 
@@ -32,7 +32,7 @@ std::string counted(int64_t n, const char* what);
 std::string grouped(int64_t n);
 // The ratio of an error and its bound: "6.8", "inf"; "> 1" just above 1.
 std::string ratio_text(double ratio);
-// The largest ratio of many: "<= 1 passes" for what would read as 1.
+// The largest ratio of many: "<= 1 passes" for a number that would print as 1.
 std::string worst_text(double ratio);
 
 // For the text and the attributes of XML and HTML.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // --data FILE: the inputs of golden sets and of recorded calls, for cases that
 // take their data from a file. Names are QKVet's or well-known ones, and
-// tensors lie as QKVet has them (golden/import/import_names.h).
+// tensors have QKVet's layout (golden/import/import_names.h).
 #ifndef QKVET_TOOLS_BASE_LOAD_DATA_H_
 #define QKVET_TOOLS_BASE_LOAD_DATA_H_
 

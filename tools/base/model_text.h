@@ -19,11 +19,11 @@ struct ModelExtent {
   bool given = false;
 };
 
-// Extents alone; no kernel is named so.
+// True for extents; no kernel has such a name.
 bool is_model_text(const std::string& word);
 
-// Extents that the text lacks keep their values. A part without a number goes
-// into *dtype. "" or one line.
+// Extents that the text lacks keep their values. A part without a number is
+// stored in *dtype. "" or one line.
 std::string read_model_text(const std::string& text,
                             std::vector<ModelExtent>& extents,
                             std::string* dtype = nullptr);

@@ -9,7 +9,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Letters to put in, take out or change.
+// Letters to insert, delete or change.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody may have meant by a name that is not there.
+// Known names that are similar to an unknown one.
 #ifndef QKVET_TOOLS_BASE_PERHAPS_H_
 #define QKVET_TOOLS_BASE_PERHAPS_H_
 
@@ -8,8 +8,8 @@
 
 namespace qkvet::tools {
 
-// "; perhaps x, y": those of the names that hold the word, or that three
-// letters put in, left out or changed make of it; at most four. "" where there
+// "; perhaps x, y": the names that contain the word, or that differ from it by
+// at most three inserted, deleted or changed letters; at most four. "" if there
 // is none.
 std::string perhaps(const std::string& word,
                     const std::vector<std::string>& names);

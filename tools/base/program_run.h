@@ -14,20 +14,20 @@ struct Ran {
   std::string error;  // stderr
 };
 
-// A folder of this test process's own, with a space in its name; removed when
-// the process ends.
+// A folder for this test process, with a space in its name; removed when the
+// process ends.
 std::filesystem::path scratch();
 
-// `qkvet ARGUMENTS` in a folder, with a cache in scratch() and without $CXX,
-// $CC, $RUSTC and $COLUMNS unless the environment ("NAME=value ...") says
-// otherwise; another program than the built one if it is named.
+// Runs `qkvet ARGUMENTS` in a folder, with a cache in scratch() and without
+// $CXX, $CC, $RUSTC and $COLUMNS unless the environment ("NAME=value ...") sets
+// them. `program` replaces the built program.
 Ran run_qkvet(const std::string& arguments,
               const std::filesystem::path& folder = scratch(),
               const std::string& environment = "",
               const std::filesystem::path& program = {});
 
-// Exit code 2 and exactly one line, which names `part`; in front of it may be
-// what a compiler said, if `others` is set.
+// Exit code 2 and exactly one line, which names `part`. If `others` is set,
+// output of a compiler may precede it.
 void expect_wrong_use(const Ran& ran, const std::string& part,
                       bool others = false);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plainest loop that reads memory: what a kernel that has to read as much
-// can be compared with.
+// The plainest loop that reads memory: a comparison for a kernel that has to
+// read as much.
 #ifndef QKVET_TOOLS_BASE_READ_LOOP_H_
 #define QKVET_TOOLS_BASE_READ_LOOP_H_
 
@@ -8,7 +8,7 @@
 
 namespace qkvet::tools {
 
-// In independent sums, so that no addition waits for the one before it.
+// In independent sums, so that no addition waits for the previous one.
 float sum_of(std::span<const float> values);
 
 }  // namespace qkvet::tools

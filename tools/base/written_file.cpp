@@ -72,7 +72,7 @@ struct Temporary {
     path = (place.parent_path() / (lead + std::to_string(getpid()))).string();
   }
 
-  // A process that was killed leaves its file behind.
+  // A killed process leaves its file.
   void remove_leftovers() const {
     std::error_code code;
     const fs::path folder = fs::path(path).parent_path();
@@ -128,7 +128,7 @@ std::string make_scratch_folder(const std::string& lead) {
     if (name.size() != pattern.filename().string().size() ||
         !name.starts_with(fs::path(lead).filename().string() + "-"))
       continue;
-    // Its process holds a lock for as long as it lives.
+    // Its process holds a lock until it ends.
     const int fd = open(entry.path().c_str(),
                         O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) continue;
@@ -164,7 +164,7 @@ std::string GrowingFile::add(std::string_view lines) {
   const size_t whole = end == std::string_view::npos ? 0 : end + 1;
   size_ += static_cast<int64_t>(whole);
   if (written == lines.size()) return "";
-  // Half a line would spoil the file; a device has nothing to cut.
+  // Half a line would corrupt the file; on a device there is nothing to cut.
   [[maybe_unused]] const int cut = ftruncate(fd_, size_);
   error_ = path_ + kNotInFull;
   return error_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that are there in full or not at all, and one that grows by whole
-// lines. None of them replaces a file that the run has read.
+// Files that are complete or absent, and one that grows by whole lines. None of
+// them replaces a file that the run has read.
 #ifndef QKVET_TOOLS_BASE_WRITTEN_FILE_H_
 #define QKVET_TOOLS_BASE_WRITTEN_FILE_H_
 
@@ -17,12 +17,12 @@ std::string not_writable_reason(const std::string& path);
 // error is one line.
 std::string write_file(const std::string& path, const std::string& content);
 
-// A new folder "LEAD-XXXXXX", which this process holds until it ends; those of
-// processes that are gone are removed. "": it cannot be made.
+// A new folder "LEAD-XXXXXX", which this process holds until it ends; folders
+// of dead processes are removed. "" if it cannot be made.
 std::string make_scratch_folder(const std::string& lead);
 
-// A file that is written as a run goes, and ends after a whole line whatever
-// happens. One run at a time writes it.
+// A file that is written during a run and always ends with a whole line. One
+// run at a time writes it.
 class GrowingFile {
  public:
   GrowingFile() = default;
@@ -32,8 +32,8 @@ class GrowingFile {
 
   // Empties `path`. "" or one line.
   std::string open(const std::string& path);
-  // Does nothing without a file. "" or one line, after which no more is
-  // written and each call returns that line.
+  // Does nothing without a file. "" or one line; after an error nothing more is
+  // written, and each call returns that line.
   std::string add(std::string_view lines);
 
  private:

@@ -13,10 +13,10 @@
 namespace qkvet::tools {
 namespace {
 
-// As the extents of a Case.
+// The limit of the extents of a Case.
 
-// A slow kernel takes this long for one channel of one pair. Its limit on a
-// hang is much later (SandboxOptions).
+// A slow kernel takes this long for one channel of one pair. Its hang limit is
+// much later (SandboxOptions).
 constexpr double kSecondsPerChannel = 1e-9;
 
 // Finite, no two rows alike, and no score so far above the others that exp()
@@ -31,8 +31,8 @@ std::vector<float> some_values(int64_t count) {
   return values;
 }
 
-// k and v of the first tokens are the first values: any layout is as good, and
-// the read loop goes over what was put into the cache.
+// k and v of the first tokens are the first values: the layout is irrelevant,
+// and the read loop reads the same values as the cache holds.
 struct Data {
   std::vector<float> q, k, v;
 };
@@ -81,7 +81,8 @@ class Run {
   bool truncates_;
   Data data_;
   std::vector<CallOutcome> outcomes_;  // of the last calls
-  volatile float sink_ = 0;            // or the loop would read nothing
+  volatile float sink_ = 0;            // keeps the loop from being optimised
+                                       // away
   std::string error_;
   bool died_ = false;
 };
@@ -102,7 +103,7 @@ KernelCall Run::step(int64_t tokens, int64_t queries, int64_t pairs) const {
   call.q = bytes_of(data_.q);
   call.k = bytes_of(data_.k);
   call.v = bytes_of(data_.v);
-  // Appending takes its time, too.
+  // Appending takes time, too.
   call.oracle_seconds = kSecondsPerChannel * 2 *
                         static_cast<double>(bench_.d * bench_.H) *
                         static_cast<double>(pairs + tokens);
@@ -116,8 +117,8 @@ KernelCall Run::truncate(int64_t tokens) const {
   return call;
 }
 
-// Runs the calls. False with error_ if one of them fails, or if the cache then
-// does not hold `length` tokens: its times would be those of something else.
+// Runs the calls. False with error_ if one of them fails, or if the cache does
+// not have `length` tokens afterwards: the times would be of something else.
 bool Run::done(std::span<const KernelCall> calls, int64_t length) {
   outcomes_ = executor_.run(kernel_, calls);
   for (const CallOutcome& outcome : outcomes_) {
@@ -135,7 +136,7 @@ bool Run::done(std::span<const KernelCall> calls, int64_t length) {
   return false;
 }
 
-// One token more, and back to where it was if that is offered.
+// Appends one token, and removes it again if the cache can.
 bool Run::one_step(int64_t* held, double* seconds) {
   std::vector<KernelCall> calls = {step(1, 1, *held + 1)};
   if (truncates_)
@@ -156,8 +157,7 @@ double Run::read_loop(int64_t tokens) {
   return std::chrono::duration<double>(end - start).count();
 }
 
-// Steps and read loops take turns, so that what slows the machine down slows
-// both.
+// Steps and read loops alternate, so that a slow machine slows both.
 bool Run::with_cache(int64_t context, Samples* samples) {
   const int64_t room = truncates_ ? 1 : kStepsPerVisit + 1;
   const KernelCall filled[] = {create(context + room),
@@ -165,7 +165,7 @@ bool Run::with_cache(int64_t context, Samples* samples) {
   if (!done(filled, context)) return false;
   int64_t held = context;
   double seconds = 0;
-  // What is allocated or mapped once is not a step's.
+  // One-time allocations and mappings do not count as part of a step.
   if (!one_step(&held, &seconds)) return false;
   read_loop(context + 1);
   for (int i = 0; i < kStepsPerVisit; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet bench decode and qkvet demo memory: what they print and refuse, and the
-// arithmetic behind it. No time is asserted.
+// qkvet bench decode and qkvet demo memory: their output, their refusals, and
+// their arithmetic. No time is asserted.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,14 +37,14 @@ TEST(Growth, PowersAreFound) {
   EXPECT_NEAR(p([](double n) { return 3e-8 * n; }), 1, 1e-12);
   EXPECT_NEAR(p([](double n) { return 7e-9 * n * n; }), 2, 1e-12);
   EXPECT_NEAR(p([](double) { return 0.5; }), 0, 1e-12);
-  // What is counted when a prefix of n + 1 tokens is recomputed.
+  // The number of pairs if a prefix of n + 1 tokens is recomputed.
   EXPECT_NEAR(p([](double n) { return (n + 1) * (n + 2) / 2; }), 2, 1e-3);
   // The controls: neither a square nor a constant in front is taken for linear.
   EXPECT_GT(p([](double n) { return n * n; }), 1.9);
   EXPECT_LT(p([](double n) { return 1e-3 + 3e-8 * n; }), 0.9);
 }
 
-// In a fit by the ends alone the point in the middle would not count.
+// A fit through the ends alone would ignore the point in the middle.
 TEST(Growth, EveryPointCounts) {
   const Numbers extents = {1, 2, 4, 8};
   const double bent = growth_exponent(extents, Numbers{1, 4, 4, 8}).value();
@@ -237,7 +237,7 @@ TEST(KvMemory, SamplesFitAndSayHow) {
         EXPECT_EQ(whole.batch % sample.batch, 0);
         EXPECT_LE(sample.batch, kMostSequences);
         EXPECT_EQ(sample.d, whole.d);
-        // What takes as much as the formula says does so when it is scaled up.
+        // A cache as large as the formula predicts is so after scaling, too.
         EXPECT_NEAR(scaled_up(*kv_bytes(sample), sample, whole) /
                         static_cast<double>(*kv_bytes(whole)),
                     1, 1e-12);
@@ -265,7 +265,7 @@ TEST(KvMemory, TheKernelIsAsked) {
             std::string::npos);
   EXPECT_FALSE(asked("wrong_memory", small).died);
   EXPECT_TRUE(asked("memory_crash", small).died);
-  // It keeps codes as floats, and so takes four times what the formula says.
+  // It keeps codes as floats, and so takes four times the size by the formula.
   const KvGeometry codes = {1, 2, 4, 5, 3, Dtype::kInt8};
   EXPECT_EQ(asked("cache", codes, StoredAs::kInt8PerChannel).bytes,
             *kv_bytes(codes) * 4);
@@ -354,7 +354,7 @@ TEST(KvMemoryProgram, PrintsTheFormulaAndTheCaches) {
         "layers 32 -> 1", "kv_cache/contiguous", "kv_cache/growing"})
     EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
   EXPECT_EQ(ran.out.find("no such cache"), std::string::npos) << ran.out;
-  // Sequences that are not alike share nothing.
+  // Different sequences share nothing.
   EXPECT_EQ(ran.out.find(" 0."), std::string::npos) << ran.out;
 
   const Ran codes = run_qkvet(memory_with("f16", "int8"));

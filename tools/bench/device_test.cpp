@@ -27,7 +27,7 @@ TEST(Device, ARightKernelPassesItsLaws) {
     const Ran ran = check("good", more);
     EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
     expect_says(ran, "PASSED  1 kernel, ");
-    // No more is claimed than was seen.
+    // The report claims only what was observed.
     expect_says(ran, "reads beside a tensor in memory of a device");
     EXPECT_EQ(ran.error, "");
   }
@@ -68,7 +68,7 @@ TEST(Device, NothingLiesFarApartInItsMemory) {
   EXPECT_EQ(far.exit, 3) << far.out << far.error;
   expect_says(far, "unsupported  agrees_with_oracle");
   expect_says(far, "layout=far in memory of a device is not judged");
-  // Which is not for want of strides.
+  // Strides are not the reason.
   const Ran gaps = replay(",layout=gaps");
   EXPECT_EQ(gaps.exit, 0) << gaps.out << gaps.error;
 }
@@ -85,7 +85,8 @@ TEST(Device, ALeakFails) {
   expect_says(ran, "the device is full");
 }
 
-// Whatever they store, which is f16 and bf16 alone in one of them.
+// Independent of their storage types, which are only f16 and bf16 for one of
+// them.
 TEST(Device, WithoutADriverListSaysSoOfEveryKernelOfADevice) {
   const Ran list = run_qkvet("explain kernels", scratch(),
                              "QKVET_CUDA_DRIVER=/nowhere/libcuda.so");

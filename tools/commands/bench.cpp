@@ -22,7 +22,7 @@ struct BenchDecodeOptions {
 };
 
 constexpr double kNoisy = 1.2;  // noise_of() that is mentioned
-// As the extents of a case.
+// The limit of the extents of a case.
 constexpr int64_t kMostExtent = int64_t{1} << 24;
 constexpr char kDefaultKernel[] = "kv_cache/contiguous";
 
@@ -36,7 +36,7 @@ std::string power(std::optional<double> exponent) {
   return exponent ? fmt::format("N^{:.3f}", *exponent) : "not determined";
 }
 
-// A quotient of times; what a coarse clock calls 0 has none.
+// A quotient of times; none if a coarse clock returned 0.
 std::string quotient(const char* format, double a, double b) {
   return b > 0 ? fmt::format(fmt::runtime(format), a / b) : "-";
 }
@@ -139,7 +139,7 @@ std::string json_lines(const std::string& kernel, const DecodeBench& bench,
   return out + json_text(line) + "\n";
 }
 
-// "" or what is wrong with the options.
+// "" or the error in the options.
 std::string read_options(const BenchDecodeOptions& options,
                          DecodeBench* bench) {
   bench->contexts = {2048, 4096, 8192, 16384, 32768};

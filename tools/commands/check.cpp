@@ -22,7 +22,7 @@ namespace {
 struct CheckOptions : RunWords {
   KernelSelection selection;
   std::string json;                  // file; "" for none
-  ReportFiles files;                 // what is written from the record
+  ReportFiles files;                 // reports of the record
   std::string known;                 // file of accepted failures; "" for none
   std::string baseline;              // record of an earlier run; "" for none
   std::vector<std::string> without;  // "hints"
@@ -32,8 +32,8 @@ struct CheckOptions : RunWords {
   std::string faults;                // faults under the laws: which, or ""
 };
 
-// How many workers are worth it that are interpreters, which take as long to
-// start as to judge some hundred cases, and with PyTorch many hundred.
+// How many workers pay off that are interpreters. Starting one takes as long as
+// judging some hundred cases, and with PyTorch many hundred.
 int jobs_worth_starting(const SelectedKernels& selected, int most,
                         int64_t cases) {
   constexpr int64_t kCasesOfInterpreter = 500;
@@ -89,8 +89,8 @@ ExitCode run(const CheckOptions& options) {
   ProgressLine progress(run.budget);
   if (progress.is_visible())
     run.progress = [&progress](const RunProgress& now) { progress.show(now); };
-  // A terminal shows it now. Accepted failures, and one that ends the run, are
-  // in the report alone.
+  // Shown at once on a terminal. Accepted failures, and one that ends the run,
+  // are only in the report.
   if (isatty(STDOUT_FILENO) != 0 && !options.quiet && !run.fail_fast &&
       !known && !baseline)
     run.first_failure = [&](const KernelUnderTest& kernel,
@@ -114,7 +114,7 @@ ExitCode run(const CheckOptions& options) {
     return wrong_use(result.error);
   }
 
-  // A failure that is accepted for its cause is held against it.
+  // A failure that is accepted by its cause needs a diagnosis.
   const int most = known && known->names_causes()
                        ? static_cast<int>(result.kernels.size())
                        : options.diagnose;

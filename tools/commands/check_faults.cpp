@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every fault against every law, or against those alone that it names.
+// Every fault against every law, or only against those that it names.
 #include "tools/commands/check_faults.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ constexpr int64_t kCasesPerLaw = 64;
 // For one fault and the laws that it names: all of them have killed by then.
 constexpr int64_t kNamedCasesPerLaw = 1500;
 
-// "" or one line: what is wrong with the options.
+// "" or one line: the error in the options.
 std::string resolve(const FaultsOptions& options, const RunWords& words,
                     size_t faults, HuntOptions& hunt) {
   std::string error;

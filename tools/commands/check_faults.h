@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet check --faults: what the laws are worth.
+// qkvet check --faults: how many faults the laws find.
 #ifndef QKVET_TOOLS_COMMANDS_CHECK_FAULTS_H_
 #define QKVET_TOOLS_COMMANDS_CHECK_FAULTS_H_
 
@@ -11,12 +11,12 @@
 
 namespace qkvet::tools {
 
-// Beside the words of a run.
+// In addition to the words of a run.
 struct FaultsOptions {
   bool named = false;       // only the laws that a fault names
   bool every_case = false;  // laws go on after a kill
 };
-// Nothing named: faulty/*. `json` is a file, "" for none.
+// Without a selection: faulty/*. `json` is a file, "" for none.
 ExitCode check_faults(const FaultsOptions& options, const RunWords& words,
                       KernelSelection selection, const std::string& json);
 

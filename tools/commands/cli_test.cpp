@@ -22,8 +22,8 @@ TEST(Cli, CheckPassesTheScalarKernel) {
       ran.out, std::regex("PASSED  1 kernel, [0-9]+ laws asked: [0-9]+ "
                           "passed, 0 failed; ")))
       << ran.out;
-  // The fourteen are those about pages, new tokens, int32 lengths and plans,
-  // which it does not take.
+  // The fourteen are the laws about pages, appended tokens, int32 lengths and
+  // plans, which it does not take.
   EXPECT_TRUE(
       std::regex_search(ran.out, std::regex("scalar/plain +[0-9]+ +0 +14 ")))
       << ran.out;
@@ -85,7 +85,7 @@ TEST(Cli, NothingRunIsThree) {
   const Ran ran =
       run_qkvet("replay fp8e4m3,B1,H1,Tq1,Tk2,d3 --kernel scalar/plain");
   EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
-  // A law that says nothing about a case.
+  // A law that does not apply to the case.
   EXPECT_EQ(
       run_qkvet("replay f32,B1,H1,Tq1,Tk2,d3 --law future_weights_are_zero "
                 "--kernel scalar/plain")
@@ -93,8 +93,8 @@ TEST(Cli, NothingRunIsThree) {
       3);
 }
 
-// Parts of tensors many GiB apart: whoever cannot have them is not judged, and
-// told why.
+// Parts of tensors many GiB apart: a kernel that cannot have them is not
+// judged, and the reason is printed.
 TEST(Cli, FarStridesThatCannotBeAreNotJudged) {
   const auto replay = [](const std::string& options, const std::string& kernel,
                          const fs::path& program) {
@@ -125,7 +125,7 @@ TEST(Cli, FarStridesThatCannotBeAreNotJudged) {
   expect_unjudged(rows("4097"),
                   "k has 4097 parts, and at most 4096 are put far apart");
   EXPECT_EQ(rows("4096").exit, 0);
-  // All of it where nothing stands in the way.
+  // All of it, if no limit prevents it.
   const Ran far = replay("Tq3,Tk3", "scalar/plain", {});
   EXPECT_EQ(far.exit, 0) << far.out << far.error;
 #ifndef QKVET_SANITIZED  // which has more addresses than this limit
@@ -135,7 +135,7 @@ TEST(Cli, FarStridesThatCannotBeAreNotJudged) {
   fs::permissions(limited, fs::perms::owner_all);
   expect_unjudged(replay("Tq3,Tk3", "scalar/plain", limited),
                   "a limit (ulimit -v), gives no 32.0 GiB of addresses to q");
-  // A run that has few of them goes on without, and says it.
+  // A run that has few of them continues without them and reports it.
   const Ran run = run_qkvet("check --kernel scalar/plain --cases 2000 -v",
                             scratch(), "", limited);
   EXPECT_EQ(run.exit, 0) << run.out << run.error;
@@ -150,7 +150,7 @@ TEST(Cli, WithoutAvx2TheVerdictIsUnsupported) {
   EXPECT_EQ(named.exit, 3) << named.out << named.error;
   EXPECT_NE(named.out.find("unsupported"), std::string::npos);
   EXPECT_NE(named.out.find("AVX2"), std::string::npos);
-  // By default it is shown and does not spoil the run.
+  // By default it is shown and does not fail the run.
   const Ran all = run_qkvet("check --law agrees_with_oracle --cases 60",
                             scratch(), "QKVET_CPU=baseline");
   EXPECT_EQ(all.exit, 0) << all.out << all.error;
@@ -175,7 +175,7 @@ TEST(Cli, ReplayTakesListsAndDigests) {
             0);
 }
 
-// Whether the kernel declares them or not: no law fails on them or ends the
+// Whether the kernel declares them or not, no law fails on them or ends the
 // program.
 TEST(Cli, ReplayTakesEmptyExtents) {
   for (const char* const extents :
@@ -187,7 +187,7 @@ TEST(Cli, ReplayTakesEmptyExtents) {
     }
 }
 
-// One value per flag, so that a flag never swallows the case behind it.
+// One value per flag, so that a flag never swallows the case that follows it.
 TEST(Cli, FlagsAndCasesComeInAnyOrder) {
   const Ran ran = run_qkvet(
       "replay --law agrees_with_oracle --kernel scalar/plain "
@@ -195,7 +195,7 @@ TEST(Cli, FlagsAndCasesComeInAnyOrder) {
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
 }
 
-// It is built where nvcc is, and judged where a device is, too.
+// It is built if there is nvcc, and judged if there is a device, too.
 TEST(Cli, TheFamilyOfTheDeviceSaysWhyItIsNotJudged) {
   const Ran ran = run_qkvet("check --kernel cuda/flash --cases 51");
   if (!fs::exists(fs::path(QKVET_PROGRAM).parent_path() / ".." / "lib" /
@@ -227,8 +227,8 @@ TEST(Cli, ABudgetBuysWholeRounds) {
   EXPECT_NE(ran.out.find("whole rounds"), std::string::npos) << ran.out;
 }
 
-// Under a law that is exact: others may find too little that could have failed
-// in the few cases of some seed, and say so.
+// With an exact law: others may have too few cases that could have failed under
+// some seed, and report that.
 TEST(Cli, ARandomSeedIsPrinted) {
   const Ran ran = run_qkvet(
       "check --kernel scalar/plain --law every_key_counts_once --cases 100 "
@@ -339,7 +339,7 @@ TEST(Cli, AFileOfWhichNoKernelIsNamedIsWrongUse) {
       " '" + std::string(QKVET_EXAMPLES) + "/ggml_like.cpp'";
   expect_wrong_use(run_qkvet("check -n 5 --kernel scalar/plain" + source),
                    "ggml_like.cpp: none of its kernels is named by");
-  // One kernel of each is enough, and a name that nothing has says so.
+  // One kernel of each is enough; an unknown name is an error.
   const Ran both = run_qkvet(
       "check -n 5 --law weights_sum_to_one --kernel bad/copy "
       "--kernel scalar/plain" +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a known library spells
-// an attention call, and what a kernel that takes its calls declares.
+// How a known library spells an attention call, and the declaration of a kernel
+// that takes its calls.
 #include "tools/commands/convention_text.h"
 
 #include <fmt/core.h>
@@ -21,13 +21,13 @@
 namespace qkvet::tools {
 namespace {
 
-// As text on a screen: without the marks of the page.
+// The text for a screen, without the markup of the page.
 std::string plain(std::string text) {
   std::erase(text, '`');
   return text;
 }
 
-// The first case of the convention that is what is looked for.
+// The first case of the convention that meets the condition.
 template <class Condition>
 std::optional<Case> first_case(const Convention& convention,
                                Condition condition) {

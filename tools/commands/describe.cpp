@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet man, qkvet completion: the command line described by itself.
+// qkvet man, qkvet completion: the command line describes itself.
 #include <cstdio>
 
 #include "tools/base/written_file.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/: every good one conforms, every broken one is failed by a law, and
-// examples/README.md shows what the program prints.
+// examples/: every good one conforms, every broken one fails a law, and
+// examples/README.md shows the program's output.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -58,8 +58,8 @@ std::vector<Block> blocks_of(const std::vector<std::string>& lines) {
   return blocks;
 }
 
-// The command of the compiler and the first report, as the README has it. What
-// follows has figures that depend on the machine's exp.
+// The compiler's command and the first report, as in the README. The rest has
+// figures that depend on the machine's exp.
 std::vector<std::string> shown(const std::string& out) {
   std::vector<std::string> lines;
   for (const std::string& line : lines_of(out)) {
@@ -77,7 +77,7 @@ std::string joined(const std::vector<std::string>& lines, size_t from,
   return text;
 }
 
-// Those that answer a plan are no kernels: judge_examples_test runs them.
+// Examples that answer a plan are no kernels: judge_examples_test runs them.
 bool is_kernel(const fs::path& file) {
   return (file.extension() == ".c" || file.extension() == ".cpp") &&
          file.stem() != "answer_plan";
@@ -89,7 +89,7 @@ bool is_broken(const std::string& text) {
          text.find("-DBROKEN") != std::string::npos;
 }
 
-// Has a mistake that the compiler is asked for.
+// Has a mistake that a macro of the compiler switches on.
 bool can_be_broken(const fs::path& file) {
   return is_kernel(file) &&
          read_text(file).find("def BROKEN") != std::string::npos;
@@ -104,7 +104,7 @@ TEST(Examples, ReadmeShowsWhatTheProgramPrints) {
     if (is_broken(entry.path().filename()) || can_be_broken(entry.path()))
       missing.insert(entry.path().filename());
   EXPECT_GE(missing.size(), 5U);
-  // From the last to the first, so that rewriting moves nothing that follows.
+  // From the last to the first, so that rewriting one does not move the others.
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
     const Ran ran = run_qkvet(block->arguments, kFolder);
     EXPECT_EQ(ran.exit, is_broken(block->arguments) ? 1 : 0)
@@ -140,7 +140,7 @@ TEST(Examples, GoodOnesConform) {
     const std::string name = entry.path().filename();
     if (!is_kernel(entry.path()) || is_broken(name)) continue;
     ++good;
-    // The threads of a GPU take their time on a CPU.
+    // The threads of a GPU are slow on a CPU.
     const char* cases = name.starts_with("simt_") ? " -n 100" : " -n 400";
     const Ran ran = run_qkvet(
         "check " + name + cases + " --cflags '-Wall -Wextra'", kFolder);
@@ -150,7 +150,7 @@ TEST(Examples, GoodOnesConform) {
   EXPECT_GE(good, 5);
 }
 
-// What the README says about where the faults hide, each with its opposite.
+// The README's conditions under which the faults hide, each with its opposite.
 TEST(Examples, FaultsHideWhereTheReadmeSays) {
   const struct {
     const char* example;
@@ -187,7 +187,7 @@ TEST(Examples, FaultsHideWhereTheReadmeSays) {
   }
 }
 
-// g++ takes the ending of CUDA for an input of the linker.
+// g++ takes a file with the ending of CUDA for an input of the linker.
 TEST(Examples, ACudaSourceIsCompiledForTheEmulator) {
   write_text(scratch() / "attend.cu", read_text(kFolder / "simt_kernel.cpp"));
   const std::string check =
@@ -200,7 +200,7 @@ TEST(Examples, ACudaSourceIsCompiledForTheEmulator) {
   EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
 }
 
-// One source: what runs here is what nvcc compiles.
+// One source: the code that runs here is the code that nvcc compiles.
 TEST(Examples, KernelsOfTheEmulatorAreThoseOfNvcc) {
   const char* const there = "/usr/local/cuda/bin/nvcc";
   const char* const wish = std::getenv("CUDACXX");
@@ -231,7 +231,7 @@ std::string place_of(const std::string& name, const std::string& text) {
   return place;
 }
 
-// As impl/cuda/simt/README.md has it: in a program that knows no sanitizer.
+// As in impl/cuda/simt/README.md: in a program without a sanitizer.
 TEST(Examples, ThreadSanitizerNamesTheLinesOfTheRace) {
   const fs::path found = scratch() / "libtsan";
   const std::string ask =

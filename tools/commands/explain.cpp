@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet explain: a law, a fault or an exit code in words, and an example that
-// is run on the spot: a fault, and the smallest case in which the law catches
-// it. Conventions are in convention_text.cpp, lists in lists.cpp.
+// is run at once: a fault, and the smallest case in which the law catches it.
+// Conventions are in convention_text.cpp, lists in lists.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -59,8 +59,8 @@ std::string short_name(const KernelUnderTest& fault) {
   return fault.judged.info.name.substr(kFaulty.size());
 }
 
-// Faults that say that the law must fail them; those that name it first stand
-// in front, for they are about nothing else.
+// Faults that declare that the law fails them. Those that name it first come
+// first: they are about this law only.
 std::vector<const KernelUnderTest*> faults_of(const Law& law,
                                               const SelectedKernels& faults) {
   std::vector<const KernelUnderTest*> found;
@@ -79,7 +79,7 @@ std::vector<const KernelUnderTest*> faults_of(const Law& law,
 
 struct Example {
   std::string text;
-  bool has_number = false;  // what is wrong is a number, and not NaN
+  bool has_number = false;  // the wrong value is a number, not NaN
 };
 
 // The report on the first case in which the law fails the fault, shrunk.
@@ -104,8 +104,8 @@ Example example(const KernelUnderTest& fault, const Law& law,
           finding && finding->actual.find_first_of("0123456789") == 0};
 }
 
-// The example among these faults that tells most: a wrong number says more than
-// NaN.
+// The most informative example among these faults: a wrong number is better
+// than NaN.
 std::string telling_example(const std::vector<const KernelUnderTest*>& caught,
                             const Law& law, const SelectedKernels& faults) {
   constexpr size_t kMostTried = 4;

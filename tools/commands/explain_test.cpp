@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet explain: what is said of laws, faults and exit codes.
+// qkvet explain: texts of laws, faults and exit codes.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -23,7 +23,7 @@ TEST(Explain, ALawWithAnExampleThatFailsAgain) {
   EXPECT_TRUE(has(ran, law.sentence)) << ran.out;
   EXPECT_TRUE(has(ran, law.formula));
   EXPECT_TRUE(has(ran, "mask_after_softmax"));
-  // The first fault that names the law answers NaN, which says less.
+  // The first fault that names the law returns NaN, which is less informative.
   EXPECT_TRUE(std::regex_search(ran.out, std::regex("\n  actual +[0-9]")))
       << ran.out;
   std::smatch again;

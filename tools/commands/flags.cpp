@@ -144,7 +144,7 @@ void add_picture(Command& command, PictureFile& file, const char* what) {
       .type_name("FILE")
       .names_output();
   command.add_flag("--force", file.force, "Overwrite an existing file");
-  // Scripts that ask for pixels are told; help is silent about it.
+  // Scripts that ask for pixels get this reason; help does not list the option.
   command.refuse_option(
       "--png", "pictures are SVG; allowed is --out FILE, which browsers show");
 }

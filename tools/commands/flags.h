@@ -15,11 +15,11 @@
 
 namespace qkvet::tools {
 
-// Runs the command that was asked for. Set by the parser.
+// Runs the chosen command. Set by the parser.
 using Chosen = std::function<ExitCode()>;
 
 // Adds a command to `to`, the program or a group of commands: its flags write
-// into an Options of its own, with which it is run.
+// into its own Options, with which it is run.
 template <class Options>
 Command add_command(Command& to, Chosen& chosen, const char* name,
                     const char* what, void (*add_flags)(Command&, Options&),
@@ -33,15 +33,15 @@ Command add_command(Command& to, Chosen& chosen, const char* name,
   return command;
 }
 
-// SPEC ...: what names kernels, in any form.
+// SPEC ...: names of kernels, in any form.
 void add_specs(Command& command, KernelSelection& selection,
                const std::string& what = "Kernels");
-// The same with the extents of a model among them (model_text.h).
+// The same, with the extents of a model allowed among them (model_text.h).
 void add_model(Command& command, std::string& model, KernelSelection& selection,
                const std::string& what);
 // --kernel, --in-process
 void add_kernels(Command& command, KernelSelection& selection);
-// Those and add_declaration().
+// add_kernels() and add_declaration().
 void add_selection(Command& command, KernelSelection& selection);
 // --dialect, --precision, --cflags
 void add_declaration(Command& command, KernelSelection& selection);
@@ -55,7 +55,7 @@ void add_sizes(Command& command, std::string& sizes);
 void add_pin(Command& command, std::string& pin);
 void add_data(Command& command, std::vector<std::string>& data);
 void add_diagnose(Command& command, int& most);
-// The same word where one kernel is judged, or each by itself.
+// The same option for commands that judge one kernel, or each separately.
 void add_whether_to_diagnose(Command& command, int& diagnose);
 void add_json(Command& command, std::string& json);
 // --junit, --html, --sarif, --markdown, --github
@@ -64,7 +64,7 @@ void add_report_files(Command& command, ReportFiles& files);
 // A picture that a command writes.
 struct PictureFile {
   std::string svg;     // "" for none
-  bool force = false;  // replace what is there
+  bool force = false;  // replace existing files
 };
 // --out, --force
 void add_picture(Command& command, PictureFile& file, const char* what);

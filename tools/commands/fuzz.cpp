@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet fuzz: hunts until the time is over, and reports what it found as
-// `check` does.
+// qkvet fuzz: hunts until the time is over, and reports its findings as `check`
+// does.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -31,7 +31,8 @@ struct FuzzOptions {
   bool fail_fast = false;
   std::string corpus;               // folder that inputs are kept in
   std::vector<std::string> seeds;   // folders that are read
-  std::vector<std::string> merge;   // folders whose least goes to the corpus
+  std::vector<std::string> merge;   // folders from which a least set goes to
+                                    // the corpus
   std::vector<std::string> replay;  // inputs, one by one, without the engine
   std::string regressions;          // file of failing cases
   std::string pin;
@@ -42,15 +43,15 @@ struct FuzzOptions {
 
 namespace fs = std::filesystem;
 
-// Where neither time nor cases are given.
+// The default if neither time nor cases are given.
 constexpr const char* kDefaultTime = "60s";
 
-// A folder that is gone at the end, unless it is wanted.
+// A folder that is removed at the end, unless it is to be kept.
 class Folder {
  public:
   Folder() {
-    // The engine writes and deletes thousands of small files: in memory, if
-    // there is such a place and nobody asked for another.
+    // The engine writes and deletes thousands of small files. They go to memory
+    // if there is such a file system and no other folder is given.
     std::error_code code;
     const fs::path memory = "/dev/shm";
     const bool in_memory = std::getenv("TMPDIR") == nullptr &&
@@ -74,7 +75,7 @@ class Folder {
   bool kept_ = false;
 };
 
-// "" or one line: what is wrong with the options.
+// "" or one line: the error in the options.
 std::string resolve(const FuzzOptions& options, HuntLimits& limits) {
   std::string error;
   const std::string budget = options.budget.empty() && options.cases == 0
@@ -122,8 +123,8 @@ HuntJob job_of(const FuzzOptions& options, const HuntLimits& limits,
   return job;
 }
 
-// An input at which the hunt itself died is kept, because its folder is not:
-// where to, or where it was.
+// Keeps an input at which the hunt itself died, because its folder is removed.
+// Returns its new path, or the old one.
 std::string kept(const FuzzOptions& options, const std::string& file) {
   const fs::path into = options.corpus.empty() ? "." : options.corpus;
   const std::string path =
@@ -132,7 +133,7 @@ std::string kept(const FuzzOptions& options, const std::string& file) {
   return write_file(path, {bytes.begin(), bytes.end()}).empty() ? path : file;
 }
 
-// Everything behind the hunt itself.
+// Everything after the hunt itself.
 ExitCode report_kernels(const FuzzOptions& options, const Hunted& hunted,
                         const HuntJob& job, HuntEnd& end, uint64_t seed) {
   HuntFindings findings = look_into(hunted, job, end, options.diagnose);
@@ -200,7 +201,7 @@ ExitCode run(const FuzzOptions& options) {
   }
   if (hunt.target->about_kernels())
     return report_kernels(options, hunt, job, end, limits.seed);
-  // A file of the user's stays where it is.
+  // A user's file is not moved.
   for (HuntCrash& crash : end.crashes)
     if (crash.how != "wrong") crash.file = kept(options, crash.file);
   std::fputs(bytes_text(hunt, job, end).c_str(), stdout);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet golden import: a call of somebody else's becomes a golden set.
+// qkvet golden import: turns a call of another program into a golden set.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ struct GoldenImportOptions {
   std::string arithmetic = "storage";  // exact, f64 or storage
   std::string finding;                 // "" for none
   std::string dialect;                 // a file; "": of the set, or none
-  std::string value;  // tokens of the case, which tensors do not say
+  std::string value;  // tokens of the case, which do not follow from the
+                      // tensors
   ImportWords words;
   bool force = false;
 
@@ -39,7 +40,7 @@ struct GoldenImportOptions {
 
 namespace fs = std::filesystem;
 
-// What the numbers are worth, before they are put beside others.
+// Doubts about the numbers, before they are compared with others.
 std::string doubts(const GoldenSet& set) {
   TimeUse time;
   const Judgement judged = judge_source(set, time);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet golden record: freezes what a kernel returns.
+// qkvet golden record: freezes the answers of a kernel.
 #include <fmt/core.h>
 #include <sys/utsname.h>
 
@@ -28,9 +28,9 @@ struct GoldenRecordOptions {
   std::vector<std::string> cases;  // CASE, NAME:CASE or @FILE; empty: a plan
   int64_t planned = 32;            // cases of that plan
   KernelSelection selection;       // one kernel
-  std::string pins, source;        // "": what QKVet says itself
-  bool force = false;              // replace what is there
-  bool wrong = false;              // also what is not correct
+  std::string pins, source;        // "": QKVet's own text
+  bool force = false;              // replace existing sets
+  bool wrong = false;              // also wrong answers
 };
 
 namespace fs = std::filesystem;
@@ -99,8 +99,8 @@ void plan_cases(const KernelUnderTest& kernel, int64_t n,
   }
 }
 
-// What is to be recorded: what the user names, what the folder holds of
-// recordings, or a plan.
+// The sets to record: those that the user names, the recordings in the folder,
+// or a plan.
 std::string list_wanted(const GoldenRecordOptions& options,
                         const GoldenFolder& old, const KernelUnderTest& kernel,
                         std::vector<WantedSet>& wanted) {
@@ -144,7 +144,7 @@ void add_outputs(const Case& value, const std::vector<CallOutcome>& outcomes,
       const OutputName name{tensor,
                             is_story ? static_cast<int64_t>(n) - 1 : -1};
       const auto& bytes = outcomes[n].*output_member(tensor);
-      // No queries have an answer, too: one without numbers.
+      // A call without queries has an answer, too: one without numbers.
       const bool has_none = !is_story && tensor == TensorName::kO &&
                             value.shape.o_elements() == 0;
       if (has_none || !bytes.empty())
@@ -158,8 +158,7 @@ class Recorder {
            Executor& executor)
       : options_(options), kernel_(kernel), executor_(executor) {}
 
-  // Runs the kernel; "" or one line. A set it is not made of is skipped, and
-  // said so.
+  // Runs the kernel and keeps the set; "" or one line: why there is no set.
   std::string record(const WantedSet& wanted) {
     std::string error;
     const std::optional<Case> value = case_of(wanted, &error);
@@ -185,7 +184,7 @@ class Recorder {
     return keep(wanted, *value, outcomes);
   }
 
-  // Whether the kernel does not take the last case.
+  // Whether the kernel refused the last case.
   bool refused() const { return refused_; }
 
   std::map<std::string, std::vector<std::byte>> files;
@@ -194,7 +193,8 @@ class Recorder {
  private:
   static std::optional<Case> case_of(const WantedSet& wanted,
                                      std::string* error) {
-    // With inputs of a file it is a recording already, but for the outputs.
+    // With inputs from a file it is a recording already, except for the
+    // outputs.
     uint64_t fingerprint = 0;
     *error = add_inputs(wanted.inputs, wanted.name, &fingerprint);
     if (!error->empty()) return std::nullopt;
@@ -249,7 +249,8 @@ const GoldenSet* find_set(const GoldenFolder& folder, const std::string& name) {
   return nullptr;
 }
 
-// What would become of the folder, a line a set; whether anything would.
+// Prints the changes to the folder, a line a set; returns whether there are
+// any.
 bool show_difference(const GoldenFolder& old, const Recorder& now,
                      const KernelUnderTest& kernel, Executor& executor) {
   bool differs = false;
@@ -325,7 +326,7 @@ ExitCode run(const GoldenRecordOptions& options) {
       return wrong_use(one.name + ": comes from " + before->source +
                        ", which no recording replaces");
     wrong = recorder.record(one);
-    // Nobody has asked for this very case of a plan.
+    // Refused cases of a plan are left out; those requested by name are errors.
     const bool is_planned = options.cases.empty() && old.sets.empty();
     if (wrong.empty()) continue;
     if (!is_planned || !recorder.refused()) return wrong_use(wrong);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet golden show: what is in a set, with a picture of one tensor.
+// qkvet golden show: the contents of a set, with a picture of one tensor.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 struct GoldenShowOptions {
   std::string target;  // a file, or a set that QKVet brings
-  std::string tensor;  // of which a picture is wanted; "": a fitting one
+  std::string tensor;  // the tensor to draw; "": a suitable one
 };
 
 namespace fs = std::filesystem;
@@ -105,7 +105,7 @@ std::string picture(const Shown& tensor) {
   return out;
 }
 
-// Weights say most; else what the call gave.
+// Weights are the most informative; otherwise an output of the call.
 const Shown* picture_of(const std::vector<Shown>& tensors,
                         const std::string& wanted) {
   for (const std::string& name :

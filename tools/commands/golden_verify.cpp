@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet golden verify: whether kernels still give what golden sets hold fast,
-// and whether it is right.
+// qkvet golden verify: whether kernels still return the answers of golden sets,
+// and whether these are right.
 #include <fmt/core.h>
 
 #include <charconv>
@@ -19,13 +19,13 @@ namespace qkvet::tools {
 namespace {
 
 struct GoldenVerifyOptions {
-  std::vector<std::string> targets;  // a folder or a file; none: the sets
-                                     // that QKVet brings
+  std::vector<std::string> targets;  // a folder or a file; none: QKVet's own
+                                     // sets
   KernelSelection selection;
   std::vector<std::string> sets;  // globs over names; empty: all
   std::string unchanged;          // largest change in ulps; "" for any
   std::string json;
-  ReportFiles files;  // what is written from the record
+  ReportFiles files;  // reports of the record
   int diagnose = 1;
 };
 
@@ -35,7 +35,7 @@ bool holds_sets(const std::string& word) {
          std::filesystem::is_directory(word, code);
 }
 
-// What holds the sets against the kernels once more, without names of sets.
+// The command that verifies the kernels again, without names of sets.
 std::string again_of(const GoldenVerifyOptions& options) {
   std::string again = "qkvet golden verify";
   const auto add = [&again](const char* option, const std::string& text) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet identify: the declaration of a kernel of which nothing is declared.
+// qkvet identify: finds the declaration of an undeclared kernel.
 #include "tools/identify/identify.h"
 
 #include <fmt/core.h>
@@ -42,7 +42,7 @@ std::string write_parts(const std::string& out, const Identified& found) {
   return "";
 }
 
-// "" or what is wrong with the words, before anything is asked.
+// "" or the error in the words, before the kernel is called.
 std::string misuse_of(const IdentifyWords& words) {
   if (words.selection.names_nothing())
     return std::string("identify takes a kernel: ") + kSpecForms +

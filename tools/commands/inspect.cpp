@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet demo inspect: one call, tensor by tensor, and what its heads look at; a
-// kernel beside the definition, and the first stage at which it parts.
+// qkvet demo inspect: one call, tensor by tensor, and the weights of its heads;
+// a kernel compared with the definition, and the first stage at which it
+// differs.
 
 #include <fmt/core.h>
 
@@ -30,9 +31,9 @@ struct InspectOptions {
   std::vector<std::string> data;  // files that cases take data from
 };
 
-// Every stage of scores is held in double at once.
+// Every stage of scores is in memory in double at once.
 constexpr int64_t kMostWeights = int64_t{1} << 24;
-// Without --head: what fills a screen or two.
+// Without --head: as many as fill a screen or two.
 constexpr int64_t kMostMaps = 8, kMostLongMaps = 2, kLong = 16;
 constexpr size_t kAcross = 4;  // maps in a row of a picture, without a kernel
 constexpr int64_t kMostDrawn = 128;  // cells of its maps each way

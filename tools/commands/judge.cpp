@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge: answers that were recorded, to a plan or one by one; with --ask
-// the plan itself.
+// qkvet judge: recorded answers, to a plan or one by one; with --ask the plan
+// itself.
 #include "tools/commands/judge.h"
 
 #include <filesystem>
@@ -66,7 +66,7 @@ ExitCode run(JudgeOptions options) {
   return judge_plan(options);
 }
 
-// A kernel that cannot be linked is asked by files.
+// Files carry the calls and answers of a kernel that cannot be linked.
 void add_ask(Command& command, AskOptions& options) {
   const CommandOption ask = command.add_option(
       "--ask", options.folder,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge: asks by files, and judges answers and recorded calls.
+// qkvet judge: writes questions to files, and judges answers and recorded
+// calls.
 #ifndef QKVET_TOOLS_COMMANDS_JUDGE_H_
 #define QKVET_TOOLS_COMMANDS_JUDGE_H_
 
@@ -15,7 +16,7 @@ namespace qkvet::tools {
 
 // A plan that is to be written.
 struct AskOptions {
-  std::string folder;             // to be made; "": nothing is asked
+  std::string folder;             // to be made; "": no questions are written
   std::vector<std::string> laws;  // globs; empty: all
   int64_t cases = 200;
   std::string seed = "1";
@@ -26,7 +27,7 @@ struct AskOptions {
   std::string pin;                 // "d=72,Tk=64"; "" for none
   std::string dialect, precision;  // files with declarations; "" for none
   std::string format = "npy";      // npy, safetensors, recipe
-  std::string from;    // a plan whose questions these are; "": drawn
+  std::string from;    // a plan with the questions to use; "": drawn
   bool force = false;  // replaces a plan
 };
 ExitCode judge_ask(const AskOptions& options);
@@ -36,10 +37,10 @@ struct JudgeOptions {
   std::string answers;               // another folder; "": the plan's own
   std::string value;                 // of files: tokens of the case
   golden::ImportWords words;         // and how they are to be read
-  std::string dialect, precision;    // beyond what the plan declares
-  int diagnose = 1;                  // 0: no cause is looked for
+  std::string dialect, precision;    // in addition to the plan's declaration
+  int diagnose = 1;                  // 0: no diagnosis
   std::string json;                  // file; "" for none
-  ReportFiles files;                 // what is written from the record
+  ReportFiles files;                 // reports of the record
   std::string table;                 // of a plan: a row a question
   bool verbose = false;              // law by law
   AskOptions ask;

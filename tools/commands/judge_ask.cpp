@@ -21,8 +21,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Cases that are drawn for each one that is asked for: laws may have nothing to
-// say of some.
+// Cases drawn for each requested one: laws may not apply to some.
 constexpr int64_t kMostDraws = 8;
 
 // The lines of a file of declarations, without comments. "" or one line.
@@ -80,7 +79,7 @@ std::string resolve_kernel(const AskOptions& options, PlanKernel* kernel) {
   return error;
 }
 
-// What is drawn, and for which laws.
+// Draws cases, and the laws for which they are.
 class Drawer {
  public:
   Drawer(const AskOptions& options, std::vector<const Law*> laws,
@@ -90,7 +89,7 @@ class Drawer {
     kernel.judged = plan.kernel;
     scope_.dtypes = plan.recipe.kernel.dtypes;
     keep_scope_to({kernel}, scope_);
-    // The command line takes no other word.
+    // The command line allows only these words.
     scope_.largest = *properties::size_class_from_name(options.sizes);
   }
 
@@ -206,7 +205,7 @@ ExitCode write_plan(const AskOptions& options, const PlanFolder& plan) {
   return kConforms;
 }
 
-// What another plan asks, in another form.
+// The questions of another plan, in another form.
 ExitCode write_from(const AskOptions& options) {
   std::string error = options.force ? "" : not_new_reason(options.folder);
   if (!error.empty()) return wrong_use(error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge FILE...: calls that were recorded, one in each file, of a kernel
-// that nobody can open.
+// qkvet judge FILE...: recorded calls, one in each file, of a kernel that
+// cannot be opened.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -78,8 +78,8 @@ Judgement judged(const Recorded& one, const KernelInfo& info,
   return work.judge(kernel, answers.run(0, calls));
 }
 
-// What nobody has declared and no further call can find out: if the numbers are
-// right under one of the dialects, that is the one.
+// For fields that are not declared and that no further call can probe: if the
+// numbers are right under one of the dialects, it is assumed.
 void assume_dialect(Recorded& one, RecordedCalls& answers, TimeUse& time) {
   KernelInfo& info = one.kernel.judged.info;
   const struct {
@@ -146,8 +146,8 @@ KernelResult judge_one(const Recorded& one, RecordedCalls& answers,
   return {one.kernel, {std::move(cell)}};
 }
 
-// Who records a call forgets the causal rule before anything else: a cause if
-// the numbers are right under it.
+// The causal rule is the option that recordings forget most often: it is the
+// cause if the numbers are right under it.
 std::optional<Diagnosis> forgotten_causal(const Recorded& one,
                                           RecordedCalls& answers,
                                           TimeUse& time) {
@@ -181,7 +181,7 @@ std::optional<Diagnosis> forgotten_causal(const Recorded& one,
   return std::nullopt;
 }
 
-// All files are heard about each failure: they are of one kernel.
+// All files are evidence for each failure: they are of one kernel.
 Diagnoses causes_of(const RunResult& result, const std::vector<Recorded>& all,
                     RecordedCalls& answers, bool wanted) {
   Diagnoses causes;

@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 // The twin is computed for one case in this many, as in a run.
 constexpr size_t kTwinEvery = 16;
-// Missing answers that are named.
+// Missing answers to list by name.
 constexpr size_t kMostNamed = 5;
 
 // Numbers in all inputs of attention or of a layer.
@@ -49,7 +49,7 @@ struct LawTally {
   std::set<size_t> asked;           // calls
 };
 
-// Kept as failing cases, and as all that there is to hold hypotheses against.
+// Kept as failing cases, and as the only evidence for hypotheses.
 struct Heard {
   AnsweredCase one;
   bool failed = false;
@@ -68,7 +68,7 @@ class Judge {
     for (const Law* law : options.laws) laws_.push_back({law, {}, {}, {}});
   }
 
-  // What the answers say of fields that nobody has declared.
+  // The answers' evidence about undeclared fields.
   void probe() {
     kernel_.judged.assumed = probe_dialect(executor_, 0, kernel_.judged.info);
   }
@@ -81,7 +81,7 @@ class Judge {
 
  private:
   void judge(const PlanCase& one, bool with_twin);
-  // `settled`: no answer was looked at.
+  // `settled`: without reading an answer.
   void record(const PlanCase& one, const Judgement& judgement, double seconds,
               bool settled = false);
   void keep_smallest(LawTally& law, const PlanCase& one,
@@ -166,7 +166,7 @@ void Judge::judge(const PlanCase& one, bool with_twin) {
   record(one, judgement, seconds_since(start));
 }
 
-// A law that has not heard all of its answers has passed nothing.
+// A law with missing answers has passed nothing.
 Cell Judge::cell_of_law(LawTally& law) const {
   std::vector<Failure> failures;
   if (law.smallest) failures.push_back(std::move(*law.smallest));
@@ -186,7 +186,7 @@ Cell Judge::cell_of_law(LawTally& law) const {
       std::count_if(law.asked.begin(), law.asked.end(), unanswered);
   if (missing == 0 || cell.failure) return cell;
   cell.verdict = Verdict::kGaveUp;
-  cell.unsupported = 0;  // what was refused is not why
+  cell.unsupported = 0;  // refusals are not the reason
   cell.reason =
       fmt::format("{} of {} calls have no answer", missing, law.asked.size());
   return cell;
@@ -256,7 +256,7 @@ Diagnoses causes_of(const KernelResult& kernel, Judge& judge, bool wanted) {
   return causes;
 }
 
-// What a report says of where the kernel was found: nowhere.
+// A report has no location for this kernel.
 SelectedKernels selected_of(const JudgeOptions& options, const PlanFolder& plan,
                             const std::vector<std::string>& missing) {
   SelectedKernels selected;

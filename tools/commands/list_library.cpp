@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet explain ./lib.so: the kernels of a library, with what they declare
-// in the words of properties/conventions.md.
+// qkvet explain ./lib.so: the kernels of a library, with their declarations in
+// the words of properties/conventions.md.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -93,7 +93,7 @@ std::string declared_dialect(const qkvet_dialect& dialect) {
   return out;
 }
 
-// What is not declared is left out.
+// Leaves out everything undeclared.
 std::vector<Declared> declaration_of(const KernelInfo& info) {
   const qkvet_capabilities& c = info.capabilities;
   std::vector<Declared> fields = {

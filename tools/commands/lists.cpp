@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet explain without the name of one: lists of kernels, laws, faults, fuzz
-// targets, golden sets and conventions, with what they say of themselves.
+// qkvet explain with the name of a list: kernels, laws, faults, fuzz targets,
+// golden sets and conventions, with their descriptions.
 #include "tools/commands/lists.h"
 
 #include <fmt/core.h>
@@ -151,7 +151,7 @@ ExitCode show_lists(const ListOptions& options) {
   if (options.what == "fuzz") return list_fuzz_targets(options.json);
   if (options.what == "golden") return list_golden(options.json);
   if (options.what == "conventions") return list_conventions(options.json);
-  // Nothing else could be listed.
+  // There would be nothing to list.
   if (options.what == "faults")
     if (const std::string why = why_missing(faults_family()); !why.empty())
       return wrong_use(why);

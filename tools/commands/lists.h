@@ -21,10 +21,10 @@ struct ListOptions {
   bool json = false;
 };
 ExitCode show_lists(const ListOptions& options);
-// `what` is a library, a source or a callable: its kernels, with what they
-// declare.
+// `what` is a library, a source or a callable: lists its kernels with their
+// declarations.
 ExitCode list_library(const ListOptions& options);
-// The beginning of a kernel's line, where it is from and whether it can run.
+// The beginning of a kernel's line, its origin and whether it can run.
 Json kernel_line(const KernelInfo& info, const std::string& unavailable);
 
 }  // namespace qkvet::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program: its commands, each a file of this folder that has its flags and
-// its run, and what all of them share.
+// The program: its commands, each a file of this folder with its flags and its
+// run, and their common parts.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -95,7 +95,7 @@ int run_program(int argc, char** argv) {
   return chosen();
 }
 
-// A report that did not arrive is no verdict.
+// A report that could not be written is no verdict.
 int with_output(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   return wrong_use("stdout: cannot be written in full");
@@ -118,7 +118,7 @@ int run_main(int argc, char** argv) {
   try {
     return with_output(run_program(argc, argv));
   } catch (const std::exception&) {
-    // fmt throws if nothing can be written any more.
+    // fmt throws if nothing more can be written.
     if (std::ferror(stdout) == 0) throw;
     return with_output(ExitCode::kConforms);
   }
@@ -130,7 +130,7 @@ int run_main(int argc, char** argv) {
 // An exception that gets here is a defect: it ends the program with its text.
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
-  // Words of the engine, which are none of ours.
+  // Words of the fuzzing engine, not of the program.
   if (qkvet::tools::is_hunt_child(argc, argv))
     return qkvet::tools::run_hunt_child(argc, argv);
   return qkvet::tools::run_main(argc, argv);

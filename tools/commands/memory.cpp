@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet demo memory: what the KV cache of a model takes, by the formula and as
-// the built-in caches allocate it.
+// qkvet demo memory: the size of a model's KV cache, by the formula and as the
+// built-in caches allocate it.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ constexpr std::array kDtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBf16,
 constexpr char kCaches[] = "kv_cache/*";
 constexpr char kForm[] = "L32,B4,Hkv8,T8192,d128,f16";
 
-// What is tried for real: moments, and no machine is too small for it.
+// Largest size that is really allocated: it takes moments, and every machine
+// has enough memory.
 constexpr int64_t kMostTried = int64_t{64} << 20;
 
 // 1,234,567
@@ -102,7 +103,7 @@ bool print_cache(const std::string& name, const KvGeometry& tried,
   return alive;
 }
 
-// What was tried, in words.
+// Describes the sample that was tried.
 void print_sample(const KvSample& sample) {
   if (sample.scaled.empty())
     fmt::print("\nAllocated by a cache of that size, with all tokens in it:\n");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet mutate: what a passing `check` of somebody's own kernel is worth. Its
-// source with one mistake at a time, each compiled and judged; with --repair
-// the one edit after which a failing kernel conforms.
+// qkvet mutate: how much a passing `check` of a user's kernel proves. Its
+// source is compiled and judged with one mistake at a time; with --repair, the
+// one edit after which a failing kernel conforms.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -26,12 +26,12 @@ struct MutateOptions : RunWords {
   std::string only;       // id of one mutant
   std::string explained;  // file of survivors that are explained
   std::string json;       // a file; "" for none
-  bool list = false;      // only say which mutants there are
-  bool repair = false;    // look for the edit that mends it
+  bool list = false;      // only list the mutants
+  bool repair = false;    // search for the edit that mends it
   bool verbose = false;   // show all edits that mend something
 };
 
-// "" or one line, of what can be seen before anything is done.
+// "" or one line: errors that are visible before any work.
 std::string mutate_misuse(const MutateOptions& options) {
   if (options.selection.sources.size() != 1)
     return fmt::format(
@@ -56,7 +56,7 @@ ExitCode list_mutants(const MutationWords& words) {
   return all.empty() ? kNothingChecked : kConforms;
 }
 
-// The mutant as a kernel of its own, and what `check --fail-fast` says of it.
+// The mutant as a separate kernel, and the result of `check --fail-fast`.
 ExitCode show_emitted(const MutateOptions& options, const RunOptions& words) {
   const OneMutant one = one_mutant(options.selection.sources[0], options.only);
   if (!one.error.empty()) return wrong_use(one.error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet new: a kernel that compiles and conforms as it is written, to be made
-// one's own. The texts are the files in templates/.
+// qkvet new: writes a kernel that compiles and conforms, for the user to
+// change. The texts are the files in templates/.
 #include <fmt/core.h>
 
 #include <cstring>
@@ -61,7 +61,7 @@ const Template* find_template(const NewOptions& options, std::string* error) {
              ": no template has this ending; allowed: .cpp .cc .cxx .c .cu .rs";
     return nullptr;
   }
-  const Template* other = nullptr;  // of the name that is wanted
+  const Template* other = nullptr;  // of the wanted name
   for (const Template& one : kTemplates) {
     const bool wanted = options.kind.empty() || one.kind == options.kind;
     if (wanted && one.ending == ending) return &one;
@@ -90,7 +90,7 @@ std::string text_for(const Template& one, const std::string& file) {
   std::string text(one.text);
   constexpr std::string_view kLicence = "SPDX-License-Identifier: Apache-2.0\n";
   const size_t licence = text.find(kLicence);
-  // "// SPDX" is a line of its own; "/* SPDX" opens the comment that follows.
+  // "// SPDX" is a separate line; "/* SPDX" opens the comment that follows.
   const size_t line = text.starts_with("/*") ? licence : 0;
   size_t end = licence + kLicence.size();
   if (line > 0) end = text.find_first_not_of(" *", end);

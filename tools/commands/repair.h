@@ -12,9 +12,10 @@
 
 namespace qkvet::tools {
 
-// Time for all edits where the line names none.
+// The time for all edits if the command line has none.
 inline constexpr const char* kRepairTime = "120s";
-// Of one source. At most `most` edits are shown; `json` is a file, "" for none.
+// Repairs one source. At most `most` edits are shown; `json` is a file, "" for
+// none.
 ExitCode repair(const RunWords& words, const KernelSelection& selection,
                 size_t most, const std::string& json);
 

@@ -23,18 +23,18 @@ struct ReplayOptions {
   std::string target;  // a case, @FILE with one case per line, or X.story
   KernelSelection selection;
   std::vector<std::string> laws;
-  std::vector<std::string> after;  // cases whose calls come first
+  std::vector<std::string> after;  // cases that are called first
   std::vector<std::string> data;   // files that cases take data from
   std::string digest;              // "" for none
   std::string json;                // file; "" for none
-  int diagnose = 1;                // 0: no cause is looked for
+  int diagnose = 1;                // 0: no diagnosis
   EmitWords emit;
 };
 
 struct ReplayCase {
   Case value;
   std::string where;         // "" or "file:line: "
-  const Law* law = nullptr;  // under which alone it is replayed; null: all
+  const Law* law = nullptr;  // the only law to replay it under; null: all
 };
 
 std::string trimmed(const std::string& text) {
@@ -58,8 +58,8 @@ std::string read_line(const std::string& text, ReplayCase& one) {
   return parsed.error;
 }
 
-// A case, or @FILE: one case per line, alone or behind the law that it is for;
-// # begins a comment.
+// A case, or @FILE: one case per line, alone or after the law that it is for; #
+// begins a comment.
 std::string read_cases(const std::string& target,
                        std::vector<ReplayCase>& cases) {
   if (!target.starts_with("@")) {
@@ -96,8 +96,8 @@ std::string read_after(const std::vector<std::string>& texts,
   return "";
 }
 
-// A list holds cases of attention, caches and layers together: a kernel is
-// asked about what it declares.
+// A list contains cases of attention, caches and layers together: a kernel gets
+// those that it declares.
 bool is_asked(const ReplayCase& one, const Law& law,
               const KernelUnderTest& kernel) {
   return one.law == nullptr ||
@@ -130,10 +130,10 @@ void print_cell(const ReportInput& input, const KernelResult& kernel,
                  : "   " + cell.reason);
 }
 
-// Looks for the cause of the one failure that there may be. `catalogue` is null
-// where none is wanted. The kernel runs in a worker of its own: what it
-// remembers of the case must stay as it is.
-// `after`: calls that were made first, which are the cause if it passes alone.
+// Diagnoses the failure, if there is one. `catalogue` is null if no diagnosis
+// is wanted. The kernel runs in a separate worker: its state after the case
+// must not change. `after`: calls that were made first, which are the cause if
+// it passes alone.
 Diagnoses causes_of(const KernelResult& kernel, const Catalogue* catalogue,
                     const std::string& no_faults, const ExecutorFactory& open,
                     const std::vector<Case>& after) {
@@ -166,7 +166,7 @@ std::string misuse_of_emit(const ReplayOptions& options,
   return emit_misuse(options.emit, values, laws, kernels);
 }
 
-// "" or one line. Says what it wrote, or that there is nothing to write.
+// "" or one line. Prints what it wrote, or that there is nothing to write.
 std::string emit(const ReplayOptions& options, const KernelResult& made,
                  const Law& law, const Case& value,
                  const SelectedKernels& selected, Executor& executor,
@@ -189,12 +189,12 @@ struct Replay {
   const std::vector<Case>& after;
   const ReportInput& report;
   const ExecutorFactory& open;
-  const Catalogue* catalogue;  // null: no causes are looked for
+  const Catalogue* catalogue;  // null: no diagnosis
   std::string no_faults;       // "" or why the catalogue is empty
 };
 
-// Prints what every law says and adds the kernel to `result`; "" or what
-// --out could not write.
+// Prints the result of every law and adds the kernel to `result`; returns "" or
+// the error of --out.
 std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
                       const Replay& replay, RunResult& result) {
   const bool all_laws = replay.options.laws.empty();
@@ -203,7 +203,7 @@ std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
   for (const ReplayCase& one : replay.cases)
     for (const Law* law : replay.report.options.laws) {
       if (!is_asked(one, *law, kernel)) continue;
-      // Without --law a law that says nothing about the case is no news.
+      // Without --law, a law that does not apply to the case is not printed.
       const bool any = all_laws && one.law == nullptr;
       if (any && law->domain.subject != one.value.subject()) {
         ++silent_laws;

@@ -125,7 +125,7 @@ std::string LogReplay::counts() const {
   return text;
 }
 
-// What no case spells, as lines of a recording.
+// Lines of a recording, for operations that no case spells.
 void LogReplay::print_lines(const KernelResult& result,
                             const Cell& cell) const {
   const Failure& failure = *cell.failure;
@@ -191,7 +191,7 @@ ExitCode replay_log(const std::string& path, const KernelSelection& selection) {
   const RunOptions run;
   const ReportInput report{result, run, selected, selection.in_process};
   for (const KernelUnderTest& kernel : selected.kernels) {
-    // Nobody asked a kernel without a cache.
+    // By default, kernels without a cache are skipped.
     if (selected.by_default &&
         !has_subject(kernel.judged.info, Subject::kCache))
       continue;

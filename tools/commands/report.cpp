@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet report: what is done with recorded runs. One is written for people and
-// for systems, two are compared, and the records of shards become that of one
-// run.
+// qkvet report: works on recorded runs. It writes one for people and for
+// systems, compares two, and merges the records of shards into that of one run.
 #include <fmt/core.h>
 
 #include <cstdio>

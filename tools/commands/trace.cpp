@@ -29,7 +29,7 @@ struct TraceOptions {
   bool json = false;
 };
 
-// With these no product in the report is more than 2^63 - 1.
+// Below these, no product in the report exceeds 2^63 - 1.
 constexpr int64_t kMostLayers = 4096, kMostHeads = 1024, kMostWidth = 65536;
 constexpr int64_t kMostContext = int64_t{1} << 20;
 constexpr int64_t kMostVocab = int64_t{1} << 24;
@@ -116,7 +116,7 @@ std::string read_options(TraceOptions options, Gpt* gpt) {
 }
 
 void draw_tokens(Gpt* gpt) {
-  constexpr uint32_t kIds = 0x676f7074;  // a stream of its own
+  constexpr uint32_t kIds = 0x676f7074;  // a separate stream
   for (int64_t n = 0; n < gpt->B * gpt->T; ++n)
     gpt->tokens.push_back(static_cast<int64_t>(
         philox_u64(gpt->seed, static_cast<uint32_t>(n / gpt->T),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet demo train: a small model learns on the CPU, with a kernel's attention
-// and gradient; with a mask, or without one to see what that does.
+// and gradient; with a mask, or without one to see the difference.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -46,8 +46,8 @@ std::string read_plan(const TrainDemoOptions& options, TrainPlan* plan) {
   std::string error;
   const auto seed = parse_seed(options.seed, &error);
   if (!seed) return error;
-  // Rows of one token look the same from both sides: a mask shows where they
-  // go on.
+  // Rows of one token look the same in both directions: a mask shows the
+  // direction in which they continue.
   const bool counts = options.task != "repeat";
   plan->task = counts ? TrainTask::kCount : TrainTask::kRepeat;
   plan->epochs = options.epochs;

@@ -20,8 +20,8 @@ Values stored(Values values) {
   return values;
 }
 
-// Which weights: a tensor of the generator and a number, so that no two are
-// alike.
+// The weights: a tensor of the generator and a number, so that no two are
+// equal.
 enum class Part : uint8_t { kToken, kPosition, kQ, kK, kV, kO, kWide, kBack };
 
 // [rows,columns], row r drawn as row r of its tensor.
@@ -152,7 +152,7 @@ class Walk {
                : Causal::kTopLeft;
   }
 
-  // The y of the kernel; empty if it gave none.
+  // The y of the kernel; empty if it returned none.
   Values kernel_layer() {
     const Case value =
         *parse_case(fmt::format("f32,B{},H{},T{},D{},causal", gpt_.B,
@@ -193,7 +193,7 @@ class Walk {
   // False if there is no y.
   bool attend(Values* y) {
     Movie movie = layer_movie(problem(), /*unbatched=*/false, {}, "norm");
-    // Its x is the norm, which has been shown.
+    // Its x is the norm, which is shown already.
     for (size_t n = 1; n + 1 < movie.stages.size(); ++n)
       add(std::move(movie.stages[n]));
     *y = std::move(movie.y);
@@ -257,7 +257,7 @@ class Walk {
   int64_t block_ = -1;
   Values embeddings_;             // [V,D]
   Values x_;                      // [B,T,D]
-  Values normed_;                 // [B,T,D], what attention reads
+  Values normed_;                 // [B,T,D], the input of attention
   std::vector<Values> matrices_;  // W_Q, W_K, W_V, W_O
 };
 

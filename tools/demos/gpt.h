@@ -2,8 +2,8 @@
 // A small GPT (Radford et al., "Language Models are Unsupervised Multitask
 // Learners", 2019, section 2.3): embeddings, blocks of norm, causal attention,
 // norm and feed-forward, each with a residual, a norm, and logits by the token
-// embedding. Weights are drawn: what counts here are shapes, and that attention
-// stands in its place.
+// embedding. Weights are drawn: only the shapes and the position of attention
+// matter here.
 #ifndef QKVET_TOOLS_DEMOS_GPT_H_
 #define QKVET_TOOLS_DEMOS_GPT_H_
 
@@ -36,13 +36,13 @@ struct Gpt {
 // block: four matrices and biases of attention, D -> 4D -> D with biases, two
 // norms of 2D; the last norm.
 int64_t parameters_of(const Gpt& gpt);
-// Two per multiply-add of the matrix products, over all pairs of tokens, hidden
-// ones included. Of one pass over B sequences of T tokens.
+// For one pass over B sequences of T tokens: two per multiply-add of the matrix
+// products, over all pairs of tokens, including hidden ones.
 double flops_of(const Gpt& gpt);
 // 2 x layers x heads x d x tokens x B x 4 bytes of f32.
 int64_t cache_bytes_of(const Gpt& gpt, int64_t tokens);
 
-// One tensor on the way.
+// An intermediate tensor.
 struct GptStage {
   int64_t block = -1;    // 0, 1, ...; -1: outside of blocks
   StageSummary summary;  // without numbers if too much would be computed
@@ -53,7 +53,7 @@ struct GptStage {
 // first, for all are alike.
 std::vector<GptStage> gpt_shapes(const Gpt& gpt);
 
-// A kernel in the place of attention.
+// A kernel that replaces attention.
 struct GptKernel {
   const KernelUnderTest& kernel;
   Executor& executor;
@@ -71,8 +71,8 @@ inline constexpr double kMostFlops = 1 << 30;
 inline constexpr int64_t kMostPairs = int64_t{1} << 24;  // B H T T
 
 // Every stage in double, stored in f32. A kernel that keeps a layer is called
-// with x, others with q, k and v; the walk goes on with what it gives, and ends
-// behind the first block in which it gives nothing.
+// with x, others with q, k and v. The walk continues with the kernel's answer,
+// and ends after the first block without one.
 GptRun run_gpt(const Gpt& gpt, const GptKernel* kernel);
 
 // "" or why the numbers are not computed.

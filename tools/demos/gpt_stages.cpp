@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk of gpt.cpp without its numbers: stated once more, so that it costs
-// nothing at any size; a test holds the two beside each other.
+// The stages of gpt.cpp without numbers: written once more, so that they cost
+// nothing at any size; a test compares the two.
 #include <fmt/core.h>
 
 #include <functional>

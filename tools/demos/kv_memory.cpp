@@ -16,8 +16,9 @@ bool fits(const KvGeometry& geometry, int64_t most_bytes) {
   return bytes && *bytes <= most_bytes;
 }
 
-// No two stretches alike, or a cache that shares equal prefixes would keep
-// less. Finite and below 2 in every type: no exponent has its highest bits set.
+// All parts differ, because a cache that shares equal prefixes would need less
+// memory. Finite and below 2 in every type: no exponent has its highest bits
+// set.
 std::vector<std::byte> unlike_bytes(int64_t count) {
   std::vector<std::byte> bytes(static_cast<size_t>(count));
   uint32_t bits = 0;
@@ -43,7 +44,7 @@ std::optional<int64_t> kv_bytes(const KvGeometry& g) {
 KvSample sample_of(const KvGeometry& whole, int64_t most_bytes) {
   KvGeometry g = whole;
   g.layers = 1;
-  // A divisor, so that every sequence stands for as many.
+  // A divisor, so that every sequence represents equally many.
   g.batch = std::min(g.batch, kMostSequences);
   while (whole.batch % g.batch != 0) --g.batch;
   if (!fits(g, most_bytes)) g.Hkv = 1;
@@ -101,7 +102,7 @@ KvAllocated allocate(const KvGeometry& sample, StoredAs stored,
   call.k_scale = call.v_scale = nullptr;
   call.shape.B = 1;
   call.shape.Tk = sample.context;
-  // A slow copy; its limit on a hang is much later (SandboxOptions).
+  // A slow copy; its hang limit is much later (SandboxOptions).
   constexpr double kSecondsPerElement = 1e-8;
   call.oracle_seconds = kSecondsPerElement * static_cast<double>(elements);
   for (call.sequence = 0; call.sequence < sample.batch; ++call.sequence) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of KV caches: what the formula says, and what a kernel allocates.
+// The memory of KV caches: by the formula, and as a kernel allocates it.
 #ifndef QKVET_TOOLS_DEMOS_KV_MEMORY_H_
 #define QKVET_TOOLS_DEMOS_KV_MEMORY_H_
 
@@ -27,23 +27,24 @@ struct KvGeometry {
 // Absent if that is more than 2^63 - 1.
 std::optional<int64_t> kv_bytes(const KvGeometry& geometry);
 
-// What is small enough to be tried, and how much smaller it is. A cache of one
-// layer, as many sequences as a story can have, and so on, each only as far as
-// it must be: what is proportional first (layers, sequences, heads), the
-// context, of which caches allocate more or less than it takes, last.
+// A sample that is small enough to be tried, and its scale. It is a cache of
+// one layer, as many sequences as a story can have, and so on. Each extent is
+// reduced only as far as necessary: the proportional ones first (layers,
+// sequences, heads), and last the context, because caches allocate more or less
+// than it needs.
 struct KvSample {
   KvGeometry geometry;
-  std::string scaled;  // "layers 32 -> 1, batch 16 -> 8"; "": nothing
+  std::string scaled;  // "layers 32 -> 1, batch 16 -> 8"; "" for none
 };
 KvSample sample_of(const KvGeometry& whole, int64_t most_bytes);
 
 // Bytes of the whole if the sample takes `bytes`, in proportion to the formula.
-// Both must have one.
+// The formula must apply to both.
 double scaled_up(int64_t bytes, const KvGeometry& sample,
                  const KvGeometry& whole);
 
 struct KvAllocated {
-  int64_t bytes = -1;  // -1: not told
+  int64_t bytes = -1;  // -1: unknown
   std::string error;   // the kernel keeps no such cache: why
   bool died = false;   // the kernel, which is the error
 };
@@ -52,7 +53,7 @@ struct KvAllocated {
 KvAllocated allocate(const KvGeometry& sample, StoredAs stored,
                      Executor& executor, int kernel);
 
-// As given, or with scales per token and per channel.
+// As given, and with scales per token and per channel.
 std::vector<StoredAs> ways_to_store(Dtype dtype);
 
 }  // namespace qkvet::tools

@@ -19,7 +19,7 @@ double largest_of(const std::vector<LossCurve>& curves) {
   return std::max(largest, 1e-9);  // only against 0/0
 }
 
-// Means of as many stretches; NaN where a stretch has no step.
+// Means of equally many sections; NaN for a section without a step.
 std::vector<double> columns_of(const std::vector<double>& losses,
                                size_t width) {
   std::vector<double> sums(width, 0.0), counts(width, 0.0);

@@ -16,11 +16,11 @@ struct LossCurve {
 };
 
 // Lines with an axis from 0 to the largest loss; each column is the mean of its
-// steps. Where curves meet the last one is seen.
+// steps. The last curve hides the others at a common point.
 std::string curve_text(const std::vector<LossCurve>& curves, size_t width,
                        size_t height);
 
-// SVG: the same as lines, up to two, that differ in colour and in dashes.
+// SVG of up to two curves, which differ in colour and in dashes.
 std::string curve_svg(const std::string& title,
                       const std::vector<LossCurve>& curves);
 

@@ -15,7 +15,7 @@
 namespace qkvet::tools {
 namespace {
 
-// "" where its place is not known.
+// "" if its place is unknown.
 std::string name_of(const Case& value, const Spot& spot) {
   const Shape& s = value.shape;
   const int64_t n = spot.element;
@@ -92,7 +92,7 @@ std::vector<std::string> folders(const std::vector<size_t>& calls) {
   return names;
 }
 
-// A cell: no kernel's words end it, or the row.
+// A cell: text of a kernel cannot end it, or the row.
 std::string cell(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';

@@ -15,20 +15,20 @@ namespace qkvet::tools {
 // One question: a law and a case of it.
 struct QuestionRow {
   const PlanCase* asked = nullptr;
-  // passed, failed, refused, not answered, not applicable (the law says nothing
-  // of this kernel and case), gave up (the references disagree).
+  // passed, failed, refused, not answered, not applicable (the law does not
+  // apply to this kernel and case), gave up (the references disagree).
   std::string verdict;
-  // The number that speaks most clearly against the kernel, or that came
-  // nearest to its bound; "" where that is not known.
-  std::string ratio;             // error/bound; "" where there is no bound
-  std::vector<size_t> from;      // the calls whose number it is
+  // The number that is the clearest evidence against the kernel, or the nearest
+  // to its bound; "" if unknown.
+  std::string ratio;             // error/bound; "" without a bound
+  std::vector<size_t> from;      // the calls with the numbers
   std::string at;                // "o[b=0,h=0,i=1,c=0]"
   std::string actual, expected;  // as reports have them
   std::string allowed;
   std::string reason;
 };
 
-// `settled`: known without any answer.
+// `settled`: known without an answer.
 QuestionRow question_row(const PlanCase& asked, const Judgement& judgement,
                          bool settled);
 QuestionRow unanswered_row(const PlanCase& asked, const std::string& missing);

@@ -45,7 +45,7 @@ std::vector<Example> examples() {
            {log(0.05), log(0.9), log(0.05)},
            {{1, 9}, {3, 6}, {5, 2}},
            {{3.0, 5.95}}},
-          // Row 2 sees scores 2, 1, 4; the value (9, 9) lies in its future.
+          // Row 2 sees scores 2, 1, 4; the value (9, 9) is in its future.
           {"a value in the future never arrives",
            Causal::kTopLeft,
            3,
@@ -110,7 +110,7 @@ std::vector<double> run(Executor& executor, int kernel,
 // of 2^-24 times values up to 10.
 constexpr double kBookError = 10 * 0x1p-22;
 
-// The examples have no sink, and nobody looks at lse.
+// The examples have no sink, and lse is not compared.
 constexpr uint64_t kUnused = QKVET_KNOB_LSE_DTYPE | QKVET_KNOB_SINK_DTYPE;
 
 TEST(Textbook, ExamplesComeOutOnEveryCorrectKernel) {
@@ -128,7 +128,7 @@ TEST(Textbook, ExamplesComeOutOnEveryCorrectKernel) {
     if (!kernel.judged.info.has_forward) continue;
     if (is_coarse(kernel.judged.info.precision, kBookError, ~kUnused)) continue;
     if (kernel.judged.info.capabilities.layouts == QKVET_LAYOUT_PACKED_QKV)
-      continue;  // the examples lie in three tensors
+      continue;  // the examples are in three tensors
     if (kernel.judged.info.has_flag(QKVET_FLAG_CHANNEL_GROUPS_ONLY))
       continue;  // their keys are no groups of 16 bytes
     if (kernel.judged.info.has_flag(QKVET_FLAG_VALUES_IN_KEYS_ONLY))

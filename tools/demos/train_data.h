@@ -14,18 +14,18 @@ enum class TrainTask : uint8_t {
   kCount    // the next token is one larger, but for one in ten, which is random
 };
 
-// In percent, of kCount: what no look at the past predicts.
+// In percent, of kCount: the share that the past does not predict.
 inline constexpr int kJumps = 10;
 
 // [rows,length], the first of them row number `first`.
 std::vector<int> train_rows(TrainTask task, int64_t vocabulary, int64_t length,
                             int64_t first, int64_t rows, uint64_t seed);
 
-// What comes behind `token` if nothing jumps.
+// The token after `token` if nothing jumps.
 int token_behind(TrainTask task, int64_t vocabulary, int token);
 
-// The least mean of -ln p that is possible without knowing what is to come, in
-// nats a token; 0 for kRepeat.
+// The least possible mean of -ln p without knowledge of the future, in nats per
+// token; 0 for kRepeat.
 double least_loss(TrainTask task, int64_t vocabulary);
 
 }  // namespace qkvet::tools

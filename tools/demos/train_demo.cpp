@@ -7,7 +7,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Rows [batch,T+1] as what is read and what is to be predicted.
+// Rows [batch,T+1] as inputs and as the tokens to predict.
 struct Batch {
   std::vector<int> ids, targets;
 };
@@ -25,8 +25,8 @@ Batch batch_of(const TrainPlan& plan, int64_t first, int64_t rows) {
   return batch;
 }
 
-// Rows that begin with the tokens 0, 1, 2, ... go on as the model likes best;
-// false if the kernel fails.
+// Continues rows that begin with the tokens 0, 1, 2, ... by the model's most
+// likely token; false if the kernel fails.
 bool generate(const TrainPlan& plan, TrainModel& model,
               const std::vector<int>& first, std::vector<int>* rows) {
   std::vector<std::vector<int>> made(first.size());
@@ -44,7 +44,8 @@ bool generate(const TrainPlan& plan, TrainModel& model,
   return true;
 }
 
-// The share of generated tokens that follow the one in front as the task says.
+// The share of generated tokens that follow the previous one by the task's
+// rule.
 double share_right(const TrainPlan& plan, const std::vector<int>& rows) {
   const auto T = static_cast<size_t>(plan.shape.T);
   int64_t right = 0, all = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training demonstration: what a causal mask is for, seen at a loss, at
-// what is generated, and at the weights before and after.
+// The training demonstration: the purpose of a causal mask, seen in a loss, in
+// generated tokens, and in the weights before and after.
 #ifndef QKVET_TOOLS_DEMOS_TRAIN_DEMO_H_
 #define QKVET_TOOLS_DEMOS_TRAIN_DEMO_H_
 
@@ -18,7 +18,7 @@ struct TrainPlan {
   TrainTask task = TrainTask::kRepeat;
   bool causal = true;
   int64_t epochs = 3;
-  int64_t rows = 2048;  // of an epoch, the same in each
+  int64_t rows = 2048;  // per epoch, the same in each
   int64_t batch = 32;
   double rate = 0.01;
   uint64_t seed = 1;
@@ -30,7 +30,7 @@ struct TrainResult {
   std::string error;           // "" or why it ended early
   std::vector<double> losses;  // one a step
   std::vector<double> epochs;  // mean of the last eighth of each epoch
-  // The share of generated tokens that are what the row asks for.
+  // The share of generated tokens that are right for the row.
   double right = 0;
   std::vector<int> row;  // a row that was not trained on, T tokens
   std::vector<float> weights_before, weights_after;  // [H,T,T] of that row
@@ -38,10 +38,10 @@ struct TrainResult {
   std::vector<int> generated;
 };
 
-// Rows whose first token is given, to be gone on with.
+// Rows with a given first token, to be continued.
 inline constexpr int64_t kGeneratedRows = 64;
 
-// `epoch_done(number, loss)` is called behind each.
+// Calls `epoch_done(number, loss)` after each epoch.
 TrainResult train(const TrainPlan& plan, AttentionCalls& attention,
                   const std::function<void(int64_t, double)>& epoch_done);
 

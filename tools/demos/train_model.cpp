@@ -41,7 +41,7 @@ std::vector<float> product(const std::vector<float>& from,
 }
 
 // The gradient of a product: adds to that of the matrix and, if `d_from` is
-// there, to that of what was multiplied.
+// there, to that of the other factor.
 void product_gradient(const std::vector<float>& from,
                       const std::vector<float>& d_to, Learned& matrix,
                       std::vector<float>* d_from) {

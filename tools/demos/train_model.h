@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smallest language model that shows what a causal mask is for: embeddings
-// of tokens and positions, one layer of multi-head attention, logits. No
-// residual path leads around attention, so that what is learned is learned
-// there.
+// The smallest language model that shows the purpose of a causal mask:
+// embeddings of tokens and positions, one layer of multi-head attention,
+// logits. No residual path leads around attention, so all learning happens in
+// it.
 //
 //   x = E[id] + P[position]                       [B,T,D]
 //   y = attention(x W_Q, x W_K, x W_V) W_O        [B,T,D]
 //   logits = y U + b                              [B,T,V]
 //
-// Attention and its gradient are a kernel's; the gradients of all else are
-// here. Updated by Adam (Kingma and Ba 2015, algorithm 1).
+// Attention and its gradient are a kernel's; all other gradients are here.
+// Updated by Adam (Kingma and Ba 2015, algorithm 1).
 #ifndef QKVET_TOOLS_DEMOS_TRAIN_MODEL_H_
 #define QKVET_TOOLS_DEMOS_TRAIN_MODEL_H_
 
@@ -45,8 +45,8 @@ class TrainModel {
   TrainModel(const TrainShape& shape, bool causal, uint64_t seed,
              AttentionCalls& attention);
 
-  // One step on rows of tokens [B,T], each of which is to predict the next
-  // one, targets [B,T]. Mean of -ln p(target) in front of the step; nullopt
+  // One step on rows of tokens [B,T], each of which is to predict the next one,
+  // targets [B,T]. Returns the mean of -ln p(target) before the step; nullopt
   // with attention's error if the kernel fails.
   std::optional<double> step(const std::vector<int>& ids,
                              const std::vector<int>& targets, double rate);

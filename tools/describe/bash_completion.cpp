@@ -14,7 +14,7 @@ std::string with_between(const std::vector<std::string>& words,
   return out;
 }
 
-// What stands for a value: words, the laws, or, if nothing, files.
+// Completions of a value: words, the laws, or, if there are none, files.
 std::string reply(const OptionDescription& option) {
   if (!option.choices.empty())
     return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$cur\"))",

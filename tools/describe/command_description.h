@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line, as it describes itself: what its man page and its
-// completion are written from. There is no other list of commands and options.
+// The command line's description of itself: the source of its man page and its
+// completion. There is no other list of commands and options.
 #ifndef QKVET_TOOLS_DESCRIBE_COMMAND_DESCRIPTION_H_
 #define QKVET_TOOLS_DESCRIBE_COMMAND_DESCRIPTION_H_
 
@@ -10,10 +10,10 @@
 namespace qkvet::tools {
 
 struct OptionDescription {
-  std::vector<std::string> names;    // "-l", "--law"; of a positional one word
+  std::vector<std::string> names;    // "-l", "--law"; one word for a positional
   std::string what;                  // its help
   std::string type;                  // "FILE"; "" for a flag
-  std::vector<std::string> choices;  // all words that it takes; empty: any
+  std::vector<std::string> choices;  // all allowed words; empty: any
   bool positional = false, required = false, repeats = false;
 };
 
@@ -28,7 +28,7 @@ std::string man_page(const CommandDescription& program,
                      const std::string& version);
 // tools/options.md.
 std::string markdown_page(const CommandDescription& program);
-// What a shell sources, or finds in its folder of completions.
+// A script that a shell sources, or finds in its folder of completions.
 std::string bash_completion(const CommandDescription& program);
 std::string zsh_completion(const CommandDescription& program);
 

@@ -13,12 +13,12 @@
 namespace qkvet::tools {
 namespace {
 
-// "" or what is wrong with the first words; CLI11 would only say that some
+// "" or the error in the first words; CLI11 would only report that some
 // subcommand is required.
 std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   const CLI::App* at = &app;
   int i = 1;
-  // The program's own options are flags, and stand in front.
+  // The program's own options are flags and come first.
   while (i < argc && argv[i][0] == '-') ++i;
   for (; i < argc && argv[i][0] != '-'; ++i) {
     const auto commands = at->get_subcommands({});
@@ -39,7 +39,7 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   return "";
 }
 
-// "TEXT:{small,medium}" are the words that it takes.
+// "TEXT:{small,medium}" lists the allowed words.
 std::vector<std::string> choices_in(const std::string& type) {
   const size_t open = type.find('{'), close = type.rfind('}');
   if (open == std::string::npos || close == std::string::npos) return {};
@@ -63,7 +63,7 @@ CLI::Option* with_a_value(CLI::Option* option) {
   return option;
 }
 
-// "" or the option that has nothing after "=": CLI11 takes the next word.
+// "" or the option with nothing after "=": CLI11 would take the next word.
 std::string empty_value(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -96,7 +96,8 @@ bool is_rare(const CLI::Option* option) {
   return std::find(all.begin(), all.end(), option) != all.end();
 }
 
-// An option that makes another thing of its command, and what it takes then.
+// An option that changes the mode of its command, and the options allowed with
+// it.
 struct Mode {
   const CLI::App* command;
   const CLI::Option* option;
@@ -111,7 +112,7 @@ std::string name_of(const CLI::Option& option) {
   return option.get_name(option.get_positional(), false);
 }
 
-// "" or the option that a mode does not take, and what it takes.
+// "" or the option that is not allowed in a mode, and those that are.
 std::string beside_mode() {
   for (const Mode& mode : modes()) {
     if (mode.option->count() == 0) continue;
@@ -168,7 +169,7 @@ OptionDescription describe_option(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return out;
   out.type = option.get_type_name();
   out.choices = choices_in(out.type);
-  // What it is, without how it is checked.
+  // The type without its checks.
   for (const char* kind : {"INT:", "UINT:", "FLOAT:", "TEXT:"})
     if (out.type.rfind(kind, 0) == 0) out.type.resize(out.type.find(':'));
   if (!option.get_default_str().empty())
@@ -178,7 +179,7 @@ OptionDescription describe_option(const CLI::Option& option) {
 
 CommandDescription describe_app(const CLI::App& app) {
   CommandDescription out{app.get_name(), app.get_description(), {}, {}};
-  // What is in no group is not in the help either.
+  // Options without a group are not in the help either.
   for (const CLI::Option* option : app.get_options())
     if (!option->get_group().empty() || is_rare(option))
       out.options.push_back(describe_option(*option));
@@ -285,7 +286,7 @@ CommandOption Command::add_flag(const std::string& names, bool& value,
 CommandOption Command::add_flag(const std::string& name, std::string& value,
                                 const std::vector<std::string>& words,
                                 const std::string& what) const {
-  // CLI11 takes "true" for a flag without a word.
+  // CLI11 passes "true" for a flag without a word.
   const std::function<std::string(std::string)> word_of =
       [words](const std::string& word) {
         if (word == "true") return words[0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A command line of commands and their options. The one file behind it knows
-// CLI11, whose header is a third of what all commands would take to compile.
+// A command line of commands and their options. Only its source file includes
+// CLI11: that header takes a third of the time to compile all commands.
 #ifndef QKVET_TOOLS_DESCRIBE_COMMAND_LINE_H_
 #define QKVET_TOOLS_DESCRIBE_COMMAND_LINE_H_
 
@@ -19,18 +19,18 @@ class Option;
 
 namespace qkvet::tools {
 
-// What a command takes. Each function says more of it, and may be followed by
-// the next.
+// An option of a command. Each function adds a property and returns the option,
+// so that calls can be chained.
 class CommandOption {
  public:
   explicit CommandOption(CLI::Option* option) : option_(option) {}
 
-  // What help calls its value: FILE, LAW.
+  // The name of its value in help: FILE, LAW.
   CommandOption type_name(const std::string& name) const;
   CommandOption required() const;
-  // It takes one value each time that it is named, and may be named again.
+  // Each occurrence takes one value; it may be repeated.
   CommandOption one_at_a_time() const;
-  // Help says what it is if it is not given: what its variable holds now.
+  // Help prints the default: the variable's present value.
   CommandOption shows_default() const;
   // Numbers from `low` to `high`; anything else is refused.
   template <class Number>
@@ -47,22 +47,22 @@ class CommandOption {
   CLI::Option* option_;
 };
 
-// One command, or the program; what it belongs to outlives it.
+// One command, or the program. Its parent outlives it.
 class Command {
  public:
   explicit Command(CLI::App* app = nullptr) : app_(app) {}
 
   Command add_command(const char* name, const char* what) const;
-  // Without one of its commands there is nothing to run.
+  // Without a subcommand there is nothing to run.
   void needs_a_command() const;
 
-  // `names` are "-l,--law", or one word without dashes: a place in the line.
-  // What is given goes into `value`.
+  // `names` are "-l,--law", or one word without dashes: a positional argument.
+  // The given value is stored in `value`.
   template <class Value>
   CommandOption add_option(const std::string& names, Value& value,
                            const std::string& what) const;
-  // The same for what has no variable of its own. With more than one value at
-  // a time `take` gets all that were given.
+  // The same for an option without a variable. If it has more than one value at
+  // a time, `take` gets all of them.
   CommandOption add_taker(
       const std::string& names,
       std::function<void(const std::vector<std::string>&)> take,
@@ -70,15 +70,16 @@ class Command {
   CommandOption add_flag(const std::string& names, bool& value,
                          const std::string& what) const;
   // `value` becomes the first of `words`, or another of them by "--name=word";
-  // any text if there is one alone.
+  // any text is allowed if there is only one.
   CommandOption add_flag(const std::string& name, std::string& value,
                          const std::vector<std::string>& words,
                          const std::string& what) const;
-  // An option that there is not: who gives it is told, and help is silent.
+  // An option that does not exist: using it prints the reason, and help does
+  // not list it.
   void refuse_option(const std::string& name, const std::string& reason) const;
-  // One that was added, by one of its names.
+  // An option that was added, by one of its names.
   CommandOption option(const std::string& name) const;
-  // Beside the option `mode` the command takes these alone.
+  // With the option `mode` the command takes only these.
   void takes_only(const std::string& mode,
                   const std::vector<std::string>& names) const;
   // In help these options are under this heading, in their order.
@@ -91,7 +92,7 @@ class Command {
 
   // Another line after the options.
   void footer(const std::string& text) const;
-  // What happens if this command is the one that was asked for.
+  // Called if this command is chosen.
   void when_chosen(std::function<void()> act) const;
 
   // The program that it is a command of.
@@ -111,12 +112,12 @@ class CommandLine {
 
   enum class Read {
     kRun,    // a command was chosen
-    kShown,  // help or the version was asked for, and is printed
-    kWrong   // `error` is one line that says what
+    kShown,  // help or the version was printed
+    kWrong   // `error` is one line with the reason
   };
   Read read(int argc, char** argv, std::string* error) const;
-  // After kRun, before the work: "" or why a file cannot be written, is named
-  // for two outputs, or is an input at the same time.
+  // Call after kRun, before the work: "" or why a file cannot be written, is
+  // named for two outputs, or is an input at the same time.
   std::string bad_output() const;
 
  private:

@@ -20,7 +20,7 @@ std::string output_of(const std::string& words) {
   return ran.out;
 }
 
-// Commands and options of a --help, which says what there is.
+// Commands and options in the output of --help.
 std::vector<std::string> words_of_help(const std::string& help) {
   std::vector<std::string> out;
   std::istringstream lines(help);
@@ -53,7 +53,7 @@ bool has_tool(const std::string& name) {
   return std::system(("command -v " + name + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-// What a shell says to these lines, in scratch().
+// The output of a shell for these lines, in scratch().
 Ran told_shell(const std::string& lines, const char* shell = "bash") {
   write_text(scratch() / "lines.sh", lines + "\n");
   return run_qkvet(
@@ -134,7 +134,7 @@ TEST(Describe, HelpIsShort) {
       (std::vector<std::string>{std::string(71, 'x'), "Ends."}));
 }
 
-// 20 options and the places; the others come with --help-all.
+// 20 options and the positional arguments; --help-all lists the others.
 TEST(Describe, CheckShowsTwentyOptions) {
   const auto count = [](const std::string& words) {
     const std::vector<std::string> all = words_of_help(output_of(words));
@@ -156,13 +156,13 @@ TEST(Describe, GroffHasNothingToSayAgainstThePage) {
   write_text(scratch() / "qkvet.1", output_of("man"));
   write_text(scratch() / "bad.1", output_of("man") + ".no_macro\n\\fZ\n");
   EXPECT_EQ(told_shell(tool + " qkvet.1").error, "");
-  // The control: a page that is wrong has warnings, where there is groff.
+  // The control: a wrong page has warnings, if groff is installed.
   if (has_tool("groff")) {
     EXPECT_NE(told_shell(tool + " bad.1").error, "");
   }
 }
 
-// The words that bash offers for the last of these.
+// Completions that bash offers for the last of these words.
 std::string completed(const std::string& words) {
   std::istringstream in(words);
   std::string array;
@@ -187,7 +187,7 @@ TEST(Describe, BashCompletesCommandsOptionsAndValues) {
   EXPECT_EQ(completed(program + " golden verify --unc"), "--unchanged\n");
   EXPECT_EQ(completed(program + " check --law weights_s"),
             "weights_sum_to_one\n");
-  // Files are left to the shell, as are words that nobody knows.
+  // Files are left to the shell, as are unknown words.
   EXPECT_EQ(completed(program + " check --json _"), "\n");
   EXPECT_EQ(completed(program + " nothing --sh"), "\n");
 }

@@ -7,8 +7,8 @@
 namespace qkvet::tools {
 namespace {
 
-// Text as roff takes it: a hyphen that is typed is no hyphenation, and a line
-// that begins with a dot is no macro.
+// Text for roff: a typed hyphen is no hyphenation, and a line that begins with
+// a dot is no macro.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -77,7 +77,7 @@ void add_command(const CommandDescription& command, const std::string& name,
 
 std::string man_page(const CommandDescription& program,
                      const std::string& version) {
-  // "What it is.\nExit: what its codes mean."
+  // "Purpose.\nExit: meaning of the codes."
   const size_t end = program.what.find("\nExit: ");
   std::string out = fmt::format(
       ".\\\" Written by `qkvet man`.\n.TH QKVET 1 \"\" \"qkvet {}\" "

@@ -28,7 +28,7 @@ class DefaultFpEnvironment {
   std::fenv_t before_{};
 };
 
-// The reasons, if there is nothing but reasons not to judge. Several kernels:
+// The reasons, if there are only reasons not to judge. With several kernels,
 // some may be skipped while others pass, as in judge_law() of suite.h.
 LawResult unjudged(const ReportInput& report, const std::string& text) {
   bool passed = false;
@@ -52,7 +52,7 @@ LawResult unjudged(const ReportInput& report, const std::string& text) {
   return {LawOutcome::kSkipped, reasons};
 }
 
-// One case on every kernel, in one process for all. "" or what is wrong.
+// Runs one case on every kernel, in one process for all. "" or an error.
 std::string run_only(const Case& value, const SelectedKernels& selected,
                      const Law& law, RunResult& result) {
   const Opened opened = executor_factory(selected, /*in_process=*/true)(0);

@@ -70,7 +70,7 @@ TEST(Linked, TheCaseOfAReportFailsAgain) {
       LawOutcome::kSkipped);
 }
 
-// As linked.h says: what ends such a kernel ends the program that it is in.
+// As in linked.h: anything that ends such a kernel ends its program.
 TEST(LinkedDeathTest, AKernelThatAbortsEndsTheTestProgram) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(judge_linked(Linked(aborts_open).cases(4), kScale),

@@ -26,7 +26,7 @@
 namespace qkvet::tools {
 namespace {
 
-// As far as both sides know the struct.
+// The part of the struct that both sides have.
 template <class Sized>
 void copy_out(const Sized& from, Sized* to) {
   const size_t room = to->struct_size;
@@ -35,7 +35,7 @@ void copy_out(const Sized& from, Sized* to) {
   std::memcpy(to, &sized, sized.struct_size);
 }
 
-// The words of `qkvet check` that a request has; its cases are at least one.
+// The words of `qkvet check` in a request; its cases are at least one.
 RunWords words_of(const ReadJson& request) {
   RunWords words;
   words.laws = request.value("laws", words.laws);
@@ -55,7 +55,7 @@ struct Told {
   std::string text, json, wrong;
 };
 
-// One case under each law that is about it.
+// Replays one case under each law that applies to it.
 std::string replay_here(const std::string& text, const RunOptions& run,
                         bool all_laws, const SelectedKernels& selected,
                         RunResult& result) {
@@ -70,7 +70,7 @@ std::string replay_here(const std::string& text, const RunOptions& run,
       KernelResult one =
           replay_one(*law, *value.value, kernel, *opened.executor, result.time);
       of_kernel.kernel = one.kernel;
-      // A law that has nothing to say about the one case is no open one.
+      // A law that does not apply to the one case is not open.
       for (Cell& cell : one.cells)
         if (!all_laws || (cell.verdict != Verdict::kGaveUp &&
                           cell.verdict != Verdict::kMistrusted))
@@ -178,7 +178,7 @@ std::string give_reference(const CallWords& words, Give give) {
 using GiveInput = void (*)(const char* name, const char* dtype, int32_t rank,
                            const int64_t* extents, const double* values);
 
-// All of them but those that are made of others: what forward() gave, and the
+// All except those that are made from others: the outputs of forward(), and the
 // states of a merge. Masks are bool.
 void give_inputs(const Case& value, const Inputs& inputs, GiveInput give) {
   const KernelCall call =

@@ -55,8 +55,8 @@ RunRecord golden_record(const GoldenRun& run, const ReportInput& input,
   for (size_t row = 0; row < record.results.size(); ++row) {
     const size_t k = row / run.sets->size(), n = row % run.sets->size();
     auto& failure = record.results[row].failure;
-    // A row that is right and not as its set says has nothing to replay: the
-    // set is held against the kernel once more.
+    // A row that is right but differs from its set has no case to replay: the
+    // set is compared with the kernel once more.
     if (!failure || run.verdicts[k][n].correct.verdict != Verdict::kPassed)
       continue;
     failure->again = again + " " + (*run.sets)[n].name;

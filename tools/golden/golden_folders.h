@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders of golden sets, as the commands are told them.
+// Folders of golden sets, as commands take them.
 #ifndef QKVET_TOOLS_GOLDEN_GOLDEN_FOLDERS_H_
 #define QKVET_TOOLS_GOLDEN_GOLDEN_FOLDERS_H_
 
@@ -18,7 +18,7 @@ std::string read_golden_target(const std::string& target,
                                const std::vector<std::string>& globs,
                                GoldenFolder* folder);
 
-// "" or why no set can be put there; `there`: a folder of that name is.
+// "" or why no set can be put there; `there`: whether the folder exists.
 std::string look_at_folder(const std::string& path, GoldenFolder* old,
                            bool* there);
 

@@ -31,7 +31,7 @@ Content content_of(const fs::path& folder) {
   return content;
 }
 
-// Runs `work` in a process of its own and kills it after so many microseconds;
+// Runs `work` in a separate process and kills it after so many microseconds;
 // true if it was killed before its end.
 template <class Work>
 bool killed_after(int64_t microseconds, Work work) {
@@ -60,7 +60,7 @@ class GoldenKill : public testing::Test {
   // Two versions of the same sets, by kernels that round differently.
   GoldenKill() {
     fs::remove_all(scratch() / "kill");
-    // So many that writing them takes its share of the time.
+    // Enough sets that writing takes a large part of the time.
     EXPECT_EQ(run_qkvet("golden record kill -n 40 -k controls/naive").exit, 0);
     first_ = content_of(folder_);
     EXPECT_EQ(run_qkvet("golden record kill -k controls/reversed --force").exit,
@@ -73,7 +73,7 @@ class GoldenKill : public testing::Test {
     return now != first_ && now != second_;
   }
 
-  // Whether a killed process left its new folder behind.
+  // Whether a killed process left its new folder.
   static bool has_leftovers() {
     for (const auto& entry : fs::directory_iterator(scratch()))
       if (entry.path().filename().string().starts_with(".kill")) return true;
@@ -83,7 +83,7 @@ class GoldenKill : public testing::Test {
     record(folder_.string(), content_of(folder_) == first_ ? "controls/reversed"
                                                            : "controls/naive");
   }
-  // As long as a whole record takes on this machine, in microseconds.
+  // The time of a whole record on this machine, in microseconds.
   int64_t duration() {
     const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ(run_qkvet("golden record kill -k controls/naive --force").exit,
@@ -110,7 +110,7 @@ TEST_F(GoldenKill, LeavesOneSetOrTheOther) {
             static_cast<int64_t>(random() % static_cast<uint64_t>(whole)),
         [&] { write_other(); });
     killed += was_killed;
-    // The machine may be slower by now, or faster: about half come through.
+    // The speed of the machine may change: about half of the processes finish.
     whole += (was_killed ? whole : -whole) / 16;
     ASSERT_FALSE(is_mixture()) << n;
     GoldenFolder read;
@@ -118,12 +118,12 @@ TEST_F(GoldenKill, LeavesOneSetOrTheOther) {
     first += content_of(folder_) == first_;
     in_the_middle += has_leftovers();
   }
-  // Some were killed before they wrote, some while, some came through.
+  // Some were killed before they wrote, some while they wrote, some finished.
   EXPECT_GT(killed, 12);
   EXPECT_GT(in_the_middle, 0) << killed << " " << first;
   EXPECT_GT(first, 3);
   EXPECT_LT(first, 57);
-  // What killed processes left behind is gone with the next record.
+  // The next record removes the leftovers of killed processes.
   ASSERT_EQ(run_qkvet("golden record kill -k controls/naive --force").exit, 0);
   ASSERT_EQ(run_qkvet("golden record kill -k controls/reversed --force").exit,
             0);

@@ -56,7 +56,7 @@ Failure failure_of(const GoldenSet& set, const Judgement& judgement, bool small,
   return failure;
 }
 
-// What is no mistake of the kernel's: it is right, and not as the set says.
+// Not a mistake of the kernel: its answer is right, but differs from the set.
 Failure unlike_failure(const GoldenSet& set, const SetVerdict& verdict) {
   Failure failure;
   failure.law = &agreement_about(set.value().subject());
@@ -74,8 +74,8 @@ Failure unlike_failure(const GoldenSet& set, const SetVerdict& verdict) {
   return failure;
 }
 
-// Behind the causes, which are looked for in what is wrong alone: the cells of
-// reports get the worst that is said of their sets.
+// Called after the diagnosis, which uses wrong answers only: gives each cell of
+// reports the worst verdict of its set.
 void finish_cells(GoldenRun& run, const GoldenRunOptions& options) {
   for (size_t k = 0; k < run.verdicts.size(); ++k)
     for (size_t n = 0; n < run.verdicts[k].size(); ++n) {

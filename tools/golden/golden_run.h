@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels held against golden sets: the run, and what it says.
+// Kernels compared with golden sets: the run, and its report.
 #ifndef QKVET_TOOLS_GOLDEN_GOLDEN_RUN_H_
 #define QKVET_TOOLS_GOLDEN_GOLDEN_RUN_H_
 
@@ -12,17 +12,17 @@
 
 namespace qkvet::tools {
 
-// A set whose own numbers are in doubt, and why.
+// A set with doubtful numbers, and the reason.
 struct DoubtfulSet {
   const GoldenSet* set = nullptr;
   std::string reason;
 };
 
-// A set in the place of a law: a row of reports, by the name of the set and
-// with what it holds fast as its sentence.
+// A set instead of a law: a row of reports. Its id is the name of the set, its
+// sentence the subject of the set.
 struct SetRow {
   Law law;
-  std::string precondition, reason;  // the law's words that nobody else keeps
+  std::string precondition, reason;  // the storage of the law's texts
 };
 
 struct GoldenRun {
@@ -31,8 +31,8 @@ struct GoldenRun {
   std::vector<DoubtfulSet> doubtful;
   // Kernel by kernel, set by set.
   std::vector<std::vector<SetVerdict>> verdicts;
-  // The same for reports: every cell is a set, and the worst of what is said of
-  // it: wrong, not as expected, changed by too much, in doubt.
+  // The same for reports: every cell is a set with its worst verdict: wrong,
+  // not as expected, changed by too much, in doubt.
   RunResult result;
   Diagnoses diagnoses;
   std::string error;  // "" or one line
@@ -40,7 +40,7 @@ struct GoldenRun {
 
 struct GoldenRunOptions {
   bool in_process = false;
-  double most_ulps = -1;  // < 0: what changes and is correct is no failure
+  double most_ulps = -1;  // < 0: a changed but correct answer is no failure
   int diagnose = 1;
 };
 
@@ -49,10 +49,10 @@ GoldenRun run_golden(const std::vector<GoldenSet>& sets,
                      const SelectedKernels& selected,
                      const GoldenRunOptions& options);
 
-// Whether the set has changed by more than is allowed.
+// Whether the answers differ from the set by more than is allowed.
 bool changed_too_much(const SetVerdict& verdict,
                       const GoldenRunOptions& options);
-// What a report is made of; the run must outlive it.
+// The input of a report; the run must outlive it.
 RunOptions options_of(const GoldenRun& run);
 
 // "5 of 24 numbers, at most 1 ulp, 0.12 of the bound, at o[b=0,...]"
@@ -62,8 +62,8 @@ std::string golden_text(const GoldenRun& run, const ReportInput& input,
 // The record of the run. `again` is the command, without the set.
 RunRecord golden_record(const GoldenRun& run, const ReportInput& input,
                         const std::string& again);
-// Its lines, and lines "set" of what only sets have: where they come from, how
-// much has changed.
+// The lines of the record, and lines "set" with the fields of sets: their
+// origin, and how much has changed.
 std::string golden_lines(const GoldenRun& run, const ReportInput& input,
                          const RunRecord& record);
 

@@ -97,12 +97,12 @@ TEST(Golden, AFaultIsWrongAndReplaysFromTheFile) {
   EXPECT_EQ(run_qkvet(again[1]).exit, 1) << again[1];
 }
 
-// A kernel that no set asks anything is not judged: each subject has sets.
+// A kernel without a set is not judged: each subject has sets.
 TEST(Golden, EveryKernelOfAFamilyIsAskedSomething) {
   const Ran ran = run_qkvet("golden verify -k 'scalar/*'");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_TRUE(has(ran.out, "scalar/merge ")) << ran.out;
-  // The control: of one subject alone the others have nothing.
+  // The control: with sets of one subject, the others have none.
   const Ran merges = run_qkvet("golden verify -k 'scalar/*' 'numpy_merge_*'");
   EXPECT_EQ(merges.exit, 3) << merges.out;
 }
@@ -136,7 +136,7 @@ TEST(Golden, OwnSetsHoldForEveryFamily) {
   EXPECT_EQ(open, 0);
 }
 
-// How many of these sets each kernel answers rightly, and how many wrongly.
+// How many of these sets each kernel answers correctly, and how many wrongly.
 std::map<std::string, std::array<int, 2>> judged_on(
     const std::string& sets, const std::string& kernels) {
   const Ran ran = run_qkvet("golden verify " + sets +
@@ -153,8 +153,8 @@ std::map<std::string, std::array<int, 2>> judged_on(
   return judged;
 }
 
-// Those of lists of pages, of packed queries over pages and of lengths in
-// int32.
+// The sets with lists of pages, with packed queries over pages and with lengths
+// in int32.
 std::map<std::string, std::array<int, 2>> judged_on_served(
     const std::string& kernels) {
   return judged_on(
@@ -166,8 +166,9 @@ std::map<std::string, std::array<int, 2>> judged_on_served(
 // All but the one that is packed in rows.
 TEST(Golden, ServedSetsHoldForKernelsThatServe) {
   const auto judged = judged_on_served("-k 'serving/*' -k 'simt/[dp]*'");
-  // Two of them have new tokens, for which no plan is made; one has chunks,
-  // which serving/paged alone has, and one a sink, which simt has not.
+  // Two of them have appended tokens, for which no plan is made; one has
+  // chunks, which only serving/paged takes, and one a sink, which simt does not
+  // take.
   using Judged = std::map<std::string, std::array<int, 2>>;
   EXPECT_EQ(judged, (Judged{{"serving/gathered", {12, 0}},
                             {"serving/paged", {13, 0}},
@@ -183,8 +184,8 @@ TEST(Golden, WhoReadsListsWronglyFailsServedSets) {
   for (const auto& [kernel, sets] : judged) EXPECT_GT(sets[1], 0) << kernel;
 }
 
-// Of the five one has values as wide as keys, two are in half types, and one
-// has lists of pages.
+// Among the five, one has values as wide as keys, two are in half types, and
+// one has lists of pages.
 TEST(Golden, SetsOfValuesInKeysTellWhoFindsThem) {
   const std::string sets = "'numpy_values_in_keys*'";
   const auto right = judged_on(
@@ -204,7 +205,8 @@ TEST(Golden, SetsOfValuesInKeysTellWhoFindsThem) {
   for (const auto& [kernel, counts] : wrong) EXPECT_GT(counts[1], 0) << kernel;
 }
 
-// Who takes all lengths for int32 is wrong on the same lengths in int64 alone.
+// A kernel that takes all lengths for int32 is wrong only on the same lengths
+// in int64.
 TEST(Golden, WhoReadsOneWidthOfLengthsFailsTheOther) {
   const std::string kernel = "faulty/lengths_int64_read_as_int32";
   const auto narrow = judged_on_served("-k " + kernel).at(kernel);
@@ -215,8 +217,7 @@ TEST(Golden, WhoReadsOneWidthOfLengthsFailsTheOther) {
   EXPECT_EQ(run_qkvet(wide + "scalar/plain").exit, 0);
 }
 
-// One record, and what is written from it: rows are sets, as laws are
-// elsewhere.
+// One record, and the reports of it: rows are sets instead of laws.
 TEST(Golden, ReportsAreThoseOfARun) {
   const std::string sets = fresh("reports");
   ASSERT_EQ(
@@ -238,11 +239,11 @@ TEST(Golden, ReportsAreThoseOfARun) {
   EXPECT_TRUE(has(junit, "tests=\"9\"")) << junit;
   EXPECT_TRUE(has(junit, "classname=\"scalar/plain\" name=\"masked\""))
       << junit;
-  // The same later, to the same bytes.
+  // Written later, the files are the same, byte for byte.
   EXPECT_EQ(run_qkvet("report g.jsonl --html l.html --junit l.xml").exit, 0);
   EXPECT_EQ(read_text(scratch() / "l.html"), page);
   EXPECT_EQ(read_text(scratch() / "l.xml"), junit);
-  // What is only not as the set says is held against it again.
+  // An answer that only differs from the set is compared with it again.
   std::istringstream lines(read_text(scratch() / "g.jsonl"));
   int unlike = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -261,7 +262,7 @@ TEST(Golden, ReportsAreThoseOfARun) {
                    "no/g.html: cannot be written");
 }
 
-// One set of one key with the value 1, which says that `o` comes of it.
+// One set of one key with the value 1, with `o` as its answer.
 std::string one_set(const std::string& name, float o,
                     const std::string& finding) {
   NamedTensors tensors;
@@ -286,7 +287,7 @@ TEST(Golden, SetsThatAreWrongThemselvesAreInDoubt) {
   const Ran right = run_qkvet(one_set("right", 1, ""));
   EXPECT_EQ(right.exit, 0) << right.out << right.error;
   EXPECT_FALSE(has(right.out, "in doubt")) << right.out;
-  // A kernel that is right is not as such a set says.
+  // A right kernel differs from such a set.
   const Ran wrong = run_qkvet(one_set("wrong", 1.5F, ""));
   EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
   EXPECT_TRUE(has(wrong.out, "in doubt      wrong   o[b=0,h=0,i=0,c=0] is 1.5"))
@@ -368,7 +369,8 @@ TEST(Golden, BadInputIsOneLine) {
   flipped[flipped.size() - 3] ^= 1;
   write_text(file, flipped);
   expect_wrong_use(run_qkvet(verify), "plain.safetensors: its SHA-256 is");
-  // Without a manifest nothing guards one bit; a cut is seen all the same.
+  // Without a manifest nothing protects a single bit; truncation is still
+  // detected.
   write_text(file, good.substr(0, good.size() - 1));
   expect_wrong_use(
       run_qkvet("golden verify '" + file.string() + "' -k scalar/plain"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `qkvet golden verify` says to people.
+// The output of `qkvet golden verify` for people.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -36,14 +36,14 @@ std::string set_name_of(const Failure& failure) {
   return failure.recorded.substr(kHead.size());
 }
 
-// One report a cause; the other sets that it breaks are named.
+// One report per cause; the other failing sets are named.
 std::string failures(const ReportInput& input, const KernelResult& kernel,
                      const std::vector<SetVerdict>& verdicts) {
   std::vector<std::pair<const CauseOfFailures*, std::vector<const Failure*>>>
       groups;
   for (size_t n = 0; n < verdicts.size(); ++n) {
     const Cell& cell = kernel.cells[n];
-    // What is right and not as the set says stands below.
+    // Right answers that differ from the set are listed below.
     if (verdicts[n].correct.verdict != Verdict::kFailed) continue;
     const CauseOfFailures* cause = cause_of(input.diagnoses, *cell.failure);
     auto found =

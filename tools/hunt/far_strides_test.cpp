@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that take any strides take those of layout=far as well; and those
-// whose offsets have 32 bits are wrong there alone.
+// Kernels that take any strides also take those of layout=far. Kernels with
+// 32-bit offsets are wrong only there.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -25,7 +25,7 @@ const SelectedKernels& selected(const Words& globs) {
                    .first->second;
 }
 
-// By the law of agreement about it.
+// Judged by the law of agreement for its subject.
 Verdict judged(const KernelUnderTest& kernel, Executor& executor,
                const std::string& text, std::string* why) {
   const ParsedCase parsed = parse_case(text);
@@ -44,7 +44,7 @@ Verdict judged(const KernelUnderTest& kernel, Executor& executor,
   return judgement.verdict;
 }
 
-// Members, heads and rows far apart; each option whose tensor lies so as well.
+// Batch elements, heads and rows far apart, and the tensor of each option, too.
 constexpr const char* kCases[] = {
     "f32,B2,H2,Tq3,Tk3,d16,causal=br,layout=far",
     "f32,B3,H2,Hkv1,Tq2,Tk2,d8,layout=far",

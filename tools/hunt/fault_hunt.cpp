@@ -43,7 +43,7 @@ class FaultRun {
     const auto& ids = info.fault->killed_by;
     const bool named = std::find(ids.begin(), ids.end(), law.id) != ids.end();
     const bool asked = has_subject(info, law.domain.subject);
-    // Cases of thousands of calls are for those that they are about.
+    // Laws with cases of thousands of calls run only for faults that name them.
     if (!named && (options_.named || !asked || law.domain.lasts)) return;
     FaultPair& pair = result_.pairs.emplace_back();
     pair.law = &law;
@@ -51,7 +51,7 @@ class FaultRun {
     if (!asked) pair.undeclared = missing_subject(law.domain.subject);
   }
 
-  // The plan of `check` for this kernel alone: its laws take turns.
+  // The plan of `check` for this kernel only: its laws take turns.
   void run_subject(Subject subject) {
     if (!has_subject(fault_.judged.info, subject)) return;
     Scope scope;
@@ -108,8 +108,8 @@ class FaultRun {
       record(owner_of(pair, judgement), {number, to_string(value)}, inside);
   }
 
-  // A touch outside of a tensor is a failure of the memory law, if that is
-  // asked at all.
+  // A touch outside of a tensor is a failure of the memory law, if that law is
+  // among the laws asked.
   FaultPair& owner_of(FaultPair& planned, const Judgement& judgement) {
     const Law* law = &failed_law(*planned.law, judgement);
     for (FaultPair& pair : result_.pairs)
@@ -133,7 +133,7 @@ class FaultRun {
   int hangs_ = 0;
 };
 
-// "" or what is wrong with the faults.
+// "" or an error in the declarations of the faults.
 std::string read_faults(const std::vector<KernelUnderTest>& faults,
                         std::vector<Condition>* conditions) {
   for (const KernelUnderTest& fault : faults) {
@@ -163,7 +163,7 @@ void keep_to_fault(const FaultInfo& fault, Scope& scope) {
   if (fault.extents.empty()) return;
   std::string error;
   scope.pins = parse_pins(fault.extents, &error);
-  scope.largest = SizeClass::kSmall;  // but for what is pinned
+  scope.largest = SizeClass::kSmall;  // except for pinned extents
 }
 
 Hunt hunt_faults(const std::vector<KernelUnderTest>& faults,

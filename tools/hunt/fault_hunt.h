@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every fault against every law: which law kills it, at which case, after how
-// much work, and whether what it is killed by lies inside of its trigger.
+// much work, and whether the killing case is inside of its trigger.
 #ifndef QKVET_TOOLS_HUNT_FAULT_HUNT_H_
 #define QKVET_TOOLS_HUNT_FAULT_HUNT_H_
 
@@ -23,7 +23,7 @@ struct Kill {
 struct FaultPair {
   const Law* law = nullptr;
   bool named = false;        // by the fault's killed_by
-  std::string undeclared;    // "" or what the law needs and the fault has not
+  std::string undeclared;    // "" or the law's requirement that the fault lacks
   int64_t checked = 0;       // cases with a verdict, up to the first kill
   std::optional<Kill> kill;  // the first
   double seconds = 0;        // of work on the fault, up to the first kill
@@ -36,7 +36,7 @@ struct HuntedFault {
   std::string name;
   std::string when;
   bool triggered = false;             // in some checked case
-  int64_t cases = 0;                  // planned ones that were looked at
+  int64_t cases = 0;                  // planned cases that were judged
   double seconds = 0;                 // of work, all in all
   std::vector<FaultPair> pairs = {};  // of the laws about it, in their order
 };
@@ -56,14 +56,14 @@ struct HuntOptions {
 struct Hunt {
   std::vector<HuntedFault> faults;
   double wall_seconds = 0;
-  std::string error;  // "" or one line; then nothing else counts
+  std::string error;  // "" or one line; if set, ignore the other fields
 };
 
-// Cases have the extents at which the fault says that it shows, if it says so,
-// and are small otherwise.
+// Cases have the extents at which the fault shows, if it declares any, and are
+// small otherwise.
 void keep_to_fault(const FaultInfo& fault, Scope& scope);
 
-// Kernels that tell a fault.
+// Kernels that declare a fault.
 Hunt hunt_faults(const std::vector<KernelUnderTest>& faults,
                  const ExecutorFactory& open, const HuntOptions& options);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet check --faults: the conditions of the built-in faults, verdicts on
-// data, and hunts whose outcome is known: a kernel without a fault must be
-// called a survivor, a condition that is wrong a false alarm.
+// data, and hunts with a known outcome: a kernel without a fault must be called
+// a survivor, a wrong condition a false alarm.
 #include "tools/hunt/fault_hunt.h"
 
 #include <gtest/gtest.h>
@@ -27,10 +27,10 @@ TEST(FaultConditions, AllCanBeReadAndNearlyAllSaySomething) {
     const KernelInfo& info = kernel.judged.info;
     const ParsedCondition parsed = parse_condition(info.fault->when);
     ASSERT_TRUE(parsed.value) << info.name << ": " << parsed.error;
-    // A case says nothing of the calls at once or in a row that some faults
-    // take, of the values that they refuse, nor of the states that a law
-    // empties, the rows that it leaves out, and what the calls of cases in
-    // front of it have left behind.
+    // A case does not contain the concurrent or consecutive calls that some
+    // faults need, the values that they refuse, the states that a law empties,
+    // the rows that it leaves out, or the effects of the calls of earlier
+    // cases.
     const auto& laws = info.fault->killed_by;
     const bool of_the_law = std::ranges::all_of(laws, [](const auto& law) {
       return law.find("calls_at_once") != std::string::npos ||
@@ -143,7 +143,7 @@ TEST(FaultVerdicts, ANamedLawThatIsSilentFailsTheNamedFormAlone) {
   EXPECT_EQ(exit_of(fault, /*named=*/true), kLawFailed);
 }
 
-// A kernel that says that it has a fault with this condition.
+// A kernel that declares a fault with this condition.
 Hunt hunt_with(const char* kernel, const std::string& when,
                bool every_case = false,
                const char* killer = "agrees_with_oracle") {
@@ -186,7 +186,7 @@ TEST(FaultHunt, AWrongConditionIsAFalseAlarm) {
   EXPECT_EQ(wrong.exit, kLawFailed);
 }
 
-// What fits by chance at the first kill comes out when laws go on.
+// A condition that fits by chance at the first kill is refuted when laws go on.
 TEST(FaultHunt, EveryCaseIsHeldAgainstTheCondition) {
   const Hunt first = hunt_with("faulty/no_scale", "");
   const auto& pairs = first.faults[0].pairs;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kRow = "{:<36} {:<37} {:>5} {:>8} {:>4}  {}\n";
 
-// The built-in family goes without saying.
+// Without the prefix of the built-in family.
 std::string short_name(const std::string& name) {
   constexpr std::string_view kFamily = "faulty/";
   return name.starts_with(kFamily) ? name.substr(kFamily.size()) : name;
@@ -41,7 +41,7 @@ const char* fate_name(Fate fate) {
   }
 }
 
-// In lines that fit a terminal, where words allow it; all of them indented.
+// In lines that fit a terminal, if words allow it; all of them indented.
 std::string wrapped(const std::string& text, size_t indent) {
   constexpr size_t kWidth = 98;
   std::string out;
@@ -98,7 +98,7 @@ std::string names_of(const FaultSummary& summary, Fate fate) {
   return names(all);
 }
 
-// Only where every law was asked is there something to be said.
+// Empty unless every law was judged.
 std::string agreement_part(const FaultSummary& summary,
                            const HuntOptions& options) {
   if (options.named || options.laws.size() < all_laws().size()) return "";

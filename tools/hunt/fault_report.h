@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `qkvet check --faults` says, to people and to programs.
+// The output of `qkvet check --faults`, for people and for programs.
 #ifndef QKVET_TOOLS_HUNT_FAULT_REPORT_H_
 #define QKVET_TOOLS_HUNT_FAULT_REPORT_H_
 
@@ -9,7 +9,7 @@
 
 namespace qkvet::tools {
 
-// A line for each fault, what is wrong below it, and the sums.
+// A line for each fault, its problems below it, and the sums.
 std::string faults_text(const FaultSummary& summary, const Hunt& hunt,
                         const HuntOptions& options);
 // JSON Lines, schema 1: a line for each fault and law, one for each fault, and

@@ -32,7 +32,7 @@ void add_times(FaultSummary& summary) {
 
 }  // namespace
 
-// None is known. A row is a fault and, in a sentence, why no law can see it.
+// Empty. A row is a fault and, in a sentence, why no law can see it.
 std::span<const NearEquivalent> near_equivalents() { return {}; }
 
 bool is_agreement(const Law& law) {

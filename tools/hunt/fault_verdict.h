@@ -13,20 +13,20 @@
 
 namespace qkvet::tools {
 
-// A fault that nothing tells from a correct kernel, and why.
+// A fault that cannot be told from a correct kernel, and why.
 struct NearEquivalent {
   std::string_view fault;
   std::string_view reason;
 };
 std::span<const NearEquivalent> near_equivalents();
 
-// Laws that hold a kernel's answer against the oracle's and do nothing else.
+// Laws that only compare a kernel's answer with the oracle's.
 bool is_agreement(const Law& law);
 
 enum class Fate : uint8_t {
   kKilled,
-  kSurvived,        // its trigger came up, and no law failed
-  kNeverTriggered,  // nothing is said of it
+  kSurvived,        // its trigger occurred, and no law failed
+  kNeverTriggered,  // no conclusion about it
   kNearEquivalent   // survived, as it should
 };
 
@@ -50,7 +50,7 @@ struct FaultSummary {
   // Seconds of work up to the first kill, over the faults that are killed.
   double median = 0, percentile95 = 0, slowest = 0;
   std::string slowest_name;
-  std::vector<std::string> agreement_alone;  // killed by nothing else
+  std::vector<std::string> agreement_alone;  // killed by this only
   ExitCode exit = kConforms;
 };
 // `named`: laws that a fault names must all kill it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `qkvet fuzz` as its users meet it. Never how fast it is; what it finds is a
-// function of the seed, as far as nothing but --cases ends it.
+// `qkvet fuzz` as its users meet it. Its speed is never tested. Its findings
+// are a function of the seed if only --cases ends it.
 #include <gtest/gtest.h>
 
 #include "tools/base/program_run.h"
@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A program without libFuzzer says so, and its other tests are skipped.
+// A program without libFuzzer reports that, and its other tests are skipped.
 class Fuzz : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -93,16 +93,16 @@ TEST_F(Fuzz, FindingsBecomeLinesThatAreReplayed) {
   const std::string text = read_text(file);
   EXPECT_TRUE(text.starts_with("# mine\nscale_is_one_over_sqrt_d f32,"));
   EXPECT_TRUE(text.ends_with("  # faulty/no_scale no_scale\n")) << text;
-  // Not twice.
+  // It is not added twice.
   EXPECT_TRUE(has(run_qkvet(hunt).out, "regressions.txt: 0 lines added"));
   EXPECT_EQ(read_text(file), text);
   EXPECT_EQ(run_qkvet("replay @regressions.txt -k faulty/no_scale").exit, 1);
   const Ran good = run_qkvet("replay @regressions.txt -k scalar/plain");
   EXPECT_EQ(good.exit, 0) << good.out << good.error;
-  // The law of the line alone.
+  // Only the law of the line.
   EXPECT_TRUE(has(good.out, "passed  scale_is_one_over_sqrt_d"));
   EXPECT_FALSE(has(good.out, "weights_sum_to_one"));
-  // A case of attention is nothing to a cache.
+  // A case of attention does not apply to a cache.
   EXPECT_EQ(run_qkvet("replay @regressions.txt -k kv_cache/ring").exit, 3);
 }
 
@@ -164,7 +164,7 @@ TEST_F(Fuzz, AKernelThatDiesIsAFindingInAWorkerAndInTheProcess) {
     }
 }
 
-// What clang puts into a library with -fsanitize=fuzzer-no-link.
+// The code that clang puts into a library with -fsanitize=fuzzer-no-link.
 TEST_F(Fuzz, AnInstrumentedKernelHuntsInTheProcessAndIsShrunkInAWorker) {
   ASSERT_EQ(run_qkvet("new instrumented.cpp").exit, 0);
   const fs::path file = scratch() / "instrumented.cpp";

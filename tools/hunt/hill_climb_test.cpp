@@ -17,23 +17,23 @@
 namespace qkvet::tools::hill_climb_test {
 namespace {
 
-// What error/bound must reach: with random adversarial data, and at all.
+// The error/bound to reach: with random adversarial data, and at all.
 constexpr double kRandomAtLeast = 0.3;
 constexpr double kClimbAtLeast = 0.6;
-// A half output hides the f32 arithmetic in front of it behind its own rounding
+// A half output hides the preceding f32 arithmetic under its own rounding
 // unless the two add up.
 constexpr double kRandomHalfAtLeast = 0.2;
-// Where parts are merged by their lse, o meets several worst roundings at once
+// If parts are merged by their lse, o meets several worst roundings at once
 // only by rare luck; the lse of the same calls comes nearer.
 constexpr double kMergedAtLeast = 0.45;
 // The bound of a block adder covers every place where blocks may begin, and the
 // few keys of a climb fill one or two. bound_half_test comes nearer with more.
 constexpr double kBlocksAtLeast = 0.45;
-// For f64 storage the bound pays for the references' own roundings as well,
-// which are as large as the kernel's (reference/README.md, "f64").
+// For f64 storage the bound includes the references' own roundings, which are
+// as large as the kernel's (reference/README.md, "f64").
 constexpr double kShareOfF64 = 0.5;
 
-// As declared: each test has a process of its own, and probes its kernel alone.
+// As declared: each test is a separate process and probes only its kernel.
 SelectedKernels correct_kernels() {
   KernelSelection all{
       {"scalar/*", "eigen/*", "avx2/*", "serving/*", "controls/*"}};
@@ -51,12 +51,12 @@ std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
   const SelectedKernels selected = correct_kernels();
   for (const KernelUnderTest& kernel : selected.kernels)
-    // What takes one of two paths is declared as the looser of them; the climb
-    // goes through plain calls.
+    // A kernel that takes one of two paths is declared as the looser of them;
+    // the climb goes through plain calls.
     if (kernel.judged.info.has_forward && takes_plain_calls(kernel) &&
         !kernel.judged.info.source_file.ends_with("controls/paths.cpp"))
       names.push_back(kernel.judged.info.name);
-  // Controls are many, and their bounds are attacked by reference_test as well.
+  // There are many controls, and reference_test attacks their bounds, too.
   size_t controls = 0;
   std::erase_if(names, [&controls](const std::string& name) {
     return name.starts_with("controls/") && !is_sampled(controls++, 6);
@@ -64,8 +64,8 @@ std::vector<std::string> kernel_names() {
   return names;
 }
 
-// A counter of its own for every choice: the climb is the same on every
-// machine with the same kernel.
+// A separate counter for every choice: the climb is the same on every machine
+// with the same kernel.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : seed_(seed) {}
@@ -107,7 +107,7 @@ class HillClimb : public testing::TestWithParam<std::string> {
     store_as(declared_dtypes({kernel_})[0], value);
     const auto d = 1 + static_cast<int64_t>(dice.below(4));
     const auto dv = 1 + static_cast<int64_t>(dice.below(2));
-    // All values are written out; kernels that split want many keys.
+    // All values are written out; kernels that split need many keys.
     const auto most = (static_cast<int64_t>(kMaxSetValues) - d) / (d + dv);
     value.shape.d = d;
     value.shape.dv = dv;
@@ -167,8 +167,8 @@ class HillClimb : public testing::TestWithParam<std::string> {
     x = static_cast<double>(static_cast<float>(x));
   }
 
-  // Weights are left out, lse too unless it is asked for: each output has a
-  // bound of its own.
+  // Weights are left out, and lse unless `extra` has it: each output has its
+  // own bound.
   void judge_only(uint64_t extra) {
     kernel_.judged.info.capabilities.options =
         options_ & ~((QKVET_OPTION_LSE | QKVET_OPTION_WEIGHTS) & ~extra);

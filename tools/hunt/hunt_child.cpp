@@ -14,8 +14,7 @@
 namespace qkvet::tools {
 namespace {
 
-// All of a hunt. The engine ends the process, so that nothing of it is ever
-// taken down.
+// All state of a hunt. The engine ends the process, so it is never destroyed.
 struct Hunt {
   HuntJob job;
   Hunted hunted;
@@ -73,8 +72,8 @@ std::string open_kernels(Hunt& hunt) {
   return "";
 }
 
-// The engine knows whole seconds alone. Nothing is lost: what it keeps is
-// written at once.
+// The engine counts whole seconds only. Nothing is lost: it writes at once
+// whatever it keeps.
 void end_in_time(const Hunt& hunt) {
   if (hunt.job.seconds > 0 && hunt.seconds() > hunt.job.seconds) std::_Exit(0);
 }
@@ -135,7 +134,7 @@ bool is_hunt_child(int argc, char** argv) {
 }
 
 int run_hunt_child(int argc, char** argv) {
-  // Nobody reads what is found after the end of the program that asked.
+  // After the end of the parent program, findings have no reader.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   static Hunt hunt;
   const std::string path = argv[argc - 1] + sizeof(kHuntWord) - 1;

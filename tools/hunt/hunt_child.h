@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process that hunts: `qkvet fuzz` starts it with words of the engine and
-// one of its own, and so does the engine itself where it forks.
+// one of its own, and the engine does the same when it forks.
 #ifndef QKVET_TOOLS_HUNT_HUNT_CHILD_H_
 #define QKVET_TOOLS_HUNT_HUNT_CHILD_H_
 
@@ -10,7 +10,7 @@ namespace qkvet::tools {
 
 // Behind -ignore_remaining_args=1, with the path of the job.
 inline constexpr char kHuntWord[] = "--qkvet-hunt=";
-// Where the process could not begin; its one line is an event.
+// The process could not begin; its one line is an event.
 inline constexpr int kHuntNotBegun = 119;
 
 bool is_hunt_child(int argc, char** argv);

@@ -20,13 +20,13 @@ constexpr size_t kMostOfKernel = 16;
 // Runs of an input until it fails again.
 constexpr int kMostRuns = 10;
 
-// What is to be looked into: events, and inputs at which a process died.
+// Findings to examine: events, and inputs at which a process died.
 std::vector<HuntEvent> failures_called_out(const Hunted& hunted,
                                            const HuntJob& job,
                                            const HuntEnd& end) {
   std::vector<HuntEvent> all = read_events(job.folder);
   std::erase_if(all, [](const HuntEvent& one) { return one.what != "found"; });
-  // In a process of workers it was no kernel that died.
+  // If kernels run in workers, the dead process was no kernel.
   if (!job.selection.in_process) return all;
   for (const HuntCrash& crash : end.crashes) {
     const FuzzInput input = decode_input(file_bytes(crash.file), hunted.rules);
@@ -101,7 +101,7 @@ class Investigation {
                          died ? last_summary(job_.folder) : ""});
   }
 
-  // A case that another input was shrunk to as well is no news.
+  // Ignores a case that another input was shrunk to already.
   void add(Failure failure) {
     std::vector<Cell>& cells = out_.result.kernels.back().cells;
     for (const Cell& cell : cells)
@@ -122,7 +122,7 @@ class Investigation {
   TimeUse time_;
 };
 
-// The order of the laws, so that the most specific is heard first.
+// The order of the laws, so that the most specific comes first.
 void sort_by_law(std::vector<HuntEvent>& events) {
   const auto place = [](const HuntEvent& event) {
     const auto laws = all_laws();
@@ -141,7 +141,7 @@ std::vector<HuntFindings::Report> HuntFindings::reports() const {
   std::vector<Report> out;
   for (size_t k = 0; k < result.kernels.size(); ++k) {
     const KernelResult& kernel = result.kernels[k];
-    // One report for each law is enough, and of deaths one for each kind.
+    // One report for each law is enough, and one for each kind of death.
     std::set<std::string> unknown;
     const auto is_new = [&unknown](const Failure& failure) {
       const Judgement& judgement = failure.judgement;

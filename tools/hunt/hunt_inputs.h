@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of a hunt: where they come from, and one by one without an engine.
+// Inputs of a hunt: their sources, and how to run them one by one without an
+// engine.
 #ifndef QKVET_TOOLS_HUNT_HUNT_INPUTS_H_
 #define QKVET_TOOLS_HUNT_HUNT_INPUTS_H_
 
@@ -20,9 +21,9 @@ struct NamedInput {
 std::string read_inputs(const std::vector<std::string>& paths,
                         std::vector<NamedInput>& inputs);
 
-// The folders that the engine reads, the first of which it writes to: `corpus`,
-// or one in the hunt's own folder. Lists of `seeds` are unpacked; a hunt of
-// kernels that has nothing to begin with gets planned cases.
+// The folders that the engine reads. It writes to the first: `corpus`, or one
+// in the hunt's own folder. Lists of `seeds` are unpacked; a hunt of kernels
+// without any input starts from planned cases.
 std::string prepare_inputs(const Hunted& hunted, const std::string& own,
                            const std::string& corpus,
                            const std::vector<std::string>& seeds, uint64_t seed,

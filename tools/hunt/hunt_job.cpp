@@ -110,7 +110,7 @@ void write_event(const std::string& folder, const HuntEvent& event) {
                      {"text", event.text},
                      {"execution", event.execution},
                      {"seconds", event.seconds},
-                     // JSON knows no infinity.
+                     // JSON has no infinity.
                      {"ratio", std::min(event.ratio,
                                         std::numeric_limits<double>::max())}}) +
       "\n";

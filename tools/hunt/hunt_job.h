@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `qkvet fuzz` gives to the process that hunts for it, in a file, because
-// the engine starts processes of its own with the same words; and what comes
-// back, a line per event.
+// The job of the process that hunts for `qkvet fuzz`, in a file, because the
+// engine starts further processes with the same words; and its results, a line
+// per event.
 #ifndef QKVET_TOOLS_HUNT_HUNT_JOB_H_
 #define QKVET_TOOLS_HUNT_HUNT_JOB_H_
 
@@ -22,7 +22,7 @@ struct HuntJob {
   std::string pin;
   bool guided = true;
   bool recipes = true;
-  std::string folder;  // of this hunt: progress, events, what crashed
+  std::string folder;  // of this hunt: progress, events, crashing inputs
   int64_t began = 0;   // nanoseconds of the monotonic clock
   double seconds = 0;  // since then, until the process ends itself; 0: never
 };
@@ -39,10 +39,10 @@ std::optional<HuntJob> read_job(const std::string& path, std::string* error);
 std::string progress_path(const std::string& folder);
 std::string events_path(const std::string& folder);
 
-// What an engine's process calls out.
+// An event that an engine's process reports.
 struct HuntEvent {
   std::string what;  // found, closest, wrong (a check of bytes), stopped
-  std::string kernel, law, text;  // text: the case, or what is wrong
+  std::string kernel, law, text;  // text: the case, or the error
   int64_t execution = 0;
   double seconds = 0;  // since the hunt began
   double ratio = 0;    // of closest
@@ -53,9 +53,9 @@ std::vector<HuntEvent> read_events(const std::string& folder);
 // A target with the kernels that it is about, ready to judge inputs.
 struct Hunted {
   const FuzzTarget* target = nullptr;
-  SelectedKernels selected;  // those alone that declare the target's subject
+  SelectedKernels selected;  // only those that declare the target's subject
   InputRules rules;
-  std::string error;  // one line; then nothing else counts
+  std::string error;  // one line; if set, ignore the other fields
 };
 Hunted hunted(const HuntJob& job);
 

@@ -75,7 +75,7 @@ std::string summary_line(const FuzzTarget& target, const HuntEnd& end,
       static_cast<double>(end.executions) / std::max(end.seconds, 1e-9));
 }
 
-// What a correct kernel is nearest to being flagged for.
+// The case at which a correct kernel is nearest to being flagged.
 std::string closest_text(const std::string& folder) {
   HuntEvent closest;
   for (const HuntEvent& event : read_events(folder))

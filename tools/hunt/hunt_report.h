@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what a hunt called out to reports: each failing input repeated, shrunk,
-// its cause looked for, and one report per cause.
+// From the events of a hunt to reports: each failing input is repeated, shrunk
+// and diagnosed, and there is one report per cause.
 #ifndef QKVET_TOOLS_HUNT_HUNT_REPORT_H_
 #define QKVET_TOOLS_HUNT_HUNT_REPORT_H_
 
@@ -13,22 +13,21 @@
 
 namespace qkvet::tools {
 
-// A failing input that was not seen to fail again, where kernels run in
-// workers.
+// A failing input that did not fail again, with kernels in workers.
 struct LostFailure {
   std::string kernel, law, text;
   bool died = false;  // the process that hunts did, at this input
   std::string file;   // of an input at which it died
-  std::string said;   // by a sanitizer, in one line; "" if nothing is known
+  std::string said;   // a sanitizer's message, in one line; "" if unknown
 };
 
-// What a hunt of kernels found. The result has a cell per failure.
+// The findings of a hunt of kernels. The result has a cell per failure.
 struct HuntFindings {
   RunResult result;
   Diagnoses diagnoses;
   std::vector<LostFailure> lost;
   bool in_process = false;  // no worker could load the library
-  std::string error;        // one line; then nothing else counts
+  std::string error;        // one line; if set, ignore the other fields
 
   // The failures that are reported, a cause each, the best of each cause.
   struct Report {
@@ -39,7 +38,7 @@ struct HuntFindings {
   };
   std::vector<Report> reports() const;
 };
-// `most`: failing kernels whose cause is looked for.
+// `most`: maximum number of failing kernels to diagnose.
 HuntFindings look_into(const Hunted& hunted, const HuntJob& job,
                        const HuntEnd& end, int most);
 
@@ -49,7 +48,7 @@ struct HuntSummary {
   const HuntEnd& end;
   const HuntFindings& findings;
   uint64_t seed;
-  std::string corpus;       // where the inputs are kept; "": nowhere
+  std::string corpus;       // the folder of the inputs; "": none
   std::string regressions;  // "" or "FILE: 2 lines added"
 };
 std::string hunt_text(const HuntSummary& summary, bool colour);
@@ -60,8 +59,8 @@ std::string bytes_text(const Hunted& hunted, const HuntJob& job,
                        const HuntEnd& end);
 ExitCode bytes_exit(const HuntJob& job, const HuntEnd& end);
 
-// Adds a line for each report whose law and case the file does not have yet:
-// "LAW CASE  # KERNEL CAUSE". The number of them, or -1 with *error.
+// Adds a line for each report with a law and case that are not in the file yet:
+// "LAW CASE  # KERNEL CAUSE". Returns the number of lines, or -1 with *error.
 int add_regressions(const std::string& path, const HuntFindings& findings,
                     std::string* error);
 

@@ -32,11 +32,11 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// A process that does not end by itself this long after its time is ended.
+// A process that does not end by itself this long after its time is killed.
 constexpr double kGraceSeconds = 30;
 // A kernel in the hunting process that ends it is found again and again.
 constexpr int kMostCrashes = 4;
-// Without a sandbox nobody but the engine sees that a kernel hangs.
+// Without a sandbox only the engine sees that a kernel hangs.
 constexpr int kTimeoutInProcess = 10;
 constexpr int kTimeoutOfEngine = 300;
 constexpr auto kLook = std::chrono::milliseconds(20);
@@ -48,7 +48,8 @@ double seconds_since(Clock::time_point start) {
 
 std::string log_path(const std::string& folder) { return folder + "/log"; }
 
-// In a group of its own, so that what the engine forks is ended with it.
+// In a separate process group, so that processes that the engine forked end,
+// too.
 pid_t start(std::vector<std::string> words, const std::string& log,
             std::string* error) {
   std::vector<char*> arguments;
@@ -107,7 +108,7 @@ std::vector<std::string> engine_words(const HuntJob& job,
   return words;
 }
 
-// The last line of the engine that says what was wrong.
+// The last line of the engine that contains an error.
 std::string last_words(const std::string& folder) {
   std::ifstream log(log_path(folder));
   std::string last;
@@ -179,7 +180,7 @@ int Watch::wait_for(pid_t pid, double until) {
     show();
     std::this_thread::sleep_for(kLook);
   }
-  kill(-pid, SIGKILL);  // what the engine forked
+  kill(-pid, SIGKILL);  // forked by the engine
   return status;
 }
 
@@ -223,14 +224,14 @@ void Watch::judge_end(int status) {
   collect_crashes();
   if (ended_by_us_) return;
   if (end_.crashes.size() == before && progress_->kernel >= 0) {
-    // Without a word: the kernel called exit(), or was killed. Or it died at
-    // an input that is known by now, which would go on and on.
+    // Without a message: the kernel called exit(), or was killed. Or it died at
+    // an input that is known already, which would repeat forever.
     done_ = !keep_input();
     if (done_) return;
   }
   if (end_.crashes.size() > before) {
     if (!about_kernels_ || job_.selection.in_process) return;
-    // Kernels run in workers: nothing that they do can reach this process.
+    // Kernels run in workers and cannot reach this process.
     end_.error = "the hunt itself died: a defect of QKVet";
     done_ = true;
     return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches over the process that hunts: starts it, shows how it goes, ends it,
-// and begins again where a kernel in that process has ended it.
+// Watches over the process that hunts: starts it, shows its progress, ends it,
+// and starts it again if a kernel in that process has ended it.
 #ifndef QKVET_TOOLS_HUNT_HUNT_WATCH_H_
 #define QKVET_TOOLS_HUNT_HUNT_WATCH_H_
 
@@ -36,17 +36,17 @@ struct HuntEnd {
   std::string error;  // one line: the hunt could not be made or went wrong
 };
 
-// `inputs`: folders of inputs, the first of which the engine adds to.
+// `inputs`: folders of inputs. The engine adds to the first.
 HuntEnd watch_hunt(const HuntJob& job, const HuntLimits& limits,
                    const std::vector<std::string>& inputs);
 
-// What a sanitizer or the engine said last of a process that died:
-// "AddressSanitizer: heap-buffer-overflow mine.cpp:41 in forward"; "" if
-// nothing.
+// The last message of a sanitizer or the engine about a process that died:
+// "AddressSanitizer: heap-buffer-overflow mine.cpp:41 in forward"; "" if there
+// is none.
 std::string last_summary(const std::string& folder);
 
-// Keeps the least inputs out of `from` that show all that they show: copies
-// them to `into`. "" or one line.
+// Copies the least inputs of `from` that cover the same as all of them to
+// `into`. "" or one line.
 std::string merge_inputs(const HuntJob& job, const std::string& into,
                          const std::vector<std::string>& from);
 

@@ -25,8 +25,7 @@ constexpr int64_t kWalk = 4;   // extents of attention in the walk
 constexpr int64_t kSlack = 2;  // the shrunk case may be this much larger
 constexpr int64_t kAnySize = std::numeric_limits<int64_t>::max();
 
-// As declared: each test has a process of its own, and probes no fault but its
-// own.
+// As declared: each test is a separate process and probes only its fault.
 const SelectedKernels& faults() {
   static const SelectedKernels selected = [] {
     KernelSelection all{{"faulty/*"}};
@@ -82,8 +81,8 @@ bool evicts(const StoryCommand& command) {
   return command.verb == StoryVerb::kEvict;
 }
 
-// Stories of up to four commands on up to two sequences; there are many more
-// with those that move sequences, or evict.
+// Stories of up to four commands on up to two sequences; moves and evictions
+// add many more.
 std::vector<Case> walk_stories(bool with_moves, bool with_evictions) {
   using enum StoryVerb;
   std::vector<StoryCommand> commands = {
@@ -128,9 +127,8 @@ std::vector<Case> walk_stories(bool with_moves, bool with_evictions) {
   return cases;
 }
 
-// The cases of the walk, the smallest first; with pairs of channels for single
-// ones where a rotation is asked for, with moves and evictions where there are
-// some.
+// The cases of the walk, the smallest first. If the case has a rotation,
+// channels come in pairs; moves and evictions are included if it has any.
 std::vector<Case> walk(Subject subject, const Case& asked) {
   std::vector<Case> cases;
   if (asked.is_layer()) cases = walk_layers();
@@ -182,7 +180,7 @@ std::vector<Case> variants_of(const Case& plain) {
   return variants;
 }
 
-// `to` with the options that `from` asks for; lengths as far as they fit.
+// `to` with the options of `from`; lengths as far as they fit.
 Case with_options_of(const Case& from, Case to) {
   const auto constrain_lengths = [&to](std::vector<int64_t> lengths,
                                        int64_t most) {
@@ -223,14 +221,14 @@ Case with_options_of(const Case& from, Case to) {
   return to;
 }
 
-// Whether the walk has ended where cases are as large as this one: it would be
-// gone through in vain, and takes long.
+// Whether the case is larger than all cases of the walk: the walk would find
+// nothing, and takes long.
 bool is_beyond_walk(const Case& value) {
   const Shape& s = value.shape;
   return value.has_options() && std::max({s.Tq, s.Tk, s.d, s.dv}) > 2 * kWalk;
 }
 
-// The control of the walk: whether it must come to the smallest case of this
+// The control of the walk: whether it must find the smallest case of this
 // fault, one of each subject.
 bool walk_finds(const std::string& fault) {
   return fault == "mask_after_softmax" || fault == "backward_delta_missing" ||
@@ -279,8 +277,8 @@ class Kill : public testing::TestWithParam<std::string> {
     return forms;
   }
 
-  // The first of these cases that fails. They are called in one batch: one by
-  // one, the way to the worker and back would take most of the time.
+  // The first of these cases that fails. They are called in one batch, because
+  // single calls would spend most of the time on the way to the worker.
   std::optional<Case> first_failing(const Law& law,
                                     const std::vector<Case>& values) {
     TimeUse time;
@@ -306,7 +304,7 @@ class Kill : public testing::TestWithParam<std::string> {
   }
 
   // A case of the walk that is smaller than this and fails the law. There are
-  // too many options to walk over: they are those of `asked`.
+  // too many options to walk over, so those of `asked` are used.
   std::optional<Case> failing_below(int64_t size, const Law& law,
                                     const Case& asked) {
     constexpr size_t kBatch = 16;
@@ -343,7 +341,7 @@ class Kill : public testing::TestWithParam<std::string> {
   std::unique_ptr<Executor> executor_;
 };
 
-// A law stops at its first failure: what is killed early costs little.
+// A law stops at its first failure, so an early kill costs little.
 constexpr int64_t kCasesPerLaw = 1500;
 
 TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
@@ -382,7 +380,7 @@ TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
       failed = fails(*law, *again.value);
     EXPECT_TRUE(failed) << id << " " << to_string(smallest);
     RecordProperty(id, to_string(smallest));
-    // The walk takes longer than all else: one fault in 24 by day.
+    // The walk takes longer than everything else: one fault in 24 by day.
     const bool walks = is_sampled(std::hash<std::string>{}(GetParam()), 24) ||
                        walk_finds(GetParam());
     // A case of thousands of calls takes too long for a walk.
@@ -399,7 +397,7 @@ TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
   }
 }
 
-// A law that kills nothing has not earned its place.
+// A law that kills nothing is not needed.
 TEST(Faults, EveryLawIsNamedByOne) {
   std::set<std::string> named;
   for (const KernelUnderTest& kernel : faults().kernels) {
@@ -410,8 +408,8 @@ TEST(Faults, EveryLawIsNamedByOne) {
     EXPECT_EQ(named.count(law->id), 1u) << "no fault is killed by " << law->id;
 }
 
-// What is wrong behind a threshold of its own is found where the kernel
-// declares that; the control is the same kernel that declares nothing.
+// A kernel that is wrong past its own threshold is found if it declares the
+// threshold; the control is the same kernel without the declaration.
 TEST(Faults, AThresholdIsTriedWhereItIsDeclared) {
   KernelUnderTest kernel;
   for (const KernelUnderTest& one : faults().kernels)

@@ -25,8 +25,8 @@ OracleOutput seeded(const Problem& problem) {
 
 bool everywhere(const Case&) { return true; }
 
-// A kernel answers rows that rightly see no key by its dialect; the reference
-// gives them keys.
+// For rows that rightly see no key, a kernel answers by its dialect; the
+// reference gives them keys.
 bool rows_see_keys(const Case& value) {
   return value.causal != Causal::kBottomRight ||
          value.shape.Tq <= value.shape.Tk;
@@ -38,7 +38,7 @@ bool keys_before_the_first_row(const Case& value) {
          (value.causal == Causal::kBottomRight &&
           value.shape.Tq < value.shape.Tk);
 }
-// The reference goes too far from the bottom right alone.
+// The reference goes too far only with the bottom-right rule.
 bool not_from_top_left(const Case& value) {
   return value.causal != Causal::kTopLeft;
 }
@@ -46,14 +46,14 @@ bool not_from_top_left(const Case& value) {
 bool window_before_diagonal(const Case& value) {
   return !value.window || value.window->left != 0;
 }
-// The reference misplaces the left side alone, and where keys come first.
+// The reference misplaces only the left side, and only without earlier keys.
 bool window_to_the_left(const Case& value) {
   return !value.window ||
          (value.window->right < 0 && value.shape.Tq <= value.shape.Tk);
 }
 
-// The bound looks up heads and sinks by itself, rightly. It stays wide enough
-// for the wrong ones where no number, and no score of whole numbers, is far
+// The bound finds heads and sinks independently and correctly. It is still wide
+// enough for the wrong ones if no number, and no score of whole numbers, is far
 // larger than the others.
 bool even_data(const Case& value) {
   return !is_stress(value) && value.q.kind != RecipeKind::kLattice &&

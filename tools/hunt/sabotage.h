@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws under an oracle that shares the kernel's mistake. A fault of
-// impl/faulty is paired with a seeded fault of the references that has the same
-// mechanism; the reference stands in for the oracle, without a twin. Agreement
-// then sees nothing: whatever still fails did not learn it from the oracle.
+// Laws under an oracle that shares the kernel's mistake. A fault of impl/faulty
+// is paired with a seeded fault of the references that has the same mechanism;
+// the reference replaces the oracle, without a twin. Agreement then sees
+// nothing: any law that still fails does not depend on the oracle.
 #ifndef QKVET_TOOLS_HUNT_SABOTAGE_H_
 #define QKVET_TOOLS_HUNT_SABOTAGE_H_
 
@@ -22,10 +22,10 @@ struct SabotagePair {
   const char* fault;   // without its family
   SeededFault seeded;  // of a reference
   Oracle oracle;       // that reference
-  // Where the two do the same. Elsewhere they differ in what the mechanism
-  // leaves open, and agreement would see that.
+  // Cases for which the two do the same. For others they differ in aspects that
+  // the mechanism leaves open, and agreement would see that.
   bool (*alike)(const Case& value);
-  // "" or why no law but agreement kills the fault, whatever the oracle.
+  // "" or why only agreement kills the fault, with any oracle.
   const char* agreement_alone = "";
 };
 std::span<const SabotagePair> sabotage_pairs();
@@ -67,7 +67,7 @@ struct SabotageLine {
   SabotageResult result = {};
 };
 // Every pair under every law about attention with both oracles, in this order,
-// on threads that each have a worker of their own. `cases` for each of them.
+// on threads with a worker each. `cases` for each of them.
 std::vector<SabotageLine> run_sabotage(int64_t cases, int jobs,
                                        std::string* error);
 

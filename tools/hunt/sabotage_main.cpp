@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every pair under every law, with the right oracle and with the one that
-// shares the fault: a line of JSON for each, and on stderr who kills each pair.
-// Fails if a pair lives and no reason is known. Usage: sabotage [CASES]
+// shares the fault: a line of JSON for each, and on stderr the laws that kill
+// each pair. Fails if a pair survives without a known reason. Usage: sabotage
+// [CASES]
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>

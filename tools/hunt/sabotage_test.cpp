@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An oracle that shares a kernel's mistake blinds agreement and nothing else.
+// An oracle that shares a kernel's mistake blinds only agreement.
 #include "tools/hunt/sabotage.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@
 #include "core/base/at_night.h"
 
 namespace qkvet::tools {
-// Else the name of a test would hold addresses, which are others in every run.
+// Otherwise the name of a test would contain addresses, which differ in every
+// run.
 static void PrintTo(const SabotagePair& pair, std::ostream* out) {
   *out << pair.fault;
 }

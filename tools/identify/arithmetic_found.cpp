@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of a kernel, said in knobs of a precision where they have a
-// word for it.
+// The arithmetic of a kernel, in knobs of a precision as far as there are any
+// for it.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ class Arithmetic {
         });
   }
 
-  // Scores that are multiples of a power of two, where a scale can be given.
+  // Makes scores multiples of a power of two, if a scale can be given.
   void find_exact_scale() {
     if (is_found(found_, "options", "scale")) asker_.base.scale = 0.125f;
   }
@@ -105,8 +105,8 @@ class Arithmetic {
     const bool is_dot = std::string(field) == "dot_sum";
     if (sum.order.sum != QKVET_SUM_LANES || (!is_dot && sum.order.lanes > 1))
       return say(field, "any", evidence);
-    // What is left where the channels are no multiple of the lanes may be added
-    // in another way.
+    // If the channels are no multiple of the lanes, the rest may be added in
+    // another way.
     if (is_dot && sum.order.lanes > 1) {
       const SumFound rest = ask_dot_sum(asker_, sum.terms - 3);
       if (rest.order.words != sum.order.words)
@@ -126,7 +126,7 @@ class Arithmetic {
     return fmt::format("{}{} bits", sum.wider ? "more than " : "", sum.bits);
   }
 
-  // A one beside 2^n is lost in sums of n bits.
+  // A one next to 2^n is lost in sums of n bits.
   void say_width() {
     const std::string evidence = "a one vanishes beside 2^n: q.k is kept in " +
                                  bits_text(dot_) + ", P v in " +
@@ -181,7 +181,7 @@ class Arithmetic {
     say("score_dtype", std::string(dtype_name(*scores.to)), scores.why);
   }
 
-  // In half storage, too: it is where P is rounded.
+  // In half storage, too, because P is rounded there.
   void say_weights() {
     std::optional<RoundingFound> told;
     Case own = asker_.base;
@@ -205,8 +205,8 @@ class Arithmetic {
         usual("p_dtype", "none, of " + word + " storage: " + p.why);
         continue;
       }
-      // One declaration for all storage types: what is half in both is what
-      // the storage is.
+      // One declaration for all storage types: if it follows the storage in
+      // both half types, the storage determines it.
       if (told) {
         if (told->to != p.to) follows_storage_ = true;
         continue;
@@ -226,7 +226,8 @@ class Arithmetic {
     return fmt::format("{:.17g}", std::exp2(std::ceil(std::log2(x))));
   }
 
-  // Above the noise of f32 and of what an undeclared kernel has.
+  // Above the noise of f32 and above the assumptions about an undeclared
+  // kernel.
   static constexpr double kNoise = 0x1p-20, kMostDeclared = 0x1p-8;
 
   void say_lse() {

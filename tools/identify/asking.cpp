@@ -13,7 +13,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Each of these, and not all at once: beside everything in bf16 hardly anything
+// Tried one by one: compared with everything in bf16 at once, hardly anything
 // is wrong.
 const std::vector<PrecisionModel>& coarse_models() {
   static const std::vector<PrecisionModel> all = [] {
@@ -51,7 +51,7 @@ Answered answered_by(const CallOutcome& outcome) {
 std::string how_wrong(const Judgement& judgement) {
   if (!judgement.finding) return judgement.reason;
   const Finding& finding = *judgement.finding;
-  // Of the memory law: what was touched, or never written.
+  // From the memory law: the element that was touched, or never written.
   if (judgement.kind != FailureKind::kLaw) return finding.actual;
   return finding.where + " is " + finding.actual + ", not " + finding.expected;
 }

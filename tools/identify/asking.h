@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that nothing is known of is asked: one call at a time, whose answer
-// is numbers, or is held against the definition.
+// Calls to a kernel with unknown conventions, one at a time. The answer is
+// numbers, or is compared with the definition.
 #ifndef QKVET_TOOLS_IDENTIFY_ASKING_H_
 #define QKVET_TOOLS_IDENTIFY_ASKING_H_
 
@@ -16,15 +16,15 @@ namespace qkvet::tools {
 
 using Edit = std::function<void(Inputs&)>;
 
-// How the answer to a call stands to the definition.
+// The answer to a call compared with the definition.
 enum class Answered : uint8_t { kAgrees, kRefused, kDied, kWrong };
 
 struct Reply {
   Answered answered = Answered::kRefused;
-  std::string said;         // why it was refused, how it died, what is wrong
+  std::string said;         // why it was refused, how it died, the error
   CallOutcome outcome;      // if it was done
   std::vector<double> o;    // the same in numbers
-  std::vector<double> lse;  // if it was asked for
+  std::vector<double> lse;  // if requested
   Inputs inputs;            // as the kernel got them
   // judged(): the largest error in bounds of an undeclared kernel.
   double off = 0;
@@ -33,7 +33,7 @@ struct Reply {
     return answered == Answered::kAgrees || answered == Answered::kWrong;
   }
   bool agrees() const { return answered == Answered::kAgrees; }
-  // No other meaning of the call has to be asked for.
+  // No other hypothesis about the call has to be tried.
   bool is_sure() const { return agrees() && off <= 1; }
 };
 
@@ -42,16 +42,16 @@ class Asker {
   // `executor` is undeclared (core/sandbox/undeclared.h).
   Asker(Executor& executor, int kernel);
 
-  // The call, not judged: `answered` is kWrong where it was done.
+  // The call, not judged: `answered` is kWrong if it was done.
   Reply ask(const Case& value, const Edit& edit = {}, bool want_lse = false);
 
   // The call, and whether the answer agrees with the definition: under the
   // arithmetic of an undeclared kernel, or else under one of the coarsest that
-  // can be declared, which some mistakes are within. `outputs` are of
+  // can be declared, which tolerate some mistakes. `outputs` are of
   // QKVET_OPTION_LSE and _WEIGHTS.
   Reply judged(const Case& value, uint64_t outputs = 0);
-  // How far o of that answer is from what another call of these extents would
-  // have to give, whose inputs are `edit`ed: as Reply::off, infinite where the
+  // Distance of o of that answer from the expected o of another call with these
+  // extents and with `edit`ed inputs. Units as in Reply::off; infinite if the
   // coarsest arithmetic does not explain it.
   double off_from(const Reply& reply, const Case& other, const Edit& edit = {});
 
@@ -63,8 +63,8 @@ class Asker {
   const KernelInfo& info() const;
   int64_t calls() const { return calls_; }
 
-  // How the calls begin: storage, scale, causal rule and extents with which the
-  // kernel answers as it should.
+  // The base of all calls: storage, scale, causal rule and extents with which
+  // the kernel answers correctly.
   Case base;
   // Whether it takes more queries than keys, or fewer.
   bool takes_cross_lengths = false;
@@ -82,7 +82,7 @@ class Asker {
   properties::TimeUse time_;
 };
 
-// Of two explanations the one is preferred that is so much nearer.
+// An explanation is preferred to another if it is nearer by this factor.
 inline constexpr double kNearer = 8;
 
 // A value of a recipe's tensor as numbers of the storage type.

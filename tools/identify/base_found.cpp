@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first call that a kernel answers as it should, and the storage types,
+// The first call that a kernel answers correctly, and the storage types,
 // layouts and extents with which it does so, too.
 #include <fmt/core.h>
 
@@ -28,7 +28,7 @@ std::vector<StorageTypes> all_storage(const Asker& asker) {
   return all;
 }
 
-// Every way to ask for the plainest call of these extents, the plainest first.
+// Every form of the plainest call of these extents, the plainest first.
 std::vector<Case> first_cases(const Asker& asker, int64_t T, int64_t d) {
   std::vector<Case> cases;
   for (const StorageTypes& storage : all_storage(asker))
@@ -50,7 +50,7 @@ std::vector<Case> first_cases(const Asker& asker, int64_t T, int64_t d) {
   return cases;
 }
 
-// What o is instead, where that has a name.
+// A name for what o is instead; "" if it has none.
 std::string looks_of(Asker& asker, const Case& value, const Reply& reply) {
   const Shape& s = value.shape;
   const std::vector<double> v = make_inputs(value).v;
@@ -94,7 +94,7 @@ std::string looks_of(Asker& asker, const Case& value, const Reply& reply) {
   return "";
 }
 
-// A call and what is known of it.
+// Adds a field with its evidence.
 void add(Identified& found, const char* field, std::string value,
          std::string evidence) {
   found.fields.push_back(
@@ -105,7 +105,7 @@ std::string agrees_text(const Case& value) {
   return "agrees: " + to_string(value);
 }
 
-// Of what was asked, what a rule of min, max and multiple allows.
+// Values that a rule of min, max and multiple allows, among those asked.
 struct Rule {
   int64_t min = 0, max = 0, multiple = 0;
   bool allows(int64_t x) const {
@@ -197,7 +197,7 @@ bool find_base(Asker& asker, Identified& found) {
         found.error = reply.said;
         return false;
       }
-      // What agrees by coarse arithmetic alone may be something else.
+      // Agreement by coarse arithmetic alone can have another explanation.
       const std::string looks =
           reply.done() && !reply.is_sure() ? looks_of(asker, value, reply) : "";
       if (reply.agrees() && looks.empty()) {
@@ -211,7 +211,7 @@ bool find_base(Asker& asker, Identified& found) {
         said = (looks.empty() ? reply.said : looks) + " (" + to_string(value) +
                ")";
     }
-    // Larger extents are for those who take no smaller ones.
+    // Larger extents are for kernels that take no smaller ones.
     if (!wrong.empty()) break;
   }
   found.died = wrong.empty() && !died.empty();
@@ -247,7 +247,7 @@ void find_storage(Asker& asker, Identified& found) {
   for (const auto& [layout, word] : kLayouts) {
     Case value = asker.base;
     value.layout = layout;
-    // Any strides: channels that lie apart, too.
+    // Any strides includes gaps between channels.
     if (layout == Layout::kGaps) {
       Case apart = value;
       apart.layout = Layout::kApart;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dialect: what the probes of every run find, with the numbers that say it,
-// and what no run has to know.
+// The dialect: the findings of every run's probes, with the numbers that show
+// them, and fields that no run needs.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -136,7 +136,7 @@ void set(Asker& asker, const char* field, const char* word,
 // from the first.
 void find_masked_nonfinite(Asker& asker, const KernelInfo& info,
                            Identified& found) {
-  std::vector<std::pair<Case, int64_t>> asked;  // and the row that is looked at
+  std::vector<std::pair<Case, int64_t>> asked;  // and the row to compare
   if (info.has_option(QKVET_OPTION_MASK)) {
     Case value = asker.base;
     value.mask = {MaskKind::kButN, 1, kOwnAll};

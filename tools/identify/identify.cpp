@@ -24,7 +24,7 @@ Opened open_asked(const LibrarySpec& library) {
   return open_undeclared(library, options);
 }
 
-// What was found so far, as a kernel that declares it. "" or what is wrong.
+// Declares the findings so far in `judged`. "" or an error.
 std::string declared_by(const Identified& found, JudgedKernel& judged) {
   Convention convention;
   std::string error, dialect, precision;
@@ -45,7 +45,8 @@ std::string declared_by(const Identified& found, JudgedKernel& judged) {
   return precise.error;
 }
 
-// The kernel, held to what was found by the law that has a bound for all.
+// Judges the kernel with the found declaration, by the law that has a bound for
+// all.
 void hold(const LibrarySpec& library, int index, const IdentifyOptions& options,
           Identified& found) {
   KernelUnderTest kernel;
@@ -90,8 +91,8 @@ void hold(const LibrarySpec& library, int index, const IdentifyOptions& options,
   }
 }
 
-// Instead of the knobs that were measured: those of a softmax all of which is
-// computed in the half type that the scores are in. No single weight tells it.
+// Replaces the measured knobs by those of a softmax that is computed wholly in
+// the half type of the scores. No single weight shows it.
 std::vector<FoundField> softmax_in_half(const Identified& found) {
   std::vector<FoundField> fields;
   std::string type;
@@ -109,7 +110,7 @@ std::vector<FoundField> softmax_in_half(const Identified& found) {
   return fields;
 }
 
-// Knobs that do not hold are taken back: the conventions may hold without.
+// Knobs that do not hold are taken back: the conventions may hold without them.
 void hold_or_take_back(const LibrarySpec& library, int index,
                        const IdentifyOptions& options, Identified& found) {
   hold(library, index, options, found);
@@ -142,7 +143,7 @@ void hold_or_take_back(const LibrarySpec& library, int index,
   found = std::move(other);
 }
 
-// False where no call can be made as it is meant: there is no scale for it.
+// False if no call can be made as intended, for lack of a scale.
 bool find_scaled_options(Asker& asker, Identified& found) {
   const uint64_t options = find_options(asker, found);
   if ((options & (QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE)) != 0)

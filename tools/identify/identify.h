@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel is, out of what it answers: its options and storage types, its
-// dialect and its arithmetic, as a declaration whose lines each have their
-// evidence. What it declares of itself is not looked at.
+// Derives a kernel's declaration from its answers: options and storage types,
+// dialect and arithmetic, with evidence for each line. The kernel's own
+// declaration is ignored.
 #ifndef QKVET_TOOLS_IDENTIFY_IDENTIFY_H_
 #define QKVET_TOOLS_IDENTIFY_IDENTIFY_H_
 
@@ -21,12 +21,12 @@ enum class Part : uint8_t { kCapabilities, kDialect, kPrecision };
 struct FoundField {
   Part part = Part::kCapabilities;
   std::string field;     // "lse_base"
-  std::string value;     // "natural"; a word of a list: "window"
-  std::string evidence;  // what was asked and what came of it
+  std::string value;     // "natural"; one word of a list: "window"
+  std::string evidence;  // the call and its result
 };
 
-// What is not declared, and why: it was refused, is wrong, is not told, or is
-// what an undeclared kernel is taken for anyway.
+// A field that is not declared, and why: it was refused, is wrong, is not
+// determined, or is the default for an undeclared kernel.
 struct NotFound {
   enum class Why : uint8_t { kRefused, kWrong, kNotTold, kUsual };
   Why why = Why::kNotTold;
@@ -36,13 +36,13 @@ struct NotFound {
 
 struct Identified {
   std::string kernel;
-  std::string error;  // "" or why nothing was asked
+  std::string error;  // "" or why no call was made
   bool is_attention = false;
   std::string not_attention;       // why it is not
   std::vector<FoundField> fields;  // lists word by word, in their order
   std::vector<NotFound> rest;
-  // The kernel held to all of it.
-  int64_t calls = 0;    // that were asked
+  // The kernel judged with the whole declaration.
+  int64_t calls = 0;    // that were made
   int64_t checked = 0;  // cases within the bounds of the declaration
   std::string fails;    // "" or the smallest case that is not
   bool died = false;
@@ -52,12 +52,12 @@ struct Identified {
 };
 
 struct IdentifyOptions {
-  int64_t cases = 400;  // that the declaration is held against
+  int64_t cases = 400;  // to judge the declaration with
   uint64_t seed = 1;
   int jobs = 1;
 };
 
-// Opens the library in a worker of its own, undeclared.
+// Opens the library in a separate worker, undeclared.
 Identified identify_kernel(const LibrarySpec& library, int index,
                            const IdentifyOptions& options);
 
@@ -68,7 +68,7 @@ std::vector<std::pair<std::string, std::string>> lines_of(
 // What `qkvet identify` prints, and a line of --json.
 std::string identified_text(const Identified& found);
 std::string identified_json(const Identified& found);
-// What stands in C: kCapabilities and kDialect; "" where nothing is known.
+// kCapabilities and kDialect in C; "" if nothing is known.
 std::string identified_c(const Identified& found);
 // The fields of a part as a file of --dialect or --precision.
 std::string identified_file(const Identified& found, Part part);

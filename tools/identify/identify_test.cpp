@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet identify: kernels here, whose declarations are known, are told without
-// them; those that differ by one convention are told to differ by it; and what
-// is no attention is given no declaration.
+// qkvet identify: kernels of this repository with known declarations are
+// identified without them; kernels that differ by one convention are found to
+// differ by it; kernels that compute something else than attention get no
+// declaration.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -85,7 +86,7 @@ TEST(Identify, IsOfOtherFamilies) {
   EXPECT_TRUE(has(told.rest["fma"], "products of q.k are not rounded"));
 }
 
-// Each differs from all others in what it is here for.
+// Each differs from all others in the tested arithmetic.
 TEST(Identify, TellsArithmeticsApart) {
   const struct {
     const char* kernel;
@@ -117,8 +118,8 @@ TEST(Identify, TellsArithmeticsApart) {
     EXPECT_EQ(told.exit, 0) << told.text;
     for (const auto& [field, value] : row.fields)
       EXPECT_EQ(told.fields[field], value) << row.kernel << ": " << field;
-    // Nothing is found that is not there; P is rounded where operands are, and
-    // f16 sums show in scores before the softmax is.
+    // No other field is found. Except: P is rounded with the operands, and f16
+    // sums show in scores before the softmax does.
     if (std::string(row.kernel) == "controls/bf16_operands") continue;
     for (const char* field :
          {"tile", "operand_dtype", "score_dtype", "p_dtype", "softmax_dtype",
@@ -154,8 +155,8 @@ TEST(Identify, TellsDialectsApart) {
   }
 }
 
-// Faults that are another convention: the option is not declared, and what the
-// kernel takes it for is said.
+// Faults that amount to another convention: the option is not declared, and the
+// report names what the kernel computes instead.
 TEST(Identify, SaysWhatAnOptionIsTakenFor) {
   const struct {
     const char* fault;
@@ -184,7 +185,7 @@ TEST(Identify, SaysWhatAnOptionIsTakenFor) {
   }
 }
 
-// A plain function, said to be what it is not, or nothing.
+// A plain function, with a wrong declaration or none.
 std::string source(const std::string& body) {
   return "#include <algorithm>\n#include <cmath>\n#include <vector>\n"
          "#include \"qkvet/plain.h\"\n"
@@ -194,7 +195,7 @@ std::string source(const std::string& body) {
          body + "\n}\nQKVET_PLAIN_KERNEL(attend, \"mine/attend\");\n";
 }
 
-// Sums of P v in one part, or in two where `is_long` holds.
+// Sums of P v in one part, or in two if `is_long` holds.
 std::string in_parts(const std::string& is_long) {
   return source("const bool is_long = " + is_long + R"(;
     for (int64_t n = 0; n < B * H; ++n, k += Tk * d, v += Tk * d)
@@ -235,7 +236,7 @@ TEST(Identify, FindsTheNumberOfKeysAtWhichSumsAreSplit) {
   EXPECT_TRUE(has(told.rest["paths"], "none is seen")) << told.text;
 }
 
-// Within the numbers that are all asked, and in a step behind them.
+// Within the range in which every number is tried, and in a step after it.
 TEST(Identify, FindsTheNumberOfRowsAtWhichSumsAreSplit) {
   for (const int rows : {23, 137}) {
     const std::string at = std::to_string(rows);
@@ -250,8 +251,8 @@ TEST(Identify, FindsTheNumberOfRowsAtWhichSumsAreSplit) {
   }
 }
 
-// Tiles, parts, and keys that are lost from a number on; and kernels that have
-// none, or that follow the number of keys wherever they are asked.
+// Tiles, parts, and keys that are lost from a number on; and kernels without
+// any, or that follow the number of keys throughout.
 TEST(Identify, FindsPathsOfKernelsThatAreKnown) {
   const struct {
     const char* kernel;
@@ -274,7 +275,7 @@ TEST(Identify, FindsPathsOfKernelsThatAreKnown) {
     EXPECT_EQ(told.fields["paths"], row.paths) << row.kernel << told.text;
     EXPECT_TRUE(has(told.rest["paths"], row.rest)) << told.rest["paths"];
   }
-  // Keys that are lost are no path alone.
+  // Lost keys are more than a path.
   Told told = identify_kernel("faulty/rest_behind_threshold_lost");
   EXPECT_TRUE(has(told.rest["Tk = 1778"],
                   "not as it is meant: at 1778 keys of equal scores the last "
@@ -315,7 +316,7 @@ TEST(Identify, WritesFilesThatAreRead) {
       "check -k controls/online4 --dialect found.dialect --precision "
       "found.precision --cases 200");
   EXPECT_EQ(check.exit, 0) << check.out << check.error;
-  // Nothing is written over.
+  // Existing files are not replaced.
   expect_wrong_use(run_qkvet("identify -k controls/online4 --out found"),
                    "found.dialect");
 }
@@ -327,7 +328,7 @@ TEST(Identify, TakesOneLineForBadInput) {
   expect_wrong_use(run_qkvet("identify -k scalar/plain --seed x"), "x");
   expect_wrong_use(
       run_qkvet("identify -k scalar/plain -k eigen/plain --out both"), "--out");
-  // What has no forward() is not asked.
+  // A kernel without forward() is not called.
   const Ran ran = run_qkvet("identify -k scalar/layer");
   EXPECT_EQ(ran.exit, 3);
   EXPECT_TRUE(has(ran.out, "not identified: it has no forward()")) << ran.out;

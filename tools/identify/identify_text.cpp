@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was found, as lines to paste: what is evidence is a comment.
+// The findings, as lines to paste, with the evidence in comments.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ const char* part_word(Part part) {
   return "";
 }
 
-// A comment in lines of a width, behind `lead`.
+// A comment in lines of limited width, after `lead`.
 std::string comment(const std::string& lead, const std::string& text) {
   std::string out = "#   " + lead;
   const size_t indent = lead.empty() ? 4 : 24;

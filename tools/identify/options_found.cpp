@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which options a kernel takes and answers as they are meant; and, where it
-// answers otherwise, what it takes them for.
+// Finds the options that a kernel takes and answers as intended, and for
+// others, what it computes instead.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace qkvet::tools {
 namespace {
 
-// What a kernel may take a call for instead: another case of its extents, or
-// its own with other inputs.
+// A hypothesis of how a kernel misreads a call: as another case with the same
+// extents, or as the same case with other inputs.
 struct Instead {
   const char* words;
   std::function<void(Case&)> as;
@@ -95,7 +95,7 @@ void add_scales(std::vector<Question>& all) {
         as("scaled twice", [](Case& c) { c.scale = *c.scale * *c.scale; })}});
 }
 
-// Query head h of 4 reads head h % 2 of 2 where they are interleaved.
+// If interleaved, query head h of 4 reads head h % 2 of 2.
 void read_interleaved(const Case& value, Inputs& inputs) {
   const Shape& s = value.shape;
   Case narrow = value;
@@ -352,8 +352,8 @@ std::string word_of(uint64_t option) {
   return "";
 }
 
-// What it takes the call for; "" if that has no name here, or if what was meant
-// is no worse an explanation.
+// The hypothesis that explains the answer best, in words; "" if none is kNearer
+// times nearer than the intended meaning.
 std::string taken_for(Asker& asker, const Question& question, const Case& value,
                       const Reply& reply) {
   std::string words;
@@ -374,7 +374,7 @@ std::string taken_for(Asker& asker, const Question& question, const Case& value,
   return words;
 }
 
-// True where all calls agree; else what stands against it goes into `found`.
+// True if all calls agree; otherwise adds the evidence to `found`.
 bool is_taken(Asker& asker, const Question& question, Identified& found) {
   const std::string word = word_of(question.option);
   std::string agrees;
@@ -415,8 +415,8 @@ bool is_taken(Asker& asker, const Question& question, Identified& found) {
 }  // namespace
 
 uint64_t find_options(Asker& asker, Identified& found) {
-  // The order in which the base lets others be asked: a scale first, and what
-  // rules are counted from.
+  // The base needs some options first: a scale, and the extents that rules are
+  // counted from.
   const auto first = static_cast<int64_t>(found.fields.size());
   std::vector<Question> all;
   add_scales(all);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers of keys and of rows at which a kernel takes another path, seen in
-// numbers alone. Of equal scores every key weighs the same, and with M at one
-// key, -M at another and ones at all others, the ones that are left tell how
-// many keys are added up where these two meet (sums.h). What of that changes
-// from one number of keys to the next is another path. Paths that add in the
-// same order are not seen.
+// numbers alone. With equal scores, every key weighs the same. With M at one
+// key, -M at another and ones at all others, the ones that are left show how
+// many keys are added up when these two meet (sums.h). A change from one number
+// of keys to the next is another path. Paths that add in the same order are not
+// seen.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -23,10 +23,10 @@
 namespace qkvet::tools {
 namespace {
 
-// Numbers of keys: asked in steps, up to where rows are as many as keys, or are
-// not. A path of fewer numbers than a step may be missed.
+// Numbers of keys: tried in steps, up to these numbers if rows are as many as
+// keys, and if not. A path over fewer numbers than a step may be missed.
 constexpr int64_t kStep = 32, kMostSquare = 512, kMostKeys = 4096;
-// Of tiles, which every call shows.
+// For tiles, which every call shows.
 constexpr int64_t kMostOfJoins = 512, kMostOfTile = 1024;
 constexpr int64_t kMostRows = 288, kEveryRow = 40, kKeysOfRows = 48;
 // An order that changes more often follows the number of keys.
@@ -35,10 +35,10 @@ constexpr size_t kMostChanges = 8;
 // One column of v.
 struct Column {
   int64_t plus = -1, minus = -1;  // M and -M; ones elsewhere
-  int64_t only = -1;              // or a one at this key, and nothing else
+  int64_t only = -1;              // or a one at this key and zeros elsewhere
 };
 
-// What answers say of a number of keys, in whole numbers.
+// The observations for a number of keys, in whole numbers.
 struct Seen {
   int64_t keys = 0;
   bool first_counts = true, last_counts = true;  // as much as each of them
@@ -88,8 +88,8 @@ class Paths {
     found_.rest.push_back({NotFound::Why::kNotTold, "paths", std::move(why)});
   }
 
-  // The larger numbers at which a path was found already tell nothing new:
-  // calls are drawn at multiples, too.
+  // Larger numbers than one with a path already are not informative: calls are
+  // drawn at multiples, too.
   void add(int32_t axis, int64_t at, std::string evidence) {
     at = std::max<int64_t>(at, 2);
     const bool is_known =
@@ -122,7 +122,7 @@ class Paths {
     return key == column.plus ? M_ : key == column.minus ? -M_ : 1;
   }
 
-  // What o of the last row, which sees all keys, is in each column.
+  // o of the last row, which sees all keys, for each column.
   std::vector<double> ask(int64_t rows, int64_t keys,
                           const std::vector<Column>& columns) {
     constexpr int64_t kHeads = 32;
@@ -148,7 +148,7 @@ class Paths {
     return out;
   }
 
-  // Keys that are added up where these two meet; 0 where that is no whole
+  // Number of keys that are added up when these two meet; 0 if it is no whole
   // number.
   static int64_t meeting(double o, int64_t keys) {
     const double ones = o * static_cast<double>(keys);
@@ -188,7 +188,7 @@ class Paths {
         now.keys, first ? "first" : "last", weight, now.keys);
   }
 
-  // "" or what two of them say of the same keys, and say otherwise.
+  // "" or a difference between the two in their common keys.
   static std::string difference(const Seen& one, const Seen& two) {
     for (const bool first : {true, false}) {
       const auto counts = [first](const Seen& x) {
@@ -198,7 +198,7 @@ class Paths {
       return weight_text(counts(one) ? two : one, first) +
              fmt::format("; at {} each counts", (counts(one) ? one : two).keys);
     }
-    // Where keys do not count, nothing is known of sums.
+    // If keys do not count, the sums are unknown.
     if (!one.first_counts || !one.last_counts) return "";
     for (size_t n = 0; n < std::min(one.meets.size(), two.meets.size()); ++n) {
       if (one.meets[n] == two.meets[n]) continue;
@@ -261,7 +261,7 @@ class Paths {
       const auto& [last, first] = changes[0];
       const std::string from = difference(last, first) + rows_text(rows);
       follows_ = "the order of P v follows the number of keys: " + from;
-      // Where it did not for long, that is where it begins to.
+      // If it did not for long, it begins there.
       constexpr int64_t kLong = 4 * kStep;
       if (last.keys >= kLong)
         add(QKVET_AXIS_TK, last.keys,
@@ -284,8 +284,8 @@ class Paths {
          weight_text(now, !now.first_counts) + rows_text(rows)});
   }
 
-  // Keys 0 to n - 1 are added up before any other is: for each n, if keys go
-  // one by one; at the ends of tiles, if tiles do.
+  // Keys 0 to n - 1 are added up before all others: for each n, if keys are
+  // added one by one; at the ends of tiles, if there are tiles.
   void find_joins(int64_t rows) {
     const int64_t keys = kMostOfJoins;
     std::vector<Column> columns;
@@ -299,12 +299,12 @@ class Paths {
       if (meet > far && most <= far) closed.push_back(far);
       most = std::max(most, meet);
     }
-    // The first at which the next is not one further.
+    // The search is for the first with a successor more than one further.
     closed.push_back(keys);
     for (size_t n = 0; n + 1 < closed.size(); ++n) {
       const int64_t at = closed[n], next = closed[n + 1];
       if (next == at + 1 || next == keys || at == 1) continue;
-      // Twice the same tile, or else an order of its own.
+      // Two equal tiles, or else another order.
       const bool is_tiled =
           n + 2 < closed.size() && closed[n + 2] - next == next - at;
       if (!is_tiled) return;
@@ -318,8 +318,8 @@ class Paths {
     }
   }
 
-  // The key m alone has a score that is not 0, and v is near the largest number
-  // in front of it: their sum overflows where m's score is not known before.
+  // Only key m has a score other than 0, and v is near the largest number
+  // before it: their sum overflows if m's score is not known in advance.
   bool overflows(int64_t m) {
     const Case value = with_keys(asker_.base.shape.Tq, kMostOfTile, 1);
     const Shape s = value.shape;
@@ -352,7 +352,8 @@ class Paths {
 
   // ---- Rows -----------------------------------------------------------------
 
-  // The same bits of row 0, which sees the same keys, whatever follows it.
+  // Row 0 sees the same keys for any number of rows, and must have the same
+  // bits.
   std::vector<double> first_row(int64_t rows) {
     Case value = asker_.base;
     value.shape.Tq = rows;

@@ -81,8 +81,8 @@ std::string name(Dtype dtype) { return std::string(dtype_name(dtype)); }
 
 }  // namespace
 
-// All keys alike: o is v as it was multiplied. 1 + 2^-9 is no bf16, 1 + 2^-12
-// no f16, and neither type has 1 + 2^-12.
+// All keys are equal: o is v after rounding for the product. 1 + 2^-9 is no
+// bf16, 1 + 2^-12 no f16, and neither type has 1 + 2^-12.
 RoundingFound ask_operands(Asker& asker) {
   RoundingFound found;
   if (asker.base.q_dtype != Dtype::kF32 || asker.base.kv_dtype != Dtype::kF32 ||
@@ -97,7 +97,7 @@ RoundingFound ask_operands(Asker& asker) {
     of_v.set(1, j, 0, 0, kCoarse);
   }
   const std::vector<double> v = of_v.ask();
-  // The weight of key 0, whose score is 64 * 2^-12 above the others' in f32.
+  // The weight of key 0: its score is 64 * 2^-12 above the others' in f32.
   constexpr double kUp = 4096;
   Heads of_k(asker, 2, asker.base.shape.Tk);
   of_k.q = kUp;
@@ -129,8 +129,8 @@ RoundingFound ask_operands(Asker& asker) {
   return found;
 }
 
-// Two scores, A and A + delta before they are scaled, a quarter apart behind:
-// where A has no place for delta, their weights are the same.
+// Two scores, A and A + delta before they are scaled, a quarter apart after it:
+// if A has no place for delta, their weights are the same.
 RoundingFound ask_scores(Asker& asker) {
   RoundingFound found;
   const Shape& base = asker.base.shape;
@@ -171,8 +171,8 @@ RoundingFound ask_scores(Asker& asker) {
   return found;
 }
 
-// Key 0 weighs 1 and has v = -c, key 1 weighs p and has v = 1, and c is p as
-// it can be stored: what is left is what P was rounded by.
+// Key 0 weighs 1 and has v = -c, key 1 weighs p and has v = 1, and c is p as it
+// can be stored: the result is the rounding error of P.
 RoundingFound ask_weights_rounding(Asker& asker,
                                    std::optional<Dtype> operands) {
   RoundingFound found;
@@ -189,7 +189,7 @@ RoundingFound ask_weights_rounding(Asker& asker,
     c.push_back(stored(p.back(), of_v));
     heads.set(h, 0, 0, 0, -c.back());
     heads.set(h, 1, key, 0, 1);
-    // All others weigh nothing in any type.
+    // All others have no weight in any type.
     for (int64_t j = 2; j < heads.keys(); ++j)
       heads.set(
           h, j,
@@ -304,10 +304,10 @@ ExpFound ask_exp(Asker& asker) {
   return found;
 }
 
-// v is near the largest number at all keys in front of m, and 0 from m on; the
-// score of m alone is 100, the others are 0. Where the maximum is known before
-// the first of them is weighed they weigh nothing; where it is not, two of them
-// are beyond the largest number. From the end: the same mirrored.
+// v is near the largest number at all keys before m, and 0 from m on; the score
+// of m is 100, the others are 0. If the maximum is known before the first of
+// them is weighed, they weigh nothing; otherwise two of them exceed the largest
+// number. From the end: the same mirrored.
 TileFound ask_tile(Asker& asker, int64_t keys) {
   TileFound found;
   found.tile = 0;

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::array<Dtype, 2> kShortTypes = {Dtype::kBf16, Dtype::kF16};
 
-// The lse of the last row of each head, all of whose keys have the score
-// x[head] before it is capped; empty if there is none.
+// The lse of the last row of each head, with all scores equal to x[head] before
+// they are capped; empty if there is none.
 struct EqualScores {
   std::vector<double> scores;  // as they were stored
   std::vector<double> lse;     // natural

@@ -16,7 +16,7 @@ namespace {
 
 struct Node {
   int term = -1;           // of a leaf
-  std::vector<Node> from;  // what is added, else
+  std::vector<Node> from;  // otherwise, the operands
 };
 
 using Terms = std::vector<Node>;
@@ -63,7 +63,7 @@ Node descending(Terms terms) {
   return ascending(std::move(terms));
 }
 
-// The first half and the second, each so by itself.
+// The first half and the second, each added in the same way.
 Node halves(Terms terms) {
   if (terms.size() == 1) return std::move(terms[0]);
   const auto half = static_cast<int64_t>((terms.size() + 1) / 2);
@@ -151,7 +151,7 @@ SumOrderFound lanes_of(const Meetings& meets, int n) {
           if (meetings(in_lanes(n, lanes, registers, joined, reduced), n) !=
               meets)
             continue;
-          // A tree of the lanes, however it is made of them.
+          // The lanes are added as a tree, in any order.
           const bool tree =
               reduced.of != ascending && reduced.of != descending &&
               (registers <= 2 ||
@@ -183,7 +183,7 @@ SumOrderFound blocks_of(const Meetings& meets, int n) {
   return {};
 }
 
-// "" where the terms do not fall into parts.
+// "" if the terms cannot be divided into parts.
 std::string tree_text(const std::vector<int>& terms, const Meetings& meets) {
   const auto at = [&](int i, int j) {
     return meets[static_cast<size_t>(i)][static_cast<size_t>(j)];

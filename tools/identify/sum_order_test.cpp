@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orders of sums, told from where their terms meet: of sums that are really
-// added, in f32, and of meetings that no sum has.
+// Orders of sums, found from the meetings of their terms: sums that are really
+// added, in f32, and meetings that no sum has.
 #include "tools/identify/sum_order.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ float lanes8(const Terms& x) {
   return lane[0];
 }
 
-// The same, its lanes one after the other: no tree.
+// The same, with lanes added one after the other: no tree.
 float lanes8_in_a_row(const Terms& x) {
   float lane[8] = {};
   for (size_t i = 0; i < x.size(); ++i) lane[i % 8] += x[i];
@@ -129,7 +129,7 @@ TEST(SumOrder, OfNoTreeHasNoName) {
   meets[0][1] = meets[1][0] = 5;  // above fewer terms than below it
   EXPECT_EQ(tree_of(meets), "");
   EXPECT_EQ(name_of(meets).words, "");
-  // A tree that nobody adds by.
+  // A tree that is no order of addition.
   const Meetings odd = {{1, 4, 2, 4}, {4, 1, 4, 3}, {2, 4, 1, 4}, {4, 3, 4, 1}};
   EXPECT_EQ(name_of(odd).words, "");
 }

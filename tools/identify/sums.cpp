@@ -18,10 +18,10 @@ namespace {
 struct Masked {
   int plus = 0, minus = 0;
   int exponent = 0;
-  bool of_f16 = false;  // M is no larger than what f16 holds
+  bool of_f16 = false;  // M fits into f16
 };
 
-// What came of a sum, in ones; NaN where the answer says nothing.
+// Results of sums, in ones; NaN if the answer shows nothing.
 using Counts = std::vector<double>;
 using AskSums = std::function<Counts(const std::vector<Masked>&)>;
 
@@ -32,7 +32,7 @@ bool is_count(double count, int terms) {
   return is_near_integer(count) && count > -0.25 && count < terms - 1.75;
 }
 
-// A case of `heads` heads, equal in all else to what the kernel takes.
+// A case of `heads` heads, otherwise equal to the base of the kernel's calls.
 Case with_heads(const Asker& asker, int64_t heads) {
   Case value = asker.base;
   value.shape.H = value.shape.Hkv = heads;
@@ -42,9 +42,9 @@ Case with_heads(const Asker& asker, int64_t heads) {
 
 constexpr size_t kMostHeads = 256;
 
-// Sums of channels, a head each. Key 0 has the score that is asked for and all
-// others have 0; with v = 1 at key 0 alone, o is the weight of it. Scores are
-// at most 0, so that o has all the digits of its type; M has the sign of ones.
+// Sums of channels, one per head. Key 0 has the score of interest and all
+// others have 0; with v = 1 at key 0 alone, o is its weight. Scores are at most
+// 0, so that o has all the digits of its type; M has the sign of ones.
 Counts dot_counts(Asker& asker, int64_t d, const std::vector<Masked>& sums) {
   Counts counts;
   for (size_t from = 0; from < sums.size(); from += kMostHeads) {
@@ -59,8 +59,8 @@ Counts dot_counts(Asker& asker, int64_t d, const std::vector<Masked>& sums) {
     const auto fill = [&](Inputs& inputs) {
       for (size_t n = from; n < end; ++n) {
         const int64_t h = static_cast<int64_t>(n - from);
-        // Of M, each factor has half of the exponent: what is stored in f16
-        // goes no further than 2^15.
+        // Each factor of M has half of the exponent, because f16 stores at most
+        // 2^15.
         const int high = (sums[n].exponent + one + 1) / 2;
         const int low = sums[n].exponent + one - high;
         for (int64_t c = 0; c < d; ++c) {
@@ -83,7 +83,7 @@ Counts dot_counts(Asker& asker, int64_t d, const std::vector<Masked>& sums) {
         counts.push_back(NAN);
         continue;
       }
-      // The last row sees all keys, whatever the rule.
+      // The last row sees all keys under every rule.
       const size_t row = (n - from) * static_cast<size_t>(s.Tq) +
                          static_cast<size_t>(s.Tq - 1);
       const double w = reply.o[row * static_cast<size_t>(s.dv)];
@@ -143,10 +143,10 @@ Counts value_counts(Asker& asker, int64_t keys,
   return counts;
 }
 
-// The least power of two beside which the sum of ones is rounded: of what is
-// summed in, the significant bits. (A one that is half a unit of M's last place
-// is a tie.) M comes first and last: where it meets a one of the other sign it
-// has one bit more.
+// The least power of two next to which the sum of ones is rounded: the number
+// of significant bits of the sum's type. (A one that is half a unit of M's last
+// place is a tie.) M is tried first and last: when it meets a one of the other
+// sign, it has one bit more.
 void find_bits(const AskSums& ask, int most, SumFound& found) {
   const int n = found.terms;
   for (int exponent = 7; exponent <= most; ++exponent) {
@@ -201,16 +201,16 @@ void find_order(const AskSums& ask, int exponent, SumFound& found) {
                 meets[0][static_cast<size_t>(n - 1)]);
 }
 
-// The largest exponents of M: what is asked for bits, and what can be stored.
+// The largest exponents of M: tried for bits, and storable.
 struct Reach {
   int bits = 60, order = 70;
 };
-// Of f16: two factors of 2^15, and a one of 2^-1; and 1.5 * 2^15, and a one of
-// 2^-14, which is no subnormal number.
+// For f16: two factors of 2^15, and a one of 2^-1; and 1.5 * 2^15, and a one of
+// 2^-14, the smallest normal number.
 constexpr Reach kF16Products = {28, 31}, kF16Values = {28, 29};
 
-// M is beyond what the sum can hold beside a one, with room for all ones
-// together; or what can be stored allows no such M.
+// M is too large for the sum to hold a one next to it, with room for all ones
+// together; or no such M can be stored.
 SumFound find(const AskSums& ask, int terms, const Reach& reach) {
   SumFound found;
   found.terms = terms;
@@ -221,7 +221,7 @@ SumFound find(const AskSums& ask, int terms, const Reach& reach) {
     found.why = fmt::format("no M up to 2^{} swallows a one", reach.bits);
     return found;
   }
-  // One more where M stands at the end of its binade.
+  // One more if M is at the end of its binade.
   find_order(ask, std::min(found.bits + room + 1, reach.order), found);
   return found;
 }
@@ -247,9 +247,9 @@ SumFound ask_value_sum(Asker& asker, int64_t keys) {
       asker.base.kv_dtype == Dtype::kF16 ? kF16Values : Reach());
 }
 
-// With a = 1 + 2^-12, a^2 = 1 + 2^-11 + 2^-24 is rounded to 1 + 2^-11: what is
-// left of a^2 - (1 + 2^-11) is 2^-24 where the product was not rounded, and 0
-// where it was, or where it was added to nothing.
+// With a = 1 + 2^-12, a^2 = 1 + 2^-11 + 2^-24 is rounded to 1 + 2^-11. So a^2 -
+// (1 + 2^-11) is 2^-24 if the product was not rounded, and 0 if it was, or if
+// it was added to nothing.
 Fused ask_fused_dot(Asker& asker, int64_t d) {
   const int64_t heads = 2 * (d - 1);
   Case value = with_heads(asker, heads);
@@ -257,7 +257,7 @@ Fused ask_fused_dot(Asker& asker, int64_t d) {
   if (asker.base.shape.dv == asker.base.shape.d) value.shape.dv = d;
   const Shape s = value.shape;
   const double scale = scale_of(value);
-  // What is left is a score of about -1.
+  // The rest becomes a score of about -1.
   const double up =
       std::ldexp(1, 24 - static_cast<int>(std::lround(std::log2(scale))));
   const Reply reply = asker.ask(value, [&](Inputs& inputs) {

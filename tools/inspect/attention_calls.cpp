@@ -12,7 +12,7 @@ const std::byte* bytes_of(const std::vector<float>& numbers) {
 
 std::vector<float> floats_of(const std::vector<std::byte>& bytes) {
   std::vector<float> numbers(bytes.size() / sizeof(float));
-  // An output that was not asked for has no address.
+  // An output that is not wanted has no address.
   if (!numbers.empty())
     std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(float));
   return numbers;

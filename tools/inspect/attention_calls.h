@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and its gradient by a kernel, for those who compute with the
-// numbers: causal or not, f32, the scale left to the kernel.
+// Attention and its gradient by a kernel, for programs that compute with the
+// numbers: causal or not, f32, the default scale.
 #ifndef QKVET_TOOLS_INSPECT_ATTENTION_CALLS_H_
 #define QKVET_TOOLS_INSPECT_ATTENTION_CALLS_H_
 
@@ -26,8 +26,8 @@ class AttentionCalls {
   AttentionCalls(Executor& executor, int kernel)
       : executor_(executor), kernel_(kernel) {}
 
-  // Fills o and lse, and weights if they are asked for. False with error() if
-  // the kernel does not give them.
+  // Fills o and lse, and weights if wanted. False with error() if the kernel
+  // does not return them.
   bool forward(const Shape& shape, bool causal, bool want_weights,
                HeadNumbers* heads);
   // After forward(): d_o [B,H,T,d].

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a head looks at, in a few numbers: means over the rows that have a
-// choice, which are those that see two keys or more.
+// The weights of a head in a few numbers: means over the rows that see two keys
+// or more.
 #ifndef QKVET_TOOLS_INSPECT_HEAD_STATISTICS_H_
 #define QKVET_TOOLS_INSPECT_HEAD_STATISTICS_H_
 
@@ -10,8 +10,9 @@
 
 namespace qkvet::tools {
 
-// The weights of one head: [rows,keys], who sees whom, and at which key a row
-// stands (it need not exist): the previous token is the one in front of it.
+// The weights of one head: [rows,keys], which pairs are visible, and the key at
+// a row's own position (it need not exist): the previous token is the one
+// before it.
 struct HeadWeights {
   int64_t rows = 0, keys = 0;
   std::span<const double> weights;     // [rows,keys]
@@ -21,13 +22,13 @@ struct HeadWeights {
 
 struct HeadStatistics {
   int64_t rows = 0;           // with two visible keys or more
-  int64_t previous_rows = 0;  // of them those that see the previous token
-  int64_t first_rows = 0;     // of them those that see their first token, key 0
+  int64_t previous_rows = 0;  // those of them that see the previous token
+  int64_t first_rows = 0;     // those of them that see their first token, key 0
   // Shares of the weight of a row, 0 .. 1.
   double previous = 0;  // on the previous token, over previous_rows
   double first = 0;     // on key 0, over first_rows
-  // Total variation distance to the uniform distribution over the n keys that
-  // a row sees, sum_j |w_j - 1/n| / 2: 0 is uniform, 1 - 1/n one key alone.
+  // Total variation distance to the uniform distribution over the n keys that a
+  // row sees, sum_j |w_j - 1/n| / 2: 0 is uniform, 1 - 1/n a single key.
   double from_uniform = 0;
   // Shannon's entropy, - sum_j w_j log2 w_j, in bits, and as part of log2 n,
   // the most that it can be.

@@ -80,8 +80,8 @@ TEST(Inspect, OneHeadAndOneMemberCanBeChosen) {
   EXPECT_NE(all.out, one.out);
 }
 
-// A fault of a layer and where it stands: behind it a layer goes on with what
-// it has, which agrees.
+// A fault of a layer and its stage. The later stages take the wrong value as
+// input, and agree.
 TEST(Inspect, FaultsOfLayersPartAtTheirStage) {
   const struct {
     const char *kernel, *value, *stage, *agrees;
@@ -116,7 +116,7 @@ TEST(Inspect, AMaskThatIsMissingPartsAtTheWeights) {
   expect_parts(right, {"weights   agrees", "It agrees with the definition."});
 }
 
-// What calls of their own bring out of kernels that return no weights.
+// Weights of kernels that do not return them, recovered by extra calls.
 TEST(Inspect, RecoveredWeightsAreThoseOfTheDefinition) {
   const std::pair<const char*, const char*> rows[] = {
       {"f32,B2,H4,Hkv2,Tq5,Tk7,d3,dv2,causal=br,mask=random70", "eigen/plain"},
@@ -137,7 +137,8 @@ TEST(Inspect, RecoveredWeightsAreThoseOfTheDefinition) {
     double sum = 0;
     for (size_t i = 0; i < expected.size(); ++i)
       for (size_t j = 0; j < expected[i].size(); ++j) {
-        // As near as f16 is, to which the one case rounds its weights.
+        // Within the precision of f16, to which the one case rounds its
+        // weights.
         EXPECT_NEAR(actual[i][j], expected[i][j], 0x1p-11) << value;
         sum += actual[i][j].get<double>();
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `qkvet demo inspect` has found out, and how it says it.
+// The findings of `qkvet demo inspect`, and their output.
 #ifndef QKVET_TOOLS_INSPECT_INSPECTION_H_
 #define QKVET_TOOLS_INSPECT_INSPECTION_H_
 
@@ -32,7 +32,7 @@ HeatMap expected_map(const Inspection& seen, int64_t head);
 HeatMap actual_map(const Inspection& seen, int64_t head);
 HeadStatistics statistics_of(const Inspection& seen, const HeatMap& map);
 
-// Whether there are weights to be shown, and those of the kernel as well.
+// Whether there are weights to show, and whether the kernel has some, too.
 bool has_weights(const Inspection& seen);
 bool has_kernel_weights(const Inspection& seen);
 
@@ -43,10 +43,10 @@ std::vector<HeatMap> shown_maps(const Inspection& seen,
 
 // One line a stage: shapes, ranges, values.
 std::string movie_text(const std::vector<StageSummary>& stages);
-// What is said of judged stages: "agrees    error/bound 0.12", or where it
-// parts.
+// A text on judged stages: "agrees    error/bound 0.12", or the place of the
+// difference.
 std::string kernel_stages_text(const KernelView& view);
-// What came instead of numbers.
+// How the call ended, if it returned no numbers.
 std::string ended_text(const Judgement& judgement);
 // The same as objects of JSON.
 std::vector<nlohmann::ordered_json> kernel_stages_json(const KernelView& view);

@@ -94,7 +94,7 @@ std::string statistics_text(const Inspection& seen) {
       fmt::format("\n  {:<12} {:>5} {:>9} {:>7} {:>13} {:>13} {:>8} {:>8}\n",
                   "head", "rows", "previous", "first", "from uniform",
                   "entropy, bits", "of most", "largest");
-  // Those of a kernel that agrees are the same to the digits that are shown.
+  // A kernel that agrees has the same statistics, to the printed digits.
   const bool both =
       has_kernel_weights(seen) && seen.view->parts_at() != nullptr;
   for (int64_t head = 0; head < seen.value.shape.H; ++head) {

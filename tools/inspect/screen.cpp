@@ -11,8 +11,8 @@
 namespace qkvet::tools {
 namespace {
 
-// By name: a locale that this machine has not installed says what the terminal
-// at the other end shows all the same.
+// Decided by name: even a locale that is not installed on this machine
+// describes the terminal at the other end.
 bool is_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* locale = std::getenv(name);

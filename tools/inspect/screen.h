@@ -7,8 +7,8 @@
 
 namespace qkvet::tools {
 
-// Colour where colour_wanted(); else block characters in a UTF-8 locale, by
-// $LC_ALL, $LC_CTYPE and $LANG in their order; else ASCII.
+// Colour if colour_wanted(); otherwise block characters in a UTF-8 locale, by
+// $LC_ALL, $LC_CTYPE and $LANG in this order; otherwise ASCII.
 Ink screen_ink();
 
 }  // namespace qkvet::tools

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kShownValues = 4;
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-// "scores / sqrt(8)", or the number that the caller gave.
+// "scores / sqrt(8)", or the caller's number.
 std::string scale_text(const Problem& problem) {
   const std::string number = fmt::format("{:.6g}", problem.scale);
   return problem.scale_given
@@ -102,7 +102,7 @@ class Scores {
                    : problem_.bias == nullptr ? "- slope |i - j| (ALiBi)"
                                               : "+ bias - slope |i - j|");
   }
-  // ALiBi: from key j to the diagonal, counted in the row's own member.
+  // ALiBi: from key j to the diagonal, counted within the row's member.
   int64_t distance(int64_t b, int64_t i, int64_t j) const {
     const Shape& s = problem_.shape;
     int64_t Lq = problem_.q_len != nullptr ? problem_.q_len[b] : s.Tq;

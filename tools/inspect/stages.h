@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The movie of a call: every tensor between what goes in and what comes out,
-// by the definition, with its shape, the range of its values and a few of them.
+// The movie of a call: every tensor from the inputs to the outputs, by the
+// definition, with its shape, the range of its values and a few of them.
 #ifndef QKVET_TOOLS_INSPECT_STAGES_H_
 #define QKVET_TOOLS_INSPECT_STAGES_H_
 
@@ -14,10 +14,10 @@
 
 namespace qkvet::tools {
 
-// What is told of one tensor.
+// A summary of one tensor.
 struct StageSummary {
   std::string name;            // "scores"
-  std::string how;             // "q k^T"; "" for what goes in
+  std::string how;             // "q k^T"; "" for inputs
   std::vector<int64_t> shape;  // [B,H,Tq,Tk]
   int64_t elements = 0;
   int64_t hidden = 0;  // of -infinity: scores that a rule hides
@@ -30,7 +30,7 @@ struct StageSummary {
 // "[1,4,12,32]"
 std::string shape_text(const std::vector<int64_t>& shape);
 
-// One batch member and one head, for the values that are shown.
+// The batch member and the head of the printed values.
 struct Focus {
   int64_t member = 0, head = 0;
 };
@@ -46,15 +46,15 @@ int64_t last_row(const std::vector<int64_t>& shape, const Focus& focus);
 
 struct Movie {
   std::vector<StageSummary> stages;
-  OracleOutput attended;  // the weights [B,H,Tq,Tk], who sees whom, o
+  OracleOutput attended;  // the weights [B,H,Tq,Tk], the visible pairs, o
   std::vector<double> y;  // of a layer: [B,T,D]
 };
 
 // From x over q, k, v, heads, scores and weights to y. `unbatched`: x and y are
-// [T,D]. `input`: what x is called.
+// [T,D]. `input`: the name of x.
 Movie layer_movie(const LayerProblem& problem, bool unbatched,
                   const Focus& focus, const char* input = "x");
-// From q, k and v to o. The factor of the scale is told as the problem has it.
+// From q, k and v to o. The factor of the scale is printed as in the problem.
 Movie attention_movie(const Problem& problem, const Focus& focus);
 
 }  // namespace qkvet::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The movie of a call, and the walk of a GPT, against what they must add up to.
+// The movie of a call, and the walk of a GPT, with their invariants.
 #include "tools/inspect/stages.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST(Stages, TheSoftmaxOfTheLastScoresAreTheWeights) {
       "f32,B1,H2,T4,D12,causal",
       "f32,B2,H2,T4,D8,causal,biases=qkvo,rope=half"};
   for (const char* text : cases)
-    // Softcap before the bias, and behind it.
+    // Softcap before the bias, and after it.
     for (const auto& [focus, reading] :
          {std::pair{Focus{0, 0}, 0}, {Focus{0, 1}, 0}, {Focus{0, 1}, 1}}) {
       const Movie movie = movie_of(text, focus, reading);
@@ -91,8 +91,9 @@ TEST(Stages, TheSoftmaxOfTheLastScoresAreTheWeights) {
     }
 }
 
-// Scores of 0 and slopes of 1: what is left is the distance to the diagonal of
-// the last row. The softmax does not see whether all of them are off by one.
+// Scores of 0 and slopes of 1, so that the result is the distance to the
+// diagonal of the last row. (The softmax would not change if all were off by
+// one.)
 TEST(Stages, AlibiCountsFromTheDiagonal) {
   const std::pair<const char*, std::vector<double>> rows[] = {
       {"Tq2,Tk4,d1,alibi=one", {-3, -2, -1, 0}},
@@ -188,8 +189,8 @@ TEST(Gpt, LogitsDependOnThePastAlone) {
     EXPECT_EQ(before[n] == other[n], n / 7 < 3) << n;
 }
 
-// Token 3 stands at places 0 and 1 of the second sequence, in front of the same
-// past of itself: only its position tells the two apart.
+// Token 3 is at places 0 and 1 of the second sequence, and its past contains
+// only itself: the position is the only difference.
 TEST(Gpt, PositionsMatter) {
   const std::vector<double> logits = run_gpt(small_gpt(), nullptr).logits;
   const auto of_token = [&](size_t n) {

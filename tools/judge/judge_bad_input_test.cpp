@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge --ask and judge: what is refused, in one line.
+// qkvet judge --ask and judge: refused input, in one line.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A small plan with its answers, to be spoilt and mended.
+// A small plan with its answers, to be corrupted and restored.
 const fs::path& answered_plan() {
   static const fs::path plan = [] {
     fs::path made = emitted("bad", "--law weights_sum_to_one --cases 6");
@@ -126,7 +126,7 @@ TEST(JudgeBadInput, Folders) {
   expect_wrong_use(judged(answered_plan()), "t/0001.npy: cannot be read");
   fs::rename(in_plan("kept"), in_plan("t/0001.npy"));
   EXPECT_EQ(judged(answered_plan()).exit, 0);
-  // Inputs that come back with the answers must be those that went.
+  // Inputs that come back with the answers must be unchanged.
   fs::remove_all(scratch() / "copy");
   fs::copy(answered_plan(), scratch() / "copy", fs::copy_options::recursive);
   EXPECT_EQ(judged(answered_plan(), "copy").exit, 0);
@@ -135,7 +135,7 @@ TEST(JudgeBadInput, Folders) {
                    "copy/t/0001.npy: is not the plan's");
 }
 
-// Before anything is judged, and nothing is left half written.
+// Refused before anything is judged, and without half-written files.
 TEST(JudgeBadInput, OutputsThatCannotBeWritten) {
   fs::remove(scratch() / "first.jsonl");
   const auto refuses = [](const std::string& arguments,
@@ -149,7 +149,7 @@ TEST(JudgeBadInput, OutputsThatCannotBeWritten) {
   refuses("--junit nowhere/all.xml", "nowhere/all.xml: cannot be written");
   refuses("--out .", ".: is a folder");
   refuses("--out first.jsonl", "first.jsonl: is named for two outputs");
-  // What was there before stays.
+  // An existing file stays.
   write_text(scratch() / "kept.tsv", "kept");
   expect_wrong_use(judged(answered_plan(), "--out kept.tsv --json no/x"),
                    "no/x: cannot be written");
@@ -182,7 +182,7 @@ TEST(EmitPlan, WrongUse) {
   write_text(scratch() / "wrong.txt", "empty_row = some\n");
   refuses("x --dialect wrong.txt", "dialect:1: \"some\": allowed: zero");
   EXPECT_FALSE(fs::exists(scratch() / "x"));
-  // --force takes the place of a plan, and of nothing else.
+  // --force replaces only a plan.
   fs::remove_all(scratch() / "own");
   fs::create_directories(scratch() / "own");
   refuses("own --force", "it is no folder with a plan.json");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that somebody recorded: qkvet judge FILE, qkvet golden import.
+// Recorded calls: qkvet judge FILE, qkvet golden import.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,8 +22,8 @@ std::string golden(const std::string& name) {
   return "'" + std::string(QKVET_GOLDEN) + "/sets/" + name + ".safetensors'";
 }
 
-// What a user's own script leaves: [B,T,H,d] under names of its own, and no
-// word about the case.
+// The output of a user's own script: [B,T,H,d] with its own names, and no
+// description of the case.
 constexpr const char* kScript = R"(
 import numpy as np
 def heads(x, n=1):
@@ -45,7 +45,7 @@ for n in range(3):
                         **names)
 )";
 
-// Where the files of the script lie.
+// The folder of the script's files.
 const fs::path& files() {
   static const fs::path folder = [] {
     const fs::path made = fresh_folder("calls");
@@ -71,8 +71,8 @@ TEST(JudgeCall, ARightCallOfAnyFileConforms) {
   EXPECT_TRUE(has(read_text(files() / "j.xml"), "recorded/right"));
 }
 
-// The reports of `check`, out of the same record; the page of a call that is
-// wrong, and the control: of one that is not.
+// The reports of `check`, from the same record: the page of a wrong call, and
+// the control, the page of a right one.
 TEST(JudgeCall, WritesTheReportsOfCheck) {
   const std::string reports =
       " --html c.html --sarif c.sarif --markdown c.md --github --json c.jsonl";
@@ -81,7 +81,7 @@ TEST(JudgeCall, WritesTheReportsOfCheck) {
   EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
   EXPECT_TRUE(has(wrong.out, "\n::error ")) << wrong.out;
   EXPECT_TRUE(has(read_text(files() / "c.html"), "no_scale"));
-  // What the call had to give, gave, and how far off that is.
+  // The expected value, the actual one, and the distance.
   EXPECT_TRUE(has(read_text(files() / "c.html"), "class=\"picture\""));
   EXPECT_TRUE(has(read_text(files() / "c.md"), "recorded/wrong0"));
   EXPECT_TRUE(has(read_text(files() / "c.sarif"), "\"agrees_with_oracle\""));
@@ -99,8 +99,8 @@ TEST(JudgeCall, WritesTheReportsOfCheck) {
       "no/c.html");
 }
 
-// Without the causal rule it is another question, which it does not answer; and
-// whoever forgot the rule is told.
+// Without the causal rule the call is another one, which the kernel does not
+// answer; the report names the forgotten rule.
 TEST(JudgeCall, AForgottenCausalRuleIsTheFirstThatIsTried) {
   const Ran ran =
       run_qkvet("judge right.npz --layout bthd --json c.jsonl", files());
@@ -110,11 +110,11 @@ TEST(JudgeCall, AForgottenCausalRuleIsTheFirstThatIsTried) {
         "causal_not_declared, likely", "Declare it: --case causal=br."})
     EXPECT_TRUE(has(ran.out, part)) << part << "\n" << ran.out;
   EXPECT_TRUE(has(read_text(files() / "c.jsonl"), "causal_not_declared"));
-  // What is wrong under the rule as well is not.
+  // Not if the answer is wrong under the rule, too.
   const Ran wrong = run_qkvet("judge wrong0.npz --layout bthd", files());
   EXPECT_EQ(wrong.exit, 1);
   EXPECT_FALSE(has(wrong.out, "causal_not_declared")) << wrong.out;
-  // Nor is what was declared.
+  // A declared rule is not assumed either.
   const Ran other =
       run_qkvet("judge right.npz --layout bthd --case causal=tl", files());
   EXPECT_EQ(other.exit, 1);
@@ -128,7 +128,7 @@ TEST(JudgeCall, AWrongCallIsFoundAndItsCauseNamed) {
   const Ran all = run_qkvet(
       std::string("judge wrong0.npz wrong1.npz wrong2.npz") + kHow, files());
   EXPECT_EQ(all.exit, 1);
-  // Where no call is right there is nothing to be sure by.
+  // Without a right call, no cause can be sure.
   EXPECT_TRUE(has(all.out, "no_scale, likely: 3 of 3")) << all.out;
   EXPECT_TRUE(has(all.out, "nothing passes")) << all.out;
   std::smatch again;

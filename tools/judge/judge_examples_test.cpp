@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // examples/answer_plan.* and examples/libraries/: programs without QKVet answer
-// a plan, and a wrong scale in them is known by its answers.
+// a plan, and a wrong scale in them is diagnosed from the answers.
 #include <gtest/gtest.h>
 
 #include "tools/judge/judge_run.h"
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 const fs::path kFolder = QKVET_EXAMPLES;
 
-// A plan that `command PLAN` answers, and what judge says.
+// Answers a plan with `command PLAN`, and returns the result of judge.
 Ran judged_of(const std::string& command, const std::string& plan,
               const std::string& arguments = "") {
   const fs::path folder = emitted(plan, arguments);
@@ -36,7 +36,7 @@ TEST(JudgeExamples, NumPyAnswersAPlan) {
   const std::string mixed = "--dtype f32/f16/f32 --dtype f16/f32/f16";
   EXPECT_EQ(judged_of(python() + " right.py", "py_mixed", mixed).exit, 0);
   EXPECT_EQ(judged_of(python() + " wrong.py", "py_mixed_wrong", mixed).exit, 1);
-  // No known fault does it, and one description does.
+  // No known fault matches it, but a description does.
   write_text(scratch() / "strange.py",
              replaced(text, "weights @ v", "1.01 * weights @ v"));
   const Ran strange = judged_of(python() + " strange.py", "py_strange");
@@ -47,7 +47,7 @@ TEST(JudgeExamples, NumPyAnswersAPlan) {
   EXPECT_EQ(strange.out.find(", sure"), std::string::npos) << strange.out;
 }
 
-// A gradient that nothing of QKVet had a hand in.
+// A gradient that is independent of QKVet.
 TEST(JudgeExamples, NumPyAnswersWithGradients) {
   const std::string options = "--options backward,causal,gqa,cross_lengths";
   const std::string text = read_text(kFolder / "answer_plan.py");
@@ -63,7 +63,8 @@ TEST(JudgeExamples, NumPyAnswersWithGradients) {
   EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
   EXPECT_EQ(cause_in(wrong.out), "backward_key_scale_missing, sure")
       << wrong.out;
-  // What takes the row's sum away is forgotten: dq and dk, and not dv.
+  // The term that subtracts the row's sum is left out: dq and dk are wrong, dv
+  // is not.
   write_text(scratch() / "no_delta.py",
              replaced(text, " - (d_o * o).sum(axis=3, keepdims=True)", ""));
   const Ran delta =
@@ -154,7 +155,7 @@ TEST(JudgeExamples, AnAdapterAnswersAPlan) {
                   "causal,gqa,cross_lengths");
   EXPECT_EQ(wrong.exit, 1) << wrong.out;
   EXPECT_EQ(cause_in(wrong.out), "no_scale, sure") << wrong.out;
-  // What the declaration does not allow is refused, not ignored.
+  // Options that the declaration does not allow are refused, not ignored.
   const Ran more =
       run_library(kRun + "numpy -n 20 --options bias --law bias_alone_decides");
   EXPECT_EQ(more.exit, 3) << more.out;
@@ -162,7 +163,7 @@ TEST(JudgeExamples, AnAdapterAnswersAPlan) {
       << more.out;
 }
 
-// An entry that is called, in the place of one that answers.
+// An entry that is called, instead of one that answers plans.
 TEST(JudgeExamples, ACallableIsJudgedAsDeclared) {
   const std::string few = " -n 300 --sizes small -j 1";
   const Ran right = run_library(kRun + "numpy:callable" + few);
@@ -202,8 +203,7 @@ for name in names:
 const std::string kLibraries =
     (kFolder.parent_path() / "ci/libraries.py").string() + " ";
 
-// verdicts.json with one entry, of whose laws one failed; `findings` explain
-// it.
+// verdicts.json with one entry, which failed one law; `findings` explain it.
 void write_verdicts(const std::string& findings) {
   write_text(scratch() / "recorded/verdicts.json",
              R"({"schema": 1, "entries": {"numpy:half": {"version": "9.8",
@@ -225,7 +225,7 @@ TEST(JudgeExamples, RecordedVerdictsAreAPage) {
       "between\n<!-- findings -->\nold\n<!-- end of findings -->\nbehind\n");
   write_verdicts("\"numpy_sums\"");
   const std::string pages = kLibraries + "--pages --results recorded";
-  // The finding is no longer named by what is declared: the page says so.
+  // The declaration no longer names the finding: the page reports it.
   const Ran ran = run_library(pages + " --only 'numpy:*'");
   EXPECT_EQ(ran.exit, 1) << ran.out;
   EXPECT_NE(ran.out.find("no finding explains weights_sum_to_one"),
@@ -246,7 +246,7 @@ TEST(JudgeExamples, RecordedVerdictsAreAPage) {
   EXPECT_NE(readme.find("| `torch_nan_in_a_query` | bug |"), std::string::npos)
       << readme;
   EXPECT_EQ(readme.find("old"), std::string::npos) << readme;
-  // Nobody says anything of an entry that is not asked for.
+  // An entry that is not selected is not reported.
   EXPECT_EQ(run_library(pages + " --only 'tinygrad:*'").exit, 3);
 }
 
@@ -276,7 +276,7 @@ TEST(JudgeExamples, ALibraryIsJudgedOnce) {
   const Ran again = run_library(words);
   EXPECT_EQ(again.exit, 0) << again.out;
   EXPECT_NE(again.out.find("judged already"), std::string::npos) << again.out;
-  // A Python that has nothing: a line with the reason, and nothing was judged.
+  // A Python without packages: a line with the reason, and nothing was judged.
   write_text(scratch() / "bare.sh", "exec " + python() + " -S \"$@\"\n");
   EXPECT_EQ(
       run_shell("chmod +x bare.sh && sed -i '1i #!/bin/sh' bare.sh", scratch())
@@ -290,7 +290,7 @@ TEST(JudgeExamples, ALibraryIsJudgedOnce) {
       << none.out;
 }
 
-// One that is done while another one judges.
+// An entry that ends while another one is being judged.
 TEST(JudgeExamples, RunsInOneFolderKeepEachOthersRows) {
   fs::create_directories(scratch() / "both");
   const std::string words =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge --ask and judge: kernels that answer in files are judged as if
-// they had been opened.
+// qkvet judge --ask and judge: kernels that answer in files are judged like
+// opened ones.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -46,13 +46,13 @@ TEST(JudgePlan, ACorrectKernelPassesEveryLawOfThePlan) {
 
 struct Row {
   const char* kernel;
-  const char* options;  // beyond those of every plan; or ""
+  const char* options;  // in addition to those of every plan; or ""
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.kernel; }
 
 class JudgeFaults : public testing::TestWithParam<Row> {};
 
-// The same cause as `check` names, of recorded answers alone.
+// The same cause as `check` finds, from recorded answers alone.
 TEST_P(JudgeFaults, AreKnownByTheirAnswers) {
   const Row& row = GetParam();
   const std::string name = last_of(row.kernel);
@@ -63,7 +63,7 @@ TEST_P(JudgeFaults, AreKnownByTheirAnswers) {
   answer_plan(plan, row.kernel);
   const Ran ran = judged(plan, "--html " + name + ".html");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  // What the answers had to be, are, and how far off that is.
+  // Expected answers, actual ones, and the distance.
   EXPECT_TRUE(has(read_text(scratch() / (name + ".html")), "<dt>actual</dt>"))
       << name;
   const Ran check = run_qkvet(std::string("check --sizes small --cases 1500 "
@@ -96,7 +96,7 @@ TEST(JudgePlan, EveryOptionAndTypeCanBeAsked) {
       emitted("all", "--options all --dtype f32 --dtype bf16 --cases 400");
   answer_plan(plan, "scalar/plain");
   const Ran ran = judged(plan, "--diagnose 0 --verbose");
-  // What the kernel lacks it refuses: nothing else keeps it from passing.
+  // The kernel refuses what it lacks: only that keeps it from passing.
   EXPECT_NE(ran.exit, 1) << ran.out << ran.error;
   EXPECT_FALSE(has(ran.out, "FAIL")) << ran.out;
   EXPECT_TRUE(has(ran.out, "sink_joins_the_denominator  ")) << ran.out;
@@ -124,12 +124,12 @@ TEST(JudgePlan, AnswersMayLieElsewhereInEitherFormat) {
   // Both at once would leave open which one counts.
   fs::copy(npy / "c0000", tensors / "c0000");
   expect_wrong_use(judged(plan, "as_tensors"), "answered twice");
-  // Without any: nothing was checked.
+  // Without any answer: nothing was checked.
   EXPECT_EQ(judged(plan).exit, 3);
 }
 
-// One file an answer beside calls.tsv; and all of them in one file, refusals
-// among its metadata.
+// One file per answer next to calls.tsv; and all answers in one file, with
+// refusals in its metadata.
 TEST(JudgePlan, AnswersMayLieInOnePlace) {
   const fs::path plan = emitted("places", "--cases 48");
   const fs::path split = scratch() / "split";
@@ -213,7 +213,7 @@ TEST(JudgePlan, ARefusalIsNoAnswerAndNoFailure) {
   expect_wrong_use(judged(plan), "c0004: is refused and answered");
 }
 
-// As numpy.savez writes them, C order and Fortran order.
+// As numpy.savez writes them, in C order and Fortran order.
 TEST(JudgePlan, AnswersMayLieInOneArchive) {
   const fs::path plan = emitted("archive", "--cases 48");
   const fs::path split = scratch() / "loose";
@@ -243,8 +243,8 @@ TEST(JudgePlan, AnswersMayLieInOneArchive) {
   expect_wrong_use(judged(plan, "zipped"), "answers.npz: ");
 }
 
-// Judges a plan of one law with one bit of its last answer flipped: of the
-// last number.
+// Judges a plan of one law with one flipped bit in the last number of its last
+// answer.
 Ran judged_with_bit(const std::string& law, size_t byte, int bit,
                     const std::string& options = "") {
   const fs::path plan =
@@ -277,7 +277,8 @@ TEST(JudgePlan, OneBitIsSeenWhereTheBoundCanTell) {
   EXPECT_EQ(claimed.exit, 1) << claimed.out << claimed.error;
 }
 
-// A wrong dialect is found out by probes of its own, and declared it fails.
+// Probes in the plan find an undeclared dialect; with a wrong declaration the
+// answers fail.
 TEST(JudgePlan, TheDialectIsFoundInTheAnswers) {
   const fs::path plan =
       emitted("dialect", "--options causal,cross_lengths,lse --cases 60");
@@ -312,7 +313,7 @@ TEST(EmitPlan, SaysWhatItAsks) {
   const std::string table = read_text(plan / "calls.tsv");
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'),
             std::ssize(json["calls"]) + 1);
-  // No tensor lies there twice, and none that no call takes.
+  // No tensor is stored twice, and each is used by a call.
   std::set<std::string> contents, stored;
   for (const auto& entry : fs::directory_iterator(plan / "t"))
     EXPECT_TRUE(contents.insert(read_text(entry.path())).second) << entry;
@@ -324,7 +325,7 @@ TEST(EmitPlan, SaysWhatItAsks) {
     }
   EXPECT_EQ(stored.size(), contents.size());
   EXPECT_LT(stored.size(), taken);
-  // The same plan is the same folder; another seed is another one.
+  // The same plan makes the same folder; another seed makes another one.
   const fs::path same = emitted("says2", "--law 'scale_*' --cases 24");
   EXPECT_EQ(read_text(same / "plan.json"), read_text(plan / "plan.json"));
   const fs::path other =
@@ -332,8 +333,8 @@ TEST(EmitPlan, SaysWhatItAsks) {
   EXPECT_NE(read_text(other / "plan.json"), read_text(plan / "plan.json"));
 }
 
-// A recipe is a fifth at most, asks the same, and its answers may lie in what
-// is made of it.
+// A recipe has a fifth of the bytes at most and the same calls. Its answers may
+// be in the plan that is made of it.
 TEST(EmitPlan, ARecipeIsThePlanWithoutItsFiles) {
   const auto bytes_in = [](const fs::path& folder) {
     uintmax_t bytes = 0;
@@ -361,7 +362,7 @@ TEST(EmitPlan, ARecipeIsThePlanWithoutItsFiles) {
                    "nowhere/plan.json: cannot be read");
 }
 
-// What a library refuses although it takes each part of it.
+// Combinations that a library refuses although it takes each part.
 TEST(EmitPlan, AsksNothingThatIsDeclaredAsRefused) {
   struct Asked {
     int given_scale = 0, negative_scale = 0, mask_and_bias = 0,

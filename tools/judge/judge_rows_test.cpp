@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet judge PLAN --out: a row for each question, whatever became of it; and
-// gradients, which are judged by files as well.
+// qkvet judge PLAN --out: a row for each question, with any outcome; and
+// gradients, which are judged by files, too.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -171,7 +171,7 @@ constexpr const char* kGradients =
 TEST(JudgeGradients, ARightGradientPasses) {
   const fs::path plan = emitted("gradients", kGradients);
   const auto json = nlohmann::json::parse(read_text(plan / "plan.json"));
-  // What a file cannot show keeps its reason.
+  // A law that files cannot show keeps its reason.
   EXPECT_EQ(json["not_asked"]["backward_reads_only_its_inputs"],
             "what a kernel does to memory is in no file");
   EXPECT_EQ(json["not_asked"]["backward_same_call_same_bits"],
@@ -196,8 +196,8 @@ TEST(JudgeGradients, ARightGradientPasses) {
   EXPECT_EQ(count(judged.rows, "refused"), 0U);
 }
 
-// dk without the scale: the laws that hold a gradient against the forward pass
-// and against the definition, and no other; with its cause.
+// dk without the scale: only the laws fail that compare a gradient with the
+// forward pass or with the definition; with its cause.
 TEST(JudgeGradients, AWrongOneFailsUnderItsLaws) {
   const fs::path plan = emitted("wrong_gradients", kGradients);
   answer_plan(plan, "faulty/backward_key_scale_missing");
@@ -214,7 +214,7 @@ TEST(JudgeGradients, AWrongOneFailsUnderItsLaws) {
                                          "backward_is_the_adjoint"}));
 }
 
-// With masks, biases, softcap, lengths and sinks, whose gradients are returned.
+// With masks, biases, softcap, lengths and sinks, and their gradients.
 TEST(JudgeGradients, OptionsHaveGradientsToo) {
   const fs::path plan = emitted(
       "gradient_options",
@@ -235,8 +235,8 @@ TEST(JudgeGradients, OptionsHaveGradientsToo) {
   EXPECT_GT(count(judged.rows, "passed"), 50U) << judged.ran.out;
 }
 
-// o and lse are given in the plan's own dialect: a kernel whose lse turns out
-// to be another one is not judged by what it was never asked.
+// o and lse are given in the plan's own dialect: a kernel with another lse is
+// not judged by calls that do not fit it.
 TEST(JudgeGradients, AnotherDialectThanThePlansIsSaid) {
   const std::string options =
       "--law 'backward_*' --law lse_counts_equal_keys --cases 24 --options "

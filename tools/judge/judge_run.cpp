@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The outputs of one call, as a kernel gave them.
+// The outputs of one call, as a kernel returned them.
 void write_answer(const PlanCall& call, const CallOutcome& outcome,
                   const fs::path& folder, bool safetensors) {
   if (outcome.status != CallStatus::kDone) {
@@ -44,8 +44,8 @@ void write_answer(const PlanCall& call, const CallOutcome& outcome,
         text(npy_bytes(tensor.written(), /*fortran_order=*/false, &error)));
 }
 
-// Passes calls on to a kernel, with all that the plan wants of them, and writes
-// down what comes back.
+// Passes calls on to a kernel, with all outputs that the plan wants, and writes
+// the answers to files.
 class Answering : public Executor {
  public:
   Answering(const PlanFolder& plan, Executor& kernel, int index,

@@ -10,13 +10,12 @@
 
 namespace qkvet::tools {
 
-// `qkvet judge --ask NAME ARGUMENTS` in scratch(): the folder, which was none
-// before.
+// `qkvet judge --ask NAME ARGUMENTS` in scratch(): the folder, which is new.
 std::filesystem::path emitted(const std::string& name,
                               const std::string& arguments = "");
 
-// A kernel of this build answers the plan in a folder, beside the inputs or in
-// another folder; what it does not take it refuses.
+// Answers the plan in a folder by a kernel of this build, next to the inputs or
+// in another folder; the kernel refuses calls that it does not take.
 void answer_plan(const std::filesystem::path& plan, const std::string& kernel);
 void answer_plan(const std::filesystem::path& plan, const std::string& kernel,
                  const std::filesystem::path& answers, bool safetensors);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tools/plan.md says every word of a plan, and no other: its tables are held
-// against the list of options and against plans that ask for all of them.
+// tools/plan.md documents exactly the words of a plan: its tables are compared
+// with the list of options and with plans that use all of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ Cells split(const std::string& text, const std::string& any_of) {
   return parts;
 }
 
-// The rows of the table under a heading, whose first word stands in backticks.
+// The rows of the table under a heading, with a first word in backticks.
 std::vector<Cells> table_of(const std::string& page,
                             const std::string& heading) {
   std::vector<Cells> rows;
@@ -57,10 +57,10 @@ Cells first_words(const std::vector<Cells>& rows) {
   return words;
 }
 
-// What plans have in them.
+// The contents of plans.
 struct Plans {
   Cells columns;                      // of calls.tsv
-  std::vector<nlohmann::json> calls;  // but those that contradict themselves
+  std::vector<nlohmann::json> calls;  // except contradictory ones
 };
 
 Plans plans_with_all() {
@@ -84,7 +84,8 @@ Plans plans_with_all() {
   return plans;
 }
 
-// "H dv", "members+1", "Tq or 1" of a call; `found` where it says no number.
+// The value of "H dv", "members+1", "Tq or 1" in a call; `found` if the text is
+// no number.
 int64_t extent_of(const std::string& text, const nlohmann::json& call,
                   int64_t found) {
   if (text == "positions" || text == "n") return found;  // of the tensor alone
@@ -173,7 +174,7 @@ void compare_tensors(const std::string& page, const Plans& plans,
   compare(said, there, "tensors", wrong);
 }
 
-// All that the page says wrong.
+// All errors of the page.
 std::set<std::string> complaints(const std::string& page, const Plans& plans) {
   std::set<std::string> wrong;
   compare(first_words(table_of(page, "Options")),
@@ -188,7 +189,7 @@ std::set<std::string> complaints(const std::string& page, const Plans& plans) {
           !call[row[0]].is_string())
         continue;
       const Cells values = split(row.at(1), ",");
-      // A mixture of storage types is made of those that are said.
+      // A mixture of storage types consists of documented ones.
       for (const std::string& value : split(call[row[0]], "/"))
         if (std::find(values.begin(), values.end(), value) == values.end())
           wrong.insert(row[0] + ": " + value + " is not said");
@@ -207,7 +208,7 @@ TEST(PlanPage, SaysEveryWordAndNoOther) {
   const std::string page = read_text(QKVET_PLAN_PAGE);
   const Plans plans = plans_with_all();
   EXPECT_EQ(text_of(complaints(page, plans)), "");
-  // And a page that is wrong is found out.
+  // And an error in the page is found.
   const auto finds = [&](const std::string& from, const std::string& to,
                          const std::string& what) {
     const auto wrong = complaints(replaced(page, from, to), plans);

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Room for headers, beside the numbers.
+// Room for headers, in addition to the numbers.
 constexpr size_t kMostHeader = size_t{1} << 20;
 constexpr size_t kMostEntry = 1024;  // of headers of one tensor
 constexpr const char* kRefusal = "refused.txt";
@@ -29,8 +29,8 @@ size_t bytes_of(const PlanTensor& tensor) {
   return bytes;
 }
 
-// "" or why it is not the output that was asked for. `npy`: the format has no
-// name for bf16, and bits of this type are uint16 there.
+// "" or why it is not the requested output. `npy`: the format has no name for
+// bf16, and bits of this type are uint16 there.
 std::string misfit(const NamedTensor& wanted, const NamedTensor& found,
                    bool npy) {
   const bool is_type =
@@ -81,7 +81,7 @@ class Reader {
 
   const PlanFolder& plan_;
   fs::path folder_;
-  bool is_own_ = false;  // the answers lie beside the inputs
+  bool is_own_ = false;  // the answers are next to the inputs
   std::map<std::string, size_t> numbers_;
   std::map<std::string, std::string> files_;  // of the plan
   std::vector<RecordedAnswer> answers_;
@@ -95,7 +95,7 @@ std::vector<fs::path> entries_of(const fs::path& folder, std::string* error) {
        it.increment(code))
     entries.push_back(it->path());
   if (code) *error = folder.string() + ": " + code.message();
-  // The same complaint on every machine.
+  // The same error on every machine.
   std::sort(entries.begin(), entries.end());
   return entries;
 }
@@ -127,10 +127,10 @@ bool Reader::is_input(size_t call, const std::string& name,
   return false;
 }
 
-// Inputs may come back with the answers, as they were.
+// Inputs may come back with the answers, unchanged.
 std::string Reader::same_as_plan(const fs::path& path,
                                  const std::string& name) {
-  if (is_own_) return "";  // looked at already
+  if (is_own_) return "";  // checked already
   const std::string& wanted = files_.at(name);
   std::string found;
   std::string error = read_file(path.string(), &found, wanted.size() + 1);
@@ -188,7 +188,7 @@ std::string Reader::read_safetensors(size_t call, const fs::path& path) {
   return "";
 }
 
-// "" or what is wrong with it.
+// "" or an error.
 std::string Reader::take(size_t call, const std::string& name,
                          NamedTensor found, bool npy) {
   const PlanTensor* wanted = output(call, name);
@@ -248,7 +248,8 @@ std::string Reader::read_all(const fs::path& path) {
   return error.empty() ? "" : path.string() + ": " + error;
 }
 
-// `file` is what it is called in the folder of the call, or behind its name.
+// `file` is the name in the folder of the call, or the part after the call's
+// name.
 std::string Reader::read_one(size_t call, const std::string& file,
                              const fs::path& path) {
   if (file == kRefusal) return read_refusal(call, path);
@@ -285,7 +286,7 @@ std::string Reader::read_folder(const fs::path& path) {
   return error;
 }
 
-// What stands beside the calls and is no tensor is nobody's business.
+// Files next to the calls that are no tensors are ignored.
 std::string Reader::read_entry(const fs::directory_entry& entry) {
   const fs::path& path = entry.path();
   const std::string name = path.filename().string();

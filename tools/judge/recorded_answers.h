@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody answered to a plan, and a kernel that says just that.
+// Answers to a plan, and a kernel that returns them.
 #ifndef QKVET_TOOLS_JUDGE_RECORDED_ANSWERS_H_
 #define QKVET_TOOLS_JUDGE_RECORDED_ANSWERS_H_
 
@@ -18,17 +18,17 @@ struct RecordedAnswer {
   std::map<TensorName, std::vector<std::byte>> outputs;
 };
 
-// Reads what lies in a folder: the plan's own, or another one. One answer for
-// each call, as far as it is there; "" or one line that names the file.
+// Reads the answers in a folder: the plan's own, or another one. One answer for
+// each call, if it is there; "" or one line that names the file.
 std::string read_answers(const PlanFolder& plan, const std::string& plan_folder,
                          const std::string& folder,
                          std::vector<RecordedAnswer>* answers);
 
-// "c0012.o.npy", for all that has no answer.
+// "c0012.o.npy", for all outputs without an answer.
 std::vector<std::string> missing_answers(
     const PlanFolder& plan, const std::vector<RecordedAnswer>& answers);
 
-// Answers a call of the plan, whoever makes it, and runs no other.
+// Answers the calls of the plan, and no others.
 class RecordedAnswers : public Executor {
  public:
   // Both must outlive this.

@@ -58,7 +58,7 @@ std::string RecordedCalls::add(const Recording& recording,
   TimeUse time;
   CaseWork work(agreement_about(recording.value.subject()), recording.value,
                 /*with_twin=*/false, time);
-  if (work.settled(kernel)) return "";  // which the judge will say
+  if (work.settled(kernel)) return "";  // which the judge will report
   PlanCall asked;
   const std::vector<KernelCall> calls = work.calls_for(kernel);
   const std::string why = plan_call_of(calls[0], kernel.info, &asked);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that somebody recorded, each in a file of its own, as a kernel that
-// answers these and no others: whatever asks kernels can ask them, too.
+// Recorded calls, each in its own file, as a kernel that answers only these. It
+// can be used like any other kernel.
 #ifndef QKVET_TOOLS_JUDGE_RECORDED_CALL_H_
 #define QKVET_TOOLS_JUDGE_RECORDED_CALL_H_
 
@@ -14,15 +14,15 @@
 
 namespace qkvet::tools {
 
-// A kernel made of a recorded call: it takes what this call asks, and returns
-// what was recorded. "" or one line.
+// A kernel made of a recorded call: it takes exactly this call, and returns the
+// recorded answer. "" or one line.
 std::string recorded_kernel(const Recording& recording, const std::string& name,
                             const std::string& dialect, JudgedKernel* kernel);
 
 class RecordedCalls : public Executor {
  public:
-  // Answers what the law of agreement asks about the recording. "" or one line:
-  // why nobody can ask that.
+  // Answers the call of the law of agreement on the recording. "" or one line:
+  // why that call cannot be made.
   std::string add(const Recording& recording, const JudgedKernel& kernel);
 
   const std::vector<KernelInfo>& kernels() const override { return infos_; }
@@ -31,7 +31,7 @@ class RecordedCalls : public Executor {
 
  private:
   std::vector<KernelInfo> infos_;
-  std::map<std::string, CallOutcome> answers_;  // by what makes calls the same
+  std::map<std::string, CallOutcome> answers_;  // by the digest of equal calls
 };
 
 }  // namespace qkvet::tools

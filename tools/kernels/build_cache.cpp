@@ -108,7 +108,7 @@ bool is_current(const std::string& library, const std::string& list) {
   return true;
 }
 
-// Libraries that nobody has asked for in a month make room.
+// Removes libraries that were unused for a month.
 void remove_old(const std::string& directory) {
   constexpr auto kKept = std::chrono::hours(24 * 30);
   const auto now = fs::file_time_type::clock::now();
@@ -119,7 +119,7 @@ void remove_old(const std::string& directory) {
   }
 }
 
-// What one build is: the command, and where its files lie.
+// One build: the command, and the paths of its files.
 struct Build {
   std::string source;
   Language language = Language::kCxx;
@@ -163,7 +163,7 @@ std::string compile(const Build& build) {
        {compile_arguments(build.language, build.source, part, build.flags),
         dependency_arguments(build.language, rule)})
     words.insert(words.end(), more.begin(), more.end());
-  // The words that only list headers are not shown: they change nothing.
+  // The options that only list headers are not shown: they change nothing.
   fmt::print("{}\n", build.line());
   std::fflush(stdout);
   const ChildResult ran = run_child(words);

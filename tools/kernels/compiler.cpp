@@ -174,8 +174,9 @@ std::vector<std::string> compile_arguments(
   // Compilers read more out of names that begin with - or @.
   const bool odd = source.starts_with("-") || source.starts_with("@");
   const std::string file = odd ? "./" + source : source;
-  // Of CUDA the emulator's headers make C++; g++ takes the ending for an input
-  // of the linker, and clang++ looks for CUDA itself.
+  // The emulator's headers make CUDA valid C++. By its ending, g++ would take
+  // the file for an input of the linker, and clang++ would search for CUDA
+  // itself.
   const bool cuda = fs::path(source).extension() == ".cu";
   std::vector<std::string> words;
   if (language == Language::kRust)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of a kernel beside the definition: its weights, and stage by stage
-// whether it agrees.
+// One call of a kernel compared with the definition: its weights, and stage by
+// stage whether it agrees.
 #ifndef QKVET_TOOLS_KERNELS_KERNEL_VIEW_H_
 #define QKVET_TOOLS_KERNELS_KERNEL_VIEW_H_
 
@@ -20,21 +20,21 @@ struct KernelStage {
 };
 
 struct KernelView {
-  // If there are no numbers to be judged: refused, died, or in doubt.
+  // Set if there are no numbers to judge: refused, died, or in doubt.
   std::optional<Judgement> ended;
-  // In the order in which a call computes them. Those of a layer are judged
-  // each on what the kernel itself gave to it.
+  // In the order in which a call computes them. Each stage of a layer is judged
+  // on the kernel's own input to it.
   std::vector<KernelStage> stages;
   std::vector<double> weights;  // [H,Tq,Tk] of the member; empty: not known
-  std::string weights_from;    // where they are from, or why they are not known
-  std::vector<double> output;  // o [B,H,Tq,dv], or y [B,T,D]
+  std::string weights_from;     // their origin, or why they are unknown
+  std::vector<double> output;   // o [B,H,Tq,dv], or y [B,T,D]
 
-  // The first stage at which it parts from the definition; null: none.
+  // The first stage at which it differs from the definition; null: none.
   const KernelStage* parts_at() const;
   ExitCode exit_code() const;
 };
 
-// Whether further calls are made for the weights of a kernel that returns none.
+// Whether to make further calls for the weights of a kernel that returns none.
 enum class AskForWeights : uint8_t { kNo, kYes };
 
 // Calls the kernel as `value` has it, with these inputs of it. The weights are

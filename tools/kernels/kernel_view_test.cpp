@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel beside the definition, with kernels that are functions: right ones,
-// and each wrong in one place.
+// A kernel compared with the definition. The kernels are functions: right ones,
+// and each with one error.
 #include "tools/kernels/kernel_view.h"
 
 #include <gtest/gtest.h>
@@ -50,8 +50,8 @@ void expect_near(const std::vector<double>& actual,
     EXPECT_NEAR(actual[n], expected[n], 1e-5) << n;
 }
 
-// A right layer, with stages and without, in both forms of heads: weights are
-// asked for and come out.
+// A right layer, with stages and without, in both forms of heads: its weights
+// are requested and returned.
 TEST(KernelView, WeightsOfALayerAreAskedFor) {
   for (const std::string value :
        {kLayer, "f32,B2,H2,T5,D8,d4,dv2,causal,rope=half,w=scaled1",
@@ -93,7 +93,7 @@ TEST(KernelView, ALayerPartsAtTheStageThatIsWrong) {
   }
 }
 
-// Stages behind a wrong one are judged on what it gave.
+// Stages after a wrong one are judged on its output.
 TEST(KernelView, WhatFollowsAWrongStageCanBeRight) {
   Spoil spoil;
   spoil.layer_question = [](LayerProblem& problem) {
@@ -124,7 +124,7 @@ TEST(KernelView, ALayerThatIsTooNarrowIsNotAsked) {
   EXPECT_EQ(view.exit_code(), kConforms);
 }
 
-// Attention with the oracle as the kernel, and with one that lies.
+// Attention with the oracle as the kernel, and with a corrupted one.
 struct Attention {
   FakeExecutor executor;
   JudgedKernel kernel = FakeExecutor::under_test().judged;
@@ -160,7 +160,7 @@ TEST(KernelView, WeightsOfAttentionAreAskedFor) {
   }
 }
 
-// What lies beyond the lengths of a case is NaN in every call of it.
+// Elements beyond the lengths of a case are NaN in each of its calls.
 TEST(KernelView, PoisonStaysWhereItIsWhenWeightsAreAskedFor) {
   int calls = 0;
   Attention kernel([&](KernelCall&, Problem& problem) {
@@ -177,7 +177,8 @@ TEST(KernelView, PoisonStaysWhereItIsWhenWeightsAreAskedFor) {
 TEST(KernelView, AMaskThatIsMissingShowsAtTheHiddenKey) {
   Attention fault(
       [](KernelCall&, Problem& problem) { problem.causal = Causal::kNone; });
-  // Equal scores, and V so that o is right without a mask: the weights tell.
+  // Equal scores, and a V for which o is right without a mask: only the weights
+  // show it.
   const KernelView view =
       fault.view("f32,B1,H1,Tq3,Tk3,d2,dv2,causal=tl,q=zero,v=one");
   EXPECT_EQ(view.exit_code(), kLawFailed);
@@ -190,7 +191,7 @@ TEST(KernelView, AMaskThatIsMissingShowsAtTheHiddenKey) {
   EXPECT_NEAR(view.weights[2], 1.0 / 3, 1e-7);
 }
 
-// A kernel that answers the case and dies when it is asked for its weights.
+// A kernel that answers the case and dies when its weights are requested.
 TEST(KernelView, WhatDiesWhenItIsAskedHasDied) {
   int calls = 0;
   Attention kernel;
@@ -205,7 +206,7 @@ TEST(KernelView, WhatDiesWhenItIsAskedHasDied) {
   EXPECT_EQ(view.exit_code(), kKernelDied);
   EXPECT_TRUE(view.weights.empty());
   EXPECT_NE(view.weights_from.find("SIGSEGV"), std::string::npos);
-  // One that only refuses is told so, and is judged by what it did answer.
+  // A refusal is reported as such, and the kernel's other answers are judged.
   Attention refuses;
   calls = 0;
   refuses.executor = FakeExecutor(

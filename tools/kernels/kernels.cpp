@@ -73,8 +73,8 @@ Opened open_library(const LibrarySpec& library, bool in_process) {
   return open_sandbox(library, options);
 }
 
-// A kernel as it is judged: its declaration, what the files of the selection
-// say instead, and what the probes find. "" or what is wrong with it.
+// A kernel as it is judged: its declaration, fields that files of the selection
+// replace, and the results of the probes. "" or an error.
 std::string judged_kernel(const KernelSelection& selection, Executor& executor,
                           int index, JudgedKernel& judged) {
   KernelInfo& info = judged.info;
@@ -95,8 +95,9 @@ std::string judged_kernel(const KernelSelection& selection, Executor& executor,
   return "";
 }
 
-// Of a user's kernel; those that come with QKVet declare where they branch. The
-// file of a callable is what its worker runs; that of a plug-in may be any.
+// Hints are for a user's kernel; built-in kernels declare where they branch.
+// The file of a callable is the one that its worker runs; that of a plug-in may
+// be any.
 std::vector<Hint> hints_of(const KernelSelection& selection,
                            const LibrarySpec& library, Executor& executor,
                            int index, const KernelInfo& info) {
@@ -147,13 +148,13 @@ int add_library(SelectedKernels& selected, const LibrarySpec& library,
   return added;
 }
 
-// The globs of names, and which of them have found something.
+// The globs of names, and which of them have matched.
 struct Globs {
   std::vector<std::string> globs;
-  size_t of_any;  // so many are of any library, the others of families alone
+  size_t of_any;  // so many are of any library, the others of families only
   std::vector<bool> used = std::vector<bool>(globs.size());
-  std::vector<std::string> seen = {};  // names that were held against them
-  std::string left_out = {};  // "" or what was named and holds none of them
+  std::vector<std::string> seen = {};  // names that were compared with them
+  std::string left_out = {};           // "" or a named library without a match
 
   bool accept(const std::string& name, bool of_family) {
     seen.push_back(name);
@@ -165,7 +166,7 @@ struct Globs {
   }
 };
 
-// The error of a library that was named and of which no kernel was taken.
+// The error for a named library without a selected kernel.
 std::string why_none(const std::string& named, Globs& globs) {
   if (globs.of_any == 0) return named + ": holds no kernel";
   std::string words;
@@ -174,11 +175,11 @@ std::string why_none(const std::string& named, Globs& globs) {
   if (globs.left_out.empty())
     globs.left_out = named + ": none of its kernels is named by" + words +
                      "; allowed: a glob for each of them, or no --kernel";
-  return "";  // unless a glob has found nothing at all, which tells more
+  return "";  // unless a glob matched nothing, which is the better message
 }
 
-// The command that builds the families, if the program lies in a build tree;
-// the shortest name of the tree from here.
+// The command that builds the families, if the program is in a build tree, with
+// the tree's shortest name from here.
 std::string build_command(const std::vector<const Family*>& wanted) {
   std::error_code code;
   const fs::path tree = fs::path(program_directory()).parent_path();
@@ -201,8 +202,8 @@ std::vector<const Family*> candidates(const std::string& glob) {
   return found;
 }
 
-// What may be meant: kernels that were looked at, or the family with what
-// stands behind the slash.
+// Suggestions: kernels that were read, or the family with the word after the
+// slash.
 std::string perhaps_kernels(const std::string& glob,
                             std::vector<std::string> names) {
   const size_t slash = std::min(glob.find('/'), glob.size());
@@ -212,7 +213,7 @@ std::string perhaps_kernels(const std::string& glob,
   return perhaps(glob, names);
 }
 
-// Why a glob found nothing.
+// Why a glob matched nothing.
 std::string why_unmatched(const std::string& glob, const Globs& globs) {
   std::string missing;
   for (const std::string& why : why_missing(candidates(glob)))
@@ -235,8 +236,8 @@ void add_families(SelectedKernels& selected, const KernelSelection& selection,
   selected.notes = why_missing(wanted);
   for (const Family* family : wanted) {
     if (const std::string why = why_missing(*family); !why.empty()) {
-      // Those that are judged by default belong to every build that can have
-      // them: without one the run would say less than it seems to.
+      // Default families belong to every build that can have them: without one
+      // of them the run would prove less than it seems to.
       if (selected.by_default && *family->lacks == 0) {
         selected.error = why;
         return;
@@ -288,7 +289,7 @@ void add_sources(SelectedKernels& selected, const KernelSelection& selection,
         [&](const KernelInfo& info) { return globs.accept(info.name, false); });
     if (selection.hints && added > 0) add_source_hints(source, selected);
     if (added > 0) continue;
-    // The library's name would say nothing to the user.
+    // The library's name would not help the user.
     const std::string lead = built.library + ": ";
     if (selected.error.starts_with(lead))
       selected.error = source + ": " + selected.error.substr(lead.size());
@@ -419,7 +420,7 @@ SpecKind kind_of_spec(const std::string& spec) {
       std::end(kSourceEndings))
     return SpecKind::kSource;
   if (is_callable(spec)) return SpecKind::kPython;
-  // No name of a kernel has a point, and none is absolute.
+  // A kernel's name contains no point and is not absolute.
   return spec.starts_with('/') || spec.find('.') != std::string::npos
              ? SpecKind::kLibrary
              : SpecKind::kName;
@@ -478,8 +479,8 @@ SelectedKernels select_linked(const LibrarySpec& library,
                               const std::vector<std::string>& kernels) {
   SelectedKernels selected;
   Globs globs{kernels, kernels.size()};
-  // Probed although it runs in this process: the laws that follow do so, too,
-  // and the verdict must be that of the same kernel in a worker.
+  // Probed in this process: the laws that follow run in it, too, and the
+  // verdict must be the same as for the kernel in a worker.
   add_library(
       selected, library, "", KernelSelection{},
       [&](const KernelInfo& info) { return globs.accept(info.name, false); });
@@ -495,7 +496,7 @@ std::string unavailable_reason(Executor& executor, int kernel) {
   const double one = 1;  // a finite number in each storage type
   const auto* data = reinterpret_cast<const std::byte*>(&one);
   KernelCall call;
-  // A type that is not declared would be refused before the device is asked.
+  // An undeclared type would be refused before the device is called.
   KernelUnderTest asked;
   asked.judged.info = info;
   const StorageTypes types = declared_dtypes({asked})[0];

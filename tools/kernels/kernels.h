@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where kernels come from: the families that are built with QKVet, found
-// relative to the program, and the user's plug-ins.
+// Sources of kernels: the families that are built with QKVet, found relative to
+// the program, and the user's plug-ins.
 #ifndef QKVET_TOOLS_KERNELS_KERNELS_H_
 #define QKVET_TOOLS_KERNELS_KERNELS_H_
 
@@ -13,19 +13,19 @@
 
 namespace qkvet::tools {
 
-// A row of impl/CMakeLists.txt, also where it was not built.
+// A row of impl/CMakeLists.txt, even if it was not built.
 struct Family {
   const char* name;
   bool is_default;    // judged when no kernel is named
-  const char* lacks;  // "" or why the build of this program has none
+  const char* lacks;  // "" or why this build of the program lacks it
   const char* what;   // one line for lists
 };
 std::span<const Family> families();
-// The one of wrong kernels, whose causes diagnoses know.
+// The family of wrong kernels with causes known to diagnoses.
 const Family& faults_family();
 
 // Program, worker and family paths, relative to the running program, or to the
-// one at this path where the running one is another's.
+// program at this path if another program is running.
 void use_program(const std::string& path);
 std::string program_directory();
 std::string worker_path();
@@ -33,10 +33,10 @@ std::string family_path(const Family& family);
 // "" or one line: "the family faulty is not built; `cmake --build build/release
 // --target qkvet_faulty` builds it".
 std::string why_missing(const Family& family);
-// The same of several: one line for all that one command builds.
+// The same for several: one line for all that one command builds.
 std::vector<std::string> why_missing(const std::vector<const Family*>& wanted);
 
-// How the command line names kernels, told apart by form alone.
+// Forms of kernel names on the command line, distinguished by form alone.
 enum class SpecKind : uint8_t {
   kName,     // scalar/plain, 'eigen/*': built-in kernels, by name or glob
   kSource,   // mine.cpp: a source that is compiled
@@ -50,8 +50,8 @@ inline constexpr const char* kSpecForms =
     "module:function, file.py:function or ffi:lib.so:function:map";
 
 // A library, a callable of $QKVET_PYTHON or python3, which is then the worker,
-// or a function of a library. Of "FILE:config" the last colon counts if what is
-// before it is a file.
+// or a function of a library. In "FILE:config" the last colon separates if the
+// part before it is a file.
 LibrarySpec parse_plugin(const std::string& spec);
 
 struct KernelSelection {
@@ -60,11 +60,11 @@ struct KernelSelection {
   std::vector<std::string> plugins;  // as parse_plugin() takes them
   bool in_process = false;
   std::vector<std::string> sources = {};   // to be compiled (build_cache.h)
-  std::vector<std::string> built_in = {};  // globs of built-in kernels alone
+  std::vector<std::string> built_in = {};  // globs of built-in kernels only
   std::string cflags = {};                 // further words for the compiler
-  bool hints = true;        // where sources and workspaces hint at paths
+  bool hints = true;        // use hints at paths in sources and workspaces
   bool ends_waits = false;  // LibrarySpec::ends_waits
-  bool calls = true;        // false: only what kernels declare is read
+  bool calls = true;        // false: only read declarations
   // Files with declarations; "" for none.
   std::string dialect = {};
   std::string precision = {};
@@ -80,20 +80,20 @@ struct SelectedKernels {
   std::vector<LibrarySpec> libraries;
   std::vector<std::string> names;  // per library: how a user names it, as
                                    // arguments; "": a family
-  std::vector<size_t> held = {};   // per library: kernels in it, taken or not;
-                                   // absent: those that were taken
-  std::string declarations;  // " --dialect FILE ...": said for every kernel
+  std::vector<size_t> held = {};   // per library: kernels in it, selected or
+                                   // not; absent: only the selected ones
+  std::string declarations;        // " --dialect FILE ...": for every kernel
   std::vector<KernelUnderTest> kernels;
-  bool by_default = false;         // nothing was named: the default families
+  bool by_default = false;         // no selection: the default families
   std::vector<std::string> notes;  // families that were not built
-  std::string error;               // one line; then nothing else counts
-  // For answers that were recorded: the command that judges them again. Nothing
-  // was repeated and nothing shrunk then.
+  std::string error;               // one line; if set, ignore the other fields
+  // For recorded answers: the command that judges them again. They cannot be
+  // repeated or shrunk.
   std::string again = {};
 };
 
-// Opens what the selection names and reads what is in it. What is left
-// undeclared is probed.
+// Opens the selected kernels and reads their declarations. Undeclared fields
+// are probed.
 SelectedKernels select_kernels(const KernelSelection& selection);
 
 // The same for a library that is linked into this program.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet new: each template is written, compiled and judged, and a fault that
-// is put into it is found.
+// qkvet new: each template is written, compiled and judged, and a mistake in it
+// is found.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Enough for every law to find what is wrong below. Threads of an emulator are
-// dearer.
+// Enough for every law to find the errors below. Threads of an emulator are
+// more expensive.
 constexpr const char* kCases = " --cases 800";
 constexpr const char* kCasesOfThreads = " --cases 200";
 
@@ -23,12 +23,12 @@ struct Row {
   const char* file;
   const char* options;
   const char* kernel;
-  // A right expression of the template, and a wrong one in its place.
+  // A right expression of the template, and a wrong replacement.
   const char* right;
   const char* wrong;
 };
 
-// Otherwise test names hold addresses, which differ from build to build.
+// Otherwise test names contain addresses, which differ from build to build.
 void PrintTo(const Row& row, std::ostream* out) { *out << row.file; }
 
 class Templates : public testing::TestWithParam<Row> {};
@@ -88,8 +88,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// Types and words of strangers' files: halves that are read eight at a time,
-// CUDA's own headers, a static kernel, a promise to the compiler.
+// Types and words of other people's files: halves that are read eight at a
+// time, CUDA's own headers, a static kernel, a promise to the compiler.
 constexpr const char* kHalves = R"(#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -135,7 +135,7 @@ TEST(New, NeverOverwrites) {
   write_text(file, "mine");
   expect_wrong_use(run_qkvet("new taken.cpp"), "taken.cpp: is there already");
   EXPECT_EQ(read_text(file), "mine");
-  // A link that points nowhere is somebody's file as well.
+  // A dangling link counts as a user's file, too.
   fs::create_symlink(scratch() / "nowhere", scratch() / "link.cpp");
   expect_wrong_use(run_qkvet("new link.cpp"), "link.cpp: is there already");
   EXPECT_FALSE(fs::exists(scratch() / "nowhere"));
@@ -154,7 +154,7 @@ TEST(New, WhatCannotBeWrittenIsOneLineAndLeavesNothing) {
   expect_wrong_use(run_qkvet("new x.cpp -t rust", folder), "is for .rs files");
   expect_wrong_use(run_qkvet("new", folder), "file is required");
   EXPECT_TRUE(fs::is_empty(folder));
-  // The control: the same command with nothing wrong leaves one file.
+  // The control: the same command without an error leaves one file.
   EXPECT_EQ(run_qkvet("new x.cpp", folder).exit, 0);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
 }

@@ -18,7 +18,8 @@ int64_t parts(int64_t extent, int64_t width) {
   return width > 0 ? (extent + width - 1) / width : 0;
 }
 
-// V where channel c is 1 at key first + c. What lies beyond lengths stays NaN.
+// V with channel c equal to 1 at key first + c. Elements beyond lengths stay
+// NaN.
 void unit_values(const Case& value, int64_t first, Inputs& inputs) {
   const Shape& s = value.shape;
   for (int64_t n = 0; n < s.v_elements(); ++n) {
@@ -39,8 +40,8 @@ Plan plan_attention(const Case& value, const KernelInfo&) {
   return plan;
 }
 
-// One call to a layer: whose x is the identity, and from which key and which
-// merged column on the answer tells something.
+// One call to a layer with the identity as x. Its answer covers the keys from
+// first_key on and the merged columns from first_column on.
 struct LayerQuestion {
   int64_t member, first_key, first_column;
 };
@@ -119,7 +120,7 @@ std::string too_many(int64_t calls, int64_t dv) {
       dv, calls_text(calls), kMostAsked);
 }
 
-// Whether the calls told nothing: then `out` says why.
+// Whether the calls failed; if so, `out` has the reason.
 bool has_trouble(std::span<const PlannedCall> planned,
                  const std::vector<CallOutcome>& outcomes,
                  RecoveredWeights& out) {

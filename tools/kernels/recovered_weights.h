@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a kernel that returns none, out of what it does return.
+// The weights of a kernel that does not return them, from its other outputs.
 #ifndef QKVET_TOOLS_KERNELS_RECOVERED_WEIGHTS_H_
 #define QKVET_TOOLS_KERNELS_RECOVERED_WEIGHTS_H_
 
@@ -15,8 +15,8 @@ namespace qkvet::tools {
 struct RecoveredWeights {
   std::vector<double> weights;  // [H,Tq,Tk] of one member; empty: none
   std::string how;              // how they were found, or why they were not
-  // For attention: its outputs against the oracle's, with V as it was asked.
-  // For any kernel that failed when it was asked: how.
+  // For attention: its outputs compared with the oracle's, for the V of these
+  // calls. For any kernel that failed in them: how.
   std::optional<Judgement> judgement;
 };
 
@@ -24,14 +24,14 @@ struct RecoveredWeights {
 inline constexpr int64_t kMostAsked = 64;
 
 // Attention: with column c of V the unit vector of key j, o[.., c] is the
-// weight of that key. A call tells dv keys.
+// weight of that key. A call yields dv keys.
 RecoveredWeights ask_attention(const Case& value, const Inputs& inputs,
                                const JudgedKernel& kernel, Executor& executor,
                                int index, int64_t member);
 
-// A layer: the member's x is the identity, the rows of W_Q and W_K are what q
-// and k are in the case, those of W_V are unit vectors of keys, and the biases
-// are 0; without stages W_O lets the heads through. It takes D >= T.
+// A layer: the member's x is the identity, the rows of W_Q and W_K are the
+// case's q and k, those of W_V are unit vectors of keys, and the biases are 0;
+// without stages W_O passes the heads through. Requires D >= T.
 RecoveredWeights ask_layer(const Case& value, const Inputs& inputs,
                            const JudgedKernel& kernel, Executor& executor,
                            int index, int64_t member);

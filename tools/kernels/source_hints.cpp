@@ -15,20 +15,20 @@
 namespace qkvet::tools {
 namespace {
 
-// Up to 24 keys and rows nine of ten cases have anyway, and a number that a
-// source has is no news there.
+// Nine of ten cases have up to 24 keys and rows anyway: a hint would add
+// nothing.
 constexpr int64_t kLeast = 25, kMost = 65536;
-// Each further one takes cases from those in front of it.
+// Each further one takes cases from the earlier ones.
 constexpr size_t kMostConstants = 12;
 // Calls are drawn at so many times a hint, too.
 constexpr int64_t kMostTimes = 3;
-// Words and marks at the first column that begin no statement of their own.
+// Words and characters in the first column that do not begin a statement.
 constexpr auto kContinued = std::to_array<std::string_view>(
     {"else", "elif", "except", "finally", ")", "]", "}"});
-// Of a source that is no longer one file of a kernel, the first of it.
+// Larger sources are more than one kernel: only this much is read.
 constexpr size_t kMostBytes = size_t{1} << 22;
 
-// How likely a number is where another path begins.
+// How likely another path begins at a number.
 enum Likely : int { kCompared, kSize, kOther };
 
 template <size_t n>
@@ -37,8 +37,8 @@ bool is_one_of(std::string_view text,
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-// Directives are no tokens, and constants of C stand in them. Without the word
-// that makes them directives their rest is read as all else is.
+// Directives are no tokens, but contain constants of C. This drops the word
+// that makes them directives, so that the rest is read as code.
 std::string with_directives(std::string text) {
   static constexpr auto kRead =
       std::to_array<std::string_view>({"define", "if", "elif"});
@@ -60,7 +60,7 @@ std::string with_directives(std::string text) {
   return text;
 }
 
-// Nothing for what is no whole number: 1e4, 0.5f, 64f32.
+// Absent for numbers that are not whole: 1e4, 0.5f, 64f32.
 std::optional<int64_t> integer_of(std::string_view written) {
   std::string text;
   for (const char c : written)
@@ -157,7 +157,7 @@ class Constants {
         std::to_array<std::string_view>({";", ",", ")", "}"});
     for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
       if (!tokens_.is_word(i) || tokens_.is_keyword(i)) continue;
-      // In Rust and Python a type may stand between.
+      // In Rust and Python a type may come between.
       size_t equals = i + 1;
       if (tokens_.text(equals) == ":")
         while (equals < i + 6 && tokens_.text(equals) != "=") ++equals;
@@ -194,7 +194,7 @@ class Constants {
     return likely;
   }
 
-  // One record for a value, at the first place where it is written out.
+  // One record for a value, at its first place in the source.
   void add(const Chain& chain) {
     Constant now{chain.value, tokens_[chain.first].line, likely_at(chain)};
     if (chain.first == chain.last && tokens_.is_word(chain.first))
@@ -215,7 +215,7 @@ class Constants {
   std::vector<Constant> found_;
 };
 
-// One at the outermost level of a Python file, with its decorators.
+// A statement at the outermost level of a Python file, with its decorators.
 struct Statement {
   size_t first = 0, end = 0;  // tokens
   size_t at = 0, end_at = 0;  // bytes

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extents that a source speaks of: its whole numbers. A kernel that takes
-// another path from some number of keys or rows on nearly always has this
-// number in its source, declared or not.
+// Extents in a source: its whole numbers. A kernel that takes another path from
+// some number of keys or rows on nearly always has this number in its source,
+// declared or not.
 #ifndef QKVET_TOOLS_KERNELS_SOURCE_HINTS_H_
 #define QKVET_TOOLS_KERNELS_SOURCE_HINTS_H_
 
@@ -15,13 +15,13 @@ namespace qkvet::tools {
 
 using properties::Hint;
 
-// Numbers of keys and of rows, the likeliest first: what something is compared
-// with, then what sizes are divided by or are named, then the others.
+// Numbers of keys and of rows, the likeliest first: numbers in comparisons,
+// then divisors and names of sizes, then the others.
 std::vector<Hint> source_hints(const std::string& text, Language language);
 
-// The same of a file; none where it cannot be read. Of a Python file only the
-// statements count that the function at `line` is made of: its own, and those
-// that define a name which they use. 0: all.
+// The same for a file; empty if it cannot be read. In a Python file only the
+// statements count that make up the function at `line`: its own, and those that
+// define a name which they use. 0: all.
 std::vector<Hint> source_hints_of_file(const std::string& path,
                                        Language language, int line = 0);
 std::string python_part(const std::string& text, int line);

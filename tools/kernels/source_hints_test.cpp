@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a source says of extents, and that it is looked at: a fault behind a
-// threshold that nobody declares is found because its source names it.
+// Extents in a source are found and used: a fault past an undeclared threshold
+// is found because its source contains the number.
 #include "tools/kernels/source_hints.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace qkvet::tools::source_hints_test {
 namespace {
 
-// "777 line 3", of keys; rows have the same.
+// "777 line 3", for keys; the hints for rows are the same.
 std::vector<std::string> found(const std::string& source,
                                Language language = Language::kCxx) {
   std::vector<std::string> out;
@@ -98,8 +98,8 @@ TEST(SourceHints, AreFewAndNoSmallMultiplesOfOneAnother) {
   EXPECT_TRUE(source_hints_of_file("/nowhere.cpp", Language::kCxx).empty());
 }
 
-// The kernel that `qkvet new` writes, with some keys behind the 777th lost or
-// not, and with numbers that mean nothing.
+// The kernel that `qkvet new` writes, with or without the loss of some keys
+// after the 777th, and with meaningless numbers.
 std::string kernel(bool loses, const std::string& threshold) {
   static const Ran made = run_qkvet("new plain_for_hints.cpp");
   EXPECT_EQ(made.exit, 0) << made.error;
@@ -137,7 +137,8 @@ TEST(SourceHints, FindAFaultBehindAnUndeclaredThreshold) {
   EXPECT_TRUE(has(found.out, "looked near Tk=777, from the source, line "))
       << found.out;
   // The controls: the same cases without the hint, and the kernel without the
-  // fault, which says where was looked, and is no less sure for it.
+  // fault. The latter's report lists the hinted extents and is no less sure for
+  // it.
   const Ran blind = check("hinted.cpp", broken, " --without hints");
   EXPECT_EQ(blind.exit, 0) << blind.out;
   EXPECT_FALSE(has(blind.out, "looked near")) << blind.out;
@@ -169,8 +170,8 @@ TEST(SourceHints, AreReadInCuda) {
   EXPECT_EQ(blind.exit, 0) << blind.out;
 }
 
-// The other template with a threshold that no whole number of it tells, and a
-// workspace beyond it or not.
+// The other template with a threshold that no integer of its source reveals,
+// with or without a workspace beyond it.
 std::string kernel_with_workspace(bool has_workspace) {
   static const Ran made = run_qkvet("new abi_for_hints.cpp --template abi");
   EXPECT_EQ(made.exit, 0) << made.error;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users copy, the templates of `qkvet new` and the examples: each tensor
-// of the ABI that one of them does not know it refuses. The tensors are those
-// of the list that the layout is frozen in, so that one which the ABI gets
-// later is asked for as well.
+// Code that users copy (the templates of `qkvet new` and the examples) refuses
+// each tensor of the ABI that it does not handle. The tensors are those of the
+// frozen layout list, so that future ABI tensors are tested, too.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +41,7 @@ std::vector<TensorField> tensors_of(const std::string& type) {
   return own;
 }
 
-// A shared library, and the one kernel in it; none: it does not compile.
+// A shared library, and its only kernel; none if it does not compile.
 class Library {
  public:
   explicit Library(const fs::path& source) {
@@ -112,8 +111,8 @@ struct Memory {
 constexpr qkvet_dtype kF32 = {QKVET_DTYPE_FLOAT, 32, 1};
 constexpr const char* kNewer = "a field of a newer ABI";
 
-// What set(field) makes of a call that is taken without it, where the call
-// still is: names of fields that are ignored.
+// Names of ignored fields: a call that is accepted without the field is still
+// accepted with it.
 template <class Args, class Taken>
 std::vector<std::string> ignored_in(const std::string& type,
                                     const std::vector<std::string>& known,
@@ -189,7 +188,8 @@ std::vector<std::string> ignored_by_cache(const qkvet_kernel* kernel) {
   return ignored;
 }
 
-// By plan(), update() and run(), each of a plan for the call without it.
+// By plan(), update() and run(), each with a plan for the call without the
+// field.
 std::vector<std::string> ignored_by_plans(const qkvet_kernel* kernel,
                                           const qkvet_plan_table& table) {
   Memory q, k, v, o;
@@ -267,7 +267,7 @@ TEST(TemplatesRefuse, ExamplesDoSo) {
     EXPECT_EQ(ignored_by(fs::path(QKVET_EXAMPLES) / name), Names{}) << name;
 }
 
-// The list has all tensors: behind the last one there is nothing.
+// The list is complete: the struct ends after its last tensor.
 TEST(TemplatesRefuse, TheListIsWhole) {
   const auto tensors = tensors_of("qkvet_forward_args");
   ASSERT_GT(tensors.size(), 25u);
@@ -282,7 +282,7 @@ void expect_seen_to_forget(const std::string& name,
   fs::create_directories(headers);
   const fs::path file = headers.parent_path() / name;
   fs::rename(written(name, options), file);
-  // The list is looked for beside the header that includes it.
+  // The compiler searches for the list next to the header that includes it.
   fs::create_directories(headers / "qkvet");
   const struct {
     const char* header;

@@ -245,7 +245,7 @@ class Reader {
   }
   bool is_hex() const { return peek() == '0' && (peek(1) | 0x20) == 'x'; }
 
-  // Behind a string or a character with its prefix; at_ if there is none.
+  // The end of a string or a character with its prefix; at_ if there is none.
   size_t end_of_text() const {
     size_t i = at_;
     const std::string_view prefixes = python_ ? "uUrRbBfF" : "uULRbcr8";
@@ -303,7 +303,7 @@ class Reader {
   const bool rust_, python_;
   size_t at_ = 0;
   int line_ = 1, column_ = 1;
-  bool fresh_line_ = true;  // nothing but blanks so far
+  bool fresh_line_ = true;  // only blanks so far
   std::vector<Token> tokens_;
 };
 
@@ -379,7 +379,7 @@ void Tokens::pair_brackets() {
   }
 }
 
-// "word<" whose end is found behind nothing but names, numbers and commas.
+// "word<" with only names, numbers and commas before its closing bracket.
 void Tokens::mark_templates() {
   for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
     if (text(i + 1) != "<" || !is_word(i)) continue;
@@ -402,8 +402,8 @@ void Tokens::mark_templates() {
   }
 }
 
-// "float* q" and "float *q" have a blank on one side, "a * b" and "a*b" have
-// not; behind the name of a type that every program has it is none either.
+// A star that belongs to a type: "float* q" and "float *q" have a blank on one
+// side, "a * b" and "a*b" have not. A star after a built-in type always does.
 void Tokens::mark_stars() {
   constexpr std::string_view kTypes[] = {"float", "double", "int",  "char",
                                          "void",  "auto",   "bool", "const"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A source as tokens, as far as mutations and hints need it: words, numbers and
 // operators with their places. Comments, preprocessor lines and attributes are
-// none; strings are, and nobody changes them.
+// not tokens; strings are, and mutations leave them alone.
 #ifndef QKVET_TOOLS_KERNELS_TOKENS_H_
 #define QKVET_TOOLS_KERNELS_TOKENS_H_
 
@@ -41,17 +41,18 @@ class Tokens {
 
   // "" beyond either end.
   std::string_view text(size_t i) const;
-  // From token `first` to token `last`, both included, as they stand.
+  // From token `first` to token `last`, both included, verbatim.
   std::string_view span(size_t first, size_t last) const;
   // None beyond either end.
   bool is_word(size_t i) const { return is(i, Token::Kind::kWord); }
   bool is_number(size_t i) const { return is(i, Token::Kind::kNumber); }
   bool is_text(size_t i) const { return is(i, Token::Kind::kText); }
-  // A word of the language, which names nothing of the user's.
+  // A word of the language, not a name of the user's.
   bool is_keyword(size_t i) const;
-  // Whether an operand may end with the token, so that + behind it is a sum.
+  // Whether an operand may end with the token, so that a following + is a sum.
   bool ends_operand(size_t i) const;
-  // The next token that does not lie deeper: that behind a bracket's partner.
+  // The next token that is not nested deeper: the one after a bracket's
+  // partner.
   size_t behind(size_t i) const;
   bool has_blank_before(size_t i) const;
   bool has_blank_behind(size_t i) const;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plug-in that makes a kernel of a function which a shared library exports by
-// tvm-ffi, as FlashInfer, FlashAttention 4, TileLang and CuTe DSL build them:
-// no Python is in the process. Its config is "LIBRARY:FUNCTION:MAP"; the map
-// says in which order the function takes what, and what it can do
+// A plug-in that wraps a function of a shared library, exported by tvm-ffi, as
+// a kernel. FlashInfer, FlashAttention 4, TileLang and CuTe DSL build such
+// libraries; no Python is in the process. Its config is "LIBRARY:FUNCTION:MAP";
+// the map gives the order of the function's arguments and its capabilities
 // (tools/tvm_ffi.md).
 #include <dlfcn.h>
 
@@ -58,7 +58,7 @@ Any an_int(int64_t n) { return {kInt, 0, {.as_int = n}}; }
 Any a_bool(bool b) { return {kBool, 0, {.as_int = b}}; }
 Any a_float(double x) { return {kFloat, 0, {.as_float = x}}; }
 
-// What a call says beside its tensors.
+// An argument of a call that is no tensor.
 struct ScalarWord {
   const char* word;
   Any (*of)(const qkvet_forward_args& args);
@@ -160,7 +160,7 @@ std::string read_argument(const std::string& text, Argument& argument) {
   return number && number.eof() ? "" : wrong("a number behind it");
 }
 
-// The tensor with its axes as the function counts them: the same memory.
+// The tensor with its axes in the function's order: the same memory.
 struct MovedTensor {
   qkvet_tensor tensor{};
   std::array<int64_t, 8> shape{}, strides{};
@@ -257,7 +257,7 @@ std::string Library::read_map(const std::string& path) {
     } else if (key.starts_with("precision.")) {
       precision += key.substr(std::strlen("precision.")) + " =" + value + "\n";
     } else {
-      // The declaration of a convention would replace what stands above it.
+      // The declaration of a convention would replace the lines above it.
       if (key == "like" && declares)
         return at("like: allowed only before all other fields");
       const std::string wrong = declare_lines(line, declared_);
@@ -392,7 +392,7 @@ qkvet_status Library::call(const qkvet_forward_args& args,
 qkvet_status qkvet_open(const qkvet_host*, const char* config,
                         qkvet_library* out, qkvet_text* why) {
   using namespace qkvet::tools::tvm_ffi;
-  // As long as the process: functions of the library may have threads.
+  // Lives as long as the process: functions of the library may have threads.
   static Library library;
   static const qkvet_kernel* kernels[1];
   const std::string wrong = library.open(config);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller has to know of the calls of tvm-ffi 0.1 (Apache TVM FFI,
-// tvm/ffi/c_api.h): an argument is 16 bytes with a number of its type in front,
-// a function takes an array of them, and an error is an object that the runtime
-// keeps for the thread.
+// The part of the calling convention of tvm-ffi 0.1 that a caller needs (Apache
+// TVM FFI, tvm/ffi/c_api.h): an argument is 16 bytes that begin with the number
+// of its type, a function takes an array of them, and an error is an object
+// that the runtime keeps for the thread.
 #ifndef QKVET_TOOLS_KERNELS_TVM_FFI_ABI_H_
 #define QKVET_TOOLS_KERNELS_TVM_FFI_ABI_H_
 
@@ -47,7 +47,7 @@ struct Bytes {
   const char* data;
   size_t size;
 };
-// An error behind the header of all objects.
+// An error, after the header of all objects.
 struct Error {
   uint64_t references;
   int32_t type;

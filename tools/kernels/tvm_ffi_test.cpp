@@ -47,7 +47,7 @@ TEST(TvmFfi, AWrongScaleIsFoundAndCanBeReplayed) {
   EXPECT_EQ(run_qkvet(again).exit, 1) << again;
 }
 
-// Its error is an answer: a failure, or a refusal where the map says so.
+// Its error is an answer: a failure, or a refusal if the map declares it so.
 TEST(TvmFfi, ErrorsAreVerdictsWithTheirText) {
   std::string map = kMap;
   map.replace(map.find("int 128"), 7, "int 127");

@@ -56,7 +56,7 @@ bool is_there(const std::string& path) {
   return lstat(path.c_str(), &info) == 0;
 }
 
-// Puts `part` where `folder` is; what was there goes.
+// Moves `part` to `folder`, and removes the old folder.
 int move_folder(const std::string& part, const std::string& folder,
                 bool replace) {
   std::error_code code;
@@ -90,7 +90,7 @@ std::string write_new(const std::string& file, const std::string& text,
       write_all(fd, text) && fchmod(fd, mode_without_mask(kReadable)) == 0;
   written &= close(fd) == 0;
   int failed = written ? 0 : errno;
-  // link() refuses to take the place of another.
+  // link() refuses to replace a file.
   if (written && force && std::rename(part.c_str(), file.c_str()) != 0)
     failed = errno;
   if (written && !force && link(part.c_str(), file.c_str()) != 0)

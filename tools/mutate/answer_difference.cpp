@@ -25,7 +25,7 @@ double ulp_of(double value, Dtype dtype) {
   return std::ldexp(1, exponent - digits + 1);
 }
 
-// Queries, values of caches and all else are stored as q or o.
+// Queries, values of caches and all other tensors are stored as q or o.
 Dtype dtype_of(TensorName tensor, const CallTypes& types) {
   switch (tensor) {
     case TensorName::kLse:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far the answers of two kernels to one call lie from one another.
+// The distance between the answers of two kernels to one call.
 #ifndef QKVET_TOOLS_MUTATE_ANSWER_DIFFERENCE_H_
 #define QKVET_TOOLS_MUTATE_ANSWER_DIFFERENCE_H_
 
@@ -7,13 +7,13 @@
 
 namespace qkvet::tools {
 
-// What the tensors of a call are stored in.
+// The storage types of the tensors of a call.
 struct CallTypes {
   Dtype o = Dtype::kF32, q = Dtype::kF32, kv = Dtype::kF32;
 };
 
-// Over the elements that have a finite bound, which is not 0: the largest
-// difference in units of the bound, and the same in units of the last place.
+// Over the elements with a finite bound other than 0: the largest difference in
+// units of the bound, and the same in units of the last place.
 struct AnswerDifference {
   double bounds = 0;
   double ulps = 0;

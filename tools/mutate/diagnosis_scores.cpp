@@ -38,7 +38,8 @@ const char* certainty_word(Certainty certainty) {
                                            : "unknown";
 }
 
-// What came of each mutant, by kernel and id, in a file that is gone on with.
+// The result of each mutant, by kernel and id, in a file that a later run
+// continues.
 class ScoreLog {
  public:
   // "" or one line.
@@ -216,13 +217,14 @@ class ScoredKernel {
         out.named_lines.push_back(line);
     };
     for (const RepairEdit& edit : run.edits) out.is_repaired |= edit.conforms;
-    // As the report has them: edits in front, unless none makes it conform.
+    // In the order of the report: edits come first, unless none makes it
+    // conform.
     if (!out.is_repaired)
       for (const LineCount& one : telling_lines(run)) name(one.line);
     for (const RepairEdit& edit : run.edits) name(edit.line);
   }
 
-  // Built libraries are kept by what they are made of. "": it does not compile.
+  // Built libraries are kept by their text. "": it does not compile.
   std::string built(const std::string& text) {
     const std::string folder =
         words_.out.empty() ? scratch_.path() : words_.out + "/built";
@@ -369,7 +371,7 @@ struct ScoreCounts {
   }
 };
 
-// Whether the characters in which two lines differ lie in this part of the
+// Whether the characters in which two lines differ are within this part of the
 // first.
 bool lies_in(const std::string& part, const std::string& before,
              const std::string& after) {
@@ -449,7 +451,7 @@ std::vector<DiagnosedMutant> score_diagnoses(const ScoreWords& words,
     ScoredKernel kernel(words.kernels[n], words, *catalogue);
     *error = kernel.begin();
     if (!error->empty()) return out;
-    // What does not divide goes to the first.
+    // The remainder goes to the first.
     const size_t share = words.count / words.kernels.size() +
                          (n < words.count % words.kernels.size() ? 1 : 0);
     kernel.score(share, log, out);

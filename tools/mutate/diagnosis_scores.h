@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often a diagnosis is right about bugs that are in no list: mutants of
-// kernels here, made by the operators of `qkvet mutate`, in the order in which
-// a seed draws them. Each is judged until a law fails, diagnosed as `qkvet
-// check` does it; its sentence about where it fails and its description of the
-// wrong numbers are held against cases that no search uses, and the stage that
-// it names against the line that was changed.
+// built-in kernels, made by the operators of `qkvet mutate`, in an order drawn
+// from a seed. Each is judged until a law fails, and diagnosed as `qkvet check`
+// does it. The diagnosis' sentence about where it fails and its description of
+// the wrong numbers are compared with cases that no search uses, and the stage
+// that it names with the changed line.
 #ifndef QKVET_TOOLS_MUTATE_DIAGNOSIS_SCORES_H_
 #define QKVET_TOOLS_MUTATE_DIAGNOSIS_SCORES_H_
 
@@ -17,17 +17,17 @@
 
 namespace qkvet::tools {
 
-// A source, the kernel that it makes and what else its library is made of.
+// A source, its kernel, and the other parts of its library.
 struct MutatedKernel {
   std::string kernel;  // "scalar/plain"
   std::string source;  // a path
   std::string cflags;
 };
 
-// One mutant and what was said of it.
+// One mutant and its diagnosis.
 struct DiagnosedMutant {
   std::string kernel, id, before, after;
-  std::string fate;  // "killed", or why nothing is scored: "survived", ...
+  std::string fate;  // "killed", or why it is not scored: "survived", ...
   std::string law;   // under which it is reported
   std::string sentence;
   bool is_claimed = false;  // the sentence is printed as true
@@ -36,15 +36,15 @@ struct DiagnosedMutant {
   std::string cause, certainty;
   double seconds = 0;   // the diagnosis took, on the clock
   int calls = 0;        // of the kernel, for the sentence
-  std::string instead;  // what is said of the wrong numbers
+  std::string instead;  // the description of the wrong numbers
   // Wrong outputs of fresh cases that have a description, and for how many of
   // them it is true.
   bool is_described = false;
   int described = 0, described_rightly = 0;
-  std::string stage;        // that is said; "": none
+  std::string stage;        // the named stage; "": none
   std::string known_stage;  // of the changed line; "": not known
-  // Of a search for the edit that puts it right, where there was one: the line
-  // that was changed, and the first three that are named, the best first.
+  // If the edit that puts it right was searched for: the changed line, and the
+  // first three lines that the search names, the best first.
   bool is_searched = false;
   int line = 0;
   std::vector<int> named_lines = {};
@@ -52,7 +52,7 @@ struct DiagnosedMutant {
   double repair_seconds = 0;
 
   bool is_scored() const { return fate == "killed"; }
-  // From 1, among the lines that are named; 0: it is none of these.
+  // From 1, among the named lines; 0: it is not among them.
   int place_of_line() const;
   bool is_description_true() const {
     return described > 0 && 20 * described_rightly >= 19 * described;
@@ -61,9 +61,9 @@ struct DiagnosedMutant {
 };
 Json to_json(const DiagnosedMutant& mutant);
 
-// What a line of a kernel computes: the first that has its kernel and of whose
-// text the line, as it was before the change, has a part. Where a line computes
-// several things, the part has to hold the change.
+// Stage of a line: the first row with its kernel and with a part of its text
+// before the change. If a line computes several things, the part has to contain
+// the change.
 struct KnownStage {
   std::string kernel, part;
   Stage stage = Stage::kUnknown;
@@ -71,14 +71,14 @@ struct KnownStage {
 };
 
 struct ScoreWords {
-  std::vector<MutatedKernel> kernels;  // each gives its share of the mutants
+  std::vector<MutatedKernel> kernels;  // each has its share of the mutants
   size_t count = 120;                  // killed mutants, all kernels together
   uint64_t seed = 1;
   int64_t cases = 2048;  // of the plan that has to kill
   int fresh = 200;       // cases of the judge
-  std::string out;       // folder that a later run goes on from; or ""
+  std::string out;       // folder from which a later run continues; or ""
   std::string only;      // the id of one mutant; "" for a draw
-  // For a search for the edit that puts it right; 0: none. By the plan of
+  // Time for the search for the repairing edit; 0: no search. By the plan of
   // `qkvet mutate --repair`.
   double repair_seconds = 0;
   std::vector<KnownStage> stages = {};
@@ -94,8 +94,8 @@ Stage known_stage(const std::vector<KnownStage>& stages,
 std::vector<DiagnosedMutant> score_diagnoses(const ScoreWords& words,
                                              std::string* error);
 
-// Tables in Markdown, of sentences, of descriptions and stages and, where they
-// were searched, of lines: a row a kernel, and one of all.
+// Tables in Markdown: of sentences, of descriptions and stages and, if they
+// were searched, of lines. Each has a row per kernel, and one for all.
 std::string scores_text(const std::vector<DiagnosedMutant>& mutants);
 
 }  // namespace qkvet::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints how often diagnoses of mutants of kernels here are right: the table of
-// diagnosis/README.md, behind a line for each mutant as it is done.
+// Prints how often diagnoses of mutants of built-in kernels are right: a line
+// for each mutant as it is done, then the table of diagnosis/README.md.
 #include <cstdio>
 
 #include "tools/base/exit_code.h"
@@ -10,7 +10,7 @@
 namespace qkvet::tools {
 namespace {
 
-// As the build knows them: kernel, source, flags with the other objects.
+// From the build: kernel, source, flags with the other objects.
 const std::vector<MutatedKernel>& kernels_here() {
   static const std::vector<MutatedKernel> kernels = {
 #include QKVET_MUTATED_KERNELS
@@ -18,9 +18,9 @@ const std::vector<MutatedKernel>& kernels_here() {
   return kernels;
 }
 
-// What is known of their lines. A line of no row, such as a loop over channels,
-// may be wrong in one way or another, and its stage is not scored; nor is that
-// of an exponential, with which the scores end and the softmax begins.
+// Stages of their lines. The stage of a line without a row is not scored: a
+// loop over channels, for example, can be wrong in several ways. Neither is the
+// stage of an exponential, which ends the scores and begins the softmax.
 const std::vector<KnownStage>& stages_here() {
   static const std::vector<KnownStage> stages = {
       {"scalar/plain", "weights[", Stage::kOutput},
@@ -65,7 +65,7 @@ const std::vector<KnownStage>& stages_here() {
       {"eigen/plain", "row.segment", Stage::kValues},
       {"eigen/plain", "call.o.", Stage::kOutput},
       {"eigen/plain", "list_keys", Stage::kKeys},
-      // Written, with lse alone made of the maximum.
+      // The stored maximum, which only lse uses.
       {"avx2/flash", "empty ? 0 : max[r]", Stage::kLse, true},
       {"avx2/flash", "empty ? -INFINITY", Stage::kEmptyRows, true},
       {"avx2/flash", "max[r], sum[r]", Stage::kUnknown, true},
@@ -86,7 +86,8 @@ const std::vector<KnownStage>& stages_here() {
       {"avx2/flash", "storeu", Stage::kOutput},
       {"avx2/flash", "maskstore", Stage::kOutput},
       {"avx2/flash", "c < head.value_width", Stage::kOutput},
-      // Which page appended tokens get: their own, or the copy of a shared one.
+      // The page that appended tokens get: their own, or the copy of a shared
+      // one.
       {"kv_cache/paged", "copies", Stage::kUnknown},
       {"kv_cache/paged", "reading", Stage::kWritten},
       {"kv_cache/paged", "load_rows", Stage::kWritten},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Diagnoses of mutants, scored: a few of a small kernel, gone on with, and the
-// words that are refused.
+// Scored diagnoses of mutants: a few of a small kernel, a continued run, and
+// refused words.
 #include "tools/mutate/diagnosis_scores.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One head at a time, in the most plain loops.
+// One head at a time, in the plainest loops.
 constexpr const char* kKernel = R"(#include <cmath>
 #include <vector>
 
@@ -85,7 +85,7 @@ TEST(DiagnosisScores, MutantsAreDiagnosedAndWhatIsSaidIsHeldAgainstCases) {
   const std::string table = scores_text(mutants);
   EXPECT_NE(table.find("\n| all | 2 | "), std::string::npos) << table;
 
-  // What is done stays done, as it was.
+  // Finished results stay as they were.
   const std::vector<DiagnosedMutant> again = score_diagnoses(words, &error);
   EXPECT_EQ(texts_of(again), texts_of(mutants));
   words.seed = 2;
@@ -93,7 +93,7 @@ TEST(DiagnosisScores, MutantsAreDiagnosedAndWhatIsSaidIsHeldAgainstCases) {
   EXPECT_NE(error.find("is of another run"), std::string::npos) << error;
 }
 
-// The mask left out: a sentence that must come out, and must be true.
+// The mask is left out: the sentence is expected, and must be true.
 TEST(DiagnosisScores, AMutantWithoutItsMaskFailsWhereARowHasAMaskedKey) {
   ScoreWords words = words_in(scratch() / "mask");
   words.only = "17:40:remove";
@@ -113,8 +113,8 @@ TEST(DiagnosisScores, AMutantWithoutItsMaskFailsWhereARowHasAMaskedKey) {
   EXPECT_EQ(mutants[0].known_stage, "keys");
 }
 
-// The scale left out; and the control: a line that is said to be of another
-// stage than it is makes the stage count as wrong.
+// The scale is left out. The control: with a wrong known stage for the line,
+// the named stage counts as wrong.
 TEST(DiagnosisScores, TheStageIsHeldAgainstTheLineThatWasChanged) {
   ScoreWords words = words_in(scratch() / "scale");
   words.only = "16:9:remove";

@@ -16,7 +16,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Whether statements stand in these braces, and no numbers or members.
+// Whether these braces contain statements, and not numbers or members.
 bool is_block(const Tokens& tokens, size_t open) {
   if (tokens.text(open) != "{" || open == 0) return false;
   for (const std::string_view before :
@@ -32,7 +32,7 @@ size_t statement_around(const Tokens& tokens, size_t i) {
       i = tokens[i].inside;
     if (tokens[i].inside == kNoToken) return kNoToken;
     const size_t first = begin_of_statement(tokens, i);
-    // Behind the brace of a list the statement goes on.
+    // After the brace of a list the statement continues.
     if (first == kNoToken || first == 0 || tokens.text(first - 1) != "}" ||
         is_block(tokens, tokens[first - 1].partner))
       return first;
@@ -40,7 +40,7 @@ size_t statement_around(const Tokens& tokens, size_t i) {
   }
 }
 
-// Which has no place in front of it, or none that is reached.
+// A statement without a place before it, or without one that is reached.
 bool is_part(const Tokens& tokens, size_t first) {
   const std::string_view text = tokens.text(first);
   return text == "else" || text == "catch" || text == "case" ||
@@ -111,7 +111,7 @@ static void qkvet_line_run(int line) {{
     text += source.substr(at, byte - at);
     const std::string call =
         fmt::format("{}qkvet_line_run({})", scope, (*tokens_)[mark.token].line);
-    // No if, which would take the else of another.
+    // Not an if, which would take the else of another.
     text += mark.is_among_others
                 ? call + "; "
                 : fmt::format("switch ({}, 0) default: ", call);
@@ -120,7 +120,7 @@ static void qkvet_line_run(int line) {{
   return text + source.substr(at);
 }
 
-// A byte a line, and the one in front of the first.
+// A byte per line, and one for the place before the first.
 std::string LinesRun::file_bytes() const {
   const std::string& source = tokens_->source();
   return std::string(
@@ -128,7 +128,8 @@ std::string LinesRun::file_bytes() const {
       '\0');
 }
 
-// In its place: workers that have it mapped go on to write there.
+// Overwritten, not replaced: workers that have it mapped continue to write to
+// it.
 void LinesRun::forget() {
   const std::string none = file_bytes();
   std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
@@ -154,7 +155,7 @@ int LinesRun::line_of(const Mutation& mutation) const {
   while (i + 1 < tokens_->size() &&
          (*tokens_)[i + 1].at <= mutation.edits[0].at)
     ++i;
-  // A part of a statement that has no mark of its own is one of that around it.
+  // A part without a mark belongs to the statement around it.
   for (size_t first = i;;) {
     first = statement_around(*tokens_, first);
     if (first == kNoToken) return 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lines of a source a call runs: what failing calls run and passing ones
-// do not is where to look first, and what no failing call runs is right, or
-// does not matter (spectra of programs: Abreu, Zoeteweij and van Gemund, "On
-// the accuracy of spectrum-based fault localization", TAIC PART 2007).
+// The lines of a source that a call runs. Lines that failing calls run and
+// passing ones do not are the first suspects; a line that no failing call runs
+// is right, or does not matter (spectra of programs: Abreu, Zoeteweij and van
+// Gemund, "On the accuracy of spectrum-based fault localization", TAIC PART
+// 2007).
 #ifndef QKVET_TOOLS_MUTATE_LINES_RUN_H_
 #define QKVET_TOOLS_MUTATE_LINES_RUN_H_
 
@@ -16,25 +17,24 @@
 
 namespace qkvet::tools {
 
-// A source that writes down, in a file, which of its statements are run; also
-// where its process ends then. Statements of functions in C and C++ that have a
-// place in front of them where another one may stand; by their first lines.
+// A source that records in a file which of its statements are run, even if its
+// process dies. Covers statements of functions in C and C++ that can have
+// another statement before them; identified by their first lines.
 class LinesRun {
  public:
   // The file is made in `folder`.
   LinesRun(const MutantCompiler& compiler, const Tokens& tokens,
            const std::string& folder);
 
-  // What to compile in the source's place. Whether it compiles is another
-  // matter.
+  // The text to compile instead of the source. It may fail to compile.
   std::string text() const;
 
-  // Nothing is run yet.
+  // Marks all lines as not run.
   void forget();
   // Lines that were, since then.
   std::set<int> lines() const;
 
-  // The line that a mutation's statement is written down by; 0: by none.
+  // The line that is recorded for a mutation's statement; 0: none.
   int line_of(const Mutation& mutation) const;
 
  private:
@@ -51,13 +51,14 @@ class LinesRun {
   std::map<size_t, Mark> marks_;  // by first byte
 };
 
-// Of the cases that fail and of those that pass, how many run a line.
+// Numbers of failing and of passing cases that run a line.
 struct LineCount {
   int line = 0;
   int failing = 0, passing = 0;
 
-  // The cosine of what fails and what runs it, as Ochiai has it: 1 for a line
-  // that all failing cases run and no other. 0 without failing cases.
+  // The cosine of the set of failing cases and the set of cases that run the
+  // line (Ochiai): 1 for a line that all failing cases run and no other. 0
+  // without failing cases.
   double suspicion(int all_failing) const;
 };
 

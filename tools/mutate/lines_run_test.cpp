@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lines are run: of all statements of C, and the source does with marks
-// what it does without.
+// Recorded lines: for all statements of C; and with marks the source behaves as
+// without.
 #include "tools/mutate/lines_run.h"
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An else that an if in front of it would take, a break that a switch would, an
+// An else that an earlier if would take, a break that a switch would take, an
 // empty statement, and numbers in braces.
 constexpr const char* kSource = R"(int f(int n) {
   int sum = 0;
@@ -97,7 +97,7 @@ TEST_P(LinesRunOf, EachStatementIsWrittenDown) {
   EXPECT_EQ(lines_of(0), (Lines{2, 3, 6, 7, 11, 14, 16, 18, 23}));
   EXPECT_EQ(lines_of(1), (Lines{2, 3, 6, 7, 8, 9, 11, 14, 16, 17, 18, 23}));
   EXPECT_EQ(lines_of(4), (Lines{2, 3, 4, 7, 8, 9, 11, 12, 14, 16, 17, 18, 23}));
-  // Behind a label nothing can be told but of the second statement.
+  // After a label only the second statement can be recorded.
   EXPECT_EQ(lines_of(5), (Lines{2, 3, 4, 7, 8, 9, 11, 14, 16, 17, 18, 21, 23}));
 
   const auto line_of = [&](const std::string& text) {

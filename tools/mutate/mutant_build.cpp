@@ -80,8 +80,8 @@ std::string build_mutant(const MutantCompiler& compiler,
     flags.insert(flags.end(),
                  {"--remap-path-prefix", file + "=" + compiler.source});
   } else {
-    // Mutants make warnings that nobody wants to read, nor to end by, and are
-    // looked at by no debugger.
+    // Warnings of mutants are uninteresting and must not stop the build, and no
+    // debugger is used.
     flags.insert(flags.end(), {"-iquote", beside, "-w", "-g0"});
   }
   std::vector<std::string> words = compiler.compiler.words;
@@ -111,7 +111,7 @@ std::string code_hash(const std::string& library) {
       return "";
     if ((section.sh_flags & SHF_ALLOC) == 0 || section.sh_type == SHT_NOTE)
       continue;
-    // Where it lies and how large it is, also of what is zero at the start.
+    // Its address and size, also for data that is zero at the start.
     for (const uint64_t number :
          {section.sh_addr, section.sh_size, uint64_t{section.sh_type}})
       code.append(reinterpret_cast<const char*>(&number), sizeof number);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutants as shared libraries, and what of a library is its code.
+// Mutants as shared libraries, and the code of a library.
 #ifndef QKVET_TOOLS_MUTATE_MUTANT_BUILD_H_
 #define QKVET_TOOLS_MUTATE_MUTANT_BUILD_H_
 
@@ -10,7 +10,7 @@
 
 namespace qkvet::tools {
 
-// A folder of this process's own, gone with the object.
+// A folder of this process, removed with the object.
 class ScratchFolder {
  public:
   ScratchFolder();
@@ -23,7 +23,7 @@ class ScratchFolder {
   std::string path_;
 };
 
-// How texts in the place of one source are compiled.
+// How to compile texts that replace one source.
 struct MutantCompiler {
   std::string source;  // as the user names it
   Language language = Language::kCxx;
@@ -35,21 +35,20 @@ std::string find_mutant_compiler(const std::string& source,
                                  const std::string& cflags,
                                  MutantCompiler* compiler);
 
-// What tells the compiler that line `line` of the source comes next; "" where
-// the source's name cannot be said so.
+// The directive by which line `line` of the source comes next; "" if the
+// source's name cannot be written in it.
 std::string line_directive(const MutantCompiler& compiler, int line);
 
-// A library in `folder`, with the words that `qkvet check` compiles with. To
-// the compiler the text has the name and the lines of the source, and what the
-// source includes is looked for beside the source. "" or what the compiler
-// said.
+// Compiles the text to a library in `folder`, with the arguments of `qkvet
+// check`. The compiler sees the name and the lines of the source, and searches
+// for included files next to it. "" or the compiler's output.
 std::string build_mutant(const MutantCompiler& compiler,
                          const std::string& text, const std::string& folder,
                          const std::string& library);
 
-// A hash of all that a library brings into memory: code, constants, names,
-// relocations, and no debug information and no notes. Two libraries with the
-// same one do the same. "" for a file that is no library of 64 bits.
+// A hash of everything that a library loads into memory: code, constants,
+// names, relocations, but no debug information and no notes. Two libraries with
+// the same hash behave the same. "" for a file that is no library of 64 bits.
 std::string code_hash(const std::string& library);
 
 }  // namespace qkvet::tools

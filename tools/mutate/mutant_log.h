@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file that a run of mutants goes on from: a line for the run, then a line
-// a mutant.
+// The file from which a run of mutants can be continued: a line for the run,
+// then a line per mutant.
 #ifndef QKVET_TOOLS_MUTATE_MUTANT_LOG_H_
 #define QKVET_TOOLS_MUTATE_MUTANT_LOG_H_
 
@@ -19,9 +19,9 @@ class MutantLog {
   MutantLog(const MutantLog&) = delete;
   MutantLog& operator=(const MutantLog&) = delete;
 
-  // Reads what the folder holds and goes on behind it; without a folder all is
-  // kept in memory. "" or one line: the folder is that of another run, or
-  // cannot be written. The last line may be cut off: an earlier run was killed.
+  // Reads the log in the folder and continues it; without a folder all is kept
+  // in memory. "" or one line: the folder belongs to another run, or cannot be
+  // written. The last line may be cut off if an earlier run was killed.
   std::string open(const std::string& folder, const Json& head);
   const MutantRecord* find(const std::string& id) const;
   // "" or one line.

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kFateWords[] = {"killed", "survived", "invalid",
                                       "same code", "twin"};
 
-// JSON has no infinity; null stands for it, and reads back as one.
+// JSON has no infinity: it is written as null, and read back from it.
 Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }

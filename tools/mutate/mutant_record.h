@@ -20,21 +20,21 @@ enum class MutantFate : uint8_t {
 };
 const char* fate_word(MutantFate fate);
 
-// What the calls of the plan show of a mutant that lives, beside the original.
+// A surviving mutant compared with the original in the calls of the plan.
 struct Survival {
   int64_t cases = 0;      // judged, with a comparison that could have failed
   int64_t calls = 0;      // that the original answered
-  int64_t differ = 0;     // of these: the mutant gave other bits
+  int64_t differ = 0;     // of these: the mutant's bits differ
   int64_t refused = 0;    // of these: the mutant refused
   double most_ulps = 0;   // largest difference where a bound is known, in units
                           // of the last place of the output's type
   double most_bound = 0;  // and in units of the bound
   double worst_error = 0;  // the mutant's largest error/bound
   double time_ratio = 0;   // its time inside of the kernel, over the original's
-  // "" or why its answers were not held against the original's.
+  // "" or why its answers were not compared with the original's.
   std::string declares, assumes;
-  // Whether a call reaches the place; nothing where nobody asked, or no trap
-  // could be put there.
+  // Whether a call reaches the place; absent if not asked, or if no trap could
+  // be put there.
   std::optional<bool> reached;
 };
 
@@ -43,10 +43,10 @@ struct MutantRecord {
   int line = 0;
   std::string before, after;  // the changed line
   MutantFate fate = MutantFate::kInvalid;
-  std::string code;  // hash of what its library brings into memory
+  std::string code;  // hash of its loaded library
   std::string of;    // a twin's: the id of the other
   // For a killed one "wrong", "crash", "timeout", "not opened", "no verdict";
-  // the law, the number of the case in the plan, and its text or what was said.
+  // the law, the number of the case in the plan, and its text or the message.
   // For an invalid one the compiler's first line.
   std::string how, law, text;
   int64_t number = 0;
@@ -55,7 +55,7 @@ struct MutantRecord {
 };
 
 Json to_json(const MutantRecord& record);
-// Nothing if it is no such line.
+// Absent if the line is of another kind.
 std::optional<MutantRecord> mutant_of(const ReadJson& line);
 
 }  // namespace qkvet::tools

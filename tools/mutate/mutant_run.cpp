@@ -16,11 +16,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Cases whose calls go to a worker in one batch: most mutants die in the first.
+// Cases per first batch to a worker: most mutants die in it.
 constexpr int64_t kFirstChunk = 4;
 constexpr int64_t kLargestChunk = 16;
 
-// "lse_base: QKVET_LSE_NATURAL": what the probes found out.
+// "lse_base: QKVET_LSE_NATURAL": the results of the probes.
 std::string assumed_text(const JudgedKernel& kernel) {
   std::string text;
   for (const Assumption& one : kernel.assumed)
@@ -95,7 +95,7 @@ class BatchRun {
     }
   }
 
-  // The plan of `check` for this kernel alone. False if it was stopped.
+  // The plan of `check` for this kernel only. False if it was stopped.
   bool run_subject(const KernelUnderTest& kernel, Subject subject) {
     if (!has_subject(kernel.judged.info, subject)) return true;
     scope_ = limits_.scope;
@@ -136,7 +136,7 @@ class BatchRun {
               static_cast<double>(std::max<int64_t>(1, all));
   }
 
-  // False if there is no mutant any more that has time left.
+  // False if no remaining mutant has time left.
   bool run_chunk(int64_t first, int64_t last) {
     const auto goes_on = [&](const Lane& lane) {
       return lane.alive &&
@@ -262,7 +262,7 @@ class BatchRun {
     if (lane.original_seconds > 0)
       lane.seen.time_ratio = lane.kernel_seconds / lane.original_seconds;
     record.survival = lane.seen;
-    // `check` would not say that such a kernel conforms.
+    // `check` would not call such a kernel conforming.
     record.fate =
         lane.seen.cases > 0 ? MutantFate::kSurvived : MutantFate::kKilled;
     if (record.fate == MutantFate::kSurvived) return;
@@ -278,7 +278,7 @@ class BatchRun {
   std::vector<const Law*> laws_;
   TimeUse time_;
   std::optional<double> budget_;  // seconds a mutant, for the laws of a subject
-  double shared_seconds_ = 0;     // of these, what all of them share
+  double shared_seconds_ = 0;     // of these, the shared part
 };
 
 }  // namespace
@@ -292,7 +292,7 @@ OpenedLibrary open_built(const std::string& library,
   selection.precision = words.precision;
   opened.selected = select_kernels(selection);
   opened.error = opened.selected.error;
-  // By name alone: a glob would take kernels of this program as well.
+  // By name only: a glob would match kernels of this program, too.
   if (!words.kernels.empty())
     std::erase_if(opened.selected.kernels, [&](const KernelUnderTest& kernel) {
       return std::find(words.kernels.begin(), words.kernels.end(),
@@ -305,7 +305,7 @@ OpenedLibrary open_built(const std::string& library,
   }
   if (opened.executor != nullptr)
     opened.declared = pack_kernels(opened.executor->kernels());
-  // The library's name would say nothing to the user.
+  // The library's name would not help the user.
   const std::string lead = library + ": ";
   if (opened.error.starts_with(lead))
     opened.error = opened.error.substr(lead.size());

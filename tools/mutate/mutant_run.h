@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several mutants under one plan: a case, its oracle and its bound are made
-// once, the original and all mutants that live answer it.
+// once, and the original and all living mutants answer it.
 #ifndef QKVET_TOOLS_MUTATE_MUTANT_RUN_H_
 #define QKVET_TOOLS_MUTATE_MUTANT_RUN_H_
 
@@ -19,17 +19,17 @@ namespace qkvet::tools {
 struct OpenedLibrary {
   SelectedKernels selected;
   std::unique_ptr<Executor> executor;
-  std::string declared;  // all that its kernels say of themselves, as bytes
-  std::string error;     // one line; then there is nothing else
+  std::string declared;  // the declarations of all its kernels, as bytes
+  std::string error;     // one line; if set, ignore the other fields
 };
-// `words`: --dialect and --precision, and which of its kernels.
+// `words`: --dialect and --precision, and the selected kernels.
 OpenedLibrary open_built(const std::string& library,
                          const KernelSelection& words);
 
 struct MutantLimits {
   std::vector<const Law*> laws;
   int64_t cases = 0;             // per kernel and subject, as `check` counts
-  std::optional<double> budget;  // seconds a mutant, with what it shares
+  std::optional<double> budget;  // seconds per mutant, including shared work
   uint64_t seed = 1;
   Scope scope;  // sizes and pins
   std::function<bool()> stop;
@@ -42,9 +42,10 @@ struct Contestant {
   MutantRecord* record = nullptr;  // gets fate, how, law, ... and survival
 };
 
-// All of them until each is dead or the plan is over. They declare the same;
-// what declares something else than the original is asked by its own plan,
-// alone. False if `stop` ended it: then the records say nothing.
+// Judges all of them until each is dead or the plan is over. They share a
+// declaration; a mutant with another declaration than the original is judged by
+// its own plan, alone. False if `stop` ended it: then the records are not
+// valid.
 bool judge_mutants(OpenedLibrary& original, std::vector<Contestant> mutants,
                    const MutantLimits& limits);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet mutate: kernels whose mutants are known to die, to live, to be the same
-// code, and to be none.
+// qkvet mutate: kernels with mutants that are known to die, to live, to have
+// the same code, or to be invalid.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ fs::path folder(const std::string& name) {
   return path;
 }
 
-// The lines of a file of JSON Lines that tell a mutant, by id.
+// The lines of a file of JSON Lines about mutants, by id.
 std::map<std::string, ReadJson> mutants_of(const fs::path& file) {
   std::map<std::string, ReadJson> mutants;
   std::istringstream lines(read_text(file));
@@ -89,7 +89,7 @@ TEST(Mutate, WhatBreaksTheKernelIsKilled) {
 
 TEST(Mutate, WhatDoesTheSameSurvivesAndSaysWhatWasSeen) {
   const fs::path where = folder("survives");
-  // The first of equal scores or the last: the maximum is the same.
+  // The first or the last of equal scores: the maximum is the same.
   Ran ran = only(where, "19:18:gt-ge", "--json one.json");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_NE(ran.out.find("SURVIVED  mine.cpp:19:18:gt-ge   boundary"),
@@ -128,8 +128,8 @@ TEST(Mutate, WhatDoesTheSameSurvivesAndSaysWhatWasSeen) {
 
 TEST(Mutate, WhatIsNoMutantCountsAsNone) {
   const fs::path where = folder("none");
-  // s and d exchanged: other keys. A loop over a number is no C++. The
-  // compiler knows that 0 can be added or taken away.
+  // Exchanging s and d gives other keys. A loop over a number is no C++. The
+  // compiler drops adding or subtracting 0.
   const std::pair<const char*, const char*> rows[] = {
       {"16:43:swap-51", "killed"},
       {"23:23:swap-26", "invalid"},
@@ -168,7 +168,7 @@ TEST(Mutate, ARunGoesOnWhereItEnded) {
   ASSERT_TRUE(whole.exit == 0 || whole.exit == 1) << whole.out << whole.error;
   const auto all = mutants_of(where / "whole.json");
   ASSERT_EQ(all.size(), 8U) << whole.out;
-  // As if it had been killed while it wrote its fifth mutant.
+  // As if the run had been killed while it wrote its fifth mutant.
   std::istringstream lines(read_text(where / "kept/mutants.jsonl"));
   std::string cut;
   for (int n = 0; n < 5; ++n) {
@@ -215,7 +215,7 @@ TEST(Mutate, WhatIsExplainedIsNoSurvivor) {
   EXPECT_NE(ran.out.find("why         the maximum is the same"),
             std::string::npos)
       << ran.out;
-  // What is explained and dies is not what it was.
+  // An explained mutant that dies does not match its explanation.
   write_text(where / "why.txt", "18:9:negate no reason at all\n");
   ran = only(where, "18:9:negate", "--known why.txt");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;

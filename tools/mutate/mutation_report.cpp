@@ -15,7 +15,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Less is nothing to speak of: other work takes turns with the kernel.
+// Less is not significant: other work runs at the same time.
 constexpr double kMuchSlower = 2;
 
 struct Counts {
@@ -62,7 +62,7 @@ std::string operator_rows(const MutationRun& run) {
   return out;
 }
 
-// What killed first, the most frequent in front.
+// The first killers, the most frequent first.
 std::vector<std::pair<std::string, int64_t>> killers(const MutationRun& run) {
   std::map<std::string, int64_t> counts;
   for (const MutantRecord& record : run.records) {
@@ -86,7 +86,7 @@ std::string small_number(double value) {
   return std::isfinite(value) ? fmt::format("{:.2g}", value) : "inf";
 }
 
-// The words that make the mutant again.
+// The command that makes the mutant again.
 std::string again(const MutationWords& words, const std::string& id) {
   std::string line = "qkvet mutate " + shell_quoted(words.selection.sources[0]);
   if (!words.selection.cflags.empty())

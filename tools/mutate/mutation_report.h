@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run of mutants says, to people and to programs.
+// Reports of a run of mutants, for people and for programs.
 #ifndef QKVET_TOOLS_MUTATE_MUTATION_REPORT_H_
 #define QKVET_TOOLS_MUTATE_MUTATION_REPORT_H_
 
@@ -10,15 +10,15 @@
 
 namespace qkvet::tools {
 
-// Survivors that somebody has explained: why, by id.
+// Explained survivors: the reason, by id.
 using Explained = std::map<std::string, std::string>;
 // "ID WHY" a line, # begins a comment; each id one of the source's. "" or one
 // line.
 std::string read_explained(const std::string& path, const std::string& source,
                            Explained* explained);
 
-// 0: every judged mutant is killed or explained; 1: one survived, or what was
-// explained is killed; 3: none was judged, or not all were reached.
+// 0: every judged mutant is killed or explained; 1: one survived, or an
+// explained one is killed; 3: none was judged, or not all were reached.
 ExitCode mutation_exit(const MutationRun& run, const Explained& explained);
 
 std::string mutation_text(const MutationWords& words, const MutationRun& run,
@@ -27,7 +27,7 @@ std::string mutation_text(const MutationWords& words, const MutationRun& run,
 std::string mutation_json(const MutationWords& words, const MutationRun& run,
                           const Explained& explained);
 
-// What is known of a survivor, and what it would take to see it.
+// The facts about a survivor, and what it would take to see it.
 std::string seen_text(const Survival& survival);
 std::string needed_text(const Survival& survival);
 

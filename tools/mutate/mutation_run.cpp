@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 constexpr size_t kBatch = 8;
 
 std::string first_line(const std::string& text) {
-  // The line with the error says most of what a compiler says.
+  // The line with the error is the most informative of the compiler's output.
   const size_t error = text.find("error");
   const size_t begin =
       error == std::string::npos ? 0 : text.rfind('\n', error) + 1;
@@ -89,7 +89,7 @@ class Mutations {
   std::mutex mutex_;
   std::map<std::string, std::string> known_;  // code to the id that has it
   size_t finished_ = 0, all_ = 0, survivors_ = 0;
-  std::string broken_;  // "" or what ended a thread
+  std::string broken_;  // "" or the error that ended a thread
 };
 
 std::string Mutations::begin() {
@@ -179,7 +179,8 @@ void Mutations::run_batch(const std::string& folder, OpenedLibrary& original,
     auto built = std::make_unique<Built>();
     if (build(folder, number, *built))
       all.push_back(std::move(built));
-    else if (!is_stopped())  // else the compiler may have been stopped, too
+    else if (!is_stopped())  // otherwise the compiler may have been stopped,
+                             // too
       done(number, log);
   }
   std::vector<Contestant> contestants;
@@ -189,7 +190,7 @@ void Mutations::run_batch(const std::string& folder, OpenedLibrary& original,
   std::set<size_t> dead;  // and written down
   limits.killed = [&](const MutantRecord& record) {
     const auto number = static_cast<size_t>(&record - run_.records.data());
-    // Who asks for an end may have ended its worker as well.
+    // A request to stop may have ended its worker as well.
     if (!is_stopped() && dead.insert(number).second) done(number, log);
   };
   if (!judge_mutants(original, contestants, limits)) return;
@@ -203,7 +204,7 @@ void Mutations::run_batch(const std::string& folder, OpenedLibrary& original,
   }
 }
 
-// False if nothing is left to judge.
+// False if there is nothing to judge.
 bool Mutations::build(const std::string& folder, size_t number, Built& built) {
   MutantRecord& record = run_.records[number];
   const std::string library = library_of(folder, number);
@@ -235,7 +236,7 @@ bool Mutations::build(const std::string& folder, size_t number, Built& built) {
   return false;
 }
 
-// Only of what shows in nothing: whatever shows has been reached.
+// Only for mutants without a visible effect: a visible one has been reached.
 void Mutations::see_what_is_reached(const std::string& folder,
                                     OpenedLibrary& original, size_t number) {
   MutantRecord& record = run_.records[number];
@@ -266,8 +267,8 @@ void Mutations::done(size_t number, MutantLog& log) {
   if (words_.progress) words_.progress(finished_, all_, survivors_);
 }
 
-// A twin may have been judged in place of the one in front of it, as threads
-// come: the first of the source speaks for all.
+// By the timing of threads, a twin may have been judged instead of an earlier
+// one: its verdict moves to the first in the source.
 void settle_twins(std::vector<MutantRecord>& records) {
   std::map<std::string, size_t> first;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -306,7 +307,7 @@ MutantRecord record_of(const std::string& source, const Mutation& mutation) {
   return record;
 }
 
-// "" or one line: the mutations that are asked for, in the order of the source.
+// Keeps the requested mutations, in the order of the source; "" or one line.
 std::string choose(const MutationWords& words, const std::string& source,
                    std::vector<Mutation>& mutations) {
   std::vector<Mutation> chosen;
@@ -327,8 +328,8 @@ std::string choose(const MutationWords& words, const std::string& source,
   return "";
 }
 
-// What the verdicts of the run hang on: a folder of another one is not gone on
-// with.
+// Everything on which the verdicts depend: a folder with another head is not
+// continued.
 Json head_of(const MutationWords& words, const Tokens& tokens,
              const std::string& code) {
   Json head;
@@ -351,7 +352,7 @@ Json head_of(const MutationWords& words, const Tokens& tokens,
 std::vector<size_t> drawn_order(size_t count, uint64_t seed) {
   std::vector<size_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), size_t{0});
-  constexpr uint32_t kStream = 0x6d757461;  // one of its own
+  constexpr uint32_t kStream = 0x6d757461;  // a separate one
   std::stable_sort(numbers.begin(), numbers.end(), [&](size_t a, size_t b) {
     const auto key = [&](size_t n) {
       return philox_u64(seed, static_cast<uint32_t>(n), kStream, 0);
@@ -427,7 +428,7 @@ MutationRun run_mutation(const MutationWords& words) {
   std::vector<char> is_done(run.records.size(), 1);
   for (const size_t i : pending) is_done[i] = 0;
   all.judge(pending, log);
-  // What was not reached before the end has no verdict.
+  // Mutants that were not reached before the end have no verdict.
   std::vector<MutantRecord> records;
   for (size_t i = 0; i < run.records.size(); ++i)
     if (is_done[i] || log.find(run.records[i].id) != nullptr)

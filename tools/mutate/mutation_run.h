@@ -16,7 +16,7 @@
 
 namespace qkvet::tools {
 
-// For a mutant: a survivor of a small kernel takes some seconds.
+// Per mutant: a survivor of a small kernel takes some seconds.
 inline constexpr int64_t kMutantCases = 1024;
 
 struct MutationWords {
@@ -25,18 +25,18 @@ struct MutationWords {
   size_t sample = 0;          // 0: all
   std::string only;           // the id of one; "" for all
   std::string flags;          // as they were given: " --cases 256"
-  std::string out;            // folder with what is done; "" for none
+  std::string out;            // folder with finished mutants; "" for none
   std::function<void(size_t done, size_t all, size_t survivors)> progress = {};
 };
 
 struct MutationRun {
   std::vector<MutantRecord> records;  // in the order of the source
-  size_t generated = 0;               // of which the records are a sample
+  size_t generated = 0;               // the records are a sample of these
   size_t kept = 0;                    // that an earlier run had judged
   bool interrupted = false;
   double wall_seconds = 0;
-  // One line, and what the program is to return; then nothing else counts. A
-  // kernel that fails unmutated has the code of `check`.
+  // One line, and the exit code of the program; if set, ignore the other
+  // fields. A kernel that fails unmutated has the code of `check`.
   std::string error;
   ExitCode exit = kWrongUse;
 };
@@ -58,7 +58,8 @@ OneMutant one_mutant(const std::string& source, const std::string& id);
 // The numbers below `count` in the order in which a seed draws them.
 std::vector<size_t> drawn_order(size_t count, uint64_t seed);
 
-// A sample of `most`: the same for the same ids and seed, in their order.
+// A sample of `most`, in the given order; it depends only on the ids and the
+// seed.
 std::vector<size_t> sample_of(size_t count, size_t most, uint64_t seed);
 
 }  // namespace qkvet::tools

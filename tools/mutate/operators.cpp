@@ -12,7 +12,7 @@
 namespace qkvet::tools {
 namespace {
 
-// A token in the place of another one.
+// A token that replaces another one.
 struct Exchange {
   std::string_view from, to;
   const char* variant;
@@ -40,7 +40,7 @@ void exchange_binary(const Tokens& tokens, const char* operation,
         exchange(tokens, i, operation, row, found);
 }
 
-// "_mm256_add_ps" with "_add_" in it: the word with the part exchanged.
+// "_mm256_add_ps" contains "_add_": the word with the part exchanged.
 template <size_t n>
 void exchange_in_calls(const Tokens& tokens, const char* operation,
                        const std::array<Exchange, n>& rows,
@@ -82,8 +82,8 @@ size_t begin_of_operand(const Tokens& tokens, size_t i) {
   return i;
 }
 
-// An assignment that could as well add: to something that is not declared here,
-// and of what may be a number.
+// An assignment that could also be an addition: its target is not declared
+// here, and its value may be a number.
 bool assigns_a_sum(const Tokens& tokens, size_t i) {
   if (!is_binary(tokens, i)) return false;
   const std::string_view next = tokens.text(i + 1);
@@ -93,7 +93,7 @@ bool assigns_a_sum(const Tokens& tokens, size_t i) {
   const size_t first = begin_of_operand(tokens, i - 1);
   if (first == 0) return true;
   const std::string_view before = tokens.text(first - 1);
-  // Behind a comma stands another name of a declaration.
+  // After a comma there is another name of a declaration.
   return before != "," && !tokens[first - 1].of_type &&
          !tokens.is_keyword(first) &&
          (!tokens.is_word(first - 1) || before == "else" || before == "do");
@@ -168,7 +168,7 @@ void find_extremes(const Tokens& tokens, std::vector<Mutation>& found) {
   exchange_in_calls(tokens, "extreme", kCalls, found);
 }
 
-// The relative sizes of what is put into numbers.
+// Relative changes of numbers.
 struct Amount {
   const char* text;
   double value;
@@ -225,7 +225,7 @@ void find_numbers(const Tokens& tokens, std::vector<Mutation>& found) {
     }
     const uint64_t value = std::strtoull(literal->digits.c_str(), nullptr, 0);
     add(fmt::format("{}{}", value + 1, literal->suffix), "plus-1");
-    // Without a sign of its own the number stays what it is, the type's.
+    // Without a sign the number keeps its type.
     if (value > 0)
       add(fmt::format("{}{}", value - 1, literal->suffix), "minus-1");
     else
@@ -233,7 +233,7 @@ void find_numbers(const Tokens& tokens, std::vector<Mutation>& found) {
   }
 }
 
-// Results of functions that are no sums and products.
+// Results of functions that are not sums or products.
 void find_functions(const Tokens& tokens, std::vector<Mutation>& found) {
   static constexpr auto kNames = std::to_array<std::string_view>(
       {"exp",  "expf",  "exp2",  "exp2f",  "expm1", "expm1f", "log",   "logf",

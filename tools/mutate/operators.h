@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators: each finds the places of a source where it applies, and what
-// it puts there. One row each in operators.cpp.
+// The operators: each finds the places of a source to which it applies, and the
+// replacements. One row each in operators.cpp.
 #ifndef QKVET_TOOLS_MUTATE_OPERATORS_H_
 #define QKVET_TOOLS_MUTATE_OPERATORS_H_
 
@@ -12,7 +12,7 @@
 
 namespace qkvet::tools {
 
-// Bytes of the source, and what takes their place.
+// Bytes of the source, and their replacement.
 struct Edit {
   size_t at = 0;
   size_t size = 0;
@@ -50,7 +50,7 @@ struct ChangedLine {
 };
 ChangedLine changed_line(const std::string& source, const Mutation& mutation);
 
-// The operators that look at more than one token (places.cpp).
+// The operators that need more than one token (places.cpp).
 void find_bounds(const Tokens& tokens, std::vector<Mutation>& found);
 void find_indices(const Tokens& tokens, std::vector<Mutation>& found);
 void find_strides(const Tokens& tokens, std::vector<Mutation>& found);

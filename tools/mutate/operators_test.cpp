@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokens of a source, and what each operator makes of a tiny one.
+// The tokens of a source, and the results of each operator on a tiny one.
 #include "tools/mutate/operators.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST(Tokens, AnythingEndsAtItsEnd) {
     }
 }
 
-// What an operator makes of a source, "ID -> line".
+// The mutations of an operator, "ID -> line".
 std::set<std::string> made(const std::string& source,
                            const std::string& operation,
                            Language language = Language::kCxx) {
@@ -101,7 +101,7 @@ struct Row {
   Made made;
   Language language = Language::kCxx;
 };
-// Names of tests are made of it: one of its kind, without blanks.
+// Names of tests are made from it: unique, without blanks.
 void PrintTo(const Row& row, std::ostream* out) {
   *out << row.operation << "_" << std::string_view(row.source).size();
 }
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
             "s += -a*b;",
             {"1:3:addset-subset -> s -= -a*b;", "1:3:addset-set -> s = -a*b;",
              "1:6:neg-pos -> s += a*b;", "1:8:mul-div -> s += -a/b;"}},
-        // What is declared, or is no number, cannot be added to.
+        // Declarations and values that are no numbers cannot be added to.
         Row{"arithmetic",
             "float s = 0, *p = q; s = x; *o[c]->at = f(s);",
             {"1:24:set-addset -> float s = 0, *p = q; s += x; *o[c]->at = "
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
             "p = nullptr; if (a) b.c = 1; const auto [m, k] = g;",
             {"1:25:set-addset -> p = nullptr; if (a) b.c += 1; const auto [m, "
              "k] = g;"}},
-        // A star and an ampersand of a declaration are none.
+        // A star or an ampersand of a declaration is no operator.
         Row{"arithmetic", "const float* f(const T *p, T& r, int64_t*q);", {}},
         Row{"arithmetic",
             "r = _mm256_add_ps(a, b);",
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
              "auto f = [&] { return a[0]; };",
              "1:60:index-plus -> float s[64]; s[i] = p[2 * j](0)[3]; auto f = "
              "[&] { return a[(0) + 1]; };"}},
-        // In n * a * b the last two may change places.
+        // In n * a * b the last two may be exchanged.
         Row{"stride",
             "x = i * s.row + j * s.col;\ny = n * a * b;",
             {"1:9:factor-21 -> x = i * s.col + j * s.row;"}},
@@ -282,7 +282,7 @@ TEST(Traps, StandInFrontOfTheStatement) {
             "void f() { if (a) if (__builtin_trap(), 1) b += c; }");
   EXPECT_EQ(trapped("void f() { for (; i < n; ++i) b = 0; }", "1:21:lt-le"),
             "void f() { __builtin_trap(); for (; i < n; ++i) b = 0; }");
-  // Behind a label nobody passes what stands in front of it.
+  // A jump to a label skips the code before it.
   EXPECT_EQ(
       trapped("void f() { switch (x) { case 1: b = a + c; } }", "1:39:add-sub"),
       "none");

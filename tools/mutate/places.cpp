@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that look at more than one token: where an operand ends, what is a
-// statement, which words are variables.
+// Operators that need more than one token: the end of an operand, statements,
+// variables.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool is_one_of(std::string_view text,
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-// Puts the tokens into brackets with something in front and behind.
+// Puts the tokens into brackets with a text before and after them.
 void wrap(const Tokens& tokens, size_t first, size_t last,
           const std::string& front, const std::string& behind,
           Mutation& mutation) {
@@ -27,8 +27,8 @@ void wrap(const Tokens& tokens, size_t first, size_t last,
                     {end.at + end.size, 0, behind}};
 }
 
-// The last token of the operand that begins at `first`: up to one of `ends`,
-// or a bracket that closes what is around it.
+// The last token of the operand that begins at `first`: up to one of `ends`, or
+// the bracket that closes around it.
 template <size_t n>
 size_t last_until(const Tokens& tokens, size_t first,
                   const std::array<std::string_view, n>& ends) {
@@ -46,7 +46,7 @@ constexpr auto kEndsOfSide =
 
 }  // namespace
 
-// A bound that lt-le already moves is moved the other way alone.
+// A bound that lt-le already moves is moved only in the other direction.
 void find_bounds(const Tokens& tokens, std::vector<Mutation>& found) {
   static constexpr struct {
     std::string_view text;
@@ -65,7 +65,7 @@ void find_bounds(const Tokens& tokens, std::vector<Mutation>& found) {
         Mutation mutation = mutation_at(tokens, i, "bound",
                                         more ? "bound-plus" : "bound-minus");
         wrap(tokens, i + 1, last, "(", more ? ") + 1" : ") - 1", mutation);
-        // A range binds weaker than the sum, a comparison as well.
+        // Both a range and a comparison bind weaker than the sum.
         found.push_back(std::move(mutation));
       }
     }
@@ -92,8 +92,8 @@ void find_indices(const Tokens& tokens, std::vector<Mutation>& found) {
 
 namespace {
 
-// What a product's right factor is, if it is a name, a member, an element or a
-// number: its first and last token.
+// The first and last token of a product's right factor, if it is a name, a
+// member, an element or a number.
 struct Span {
   size_t first = 0, last = 0;
 };
@@ -142,7 +142,7 @@ void find_strides(const Tokens& tokens, std::vector<Mutation>& found) {
         found.push_back(std::move(mutation));
       }
     }
-    // In a b c the second and the third can change places and mean the same.
+    // In a b c, exchanging the second and the third gives the same product.
     before = now;
   }
 }
@@ -152,7 +152,7 @@ namespace {
 constexpr auto kJumps =
     std::to_array<std::string_view>({"break", "continue", "return"});
 
-// Whether the brace opens what holds declarations alone.
+// Whether the brace opens a list of declarations only.
 bool holds_declarations(const Tokens& tokens, size_t brace) {
   if (brace == 0) return false;
   const size_t before = brace - 1;
@@ -182,7 +182,7 @@ bool begins_statement(const Tokens& tokens, size_t i) {
          head == "constexpr";
 }
 
-// "int x", "std::vector<float> p(n)", "auto* made": a name behind a type.
+// "int x", "std::vector<float> p(n)", "auto* made": a name after a type.
 bool declares(const Tokens& tokens, size_t i) {
   size_t at = i;
   while (tokens.is_word(at) && tokens.text(at + 1) == "::") at += 2;
@@ -201,8 +201,8 @@ bool declares(const Tokens& tokens, size_t i) {
   return tokens.is_word(at);
 }
 
-// The token of the semicolon that ends the statement; kNoToken if it is not one
-// expression.
+// The token of the semicolon that ends the statement; kNoToken unless the
+// statement is one expression.
 size_t end_of_statement(const Tokens& tokens, size_t i) {
   for (size_t at = i; at < tokens.size(); at = tokens.behind(at)) {
     const std::string_view text = tokens.text(at);
@@ -240,7 +240,7 @@ void find_statements(const Tokens& tokens, std::vector<Mutation>& found) {
 
 namespace {
 
-// A name, or a member with what it belongs to.
+// A name, or a member with its object.
 struct Variable {
   size_t first = 0, last = 0;
   bool indexed = false;  // [ follows
@@ -251,7 +251,7 @@ std::optional<Variable> variable_at(const Tokens& tokens, size_t i) {
   if (i > 0) {
     const std::string_view before = tokens.text(i - 1);
     if (before == "." || before == "->" || before == "::") return std::nullopt;
-    // Declared here, behind its type.
+    // Declared here, after its type.
     if (tokens[i - 1].of_type) return std::nullopt;
     if (tokens.is_word(i - 1) && before != "return" && before != "in" &&
         before != "if" && before != "else" && before != "while")
@@ -274,7 +274,7 @@ std::optional<Variable> variable_at(const Tokens& tokens, size_t i) {
   return variable;
 }
 
-// a + b and b + a, a * b and b * a: the same.
+// a + b and b + a, a * b and b * a: the same result.
 bool only_commutes(const Tokens& tokens, const Variable& a, const Variable& b) {
   if (b.first != a.last + 2) return false;
   const std::string_view between = tokens.text(a.last + 1);
@@ -329,7 +329,7 @@ void negate(const Tokens& tokens, size_t place, size_t first, size_t last,
   found.push_back(std::move(mutation));
 }
 
-// In front of the condition of a ? b : c.
+// Begin of the condition in a ? b : c.
 size_t begin_of_choice(const Tokens& tokens, size_t question) {
   static constexpr auto kBefore =
       std::to_array<std::string_view>({"=", "(", "[", "{", "}", ",", ";", "?",

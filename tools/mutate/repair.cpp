@@ -29,12 +29,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Failing cases that each edit is asked: enough to tell a mended kernel from a
-// lucky one, few enough that nearly all of the time is the compiler's.
+// Failing cases to run with each edit: enough to tell a mended kernel from a
+// lucky one, few enough that the compiler takes nearly all of the time.
 constexpr size_t kMostFailing = 8;
 
-// Edits that are compiled together, and bytes of bodies of functions that this
-// may take: a compiler takes about as long for these as for the headers.
+// Edits that are compiled together, and the most bytes of their functions'
+// bodies: a compiler takes about as long for these as for the headers.
 constexpr size_t kMostTogether = 48;
 constexpr size_t kMostBytes = 48 << 10;
 
@@ -43,7 +43,7 @@ constexpr size_t kMostBytes = 48 << 10;
 constexpr int64_t kPlannedOfLaw = 24;
 constexpr double kSecondsOfLines = 3;
 
-// The smallest case of each law in front, then those that they were found as:
+// The smallest case of each law first, then the cases as they were found:
 // larger, with more options.
 std::vector<FailingCase> failing_cases(const RunResult& result) {
   std::vector<FailingCase> cases;
@@ -73,9 +73,9 @@ class Repair {
     run_.generated = mutations_.size();
   }
 
-  // Fills in what fails, or the error.
+  // Fills in the failing cases, or the error.
   void begin();
-  // Which lines failing and passing cases run, as far as that can be told.
+  // Records the lines that failing and passing cases run, as far as possible.
   void count_lines();
   void search();
 
@@ -91,7 +91,7 @@ class Repair {
   bool goes_on() const { return !is_stopped() && Clock::now() < end_; }
   bool is_wanted(size_t number);
   void count_as_tried();
-  // A library that was tried alone, by what is its code.
+  // Whether a library of this code was not tried yet.
   bool is_new(const std::string& code) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return code.empty() || known_.insert(code).second;
@@ -112,12 +112,12 @@ class Repair {
   ScratchFolder scratch_;
   std::string declared_;                // by the kernel as it is
   std::vector<size_t> waiting_;         // edits, as the seed draws them
-  std::vector<size_t> sizes_;           // of the body around each; 0: none
+  std::vector<size_t> sizes_;           // of the body around each edit; 0: none
   std::map<int, size_t> best_of_line_;  // failing cases that its edits mend
   bool found_ = false;
   Clock::time_point end_;
   std::mutex mutex_;
-  std::set<std::string> known_;  // code of what was tried
+  std::set<std::string> known_;  // code of tried libraries
 };
 
 RunResult Repair::plan_of(const OpenedLibrary& library, bool fail_fast,
@@ -202,9 +202,9 @@ void Repair::run_lane(size_t lane) {
   }
 }
 
-// First those of lines of which another edit mends something, and where one was
-// found these alone: what no edit of a line changes is hardly wrong there. As
-// many as go together into one library.
+// Edits of lines where another edit mends something come first; once a repair
+// is found, only these are left. If no edit of a line has an effect, the
+// mistake is hardly there. Returns as many as fit into one library.
 std::vector<size_t> Repair::next_edits() {
   std::vector<size_t> numbers;
   if (!goes_on()) return numbers;
@@ -232,7 +232,7 @@ std::vector<size_t> Repair::next_edits() {
   return numbers;
 }
 
-// Whether nothing has been found since it was chosen that makes it needless.
+// False if a later finding makes it unnecessary.
 bool Repair::is_wanted(size_t number) {
   const std::lock_guard<std::mutex> lock(mutex_);
   return !found_ || best_of_line_.count(mutations_[number].line) > 0;
@@ -282,7 +282,7 @@ void Repair::try_edit(size_t number, const std::string& library,
                       const std::string& folder, bool is_alone) {
   const Mutation& mutation = mutations_[number];
   OpenedLibrary opened = open_built(library, words_.selection);
-  // What promises less than the kernel did is no repair.
+  // An edit that weakens the declaration is no repair.
   if (!opened.error.empty() || opened.declared != declared_) return;
   RepairEdit edit;
   edit.mends = mended_by(opened);
@@ -294,7 +294,7 @@ void Repair::try_edit(size_t number, const std::string& library,
   edit.diff = diff_text(compiler_.source, tokens_.source(), text);
   if (edit.mends == run_.failing.size()) {
     if (!is_alone) {
-      // What is printed as a repair was judged as it is printed.
+      // A repair is judged in the form in which it is printed.
       const std::string printed = folder + "/printed.so";
       if (!build_mutant(compiler_, text, folder, printed).empty() ||
           !is_new(code_hash(printed)))
@@ -325,13 +325,13 @@ size_t Repair::mended_by(OpenedLibrary& library) {
   for (const FailingCase& one : run_.failing) {
     const Judgement judgement = asked(library, one);
     mends += judgement.verdict == Verdict::kPassed && judgement.compared > 0;
-    // Each takes seconds, and the next will hang as well.
+    // Each takes seconds, and the next will probably hang, too.
     if (judgement.kind == FailureKind::kHang) break;
   }
   return mends;
 }
 
-// Cases of the laws that fail, of which some will pass.
+// Cases of the failing laws, some of which will pass.
 std::vector<FailingCase> Repair::planned(const OpenedLibrary& library) const {
   std::vector<FailingCase> cases;
   std::set<std::pair<size_t, const Law*>> known;
@@ -373,7 +373,7 @@ void Repair::count_lines() {
     }
   };
   for (const FailingCase& one : run_.failing) ask(one);
-  // What it does elsewhere with marks in it says nothing of it without.
+  // If marks change the kernel's results, they show nothing about the original.
   if (failing < std::ssize(run_.failing)) return;
   const Clock::time_point start = Clock::now();
   for (const FailingCase& one : planned(opened))
@@ -391,7 +391,7 @@ void Repair::count_lines() {
   order_by_lines(marks);
 }
 
-// What no failing case runs mends none.
+// An edit of a line that no failing case runs mends nothing.
 void Repair::order_by_lines(const LinesRun& marks) {
   std::map<int, double> suspicion_of;
   for (const LineCount& one : run_.lines)
@@ -410,7 +410,7 @@ void Repair::order_by_lines(const LinesRun& marks) {
   });
 }
 
-// By the plan that the kernel failed.
+// Judges by the plan that the kernel failed.
 void Repair::judge(OpenedLibrary& library, RepairEdit& edit) {
   const RunResult result = plan_of(library, /*fail_fast=*/true, 1);
   for (const KernelResult& kernel : result.kernels)
@@ -448,7 +448,7 @@ std::string diff_text(const std::string& name, const std::string& before,
     ++tail;
   const auto range = [&](const std::vector<std::string>& lines) {
     const size_t count = lines.size() - head - tail;
-    // Where there is none, diff names the line in front.
+    // For an empty range, diff names the line before it.
     return count == 1 ? fmt::format("{}", head + 1)
                       : fmt::format("{},{}", head + (count > 0), count);
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a search for a repair says, to people and to programs.
+// Reports of a search for a repair, for people and for programs.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet mutate --repair: a student's kernel with one mistake, put right; one
-// that no edit mends; one that is right.
+// qkvet mutate --repair: a student's kernel with one mistake is repaired;
+// another one has no repairing edit; a third one is right.
 #include "tools/mutate/repair.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The example with a mistake in the place of `right`, in a folder of its own.
+// The example with `right` replaced by a mistake, in its own folder.
 fs::path with_mistake(const std::string& name, const std::string& right,
                       const std::string& wrong) {
   const fs::path folder = scratch() / name;
@@ -45,8 +45,8 @@ TEST(Repair, AMistakeIsPutRight) {
                 "+        if (causal && j > i + Tk - Tq) s[j] = -INFINITY;\n"),
             std::string::npos)
       << ran.out;
-  // What conforms stands in front of what mends only some of it, and was asked
-  // for more than the failing cases.
+  // A conforming edit comes before an edit that mends only some cases, and is
+  // checked on more than the failing cases.
   std::istringstream lines(read_text(where / "found.json"));
   bool was_better = false, was_right = false;
   for (std::string line; std::getline(lines, line);) {
@@ -81,8 +81,8 @@ QKVET_PLAIN_KERNEL(zeros, "mine/zeros");
   EXPECT_EQ(ran.out.find("REPAIR"), std::string::npos) << ran.out;
 }
 
-// A statement that was left out comes back by no edit: what shows where it was
-// are the lines that failing cases run and others do not.
+// No edit restores a missing statement: its place shows only by the lines that
+// failing cases run and others do not.
 TEST(Repair, LinesThatOnlyFailingCasesRunAreNamed) {
   const fs::path where = with_mistake(
       "left-out", "if (causal && j > i + Tk - Tq) s[j] = -INFINITY;",
@@ -91,7 +91,7 @@ TEST(Repair, LinesThatOnlyFailingCasesRunAreNamed) {
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_NE(ran.out.find("lines       22: run by all of"), std::string::npos)
       << ran.out;
-  // What no failing case runs is no place to edit.
+  // An edit is never in a line that no failing case runs.
   std::istringstream lines(read_text(where / "found.json"));
   for (std::string line; std::getline(lines, line);) {
     const ReadJson json = read_json(line);

@@ -21,12 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What stands in front of the number, in the library's data and nowhere else.
+// The text before the number, which occurs only once in the library.
 constexpr std::string_view kMark = "qkvet: which mutant runs 7e1c4a";
 constexpr size_t kBytesOfNumber = 2;
 // The compiler names the lines of a mutant's body by this and its number.
 constexpr std::string_view kFile = "qkvet-mutant-";
-// Compilers stop at the first errors, so what is left may have more.
+// Compilers stop after the first errors, so the rest may have more.
 constexpr int kMostRounds = 6;
 
 bool is_one_of(std::string_view text,
@@ -34,11 +34,11 @@ bool is_one_of(std::string_view text,
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-// The ) of the arguments of the function whose body opens at `open`; nothing if
-// none does.
+// The ) of the arguments of the function with a body that opens at `open`;
+// absent if it is none.
 std::optional<size_t> end_of_arguments(const Tokens& tokens, size_t open) {
   size_t i = open;
-  bool is_returned_type = false;  // behind ->
+  bool is_returned_type = false;  // after ->
   while (i-- > 0) {
     const std::string_view text = tokens.text(i);
     if (text == ")") {
@@ -96,8 +96,8 @@ std::string mutated_part(const std::string& source, const Mutation& mutation,
   return whole.substr(from, whole.size() - source.size() + to - from);
 }
 
-// The numbers of the mutants that the compiler complains about: in whose lines
-// an error is, else, where it is in a header, those that led there.
+// The numbers of the mutants that the compiler rejects: those with an error in
+// their lines, or, for an error in a header, those that led there.
 std::set<size_t> refused_by(const std::string& said) {
   static const std::regex kNumber(std::string(kFile) + "([0-9]+):");
   std::set<size_t> direct, mentioned;
@@ -167,7 +167,7 @@ std::string schemata_text(const MutantCompiler& compiler, const Tokens& tokens,
   for (const auto& [open, bodies] : by_place) {
     const Token& first = tokens[open];
     const Token& last = tokens[bodies.body.close];
-    // Its columns are those of the source, too, for what the compiler says.
+    // Its columns are those of the source, too, for the compiler's messages.
     text += source.substr(at, first.at - at);
     text += fmt::format(
         "{{ switch ({}qkvet_which_mutant.number[0] + "
@@ -193,7 +193,7 @@ Schemata build_schemata(const MutantCompiler& compiler, const Tokens& tokens,
                         std::span<const size_t> chosen,
                         const std::string& folder) {
   Schemata out;
-  // Without lines nobody could tell whose the compiler's errors are.
+  // Without line directives, errors cannot be attributed to mutants.
   if (line_directive(compiler, 1).empty()) return out;
   std::vector<size_t> left(chosen.begin(), chosen.end());
   const std::string library = (fs::path(folder) / "schemata.so").string();
@@ -224,7 +224,7 @@ std::string choose_mutant(const std::string& library, size_t number,
     return error;
   const size_t at = bytes.find(kMark);
   if (at == std::string::npos) return library + ": holds no number of a mutant";
-  // With the 0 behind the text, least byte first.
+  // After the text and its 0, least byte first.
   for (size_t n = 0; n < kBytesOfNumber; ++n)
     bytes[at + kMark.size() + 1 + n] =
         static_cast<char>(uint64_t{number} >> (8 * n));

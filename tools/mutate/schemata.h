@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many mutants in one library (mutant schemata: Untch, Offutt and Harrold,
-// "Mutation analysis using mutant schemata", ISSTA 1993). A function that is
-// changed has a body more for each of its mutants, and a number in the
-// library's data says which one runs: the compiler reads the headers once for
-// all of them. Here a mutant is a token changed, not an operator's operands, so
-// bodies are copied as they stand, and of any type.
+// "Mutation analysis using mutant schemata", ISSTA 1993). A changed function
+// has an additional body for each of its mutants, and a number in the library's
+// data selects the one that runs: the compiler reads the headers once for all
+// of them. Here a mutant is a changed token, not an operator's operands, so
+// bodies are copied verbatim, and of any type.
 #ifndef QKVET_TOOLS_MUTATE_SCHEMATA_H_
 #define QKVET_TOOLS_MUTATE_SCHEMATA_H_
 
@@ -23,9 +23,9 @@ struct FunctionBody {
   size_t open = 0, close = 0;
 };
 
-// The function around all that the mutation changes, the outermost that can
-// have several bodies. None: it lies outside of functions, in one that may be a
-// constant, or its language is not C or C++.
+// The outermost function around the whole mutation that can have several
+// bodies. Absent if the mutation is outside of functions, or in a function that
+// may be a constant, or if the language is not C or C++.
 std::optional<FunctionBody> body_around(const Tokens& tokens,
                                         const Mutation& mutation);
 // The same, around bytes of the source.
@@ -39,8 +39,9 @@ struct Schemata {
   std::vector<size_t> refused;  // by the compiler, each for itself
 };
 
-// Of `chosen`, each with a body around it. What the compiler refuses is left
-// out, and the rest compiled again. The library lies in `folder`.
+// A library of the `chosen` mutants that have a body around them. Mutants that
+// do not compile are dropped, and the rest is compiled again. The library is in
+// `folder`.
 Schemata build_schemata(const MutantCompiler& compiler, const Tokens& tokens,
                         std::span<const Mutation> mutations,
                         std::span<const size_t> chosen,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many mutants in one library: each does what it does alone, what does not
-// compile is left out, and functions are told from what only looks like one.
+// Many mutants in one library: each behaves as it does alone, mutants that do
+// not compile are left out, and functions are distinguished from code that only
+// resembles one.
 #include "tools/mutate/schemata.h"
 
 #include <dlfcn.h>
@@ -17,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a library's `f` makes of some numbers. No mutant of a source here runs
-// forever or reads memory that is not its own: it would end the test.
+// The results of a library's `f` for some numbers. No mutant of a source here
+// runs forever or reads memory out of bounds: it would end the test.
 using Answers = std::array<int, 6>;
 Answers answers_of(const std::string& library) {
   Answers answers = {};
@@ -50,7 +51,7 @@ Made made_of(const fs::path& folder, const std::string& name,
   std::vector<size_t> chosen;
   for (size_t n = 0; n < made.mutations.size(); ++n)
     if (body_around(tokens, made.mutations[n])) chosen.push_back(n);
-  // One that no compiler takes, in front of the others.
+  // One that no compiler accepts, before the others.
   Mutation broken = made.mutations[chosen[chosen.size() / 2]];
   broken.variant = "broken";
   broken.edits[0].text = ")";
@@ -70,7 +71,7 @@ void each_does_what_it_does_alone(const std::string& name,
   EXPECT_EQ(std::count(made.schemata.refused.begin(),
                        made.schemata.refused.end(), made.mutations.size() - 1),
             1);
-  // Each opened file has a name of its own: a library is loaded once a name.
+  // Each opened file has a unique name: a library is loaded once per name.
   const auto chosen = [&](size_t number) {
     std::string path = (folder / (name + std::to_string(number) + ".so"));
     EXPECT_EQ(choose_mutant(made.schemata.library, number, path), "");
@@ -178,7 +179,7 @@ int j(int x) { const auto k = [&] { return x + 10; }; return k(); }
   EXPECT_EQ(tokens.span(body->open, body->open + 2), "{ const auto");
 }
 
-// What names no number, such as a library that is no bundle, is refused.
+// A library without such a number, such as one of a single mutant, is refused.
 TEST(Schemata, ALibraryOfOneMutantHasNoChoice) {
   const fs::path folder = scratch() / "schemata";
   fs::create_directories(folder);

@@ -4,7 +4,7 @@
 namespace qkvet::tools {
 
 size_t begin_of_statement(const Tokens& tokens, size_t i) {
-  int choices = 0;  // ? that lie behind
+  int choices = 0;  // later ?
   for (;;) {
     const size_t around = tokens[i].inside;
     if (around == kNoToken) return kNoToken;

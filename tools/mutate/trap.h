@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a call reaches a place of a source: a kernel that ends its process
-// there says so.
+// Whether a call reaches a place of a source: a kernel with a trap there ends
+// its process if it does.
 #ifndef QKVET_TOOLS_MUTATE_TRAP_H_
 #define QKVET_TOOLS_MUTATE_TRAP_H_
 
@@ -11,14 +11,13 @@
 
 namespace qkvet::tools {
 
-// The source, unmutated, with a trap in front of the statement that the
-// mutation lies in; nothing where there is none, or none that is simple.
-// Whether it compiles is another matter.
+// The unmutated source, with a trap before the statement of the mutation;
+// absent without such a simple statement. It may fail to compile.
 std::optional<std::string> with_trap(const Tokens& tokens,
                                      const Mutation& mutation);
 
-// The first token of the statement around token `i`; kNoToken where it cannot
-// be told: behind a label nothing in front of it is reached.
+// The first token of the statement around token `i`; kNoToken if it cannot be
+// determined: after a label, the place before the statement is not reached.
 size_t begin_of_statement(const Tokens& tokens, size_t i);
 
 }  // namespace qkvet::tools

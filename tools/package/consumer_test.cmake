@@ -46,7 +46,7 @@ expect("good.all +\\.+ +Passed" "good.two +\\.+ +Passed"
   "linked.Laws/Good.Holds/layer_agrees_with_oracle +\\.+\\*+Skipped"
   "100% tests passed")
 
-# The controls: what must fail does, and says why.
+# The controls: each fails as it must, with its reason.
 run(8 ${CMAKE_CTEST_COMMAND} --test-dir ${build} --output-on-failure
   -R "^broken|^Laws/Broken.*(scale|layer_agrees)|^Laws/Missing.*(scale|layer)"
   --no-tests=error)
@@ -69,7 +69,7 @@ foreach(test good_all good_two broken_all)
   endif()
 endforeach()
 
-# A program that is not there is one test, which fails.
+# A missing program is one test, which fails.
 file(RENAME "${prefix}/bin/qkvet" "${prefix}/bin/away")
 run(1 ${build}/conformance --gtest_filter=*Good*)
 expect("Good.Holds/no_program" "cannot run .*qkvet: No such file")

@@ -4,13 +4,12 @@
 #                            [LAWS <law or glob>...] [CASES <n>] [ARGS <arg>...])
 #
 # One ctest entry that runs `qkvet check <target's file>`, and writes
-# <test>.junit.xml into the current build folder. CONFIG is what qkvet_open
-# gets, ARGS are further arguments of `qkvet check`.
+# <test>.junit.xml into the current build folder. CONFIG is passed to
+# qkvet_open, ARGS are further arguments of `qkvet check`.
 #
 # A kernel that this machine cannot run fails the test (exit 3, "nothing was
-# checked"). Where that is fine: set_tests_properties(<test> PROPERTIES
-# SKIP_RETURN_CODE 3), knowing that results which cannot be trusted end with 3,
-# too.
+# checked"). If that is acceptable: set_tests_properties(<test> PROPERTIES
+# SKIP_RETURN_CODE 3). But results that cannot be trusted end with 3, too.
 function(qkvet_add_conformance_test)
   set(what "qkvet_add_conformance_test")
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;PLUGIN;CONFIG;KERNEL;CASES"

@@ -20,7 +20,7 @@ std::string some(int64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// The cell whose first query and key are (i, j).
+// The cell that begins at query and key (i, j).
 double cell_value(const HeatMap& map, int64_t i, int64_t j, int64_t row_step,
                   int64_t column_step) {
   const int64_t i_end = std::min(map.rows, i + row_step);

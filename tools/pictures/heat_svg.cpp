@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heat maps of weights as a picture: every cell tells its number where a
-// pointer rests on it.
+// Heat maps of weights as a picture: each cell shows its number under the
+// pointer.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 constexpr double kMargin = 20;
 constexpr double kRoom = 336;  // pixels of the cells of a map
 
-// The largest difference of all: where the colours end.
+// The largest difference of all: the end of the colour scale.
 double span_of(const std::vector<HeatMap>& maps) {
   double span = kShownDifference;
   for (const HeatMap& map : maps)
@@ -26,7 +26,7 @@ double span_of(const std::vector<HeatMap>& maps) {
   return span;
 }
 
-// As terminals have it: what a small cell has room for.
+// As on terminals: as many digits as fit a small cell.
 std::string number_of(const HeatMap& map, double value) {
   return std::isnan(value) ? "nan"
          : map.difference  ? fmt::format("{:+.2f}", value)
@@ -63,7 +63,7 @@ bool some_map(const std::vector<HeatMap>& maps, Predicate predicate) {
   return std::any_of(maps.begin(), maps.end(), predicate);
 }
 
-// What colours mean; as high as kLegendHeight.
+// The meaning of colours; as high as kLegendHeight.
 constexpr double kLegendHeight = kScaleHeight + 50;
 std::string legend_svg(const std::vector<HeatMap>& maps, double y,
                        double span) {
@@ -144,7 +144,7 @@ std::string heat_svg(const std::string& title, const std::vector<HeatMap>& maps,
   }
   body += legend_svg(maps, bottom, span);
   const double width = kMargin + std::max(right, 2 * kScaleWidth + 3 * kMargin);
-  // Whole where a pointer rests on the picture, here as far as there is room.
+  // Cut to the available room; the whole text is shown under the pointer.
   constexpr double kLetter = 7.4;
   const auto room = static_cast<size_t>((width - 2 * kMargin) / kLetter);
   body += svg_label(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heat maps, as text and as pictures, and what is told of a head in numbers.
+// Heat maps, as text and as pictures, and the statistics of a head.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -105,7 +105,7 @@ TEST(HeatMap, LongRowsAreReducedToSumsOverKeys) {
   EXPECT_NE(reduction_text(map).find("4 queries x 4 keys"), std::string::npos);
   EXPECT_EQ(reduction_text(triangle(32)), "");
   EXPECT_EQ(reduced(triangle(32)).rows, 32);
-  // One wrong element does not drown in those around it.
+  // One wrong element is visible among the ones around it.
   HeatMap wrong = triangle(70);
   wrong.values[5] = 0.25;
   wrong.values[8] = kNan;
@@ -135,7 +135,7 @@ TEST(HeadStatistics, EqualWeightsAreUniform) {
   EXPECT_TRUE(head.finite);
 }
 
-// Each row looks at the token before alone.
+// Each row sees only the previous token.
 TEST(HeadStatistics, AHeadOfThePreviousToken) {
   HeatMap map = triangle(4);
   for (int64_t i = 0; i < 4; ++i)
@@ -189,9 +189,9 @@ TEST(HeatPicture, ColoursOfWeightsAndDifferences) {
   EXPECT_EQ(heat_colour(off, 0, 1, 1), "");
 }
 
-// What differs must differ to an eye that has no red-green (the second and the
-// third axis of Machado, Oliveira and Fernandes, 2009, for deuteranopia) and in
-// grey where it is a matter of more or less.
+// Different things must look different to a red-green blind eye (the second and
+// the third axis of Machado, Oliveira and Fernandes, 2009, for deuteranopia),
+// and in grey if they differ by amount.
 TEST(HeatPicture, ColoursAreToldApartWithoutRedAndGreen) {
   struct Seen {
     double yellow, blue, grey;
@@ -225,7 +225,7 @@ TEST(HeatPicture, ACellForEachWeightTellsItsNumber) {
   EXPECT_NE(svg.find("<title>query 0, key 1: 0, hidden</title>"),
             std::string::npos);
   EXPECT_EQ(count_of(svg, "<title>query "), 16u);
-  // Ten of them are written into their cells; hidden ones are none.
+  // Ten of them are written into their cells; hidden ones are not.
   EXPECT_EQ(count_of(svg, "class=\"number "), 10u);
   EXPECT_NE(svg.find(">0.33</text>"), std::string::npos);
   for (const char* part :
@@ -234,7 +234,7 @@ TEST(HeatPicture, ACellForEachWeightTellsItsNumber) {
     EXPECT_NE(svg.find(part), std::string::npos) << part;
   EXPECT_EQ(svg.find(">not a number</text>"), std::string::npos);
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
-  // With a kernel beside it: what is wrong, and how wrong at most.
+  // With a kernel: the wrong cells, and the largest error.
   const std::string beside =
       heat_svg("t",
                {triangle(4), wrong_triangle(),

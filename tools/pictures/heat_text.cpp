@@ -45,7 +45,7 @@ std::string number(double value, bool difference) {
   std::string text = std::isnan(value) ? "nan"
                      : difference      ? fmt::format("{:+.2f}", value)
                                        : fmt::format("{:.2f}", value);
-  // Numbers that are no weights.
+  // Numbers out of range, which weights never are.
   if (text.size() > static_cast<size_t>(width))
     text = value < 0 ? "< -9" : "> 9";
   return fmt::format("{:>{}}", text, width);
@@ -78,7 +78,7 @@ class Painter {
   }
 
  private:
-  // Numbers of keys, every fifth where cells are narrow.
+  // Numbers of keys, every fifth if cells are narrow.
   std::string header() const {
     std::string line(label_, ' ');
     for (int64_t j = 0; j < map_.columns; ++j) {
@@ -106,7 +106,7 @@ class Painter {
     const char* mark = std::isnan(value) ? "!" : shade(heat_level(value), ink_);
     return numbered_ ? " " + (mark + text) : signed_cell(value, mark);
   }
-  // Hidden, or of a difference: none.
+  // Hidden, or no difference.
   std::string empty_cell(bool hidden) const {
     std::string text(cell_, ' ');
     if (hidden || !map_.difference) return text;
@@ -114,7 +114,7 @@ class Painter {
     text.pop_back();
     return text + dot;
   }
-  // Two columns: the shade twice, or behind a sign.
+  // Two columns: the shade twice, or a sign and the shade.
   std::string signed_cell(double value, const char* mark) const {
     if (!map_.difference || std::isnan(value)) return std::string(mark) + mark;
     return (value < 0 ? "-" : "+") + std::string(mark);
@@ -165,7 +165,7 @@ std::string side_by_side(const std::vector<TextBlock>& blocks, size_t width) {
 std::string legend_text(Ink ink, bool with_difference) {
   std::string out;
   for (int level = kHeatLevels - 1; level >= 0; --level) {
-    // In the middle of the level, and where it begins.
+    // The middle of the level, and its beginning.
     const double middle = (level + 0.5) / kHeatLevels;
     const double from = static_cast<double>(std::max(level, 1)) / kHeatLevels;
     const std::string mark =

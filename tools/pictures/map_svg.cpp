@@ -35,7 +35,7 @@ struct Side {
   double length() const { return at(cells - 1) + size(cells - 1); }
 };
 
-// Where everything stands.
+// The positions of all parts.
 struct Layout {
   Side across, down;
   bool numbered = false;
@@ -43,7 +43,7 @@ struct Layout {
   double over = 0;  // room right of them
 };
 
-// Under the cells; of a single row there is no room for words along its side.
+// Below the cells. A single row has no room for words at its side.
 std::string words_below(const MapPicture& map) {
   return map.rows.cells > 1 || map.rows.name.empty()
              ? map.columns.name
@@ -60,8 +60,8 @@ Layout layout_of(const MapPicture& map) {
   Layout out;
   out.numbered = rows <= kNumberedRows && columns <= kNumberedRows &&
                  with_number * static_cast<double>(columns) <= 1.5 * map.room;
-  // A single row can be seen, a row of thousands is no wider than a page, and
-  // no cell is a line.
+  // Limits, so that a single row is visible, a row of thousands is no wider
+  // than a page, and no cell is a line.
   constexpr double kMostSide = 28, kFlat = 22, kMostAspect = 6;
   const auto room_of = [&](int64_t cells) {
     return map.room / static_cast<double>(cells);
@@ -116,7 +116,7 @@ std::string cell_svg(const MapCell& cell, double x, double y, double width,
   return out;
 }
 
-// Numbers along the edges, and what they count.
+// Numbers along the edges, and their meaning.
 std::string edges_svg(const MapPicture& map, const Layout& at) {
   std::string out;
   const double below = kTitleRoom + at.down.length();
@@ -168,7 +168,7 @@ std::string map_svg(const MapPicture& map) {
                       at.across.size(j), at.down.size(i), at.numbered);
     out += "\n";
   }
-  // Also where all of it is as light as the paper.
+  // Also if all cells are as light as the paper.
   out += fmt::format(
       "<rect class=\"axis\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
       "height=\"{:.1f}\"/>",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A map of cells as SVG, whatever they stand for: names and numbers along its
-// edges, and gaps where tiles can meet, so that what goes wrong at the border
-// of a tile is seen to begin there. Small maps have their numbers in the cells.
+// A map of cells as SVG: names and numbers along its edges, and gaps where
+// tiles can meet, so that an error at the border of a tile is seen to begin
+// there. Small maps have their numbers in the cells.
 #ifndef QKVET_TOOLS_PICTURES_MAP_SVG_H_
 #define QKVET_TOOLS_PICTURES_MAP_SVG_H_
 
@@ -12,16 +12,16 @@
 namespace qkvet::tools {
 
 struct MapCell {
-  std::string fill;     // a colour, kHatch, or "" for what is hidden
-  std::string number;   // where there is room
-  std::string tip;      // where a pointer rests on it
+  std::string fill;     // a colour, kHatch, or "" if hidden
+  std::string number;   // shown if there is room
+  std::string tip;      // shown under the pointer
   bool marked = false;  // crossed, with a number framed: no colour is needed
 };
 
 struct MapAxis {
   std::string name;   // "key"; "" for none
   int64_t cells = 1;  // along it
-  int64_t step = 1;   // what it counts, of a cell
+  int64_t step = 1;   // its unit, per cell
 };
 
 struct MapPicture {
@@ -32,10 +32,10 @@ struct MapPicture {
 };
 
 // A power of two: the cells between two gaps, and between two numbers along an
-// edge. Tiles of kernels are such, and so their borders lie at gaps.
+// edge. Tiles of kernels are powers of two, so their borders are at gaps.
 int64_t cells_between_gaps(int64_t cells);
 
-// With everything around the cells.
+// Including everything around the cells.
 struct MapSize {
   double width = 0, height = 0;
 };

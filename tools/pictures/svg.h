@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pictures are made of: SVG (W3C, "Scalable Vector Graphics 2") with the
-// type of whoever looks at it, light and dark, in colours that also those tell
-// apart who do not tell red from green. In files of their own and within pages.
+// Parts of pictures: SVG (W3C, "Scalable Vector Graphics 2") with the reader's
+// font, light and dark, in colours that are distinct for red-green blind
+// readers, too. As separate files and within pages.
 #ifndef QKVET_TOOLS_PICTURES_SVG_H_
 #define QKVET_TOOLS_PICTURES_SVG_H_
 
@@ -18,9 +18,9 @@ std::string sequential_colour(double share);
 // Errors with a sign, share -1 .. 1: blue, white, orange (hues of Okabe and
 // Ito, 2008).
 std::string diverging_colour(double share);
-// What stands for NaN.
+// Fill of cells that are NaN.
 inline constexpr const char* kHatch = "url(#hatch)";
-// "light" or "dark": what words on the colour are to be.
+// "light" or "dark": the kind of words on the colour.
 const char* ink_on(const std::string& colour);
 
 enum class Anchor : uint8_t { kStart, kMiddle, kEnd };
@@ -30,8 +30,8 @@ std::string svg_label(double x, double y, const std::string& text,
 // How wide the letters of a label are, about.
 double label_width(std::string_view text);
 
-// A bar of colours with numbers under it: where along the bar, 0 .. 1, and
-// what. kScaleHeight high.
+// A bar of colours with numbers under it: the place along the bar, 0 .. 1, and
+// the text. kScaleHeight high.
 struct ScaleMark {
   double share = 0;
   std::string text;
@@ -40,7 +40,8 @@ inline constexpr double kScaleWidth = 280, kScaleHeight = 46;
 std::string scale_svg(double x, double y, const std::string& what,
                       bool diverging, const std::vector<ScaleMark>& marks);
 
-// picture.css, and what pictures refer to by name: once in a page, with style.
+// picture.css, and the definitions that pictures refer to by name: once in a
+// page, with style.
 std::string_view picture_style();
 std::string picture_definitions();
 // A file.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failure as the record of a run has it (run_record.h). Each struct lists its
+// A failure in the record of a run (run_record.h). Each struct lists its
 // fields, by which lines are read and written (record_lines.cpp). `must`:
-// always written, and required; `may`: written where there is something to
-// write; `part`: an object of its own; `flat`: fields of the line itself.
+// always written, and required; `may`: written unless empty; `part`: a nested
+// object; `flat`: fields of the line itself.
 #ifndef QKVET_TOOLS_RECORD_FAILURE_LINE_H_
 #define QKVET_TOOLS_RECORD_FAILURE_LINE_H_
 
@@ -16,7 +16,7 @@ namespace qkvet::tools {
 
 using Texts = std::vector<std::string>;
 
-// Elements of an output that a record holds.
+// Maximum number of elements of an output in a record.
 inline constexpr int64_t kMostElements = 4096;
 
 enum class ReachKind : uint8_t { kLeak, kStale };
@@ -101,7 +101,7 @@ struct DiagnosisFound {
   Texts also_possible;
   std::string text, fix;
 
-  // "" where no known fault is the cause.
+  // "" if no known fault is the cause.
   std::string known_cause() const {
     return certainty == Certainty::kUnknown ? "" : cause;
   }
@@ -129,7 +129,7 @@ struct OutputNumbers {
   }
 };
 
-// "" or why its numbers are not one for each element that it may have.
+// "" or the error: its numbers do not fit its shape, or are too many.
 std::string misfit(const OutputNumbers& output);
 
 struct CallNumbers {
@@ -158,7 +158,7 @@ struct FailureLine {
   std::string where, again, report;
   std::vector<CallNumbers> calls;
 
-  // An empty one where its cause was not looked for.
+  // Empty if its cause was not looked for.
   const DiagnosisFound& cause() const;
 
   void fields(auto& v) {

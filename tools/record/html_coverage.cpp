@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run rests on: what was covered, what was not judged and why, what was
-// assumed, where it ran.
+// The basis of a run: coverage, subjects that were not judged and why,
+// assumptions, and the machine.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string html_list(const Texts& lines, const char* kind = "") {
   return out + "</ul>\n";
 }
 
-// A head and a list; "" where the list is empty.
+// A heading and a list; "" if the list is empty.
 std::string part(const char* head, const Texts& lines, const char* kind = "") {
   return lines.empty()
              ? ""
@@ -73,7 +73,7 @@ Texts hint_lines(const KernelLine& kernel) {
   return out;
 }
 
-// Of cases of a law, unless there are none.
+// The number of cases of a law, unless it is 0.
 void add_cases(const ResultLine& result, int64_t cases,
                const std::string& first, Texts& lines) {
   if (cases > 0)
@@ -81,7 +81,7 @@ void add_cases(const ResultLine& result, int64_t cases,
                                 counted(cases, "case"), first));
 }
 
-// How many pairs of settings met, and those that did not, folded away.
+// The number of pairs of settings that met, and the missing ones, folded away.
 std::string pairs_part(const properties::MetPairs& pairs) {
   if (pairs.settings.empty()) return "";
   Texts never;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error/bound of every law on a logarithmic axis: bars for how many cases came
-// how near to their bound, marks for the worst case of each kernel. Places are
-// in percent and type is not: a strip is as wide as there is room, and its
-// words stay readable.
+// Error/bound of every law on a logarithmic axis: bars for the number of cases
+// at each distance from their bound, marks for the worst case of each kernel.
+// Positions are in percent, but type is not: a strip fills the available width,
+// and its words stay readable.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace qkvet::tools {
 namespace {
 
-// What is left and right of these is drawn at the edge.
+// Values beyond these are drawn at the edge.
 constexpr int kLeastDecade = -6, kMostDecade = 9;
 constexpr double kStripHeight = 22;
 
@@ -28,7 +28,7 @@ struct Axis {
   }
 };
 
-// The results of one law, and what they add up to.
+// The results of one law, and their sums.
 struct LawErrors {
   std::string law;
   std::vector<const ResultLine*> results;
@@ -69,7 +69,7 @@ Axis axis_of(const std::vector<LawErrors>& laws) {
           decade(std::ceil(std::log10(most)))};
 }
 
-// Every how many decades a line stands.
+// Decades from one line to the next.
 int axis_step(const Axis& axis) {
   return std::max(1, (axis.to - axis.from) / 5);
 }
@@ -93,7 +93,7 @@ std::string bars(const Axis& axis, const LawErrors& law) {
   for (const auto& [power, cases] : law.powers) {
     const double from = axis.place(std::ldexp(1.0, power));
     const double to = axis.place(std::ldexp(1.0, power + 1));
-    // By the root: what is rare is what matters.
+    // By the root, because rare values matter.
     const double height =
         (kStripHeight - 2) *
         std::sqrt(static_cast<double>(cases) / static_cast<double>(most));

@@ -11,7 +11,7 @@
 namespace qkvet::tools {
 namespace {
 
-// A row of a list of terms; "" where there is nothing to say.
+// A row of a list of terms; "" if there is no text.
 std::string term(const char* name, const std::string& html) {
   return html.empty()
              ? ""
@@ -49,7 +49,7 @@ std::string cause_html(const FailureLine& failure) {
     return fmt::format(
         "unknown: no known fault does what this kernel does in {}",
         counted(cause.probes, "probe"));
-  // What all wrong numbers are, and no known fault.
+  // A description of all wrong numbers, but no known fault.
   if (cause.certainty == Certainty::kUnknown)
     return fmt::format(
         "<strong>{}</strong> <span class=\"quiet\">likely; no known fault does "
@@ -104,7 +104,7 @@ std::string failure_article(const RunRecord& record, const Reported& one,
       number, one.result->state() == RowState::kCrash ? "CRASH" : "FAIL",
       html_law_link(law), xml_escaped(one.result->kernel),
       xml_escaped(record.law(law)->sentence));
-  // The answer first, the evidence below.
+  // The answer first, then the evidence.
   out += text_term("unsteady", failure.unsteady);
   out += term("cause", cause_html(failure));
   out += text_term("fix", cause.fix);
@@ -128,7 +128,7 @@ std::string failure_article(const RunRecord& record, const Reported& one,
          also_html(one) + "</article>\n";
 }
 
-// Failing results that have no failing case: a known failure that is gone.
+// Failing results without a failing case: a known failure that is gone.
 std::string problems_html(const RunRecord& record) {
   std::string out;
   for (const ResultLine& result : record.results)
@@ -141,7 +141,7 @@ std::string problems_html(const RunRecord& record) {
 }  // namespace
 
 std::string html_failures(const RunRecord& record) {
-  // In full, as far as anybody reads.
+  // Articles in full; more would be too many to read.
   constexpr size_t kMostArticles = 60;
   const std::vector<Reported> failures = reported_failures(record);
   std::string out = problems_html(record);

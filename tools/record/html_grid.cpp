@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws by kernels, and what the laws say.
+// Laws by kernels, and the texts of the laws.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace qkvet::tools {
 namespace {
 
-// A state by sign and word, so that no colour is needed to tell it.
+// A state by sign and word, so that it does not depend on colour.
 struct StateSign {
   RowState state;
   const char* style;
@@ -52,12 +52,12 @@ std::string sign_cell(const ResultLine* result) {
       sign.style, sign.sign, sign.word);
 }
 
-// The figures beside the verdict, where there is one kernel only.
+// The figures next to the verdict, if there is only one kernel.
 std::string figure_cells(const ResultLine* result) {
   if (result == nullptr) return "<td></td><td></td><td></td><td></td>";
   const StateSign& sign = sign_of(*result);
   const Tally& counts = result->counts;
-  // What single cases of a law that passed had to say is no reason.
+  // For a law that passed, the text of single cases is no reason.
   const std::string reason =
       sign.state == RowState::kPassed ? "" : counts.reason.text;
   return fmt::format(
@@ -103,7 +103,7 @@ std::string law_row(const RunRecord& record, const std::string& law) {
   return out + "</tr>\n";
 }
 
-// A table of some laws; "" of none.
+// A table of some laws; "" for none.
 std::string laws_table(const RunRecord& record, std::string_view label,
                        const std::vector<std::string>& laws) {
   if (laws.empty()) return "";
@@ -133,7 +133,7 @@ std::string states_text(const RunRecord& record,
   return out;
 }
 
-// How many laws of the run were asked, as a bar.
+// The number of asked laws of the run, as a bar.
 std::string asked_bar(const RunRecord& record) {
   const int64_t asked = laws_asked(record), all = std::ssize(record.laws);
   return fmt::format(

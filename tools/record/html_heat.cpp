@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heat maps of what a failing call had to give, gave, and by how much it is
-// off. Every cell has its numbers as a title; a small map shows them; wrong
-// cells are marked, so that no colour is needed to find them.
+// Heat maps of the expected and actual numbers of a failing call, and of the
+// error. Every cell has its numbers as a title; a small map shows them; wrong
+// cells are marked, so that they do not depend on colour.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool is_off(const OutputNumbers& tensor, size_t n) {
            tensor.actual[n] <= tensor.high[n]);
 }
 
-// |error| / what is allowed on that side.
+// error| / the bound on that side.
 double excess(const OutputNumbers& tensor, size_t n) {
   const double actual = tensor.actual[n], expected = tensor.expected[n];
   if (!is_off(tensor, n) && !(actual != expected)) return 0;
@@ -36,7 +36,7 @@ double excess(const OutputNumbers& tensor, size_t n) {
   return error == 0 ? 0 : allowed > 0 ? error / allowed : kEndless;
 }
 
-// The sign of the error: what is too high is above 0.
+// With the sign of the error: positive if too high.
 double signed_excess(const OutputNumbers& tensor, size_t n) {
   const double size = excess(tensor, n);
   if (size == 0) return 0;
@@ -45,7 +45,7 @@ double signed_excess(const OutputNumbers& tensor, size_t n) {
   return actual < expected ? -size : size;
 }
 
-// What a map is of.
+// The subject of a map.
 struct HeatView {
   const char* head;
   double (*value)(const OutputNumbers& tensor, size_t n);
@@ -70,7 +70,7 @@ struct Range {
   }
 };
 
-// Pale up to the bound; beyond it six decades from just so to hopeless.
+// Pale up to the bound; beyond it, six decades from slightly wrong to hopeless.
 double error_share(double value) {
   constexpr double kPale = 0.3, kBeyond = 0.5, kDecades = 6;
   const double size = std::fabs(value);
@@ -124,13 +124,13 @@ std::vector<Slice> slices_of(const OutputNumbers& tensor) {
       slice.wrong += is_off(tensor, n);
     out.push_back(std::move(slice));
   }
-  // Where it is wrong stands in front.
+  // Slices with wrong numbers come first.
   std::stable_partition(out.begin(), out.end(),
                         [](const Slice& slice) { return slice.wrong > 0; });
   return out;
 }
 
-// What the letters of a tensor's axes count.
+// The meaning of the letters of a tensor's axes.
 std::string axis_name(char letter) {
   constexpr std::pair<char, const char*> kNames[] = {
       {'b', "member"}, {'h', "head"},    {'i', "query"},
@@ -177,7 +177,7 @@ std::string map_figure(const OutputNumbers& tensor, const HeatView& view,
       slice.rows * slice.columns, map_svg(map));
 }
 
-// Under the maps; that of errors is always the same.
+// Below the maps; the scale of errors is always the same.
 std::string scales(const Range& range) {
   const auto scale = [](const std::string& what, bool diverging,
                         const std::vector<ScaleMark>& marks) {
@@ -276,7 +276,7 @@ std::string tensor_maps(const OutputNumbers& tensor, const std::string& place) {
 }  // namespace
 
 std::string html_heat_maps(const FailureLine& failure) {
-  // Stories have many calls: what is wrong stands in front.
+  // Stories have many calls: the wrong ones come first.
   constexpr size_t kMostMaps = 4;
   std::vector<std::pair<std::string, const OutputNumbers*>> maps;
   for (size_t i = 0; i < failure.calls.size(); ++i) {
@@ -303,7 +303,7 @@ std::string html_heat_maps(const FailureLine& failure) {
     numbers += tensor.actual.size();
     rows += number_rows(tensor, place);
   }
-  // One number is named above.
+  // A single number is named above.
   if (numbers > 1 || !out.empty()) out = number_table(rows) + out;
   return out.empty() ? ""
                      : "<details open><summary>Expected, actual and "

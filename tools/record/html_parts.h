@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the page of a run. All that comes from the record is escaped
-// where it enters the text; attributes stand between double quotes.
+// The parts of the page of a run. Every text of the record is escaped when it
+// is inserted; attributes are in double quotes.
 #ifndef QKVET_TOOLS_RECORD_HTML_PARTS_H_
 #define QKVET_TOOLS_RECORD_HTML_PARTS_H_
 
@@ -11,14 +11,14 @@
 namespace qkvet::tools {
 
 // Laws by subject, in their order: "attention", ...; one group without a name
-// where the record says nothing of subjects.
+// if the record has no subjects.
 struct LawGroup {
   std::string subject;
   std::vector<std::string> laws;
 };
 std::vector<LawGroup> law_groups(const RunRecord& record);
 
-// A failure in full, and those of the same cause in short.
+// A failure in full, and others with the same cause in short.
 std::string html_failures(const RunRecord& record);
 // Expected, actual and error of each output of a failure, if it has tensors.
 std::string html_heat_maps(const FailureLine& failure);
@@ -26,16 +26,16 @@ std::string html_heat_maps(const FailureLine& failure);
 std::string html_grid(const RunRecord& record);
 // Error/bound of every law on a logarithmic axis.
 std::string html_errors(const RunRecord& record);
-// What was covered, and what was not.
+// Covered parts, and parts that were not covered.
 std::string html_coverage(const RunRecord& record);
 std::string html_laws(const RunRecord& record);
 std::string html_environment(const RunRecord& record);
 
 // "<code>...</code>"
 std::string html_code(const std::string& text);
-// A command that can be selected, and copied where scripts run.
+// A command that can be selected, and copied if scripts run.
 std::string html_command(const std::string& text);
-// The name of a law, as a link to what it says.
+// The name of a law, as a link to its text.
 std::string html_law_link(const std::string& law);
 
 }  // namespace qkvet::tools

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of runs in a browser: python3 page_test.py QKVET [--screenshots DIR]
 
-A failing run, a passing one, and golden sets, at three widths, in light and in
-dark: all parts are there, nothing is wider than the screen, words can be read and
-stay within their pictures, the keyboard reaches what a pointer does, commands are
-copied whole; and without scripts nothing of it is missing. The browser is headless
-Chromium, driven by its own protocol through a pipe; where none is installed the
-test says so and exits with 77.
+Tests a failing run, a passing one, and golden sets, at three widths, in light and in
+dark: all parts are there, nothing is wider than the screen, words can be read and stay
+within their pictures, the keyboard reaches what a pointer does, commands are copied
+whole; and everything works without scripts. The browser is headless Chromium, driven by
+its own protocol through a pipe; the test exits with 77 if none is installed.
 """
 import base64
 import fcntl
@@ -23,11 +22,11 @@ import time
 
 WIDTHS = (360, 800, 1400)
 SKIPPED = 77
-# A page of a run takes a second; a machine that is busy, more.
+# A page of a run takes a second, and more on a busy machine.
 PATIENCE = 120
 
-# What is wider than the screen and no region that scrolls by itself. (A phone
-# shows such a page smaller, and calls that its inner width.)
+# Elements wider than the screen, except in regions that scroll by themselves.
+# (A phone shows such a page smaller, and calls that its inner width.)
 TOO_WIDE = """(() => {
   const wide = document.documentElement.scrollWidth;
   return wide > screen.width ? [`${wide} px on a screen of ${screen.width}`] : [];
@@ -44,7 +43,7 @@ CUT_OFF = """[...document.querySelectorAll('svg.picture')].flatMap(svg => {
   }).map(text => text.textContent);
 })"""
 
-# Words whose contrast is less than 4.5 (WCAG 2.1, AA), against the nearest
+# Words with a contrast of less than 4.5 (WCAG 2.1, AA) against the nearest
 # background that is not transparent.
 FAINT = """(() => {
   const parts = colour => colour.match(/[0-9.]+/g).map(Number);
@@ -70,7 +69,7 @@ FAINT = """(() => {
   }).map(one => `${one.tagName} ${one.textContent.trim().slice(0, 40)}`);
 })()"""
 
-# Pictures and buttons that a screen reader has no word for.
+# Pictures and buttons without a name for a screen reader.
 UNNAMED = """[...document.querySelectorAll('svg[role=img], button, [role=region]')]
   .filter(one => !(one.getAttribute('aria-label') || one.textContent.trim()))
   .map(one => one.outerHTML.slice(0, 80))"""
@@ -205,7 +204,7 @@ def check_looks(browser, path, screenshots):
 
 
 def check_controls(browser, path):
-    """Each check finds what it is for."""
+    """Each check finds its own defect."""
     browser.show(360)
     browser.open(path)
     spoil = [
@@ -229,7 +228,8 @@ def focused(browser, what):
 
 
 def check_keyboard(browser, path):
-    """From the top of a failing page to its first command, and what it does."""
+    """From the top of a failing page to its first command, and the effect of the
+    command."""
     browser.show(800)
     browser.open(path)
     browser.call("Browser.grantPermissions", permissions=[
@@ -255,13 +255,13 @@ def check_keyboard(browser, path):
                          "document.activeElement.textContent), 300))")
     assert said == "Copied", said
     assert browser.value("navigator.clipboard.readText()") == wanted
-    # A law that is named leads to what it says, which was folded away.
+    # A law's name is a link to its text, which was folded away.
     assert not browser.value("document.querySelector('#all-laws').open")
     browser.value("document.querySelector('#failures a').focus()")
     browser.enter()
     assert browser.value("new Promise(done => setTimeout(() => done("
                          "document.querySelector('#all-laws').open), 300))")
-    # What is folded opens by a key.
+    # A key opens folded parts.
     browser.value("document.querySelector('#failures details:not([open]) summary')"
                   ".focus()")
     browser.enter()
@@ -272,7 +272,7 @@ def check_without_scripts(browser, path, texts):
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
     browser.show(800)
     browser.open(path)
-    # No script of the page has run: the buttons that need one are hidden.
+    # No script of the page has run: buttons that need one are hidden.
     assert browser.value("[...document.querySelectorAll('button.copy')]"
                          ".every(one => one.hidden)")
     shown = browser.value("document.body.innerText")
@@ -289,7 +289,7 @@ def written(qkvet, folder, name, words, exit_code):
 
 
 def started(program, folder):
-    """A browser; None, and the reason printed, where none starts."""
+    """A browser; None, with the reason printed, if none starts."""
     def late(*_):
         raise RuntimeError(f"it says nothing for {PATIENCE} s")
 

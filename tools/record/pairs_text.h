@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which settings met in a call, in words.
+// The settings that met in a call, in words.
 #ifndef QKVET_TOOLS_RECORD_PAIRS_TEXT_H_
 #define QKVET_TOOLS_RECORD_PAIRS_TEXT_H_
 
@@ -12,8 +12,8 @@ namespace qkvet::tools {
 // "2,913 of 3,120 possible pairs of 71 settings met in a call, 80 of them in
 // added cases; and 21,034 of 30,120 possible triples, whose pairs all met".
 std::string pairs_met_text(const properties::MetPairs& pairs);
-// The same and "; never: windows with pages, and 206 more", or "" where there
-// were no calls.
+// The same and "; never: windows with pages, and 206 more", or "" without
+// calls.
 std::string pairs_text(const properties::MetPairs& pairs);
 
 }  // namespace qkvet::tools

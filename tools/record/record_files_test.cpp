@@ -45,7 +45,7 @@ TEST(RecordFiles, BadInputIsOneLineAndLeavesNothing) {
                    "broken.jsonl:2: no JSON");
   expect_wrong_use(run_qkvet("report broken.jsonl -o all.jsonl"),
                    "broken.jsonl:2: no JSON");
-  // Extents whose product is 2^64.
+  // Extents with a product of 2^64.
   RunRecord edited;
   edited.laws.emplace_back().law = "law";
   edited.kernels.emplace_back().kernel = "a/b";
@@ -75,8 +75,8 @@ TEST(RecordFiles, BadInputIsOneLineAndLeavesNothing) {
                    "no --budget and no --fail-fast beside it");
 }
 
-// Its line, without what a clock says, and without its number in the plan,
-// which shards do not have.
+// Its line without times, and without its number in the plan, which shards do
+// not have.
 std::string line_of_cases(ResultLine result) {
   result.counts.seconds = 0;
   result.counts.planned = 0;
@@ -85,7 +85,7 @@ std::string line_of_cases(ResultLine result) {
   return result_lines(record);
 }
 
-// What was checked, law by law.
+// Counts of checked cases, law by law.
 std::vector<std::pair<int64_t, int64_t>> counts_in(const RunRecord& record) {
   std::vector<std::pair<int64_t, int64_t>> out;
   for (const ResultLine& result : record.results)
@@ -94,7 +94,7 @@ std::vector<std::pair<int64_t, int64_t>> counts_in(const RunRecord& record) {
 }
 
 TEST(RecordFiles, ShardsTogetherAreTheRun) {
-  // The plan alone: what a run adds for missing pairs no shard does.
+  // Only the plan: shards lack the cases that a run adds for missing pairs.
   ASSERT_EQ(
       run_qkvet(words(kPlain, "-n 300 --shard 1/1 --json whole.jsonl")).exit,
       0);
@@ -124,7 +124,7 @@ TEST(RecordFiles, ShardsTogetherAreTheRun) {
     EXPECT_EQ(line_of_cases(all.results[i]), line_of_cases(whole.results[i]));
   for (size_t i = 0; i < whole.kernels[0].drawn.size(); ++i)
     EXPECT_EQ(all.kernels[0].drawn[i].calls, whole.kernels[0].drawn[i].calls);
-  // The order of the files is nothing.
+  // The order of the files does not matter.
   ASSERT_EQ(
       run_qkvet("report part3.jsonl part1.jsonl part2.jsonl -o b.jsonl").exit,
       0);
@@ -193,7 +193,7 @@ TEST(RecordFiles, AKernelThatIsGoneIsWorse) {
       has(diff.out, "eigen/plain: 2 passed, 0 failed -> not in the run\n"))
       << diff.out;
   EXPECT_EQ(run_qkvet("report one.jsonl two.jsonl").exit, 0);
-  // Of a plug-in whatever it holds is to be judged.
+  // All kernels in a plug-in are to be judged.
   const std::string family = " '" + std::string(QKVET_SCALAR) + "'";
   const Ran gone = run_qkvet("check" + family + laws +
                              "--baseline two.jsonl --json gone.jsonl");

@@ -32,8 +32,8 @@ void fields(auto& v, TimeUse& x) {
          x.kernel, "judging", x.judge);
 }
 
-// Which settings met, a text a setting. "added" is there where pairs are known
-// that no case has.
+// The settings that met, a text per setting. "added" is present if pairs
+// without a case are known.
 constexpr char kMet = '1', kNot = '0', kApart = '-';
 
 Texts met_rows(const MetPairs& pairs) {
@@ -175,7 +175,7 @@ std::string line_of_record(const char* type, const T& value) {
 
 // --- reading
 
-// "failure.calls[0].outputs[1]", and what is wrong there.
+// "failure.calls[0].outputs[1]", and the error there.
 struct WrongLine {
   std::string place, text;
 };
@@ -183,7 +183,7 @@ struct WrongLine {
 // Sums of counts stay exact, and within 64 bits.
 constexpr int64_t kMostCounted = int64_t{1} << 53;
 
-// What no single field tells: "" or what is wrong.
+// Errors that involve several fields: "" or the error.
 template <class T>
 std::string wrong_in(const T&) {
   return "";
@@ -347,7 +347,7 @@ T line_read(const Json& json) {
   return out;
 }
 
-// "" or what is wrong beyond the fields of the line.
+// "" or an error other than in the fields of the line.
 std::string add_line(const Json& line, bool& has_end, RunRecord& record) {
   const std::string type = line.value("type", std::string());
   if (!line.contains("schema") || line["schema"] != kSchema)
@@ -379,7 +379,7 @@ std::string add_line(const Json& line, bool& has_end, RunRecord& record) {
   return "";
 }
 
-// "" or what is wrong with the line.
+// "" or the error in the line.
 std::string read_line(std::string_view text, bool& has_end, RunRecord& record) {
   try {
     const Json line = qkvet::json_of(text);
@@ -403,7 +403,7 @@ std::string misfit(const OutputNumbers& output) {
   int64_t elements = axes == 0 || axes > kMostAxes ? 0 : 1;
   for (const int64_t extent : output.shape)
     elements = extent > kMostElements ? 0 : elements * extent;
-  // Two axes are the last but one and what is in front of it.
+  // A shape of two axes skips the first letter.
   if (elements < 1 || elements > kMostElements ||
       output.axes.size() < axes + (axes == 2 ? 1 : 0))
     return fmt::format(
@@ -432,7 +432,7 @@ std::optional<RunRecord> parse_record(std::string_view text,
     ++number;
     if (line.empty()) continue;
     if (std::string wrong = read_line(line, has_end, record); !wrong.empty()) {
-      // Names may hold anything.
+      // Names may contain anything.
       std::replace(wrong.begin(), wrong.end(), '\n', ' ');
       *error = fmt::format("{}:{}: {}", name, number, wrong);
       return std::nullopt;

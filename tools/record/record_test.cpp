@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records that are made up here: what is read of them, and what is written.
+// Records that are made up here: how they are read and written.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -75,7 +75,7 @@ LawLine law(const std::string& name) {
   return out;
 }
 
-// With a line for each law and kernel that has none yet.
+// With a line for each law and kernel that lacks one.
 RunRecord record_of(const std::vector<ResultLine>& results,
                     ExitCode exit = kConforms,
                     std::vector<KernelLine> kernels = {}) {
@@ -112,7 +112,7 @@ std::string error_of(const std::string& text) {
   return error;
 }
 
-// The result's line is the fourth, behind those of its law and kernel.
+// The result's line is the fourth, after those of its law and kernel.
 std::string error_of(const ResultLine& result) {
   return error_of(record_lines(record_of({result})));
 }
@@ -307,7 +307,7 @@ TEST(Record, TheRuleOfTheVerdict) {
   EXPECT_EQ(code({good, as_before}), kConforms);
   as_before.baseline->worse = true;
   EXPECT_EQ(code({good, as_before}), kLawFailed);
-  // Less than half of the cases of its plan, whatever other kernels had.
+  // Less than half of the cases of its plan, independent of other kernels.
   ResultLine few = passed("a/c", "first");
   few.counts.planned = 300;
   few.counts.checked = 149;
@@ -317,7 +317,7 @@ TEST(Record, TheRuleOfTheVerdict) {
   EXPECT_EQ(
       code({good}, [](auto& record) { record.end.baseline_gone = {"a/c"}; }),
       kLawFailed);
-  // Of a shard alone nothing follows from what it has not drawn.
+  // For a single shard, options that were not drawn have no consequence.
   const auto never = [](RunRecord& record) {
     record.end.whole_plan = true;
     record.kernels[0].never_drawn = {"softcap"};
@@ -427,7 +427,7 @@ TEST(RecordFormats, HeatMapsShowWhatIsOff) {
   EXPECT_TRUE(has(odd, "2 of 4 elements")) << odd;
 }
 
-// Extents whose product has no 64 bits are refused like any others.
+// Extents with a product of more than 64 bits are refused like any others.
 TEST(Record, NumbersThatDoNotFitTheirShapeAreRefused) {
   const auto error = [](std::vector<int64_t> shape, const char* axes) {
     FailureLine bad = failure_with(shape, {1}, {0}, {2}, {1});
@@ -516,7 +516,7 @@ TEST(RecordFormats, ThePageHasWhatTheScreenLeavesOut) {
     EXPECT_TRUE(has(page, part)) << part;
 }
 
-// The others of the cause are places beside it.
+// The other failures of the cause are related locations.
 TEST(RecordFormats, SarifHasAResultACause) {
   FailureLine unknown = failure("f16");
   unknown.diagnosis.emplace().cause = "unknown";
@@ -561,7 +561,7 @@ TEST(RecordCompare, WhatIsWorseAndWhatIsBetter) {
   EXPECT_EQ(change_of(kFailed, kPassed), Change::kBetter);
   EXPECT_EQ(change_of({}, kPassed), Change::kOther);
   EXPECT_EQ(change_of(kMistrusted, kUnsupported), Change::kOther);
-  // Whatever was judged has to be judged again.
+  // A judged law has to be judged again.
   for (const RowVerdict before : {kPassed, kFailed, kCrash})
     for (const PerhapsVerdict after :
          {PerhapsVerdict(), PerhapsVerdict(kUnsupported),
@@ -582,12 +582,12 @@ TEST(RecordCompare, AKernelOfOneRunAloneIsALineAndWorseIfItIsGone) {
       has(gone, "  worse       a/c: 1 passed, 1 failed -> not in the run\n"))
       << gone;
   EXPECT_EQ(std::count(gone.begin(), gone.end(), '\n'), 3) << gone;
-  // New, it is worse for what fails, and a change without that.
+  // A new kernel is worse if it fails, and otherwise a change.
   EXPECT_EQ(compare_records(one, both).worse.size(), 1u);
   const RunRecord none = record_of({passed("a/d", "first")});
   EXPECT_EQ(compare_records(none, one).worse.size(), 1u);  // a/d is gone
   EXPECT_EQ(compare_records(none, one).other.size(), 1u);
-  // Never judged, it is no loss.
+  // A kernel that was never judged is no loss.
   const RunRecord refused =
       record_of({result("a/d", "first", RowVerdict::kUnsupported)});
   EXPECT_TRUE(compare_records(refused, one).worse.empty());
@@ -686,7 +686,7 @@ TEST(RecordMerge, CountsAreAddedAndTheSmallestCaseIsKept) {
   EXPECT_EQ(all.end.exit, kLawFailed);
 }
 
-// What no shard could say alone the sum of their elements says.
+// The sum of the shards' elements decides, even if no shard decides alone.
 TEST(RecordMerge, WhatTheBoundLeavesOpenIsAddedToo) {
   const auto verdict = [](const More& more) {
     const RunRecord all = merged({shard(1, 2, {passed("a/b", "first")}),
@@ -709,8 +709,7 @@ TEST(RecordMerge, WhatTheBoundLeavesOpenIsAddedToo) {
               cases == 1 ? RowVerdict::kPassed : RowVerdict::kMistrusted);
 }
 
-// A precision that is not believed is one of the kernel, whatever a reason
-// says.
+// Mistrust of a precision belongs to the kernel, not to the text of a reason.
 TEST(RecordMerge, AMistrustedKernelStaysOne) {
   const auto of = [](int64_t number, const std::string& mistrust) {
     RunRecord out = shard(
@@ -728,7 +727,7 @@ TEST(RecordMerge, AMistrustedKernelStaysOne) {
   EXPECT_EQ(all.end.exit, kNothingChecked);
 }
 
-// A shard with no case of the law does not take back what the others say.
+// A shard with no case of the law does not contradict the others.
 TEST(RecordMerge, NotDeclaredIsWhatEveryRefusalSays) {
   const auto refusing = [](int64_t cases, bool undeclared) {
     ResultLine out = result("a/b", "first", RowVerdict::kUnsupported);
@@ -779,7 +778,7 @@ TEST(RecordMerge, MissingShardsAreNamedAndAreNoPass) {
   const RunRecord some = merged({part(1), part(3)});
   EXPECT_EQ(missing_shards(some), "shards 2, 4 of 4 are missing");
   EXPECT_EQ(some.end.exit, kNothingChecked);
-  // What is merged can be merged on.
+  // A merged record can be merged again.
   const RunRecord all = merged({reread(some), part(2), part(4)});
   EXPECT_EQ(missing_shards(all), "");
   EXPECT_EQ(all.end.exit, kConforms);

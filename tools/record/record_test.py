@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records of real runs against their schema, and what is written from them.
+"""Records of real runs against their schema, and the reports of them.
 
     record_test.py QKVET
 
-Each check has a control: a broken line that the schema must refuse, texts that
-are hostile to every format. With $QKVET_SARIF_SCHEMA, a copy of the schema that
-OASIS publishes, SARIF is held against that as well.
+Each check has a control: a broken line that the schema must refuse, texts that are
+hostile to every format. With $QKVET_SARIF_SCHEMA, a copy of the schema that OASIS
+publishes, SARIF is checked against that, too.
 """
 import copy
 import html.parser
@@ -48,8 +48,8 @@ def lines_of(path):
 # ---------------------------------------------------------------- the schema
 
 def strict(schema):
-    """The same without room for fields that it does not name: what a reader may
-    pass over is not to be written without a word of what it is."""
+    """The same without additional fields: a reader may ignore unknown fields, but
+    the writer must not write undocumented ones."""
     out = copy.deepcopy(schema)
     lines = {rule["if"]["properties"]["type"]["const"] for rule in out["allOf"]}
 
@@ -173,7 +173,7 @@ def check_page(text, rows):
     assert "@import" not in text and "url(http" not in text
     for row in rows:
         if row["type"] == "result" and "failure" in row:
-            # Line feeds and blanks are what a page has of them.
+            # The page keeps its line feeds and blanks.
             assert row["failure"]["again"] in page.text, row["failure"]["again"]
     return page
 
@@ -236,7 +236,7 @@ def check_failing(qkvet, folder, validator):
     places = {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
               for one in found["results"]}
     assert any(place.startswith("impl/faulty/") for place in places), places
-    # What is written later is what was written at once.
+    # Files written later equal those written at once.
     run(qkvet, folder, ["report", "bad.jsonl", *written("later")], 0)
     for option, ending in FORMATS.items():
         later = (folder / f"later.{ending}").read_text(encoding="utf-8")
@@ -259,7 +259,7 @@ def check_passing(qkvet, folder, validator):
 
 
 def check_golden(qkvet, folder, validator):
-    """Golden sets are rows like laws, with lines of their own beside them."""
+    """Golden sets are rows like laws, with additional lines of their own."""
     run(qkvet, folder,
         ["golden", "verify", "--kernel", "faulty/no_scale", "--kernel",
          "scalar/plain", "hand_*", "--json", "sets.jsonl",
@@ -299,7 +299,7 @@ def hostile(value, field=""):
 
 def check_hostile(qkvet, folder, validator, rows):
     wanted = [row for row in hostile(rows) if row["type"] != "round"]
-    # One kernel of that name is left.
+    # One kernel of each name is left.
     seen, kept = set(), []
     for row in wanted:
         key = (row["type"], row.get("kernel"), row.get("law"))

@@ -18,10 +18,10 @@ std::string sarif_report(const RunRecord& record);
 std::string markdown_report(const RunRecord& record);
 // "::error file=...,line=...,title=...::...", a line a failure.
 std::string github_annotations(const RunRecord& record);
-// One page that needs nothing beside it.
+// One page without other files.
 std::string html_report(const RunRecord& record);
 
-// Where they are to be written; "" for none.
+// Paths of the files to write; "" for none.
 struct ReportFiles {
   std::string junit, html, sarif, markdown;
   bool github = false;  // annotations on stdout, Markdown to the summary that
@@ -32,9 +32,9 @@ struct ReportFiles {
 // Each file in one step; "" or one line.
 std::string write_reports(const RunRecord& record, const ReportFiles& files);
 
-// Where its kernel is: the source, or the library, and 0.
+// The place of its kernel: the source, or the library, and 0.
 SourcePlace place_of(const RunRecord& record, const ResultLine& result);
-// "no_scale: The scores are not scaled.", or what was expected and given.
+// "no_scale: The scores are not scaled.", or the expected and the actual value.
 std::string failure_line(const RunRecord& record, const ResultLine& result,
                          const FailureLine& failure);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One page for a whole run: no network, no files beside it, useful without
-// scripts. The policy in its head keeps it so.
+// One page for a whole run: no network, no other files, useful without scripts.
+// The policy in its head enforces this.
 #include <fmt/core.h>
 
 #include <algorithm>

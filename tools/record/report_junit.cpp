@@ -30,7 +30,7 @@ Outcome outcome_of(const ResultLine& result) {
   return Outcome::kSkipped;
 }
 
-// "" or what stands in the element of a test.
+// "" or the content of the element of a test.
 std::string content_of(const RunRecord& record, const ResultLine& result) {
   const auto tag = [](const char* name, const std::string& message) {
     return fmt::format("      <{} message=\"{}\"/>\n", name,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Markdown for people, and the annotations that GitHub shows beside a line.
+// Markdown for people, and the annotations that GitHub shows next to a line.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace qkvet::tools {
 namespace {
 
-// Text in a cell or a paragraph: nothing in it is markup. Kernels may name
-// themselves in anything.
+// Text in a cell or a paragraph, without markup. Names of kernels may contain
+// anything.
 std::string plain(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -94,7 +94,7 @@ std::string markdown_report(const RunRecord& record) {
   for (const KernelLine& kernel : record.kernels)
     out += kernel_row(record, kernel);
   out += "\n";
-  // A summary of a job holds a megabyte.
+  // A job's summary may have a megabyte.
   constexpr size_t kMostShown = 50;
   const std::vector<Reported> failures = reported_failures(record);
   for (size_t i = 0; i < std::min(kMostShown, failures.size()); ++i)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SARIF 2.1.0 (OASIS, 2020): what code scanning reads. Laws are rules, causes
-// are results at the place of their kernel; what is accepted is suppressed.
+// SARIF 2.1.0 (OASIS, 2020), for code scanning. Laws are rules, causes are
+// results at the place of their kernel; accepted failures are suppressed.
 #include <fmt/core.h>
 
 #include "core/base/json.h"
@@ -71,7 +71,7 @@ Json related_location(const RunRecord& record, const ResultLine& result,
   return out;
 }
 
-// What fails, or has no verdict.
+// A result that fails, or has no verdict.
 Json sarif_result(const RunRecord& record, const ResultLine& result, bool open,
                   const std::string& why) {
   Json out{{"ruleId", result.law},
@@ -91,7 +91,7 @@ Json failure_result(const RunRecord& record, const ResultLine& result,
       fmt::format("{}{}\nAgain: {}", failure_line(record, result, failure),
                   cause.fix.empty() ? "" : "\nFix: " + cause.fix,
                   failure.again));
-  // The same finding in the next run, whose smallest case may be another.
+  // Identifies the finding in the next run, even if its smallest case changes.
   const std::string known = cause.known_cause();
   out["partialFingerprints"]["qkvet/v2"] =
       result.kernel + "/" + (known.empty() ? result.law : known);
@@ -102,7 +102,7 @@ Json failure_result(const RunRecord& record, const ResultLine& result,
   return out;
 }
 
-// A result a cause, at the law that says most about it.
+// One result per cause, at the law that is most informative about it.
 void add_failures(const RunRecord& record, Json& results) {
   for (const Reported& one : reported_failures(record)) {
     Json out = failure_result(record, *one.result, *one.failure);

@@ -65,8 +65,8 @@ std::string verdicts_in(const RunRecord& record, const std::string& kernel) {
   return fmt::format("{} passed, {} failed", counts.passed(), counts.failed());
 }
 
-// A kernel that is in one of the runs alone. Gone, it is worse as far as it was
-// judged; new, as far as it fails.
+// A kernel that only one of the runs has. A missing one is worse as far as it
+// was judged; a new one, as far as it fails.
 void add_kernel_alone(const RunRecord& before, const RunRecord& after,
                       const std::string& kernel, RunComparison& out) {
   const bool gone = after.results_of(kernel).empty();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two runs held against each other: two days, two versions of a library.
+// A comparison of two runs: two days, or two versions of a library.
 #ifndef QKVET_TOOLS_RECORD_RUN_COMPARE_H_
 #define QKVET_TOOLS_RECORD_RUN_COMPARE_H_
 
@@ -11,16 +11,16 @@
 
 namespace qkvet::tools {
 
-// Of a law under which a kernel may be absent from the run.
+// The verdict of a law; absent if the kernel is not in the run.
 using PerhapsVerdict = std::optional<RowVerdict>;
 
 enum class Change : uint8_t { kSame, kBetter, kWorse, kOther };
-// Worse: what passed does not any more, what failed crashes, what was not there
-// fails, what was judged is not judged any more. Better: what failed passes,
-// what crashed fails. Other: neither.
+// Worse: a pass is gone, a failure became a crash, a new result fails, a judged
+// result is not judged any more. Better: a failure passes, a crash became a
+// failure. Other: neither.
 Change change_of(PerhapsVerdict before, PerhapsVerdict after);
 
-// "FAILED -> passed", with "not in the run" for what is absent.
+// "FAILED -> passed", with "not in the run" for an absent result.
 std::string change_text(PerhapsVerdict before, PerhapsVerdict after);
 
 // Fields in which two plans differ; `whole`: those of shards, which have to
@@ -38,18 +38,18 @@ struct RunComparison {
   // Same verdict, and a largest error/bound that is more than kMostNoise times
   // the other.
   std::vector<ChangedResult> larger, smaller;
-  // Seconds of a checked case, kernel by kernel: what, before, after.
+  // Seconds per checked case, kernel by kernel: name, before, after.
   struct Speed {
     std::string kernel;
     double before = 0, after = 0;
   };
   std::vector<Speed> speed;
-  const char* row = "law";  // what a result is of
-  std::string other_plan;   // "" or in what the plans differ
+  const char* row = "law";  // the subject of a result
+  std::string other_plan;   // "" or the difference of the plans
 };
 
-// The largest of many errors moves with the cases that a run happens to have: a
-// change by less than this is none.
+// The largest of many errors depends on the cases that a run happens to have:
+// smaller changes than this are ignored.
 inline constexpr double kMostNoise = 2;
 
 RunComparison compare_records(const RunRecord& before, const RunRecord& after);

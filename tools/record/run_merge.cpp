@@ -12,7 +12,7 @@
 namespace qkvet::tools {
 namespace {
 
-// The shards of a record, from 1; empty where it is none.
+// The shards of a record, from 1; empty if it is none.
 std::vector<int64_t> shards_in(const RunRecord& record, int64_t* of) {
   const StartLine& start = record.start;
   *of = start.shard ? start.shard->of : start.shards ? start.shards->of : 0;
@@ -20,7 +20,7 @@ std::vector<int64_t> shards_in(const RunRecord& record, int64_t* of) {
   return start.shards ? start.shards->merged : std::vector<int64_t>();
 }
 
-// "" or why the two are no parts of one plan.
+// "" or why the two are not parts of one plan.
 std::string difference(const RunRecord& first, const RunRecord& other) {
   const StartLine& a = first.start;
   const StartLine& b = other.start;
@@ -36,7 +36,7 @@ std::string difference(const RunRecord& first, const RunRecord& other) {
   return names == others ? "" : "has other kernels than " + first.name;
 }
 
-// "" or why the records cannot be merged; the shards that they hold.
+// "" or why the records cannot be merged; otherwise fills in their shards.
 std::string check_parts(const std::vector<RunRecord>& parts,
                         std::set<int64_t>& held, int64_t& of) {
   of = 0;
@@ -62,7 +62,7 @@ std::string check_parts(const std::vector<RunRecord>& parts,
   return "";
 }
 
-// How large a case is: its numbers, or what its text takes.
+// The size of a case: its numbers, or the length of its text.
 int64_t size_of_case(const FailureLine& failure) {
   const auto parsed = parse_case(failure.value);
   if (!parsed.value) return std::ssize(failure.value);
@@ -73,9 +73,9 @@ int64_t size_of_case(const FailureLine& failure) {
 
 using Results = std::vector<const ResultLine*>;
 
-// The smallest of each finding, the smallest of all first. Two failures of a
-// law are one finding if they have their cause or, where it is not known, the
-// case in common.
+// The smallest failure of each finding, the smallest of all first. Two failures
+// of a law are one finding if they have the same cause or, if it is unknown,
+// the same case.
 std::vector<FailureLine> smallest_findings(const Results& results) {
   std::vector<FailureLine> all;
   for (const ResultLine* result : results)
@@ -96,12 +96,12 @@ std::vector<FailureLine> smallest_findings(const Results& results) {
   return out;
 }
 
-// A shard in which a known failure does not show says nothing.
+// A shard without the known failure does not count here.
 std::optional<KnownLine> merged_known(const Results& results) {
   std::optional<KnownLine> said;
   for (const ResultLine* result : results) {
     if (!result->known) continue;
-    // In another way than is known, as known, not at all.
+    // In this order: in another way, as known, not at all.
     const bool otherwise = !result->known->holds && !result->known->gone;
     if (!said || otherwise || (result->known->holds && said->gone))
       said = result->known;
@@ -110,8 +110,8 @@ std::optional<KnownLine> merged_known(const Results& results) {
   return said;
 }
 
-// Not declared is what every shard says in which a case was refused; a shard
-// without such a case says nothing.
+// Undeclared if it is so in every shard that refused a case; a shard without
+// such a case does not count.
 bool is_undeclared(const Results& results) {
   bool said = false;
   for (const ResultLine* result : results)
@@ -138,7 +138,7 @@ ResultLine merged_result(const Results& results, const std::string& mistrust) {
   }
   Tally& sum = out.counts;
   std::vector<FailureLine> findings = smallest_findings(results);
-  // A law that the kernel does not declare has no counts at all.
+  // A law that the kernel does not declare has no counts.
   const bool asked = sum.checked + sum.unsupported + sum.not_applicable > 0 ||
                      !findings.empty();
   const Cell cell =
@@ -158,9 +158,9 @@ ResultLine merged_result(const Results& results, const std::string& mistrust) {
   return out;
 }
 
-// "windows 812" and "windows 40" are "windows 852". Shards name what they have
-// drawn in one order, each without what it has not: a name that is new stands
-// behind the one that it stands behind there.
+// Adds "windows 812" and "windows 40" to "windows 852". Shards list the drawn
+// options in one order, each without those that it has not drawn: a new name
+// goes after its predecessor in that shard.
 void add_drawn(const KernelLine& kernel, std::vector<DrawnCalls>& drawn) {
   auto next = drawn.begin();
   for (const DrawnCalls& one : kernel.drawn) {
@@ -173,7 +173,7 @@ void add_drawn(const KernelLine& kernel, std::vector<DrawnCalls>& drawn) {
   }
 }
 
-// The kernel of the first shard, with what was drawn in all of them.
+// The kernel of the first shard, with the drawn options of all of them.
 KernelLine merged_kernel(const std::vector<RunRecord>& parts,
                          KernelLine kernel) {
   std::vector<DrawnCalls> drawn;
@@ -196,7 +196,7 @@ KernelLine merged_kernel(const std::vector<RunRecord>& parts,
   return kernel;
 }
 
-// The end of all shards together: sums, and what one of them says.
+// The end of all shards together: sums, and fields that one shard has.
 EndLine merged_end(const std::vector<RunRecord>& parts) {
   EndLine end = parts[0].end;
   end.replaced_cases = 0;
@@ -229,7 +229,7 @@ std::optional<RunRecord> merge_records(std::vector<RunRecord> parts,
   int64_t of = 0;
   *error = check_parts(parts, held, of);
   if (!error->empty()) return std::nullopt;
-  // The same however the records are named.
+  // Independent of the names of the records.
   std::sort(parts.begin(), parts.end(),
             [](const RunRecord& a, const RunRecord& b) {
               int64_t of_any = 0;

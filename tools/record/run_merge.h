@@ -11,11 +11,11 @@
 
 namespace qkvet::tools {
 
-// Every shard at most once, of one plan by one version; records that are merged
-// already count as the shards that they hold. Counts are added, verdicts come
-// of the sums by the rules of a run (cell_of()), failures with the same cause
-// or case are one, the smallest. Which shards are missing stands in the record,
-// which is no pass then. On failure *error is one line.
+// Merges shards of one plan by one version, each at most once; a merged record
+// counts as the shards in it. Counts are added, verdicts follow from the sums
+// by the rules of a run (cell_of()), and failures with the same cause or case
+// are merged into the smallest. The record lists the missing shards and is no
+// pass if there are any. On failure *error is one line.
 std::optional<RunRecord> merge_records(std::vector<RunRecord> parts,
                                        std::string* error);
 

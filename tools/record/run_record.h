@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The record of a run, the model of all reports: the one on the terminal, those
-// in files, comparisons, baselines and merged shards. As JSON Lines it is what
-// `qkvet check --json` writes, and run.schema.json describes.
+// in files, comparisons, baselines and merged shards. `qkvet check --json`
+// writes it as JSON Lines, and run.schema.json describes these.
 #ifndef QKVET_TOOLS_RECORD_RUN_RECORD_H_
 #define QKVET_TOOLS_RECORD_RUN_RECORD_H_
 
@@ -27,7 +27,7 @@ inline constexpr int64_t kMostShards = 100'000;
 struct Environment {
   std::string qkvet;     // its version
   std::string compiler;  // that built it
-  std::string cpu;       // "" where the system does not tell
+  std::string cpu;       // "" if the system does not provide it
   int64_t cores = 0;
   std::string system, machine;
   std::string began;  // UTC
@@ -55,7 +55,7 @@ struct MergedShards {
   }
 };
 
-// What a result is of: a law, or a golden set that is verified.
+// The subject of a result: a law, or a golden set that is verified.
 enum class RowKind : uint8_t { kLaw, kSet };
 
 struct StartLine {
@@ -133,7 +133,7 @@ struct KernelLine {
   bool precision_declared = false;
   Texts precision;
   std::string paths;
-  std::string looser;    // "" or in what its declaration is looser
+  std::string looser;    // "" or the aspects in which its declaration is looser
   std::string mistrust;  // "" or why no pass of it is believed
   Texts hollow;
   std::vector<DrawnCalls> drawn;
@@ -155,7 +155,7 @@ struct KernelLine {
 
 // --- results
 
-// That of a run, of which a crash is told apart.
+// The verdict of a run, with crashes as a verdict of their own.
 enum class RowVerdict : uint8_t {
   kPassed,
   kFailed,
@@ -177,7 +177,7 @@ inline bool is_judged(RowVerdict verdict) {
   return verdict == RowVerdict::kPassed || is_failing(verdict);
 }
 
-// What a result is to a reader: "open" is gave up, mistrusted, skipped.
+// The state of a result for a reader: "open" is gave up, mistrusted, skipped.
 enum class RowState : uint8_t {
   kPassed,
   kFailed,
@@ -192,7 +192,7 @@ inline bool is_bad(RowState state) {
   return state == RowState::kFailed || state == RowState::kCrash;
 }
 
-// What a file of known failures tells of a result.
+// The line of a file of known failures for a result.
 struct KnownLine {
   int64_t line = 0;
   std::string since, why, until;
@@ -230,7 +230,7 @@ struct ResultLine {
   RowState state() const;
   // The failures, the first one first.
   std::vector<const FailureLine*> failures() const;
-  // In the baseline it was no better.
+  // It was no better in the baseline.
   bool is_as_before() const { return baseline && !baseline->worse; }
   // Why a failure of state kKnown is accepted.
   std::string known_reason() const;
@@ -275,7 +275,7 @@ struct EndLine {
   ExitCode exit = kNothingChecked;
   std::string why;
   bool interrupted = false;
-  // Every law of attention was asked, of all shards together.
+  // Every law of attention was asked, over all shards together.
   bool whole_plan = false;
   bool by_default = false;  // no kernel was named
   std::string baseline;
@@ -323,15 +323,15 @@ struct RunRecord {
   std::vector<KernelLine> kernels;  // with or without results
   std::vector<ResultLine> results;  // kernel by kernel
   EndLine end;
-  // Of the first result of each pair of a kernel and a law.
+  // Index of the first result of each pair of a kernel and a law.
   std::map<std::pair<std::string, std::string>, size_t> places;
 
-  // Null where there is none.
+  // Null if there is none.
   const LawLine* law(std::string_view id) const;
   const KernelLine* kernel(std::string_view name) const;
   const ResultLine* result(const std::string& kernel,
                            const std::string& law) const;
-  // Those of a kernel, of all kernels of a name; "": all.
+  // The results of a kernel, of all kernels with a name; "": all.
   std::vector<const ResultLine*> results_of(const KernelLine& kernel) const;
   std::vector<const ResultLine*> results_of(std::string_view name = "") const;
   // False if there was one already.
@@ -346,18 +346,18 @@ std::optional<RunRecord> parse_record(std::string_view text,
 std::optional<RunRecord> read_record(const std::string& file,
                                      std::string* error);
 
-// As lines again: the first one, all others with `more` in front of the last,
-// and all.
+// As lines again: the first one, all others with `more` before the last, and
+// all.
 std::string start_text(const StartLine& start);
 std::string result_lines(const RunRecord& record, const std::string& more = "");
 std::string record_lines(const RunRecord& record);
 
-// What a row of results is: "law" or "set".
+// The name of a row of results: "law" or "set".
 inline const char* row_word(const RunRecord& record) {
   return word_of(record.start.rows);
 }
 
-// How many results have which state, and what they add up to.
+// Numbers of results per state, and sums.
 struct RecordCounts {
   int64_t states[kRowStates] = {};
   int64_t checked = 0;  // cases
@@ -372,10 +372,10 @@ struct RecordCounts {
 };
 RecordCounts counts_of(const std::vector<const ResultLine*>& results);
 
-// How a run ends and, where nothing failed and it is no pass, why: the first
-// kernel that leaves something open, and what. 2 > 4 > 1 > 3 > 0; a run that
-// was made never yields 2. A kernel that this machine cannot run counts as not
-// checked only if it was asked for by name.
+// How a run ends and, if nothing failed but it is no pass, why: the first
+// kernel with an open result, and that result. 2 > 4 > 1 > 3 > 0; a finished
+// run never yields 2. A kernel that this machine cannot run counts as not
+// checked only if it was selected by name.
 struct RunVerdict {
   ExitCode code = kNothingChecked;
   std::string why_open;
@@ -383,17 +383,16 @@ struct RunVerdict {
 RunVerdict verdict_of(const RunRecord& record);
 // The end of the record as its results have it.
 void set_verdict(RunRecord& record);
-// "" or, where a kernel with these results was checked in less than half of the
-// cases that its laws have in the plan, "checked in 32 of its 300 cases".
+// "checked in 32 of its 300 cases" if a kernel with these results was checked
+// in less than half of the planned cases of its laws; otherwise "".
 std::string too_few_checked(const std::vector<const ResultLine*>& results);
-// "" or, to be written after a kernel's name, how many of the cases that it
-// declares it refused, where these are too many for a pass: of all laws, or of
-// one.
+// A text to follow a kernel's name: how many of its declared cases it refused,
+// if they are too many for a pass, over all laws or for one; otherwise "".
 std::string refused_too_much(const std::vector<const ResultLine*>& results);
-// "shards 3, 4 of 8 are missing"; "" where none is.
+// "shards 3, 4 of 8 are missing"; "" if none is.
 std::string missing_shards(const RunRecord& record);
-// Whether what is declared and was never drawn is no pass: a shard alone does
-// not tell.
+// Whether a declared option that was never drawn prevents a pass: a single
+// shard does not decide.
 inline bool is_whole_plan(const RunRecord& record) {
   return record.end.whole_plan && !record.start.shard;
 }
@@ -402,8 +401,8 @@ inline bool is_whole_plan(const RunRecord& record) {
 const char* verdict_word(ExitCode code);
 // "Not ready: scalar/plain fails 2 of 70 laws asked." and the like.
 std::string verdict_sentence(const RunRecord& record);
-// Whether the record has more of a law than that no kernel declares what it is
-// about; and how many such laws there are.
+// Whether a kernel has a result of the law other than undeclared; and the
+// number of such laws.
 bool is_asked(const RunRecord& record, const std::string& law);
 int64_t laws_asked(const RunRecord& record);
 // "2 kernels, 70 laws asked: 88 passed, 7 failed; 33,810 checked cases, 437.7
@@ -412,7 +411,7 @@ std::string figures_text(const RunRecord& record);
 // "seed 1, 16,384 cases per kernel"
 std::string plan_words(const RunRecord& record);
 
-// A failure that is reported as one: the best of those of one kernel with the
+// Failures that are reported as one: the best of those of one kernel with the
 // same cause, and the others.
 struct Reported {
   const ResultLine* result = nullptr;
@@ -420,10 +419,10 @@ struct Reported {
   // Further ones: result, failure.
   std::vector<std::pair<const ResultLine*, const FailureLine*>> also = {};
 
-  // Those of the laws, each once.
+  // Laws of the others, each once.
   Texts also_laws() const;
 };
-// Those that are not accepted, kernel by kernel.
+// Failures that are not accepted, kernel by kernel.
 std::vector<Reported> reported_failures(const RunRecord& record);
 
 }  // namespace qkvet::tools

@@ -11,8 +11,8 @@
 namespace qkvet::tools {
 namespace {
 
-// What failures of one cause have in common: its name or, of a cause that is
-// not known, all that was found out; "" where it was not looked for.
+// The key by which failures are grouped: the name of the cause or, if it is
+// unknown, all findings; "" if it was not looked for.
 std::string cause_key(const FailureLine& failure) {
   const DiagnosisFound& cause = failure.cause();
   if (cause.certainty != Certainty::kUnknown) return cause.cause;
@@ -169,7 +169,7 @@ std::vector<Reported> reported_failures(const RunRecord& record) {
         continue;
       }
       group->also.emplace_back(&result, failure);
-      // The law that says most about the cause stands in front.
+      // The law that is most informative about the cause comes first.
       if (failure->cause().reported_with != result.law ||
           group->failure->cause().reported_with == group->result->law)
         continue;

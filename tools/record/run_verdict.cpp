@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule by which a run ends, the only one: of runs that have just ended, and
-// of those that are put together of several.
+// The only rule by which a run ends, both for finished runs and for merged
+// ones.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ bool passed_one(const Results& results) {
   });
 }
 
-// "" or what a kernel leaves open, so that it is no pass.
+// "" or the open result that keeps a kernel from a pass.
 std::string kernel_open(const RunRecord& record, const KernelLine& kernel,
                         const Results& results) {
   const std::string& name = kernel.kernel;
@@ -39,10 +39,10 @@ std::string kernel_open(const RunRecord& record, const KernelLine& kernel,
                             word_of(result->verdict),
                             reason.empty() ? "no case was judged" : reason);
   }
-  // Where nothing passed, why it is refused tells more.
+  // If nothing passed, the reason of the refusal is more informative.
   if (!undecided.empty() && (passed_one(results) || refused == nullptr))
     return undecided;
-  // A kernel that was not asked for by name may refuse everything.
+  // A kernel that was not selected by name may refuse everything.
   if (!passed_one(results) && !(all_refused && record.end.by_default))
     return name + " passed no law" +
            (refused == nullptr ? "" : ": " + refused->counts.reason.text);
@@ -62,7 +62,7 @@ std::string kernel_open(const RunRecord& record, const KernelLine& kernel,
 std::string too_few_checked(const Results& results) {
   int64_t planned = 0, checked = 0;
   for (const ResultLine* result : results) {
-    // A law that has failed is not asked to the end of its plan.
+    // The plan of a failed law is not completed.
     if (result->failure || result->undeclared) continue;
     planned += result->counts.planned;
     checked += std::min(result->counts.checked, result->counts.planned);

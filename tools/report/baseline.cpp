@@ -13,7 +13,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Nothing where the baseline has nothing of them.
+// Absent if the baseline has no such result.
 PerhapsVerdict verdict_before(const ReportInput& input,
                               const std::string& kernel,
                               const std::string& law) {
@@ -22,7 +22,7 @@ PerhapsVerdict verdict_before(const ReportInput& input,
   return result == nullptr ? std::nullopt : PerhapsVerdict(result->verdict);
 }
 
-// Whether this run was to judge the kernel.
+// Whether the kernel is selected in this run.
 bool is_asked_for(const ReportInput& input, const std::string& kernel) {
   const auto& globs = input.kernels_asked;
   return globs.empty() ||
@@ -32,7 +32,7 @@ bool is_asked_for(const ReportInput& input, const std::string& kernel) {
                      });
 }
 
-// Whether it was to judge the kernel under the law.
+// Whether this run was to judge the kernel by the law.
 bool is_to_be_judged(const ReportInput& input, const std::string& kernel,
                      const std::string& law) {
   const auto& laws = input.options.laws;
@@ -41,7 +41,7 @@ bool is_to_be_judged(const ReportInput& input, const std::string& kernel,
                      [&law](const Law* one) { return one->id == law; });
 }
 
-// Kernels of the baseline that --kernel names none of.
+// Number of kernels of the baseline that --kernel leaves out.
 int64_t kernels_left_out(const ReportInput& input) {
   return std::count_if(input.baseline->kernels.begin(),
                        input.baseline->kernels.end(),
@@ -54,7 +54,7 @@ int64_t kernels_left_out(const ReportInput& input) {
 
 Texts gone_since_baseline(const ReportInput& input) {
   Texts out;
-  // An interrupted run is not compared by what it did not come to.
+  // Results that an interrupted run did not reach are not compared.
   if (input.baseline == nullptr || input.result.interrupted) return out;
   for (const ResultLine& before : input.baseline->results) {
     const std::string& name = before.kernel;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run beside an earlier one: only what got worse fails it.
+// A comparison of a run with an earlier one: only changes for the worse fail
+// it.
 #ifndef QKVET_TOOLS_REPORT_BASELINE_H_
 #define QKVET_TOOLS_REPORT_BASELINE_H_
 
@@ -10,18 +11,18 @@
 
 namespace qkvet::tools {
 
-// Nothing without a baseline, or where it has no such result.
+// Absent without a baseline, or if it has no such result.
 std::optional<BaselineLine> baseline_of(const ReportInput& input,
                                         const ResultLine& result);
-// Whether the law failed in the baseline, and not less badly.
+// Whether the law failed in the baseline, too, at least as badly.
 bool is_no_worse(const ReportInput& input, const KernelResult& kernel,
                  const Failure& failure);
 
-// What was judged in the baseline, was to be judged here, and is in no result:
-// "scalar/plain", or "scalar/plain rows_stay_in_hull".
+// Results that the baseline has, that were to be judged here, and that are
+// missing: "scalar/plain", or "scalar/plain rows_stay_in_hull".
 Texts gone_since_baseline(const ReportInput& input);
 
-// What got worse and what got better; "" without a baseline.
+// Changes for the worse and for the better; "" without a baseline.
 std::string baseline_text(const Shown& shown);
 
 }  // namespace qkvet::tools

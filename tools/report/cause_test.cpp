@@ -46,7 +46,7 @@ TEST(Causes, OneCauseIsOneReport) {
   EXPECT_TRUE(has(json, "\"stage\":{\"name\":\"softmax\"")) << json;
 }
 
-// What a formula calls by a small letter keeps it at the front of a sentence.
+// A symbol in lower case stays so at the beginning of a sentence.
 TEST(Causes, FormulasAreNotCapitalised) {
   const Ran ran = run_qkvet(
       "replay f32,B1,H1,Tq1,Tk2,d1,backward "
@@ -72,7 +72,7 @@ TEST(Causes, TheFirstFailureCanEndTheRun) {
   EXPECT_EQ(ran.exit, 1) << ran.error;
   EXPECT_TRUE(has(ran.out, "mask_after_softmax, sure: ")) << ran.out;
   EXPECT_TRUE(has(ran.out, "no more after the first failure")) << ran.out;
-  // What passes is judged to the end.
+  // A passing kernel is judged to the end.
   const Ran right = run_qkvet(
       "check --kernel scalar/plain --sizes small --cases 1500 --fail-fast");
   EXPECT_EQ(right.exit, 0) << right.out;
@@ -87,7 +87,7 @@ TEST(Causes, OfOneCaseThatIsReplayed) {
   EXPECT_TRUE(has(ran.out, "mask_after_softmax, sure: ")) << ran.out;
 }
 
-// Every law is asked, and those that are about something else are one line.
+// Every law is judged, and those that do not apply are one line.
 TEST(Causes, ACaseAloneIsReplayedUnderTheLawsThatAreAboutIt) {
   const Ran ran =
       run_qkvet("replay f32,B1,H1,Tq1,Tk2,d1,backward --kernel scalar/plain");

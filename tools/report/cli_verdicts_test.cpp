@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program says about kernels with a fault: in text, in files, alike
+// The program's output about kernels with a fault: in text, in files, alike
 // from run to run.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 TEST(CliVerdicts, TheSameRunSaysTheSame) {
   const auto stable = [](const std::string& text) {
-    // Times and rates differ from run to run, nothing else.
+    // Only times and rates differ from run to run.
     return std::regex_replace(
         text, std::regex("[0-9.]+ s\\b|time .*\\n.*%|case [0-9]+, "), "_");
   };
@@ -44,7 +44,8 @@ TEST(CliVerdicts, AFaultFailsWithAReportThatReplays) {
   EXPECT_NE(replayed.out.find("FAIL"), std::string::npos);
 }
 
-// The law wants values of 1: of others a right kernel's rows have other sums.
+// The law requires values of 1: for other values a right kernel's rows have
+// other sums.
 TEST(CliVerdicts, ACaseThatALawIsNotAboutIsNotJudgedByIt) {
   const std::string law = " --law weights_sum_to_one --kernel scalar/plain";
   const std::string value = "f32,B1,H1,Tq3,Tk3,d4";
@@ -57,9 +58,9 @@ TEST(CliVerdicts, ACaseThatALawIsNotAboutIsNotJudgedByIt) {
   EXPECT_EQ(nearest.exit, 0) << nearest.out << nearest.error;
 }
 
-// As Ctrl-C sends it, a while after the start. A machine that is busy takes
-// its time until the first case is judged: where the run had not come so far,
-// it is interrupted later.
+// Interrupts the run as Ctrl-C does, a while after the start. A busy machine
+// needs time until the first case is judged: if the run had not come so far, it
+// is interrupted later.
 Ran run_interrupted(const std::string& arguments, int expected) {
   const fs::path said = scratch() / "interrupted";
   Ran ran;
@@ -113,7 +114,7 @@ TEST(CliVerdicts, ListShowsKernelsLawsAndFaults) {
     EXPECT_FALSE(fault["killed_by"].empty()) << line;
     faults.insert(fault["name"]);
   }
-  // All of them, and no kernel beside them.
+  // All of them, and no other kernel.
   EXPECT_EQ(faults, faults_of_the_page());
   const Ran kernels = run_qkvet("explain kernels --json");
   EXPECT_NE(kernels.out.find("\"scalar/plain\""), std::string::npos);
@@ -128,7 +129,7 @@ TEST(CliVerdicts, JunitAndJsonSayWhatTheTextSays) {
       junit.string() + "' --json '" + json.string() + "'");
   EXPECT_EQ(ran.exit, 1);
   const std::string xml = read_text(junit);
-  // One of the two has gradients, and laws of its own for them.
+  // One of the two has gradients, and additional laws for them.
   int laws = 0;
   for (const char* kernel : {"scalar/plain", "faulty/no_scale"}) {
     const Ran alone =
@@ -163,8 +164,8 @@ TEST(CliVerdicts, JunitAndJsonSayWhatTheTextSays) {
   EXPECT_EQ(nlohmann::json::parse(last)["exit"], 1);
 }
 
-// The memory law's own calls have one thread: what another law stumbled upon is
-// named, everywhere, as it can be replayed.
+// The memory law's own calls have one thread. A failure that another law met is
+// reported everywhere under the law that replays it.
 TEST(CliVerdicts, TextAndJsonNameTheLawThatReplays) {
   const fs::path json = scratch() / "laws.jsonl";
   const Ran ran = run_qkvet(

@@ -18,7 +18,7 @@ std::vector<const Failure*> failures_of(const KernelResult& kernel) {
   std::vector<const Failure*> failures;
   for (const Cell& cell : kernel.cells)
     if (cell.failure) failures.push_back(&*cell.failure);
-  // Behind the first of each law: what they are may be known by then.
+  // After the first failure of each law, because these may explain the rest.
   for (const Cell& cell : kernel.cells)
     for (const Failure& other : cell.others) failures.push_back(&other);
   return failures;

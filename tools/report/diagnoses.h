@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The causes of what failed in a run.
+// The causes of the failures in a run.
 #ifndef QKVET_TOOLS_REPORT_DIAGNOSES_H_
 #define QKVET_TOOLS_REPORT_DIAGNOSES_H_
 
@@ -12,25 +12,26 @@
 namespace qkvet::tools {
 
 struct Diagnoses {
-  // Kernel by kernel, in the order of the run; those of a kernel that was not
-  // looked at are empty. They point into the run's result.
+  // Kernel by kernel, in the order of the run; empty for a kernel without a
+  // diagnosis. They point into the run's result.
   std::vector<std::vector<CauseOfFailures>> kernels;
-  int not_looked_at = 0;  // failing kernels beyond the most that were asked for
-  std::string no_faults;  // "" or why there was nothing to look them up in
+  int not_looked_at = 0;  // failing kernels beyond the maximum
+  std::string no_faults;  // "" or why no known faults were available
 };
 
-// Kernels that fail and are looked at where nothing else is asked for.
+// Default of the maximum number of failing kernels to diagnose.
 inline constexpr int kDefaultDiagnosed = 8;
 
 // The faults that come with QKVet, with tiles of several widths. Without the
-// library of faults the catalogue is empty, and *missing is one line why.
+// library of faults the catalogue is empty, and *missing is one line with the
+// reason.
 std::unique_ptr<Catalogue> known_faults(std::string* missing);
 
-// Diagnoses `most` failing kernels. `result` must stay where it is.
+// Diagnoses `most` failing kernels. `result` must not move.
 Diagnoses diagnose_run(const RunResult& result, const SelectedKernels& selected,
                        bool in_process, int most);
 
-// Null if it was not looked for.
+// Null if there is no diagnosis.
 const CauseOfFailures* cause_of(const Diagnoses* diagnoses,
                                 const Failure& failure);
 

@@ -18,7 +18,7 @@ constexpr const char* kCompiler = "clang " __VERSION__;
 constexpr const char* kCompiler = "gcc " __VERSION__;
 #endif
 
-// "model name : AMD EPYC ..."; "" where the system does not say.
+// "model name : AMD EPYC ..."; "" if the system does not provide it.
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

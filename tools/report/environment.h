@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a run was made, for its record.
+// The machine of a run, for its record.
 #ifndef QKVET_TOOLS_REPORT_ENVIRONMENT_H_
 #define QKVET_TOOLS_REPORT_ENVIRONMENT_H_
 

@@ -15,8 +15,8 @@ namespace {
 
 class ExplainAll : public testing::TestWithParam<std::string> {};
 
-// What is printed below the words is a failure under this very law, or of the
-// memory that it stumbled on.
+// The example is a failure of this very law, or of the memory law that it met
+// first.
 TEST_P(ExplainAll, HasAnExample) {
   const Ran ran = run_qkvet("explain " + GetParam());
   ASSERT_EQ(ran.exit, 0) << ran.error;
@@ -38,7 +38,8 @@ std::vector<std::string> names() {
   selection.calls = false;
   for (const KernelUnderTest& fault : select_kernels(selection).kernels)
     all.push_back(fault.judged.info.name.substr(7));
-  // A law more and all that stand behind it would be others: by name.
+  // By name: with an index, one more law would change the choice of all later
+  // ones.
   std::erase_if(all, [](const std::string& name) {
     return !is_sampled(std::hash<std::string>{}(name), 15);
   });

@@ -21,12 +21,13 @@ bool repeats(const Failure& failure) {
          failure.repeats_failed == failure.repeats;
 }
 
-// `open` gives the kernel's executor when the first call is to be made, or
+// `open` returns the kernel's executor when the first call is to be made, or
 // null.
 void add_tensors_of(const KernelResult& kernel,
                     const std::function<Executor*()>& open,
                     FailureTensors& tensors) {
-  // What a page can show, and what a kernel that fails everywhere may cost.
+  // Limited by what a page can show, and by the time for a kernel that fails
+  // everywhere.
   constexpr int kMostOfKernel = 32;
   TimeUse time;
   int taken = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the calls of a failure had to give and what they gave, number by number:
-// the smallest case made once more, for the record of a run.
+// Expected and actual outputs of a failure's calls, number by number: the
+// smallest case is run once more, for the record of a run.
 #ifndef QKVET_TOOLS_REPORT_FAILURE_TENSORS_H_
 #define QKVET_TOOLS_REPORT_FAILURE_TENSORS_H_
 
@@ -18,16 +18,16 @@ struct FailureTensors {
   std::map<const Failure*, std::vector<WrittenCall>> calls;
 };
 
-// Tensors of failures that repeat and whose kernel answers: what died, or
-// touched what it must not, is not called again. `result` must stay where it
-// is.
+// Tensors of failures that repeat and that the kernel answers: calls at which
+// it died, or touched memory that it must not touch, are not repeated. `result`
+// must not move.
 FailureTensors collect_tensors(const RunResult& result,
                                const SelectedKernels& selected,
                                bool in_process);
-// The same where the answers are recorded, of every kernel.
+// The same for recorded answers, for every kernel.
 FailureTensors collect_tensors(const RunResult& result, Executor& answers);
 
-// Null where there are none.
+// Null if there are none.
 const std::vector<WrittenCall>* tensors_of(const FailureTensors* tensors,
                                            const Failure& failure);
 

@@ -44,16 +44,17 @@ std::set<std::string> laws_without_cases(const std::string& arguments) {
     if (object["type"] == "result" && object["checked"] > 0)
       missing.erase(object["law"]);
   }
-  // A law that a kernel declares what it needs for, and that has no case, is
-  // open: exit 3.
+  // A law without a case is open if the kernel declares the law's requirements:
+  // exit 3.
   EXPECT_EQ(ran.exit, missing.empty() ? 0 : 3) << ran.out << ran.error;
   return missing;
 }
 
-// One screen, and every law has had cases in which it could fail.
+// The report fits one screen, and every law has had cases in which it could
+// fail.
 TEST(FirstScreen, TheShortPlanLeavesNoLawOut) {
   EXPECT_EQ(laws_without_cases("check"), std::set<std::string>());
-  // The control: with fewer cases than laws some have none.
+  // The control: with fewer cases than laws, some have none.
   EXPECT_FALSE(laws_without_cases("check --cases 20").empty());
 }
 
@@ -76,8 +77,8 @@ TEST(FirstScreen, AllKernelsFitOnAScreen) {
   EXPECT_EQ(ran.error, "");
 }
 
-// What is somebody's own is judged as deeply as ever, and so is what is asked
-// for with a number.
+// A user's own kernel is judged as deeply as ever, and so is a run with a given
+// number of cases.
 TEST(FirstScreen, OnlyTheDefaultPlanIsShort) {
   const auto planned = [](const std::string& arguments) {
     run_qkvet(
@@ -91,7 +92,7 @@ TEST(FirstScreen, OnlyTheDefaultPlanIsShort) {
   };
   EXPECT_EQ(planned(""), 2 * kShortCasesPerLaw);
   EXPECT_EQ(planned("--cases 50"), 50);
-  // It fails at once, so that the plan is not gone through.
+  // It fails at once, so the plan is not completed.
   EXPECT_EQ(planned("--kernel faulty/cache_truncate_keeps_values"),
             kDefaultCases);
 }
@@ -108,7 +109,7 @@ TEST(FirstScreen, VerboseIsLawByLaw) {
   expect_wrong_use(run_qkvet("check -q -v"), "-q");
 }
 
-// `qkvet check ...` on a terminal of its own: all that it writes.
+// All output of `qkvet check ...` on a pseudo-terminal.
 std::string on_terminal(const std::vector<std::string>& arguments, int* exit) {
   winsize size{};
   size.ws_row = 50;
@@ -145,15 +146,15 @@ TEST(FirstScreen, OnATerminalItSaysHowFarItIs) {
   EXPECT_EQ(exit, 1) << out;
   EXPECT_TRUE(has(out, "\rmaking 1 failure smaller")) << out;
   EXPECT_TRUE(has(out, "\rlooking for causes")) << out;
-  // It is gone before the report, and no escape sequence was needed.
+  // It is erased before the report, without an escape sequence.
   EXPECT_TRUE(has(out, "\r" + std::string(18, ' ') + "\r")) << out;
   EXPECT_FALSE(has(out, "\x1b")) << out;
-  // 70 columns are too few for all that a line has.
+  // 70 columns are too few for a whole line.
   EXPECT_TRUE(has(out, "checked  error/bound")) << out;
   EXPECT_FALSE(has(out, "error/bound      time")) << out;
 }
 
-// What takes hours is shown in seconds.
+// The first failure of a run of hours is shown within seconds.
 TEST(FirstScreen, OnATerminalTheFirstFailureIsShownWhenItIsFound) {
   int exit = -1;
   const std::vector<std::string> arguments = {
@@ -224,7 +225,7 @@ TEST(FamiliesNotBuilt, ABuildTreeNamesTheCommand) {
   expect_wrong_use(run("explain no_mask"), command);
   expect_wrong_use(run("replay f32,B1,H1,Tq1,Tk1,d1 --kernel faulty/no_mask"),
                    command);
-  // Where it is merely absent it is a note, and the rest goes on.
+  // If it is not needed, its absence is a note, and the rest continues.
   const Ran list = run("explain kernels");
   EXPECT_EQ(list.exit, 0) << list.error;
   EXPECT_TRUE(has(list.out, "scalar/plain")) << list.out;
@@ -268,7 +269,7 @@ TEST(FamiliesNotBuilt, TheCauseOfAFailureSaysWhatItWouldTake) {
                                  scratch(), "", program);
   EXPECT_EQ(replayed.exit, 1) << replayed.out << replayed.error;
   EXPECT_TRUE(has(replayed.out, line)) << replayed.out;
-  // A cause that is known cannot be held against one that nobody looks up.
+  // A known cause cannot be compared with one that is not looked for.
   write_text(scratch() / "known.txt",
              "bad/unwritten agrees_with_oracle no_scale 2026-11-22 why\n");
   expect_wrong_use(run_qkvet("check --known known.txt --cases 60 " + kernel,
@@ -284,13 +285,13 @@ TEST(FamiliesNotBuilt, AnInstallationSaysThatItHasNone) {
   expect_wrong_use(run("check --kernel 'faulty/*'"),
                    "faulty/*: the family faulty is no part of this "
                    "installation");
-  // By default nothing is missed, and nothing is said.
+  // Without a selection, nothing is missing, and no note is printed.
   const Ran all = run("check --cases 400");
   EXPECT_EQ(all.exit, 0) << all.out << all.error;
   EXPECT_FALSE(has(all.out, "family")) << all.out;
 }
 
-// A run that leaves out what everybody believes to be in it is no run.
+// A default run without a family that everybody expects in it is an error.
 TEST(FamiliesNotBuilt, WithoutADefaultFamilyThereIsNoDefaultRun) {
   const fs::path program = installed("half", {"scalar", "kv_cache", "serving"});
   expect_wrong_use(run_qkvet("check", scratch(), "", program),

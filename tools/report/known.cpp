@@ -34,8 +34,7 @@ std::string how(const KnownFailure& known) {
   return known.cause.empty() ? std::string(kind_name(known.kind)) : known.cause;
 }
 
-// How it does fail; of a failure whose cause was not looked for, nothing but
-// the kind is known.
+// How it does fail; only the kind is known of a failure without a diagnosis.
 std::string how(const ReportInput& input, const Failure& failure,
                 bool by_cause) {
   const CauseOfFailures* cause = cause_of(input.diagnoses, failure);
@@ -44,7 +43,7 @@ std::string how(const ReportInput& input, const Failure& failure,
              : std::string(kind_name(failure.judgement.kind));
 }
 
-// What a report calls a cause.
+// Whether the word has the form of a cause in reports.
 bool is_cause(const std::string& word) {
   return !word.empty() &&
          word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") ==
@@ -66,7 +65,7 @@ bool is_day(const std::string& text) {
       .ok();
 }
 
-// "" or what is wrong with the line.
+// "" or the error in the line.
 std::string read_line(const std::string& text, KnownFailure& known) {
   std::istringstream words(text);
   std::string law, kind;
@@ -113,7 +112,7 @@ std::vector<const Failure*> failures_of(const Cell& cell) {
   return out;
 }
 
-// Whether the line is about this failure, be it expired or not.
+// Whether the line is about this failure, expired or not.
 bool names(const ReportInput& input, const KnownFailure& line,
            const Failure& failure) {
   return how(input, failure, !line.cause.empty()) == how(line);
@@ -268,7 +267,7 @@ KnownCell known_cell(const ReportInput& input, const KernelResult& kernel,
                       ? KnownState::kNothing
                       : KnownState::kGone;
     if (known.state == KnownState::kNothing) break;
-    // Where something else fails, that is what is said of the line.
+    // If something else fails, the message below describes that.
     if (failures.empty() || known.lines.size() > 1)
       known.problems.push_back(fmt::format(
           "{} does not fail {}: take the line out", place_of(input, *line),

@@ -8,9 +8,9 @@
 //
 // `fails` is how: law, memory, crash or hang, or the cause that a report names,
 // such as no_scale or unknown. A law that fails in several ways has a line for
-// each. What fails as it says there does not fail the run. What no longer
-// fails, or fails otherwise as well, does; and so does what fails still behind
-// the day that `until=` names (of UTC).
+// each. A failure that matches its line does not fail the run. The run fails if
+// a line's failure is gone, if there is any other failure, or if a failure
+// persists after the day that `until=` names (in UTC).
 #ifndef QKVET_TOOLS_REPORT_KNOWN_H_
 #define QKVET_TOOLS_REPORT_KNOWN_H_
 
@@ -60,31 +60,30 @@ std::optional<KnownFailures> parse_known(std::string_view text,
 // "2026-11-22", in UTC.
 std::string day_now();
 
-// What a file of known failures says of a cell.
+// How a cell compares with the file of known failures.
 enum class KnownState : uint8_t {
-  kNothing,    // there is no line about it
-  kAsKnown,    // it fails as its lines say, and in no other way
+  kNothing,    // it has no line
+  kAsKnown,    // it fails as in its lines, and in no other way
   kOtherwise,  // it fails in a way that no line names
-  kGone        // what a line names is gone, and all else has a line
+  kGone        // the failure of a line is gone, and all others have a line
 };
 struct KnownCell {
   KnownState state = KnownState::kNothing;
   std::vector<const KnownFailure*> lines;
-  // One per line that is wrong and per failure that no line names:
-  // "known.txt:3: mine/fast weights_sum_to_one does not fail any more ...".
+  // One per wrong line and per failure without a line: "known.txt:3: mine/fast
+  // weights_sum_to_one does not fail any more ...".
   std::vector<std::string> problems;
 
-  // "since 2026-11-22: the mask comes too late", of every line.
+  // "since 2026-11-22: the mask comes too late", for every line.
   std::string reason() const;
 };
 KnownCell known_cell(const ReportInput& input, const KernelResult& kernel,
                      const Cell& cell);
-// Whether a line accepts this one.
+// Whether a line accepts this failure.
 bool is_known(const ReportInput& input, const KernelResult& kernel,
               const Failure& failure);
 
-// For a report: what was accepted, and which lines are wrong; "" without a
-// file.
+// For a report: accepted failures, and wrong lines; "" without a file.
 std::string known_text(const ReportInput& input);
 // "since 2026-11-22: the mask comes too late"
 std::string known_reason(const KnownFailure& known);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of accepted failures: what is read, and what they change in a run.
+// Files of accepted failures: how they are read, and their effect on a run.
 #include "tools/report/known.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(Known, EveryWrongLineIsNamed) {
   }
 }
 
-// A law of a kernel that failed in two ways, of which the file may name either.
+// A law of a kernel that failed in two ways; the file may name either.
 struct TwoFailures {
   TwoFailures() {
     KernelResult& kernel = result.kernels.emplace_back();
@@ -157,7 +157,7 @@ TEST(Known, WhatHasExpiredCountsAgain) {
             "known.txt:1: a/b weights_sum_to_one was accepted until "
             "2020-01-02, and fails by law still (since 2020-01-01, until "
             "2020-01-02: why)");
-  // What is mended is a line to take out, expired or not.
+  // A line about a mended failure has to go, expired or not.
   two.result.kernels[0].cells[0].failure.reset();
   EXPECT_EQ(two.held_against(line + "2020-01-02 why\n").state,
             KnownState::kGone);
@@ -236,7 +236,7 @@ TEST(KnownRun, OneThatFailsOtherwiseFailsTheRun) {
 
 TEST(KnownRun, AFailureIsHeldAgainstItsCause) {
   const std::string line = std::string("faulty/no_scale ") + kScale;
-  // Also where nothing would be looked into otherwise.
+  // Even if diagnoses are switched off.
   const Ran same =
       run_with(line + " no_scale 2026-11-22 a textbook\n", " --diagnose 0");
   EXPECT_EQ(same.exit, 0) << same.out;

@@ -13,7 +13,7 @@
 namespace qkvet::tools {
 namespace {
 
-// "9 s", "12 min", "3.5 h": no more digits than such a guess has.
+// "9 s", "12 min", "3.5 h": only as many digits as such a guess has.
 std::string duration_text(double seconds) {
   constexpr double kMinute = 60, kHour = 60 * kMinute;
   if (seconds < 2 * kMinute) return fmt::format("{:.0f} s", std::ceil(seconds));
@@ -25,7 +25,7 @@ std::string duration_text(double seconds) {
 }  // namespace
 
 void TimeLeft::note(double seconds, int64_t done) {
-  // What lies this far back counts a third, and so on.
+  // Seconds after which work counts 1/e.
   constexpr double kMemory = 5;
   const double passed = seconds - seconds_;
   if (passed <= 0) return;

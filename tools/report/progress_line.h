@@ -12,13 +12,13 @@
 
 namespace qkvet::tools {
 
-// What the rest of some work will take, by the speed of the last seconds: cases
-// of gradients, say, take longer than those of caches.
+// Estimates the time for the rest of some work, by the speed of the last
+// seconds: for example, cases of gradients take longer than those of caches.
 class TimeLeft {
  public:
-  // So much was done `seconds` after the start; both only grow.
+  // `done` pieces were done `seconds` after the start; both only grow.
   void note(double seconds, int64_t done);
-  // Seconds; nothing as long as there is too little to go by.
+  // Seconds; absent while there is too little evidence.
   std::optional<double> of(int64_t rest) const;
 
  private:
@@ -30,11 +30,11 @@ class TimeLeft {
 std::string progress_text(const RunProgress& progress,
                           std::optional<double> left);
 
-// On stderr, where that is a terminal; silent elsewhere. Without escape
-// sequences: the line is overwritten with blanks.
+// On stderr, if it is a terminal; silent otherwise. Without escape sequences:
+// the line is overwritten with blanks.
 class ProgressLine {
  public:
-  // `budget`: seconds that the run has, where its work is not planned.
+  // `budget`: seconds for the run, if its work is not planned.
   explicit ProgressLine(std::optional<double> budget);
   bool is_visible() const { return terminal_; }
   void show(const RunProgress& progress);
@@ -46,7 +46,7 @@ class ProgressLine {
   bool terminal_;
   std::optional<double> budget_;
   Clock::time_point start_ = Clock::now(), shown_ = start_;
-  size_t length_ = 0;  // of what stands there
+  size_t length_ = 0;  // of the line on the screen
   TimeLeft left_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of a run, of which all reports are written (run_record.h).
+// The record of a run, the source of all reports (run_record.h).
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run says, to people and to CI systems.
+// Reports of a run, for people and for CI systems.
 #ifndef QKVET_TOOLS_REPORT_REPORT_H_
 #define QKVET_TOOLS_REPORT_REPORT_H_
 
@@ -28,50 +28,50 @@ struct ReportInput {
   const Diagnoses* diagnoses = nullptr;     // causes of failures of the result
   size_t width = kLineWidth;                // of the lines of a failure
   const FailureTensors* tensors = nullptr;  // numbers of failures, for records
-  const RunRecord* baseline = nullptr;  // an earlier run: what was wrong then
-  // Globs over the kernels that were to be judged; empty: whatever is named.
+  const RunRecord* baseline = nullptr;      // an earlier run, with its failures
+  // Globs over the kernels that were to be judged; empty: all selected ones.
   std::vector<std::string> kernels_asked = {};
 };
 
 // How a report is shown.
 struct ReportStyle {
   bool colour = false;
-  bool verbose = false;  // law by law, and all that was covered
+  bool verbose = false;  // law by law, with the whole coverage
   size_t width = 100;    // of the screen
   bool quiet = false;    // a line a kernel, and the verdict
 };
-// As stdout can show it.
+// The style that stdout supports.
 ReportStyle screen_style(bool verbose = false, bool quiet = false);
 
-// 2 > 4 > 1 > 3 > 0; a run that was made never yields 2. A kernel that this
-// machine cannot run counts as not checked only if it was asked for by name.
+// 2 > 4 > 1 > 3 > 0; a finished run never yields 2. A kernel that this machine
+// cannot run counts as not checked only if it was selected by name.
 ExitCode exit_code_of(const ReportInput& input);
 
 // The report on one failure, lines of plain text without a final newline.
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure);
 
-// The text of all causes that no probe tells apart: "... Or: ..."
+// The text of all causes that the probes cannot tell apart: "... Or: ..."
 std::string joined_causes(const Diagnosis& diagnosis, std::string Cause::*text);
 
-// How many of the runs a failure happens in, and what that suggests; "" where
-// it happens in all.
+// The share of runs in which a failure happens, and what that suggests; "" if
+// it always happens.
 std::string unsteady_text(const Failure& failure);
 
-// A guess from the numbers of the case alone; "" where others decide: it is
-// unsteady, or it depends on earlier calls.
+// A guess from the numbers of the case alone; "" if other evidence decides: it
+// is unsteady, or it depends on earlier calls.
 std::string looks_text(const ReportInput& input, const Failure& failure);
 
-// What fails again: "qkvet replay CASE --law LAW --kernel NAME".
+// The command that fails again: "qkvet replay CASE --law LAW --kernel NAME".
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure);
 
-// The failure in few lines, while the run goes on: no cause is known yet.
+// The failure in a few lines, during the run: its cause is not known yet.
 std::string found_text(const ReportInput& input, const KernelResult& kernel,
                        const Failure& failure);
 
-// What to do about a failure, for the end of a report: its cause and the fix,
-// as far as they are known, and what fails again.
+// Advice on a failure, for the end of a report: its cause and the fix, as far
+// as they are known, and the command that fails again.
 std::string remedy_text(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure);
 
@@ -81,7 +81,7 @@ std::string remedy_text(const ReportInput& input, const KernelResult& kernel,
 std::string text_report(const ReportInput& input, const RunRecord& record,
                         const ReportStyle& style);
 
-// The record of a run. `start` is what start_of() gave when it began.
+// The record of a run. `start` is the result of start_of() when it began.
 StartLine start_of(const RunOptions& options);
 RunRecord record_of(const ReportInput& input, const StartLine& start);
 RunRecord record_of(const ReportInput& input);

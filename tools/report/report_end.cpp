@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verdict, and what it rests on.
+// The verdict, and its basis.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Lines of one name, of which a screen shows the first.
+// Lines of one name. A screen shows the first of them.
 class Lines {
  public:
   void add(std::string line) { lines_.push_back(std::move(line)); }
@@ -51,7 +51,7 @@ Texts assumed(const RunRecord& record, bool in_c) {
   return lines;
 }
 
-// What was not declared and what it was taken to be.
+// Undeclared fields and their assumed values.
 std::string assumed_text(const Shown& shown) {
   Texts lines = assumed(shown.record, /*in_c=*/true);
   const bool probed = !lines.empty();
@@ -64,7 +64,7 @@ std::string assumed_text(const Shown& shown) {
   return out.empty() ? "" : wrapped_field("assumed", out, shown.style.width);
 }
 
-// Declarations that allow more than what an undeclared kernel is held to.
+// Declarations that are looser than those assumed of an undeclared kernel.
 std::string precision_text(const Shown& shown) {
   Lines lines;
   for (const KernelLine& kernel : shown.record.kernels)
@@ -82,12 +82,12 @@ std::string hollow_text(const Shown& shown) {
   return lines.text("hollow", shown.style);
 }
 
-// "mine/fast: ", where there are others.
+// "mine/fast: ", if there are other kernels.
 std::string lead_of(const KernelLine& kernel, const Shown& shown) {
   return shown.record.kernels.size() > 1 ? kernel.kernel + ": " : "";
 }
 
-// How many calls had what a kernel declares.
+// The number of calls for each declared option.
 std::string drawn_text(const Shown& shown) {
   std::string out;
   for (const KernelLine& kernel : shown.record.kernels) {
@@ -102,7 +102,7 @@ std::string drawn_text(const Shown& shown) {
   return out;
 }
 
-// Which settings met in one call.
+// The settings that met in one call.
 std::string pairs_of_kernels(const Shown& shown) {
   std::string out;
   for (const KernelLine& kernel : shown.record.kernels)
@@ -112,7 +112,7 @@ std::string pairs_of_kernels(const Shown& shown) {
   return out;
 }
 
-// Where something hints at a path that nobody declares: nothing is owed there.
+// Hints of undeclared paths; a pass requires no calls near them.
 std::string hints_text(const Shown& shown) {
   Lines lines;
   for (const KernelLine& kernel : shown.record.kernels)
@@ -124,7 +124,7 @@ std::string hints_text(const Shown& shown) {
   return lines.text("hints", shown.style);
 }
 
-// What was declared and no call had. It decides only over a whole plan.
+// Declared options that no call had. They decide only over a whole plan.
 std::string never_drawn_text(const Shown& shown) {
   const bool decides = is_whole_plan(shown.record);
   if (!decides && !shown.style.verbose) return "";
@@ -139,7 +139,7 @@ std::string never_drawn_text(const Shown& shown) {
   return lines.text("never drawn", shown.style);
 }
 
-// What passed with a warning.
+// Results that passed with a warning.
 std::string warnings_text(const Shown& shown) {
   Lines lines;
   for (const ResultLine& result : shown.record.results)
@@ -169,7 +169,7 @@ std::string not_at_once_text(const ReportInput& input) {
                    : "calls at once (declared, but nondeterministic)";
 }
 
-// Why a kernel refused the first of the cases that it did not take.
+// The kernel's reason for the first case that it refused.
 std::string first_refusal(const std::vector<const ResultLine*>& results) {
   const auto found =
       std::find_if(results.begin(), results.end(), [](const ResultLine* one) {
@@ -179,7 +179,7 @@ std::string first_refusal(const std::vector<const ResultLine*>& results) {
   return found == results.end() ? "" : (*found)->counts.refusal.text;
 }
 
-// Kernels whose refusals leave no pass.
+// Kernels that refuse too much to pass.
 std::string refused_too_much_text(const Shown& shown) {
   Lines lines;
   for (const KernelLine& kernel : shown.record.kernels) {
@@ -198,7 +198,7 @@ std::string refused_too_much_text(const Shown& shown) {
   return lines.text("refused", shown.style);
 }
 
-// Cases that a kernel did not take of laws that it can be asked for.
+// Refused cases of laws that apply to the kernel.
 std::string refused_text(const Shown& shown) {
   Lines lines;
   for (const KernelLine& kernel : shown.record.kernels) {
@@ -281,7 +281,7 @@ std::string coverage_text(const RunRecord& record) {
   return joined(parts) + " (-v)";
 }
 
-// "403 passed, 0 failed, 2 open", with what else there was.
+// "403 passed, 0 failed, 2 open", and any other states.
 std::string verdicts_text(const RecordCounts& counts, bool with_known) {
   std::string out =
       fmt::format("{} passed, {} failed", counts.passed(), counts.failed());
@@ -298,8 +298,7 @@ std::string verdicts_text(const RecordCounts& counts, bool with_known) {
   return out;
 }
 
-// "PASSED  " and the parts, each on a line of its own where the screen is too
-// narrow.
+// "PASSED " and the parts, each on a separate line if the screen is too narrow.
 std::string verdict_line(const std::string& word, const char* colour,
                          const Texts& parts, const ReportStyle& style) {
   const std::string indent(word.size() + 2, ' ');

@@ -32,12 +32,12 @@ std::string headline(const KernelResult& kernel, const Failure& failure) {
       source_text(kernel.kernel.judged.info), found, failure.seconds);
 }
 
-// " --data sets/uniform.safetensors" where the case has data from there.
+// " --data sets/uniform.safetensors" if the case has data from there.
 std::string data_argument(const Case& value) {
   const auto data = find_file_data(value.file);
   return data == nullptr ? "" : " --data " + data->path;
 }
-// That of the failure itself, and not of others with the same cause.
+// The diagnosis of the failure itself, not of others with the same cause.
 const CauseOfFailures* own_cause(const ReportInput& input,
                                  const Failure& failure) {
   const CauseOfFailures* cause = cause_of(input.diagnoses, failure);
@@ -73,7 +73,8 @@ std::string replay_line(const ReportInput& input, const KernelResult& kernel,
 
 namespace {
 
-// The search for the edit that mends it, of a kernel whose source is compiled.
+// The command that searches for the repairing edit, for a kernel that is
+// compiled from source.
 std::string repair_line(const ReportInput& input, const KernelResult& kernel) {
   const SelectedKernels& selected = input.selected;
   const size_t library = kernel.kernel.library;
@@ -119,7 +120,7 @@ std::string finding_text(const ReportInput& input, const Failure& failure) {
 }
 
 // "window_off_by_one_left, sure: 9 of 9 failing probes agree, ..." Without
-// known faults nothing is told apart from them.
+// known faults, "sure" is impossible.
 std::string certainty_text(const Diagnosis& diagnosis, bool has_faults) {
   const std::string agree = fmt::format(
       "{} of {} failing probes and {} passing ones agree", diagnosis.predicted,
@@ -145,7 +146,7 @@ std::string certainty_text(const Diagnosis& diagnosis, bool has_faults) {
       others.empty() ? few : "; they do not tell it apart from " + others);
 }
 
-// An unknown cause, and what is certain of it all the same.
+// An unknown cause, and the findings that are certain all the same.
 std::string unknown_cause(const Diagnosis& diagnosis) {
   if (const auto described = described_cause(diagnosis.instead))
     return fmt::format("{}: likely, {}; no known fault does it",
@@ -167,13 +168,13 @@ std::string fix_of(const Diagnosis& diagnosis) {
 
 std::string cause_text(const ReportInput& input, const Failure& failure) {
   const CauseOfFailures* cause = own_cause(input, failure);
-  // Whoever is asked again answers something else.
+  // An unsteady kernel would answer probes differently.
   if (cause == nullptr ||
       (!unsteady_text(failure).empty() && !cause->diagnosis.earlier.decide()))
     return "";
   const Diagnosis& diagnosis = cause->diagnosis;
   const std::string& no_faults = input.diagnoses->no_faults;
-  // What was seen before what is thought of it.
+  // Observations come before conclusions.
   std::string out =
       optional_field("fails", diagnosis.where.text(), input.width) +
       optional_field("stage", diagnosis.instead.stage_sentence(), input.width) +
@@ -186,7 +187,7 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
   } else if (no_faults.empty()) {
     out += wrapped_field("cause", unknown_cause(diagnosis), input.width);
   }
-  // In one line, because it holds a command.
+  // In one line, because it contains a command.
   if (!no_faults.empty())
     out += diagnosis.causes.empty()
                ? field("cause", "not looked up: " + no_faults)
@@ -198,7 +199,7 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
   return out;
 }
 
-// Where a law fails for several causes: how often for this one.
+// If a law fails for several causes: how often for this one.
 std::string alike_text(const KernelResult& kernel, const Failure& failure) {
   const auto has = [&failure](const Failure& other) {
     return &other == &failure;
@@ -273,7 +274,7 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
   out += field("again", replay_line(input, kernel, failure));
   if (const std::string line = repair_line(input, kernel); !line.empty())
     out += field("repair", line);
-  // What the guard pages or the worker saw is best seen where it happens.
+  // Findings of guard pages or of the worker are best debugged in place.
   if (failure.judgement.kind != FailureKind::kLaw && !input.in_process) {
     const size_t library = kernel.kernel.library;
     const bool python = library < input.selected.libraries.size() &&

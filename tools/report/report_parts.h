@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the report for people, and the words that they share.
+// The parts of the report for people, and their common words.
 #ifndef QKVET_TOOLS_REPORT_REPORT_PARTS_H_
 #define QKVET_TOOLS_REPORT_REPORT_PARTS_H_
 
@@ -11,24 +11,24 @@
 
 namespace qkvet::tools {
 
-// SGR codes, such as "1;31", around the text where there is colour.
+// SGR codes, such as "1;31", around the text if colour is on.
 std::string painted(const std::string& text, const char* code, bool colour);
 
 // "law_a, law_b and 15 more": as many as there is room for, one at least.
 std::string some_of(const std::vector<std::string>& words, size_t width);
 
-// Whether the run asked every law of attention, of extents as they come, all
-// shards together: what was declared and had no case then was not judged, and
+// Whether the run asked every law of attention, with any extents, over all
+// shards together. If so, a declared option without a case was not judged, and
 // the verdict is no pass.
 bool asks_whole_plan(const ReportInput& input);
-// What no law could be asked about, and why: "caches (not declared)".
+// Subjects that no law could judge, and why: "caches (not declared)".
 Texts not_judged(const ReportInput& input);
-// What was assumed, as a file of dialect fields spells it: "base2".
+// The assumption in the spelling of a file of dialect fields: "base2".
 std::string assumed_word(const JudgedKernel& judged, const Assumption& one);
-// Whether the kernel lacks what the law is about and says so itself.
+// Whether the law needs something that the kernel declares not to have.
 bool is_undeclared(const Cell& cell);
 
-// What is shown, and how.
+// The content of a report, and its style.
 struct Shown {
   const ReportInput& input;
   const RunRecord& record;  // of the input
@@ -40,12 +40,12 @@ struct Shown {
   }
 };
 
-// A line a kernel, and what its numbers leave open.
+// A line per kernel, and its open questions.
 std::string kernel_table(const Shown& shown);
 // A line for every law of every kernel.
 std::string law_table(const Shown& shown);
-// What the verdict rests on: the plan, what was assumed, and how much was
-// covered, in one line or in full.
+// The basis of the verdict: the plan, the assumptions, and the coverage, in one
+// line or in full.
 std::string coverage_lines(const Shown& shown);
 // "PASSED  1 kernel, 95 laws asked: ...   exit 0"
 std::string verdict_lines(const Shown& shown);

@@ -17,7 +17,7 @@ std::string laws_text(const Results& results, size_t width) {
   return some_of(laws, width);
 }
 
-// Results of one kernel that have the same verdict for the same reason.
+// Results of one kernel with the same verdict for the same reason.
 struct Group {
   RowVerdict verdict;
   std::string reason;
@@ -39,7 +39,7 @@ std::vector<Group> grouped_by_reason(const Results& results) {
   return groups;
 }
 
-// Which laws failed, and why others have no verdict, below a kernel's line.
+// The failed laws, and why others have no verdict, below a kernel's line.
 std::string kernel_notes(const Results& results, const ReportStyle& style) {
   if (style.quiet) return "";
   constexpr size_t kIndent = kNameWidth + 2;
@@ -78,13 +78,13 @@ std::string kernel_notes(const Results& results, const ReportStyle& style) {
 struct Column {
   const char* head;
   size_t width;
-  // What stands there; "" where there is nothing to say.
+  // The text of the column; "" for none.
   std::string (*text)(const RecordCounts& counts);
 };
 
 std::string dashed(int64_t n) { return n == 0 ? "-" : grouped(n); }
 
-// The first are the last to go on a narrow screen.
+// On a narrow screen the first columns are kept longest.
 std::vector<Column> columns(const Shown& shown) {
   std::vector<Column> out = {
       {"passed", 6,
@@ -142,8 +142,8 @@ std::string some_of(const std::vector<std::string>& words, size_t width) {
   return out;
 }
 
-// The reasons are those of the laws and of core/capability/capability.h; what
-// is worded otherwise, such as a refusal by supports(), is printed in full.
+// The reasons are those of the laws and of core/capability/capability.h; any
+// other reason, such as a refusal by supports(), is printed in full.
 bool is_undeclared(const Cell& cell) {
   if (cell.verdict != Verdict::kUnsupported) return false;
   for (const char* word : {"declare", "is not offered", "is not returned",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a report says of verdicts that are made up here, and the progress line.
+// Reports of verdicts that are made up here, and the progress line.
 #include "tools/report/report.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
 }
-// The only line that holds the part.
+// The only line that contains the part.
 std::string line_with(const std::string& text, const std::string& part) {
   std::string found;
   for (const std::string& line : lines_of(text)) {
@@ -123,7 +123,7 @@ TEST(Report, LawByLawWhatIsNotDeclaredStandsOncePerKernel) {
                 ": page_size_changes_nothing, page_placement_changes_nothing");
 }
 
-// Neither counts as checked, and nobody has to ask why.
+// Neither counts as checked, and the reason is shown.
 TEST(Report, AnOpenVerdictIsShownWithItsReason) {
   Made made;
   made.add(
@@ -143,7 +143,7 @@ TEST(Report, AnOpenVerdictIsShownWithItsReason) {
                   "INCOMPLETE  1 kernel, 4 laws asked: 1 passed, 0 failed, 1 "
                   "unsupported, 2 open;\n            1,500 checked cases"))
       << text;
-  // The last line says why that is no pass.
+  // The last line contains the reason why this is no pass.
   EXPECT_TRUE(has(
       text, "  why         mine/fast, agrees_with_oracle mistrusted: it is"))
       << text;
@@ -181,12 +181,12 @@ TEST(Report, ALooseDeclarationIsALineAndNoMore) {
       << made.text();
 }
 
-// A claim that no law could test is said, and so is that there is none.
+// A claim that no law could test is reported, and so is its absence.
 TEST(Report, CallsAtOnceThatNoLawMadeAreSaid) {
   Made made;
   made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
   KernelInfo& info = made.result.kernels[0].kernel.judged.info;
-  // Lines end where the screen does.
+  // Lines end at the width of the screen.
   const auto says = [&](const char* text) {
     std::string words;
     std::istringstream stream(made.text({.verbose = true}));
@@ -275,7 +275,7 @@ TEST(Report, KnownFailuresHaveAColumnAndNoLine) {
   EXPECT_TRUE(has(made.text(), "  fails ")) << made.text();
 }
 
-// Columns go from the right, and what was judged stays.
+// Columns are dropped from the right, and the judged counts stay.
 TEST(Report, ANarrowScreenHasFewerColumns) {
   Made made;
   made.add("mine/a_kernel_with_a_long_name",
@@ -295,7 +295,7 @@ TEST(Report, ANarrowScreenHasFewerColumns) {
   }
 }
 
-// Declared, and not one case: no pass where every law was asked.
+// Declared, but without a case: no pass if every law was judged.
 TEST(Report, WhatWasNeverDrawnIsNoPass) {
   Made made;
   made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
@@ -311,7 +311,7 @@ TEST(Report, WhatWasNeverDrawnIsNoPass) {
                   "mine/fast declares storage fp8e4m3, a window: no answered "
                   "call had these, so this is no pass"))
       << made.text({.verbose = true, .width = 1000});
-  // Where few laws were asked it is counted, and the verdict is theirs.
+  // With only a few laws it is counted, and their verdict decides.
   made.options.laws = {find_law("agrees_with_oracle")};
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
   EXPECT_TRUE(has(made.text(), "2 declared options never drawn"))
@@ -342,7 +342,7 @@ TEST(Report, PairsThatNeverMetAreSaid) {
   EXPECT_EQ(line_with(made.text({.verbose = true, .width = 1000}), "  pairs"),
             "  pairs       4 of 5 pairs of 4 settings met in a call; never: "
             "windows with softcap");
-  // One that no case has is not among the possible ones.
+  // A pair without a case is not a possible one.
   pairs.apart.assign(4, std::vector<bool>(4, false));
   pairs.apart[0][1] = pairs.apart[1][0] = true;
   pairs.added = 2;
@@ -353,7 +353,7 @@ TEST(Report, PairsThatNeverMetAreSaid) {
       "softcap");
 }
 
-// Each kernel has a number of its own, alone and beside others.
+// Each kernel is counted separately, alone or with others.
 TEST(Report, LessThanHalfOfItsCasesIsNoPass) {
   Made made;
   made.add("mine/other", {cell("agrees_with_oracle", Verdict::kPassed)});
@@ -373,13 +373,13 @@ TEST(Report, LessThanHalfOfItsCasesIsNoPass) {
                   "checked in 1500 of its 3001 cases, so this is no pass: "
                   "declare"))
       << made.text();
-  // Another law makes up for it by its own cases, and not by further ones.
+  // Another law compensates by its own cases, but not by additional ones.
   cells[0].planned = 3010;
   cells[1].planned = 1;
   EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
   cells[1].planned = 1500;
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
-  // A law that is not declared takes no part.
+  // A law that is not declared is not counted.
   cells[1] = cell("rows_stay_in_hull", Verdict::kUnsupported,
                   "a rotation (RoPE) is not declared");
   cells[1].planned = 1500;
@@ -388,7 +388,7 @@ TEST(Report, LessThanHalfOfItsCasesIsNoPass) {
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
 }
 
-// Whatever was asked instead, and beside whichever kernels.
+// Whatever replaced the refused cases, and with any other kernels.
 TEST(Report, AKernelThatRefusesMoreThanItIsCheckedInIsNoPass) {
   Made made;
   made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
@@ -405,7 +405,7 @@ TEST(Report, AKernelThatRefusesMoreThanItIsCheckedInIsNoPass) {
       << made.text();
   made.options.strict = true;
   EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
-  // What it does not declare is no refusal of its own.
+  // Undeclared options are not counted as refused by the kernel.
   made.result.kernels[0].cells[0].refused = 0;
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
 }
@@ -416,13 +416,13 @@ TEST(Report, ALawThatAKernelMostlyRefusesIsNoPass) {
                          cell("rows_stay_in_hull", Verdict::kPassed)});
   Cell& hollow = made.result.kernels[0].cells[1];
   hollow.checked = 3;
-  hollow.unsupported = hollow.refused = 8;  // too few to tell
+  hollow.unsupported = hollow.refused = 8;  // too few to decide
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
   hollow.unsupported = hollow.refused = 20;
   EXPECT_TRUE(has(made.text(), "rows_stay_in_hull: refused 20 of 23 cases"))
       << made.text();
   EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
-  // Also where it refuses all of them.
+  // Also if it refuses all of them.
   hollow.checked = 0;
   hollow.verdict = Verdict::kUnsupported;
   EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
@@ -478,7 +478,7 @@ TEST(Report, WithoutFaultsTheCauseSaysWhatBuildsThem) {
   EXPECT_EQ(line_with(made.text(), "  cause "),
             "  cause       not looked up: the family faulty is not built; "
             "`cmake`");
-  // What needs no known fault is said all the same.
+  // Descriptions that need no known fault are printed all the same.
   EXPECT_TRUE(has(made.text(), "  instead ")) << made.text();
   Diagnosis& found = made.diagnoses.kernels[0][0].diagnosis;
   found.causes.push_back(
@@ -486,7 +486,7 @@ TEST(Report, WithoutFaultsTheCauseSaysWhatBuildsThem) {
   found.certainty = Certainty::kLikely;
   line_with(made.text(), "known faults were not looked up: the family faulty");
   EXPECT_FALSE(has(made.text(), "too few to be sure")) << made.text();
-  // Causes that no probe tells apart.
+  // Causes that the probes cannot tell apart.
   made.diagnoses.no_faults.clear();
   found.causes.push_back(
       {"scale_squared", "The scale is squared.", "Take it once.", {}});
@@ -500,7 +500,7 @@ TEST(Report, WithoutFaultsTheCauseSaysWhatBuildsThem) {
   }
 }
 
-// What is guessed from one answer says nothing where the next is another one.
+// A guess from one answer is worthless if the next answer differs.
 TEST(Report, WhatIsUnsteadySaysSoFirst) {
   Made made;
   Cell failing = cell("agrees_with_oracle", Verdict::kFailed);
@@ -541,7 +541,7 @@ size_t last_line(const std::vector<std::string>& lines,
   return n;
 }
 
-// A failing kernel of which everything is known.
+// A failing kernel with a complete diagnosis.
 void add_failing(Made& made) {
   made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kFailed),
                          cell("rows_stay_in_hull", Verdict::kFailed)});
@@ -566,7 +566,7 @@ TEST(Screen, AFailingRunEndsWithTheVerdictTheCauseTheFixAndTheCommand) {
   EXPECT_EQ(lines[end - 3], "  cause       The scores are not scaled.");
   EXPECT_EQ(lines[end - 2], "  fix         Scale them.");
   EXPECT_TRUE(lines[end - 1].starts_with("  again       qkvet replay "));
-  // Laws of the same cause are named, and their cases are for --verbose.
+  // Laws with the same cause are named; --verbose adds their cases.
   const std::string also = "  also        rows_stay_in_hull";
   EXPECT_EQ(line_with(made.text(), "  also"), also);
   EXPECT_EQ(line_with(made.text({.verbose = true}), "  also"),
@@ -682,7 +682,7 @@ TEST(Progress, ALineSaysHowFarAndHowLong) {
 
 TEST(Progress, TheTimeLeftFollowsTheSpeed) {
   TimeLeft left;
-  EXPECT_FALSE(left.of(100));  // nothing to go by
+  EXPECT_FALSE(left.of(100));  // no evidence yet
   for (int tick = 1; tick <= 100; ++tick) left.note(0.1 * tick, 10 * tick);
   EXPECT_NEAR(*left.of(1000), 10, 1e-6);  // 100 a second
   EXPECT_EQ(*left.of(0), 0);
@@ -697,7 +697,7 @@ TEST(Progress, TheTimeLeftFollowsTheSpeed) {
     before = now;
   }
   EXPECT_NEAR(before, 20, 0.2);
-  // Standing still is no speed to divide by.
+  // A speed of zero is no divisor.
   left.note(41, 2500);
   EXPECT_GT(*left.of(1000), 20);
 }

@@ -12,13 +12,13 @@
 namespace qkvet::tools {
 namespace {
 
-// Whether the cause is known; failures that are unknown have none in common.
+// Whether the cause is known; unknown failures have no common cause.
 bool has_cause(const CauseOfFailures* cause) {
   return cause != nullptr && !cause->diagnosis.causes.empty();
 }
 
-// Failures of a law beside its first, which have other causes: to those of the
-// same cause or, where it is not known, of the same traits.
+// Adds a law's failures other than its first, which have other causes, to the
+// groups with the same cause or, if it is unknown, with the same traits.
 void add_others(const ReportInput& input, const KernelResult& kernel,
                 std::vector<std::vector<const Failure*>>& groups) {
   constexpr size_t kMostReports = 5;
@@ -44,7 +44,7 @@ void add_others(const ReportInput& input, const KernelResult& kernel,
 }
 
 // The failures of a kernel that are not accepted and have one cause; the first
-// is the one to report. Those whose cause was not looked for are together.
+// is the one to report. Failures without a diagnosis are together.
 std::vector<std::vector<const Failure*>> failures_by_cause(
     const ReportInput& input, const KernelResult& kernel) {
   std::vector<std::vector<const Failure*>> groups;
@@ -100,8 +100,8 @@ std::string also_text(const FailureGroup& group, const ReportStyle& style) {
                some_of(laws, std::max(style.width, 2 * kIndent) - kIndent));
 }
 
-// One report per cause, under the law that says most about it; the other laws
-// are named.
+// One report per cause, under the law that is most informative about it; the
+// other laws are named.
 std::string group_text(const ReportInput& input, const FailureGroup& group,
                        const ReportStyle& style) {
   const std::string text =
@@ -111,7 +111,7 @@ std::string group_text(const ReportInput& input, const FailureGroup& group,
          text.substr(head) + "\n" + also_text(group, style) + "\n";
 }
 
-// What to do, cause by cause, below the verdict.
+// Advice, cause by cause, below the verdict.
 std::string remedies(const ReportInput& input,
                      const std::vector<FailureGroup>& groups) {
   constexpr size_t kMostShown = 3;
@@ -130,7 +130,7 @@ std::string remedies(const ReportInput& input,
   return out;
 }
 
-// Where the vote of the kernels goes against the oracle.
+// Cases in which the kernels outvote the oracle.
 std::string suspicion_text(const ReportInput& input, bool colour) {
   const auto& suspicion = input.result.suspicion;
   if (!suspicion) return "";

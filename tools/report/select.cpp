@@ -146,9 +146,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 namespace {
 
-// "" or why a case that somebody wrote is none of the law's, with the nearest
-// that is: judged all the same it would fail for its data, and not for the
-// kernel.
+// "" or why a case that the user wrote is none of the law's, with the nearest
+// case that is. Judged anyway, it would fail because of its data, not because
+// of the kernel.
 std::string none_of_its_cases(const Law& law, const Case& value) {
   if (law.domain.subject != value.subject()) return "";
   const std::string nearest = to_string(constrained(law, value));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several commands share: the words of a run, laws by their names, one
-// case under one law, the screen.
+// Common parts of several commands: the words of a run, laws by their names,
+// one case under one law, the screen.
 #ifndef QKVET_TOOLS_REPORT_SELECT_H_
 #define QKVET_TOOLS_REPORT_SELECT_H_
 
@@ -20,7 +20,7 @@ struct Law;
 
 namespace qkvet::tools {
 
-// What `qkvet check` and the Python package are told of a run, as text.
+// The words of a run, as text, for `qkvet check` and the Python package.
 struct RunWords {
   std::vector<std::string> laws;  // globs; empty: all
   std::optional<int64_t> cases;   // absent: kDefaultCases, or the short plan
@@ -29,40 +29,40 @@ struct RunWords {
   std::string seed = "1";
   int jobs = 0;                // 0: one per core
   std::string sizes = "long";  // small, medium, large, long
-  std::string strict;          // "all", "dialect" (conventions alone), ""
+  std::string strict;          // "all", "dialect" (conventions only), ""
   std::string pin;             // "d=72,Tk=64"; "" for none
   bool fail_fast = false;
   std::string shard;  // "2/4"; "" for the whole plan
 };
-// Those that are not as they would be without a word, for a shell: " --law x
-// --cases 256". Not how many threads, which changes nothing.
+// Options that differ from their defaults, for a shell: " --law x --cases 256".
+// Without the number of threads, which changes nothing.
 std::string flags_of(const RunWords& words);
-// What they mean. "" or one line.
+// Reads these words into `run`. "" or one line.
 std::string read_run_words(const RunWords& words, RunOptions& run);
 
-// One case under one law, in the shape that reports are made of. `after`: in a
-// new process, after one call of each of these.
+// One case under one law, in the form that reports take. `after`: in a new
+// process, after one call of each of these.
 KernelResult replay_one(const Law& law, const Case& value,
                         const KernelUnderTest& kernel, Executor& executor,
                         TimeUse& time, const std::vector<Case>& after = {});
 
 double seconds_since(std::chrono::steady_clock::time_point start);
 
-// One line on stderr, and kWrongUse.
+// Prints one line on stderr, and returns kWrongUse.
 ExitCode wrong_use(const std::string& line);
 
-// What is said where no law has the name.
+// The message if no law has the name.
 std::string no_such_law(const std::string& name);
 
-// The laws that the globs name, in their order; empty with *error otherwise.
+// The laws that match the globs, in their order; empty with *error otherwise.
 std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
                                     std::string* error);
 
 // Whether colour may be written to stdout.
 bool colour_wanted();
 
-// Columns of the screen behind stdout, by $COLUMNS or the terminal; 100
-// elsewhere.
+// Columns of the screen that stdout is connected to, by $COLUMNS or the
+// terminal; 100 elsewhere.
 size_t screen_width();
 
 }  // namespace qkvet::tools

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reports say about whose fault a wrong answer of a cache is: of the
-// seeded faults, in text, JSON and JUnit, of cases and recordings; and of
-// correct caches, of which there is nothing to say.
+// Reports of the origin of a cache's wrong answer: for the seeded faults, in
+// text, JSON and JUnit, for cases and recordings; and for correct caches, which
+// have nothing to report.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -94,7 +94,7 @@ TEST(StoryFaultReport, SaysWhatReachesAnAnswerAndWhoseFaultItIs) {
   }
 }
 
-// The line stands directly below what it is about, as the README shows it.
+// The line is directly below its subject, as in the README.
 TEST(StoryFaultReport, ALeakStandsBelowTheActualNumber) {
   const std::string command = "replay " + std::string(kReplays[0].value) +
                               " --law cache_agrees_with_history --kernel "
@@ -171,7 +171,7 @@ TEST(StoryFaultReport, RecordingsSayItOfTheirShortestStory) {
       << ran.out;
 }
 
-// Every answer of laws' stories on every correct cache.
+// Every answer to the laws' stories on every correct cache.
 TEST(StoryFault, NothingIsSaidOfCorrectCaches) {
   KernelSelection selection;
   selection.kernels = {"kv_cache/*", "controls/cache_*"};
@@ -207,7 +207,7 @@ TEST(StoryFault, NothingIsSaidOfCorrectCaches) {
   }
 }
 
-// Where the caller gives the pages, only the kernel can be wrong.
+// If the caller gives the pages, only the kernel can be wrong.
 TEST(StoryFaultRun, PagesOfTheCallerLeakToo) {
   const std::string nobody = "LEAK: the content of unowned slots ";
   const std::string others = "LEAK: a token of another member ";

@@ -19,7 +19,7 @@ constexpr std::string_view kRun =
 #include "run.py.inc"
     ;
 
-// Structs that run.py fills or reads; those that are parts of others first.
+// Structs that run.py fills or reads, each after its parts.
 #define QKVET_STRUCTS(row)                                           \
   row(qkvet_dtype) row(qkvet_tensor) row(qkvet_text) row(qkvet_host) \
       row(qkvet_exec) row(qkvet_library) row(qkvet_kernel)           \
@@ -337,7 +337,7 @@ std::vector<NamedFile> call_folder(const Reproducer& from) {
       {"same_bits", json_text(same_bits_json(from))},
       {"abi", json_text(abi_json())}};
   return {{"README.md", readme(from)},
-          // The first line is a licence; what is written is the user's.
+          // The first line is a licence; the written file is the user's.
           {"run.py", std::string(kRun.substr(kRun.find('\n') + 1))},
           {kCallFile, file_of(tensors, metadata)},
           {"answer.safetensors", file_of(answer.tensors, answer.metadata)}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failure as a folder that needs no QKVet: its calls in safetensors, what the
-// kernel answered, and the one program that runs them (templates/run.py).
+// A failure as a folder that needs no QKVet: its calls in safetensors, the
+// kernel's answers, and the only program that runs them (templates/run.py).
 #ifndef QKVET_TOOLS_REPRODUCE_CALL_FOLDER_H_
 #define QKVET_TOOLS_REPRODUCE_CALL_FOLDER_H_
 

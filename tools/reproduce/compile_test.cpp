@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet check SOURCE: what is compiled, when, and what is said if it cannot be.
+// qkvet check SOURCE: when it is compiled, and the message if it cannot be.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -84,7 +84,7 @@ TEST(Compile, OnlyWhatHasChangedIsBuiltAgain) {
       run_qkvet("check ./again.c --law agrees_with_oracle --cases 40")))
       << "reports name the file as it was given";
 
-  // A header of the user's own: the old library would conform.
+  // A header of the user's: the old library would conform.
   write_text(in("own.h"), "#define SCALE 1\n");
   const Ran header = run_qkvet(check);
   EXPECT_TRUE(compiled(header));
@@ -94,7 +94,7 @@ TEST(Compile, OnlyWhatHasChangedIsBuiltAgain) {
   const Ran source = run_qkvet(check);
   EXPECT_TRUE(compiled(source));
   EXPECT_EQ(source.exit, 0) << source.out << source.error;
-  // What was built before is still there.
+  // Earlier builds are still there.
   write_text(in("own.h"), "#define SCALE 1\n");
   write_text(in("again.c"), include + kernel_source("SCALE"));
   EXPECT_FALSE(compiled(run_qkvet(check)));
@@ -194,7 +194,7 @@ TEST(Compile, WrongUseIsOneLineAndTwo) {
   for (const auto& row : rows)
     expect_wrong_use(run_qkvet(row.arguments, scratch(), row.environment),
                      row.part);
-  // The control: nothing is wrong with the file itself.
+  // The control: the file itself is right.
   EXPECT_EQ(run_qkvet("check good.c --cases 64").exit, 0);
   EXPECT_EQ(run_qkvet("replay f32,B1,H1,Tq1,Tk1,d1 good.c").exit, 0);
 }
@@ -218,7 +218,7 @@ TEST(Compile, WithoutAHomeTheCacheIsAmongTheTemporaryFiles) {
   const fs::path made = fs::directory_iterator(in("tmp"))->path();
   EXPECT_TRUE(made.filename().string().starts_with("qkvet-"));
   EXPECT_EQ(fs::status(made).permissions(), fs::perms::owner_all);
-  // Somebody else's folder under the same name is not trusted.
+  // Another user's folder with the same name is not trusted.
   fs::remove_all(made);
   fs::create_directory_symlink(in("cache"), made);
   expect_wrong_use(
@@ -241,7 +241,7 @@ TEST(Compile, APluginMayHaveSpacesAndColonsInItsPath) {
   ASSERT_TRUE(std::regex_search(ran.out, again,
                                 std::regex("again +qkvet (replay .*)")));
   EXPECT_EQ(run_qkvet(again[1]).exit, 1) << again[1];
-  // What stands behind the last colon of what is no file is the configuration.
+  // If the name is no file, the text after its last colon is the configuration.
   expect_wrong_use(run_qkvet("check 'a: b/lib:1.so:fast'"),
                    "takes no configuration");
   expect_wrong_use(run_qkvet("check 'a: b/lib:2.so'"), "a: b/lib");

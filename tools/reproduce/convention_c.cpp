@@ -51,7 +51,7 @@ std::string extent_field(const char* name, const qkvet_extent_rule& rule) {
                      name, rule.min, rule.max, rule.multiple);
 }
 
-// Rules one behind the other: C++ wants the order of the fields.
+// Rules in the order of the fields, as C++ requires.
 std::string extent_fields(const qkvet_capabilities& c, ExtentName first,
                           ExtentName last) {
   std::string text;

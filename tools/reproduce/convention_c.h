@@ -9,8 +9,8 @@
 
 namespace qkvet::tools {
 
-// kCapabilities, and kDialect and kLayerOptions where there is something to
-// declare: definitions in C11 that stand behind #include "qkvet/kernel.h".
+// kCapabilities, and kDialect and kLayerOptions if there is something to
+// declare: definitions in C11, for use after #include "qkvet/kernel.h".
 std::string convention_c(const Convention& convention);
 
 }  // namespace qkvet::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet explain CONVENTION and qkvet explain conventions: that what an author
-// is told to write compiles and says the same.
+// qkvet explain CONVENTION and qkvet explain conventions: the printed
+// declarations compile and mean the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ TEST(ExplainConvention, ShowsHowMatricesAndPagesAreStored) {
   const Ran conv1d = run_qkvet("explain hf_gpt2");
   EXPECT_TRUE(has(conv1d, "\n  w_k         offset 32     strides 96, 1\n"));
   const Ran vllm = run_qkvet("explain vllm");
-  // 2 heads of 64, 16 tokens a page: v begins behind 100 pages.
+  // 2 heads of 64, 16 tokens a page: v begins after 100 pages.
   EXPECT_TRUE(has(vllm,
                   "\n  k           offset 0        strides 2048, 64, 128, "
                   "1\n"))
@@ -80,11 +80,11 @@ TEST(ExplainConvention, ItsNameStandsForItsDialect) {
   EXPECT_EQ(natural.exit, 0) << natural.out << natural.error;
   const Ran base2 = run_qkvet(check + "--dialect flashinfer");
   EXPECT_EQ(base2.exit, 1) << base2.out << base2.error;
-  // The line that fails again says so, too.
+  // The command that fails again contains it, too.
   const size_t again = base2.out.find("qkvet replay ");
   ASSERT_NE(again, std::string::npos) << base2.out;
   EXPECT_NE(base2.out.find("--dialect flashinfer", again), std::string::npos);
-  // A file of this name goes first.
+  // A file with this name has priority.
   write_text(scratch() / "flashinfer", "lse_base = natural\n");
   EXPECT_EQ(run_qkvet(check + "--dialect flashinfer").exit, 0);
   std::filesystem::remove(scratch() / "flashinfer");
@@ -100,7 +100,7 @@ TEST(ExplainConvention, ItsNameStandsForItsDialect) {
             std::string::npos);
 }
 
-// Each case runs: on a kernel that comes with QKVet and takes such calls.
+// Each case runs on a built-in kernel that takes such calls.
 TEST(ExplainConvention, CasesAreJudged) {
   const std::string ends[] = {"--law agrees_with_oracle --kernel scalar/plain",
                               "--law agrees_with_oracle --kernel serving/paged",
@@ -111,7 +111,7 @@ TEST(ExplainConvention, CasesAreJudged) {
   for (const Convention& one : built_in_conventions().values)
     for (const std::string& text : one.cases) {
       const Case value = *parse_case(text).value;
-      // No kernel here stores q and k in different types.
+      // No built-in kernel stores q and k in different types.
       if (value.q_dtype != value.kv_dtype)
         ++left_out;
       else
@@ -134,8 +134,8 @@ TEST(ExplainConvention, CasesAreJudged) {
   }
 }
 
-// One C program in which every declaration of the page stands as it is printed,
-// and which prints what it says.
+// One C program that contains every declaration as the page prints it, and
+// prints its values.
 TEST(ExplainConvention, TheCodeCompilesAndSaysTheSame) {
   std::ostringstream source, expected;
   source << "#include \"qkvet/kernel.h\"\n#include <inttypes.h>\n"

@@ -18,7 +18,7 @@ std::string path_of(const EmitWords& words) {
   return path;
 }
 
-// What names the kernel to run.py.
+// The name of the kernel for run.py.
 std::string run_words(const LibrarySpec& library, const std::string& kernel) {
   const std::string config = library.config.empty() ? "" : ":" + library.config;
   if (!library.interpreter.empty()) return shell_quoted(library.path + config);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet replay --out: a failure as a folder that stands alone.
+// qkvet replay --out: a failure as a self-contained folder.
 #ifndef QKVET_TOOLS_REPRODUCE_EMIT_H_
 #define QKVET_TOOLS_REPRODUCE_EMIT_H_
 
@@ -13,10 +13,10 @@ namespace qkvet::tools {
 
 struct EmitWords {
   std::string folder;  // "" for none
-  bool force = false;  // replaces what is there
+  bool force = false;  // replace an existing folder
 };
 
-// "" or what is wrong with --out and --force, or with using them here. Before
+// "" or an error in --out and --force, or in their use here. Checked before
 // anything is run.
 std::string emit_misuse(const EmitWords& words, const std::vector<Case>& cases,
                         const std::vector<const Law*>& laws, size_t kernels);

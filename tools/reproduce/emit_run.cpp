@@ -63,7 +63,7 @@ fs::path fresh_folder(const std::string& name) {
 
 namespace {
 
-// Up to the first of what may stand behind a number.
+// Up to the first text that can follow a number.
 std::string first_words(const std::string& text) {
   return text.substr(
       0, std::min({text.find(" ("), text.find("  "), text.find(" allowed "),

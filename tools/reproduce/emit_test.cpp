@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet replay --out: the folder shows the same failure without QKVet, and
-// none of a right kernel, of a right function and of the right numbers.
+// qkvet replay --out: the folder shows the same failure without QKVet, and no
+// failure of a right kernel, a right function or right numbers.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -17,7 +17,7 @@ struct Row {
   const char* name;
   const char* law;
   const char* text;     // of the case
-  const char* kernel;   // and what is declared of it
+  const char* kernel;   // and its declarations
   const char* library;  // "scalar", and
   const char* correct;  // a kernel of it that has not that fault
 };
@@ -34,7 +34,7 @@ Ran run(const std::string& words, const fs::path& folder) {
   return run_shell(python() + " x/run.py " + words, folder);
 }
 
-// What README.md says after run.py: the failing kernel.
+// The text after run.py in README.md: the failing kernel.
 std::string kernel_words(const fs::path& folder) {
   return match(read_text(folder / "x" / "README.md"),
                "`python3 run.py ([^`]+)` runs the calls");
@@ -44,7 +44,7 @@ std::string library_path(const std::string& family) {
   return "'" + replaced(QKVET_SCALAR, "qkvet_scalar", "qkvet_" + family) + "'";
 }
 
-// Writes the right answer, and with an argument one with a wrong element of the
+// Writes the right answer, or with an argument one with a wrong element of the
 // first output that has bounds.
 constexpr const char* kRight = R"(
 import json, sys
@@ -94,7 +94,7 @@ TEST_P(Emit, ShowsTheSameFailureAndNoneOfARightAnswer) {
   const Ran recorded = run("", folder);
   EXPECT_EQ(recorded.exit, 1) << recorded.out;
   expect_shown(recorded.out, report);
-  // The kernel gets the same bits and strides: it makes the same numbers.
+  // The kernel gets the same bits and strides, so it computes the same numbers.
   const Ran bad = run(kernel_words(folder), folder);
   EXPECT_EQ(bad.exit, 1) << bad.out;
   EXPECT_EQ(bad.out, recorded.out);
@@ -126,8 +126,8 @@ INSTANTIATE_TEST_SUITE_P(
             {"strides", "agrees_with_oracle",
              "f32,B2,H2,Tq3,Tk5,d4,layout=bthd", "faulty/key_strides_assumed",
              "scalar", "scalar/plain"},
-            // A kernel whose dialect is told wrong, and another that is as
-            // told.
+            // A kernel with a wrong declared dialect, and another one with a
+            // right one.
             {"options", "agrees_with_oracle",
              "f16,B2,H4,Hkv2,Tq5,Tk7,d8,causal=br,window=3.1,mask=random70,"
              "bias=normal,softcap=3,sink=normal",
@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"lists", "backward_agrees_with_oracle",
              "f32,B1,H2,Hkv1,Tq3,Tk6,d2,keys=2x2.n,backward",
              "faulty/backward_lists_forgotten", "scalar", "scalar/plain"},
-            // Two calls, each with the truth of its own.
+            // Two calls, each with its own truth.
             {"two_calls", "gradient_lists_equal_masks",
              "f32,B1,H1,Tq3,Tk5,d2,keys=2,backward",
              "faulty/backward_list_of_first_row", "scalar", "scalar/plain"}},
@@ -283,7 +283,7 @@ INSTANTIATE_TEST_SUITE_P(
              "f16,B1,H2,d4,cap9,bias=normal.qk,story=step.a.4+evict.a.1.1+"
              "step.a.1",
              "faulty/cache_bias_in_prefill_only", "kv_cache", "kv_cache/split"},
-            // Two operation sequences, of which the second has NaN put in.
+            // Two operation sequences; NaN is put into the second.
             {"reset", "cache_reset_forgets",
              "f32,B1,H1,d1,cap1,q=zero,k=zero,v=zero,story=step.a.1",
              "faulty/stale_cache", "kv_cache", "kv_cache/contiguous"},
@@ -296,7 +296,7 @@ INSTANTIATE_TEST_SUITE_P(
              "bf16,B2,H4,Hkv2,d4,cap9,mask=random50.hk,story=step.a.4+"
              "fork.a.b+step.b.2",
              "faulty/cache_mask_of_the_new_keys", "kv_cache", "kv_cache/paged"},
-            // Prompts in chunks: the wrong answer is that of one of them.
+            // Prompts in chunks: the wrong answer is to one of them.
             {"chunks", "cache_decode_equals_prefill",
              "f32,B1,H1,d2,dv1,cap2,rope=half,q=one,k=one,v=zero,story=step."
              "a.2",
@@ -308,8 +308,8 @@ INSTANTIATE_TEST_SUITE_P(
         2)),
     name_of);
 
-// What the report says in other words than a place and a number, and what a
-// kernel that lacks the operation answers.
+// Findings that the report words differently than as a place and a number, and
+// the answer of a kernel that lacks the operation.
 TEST(EmitWords, LengthsRefusalsZerosAndPairsAreShown) {
   const struct {
     const char* arguments;
@@ -359,8 +359,8 @@ TEST(EmitWords, LengthsRefusalsZerosAndPairsAreShown) {
   }
 }
 
-// Functions of Python, in the convention of `qkvet check file.py:function`;
-// what the kernel returned and they do not is not judged.
+// Python functions in the convention of `qkvet check file.py:function`; outputs
+// of the kernel that they do not return are not judged.
 constexpr const char* kFunctions = R"(
 import numpy as np
 
@@ -489,7 +489,7 @@ TEST(EmitPython, ARightFunctionPassesAndAWrongOneFails) {
   }
 }
 
-// Their exit code is 2: nothing of the kernel is wrong.
+// Their exit code is 2: nothing shows an error of the kernel.
 TEST(EmitPython, CallsThatAFunctionDoesNotTakeAreNoFailures) {
   const struct {
     const char* arguments;
@@ -568,7 +568,7 @@ TEST(EmitFiles, NothingIsOverwrittenUnlessForced) {
   write_text(folder / "t" / "o.txt", "old");
   EXPECT_EQ(run_qkvet(kFailing + "--out t --force", folder).exit, 1);
   EXPECT_FALSE(fs::exists(folder / "t" / "o.txt"));
-  // A folder that is the user's own stays.
+  // A user's own folder is not replaced.
   fs::create_directories(folder / "own");
   write_text(folder / "own" / "thesis.tex", "mine");
   expect_wrong_use(
@@ -608,7 +608,7 @@ TEST(EmitFiles, WhatCannotBeWrittenDownIsOneLine) {
   for (const auto& [arguments, part] : rows)
     expect_wrong_use(run_qkvet(arguments, folder), part);
   EXPECT_FALSE(fs::exists(folder / "x"));
-  // There is nothing to write about a kernel that passes, which is no mistake.
+  // A passing kernel has nothing to write, which is no error.
   const Ran passes =
       run_qkvet(kReplay +
                     "f32,B1,H1,Tq2,Tk3,d4 --law agrees_with_oracle --kernel "
@@ -619,7 +619,7 @@ TEST(EmitFiles, WhatCannotBeWrittenDownIsOneLine) {
   EXPECT_FALSE(fs::exists(folder / "x"));
 }
 
-// Adds what no bound can see, where a law asks for an exact 0.
+// Adds a number below any bound, where a law requires an exact 0.
 constexpr const char* kNearlyZero = R"(
 #include <math.h>
 #include "qkvet/plain.h"

@@ -123,7 +123,7 @@ std::string plan_call_of(const KernelCall& call, const KernelInfo& kernel,
     for (CallTensor& tensor : tensors) to.push_back({std::move(tensor)});
   };
   add(call_inputs(call, plan), out->inputs);
-  // A program asks for them, too.
+  // Programs need these, too.
   add(empty_inputs(call, plan), out->inputs);
   add(call_outputs(plan), out->outputs);
   out->digest = digest_of(*out);
@@ -188,7 +188,7 @@ std::string PlanCalls::add_case(const Law& law, const Case& value,
   return "";
 }
 
-// Writes down what it is asked and answers zeros.
+// Records the calls and answers zeros.
 class PlanCalls::Probed : public Executor {
  public:
   Probed(PlanCalls& calls, const KernelInfo& info)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of a plan as data: each distinct one once, whichever laws make it,
-// and each distinct tensor once, whichever calls take it.
+// The calls of a plan as data: each distinct call once for all laws, and each
+// distinct tensor once for all calls.
 #ifndef QKVET_TOOLS_REPRODUCE_PLAN_CALLS_H_
 #define QKVET_TOOLS_REPRODUCE_PLAN_CALLS_H_
 
@@ -15,8 +15,8 @@
 
 namespace qkvet::tools {
 
-// Its values have no data: those of inputs are `stored` of PlanCalls::stored(),
-// those of outputs nobody knows.
+// Contains no data: values of inputs are `stored` of PlanCalls::stored(), those
+// of outputs are unknown.
 struct PlanTensor : CallTensor {
   size_t stored = 0;
 };
@@ -30,32 +30,32 @@ struct PlanScalar {
 struct PlanCall {
   std::vector<PlanScalar> scalars;
   std::vector<PlanTensor> inputs;
-  std::vector<PlanTensor> outputs;  // that some law asks for
-  // The digest of all but the outputs, 16 hex digits (FNV-1a, 64 bits): calls
-  // with the same digest are one.
+  std::vector<PlanTensor> outputs;  // requested by some law
+  // The digest of everything except the outputs, 16 hex digits (FNV-1a, 64
+  // bits): calls with the same digest are one.
   std::string digest;
 };
 
 // "t/0012", the same without an ending for every format
 std::string plan_tensor_name(size_t stored);
 
-// "" or why it is no call that can be written down.
+// "" or why the call cannot be written to a file.
 std::string plan_call_of(const KernelCall& call, const KernelInfo& kernel,
                          PlanCall* out);
 
 class PlanCalls {
  public:
-  // The calls that the law makes of the case, as numbers. "" or why there are
-  // none; then nothing is added.
+  // Adds the calls of the law for the case, and returns their numbers. "" or
+  // why there are none; then nothing is added.
   std::string add_case(const Law& law, const Case& value,
                        const JudgedKernel& kernel,
                        std::vector<size_t>* numbers);
-  // Those that find out what the kernel leaves undeclared, and in `kernel` some
-  // declaration for it, so that no law is lost before it is known.
+  // Adds the probes of undeclared fields, and sets some declaration of them in
+  // `kernel`, so that no law is dropped before they are known.
   std::vector<size_t> add_probes(JudgedKernel* kernel);
 
   const std::vector<PlanCall>& calls() const { return calls_; }
-  // What the inputs are.
+  // The values of inputs.
   const std::vector<NamedTensor>& stored() const { return stored_; }
   // The number of a call, or calls().size().
   size_t find(const std::string& digest) const;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Far above what any plan needs.
+// Far more than any plan needs.
 constexpr size_t kMostPlanBytes = size_t{1} << 28;
 
 std::string text_of(const std::vector<std::byte>& bytes) {
@@ -110,7 +110,7 @@ std::string read_plan(const std::string& folder, PlanFolder* plan) {
     if (name == kPlanFile) continue;
     const std::string file = (base / name).string();
     std::string found;
-    // One byte more shows that it is another file.
+    // One more byte shows that it is another file.
     error = read_file(file, &found, content.size() + 1);
     if (!error.empty()) return error;
     if (found != content)

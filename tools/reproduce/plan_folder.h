@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan in a folder: what QKVet asks of a kernel that it cannot open. Inputs
-// lie in files, each distinct tensor once; what must come out is known from the
-// cases alone, so that a plan can be made again from its recipe and held
-// against its files.
+// A plan in a folder: QKVet's questions to a kernel that it cannot open. Inputs
+// are in files, each distinct tensor once. The expected outputs follow from the
+// cases alone, so that a plan can be made again from its recipe and compared
+// with its files.
 //
-//   plan.json     recipe, and all that is known of each call but its numbers
+//   plan.json     recipe, and all about each call except its numbers
 //   calls.tsv     the calls, a row each, for programs without JSON
 //   README.txt    how to answer
 //   t/0012.npy    an input, or inputs.safetensors with all of them
 //
 // A plan of the format "recipe" is plan.json without the calls, and README.txt:
-// all else is made of it where it is needed.
+// the rest is made from it when it is needed.
 #ifndef QKVET_TOOLS_REPRODUCE_PLAN_FOLDER_H_
 #define QKVET_TOOLS_REPRODUCE_PLAN_FOLDER_H_
 
@@ -41,13 +41,13 @@ struct PlanCase {
   std::vector<size_t> calls;
 };
 
-// What plan.json is made from.
+// The source of plan.json.
 struct PlanRecipe {
   PlanKernel kernel;
   uint64_t seed = 1;
   PlanFormat format = PlanFormat::kNpy;
   std::vector<PlanCase> cases;  // their calls are made, not given
-  // Laws that were asked for and have no case, and why.
+  // Requested laws without a case, and why.
   std::map<std::string, std::string> dropped;
 };
 
@@ -70,8 +70,8 @@ std::string make_plan(PlanRecipe recipe, PlanFolder* plan);
 std::map<std::string, std::string> plan_files(const PlanFolder& plan,
                                               std::string* error);
 
-// Reads a folder and holds each of its files against what this version of QKVet
-// would write. "" or one line that names the file.
+// Reads a folder and compares each of its files with the output of this version
+// of QKVet. "" or one line that names the file.
 std::string read_plan(const std::string& folder, PlanFolder* plan);
 
 }  // namespace qkvet::tools

@@ -19,7 +19,7 @@ struct OptionWord {
   uint64_t options = 0;   // QKVET_OPTION_*
   uint64_t layer = 0;     // QKVET_LAYER_*
   uint64_t flags = 0;     // QKVET_FLAG_*
-  bool is_part = false;   // of another word
+  bool is_part = false;   // it belongs to another word
   uint64_t backward = 0;  // QKVET_BACKWARD_*
 };
 
@@ -29,8 +29,8 @@ constexpr const char* kBackward = "backward";
 constexpr const char* kLayerBackward = "layer_backward";
 constexpr const char* kDefaultScale = "default_scale";
 
-// What has another word in a plan, what every row of one says, and what none
-// asks for. All else is spelled as in any declaration.
+// Options that have another word in a plan, that are in every row, or that no
+// plan uses. All others are spelled as in any declaration.
 constexpr uint64_t kNotByTheirWord =
     QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_SCALE |
@@ -76,8 +76,7 @@ const std::vector<OptionWord>& plan_words() {
   return all;
 }
 
-// All that a kernel can do: what it cannot promise, or refuses, is no part of
-// it.
+// Abilities of a kernel; limits and refusals are not included.
 bool is_ability(const OptionWord& word) {
   return word.flags == 0 && !word.is_part;
 }
@@ -92,7 +91,7 @@ bool has_word(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// What a plan has no word for, beside what needs_a_run() says.
+// Laws that plans have no word for, in addition to needs_a_run().
 struct NotInFiles {
   const char* law;
   const char* why;
@@ -144,11 +143,11 @@ std::vector<std::string> parse_plan_options(const std::string& text,
     if (has_word(named, word.word) ||
         (has_word(named, "all") && is_ability(word)))
       words.emplace_back(word.word);
-  // The gradient of a layer is that of one, which laws ask for first.
+  // A layer's gradient needs the layer: its laws come first.
   if (has_word(words, kLayerBackward) && !has_word(words, kLayer))
     words.insert(words.begin(), kLayer);
-  // A layer alone is no attention on q, k and v; what backward() is given of
-  // the forward pass is attention's.
+  // A layer alone has no attention on q, k and v; backward() needs the outputs
+  // of attention's forward pass.
   if (!has_word(words, kAttention) &&
       (!has_word(words, kLayer) || has_word(words, kBackward)))
     words.insert(words.begin(), kAttention);
@@ -164,7 +163,7 @@ std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged) {
   info.has_layer_backward = has_word(plan.options, kLayerBackward);
   qkvet_capabilities& can = info.capabilities;
   can.struct_size = sizeof can;
-  // The scale stands in every row of a plan.
+  // The scale is in every row of a plan.
   can.options = QKVET_OPTION_DEFAULT_SCALE;
   if (!has_word(plan.options, kDefaultScale)) can.options |= QKVET_OPTION_SCALE;
   for (const std::string& text : plan.options) {

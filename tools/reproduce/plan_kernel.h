@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that nothing can open: what it can do is said in words, and what it
-// answers is read from files.
+// A kernel that cannot be opened: its abilities are declared in words, and its
+// answers are read from files.
 #ifndef QKVET_TOOLS_REPRODUCE_PLAN_KERNEL_H_
 #define QKVET_TOOLS_REPRODUCE_PLAN_KERNEL_H_
 
@@ -21,7 +21,7 @@ struct PlanKernel {
 
 // "attention, layer, causal, ..."
 std::string plan_option_names();
-// What is asked for where nothing is said.
+// The options of a plan if none are given.
 std::vector<std::string> default_plan_options();
 // "causal,mask" or "all" as words, each once and in the order of the names. On
 // failure *error is one line.
@@ -31,7 +31,7 @@ std::vector<std::string> parse_plan_options(const std::string& text,
 // The declaration as the laws see it. "" or one line.
 std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged);
 
-// Files of declarations on top of that, "" for none. "" or one line.
+// Adds files of declarations, "" for none. "" or one line.
 std::string declare_more(const std::string& dialect,
                          const std::string& precision, JudgedKernel* kernel);
 

@@ -64,7 +64,7 @@ Json kernel_json(const PlanKernel& kernel) {
           {"precision", kernel.precision}};
 }
 
-// One row a line: what people look at, and what tools compare.
+// One row per line, for people and for tools that compare files.
 template <class Rows, class Row>
 std::string rows_text(const char* name, const Rows& rows, Row row) {
   std::string text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan says of itself: plan.json, calls.tsv and README.txt.
+// The texts of a plan: plan.json, calls.tsv and README.txt.
 #ifndef QKVET_TOOLS_REPRODUCE_PLAN_TEXT_H_
 #define QKVET_TOOLS_REPRODUCE_PLAN_TEXT_H_
 
@@ -16,7 +16,7 @@ std::string plan_readme(const PlanFolder& plan);
 // Reads the recipe out of plan.json. "" or one line without the file's name.
 std::string parse_plan(const std::string& text, PlanRecipe* recipe);
 
-// "" or the first thing that plan.json says of the plan and that is not so.
+// "" or the first statement of plan.json about the plan that is not true.
 std::string plan_difference(const std::string& text, const PlanFolder& plan);
 
 }  // namespace qkvet::tools

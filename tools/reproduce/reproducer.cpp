@@ -29,7 +29,7 @@ bool differs(const Reproducer& from, const SameBits& pair) {
                 number(pair.second_call, pair.second));
 }
 
-// A layer or a cache may refuse a call, and has to where the call is illegal.
+// A layer or a cache may refuse a call, and must if the call is illegal.
 bool is_written(const KernelCall& call, const CallOutcome& outcome) {
   const bool may_refuse = call.operation != Operation::kForward &&
                           call.operation != Operation::kBackward;
@@ -39,7 +39,7 @@ bool is_written(const KernelCall& call, const CallOutcome& outcome) {
                         outcome.status == CallStatus::kUnsupported);
 }
 
-// "" or why no reproducer can be made of what the calls did.
+// "" or why the calls' results cannot become a reproducer.
 std::string unfit_reason(const Judgement& judgement, const KernelInfo& kernel,
                          const std::vector<KernelCall>& calls,
                          const std::vector<CallOutcome>& outcomes) {

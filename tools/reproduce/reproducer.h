@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A failure as data: the calls of its law (of attention, of a layer, or the
-// commands of stories) with all inputs, what each of them must give and what
-// the kernel gave.
+// commands of stories) with all inputs, the expected outputs of each, and the
+// kernel's outputs.
 #ifndef QKVET_TOOLS_REPRODUCE_REPRODUCER_H_
 #define QKVET_TOOLS_REPRODUCE_REPRODUCER_H_
 
@@ -14,20 +14,20 @@
 
 namespace qkvet::tools {
 
-// One number of an output, and what it may be. NaN as the value asks for NaN;
-// an infinite bound asks for nothing.
+// The expected value of one number of an output. If the value is NaN, it
+// requires NaN; an infinite bound requires nothing.
 struct Wanted {
   double value = 0;
   double bound = 0;
   double low = 0, high = 0;  // value -+ bound, rounded to storage
 };
 
-// Its values are what the kernel gave: none if the call was refused.
+// Its values are the kernel's: none if the call was refused.
 struct WrittenOutput : CallTensor {
   std::vector<double> numbers;  // the same
-  std::vector<Wanted> wanted;   // packed, as all that follows
-  // For a layer that returns its stages: what a kernel must give that has made
-  // the stages in front of this one as `actual` has them. Empty: the same.
+  std::vector<Wanted> wanted;   // packed, like all below
+  // For a layer that returns its stages: the expected values given the kernel's
+  // `actual` values of the earlier stages. Empty: the same.
   std::vector<Wanted> staged;
 
   const std::vector<Wanted>& wanted_here() const {
@@ -39,17 +39,17 @@ struct WrittenCall {
   Case value;  // shape, causal rule, scale and options of this call
   CallPlan plan;
   std::vector<CallTensor> inputs;
-  std::vector<WrittenOutput> outputs;  // as far as asked for
+  std::vector<WrittenOutput> outputs;  // the requested ones
 
-  // "call 5, step.a.1"; "" where a call is known by its number alone.
+  // "call 5, step.a.1"; "" if only its number identifies a call.
   std::string place;
   // "refused with a reason: ..."; "": a result is due.
   std::string refusal;
-  // How it ended: "" or "accepted", "refused", "refused without a reason",
-  // where that is wrong, and what the kernel said.
+  // How it ended: "" or "accepted", "refused", "refused without a reason", if
+  // that is wrong, and the kernel's text.
   std::string wrong_end, said;
   bool refused = false;
-  // For a command: tokens that the sequences hold behind it.
+  // For a command: tokens in the sequences after it.
   std::vector<int64_t> lengths, found_lengths;
 
   const WrittenOutput* output(TensorName name) const;
@@ -63,12 +63,12 @@ struct Reproducer {
   std::string again;      // the arguments of qkvet that name it
   std::string run_again;  // those of run.py
   std::vector<WrittenCall> calls;
-  // What the law compares, where no number is wrong on its own.
+  // The comparison of the law, if no number is wrong on its own.
   std::vector<SameBits> same_bits;
   bool shows_failure = false;  // a number, or two that should be the same
 };
 
-// Whether the number is none that is allowed.
+// Whether the number is outside the allowed range.
 bool is_wrong(const Wanted& wanted, double actual);
 // Two elements of which one is to be `factor` times the other, bit for bit;
 // zeros of both signs are the same, and so are NaNs.

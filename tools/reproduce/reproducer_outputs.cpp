@@ -36,7 +36,7 @@ std::vector<Wanted> all_within(const std::vector<double>& values,
   return wanted;
 }
 
-// What the kernel declares of a row that sees no key.
+// The kernel's declared value for a row that sees no key.
 Wanted wanted_of_empty_row(const EmptyRow& said, TensorName tensor) {
   if (tensor == TensorName::kO) {
     if (said.o == QKVET_EMPTY_ROW_ZERO) return exactly(0);
@@ -86,7 +86,7 @@ std::vector<Wanted> wanted_of(const Truth& truth, const KernelInfo& kernel,
     if (visible == kRowNotCounted)
       wanted.push_back(kAnything);
     else if (visible == 0 && bounds[n] < kInfinity)
-      // Beside a sink, what the formula has is right as well.
+      // With a sink, the value of the formula is right, too.
       wanted.push_back(value.sink && std::fabs(output.numbers[n] - values[n]) <=
                                          bounds[n]
                            ? kAnything
@@ -97,8 +97,8 @@ std::vector<Wanted> wanted_of(const Truth& truth, const KernelInfo& kernel,
   return wanted;
 }
 
-// Of a gradient. What belongs to rows and keys that do not count may be
-// anything.
+// For a gradient. Elements of rows and keys that do not count may have any
+// value.
 std::vector<Wanted> wanted_of_gradient(const GradientTruth& truth,
                                        const Case& value,
                                        const WrittenOutput& output) {
@@ -118,8 +118,8 @@ bool any_wrong(const WrittenOutput& output) {
   return false;
 }
 
-// The f32 numbers that are no further away than that. The nearest code may be
-// off by exactly so much, so that no rounding of the sums may cut one off.
+// The range of f32 numbers within the error. The nearest code may be off by
+// exactly that much, so the rounding of the sums must not exclude one.
 Wanted near_enough(double value, double error) {
   const double least = std::nextafter(value - error, -kInfinity);
   const double most = std::nextafter(value + error, kInfinity);
@@ -130,7 +130,7 @@ Wanted near_enough(double value, double error) {
   return {value, error, static_cast<double>(low), static_cast<double>(high)};
 }
 
-// What is read back of one of the tensors: what was given, or as near as its
+// Values read back from one of the tensors: the given ones, or as near as its
 // code can be.
 std::vector<Wanted> wanted_of_stored(const Case& value,
                                      const Snapshot& snapshot,
@@ -152,7 +152,7 @@ std::vector<Wanted> wanted_of_stored(const Case& value,
   return wanted;
 }
 
-// The stages of a layer and y, in the order in which they come about.
+// The stages of a layer and y, in the order of computation.
 class LayerOutputs {
  public:
   LayerOutputs(const CaseWork::WholeCall& whole, const JudgedKernel& kernel,
@@ -182,7 +182,7 @@ class LayerOutputs {
     WrittenOutput* attended = find(TensorName::kAttended);
     if (attended != nullptr) {
       attended->wanted = all_within(oracle_.attended.o, bound.attended, stage_);
-      // What comes of a wrong stage says nothing.
+      // Results of a wrong stage show nothing.
       if (right && !attended->numbers.empty()) add_staged(*attended);
       right = right && !any_wrong(*attended);
     }
@@ -199,7 +199,7 @@ class LayerOutputs {
     return nullptr;
   }
 
-  // Attention on the q, k and v that the kernel gave.
+  // Attention on the kernel's own q, k and v.
   void add_staged(WrittenOutput& attended) {
     const auto numbers = [this](TensorName name) {
       return find(name)->numbers.data();
@@ -214,7 +214,7 @@ class LayerOutputs {
     attended.staged = all_within(oracle.o, bound.o, stage_);
   }
 
-  // The last projection of the heads that it gave.
+  // The last projection of the kernel's own heads.
   void add_staged(WrittenOutput& y, const std::vector<double>& heads) {
     const std::vector<double> merged = merge_heads(problem_.shape, heads);
     const LinearProblem linear =
@@ -238,7 +238,7 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
                  const CallOutcome& outcome, const JudgedKernel& kernel,
                  WrittenCall& written) {
   for (CallTensor& tensor : call_outputs(written.plan)) {
-    // What a call appends to is an input here.
+    // Tensors that a call appends to are inputs here.
     if (is_cache(tensor.tensor)) continue;
     WrittenOutput output{std::move(tensor), {}, {}, {}};
     output.name = tensor_name(output.tensor);  // "dq", as in reports
@@ -246,7 +246,7 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
     output.numbers = as_doubles(output.values.data, output.spec.dtype);
     written.outputs.push_back(std::move(output));
   }
-  // In the order in which they are judged: what a layer gives comes last.
+  // In the order in which they are judged: the outputs of a layer come last.
   std::stable_partition(written.outputs.begin(), written.outputs.end(),
                         [](const WrittenOutput& output) {
                           return output.tensor != TensorName::kY;
@@ -268,7 +268,7 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
                            is_k ? whole.inputs.k : whole.inputs.v,
                            is_k ? whole.inputs.k_error : whole.inputs.v_error,
                            is_k ? shape.d : shape.dv);
-    // Nothing is known of what must be refused, or follows from NaN.
+    // Nothing is expected if the call must be refused, or of results of NaN.
     output.wanted.resize(static_cast<size_t>(output.spec.elements()),
                          kAnything);
   }

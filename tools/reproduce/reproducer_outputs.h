@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the outputs of a call must be, element by element, and what they were.
+// Expected and actual outputs of a call, element by element.
 #ifndef QKVET_TOOLS_REPRODUCE_REPRODUCER_OUTPUTS_H_
 #define QKVET_TOOLS_REPRODUCE_REPRODUCER_OUTPUTS_H_
 

@@ -73,7 +73,7 @@ void Serving::arrive() {
   const int64_t chunk = one_in(3) ? 16 : prompt;
   while (request.length < prompt) {
     const int64_t n = std::min(chunk, prompt - request.length);
-    // Only the end of a prompt is asked for anything.
+    // Only the end of a prompt has queries.
     const bool last = request.length + n == prompt;
     count(last ? "step" : "append", request, n);
     request.length += n;
@@ -87,7 +87,7 @@ void Serving::decode(Request& request) {
   --request.left;
 }
 
-// Four drafted tokens, of which some are accepted.
+// Four drafted tokens, some of which are accepted.
 void Serving::speculate(Request& request) {
   const int64_t drafted = 4, accepted = below(drafted + 1);
   count("step", request, drafted);
@@ -104,7 +104,7 @@ void Serving::fork(const Request& request) {
   live_.push_back(copy);
 }
 
-// Two beams of one search: both go on from the second one.
+// Two beams of one search: both continue from the second one.
 void Serving::swap_two() {
   Request& a = live_[live_.size() - 2];
   const Request& b = live_.back();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: what a serving system would record. Requests come and go; a prompt
-// of 5 .. 60 tokens, in one step or in chunks, then token by token, sometimes
-// four drafted tokens of which some are taken back, sometimes a fork.
+// For tests: a log like that of a serving system. Requests come and go; a
+// prompt of 5 .. 60 tokens, in one step or in chunks, then token by token,
+// sometimes four drafted tokens some of which are removed again, sometimes a
+// fork.
 #ifndef QKVET_TOOLS_SERVING_LOG_SERVING_LOG_H_
 #define QKVET_TOOLS_SERVING_LOG_SERVING_LOG_H_
 

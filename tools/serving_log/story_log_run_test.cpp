@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recorded stories on kernels: a correct cache passes a long one, a fault late
-// in one is found and comes out short, and the program says so.
+// Recorded stories on kernels: a correct cache passes a long one, and a fault
+// late in one is found, shrunk and reported.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ StoryLog parsed(const std::string& text) {
   return log.value_or(StoryLog{});
 }
 
-// A kernel of those that are built, with an executor of its own.
+// A built-in kernel with a separate executor.
 struct OpenKernel {
   explicit OpenKernel(const std::string& name) {
     KernelSelection selection;
@@ -111,7 +111,7 @@ TEST(StoryLogRun, AMistakeOfTheOracleIsSeen) {
   LogChecks checks = all_checks();
   checks.oracle = short_sighted;
   const LogRun run = run_log(log, log.commands, kernel.way(), checks);
-  // Either the twin says so, or the correct kernel fails.
+  // Either the twin rejects it, or the correct kernel fails.
   EXPECT_NE(run.verdict, Verdict::kPassed);
 }
 
@@ -132,8 +132,8 @@ Found found_by(const std::string& name, const StoryLog& log) {
   return found_by(kernel.way(), log);
 }
 
-// A cache that grows takes memory for the tokens that come, and so does who
-// judges it: keys of this capacity would take a terabyte.
+// A growing cache allocates memory as tokens come, and so must its judge: keys
+// of this capacity would take a terabyte.
 TEST(StoryLogRun, ACapacityTakesNoMemory) {
   const StoryLog log =
       parsed("qkvet-story 1\ncache f32,H64,Hkv64,d2048,cap1000000\nstep A 2\n");
@@ -143,7 +143,7 @@ TEST(StoryLogRun, ACapacityTakesNoMemory) {
   EXPECT_EQ(run.checked, 1);
 }
 
-// What a cache is made with and each of its steps is asked with.
+// Options with which a cache is made and each of its steps is called.
 TEST(StoryLogRun, OptionsOfScoresReachTheCache) {
   const struct {
     const char *name, *form;
@@ -214,7 +214,7 @@ TEST(StoryLogRun, EvictionsAreFollowed) {
   }
 }
 
-// Nothing is taken back.
+// No truncations.
 std::string without_truncations(int64_t commands) {
   ServingOptions options;
   options.commands = commands;
@@ -241,7 +241,7 @@ TEST(StoryLogShrink, ALateFailureIsCutOutOfAllBeforeIt) {
   EXPECT_EQ(found.shrunk.value.shape.d, 1);
 }
 
-// A kernel whose answers, or calls, a test spoils.
+// A kernel with answers or calls that a test corrupts.
 class Spoiled : public Executor {
  public:
   using Spoil = std::function<void(const KernelCall&, CallOutcome&)>;
@@ -272,7 +272,7 @@ void flip_sign(CallOutcome& outcome) {
   if (!outcome.o.empty()) outcome.o[3] ^= std::byte{0x80};  // of an f32
 }
 
-// A truncation spoils the next answer of another sequence: neither sequence
+// A truncation corrupts the next answer of another sequence: neither sequence
 // fails without the other.
 TEST(StoryLogShrink, WhatTakesTwoSequencesKeepsBoth) {
   OpenKernel kernel("kv_cache/contiguous");
@@ -333,7 +333,7 @@ TEST(StoryLogRun, ACacheIsMadeEmpty) {
   EXPECT_EQ(run.commands, 0u);
 }
 
-// Of more places than letters of the alphabet.
+// With more places than letters of the alphabet.
 TEST(StoryLogRun, ManySequencesAreReordered) {
   std::string text = kHead;
   for (int i = 0; i < 200; ++i) text += "step r" + std::to_string(i) + " 2\n";
@@ -345,7 +345,7 @@ TEST(StoryLogRun, ManySequencesAreReordered) {
   EXPECT_EQ(run.checked, 203);
 }
 
-// An eviction spoils the next answer: it may as well be one of the first token.
+// An eviction corrupts the next answer: the shrunk one evicts the first token.
 TEST(StoryLogShrink, AnEvictionMovesToTheFront) {
   OpenKernel kernel("kv_cache/contiguous");
   bool evicted = false;
@@ -368,7 +368,7 @@ TEST(StoryLogShrink, AnEvictionMovesToTheFront) {
   EXPECT_EQ(evict->count, 1);
 }
 
-// Beams that keep their own tokens.
+// A reorder that leaves each beam its own tokens.
 TEST(StoryLogShrink, AReorderThatDoesNothingIsFound) {
   OpenKernel kernel("kv_cache/paged");
   Spoiled spoiled(*kernel.opened.executor, {}, [](KernelCall& call) {
@@ -418,7 +418,7 @@ TEST(StoryLogProgram, ReportsAndExitCodes) {
         "where       command ", "of the recording (request ",
         "again       qkvet replay f32,B1,"})
     EXPECT_NE(bad.out.find(part), std::string::npos) << part << bad.out;
-  // What it says fails again.
+  // The printed command fails again.
   const size_t again = bad.out.find("qkvet replay ") + 6;
   const Ran replayed =
       run_qkvet(bad.out.substr(again, bad.out.find('\n', again) - again));
@@ -433,13 +433,13 @@ TEST(StoryLogProgram, WrongUse) {
   write_text(scratch() / "good.story", kHead + "step a 1\n");
   expect_wrong_use(run_qkvet("replay good.story --law 'cache_*'"),
                    "judged as a whole");
-  // A kernel without a cache was asked for.
+  // The selected kernel has no cache.
   EXPECT_EQ(run_qkvet("replay good.story -k scalar/plain").exit, 3);
   // Caches of the default families, and no other kernel.
   const Ran all = run_qkvet("replay good.story");
   EXPECT_EQ(all.exit, 0) << all.out;
   EXPECT_EQ(all.out.find("scalar/"), std::string::npos) << all.out;
-  // What a cache does not offer is no failure of it.
+  // An operation that a cache does not offer is no failure.
   write_text(scratch() / "cut.story", kHead + "append a 2\ntruncate a 1\n");
   const Ran cut =
       run_qkvet("replay cut.story " QKVET_TABLES " -k tables/no_truncate");

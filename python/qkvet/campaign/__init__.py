@@ -3,6 +3,6 @@
 
     python -m qkvet.campaign night --shards 16 -- ./libmine.so --cases 200000
 
-`folder` what a campaign leaves behind, `shard` one shard as a process, `local` a
-pool of processes, `on_ray` the same on Ray, which is imported there alone.
+`folder` the files of a campaign, `shard` one shard as a process, `local` a pool of
+processes, `on_ray` the same on Ray, the only module that imports it.
 """

@@ -69,7 +69,7 @@ def _read(line):
 
 
 def _finish(campaign):
-    """The report of all that is done."""
+    """The report of all finished shards."""
     if not campaign.done():
         say("no shard is done; the same command goes on")
         return 3
@@ -102,7 +102,7 @@ def main(line):
         except KeyboardInterrupt:
             say("interrupted; the same command goes on")
         except WrongUse:
-            campaign.forget()  # words with a mistake keep no folder
+            campaign.forget()  # wrong words leave no folder
             raise
         return _finish(campaign)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a campaign leaves behind: a folder, from which it goes on.
+"""The folder of a campaign, from which it can be continued.
 
     campaign.json        the words, the number of shards, digests of the files named
     shards/3-of-8.jsonl  the record of a shard that is done, put there in one step
@@ -18,8 +18,8 @@ from . import shard
 
 
 def _digests(words, folder):
-    """Of the files among the words; "libmine.so:config" names libmine.so. A
-    kernel that was built anew is another campaign."""
+    """Digests of the files among the words; "libmine.so:config" names libmine.so.
+    A rebuilt kernel is another campaign."""
     out = {}
     for word in words:
         for name in (word, word.split("=", 1)[-1], word.split(":", 1)[0]):
@@ -31,7 +31,7 @@ def _digests(words, folder):
 
 
 def _written(path, data):
-    """In one step: whoever looks sees all of it, or what was there before."""
+    """Writes in one step: a reader sees all of it, or the previous file."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     with open(part, "wb") as file:
         file.write(data)
@@ -41,8 +41,8 @@ def _written(path, data):
 
 
 class Campaign:
-    """`words` of `qkvet check`, run in `cwd`, as `of` shards. None for `of`: as
-    many as there were, or 16. WrongUse if the folder holds another campaign."""
+    """`words` of `qkvet check`, run in `cwd`, as `of` shards. If `of` is None: as
+    many as before, or 16. WrongUse if the folder belongs to another campaign."""
 
     def __init__(self, out, words, of, jobs, cwd):
         self.out, self.words, self.cwd = pathlib.Path(out), list(words), str(cwd)
@@ -87,7 +87,7 @@ class Campaign:
         return file
 
     def forget(self):
-        """Frees the folder for other words, if nothing was done with these."""
+        """Frees the folder for other words, if no shard was done with these."""
         if any(self.out.glob("shards/*")):
             return
         self._plan.unlink()
@@ -95,13 +95,13 @@ class Campaign:
             try:
                 folder.rmdir()
             except OSError:
-                break  # something else is in it
+                break  # it contains other files
 
     def file(self, number, ending=".jsonl"):
         return self.out / "shards" / f"{number}-of-{self.of}{ending}"
 
     def done(self):
-        """Numbers of the shards whose records are whole."""
+        """Numbers of the shards with whole records."""
         return [number for number in range(1, self.of + 1)
                 if self.file(number).exists() and shard.is_whole(
                     self.file(number).read_bytes(), number, self.of)]
@@ -110,13 +110,13 @@ class Campaign:
         return sorted(set(range(1, self.of + 1)) - set(self.done()))
 
     def take(self, outcome):
-        """Keeps a shard. The record last: it is what makes the shard done."""
+        """Stores a shard. The record comes last: with it the shard is done."""
         _written(self.file(outcome.number, ".txt"), outcome.text.encode())
         _written(self.file(outcome.number), outcome.record)
 
     def merge(self):
-        """`qkvet report` of what is done: exit code, text. RuntimeError with its
-        line if it refuses."""
+        """`qkvet report` on the finished shards: exit code, text. RuntimeError
+        with its line if it refuses."""
         code, text, said = _program.run(
             ["report", *(str(self.file(number)) for number in self.done()), "-o",
              str(self.out / "all.jsonl")])

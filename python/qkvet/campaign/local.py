@@ -9,7 +9,7 @@ from .progress import say
 
 
 def devices(workers):
-    """A GPU for each worker: those that the environment names, or by number."""
+    """A GPU for each worker: by the names in the environment, or by number."""
     named = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
              if one]
     return [(named or list(map(str, range(workers))))[i % (len(named) or workers)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same on Ray: a task a shard. The records come back to the driver, so that
-the machines need to share no folder but that of the kernel.
+"""The same on Ray: a task a shard. The records come back to the driver, so the
+machines need to share only the folder of the kernel.
 
-A driver ends with its cluster. So it is a process of its own, and whoever started
-it begins again once the cluster is back: what is done lies in the folder."""
+A driver ends with its cluster. So it is a separate process, which its parent
+starts again once the cluster is back: finished shards are in the folder."""
 import importlib.util
 import os
 import subprocess
@@ -30,8 +30,8 @@ def require_ray():
 
 
 def supervise(arguments, campaign, patience):
-    """Runs drivers until all is done, or until for `patience` seconds nothing
-    was. True if no shard was given up. WrongUse as from a driver."""
+    """Runs drivers until all shards are done, or until none was for `patience`
+    seconds. True if no shard was given up. WrongUse as from a driver."""
     progress_at = time.monotonic()
     done = len(campaign.done())
     first = True
@@ -58,7 +58,7 @@ def supervise(arguments, campaign, patience):
 def _driver(arguments, campaign):
     """One driver: its exit code, and its line if it has one."""
     env = _program.environment()
-    # How long Ray itself waits for a head that is gone, and for one to be there.
+    # How long Ray itself waits for a lost head, and for one to appear.
     env.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
     env.setdefault("RAY_DEDUP_LOGS", "0")
     env["QKVET_CAMPAIGN_DRIVER"] = "1"
@@ -82,7 +82,7 @@ def _environment_of_workers():
 
 
 def _connect(ray, address):
-    # Where nobody answers Ray may also end the process.
+    # If no cluster answers, Ray may also end the process.
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR",
                  runtime_env={"env_vars": _environment_of_workers()})
@@ -95,7 +95,8 @@ def _connect(ray, address):
 
 
 def drive(campaign, address, gpu, tries):
-    """In a process of its own: all missing shards as tasks. Its exit code."""
+    """In a separate process: runs all missing shards as tasks. Returns its exit
+    code."""
     import ray
     _connect(ray, address)
     # Lost tasks are counted here, as by any other pool.

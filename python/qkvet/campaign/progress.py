@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of each outcome: kept, tried again, or given up; and a line of it."""
+"""Handles each outcome: kept, tried again, or given up; and prints a line on it."""
 import sys
 
 from ..declare import WrongUse
 
 
 def say(line):
-    # In one piece: several threads have something to say.
+    # In one write, because several threads print.
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
 
 class Progress:
-    """Of the shards that a pool has in hand. `tries` is how often a shard may be
-    lost before it is left out."""
+    """The shards that a pool is running. `tries`: how often a shard may be lost
+    before it is left out."""
 
     def __init__(self, campaign, tries):
         self.campaign, self.tries = campaign, tries
@@ -35,7 +35,7 @@ class Progress:
         return False
 
     def lost(self, number, why):
-        """The same for a shard of which nothing came back."""
+        """The same for a shard without a result."""
         times = self._lost[number] = self._lost.get(number, 0) + 1
         again = times < self.tries
         say(f"shard {number}/{self.campaign.of}  lost: {why}; " +

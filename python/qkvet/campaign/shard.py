@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One shard, as a process of the program. All that a worker needs, here or on
-another machine."""
+"""One shard, as a process of the program. This is all that a worker needs, here or
+on another machine."""
 import ctypes
 import dataclasses
 import json
@@ -21,7 +21,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a shard. Either `record` is there, whole, or `lost` says how
+    """The outcome of a shard. Either `record` is there, whole, or `lost` is how
     its process ended, or `wrong` is the line of a wrong use, which would be the
     same for every shard."""
     number: int
@@ -35,8 +35,8 @@ class Outcome:
 
 
 def is_whole(record, number, of):
-    """True for the record of this shard with its last line, of a run that nobody
-    has interrupted."""
+    """True for the record of this shard with its last line, of a run without an
+    interrupt."""
     lines = record.splitlines()
     try:
         first, last = json.loads(lines[0]), json.loads(lines[-1])
@@ -47,8 +47,8 @@ def is_whole(record, number, of):
 
 
 def _die_with_parent():
-    # A worker that is killed takes its shard along, also before the program reads
-    # its lifeline: nobody would read the record.
+    # A killed worker ends its shard, too, even before the program reads its
+    # lifeline: the record would have no reader.
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
