@@ -81,8 +81,8 @@ struct BiasCutOff : OptionHooks {
 };
 QKVET_FAULT(bias_cut_off, kOptionFault<BiasCutOff, QKVET_OPTION_BIAS>) = {
     .when = "bias",
-    .cause =
-        "a bias below -10000 counts as -10000: the number stands for -infinity",
+    .cause = "a bias below -10000 counts as -10000: that number is used for "
+             "-infinity",
     .fix = "add the bias as it is",
     .killed_by = {"shifted_bias_changes_nothing"},
 };

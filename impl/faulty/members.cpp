@@ -15,7 +15,7 @@ QKVET_FAULT(kv_len_inclusive,
             kOptionFault<KvLenInclusive, QKVET_OPTION_LENGTHS>) = {
     .when = "kv_len && members(keys < Tk)",
     .cause = "kv_len is taken for the last key instead of the number of keys: "
-             "<= stands for <",
+             "<= instead of <",
     .fix = "keys below kv_len only",
     .killed_by = {"lengths_equal_shorter_call", "every_key_counts_once"},
 };
@@ -80,7 +80,7 @@ QKVET_FAULT(packed_sees_next_member,
             kOptionFault<PackedSeesNextMember, QKVET_OPTION_PACKED>) = {
     .when = "packed && members(keys < Tk)",
     .cause = "the end of a packed sequence is inclusive, so it sees the first "
-             "key of the next one: <= stands for <",
+             "key of the next one: <= instead of <",
     .fix = "keys below cu_k[n + 1] only",
     .source = "textbook, cf. AI-Hypercomputer/maxtext#4476",
     .killed_by = {"packed_members_equal_calls", "every_pair_is_seen_as_asked"},

@@ -226,7 +226,7 @@ struct MergeMaximumFromLowNumber : PlainMerge {
 };
 QKVET_FAULT(merge_maximum_from_low_number,
             kMergeFault<MergeMaximumFromLowNumber>) = {
-    .cause = "the maximum of a row is -10^6 at least: the number stands for "
+    .cause = "the maximum of a row is -10^6 at least: that number is used for "
              "minus infinity",
     .fix = "begin with minus infinity, or with the first lse",
     .killed_by = {"merge_agrees_with_oracle"},

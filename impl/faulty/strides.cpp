@@ -19,8 +19,7 @@ struct WrongTransposeOfK : PlainHooks {
 };
 QKVET_FAULT(wrong_transpose_of_k, kPlainFault<WrongTransposeOfK>) = {
     .when = "Tk > 1 && d > 1",
-    .cause = "K is reshaped to [d, Tk] instead of transposed: view or reshape "
-             "stands for transpose",
+    .cause = "K is reshaped to [d, Tk] instead of transposed",
     .fix = "swap the last two axes of K only",
     .killed_by = {"future_changes_nothing", "permuted_keys_change_nothing"},
 };

@@ -19,7 +19,7 @@ QKVET_FAULT(window_off_by_one_left,
             kOptionFault<WindowOffByOneLeft,
                          QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>) = {
     .when = "window.left >= 0 && rows(diagonal >= window.left)",
-    .cause = "the left side of the window is exclusive: > stands for >=, or "
+    .cause = "the left side of the window is exclusive: > instead of >=, or "
              "the width counts the diagonal",
     .fix = "keys from position - left on, inclusive",
     .source = "textbook, cf. flashinfer-ai/flashinfer#4972",
@@ -172,7 +172,7 @@ constexpr qkvet_kernel kWindowEndInInt =
 QKVET_FAULT(window_end_in_int, kWindowEndInInt) = {
     .when = "window.right > 2000000000",
     .cause = "position + right + 1 is computed in 32 bits and overflows: "
-             "INT_MAX stands for no limit",
+             "INT_MAX is the value for no limit",
     .fix = "compare key - position with the side, or cut it to Tq + Tk first",
     .killed_by = {"every_pair_is_seen_as_asked", "window_equals_mask"},
 };

@@ -2,7 +2,7 @@
 // The stages of a layer, one by one: each is compared with the oracle's answer
 // to the kernel's own input of that stage. Errors then do not accumulate; from
 // end to end the bound of a bf16 layer is nearly as wide as the output
-// (reference/README.md).
+// (reference/bounds.md).
 #ifndef QKVET_PROPERTIES_CALLS_LAYER_STAGES_H_
 #define QKVET_PROPERTIES_CALLS_LAYER_STAGES_H_
 

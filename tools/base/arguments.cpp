@@ -9,8 +9,8 @@
 
 namespace qkvet::tools {
 
-std::optional<double> parse_budget(const std::string& text, std::string* error,
-                                   const char* option) {
+std::optional<double> parse_budget(const std::string& text,
+                                   std::string* error) {
   double value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, code] = std::from_chars(text.data(), end, value);
@@ -21,8 +21,7 @@ std::optional<double> parse_budget(const std::string& text, std::string* error,
     if ((unit.empty() || unit == "s" || unit == "m") && seconds <= kMost)
       return seconds;
   }
-  *error =
-      std::string(option) + " " + text + ": allowed is a time like 60s or 2m";
+  *error = "--budget " + text + ": allowed is a time like 60s or 2m";
   return std::nullopt;
 }
 

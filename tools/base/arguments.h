@@ -9,10 +9,9 @@
 
 namespace qkvet::tools {
 
-// "60s", "2m", "90": seconds, more than 0. On failure *error is one line, which
-// names the option.
-std::optional<double> parse_budget(const std::string& text, std::string* error,
-                                   const char* option = "--budget");
+// Of --budget: "60s", "2m", "90" in seconds, more than 0. On failure *error is
+// one line.
+std::optional<double> parse_budget(const std::string& text, std::string* error);
 
 // A number, or "random". On failure *error is one line.
 std::optional<uint64_t> parse_seed(const std::string& text, std::string* error);

@@ -30,7 +30,7 @@ constexpr double kMergedAtLeast = 0.45;
 // few keys of a climb fill one or two. bound_half_test comes nearer with more.
 constexpr double kBlocksAtLeast = 0.45;
 // For f64 storage the bound includes the references' own roundings, which are
-// as large as the kernel's (reference/README.md, "f64").
+// as large as the kernel's (reference/bounds.md, "f64").
 constexpr double kShareOfF64 = 0.5;
 
 // As declared: each test is a separate process and probes only its kernel.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints how often diagnoses of mutants of built-in kernels are right: a line
-// for each mutant as it is done, then the table of diagnosis/README.md.
+// for each mutant as it is done, then the table of diagnosis/scores.md.
 #include <cstdio>
 
 #include "tools/base/exit_code.h"

@@ -369,7 +369,7 @@ std::string add_line(const Json& line, bool& has_end, RunRecord& record) {
     const std::string of = result.kernel + " under " + result.law;
     const KernelLine* kernel = record.kernel(result.kernel);
     if (kernel == nullptr || record.law(result.law) == nullptr)
-      return "a result of " + of + ", in front of the lines of both";
+      return "a result of " + of + " before the lines of both";
     result.row = static_cast<size_t>(kernel - record.kernels.data());
     if (is_failing(result.verdict) && !result.failure)
       return std::string(word_of(result.verdict)) + " without a failure";

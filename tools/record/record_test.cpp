@@ -142,7 +142,7 @@ TEST(Record, WhatIsNoRecordIsOneLineWithItsPlace) {
   RunRecord bare = record_of({good});
   bare.laws.clear();
   EXPECT_EQ(error_of(record_lines(bare)),
-            "x.jsonl:3: a result of a/b under law, in front of the lines of "
+            "x.jsonl:3: a result of a/b under law before the lines of "
             "both");
   EXPECT_EQ(error_of(result("a/b", "law", RowVerdict::kFailed)),
             "x.jsonl:4: FAILED without a failure");

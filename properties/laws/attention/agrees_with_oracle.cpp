@@ -41,7 +41,7 @@ extern constinit const Law agrees_with_oracle{
     "none",
     "o is the definition, computed in double.",
     "B is derived from the inputs and the declared arithmetic "
-    "(reference/README.md).",
+    "(reference/bounds.md).",
     "(c) it reaches every input and every element",
     570,
     Domain{.votes = true,

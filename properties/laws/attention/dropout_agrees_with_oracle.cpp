@@ -46,9 +46,9 @@ extern constinit const Law dropout_agrees_with_oracle{
     "dropout, not beside RoPE, ALiBi and packed batches",
     "The mask that the kernel returns, or that is read off v = I, decides "
     "everything that is random.",
-    "B is that of a row whose values are m v / (1 - p), known to four "
+    "B is that of a row of values m v / (1 - p), known to four "
     "roundings "
-    "(reference/README.md, Dropout).",
+    "(reference/bounds.md, Dropout).",
     "(d) it kills wrong factors, which no average over seeds need show",
     560,
     Domain{.allows = kAllowBesideDropout, .about = QKVET_OPTION_DROPOUT},

@@ -31,7 +31,7 @@ extern constinit const Law backward_agrees_with_oracle{
     "none",
     "g is the derivative of the definition, computed in double.",
     "B is derived from the inputs, o and lse as given and the declared "
-    "arithmetic (reference/README.md).",
+    "arithmetic (reference/bounds.md).",
     "(c) it reaches every input and every element",
     110,
     Domain{.subject = Subject::kBackward,

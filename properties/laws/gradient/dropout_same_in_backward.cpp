@@ -76,8 +76,8 @@ extern constinit const Law dropout_same_in_backward{
     "dropout, not beside ALiBi and packed batches; a deterministic kernel",
     "The gradient is that of the function that was computed, mask and all; a "
     "mask that backward() does not return is seen in it alone.",
-    "The bound of a row whose values are f v, and of sums over rows in any "
-    "order (reference/README.md, Dropout).",
+    "The bound of a row of values f v, and of sums over rows in any "
+    "order (reference/bounds.md, Dropout).",
     "(d) it kills masks that are drawn in another order, which forward() does "
     "not show",
     100,

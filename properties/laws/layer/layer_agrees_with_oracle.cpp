@@ -43,7 +43,7 @@ extern constinit const Law layer_agrees_with_oracle{
     "to the stage",
     "none; without stages y alone is judged, from end to end",
     "y is the composition of its stages.",
-    "B is derived for each stage from its own inputs (reference/README.md).",
+    "B is derived for each stage from its own inputs (reference/bounds.md).",
     "(c) it reaches every input and every element",
     90,
     Domain{.subject = Subject::kLayer, .allows = kLayerOptions},

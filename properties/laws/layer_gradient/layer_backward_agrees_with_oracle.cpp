@@ -59,7 +59,7 @@ extern constinit const Law layer_backward_agrees_with_oracle{
     "none",
     "g is the derivative of the layer, computed in double.",
     "B is derived from the inputs and dy, from end to end "
-    "(reference/README.md).",
+    "(reference/bounds.md).",
     "(c) it reaches every input and every element",
     50,
     Domain{.subject = Subject::kLayerBackward, .allows = kLayerOptions},

@@ -16,7 +16,7 @@ namespace qkvet::properties {
 namespace of_lone_token_gradients_are_exact {
 
 // Three units for a logarithm, two for an exponential, and one for each later
-// product and sum (reference/README.md, "Other outputs", "Gradients").
+// product and sum (reference/bounds.md, "Other outputs", "Gradients").
 double weight_roundings(const Shape& s) {
   return static_cast<double>(8 + s.D + s.H * s.dv + s.B);
 }

@@ -45,7 +45,7 @@ extern constinit const Law merge_agrees_with_oracle{
     "A merge is attention with the lse of the states as scores and their o as "
     "values.",
     "B is derived from the inputs and the declared arithmetic "
-    "(reference/README.md).",
+    "(reference/bounds.md).",
     "(c) it reaches every input and every element",
     120,
     Domain{.subject = Subject::kMerge, .allows = kAllowRaggedMerge},
