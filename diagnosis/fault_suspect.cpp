@@ -160,9 +160,15 @@ Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
       compare_answers(evidence, witness.kernel(), fault_, predicted);
   if (word != Word::kPredicted || !evidence.failed()) return word;
   // The prediction is near the kernel's answer, which may be near the right
-  // one: the fault explains the failure only if it fails as well.
-  const Judgement judgement = evidence.work->judge(witness.kernel(), predicted);
-  return judgement.verdict == Verdict::kFailed ? word : Word::kSilent;
+  // one. The fault explains the failure only if it fails as well, and not by
+  // its rounding alone.
+  JudgedKernel as_fault = witness.kernel();
+  as_fault.model = fault_.model;
+  for (const JudgedKernel* kernel :
+       std::initializer_list<const JudgedKernel*>{&witness.kernel(), &as_fault})
+    if (evidence.work->judge(*kernel, predicted).verdict != Verdict::kFailed)
+      return Word::kSilent;
+  return word;
 }
 
 }  // namespace qkvet::diagnosis

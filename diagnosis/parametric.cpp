@@ -8,22 +8,22 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// The kernel is right under a looser declaration than its own.
+// The kernel is right under a looser declaration than its own. One that differs
+// in a single knob is believed before a preset.
 class PrecisionSuspect : public Suspect {
  public:
-  PrecisionSuspect(const char* preset, PrecisionModel model)
+  PrecisionSuspect(std::string name, PrecisionModel model, std::string cause,
+                   std::string fix, int rank)
       : model_(model),
-        name_(std::string("precision_") + preset),
-        cause_(std::string("It conforms with another declared precision, ") +
-               preset +
-               ": its arithmetic is rounded more often than its declaration."),
-        fix_(std::string("Compute as declared, or declare the precision ") +
-             preset + ".") {}
+        name_("precision_" + name),
+        cause_(std::move(cause)),
+        fix_(std::move(fix)),
+        rank_(rank) {}
 
   const std::string& name() const override { return name_; }
   const std::string& cause() const override { return cause_; }
   const std::string& fix() const override { return fix_; }
-  int rank() const override { return 2; }
+  int rank() const override { return rank_; }
   bool is_mere_bound() const override { return true; }
   Word says(Evidence& evidence, const Witness& witness) override {
     JudgedKernel other = witness.kernel();
@@ -43,9 +43,20 @@ class PrecisionSuspect : public Suspect {
  private:
   PrecisionModel model_;
   std::string name_, cause_, fix_;
+  int rank_;
 };
 
-void add_precisions(std::vector<std::unique_ptr<Suspect>>& suspects) {
+void add_precisions(const PrecisionModel& own,
+                    std::vector<std::unique_ptr<Suspect>>& suspects) {
+  if (own.scale_stage != ScaleStage::kOnQ && !own.scale_split) {
+    PrecisionModel on_q = own;
+    on_q.scale_stage = ScaleStage::kOnQ;
+    suspects.push_back(std::make_unique<PrecisionSuspect>(
+        "scale_on_q", on_q,
+        "It conforms if the scale multiplies q before the dot product, which "
+        "rounds each product; its declaration has the scale afterwards.",
+        "Multiply the score by the scale, or declare scale_stage = on_q.", 2));
+  }
   constexpr struct {
     const char* name;
     int32_t preset;
@@ -60,8 +71,14 @@ void add_precisions(std::vector<std::unique_ptr<Suspect>>& suspects) {
     declared.preset = row.preset;
     const ResolvedPrecision precision = resolve_precision(declared);
     if (precision.error.empty())
-      suspects.push_back(
-          std::make_unique<PrecisionSuspect>(row.name, precision.model));
+      suspects.push_back(std::make_unique<PrecisionSuspect>(
+          row.name, precision.model,
+          std::string("It conforms with another declared precision, ") +
+              row.name +
+              ": its arithmetic is rounded more often than its declaration.",
+          std::string("Compute as declared, or declare the precision ") +
+              row.name + ".",
+          3));
   }
 }
 
@@ -75,7 +92,7 @@ std::vector<std::unique_ptr<Suspect>> parametric_suspects(const Case& value,
       suspects.push_back(std::move(scale));
     add_readings(value, suspects);
   }
-  add_precisions(suspects);
+  add_precisions(witness.kernel().model, suspects);
   return suspects;
 }
 

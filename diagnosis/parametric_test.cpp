@@ -24,12 +24,13 @@ KernelUnderTest plain_fake() {
 
 // The first cause of the kernel's failure of agreement.
 Diagnosis diagnosis_of(const KernelUnderTest& kernel, const Question& question,
-                       const FakeExecutor::Answer& answer = nullptr) {
+                       const FakeExecutor::Answer& answer = nullptr,
+                       const char* law = "agrees_with_oracle") {
   const auto open = [&](size_t) {
     return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
   };
   const std::vector<Failure> failures =
-      failures_for_test(kernel, open, {find_law("agrees_with_oracle")}, 300);
+      failures_for_test(kernel, open, {find_law(law)}, 300);
   EXPECT_EQ(failures.size(), 1u);
   if (failures.empty()) return {};
   TimeUse time;
@@ -146,6 +147,45 @@ FakeExecutor::Answer uneven_weights(double units) {
   };
 }
 
+// Scores in f32 of queries that are multiplied by the scale, the rest exact.
+void scale_on_q(const KernelCall& call, OracleOutput& out, CallOutcome&) {
+  const Shape& s = call.shape;
+  const auto q = stored_as_doubles(call.q, s.q_elements(), call.q_dtype);
+  const auto k = stored_as_doubles(call.k, s.k_elements(), call.kv_dtype);
+  const auto v = stored_as_doubles(call.v, s.v_elements(), call.kv_dtype);
+  const float scale =
+      call.scale.value_or(1 / std::sqrt(static_cast<float>(s.d)));
+  for (int64_t row = 0; row < s.lse_elements(); ++row) {
+    const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+    const int64_t head = b * s.Hkv + h / s.group();
+    std::vector<float> scores(static_cast<size_t>(s.Tk));
+    double max = -INFINITY, sum = 0;
+    std::vector<double> o(static_cast<size_t>(s.dv));
+    const auto sees = [&](int64_t j) {
+      return out.weights[static_cast<size_t>(row * s.Tk + j)] > 0;
+    };
+    for (int64_t j = 0; j < s.Tk; ++j) {
+      for (int64_t c = 0; c < s.d; ++c)
+        scores[static_cast<size_t>(j)] +=
+            static_cast<float>(q[static_cast<size_t>(row * s.d + c)]) * scale *
+            static_cast<float>(
+                k[static_cast<size_t>((head * s.Tk + j) * s.d + c)]);
+      if (sees(j)) max = std::max<double>(max, scores[static_cast<size_t>(j)]);
+    }
+    for (int64_t j = 0; j < s.Tk; ++j) {
+      const double p =
+          sees(j) ? std::exp(scores[static_cast<size_t>(j)] - max) : 0;
+      sum += p;
+      for (int64_t c = 0; c < s.dv; ++c)
+        o[static_cast<size_t>(c)] +=
+            p * v[static_cast<size_t>((head * s.Tk + j) * s.dv + c)];
+    }
+    for (int64_t c = 0; sum > 0 && c < s.dv; ++c)
+      out.o[static_cast<size_t>(row * s.dv + c)] =
+          o[static_cast<size_t>(c)] / sum;
+  }
+}
+
 // The kernel rounds more often than it declares, and no more than generic
 // kernels.
 TEST(Parametric, AnotherDeclarationIsFound) {
@@ -161,6 +201,18 @@ TEST(Parametric, AnotherDeclarationIsFound) {
   EXPECT_EQ(off_by(24).name(), "precision_generic");
   EXPECT_EQ(off_by(24).certainty, Certainty::kLikely);
   EXPECT_EQ(off_by(60000).name(), "unknown");
+}
+
+TEST(Parametric, TheStageOfTheScaleIsFound) {
+  KernelUnderTest kernel = plain_fake();
+  qkvet_precision declared = {};
+  declared.struct_size = sizeof declared;
+  declared.preset = QKVET_PRECISION_CPU_F32;
+  kernel.judged.model = resolve_precision(declared).model;
+  EXPECT_EQ(
+      diagnosis_of(kernel, nullptr, scale_on_q, "shifted_keys_change_nothing")
+          .name(),
+      "precision_scale_on_q");
 }
 
 }  // namespace

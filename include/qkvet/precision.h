@@ -39,8 +39,9 @@ typedef struct qkvet_dtype {
  * difference; `--strict` does not accept it. */
 enum {
   QKVET_PRECISION_GENERIC = 0,
-  QKVET_PRECISION_CPU_F32 = 1,    /* f32, FMA or not, exp within 1.01 * 2^-24 */
-  QKVET_PRECISION_FLASH_HALF = 2, /* half storage, P rounded to it */
+  QKVET_PRECISION_CPU_F32 = 1,     /* f32, FMA or not, exp within 1.01 * 2^-24,
+                                      the scale after the dot product */
+  QKVET_PRECISION_FLASH_HALF = 2,  /* half storage, P rounded to it */
   QKVET_PRECISION_TENSOR_CORE = 3, /* CUDA_FAST, sums of tensor cores, sm_80 */
   QKVET_PRECISION_CUDA_FAST = 4,   /* FLASH_HALF with ex2.approx and the like */
   QKVET_PRECISION_MATH_HALF = 5    /* refused: declare softmax_dtype */

@@ -193,6 +193,8 @@ const qkvet_precision kPrecision = [] {
   qkvet_precision p{};
   p.struct_size = sizeof p;
   p.preset = QKVET_PRECISION_CPU_F32;  // with expf and no fast intrinsics
+  p.declared = QKVET_KNOB_SCALE_STAGE;
+  p.scale_stage = QKVET_SCALE_ON_Q;
   return p;
 }();
 
