@@ -218,6 +218,8 @@ CommandOption CommandOption::within(Number low, Number high) const {
 }
 template CommandOption CommandOption::within(int, int) const;
 template CommandOption CommandOption::within(int64_t, int64_t) const;
+template CommandOption CommandOption::within(size_t, size_t) const;
+template CommandOption CommandOption::within(double, double) const;
 
 CommandOption CommandOption::one_of(
     const std::vector<std::string>& words) const {
@@ -263,6 +265,8 @@ QKVET_OPTION_OF(std::string)
 QKVET_OPTION_OF(std::vector<std::string>)
 QKVET_OPTION_OF(int)
 QKVET_OPTION_OF(int64_t)
+QKVET_OPTION_OF(uint64_t)
+QKVET_OPTION_OF(double)
 QKVET_OPTION_OF(std::optional<int64_t>)
 #undef QKVET_OPTION_OF
 
