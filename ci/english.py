@@ -40,7 +40,7 @@ PATTERNS = {
 # Written by the program from texts that are counted where they are.
 GENERATED = {"impl/faulty/CATALOGUE.md", "properties/laws.md", "properties/faults.md",
              "properties/conventions.md", "properties/others.md", "properties/kills.md",
-             "tools/options.md", "examples/libraries/verdicts.md"}
+             "cli/options.md", "examples/libraries/verdicts.md"}
 
 
 def prose_of(name, text):

@@ -41,7 +41,7 @@ Written by `ci/figures.py` from the records of `ci/long.sh` (`ci/records`): the 
 
 A fault is paired with the seeded fault of a reference (`reference/seeded/seeded.h`)
 that has the same mechanism, and this reference replaces the oracle,
-without a twin, in cases in which the two do the same (`tools/hunt/sabotage.cpp`).
+without a twin, in cases in which the two do the same (`cli/hunt/sabotage.cpp`).
 Agreement kills {agreed} of {pairs} pairs then, and the other laws {blind}.
 
 | fault | oracle | killed by |

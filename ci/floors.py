@@ -45,7 +45,7 @@ OTHER_NAMESPACES = {"impl": {"simt", "qkvet::bench"},
 RESERVED = {
     "rapidcheck": {"properties/cases/case_generator.h",
                    "properties/run/shrink.cpp"},
-    "CLI/": {"tools/describe/command_line.cpp"},
+    "CLI/": {"cli/describe/command_line.cpp"},
     "sha2.h": {"core/base/sha256.cpp"},
     "minizip/": {"core/files/npz.cpp"},
     "protozero/": {"core/files/onnx_reading.h"},
@@ -189,15 +189,15 @@ def self_test() -> None:
         "core/z.cpp": "int x;\n",
         "attic/x.cpp": spdx,
         "examples/x.cpp": spdx + '#include "impl/abi/declare.h"\n',
-        "tools/x.cpp": spdx + "namespace qkvet {\n",
+        "cli/x.cpp": spdx + "namespace qkvet {\n",
         "golden/x.cpp": spdx + "namespace qkvet::goldenrod {\n",
     }
     for path, text in bad.items():
         assert problems_of(path, text), f"{path} should have been refused"
     good = spdx + '#include "qkvet/kernel.h"\n#include <vector>\n'
     assert not problems_of("impl/x.cpp", good)
-    assert not problems_of("tools/x.cpp", good + "namespace qkvet::tools::a {\n")
-    assert not problems_of("tools/x.cpp", good + "namespace qkvet::properties {\n"
+    assert not problems_of("cli/x.cpp", good + "namespace qkvet::tools::a {\n")
+    assert not problems_of("cli/x.cpp", good + "namespace qkvet::properties {\n"
                            "struct Law;\n}\n")
     one = "namespace qkvet {\nstruct A {\n};\nstruct B;\n}\n"
     assert doubled_types({"a.h": one, "b.h": one})

@@ -110,7 +110,7 @@ echo "== samples of ci/test.sh, in full =="
 QKVET_TEST_FACTOR=7 build/release/bin/reference_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/diagnosis_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/hunt_test --gtest_brief=1
-QKVET_TEST_FACTOR=7 build/release/bin/tools_test --gtest_brief=1 \
+QKVET_TEST_FACTOR=7 build/release/bin/cli_test --gtest_brief=1 \
   --gtest_filter='*GoldenKill*:*JudgeFaults*:*Emit*'
 QKVET_TEST_FACTOR=7 build/release/bin/properties_test --gtest_brief=1 \
   --gtest_filter='*ShrinkingTest*'

@@ -66,9 +66,9 @@ bare "$root/bin/qkvet" check --cases 200 | grep -E '^(PASSED|FAILED)'
 # A plug-in with the compiler's own, shared C++ library, and exceptions and
 # streams of it, beside the worker's.
 "${CC:-cc}" -c -fPIC -O2 -I "$root/include" -Dqkvet_open=plain_open \
-  tools/testdata/consumer/attention.c -o "$scratch/attention.o"
+  cli/testdata/consumer/attention.c -o "$scratch/attention.o"
 "${CXX:-c++}" -shared -fPIC -O2 -I "$root/include" "$scratch/attention.o" \
-  tools/testdata/consumer/streams.cpp -o "$scratch/streams.so"
+  cli/testdata/consumer/streams.cpp -o "$scratch/streams.so"
 [ -n "$(foreign_of "$scratch/streams.so")" ] ||
   fail "the plug-in of the check brings no C++ library"
 bare "$root/bin/qkvet" check --cases 200 "$scratch/streams.so" |

@@ -46,7 +46,7 @@ def in_folder(folder):
 
 # A page, what it lists, and what there is.
 WHOLE = {
-    "tools/commands.md": (
+    "cli/commands.md": (
         lambda text: set(re.findall(r"qkvet ([a-z][a-z-]+)", text_of("README.md") + text)),
         commands),
     "fuzz/README.md": (first_cells, lambda: names("fuzz")),
@@ -75,9 +75,9 @@ def test_the_page_of_options_is_what_the_program_writes():
     said = ran([PROGRAM, "man", "--markdown"], code=0)
     assert "## qkvet golden verify\n" in said and "| `--shard` K/N | " in said
     if REWRITE:
-        (ROOT / "tools/options.md").write_text(said)
-    assert text_of("tools/options.md") == said, \
-        "qkvet man --markdown --out tools/options.md writes it"
+        (ROOT / "cli/options.md").write_text(said)
+    assert text_of("cli/options.md") == said, \
+        "qkvet man --markdown --out cli/options.md writes it"
 
 
 def kernels_in(text):

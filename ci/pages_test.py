@@ -32,7 +32,7 @@ NOT_RUN = {
     "examples/README.md": "Examples.ReadmeShowsWhatTheProgramPrints runs them",
     "examples/foreign/README.md": "needs the repositories of others (get.sh)",
     "examples/libraries/findings.md": "needs released libraries; ci/libraries.py runs them",
-    "tools/walks.md: qkvet demo train": "train_demo_test looks at what is trained; its "
+    "cli/walks.md: qkvet demo train": "train_demo_test looks at what is trained; its "
                                         "last digits are the machine's",
     "python/README.md": "python/tests/test_readme.py runs its blocks",
 }

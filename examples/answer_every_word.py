@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Answers every word of a plan in f32 or f64, from tools/plan.md and nothing else.
+"""Answers every word of a plan in f32 or f64, from cli/plan.md and nothing else.
 
 python3 answer_every_word.py FOLDER; rows that see no key are 0, their lse is -inf.
 """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws about merges on kernels of the program: right kernels pass all of them
 // and come near to their bound. The test of all faults
-// (tools/hunt/kill_test.cpp) checks that every fault of impl/faulty/merges.cpp
+// (cli/hunt/kill_test.cpp) checks that every fault of impl/faulty/merges.cpp
 // is killed by the laws that it names.
 #include <gtest/gtest.h>
 

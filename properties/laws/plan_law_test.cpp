@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws about plans: right kernels pass all of them, and each law finds a
-// mistake of its own. The test of all faults (tools/hunt/kill_test.cpp) checks
+// mistake of its own. The test of all faults (cli/hunt/kill_test.cpp) checks
 // that every fault of impl/faulty/plans.cpp is killed by the laws that it
 // names.
 #include <gtest/gtest.h>

@@ -32,7 +32,7 @@ def program():
 
 @functools.lru_cache(maxsize=None)
 def library():
-    """The shared library of the door; tools/embedded/python_door.cpp describes its
+    """The shared library of the door; cli/embedded/python_door.cpp describes its
     functions."""
     lib = ctypes.CDLL(str(home() / "lib" / "qkvet" / "libqkvet_python.so"))
     lib.qkvet_python_begin.restype = None

@@ -120,7 +120,7 @@ class Report:
 
     def to_json(self) -> str:
         """One JSON object: verdict, exit_code, checked, refused, assumed, and in
-        `results` the record of each law (tools/record/run.schema.json)."""
+        `results` the record of each law (report/run.schema.json)."""
         return json.dumps({
             "verdict": self.verdict, "exit_code": self.exit_code,
             "checked": self.checked, "refused": self.refused,

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet golden import: turns a call of another program into a golden set.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/read_file.h"
+#include "core/base/sha256.h"
+#include "golden/check/call_file.h"
+#include "golden/check/verify.h"
+#include "golden/format/folder_swap.h"
+#include "properties/conventions/conventions.h"
+#include "cli/commands/groups.h"
+#include "cli/golden/golden_folders.h"
+#include "cli/terminal/select.h"
+
+namespace qkvet::cli {
+namespace {
+
+struct GoldenImportOptions {
+  std::string file;  // .safetensors, .npz, or the folder of an ONNX node test
+  std::string set;   // FOLDER/NAME
+  std::string pins, source;
+  std::string arithmetic = "storage";  // exact, f64 or storage
+  std::string finding;                 // "" for none
+  std::string dialect;                 // a file; "": of the set, or none
+  std::string value;  // tokens of the case, which do not follow from the
+                      // tensors
+  ImportWords words;
+  bool force = false;
+
+  std::string folder() const {
+    return std::filesystem::path(set).parent_path().string();
+  }
+  std::string name() const {
+    return std::filesystem::path(set).filename().string();
+  }
+};
+
+namespace fs = std::filesystem;
+
+// Doubts about the numbers, before they are compared with others.
+std::string doubts(const GoldenSet& set) {
+  TimeUse time;
+  const Judgement judged = judge_source(set, time);
+  const bool differs = judged.verdict == Verdict::kFailed;
+  if (differs && set.finding.empty())
+    return fmt::format(
+        "{} is {}, the definition gives {} ({}); a --dialect may explain it, "
+        "or "
+        "--wrong TEXT records what is wrong with the source",
+        judged.finding->where, judged.finding->actual, judged.finding->expected,
+        judged.finding->allowed);
+  if (!differs && judged.verdict == Verdict::kPassed && !set.finding.empty())
+    return "agrees with the definition: there is no finding";
+  return judged.verdict == Verdict::kGaveUp ? judged.reason : "";
+}
+
+// The set and its row. "" or one line.
+std::string make_set(const GoldenImportOptions& options,
+                     const std::string& dialect, std::vector<std::byte>* bytes,
+                     ManifestRow* row) {
+  ImportRules rules;
+  CallFile file;
+  std::string wrong = parse_import_words(options.words, rules);
+  if (wrong.empty())
+    wrong = read_call_file(options.file, rules, options.value, &file);
+  if (!wrong.empty()) return wrong;
+  for (const std::string& name : file.ignored)
+    fmt::print("left out   {}\n", shown(name));
+  const auto recording =
+      make_recording(file.tensors, file.value, options.file, &wrong);
+  if (!recording) return options.file + ": " + wrong;
+  Case value = recording->value;
+  value.file = 0;  // follows from the inputs
+  file.value = to_string(value);
+  *row = {options.name(), file.value, options.pins, options.source, ""};
+  const auto made =
+      safetensors_bytes(file.tensors,
+                        {{"qkvet", kGoldenFormat},
+                         {"case", file.value},
+                         {"pins", options.pins},
+                         {"source", options.source},
+                         {"generator", ""},
+                         {"arithmetic", options.arithmetic},
+                         {"dialect", dialect.empty() ? file.dialect : dialect},
+                         {"finding", options.finding}},
+                        &wrong);
+  if (!made) return options.file + ": " + wrong;
+  const auto set = read_golden_set(*made, options.name(), options.file, &wrong);
+  if (set) wrong = doubts(*set);
+  if (!wrong.empty()) return options.file + ": " + wrong;
+  row->sha256 = sha256_hex(*made);
+  *bytes = *made;
+  return "";
+}
+
+std::string add_others(const GoldenImportOptions& options,
+                       const GoldenFolder& old, std::vector<ManifestRow>& rows,
+                       FolderFiles& files) {
+  for (const ManifestRow& row : old.rows) {
+    if (row.set == options.name()) continue;
+    rows.push_back(row);
+    files.push_back({row.set + kSetEnding, {}});
+    const std::string wrong =
+        read_file((fs::path(options.folder()) / files.back().first).string(),
+                  &files.back().second);
+    if (!wrong.empty()) return wrong;
+  }
+  std::sort(rows.begin(), rows.end(),
+            [](const auto& a, const auto& b) { return a.set < b.set; });
+  const std::string text = manifest_text(rows);
+  const auto* first = reinterpret_cast<const std::byte*>(text.data());
+  files.push_back({kManifestName, {first, first + text.size()}});
+  return "";
+}
+
+std::string misuse(const GoldenImportOptions& options) {
+  if (options.folder().empty() || !is_set_name(options.name()))
+    return options.set +
+           ": allowed is FOLDER/NAME, with up to 64 of a-z, 0-9 and _ in NAME";
+  if (options.pins.empty() || options.source.empty())
+    return "--pins and --source: the purpose and the producer of the set; "
+           "neither may be empty";
+  return "";
+}
+
+ExitCode run(const GoldenImportOptions& options) {
+  std::string dialect = convention_dialect(options.dialect);
+  std::string wrong = misuse(options);
+  if (wrong.empty() && dialect.empty() && !options.dialect.empty())
+    wrong = read_file(options.dialect, &dialect);
+  GoldenFolder old;
+  bool there = false;
+  if (wrong.empty()) wrong = look_at_folder(options.folder(), &old, &there);
+  if (!wrong.empty()) return wrong_use(wrong);
+  const bool replaces =
+      std::any_of(old.rows.begin(), old.rows.end(),
+                  [&](const auto& row) { return row.set == options.name(); });
+  if (replaces && !options.force)
+    return wrong_use(options.name() + ": is in " + options.folder() +
+                     " already; --force replaces it");
+  std::vector<std::byte> bytes;
+  ManifestRow row;
+  wrong = make_set(options, dialect, &bytes, &row);
+  if (!wrong.empty()) return wrong_use(wrong);
+  std::vector<ManifestRow> rows = {row};
+  FolderFiles files = {{options.name() + kSetEnding, std::move(bytes)}};
+  wrong = add_others(options, old, rows, files);
+  if (wrong.empty()) wrong = write_folder(options.folder(), files, there);
+  if (!wrong.empty()) return wrong_use(wrong);
+  fmt::print("{}   {}\n           agrees with the definition{}\n",
+             options.name(), row.value,
+             options.finding.empty() ? "" : ", but for its finding");
+  return kConforms;
+}
+
+void add_flags(Command& command, GoldenImportOptions& options) {
+  command
+      .add_option("file", options.file,
+                  ".safetensors, .npz, or the folder of an ONNX node test")
+      .required();
+  command.add_option("set", options.set, "New set, as FOLDER/NAME").required();
+  command.add_option("--pins", options.pins, "Purpose of the set").required();
+  command.add_option("--source", options.source, "Producer and version")
+      .required();
+  command
+      .add_option(
+          "--arithmetic", options.arithmetic,
+          "How the numbers were computed: exact, f64 or the storage type")
+      .one_of({"exact", "f64", "storage"})
+      .shows_default();
+  command.add_option("--wrong", options.finding, "Known defect of the source")
+      .type_name("TEXT");
+  command
+      .add_option(
+          "--dialect", options.dialect,
+          "File of dialect fields, or a convention: what the source does")
+      .type_name("FILE|CONVENTION");
+  command
+      .add_option("--case", options.value,
+                  "Options of the call: causal=br,scale=0.1")
+      .type_name("TOKENS");
+  command
+      .add_option("--map", options.words.map,
+                  "Tensor names in the file: q=query,o=attn_output")
+      .type_name("NAMES");
+  command
+      .add_option("--layout", options.words.layout,
+                  "bhtd, bthd or thd; H8,Hkv2 for tensors [B,T,H*d]")
+      .type_name("LAYOUT");
+  command.add_flag("--force", options.force, "Overwrite a set of this name");
+}
+
+}  // namespace
+
+void add_golden_import(Command& golden, Chosen& chosen) {
+  add_command<GoldenImportOptions>(golden, chosen, "import",
+                                   "Convert a recorded call to a golden set",
+                                   add_flags, run);
+}
+
+}  // namespace qkvet::cli

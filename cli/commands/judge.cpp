@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet judge: recorded answers, to a plan or one by one; with --ask the plan
+// itself.
+#include "cli/commands/judge.h"
+
+#include <filesystem>
+#include <iterator>
+
+#include "cli/commands/flags.h"
+#include "cli/terminal/select.h"
+#include "cli/reproduce/plan_folder.h"
+
+namespace qkvet::cli {
+namespace {
+
+bool is_folder(const std::string& target) {
+  std::error_code code;
+  return std::filesystem::is_directory(target, code);
+}
+
+// The folder of an ONNX node test is a call.
+bool is_onnx_test(const std::string& target) {
+  std::error_code code;
+  return std::filesystem::exists(std::filesystem::path(target) / "model.onnx",
+                                 code);
+}
+
+ExitCode ask(const JudgeOptions& options) {
+  AskOptions ask = options.ask;
+  ask.dialect = options.dialect;
+  ask.precision = options.precision;
+  if (options.targets.size() > 1)
+    return wrong_use(options.targets[1] +
+                     ": --ask takes one plan, to write it in another format");
+  if (!options.targets.empty()) ask.from = options.targets[0];
+  if (!ask.from.empty() && (!ask.dialect.empty() || !ask.precision.empty()))
+    return wrong_use(ask.from +
+                     ": a plan with a declaration of its own; allowed beside "
+                     "it: --ask, --format, --force");
+  return judge_ask(ask);
+}
+
+ExitCode run(JudgeOptions options) {
+  if (!options.ask.folder.empty()) return ask(options);
+  std::vector<std::string>& targets = options.targets;
+  if (targets.empty())
+    return wrong_use(
+        "judge: allowed is the folder of a plan, files of calls, or --ask DIR "
+        "to write a plan");
+  const bool plan = is_folder(targets[0]) && !is_onnx_test(targets[0]);
+  if (!plan && !options.table.empty())
+    return wrong_use(targets[0] +
+                     ": no plan; --out is for the questions of one");
+  if (!plan) return judge_calls(options);
+  if (targets.size() > 2)
+    return wrong_use(targets[2] +
+                     ": allowed is a plan and a folder of answers, or files of "
+                     "calls");
+  if (targets.size() == 2) options.answers = targets[1];
+  for (const std::string* text :
+       {&options.value, &options.words.map, &options.words.layout})
+    if (!text->empty())
+      return wrong_use(
+          targets[0] +
+          ": a plan; --case, --map and --layout are for files of calls");
+  return judge_plan(options);
+}
+
+// Files carry the calls and answers of a kernel that cannot be linked.
+void add_ask(Command& command, AskOptions& options) {
+  const CommandOption ask = command.add_option(
+      "--ask", options.folder,
+      "Write a plan for a kernel that cannot be linked to this folder");
+  ask.type_name("DIR");
+  add_laws(command, options.laws, "Law id, or a glob; may be repeated");
+  command
+      .add_option("-n,--cases", options.cases, "Number of cases, over all laws")
+      .within(int64_t{1}, int64_t{1000000})
+      .shows_default();
+  add_seed(command, options.seed);
+  add_sizes(command, options.sizes);
+  command
+      .add_option(
+          "--dtype", options.dtypes,
+          "f64, f32, f16, bf16, or q/kv/o such as f32/f16/f32; may be repeated")
+      .type_name("TYPE")
+      .one_at_a_time();
+  command
+      .add_option("--options", options.options,
+                  "Options that the kernel declares: all, or causal,gqa,...")
+      .type_name("WORDS");
+  add_pin(command, options.pin);
+  command
+      .add_option("-k,--kernel", options.name, "Name of the kernel in reports")
+      .type_name("FAMILY/VARIANT")
+      .shows_default();
+  command
+      .add_option(
+          "--format", options.format,
+          "Files: npy (one per tensor), safetensors (one), recipe (none)")
+      .one_of(std::vector<std::string>(std::begin(kPlanFormats),
+                                       std::end(kPlanFormats)))
+      .shows_default();
+  command.add_flag("--force", options.force,
+                   "Overwrite a plan, and the answers in its folder");
+  // A plan that is written in another format has the first ones already.
+  std::vector<std::string> of_ask = {"--law",   "--cases", "--seed",
+                                     "--sizes", "--dtype", "--options",
+                                     "--pin",   "--kernel"};
+  const CommandOption what = command.option("what");
+  for (const std::string& name : of_ask) what.excludes(command.option(name));
+  for (const char* name : {"--format", "--force"}) of_ask.push_back(name);
+  for (const std::string& name : of_ask) command.option(name).needs(ask);
+  for (const char* name : {"what", "--dialect", "--precision"})
+    of_ask.push_back(name);
+  command.takes_only("--ask", of_ask);
+}
+
+void add_flags(Command& command, JudgeOptions& options) {
+  command.add_option(
+      "what", options.targets,
+      "Plan [ANSWERS], or recorded calls (.safetensors, .npz, ONNX tests)");
+  command
+      .add_option("--case", options.value,
+                  "Options of the call: causal=br,scale=0.1")
+      .type_name("TOKENS");
+  command
+      .add_option("--map", options.words.map,
+                  "Tensor names in the file: q=query,o=attn_output")
+      .type_name("NAMES");
+  command
+      .add_option("--layout", options.words.layout,
+                  "bhtd, bthd or thd; H8,Hkv2 for tensors [B,T,H*d]")
+      .type_name("LAYOUT");
+  command
+      .add_option("--dialect", options.dialect,
+                  "Convention, or file of dialect fields, to add to a plan")
+      .type_name("FILE|CONVENTION");
+  command
+      .add_option("--precision", options.precision,
+                  "File of precision fields to add to a plan")
+      .type_name("FILE");
+  add_whether_to_diagnose(command, options.diagnose);
+  add_json(command, options.json);
+  add_report_files(command, options.files);
+  command
+      .add_option("-o,--out", options.table,
+                  "Tab-separated file with a row for each case of a plan")
+      .type_name("FILE")
+      .names_output();
+  command.add_flag("-v,--verbose", options.verbose, "Print one line per law");
+  add_ask(command, options.ask);
+}
+
+}  // namespace
+
+void add_judge(Command& app, Chosen& chosen) {
+  add_command<JudgeOptions>(
+      app, chosen, "judge",
+      "Check recorded calls, or write a plan of calls to record", add_flags,
+      [](const JudgeOptions& options) { return run(options); });
+}
+
+}  // namespace qkvet::cli

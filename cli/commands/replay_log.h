@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet replay X.story.
+#ifndef QKVET_CLI_COMMANDS_REPLAY_LOG_H_
+#define QKVET_CLI_COMMANDS_REPLAY_LOG_H_
+
+#include <string>
+
+#include "report/exit_code.h"
+#include "cli/kernels/kernels.h"
+
+namespace qkvet::cli {
+
+// The name of a recorded story.
+bool is_story_log(const std::string& target);
+ExitCode replay_log(const std::string& path, const KernelSelection& selection);
+
+}  // namespace qkvet::cli
+
+#endif  // QKVET_CLI_COMMANDS_REPLAY_LOG_H_

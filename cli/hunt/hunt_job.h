@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The job of the process that hunts for `qkvet fuzz`, in a file, because the
+// engine starts further processes with the same words; and its results, a line
+// per event.
+#ifndef QKVET_CLI_HUNT_HUNT_JOB_H_
+#define QKVET_CLI_HUNT_HUNT_JOB_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fuzz/input/input.h"
+#include "fuzz/targets/target.h"
+#include "cli/kernels/kernels.h"
+
+namespace qkvet::cli {
+
+struct HuntJob {
+  std::string target;
+  KernelSelection selection;
+  std::vector<std::string> laws;  // globs; empty: those of the target
+  std::string pin;
+  bool guided = true;
+  bool recipes = true;
+  std::string folder;  // of this hunt: progress, events, crashing inputs
+  int64_t began = 0;   // nanoseconds of the monotonic clock
+  double seconds = 0;  // since then, until the process ends itself; 0: never
+};
+
+// The monotonic clock, which all processes of a machine share.
+int64_t monotonic_nanoseconds();
+double seconds_since_began(const HuntJob& job);
+
+std::string job_text(const HuntJob& job);
+// On failure *error is one line.
+std::optional<HuntJob> read_job(const std::string& path, std::string* error);
+
+// The file that both sides have open.
+std::string progress_path(const std::string& folder);
+std::string events_path(const std::string& folder);
+
+// An event that an engine's process reports.
+struct HuntEvent {
+  std::string what;  // found, closest, wrong (a check of bytes), stopped
+  std::string kernel, law, text;  // text: the case, or the error
+  int64_t execution = 0;
+  double seconds = 0;  // since the hunt began
+  double ratio = 0;    // of closest
+};
+void write_event(const std::string& folder, const HuntEvent& event);
+std::vector<HuntEvent> read_events(const std::string& folder);
+
+// A target with the kernels that it is about, ready to judge inputs.
+struct Hunted {
+  const FuzzTarget* target = nullptr;
+  SelectedKernels selected;  // only those that declare the target's subject
+  InputRules rules;
+  std::string error;  // one line; if set, ignore the other fields
+};
+Hunted hunted(const HuntJob& job);
+
+}  // namespace qkvet::cli
+
+#endif  // QKVET_CLI_HUNT_HUNT_JOB_H_

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the options that a kernel takes and answers as intended, and for
+// others, what it computes instead.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "core/capability/option_table.h"
+#include "properties/cases/scope.h"
+#include "properties/judging/law.h"
+#include "cli/identify/parts_found.h"
+
+namespace qkvet::cli {
+namespace {
+
+// A hypothesis of how a kernel misreads a call: as another case with the same
+// extents, or as the same case with other inputs.
+struct Instead {
+  const char* words;
+  std::function<void(Case&)> as;
+  std::function<void(const Case&, Inputs&)> with;
+};
+
+struct Question {
+  uint64_t option = 0;
+  std::vector<std::function<void(Case&)>> calls;  // all of them must agree
+  std::vector<Instead> instead;
+  uint64_t outputs = 0;  // QKVET_OPTION_LSE, _WEIGHTS
+};
+
+void cross(Case& value, int64_t Tq, int64_t Tk) {
+  value.shape.Tq = Tq;
+  value.shape.Tk = Tk;
+}
+
+// Rows and keys that show how a rule is counted, as far as extents may differ.
+void offset(const Asker& asker, Case& value) {
+  if (asker.takes_cross_lengths)
+    cross(value, asker.base.shape.Tq, asker.base.shape.Tq + 3);
+}
+
+Instead as(const char* words, std::function<void(Case&)> change) {
+  return {words, std::move(change), {}};
+}
+
+Instead with(const char* words,
+             std::function<void(const Case&, Inputs&)> change) {
+  return {words, {}, std::move(change)};
+}
+
+void add_causal(const Asker& asker, std::vector<Question>& all) {
+  for (const Causal rule : {Causal::kTopLeft, Causal::kBottomRight}) {
+    const bool top_left = rule == Causal::kTopLeft;
+    const Causal other = top_left ? Causal::kBottomRight : Causal::kTopLeft;
+    all.push_back(
+        {top_left ? QKVET_OPTION_CAUSAL_TOP_LEFT
+                  : QKVET_OPTION_CAUSAL_BOTTOM_RIGHT,
+         {[&asker, rule](Case& c) {
+           offset(asker, c);
+           c.causal = rule;
+         }},
+         {as(top_left ? "counted from the bottom right"
+                      : "counted from the top left",
+             [other](Case& c) { c.causal = other; }),
+          as("a row sees one key further than its diagonal",
+             [](Case& c) {
+               const bool from_end = c.causal == Causal::kBottomRight;
+               c.causal = Causal::kNone;
+               c.window =
+                   Window{-1, from_end ? 1 : 1 - (c.shape.Tk - c.shape.Tq)};
+             }),
+          as("not causal at all", [](Case& c) { c.causal = Causal::kNone; })}});
+  }
+}
+
+void add_scales(std::vector<Question>& all) {
+  all.push_back(
+      {QKVET_OPTION_DEFAULT_SCALE,
+       {[](Case& c) { c.scale = std::nullopt; }},
+       {as("scaled by 1", [](Case& c) { c.scale = 1.0f; }),
+        as("scaled by 1/d",
+           [](Case& c) { c.scale = 1 / static_cast<float>(c.shape.d); }),
+        as("scaled by 1/sqrt(H d)", [](Case& c) {
+          c.scale = 1 / std::sqrt(static_cast<float>(c.shape.H * c.shape.d));
+        })}});
+  all.push_back(
+      {QKVET_OPTION_SCALE,
+       {[](Case& c) { c.scale = 0.75f; }, [](Case& c) { c.scale = 0.0625f; }},
+       {as("scaled by 1/sqrt(d) all the same",
+           [](Case& c) { c.scale = std::nullopt; }),
+        as("scaled by 1 all the same", [](Case& c) { c.scale = 1.0f; }),
+        as("scaled twice", [](Case& c) { c.scale = *c.scale * *c.scale; })}});
+}
+
+// If interleaved, query head h of 4 reads head h % 2 of 2.
+void read_interleaved(const Case& value, Inputs& inputs) {
+  const Shape& s = value.shape;
+  Case narrow = value;
+  narrow.shape.Hkv = s.H / 2;
+  const Inputs own = make_inputs(narrow);
+  const auto spread = [&](const std::vector<double>& from,
+                          std::vector<double>& to, int64_t width) {
+    const int64_t head = s.Tk * width;
+    for (int64_t h = 0; h < s.H; ++h)
+      std::copy_n(from.begin() + h % narrow.shape.Hkv * head, head,
+                  to.begin() + h * head);
+  };
+  spread(own.k, inputs.k, s.d);
+  spread(own.v, inputs.v, s.dv);
+}
+
+void add_extents(const Asker& asker, std::vector<Question>& all) {
+  Instead interleaved =
+      with("read by interleaved heads (h % Hkv)", read_interleaved);
+  interleaved.as = [](Case& c) { c.shape.Hkv = c.shape.H; };
+  all.push_back({QKVET_OPTION_GROUPED_HEADS,
+                 {[](Case& c) { c.shape.H = 4, c.shape.Hkv = 2; },
+                  [](Case& c) { c.shape.H = 3, c.shape.Hkv = 1; }},
+                 {std::move(interleaved)}});
+  const int64_t width = asker.base.shape.d;
+  all.push_back({QKVET_OPTION_VALUE_WIDTH,
+                 {[width](Case& c) { c.shape.dv = width * 2; },
+                  [width](Case& c) { c.shape.dv = width / 2; }},
+                 {}});
+  const int64_t T = asker.base.shape.Tq;
+  all.push_back({QKVET_OPTION_CROSS_LENGTHS,
+                 {[T](Case& c) { cross(c, T, 2 * T); },
+                  [T](Case& c) { cross(c, 2 * T, T); }},
+                 {}});
+  all.push_back(
+      {QKVET_OPTION_EMPTY_EXTENTS,
+       {[](Case& c) { c.shape.B = 0; }, [](Case& c) { c.shape.Tq = 0; }},
+       {}});
+}
+
+void add_outputs(std::vector<Question>& all) {
+  const auto unchanged = [](Case&) {};
+  all.push_back({QKVET_OPTION_LSE, {unchanged}, {}, QKVET_OPTION_LSE});
+  all.push_back({QKVET_OPTION_WEIGHTS, {unchanged}, {}, QKVET_OPTION_WEIGHTS});
+}
+
+void add_masks(const Asker& asker, std::vector<Question>& all) {
+  const auto windowed = [&asker](int64_t left, int64_t right) {
+    return [&asker, left, right](Case& c) {
+      offset(asker, c);
+      c.window = Window{left, right};
+    };
+  };
+  all.push_back(
+      {QKVET_OPTION_WINDOW,
+       {windowed(2, 4), windowed(2, 1), windowed(1, -1)},
+       {as("counted without the row itself: (left, right) shows one key fewer "
+           "on each side",
+           [](Case& c) {
+             c.window = Window{c.window->left - 1,
+                               std::max<int64_t>(c.window->right - 1, 0)};
+           }),
+        as("one key fewer to the left", [](Case& c) { c.window->left -= 1; }),
+        as("one key more to the left", [](Case& c) { c.window->left += 1; }),
+        as("counted from the top left",
+           [](Case& c) {
+             c.window->left += c.shape.Tk - c.shape.Tq;
+             c.window->right -= c.shape.Tk - c.shape.Tq;
+           }),
+        as("ignored", [](Case& c) { c.window = std::nullopt; })}});
+  Instead without = as("ignored", [](Case& c) { c.mask = {}; });
+  all.push_back({QKVET_OPTION_MASK,
+                 {[](Case& c) {
+                    c.mask = {MaskKind::kButN, 1, kOwnAll};
+                  },
+                  [](Case& c) {
+                    c.mask = {MaskKind::kBandN, 1, kOwnAll};
+                  }},
+                 {with("taken for the pairs that do not attend",
+                       [](const Case&, Inputs& inputs) {
+                         for (uint8_t& attends : inputs.mask)
+                           attends = attends == 0 ? 1 : 0;
+                       }),
+                  without}});
+  all.push_back(
+      {QKVET_OPTION_BIAS,
+       {[](Case& c) { c.score_bias = make_recipe(RecipeKind::kNormal); }},
+       {with("added before the scale",
+             [](const Case& c, Inputs& inputs) {
+               for (double& b : inputs.bias) b *= scale_of(c);
+             }),
+        as("ignored", [](Case& c) { c.score_bias = std::nullopt; })}});
+}
+
+void add_scores(std::vector<Question>& all) {
+  const Recipe normal = make_recipe(RecipeKind::kNormal);
+  all.push_back(
+      {QKVET_OPTION_SOFTCAP,
+       {[](Case& c) { c.softcap = 0.5f; }, [](Case& c) { c.softcap = 2; }},
+       {as("ignored", [](Case& c) { c.softcap = 0; })}});
+  all.push_back({QKVET_OPTION_SINK,
+                 {[normal](Case& c) { c.sink = normal; }},
+                 {as("ignored", [](Case& c) { c.sink = std::nullopt; })}});
+  all.push_back({QKVET_OPTION_ALIBI,
+                 {[normal](Case& c) { c.slopes = normal; }},
+                 {with("added, not taken off",
+                       [](const Case&, Inputs& inputs) {
+                         for (double& slope : inputs.slopes) slope = -slope;
+                       }),
+                  as("ignored", [](Case& c) { c.slopes = std::nullopt; })}});
+  const auto of_member = [](int64_t apart) {
+    return [apart](const Case& c, Inputs& inputs) {
+      const std::vector<double> from = inputs.slopes;
+      const int64_t H = c.shape.H;
+      for (int64_t n = 0; n < std::ssize(from); ++n)
+        inputs.slopes[static_cast<size_t>(n)] =
+            from[static_cast<size_t>(n / H * apart + n % H)];
+    };
+  };
+  all.push_back({QKVET_OPTION_ALIBI_PER_MEMBER,
+                 {[normal](Case& c) {
+                   c.shape.B = 2;
+                   c.slopes = normal;
+                   c.member_slopes = true;
+                 }},
+                 {with("those of the first member in all", of_member(0)),
+                  with("lists that begin one number apart", of_member(1))}});
+  all.push_back({QKVET_OPTION_KEY_LISTS,
+                 {[](Case& c) { c.listed = {2}; },
+                  [](Case& c) {
+                    c.listed = {2, /*per_head=*/true};
+                  }},
+                 {with("the list of the first row in all",
+                       [](const Case& c, Inputs& inputs) {
+                         const int64_t rows = c.shape.Tq * c.listed.entries;
+                         for (int64_t n = 0; n < std::ssize(inputs.key_indices);
+                              ++n)
+                           inputs.key_indices[static_cast<size_t>(n)] =
+                               inputs.key_indices[static_cast<size_t>(
+                                   n / rows * rows + n % c.listed.entries)];
+                       }),
+                  as("ignored", [](Case& c) { c.listed = {}; })}});
+  all.push_back({QKVET_OPTION_KEY_LIST_LENGTHS,
+                 {[](Case& c) {
+                   c.listed = {3, false, /*lengths=*/true};
+                 }},
+                 {as("ignored", [](Case& c) { c.listed.lengths = false; })}});
+  all.push_back({QKVET_OPTION_KEY_LIST_BLOCKS,
+                 {[](Case& c) {
+                   c.listed = {2, false, false, false, /*block=*/2};
+                 }},
+                 {as("taken for keys", [](Case& c) { c.listed.block = 1; })}});
+  const auto turned = [](RopeStyle style) {
+    return [style](Case& c) { c.rope.style = style; };
+  };
+  all.push_back(
+      {QKVET_OPTION_ROPE,
+       {turned(RopeStyle::kHalf), turned(RopeStyle::kInterleaved)},
+       {as("the half pairs in either style", turned(RopeStyle::kHalf)),
+        as("the interleaved pairs in either style",
+           turned(RopeStyle::kInterleaved)),
+        as("ignored", turned(RopeStyle::kNone))}});
+}
+
+void add_members(const Asker& asker, std::vector<Question>& all) {
+  const int64_t T = asker.base.shape.Tk;
+  const auto lengths = [T](Case& c) {
+    c.shape.B = 2;
+    c.kv_len = {T, T - 2};
+  };
+  all.push_back({QKVET_OPTION_LENGTHS,
+                 {lengths,
+                  [T](Case& c) {
+                    c.shape.B = 2;
+                    c.q_len = {T - 1, T};
+                  }},
+                 {as("ignored", [](Case& c) { c.kv_len = c.q_len = {}; })}});
+  const auto packed = [T](Case& c) {
+    c.shape.Tq = c.shape.Tk = 2 * T;
+    c.cu_q = c.cu_k = {0, T - 1, 2 * T};
+  };
+  all.push_back({QKVET_OPTION_PACKED, {packed}, {}});
+  const auto paged = [lengths](Case& c) {
+    lengths(c);
+    c.paging.size = 4;
+  };
+  all.push_back({QKVET_OPTION_PAGED, {paged}, {}});
+  all.push_back({QKVET_OPTION_PAGED_CHANNEL_GROUPS,
+                 {[paged](Case& c) {
+                   paged(c);
+                   properties::in_channel_groups(c);
+                 }},
+                 {}});
+  all.push_back({QKVET_OPTION_SEGMENTS,
+                 {[](Case& c) {
+                    c.fields.segments = true;
+                    c.fields.tokens = 2;
+                  },
+                  [](Case& c) {
+                    c.fields.segments = true;
+                    c.fields.tokens = 3;
+                    c.fields.wide_segments = true;
+                  }},
+                 {as("ignored", [](Case& c) { c.fields = {}; })}});
+  all.push_back({QKVET_OPTION_FULL_RANGES,
+                 {[](Case& c) {
+                   c.fields.ranges = 1;
+                   c.causal = Causal::kBottomRight;
+                 }},
+                 {as("ignored", [](Case& c) { c.fields = {}; })}});
+  all.push_back({QKVET_OPTION_CHUNK,
+                 {[](Case& c) { c.chunk = 2; }, [](Case& c) { c.chunk = 3; }},
+                 {as("a window to the left of as many keys",
+                     [](Case& c) {
+                       c.window = Window{c.chunk - 1, c.chunk - 1};
+                       c.chunk = 0;
+                     }),
+                  as("ignored", [](Case& c) { c.chunk = 0; })}});
+  all.push_back({QKVET_OPTION_TREE_MASK,
+                 {[](Case& c) {
+                   c.fields.tree = true;
+                   c.fields.children = 2;
+                 }},
+                 {as("a causal rule",
+                     [](Case& c) {
+                       c.fields = {};
+                       c.causal = Causal::kBottomRight;
+                     }),
+                  as("ignored", [](Case& c) { c.fields = {}; })}});
+  all.push_back({QKVET_OPTION_VALUES_IN_KEYS,
+                 {[](Case& c) {
+                   c.values_in_keys = true;
+                   c.v = {};
+                 }},
+                 {}});
+  all.push_back({QKVET_OPTION_APPEND,
+                 {[T](Case& c) {
+                   c.shape.B = 2;
+                   c.kv_len = {T, T - 1};
+                   c.append = 2;
+                 }},
+                 {}});
+  all.push_back({QKVET_OPTION_PACKED_PAGES,
+                 {[packed](Case& c) {
+                   packed(c);
+                   c.paging.size = 4;
+                 }},
+                 {}});
+}
+
+std::string word_of(uint64_t option) {
+  for (const OptionRow& row : option_rows())
+    if (row.option == option) return std::string(row.word);
+  return "";
+}
+
+// The hypothesis that explains the answer best, in words; "" if none is kNearer
+// times nearer than the intended meaning.
+std::string taken_for(Asker& asker, const Question& question, const Case& value,
+                      const Reply& reply) {
+  std::string words;
+  double nearest = reply.off / kNearer;
+  for (const Instead& instead : question.instead) {
+    Case other = value;
+    if (instead.as) instead.as(other);
+    if (other == value && !instead.with) continue;
+    if (!invalid_reason(other).empty()) continue;
+    Edit edit;
+    if (instead.with)
+      edit = [&](Inputs& inputs) { instead.with(other, inputs); };
+    const double off = asker.off_from(reply, other, edit);
+    if (off >= nearest) continue;
+    nearest = off;
+    words = instead.words;
+  }
+  return words;
+}
+
+// True if all calls agree; otherwise adds the evidence to `found`.
+bool is_taken(Asker& asker, const Question& question, Identified& found) {
+  const std::string word = word_of(question.option);
+  std::string agrees;
+  int asked = 0;
+  for (const auto& change : question.calls) {
+    Case value = asker.base;
+    change(value);
+    if (!invalid_reason(value).empty()) continue;
+    ++asked;
+    const Reply reply = asker.judged(value, question.outputs);
+    const std::string words = reply.done() && !reply.is_sure()
+                                  ? taken_for(asker, question, value, reply)
+                                  : "";
+    if (reply.agrees() && words.empty()) {
+      if (agrees.empty()) agrees = to_string(value);
+      continue;
+    }
+    NotFound no{NotFound::Why::kRefused, word, reply.said};
+    if (reply.answered == Answered::kDied) {
+      no.why = NotFound::Why::kWrong;
+      no.evidence = "the kernel died: " + reply.said + ": " + to_string(value);
+    } else if (reply.done()) {
+      no.why = NotFound::Why::kWrong;
+      no.evidence =
+          (words.empty() ? "taken, and " + reply.said : "taken, and " + words) +
+          ": " + to_string(value);
+    }
+    found.rest.push_back(std::move(no));
+    return false;
+  }
+  if (asked == 0) return false;
+  found.fields.push_back(
+      {Part::kCapabilities, "options", word,
+       fmt::format("{} of {} calls agree, as {}", asked, asked, agrees)});
+  return true;
+}
+
+}  // namespace
+
+uint64_t find_options(Asker& asker, Identified& found) {
+  // The base needs some options first: a scale, and the extents that rules are
+  // counted from.
+  const auto first = static_cast<int64_t>(found.fields.size());
+  std::vector<Question> all;
+  add_scales(all);
+  add_extents(asker, all);
+  uint64_t options = 0;
+  for (const Question& question : all) {
+    if (!is_taken(asker, question, found)) continue;
+    options |= question.option;
+    if (question.option == QKVET_OPTION_CROSS_LENGTHS)
+      asker.takes_cross_lengths = true;
+  }
+  find_lse_base(asker);
+  all.clear();
+  add_causal(asker, all);
+  add_outputs(all);
+  add_masks(asker, all);
+  add_scores(all);
+  add_members(asker, all);
+  for (const Question& question : all)
+    if (is_taken(asker, question, found)) options |= question.option;
+  found.rest.push_back({NotFound::Why::kNotTold, "dropout",
+                        "its generator is the kernel's own; not asked"});
+  // In the order of the bits, as declarations are written.
+  const auto place = [](const FoundField& field) {
+    size_t n = 0;
+    for (const OptionRow& row : option_rows()) {
+      if (row.word == field.value) return n;
+      ++n;
+    }
+    return n;
+  };
+  std::sort(found.fields.begin() + first, found.fields.end(),
+            [&](const FoundField& a, const FoundField& b) {
+              return place(a) < place(b);
+            });
+  return options;
+}
+
+}  // namespace qkvet::cli

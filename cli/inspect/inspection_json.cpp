@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include "core/base/json.h"
+#include "core/base/verdict.h"
+#include "report/json_lines.h"
+#include "cli/inspect/inspection.h"
+
+namespace qkvet::cli {
+namespace {
+
+Json numbers(const std::vector<double>& values) {
+  Json out = Json::array();
+  for (const double value : values) out.push_back(json_number(value));
+  return out;
+}
+
+std::string stage_lines(const std::vector<StageSummary>& stages) {
+  std::string out;
+  for (const StageSummary& stage : stages) {
+    Json line = json_line("inspect_stage");
+    line["name"] = stage.name;
+    line["how"] = stage.how;
+    line["shape"] = stage.shape;
+    line["least"] = json_number(stage.least);
+    line["most"] = json_number(stage.most);
+    line["hidden"] = stage.hidden;
+    line["nan"] = stage.nan;
+    line["last_row"] = numbers(stage.values);
+    out += json_text(line) + "\n";
+  }
+  return out;
+}
+
+Json judged(const Judgement& judgement) {
+  Json out{{"verdict", verdict_name(judgement.verdict)},
+           {"compared", judgement.compared},
+           {"error_over_bound", json_number(judgement.worst_ratio)}};
+  if (!judgement.reason.empty()) out["reason"] = judgement.reason;
+  if (!judgement.finding) return out;
+  out["at"] = judgement.finding->where;
+  out["expected"] = judgement.finding->expected;
+  out["allowed"] = judgement.finding->allowed;
+  out["actual"] = judgement.finding->actual;
+  return out;
+}
+
+std::string kernel_lines(const Inspection& seen) {
+  std::string out;
+  for (const Json& stage : kernel_stages_json(*seen.view)) {
+    Json line = json_line("inspect_kernel_stage");
+    line["kernel"] = seen.kernel;
+    line.update(stage);
+    out += json_text(line) + "\n";
+  }
+  return out;
+}
+
+std::string head_line(const Inspection& seen, int64_t head, const char* whose,
+                      const HeatMap& map) {
+  const HeadStatistics found = statistics_of(seen, map);
+  Json line = json_line("inspect_head");
+  line["member"] = seen.focus.member;
+  line["head"] = head;
+  line["whose"] = whose;
+  line["rows"] = found.rows;
+  line["finite"] = found.finite;
+  if (found.previous_rows > 0) line["previous"] = json_number(found.previous);
+  if (found.first_rows > 0) line["first"] = json_number(found.first);
+  line["from_uniform"] = json_number(found.from_uniform);
+  line["entropy_bits"] = json_number(found.entropy_bits);
+  line["entropy_part"] = json_number(found.entropy_part);
+  line["largest"] = json_number(found.largest);
+  line["largest_at"] = {found.largest_row, found.largest_key};
+  return json_text(line) + "\n";
+}
+
+std::string weights_line(const Inspection& seen, int64_t head,
+                         const char* whose, const HeatMap& whole) {
+  const HeatMap map = reduced(whole);
+  Json rows = Json::array();
+  for (int64_t i = 0; i < map.rows; ++i) {
+    Json row = Json::array();
+    for (int64_t j = 0; j < map.columns; ++j)
+      row.push_back(json_number(map.at(i, j)));
+    rows.push_back(std::move(row));
+  }
+  Json line = json_line("inspect_weights");
+  line["member"] = seen.focus.member;
+  line["head"] = head;
+  line["whose"] = whose;
+  line["queries_of_a_cell"] = map.row_step;
+  line["keys_of_a_cell"] = map.column_step;
+  line["weights"] = std::move(rows);
+  return json_text(line) + "\n";
+}
+
+}  // namespace
+
+std::vector<Json> kernel_stages_json(const KernelView& view) {
+  if (view.ended) return {judged(*view.ended)};
+  std::vector<Json> out;
+  for (const KernelStage& stage : view.stages) {
+    out.push_back({{"name", stage.name}});
+    out.back().update(judged(stage.judgement));
+  }
+  return out;
+}
+
+std::string inspection_json(const Inspection& seen) {
+  Json start = json_line("inspect");
+  start["case"] = to_string(seen.value);
+  start["digest"] = fmt::format("{:08x}", seen.digest);
+  if (!seen.kernel.empty()) start["kernel"] = seen.kernel;
+  std::string out = json_text(start) + "\n" + stage_lines(seen.movie.stages);
+  if (seen.view) out += kernel_lines(seen);
+  for (int64_t head = 0; has_weights(seen) && head < seen.value.shape.H;
+       ++head) {
+    out += head_line(seen, head, "definition", expected_map(seen, head));
+    if (has_kernel_weights(seen))
+      out += head_line(seen, head, "kernel", actual_map(seen, head));
+  }
+  for (const int64_t head : seen.heads) {
+    out += weights_line(seen, head, "definition", expected_map(seen, head));
+    if (has_kernel_weights(seen))
+      out += weights_line(seen, head, "kernel", actual_map(seen, head));
+  }
+  if (!seen.view) return out;
+  Json end = json_line("inspect_end");
+  end["weights_from"] = seen.view->weights_from;
+  const KernelStage* parts = seen.view->parts_at();
+  end["parts_at"] = parts == nullptr ? Json(nullptr) : Json(parts->name);
+  end["exit"] = static_cast<int>(seen.view->exit_code());
+  return out + json_text(end) + "\n";
+}
+
+}  // namespace qkvet::cli

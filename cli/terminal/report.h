@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reports of a run, for people and for CI systems.
+#ifndef QKVET_CLI_TERMINAL_REPORT_H_
+#define QKVET_CLI_TERMINAL_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "properties/run/runner.h"
+#include "report/exit_code.h"
+#include "report/lines.h"
+#include "cli/kernels/kernels.h"
+#include "cli/terminal/diagnoses.h"
+#include "cli/terminal/known.h"
+
+namespace qkvet::cli {
+
+struct FailureTensors;  // failure_tensors.h
+struct RunRecord;       // run_record.h
+struct StartLine;
+
+struct ReportInput {
+  const RunResult& result;
+  const RunOptions& options;
+  const SelectedKernels& selected;
+  bool in_process = false;
+  const KnownFailures* known = nullptr;     // failures that are accepted
+  const Diagnoses* diagnoses = nullptr;     // causes of failures of the result
+  size_t width = kLineWidth;                // of the lines of a failure
+  const FailureTensors* tensors = nullptr;  // numbers of failures, for records
+  const RunRecord* baseline = nullptr;      // an earlier run, with its failures
+  // Globs over the kernels that were to be judged; empty: all selected ones.
+  std::vector<std::string> kernels_asked = {};
+};
+
+// How a report is shown.
+struct ReportStyle {
+  bool colour = false;
+  bool verbose = false;  // law by law, with the whole coverage
+  size_t width = 100;    // of the screen
+  bool quiet = false;    // a line a kernel, and the verdict
+};
+// The style that stdout supports.
+ReportStyle screen_style(bool verbose = false, bool quiet = false);
+
+// 2 > 4 > 1 > 3 > 0; a finished run never yields 2. A kernel that this machine
+// cannot run counts as not checked only if it was selected by name.
+ExitCode exit_code_of(const ReportInput& input);
+
+// The report on one failure, lines of plain text without a final newline.
+std::string failure_text(const ReportInput& input, const KernelResult& kernel,
+                         const Failure& failure);
+
+// The text of all causes that the probes cannot tell apart: "... Or: ..."
+std::string joined_causes(const Diagnosis& diagnosis, std::string Cause::*text);
+
+// The share of runs in which a failure happens, and what that suggests; "" if
+// it always happens.
+std::string unsteady_text(const Failure& failure);
+
+// A guess from the numbers of the case alone; "" if other evidence decides: it
+// is unsteady, or it depends on earlier calls.
+std::string looks_text(const ReportInput& input, const Failure& failure);
+
+// The command that fails again: "qkvet replay CASE --law LAW --kernel NAME".
+std::string replay_line(const ReportInput& input, const KernelResult& kernel,
+                        const Failure& failure);
+
+// The failure in a few lines, during the run: its cause is not known yet.
+std::string found_text(const ReportInput& input, const KernelResult& kernel,
+                       const Failure& failure);
+
+// Advice on a failure, for the end of a report: its cause and the fix, as far
+// as they are known, and the command that fails again.
+std::string remedy_text(const ReportInput& input, const KernelResult& kernel,
+                        const Failure& failure);
+
+// The whole report: failures, table, coverage, and at the end the verdict with
+// the remedy of each cause.
+// `record` is record_of(input).
+std::string text_report(const ReportInput& input, const RunRecord& record,
+                        const ReportStyle& style);
+
+// The record of a run. `start` is the result of start_of() when it began.
+StartLine start_of(const RunOptions& options);
+RunRecord record_of(const ReportInput& input, const StartLine& start);
+RunRecord record_of(const ReportInput& input);
+// A line of its JSON for how far a run is.
+std::string json_round(int64_t round, int64_t cases_done, int64_t failed);
+
+}  // namespace qkvet::cli
+
+#endif  // QKVET_CLI_TERMINAL_REPORT_H_
